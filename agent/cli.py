@@ -10,7 +10,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before numpy: the fits are
 
 from agent import __version__
 from agent.support.errors import HeadroomError
-from agent.support.escaping import complain_of
+from agent.support.safe_output import complain_of
 
 COMMANDS = (
     "run",

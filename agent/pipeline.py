@@ -8,7 +8,7 @@ from agent.assessment.assessed_intervals import Points
 from agent.assessment.snapshot import STALE_INTERVALS, FitState, Health, Load, Snapshot
 from agent.config.resources import ResourceSettings
 from agent.config.settings import FitSettings
-from agent.support.clocks import Now
+from agent.support.clock_pair import Now
 from agent.window.concurrency import Source, best_source, concurrency, idle_baseline, n_variance
 from agent.window.intervals import EXCLUDED, Window
 from agent.window.recent_time_split import TimeUse, time_use

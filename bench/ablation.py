@@ -57,11 +57,11 @@ OFF = {
     "capacity.cpu_wakeups.FULL_BUSY_SHARE": "0.0",
     "capacity.estimate.CONTENTION_VISIBLE_FROM": "0.0",
     "capacity.plateau.FEW_THREADS_RATIO": "1e9",
-    "capacity.resource_limit.CLIENT_USE_QUANTILE": "0.5",
-    "capacity.resource_limit.OTHER_PROGRAMS_SHARE": "0.0",
+    "capacity.limit_types.CLIENT_USE_QUANTILE": "0.5",
+    "capacity.limit_types.OTHER_PROGRAMS_SHARE": "0.0",
     "capacity.resource_limits.MAX_FULL_GROWTH": "1e9",
-    "capacity.shared_cost.POLYNOMIAL_DEGREE": "1",
-    "capacity.shared_cost.MIN_LOAD_SHARE": "0.0",
+    "capacity.amortised_cost.POLYNOMIAL_DEGREE": "1",
+    "capacity.amortised_cost.MIN_LOAD_SHARE": "0.0",
 }
 """The constants of rules, by module and name, and values at which these do nothing."""
 Row = tuple[float | None, float | None, float | None, bool]
@@ -169,7 +169,7 @@ def _simulated(servers: int, seed: int) -> Iterator[tuple[Any, float]]:
 def _recorded() -> Iterator[tuple[Any, float]]:
     from agent.pipeline import observations
     from agent.window.concurrency import Source
-    from testbed.recorded.loads import saved, seen_below, true_peak
+    from testbed.recorded.peak_predictions import saved, seen_below, true_peak
 
     for recording in sorted(FIXTURES.glob("real/*.json.gz")) + sorted(
         FIXTURES.glob("zoo/*.json.gz")

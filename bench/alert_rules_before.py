@@ -3,7 +3,7 @@
 By trust, by a tenth more load, and by a probability of one half for the next hour.
 """
 
-from alert_variants import by_probability, by_the_hour
+from candidate_alert_rules import by_probability, by_the_hour
 
 from agent.replay import alert_rules
 from agent.replay.alert_rules import Rule, Scrape, Scrapes

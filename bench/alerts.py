@@ -2,7 +2,7 @@
 
     python bench/alerts.py [--months 2] [--seed 3000] [--stories NAME ...] [--sweep] [--keep FOLDER]
 
-Each story of `testbed/simulated/months.py` is played so often, minute by minute, through the
+Each story of `testbed/simulated/server_months.py` is played so often, minute by minute, through the
 agent's own pipeline and the rules (`agent/replay`), the day before each stretch being known, and
 the load of the week. Of a month only stretches of some hours are played: around its first
 saturation and two others, two events that saturate nothing, and around the peaks of three ordinary
@@ -21,20 +21,20 @@ from pathlib import Path
 
 import numpy as np
 from alert_rules_before import BY_GROWTH, BY_HALF, BY_TRUST
-from alert_variants import variants
+from candidate_alert_rules import variants
 from recorded_certainty import recorded_certainty
 
+from agent.assessment.load_outlook import KEPT_STEPS, RecentLoad
 from agent.assessment.load_sums import LoadSum
-from agent.assessment.recent_load import KEPT_STEPS, RecentLoad
 from agent.config.settings import FitSettings
 from agent.replay.alert_rules import RULES, Alerts, Rule, Scrape
-from agent.replay.recording import Intervals
+from agent.replay.recording_player import Intervals
 from agent.replay.replay import Replay
 from agent.window.interval_buffer import IntervalBuffer
 from agent.window.intervals import Interval
 from models.forecast.next_hour import STEP_SECONDS
 from testbed.simulated.alert_judgement import HEADS, Saturation, Score, Span, saturations
-from testbed.simulated.months import DAY, DAYS, HOUR, MINUTE, PER_DAY, STORIES, Month, month
+from testbed.simulated.server_months import DAY, DAYS, HOUR, MINUTE, PER_DAY, STORIES, Month, month
 
 PACE = 600.0
 SATURATED, EVENTS, ORDINARY = 3, 2, 3

@@ -22,9 +22,9 @@ from pathlib import Path
 
 import numpy as np
 import psutil
+from many_class_server import ROOT
+from measured_programs import Program, free_port, running
 from numpy.typing import NDArray
-from programs import Program, free_port, running
-from watched_server import ROOT
 
 from models.usl.law import Usl
 

@@ -19,10 +19,10 @@ from time import process_time
 
 import numpy as np
 
-from agent.support.heap_trim import keep_freed_memory
+from agent.support.memory_tuning import keep_freed_memory
 from models.capacity.assess import assess_capacity
+from models.capacity.limit_types import Resource
 from models.capacity.observations import Observations
-from models.capacity.resource_limit import Resource
 from models.trust import Trust
 from models.usl.fit import fit_linearised, fit_lsq, fit_map
 from models.usl.law import Array

@@ -33,7 +33,7 @@ from typing import NamedTuple
 import numpy as np
 from record_classes import DATABASE, prepare
 from sysbench_loads import ahead, give_processors, sysbench
-from workloads import Workload
+from sysbench_workloads import Workload
 
 from agent.assessment.snapshot import Snapshot
 from agent.demo.server import PrivateServer, find_server

@@ -10,7 +10,7 @@ from agent.config.retention import HistorySettings
 from agent.history.row_mapping import interval_row
 from agent.history.store import Store
 from agent.history.write_buffer import Batch
-from agent.support.clocks import Now
+from agent.support.clock_pair import Now
 from agent.window.intervals import Interval
 from models.usl.law import Usl
 

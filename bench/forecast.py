@@ -2,9 +2,10 @@
 
     python bench/forecast.py [--months 40] [--seed 2000] [--series FILE.csv ...]
 
-Simulated months (`testbed/simulated/loads.py`), and public series where their files are given: a
-line `time,load` each, Unix seconds and a rate. The model's constants were chosen on seeds 0 to 19,
-and one course was added after seeds 1000 to 1029; the table in docs/forecast.md is of 2000 to 2039.
+Simulated months (`testbed/simulated/load_histories.py`), and public series where their files are
+given: a line `time,load` each, Unix seconds and a rate. The model's constants were chosen on seeds
+0 to 19, and one course was added after seeds 1000 to 1029; the table in docs/forecast.md is of 2000
+to 2039.
 """
 
 import argparse
@@ -28,7 +29,7 @@ from models.forecast.saturation import (
     saturation,
 )
 from models.rates import Array
-from testbed.simulated.loads import AHEAD, HOURS, SCENARIOS, Month, month
+from testbed.simulated.load_histories import AHEAD, HOURS, SCENARIOS, Month, month
 
 CAP = 30.0
 """Days; an error is at most so large, and so large where a rule gives no time or a false one."""

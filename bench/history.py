@@ -22,8 +22,8 @@ from agent.history.row_mapping import sample_chunks
 from agent.history.store import Store
 from agent.history.window_reader import Wanted, read_window
 from agent.history.write_buffer import Batch
-from agent.replay.sources import ReplayOptions
-from agent.support.clocks import Now
+from agent.replay.recording_opener import ReplayOptions
+from agent.support.clock_pair import Now
 from collectors.base import Sample
 from testbed.recorded.samples import FIXTURES, recorded
 

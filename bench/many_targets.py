@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from day_history import write_day
-from programs import Program, running_agent, target
-from watched_server import WatchedServer, watched_server
+from many_class_server import WatchedServer, watched_server
+from measured_programs import Program, running_agent, target
 
 LOAD = 200.0  # statements a second
 SETTLING = 30.0  # seconds after the start that are not measured

@@ -32,7 +32,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from real_servers import OVERLOAD, Moments, Pace
 from sysbench_loads import FIRST, ahead, closed_loop, loaded_server, open_loop, overload
-from workloads import ZOO
+from sysbench_workloads import ZOO
 
 from agent.demo.server import Flavour
 from agent.pipeline import observations
@@ -42,8 +42,8 @@ from models.capacity.saturation_probability import is_contradicted
 from models.trust import Trust
 from testbed.real.agent_in_process import watched, window_of
 from testbed.real.cgroups import as_service
-from testbed.recorded.loads import FAR_OFF, saved, seen_below
-from testbed.simulated.months import Month, month
+from testbed.recorded.peak_predictions import FAR_OFF, saved, seen_below
+from testbed.simulated.server_months import Month, month
 
 PACE = Pace(level=3.0, step=6.0, interval=2.0, moment=3.0)
 STEPS = 7

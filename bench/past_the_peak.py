@@ -19,12 +19,12 @@ from pathlib import Path
 from typing import Any
 
 from sysbench_loads import ladder, loaded_server, questions, sysbench
-from workloads import CLASSIC, ZOO
+from sysbench_workloads import CLASSIC, ZOO
 
 from agent.demo.server import Flavour
 from testbed.real.agent_in_process import watched, window_of
-from testbed.recorded.loads import saved
 from testbed.recorded.overload import INTERVAL, reported
+from testbed.recorded.peak_predictions import saved
 
 STAGES = (0.25, 0.5, 1.0, 4.0, 1.0, 4.0, 0.5)
 """Threads of each stage, in multiples of the best number."""

@@ -34,12 +34,20 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from sysbench_loads import closed_loop, ladder, loaded_server, open_loop, overload, sysbench
-from workloads import CLASSIC, ZOO, Arrivals, Workload
+from sysbench_workloads import CLASSIC, ZOO, Arrivals, Workload
 
 from agent.demo.server import Flavour, PrivateServer
 from agent.window.intervals import Interval, Window
 from testbed.real.agent_in_process import watched, window_of
-from testbed.recorded.loads import FAR_OFF, TRIED, Said, best_threads, replay, saved, true_peak
+from testbed.recorded.peak_predictions import (
+    FAR_OFF,
+    TRIED,
+    Said,
+    best_threads,
+    replay,
+    saved,
+    true_peak,
+)
 
 ROOT = Path(__file__).resolve().parent.parent
 CAPS = (0.3, 0.5, 0.7, 0.9)
@@ -187,25 +195,19 @@ def summarise(said: list[Said]) -> None:
     """Print each estimator's errors at each level, those that were trusted and wrong marked."""
     print("\nerrors of all workloads, below 30, 50, 70 and 90 % of the peak and past it")
     print("! trusted and off by more than a quarter")
-    names = list(dict.fromkeys(one.estimator for one in said))
-    for name in names:
-        cells = []
-        for cap in LEVELS:
-            ours = [one for one in said if (one.estimator, one.cap) == (name, cap)]
-            cells.append(" ".join(one.cell for one in ours))
+    by_name = {
+        name: [[one for one in said if (one.estimator, one.cap) == (name, cap)] for cap in LEVELS]
+        for name in dict.fromkeys(one.estimator for one in said)
+    }
+    for name, levels in by_name.items():
+        cells = [" ".join(one.cell for one in some) for some in levels]
         print(f"  {name:<34} " + " | ".join(f"{cell:<20}" for cell in cells))
     print("\nsize of the errors in %, median/90th percentile (signed median); what is silent is ∞")
-    for name in names:
-        levels = [
-            [one for one in said if (one.estimator, one.cap) == (name, cap)] for cap in LEVELS
-        ]
+    for name, levels in by_name.items():
         print(f"  {name:<34} " + " | ".join(f"{spread(some):<20}" for some in levels))
     print("\n90 % intervals that hold the peak (that of some moment); their median width; trusted;")
     print("of them off by 15 %")
-    for name in names:
-        levels = [
-            [one for one in said if (one.estimator, one.cap) == (name, cap)] for cap in LEVELS
-        ]
+    for name, levels in by_name.items():
         if all(one.holds is not None for some in levels for one in some):
             print(f"  {name:<34} " + " | ".join(f"{certainty(some):<20}" for some in levels))
 

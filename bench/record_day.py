@@ -21,7 +21,7 @@ from contextlib import closing, redirect_stdout
 from pathlib import Path
 
 from sysbench_loads import closed_loop, loaded_server, open_loop
-from workloads import ZOO, Workload
+from sysbench_workloads import ZOO, Workload
 
 from agent.cli import main as command
 from agent.config.retention import HistorySettings

@@ -9,7 +9,7 @@ from agent.pipeline import observations
 from agent.window.concurrency import Source
 from models.capacity.assess import assess_capacity
 from models.capacity.saturation_probability import is_contradicted
-from testbed.recorded.loads import clients_peak, saved, seen_below
+from testbed.recorded.peak_predictions import clients_peak, saved, seen_below
 
 RECORDED = Path(__file__).resolve().parent.parent / "tests" / "fixtures" / "real"
 AT = (0.7, 0.8, 0.9, 1.0, 1.1, 1.25)

@@ -29,8 +29,8 @@ from testbed.real.clients import Clients, Threads, root, run_as_root
 from testbed.real.daemon import Page, Sane, target, wait_until, watching
 from testbed.real.disk_load import OPTIONS, TABLE
 from testbed.real.disk_load import STATEMENT as READ
-from testbed.real.limited_servers import FIT, OFTEN, SHARES, most
-from testbed.real.servers import server_program
+from testbed.real.predicted_limit import FIT, OFTEN, SHARES, most
+from testbed.real.server_programs import server_program
 
 COMPUTE = "DO BENCHMARK(1000000, 1 + 1)"
 SHORT = "DO BENCHMARK(300000, 1 + 1)"

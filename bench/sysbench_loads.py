@@ -8,14 +8,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from workloads import SOURCE, ZOO, Arrivals, Workload
+from sysbench_workloads import SOURCE, ZOO, Arrivals, Workload
 
 from agent.demo.server import Flavour, PrivateServer, find_server
 from collectors.host import process_clock
 from testbed.real.clients import run_as_root
 from testbed.real.daemon import wait_until
 from testbed.real.replication import let_follow
-from testbed.recorded.loads import MAX_CONNECTIONS, Level
+from testbed.recorded.peak_predictions import MAX_CONNECTIONS, Level
 
 THREADS = (4, 8, 12, 16, 24, 32, 48, 64, 96)
 DATABASE = "headroom_bench"

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from published_report import print_published
+from peak_prediction_tables import print_published
 
 from models.trust import Trust
 from models.usl.fit import Method, UslFit, fit

@@ -38,7 +38,7 @@ from statistics import median
 from typing import Any, NamedTuple
 
 import pytest
-from other_programs import OtherPrograms
+from cpu_interference import OtherPrograms
 from sysbench_loads import CLIENT_CPU, give_processors
 from what_if_loads import (
     CUT,
@@ -64,9 +64,9 @@ from testbed.real.cgroups import ahead_of_others, cpu_quota, disk_under
 from testbed.real.clients import run_as_root
 from testbed.real.daemon import target, wait_until, watching
 from testbed.real.disk_load import OPTIONS, TABLE
-from testbed.real.limited_servers import FEW_CLIENTS, FIT, OFTEN, SHARES, Load, most, watched
 from testbed.real.link_load import GUEST
-from testbed.real.servers import server_program
+from testbed.real.predicted_limit import FEW_CLIENTS, FIT, OFTEN, SHARES, Load, most, watched
+from testbed.real.server_programs import server_program
 
 STEP, DEADLINE = 7.0, 30.0  # seconds
 BUSY, CLIENTS = 0.5, 8

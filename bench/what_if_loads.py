@@ -11,10 +11,10 @@ from agent.demo.server import PrivateServer
 from testbed.real.cgroups import cpu_quota, disk_under, throttled_reads
 from testbed.real.clients import Ask, Clients, root, run_as_root
 from testbed.real.disk_load import STATEMENT as READ
-from testbed.real.limited_servers import Load
 from testbed.real.link_load import STATEMENT as SEND
 from testbed.real.link_load import session_from
 from testbed.real.namespaces import slow_cable
+from testbed.real.predicted_limit import Load
 
 COMPUTE = "DO BENCHMARK(300000, 1 + 1)"
 HALF, OPERATIONS, MBIT = 0.5, 1500, 10

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
-from collectors import digests, host, node_exporter, statements, status, threads
+from collectors import digests, host, node_exporter, non_client_threads, statement_totals, status
 from collectors.base import Prepared
 from collectors.connection import Connection
-from collectors.devices import Devices
+from collectors.device_selection import Devices
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +41,10 @@ class CollectorSpec:
 _HOST = CollectorSpec("host", host.prepare, 5.0, on_server=False)
 COLLECTORS = (
     CollectorSpec("status", status.prepare, 5.0, on_server=True, vital=True),
-    CollectorSpec("statements", statements.prepare, 5.0, on_server=True),
-    CollectorSpec("threads", threads.prepare, 15.0, on_server=True, readings=1, shortest=5.0),
+    CollectorSpec("statements", statement_totals.prepare, 5.0, on_server=True),
+    CollectorSpec(
+        "threads", non_client_threads.prepare, 15.0, on_server=True, readings=1, shortest=5.0
+    ),
     CollectorSpec(
         "digests",
         digests.prepare,

@@ -9,7 +9,7 @@ import re
 from collectors.base import CollectorError, FailureKind, Prepared
 from collectors.connection import Connection
 from collectors.query_results import Shape, number
-from collectors.statements import own_account
+from collectors.statement_totals import own_account
 
 VALUE = "value"
 FEW_ROWS = Shape(columns=1, rows=2, bytes=4096)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from collectors.base import CollectorError, FailureKind
 from collectors.connection import Connection
 from collectors.query_results import MAX_NUMBER, Cell, Shape, number, text, whole
-from collectors.statements import ALL_CLIENTS
+from collectors.statement_totals import ALL_CLIENTS
 
 Array = NDArray[np.float64]
 

@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from collectors.base import CollectorError, FailureKind, Feature, Prepared, Values
+from collectors.class_thread_states import DigestHashes, Looks, StatementThreads, statement_threads
 from collectors.connection import Connection
 from collectors.digest_table import (
     COLUMN_NAMES,
@@ -28,8 +29,7 @@ from collectors.digest_table import (
     DigestTable,
 )
 from collectors.query_results import Shape, number_or_zero, text
-from collectors.statement_threads import DigestHashes, Looks, StatementThreads, statement_threads
-from collectors.statements import (
+from collectors.statement_totals import (
     CONSUMER_ON,
     RUNNING,
     WAITS_FOR_A_LOCK,

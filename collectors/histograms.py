@@ -14,7 +14,12 @@ from collectors.connection import Connection
 from collectors.digest_table import PICOSECOND, TABLE
 from collectors.digests import MAX_DIGEST_LENGTH
 from collectors.query_results import Cell, Shape, number, text, whole
-from collectors.statements import CONSUMER_ON, consumers, missing_grant, performance_schema_off
+from collectors.statement_totals import (
+    CONSUMER_ON,
+    consumers,
+    missing_grant,
+    performance_schema_off,
+)
 
 NAME = "histograms"
 FEATURE = "digest_histograms"

@@ -8,7 +8,7 @@ from collectors.base import CollectorError, FailureKind, Feature, Prepared, Valu
 from collectors.connection import Connection
 from collectors.query_results import Cell, Shape, number, text
 from collectors.server_clock import CLOCK, with_clock
-from collectors.statements import performance_schema_off
+from collectors.statement_totals import performance_schema_off
 
 NAMES = {
     "Questions": "questions",

@@ -77,7 +77,7 @@ def _public_key(path: str | None) -> bytes | None:
 
 
 def _is_rsa_key(content: bytes) -> bool:
-    """By its frame and its algorithm: a parser of all takes 8 MiB (see `pymysql_import`)."""
+    """By its frame and its algorithm: a parser of all takes 8 MiB (see `lazy_cryptography`)."""
     found = PEM.search(content)
     if found is None:
         return False

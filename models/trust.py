@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-from models.usl.points import MIN_POINTS, Scatter
+from models.usl.points_and_residuals import MIN_POINTS, Scatter
 
 
 class Trust(StrEnum):

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from testbed.real.servers import ROOT, missing
+from testbed.real.server_programs import ROOT, missing
 
 FOLDER = ROOT.parent / "shared" / "data"
 HOME = "VividCortex/wlr's sample-data and recordings of MySQL 9.7 go into ../shared/data"

@@ -8,12 +8,12 @@ from dataclasses import replace
 from agent.demo.server import PrivateServer
 from agent.query_classes.class_intervals import ClassIntervalMaker
 from agent.query_classes.class_registry import ClassRegistry
-from agent.query_classes.observations import ObservedClasses, observed_classes
+from agent.query_classes.period_attribution import ObservedClasses, observed_classes
 from collectors import COLLECTORS
 from collectors.base import Sample
 from collectors.connection import Connection, Endpoint, Login
 from collectors.digests import DigestRows, DigestValues
-from testbed.real.servers import least_account
+from testbed.real.server_programs import least_account
 
 READ = ("host", "status", "digests", "host", "status")
 LATER = 60.0  # seconds after the last sample: no interval waits for another reading

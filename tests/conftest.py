@@ -17,7 +17,7 @@ from priority import Background
 
 from agent.demo.server import FOLDER_PREFIX, Flavour, PrivateServer
 from testbed.real.bare_root import BareRoot
-from testbed.real.servers import CACHE, RELEASES, Release, missing, program, server_program
+from testbed.real.server_programs import CACHE, RELEASES, Release, missing, program, server_program
 
 FLAVOURS: tuple[Flavour, ...] = ("mysql", "mariadb")
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from systemd_machine import Machine
 
-from testbed.real.servers import CACHE, ROOT
+from testbed.real.server_programs import CACHE, ROOT
 
 BUILD_SECONDS = 280.0
 BUILT_AT = "1700000000"

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from testbed.real.daemon import is_root
-from testbed.real.servers import missing
+from testbed.real.server_programs import missing
 
 
 @contextmanager

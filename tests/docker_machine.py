@@ -17,7 +17,7 @@ from typing import Self
 
 import psutil
 
-from testbed.real.servers import CACHE, missing, program
+from testbed.real.server_programs import CACHE, missing, program
 
 READY_SECONDS, GONE_SECONDS = 60.0, 20.0
 PATH = f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin"

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from agent.demo.server import PrivateServer
-from testbed.real.servers import CACHE, Account, program
+from testbed.real.server_programs import CACHE, Account, program
 
 
 @contextmanager

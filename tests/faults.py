@@ -24,7 +24,7 @@ from proxy import Proxy
 from agent.demo.server import PrivateServer
 from testbed.real.clients import Clients, root, run_as_root
 from testbed.real.daemon import Daemon
-from testbed.real.servers import Account, Release
+from testbed.real.server_programs import Account, Release
 
 FREEZE = 40.0  # seconds that a server stands still
 BACK_WITHIN = 45.0  # seconds: the longest pause between two tries, 30, and a busy machine

@@ -9,7 +9,7 @@ import numpy as np
 from agent.assessment.snapshot import FitState, Health, Snapshot
 from agent.config.settings import FitSettings
 from agent.pipeline import assess
-from agent.support.clocks import Now
+from agent.support.clock_pair import Now
 from agent.window.intervals import Interval, Window
 from models.usl.law import Usl
 

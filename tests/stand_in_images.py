@@ -14,7 +14,7 @@ from pathlib import Path
 
 from docker_machine import DockerMachine
 
-from testbed.real.servers import CACHE, ROOT, Release, missing, program
+from testbed.real.server_programs import CACHE, ROOT, Release, missing, program
 
 BASE = "stand-in-debian"
 RECIPES = ROOT / "tests/containers"

@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Self
 
 from testbed.real.namespaces import MAKE_DEVICES
-from testbed.real.servers import ROOT
+from testbed.real.server_programs import ROOT
 
 INIT = Path("/lib/systemd/systemd")
 TOOLS = ("unshare", "nsenter", "setpriv", "mount", "systemctl")

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from testbed.simulated.alert_judgement import Saturation, Score, saturations
-from testbed.simulated.months import MINUTE, MINUTES, PER_DAY, STORIES, month
+from testbed.simulated.server_months import MINUTE, MINUTES, PER_DAY, STORIES, month
 
 HOUR = 60  # minutes
 

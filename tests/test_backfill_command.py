@@ -14,10 +14,10 @@ from recordings import LAW, rows
 from agent.assessment.snapshot import FitState, Health
 from agent.cli import main
 from agent.config.settings import FitSettings
-from agent.history.recorder import Recorder
 from agent.history.store import Store
+from agent.history.target_history import Recorder
 from agent.pipeline import assess
-from agent.support.clocks import Now
+from agent.support.clock_pair import Now
 from agent.window.interval_buffer import IntervalBuffer
 from testbed.real.daemon import free_port
 

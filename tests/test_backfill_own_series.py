@@ -19,10 +19,10 @@ from agent.config.resources import DiskSettings, ResourceSettings
 from agent.export.metrics import SnapshotCollector
 from agent.history.database import open_to_read
 from agent.history.record_types import INTERVALS
+from agent.history.row_access import read
 from agent.history.row_mapping import interval_of
-from agent.history.tables import read
 from agent.pipeline import latest_load, observations
-from agent.support.clocks import Now
+from agent.support.clock_pair import Now
 from agent.window.concurrency import Source
 from agent.window.intervals import Interval, Window
 from models.capacity.assess import assess_capacity

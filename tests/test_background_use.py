@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from models.attribution.background_use import ANY_PART, NOTHING_BESIDE, BackgroundUse
-from models.attribution.class_intervals import AGENT, Array, ClassIntervals
+from models.attribution.class_time_series import AGENT, Array, ClassIntervals
 
 SECONDS = 2.0
 

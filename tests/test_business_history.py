@@ -19,10 +19,10 @@ from agent.config.settings import Config
 from agent.history.business_values import ReadValue
 from agent.history.database import open_to_write
 from agent.history.record_types import BUSINESS, Row
-from agent.history.recorder import Recorder
+from agent.history.row_access import insert, read
 from agent.history.store import Store
-from agent.history.tables import insert, read
-from agent.support.clocks import Now
+from agent.history.target_history import Recorder
+from agent.support.clock_pair import Now
 from agent.window.interval_buffer import IntervalBuffer
 from agent.window.intervals import Interval
 

@@ -10,7 +10,7 @@ from agent.assessment.cadence import is_due
 from agent.assessment.snapshot import FitState
 from agent.config.settings import FitSettings
 from agent.pipeline import fit
-from agent.support.clocks import Now
+from agent.support.clock_pair import Now
 from agent.window.intervals import Window
 
 LONG_STALE = structs.replace(SETTINGS, stale_after=3600.0)

@@ -7,12 +7,12 @@ import pytest
 from capacity_days import day
 
 from models.capacity.assess import assess_capacity
+from models.capacity.limit_types import Resource
 from models.capacity.observations import Observations
-from models.capacity.resource_limit import Resource
 from models.capacity.result import CapacityReason
 from models.trust import Trust
 from testbed.simulated.days import Life
-from testbed.simulated.months import PER_DAY, month
+from testbed.simulated.server_months import PER_DAY, month
 from testbed.simulated.servers import law_server
 
 

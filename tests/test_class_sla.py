@@ -23,10 +23,10 @@ from agent.what_if.class_sla import class_slas_of
 from agent.window.intervals import Window
 from collectors.histograms import Buckets, HistogramValues
 from models.capacity.result import CapacityReason
-from models.response_times import ResponseTimes
+from models.response_time_histogram import ResponseTimes
 from models.trust import Trust
-from models.what_if.class_sla import MeasuredClass, class_headroom
-from models.what_if.sla_result import SlaReason
+from models.what_if.class_sla_headroom import MeasuredClass, class_headroom
+from models.what_if.sla_headroom import SlaReason
 
 SLOW, QUICK = "a" * 64, "b" * 64
 

@@ -11,17 +11,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 from simulated_classes import simulate
 
-from collectors.server_process import RunDelay, process_io
-from models.attribution.blocks import Block, unit_costs_of_blocks
-from models.attribution.class_intervals import Array, ClassIntervals
+from collectors.process_lookup import RunDelay, process_io
+from models.attribution.class_time_series import Array, ClassIntervals
 from models.attribution.cost_model import fit_block
 from models.attribution.estimators import Target, work_of
 from models.attribution.result import disagreement
+from models.attribution.rolling_block_sums import Block, unit_costs_of_blocks
+from models.attribution.shared_unit_costs import (
+    CpuBounds,
+    UnitCosts,
+    fit_unit_costs,
+    interval_weights,
+)
 from models.attribution.sufficient_statistics import RegressionSums
-from models.attribution.unit_costs import CpuBounds, UnitCosts, fit_unit_costs, interval_weights
 from models.attribution.waiting_classes import MIN_COMPUTING_LEVEL, min_computing_level, must_wait
 from models.attribution.window_model import fit_intervals
-from models.wlr import fit_line
+from models.published_wlr import fit_line
 
 PROCESS = "process_run_delay_seconds"
 SIMULATED = simulate(2, intervals=240)

@@ -12,17 +12,17 @@ from test_history_recorder import UNIX, Life
 from test_query_classes import SECONDS, followed
 from test_query_classes import SETTINGS as A_MINUTE
 
-from agent.config.query_classes import ClassSettings
+from agent.config.class_settings import ClassSettings
 from agent.history import class_uses as uses
 from agent.history.database import open_to_read, open_to_write
 from agent.history.record_types import CLASSES
+from agent.history.row_access import insert
 from agent.history.row_mapping import ClassUses
 from agent.history.store import Store
-from agent.history.tables import insert
 from agent.history.write_buffer import Batch
 from agent.query_classes.capacity_gain import Saving, savings_of
 from agent.query_classes.class_registry import NOBODY, Name
-from models.attribution.class_intervals import AGENT, OTHER
+from models.attribution.class_time_series import AGENT, OTHER
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from agent.cli import main
 from agent.history.database import open_to_write
 from agent.history.record_types import CLASSES
 from agent.history.record_types import Row as HistoryRow
-from agent.history.tables import insert
+from agent.history.row_access import insert
 from agent.window.intervals import Interval
 from models.usl.law import Usl
 

@@ -26,12 +26,12 @@ from agent.export.page import render
 from agent.history.database import open_to_write
 from agent.history.failures import StoreError, StoreFailure
 from agent.history.record_types import CLASSES, Row
+from agent.history.row_access import insert
 from agent.history.store import Store
-from agent.history.tables import insert
 from agent.service import daemon
 from agent.web import shared_responses
 from agent.web.compare_requests import COMPARE, COMPARE_PAGE
-from agent.web.server import WebServer
+from agent.web.http_listener import WebServer
 
 DOCS = (Path(__file__).resolve().parent.parent / "docs" / "compare.md").read_text()
 TARGET = "db.1"

@@ -9,14 +9,14 @@ from made_up import RISING, intervals, with_usage
 from agent.window.concurrency import Source, concurrency, statements_at_work
 from agent.window.intervals import Interval, Window
 from models.capacity.assess import assess_capacity
+from models.capacity.limit_types import Resource
 from models.capacity.observations import Observations
-from models.capacity.observed_peak import find_observed_peak
-from models.capacity.resource_limit import Resource
+from models.capacity.passed_peak import find_observed_peak
 from models.capacity.result import CapacityReason
 from models.trust import Trust
 from models.usl.law import Array
-from testbed.recorded.loads import saved
 from testbed.recorded.overload import SETTLED, reported
+from testbed.recorded.peak_predictions import saved
 
 RECORDED = Path(__file__).parent / "fixtures" / "queue" / "mariadb-read-only.json.gz"
 WAITING = "client_run_delay_seconds_per_second"

@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from agent.config.loader import load
-from testbed.real.servers import program
+from testbed.real.server_programs import program
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCKERFILE = ROOT / "deploy/docker/Dockerfile"

@@ -6,17 +6,17 @@ import numpy as np
 import pytest
 from capacity_days import INTERVALS, observed, residing, tide
 
-from models.capacity import cost_per_query
+from models.capacity import cost_curve
 from models.capacity.assess import assess_capacity
 from models.capacity.change_points import Change, Regimes
+from models.capacity.cost_curve import CostCurve
 from models.capacity.cost_drift import cost_drift
-from models.capacity.cost_per_query import CostCurve
-from models.capacity.cost_variance import cost_variance, residual_variance
+from models.capacity.cost_fluctuation import cost_variance, residual_variance
 from models.capacity.doubts import MAX_DRIFT, Evidence
 from models.capacity.estimate import Estimate
+from models.capacity.limit_types import Resource
 from models.capacity.observations import Observations
 from models.capacity.outliers import find_outliers
-from models.capacity.resource_limit import Resource
 from models.capacity.result import USL, Capacity, CapacityReason
 from models.capacity.trust_gate import judged
 from models.robust import LinearFit, fit_linear
@@ -174,7 +174,7 @@ def test_what_a_query_costs_is_fitted_once(monkeypatch: pytest.MonkeyPatch) -> N
         fitted.append(y)
         return fit_linear(design, y, weights, noise)
 
-    monkeypatch.setattr(cost_per_query, "fit_linear", counted)
+    monkeypatch.setattr(cost_curve, "fit_linear", counted)
     found = assess_capacity(day(np.ones(INTERVALS), 1, reach=0.85))
     assert found.trust is Trust.TRUSTED
     assert len(fitted) == 1

@@ -11,8 +11,8 @@ from woken_servers import PROCESSORS, server_of_many_processors, woken_server
 from collectors.cpu_idle import MAX_CPUS, IdleEntries
 from models.capacity.assess import assess_capacity
 from models.capacity.cpu_wakeups import CpuWakeups
-from models.capacity.extrapolation import CEILING
-from models.capacity.resource_limit import Resource
+from models.capacity.demand_models import CEILING
+from models.capacity.limit_types import Resource
 from models.capacity.result import CapacityReason
 from models.trust import Trust
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from agent.query_classes.class_counters import DecayedTotals
-from models.attribution.class_intervals import OTHER
+from agent.query_classes.exported_class_totals import DecayedTotals
+from models.attribution.class_time_series import OTHER
 
 KEEP = 0.9
 

@@ -26,7 +26,6 @@ import pytest
 from agent.assessment.snapshot import FitState, Load
 from agent.cli import main
 from agent.demo import demo_run, server_user
-from agent.demo.addresses import Address, AddressError, choose_address, listen_on
 from agent.demo.load_generator import (
     MAX_TOP_CLIENTS,
     PERIOD,
@@ -34,13 +33,14 @@ from agent.demo.load_generator import (
     clients_at_the_top,
     is_rising,
 )
+from agent.demo.page_address import Address, AddressError, choose_address, listen_on
 from agent.demo.report import lead, rows
 from agent.demo.screen import ENTER, HOME, LEAVE, View, draw
 from agent.demo.server import FOLDER_PREFIX, Program, ServerError, find_server
 from agent.window.concurrency import Source
 from models.usl.law import Usl
 from testbed.real.daemon import wait_until
-from testbed.real.servers import missing
+from testbed.real.server_programs import missing
 
 COMMAND = [sys.executable, "-m", "agent.cli", "demo"]
 PATIENCE = 60.0  # seconds for one thing to happen on a busy machine

@@ -5,14 +5,14 @@ from pathlib import Path
 import psutil
 import pytest
 
-from collectors import devices
-from collectors.devices import Devices
+from collectors import device_selection
+from collectors.device_selection import Devices
 
 
 @pytest.fixture
 def kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A tree like the kernel's, to be filled with devices."""
-    monkeypatch.setattr(devices, "DEVICES", tmp_path / "class")
+    monkeypatch.setattr(device_selection, "DEVICES", tmp_path / "class")
     return tmp_path
 
 
@@ -36,28 +36,29 @@ def test_what_the_kernel_makes_up_is_no_device(kernel: Path) -> None:
     add(kernel, "net", "eth0", "pci0000:00/virtio2")
     add(kernel, "net", "docker0", "virtual")
     names = ("sda", "sdb", "sda1", "dm-0", "nvme0n1", "gone")
-    assert [name for name in names if devices.is_real("block", name)] == ["sda", "sdb", "nvme0n1"]
-    assert devices.is_real("net", "eth0")
-    assert not devices.is_real("net", "docker0")
+    real = [name for name in names if device_selection.is_real("block", name)]
+    assert real == ["sda", "sdb", "nvme0n1"]
+    assert device_selection.is_real("net", "eth0")
+    assert not device_selection.is_real("net", "docker0")
 
 
 def test_this_machines_own_are_bounded_and_none_is_made_up() -> None:
     """Neither the loopback nor a memory disk, and no more than a page can show."""
-    disks, interfaces = devices.physical_disks(), devices.physical_interfaces()
+    disks, interfaces = device_selection.physical_disks(), device_selection.physical_interfaces()
     assert disks <= set(psutil.disk_io_counters(perdisk=True))
     assert interfaces <= set(psutil.net_io_counters(pernic=True)) - {"lo"}
-    assert len(disks) <= devices.MAX_DISKS
-    assert len(interfaces) <= devices.MAX_INTERFACES
-    assert not [name for name in disks if name.startswith(devices.NOT_DISKS)]
+    assert len(disks) <= device_selection.MAX_DISKS
+    assert len(interfaces) <= device_selection.MAX_INTERFACES
+    assert not [name for name in disks if name.startswith(device_selection.NOT_DISKS)]
 
 
 def test_a_name_that_is_no_devices_is_told() -> None:
     """Both kinds, each by what it was taken for; what is there is fine, real or not."""
     lo = Devices(interfaces=frozenset({"lo"}))
-    assert devices.named_feature(Devices()) == ()
-    assert [feature.enabled for feature in devices.named_feature(lo)] == [True]
+    assert device_selection.named_feature(Devices()) == ()
+    assert [feature.enabled for feature in device_selection.named_feature(lo)] == [True]
     both = Devices(frozenset({"lo", "none0"}), frozenset({"lo", "none1"}))
-    (lacking,) = devices.named_feature(both)
+    (lacking,) = device_selection.named_feature(both)
     assert not lacking.enabled
     assert lacking.reason == "not on this host: disk 'lo', disk 'none0', interface 'none1'"
 
@@ -68,7 +69,7 @@ def test_of_many_the_busiest_are_read(kernel: Path, monkeypatch: pytest.MonkeyPa
     for name in used:
         add(kernel, "block", name, f"pci/{name}")
     monkeypatch.setattr(psutil, "disk_io_counters", lambda perdisk: used)
-    assert devices.physical_disks() == {f"sd{k}" for k in range(84, 100)}
+    assert device_selection.physical_disks() == {f"sd{k}" for k in range(84, 100)}
 
 
 class _Moved:

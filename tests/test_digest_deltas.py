@@ -13,8 +13,8 @@ from agent.query_classes.digest_deltas import Changes, DigestDeltas, Lost
 from agent.query_classes.divided_resources import ResourceMeter
 from agent.query_classes.tracked_classes import class_table
 from collectors.base import Sample
+from collectors.class_thread_states import Looks
 from collectors.digests import DigestRows, DigestValues, is_one_of, shape
-from collectors.statement_threads import Looks
 
 NAMES = ("calls", "statement_time")
 A, B, OVERFLOW = "aa|=shop", "bb|", "|"

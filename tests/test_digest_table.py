@@ -18,7 +18,7 @@ from collectors.digest_table import COUNTERS, DigestTable, as_numbers, units
 from collectors.digests import DigestRows, DigestValues
 from collectors.query_results import ONE_CELL, Cell, Row, Shape, number, number_or_zero, whole
 from testbed.real.clients import run_as_root
-from testbed.real.servers import least_account
+from testbed.real.server_programs import least_account
 
 SIZE = "performance_schema_digests_size"
 COLUMNS = {column: name for column, name in COUNTERS.items() if column != "SUM_CPU_TIME"}

@@ -9,7 +9,7 @@ import pytest
 from agent.config.resources import ResourceSettings
 from agent.window.utilisation import is_busy_time, with_ceilings
 from collectors import disk_flushes as module
-from collectors.devices import physical_disks
+from collectors.device_selection import physical_disks
 from collectors.disk_flushes import disk_flushes
 from collectors.node_exporter import values_of
 

@@ -8,7 +8,7 @@ import pymysql
 import pytest
 
 from collectors.base import CollectorError, FailureKind
-from collectors.errors import MAX_LENGTH, failure
+from collectors.driver_errors import MAX_LENGTH, failure
 
 PLACE = "db1:3306"
 Error = pymysql.err.OperationalError

@@ -20,9 +20,9 @@ from hypothesis import strategies as st
 from agent.cli import main
 from agent.history.database import open_to_write
 from agent.history.record_types import INTERVALS
-from agent.history.tables import insert
-from agent.support.escaping import for_spreadsheet, from_spreadsheet, json_text, printable
+from agent.history.row_access import insert
 from agent.support.logs import fields, set_up
+from agent.support.safe_output import for_spreadsheet, from_spreadsheet, json_text, printable
 
 ROOT = Path(__file__).resolve().parent.parent
 HOSTILE = "a\x1b]0;owned\x07\x1b[2J\x9b31m\x85\u2028\u202e\x7f\r\nlevel=error"

@@ -21,7 +21,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from prometheus_rules import documented_metrics
 
 from agent import __version__
-from agent.assessment.recent_load import Outlook
+from agent.assessment.load_outlook import Outlook
 from agent.assessment.snapshot import (
     BusinessState,
     ClassSlas,
@@ -49,7 +49,7 @@ from agent.service.agent_metrics import (
     WorkerState,
     WorkState,
 )
-from agent.support.clocks import Now
+from agent.support.clock_pair import Now
 from agent.window.interval_buffer import IntervalBuffer
 from agent.window.intervals import Window
 from collectors.base import FailureKind, Feature
@@ -57,13 +57,13 @@ from models.business_unit import UnitHeadroom, UnitReason
 from models.forecast.next_hour import Rise
 from models.forecast.saturation import DAY_SECONDS, ForecastReason, Saturation
 from models.group.clock_offset import ClockOffset
-from models.group.layers import Replication
-from models.group.scaling import GroupLoad, fit_scaling
 from models.group.summary import Node, summarise
+from models.group.time_layers import Replication
+from models.group.usl_over_nodes import GroupLoad, fit_scaling
 from models.trust import Trust
-from models.what_if.class_sla import ClassHeadroom
+from models.what_if.class_sla_headroom import ClassHeadroom
 from models.what_if.predict import Estimate
-from models.what_if.sla_result import SlaHeadroom, SlaReason
+from models.what_if.sla_headroom import SlaHeadroom, SlaReason
 from testbed.recorded.samples import FIXTURES, recorded
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -17,7 +17,7 @@ from models.forecast.saturation import (
 )
 from models.forecast.trend import TrendShape, fit_trend
 from models.rates import Array
-from testbed.simulated.loads import AHEAD, HOURS, SCENARIOS, month
+from testbed.simulated.load_histories import AHEAD, HOURS, SCENARIOS, month
 
 PEAK = 1000.0  # queries/s, today's
 PER_DAY = 0.008  # of it

@@ -35,7 +35,7 @@ from agent.history.write_buffer import Batch
 from agent.replay.history_fill import fill
 from agent.replay.recorded_readings import Reading
 from agent.service.target_monitor import TargetMonitor
-from agent.support.clocks import Now
+from agent.support.clock_pair import Now
 from agent.window.interval_buffer import IntervalBuffer
 from agent.window.intervals import Window
 from collectors.base import Sample

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from agent.history.database import open_to_write
 from agent.history.record_types import INTERVALS, KINDS, Row
-from agent.history.tables import insert
+from agent.history.row_access import insert
 from agent.history.text.csv_text import as_csv, header
 from agent.history.text.openmetrics_text import FAMILIES
 

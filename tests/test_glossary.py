@@ -10,12 +10,12 @@ import pytest
 
 from agent.cli import COMMANDS, main
 from models.attribution.result import Reason as AttributionReason
+from models.capacity.limit_types import LimitReason
 from models.capacity.outliers import OutlierReason
-from models.capacity.resource_limit import LimitReason
 from models.capacity.result import CapacityReason
 from models.forecast.saturation import ForecastReason
-from models.group.scaling import ScalingReason
 from models.group.summary import GroupReason
+from models.group.usl_over_nodes import ScalingReason
 from models.trust import Reason
 
 ROOT = Path(__file__).resolve().parent.parent

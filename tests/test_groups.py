@@ -18,11 +18,11 @@ from agent.export.group_metrics import GroupCollector
 from agent.export.group_section import group_words, groups_section, layer_words
 from agent.groups.common_intervals import KEPT_INTERVALS, CommonIntervals, TargetInterval
 from agent.groups.group_monitor import GroupMonitor, group_load
-from agent.groups.groups import Groups
+from agent.groups.group_monitors import Groups
 from models.group.clock_offset import ClockOffset
-from models.group.layers import Replication
-from models.group.scaling import MIN_INTERVALS, GroupLoad, ScalingReason, fit_scaling
 from models.group.summary import GroupReason, Node, summarise
+from models.group.time_layers import Replication
+from models.group.usl_over_nodes import MIN_INTERVALS, GroupLoad, ScalingReason, fit_scaling
 from models.trust import Trust
 from models.usl.law import Usl
 

@@ -17,8 +17,8 @@ from models.capacity.observations import Observations
 from models.capacity.result import USL
 from models.usl.fit import fit
 from models.usl.law import Usl
-from testbed.recorded.loads import saved
 from testbed.recorded.overload import SETTLED, Reported, reported
+from testbed.recorded.peak_predictions import saved
 from testbed.simulated.days import Life
 
 RECORDED = Path(__file__).parent / "fixtures" / "past"

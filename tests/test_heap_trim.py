@@ -10,7 +10,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="malloc_trim(3) 
 THREADS = 6
 PROGRAM = f"""
 import ctypes, threading
-from agent.support.heap_trim import share_one_heap
+from agent.support.memory_tuning import share_one_heap
 share_one_heap() if {{shared}} else None
 library = ctypes.CDLL(None)
 library.fopen.restype = ctypes.c_void_p
@@ -30,7 +30,7 @@ library.fclose(file)
 SIZE, COUNT = 10_000, 4000
 FREED = f"""
 import ctypes
-from agent.support.heap_trim import TRIM_SECONDS, give_back
+from agent.support.memory_tuning import TRIM_SECONDS, give_back
 def resident():
     words = open("/proc/self/smaps_rollup").read().split()
     return 1024 * int(words[words.index("Rss:") + 1])
@@ -46,7 +46,7 @@ print(before - resident())
 
 RUBBISH = """
 import gc, sys, weakref
-from agent.support.heap_trim import COLLECT_SECONDS, collect, give_back
+from agent.support.memory_tuning import COLLECT_SECONDS, collect, give_back
 class Ring: pass
 def ring():
     made = Ring()
@@ -77,7 +77,7 @@ def test_rubbish_and_spare_tuples_go_and_giving_back_makes_none() -> None:
 ASIDE = """
 import gc, weakref
 import agent.service.daemon
-from agent.support.heap_trim import set_aside
+from agent.support.memory_tuning import set_aside
 class Ring: pass
 before = len(gc.get_objects())
 set_aside()
@@ -105,7 +105,7 @@ def test_what_is_free_goes_back_to_the_system() -> None:
 FAULTS = """
 import resource, sys
 import numpy as np
-from agent.support.heap_trim import keep_freed_memory
+from agent.support.memory_tuning import keep_freed_memory
 keep_freed_memory() if len(sys.argv) > 1 else None
 def arrays():
     return [np.ones(60_000) for _ in range(6)]

@@ -17,9 +17,9 @@ from history_rows import SETTINGS, STEP, ZERO, batch, filled, interval, is_sound
 
 from agent.history.database import open_to_read
 from agent.history.record_types import FITS, INTERVALS, SAMPLES
+from agent.history.row_access import extents
 from agent.history.schema import version_of
 from agent.history.store import Store
-from agent.history.tables import extents
 from testbed.real.daemon import wait_until
 
 WRITER = Path(__file__).with_name("history_writer.py")

@@ -25,9 +25,9 @@ from history_rows import (
 from agent.history.database import open_to_write
 from agent.history.failures import StoreFailure
 from agent.history.record_types import INTERVALS
+from agent.history.row_access import insert
 from agent.history.schema import VERSION
 from agent.history.store import Store
-from agent.history.tables import insert
 from agent.history.window_reader import Wanted
 
 ALL = Wanted("db", SERVER, 15.0, ZERO, ZERO + 10_000 * STEP)

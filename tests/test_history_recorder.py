@@ -12,12 +12,12 @@ from agent.config.retention import HistorySettings, RetentionSettings
 from agent.config.settings import FitSettings
 from agent.history.database import open_to_read
 from agent.history.record_types import FITS, INTERVALS, KINDS, SAMPLES
-from agent.history.recorder import Recorder
+from agent.history.row_access import Extent, extents
 from agent.history.server_identity import MAX_NEW_SERVERS, server_identity
 from agent.history.store import Store
-from agent.history.tables import Extent, extents
+from agent.history.target_history import Recorder
 from agent.pipeline import assess
-from agent.support.clocks import Now
+from agent.support.clock_pair import Now
 from agent.window.interval_buffer import IntervalBuffer
 from collectors.base import Sample
 

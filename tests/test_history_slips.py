@@ -13,8 +13,8 @@ from agent.history.database import open_to_write
 from agent.history.failures import StoreFailure
 from agent.history.history_file import Lock
 from agent.history.record_types import INTERVALS
+from agent.history.row_access import insert
 from agent.history.store import Store
-from agent.history.tables import insert
 
 OTHERS = {
     "hosts": b"127.0.0.1 localhost\n",

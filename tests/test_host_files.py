@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from agent.cli import main
-from agent.support.host_files import HOST_FILES, IN_WHEEL
-from testbed.real.servers import ROOT
+from agent.support.shipped_files import HOST_FILES, IN_WHEEL
+from testbed.real.server_programs import ROOT
 
 NAMES = sorted(file.name for file in HOST_FILES)
 

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from agent.config.loader import load
-from testbed.real.servers import ROOT
+from testbed.real.server_programs import ROOT
 
 MANIFEST = ROOT / "deploy/kubernetes/mysql-with-headroom.yaml"
 VERSIONS = ("1.29", "1.37")  # the oldest that we name, and the newest whose schema there is

@@ -27,8 +27,8 @@ from testbed.real.daemon import (
     watching,
     write_config,
 )
-from testbed.real.limited_servers import FEW_CLIENTS, OFTEN
-from testbed.real.servers import least_account
+from testbed.real.predicted_limit import FEW_CLIENTS, OFTEN
+from testbed.real.server_programs import least_account
 
 COMPUTE = "DO BENCHMARK(300000, 1 + 1)"
 HALF = 0.5  # of a processor

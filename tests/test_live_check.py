@@ -16,7 +16,7 @@ from agent.demo.server import PrivateServer
 from collectors.connection import Endpoint
 from testbed.real.clients import run_as_root
 from testbed.real.daemon import COLLECTORS, COMMAND, target, write_config
-from testbed.real.servers import Account, Release, least_account
+from testbed.real.server_programs import Account, Release, least_account
 
 SWITCH = "UPDATE performance_schema.setup_consumers SET ENABLED = '{}' WHERE NAME = '{}'"
 CONSUMERS = ("global_instrumentation", "events_statements_current")

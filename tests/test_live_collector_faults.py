@@ -17,7 +17,7 @@ from agent.sampling.collector_health import CollectorHealth
 from agent.service import target_session
 from agent.service.daemon import Agent
 from agent.service.target_monitor import TargetMonitor
-from agent.support.worker import Worker
+from agent.support.scheduled_thread import Worker
 from collectors import COLLECTORS as TABLE
 from collectors import CollectorSpec
 from collectors.base import FailureKind, Feature, Prepared
@@ -25,7 +25,7 @@ from collectors.connection import Connection
 from collectors.query_results import number
 from testbed.real.clients import run_as_root
 from testbed.real.daemon import target, wait_until, write_config
-from testbed.real.servers import least_account
+from testbed.real.server_programs import least_account
 
 ALL_ON = "--performance-schema-consumer-events-statements-current=ON"
 

@@ -17,11 +17,11 @@ from reached import connected
 from agent.config.loader import load
 from agent.demo.server import PrivateServer
 from agent.service.daemon import Agent
-from collectors import statements
+from collectors import statement_totals
 from collectors.base import CollectorError
 from testbed.real.clients import Clients, run_as_root
 from testbed.real.daemon import Daemon, Sane, running, target, wait_until, watching, write_config
-from testbed.real.servers import Release
+from testbed.real.server_programs import Release
 
 THROUGHPUT = "throughput_queries_per_second"
 SETTLING = 4.0  # seconds: an interval that has begun, the next, and until a page shows that
@@ -187,7 +187,7 @@ def test_no_statement_is_lost_between_two_reads(server: PrivateServer) -> None:
     """Statements that end while the agent reads are not undone: the time spent never falls."""
     run_as_root(server, IN_FLIGHT_ON)
     with connected(server, "tcp") as connection, Clients(server, "SELECT SLEEP(0.3)", 8):
-        read = statements.prepare(connection).read
+        read = statement_totals.prepare(connection).read
         assert read
         spent: list[float] = []
         while len(spent) < 300:

@@ -20,7 +20,7 @@ from stand_in_images import build_monitor, build_server, import_base, prune
 
 from agent.history.record_types import INTERVALS
 from testbed.real.daemon import PREFIX, wait_until
-from testbed.real.servers import ROOT, Release
+from testbed.real.server_programs import ROOT, Release
 
 pytestmark = [pytest.mark.live, pytest.mark.patient, pytest.mark.timeout(600)]
 
@@ -48,7 +48,7 @@ with pymysql.connect(unix_socket="/var/run/mysqld/mysqld.sock", user="headroom",
 """
 SERVERS_CPUS = """
 import psutil
-from collectors.server_process import _server
+from collectors.process_lookup import _server
 from collectors.cpu_quota import process_cpus
 print(*[process_cpus(p) for pid in psutil.pids() if (p := _server(pid)) is not None])
 """

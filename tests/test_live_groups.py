@@ -21,7 +21,7 @@ from agent.demo.server import PrivateServer
 from testbed.real.cgroups import cpu_quota
 from testbed.real.clients import Clients
 from testbed.real.daemon import Daemon, is_root, target, wait_until, watching
-from testbed.real.limited_servers import OFTEN, most
+from testbed.real.predicted_limit import OFTEN, most
 from testbed.real.replication import let_follow
 
 STATEMENT = "DO BENCHMARK(200000, 1 + 1)"

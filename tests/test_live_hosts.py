@@ -10,8 +10,8 @@ from reached import connected, way_to
 from agent.demo.server import Flavour, PrivateServer
 from collectors import host
 from collectors.connection import Endpoint
-from collectors.devices import Devices
-from collectors.server_process import find_server_process
+from collectors.device_selection import Devices
+from collectors.process_lookup import find_server_process
 from testbed.real.clients import run_as_root
 from testbed.real.daemon import is_root, target, wait_until, watching
 from testbed.real.namespaces import IN_A_CONTAINER, other_host, server_inside

@@ -13,7 +13,7 @@ from agent.demo.server import Flavour
 from testbed.real.cgroups import cpu_quota
 from testbed.real.clients import Clients
 from testbed.real.daemon import is_root
-from testbed.real.limited_servers import approached, watched
+from testbed.real.predicted_limit import approached, watched
 
 STATEMENT = "DO BENCHMARK(300000, 1 + 1)"
 PROCESSORS = 0.3

@@ -11,7 +11,7 @@ from conftest import ServerFactory, one_in_every_run
 from agent.demo.server import Flavour, PrivateServer
 from testbed.real.clients import Clients
 from testbed.real.daemon import wait_until
-from testbed.real.limited_servers import STEP, watched
+from testbed.real.predicted_limit import STEP, watched
 
 MOST = 41
 EACH = 20.0  # statements/s of each client

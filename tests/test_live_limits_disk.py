@@ -16,7 +16,7 @@ from testbed.real.cgroups import disk_under, throttled_reads
 from testbed.real.clients import Clients, run_as_root
 from testbed.real.daemon import is_root
 from testbed.real.disk_load import OPTIONS, STATEMENT, TABLE
-from testbed.real.limited_servers import approached, watched
+from testbed.real.predicted_limit import approached, watched
 
 OPERATIONS = 1500  # per second, as a small volume in a cloud; little work for a processor
 NEAR, WANDERS = 0.25, 0.15

@@ -13,9 +13,9 @@ from conftest import ServerFactory, one_in_every_run
 from agent.demo.server import Flavour
 from testbed.real.clients import Clients, run_as_root
 from testbed.real.daemon import is_root
-from testbed.real.limited_servers import approached, watched
 from testbed.real.link_load import GUEST, STATEMENT, session_from
 from testbed.real.namespaces import slow_cable
+from testbed.real.predicted_limit import approached, watched
 
 RATE = "20Mbit"  # 250 of these answers a second, which takes little of a processor
 NEAR, WANDERS = 0.25, 0.15

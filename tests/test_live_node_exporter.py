@@ -14,12 +14,12 @@ from web_clients import SERVER, Authority
 
 from agent.config.node_exporter import NodeExporterSettings
 from agent.demo.server import PrivateServer
-from agent.sampling.remote_host import fetch_from
+from agent.sampling.target_collectors import fetch_from
 from collectors.base import CollectorError
 from collectors.node_exporter import values_of
 from testbed.real.clients import Clients
 from testbed.real.daemon import Page, free_port, target, wait_until, watching
-from testbed.real.servers import least_account
+from testbed.real.server_programs import least_account
 
 NEAR = 0.15
 """By how much two readings of the host's CPU may differ: their seconds are not the same."""

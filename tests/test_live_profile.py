@@ -8,10 +8,10 @@ import pytest
 
 from agent.cli import main
 from agent.demo.server import PrivateServer
-from models.attribution.class_intervals import AGENT
+from models.attribution.class_time_series import AGENT
 from testbed.real.clients import Clients
 from testbed.real.daemon import target, wait_until, watching
-from testbed.real.servers import least_account
+from testbed.real.server_programs import least_account
 
 OBSERVING = (
     "performance_schema",

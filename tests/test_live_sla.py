@@ -13,7 +13,7 @@ from agent.demo.server import PrivateServer
 from testbed.real.cgroups import cpu_quota
 from testbed.real.clients import Clients, run_as_root
 from testbed.real.daemon import Config, Daemon, Page, is_root, target, wait_until, watching
-from testbed.real.limited_servers import FEW_CLIENTS, FIT, OFTEN, SHARES, Load
+from testbed.real.predicted_limit import FEW_CLIENTS, FIT, OFTEN, SHARES, Load
 
 COMPUTE = "DO BENCHMARK(300000, 1 + 1)"
 HALF = 0.5  # of a processor

@@ -6,7 +6,7 @@ from conftest import one_in_every_run
 from agent.demo.server import Flavour
 from testbed.real import time_split_loads as bench
 from testbed.real.daemon import is_root
-from testbed.real.servers import server_program
+from testbed.real.server_programs import server_program
 
 SECONDS, TOGETHER = 4.0, 30.0
 POINTS = 25.0

@@ -17,10 +17,10 @@ from agent.demo.server import PrivateServer
 from testbed.real.cgroups import cpu_quota
 from testbed.real.clients import Clients, root, run_as_root
 from testbed.real.daemon import is_root, wait_until
-from testbed.real.limited_servers import FEW_CLIENTS, SHARES, Load, most, watched
 from testbed.real.link_load import GUEST, session_from
 from testbed.real.link_load import STATEMENT as SEND
 from testbed.real.namespaces import slow_cable
+from testbed.real.predicted_limit import FEW_CLIENTS, SHARES, Load, most, watched
 
 COMPUTE = "DO BENCHMARK(300000, 1 + 1)"
 HALF, MBIT = 0.5, 10

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from lock_files import pinned
 
-from testbed.real.servers import ROOT
+from testbed.real.server_programs import ROOT
 
 LOCKS = sorted(ROOT.glob("requirements*.lock"))
 REPORT = ROOT / ".ci/audit_report.py"

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from woken_servers import committing_server
 
+from models.capacity.amortised_cost import SharedCost
 from models.capacity.assess import assess_capacity
-from models.capacity.resource_limit import Resource
+from models.capacity.limit_types import Resource
 from models.capacity.resource_limits import find_resource_limits
-from models.capacity.shared_cost import SharedCost
 from models.trust import Trust
 
 SEEDS = range(6)

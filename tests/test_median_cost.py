@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.query_classes.divided_resources import RESOURCES
-from models.attribution.class_intervals import OTHER, Array, ClassIntervals
-from models.attribution.divide import attribute
+from models.attribution.class_attribution import attribute
+from models.attribution.class_time_series import OTHER, Array, ClassIntervals
 from models.attribution.estimators import (
     MIN_GROUP_CALLS,
     MIN_GROUPS,

@@ -10,23 +10,23 @@ from hypothesis import strategies as st
 from simulated_classes import simulate
 
 from agent.csv_input.class_file import read_classes
-from models.attribution import mixture_fit
-from models.attribution.class_intervals import Array, ClassIntervals, Mask
+from models.attribution import prior_mixture_fit
+from models.attribution.class_time_series import Array, ClassIntervals, Mask
 from models.attribution.cost_model import CostModel
 from models.attribution.empirical_bayes import fit_class_unit_costs
 from models.attribution.estimators import Target
-from models.attribution.mixture_fit import fit_mixture
+from models.attribution.mixture_problem import Priors, Problem
 from models.attribution.nnls import minimise_non_negative
-from models.attribution.normal_equations import Priors, Problem
+from models.attribution.prior_mixture_fit import fit_mixture
 from models.attribution.result import PredictionError
-from models.attribution.sufficient_statistics import Moments
-from models.attribution.unit_costs import (
+from models.attribution.shared_unit_costs import (
     MAX_UNIT_CPU,
     CpuBounds,
     fit_unit_costs,
     interval_weights,
     robust_weights,
 )
+from models.attribution.sufficient_statistics import Moments
 from models.attribution.window_model import fit_intervals
 from testbed.shared_data import data
 
@@ -333,25 +333,25 @@ def test_beliefs_alone_decide_where_the_data_are_silent() -> None:
 
 def test_each_hypothesis_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """The one that it began with is beside the one that it came to as well."""
-    tried = list[tuple[Problem, mixture_fit._Hypothesis]]()
-    settle = mixture_fit._tried
+    tried = list[tuple[Problem, prior_mixture_fit._Hypothesis]]()
+    settle = prior_mixture_fit._tried
 
-    def noted(problem: Problem, waits: Mask, noise: float) -> mixture_fit._Hypothesis:
+    def noted(problem: Problem, waits: Mask, noise: float) -> prior_mixture_fit._Hypothesis:
         found = settle(problem, waits, noise)
         tried.append((problem, found))
         return found
 
-    monkeypatch.setattr(mixture_fit, "_tried", noted)
+    monkeypatch.setattr(prior_mixture_fit, "_tried", noted)
     simulated = simulate(intervals=120)
     intervals = simulated.blind
     fit_intervals(intervals, Target(simulated.y))
     problem = tried[-1][0]
     tried.clear()
-    selection = mixture_fit.select_waiting(problem)
+    selection = prior_mixture_fit.select_waiting(problem)
     best, *rest = (found for _, found in tried)
-    path, beside = [best], list[mixture_fit._Hypothesis]()
+    path, beside = [best], list[prior_mixture_fit._Hypothesis]()
     while rest:
-        many = len(list(mixture_fit._beside(problem, path[-1])))
+        many = len(list(prior_mixture_fit._beside(problem, path[-1])))
         beside, rest = rest[:many], rest[many:]
         if rest:
             path.append(max(beside, key=lambda one: one.evidence))

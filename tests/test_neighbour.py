@@ -15,13 +15,13 @@ from agent.window.concurrency import Source
 from models.capacity.assess import assess_capacity
 from models.capacity.distribution import Distribution
 from models.capacity.estimate import Estimate
+from models.capacity.limit_types import Resource
 from models.capacity.observations import Observations
-from models.capacity.present_use import lower_bound_at_present, remaining_at_present
-from models.capacity.resource_limit import Resource
+from models.capacity.other_programs_use import lower_bound_at_present, remaining_at_present
 from models.capacity.resource_limits import find_resource_limits
 from models.trust import Trust
-from testbed.recorded.loads import saved, seen_below
-from testbed.simulated.months import month
+from testbed.recorded.peak_predictions import saved, seen_below
+from testbed.simulated.server_months import month
 
 FIXTURES = Path(__file__).parent / "fixtures"
 RECORDED = FIXTURES / "neighbour"

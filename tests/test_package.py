@@ -16,7 +16,7 @@ from systemd_machine import Machine, why_not
 
 from agent import __version__
 from testbed.real.daemon import free_port, wait_until
-from testbed.real.servers import CACHE, ROOT, missing
+from testbed.real.server_programs import CACHE, ROOT, missing
 
 PATIENCE = 90.0  # seconds for what takes a few on a machine at rest
 SYSTEMDS_OWN = {"/var/lib/private", "/var/lib/systemd/linger"}

@@ -8,8 +8,8 @@ import pytest
 
 from models.trust import Reason, Trust
 from models.usl.fit import UslFit, fit, fit_map
-from models.usl.grid import TABLE_PRIOR, PeakPrior
 from models.usl.law import Array, Usl
+from models.usl.peak_posterior_grid import TABLE_PRIOR, PeakPrior
 from testbed.published import held_out
 from testbed.published.curves import CURVES, Curve
 from testbed.published.estimators import Peak, bounded_least_squares, peak_of, relative_prior

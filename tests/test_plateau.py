@@ -7,14 +7,14 @@ import pytest
 from capacity_days import INTERVALS, SECONDS
 
 from models.capacity.assess import assess_capacity
+from models.capacity.limit_types import Resource
 from models.capacity.observations import Observations
 from models.capacity.plateau import find_plateau
-from models.capacity.resource_limit import Resource
 from models.capacity.result import USL, CapacityReason
 from models.trust import Trust
 from models.usl.law import Array
 from testbed.simulated.days import Life, live
-from testbed.simulated.months import PER_DAY, month
+from testbed.simulated.server_months import PER_DAY, month
 from testbed.simulated.servers import erlang_server
 
 END, KNEE = 5000.0, 40.0

@@ -25,7 +25,7 @@ from agent.demo.server import (
     find_server,
 )
 from agent.demo.server_user import ServerUser
-from testbed.real.servers import Release, least_account, missing
+from testbed.real.server_programs import Release, least_account, missing
 
 
 def ask(server: PrivateServer, query: str) -> object:

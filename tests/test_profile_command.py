@@ -18,12 +18,12 @@ from agent.cli import main
 from agent.commands.profile_report import as_csv, as_json, in_words
 from agent.demo.server import PrivateServer
 from agent.export.class_table import classes_table
-from agent.export.profile_plot import drawn, plot_class
 from agent.export.profile_rows import SORTS, profile_of, ranked
+from agent.export.regression_plot import drawn, plot_class
 from agent.query_classes.class_intervals import ClassInterval, ClassIntervalMaker
 from agent.query_classes.class_registry import ClassRegistry, name_of
-from agent.query_classes.observations import ObservedClasses, observed_classes
-from models.attribution.class_intervals import OTHER
+from agent.query_classes.period_attribution import ObservedClasses, observed_classes
+from models.attribution.class_time_series import OTHER
 from testbed.real.clients import Clients, run_as_root
 from testbed.real.daemon import target, write_config
 

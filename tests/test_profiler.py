@@ -10,7 +10,13 @@ from agent.config.loader import load
 from agent.demo.server import PrivateServer
 from agent.query_classes.class_intervals import MAX_WAITING, ClassIntervalMaker
 from agent.query_classes.class_registry import ClassRegistry
-from agent.query_classes.profiler import THREAD_SAMPLES, look_until, observe, read_once, send_once
+from agent.query_classes.one_off_profile import (
+    THREAD_SAMPLES,
+    look_until,
+    observe,
+    read_once,
+    send_once,
+)
 from collectors import CollectorSpec
 from collectors.base import CollectorError, FailureKind, Prepared, Values
 from collectors.connection import Connection, Endpoint, Login

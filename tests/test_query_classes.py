@@ -10,12 +10,12 @@ import pytest
 from class_samples import START, samples
 from simulated_classes import Simulated, simulate
 
-from agent.config.query_classes import ClassSettings
+from agent.config.class_settings import ClassSettings
 from agent.query_classes.assessment import ClassMonitor
-from agent.query_classes.classes_snapshot import ClassesState
+from agent.query_classes.attribution_snapshot import ClassesState
 from agent.query_classes.digest_deltas import Lost
 from collectors.base import Sample
-from models.attribution.class_intervals import AGENT, OTHER, Array
+from models.attribution.class_time_series import AGENT, OTHER, Array
 from models.attribution.result import Method, Reason, disagreement
 
 SECONDS = 600

@@ -16,11 +16,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from agent.assessment.snapshot import FitState, Health
-from agent.config.query_classes import ClassSettings
+from agent.config.class_settings import ClassSettings
 from agent.config.settings import FitSettings
 from agent.pipeline import assess
 from agent.query_classes.assessment import ClassMonitor
-from agent.support.clocks import Now
+from agent.support.clock_pair import Now
 from agent.window.interval_buffer import IntervalBuffer
 from collectors import COLLECTORS, CollectorSpec, status
 from collectors.base import CollectorError, Sample

@@ -12,8 +12,8 @@ from made_up import WAVES, intervals, known, seen_at, with_resources
 from prometheus_client import CollectorRegistry, generate_latest
 
 from agent.assessment.hourly_load import HourlyLoad
+from agent.assessment.load_outlook import KEPT_STEPS, Outlook, RecentLoad
 from agent.assessment.load_sums import LoadSum
-from agent.assessment.recent_load import KEPT_STEPS, Outlook, RecentLoad
 from agent.assessment.snapshot import Snapshot
 from agent.config.settings import Config, FitSettings
 from agent.export.metrics import SnapshotCollector
@@ -25,10 +25,10 @@ from agent.history.write_buffer import Batch
 from agent.replay.alert_rules import Alerts, Scrape
 from agent.replay.history_fill import fill
 from agent.replay.recorded_readings import Reading
-from agent.replay.recording import Intervals
+from agent.replay.recording_player import Intervals
 from agent.replay.replay import Replay
 from agent.service.target_monitor import TargetMonitor
-from agent.support.clocks import Now
+from agent.support.clock_pair import Now
 from agent.window.interval_buffer import IntervalBuffer
 from agent.window.intervals import Interval, Window
 from collectors.base import Sample

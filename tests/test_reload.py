@@ -26,13 +26,13 @@ from agent.config.settings import Config
 from agent.demo.server import Flavour, PrivateServer
 from agent.service.daemon import Agent
 from agent.service.reload import Reloader, settings_of
-from agent.support.worker import Worker
+from agent.support.scheduled_thread import Worker
 from agent.web import application
 from agent.window.interval_buffer import IntervalBuffer
 from agent.window.intervals import Interval
 from testbed.real.clients import Clients
 from testbed.real.daemon import COMMAND, fetch, free_port, target, wait_until, write_config
-from testbed.real.servers import Account, least_account
+from testbed.real.server_programs import Account, least_account
 from testbed.recorded.samples import FIXTURES, recorded
 
 FLOODERS = 140  # more clients than there are places

@@ -19,14 +19,14 @@ from complaints import one_line
 from recordings import LAW, Row, as_rows, nearly, rows, written
 
 from agent.assessment.forecaster import Forecaster
-from agent.assessment.recent_load import RecentLoad
+from agent.assessment.load_outlook import RecentLoad
 from agent.assessment.snapshot import FitState, Health, Snapshot
 from agent.cli import main
 from agent.config.settings import FitSettings
 from agent.export.snapshot_json import snapshots_as_json
 from agent.pipeline import assess
 from agent.replay.sample_file import SampleFile
-from agent.support.clocks import Now
+from agent.support.clock_pair import Now
 from agent.what_if.sla import sla_of
 from agent.window.interval_buffer import IntervalBuffer
 from collectors.base import Sample

@@ -13,10 +13,10 @@ import pytest
 from agent.cli import main
 from agent.history.database import open_to_write
 from agent.history.record_types import INTERVALS
+from agent.history.row_access import insert, insert_chunk, target_id
 from agent.history.row_mapping import interval_row, sample_chunks
-from agent.history.tables import insert, insert_chunk, target_id
 from agent.pipeline import observations
-from agent.support.clocks import Now
+from agent.support.clock_pair import Now
 from agent.window.concurrency import Source
 from agent.window.interval_buffer import IntervalBuffer
 from agent.window.intervals import Interval, Window

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from models.capacity.extrapolation import CEILING
-from models.capacity.resource_limit import LimitReason, Resource, ResourceLimit
+from models.capacity.demand_models import CEILING
+from models.capacity.limit_types import LimitReason, Resource, ResourceLimit
 from models.capacity.resource_limits import find_resource_limits
 from models.robust import fit_linear, normal_cdf, student_cdf
 from models.trust import Trust

@@ -6,9 +6,15 @@ import numpy as np
 import pytest
 from simulated_classes import simulate
 
-from models.attribution.blocks import MAX_GROUPS, RECENT_BLOCKS, Block, RollingBlocks, summed
-from models.attribution.class_intervals import OTHER
-from models.attribution.unit_costs import UnitCosts, fit_unit_costs
+from models.attribution.class_time_series import OTHER
+from models.attribution.rolling_block_sums import (
+    MAX_GROUPS,
+    RECENT_BLOCKS,
+    Block,
+    RollingBlocks,
+    summed,
+)
+from models.attribution.shared_unit_costs import UnitCosts, fit_unit_costs
 
 INTERVALS = 10
 LOOK = 7  # every so many blocks the sums are looked at

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from testbed.real.servers import CACHE, ROOT, missing, server_program
+from testbed.real.server_programs import CACHE, ROOT, missing, server_program
 
 SCRIPTS = [*sorted((ROOT / "scripts").iterdir()), ROOT / ".ci/run"]
 TOOLS = (

@@ -16,7 +16,7 @@ from test_real_servers import RECORDED, RUNS
 from agent.assessment.snapshot import FitState, Health, Snapshot
 from agent.config.settings import FitSettings
 from agent.pipeline import assess
-from agent.support.clocks import Now
+from agent.support.clock_pair import Now
 from agent.what_if.current_state import today_of
 from agent.what_if.sla import sla_of
 from agent.window.intervals import Interval, Window
@@ -24,7 +24,7 @@ from agent.window.utilisation import COUNTS, CPU, SERVER_CPU
 from models.trust import Trust
 from models.what_if.posterior_draws import draws_of
 from models.what_if.predict import Estimate
-from testbed.recorded.loads import saved, true_peak
+from testbed.recorded.peak_predictions import saved, true_peak
 
 HALF = 1
 """The place of what was seen below half of the peak."""

@@ -18,10 +18,10 @@ from agent.window.utilisation import (
     with_ceilings,
 )
 from collectors.base import Sample
-from models.capacity.resource_limit import LimitReason, Resource, ResourceLimit
+from models.capacity.limit_types import LimitReason, Resource, ResourceLimit
 from models.capacity.resource_limits import find_resource_limits
 from models.capacity.result import Capacity, CapacityReason
-from models.capacity.statement_cpu import ASSUMED_SHARE
+from models.capacity.statement_cpu_share import ASSUMED_SHARE
 from models.trust import Trust
 
 DEMAND = 0.001

@@ -11,9 +11,7 @@ import pytest
 from reached import connected
 
 from agent.demo.server import PrivateServer
-from collectors.connection import Connection
-from collectors.query_results import Shape, text
-from collectors.statement_threads import (
+from collectors.class_thread_states import (
     MARIADB,
     DigestHashes,
     StatementThreads,
@@ -21,7 +19,9 @@ from collectors.statement_threads import (
     statement_threads,
     thread_states,
 )
-from collectors.statements import own_thread
+from collectors.connection import Connection
+from collectors.query_results import Shape, text
+from collectors.statement_totals import own_thread
 from testbed.real.clients import Clients, root, run_as_root
 from testbed.real.daemon import wait_until
 

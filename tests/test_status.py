@@ -10,7 +10,7 @@ from agent.demo.server import PrivateServer
 from collectors import status
 from collectors.base import Values
 from collectors.connection import Connection, Endpoint, Login
-from testbed.real.servers import least_account
+from testbed.real.server_programs import least_account
 
 ACCOUNT = Login("stranger", "s3cret-stranger")
 

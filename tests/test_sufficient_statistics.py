@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 from agent.commands import history, profile
-from agent.config.times import moment
+from agent.config.timestamps import moment
 
 NOON = datetime(2026, 11, 21, 12, 0, tzinfo=UTC).timestamp()
 HERE = "XYZ-05:30"  # POSIX counts westwards: five and a half hours ahead of UTC

@@ -14,7 +14,7 @@ from web_clients import listening, snapshot
 from agent.assessment.snapshot import FitState, Health, Snapshot
 from agent.service.supervisor import Supervisor
 from agent.service.systemd_notify import Notifier
-from agent.support.worker import Worker
+from agent.support.scheduled_thread import Worker
 from testbed.real.daemon import wait_until
 
 NOW = 1_700_000_000.0
@@ -134,7 +134,7 @@ def test_a_web_server_that_stands_still_ends_the_signs_of_life(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its accepting loop is looked after like a worker."""
-    monkeypatch.setattr("agent.web.server.ALLOWANCE", 2.0)
+    monkeypatch.setattr("agent.web.http_listener.ALLOWANCE", 2.0)
     watched = Watched()
     with listening(snapshot(True)) as server, supervised(tmp_path, watched) as (found, heard):
         found.look_after(server)

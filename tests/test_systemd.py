@@ -16,7 +16,7 @@ from systemd_machine import INSTALLED, Machine, why_not
 
 from collectors import COLLECTORS
 from testbed.real.daemon import Page, fetch, free_port, wait_until
-from testbed.real.servers import ROOT, missing, server_program
+from testbed.real.server_programs import ROOT, missing, server_program
 
 UNIT = ROOT / "deploy/systemd/mysql-headroom.service"
 PROCESS_IO = ROOT / "deploy/systemd/host-process-io.conf"

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from models.capacity.assess import assess_capacity
+from models.capacity.limit_types import Resource, ResourceLimit
 from models.capacity.observations import Observations
-from models.capacity.resource_limit import Resource, ResourceLimit
 from models.capacity.resource_limits import find_resource_limits
 from models.capacity.thread_oversubscription import LOSS_PER_DOUBLING, LOSSLESS_CONCURRENCY, Clients
 

@@ -5,17 +5,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from models.time_split.disk_reads import Reads, fit_profile, random_share, sequential_part
-from models.time_split.disk_service_times import (
+from models.time_split.disk_calibration import Reads, fit_profile, random_share, sequential_part
+from models.time_split.disk_profile import (
     DiskProfile,
     random_seconds,
     sequential_seconds,
 )
+from models.time_split.interval_split import Usage, time_split
 from models.time_split.limiting_resource import Limit, LimitedBy
 from models.time_split.per_class import MIN_THREAD_SAMPLES, ClassUse, class_splits, shared_out
 from models.time_split.queueing import at_the_resource
 from models.time_split.split import Part, TimeSplit
-from models.time_split.usage import Usage, time_split
 
 SLOW_DISK = DiskProfile(22.0e6, 7.3e-3)
 FAST_DISK = DiskProfile(30.5e6, 6.8e-3)

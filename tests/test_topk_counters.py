@@ -9,12 +9,16 @@ from hypothesis import strategies as st
 from known_classes import known_classes, one_class
 
 from agent.query_classes.capacity_gain import Saving, saving, savings_of
-from agent.query_classes.class_counters import FORMER_PER_PLACE, MIN_REPLACING_RATIO, TopKCounters
 from agent.query_classes.class_registry import SEVERAL
+from agent.query_classes.exported_class_totals import (
+    FORMER_PER_PLACE,
+    MIN_REPLACING_RATIO,
+    TopKCounters,
+)
 from models.attribution.capacity_gain import Limit, gain
-from models.attribution.class_intervals import AGENT, OTHER
+from models.attribution.class_time_series import AGENT, OTHER
 from models.attribution.result import Method, Reason
-from models.capacity.resource_limit import ResourceLimit
+from models.capacity.limit_types import ResourceLimit
 from models.capacity.result import Capacity
 from models.trust import Trust
 from models.usl.fit import fit_map

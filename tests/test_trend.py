@@ -6,8 +6,8 @@ import sys
 import numpy as np
 import pytest
 
-from testbed.real.servers import ROOT
-from testbed.trend import trend
+from testbed.growth_test import trend
+from testbed.real.server_programs import ROOT
 
 
 @pytest.mark.parametrize("values", [[], [80.0], [80.0, 90.0]])

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from models.trust import SENTENCES, Evidence, Reason, Trust, judge
-from models.usl.points import Scatter
+from models.usl.points_and_residuals import Scatter
 
 GOOD = Evidence(
     levels=10,

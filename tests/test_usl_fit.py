@@ -8,6 +8,7 @@ import pytest
 import scipy
 
 from models.trust import Reason, Trust
+from models.usl.classical_fits import linearise
 from models.usl.fit import (
     Method,
     fit,
@@ -16,11 +17,10 @@ from models.usl.fit import (
     fit_map,
     throughput_band,
 )
-from models.usl.grid import PeakPrior
 from models.usl.law import Array, Usl
-from models.usl.least_squares import linearise
-from models.usl.map_estimate import fit_curve
-from models.usl.points import Points
+from models.usl.peak_posterior_grid import PeakPrior
+from models.usl.point_fit import fit_curve
+from models.usl.points_and_residuals import Points
 from models.usl.posterior import posterior_of
 from testbed.published.examples import (
     CISCO,

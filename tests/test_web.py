@@ -15,8 +15,8 @@ from prometheus_client import CollectorRegistry
 from web_clients import NOW, ask, eventually, listening, snapshot
 
 from agent.web import application
-from agent.web.handler import MAX_REQUEST_BYTES, Environ, StartResponse
-from agent.web.server import MAX_CONNECTIONS, WebServer
+from agent.web.http_listener import MAX_CONNECTIONS, WebServer
+from agent.web.wsgi_handler import MAX_REQUEST_BYTES, Environ, StartResponse
 
 LATIN = st.characters(codec="latin-1", exclude_characters="\r\n")
 MALFORMED = (
@@ -292,8 +292,8 @@ def test_connections_are_accepted_at_a_bounded_pace(
     port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Clients that come again and again wait in the kernel's queue; each is answered."""
-    monkeypatch.setattr("agent.web.server.MAX_ACCEPTED_PER_SECOND", 20.0)
-    monkeypatch.setattr("agent.web.server.AT_ONCE", 2)
+    monkeypatch.setattr("agent.web.http_listener.MAX_ACCEPTED_PER_SECOND", 20.0)
+    monkeypatch.setattr("agent.web.http_listener.AT_ONCE", 2)
     started = time.monotonic()
     assert {ask(port)[0] for _ in range(12)} == {200}
     assert time.monotonic() - started > 0.4

@@ -13,7 +13,7 @@ import bcrypt
 import pytest
 from web_clients import SOON, ask, eventually, listening, password_hash, snapshot, written
 
-from agent.web.access_control import REFUSED_AFTER
+from agent.web.access_middleware import REFUSED_AFTER
 from agent.web.auth import REMEMBERED_FAILURES, BasicAuthenticator, Verdict
 from agent.web.password_queue import (
     REMEMBERED_NETWORKS,

@@ -15,8 +15,8 @@ from web_clients import NOW, ask, listening, password_hash, snapshot, written
 
 from agent.assessment.snapshot import Snapshot
 from agent.cli import main
+from agent.web.http_listener import WebServer
 from agent.web.reloading_config import WebFile
-from agent.web.server import WebServer
 
 DOCS = (Path(__file__).resolve().parent.parent / "docs" / "what-if.md").read_text()
 PATH = "/api/v1/what-if"

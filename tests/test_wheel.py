@@ -9,9 +9,9 @@ import pytest
 
 from agent import __version__
 from agent.demo.server import PrivateServer
-from agent.support.host_files import HOST_FILES
+from agent.support.shipped_files import HOST_FILES
 from testbed.real.daemon import fetch, free_port, wait_until
-from testbed.real.servers import ROOT, least_account
+from testbed.real.server_programs import ROOT, least_account
 
 INSTALL_SECONDS = 300.0  # numpy and scipy, on a busy machine
 RUN_SECONDS = 60.0

@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.csv_input.class_file import read_classes
-from models.attribution.class_intervals import Array
+from models.attribution.class_time_series import Array
 from models.attribution.result import PredictionError
-from models.wlr import Line, Wlr, blame, fit_line, fit_wlr
+from models.published_wlr import Line, Wlr, blame, fit_line, fit_wlr
 from testbed.shared_data import data
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from agent.support.worker import Tick, Worker
+from agent.support.scheduled_thread import Tick, Worker
 
 DEADLINE = 5.0
 

@@ -22,8 +22,8 @@ from agent.assessment.snapshot import FitState, Health, Snapshot
 from agent.export.metrics import SnapshotCollector
 from agent.web import application
 from agent.web.compare_requests import CompareAround
+from agent.web.http_listener import WebServer
 from agent.web.reloading_config import Web
-from agent.web.server import WebServer
 
 NOW = 1_700_000_000.0
 SOON = 20.0  # seconds; what should be at once has happened by then, whatever else runs here

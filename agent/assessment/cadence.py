@@ -2,7 +2,7 @@
 
 from agent.assessment.snapshot import FitState
 from agent.config.settings import FitSettings
-from agent.support.clocks import Now
+from agent.support.clock_pair import Now
 from agent.window.intervals import Window
 
 INTERVALS_PER_NEW = 20

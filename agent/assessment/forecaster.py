@@ -7,7 +7,7 @@ from agent.assessment.hourly_load import HourlyLoad
 from agent.assessment.load_sums import LoadSum
 from agent.assessment.new_intervals import NewIntervals
 from agent.assessment.snapshot import ForecastState
-from agent.support.clocks import Now
+from agent.support.clock_pair import Now
 from agent.window.intervals import Window
 from models.capacity.distribution import Distribution
 from models.capacity.result import Capacity

@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from agent.assessment.assessed_intervals import Points
+from agent.assessment.load_outlook import Outlook
 from agent.assessment.markers import Marker
 from agent.assessment.outlier_counts import OutlierCounts
-from agent.assessment.recent_load import Outlook
+from agent.query_classes.attribution_snapshot import ClassesState
 from agent.query_classes.class_time_splits import class_time_splits
-from agent.query_classes.classes_snapshot import ClassesState
 from agent.sampling.collector_health import CollectorHealth
 from agent.window.concurrency import Source
 from agent.window.recent_time_split import TimeUse
@@ -25,13 +25,13 @@ from models.capacity.saturation_probability import (
 )
 from models.forecast.saturation import Saturation
 from models.group.clock_offset import ClockOffset
-from models.group.layers import Layer, Replication, layers_of
+from models.group.time_layers import Layer, Replication, layers_of
 from models.time_split.split import TimeSplit
 from models.trust import Trust
 from models.usl.fit import UslFit
-from models.what_if.class_sla import ClassHeadroom
+from models.what_if.class_sla_headroom import ClassHeadroom
 from models.what_if.predict import Estimate
-from models.what_if.sla_result import SlaHeadroom
+from models.what_if.sla_headroom import SlaHeadroom
 
 STALE_INTERVALS = 3
 """Age in intervals up to which data is never stale."""

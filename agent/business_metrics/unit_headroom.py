@@ -3,7 +3,7 @@
 from agent.assessment.snapshot import BusinessState, Snapshot
 from agent.business_metrics.joined_values import ValueSeries
 from agent.config.business_metrics import BusinessMetric
-from agent.support.clocks import Now
+from agent.support.clock_pair import Now
 from agent.window.intervals import Window
 from models.business_unit import UnitHeadroom, unit_headroom
 

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from agent.support.errors import InputError
-from agent.support.escaping import printable
 from agent.support.http_access import (
     Access,
     AccessError,
@@ -16,6 +15,7 @@ from agent.support.http_access import (
     UntrustedError,
     read_answer,
 )
+from agent.support.safe_output import printable
 
 MAX_BYTES = 2**24
 """Of one answer."""

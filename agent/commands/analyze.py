@@ -16,10 +16,10 @@ from agent.config.settings import FitSettings
 from agent.export.snapshot_json import snapshots_object
 from agent.prometheus.client import Client
 from agent.prometheus.fleet_assessment import analyse
-from agent.prometheus.targets import FleetQuery, FleetTarget, find_targets
-from agent.replay.sources import SourceError
-from agent.support.escaping import complain_of, json_text
+from agent.prometheus.server_recordings import FleetQuery, FleetTarget, find_targets
+from agent.replay.recording_opener import SourceError
 from agent.support.http_access import AccessError
+from agent.support.safe_output import complain_of, json_text
 
 MONTH = 30 * 86400.0
 MAX_WINDOW = 31 * 86400.0
@@ -84,7 +84,7 @@ def _analyze(args: argparse.Namespace) -> int:
 
 def _is_drawn(path: str, snapshots: Sequence[Snapshot], now: float) -> bool:
     """Draw the fleet, or report on one line why that is not possible."""
-    from agent.commands.analyze_plot import plot_fleet
+    from agent.commands.fleet_plot import plot_fleet
 
     try:
         plot_fleet(path, snapshots, now)

@@ -11,7 +11,7 @@ from agent.commands.text_table import table_lines
 from agent.export.capacity_report import resource_words, why_none
 from agent.export.fit_report import DASH, quantity
 from agent.export.forecast_report import when_words
-from agent.support.escaping import for_spreadsheet, printable
+from agent.support.safe_output import for_spreadsheet, printable
 
 HEADER = (
     "target",

@@ -11,13 +11,13 @@ from agent.csv_input.class_file import ClassFile, read_classes
 from agent.csv_input.host_file import DEFAULT_RESOURCE, joined, read_host
 from agent.csv_input.table_file import TableFileError
 from agent.export.attribute_report import in_words
-from agent.support.escaping import complain_of, json_text, say
-from models.attribution.class_intervals import ClassIntervals
-from models.attribution.divide import attribute
+from agent.support.safe_output import complain_of, json_text, say
+from models.attribution.class_attribution import attribute
+from models.attribution.class_time_series import ClassIntervals
 from models.attribution.estimators import Target
 from models.attribution.quality_gate import withheld
 from models.attribution.result import Attribution, ClassUse, Method, PredictionError, disagreement
-from models.attribution.unit_costs import PART_OF_CPU, WHOLE_CPU
+from models.attribution.shared_unit_costs import PART_OF_CPU, WHOLE_CPU
 
 CPU_SECONDS = re.compile(r"cpu\w*_s$|^[us]time_s$")
 """Resources that are CPU time in seconds, by their names."""

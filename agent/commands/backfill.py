@@ -8,7 +8,7 @@ from itertools import islice
 from pathlib import Path
 
 from agent.assessment.hourly_load import HourlyLoad
-from agent.commands.config_file_options import add_config_option
+from agent.commands.config_path_options import add_config_option
 from agent.commands.exit_codes import FAILED
 from agent.commands.progress import interruptible
 from agent.commands.prometheus_options import add_prometheus_options, client_of, query_of
@@ -22,8 +22,7 @@ from agent.history.failures import as_store_error
 from agent.history.server_identity import server_identity
 from agent.prometheus.client import Client, Labels
 from agent.prometheus.own_series import OwnTarget, exporting_agent, own_intervals
-from agent.prometheus.source import chosen
-from agent.prometheus.targets import (
+from agent.prometheus.server_recordings import (
     FleetQuery,
     FleetTarget,
     find_targets,
@@ -31,9 +30,10 @@ from agent.prometheus.targets import (
     readings,
     sampling_of,
 )
+from agent.prometheus.source import chosen
 from agent.replay.history_fill import fill
-from agent.replay.sources import SourceError, interval_for
-from agent.support.escaping import complain_of, say_line
+from agent.replay.recording_opener import SourceError, interval_for
+from agent.support.safe_output import complain_of, say_line
 from collectors import COLLECTORS
 from collectors.base import CollectorError
 from collectors.connection import Connection

@@ -4,12 +4,12 @@ import argparse
 from functools import partial
 
 from agent.business_metrics.reader import connection_for, spec_of
-from agent.commands.config_file_options import add_file_options, loaded
+from agent.commands.config_path_options import add_file_options, loaded
 from agent.config.business_metrics import BusinessMetric
 from agent.config.loader import load
 from agent.config.settings import Config, Target
-from agent.sampling.remote_host import collectors_of
-from agent.support.escaping import say_line
+from agent.sampling.target_collectors import collectors_of
+from agent.support.safe_output import say_line
 from collectors import CollectorSpec
 from collectors.base import CollectorError, Feature
 from collectors.business_query import VALUE, MissingGrantError

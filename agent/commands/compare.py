@@ -17,14 +17,14 @@ from agent.commands.replay_options import add_pipeline_options, duration, of_sou
 from agent.commands.text_table import table_lines
 from agent.compare.periods import MIN_SECONDS, Period, TooEarlyError, around
 from agent.compare.two_periods import compare_periods
-from agent.config.times import moment, recorded_moment, time_text, zone_here
+from agent.config.timestamps import moment, recorded_moment, time_text, zone_here
 from agent.csv_input.table_file import STANDARD_INPUT
 from agent.export.snapshot_json import marker_object
 from agent.history.database import open_to_read
 from agent.history.marker_table import read_markers
 from agent.prometheus.source import prometheus_source
-from agent.replay.sources import ReplayOptions, Source, SourceError, is_history, opened
-from agent.support.escaping import json_text, printable, say
+from agent.replay.recording_opener import ReplayOptions, Source, SourceError, is_history, opened
+from agent.support.safe_output import json_text, printable, say
 
 DAY = 86400.0
 LISTED = 10

@@ -6,7 +6,7 @@ from agent.commands.text_table import table_lines
 from agent.compare.comparison import Comparison
 from agent.export.comparison_json import comparison_object
 from agent.export.comparison_report import HEADER, NUMBERS, cells, notes, side_words
-from agent.support.escaping import json_text, printable
+from agent.support.safe_output import json_text, printable
 
 
 def as_table(comparison: Comparison) -> Iterator[str]:

@@ -55,8 +55,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _play(args: argparse.Namespace) -> int:
-    from agent.demo.addresses import AddressError
     from agent.demo.demo_run import Demo
+    from agent.demo.page_address import AddressError
     from agent.demo.server import ServerError
 
     try:
@@ -98,7 +98,7 @@ def _seconds(text: str) -> float:
 
 
 def _listen(text: str) -> str:
-    from agent.demo.addresses import parse
+    from agent.demo.page_address import parse
 
     try:
         parse(text)

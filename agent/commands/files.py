@@ -6,8 +6,8 @@ from pathlib import Path
 
 from agent.commands.exit_codes import FAILED, USAGE_ERROR
 from agent.support.atomic_replace import replacement
-from agent.support.escaping import complain_of, say_line
-from agent.support.host_files import HOST_FILES
+from agent.support.safe_output import complain_of, say_line
+from agent.support.shipped_files import HOST_FILES
 
 MODE = 0o644
 BY_NAME = {file.name: file for file in HOST_FILES}

@@ -13,10 +13,10 @@ from agent.config.durations import seconds
 from agent.csv_input.curve_file import CurveFile, read_curve
 from agent.csv_input.table_file import TableFileError
 from agent.export.fit_report import AskedLoad, in_words
-from agent.support.escaping import complain_of, say
+from agent.support.safe_output import complain_of, say
 from models.usl.fit import Method, UslFit, fit
 from models.usl.law import Usl
-from models.usl.load_point import LoadPoint, at_concurrency, at_residence_time, at_throughput
+from models.usl.law_point import LoadPoint, at_concurrency, at_residence_time, at_throughput
 
 PLOT_FORMATS = (".png", ".svg")
 

@@ -12,19 +12,19 @@ from pathlib import Path
 from agent.commands.exit_codes import USAGE_ERROR
 from agent.commands.history_report import extent_lines
 from agent.config.loader import load
-from agent.config.times import moment, zone_here
+from agent.config.timestamps import moment, zone_here
 from agent.csv_input.table_file import STANDARD_INPUT, TableFileError
 from agent.history import history_file, prune
 from agent.history.database import open_to_read, open_to_write
 from agent.history.failures import as_store_error
 from agent.history.record_types import INTERVALS, KINDS, TEXT_KINDS, Kind, Row
-from agent.history.tables import LAST_ROW, Choice, extents, insert, read, target_names
+from agent.history.row_access import LAST_ROW, Choice, extents, insert, read, target_names
 from agent.history.text.csv_text import as_csv
 from agent.history.text.import_file import rereadable
-from agent.history.text.import_result import Mistakes
+from agent.history.text.line_errors import Mistakes
 from agent.history.text.openmetrics_text import as_openmetrics
 from agent.support.errors import InputError
-from agent.support.escaping import complain_of, say
+from agent.support.safe_output import complain_of, say
 
 ALL = "all"
 

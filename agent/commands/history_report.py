@@ -6,9 +6,9 @@ from pathlib import Path
 
 from agent.commands.text_table import table_lines
 from agent.config.sizes import size_in_words
+from agent.history.row_access import Extent
 from agent.history.schema import VERSION
-from agent.history.tables import Extent
-from agent.support.escaping import printable
+from agent.support.safe_output import printable
 
 HEADER = ("target", "server", "kind", "rows", "from", "to")
 

@@ -6,9 +6,9 @@ import time
 from agent.assessment.markers import Marker, new_marker
 from agent.commands.agent_client import AgentClient
 from agent.commands.http_login_options import access_of, add_agent, login_problem
-from agent.config.times import moment, zone_here
+from agent.config.timestamps import moment, zone_here
 from agent.support.errors import InputError
-from agent.support.escaping import say_line
+from agent.support.safe_output import say_line
 
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:

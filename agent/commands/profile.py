@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from agent.commands.config_file_options import add_config_option
+from agent.commands.config_path_options import add_config_option
 from agent.commands.exit_codes import USAGE_ERROR
 from agent.commands.plot_option import plot_problem, without_matplotlib
 from agent.commands.profile_history import latest_savings, recorded
@@ -16,12 +16,12 @@ from agent.commands.profile_report import as_csv, as_json, in_words
 from agent.config.durations import seconds
 from agent.config.loader import load
 from agent.config.settings import Config, Target
-from agent.config.times import moment, zone_here
+from agent.config.timestamps import moment, zone_here
 from agent.export.profile_rows import SORTS, profile_of, with_texts
 from agent.history.history_file import history_path
-from agent.query_classes.observations import ObservedClasses
-from agent.query_classes.profiler import observe, observe_sums, texts_from
-from agent.support.escaping import complain_of, say
+from agent.query_classes.one_off_profile import observe, observe_sums, texts_from
+from agent.query_classes.period_attribution import ObservedClasses
+from agent.support.safe_output import complain_of, say
 from collectors.base import CollectorError
 
 BROKEN = 1
@@ -124,7 +124,7 @@ def _from_server(
     profile = replace(profile, of_sums=of_sums)
     say(FORMATS[args.format](profile, args.top))
     if args.plot:
-        from agent.export.profile_plot import plot_class
+        from agent.export.regression_plot import plot_class
 
         try:
             plot_class(args.plot, observed, profile)

@@ -6,8 +6,8 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from agent.support.escaping import printable
-from models.attribution.divide import Progress
+from agent.support.safe_output import printable
+from models.attribution.class_attribution import Progress
 
 SILENT_SECONDS = 3.0
 """A computation that ends within this time shows no progress."""

@@ -7,11 +7,11 @@ from pathlib import Path
 from agent.commands.http_login_options import access_of, add_login, login_problem
 from agent.commands.replay_options import MAX_SECONDS, duration
 from agent.config.durations import written
-from agent.config.times import moment, zone_here
+from agent.config.timestamps import moment, zone_here
 from agent.prometheus.client import Client
 from agent.prometheus.exporters import NODE_EXPORTER, SERVICES
-from agent.prometheus.targets import FleetQuery
-from agent.replay.sources import SourceError
+from agent.prometheus.server_recordings import FleetQuery
+from agent.replay.recording_opener import SourceError
 
 MIN_SECONDS = 60.0
 """Seconds that are asked for at least."""

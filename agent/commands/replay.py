@@ -6,17 +6,17 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
-from agent.business_metrics.recorded_values import RecordedValues
+from agent.business_metrics.replayed_values import RecordedValues
 from agent.commands.prometheus_options import add_prometheus_options, client_of, query_of
 from agent.commands.replay_options import add_pipeline_options, duration, of_source, wishes_of
 from agent.commands.replay_report import as_json, as_table
 from agent.config.settings import MAX_SLA, MIN_SLA
-from agent.config.times import recorded_moment
+from agent.config.timestamps import recorded_moment
 from agent.prometheus.source import prometheus_source
+from agent.replay.recording_opener import ReplayOptions, Source, SourceError, opened
 from agent.replay.replay import ASSESSMENT_SECONDS, Replay, Step
-from agent.replay.sources import ReplayOptions, Source, SourceError, opened
-from agent.support.escaping import complain_of
-from agent.support.heap_trim import keep_freed_memory
+from agent.support.memory_tuning import keep_freed_memory
+from agent.support.safe_output import complain_of
 from agent.what_if.sla import sla_of
 
 HOUR, DAY = 3600.0, 86400.0

@@ -14,7 +14,7 @@ from agent.config.loader import ConfigError, load
 from agent.config.settings import Config, FitSettings, Target
 from agent.history.failures import as_store_error
 from agent.pipeline import NO_CEILINGS
-from agent.replay.sources import ReplayOptions, SourceError
+from agent.replay.recording_opener import ReplayOptions, SourceError
 
 MAX_SECONDS = 366 * 86400.0
 

@@ -6,17 +6,17 @@ from dataclasses import asdict
 from agent.assessment.snapshot import Snapshot
 from agent.commands.text_table import aligned
 from agent.config.durations import words, written
-from agent.config.times import time_text
+from agent.config.timestamps import time_text
 from agent.export.business_report import business_words
 from agent.export.capacity_report import doubts, headline, resource_words, why_none
 from agent.export.fit_report import DASH, quantity, short_time
 from agent.export.forecast_report import forecast_words
-from agent.export.sla_report import sla_words
 from agent.export.snapshot_json import finite, target_object
+from agent.export.target_sla_report import sla_words
 from agent.replay.alert_rules import Episode
+from agent.replay.recording_opener import Source
 from agent.replay.replay import Step
-from agent.replay.sources import Source
-from agent.support.escaping import json_text, printable
+from agent.support.safe_output import json_text, printable
 from models.forecast.saturation import ForecastReason
 
 HEADER = ("time", "queries/s", "at once", "capacity", "90 % interval", "left", "limit", "trust")

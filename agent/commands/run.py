@@ -5,12 +5,12 @@ import re
 from collections.abc import Callable
 from functools import partial
 
-from agent.commands.config_file_options import add_file_options, loaded
+from agent.commands.config_path_options import add_file_options, loaded
 from agent.config.base_model import validated
 from agent.config.loader import load
 from agent.config.settings import MAX_PORT, Config, ListenAddress
-from agent.support.heap_trim import keep_freed_memory, share_one_heap
 from agent.support.logs import FORMATS, LEVELS, set_up
+from agent.support.memory_tuning import keep_freed_memory, share_one_heap
 from agent.web.reloading_config import Web
 
 HOST_NAME = re.compile(r"[A-Za-z0-9._-]{1,253}", re.ASCII)

@@ -7,7 +7,7 @@ from typing import Any
 from agent.commands.agent_client import AgentClient
 from agent.commands.http_login_options import access_of, add_agent, login_problem
 from agent.commands.what_if_report import as_table
-from agent.support.escaping import json_text, say
+from agent.support.safe_output import json_text, say
 from agent.what_if.question import FACTORS, QUERY, QuestionError, question
 
 FORMATS: dict[str, Callable[[dict[str, Any]], str]] = {

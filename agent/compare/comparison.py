@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-from agent.compare.class_costs import ClassCosts
+from agent.compare.period_class_costs import ClassCosts
 from agent.compare.periods import Assessed
-from models.capacity.resource_limit import ResourceLimit
+from models.capacity.limit_types import ResourceLimit
 from models.capacity.result import Capacity
 from models.comparison import NOT_KNOWN, Change, Estimate, Verdict, difference, ratio
 from models.robust import NORMAL_95

@@ -9,8 +9,8 @@ import numpy as np
 from agent.assessment.snapshot import FitState
 from agent.config.resources import ResourceSettings
 from agent.pipeline import fit
-from agent.replay.sources import Source, SourceError
-from agent.support.clocks import Now
+from agent.replay.recording_opener import Source, SourceError
+from agent.support.clock_pair import Now
 from agent.support.errors import InputError
 from agent.window.intervals import Window
 from models.capacity.result import Capacity

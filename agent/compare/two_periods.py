@@ -7,11 +7,11 @@ from pathlib import Path
 
 from msgspec import structs
 
-from agent.compare.class_costs import ClassCosts, class_costs
 from agent.compare.comparison import Comparison, class_rows, compare, loads_differ
+from agent.compare.period_class_costs import ClassCosts, class_costs
 from agent.compare.periods import Assessed, Period, assessed
 from agent.history.database import open_to_read
-from agent.replay.sources import ReplayOptions, Source, opened
+from agent.replay.recording_opener import ReplayOptions, Source, opened
 
 Open = Callable[[ReplayOptions], AbstractContextManager[Source]]
 """Opens the recording of the period that the options name."""

@@ -20,7 +20,7 @@ from agent.csv_input.table_file import (
     shortened,
     shown_name,
 )
-from models.attribution.class_intervals import SIZES, Array, ClassIntervals
+from models.attribution.class_time_series import SIZES, Array, ClassIntervals
 from models.attribution.result import HostUse
 
 TIME, CLASS, SECONDS, TEXT = "t_s", "class", "dt_s", "digest_text"

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from agent.support.errors import InputError
-from agent.support.escaping import printable
+from agent.support.safe_output import printable
 
 STANDARD_INPUT = "-"
 SEPARATORS = {";": "semicolons", "\t": "tabs"}

@@ -15,8 +15,8 @@ import pymysql
 
 from agent.assessment.snapshot import Snapshot
 from agent.config.settings import CollectorSettings, Config, FitSettings, Target
-from agent.demo.addresses import Address, choose_address, listen_on
 from agent.demo.load_generator import Load
+from agent.demo.page_address import Address, choose_address, listen_on
 from agent.demo.programs import FLAVOUR_NAMES, how_to_install, servers_to_try
 from agent.demo.report import lead, rows
 from agent.demo.screen import View, output, table

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from prometheus_client.core import Metric
 
 from agent.assessment.snapshot import Snapshot
-from agent.export.families import LOWER, TRUST, UPPER, gauge, states_of
+from agent.export.family_builders import LOWER, TRUST, UPPER, gauge, states_of
 
 NAME = "business_metric"
 

@@ -6,10 +6,10 @@ from prometheus_client.core import Metric
 
 from agent.assessment.snapshot import Snapshot
 from agent.config.durations import written
-from agent.export.families import LOWER, TRUST, UPPER, counter, gauge, states_of
+from agent.export.family_builders import LOWER, TRUST, UPPER, counter, gauge, states_of
 from agent.export.resource_labels import LABELS, cpu_part, resource_labels
 from models.capacity.headroom import Headroom
-from models.capacity.resource_limit import ResourceLimit
+from models.capacity.limit_types import ResourceLimit
 from models.capacity.result import Capacity
 
 HEADROOM_GAUGES: tuple[tuple[str, str, Callable[[Headroom], float]], ...] = (

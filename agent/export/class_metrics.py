@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 from prometheus_client.core import Metric
 
 from agent.assessment.snapshot import Snapshot
-from agent.export.families import counter, gauge
+from agent.export.family_builders import counter, gauge
+from agent.query_classes.attribution_snapshot import ClassesState, ClassState, ResourceState
 from agent.query_classes.capacity_gain import saving
-from agent.query_classes.classes_snapshot import ClassesState, ClassState, ResourceState
 
 TEXT_LENGTH = 256
 COUNTERS = (

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from prometheus_client.core import Metric
 
 from agent.assessment.snapshot import ClassSlaState, Snapshot
-from agent.export.families import LOWER, TRUST, UPPER, gauge, states_of
+from agent.export.family_builders import LOWER, TRUST, UPPER, gauge, states_of
 
 GAUGES: tuple[tuple[str, str, Callable[[ClassSlaState], float | None]], ...] = (
     (

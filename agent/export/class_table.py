@@ -9,11 +9,11 @@ from agent.export.attribute_report import bar
 from agent.export.fit_report import quantity
 from agent.export.time_split_report import limited_words
 from agent.export.time_split_section import class_bar
+from agent.query_classes.attribution_snapshot import ClassesState, ClassState, ResourceState
 from agent.query_classes.capacity_gain import saving
 from agent.query_classes.class_registry import NONE, OVERFLOW
 from agent.query_classes.class_time_splits import class_key
-from agent.query_classes.classes_snapshot import ClassesState, ClassState, ResourceState
-from models.attribution.class_intervals import AGENT, OTHER
+from models.attribution.class_time_series import AGENT, OTHER
 from models.attribution.result import Method
 from models.time_split.limiting_resource import LimitedBy
 

@@ -9,7 +9,7 @@ from models.capacity.headroom import headroom_on_curve
 from models.trust import Trust
 from models.usl.fit import UslFit
 from models.usl.law import Usl
-from models.usl.load_point import LoadPoint
+from models.usl.law_point import LoadPoint
 from models.usl.posterior import Interval
 
 DASH = "–"

@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterable, Iterator
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
-from agent.export.families import TRUST, group_counter, group_gauge, states_of
+from agent.export.family_builders import TRUST, group_counter, group_gauge, states_of
 from agent.groups.group_monitor import GroupState
-from models.group.scaling import NodeScaling
 from models.group.summary import GroupSummary
+from models.group.usl_over_nodes import NodeScaling
 
 GAUGES: tuple[tuple[str, str, Callable[[GroupSummary], float | None]], ...] = (
     (

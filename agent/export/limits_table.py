@@ -6,7 +6,7 @@ from agent.assessment.snapshot import Load, Snapshot
 from agent.export.capacity_report import resource_words
 from agent.export.fit_report import quantity, short_time
 from agent.window.utilisation import CpuSource
-from models.capacity.resource_limit import ResourceLimit
+from models.capacity.limit_types import ResourceLimit
 
 COLUMNS = ("resource", "used now", "a query takes", "full at", "90 % interval", "trust", "limit")
 CPU_SOURCES = {

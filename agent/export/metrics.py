@@ -12,7 +12,7 @@ from agent.export.business_metrics import business_families
 from agent.export.capacity_metrics import capacity_families
 from agent.export.class_metrics import class_families
 from agent.export.class_sla_metrics import class_sla_families
-from agent.export.families import LOWER, PREFIX, TRUST, UPPER, counter, gauge, states_of
+from agent.export.family_builders import LOWER, PREFIX, TRUST, UPPER, counter, gauge, states_of
 from agent.export.forecast_metrics import forecast_families
 from agent.export.sla_metrics import sla_families
 from agent.export.time_split_metrics import time_families

@@ -24,7 +24,7 @@ from agent.export.forecast_report import forecast_words
 from agent.export.group_section import groups_section
 from agent.export.limits_table import limits_table
 from agent.export.markers_section import markers_section
-from agent.export.sla_report import sla_words
+from agent.export.target_sla_report import sla_words
 from agent.export.time_split_section import time_section
 from agent.groups.group_monitor import GroupState
 from models.capacity.headroom import Headroom

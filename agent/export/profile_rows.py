@@ -8,7 +8,7 @@ import numpy as np
 from agent.query_classes.capacity_gain import Saving
 from agent.query_classes.class_intervals import SaturatedPeriod
 from agent.query_classes.class_registry import SEVERAL, Name, name_of
-from agent.query_classes.observations import ObservedClasses
+from agent.query_classes.period_attribution import ObservedClasses
 from agent.window.recent_time_split import TimeUse
 from models.attribution.quality_gate import is_predicted_well
 from models.attribution.result import Attribution, Method, PredictionError, Reason

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from prometheus_client.core import Metric
 
 from agent.assessment.snapshot import SlaState, Snapshot
-from agent.export.families import LOWER, TRUST, UPPER, gauge, states_of
+from agent.export.family_builders import LOWER, TRUST, UPPER, gauge, states_of
 from models.what_if.predict import Estimate
 
 ESTIMATES: tuple[tuple[str, str, Callable[[SlaState], Estimate | None]], ...] = (

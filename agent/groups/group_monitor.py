@@ -11,9 +11,9 @@ from dataclasses import dataclass, field, replace
 from agent.assessment.snapshot import Snapshot
 from agent.groups.common_intervals import CommonIntervals, TargetInterval
 from models.group.clock_offset import ClockOffset, clock_difference
-from models.group.layers import Layer
-from models.group.scaling import GroupLoad, NodeScaling, fit_scaling
 from models.group.summary import GroupSummary, Node, summarise
+from models.group.time_layers import Layer
+from models.group.usl_over_nodes import GroupLoad, NodeScaling, fit_scaling
 from models.trust import Trust
 
 MAX_LOADS = 100

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 import numpy as np
 
 from agent.history.record_types import INTERVALS
+from agent.history.row_access import insert
 from agent.history.row_mapping import in_milliseconds, interval_row
-from agent.history.tables import insert
-from agent.support.clocks import Now
+from agent.support.clock_pair import Now
 from agent.window.interval_buffer import IntervalBuffer
 from agent.window.intervals import Interval
 

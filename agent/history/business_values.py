@@ -5,10 +5,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from agent.history.record_types import BUSINESS, Row
+from agent.history.row_access import Choice, read
 from agent.history.row_mapping import in_milliseconds
-from agent.history.tables import Choice, read
 from agent.history.window_reader import Wanted
-from agent.support.clocks import Now
+from agent.support.clock_pair import Now
 
 MAX_READ = 50_000
 """Rows that are read back at most, the latest: eight metrics have 5,000 values each in memory."""

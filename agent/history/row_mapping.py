@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from agent.assessment.snapshot import FitState
 from agent.history.record_types import CLASSES, FITS, INTERVALS, Cell, CellType, Row
 from agent.history.sample_codec import Chunk, pack
+from agent.query_classes.attribution_snapshot import IntervalUsage
 from agent.query_classes.capacity_gain import Saving
 from agent.query_classes.class_registry import Name, name_of
-from agent.query_classes.classes_snapshot import IntervalUsage
-from agent.support.clocks import Now
+from agent.support.clock_pair import Now
 from agent.window.intervals import Interval
 from collectors.base import Sample
 from models.usl.fit import UslFit

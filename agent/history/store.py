@@ -19,22 +19,22 @@ from agent.assessment.markers import Marker
 from agent.config.retention import HistorySettings
 from agent.history import history_file, prune
 from agent.history.business_values import UnixValue, recent_values
-from agent.history.clock_check import SteadyClock
+from agent.history.clock_jump_guard import RetentionPace
+from agent.history.clock_steps import SteadyClock
 from agent.history.database import open_to_read, open_to_write
 from agent.history.failures import StoreError, StoreFailure, as_store_error
 from agent.history.foreign_write_check import ForeignWriteCheck
 from agent.history.load_sums import load_sums
 from agent.history.marker_table import forget_markers, insert_markers, read_markers
 from agent.history.record_types import BUSINESS, CLASSES, FITS, INTERVALS, KINDS, SAMPLES
-from agent.history.retention_pace import RetentionPace
+from agent.history.row_access import extents, insert, insert_chunk, target_id
 from agent.history.status import StatusTracker, StoreState
-from agent.history.tables import extents, insert, insert_chunk, target_id
 from agent.history.target_rename import take_along
 from agent.history.window_reader import Wanted, WindowRow, read_window
 from agent.history.write_buffer import Batch, WriteBuffer
 from agent.support.backoff import Backoff
 from agent.support.logs import fields
-from agent.support.worker import Worker
+from agent.support.scheduled_thread import Worker
 
 log = logging.getLogger(__name__)
 

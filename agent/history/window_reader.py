@@ -7,7 +7,7 @@ import numpy as np
 
 from agent.history.failures import StoreError, StoreFailure
 from agent.history.record_types import INTERVALS, Row
-from agent.history.tables import Choice, read
+from agent.history.row_access import Choice, read
 from models.capacity.thinning import MAX_INTERVALS, thin
 
 MAX_ROWS = 2 * MAX_INTERVALS  # intervals; beyond, those that matter least stay in the file

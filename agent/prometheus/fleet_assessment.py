@@ -7,15 +7,15 @@ from msgspec import structs
 
 from agent.assessment.forecaster import forecast_state
 from agent.assessment.hourly_load import HourlyLoad
-from agent.assessment.recent_load import RecentLoad
+from agent.assessment.load_outlook import RecentLoad
 from agent.assessment.snapshot import FitState, Health, Snapshot
 from agent.config.settings import FitSettings
 from agent.pipeline import assess
 from agent.prometheus.client import Client
-from agent.prometheus.targets import FleetQuery, FleetTarget, readings, sampling_of
+from agent.prometheus.server_recordings import FleetQuery, FleetTarget, readings, sampling_of
 from agent.replay.history_fill import fill
-from agent.replay.sources import interval_for
-from agent.support.clocks import Now
+from agent.replay.recording_opener import interval_for
+from agent.support.clock_pair import Now
 from agent.window.interval_buffer import IntervalBuffer
 
 

@@ -13,8 +13,8 @@ import numpy as np
 from agent.config.resources import ResourceSettings
 from agent.prometheus.client import Client, Labels, Series, chunks
 from agent.prometheus.exporters import inner, matcher, selector
-from agent.prometheus.targets import NAME, FleetQuery
-from agent.replay.sources import SourceError
+from agent.prometheus.server_recordings import NAME, FleetQuery
+from agent.replay.recording_opener import SourceError
 from agent.window.concurrency import Source
 from agent.window.intervals import EXCLUDED, Interval
 from agent.window.utilisation import CLOCK, CPU, PARTS, RATE, CpuSource

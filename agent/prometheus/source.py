@@ -3,9 +3,15 @@
 from msgspec import structs
 
 from agent.prometheus.client import Client
-from agent.prometheus.targets import FleetQuery, FleetTarget, find_targets, readings, sampling_of
-from agent.replay.recording import Samples
-from agent.replay.sources import ReplayOptions, Source, SourceError, interval_for
+from agent.prometheus.server_recordings import (
+    FleetQuery,
+    FleetTarget,
+    find_targets,
+    readings,
+    sampling_of,
+)
+from agent.replay.recording_opener import ReplayOptions, Source, SourceError, interval_for
+from agent.replay.recording_player import Samples
 from agent.window.interval_buffer import IntervalBuffer
 
 MAX_NAMED = 10

@@ -13,8 +13,14 @@ from typing import Self
 
 import numpy as np
 
-from agent.config.query_classes import ClassSettings
-from agent.query_classes.class_counters import ALWAYS_SHOWN, ClassUsage
+from agent.config.class_settings import ClassSettings
+from agent.query_classes.attribution_snapshot import (
+    ClassesState,
+    ClassState,
+    IntervalUsage,
+    ResourceState,
+    Shares,
+)
 from agent.query_classes.class_intervals import (
     ClassInterval,
     ClassIntervalMaker,
@@ -23,22 +29,16 @@ from agent.query_classes.class_intervals import (
     saturated_periods,
 )
 from agent.query_classes.class_registry import ClassRegistry, name_of
-from agent.query_classes.classes_snapshot import (
-    ClassesState,
-    ClassState,
-    IntervalUsage,
-    ResourceState,
-    Shares,
-)
 from agent.query_classes.digest_deltas import Lost
 from agent.query_classes.divided_resources import RESOURCES
+from agent.query_classes.exported_class_totals import ALWAYS_SHOWN, ClassUsage
 from agent.query_classes.tracked_classes import TrackedClasses, whole_use
 from agent.support.queue_drain import take_all
 from collectors.base import Sample
-from models.attribution.class_intervals import ClassIntervals
+from models.attribution.class_time_series import ClassIntervals
 from models.attribution.result import HostUse, Signs, find_reasons
 from models.attribution.sliding_model import ClassShares, SlidingModel
-from models.wlr import Line
+from models.published_wlr import Line
 
 TRACKED, TRACKED_PER_SHOWN = 200, 6
 """Classes that have a column of their own in the models, and how many of them for each that is

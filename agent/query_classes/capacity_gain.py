@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 
 from agent.config.resources import DISK, NETWORK
+from agent.query_classes.attribution_snapshot import ClassesState, ClassState
 from agent.query_classes.class_registry import SEVERAL, Name
-from agent.query_classes.classes_snapshot import ClassesState, ClassState
 from models.attribution.capacity_gain import ClassUse, DemandShare, Limit, gain, share_at_limit
 from models.attribution.quality_gate import is_predicted_well
 from models.attribution.result import Method, Reason
-from models.capacity.resource_limit import ResourceLimit
+from models.capacity.limit_types import ResourceLimit
 from models.capacity.result import USL, Capacity
 from models.numerics import TINY
 

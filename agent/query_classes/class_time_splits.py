@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from agent.query_classes.classes_snapshot import ClassesState, ClassState
+from agent.query_classes.attribution_snapshot import ClassesState, ClassState
 from agent.window.recent_time_split import TimeUse
-from models.attribution.class_intervals import Array
+from models.attribution.class_time_series import Array
 from models.attribution.quality_gate import (
     moved_as_predicted,
 )

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from collectors.histograms import Buckets, Edges, HistogramValues
-from models.response_times import ResponseTimes
+from models.response_time_histogram import ResponseTimes
 
 MAX_SECONDS = 300.0
 """Seconds that are looked back at most, as far as the time split looks."""

@@ -12,7 +12,7 @@ from agent.query_classes.class_intervals import ClassInterval
 from agent.query_classes.class_registry import ClassRegistry, Numbers
 from agent.query_classes.digest_deltas import SEEN_WAITING
 from agent.query_classes.divided_resources import ROW_LOCKS
-from models.attribution.class_intervals import AGENT, OTHER, SIZES, Array, ClassIntervals
+from models.attribution.class_time_series import AGENT, OTHER, SIZES, Array, ClassIntervals
 from models.attribution.waiting_classes import divide_lock_waits, locks_rows
 from models.numerics import TINY
 

@@ -8,11 +8,11 @@ from typing import Protocol
 import numpy as np
 
 from agent.assessment.hourly_load import HourlyLoad
-from agent.assessment.recent_load import RecentLoad
+from agent.assessment.load_outlook import RecentLoad
 from agent.replay.recorded_readings import STATUS, Reading
-from agent.support.clocks import Now
+from agent.support.clock_pair import Now
 from agent.window.intervals import Interval, Window, intervals
-from agent.window.resampling import KNOWN_FOR
+from agent.window.sample_columns import KNOWN_FOR
 from collectors.base import Sample
 
 READINGS_AT_ONCE = 2000

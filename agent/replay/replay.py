@@ -9,14 +9,14 @@ from dataclasses import dataclass, replace
 from itertools import count
 
 from agent.assessment.forecaster import Forecaster
-from agent.assessment.recent_load import RecentLoad
+from agent.assessment.load_outlook import RecentLoad
 from agent.assessment.snapshot import FitState, Health, Snapshot
 from agent.config.resources import ResourceSettings
 from agent.config.settings import FitSettings
 from agent.pipeline import NO_CEILINGS, assess, latest_load
 from agent.replay.alert_rules import Alerts, Episode, Scrape
-from agent.replay.recording import Recording
-from agent.support.clocks import Now
+from agent.replay.recording_player import Recording
+from agent.support.clock_pair import Now
 
 ASSESSMENT_SECONDS = 300.0
 """Seconds between two assessments where no step asks for one: each takes some 60 ms of CPU. Between

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from agent.export.families import PREFIX
+from agent.export.family_builders import PREFIX
 from agent.export.history_metrics import history_families
 from agent.history.status import StoreState
 

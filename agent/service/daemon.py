@@ -13,12 +13,12 @@ from agent.compare.comparison import Comparison
 from agent.compare.periods import around
 from agent.compare.two_periods import compare_history
 from agent.config.settings import Config
-from agent.export.families import PREFIX
+from agent.export.family_builders import PREFIX
 from agent.export.group_metrics import GroupCollector
 from agent.export.metrics import SnapshotCollector
-from agent.groups.groups import Groups
+from agent.groups.group_monitors import Groups
 from agent.history.store import Store
-from agent.replay.sources import SourceError
+from agent.replay.recording_opener import SourceError
 from agent.service.agent_metrics import (
     AgentState,
     ReloadState,
@@ -30,9 +30,9 @@ from agent.service.agent_metrics import (
 from agent.service.reload import settings_of
 from agent.service.target_monitor import TargetMonitor
 from agent.service.target_workers import end_workers, fit_ticks, host_ticks, wait_for, workers_of
-from agent.support.heap_trim import collect, give_back
 from agent.support.logs import fields
-from agent.support.worker import Tick, Worker
+from agent.support.memory_tuning import collect, give_back
+from agent.support.scheduled_thread import Tick, Worker
 from agent.web.application import Pages, Reload, WebServer, serve
 from agent.web.reloading_config import Web, WebFile
 

@@ -13,8 +13,8 @@ from agent.service.daemon import Agent
 from agent.service.reload import Reloader
 from agent.service.supervisor import Supervisor
 from agent.service.systemd_notify import Notifier
-from agent.support.heap_trim import set_aside
 from agent.support.logs import fields, set_up
+from agent.support.memory_tuning import set_aside
 from agent.web.reloading_config import Web
 
 log = logging.getLogger(__name__)

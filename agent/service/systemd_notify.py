@@ -6,7 +6,7 @@ import socket
 import time
 from collections.abc import Mapping
 
-from agent.support.escaping import printable
+from agent.support.safe_output import printable
 
 log = logging.getLogger(__name__)
 

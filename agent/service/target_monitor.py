@@ -12,17 +12,17 @@ from agent.assessment.snapshot import BusinessState, FitState, Health, Snapshot
 from agent.business_metrics.reader import BusinessMetricsReader
 from agent.business_metrics.unit_headroom import headroom_in_unit, state_of
 from agent.config.settings import Config, Target
-from agent.history.recorder import Recorder
 from agent.history.row_mapping import ClassUses
 from agent.history.store import Store
+from agent.history.target_history import Recorder
 from agent.pipeline import assess
 from agent.query_classes.assessment import ClassMonitor
 from agent.query_classes.capacity_gain import savings_of
-from agent.replay.sources import ReplayOptions
-from agent.sampling.remote_host import collectors_of
+from agent.replay.recording_opener import ReplayOptions
+from agent.sampling.target_collectors import collectors_of
+from agent.service.server_state import IntervalResults, ServerState
 from agent.service.target_session import TargetSession, scheduled
-from agent.service.target_state import IntervalResults, ServerState
-from agent.support.clocks import Now
+from agent.support.clock_pair import Now
 from agent.support.logs import fields, located
 from agent.what_if.class_sla import class_slas_of
 from agent.what_if.sla import sla_of

@@ -4,7 +4,7 @@ import time
 from collections.abc import Sequence
 
 from agent.service.target_monitor import TargetMonitor
-from agent.support.worker import Tick, Worker
+from agent.support.scheduled_thread import Tick, Worker
 
 STOP_SECONDS = 1.0  # seconds that a worker has to end what it is in, before its read is cut off
 CONNECT_READS, RESOLVER = 10, 30.0  # answers, and seconds for a name, that connecting may wait for

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TextIO
 
-from agent.support.escaping import json_text
+from agent.support.safe_output import json_text
 
 FORMATS = ("logfmt", "json")
 LEVELS = ("debug", "info", "warning", "error")

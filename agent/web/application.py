@@ -16,16 +16,16 @@ from agent.export.group_json import groups_as_json
 from agent.export.page import render
 from agent.export.snapshot_json import snapshots_as_json
 from agent.groups.group_monitor import GroupState
-from agent.support.escaping import json_text
-from agent.web.access_control import AccessControl
+from agent.support.safe_output import json_text
+from agent.web.access_middleware import AccessControl
 from agent.web.compare_requests import COMPARE, COMPARE_PAGE, CompareAround, CompareRequests
 from agent.web.cross_site import HostNames
-from agent.web.handler import HEADERS, RETRY_AFTER, TEXT, Environ, StartResponse
+from agent.web.error_responses import NO_SUCH_TARGET, Response, bad_request, busy
+from agent.web.http_listener import WebServer as WebServer
 from agent.web.marker_requests import MARKERS, MarkerRequests
 from agent.web.reloading_config import Web
-from agent.web.responses import NO_SUCH_TARGET, Response, bad_request, busy
-from agent.web.server import WebServer as WebServer
 from agent.web.shared_responses import SharedResponses, Turns
+from agent.web.wsgi_handler import HEADERS, RETRY_AFTER, TEXT, Environ, StartResponse
 from agent.what_if.answer import answer
 from agent.what_if.question import QuestionError, question
 

@@ -14,12 +14,12 @@ from agent.compare.periods import MIN_SECONDS, TooEarlyError
 from agent.export.comparison_json import comparison_object
 from agent.export.comparison_page import comparison_page, refusal_page
 from agent.history.failures import StoreError
-from agent.replay.sources import SourceError
-from agent.support.escaping import json_text, printable
-from agent.web.handler import TEXT, Environ
+from agent.replay.recording_opener import SourceError
+from agent.support.safe_output import json_text, printable
+from agent.web.error_responses import NO_SUCH_TARGET, Response, bad_request
 from agent.web.query_fields import query_fields
-from agent.web.responses import NO_SUCH_TARGET, Response, bad_request
 from agent.web.shared_responses import Turns
+from agent.web.wsgi_handler import TEXT, Environ
 
 COMPARE, COMPARE_PAGE = "/api/v1/compare", "/compare"
 FIELDS = ("target", "around", "length")

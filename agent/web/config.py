@@ -1,7 +1,8 @@
 """`--web.config.file`: TLS, headers and users of the web pages, in the Prometheus format.
 
 https://github.com/prometheus/exporter-toolkit/blob/master/docs/web-configuration.md; what cannot
-be honoured here is refused (`web_rules`), so that nothing in force is weaker than what is written.
+be honoured here is refused (`config_contradictions`), so that nothing in force is weaker than what
+is written.
 """
 
 import re

@@ -10,10 +10,10 @@ from http import HTTPStatus
 from agent.assessment.markers import Marker, new_marker
 from agent.assessment.snapshot import Snapshot
 from agent.export.snapshot_json import marker_object
-from agent.support.escaping import json_text
-from agent.web.handler import TEXT, Environ
+from agent.support.safe_output import json_text
+from agent.web.error_responses import NO_SUCH_TARGET, Response, bad_request, busy
 from agent.web.query_fields import query_fields
-from agent.web.responses import NO_SUCH_TARGET, Response, bad_request, busy
+from agent.web.wsgi_handler import TEXT, Environ
 
 MARKERS = "/api/v1/markers"
 NO_NAME = "name: it is missing; fields go into the address, as in ?name=release: no body is read"

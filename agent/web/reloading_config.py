@@ -11,7 +11,7 @@ from agent.config.systemd_credentials import readable
 from agent.config.yaml_loader import ConfigError, read
 from agent.support.logs import fields
 from agent.web.config import WebConfig
-from agent.web.cross_checks import mistakes
+from agent.web.config_contradictions import mistakes
 from agent.web.tls import tls_context
 
 log = logging.getLogger(__name__)

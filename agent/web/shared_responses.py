@@ -8,7 +8,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import TypeVar
 
-from agent.web.responses import Response, busy
+from agent.web.error_responses import Response, busy
 
 GOOD = 10.0  # times what an answer took to make: a flood takes a tenth of the time
 FRESH = 0.9

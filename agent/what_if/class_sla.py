@@ -15,10 +15,10 @@ from agent.what_if.current_state import today_of
 from agent.what_if.sla import refusal
 from agent.window.intervals import Window
 from models.trust import Trust
-from models.what_if.class_sla import ClassHeadroom, MeasuredClass, class_headroom
+from models.what_if.class_sla_headroom import ClassHeadroom, MeasuredClass, class_headroom
 from models.what_if.current_state import CurrentState
 from models.what_if.predict import Estimate
-from models.what_if.sla_result import SlaReason
+from models.what_if.sla_headroom import SlaReason
 
 
 def class_slas_of(

@@ -7,16 +7,16 @@ import numpy as np
 from agent.assessment.assessed_intervals import Disposition
 from agent.assessment.snapshot import Load, Snapshot
 from agent.config.resources import DISK, NETWORK
+from agent.query_classes.attribution_snapshot import ClassesState, ClassState
 from agent.query_classes.capacity_gain import share_of, share_of_use
 from agent.query_classes.class_registry import SEVERAL
-from agent.query_classes.classes_snapshot import ClassesState, ClassState
 from agent.window.utilisation import CPU, OF_THE_CPU, SERVER_CPU, is_busy_time, is_disk
 from models.attribution.capacity_gain import DemandShare
 from models.capacity.assess import MAX_LIMIT_RATIO
 from models.capacity.contention import NearestLimit, find_peak
 from models.capacity.distribution import Distribution
 from models.capacity.goodness_of_fit import Points
-from models.capacity.resource_limit import ResourceLimit
+from models.capacity.limit_types import ResourceLimit
 from models.capacity.result import USL, Capacity
 from models.numerics import TINY, quantile
 from models.robust import neighbour_deviation

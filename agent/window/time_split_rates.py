@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from agent.config.resources import DISK
-from agent.window.resampling import Columns
-from collectors.threads import WAITING_FOR_LOCKS
+from agent.window.sample_columns import Columns
+from collectors.non_client_threads import WAITING_FOR_LOCKS
 from models import rates
 from models.rates import Array
 

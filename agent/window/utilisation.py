@@ -11,10 +11,10 @@ from enum import StrEnum
 import numpy as np
 
 from agent.config.resources import DISK, NETWORK, ResourceSettings
-from agent.window.resampling import Columns
+from agent.window.sample_columns import Columns
 from agent.window.time_split_rates import CLIENT_RUN_DELAY, time_counters
-from models.capacity.resource_limit import Resource
-from models.capacity.statement_cpu import accounted_share
+from models.capacity.limit_types import Resource
+from models.capacity.statement_cpu_share import accounted_share
 from models.rates import Array
 
 CPU = "cpu"

@@ -17,8 +17,8 @@ from typing import Self
 
 import numpy as np
 
-from models.attribution.class_intervals import AGENT, Array, ClassIntervals
-from models.attribution.unit_costs import calls
+from models.attribution.class_time_series import AGENT, Array, ClassIntervals
+from models.attribution.shared_unit_costs import calls
 
 ANY_PART = (0.5, 12**-0.5)
 """The part of the rest that is background where nothing is known: uniform from 0 to 1."""

@@ -13,8 +13,9 @@ Network Models", ACM Computing Surveys 10 (1978).)
 s is the share of the demand at the limit. It differs from the class's share of all use at a lower
 load for three reasons (`share_at_limit`). The background, U0, is not demand. Unattributed use that
 grows with the calls is the same for each call. And far below the limit each call, heavy or light,
-also pays for waking an idle processor, w·(1 − U) (`models.capacity.demand`, equation 2), and light
-calls are many: a class of few and heavy calls has a smaller share there than at the limit.
+also pays for waking an idle processor, w·(1 − U) (`models.capacity.utilisation_fit`, equation 2),
+and light calls are many: a class of few and heavy calls has a smaller share there than at the
+limit.
 `bench/class_removal.py` measures the remaining error.
 """
 

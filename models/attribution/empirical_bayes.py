@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from models.attribution.class_intervals import Array
-from models.attribution.normal_equations import (
+from models.attribution.class_time_series import Array
+from models.attribution.mixture_problem import (
     MIN_FREE_SHARE,
     NOISE_INFLATION,
     NOISE_ITERATIONS,

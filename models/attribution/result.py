@@ -5,12 +5,12 @@ from enum import StrEnum
 
 import numpy as np
 
-from models.attribution.class_intervals import Array
+from models.attribution.class_time_series import Array
 from models.attribution.estimators import (
     Predictor,
 )
 from models.attribution.waiting_classes import IO_BOUND
-from models.wlr import Line
+from models.published_wlr import Line
 
 MIN_INTERVALS = 60
 STEADY_MAPE = 0.08

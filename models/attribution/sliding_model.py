@@ -8,13 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.attribution.background_use import BackgroundUse, BesideClasses
-from models.attribution.blocks import RollingBlocks
-from models.attribution.class_intervals import OTHER, Array, ClassIntervals
+from models.attribution.class_time_series import OTHER, Array, ClassIntervals
 from models.attribution.estimators import DividedResource, Target, bounded_parts, work_of
 from models.attribution.quality_gate import passed_by_gate
 from models.attribution.result import HostUse, Method, PredictionError, disagreement
+from models.attribution.rolling_block_sums import RollingBlocks
+from models.attribution.shared_unit_costs import PART_OF_CPU, CpuBounds
 from models.attribution.sufficient_statistics import Autocorrelation, RegressionSums
-from models.attribution.unit_costs import PART_OF_CPU, CpuBounds
 from models.attribution.waiting_classes import min_computing_level
 from models.attribution.window_model import WindowModel, block_of, block_unit_costs, first_block
 

@@ -11,7 +11,7 @@ from functools import cached_property
 
 import numpy as np
 
-from models.attribution.class_intervals import Array, Mask
+from models.attribution.class_time_series import Array, Mask
 from models.attribution.nnls import pivoted
 from models.numerics import NEGLIGIBLE, ROUNDING
 

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from models.attribution.blocks import Block, summed, unit_costs_of_blocks
-from models.attribution.class_intervals import MIN_FIT_INTERVALS, Array, ClassIntervals
+from models.attribution.class_time_series import MIN_FIT_INTERVALS, Array, ClassIntervals
 from models.attribution.cost_model import CostModel, fit_block, fit_statement_times
 from models.attribution.estimators import (
     Parts,
@@ -20,13 +19,14 @@ from models.attribution.estimators import (
     computing_time,
     work_of,
 )
-from models.attribution.sufficient_statistics import MIN_SHARE, NO_ERRORS, Autocorrelation
-from models.attribution.unit_costs import (
+from models.attribution.rolling_block_sums import Block, summed, unit_costs_of_blocks
+from models.attribution.shared_unit_costs import (
     MIN_CALL_SHARE,
     UnitCosts,
     fit_unit_costs,
     robust_weights,
 )
+from models.attribution.sufficient_statistics import MIN_SHARE, NO_ERRORS, Autocorrelation
 
 
 @dataclass(frozen=True)

@@ -18,12 +18,12 @@ from models.capacity.goodness_of_fit import (
     merge_noisy,
     with_doubts,
 )
+from models.capacity.limit_types import FULL_UTILISATION, ResourceLimit
 from models.capacity.observations import MIN_CONCURRENCY, SAME_LOAD_SHARE, Observations
-from models.capacity.observed_peak import ObservedPeak, find_observed_peak
+from models.capacity.other_programs_use import lower_bound_at_present
 from models.capacity.outliers import find_outliers
+from models.capacity.passed_peak import ObservedPeak, find_observed_peak
 from models.capacity.plateau import find_plateau
-from models.capacity.present_use import lower_bound_at_present
-from models.capacity.resource_limit import FULL_UTILISATION, ResourceLimit
 from models.capacity.resource_limits import find_resource_limits, if_passed
 from models.capacity.result import Capacity
 from models.capacity.sample_sizes import MAJORITY, SEEN_QUANTILE
@@ -33,7 +33,7 @@ from models.numerics import median, quantile
 from models.trust import Trust
 from models.usl.fit import UslFit, fit_map
 from models.usl.law import Array
-from models.usl.points import MIN_POINTS
+from models.usl.points_and_residuals import MIN_POINTS
 
 MAX_LIMIT_RATIO = 12.0
 """A limit whose interval is wider is left aside."""

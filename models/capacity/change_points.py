@@ -11,9 +11,9 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from models.capacity.cost_per_query import MIN_UTILISATION, CostCurve, curve_shape
+from models.capacity.cost_curve import MIN_UTILISATION, CostCurve, curve_shape
+from models.capacity.limit_types import FULL_UTILISATION
 from models.capacity.observations import Observations
-from models.capacity.resource_limit import FULL_UTILISATION
 from models.capacity.sample_sizes import (
     EPISODE_SHARE,
     GROUP_INTERVALS,

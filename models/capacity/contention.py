@@ -5,7 +5,7 @@ can only use a prior relative to the loads seen. Beside a limit a better one is 
 contention ends the growth of a server near its resource limits, or never. So the prior of the peak
 is centred at the limit, and the points move it from there.
 
-`contention_likelihood` compares several forms of the residence time by how well they describe the
+`residence_likelihood` compares several forms of the residence time by how well they describe the
 points.
 
 Where few statements at once fill the resource, they rarely wait for each other elsewhere: a lock
@@ -18,11 +18,11 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from models.capacity.contention_likelihood import PeakGrid, ResidenceModels
 from models.capacity.distribution import TABLE_SIZE
 from models.capacity.goodness_of_fit import Points
-from models.capacity.observed_peak import BEYOND_PEAK_RATIO
+from models.capacity.passed_peak import BEYOND_PEAK_RATIO
 from models.capacity.plateau import reach_of_top
+from models.capacity.residence_likelihood import PeakGrid, ResidenceModels
 from models.capacity.sample_sizes import FALSE_SIGN_PROBABILITY, MIN_POINTS
 from models.robust import neighbour_deviation, normal_cdf
 from models.usl.law import Array

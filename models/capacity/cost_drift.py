@@ -7,7 +7,7 @@ loads, on which a limit is based.
 
 import numpy as np
 
-from models.capacity.cost_per_query import CostCurve
+from models.capacity.cost_curve import CostCurve
 from models.capacity.sample_sizes import (
     LATEST_INTERVALS,
     MIN_CURVE_POINTS,

@@ -9,9 +9,9 @@ weighed by how well it gives back U. Far below its end every m is straight, and 
 
 import numpy as np
 
-from models.capacity.demand import Part
-from models.capacity.extrapolation import CEILING, Extrapolations
+from models.capacity.demand_models import CEILING, Extrapolations
 from models.capacity.sample_sizes import MIN_NOISE
+from models.capacity.utilisation_fit import Part
 from models.robust import fit_columns, student_cdf
 from models.usl.law import Array
 
@@ -23,7 +23,7 @@ class DeviceParallelism:
     """What is known of the number of channels of one device; every line's limit with it."""
 
     def __init__(self, part: Part, extrapolations: Extrapolations) -> None:
-        """Weigh each number; one channel goes on as `extrapolations` of this device alone says."""
+        """Weigh each number; one channel continues as `extrapolations` alone says."""
         self._extrapolations = extrapolations
         design = np.stack([np.ones_like(part.t), part.t], axis=1)
         u = np.where(part.weights > 0, np.clip(part.u, 0.0, 1.0), 0.0)[:, None]

@@ -13,15 +13,15 @@ from typing import NamedTuple
 import numpy as np
 
 from models.capacity.change_points import MIN_STEP, Regimes
+from models.capacity.cost_curve import CostCurve
 from models.capacity.cost_drift import cost_drift, latest_cost_change
-from models.capacity.cost_per_query import CostCurve
-from models.capacity.cost_variance import cost_variance, residual_variance
+from models.capacity.cost_fluctuation import cost_variance, residual_variance
 from models.capacity.cpu_frequency import clock_rise
 from models.capacity.estimate import Estimate
 from models.capacity.goodness_of_fit import Finding, error_at_highest_loads
+from models.capacity.limit_types import ResourceLimit
 from models.capacity.observations import Observations
 from models.capacity.outliers import Outliers
-from models.capacity.resource_limit import ResourceLimit
 from models.capacity.result import USL
 from models.capacity.result import CapacityReason as Why
 from models.capacity.sample_sizes import (

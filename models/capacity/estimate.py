@@ -13,10 +13,10 @@ import numpy as np
 from models.capacity.contention import MIN_CONTENDING, Peak
 from models.capacity.distribution import TABLE_SIZE, Distribution
 from models.capacity.goodness_of_fit import Check, Finding
+from models.capacity.highest_throughputs import likelihood
+from models.capacity.limit_types import ResourceLimit
 from models.capacity.observations import Observations
-from models.capacity.observed_maximum import likelihood
-from models.capacity.observed_peak import ObservedPeak
-from models.capacity.resource_limit import ResourceLimit
+from models.capacity.passed_peak import ObservedPeak
 from models.capacity.result import USL
 from models.capacity.sample_sizes import QUERY_VARIATION
 from models.numerics import QUANTILES, ROUNDING, TINY

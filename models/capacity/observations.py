@@ -7,7 +7,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from models.capacity.resource_limit import Resource
+from models.capacity.limit_types import Resource
 from models.capacity.sample_sizes import MAJORITY, SEEN_QUANTILE
 from models.numerics import quantile
 from models.usl.law import Array

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from models.capacity.change_points import MIN_STEP
-from models.capacity.cost_per_query import MIN_UTILISATION
+from models.capacity.cost_curve import MIN_UTILISATION
 from models.capacity.observations import Observations
 from models.capacity.sample_sizes import (
     CERTAIN_Z,

@@ -2,8 +2,8 @@
 
 Utilisation law U = X·D (P. Denning, J. Buzen, *The Operational Analysis of Queueing Network
 Models*, 1978): utilisation grows with throughput, with the service demand D as its slope. It is
-linear, so it sees the limit from far below. How the demand may change on the way: `demand`. The
-limit is the throughput where the utilisation reaches the ceiling.
+linear, so it sees the limit from far below. How the demand may change on the way: `demand_models`.
+The limit is the throughput where the utilisation reaches the ceiling.
 """
 
 from collections.abc import Sequence
@@ -14,29 +14,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from models.capacity.cost_per_query import MIN_UTILISATION
-from models.capacity.demand import (
-    LOG_MODEL_PRIORS,
-    MIN_UTILISATION_NOISE,
-    OWN_BASE_PRIOR,
-    PROCESSOR_MODEL_PRIORS,
-    UNCOUNTED_WAKEUP_MODEL_PRIORS,
-    WAKEUP_MODEL_PRIORS,
-    FittedParts,
-    Part,
-    fit_parts,
-)
+from models.capacity.cost_curve import MIN_UTILISATION
+from models.capacity.demand_models import CEILING, Extrapolations
 from models.capacity.device_parallelism import CHANNELS, DeviceParallelism
 from models.capacity.distribution import TABLE_DEVIATIONS, TABLE_SIZE
-from models.capacity.extrapolation import CEILING, Extrapolations
-from models.capacity.observations import MIN_PEAK_UTILISATION
-from models.capacity.resource_limit import (
+from models.capacity.limit_types import (
     FULL_UTILISATION,
     LimitReason,
     Resource,
     ResourceLimit,
     UtilisationCurve,
 )
+from models.capacity.observations import MIN_PEAK_UTILISATION
 from models.capacity.sample_sizes import (
     CERTAIN_Z,
     FALSE_SIGN_PROBABILITY,
@@ -48,6 +37,17 @@ from models.capacity.sample_sizes import (
     SIGNIFICANT_Z,
 )
 from models.capacity.thread_oversubscription import Clients
+from models.capacity.utilisation_fit import (
+    LOG_MODEL_PRIORS,
+    MIN_UTILISATION_NOISE,
+    OWN_BASE_PRIOR,
+    PROCESSOR_MODEL_PRIORS,
+    UNCOUNTED_WAKEUP_MODEL_PRIORS,
+    WAKEUP_MODEL_PRIORS,
+    FittedParts,
+    Part,
+    fit_parts,
+)
 from models.numerics import NEGLIGIBLE, QUANTILES, median, quantiles
 from models.robust import NORMAL_95, fit_columns, normal_cdf
 from models.trust import TRUSTED_RATIO, Trust, trust_of

@@ -11,11 +11,11 @@ from numpy.typing import ArrayLike
 from models.numerics import NEGLIGIBLE, median
 from models.robust import normal_cdf
 from models.trust import Evidence, Reason, Trust, judge
-from models.usl.grid import LIVE_PRIOR, TABLE_PRIOR, PeakPrior
+from models.usl.classical_fits import StandardErrors, least_squares_on_throughput, linearise
 from models.usl.law import Array, Usl
-from models.usl.least_squares import StandardErrors, least_squares_on_throughput, linearise
-from models.usl.map_estimate import find_outliers, fit_curve
-from models.usl.points import MIN_POINTS, Points, scatter_about
+from models.usl.peak_posterior_grid import LIVE_PRIOR, TABLE_PRIOR, PeakPrior
+from models.usl.point_fit import find_outliers, fit_curve
+from models.usl.points_and_residuals import MIN_POINTS, Points, scatter_about
 from models.usl.posterior import CONFIDENCE, Interval, LawIntervals, Posterior, posterior_of
 
 SUPERLINEAR_EFFICIENCY = 1.1

@@ -1,7 +1,8 @@
 """What the points say about the peak, with its uncertainty: the posterior of (Nmax, Xmax).
 
 Two shapes are averaged, by how well each explains the points: the law, and a curve that stays
-straight for longer and bends harder (`models.usl.grid`, (1), s = 1 and 2). A few milliseconds.
+straight for longer and bends harder (`models.usl.peak_posterior_grid`, (1), s = 1 and 2). A few
+milliseconds.
 """
 
 from collections.abc import Mapping
@@ -12,7 +13,8 @@ from typing import NamedTuple
 import numpy as np
 
 from models.numerics import NEGLIGIBLE
-from models.usl.grid import (
+from models.usl.law import Array, Usl
+from models.usl.peak_posterior_grid import (
     EFFICIENCY_PRIOR,
     N_RANGE,
     PSEUDO_ERROR,
@@ -23,9 +25,8 @@ from models.usl.grid import (
     narrowed,
     vertex,
 )
-from models.usl.law import Array, Usl
-from models.usl.map_estimate import Curve, fit_power
-from models.usl.points import Points
+from models.usl.point_fit import Curve, fit_power
+from models.usl.points_and_residuals import Points
 
 CONFIDENCE = 0.90
 SHARPNESSES = (1.0, 2.0)

@@ -19,8 +19,8 @@ from math import log
 import numpy as np
 
 from models.usl.fit import fit_map
-from models.usl.grid import PeakPrior
 from models.usl.law import Array
+from models.usl.peak_posterior_grid import PeakPrior
 from testbed.published.curves import CURVES, Curve
 from testbed.published.estimators import Peak, peak_of
 

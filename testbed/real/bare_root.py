@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from testbed.real.namespaces import MAKE_DEVICES
-from testbed.real.servers import CACHE, ROOT, missing
+from testbed.real.server_programs import CACHE, ROOT, missing
 from testbed.shared_data import FOLDER
 
 CHECKOUT = "/root/mysql-headroom"

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from testbed.real.servers import missing
+from testbed.real.server_programs import missing
 
 ROOT = Path("/sys/fs/cgroup")
 BLOCK, NUMBERS = Path("/sys/class/block"), Path("/sys/dev/block")

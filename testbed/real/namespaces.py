@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agent.demo.server import Flavour, PrivateServer, Program
-from testbed.real.servers import missing, server_program
+from testbed.real.server_programs import missing, server_program
 
 LIBC = ctypes.CDLL(None, use_errno=True)
 CLONE_NEWNET = 0x40000000  # of sched.h

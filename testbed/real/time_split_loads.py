@@ -34,7 +34,7 @@ from testbed.real.cgroups import ahead_of_others, disk_under, throttled_reads
 from testbed.real.clients import Ask, Clients, root, run_as_root, session_over
 from testbed.real.daemon import COMMAND, target, write_config
 from testbed.real.namespaces import OtherHost, slow_cable
-from testbed.real.servers import server_program
+from testbed.real.server_programs import server_program
 
 OPERATIONS, RATE = 1000, "100Mbit"
 INTERVAL, SETTLE = 1.0, 1.5  # seconds

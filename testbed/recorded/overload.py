@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from agent.assessment.snapshot import FitState, Health, Snapshot
 from agent.config.settings import FitSettings
 from agent.pipeline import assess
-from agent.support.clocks import Now
+from agent.support.clock_pair import Now
 from agent.window.intervals import Interval, Window
 
 INTERVAL = 2.0

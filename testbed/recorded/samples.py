@@ -19,7 +19,7 @@ from agent.demo.server import PrivateServer
 from collectors import COLLECTORS
 from collectors.base import Sample
 from collectors.connection import Connection, Endpoint, Login
-from testbed.real.servers import ROOT, server_program
+from testbed.real.server_programs import ROOT, server_program
 
 FIXTURES = ROOT / "tests" / "fixtures"
 CLIENTS = 16

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.usl.law import Array
-from testbed.simulated.months import HOUR, MINUTE
+from testbed.simulated.server_months import HOUR, MINUTE
 
 SMOOTH = 5
 """Minutes over which what is asked for is averaged."""

@@ -9,7 +9,7 @@ from agent.config.settings import NAME
 from agent.csv_input.table_file import shortened
 from agent.history.record_types import MARKERS, Cell, CellType, Column, Kind, Row
 from agent.support.errors import InputError
-from agent.support.escaping import for_spreadsheet, from_spreadsheet, json_text
+from agent.support.safe_output import for_spreadsheet, from_spreadsheet, json_text
 
 MAX_UNIX = 253_402_300_800.0  # the year 10,000, in Unix seconds
 MAX_LENGTH = 255  # characters of a word or a name

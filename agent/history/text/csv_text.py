@@ -15,8 +15,8 @@ from agent.history.text.cells import (
     read_time,
     time_text,
 )
-from agent.history.text.import_result import Mistakes
-from agent.support.escaping import for_spreadsheet, from_spreadsheet
+from agent.history.text.line_errors import Mistakes
+from agent.support.safe_output import for_spreadsheet, from_spreadsheet
 
 TIME = "time"
 

@@ -18,7 +18,7 @@ from agent.csv_input.table_file import (
 from agent.history.failures import StoreError, as_store_error
 from agent.history.record_types import TEXT_KINDS, Kind, Row
 from agent.history.text.csv_text import read_csv
-from agent.history.text.import_result import Mistakes
+from agent.history.text.line_errors import Mistakes
 from agent.history.text.openmetrics_text import (
     is_openmetrics,
     read_openmetrics,

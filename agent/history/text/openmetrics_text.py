@@ -22,8 +22,8 @@ from agent.history.text.cells import (
     read_word,
     time_text,
 )
-from agent.history.text.import_result import Mistakes
-from agent.support.escaping import printable
+from agent.history.text.line_errors import Mistakes
+from agent.support.safe_output import printable
 
 PREFIX = "mysql_headroom_history_"
 END = "# EOF"

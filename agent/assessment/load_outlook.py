@@ -1,0 +1,72 @@
+"""A target's load of the last week in steps of minutes, and how far it may rise from now on."""
+
+from collections import deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from agent.assessment.load_sums import LoadSum, LoadSums
+from agent.assessment.new_intervals import NewIntervals
+from agent.support.clock_pair import Now
+from agent.window.intervals import Window
+from models.forecast.next_hour import (
+    DAY_STEPS,
+    HORIZON_STEPS,
+    RISE_STEPS,
+    STEP_SECONDS,
+    Rise,
+    rises,
+)
+from models.forecast.weekly_pattern import WEEK_DAYS
+
+KEPT_STEPS = DAY_STEPS * WEEK_DAYS + 2 * max(HORIZON_STEPS)
+"""Steps of which an hour of the earliest day is known in full."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Outlook:
+    """The load of the last minutes, and by how much it may rise."""
+
+    level: float
+    """Its mean, queries/s."""
+    rises: Mapping[int, Rise] = field(repr=False)
+    """By how many steps ahead."""
+
+
+class RecentLoad:
+    """One target's, of what ended after `now` (monotonic seconds). For the worker that fits."""
+
+    def __init__(self, now: float) -> None:
+        self._sums = LoadSums(STEP_SECONDS, KEPT_STEPS)
+        self._latest: deque[tuple[float, float, float]] = deque()
+        """Ends (monotonic), lengths (s) and throughputs (queries/s) of the last intervals."""
+        self._new = NewIntervals(now)
+
+    def restore(self, sums: Iterable[LoadSum]) -> None:
+        """Add the load that was read back."""
+        self._sums.add(sums)
+
+    def observe(self, window: Window, now: Now) -> None:
+        """Take in the window's intervals that have ended since the last time."""
+        new = self._new.of(window)
+        if new is None:
+            return
+        ends, seconds, x = new["end"], new["seconds"], new["throughput"]
+        self._sums.add_intervals(ends + (now.unix - now.monotonic), seconds, x)
+        self._latest.extend(zip(ends.tolist(), seconds.tolist(), x.tolist(), strict=True))
+        while self._latest[0][0] <= self._new.until - (RISE_STEPS + 1) * STEP_SECONDS:
+            self._latest.popleft()
+
+    def outlook(self, now: Now) -> Outlook | None:
+        """How far the load may rise from its latest minutes; None while nothing is known."""
+        end = self._new.until
+        level, before = self._mean(end), self._mean(end - RISE_STEPS * STEP_SECONDS)
+        if level is None:
+            return None
+        means = self._sums.means(end + (now.unix - now.monotonic))
+        return Outlook(level, rises(means, level, before))
+
+    def _mean(self, until: float) -> float | None:
+        """The mean load of the step that ended then."""
+        found = [(s, x) for end, s, x in self._latest if until - STEP_SECONDS < end <= until]
+        seconds = sum(s for s, _ in found)
+        return sum(s * x for s, x in found) / seconds if seconds else None

@@ -1,0 +1,39 @@
+"""Business metrics of a recorded server: what the agent would have reported at each time."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from agent.assessment.snapshot import BusinessState, Snapshot
+from agent.business_metrics.joined_values import ValueSeries
+from agent.business_metrics.unit_headroom import headroom_in_unit, state_of
+from agent.config.business_metrics import BusinessMetric
+from agent.history.record_types import Row
+from agent.support.clock_pair import Now
+from agent.window.intervals import Window
+
+
+class RecordedValues:
+    """The values of a history, taken in as time goes by, no more than the agent keeps of them."""
+
+    def __init__(self, metrics: Sequence[BusinessMetric], rows: Iterator[Row]) -> None:
+        self._metrics = metrics
+        self._series = {metric.name: ValueSeries() for metric in metrics}
+        self._rows = rows
+        self._next = next(rows, None) if metrics else None
+
+    def states(self, snapshot: Snapshot, window: Window) -> tuple[BusinessState, ...]:
+        """Each metric at the snapshot's time, which never goes back; `window` is the one then."""
+        now = Now(snapshot.at, snapshot.at)
+        self._play(snapshot.at)
+        return tuple(
+            state_of(metric, series, headroom_in_unit(series, window, snapshot, now), now)
+            for metric in self._metrics
+            for series in (self._series[metric.name],)
+        )
+
+    def _play(self, until: float) -> None:
+        while self._next is not None and self._next.at <= 1000 * until:
+            [values] = self._next.cells
+            for name, value in values.items() if isinstance(values, Mapping) else ():
+                if name in self._series:
+                    self._series[name].append(self._next.at / 1000, value)
+            self._next = next(self._rows, None)

@@ -1,0 +1,91 @@
+"""The picture of a profile: one class's CPU on its time, and predicted on actual CPU."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from agent.export.matplotlib_figures import new_figure, write_figure
+from agent.export.profile_rows import Profile
+from agent.query_classes.class_registry import name_of
+from agent.query_classes.period_attribution import ObservedClasses
+from models.attribution.class_attribution import parts_of
+from models.attribution.class_time_series import Array
+from models.attribution.result import Attribution
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+BLUE, ORANGE, GREY = "#1f5fa8", "#d9730d", "#666666"
+SIZE_INCHES = (10.5, 4.8)
+TITLE_LENGTH = 60
+
+
+def plot_class(path: str, observed: ObservedClasses, profile: Profile) -> None:
+    """Draw into a .png or .svg file; where CPU is not known the panels say so.
+
+    Raises OSError when the file cannot be written. Loads matplotlib, without a display.
+    """
+    write_figure(drawn(observed, profile), path)
+
+
+def drawn(observed: ObservedClasses, profile: Profile) -> "Figure":
+    """Draw the two panels: the first class's CPU on its time, predicted on actual CPU."""
+    figure = new_figure(*SIZE_INCHES)
+    left, right = figure.subplots(1, 2)
+    found, y = observed.cpu, observed.cpu_target
+    if found is None or y is None or not profile.rows:
+        left.set_title("CPU is not known here", loc="left")
+    else:
+        _draw_class(left, observed, found, y, profile)
+        _draw_prediction(right, observed, found, y)
+    for axes in (left, right):
+        axes.grid(color="#dddddd", lw=0.6)
+        axes.set_axisbelow(True)
+        for side in ("top", "right"):
+            axes.spines[side].set_visible(False)
+    return figure
+
+
+def _draw_class(
+    axes: "Axes", observed: ObservedClasses, found: Attribution, y: Array, profile: Profile
+) -> None:
+    """Draw z on x of the first class, with its line."""
+    first = profile.rows[0]
+    k = next(
+        i
+        for i, key in enumerate(observed.intervals.names)
+        if (name_of(key).schema, name_of(key).digest) == (first.schema, first.digest)
+    )
+    x, z = (table[:, k] for table in parts_of(observed.intervals, y, found.method))
+    line = found.classes[k].line
+    seen = x > 0
+    axes.scatter(x[seen], z[seen], s=14, color="black", label=f"{int(seen.sum())} intervals")
+    if line.slope is not None and seen.any():
+        at = np.array([x[seen].min(), x[seen].max()])
+        error = "" if line.slope_stderr is None else f" ± {line.slope_stderr:.2g}"
+        label = f"{line.slope:.3g}{error} s of CPU per s of work"
+        axes.plot(at, line.intercept + line.slope * at, color=BLUE, lw=2, label=label)
+    name = first.text.replace("`", "") if first.text else first.digest[:16]
+    axes.set_title(name[:TITLE_LENGTH], loc="left", fontsize=10, fontweight="bold")
+    axes.set_xlim(left=0)
+    axes.set_ylim(bottom=0)
+    axes.set_xlabel("its work time in an interval (s)")
+    axes.set_ylabel(f"its CPU in an interval (s), {found.method.value}")
+    axes.legend(loc="upper left", frameon=False, fontsize=9)
+
+
+def _draw_prediction(axes: "Axes", observed: ObservedClasses, found: Attribution, y: Array) -> None:
+    """Draw predicted on actual CPU of every interval; the diagonal is perfect."""
+    predicted = found.predictor.predict(observed.intervals)
+    top = 1.05 * float(max(y.max(), predicted.max()))
+    axes.plot([0, top], [0, top], color=GREY, lw=1, ls=(0, (4, 2)), label="perfect")
+    axes.scatter(y, predicted, s=14, color=ORANGE, label="an interval")
+    quality = found.held_out
+    title = "predicted and actual CPU"
+    if quality.mape is not None:
+        title += f" (held out: {100 * quality.mape:.1f} % off on average)"
+    axes.set_title(title, loc="left", fontsize=10, fontweight="bold")
+    axes.set_xlabel("actual (s)")
+    axes.set_ylabel("predicted (s)")
+    axes.legend(loc="upper left", frameon=False, fontsize=9)

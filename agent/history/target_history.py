@@ -1,0 +1,183 @@
+"""One target's way into the history and back, as its monitor sees it."""
+
+import logging
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import replace
+
+from agent.assessment import load_outlook
+from agent.assessment.hourly_load import KEPT_HOURS
+from agent.assessment.load_sums import LoadSum
+from agent.assessment.snapshot import FitState
+from agent.history.business_values import ReadValue, UnixValue, business_rows
+from agent.history.row_mapping import (
+    ClassUses,
+    class_rows,
+    fit_row,
+    in_milliseconds,
+    interval_of,
+    interval_row,
+    sample_chunks,
+)
+from agent.history.server_identity import MAX_NEW_SERVERS, Identities, server_identity
+from agent.history.store import BusinessFuture, LoadFuture, Store, WindowFuture
+from agent.history.window_reader import Wanted
+from agent.history.write_buffer import Batch
+from agent.support.clock_pair import Now
+from agent.support.logs import fields
+from agent.support.queue_drain import take_all
+from agent.window.interval_buffer import IntervalBuffer
+from collectors.base import Sample
+from models.forecast.hourly_means import HOUR_SECONDS
+from models.forecast.next_hour import STEP_SECONDS
+
+log = logging.getLogger(__name__)
+
+RECORDED_COLLECTORS = ("status", "statements", "threads", "host")
+"""Collectors whose samples are written: what intervals are made of. No statement's text is."""
+MANY_SAMPLES = 100  # that are handed over before their interval is complete
+MAX_SAMPLES = 5000  # that wait to be handed over
+MAX_CLASS_USES = 60  # intervals of query classes that do
+MAX_VALUES = 1000  # of business metrics that do
+
+
+class Recorder:
+    """Writes new data after each interval, and reads back once the server's identity is known.
+
+    `connected`, `sampled` and `valued` are called by the workers that read, all other methods by
+    the one that fits.
+    """
+
+    def __init__(self, store: Store, target: str) -> None:
+        self._store = store
+        self._target = target
+        self._samples: deque[Sample] = deque(maxlen=MAX_SAMPLES)
+        self._connected_to: str | None = None
+        self.server: str | None = None  # whose intervals the window holds
+        self._identities = Identities()
+        self.refused: str | None = None  # a server of which nothing is written
+        self._past: WindowFuture | None = None
+        self._load: LoadFuture | None = None
+        self._recent: LoadFuture | None = None
+        self._fit_at: float | None = None
+        self._uses: deque[ClassUses] = deque(maxlen=MAX_CLASS_USES)
+        self._values: deque[ReadValue] = deque(maxlen=MAX_VALUES)
+        self._business: BusinessFuture | None = None
+
+    def go_on(self, before: "Recorder") -> None:
+        """Take over the other's window, so that nothing is read back a second time."""
+        self.server, self._past, self._fit_at = before.server, before._past, before._fit_at
+        self._load, self._recent = before._load, before._recent
+        self._business = before._business
+        self._identities, self.refused = before._identities, before.refused
+
+    def connected(self, variables: Mapping[str, str]) -> None:
+        """Note the identity that the server reports."""
+        self._connected_to = server_identity(variables)
+
+    def sampled(self, sample: Sample) -> None:
+        """Keep a sample until its interval is written."""
+        if sample.collector in RECORDED_COLLECTORS and self._store.settings.retention.samples:
+            self._samples.append(sample)
+
+    def divided(self, uses: ClassUses) -> None:
+        """Keep what query classes used in an interval until the next fit is written."""
+        self._uses.append(uses)
+
+    def valued(self, value: ReadValue) -> None:
+        """Keep a value of a business metric until the next interval is written."""
+        self._values.append(value)
+
+    def look(self, history: IntervalBuffer, now: Now) -> None:
+        """Before a fit: mind which server it is, and take in what was read back of it."""
+        server = self._connected_to
+        if server is not None and server != self.server:
+            if self._identities.admits(server, now.monotonic):
+                self._turn_to(server, history, now)
+            else:
+                self._turn_away(server, history)
+        if self._past is not None and self._past.done():
+            past, self._past = self._past, None
+            found = [interval_of(row, count, now) for row, count in past.result()]
+            history.restore(found)
+            facts = fields(target=self._target, intervals=len(found))
+            log.info("read back from the history", extra=facts)
+
+    def take_load(self) -> list[LoadSum] | None:
+        """The load of the days before, by the hour, once it was read back; else None."""
+        if self._load is None or not self._load.done():
+            return None
+        load, self._load = self._load, None
+        return load.result()
+
+    def take_recent(self) -> list[LoadSum] | None:
+        """The same of the last week, in the steps of `RecentLoad`."""
+        if self._recent is None or not self._recent.done():
+            return None
+        recent, self._recent = self._recent, None
+        return recent.result()
+
+    def take_business(self) -> dict[str, list[UnixValue]] | None:
+        """The values of business metrics of before, once they were read back; else None."""
+        if self._business is None or not self._business.done():
+            return None
+        business, self._business = self._business, None
+        return business.result()
+
+    def record(
+        self, history: IntervalBuffer, fitted: FitState, now: Now, *, last: bool = False
+    ) -> None:
+        """After a fit: hand over what is new, with each interval and at the `last`."""
+        new = history.take_new()
+        is_time = new or last or self._uses or len(self._samples) >= MANY_SAMPLES
+        if self.server is None or not is_time:
+            return
+        labels = (self._target, self.server)
+        row = fit_row(labels, fitted) if fitted.at != self._fit_at else None
+        self._fit_at = fitted.at
+        samples = take_all(self._samples)
+        batch = Batch(
+            *labels,
+            [interval_row(labels, interval, now) for interval in new],
+            [row] if row else [],
+            sample_chunks(samples, now),
+            [row for uses in self._taken_uses() for row in class_rows(labels, uses)],
+            business=business_rows(labels, take_all(self._values), now),
+        )
+        if batch.bytes:
+            self._store.put(batch)
+
+    def _taken_uses(self) -> list[ClassUses]:
+        return [self._uses.popleft() for _ in range(len(self._uses))]
+
+    def _turn_away(self, server: str, history: IntervalBuffer) -> None:
+        """Stop writing for a server beyond the limit; it still has a window of its own."""
+        if server == self.refused:
+            return
+        history.turn_to(server)
+        self.server, self._past, self.refused = None, None, server
+        self._load = self._recent = self._business = None
+        facts = fields(target=self._target, most=MAX_NEW_SERVERS)
+        log.warning(
+            "too many servers in a day: this one is not written to the history", extra=facts
+        )
+
+    def _turn_to(self, server: str, history: IntervalBuffer, now: Now) -> None:
+        """Another server than before does not share the window's data."""
+        history.turn_to(server)
+        if self.server is not None or self.refused is not None:
+            self._samples.clear()
+            self._uses.clear()
+            self._values.clear()
+        self.refused = None
+        since, until = (in_milliseconds(at) for at in (now.unix - history.horizon, now.unix))
+        wanted = Wanted(self._target, server, history.width, since, until)
+        self.server, self._past = server, self._store.read_window(wanted)
+        self._business = self._store.business(wanted)
+        self._load = self._read_load(wanted, now, HOUR_SECONDS, KEPT_HOURS)
+        self._recent = self._read_load(wanted, now, STEP_SECONDS, load_outlook.KEPT_STEPS)
+
+    def _read_load(self, wanted: Wanted, now: Now, width: float, count: int) -> LoadFuture:
+        """Ask for the load of this number of steps up to now."""
+        since = in_milliseconds(now.unix - width * count)
+        return self._store.load(replace(wanted, since=since), width)

@@ -1,0 +1,242 @@
+"""Opening a recording: a CSV file of samples, or the history that an agent writes."""
+
+import math
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+from pathlib import Path
+
+from msgspec import structs
+
+from agent.config.business_metrics import BusinessMetric
+from agent.config.durations import written
+from agent.config.resources import ResourceSettings
+from agent.config.settings import FitSettings
+from agent.csv_input.table_file import STANDARD_INPUT
+from agent.history.database import open_to_read
+from agent.history.history_file import HEAD
+from agent.history.record_types import BUSINESS, INTERVALS, Row
+from agent.history.row_access import (
+    LAST_ROW,
+    Choice,
+    Extent,
+    by_name,
+    extents,
+    read,
+    samples_by_time,
+    target_names,
+)
+from agent.history.row_mapping import interval_of
+from agent.history.window_reader import MAX_WIDTH_DIFFERENCE
+from agent.pipeline import NO_CEILINGS
+from agent.replay.recorded_readings import Reading
+from agent.replay.recording_player import Intervals, Recording, Samples, sampling_of
+from agent.replay.sample_file import SampleFile
+from agent.support.clock_pair import Now
+from agent.support.errors import InputError
+from agent.window.interval_buffer import IntervalBuffer
+from collectors.base import Sample
+
+INTERVAL_SECONDS = (15.0, 30.0, 60.0, 120.0, 300.0, 600.0)
+"""Seconds of an interval where none is asked for: the first that holds two samples."""
+DEFAULTS = FitSettings()
+ZERO = Now(0.0, 0.0)
+"""The clock of a recording: one for both."""
+
+
+class SourceError(InputError):
+    """The recording cannot be replayed so; the message is one line with the remedy."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayOptions:
+    """How to replay, as far as that was asked for; times in seconds."""
+
+    target: str | None = None
+    server: str | None = None
+    sampling: float | None = None
+    interval: float | None = None
+    settings: FitSettings = DEFAULTS
+    """The other settings."""
+    ceilings: ResourceSettings = NO_CEILINGS
+    sla_seconds: float | None = None
+    """The configured target's SLA; None: it has none."""
+    business_metrics: tuple[BusinessMetric, ...] = ()
+    """Those of the configured target."""
+    has_class_slas: bool = False
+    """Whether the target has class SLAs, which need histograms that no recording has."""
+    since: float = -math.inf
+    """Data before it is not read, nor data after `until`; on the recording's clock."""
+    until: float = math.inf
+
+    def includes(self, at: float) -> bool:
+        """Return whether that time is to be read."""
+        return self.since <= at <= self.until
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A recording, ready to be played once."""
+
+    target: str
+    title: str
+    recording: Recording
+    settings: FitSettings
+    notes: Callable[[], list[str]]
+    """What to know about it, once it was played."""
+    server: str | None = None
+    """Of a history: which of the target's servers."""
+    business: Iterator[Row] = field(default_factory=lambda: iter(()))
+    """Of a history: what was read of business metrics, in the order of time."""
+
+
+@contextmanager
+def opened(path: str, wishes: ReplayOptions) -> Iterator[Source]:
+    """Open a recording of either kind, seen by its content.
+
+    Raises `TableFileError`, `StoreError` or `SourceError` where it cannot be used.
+    """
+    if is_history(path):
+        with closing(open_to_read(Path(path))) as connection:
+            yield _of_history(connection, path, wishes)
+    else:
+        yield _of_csv(path, wishes)
+
+
+def is_history(path: str) -> bool:
+    """Whether it is a database; what cannot be read is none."""
+    try:
+        with Path(path).open("rb") as file:
+            return path != STANDARD_INPUT and file.read(len(HEAD)) == HEAD
+    except (OSError, ValueError):
+        return False
+
+
+def interval_for(sampling: float, asked: float | None, name: str) -> float:
+    """The width of intervals (s) for samples that far apart (s); raises `SourceError`."""
+    least = 2 * sampling
+    if asked is not None and asked < least:
+        problem = f"--interval ({asked:g} s) is less than twice the time between two samples"
+        raise SourceError(f"{name}: {problem} ({sampling:g} s); give --interval {written(least)}")
+    fitting = next((width for width in INTERVAL_SECONDS if width >= least), None)
+    if asked is None and fitting is None:
+        problem = (
+            f"its samples are {sampling:g} s apart, and an interval of {INTERVAL_SECONDS[-1]:g} s"
+        )
+        raise SourceError(f"{name}: {problem} must hold two; record it more often")
+    return asked if asked is not None else fitting or INTERVAL_SECONDS[-1]
+
+
+def _of_csv(path: str, wishes: ReplayOptions) -> Source:
+    file = SampleFile(path)
+    measured, readings = sampling_of(r for r in file.readings() if wishes.includes(r.at))
+    if measured is None and math.isfinite(wishes.since):
+        raise SourceError(f"{file.name}: fewer than two samples in that period; choose another")
+    if measured is None:
+        problem = "fewer than two rows have questions, threads_running and uptime_s"
+        raise SourceError(f"{file.name}: {problem}; record more of them")
+    sampling = wishes.sampling or measured
+    settings = _with_width(wishes, interval_for(sampling, wishes.interval, file.name))
+    history = IntervalBuffer(settings.interval, settings.window, sampling)
+    target = wishes.target or Path(file.name).name.split(".")[0]
+    title = f"{file.name}: samples {sampling:g} s apart"
+
+    def notes() -> list[str]:
+        found = []
+        if file.passed_over:
+            found.append(f"{file.name}: columns that are not used: {', '.join(file.passed_over)}")
+        if len(history.window(-math.inf)) == 0:
+            remedy = "t_s and uptime_s must be in seconds, and rows at most an interval apart"
+            found.append(f"{file.name}: no interval was complete at the end; {remedy}")
+        if file.duplicates:
+            found.append(f"{file.name}: {file.duplicates:,} rows of a time that was there already")
+        return found
+
+    return Source(target, title, Samples(readings, history), settings, notes)
+
+
+def _of_history(connection: sqlite3.Connection, path: str, wishes: ReplayOptions) -> Source:
+    extent, others = _chosen(connection, path, wishes)
+    choice = _times(extent, wishes)
+    is_all = math.isinf(wishes.until)
+    one = replace(choice, since=extent.last) if is_all else choice
+    last = next(read(connection, INTERVALS, one), None)
+    if last is None:
+        also = f" ({'; '.join(others)})" if others else ""
+        problem = f"no intervals of {extent.target} in that period{also}"
+        raise SourceError(f"{path}: {problem}; `history show` says what there is")
+    width = wishes.interval or interval_of(last, 1.0, ZERO).seconds
+    settings = _with_width(wishes, width)
+    found = (interval_of(row, 1.0, ZERO) for row in read(connection, INTERVALS, choice))
+    same = (one for one in found if math.isclose(one.seconds, width, rel_tol=MAX_WIDTH_DIFFERENCE))
+    recording: Recording = Intervals(same, IntervalBuffer(width, settings.window, width))
+    title = f"{path}: {extent.target} on {extent.server}"
+    if math.isnan(recording.start):
+        which = "latest" if is_all else "first"
+        written = f"no intervals of {width:g} s; the {which} are of {last.cells[0]:g} s"
+        recording = _of_samples(connection, choice, settings, f"{path}: {written}")
+        title += ", from its samples"
+    business = read(connection, BUSINESS, choice)
+    return Source(
+        extent.target, title, recording, settings, lambda: others, extent.server, business
+    )
+
+
+def _of_samples(
+    connection: sqlite3.Connection, choice: Choice, settings: FitSettings, written: str
+) -> Samples:
+    """Intervals of another width than was written, from the samples that the history keeps."""
+    rows = groupby(samples_by_time(connection, choice), key=lambda row: row.at)
+    sampling, readings = sampling_of(_reading(at, together) for at, together in rows)
+    if sampling is None:
+        raise SourceError(f"{written}, and there are no samples to make others of")
+    interval_for(sampling, settings.interval, f"{written}; of its samples")
+    return Samples(readings, IntervalBuffer(settings.interval, settings.window, sampling))
+
+
+def _reading(at: int, rows: Iterable[Row]) -> Reading:
+    """What was read at one time, ms since 1970."""
+    seconds = at / 1000
+    return Reading(
+        seconds, tuple(Sample(row.labels[-1], seconds, by_name(row.cells[0])) for row in rows)
+    )
+
+
+def _times(extent: Extent, wishes: ReplayOptions) -> Choice:
+    """The rows of that server, of the period that was asked for."""
+    since = 0 if math.isinf(wishes.since) else max(0, math.ceil(1000 * wishes.since))
+    until = LAST_ROW if math.isinf(wishes.until) else math.floor(1000 * wishes.until)
+    return Choice(extent.target, extent.server, since, until)
+
+
+def _chosen(
+    connection: sqlite3.Connection, path: str, wishes: ReplayOptions
+) -> tuple[Extent, list[str]]:
+    """One server of one target: that which was asked for, or the latest of the only target."""
+    of_target = list(extents(connection, INTERVALS, Choice(target=wishes.target)))
+    targets = sorted({extent.target for extent in of_target})
+    if len(targets) > 1:
+        raise SourceError(f"{path}: there are {', '.join(targets)}; choose one with --target NAME")
+    if not of_target:
+        raise SourceError(f"{path}: {_none_there(target_names(connection), wishes.target)}")
+    name = targets[0]
+    servers = [extent.server for extent in of_target]
+    if wishes.server is not None and wishes.server not in servers:
+        raise SourceError(f"{path}: {name} was never {wishes.server!r}, but {', '.join(servers)}")
+    of_server = [e for e in of_target if wishes.server in (None, e.server)]
+    chosen = max(of_server, key=lambda extent: extent.last)
+    others = [f"{path}: {name} was also {e.server} (--server)" for e in of_target if e != chosen]
+    return chosen, others if wishes.server is None else []
+
+
+def _none_there(known: list[str], name: str | None) -> str:
+    """Say why there are no intervals, and what to do."""
+    if name is not None and known and name not in known:
+        return f"no target {name!r}; there are {', '.join(known)}"
+    return "no intervals in it yet; let the agent run for a minute"
+
+
+def _with_width(wishes: ReplayOptions, width: float) -> FitSettings:
+    return structs.replace(wishes.settings, interval=width)

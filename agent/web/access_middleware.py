@@ -1,0 +1,81 @@
+"""Access to the pages: users, allowed host names, and requests that another site caused."""
+
+from collections.abc import Callable, Mapping
+from http import HTTPStatus
+
+from agent.web.auth import BasicAuthenticator, Verdict
+from agent.web.cross_site import ASKING, HostNames, is_from_a_page
+from agent.web.reloading_config import Web
+from agent.web.wsgi_handler import HEADERS, RETRY_AFTER, TEXT, WAIT, Environ, StartResponse
+
+REALM = 'Basic realm="mysql-headroom", charset="UTF-8"'
+REFUSED_AFTER = 0.5  # seconds: one client that guesses asks twice a second and not a thousand times
+UNKNOWN_HOST = "421 unknown host name; allow it with --web.allowed-host"
+
+Application = Callable[[Environ, StartResponse], list[bytes]]
+
+
+class AccessControl:
+    """WSGI middleware: admits the users of the web configuration, and sets its headers."""
+
+    def __init__(self, pages: Application, web: Callable[[], Web], hosts: HostNames) -> None:
+        self._pages = pages
+        self._web = web
+        self._hosts = hosts
+        self._doorkeeper = BasicAuthenticator()
+
+    def __call__(self, environ: Environ, start_response: StartResponse) -> list[bytes]:
+        """Answer one request, or pass it to the pages."""
+        config = self._web().config
+        added = config.http_server_config.headers.as_sent()
+
+        def start(status: str, headers: list[tuple[str, str]]) -> object:
+            kept = [(name, text) for name, text in headers if name not in added]
+            return start_response(status, [*kept, *added.items()])
+
+        if (misled := self._misled(environ)) is not None:
+            return _refused(*misled, environ, start)
+        verdict = self._verdict(config.basic_auth_users, environ)
+        if verdict is Verdict.WELCOME:
+            return self._pages(environ, start)
+        if "HTTP_AUTHORIZATION" in environ:
+            environ[WAIT](REFUSED_AFTER)
+        return _turned_away(verdict, environ, start)
+
+    def _misled(self, environ: Environ) -> tuple[HTTPStatus, str] | None:
+        """Return the refusal of a request that a browser was tricked into, else None.
+
+        Requests that change something are always checked, reads where host names are listed.
+        """
+        acts = environ["REQUEST_METHOD"] not in ASKING
+        if acts and is_from_a_page(environ):
+            return HTTPStatus.FORBIDDEN, "403 cross-site requests are not allowed"
+        if (acts or self._hosts.is_strict) and not self._hosts.know(environ):
+            return HTTPStatus.MISDIRECTED_REQUEST, UNKNOWN_HOST
+        return None
+
+    def _verdict(self, users: Mapping[str, str], environ: Environ) -> Verdict:
+        if not users:
+            return Verdict.WELCOME
+        header, address = environ.get("HTTP_AUTHORIZATION", ""), environ.get("REMOTE_ADDR", "")
+        return self._doorkeeper.verdict(users, header, address)
+
+
+def _turned_away(verdict: Verdict, environ: Environ, start: StartResponse) -> list[bytes]:
+    status, header = HTTPStatus.UNAUTHORIZED, ("WWW-Authenticate", REALM)
+    if verdict is Verdict.BUSY:
+        status, header = HTTPStatus.TOO_MANY_REQUESTS, RETRY_AFTER
+    return _refused(status, f"{status.value} {status.phrase.lower()}", environ, start, header)
+
+
+def _refused(
+    status: HTTPStatus,
+    text: str,
+    environ: Environ,
+    start: StartResponse,
+    *headers: tuple[str, str],
+) -> list[bytes]:
+    body = f"{text}\n".encode()
+    length = ("Content-Length", str(len(body)))
+    start(f"{status.value} {status.phrase}", [("Content-Type", TEXT), length, *headers, *HEADERS])
+    return [b"" if environ["REQUEST_METHOD"] == "HEAD" else body]

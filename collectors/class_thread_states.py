@@ -1,0 +1,159 @@
+"""States of the threads that run statements, by query class: waiting for a disk, or ready (Linux).
+
+The kernel shows for every thread whether it waits for a disk or could run (proc(5), /proc/PID/stat:
+D and R), to any account. The server reports which thread runs a statement of which class. The
+states are read first: a statement that has run for longer than both readings was running then (on
+MariaDB, for which that is not known, its thread may have run the previous one).
+
+MySQL names the digest of a running statement. MariaDB does not, and has its text: the server itself
+strips literals, comments and signs from it and answers with a hash, so that no text leaves it. The
+words of a known digest's text have the same hash. Two digests with the same words are no class.
+"""
+
+import os
+import re
+import time
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Self
+
+import psutil
+
+from collectors.connection import Connection
+from collectors.process_lookup import MAX_THREADS, ProcessNotFound, find_server_process
+from collectors.query_results import Shape, number, text, whole
+from collectors.statement_totals import PICOSECOND, RUNNING
+
+LITERALS = (
+    r"(?is)(?:/\*.*?\*/|(?:--\s|#)[^\n]*|'(?:[^'\\]|\\.|'')*'"
+    r'|"(?:[^"\\]|\\.|"")*"|\b[0-9]\w*|\bNULL\b|\W)+'
+)
+"""Matches everything between two words of a statement: literals, comments, operators."""
+IN_HEX = f"0x{LITERALS.encode().hex()}"
+"""Without a quote or a backslash, which a server's sql_mode may read otherwise."""
+MAX_STATEMENT_LENGTH = 1024  # characters, as many as a digest's text has
+MAX_STATEMENTS, MAX_NAME_LENGTH = 1000, 400
+MYSQL = f"""
+SELECT CONCAT_WS('|', DIGEST, COALESCE(CONCAT('=', CURRENT_SCHEMA), '')), THREAD_OS_ID, TIMER_WAIT
+  FROM performance_schema.events_statements_current
+  JOIN performance_schema.threads USING (THREAD_ID)
+ WHERE {RUNNING}
+   AND THREAD_OS_ID IS NOT NULL
+   AND DIGEST IS NOT NULL
+ LIMIT {MAX_STATEMENTS}"""  # noqa: S608  (our own words only)
+MARIADB = f"""
+SELECT CONCAT_WS('|', SHA2(TRIM(UPPER(CONVERT(REGEXP_REPLACE(
+           LEFT(PROCESSLIST_INFO, {MAX_STATEMENT_LENGTH}), {IN_HEX}, ' ') USING utf8mb4))), 256),
+       COALESCE(CONCAT('=', PROCESSLIST_DB), '')), THREAD_OS_ID, NULLIF(0, 0)
+  FROM performance_schema.threads
+ WHERE PROCESSLIST_COMMAND = 'Query'
+   AND PROCESSLIST_INFO <> ''
+   AND THREAD_OS_ID > 0
+   AND THREAD_ID <> {{thread_id}}
+ LIMIT {MAX_STATEMENTS}"""  # noqa: S608  (our own words only)
+"""How long it has run is not shown there but in a table whose consumer is off by default."""
+SHAPE = Shape(3, rows=MAX_STATEMENTS, bytes=MAX_STATEMENTS * (MAX_NAME_LENGTH + 64))
+ON_DISK, READY = "D", "R"
+
+
+@dataclass(frozen=True)
+class Looks:
+    """How many threads of statements were seen to wait for a disk, and to be ready to run."""
+
+    on_disk: Counter[str] = field(default_factory=Counter)
+    """By `digest|=schema`."""
+    ready: Counter[str] = field(default_factory=Counter)
+
+    def __add__(self, other: Self) -> "Looks":
+        """Add the counts of two samples."""
+        return Looks(self.on_disk + other.on_disk, self.ready + other.ready)
+
+
+@dataclass
+class DigestHashes:
+    """The digest of a hash of its words; None where several have it."""
+
+    known: dict[str, str | None] = field(default_factory=dict)
+
+    def add(self, texts: Mapping[str, str]) -> None:
+        """Take in the normalised texts of digests."""
+        for digest, words in texts.items():
+            found = hash_of(words)
+            self.known[found] = digest if self.known.get(found, digest) == digest else None
+
+    def class_of(self, name: str) -> str | None:
+        """`digest|=schema` for `hash|=schema`, where that is one class."""
+        found, _, schema = name.partition("|")
+        digest = self.known.get(found)
+        return None if digest is None else f"{digest}|{schema}"
+
+
+def hash_of(words: str) -> str:
+    """The hash of a normalised text, as MariaDB makes it of a statement."""
+    return sha256(re.sub(LITERALS, " ", words).strip().upper().encode()).hexdigest()
+
+
+class StatementThreads:
+    """Samples the threads of one server that runs on this machine."""
+
+    def __init__(self, connection: Connection, pid: int, own_thread: int) -> None:
+        self.hashes = DigestHashes() if connection.is_mariadb else None
+        query = MYSQL if self.hashes is None else MARIADB
+        self._query = query.format(thread_id=own_thread)
+        self._connection, self._tasks = connection, f"/proc/{pid}/task"
+
+    def read(self) -> Looks:
+        """Count the statements whose threads wait for a disk, or are ready, by class."""
+        begun, states = time.monotonic(), thread_states(self._tasks)
+        if not states:
+            return Looks()
+        rows = self._connection.query(self._query, SHAPE)
+        took = time.monotonic() - begun
+        found = Looks()
+        seen = {ON_DISK: found.on_disk, READY: found.ready}
+        for name, thread, elapsed in rows:
+            state = states.get(whole("THREAD_OS_ID", thread))
+            runs = elapsed is None or number("TIMER_WAIT", elapsed) * PICOSECOND > took
+            key = self._class_of(text(name, MAX_NAME_LENGTH))
+            if runs and key is not None and state in seen:
+                seen[state][key] += 1
+        return found
+
+    def _class_of(self, name: str) -> str | None:
+        return name if self.hashes is None else self.hashes.class_of(name)
+
+
+def statement_threads(connection: Connection, own_thread: int) -> StatementThreads | None:
+    """Find the server's process; None where it is not on this machine."""
+    try:
+        process = find_server_process(connection)
+    except (psutil.Error, OSError):
+        return None
+    if isinstance(process, ProcessNotFound):
+        return None
+    return StatementThreads(connection, process.pid, own_thread)
+
+
+def thread_states(tasks: str) -> dict[int, str]:
+    """The state of each thread, of many an even part; nothing where they cannot be read."""
+    try:
+        found = [int(task) for task in os.listdir(tasks)]  # noqa: PTH208
+    except OSError:
+        return {}
+    step = -(-len(found) // MAX_THREADS)
+    states = ((task, _state(f"{tasks}/{task}/stat")) for task in found if task % step == 0)
+    return {task: state for task, state in states if state is not None}
+
+
+def _state(path: str) -> str | None:
+    """The letter after the thread's name; None for one that has just ended."""
+    try:
+        file = os.open(path, os.O_RDONLY)  # half the time of a file object
+        try:
+            return os.read(file, 200).rpartition(b") ")[2][:1].decode("ascii", "replace")
+        finally:
+            os.close(file)
+    except OSError:
+        return None

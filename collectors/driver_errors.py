@@ -1,0 +1,113 @@
+"""The driver's errors as ours: a kind of a bounded set, and one line with place and remedy."""
+
+import socket
+import ssl
+
+from collectors.base import CollectorError, FailureKind
+from collectors.lazy_cryptography import CR, ER, pymysql
+
+DENIED = {
+    ER.ACCESS_DENIED_ERROR,
+    ER.DBACCESS_DENIED_ERROR,
+    ER.HOST_NOT_PRIVILEGED,
+    ER.HOST_IS_BLOCKED,
+    1524,  # plugin is not loaded
+    1698,  # access denied without a password
+    1820,
+    1862,  # password has expired
+    3118,  # account is locked
+    4151,  # MariaDB: account is locked
+}
+PRIVILEGE = {
+    ER.TABLEACCESS_DENIED_ERROR,
+    ER.COLUMNACCESS_DENIED_ERROR,
+    ER.SPECIFIC_ACCESS_DENIED_ERROR,
+    1370,  # a routine
+}
+TIMEOUT_ERRORS = {3024, 1969, 1317, 1205}  # time limits: MySQL's, MariaDB's; interrupted; lock wait
+DISCONNECT_ERRORS = {
+    1053,
+    1152,
+    1158,
+    1159,
+    1160,
+    1161,
+    1927,
+    4031,
+}  # shutdown, network, kill, idle
+UNREACHABLE_ERRORS = {CR.CR_CONN_HOST_ERROR, CR.CR_CONNECTION_ERROR}
+CONNECT_ERRORS = UNREACHABLE_ERRORS | {ER.CON_COUNT_ERROR, 1203, 1226}
+MAX_LENGTH = 300  # characters of what a server says
+
+
+def failure(error: Exception, place: object, user: str = "") -> CollectorError:
+    """Describe the error at this address; `user` is the account of the login."""
+    if isinstance(error, CollectorError):
+        return CollectorError(error.kind, f"{place}: {error}")
+    refusal = getattr(error, "original_exception", error)
+    if isinstance(refusal, ssl.SSLCertVerificationError):
+        text = f"the server's certificate is not trusted: {_printable(refusal.verify_message)}"
+        return CollectorError(FailureKind.UNTRUSTED, f"{place}: {text}; check tls.ca and the host")
+    code, text = _code_and_text(error)
+    kind = _kind(code, text, error)
+    message = f"{place}: {text}" + (f" ({code})" if code else "")
+    if kind is FailureKind.DENIED and user:
+        message += (
+            f"; check the account {user!r} and its password (deploy/grants.sql has the account)"
+        )
+    elif code in UNREACHABLE_ERRORS and kind is FailureKind.REFUSED:
+        message = f"{place}: {_unreached(refusal)}"
+    return CollectorError(kind, message)
+
+
+def _unreached(refusal: Exception) -> str:
+    """Why no server was reached, and what to check; the library's text is unclear for a socket."""
+    why = getattr(refusal, "strerror", None) or _printable(str(refusal))
+    if isinstance(refusal, socket.gaierror):
+        remedy = "check the host's name, and whether it can be resolved here"
+    elif isinstance(refusal, FileNotFoundError):
+        remedy = "check the path; is the server up?"
+    elif isinstance(refusal, PermissionError):
+        remedy = "may this user reach it?"
+    else:
+        remedy = "is the server up, and does it listen there?"
+    return f"cannot connect: {why}; {remedy}"
+
+
+def _code_and_text(error: Exception) -> tuple[int, str]:
+    arguments = error.args
+    if isinstance(error, (pymysql.MySQLError, OSError, RuntimeError)):
+        if len(arguments) > 1 and isinstance(arguments[0], int):
+            return arguments[0], _printable(str(arguments[1]))
+        return 0, _printable(str(error) or type(error).__name__)
+    return 0, f"no answer of a MySQL server ({type(error).__name__}); is it one?"
+
+
+def _printable(text: str) -> str:
+    """The first line of a foreign text, without control codes."""
+    line = (text.splitlines() or [""])[0][:MAX_LENGTH]
+    return "".join(sign if sign.isprintable() else "?" for sign in line)
+
+
+def _kind(code: int, text: str, error: Exception) -> FailureKind:
+    if isinstance(error, TimeoutError) or "timed out" in text:
+        return FailureKind.TIMEOUT
+    for codes, kind in (
+        (DENIED, FailureKind.DENIED),
+        (PRIVILEGE, FailureKind.PRIVILEGE),
+        (TIMEOUT_ERRORS, FailureKind.SLOW),
+        ({CR.CR_SSL_CONNECTION_ERROR}, FailureKind.UNTRUSTED),
+        (CONNECT_ERRORS, FailureKind.REFUSED),
+    ):
+        if code in codes:
+            return kind
+    if isinstance(error, UnicodeDecodeError):
+        return FailureKind.UNREADABLE
+    if isinstance(error, pymysql.MySQLError) and _is_answer(code) and code not in DISCONNECT_ERRORS:
+        return FailureKind.UNREADABLE
+    return FailureKind.LOST
+
+
+def _is_answer(code: int) -> bool:
+    """Whether the server sent the error: those from 2000 to 2999 are the client's own."""
+    return 1000 <= code < 2000 or code >= 3000

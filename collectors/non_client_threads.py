@@ -1,0 +1,77 @@
+"""`threads`: how many of Threads_running do not work for a client.
+
+Measured on real servers: Threads_running counts the session that asks, every binlog dump and the
+event scheduler on both flavours; a replica's own I/O and SQL threads on MariaDB only. The server's
+clock comes along in the same answer, and what replication does: threads that apply what another
+server wrote, and statements that wait for a replica's acknowledgement. An applier that waits for
+work or for another one is left out; one that waits for its own commit (MySQL) applies.
+
+So does how many clients' statements wait for metadata, table or global locks (measured on
+both flavours: "Waiting for table metadata lock", "Waiting for global read lock" …).
+Row locks of InnoDB have no such state, and a counter of their time.
+"""
+
+from collectors.base import CollectorError, FailureKind, Feature, Prepared, Values
+from collectors.connection import Connection
+from collectors.query_results import Shape, number
+from collectors.server_clock import CLOCK, with_clock
+from collectors.statement_totals import WAITS_FOR_A_LOCK, missing_grant, performance_schema_off
+
+APPLIERS = ", ".join(
+    f"'thread/sql/{name}'"
+    for name in (
+        *("replica_sql", "replica_worker"),  # of MySQL 8.0.26 and later
+        *("slave_sql", "slave_worker", "rpl_parallel_thread"),  # before that, and of MariaDB
+    )
+)
+THREADS = f"""
+SELECT COALESCE(SUM(PROCESSLIST_COMMAND LIKE 'Binlog Dump%'), 0),
+       COALESCE(SUM(NAME LIKE 'thread/sql/event_scheduler'{{replication}}), 0),
+       COALESCE(SUM(NAME IN ({APPLIERS})
+                    AND (COALESCE(PROCESSLIST_STATE, '') NOT LIKE '%waiting%'
+                         OR PROCESSLIST_STATE LIKE 'waiting for handler commit')), 0),
+       COALESCE(SUM(PROCESSLIST_STATE LIKE 'Waiting for semi-sync ACK%'), 0),
+       COALESCE(SUM(PROCESSLIST_COMMAND IN ('Query', 'Execute') AND NAME NOT IN ({APPLIERS})
+                    AND {WAITS_FOR_A_LOCK}), 0),
+       {CLOCK}
+  FROM performance_schema.threads"""  # noqa: S608  (our own words only)
+SHAPE = Shape(columns=6)
+APPLYING, WAITING = "applying", "waiting_for_replicas"
+WAITING_FOR_LOCKS = "waiting_for_locks"
+"""Statements that wait for locks other than InnoDB's row locks."""
+MARIADB_REPLICATION = (
+    " OR NAME IN ('thread/sql/slave_io', 'thread/sql/slave_sql', 'thread/sql/rpl_parallel_thread')"
+)
+
+
+def prepare(connection: Connection) -> Prepared:
+    """Read performance_schema.threads; without it only the variables are known."""
+    lack = performance_schema_off(connection, "threads")
+    query = THREADS.format(
+        replication=MARIADB_REPLICATION if "MariaDB" in connection.flavour else ""
+    )
+    if lack is None:
+        try:
+            connection.row(query, SHAPE)
+        except CollectorError as error:
+            if error.kind is not FailureKind.PRIVILEGE:
+                raise
+            lack = missing_grant(connection, "threads")
+    if lack is not None:
+        scheduler = connection.variables.get("event_scheduler", "OFF").upper() == "ON"
+        return Prepared(lambda: {"agent": 1.0, "system": float(scheduler)}, (lack,))
+
+    def read() -> Values:
+        counts, clock = with_clock(lambda: connection.row(query, SHAPE), lambda row: row[-1])
+        dumps, system, applying, waiting, locked, _ = counts
+        return {
+            "agent": 1.0,
+            "binlog_dump": number("the count of binlog dumps", dumps),
+            "system": number("the count of system threads", system),
+            APPLYING: number("the count of appliers", applying),
+            WAITING: number("the count of waits for replicas", waiting),
+            WAITING_FOR_LOCKS: number("the count of waits for locks", locked),
+            **clock,
+        }
+
+    return Prepared(read, (Feature("threads", enabled=True),))

@@ -1,0 +1,211 @@
+"""Dividing the use of a resource over query classes, by the best source available.
+
+Measured CPU where the server accounts for it; otherwise work time, corrected by the learned model;
+otherwise the learned model alone. `wlr` is the published method, for comparison. For each source
+the result is a matrix of parts z, shape (T, K), and one regression line of z on time per class.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from models.attribution.class_time_series import Array, ClassIntervals
+from models.attribution.cost_model import CostModel
+from models.attribution.estimators import (
+    Parts,
+    Target,
+    bounded_parts,
+    by_wlr,
+    by_work_time,
+    work_of,
+)
+from models.attribution.result import (
+    Attribution,
+    ClassUse,
+    HostUse,
+    Method,
+    PredictionError,
+    Reason,
+    Signs,
+    disagreement,
+    find_reasons,
+)
+from models.attribution.waiting_classes import min_computing_level, waits_by_text
+from models.attribution.window_model import fit_intervals
+from models.numerics import ROUNDING
+from models.published_wlr import fit_line
+
+FOLDS = 4
+Progress = Callable[[int, int], None]
+"""Receives how many steps of how many are done."""
+
+
+def attribute(
+    intervals: ClassIntervals,
+    target: Target,
+    method: Method = Method.AUTO,
+    host: HostUse | None = None,
+    progress: Progress | None = None,
+    worst: HostUse | None = None,
+) -> Attribution:
+    """Divide the target over the classes; `progress` hears how many steps of how many are done.
+
+    `worst` is the host's use in its worst period, by which the reasons are found; None: as `host`.
+
+    Raises ValueError where the shapes differ, or where `measured` is asked for and not there.
+    """
+    host = host or HostUse()
+    worst = worst or host
+    if target.cpu_seconds and not target.bounds.is_of_a_part:
+        level = min_computing_level(host.running, host.io_wait)
+        target = replace(target, bounds=replace(target.bounds, min_computing_level=level))
+    y = target.y
+    if y.shape != (len(intervals),) or not np.isfinite(y).all() or (y < 0).any():
+        raise ValueError("the resource needs one finite value, at least 0, per interval")
+    chosen = choose(intervals, target) if method is Method.AUTO else method
+    steps = FOLDS + 1
+    progress = progress or _no_progress
+    progress(0, steps)
+    parts = bounded_parts(_divide(intervals, target, method, chosen), intervals, target)
+    held_out = _held_out(intervals, target, method, lambda fold: progress(1 + fold, steps))
+    left = float(y.sum() - parts.z.sum())
+    other = _second_method(intervals, target, method, chosen)
+    apart = None
+    if other is not None:
+        second = bounded_parts(_divide(intervals, target, other, other), intervals, target)
+        apart = disagreement(parts.z.sum(axis=0), second.z.sum(axis=0))
+    return Attribution(
+        method=chosen,
+        total=float(y.sum()),
+        classes=_class_uses(intervals.names, parts),
+        unattributed=left if left > ROUNDING * y.sum() else 0.0,
+        predictor=parts.predictor,
+        fit=PredictionError.of(y, parts.predictor.predict(intervals)),
+        held_out=held_out,
+        disagreement=apart,
+        compared_with=other,
+        reasons=_reasons(intervals, target, chosen, parts, held_out, worst),
+        intervals=len(intervals),
+    )
+
+
+def parts_of(intervals: ClassIntervals, y: Array, method: Method) -> tuple[Array, Array]:
+    """What the lines of a division of CPU by `method` were fitted on: x and z, shape (T, K)."""
+    target = Target(y, cpu_seconds=True)
+    asked = Method.AUTO if method is Method.WORK_TIME else method
+    parts = bounded_parts(_divide(intervals, target, asked, method), intervals, target)
+    return parts.x, parts.z
+
+
+def choose(intervals: ClassIntervals, target: Target) -> Method:
+    """Choose the best source: measured, then work time with known waits, then the learned model."""
+    if target.cpu_seconds and intervals.cpu is not None and intervals.cpu.any():
+        return Method.MEASURED
+    if target.time_like and intervals.texts is not None and any(intervals.texts):
+        return Method.WORK_TIME
+    return Method.LEARNED
+
+
+def _divide(intervals: ClassIntervals, target: Target, asked: Method, chosen: Method) -> Parts:
+    if chosen is Method.WLR:
+        return by_wlr(intervals, target)
+    if chosen is Method.MEASURED:
+        return _measured(intervals, target)
+    if chosen is Method.WORK_TIME and asked is Method.WORK_TIME:
+        return by_work_time(intervals, target)
+    return fit_intervals(intervals, target).divide(intervals, target)
+
+
+def _measured(intervals: ClassIntervals, target: Target) -> Parts:
+    """Take the CPU that the server accounts for; what it does not cover is left over."""
+    if intervals.cpu is None:
+        raise ValueError("no CPU was measured per class")
+    nothing = np.full(len(intervals.names), np.nan)
+    waits = waits_by_text(intervals.texts, len(nothing))
+    return Parts(
+        intervals.cpu, work_of(intervals), nothing, waits, fit_intervals(intervals, target).model
+    )
+
+
+def _class_uses(names: tuple[str, ...], parts: Parts) -> tuple[ClassUse, ...]:
+    totals = parts.z.sum(axis=0)
+    together = float(totals.sum()) or 1.0
+    return tuple(
+        ClassUse(
+            name=name,
+            total=float(totals[k]),
+            share=float(totals[k]) / together,
+            stderr=float(parts.error[k]) if np.isfinite(parts.error[k]) else None,
+            line=fit_line(parts.x[:, k], parts.z[:, k]),
+            waits=bool(parts.waits[k]),
+        )
+        for k, name in enumerate(names)
+    )
+
+
+def _held_out(
+    intervals: ClassIntervals, target: Target, method: Method, before: Callable[[int], None]
+) -> PredictionError:
+    """Predict each quarter from the other three."""
+    if len(intervals) < 2 * FOLDS:
+        return PredictionError(None, None, None)
+    everything = np.arange(len(intervals))
+    predicted = np.zeros(len(intervals))
+    for fold, unknown in enumerate(np.array_split(everything, FOLDS)):
+        before(fold)
+        known = np.setdiff1d(everything, unknown)
+        part = replace(target, y=target.y[known])
+        there = intervals.at(known)
+        chosen = choose(there, part) if method is Method.AUTO else method
+        predictor = _divide(there, part, method, chosen).predictor
+        predicted[unknown] = predictor.predict(intervals.at(unknown))
+    return PredictionError.of(target.y, predicted)
+
+
+def _second_method(
+    intervals: ClassIntervals, target: Target, asked: Method, chosen: Method
+) -> Method | None:
+    """Choose the best other source: for `auto`, which corrects work time, work time alone."""
+    if len(intervals.names) < 2:
+        return None
+    if asked is Method.AUTO and chosen is Method.WORK_TIME:
+        return Method.WORK_TIME
+    if chosen is Method.MEASURED:
+        return choose(replace(intervals, cpu=None), target)
+    best = choose(intervals, target)
+    if best is not chosen:
+        return best
+    if intervals.count is None:
+        return Method.WLR
+    return Method.LEARNED if chosen is Method.WORK_TIME else Method.WORK_TIME
+
+
+def _no_progress(_done: int, _steps: int) -> None:
+    """Say nothing."""
+
+
+def _reasons(
+    intervals: ClassIntervals,
+    target: Target,
+    method: Method,
+    parts: Parts,
+    held_out: PredictionError,
+    host: HostUse,
+) -> tuple[Reason, ...]:
+    model = parts.predictor
+    level = model.mixture.level if isinstance(model, CostModel) else None
+    rich = intervals.count is not None
+    return find_reasons(
+        Signs(
+            intervals=len(intervals),
+            held_out_mape=held_out.mape if isinstance(model, CostModel) else None,
+            level=level if target.cpu_seconds else None,
+            host=host,
+            time_is_work=rich and (method is Method.WLR or _ignores_texts(intervals, method)),
+        )
+    )
+
+
+def _ignores_texts(intervals: ClassIntervals, method: Method) -> bool:
+    return method is Method.WORK_TIME and not (intervals.texts and any(intervals.texts))

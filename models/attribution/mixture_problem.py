@@ -1,0 +1,174 @@
+"""The fit of class costs: priors, its equations (C and b in shares of Σy), and its result."""
+
+from dataclasses import dataclass
+from typing import NamedTuple, Self
+
+import numpy as np
+
+from models.attribution.class_time_series import Array
+from models.attribution.sufficient_statistics import INFLATION, MIN_SHARE, Moments
+from models.numerics import NEGLIGIBLE, TINY
+
+COMPUTE_SPREAD = 0.3
+"""Classes that compute differ by this part in their use per second of work time (measured: 0.12 on
+a quiet host to 0.32 on a saturated one)."""
+WAIT_SPREAD = 2.0
+"""Unit costs that all share miss the cost of one class by about this factor."""
+BASE_SHARE, BASE_SPREAD = 0.08, 0.1
+"""What no class explains is about this part of the total (measured: 0.07 to 0.1), give or take."""
+TYPICAL_NOISE = 0.05
+"""Approximate relative deviation of an interval: the start value of the noise, and what priors are
+weighed against."""
+MIN_FREE_SHARE = 0.75
+"""Of the intervals, those that are left for the noise in any case."""
+NOISE_ITERATIONS = 2
+"""Iterations for level and noise; after one, a hypothesis still has those of another."""
+SUM_SPREAD = 0.03
+"""Classes and base are the whole: what they use together is Σy, up to this part of it."""
+NOISE_INFLATION = 4.0
+"""Of the variance: the model is not quite true, and standard errors come out half without it."""
+MISFIT_ERROR = 0.1
+"""A relative error of this size per interval is no longer noise: the costs themselves vary, and the
+variance is inflated once more."""
+
+
+@dataclass(frozen=True)
+class Priors:
+    """Priors per class, from before the total is used; units of y, shape (K,)."""
+
+    by_size: Array
+    """P_k: calls and rows at shared unit costs."""
+    work: Array | None
+    """W_k: work time, any unit; None where y does not depend on time. 0 for a class that cannot
+    have computed all that time."""
+    most: Array | None = None
+    """The most that each can have used; None: not known."""
+    min_computing_level: float | None = None
+    """Lower bound of θ if y is CPU: CPU seconds per second of work; the upper bound is 1. None: y
+    is something else."""
+    waiting: Array | None = None
+    """Log of the likelihood ratio of a class's data, waiting over computing; None: no data."""
+    inflation: float = INFLATION
+    """The number of intervals with as much information as one independent interval."""
+
+
+@dataclass(frozen=True)
+class FittedMixture:
+    """What each class used over the intervals that were fitted, shape (K,), units of y."""
+
+    totals: Array
+    base: float
+    """What went on without any class: b·ΣΔt."""
+    variances: Array
+    """Of the totals, shape (K,)."""
+    computing: Array
+    """Probability that a class computes while it runs, 0..1."""
+    level: float | None
+    """θ: use per unit of work time, units of y per unit of work."""
+    noise: float
+    """Relative standard deviation of an interval, inflation left out."""
+    intervals: int
+
+    @classmethod
+    def nothing(cls, classes: int, total: float, intervals: int) -> Self:
+        """No class used anything: all of the total went on without them."""
+        zeros = np.zeros(classes)
+        return cls(zeros, total, zeros, zeros + 1, None, 0.0, intervals)
+
+    @property
+    def stderr(self) -> Array:
+        """Standard error of each total."""
+        return np.sqrt(np.maximum(self.variances, 0.0))
+
+
+class Prior(NamedTuple):
+    """Normal prior of each C, shape (K,)."""
+
+    mean: Array
+    precision: Array
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Everything in shares: of Σy, of Σ work, of each regressor's total. K classes."""
+
+    moments: Moments
+    size: Array
+    """P_k, calls and rows at shared unit costs, shape (K,)."""
+    most: Array
+    work: Array
+    """W_k, 0 for classes that cannot have computed."""
+    work_unit: float
+    levels: tuple[float, float]
+    """Bounds of θ."""
+    waiting: Array
+    """Evidence that a class waits, log of odds, shape (K,)."""
+    inflation: float
+    """The number of intervals with as much information as one independent interval."""
+
+    @classmethod
+    def of(cls, moments: Moments, priors: Priors) -> "Problem":
+        """Scale what is known; Σy must be above 0."""
+        work = np.zeros_like(priors.by_size) if priors.work is None else priors.work
+        unit = float(work.sum()) or 1.0
+        most = np.full_like(work, np.inf) if priors.most is None else priors.most
+        most = most / moments.y_total
+        size = np.minimum(priors.by_size / moments.y_total, most)
+        levels = (NEGLIGIBLE, np.inf)
+        if priors.min_computing_level is not None:
+            second = unit / moments.y_total
+            levels = (max(priors.min_computing_level, NEGLIGIBLE) * second, second)
+        waiting = np.zeros_like(work) if priors.waiting is None else priors.waiting
+        return cls(
+            moments.scaled(), size, most, work / unit, unit, levels, waiting, priors.inflation
+        )
+
+    @property
+    def classes(self) -> int:
+        """How many."""
+        return len(self.size)
+
+    def within(self, level: float) -> float:
+        """The nearest level that is possible."""
+        return min(max(level, self.levels[0]), self.levels[1])
+
+    def unexplained_time_ratio(self, level: float) -> Array:
+        """Ratio of each class's time to the time that its rows explain, shape (K,)."""
+        return level * self.work / np.maximum(self.size, TINY)
+
+    def spreads(self, level: float) -> tuple[Array, Array]:
+        """Standard deviations of C if it computes and if it waits, shape (K,)."""
+        least = MIN_SHARE / self.classes
+        computes = np.maximum(COMPUTE_SPREAD * level * self.work, least)
+        waits = np.minimum(WAIT_SPREAD * self.size, self.most)
+        return computes, np.maximum(waits, least)
+
+    def prior(self, computing: Array, level: float) -> Prior:
+        """The prior of C at these probabilities of computing, 0..1, shape (K,)."""
+        computes, waits = self.spreads(level)
+        by_time, by_size = computing / computes**2, (1 - computing) / waits**2
+        precision = by_time + by_size
+        return Prior((by_time * level * self.work + by_size * self.size) / precision, precision)
+
+    def normal(self, prior: Prior, noise: float) -> tuple[Array, Array]:
+        """Normal equations of (C, b), shapes (K+1, K+1) and (K+1,); `noise`: a variance."""
+        k, diagonal = self.classes, np.arange(self.classes)
+        matrix = self.moments.gram / noise + 1 / SUM_SPREAD**2
+        vector = self.moments.projection / noise + 1 / SUM_SPREAD**2
+        matrix[diagonal, diagonal] += prior.precision
+        vector[:k] += prior.precision * prior.mean
+        matrix[k, k] += 1 / BASE_SPREAD**2
+        vector[k] += BASE_SHARE / BASE_SPREAD**2
+        return matrix, vector
+
+    def prior_penalty(self, prior: Prior, found: Array) -> float:
+        """Sum the squared deviations of (C, b), shape (K+1,), from the priors, in spreads."""
+        k = self.classes
+        off = float(prior.precision @ (found[:k] - prior.mean) ** 2)
+        off += float((found.sum() - 1) ** 2) / SUM_SPREAD**2
+        return off + float(found[k] - BASE_SHARE) ** 2 / BASE_SPREAD**2
+
+
+def inflated(variance: float, factor: float = NOISE_INFLATION) -> float:
+    """The variance of an interval as the model is to take it."""
+    return factor * variance * (1 + variance / MISFIT_ERROR**2)

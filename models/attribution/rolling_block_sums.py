@@ -1,0 +1,217 @@
+"""Blocks of intervals as sums, of which a sliding window is made.
+
+A block keeps of its intervals what a fit needs: moments of the classes' regressors (calls and rows
+at their unit costs), moments for the fit of unit costs, and each class's totals. Blocks can be
+added once they have the same classes (`arranged`) and the same unit costs (`recosted`); nothing is
+ever subtracted. That is exact where a class's calls and rows keep their proportion within a block;
+otherwise the totals are still exact.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from models.attribution.class_time_series import OTHER, Array, ClassIntervals
+from models.attribution.shared_unit_costs import (
+    MIN_CALL_SHARE,
+    CpuBounds,
+    UnitCosts,
+    calls,
+    unit_costs_from_sums,
+)
+from models.attribution.sufficient_statistics import (
+    MIN_SHARE,
+    NO_ERRORS,
+    Autocorrelation,
+    Moments,
+)
+from models.attribution.waiting_classes import Elasticity
+
+
+@dataclass(frozen=True)
+class Block:
+    """Sums over intervals of K classes and one target y."""
+
+    names: tuple[str, ...]
+    features: tuple[str, ...]
+    """What has a unit cost: calls, then the sizes that are known; F of them."""
+    moments: Moments
+    """Of the regressors at their unit costs, shape (K+1, K+1)."""
+    pooled: Moments
+    """Of the features summed over classes, shape (F+1, F+1)."""
+    uses: Array
+    """Each class's calls and sizes, shape (K, F)."""
+    work: Array
+    """Each class's work time, s, shape (K,)."""
+    elasticity: Elasticity
+    """How its time per call went with the others'."""
+    errors: Autocorrelation
+    """How y missed what was expected."""
+
+    @classmethod
+    def of(
+        cls,
+        intervals: ClassIntervals,
+        y: Array,
+        work: Array,
+        unit_costs: UnitCosts,
+        weights: Array,
+        errors: Autocorrelation = NO_ERRORS,
+    ) -> "Block":
+        """Sum up intervals and their y, shape (T,), work, shape (T, K), and weights, shape (T,)."""
+        tables, size = (
+            [calls(intervals), *(table for _, table in intervals.sizes)],
+            unit_costs.costs(intervals),
+        )
+        together = np.column_stack([table.sum(axis=1) for table in tables])
+        return cls(
+            names=intervals.names,
+            features=("calls", *(name for name, _ in intervals.sizes)),
+            moments=Moments.of(size, intervals.seconds, y, weights),
+            pooled=Moments.of(together, intervals.seconds, y, weights),
+            uses=np.column_stack([table.sum(axis=0) for table in tables]),
+            work=work.sum(axis=0),
+            elasticity=Elasticity.of_parts(work, calls(intervals), size),
+            errors=errors,
+        )
+
+    def arranged(self, names: tuple[str, ...], rest: str) -> "Block":
+        """Speak of these classes; what others did is the class `rest`, one of them."""
+        if names == self.names:
+            return self
+        place = {name: i for i, name in enumerate(names)}
+        had = {name: i for i, name in enumerate(self.names)}
+        to = np.zeros((len(names) + 1, len(self.names) + 1))
+        for i, name in enumerate(self.names):
+            to[place.get(name, place[rest]), i] = 1.0
+        to[-1, -1] = 1.0
+        moments = replace(
+            self.moments,
+            gram=to @ self.moments.gram @ to.T,
+            projection=to @ self.moments.projection,
+            totals=to @ self.moments.totals,
+        )
+        classes = to[:-1, :-1]
+        return replace(
+            self,
+            names=names,
+            moments=moments,
+            uses=classes @ self.uses,
+            work=classes @ self.work,
+            elasticity=self.elasticity.at([had.get(name, -1) for name in names]),
+        )
+
+    def recosted(self, unit_costs: UnitCosts) -> "Block":
+        """Measure each class's regressor at these unit costs."""
+        by_name = {"calls": unit_costs.per_call, **dict(unit_costs.sizes)}
+        wanted = self.uses @ np.array([by_name.get(name, 0.0) for name in self.features])
+        had = self.moments.totals[:-1]
+        ratio = np.append(np.where(had > 0, wanted / np.where(had > 0, had, 1.0), 0.0), 1.0)
+        moments = replace(
+            self.moments,
+            gram=self.moments.gram * ratio[:, None] * ratio,
+            projection=self.moments.projection * ratio,
+            totals=self.moments.totals * ratio,
+        )
+        return replace(self, moments=moments)
+
+    def __add__(self, other: "Block") -> "Block":
+        """Add the intervals of another block, of the same classes, features and unit costs."""
+        if (self.names, self.features) != (other.names, other.features):
+            raise ValueError("blocks of other classes or features: arrange them first")
+        return replace(
+            self,
+            moments=self.moments + other.moments,
+            pooled=self.pooled + other.pooled,
+            uses=self.uses + other.uses,
+            work=self.work + other.work,
+            elasticity=self.elasticity + other.elasticity,
+            errors=self.errors + other.errors,
+        )
+
+
+def unit_costs_of_blocks(
+    blocks: Sequence[Block], *, time_like: bool, bounds: CpuBounds | None = None
+) -> UnitCosts:
+    """Fit the unit costs that all classes share to these blocks, which have the same features."""
+    pooled = blocks[0].pooled
+    for block in blocks[1:]:
+        pooled = pooled + block.pooled
+    least = MIN_SHARE if time_like else MIN_CALL_SHARE
+    return unit_costs_from_sums(pooled, blocks[0].features[1:], least, bounds)
+
+
+RECENT_BLOCKS = 10  # blocks that are kept apart, and that are added to a group at once
+MAX_GROUPS = 12
+
+
+class RollingBlocks:
+    """Holds the latest blocks, in tens and at least 20: their number, or up to a group less.
+
+    A group is ten blocks, or about a twelfth of them all where that is more: a window of 1 to 25
+    blocks holds 11 to 20, one of 60 holds 51 to 60, one of 1,440 holds 1,321 to 1,440.
+
+    Old blocks are kept as sums, so memory depends on the tracked classes alone, and hardly on the
+    window's length. Nearly all of it is the blocks' matrices, which are symmetric: half of each is
+    kept.
+    """
+
+    def __init__(self, blocks: int) -> None:
+        self._in_groups = RECENT_BLOCKS * max(1, round(blocks / RECENT_BLOCKS) - 1)
+        self._in_one = RECENT_BLOCKS * max(1, round(blocks / (RECENT_BLOCKS * MAX_GROUPS)))
+        self._recent: list[Block] = []
+        self._groups: deque[tuple[int, Block]] = deque()  # how many blocks each is the sum of
+
+    def __len__(self) -> int:
+        """How many blocks are held."""
+        return sum(count for count, _ in self._groups) + len(self._recent)
+
+    def add(self, block: Block, unit_costs: UnitCosts) -> None:
+        """Keep a block; ten that are old are added to the latest group, at these unit costs."""
+        if self._recent and self._recent[-1].features != block.features:
+            self._recent.clear()
+            self._groups.clear()
+        self._recent.append(_halved(block))
+        if len(self._recent) > RECENT_BLOCKS:
+            old, self._recent = self._recent[:RECENT_BLOCKS], self._recent[RECENT_BLOCKS:]
+            self._age(old, unit_costs, block.names)
+
+    def _age(self, old: list[Block], unit_costs: UnitCosts, names: tuple[str, ...]) -> None:
+        """Add these to the latest group until it is full; let go what is too old."""
+        count, blocks = len(old), list(map(_whole, old))
+        if self._groups and self._groups[-1][0] < self._in_one:
+            before, group = self._groups.pop()
+            count, blocks = before + count, [_whole(group), *blocks]
+        self._groups.append((count, _halved(summed(blocks, unit_costs, names))))
+        while len(self) - len(self._recent) > self._in_groups:
+            self._groups.popleft()
+
+    @property
+    def blocks(self) -> list[Block]:
+        """The groups, and the latest blocks."""
+        return [_whole(block) for block in (*(group for _, group in self._groups), *self._recent)]
+
+
+def summed(blocks: Sequence[Block], unit_costs: UnitCosts, names: tuple[str, ...]) -> Block:
+    """Add blocks up, of these classes and at these unit costs."""
+    first, *others = (block.recosted(unit_costs).arranged(names, OTHER) for block in blocks)
+    for block in others:
+        first = first + block
+    return first
+
+
+def _halved(block: Block) -> Block:
+    """The same with the upper half of its matrix alone, shape ((K+1)(K+2)/2,)."""
+    gram = block.moments.gram
+    return replace(block, moments=replace(block.moments, gram=gram[np.triu_indices(len(gram))]))
+
+
+def _whole(block: Block) -> Block:
+    """The block as it was before it was halved."""
+    size = len(block.moments.projection)
+    gram = np.zeros((size, size))
+    gram[np.triu_indices(size)] = block.moments.gram
+    gram += np.triu(gram, 1).T
+    return replace(block, moments=replace(block.moments, gram=gram))

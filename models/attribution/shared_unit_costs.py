@@ -1,0 +1,208 @@
+"""Unit costs of a call, a row, a sort, shared by all classes and fitted to totals alone."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from models.attribution.class_time_series import Array, ClassIntervals
+from models.attribution.mixture_problem import BASE_SPREAD, TYPICAL_NOISE
+from models.attribution.nnls import hold, minimise_non_negative
+from models.attribution.sufficient_statistics import MIN_SHARE, Moments
+from models.numerics import NEGLIGIBLE, ROUNDING, TINY, median
+from models.robust import MAD_TO_DEVIATION
+
+REWEIGHTING_ITERATIONS = 6
+STUDENT_FREEDOM = 4.0
+MAX_UNIT_CPU = {
+    "calls": 1e-3,
+    "rows_examined": 5e-6,
+    "rows_sent": 1e-5,
+    "rows_affected": 2e-4,
+    "sort_rows": 1e-5,
+    "tmp_tables": 3e-3,
+}
+"""CPU seconds that one of each costs at most on average, three times and more what was measured."""
+USUAL_CPU = {
+    "calls": 4e-5,
+    "rows_examined": 3e-7,
+    "rows_sent": 1e-6,
+    "rows_affected": 3e-5,
+    "sort_rows": 1e-6,
+    "tmp_tables": 6e-5,
+}
+"""Approximate CPU seconds that one of each costs. Their proportions are the prior, which decides if
+the load hardly varies."""
+BASE_PRIOR = (TYPICAL_NOISE / BASE_SPREAD) ** 2
+"""Weight of the prior of the base relative to an interval's noise. It decides only if the load
+hardly varies."""
+MIN_CALL_SHARE = 0.3
+"""Share of the mean cost of a call, if only the calls distinguish classes."""
+
+
+MIN_CALL_SECONDS = 30e-6
+"""Least CPU of a call."""
+
+
+@dataclass(frozen=True)
+class CpuBounds:
+    """Bounds of CPU time before any fit, in the same seconds as the statements' times."""
+
+    min_computing_level: float = 0.0
+    """CPU seconds that a computing class uses per second of its work time, at least; 0: unknown."""
+    least_call: float = MIN_CALL_SECONDS
+    """CPU seconds that any call costs at least."""
+
+    @property
+    def is_of_a_part(self) -> bool:
+        """Whether they are of user or system CPU alone."""
+        return self == PART_OF_CPU
+
+
+WHOLE_CPU = CpuBounds()
+
+
+PART_OF_CPU = CpuBounds(least_call=0.0)
+"""User or system CPU alone: at most the time."""
+
+
+@dataclass(frozen=True)
+class UnitCosts:
+    """Units of y per call and per unit of each known size; all at least 0."""
+
+    per_call: float
+    sizes: tuple[tuple[str, float], ...]
+    per_second: float
+    """The base use, independent of the calls."""
+
+    def costs(self, intervals: ClassIntervals) -> Array:
+        """Compute what each class costs in each interval, shape (T, K), units of y."""
+        known = dict(intervals.sizes)
+        result = self.per_call * calls(intervals)
+        for name, unit_cost in self.sizes:
+            if name in known:
+                result = result + unit_cost * known[name]
+        return result
+
+    def total(self, intervals: ClassIntervals) -> Array:
+        """Compute what each whole interval costs, shape (T,)."""
+        result: Array = self.costs(intervals).sum(axis=1) + self.per_second * intervals.seconds
+        return result
+
+
+def fit_unit_costs(
+    intervals: ClassIntervals,
+    y: Array,
+    least_share: float = MIN_SHARE,
+    bounds: CpuBounds | None = None,
+) -> UnitCosts:
+    """Fit y ≈ Σ_f cost_f·(sum over classes of f) + b·Δt with costs ≥ 0, robust weights.
+
+    y has shape (T,), units of the resource. A call costs `least_share` of the mean cost at least.
+    With `bounds` y is CPU seconds: a call costs no less than is possible and, where their level is
+    known, nothing more.
+    """
+    names = tuple(name for name, _ in intervals.sizes)
+    summed = [calls(intervals).sum(axis=1), *(matrix.sum(axis=1) for _, matrix in intervals.sizes)]
+    features = np.column_stack(summed)
+    weights = interval_weights(y)
+    solved = np.zeros(len(summed) + 1)
+    most, usual = _most(names, bounds), _usual(names, bounds)
+    for _ in range(REWEIGHTING_ITERATIONS):
+        moments = Moments.of(features, intervals.seconds, y, weights)
+        solved = _solve(moments, usual, 0.0 if usual is None else BASE_PRIOR, most)
+        weights = robust_weights(y, features @ solved[:-1] + intervals.seconds * solved[-1])
+    made = float(summed[0].sum())
+    return _as_unit_costs(solved, names, made, float(y.sum()), least_share, bounds)
+
+
+def unit_costs_from_sums(
+    pooled: Moments, sizes: Sequence[str], least_share: float, bounds: CpuBounds | None = None
+) -> UnitCosts:
+    """Fit the same from moments whose columns are the calls and these sizes, summed over classes.
+
+    Their weights are to be robust ones already.
+    """
+    made = float(pooled.totals[0])
+    solved = _solve(pooled, _usual(sizes, bounds), BASE_PRIOR, _most(sizes, bounds))
+    return _as_unit_costs(solved, tuple(sizes), made, pooled.y_total, least_share, bounds)
+
+
+def _most(sizes: Sequence[str], bounds: CpuBounds | None) -> Array | None:
+    """What is possible, for calls, these sizes and the base; None: anything."""
+    if bounds is None or not bounds.min_computing_level:
+        return None
+    return np.array([*(MAX_UNIT_CPU.get(name, np.inf) for name in ("calls", *sizes)), np.inf])
+
+
+def _usual(sizes: Sequence[str], bounds: CpuBounds | None) -> Array | None:
+    """What calls and these sizes cost about; None where y is no CPU, or a part of it."""
+    if bounds is None or bounds.is_of_a_part:
+        return None
+    return np.array([USUAL_CPU.get(name, 0.0) for name in ("calls", *sizes)])
+
+
+def _as_unit_costs(
+    solved: Array,
+    names: tuple[str, ...],
+    made: float,
+    y_total: float,
+    least_share: float,
+    bounds: CpuBounds | None,
+) -> UnitCosts:
+    least_call = bounds.least_call if bounds else 0.0
+    least = max(least_share * y_total / made, min(least_call, y_total / made)) if made else 0.0
+    sizes = tuple(zip(names, map(float, solved[1:-1]), strict=True))
+    return UnitCosts(max(float(solved[0]), least), sizes, float(solved[-1]))
+
+
+def calls(intervals: ClassIntervals) -> Array:
+    """The counts of calls, shape (T, K), without which unit costs cannot be fitted."""
+    if intervals.count is None:
+        raise ValueError("unit costs of calls need counts")
+    return intervals.count
+
+
+def interval_weights(y: Array) -> Array:
+    """Weigh intervals by 1/y, shape (T,): the spread of y grows with its root at least."""
+    mean = float(y.mean()) or 1.0
+    return 1 / np.maximum(y, MIN_SHARE * mean)
+
+
+def robust_weights(y: Array, fitted: Array) -> Array:
+    """Weigh by 1/ŷ, and down what is missed by far, shape (T,): errors of Student's t with 4.
+
+    K. Lange, R. Little, J. Taylor, "Robust Statistical Modeling Using the t Distribution", JASA 84
+    (1989); the scale is the median's.
+    """
+    weights = interval_weights(fitted)
+    missed = weights * (y - fitted) ** 2
+    usual = median(missed) * MAD_TO_DEVIATION**2
+    if usual <= ROUNDING * float((weights * y**2).mean()):
+        return weights
+    result: Array = weights * (STUDENT_FREEDOM + 1) / (STUDENT_FREEDOM + missed / usual)
+    return result
+
+
+def _solve(moments: Moments, usual: Array | None, base_prior: float, most: Array | None) -> Array:
+    """Fit unit costs ≥ 0, at most `most`, drawn towards the proportions of the `usual` ones."""
+    scaled = moments.scaled()
+    size = len(scaled.projection)
+    ridge = NEGLIGIBLE * max(float(np.trace(scaled.gram)), TINY)
+    gram, vector = scaled.gram + ridge * np.eye(size), scaled.projection.copy()
+    gram[-1, -1] += base_prior
+    unit = np.where(moments.totals > 0, moments.totals, 1.0) / (moments.y_total or 1.0)
+    limit = np.full(size, np.inf) if most is None else most * unit
+    if usual is not None:
+        share = usual * unit[:-1]
+        share = share / max(float(share.sum()), TINY)
+        believed = np.maximum(share, MIN_SHARE)  # within the whole of it
+        precision = np.append((TYPICAL_NOISE / believed) ** 2, 0.0)
+        gram[np.diag_indices(size)] += precision
+        vector += precision * np.append(share, 0.0)
+    shares = minimise_non_negative(gram, vector)
+    while len(over := np.flatnonzero(shares > (1 + MIN_SHARE) * limit)):
+        hold(gram, vector, over, limit)
+        shares = minimise_non_negative(gram, vector, shares)
+    result: Array = np.where(moments.totals > 0, shares / unit, 0.0)
+    return result

@@ -1,0 +1,79 @@
+"""The cost of a query in a resource, utilisation over throughput, as a function of the load.
+
+A base load, waking an idle processor and contention make the cost a smooth curve of the load.
+Deviations from that curve are changes of the queries, or of the resource. The curve is fitted once
+(`CostCurve`); drift, variance and the latest intervals are compared with it.
+"""
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Self
+
+import numpy as np
+
+from models.capacity.limit_types import FULL_UTILISATION
+from models.capacity.observations import Observations
+from models.capacity.sample_sizes import HIGH_QUANTILE, MIN_NOISE
+from models.numerics import quantile
+from models.robust import LinearFit, fit_linear
+from models.usl.law import Array
+
+MIN_UTILISATION = 0.04
+"""Of a resource that is used less, the base load is most of what is seen."""
+MIN_THROUGHPUT_SHARE = 0.05
+"""Of the high loads: below, the hyperbola of the curve goes no higher."""
+
+
+@dataclass(frozen=True, eq=False)
+class CostCurve:
+    """What a query costs of one resource over the throughput; arrays of shape (intervals,)."""
+
+    x: Array = field(repr=False)
+    """The throughputs (queries/s) where the utilisation tells the cost, in the order of time."""
+    ln_cost: Array = field(repr=False)
+    weights: Array = field(repr=False)
+
+    @classmethod
+    def of(cls, seen: Observations, name: str) -> Self:
+        """Look the costs of this resource up; the more it is used, the better they are known."""
+        x, u = intervals_with_known_cost(seen, name)
+        return cls(x, np.log(u) - np.log(x), u)
+
+    def __len__(self) -> int:
+        """Count the intervals that tell the cost."""
+        return len(self.x)
+
+    @cached_property
+    def unit(self) -> float:
+        """The throughput that the curve is measured in, queries/s."""
+        return quantile(self.x, HIGH_QUANTILE)
+
+    @cached_property
+    def shape(self) -> Array:
+        """The curve's columns but for its level, shape (intervals, 3)."""
+        return curve_shape(self.x / self.unit)
+
+    @cached_property
+    def fit(self) -> LinearFit:
+        """The curve: a level and the three coefficients of its shape."""
+        design = np.column_stack([np.ones_like(self.x), self.shape])
+        return fit_linear(design, self.ln_cost, self.weights, MIN_NOISE)
+
+    def off(self, other: "CostCurve") -> Array:
+        """Compute by how much the ln costs of other intervals are off this curve."""
+        design = np.column_stack([np.ones_like(other.x), curve_shape(other.x / self.unit)])
+        off: Array = other.ln_cost - design @ self.fit.coefficients
+        return off
+
+
+def intervals_with_known_cost(seen: Observations, name: str) -> tuple[Array, Array]:
+    """The throughputs (queries/s) and utilisations by the server where they show the cost; (k,)."""
+    resource = seen.resource(name)
+    u = resource.relative_own_use
+    known = (u > MIN_UTILISATION) & (u < FULL_UTILISATION) & (not resource.is_setting)
+    return seen.throughput[known], u[known]
+
+
+def curve_shape(t: Array) -> Array:
+    """The columns X, X² and 1/X of the curve of a cost over the load, shape (intervals, 3)."""
+    return np.column_stack([t, t * t, 1 / np.maximum(t, MIN_THROUGHPUT_SHARE)])

@@ -1,0 +1,54 @@
+"""Whether the cost of queries, or what others use, fluctuates, so that averages may not hold.
+
+Limits are computed from averages over the window. Mixes change, neighbours slow a processor down,
+and the use by other programs or the time stolen by a hypervisor varies over hours; then the
+capacity of the next hour is not that of the average. Periods of equal length are compared with each
+other, beyond what chance within them explains (analysis of variance, R. Fisher 1925).
+"""
+
+import numpy as np
+
+from models.capacity.cost_curve import CostCurve
+from models.capacity.observations import Observations
+from models.capacity.sample_sizes import LATEST_INTERVALS, MIN_CURVE_POINTS, MIN_NOISE, PERIODS
+from models.robust import fit_linear
+from models.usl.law import Array
+
+
+def cost_variance(cost: CostCurve) -> float:
+    """Compute the deviation of ln of what a query costs of the resource from period to period.
+
+    0 where too few intervals say how busy it was.
+    """
+    if len(cost) < MIN_CURVE_POINTS:
+        return 0.0
+    return _between_periods(cost.off(cost))
+
+
+def residual_variance(seen: Observations, name: str) -> float:
+    """Compute the same of what others leave of the resource, but for what follows the throughput.
+
+    0 where the server's own part is not known, or too few intervals tell.
+    """
+    resource, x = seen.resource(name), seen.throughput
+    if resource.own is None:
+        return 0.0
+    left = 1 - (resource.utilisation - resource.own) / resource.ceiling
+    known = (left > 0) & (x > 0)
+    if np.count_nonzero(known) < MIN_CURVE_POINTS:
+        return 0.0
+    x, left = x[known], left[known]
+    design, ln_left = np.column_stack([np.ones_like(x), x / x.max()]), np.log(left)
+    fitted = fit_linear(design, ln_left, np.ones_like(x), MIN_NOISE)
+    return _between_periods(ln_left - design @ fitted.coefficients)
+
+
+def _between_periods(off: Array) -> float:
+    """Compute the deviation between periods, beyond chance, of what is in the order of time."""
+    periods = min(PERIODS, len(off) // LATEST_INTERVALS)
+    length, longer = divmod(len(off), periods)
+    sizes = length + (np.arange(periods) < longer)
+    means = np.add.reduceat(off, np.cumsum(sizes) - sizes) / sizes
+    by_chance = float(np.square(np.diff(off)).mean()) / 2 * periods / len(off)
+    between = float(np.var(means))
+    return float(np.sqrt(max(between - by_chance, 0.0)))

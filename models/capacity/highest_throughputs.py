@@ -1,0 +1,77 @@
+"""What was served was possible: no capacity is far below the highest throughputs seen.
+
+The models describe averages over the window, and what counts as seen is a quantile, for a burst of
+cheap queries is no capacity. But a model that ends below several bursts is wrong, however well it
+fits what lies below. With costs that vary from interval to interval by s (of ln), a server of
+capacity c serves m intervals of the highest loads at c·exp(s·z), z normal; the j-th highest passes
+x with the probability P that j or more of m do, each with Φ(ln(c/x)/s): a binomial distribution's
+tail (order statistics: H. A. David 1981). Below a fifth that speaks against c; up to ε, that its
+queries were cheap, or miscounted:
+ε + (1−ε)·min(1, 5·P).
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.capacity.limit_types import FULL_UTILISATION
+from models.capacity.observations import Observations
+from models.capacity.sample_sizes import (
+    FALSE_SIGN_PROBABILITY,
+    MIN_LASTING,
+    MIN_POINTS,
+    NEAR_SHARE,
+    QUERY_VARIATION,
+)
+from models.numerics import TINY
+from models.robust import neighbour_deviation, normal_cdf
+from models.usl.law import Array
+
+CHANCE_PROBABILITY = 0.2
+"""What happens by chance so often speaks against nothing."""
+DEFAULT_VARIATION = 0.1
+"""It varies by so much where nothing tells."""
+
+
+def likelihood(ln_capacity: Array, seen: Observations, name: str) -> Array:
+    """Compute p(highest throughputs | capacity), at most 1, for ln capacities of shape (points,).
+
+    Capacities in queries/s. `name` is the resource that shows how much a query's cost varies.
+    """
+    x = np.sort(seen.throughput)[::-1]
+    near = int(np.count_nonzero(x >= NEAR_SHARE * x[0]))
+    rank = np.arange(1, min(MIN_LASTING, near) + 1)
+    passed = (np.log(x[: len(rank)]) - ln_capacity[:, None]) / cost_variation(seen, name)
+    by_chance = _at_least(rank, near, normal_cdf(-passed))
+    p: Array = np.prod(
+        FALSE_SIGN_PROBABILITY
+        + (1 - FALSE_SIGN_PROBABILITY) * np.minimum(by_chance / CHANCE_PROBABILITY, 1.0),
+        axis=1,
+    )
+    return p
+
+
+def _at_least(rank: NDArray[np.intp], count: int, p: Array) -> Array:
+    """Compute the probability that rank or more of count pass, each with p: (points, ranks).
+
+    The binomial distribution's few first terms, less than rank of them, are taken from 1.
+    """
+    fewer = np.zeros_like(p)
+    term = (1 - p) ** count
+    for passing in range(int(rank[-1])):
+        fewer += np.where(passing < rank, term, 0.0)
+        term = term * (count - passing) / (passing + 1) * p / np.maximum(1 - p, TINY)
+    tail: Array = np.clip(1 - fewer, 0.0, 1.0)
+    return tail
+
+
+def cost_variation(seen: Observations, name: str) -> float:
+    """Compute the deviation of ln of a query's cost between intervals of like throughput.
+
+    Of the upper half of the loads: lower ones are measured less well.
+    """
+    u, x = seen.resource(name).relative_own_use, seen.throughput
+    known = (u > 0) & (u < FULL_UTILISATION) & (x > 0.5 * x.max())
+    if np.count_nonzero(known) < MIN_POINTS:
+        return DEFAULT_VARIATION
+    u, x = u[known], x[known]
+    return max(neighbour_deviation(np.log(u / x), x), QUERY_VARIATION)

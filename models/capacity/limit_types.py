@@ -1,0 +1,325 @@
+"""A resource, and the throughput at which it is full: the types."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.capacity.amortised_cost import SharedCost
+from models.capacity.cpu_wakeups import FULL_CONCURRENCY, SHORT_QUERY_SECONDS, CpuWakeups
+from models.capacity.sample_sizes import MAJORITY, MIN_POINTS, MIN_SPREAD, SIGNIFICANT_Z
+from models.numerics import QUANTILES, median, quantile, quantiles
+from models.trust import Trust
+from models.usl.law import Array
+from models.usl.posterior import Interval
+
+
+class LimitReason(StrEnum):
+    """Why a limit is not trusted, or what is peculiar about it."""
+
+    FEW_POINTS = "few_points"
+    NO_DEMAND = "no_demand"
+    LITTLE_USED = "little_used"
+    NOT_A_LIMIT = "not_a_limit"
+    STILL_FILLING = "still_filling"
+    ALREADY_FULL = "already_full"
+    DEMAND_GROWS = "demand_grows"
+    WIDE_INTERVAL = "wide_interval"
+    FILLED_BY_OTHERS = "filled_by_others"
+    SEVERAL_AT_ONCE = "several_at_once"
+    CEILING_ASSUMED = "ceiling_assumed"
+
+    @property
+    def sentence(self) -> str:
+        """The reason in words."""
+        return SENTENCES[self]
+
+
+SENTENCES = {
+    LimitReason.FEW_POINTS: "the resource's utilisation is known in fewer than six intervals",
+    LimitReason.NO_DEMAND: "the resource does not get busier with the throughput",
+    LimitReason.LITTLE_USED: "the resource was used too little to tell where it ends",
+    LimitReason.NOT_A_LIMIT: "throughput kept growing while the resource counted as full",
+    LimitReason.STILL_FILLING: "it fills over time at any load, and may be emptied at once",
+    LimitReason.ALREADY_FULL: "the resource was full, or nearly: the limit was measured",
+    LimitReason.DEMAND_GROWS: "the demand per query grows with the load",
+    LimitReason.WIDE_INTERVAL: "the limit's interval is too wide",
+    LimitReason.FILLED_BY_OTHERS: "other processes fill the resource",
+    LimitReason.SEVERAL_AT_ONCE: "it serves several requests at once, and looks busy early",
+    LimitReason.CEILING_ASSUMED: "how much of the resource the counter misses is assumed",
+}
+
+
+FULL_UTILISATION = 0.97
+"""A resource this near its ceiling is full: its utilisation can no longer follow the load."""
+CLIENT_USE_QUANTILE = 0.1
+"""The quantile of what others use per query that counts as work for the server's queries: clients
+on the same host do it."""
+OTHER_PROGRAMS_SHARE = 0.15
+"""Use beyond that, as a share of the ceiling, is work of other programs."""
+
+
+COLUMNS = (
+    "utilisation",
+    "own",
+    "clock",
+    "idle_entries",
+    "waiting",
+    "log_writes",
+    "processors",
+    "short_query_concurrency",
+)
+"""Of a resource, what has a value for each interval."""
+
+
+@dataclass(frozen=True, eq=False)
+class Resource:
+    """How busy a resource was in each interval, as a share of its capacity."""
+
+    name: str
+    utilisation: Array = field(repr=False)
+    """Shape (intervals,), NaN where not known."""
+    ceiling: float = 1.0
+    """The utilisation at which the resource is full."""
+    ceiling_deviation: float = 0.0
+    """The standard deviation of ln ceiling; 0: it is known."""
+    is_ceiling_assumed: bool = False
+    """Whether the ceiling was measured on other servers only."""
+    is_setting: bool = False
+    """Whether somebody set its limit; such a one says nothing of where contention ends."""
+    is_busy_time: bool = False
+    """Whether one request at a time makes it as busy as many at once."""
+    is_stock: bool = False
+    """Whether it holds what came in and not yet went out, as a log does."""
+    counts_waits: bool = False
+    """Whether what waits elsewhere counts as using it: it may seem full long before it is."""
+    own: Array | None = field(repr=False, default=None)
+    """The part of the utilisation that is the server's own, shape (intervals,); None: not known."""
+    is_of_statements: bool = False
+    """Whether that is the CPU time of statements, which waking a processor is no part of."""
+    clock: Array | None = field(repr=False, default=None)
+    """How fast it ran, 1 is as fast as it can, shape (intervals,); None: not known."""
+    idle_entries: Array | None = field(repr=False, default=None)
+    """How often one of its processors went idle, per second; shape (intervals,); None: unknown."""
+    log_writes: Array | None = field(repr=False, default=None)
+    """How often the server wrote its log, per second; shape (intervals,); None: not known."""
+    waiting: Array | None = field(repr=False, default=None)
+    """How many of the server's threads waited for it, shape (intervals,); None: not known."""
+    processors: Array | None = field(repr=False, default=None)
+    """How many processors it is, shape (intervals,); None: it is none, or that is not known."""
+    short_query_concurrency: Array | None = field(repr=False, default=None)
+    """Short statements at once for each processor where idle entries are not counted, shape
+    (intervals,), NaN where that is not known; `Observations.of` has it of N."""
+    idleness: CpuWakeups | None = field(repr=False, default=None)
+    """How many queries found it busy; `Observations.of` compares idle entries and throughput."""
+    log_sharing: SharedCost | None = field(repr=False, default=None)
+    """How many queries shared the log writes of others, likewise."""
+    others_per_query: float | None = None
+    """The use by others per query, as by clients on the same host: a share of the ceiling for one
+    query/s, NaN where unknown; `Observations.of` estimates it from the whole window."""
+
+    @property
+    def count(self) -> float | None:
+        """How many processors it is, in most intervals; None: it is none, or that is not known."""
+        if self.processors is None or not np.isfinite(self.processors).any():
+            return None
+        return median(self.processors[np.isfinite(self.processors)])
+
+    @property
+    def full(self) -> NDArray[np.bool_]:
+        """Where it is full, shape (intervals,): a processor that queries find idle is not."""
+        surely = self.ceiling * np.exp(SIGNIFICANT_Z * self.ceiling_deviation)
+        full: NDArray[np.bool_] = (self.utilisation >= FULL_UTILISATION * surely) & self.may_be_full
+        return full
+
+    @property
+    def may_be_full(self) -> NDArray[np.bool_]:
+        """Where queries do not find it idle, however busy it was; shape (intervals,)."""
+        if self.idleness is not None:
+            return self.idleness.allows_full
+        if self.short_query_concurrency is None:
+            return np.ones(len(self.utilisation), dtype=np.bool_)
+        allows: NDArray[np.bool_] = ~(self.short_query_concurrency < FULL_CONCURRENCY)
+        return allows
+
+    @property
+    def filled_by_others(self) -> NDArray[np.bool_]:
+        """Where it is full and most of that is not the server's, shape (intervals,)."""
+        own = np.nan if self.own is None else self.own
+        full = self.utilisation >= FULL_UTILISATION * self.ceiling
+        filled: NDArray[np.bool_] = full & (own < MAJORITY * self.ceiling)
+        return filled
+
+    def used_by_other_programs(self, x: Array) -> NDArray[np.bool_]:
+        """Where others used more of it than follows the throughput x (queries/s), shape as x."""
+        others: NDArray[np.bool_] = self.use_of_other_programs(x) > OTHER_PROGRAMS_SHARE
+        return others
+
+    def use_of_other_programs(self, x: Array) -> Array:
+        """How much more of it others used than follows the throughput, a share of the ceiling.
+
+        x in queries/s, shape (intervals,), as the result; NaN where that is not known.
+        """
+        others: Array = self._of_others - self.use_by_others_per_query(x) * x
+        return others
+
+    def use_by_others_per_query(self, x: Array) -> float:
+        """Find the use by others per query, a share of the ceiling for one query/s; NaN: unknown.
+
+        That of the whole window, or else estimated from x, queries/s, shape (intervals,).
+        """
+        if self.others_per_query is not None:
+            return self.others_per_query
+        others = self._of_others
+        follows = (x > 0) & ~self.filled_by_others & np.isfinite(others)
+        if np.count_nonzero(follows) < MIN_POINTS:
+            return np.nan
+        return _per_query(x[follows], others[follows])
+
+    @property
+    def _of_others(self) -> Array:
+        """The use by others, shares of the ceiling, NaN where unknown; shape (intervals,)."""
+        own = np.nan if self.own is None else self.own
+        others: Array = (self.utilisation - own) / self.ceiling
+        return others
+
+    def used_for_server(self, x: Array) -> Array:
+        """How much of the ceiling its queries use at throughputs x (queries/s), shape as x.
+
+        With what clients on the same host use for them. Beside other programs it is the server's
+        own part, NaN where that is not known.
+        """
+        ours = self.relative_own_use
+        apart = self.used_by_other_programs(x) | np.isnan(ours)
+        used: Array = np.where(apart, ours, self.relative_use)
+        return used
+
+    @property
+    def relative_use(self) -> Array:
+        """The utilisation by all as a share of the ceiling, shape (intervals,)."""
+        return self.utilisation / self.ceiling
+
+    @property
+    def relative_own_use(self) -> Array:
+        """The utilisation by the server, or by all where that is not known; (intervals,)."""
+        return self.relative_use if self.own is None else self.own / self.ceiling
+
+    def mapped(self, change: Callable[[Array], Array]) -> "Resource":
+        """The same resource with each column, shape (intervals,), changed."""
+        columns = {name: getattr(self, name) for name in COLUMNS}
+        known: dict[str, Any] = {
+            name: change(column) for name, column in columns.items() if column is not None
+        }
+        shared = self.log_sharing and self.log_sharing.selected(change(self.log_sharing.saved))
+        asked = self.idleness and self.idleness.selected(change(self.idleness.saved))
+        return replace(self, log_sharing=shared, idleness=asked, **known)
+
+    def with_shared_costs(self, x: Array, n: Array) -> "Resource":
+        """The same, with what of it is shared by queries: idle entries, log writes, others' work.
+
+        x in queries/s and n, the concurrency, in threads, both of shape (intervals,).
+        """
+        idle, log = self.idle_entries, self.log_writes
+        return replace(
+            self,
+            short_query_concurrency=self._short_query_concurrency(x, n) if idle is None else None,
+            idleness=None if idle is None else CpuWakeups.of(x, idle),
+            log_sharing=None if log is None else SharedCost.of(x, log),
+            others_per_query=self.use_by_others_per_query(x),
+        )
+
+    def _short_query_concurrency(self, x: Array, n: Array) -> Array | None:
+        """Compute n for each processor where waking one may be a good part of a query."""
+        if self.processors is None or self.own is None or self.is_of_statements:
+            return None
+        is_short = self.own * self.processors < SHORT_QUERY_SECONDS * x
+        return np.where(is_short, n / self.processors, np.nan)
+
+
+def _per_query(x: Array, others: Array) -> float:
+    """Compute what others use for each query: as far as the least they use grows with x.
+
+    x in queries/s, others as a share of the ceiling, both of shape (intervals,). From the lower
+    half of the throughputs to the upper one (A. Wald 1940), within chance, where they differ.
+    """
+    least = max(quantile(others / x, CLIENT_USE_QUANTILE), 0.0)
+    halves = (x <= median(x), x > median(x))
+    if not halves[1].any():
+        return least
+    low, high = (median(x[half]) for half in halves)
+    if high < MIN_SPREAD * low:
+        return least
+    (a, a_middle), (b, b_middle) = (
+        quantiles(others[half], (CLIENT_USE_QUANTILE, MAJORITY)) for half in halves
+    )
+    error = np.hypot(a_middle - a, b_middle - b) / np.sqrt(len(x) / 2)
+    return float(min(least, max(b - a + SIGNIFICANT_Z * error, 0.0) / (high - low)))
+
+
+@dataclass(frozen=True, eq=False)
+class UtilisationCurve:
+    """A utilisation over the throughput, 1 is the ceiling."""
+
+    coefficients: Array = field(repr=False)
+    """Of 1, t and t², where t is the throughput in units of `unit`, queries/s."""
+    unit: float
+
+    def at(self, x: Array) -> Array:
+        """Compute the utilisation at throughputs x, queries/s, of any shape."""
+        busy: Array = (x[:, None] / self.unit) ** np.arange(3) @ self.coefficients
+        return busy
+
+
+@dataclass(frozen=True, eq=False)
+class ResourceLimit:
+    """The throughput (queries/s) at which a resource is full."""
+
+    resource: str
+    x_max: float | None
+    """The median; None where there is none."""
+    x_max_interval: Interval | None
+    demand: float | None
+    """D: the utilisation that one query/s adds at the loads seen."""
+    growth: float
+    """The probability that the demand grows with the load."""
+    utilisation_max: float
+    """The highest that was seen, as a share of the ceiling."""
+    trust: Trust
+    reasons: tuple[LimitReason, ...]
+    grid: Array = field(repr=False)
+    """ln throughput, ascending, and the probability that the limit is lower."""
+    cdf: Array = field(repr=False)
+    waking: float = 0.0
+    """What waking an idle processor costs a query, as a part of its demand at the limit: at the
+    expected part of an idle processor's demand, none where waking costs nothing."""
+    further_fall: float = 0.0
+    """By how much the demand is expected to fall from the highest loads seen up to the limit."""
+    log_shared: float = 0.0
+    """The probability that its demand falls as more commits share the writes of the log."""
+    demand_error: float | None = None
+    """The standard error of the demand; None: not known."""
+    curve: UtilisationCurve | None = field(repr=False, default=None)
+    """How busy the server makes the resource, as the limit rests on it; None: not known."""
+
+    @classmethod
+    def none(cls, resource: str, seen: float, reason: LimitReason) -> "ResourceLimit":
+        """Tell that there is no limit, and why."""
+        grid = np.array([0.0, 1.0])
+        unknown, reasons = Trust.NOT_IDENTIFIABLE, (reason,)
+        return cls(resource, None, None, None, 0.0, seen, unknown, reasons, grid, 0 * grid)
+
+    @property
+    def usable(self) -> bool:
+        """Whether there is a limit at all, however uncertain."""
+        return self.x_max is not None
+
+    def is_passed(self, x: float) -> bool:
+        """Whether a throughput x (queries/s) that was served contradicts it: P(limit > x) < 5 %."""
+        return self.usable and float(self.survival(np.log(np.array([x])))[0]) < QUANTILES[0]
+
+    def survival(self, ln_x: Array) -> Array:
+        """Compute P(limit > x) at each ln throughput (queries/s), of any shape."""
+        return 1 - np.interp(ln_x, self.grid, self.cdf)

@@ -1,0 +1,55 @@
+"""The present use of resources by other programs, compared with the intervals of an estimate.
+
+A neighbour may have begun since. By the utilisation law a full resource serves in proportion to
+what others leave of it.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.capacity.limit_types import (
+    FULL_UTILISATION,
+    OTHER_PROGRAMS_SHARE,
+    Resource,
+    ResourceLimit,
+)
+from models.capacity.observations import Observations
+from models.capacity.sample_sizes import LATEST_INTERVALS
+from models.usl.law import Array
+
+
+def lower_bound_at_present(
+    limits: Sequence[ResourceLimit], seen: Observations, kept: NDArray[np.intp]
+) -> float:
+    """Find the lowest of the limits (queries/s) if others keep what they use now; else infinity.
+
+    kept are the indices of the intervals, of those seen, that the limits were estimated from. Of
+    processors that the server may not all use, others are taken to use the rest.
+    """
+    counts = [count for r in seen.resources if (count := r.count) is not None]
+    fewest = min(counts, default=None)
+    lowered = [np.inf]
+    for limit in limits:
+        resource = seen.resource(limit.resource)
+        if limit.x_max is None or resource.count not in (None, fewest):
+            continue
+        left = remaining_at_present(resource, seen.throughput, kept)
+        if left < 1:
+            lowered.append(left * limit.x_max)
+    return min(lowered)
+
+
+def remaining_at_present(resource: Resource, x: Array, kept: NDArray[np.intp]) -> float:
+    """Compute what other programs leave of the resource now, over what they left in the kept.
+
+    x in queries/s, shape (intervals,), in the order of time; kept are indices of them. 1 where they
+    use about as much now, or less, or that is not known.
+    """
+    use = resource.use_of_other_programs(x)
+    latest, then = (some[np.isfinite(some)] for some in (use[-LATEST_INTERVALS:], use[kept]))
+    if len(latest) == 0 or len(then) == 0:
+        return 1.0
+    now, before = min(float(latest[-1]), FULL_UTILISATION), float(np.mean(then))
+    return (1 - now) / (1 - before) if now - before > OTHER_PROGRAMS_SHARE else 1.0

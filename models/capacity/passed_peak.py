@@ -1,0 +1,174 @@
+"""The peak of throughput over concurrency, where intervals beyond it were observed.
+
+Below its peak a server completes more, the more statements run at once. Where a resource is full
+and 50 % more statements complete no more, the peak lies in between and needs no extrapolation: the
+capacity is what was completed around it (the saturation point of a closed network, P. Denning, J.
+Buzen 1978). Without a full resource, statements may only have piled up for a while: see `plateau`.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.capacity.limit_types import Resource
+from models.capacity.observations import MIN_PEAK_UTILISATION, SAME_LOAD_SHARE, Observations
+from models.capacity.sample_sizes import MIN_LASTING
+from models.numerics import median
+from models.robust import medians
+from models.usl.law import Array
+
+CELLS_PER_OCTAVE = 4
+"""Intervals are compared in cells of concurrency, so many to the octave."""
+CELL_RATIO = 2 ** (1 / CELLS_PER_OCTAVE)
+BEYOND_PEAK_RATIO = 1.5
+"""So many times the concurrency that suffices for the peak is beyond it."""
+PLATEAU_END_RATIO = 3.0
+"""Where throughput stays level, the peak ends at so many times the concurrency that suffices."""
+
+
+@dataclass(frozen=True)
+class ObservedPeak:
+    """The highest throughput, and the concurrency at which it was served."""
+
+    throughput: float
+    """Queries/s: the median of the intervals at the peak."""
+    error: float
+    """The standard deviation of ln throughput at the peak, from interval to interval."""
+    concurrency: float
+    """N at the peak, threads."""
+    concurrency_upper: float
+    """From this N on the server is past its peak, threads."""
+    resource: str
+    """The resource that is full beyond it."""
+
+
+def find_observed_peak(seen: Observations) -> ObservedPeak | None:
+    """Find the peak that the intervals reach beyond; None where throughput may still grow."""
+    known = seen.well_known
+    return _passed(seen, known) or _passed_over(seen, known)
+
+
+def _passed(seen: Observations, known: NDArray[np.bool_]) -> ObservedPeak | None:
+    """Find the peak where intervals around it were seen."""
+    n, x = seen.concurrency, seen.throughput
+    cells = _cells(n, x, known)
+    if len(cells) == 0:
+        return None
+    at_peak = cells[:, 1] >= SAME_LOAD_SHARE * cells[:, 1].max()
+    knee = float(cells[at_peak, 0][0])
+    far = known & (n >= BEYOND_PEAK_RATIO * knee)
+    if np.count_nonzero(far) < MIN_LASTING or median(x[far]) > cells[:, 1].max():
+        return None
+    resource = _full(seen, far, known & _in_cells(n, cells[at_peak, 0]))
+    if resource is None:
+        return None
+    upper = min(_end(cells, at_peak), PLATEAU_END_RATIO * knee)
+    inside = cells[at_peak & (cells[:, 0] <= upper)]
+    best = float(inside[np.argmax(inside[:, 1]), 0])
+    # all intervals between both ends: the cells at the peak alone would be the fast moments
+    served = x[known & (_cell(n) >= _cell(cells[at_peak, 0])[0]) & (n <= upper)]
+    return ObservedPeak(median(served), _error(np.log(served)), best, upper, resource)
+
+
+def _passed_over(seen: Observations, known: NDArray[np.bool_]) -> ObservedPeak | None:
+    """Find the peak between intervals in which a resource is nearly full, and those past it.
+
+    The load rose so fast that none lies around it. Nearly full with so few statements, the
+    resource allows X/U at most, by the utilisation law, and what is served past the peak is
+    the least: the peak is taken in the middle, as uncertain as they differ.
+    """
+    for resource in _ending(seen):
+        if np.count_nonzero(known & resource.full) < MIN_LASTING:
+            continue
+        used = resource.used_for_server(seen.throughput)
+        ours = known & (used >= MIN_PEAK_UTILISATION)
+        full, nearly = ours & resource.full, ours & ~resource.full
+        if min(np.count_nonzero(full), np.count_nonzero(nearly)) < MIN_LASTING:
+            continue
+        n, x = seen.concurrency, seen.throughput
+        knee = median(n[nearly])
+        far = full & (n >= PLATEAU_END_RATIO * knee)
+        if np.count_nonzero(far) < MIN_LASTING or np.count_nonzero(full & ~far) >= MIN_LASTING:
+            continue
+        most = median(x[nearly] / np.maximum(resource.relative_use, used)[nearly])
+        least = median(x[far])
+        apart = abs(np.log(most / least)) / 2
+        middle = max(least, np.sqrt(least * most))
+        return ObservedPeak(
+            float(middle),
+            float(apart),
+            BEYOND_PEAK_RATIO * knee,
+            PLATEAU_END_RATIO * knee,
+            resource.name,
+        )
+    return None
+
+
+def _error(ln_x: Array) -> float:
+    """Compute the deviation of what is served there, as the next interval may be any of them."""
+    return float(np.std(ln_x))
+
+
+def _cell(n: Array) -> Array:
+    """Number the cell of each concurrency; NaN where there is none."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        cell: Array = np.floor(CELLS_PER_OCTAVE * np.log2(n))
+    return cell
+
+
+def _in_cells(n: Array, others: Array) -> NDArray[np.bool_]:
+    """Mark each concurrency that is in the cell of one of the others."""
+    return np.asarray((_cell(n)[:, None] == _cell(others)).any(axis=1))
+
+
+def _cells(n: Array, x: Array, known: NDArray[np.bool_]) -> Array:
+    """Compute median N and X of every cell with enough intervals, shape (cells, 2), N rising."""
+    cell = _cell(np.where(known, n, np.nan))
+    numbers, counts = np.unique(cell[known], return_counts=True)
+    found = [
+        (median(n[cell == number]), median(x[cell == number]))
+        for number in numbers[counts >= MIN_LASTING]
+    ]
+    return np.array(found).reshape(-1, 2)
+
+
+def _end(cells: Array, at_peak: NDArray[np.bool_]) -> float:
+    """Interpolate the concurrency at which throughput falls below the peak's level."""
+    last = int(np.flatnonzero(at_peak)[-1])
+    n, x = cells[last]
+    if last + 1 == len(cells):
+        return float(PLATEAU_END_RATIO * n)
+    n_next, x_next = cells[last + 1]
+    share = (x - SAME_LOAD_SHARE * cells[:, 1].max()) / (x - x_next)
+    return float(n * (n_next / n) ** share)
+
+
+def _full(seen: Observations, far: NDArray[np.bool_], around: NDArray[np.bool_]) -> str | None:
+    """Find the resource that was full in most of the intervals beyond, and busy at the peak."""
+    full = {r.name: _used(seen, r, far) for r in _ending(seen) if _fills(seen, r, far, around)}
+    return max(full, key=lambda name: full[name], default=None)
+
+
+def _ending(seen: Observations) -> list[Resource]:
+    """List the resources that end the growth where they are full."""
+    return [r for r in seen.resources if not (r.is_setting or r.is_busy_time or r.is_stock)]
+
+
+def _is_full(seen: Observations, resource: Resource) -> NDArray[np.bool_]:
+    """Mark where the server fills it, or where most of the statements wait for it."""
+    full: NDArray[np.bool_] = resource.full | seen.queued_for(resource)
+    return full & ~resource.filled_by_others
+
+
+def _fills(
+    seen: Observations, resource: Resource, far: NDArray[np.bool_], around: NDArray[np.bool_]
+) -> bool:
+    full = _is_full(seen, resource)
+    mostly = 2 * np.count_nonzero(full & far) > np.count_nonzero(far)
+    return bool(mostly and _used(seen, resource, around) >= MIN_PEAK_UTILISATION)
+
+
+def _used(seen: Observations, resource: Resource, which: NDArray[np.bool_]) -> float:
+    """Compute how busy the server's queries made it in these intervals."""
+    return float(medians(resource.used_for_server(seen.throughput)[which]))

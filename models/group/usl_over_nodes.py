@@ -1,0 +1,99 @@
+"""How the throughput of a group scales with the number of nodes that serve: the USL over nodes.
+
+X(k) = λk / (1 + σ(k−1) + κk(k−1)) with k nodes in the place of statements at once (N. Gunther,
+*Guerrilla Capacity Planning*, 2007, chapter 4: scalability over processors follows the same law).
+It describes what the nodes do when they are fully used: intervals with less load tell how much was
+asked for, not how the group scales, and are left out.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+
+from models.trust import Reason, Trust
+from models.usl.fit import UslFit, fit_map
+from models.usl.points_and_residuals import MIN_POINTS
+
+FULL_LOAD = 0.9
+"""The share of the capacities of the serving nodes, ΣX/ΣC, from which on a group is fully used."""
+MIN_INTERVALS = 5
+"""So many intervals at full load tell what a number of nodes can do."""
+
+
+class ScalingReason(StrEnum):
+    """Why there is no law over the nodes."""
+
+    FEW_NODES = "few_nodes"
+    NODES_DID_NOT_VARY = "nodes_did_not_vary"
+    NEVER_AT_FULL_LOAD = "never_at_full_load"
+
+    @property
+    def sentence(self) -> str:
+        """The reason in words."""
+        return SENTENCES[self]
+
+
+SENTENCES = {
+    ScalingReason.FEW_NODES: "a law over nodes takes three of them at least",
+    ScalingReason.NODES_DID_NOT_VARY: "fewer than three different numbers of nodes have served",
+    ScalingReason.NEVER_AT_FULL_LOAD: (
+        "fewer than three different numbers of nodes have served at full load"
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class GroupLoad:
+    """What a group did while a certain number of its nodes served."""
+
+    nodes: int
+    throughput: float
+    """Queries/s of all."""
+    used: float | None
+    """ΣX/ΣC of those that served; None: not known."""
+
+
+@dataclass(frozen=True, eq=False)
+class NodeScaling:
+    """The law over nodes, or why there is none."""
+
+    fit: UslFit | None
+    reason: ScalingReason | None
+    points: Mapping[int, float]
+    """The median throughput at full load, queries/s, by the number of nodes that served."""
+
+    @property
+    def trust(self) -> Trust:
+        """The trust of the fit; not identifiable where there is none."""
+        return self.fit.trust if self.fit else Trust.NOT_IDENTIFIABLE
+
+    @property
+    def reasons(self) -> tuple[Reason | ScalingReason, ...]:
+        """Why there is no law, or why it is not trusted."""
+        if self.fit is None:
+            return () if self.reason is None else (self.reason,)
+        return self.fit.reasons
+
+
+def fit_scaling(loads: Sequence[GroupLoad], nodes: int) -> NodeScaling:
+    """Fit the law to the loads of a group of so many nodes, where it can be fitted."""
+    full: dict[int, list[float]] = {}
+    for load in loads:
+        if load.nodes > 0 and load.used is not None and load.used >= FULL_LOAD:
+            full.setdefault(load.nodes, []).append(load.throughput)
+    known = {k: full[k] for k in sorted(full) if len(full[k]) >= MIN_INTERVALS}
+    reason = _reason(nodes, {load.nodes for load in loads if load.nodes > 0}, len(known))
+    n = [k for k, throughputs in known.items() for _ in throughputs]
+    x = [throughput for throughputs in known.values() for throughput in throughputs]
+    medians = {k: float(np.median(throughputs)) for k, throughputs in known.items()}
+    return NodeScaling(None if reason else fit_map(n, x), reason, medians)
+
+
+def _reason(nodes: int, served: set[int], full: int) -> ScalingReason | None:
+    if nodes < MIN_POINTS:
+        return ScalingReason.FEW_NODES
+    if len(served) < MIN_POINTS:
+        return ScalingReason.NODES_DID_NOT_VARY
+    return ScalingReason.NEVER_AT_FULL_LOAD if full < MIN_POINTS else None

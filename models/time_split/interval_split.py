@@ -1,0 +1,102 @@
+"""From one interval's counters to the time split of a target."""
+
+from dataclasses import dataclass
+
+from models.numerics import NEGLIGIBLE
+from models.time_split.disk_calibration import Reads, sequential_part, service_seconds
+from models.time_split.disk_profile import DiskProfile
+from models.time_split.queueing import at_the_resource
+from models.time_split.split import Part, TimeSplit
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What one interval's counters show; None where a counter is not known."""
+
+    seconds: float
+    """The interval's length."""
+    statement_time: float
+    """Time of all statements, those in flight included, s."""
+    cpu: float | None = None
+    """CPU time of the server's process, or what the server counts for its statements, s."""
+    run_delay: float | None = None
+    """Time that the server's threads could run and waited for a processor, s."""
+    row_locks: float | None = None
+    """Time of waits for row locks, s."""
+    other_locks: float | None = None
+    """Time of waits for metadata, table and global locks, s."""
+    reads_waiting: float | None = None
+    """Mean number of statements that wait for a read of InnoDB or a flush of the redo log."""
+    read_bytes: float | None = None
+    """Bytes that the server's process read from disks; None: as much as all disks were read."""
+    disk: Reads | None = None
+    """Reads of the disk, whoever asked for them."""
+    disk_seconds: float | None = None
+    """The time that the disk reports for its reads, queues at it included, s."""
+    profile: DiskProfile | None = None
+    """The disk's calibration as configured."""
+    fitted_profile: DiskProfile | None = None
+    """The calibration that the disk's own figures show."""
+    link_share: float | None = None
+    """The part of the time in which the busiest link's busier direction is full, 0..1."""
+
+
+def time_split(usage: Usage) -> TimeSplit:
+    """Split one interval's statement time over the resources."""
+    population = usage.statement_time / usage.seconds if usage.seconds > 0 else 0.0
+    disk = _disk_seconds(usage, population)
+    sequential = _sequential_part(usage)
+    network = None
+    if usage.link_share is not None:  # the kernel sends from a buffer: a statement may not wait
+        network = at_the_resource(usage.link_share, population) * usage.seconds
+    measured = {
+        Part.CPU: usage.cpu,
+        Part.PROCESSOR_QUEUE: usage.run_delay,
+        Part.DISK_SEQUENTIAL: None if disk is None else disk * sequential,
+        Part.DISK_RANDOM: None if disk is None else disk * (1.0 - sequential),
+        Part.LOCKS: _sum_of_known(usage.row_locks, usage.other_locks),
+    }
+    room = usage.statement_time - sum(value for value in measured.values() if value is not None)
+    measured[Part.NETWORK] = None if network is None else min(network, max(room, 0.0))
+    return TimeSplit.of(usage.statement_time, measured)
+
+
+def _sum_of_known(*seconds: float | None) -> float | None:
+    known = [value for value in seconds if value is not None]
+    return sum(known) if known else None
+
+
+def own_reads(usage: Usage) -> Reads | None:
+    """The part of the disk's reads that the server's process asked for."""
+    disk = usage.disk
+    if disk is None or usage.read_bytes is None or disk.bytes <= 0:
+        return disk
+    share = min(usage.read_bytes / disk.bytes, 1.0)
+    return Reads(disk.operations * share, disk.bytes * share, disk.merged * share)
+
+
+def _disk_seconds(usage: Usage, population: float) -> float | None:
+    """Time on disk: by the configured profile, else as seen waiting, else as the disk reports.
+
+    The profile gives the service time, and the queue if all statements came back to this disk; of
+    what lies between, the reads that were seen waiting.
+    """
+    own = own_reads(usage)
+    if usage.profile is not None and own is not None:
+        service = sum(service_seconds(own, usage.profile))
+        busy = service / max(usage.seconds, NEGLIGIBLE)
+        queue = at_the_resource(busy, population) * usage.seconds
+        if usage.reads_waiting is None:
+            return queue
+        return min(max(usage.reads_waiting * usage.seconds, service), queue)
+    if usage.reads_waiting is not None:
+        return min(usage.reads_waiting, population) * usage.seconds
+    if usage.disk_seconds is None or own is None or usage.disk is None:
+        return None
+    share = own.bytes / usage.disk.bytes if usage.disk.bytes > 0 else 0.0
+    return usage.disk_seconds * share
+
+
+def _sequential_part(usage: Usage) -> float:
+    own = own_reads(usage)
+    return 0.0 if own is None else sequential_part(own, usage.profile or usage.fitted_profile)

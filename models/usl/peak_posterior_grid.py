@@ -1,0 +1,269 @@
+"""The likelihood and the priors of a peak on a grid of (ln Nmax, ln Xmax).
+
+A curve of sharpness s obeys the law in powers: X^s is a USL of N^s. With s = 1 that is the law
+itself; s = 2 grows straighter, bends harder and stays flatter, as curves do that end at a limit of
+cores. With u = Nmax^−s and v = Xmax^−s the residence time in powers is
+
+    (N/X)^s = v·N^s + A·(1 − u·N^s)²                                     (1)
+
+linear in A, so that A integrates out. The data enters through nine weighted moments, whatever its
+length. N is in units of the greatest N seen, X of the greatest X seen.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import log
+
+import numpy as np
+
+from models.numerics import NEGLIGIBLE, ROUNDING
+from models.usl.law import Array
+from models.usl.point_fit import Curve, powers_of
+from models.usl.points_and_residuals import Points
+
+GRID_SIZE = 48
+LOG_CUT, BLURRED_LOG_CUT = 9.0, 6.0
+"""The next pass leaves out what is less likely than the best by more than this, in ln p. Blurred,
+the tails are too likely."""
+
+EFFICIENCY_PRIOR = (0.4, 0.25)
+"""A·u/v is normal: the efficiency at the peak, beside that of the lightest load. 0.5: no contention
+but a coherency cost; less: contention; more: loads that help each other at first."""
+PSEUDO_POINTS, PSEUDO_ERROR = 4.0, 0.03
+"""The noise is learned from the points, and from four more that are 3 % off."""
+N_RANGE = (-4.3, 6.2)
+X_RANGE = (-1.5, 6.0)
+"""Where the first grid looks: ln(Nmax / greatest N seen), ln(Xmax / greatest X seen)."""
+
+
+@dataclass(frozen=True)
+class PeakPrior:
+    """Where the peak is expected: ln(Nmax / load with the best throughput seen) is normal."""
+
+    mean: float
+    deviation: float
+    nearness: float = 0.0
+    """A point at 1/k of the load with the best throughput counts 1/k^nearness as much; one at k
+    times that load 1/k^(nearness/2)."""
+
+    def about(self, n_best: float) -> "PeakPrior":
+        """Give the prior of ln Nmax (threads) where the best throughput was seen at this load."""
+        return replace(self, mean=self.mean + log(n_best))
+
+
+LIVE_PRIOR = PeakPrior(log(2), 1.5)
+"""A server in production may run anywhere below its peak, and its points follow one law."""
+TABLE_PRIOR = PeakPrior(log(3), 0.7, nearness=2.0)
+"""The levels of a table climb towards the peak, by twos mostly. The law is an approximation over so
+wide a range: what a level tells of the peak fades with its distance."""
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """Weighted power sums of the linearised points in powers, equation 1; or of several shapes."""
+
+    sharpness: float | Array
+    """A number, or of several shapes (shapes, 1, 1)."""
+    powers: Array
+    """Σ w·m^k, k = 0..4, m = N^s; shape (5,), or (5, shapes, 1, 1)."""
+    products: Array
+    """Σ w·z·m^k, k = 0..2, likewise; z is the residence time in powers, linearised in its
+    logarithm."""
+    square: float | Array
+    """Σ w·z², as sharpness."""
+    count: float
+    """How many points there are, as the noise counts them."""
+    n_scale: float
+    x_scale: float
+    prior: PeakPrior
+    """Of ln Nmax, threads."""
+
+    @classmethod
+    def of(
+        cls, points: Points, curve: Curve, sharpness: float, count: float, prior: PeakPrior
+    ) -> "Moments":
+        """Linearise ln R about the curve, which was fitted to the points' powers.
+
+        Weights are w/R̂² and z = R̂·(1 + ln(R/R̂)).
+        """
+        powered = points.to_power(sharpness)
+        m, r = powered.n, powered.n / powered.x
+        fitted = curve.residence_time(m) * curve.r_scale
+        z, w = fitted * (1 + np.log(r / fitted)), curve.weights / fitted**2
+        powers = powers_of(m)
+        return cls(
+            sharpness=sharpness,
+            powers=powers @ w,
+            products=powers[:3] @ (w * z),
+            square=float(np.sum(w * z * z)),
+            count=count,
+            n_scale=float(points.n.max()),
+            x_scale=float(points.x.max()),
+            prior=prior,
+        )
+
+    @classmethod
+    def together(cls, shapes: Sequence["Moments"]) -> "Moments":
+        """Stack one shape's each, of the same points: at once numpy's calls take half the time."""
+        return replace(
+            shapes[0],
+            sharpness=np.array([shape.sharpness for shape in shapes])[:, None, None],
+            powers=np.stack([shape.powers for shape in shapes], axis=1)[..., None, None],
+            products=np.stack([shape.products for shape in shapes], axis=1)[..., None, None],
+            square=np.array([shape.square for shape in shapes])[:, None, None],
+        )
+
+    def best_a(self, u: Array, v: Array) -> tuple[Array, Array, Array]:
+        """Regress on A: estimate, weight Σ w·f², f = (1 − u·m)², residual squares.
+
+        The estimate is linear in v, so the squares are quadratic; v has as many rows as u.
+        """
+        s0, s1, s2, s3, s4 = self.powers
+        t0, t1, t2 = self.products
+        ff = s0 + u * (-4 * s1 + u * (6 * s2 + u * (-4 * s3 + u * s4)))
+        ff = np.maximum(ff, ROUNDING * s0)
+        fn, fz = s1 + u * (-2 * s2 + u * s3), t0 + u * (-2 * t1 + u * t2)
+        level, slope = fz / ff, fn / ff
+        squares = v * (s2 - slope * fn)
+        squares += 2 * (level * fn - t1)
+        squares *= v
+        squares += self.square - level * fz
+        return level - slope * v, ff, squares
+
+    def noise(self, squares: Array) -> Array:
+        """Σ w·(relative error)² with the pseudo points, shape as given."""
+        total: Array = np.maximum(squares, 0) / self.sharpness**2
+        return total + PSEUDO_POINTS * PSEUDO_ERROR**2
+
+
+@dataclass(frozen=True, eq=False)
+class Grid:
+    """The log posterior over ln Nmax (rows) and ln Xmax, in the moments' units, of each shape.
+
+    Each row has its own range of ln Xmax, since the likely cells are a narrow, bent ridge.
+    """
+
+    moments: Moments
+    ln_n: Array
+    """Shape (shapes, rows)."""
+    ln_x: Array
+    """Shape (shapes, rows, columns), even steps in each row; all that follow likewise."""
+    ln_prior: Array
+    """That of the peak, and of the A that is likely there."""
+    noise: Array
+    a: Array
+    """A at each cell, the most likely one; and its standard deviation."""
+    a_deviation: Array
+
+    @property
+    def steps(self) -> Array:
+        """The width of a cell in ln Xmax, shape (shapes, rows)."""
+        widths: Array = self.ln_x[..., 1] - self.ln_x[..., 0]
+        return widths
+
+    @property
+    def log_p(self) -> Array:
+        """The log posterior."""
+        return self._log_p(self.noise)
+
+    @property
+    def blurred(self) -> Array:
+        """As if the noise were as coarse as the row's steps: what a finer row must hold."""
+        return self._log_p(self.noise + self.moments.count * np.square(self.steps)[..., None])
+
+    @property
+    def log_shares(self) -> Array:
+        """The log probability of each cell, up to a constant common to all grids."""
+        area = self.steps * (self.ln_n[:, 1:2] - self.ln_n[:, :1])
+        shares: Array = self.log_p + np.log(area)[..., None]
+        return shares
+
+    def _log_p(self, noise: Array) -> Array:
+        log_p: Array = self.ln_prior - 0.5 * (PSEUDO_POINTS + self.moments.count) * np.log(noise)
+        return log_p
+
+
+def narrowed(moments: Moments) -> Grid:
+    """Compute the posterior of several shapes on grids that narrow to where it is likely."""
+    ln_n = np.tile(np.linspace(*N_RANGE, GRID_SIZE), (moments.powers.shape[1], 1))
+    coarse = _grid(moments, ln_n, *(np.full(ln_n.shape, end) for end in X_RANGE))
+    finer = _grid(moments, ln_n, *_likely_columns(coarse))
+    rows, bounds = _likely_rows(finer), _likely_columns(finer)
+    low, high = (np.stack(list(map(np.interp, rows, ln_n, bound))) for bound in bounds)
+    finest = _grid(moments, rows, low, high)
+    return _grid(moments, rows, *_likely_columns(finest))
+
+
+def log_prior(moments: Moments, ln_n: Array) -> Array:
+    """Compute the log prior of ln Nmax, of any shape, in the moments' units."""
+    off = (ln_n + log(moments.n_scale) - moments.prior.mean) / moments.prior.deviation
+    log_p: Array = -0.5 * off**2
+    return log_p
+
+
+def _grid(moments: Moments, ln_n: Array, low: Array, high: Array) -> Grid:
+    """Evaluate the log posterior on these rows, each from low to high in ln Xmax.
+
+    ln_n, low and high have shape (shapes, rows). A's likelihood and its prior are combined as two
+    normal densities are, and A integrates out.
+    """
+    ln_x = low[..., None] + np.linspace(0, 1, GRID_SIZE) * (high - low)[..., None]
+    s, count = moments.sharpness, PSEUDO_POINTS + moments.count
+    u, v = np.exp(-s * ln_n[..., None]), np.exp(-s * ln_x)
+    free, ff, squares = moments.best_a(u, v)
+    middle, deviation = EFFICIENCY_PRIOR
+    slope = (u / deviation) / v
+    seen = (ff * (count - 1) / s**2) / moments.noise(squares)
+    known = seen + slope * slope
+    a = (seen * free + (middle / deviation) * slope) / known
+    a = np.maximum(a, v * (NEGLIGIBLE / u))  # the efficiency is above 0
+    noise = moments.noise(squares + np.square(a - free) * ff)
+    ln_prior = log_prior(moments, ln_n)[..., None] - 0.5 * np.square(slope * a - middle / deviation)
+    a_deviation = 1 / np.sqrt(known)
+    ln_prior += np.log(slope * a_deviation)
+    return Grid(moments, ln_n, ln_x, ln_prior, noise, a, a_deviation)
+
+
+def _likely_columns(grid: Grid) -> tuple[Array, Array]:
+    """Find where each row, blurred by its steps, is within the cut of its best."""
+    blurred, start, steps = grid.blurred, grid.ln_x[..., 0], grid.steps
+    likely = blurred > blurred.max(axis=-1, keepdims=True) - BLURRED_LOG_CUT
+    first = np.argmax(likely, axis=-1)
+    last = GRID_SIZE - 1 - np.argmax(likely[..., ::-1], axis=-1)
+    return start + (first - 1) * steps, start + (last + 1) * steps
+
+
+def _likely_rows(grid: Grid) -> Array:
+    """Find finer rows that hold every row within the cut of the best, one more at each side."""
+    tops = _tops(grid.log_p.reshape(-1, GRID_SIZE)).reshape(grid.ln_n.shape)
+    rows = []
+    for ln_n, top in zip(grid.ln_n, tops, strict=True):
+        likely, step = ln_n[top > top.max() - LOG_CUT], ln_n[1] - ln_n[0]
+        rows.append(np.linspace(likely[0] - step, likely[-1] + step, GRID_SIZE))
+    return np.stack(rows)
+
+
+def _tops(rows: Array) -> Array:
+    """Compute how high `vertex` of each row is, shape (rows,)."""
+    best = np.argmax(rows, axis=1)
+    height = rows[np.arange(len(rows)), best]
+    inside = np.flatnonzero((best > 0) & (best < rows.shape[1] - 1))
+    before, after = (rows[inside, best[inside] + step] for step in (-1, 1))
+    bend = after + before - 2 * height[inside]
+    is_curved = bend < 0
+    slope = (after - before)[is_curved] / 2
+    height[inside[is_curved]] -= slope * slope / (2 * bend[is_curved])
+    tops: Array = height
+    return tops
+
+
+def vertex(values: Array) -> tuple[float, float]:
+    """The vertex of the parabola through the greatest of (k,) values: place in steps, height."""
+    i = int(np.argmax(values))
+    if not 0 < i < len(values) - 1:
+        return float(i), float(values[i])
+    slope = float(values[i + 1] - values[i - 1]) / 2
+    bend = float(values[i + 1] + values[i - 1] - 2 * values[i])
+    if bend >= 0:
+        return float(i), float(values[i])
+    return i - slope / bend, float(values[i]) - slope * slope / (2 * bend)

@@ -1,0 +1,149 @@
+"""The point fit that the posterior starts from: log residuals, by Gauss–Newton.
+
+In A, B, C of R(N) = A + B·N + C·N² the residence time is linear, and ln R̂ − ln R is the relative
+error of the throughput. Each step solves 3×3 normal equations under A, B, C ≥ 0, so that the law
+is positive at every load. Tens of microseconds for a thousand points, numpy only.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from models.numerics import NEGLIGIBLE, median
+from models.robust import MAD_TO_DEVIATION, TOTAL_WEIGHT
+from models.usl.law import Array
+from models.usl.nnls import NOTHING, Coefficients, non_negative
+from models.usl.points_and_residuals import Points
+
+NEWTON_STEPS = 6
+REWEIGHTINGS = 5
+RELATIVE_ERROR = 0.02
+"""What a throughput is off by when its concurrency is exact; the unit of the effective variance."""
+OUTLIER_MADS = 6.0
+OUTLIER_ERROR = 0.1
+"""A point is an outlier when its log residual is beyond both: so many MADs, and so much."""
+OUTLIER_SHARE = 0.1
+"""When more points than this share look like outliers, it is the law that fails: none is one. Of
+fewer than ten points none can be."""
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """R(N) = A + B·N + C·N² through the points, A, B, C ≥ 0, and the weights it was fitted with.
+
+    The curve's concurrency is in units of n_scale, its residence time of r_scale.
+    """
+
+    coefficients: Array
+    weights: Array
+    n_scale: float
+    r_scale: float
+
+    def residence_time(self, n: Array) -> Array:
+        """Compute R(N) in units of r_scale, N in threads, of any shape."""
+        m = n / self.n_scale
+        a, b, c = self.coefficients
+        fitted: Array = a + m * (b + m * c)
+        return fitted
+
+    def relative_to_greatest(self, points: Points) -> "Curve":
+        """The same for N and X relative to their greatest among these points."""
+        n, x = float(points.n.max()), float(points.x.max())
+        return replace(self, n_scale=self.n_scale / n, r_scale=self.r_scale * x / n)
+
+    def best_load(self, n: Array) -> float:
+        """The load N, threads, with the greatest throughput within the range of n, (points,)."""
+        a, _, c = self.coefficients
+        peak = self.n_scale * float(np.sqrt(a / c)) if c > 0 else np.inf
+        return float(np.clip(peak, n.min(), n.max()))
+
+    def sensitivity(self, n: Array) -> Array:
+        """Compute dlnX/dN = (A − C·N²)/(N·R(N)), per thread, of any shape.
+
+        An error of N changes ln X by so much.
+        """
+        a, _, c = self.coefficients
+        slope: Array = (a - c * (n / self.n_scale) ** 2) / (n * self.residence_time(n))
+        return slope
+
+
+def fit_curve(points: Points, n_variance: Array | None = None) -> Curve:
+    """Fit the curve; with n_variance (threads², shape (points,)) by effective variance.
+
+    Effective variance (Orear 1982): a point's weight is 1/(s² + (dlnX/dN)²·var N), which needs
+    the curve, so curve and weights take turns.
+    """
+    curve = _solve(points, _capped(points.weights))
+    if n_variance is None:
+        return curve
+    for _ in range(REWEIGHTINGS):
+        from_n = curve.sensitivity(points.n) ** 2 * n_variance
+        share = RELATIVE_ERROR**2 / (RELATIVE_ERROR**2 + from_n)
+        curve = _solve(points, _capped(points.weights * share))
+    return curve
+
+
+def fit_power(points: Points, sharpness: float, curve: Curve) -> Curve:
+    """Fit the curve to X^s of N^s, each relative to its greatest, with that curve's weights."""
+    return _solve(points.to_power(sharpness), curve.weights)
+
+
+def find_outliers(points: Points, curve: Curve) -> tuple[int, ...]:
+    """Find the points that no law through the others explains, by index.
+
+    The residual must be beyond 6 scaled MADs of the weighted residuals and beyond 10 %.
+    """
+    fitted = curve.residence_time(points.n) * curve.r_scale
+    errors = np.log(points.n / points.x / fitted)
+    errors = np.abs(errors - median(errors))
+    scale = np.sqrt(curve.weights / curve.weights.max())
+    spread = MAD_TO_DEVIATION * median(errors * scale)
+    beyond = (errors * scale > OUTLIER_MADS * spread) & (errors * scale > OUTLIER_ERROR)
+    indices = tuple(int(i) for i in np.flatnonzero(beyond))
+    return indices if len(indices) <= OUTLIER_SHARE * len(points) else ()
+
+
+def _capped(weights: Array) -> Array:
+    capped: Array = weights * min(1.0, TOTAL_WEIGHT / float(weights.sum()))
+    return capped
+
+
+def _solve(points: Points, weights: Array) -> Curve:
+    """Minimise Σ w·(ln R − ln R̂)²: weights 1/R² first, then Gauss–Newton on the logarithm.
+
+    Where residence times differ by so much that the equations cannot be solved, the last curve that
+    is positive at every point stays; the first of them is the constant of the mean logarithm.
+    """
+    n_scale, times = float(points.n.max()), points.n / points.x
+    r_scale = float(times.sum()) / len(times)
+    powers, r = powers_of(points.n / n_scale), times / r_scale
+    regressors, product = powers[:3], weights / r
+    w, before = product / r, NOTHING
+    found: Coefficients = (float(np.exp(weights @ np.log(r) / weights.sum())), 0.0, 0.0)
+    for _ in range(NEWTON_STEPS):
+        solved = non_negative((powers @ w).tolist(), (regressors @ product).tolist())
+        fitted = np.array(solved) @ regressors
+        if not fitted.all():
+            break
+        found = solved
+        if _is_settled(before, found):
+            break
+        before = found
+        relative = weights / fitted
+        w, product = relative / fitted, relative * (1 + np.log(r / fitted))
+    return Curve(np.array(found), weights, n_scale, r_scale)
+
+
+def powers_of(m: Array) -> Array:
+    """Compute mᵏ, k = 0..4, shape (5, points)."""
+    powers = np.ones((5, len(m)))
+    powers[1] = m
+    np.multiply(m, m, out=powers[2])
+    np.multiply(powers[1:3], powers[2], out=powers[3:])
+    return powers
+
+
+def _is_settled(before: Coefficients, found: Coefficients) -> bool:
+    """Tell whether the step changed no coefficient by a part of the greatest that counts."""
+    change = max(abs(x - y) for x, y in zip(before, found, strict=True))
+    return change < NEGLIGIBLE * max(found)
