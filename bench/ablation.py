@@ -51,17 +51,17 @@ OFF = {
     "capacity.observations.UNCONTENDED_QUANTILE": "0.5",
     "capacity.change_points.MAX_STEPS": "1",
     "capacity.change_points.MAX_SWITCHES": "10**6",
-    "capacity.contention.ABRUPT_PRIOR": "0.0",
-    "capacity.contention.NO_EVIDENCE_PRIOR": "0.0",
-    "capacity.contention.MAX_LOG_ODDS": "1e9",
+    "capacity.contention_peak.ABRUPT_PRIOR": "0.0",
+    "capacity.contention_peak.NO_EVIDENCE_PRIOR": "0.0",
+    "capacity.contention_peak.MAX_LOG_ODDS": "1e9",
     "capacity.cpu_wakeups.FULL_BUSY_SHARE": "0.0",
     "capacity.estimate.CONTENTION_VISIBLE_FROM": "0.0",
     "capacity.plateau.FEW_THREADS_RATIO": "1e9",
     "capacity.limit_types.CLIENT_USE_QUANTILE": "0.5",
     "capacity.limit_types.OTHER_PROGRAMS_SHARE": "0.0",
     "capacity.resource_limits.MAX_FULL_GROWTH": "1e9",
-    "capacity.amortised_cost.POLYNOMIAL_DEGREE": "1",
-    "capacity.amortised_cost.MIN_LOAD_SHARE": "0.0",
+    "capacity.batched_cost_share.POLYNOMIAL_DEGREE": "1",
+    "capacity.batched_cost_share.MIN_LOAD_SHARE": "0.0",
 }
 """The constants of rules, by module and name, and values at which these do nothing."""
 Row = tuple[float | None, float | None, float | None, bool]
@@ -154,7 +154,7 @@ def _write_cases(file: Path, servers: int, seed: int, every: int) -> list[float]
 
 def _simulated(servers: int, seed: int) -> Iterator[tuple[Any, float]]:
     from models.capacity.thinning import thin
-    from testbed.simulated.days import live, scenarios
+    from testbed.simulated.day_scenarios import live, scenarios
 
     for number, scenario in enumerate(scenarios()):
         for reach in scenario.reaches:

@@ -24,7 +24,7 @@ from alert_rules_before import BY_GROWTH, BY_HALF, BY_TRUST
 from candidate_alert_rules import variants
 from recorded_certainty import recorded_certainty
 
-from agent.assessment.load_outlook import KEPT_STEPS, RecentLoad
+from agent.assessment.hour_ahead_load import KEPT_STEPS, RecentLoad
 from agent.assessment.load_sums import LoadSum
 from agent.config.settings import FitSettings
 from agent.replay.alert_rules import RULES, Alerts, Rule, Scrape

@@ -18,9 +18,9 @@ from typing import TypeVar
 import numpy as np
 
 from agent.csv_input.class_file import read_classes
-from models.attribution.class_attribution import attribute
 from models.attribution.class_time_series import Array
 from models.attribution.estimators import Target
+from models.attribution.resource_division import attribute
 
 COLUMNS = (300, 1000, 3000, 10_000)
 T = TypeVar("T")

@@ -27,7 +27,7 @@ from models.trust import Trust
 from models.usl.fit import fit_linearised, fit_lsq, fit_map
 from models.usl.law import Array
 from testbed.simulated.capacity_trials import Trial, passes_gate, trials
-from testbed.simulated.days import live, scenarios
+from testbed.simulated.day_scenarios import live, scenarios
 
 PEAK_SHARES = (0.15, 0.30, 0.45, 0.58)
 

@@ -24,7 +24,7 @@ from typing import Any
 from soak_calendar import CALENDAR, Look, Soak, loaded, repeated
 
 from agent.demo.server import PrivateServer
-from testbed.growth_test import refuse_too_few, trend
+from testbed.leak_trend_test import refuse_too_few, trend
 from testbed.real.daemon import COMMAND, Daemon, fetch, target, wait_until, write_config
 from testbed.real.server_programs import server_program
 

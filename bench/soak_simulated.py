@@ -37,7 +37,7 @@ from agent.history.history_file import size
 from agent.history.store import Store
 from agent.service.target_monitor import TargetMonitor
 from agent.support.memory_tuning import give_back, share_one_heap
-from testbed.growth_test import refuse_too_few, trend
+from testbed.leak_trend_test import refuse_too_few, trend
 from testbed.real.server_programs import least_account, server_program
 
 MIB = 2**20

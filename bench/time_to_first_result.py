@@ -15,7 +15,7 @@ from models.capacity.assess import assess_capacity
 from models.capacity.observations import Observations
 from models.capacity.thinning import thin
 from models.trust import Trust
-from testbed.simulated.days import Life, live, scenarios
+from testbed.simulated.day_scenarios import Life, live, scenarios
 
 PER_MINUTE, PER_DAY = 4, 5760  # intervals of 15 s
 LOOKS = {"3 min": 3, "15 min": 15, "1 h": 60, "3 h": 180, "6 h": 360, "12 h": 720, "24 h": 1440}

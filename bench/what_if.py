@@ -38,7 +38,7 @@ from statistics import median
 from typing import Any, NamedTuple
 
 import pytest
-from cpu_interference import OtherPrograms
+from other_programs_monitor import OtherPrograms
 from sysbench_loads import CLIENT_CPU, give_processors
 from what_if_loads import (
     CUT,

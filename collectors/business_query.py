@@ -7,8 +7,8 @@ server gives up a lock after a second and the statement after its own time limit
 import re
 
 from collectors.base import CollectorError, FailureKind, Prepared
+from collectors.bounded_results import Shape, number
 from collectors.connection import Connection
-from collectors.query_results import Shape, number
 from collectors.statement_totals import own_account
 
 VALUE = "value"

@@ -21,9 +21,9 @@ from typing import Self
 
 import psutil
 
+from collectors.bounded_results import Shape, number, text, whole
 from collectors.connection import Connection
 from collectors.process_lookup import MAX_THREADS, ProcessNotFound, find_server_process
-from collectors.query_results import Shape, number, text, whole
 from collectors.statement_totals import PICOSECOND, RUNNING
 
 LITERALS = (

@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from collectors.base import CollectorError, FailureKind, Feature
+from collectors.bounded_results import DONE, ONE_CELL, Cell, Row, Shape, text, whole
 from collectors.driver_errors import failure
-from collectors.hardened_session import Session
-from collectors.query_results import DONE, ONE_CELL, Cell, Row, Shape, text, whole
 from collectors.transport_security import Endpoint as Endpoint
 from collectors.transport_security import protection, secret_options
+from collectors.untrusted_server_session import Session
 
 IDENTITY = (
     "datadir",

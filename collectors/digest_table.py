@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from collectors.base import CollectorError, FailureKind
+from collectors.bounded_results import MAX_NUMBER, Cell, Shape, number, text, whole
 from collectors.connection import Connection
-from collectors.query_results import MAX_NUMBER, Cell, Shape, number, text, whole
 from collectors.statement_totals import ALL_CLIENTS
 
 Array = NDArray[np.float64]

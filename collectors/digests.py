@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from collectors.base import CollectorError, FailureKind, Feature, Prepared, Values
+from collectors.bounded_results import Shape, number_or_zero, text
 from collectors.class_thread_states import DigestHashes, Looks, StatementThreads, statement_threads
 from collectors.connection import Connection
 from collectors.digest_table import (
@@ -28,7 +29,6 @@ from collectors.digest_table import (
     Array,
     DigestTable,
 )
-from collectors.query_results import Shape, number_or_zero, text
 from collectors.statement_totals import (
     CONSUMER_ON,
     RUNNING,

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import psutil
 
+from collectors.bounded_results import Shape, number, whole
 from collectors.connection import Connection
 from collectors.port_owner import listening_process
-from collectors.query_results import Shape, number, whole
 from collectors.regular_file import first_bytes
 
 SERVER_NAMES = ("mysqld", "mariadbd")

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import TypeVar
 
 from collectors.base import CollectorError, FailureKind, Values
-from collectors.query_results import Cell, text
+from collectors.bounded_results import Cell, text
 
 CLOCK = "UTC_TIMESTAMP(6)"
 """The expression: the time at which the statement began, the same in any time zone."""

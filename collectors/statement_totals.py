@@ -9,8 +9,8 @@ binlog dump lasts as long as its replica: neither is counted.
 """
 
 from collectors.base import CollectorError, FailureKind, Feature, Prepared, Values
+from collectors.bounded_results import ONE_CELL, Row, Shape, number, number_or_zero, text, whole
 from collectors.connection import Connection
-from collectors.query_results import ONE_CELL, Row, Shape, number, number_or_zero, text, whole
 from collectors.server_clock import CLOCK, with_clock
 
 PICOSECOND = 1e-12

@@ -5,8 +5,8 @@ it first, serves a MySQL without performance_schema.
 """
 
 from collectors.base import CollectorError, FailureKind, Feature, Prepared, Values
+from collectors.bounded_results import Cell, Shape, number, text
 from collectors.connection import Connection
-from collectors.query_results import Cell, Shape, number, text
 from collectors.server_clock import CLOCK, with_clock
 from collectors.statement_totals import performance_schema_off
 

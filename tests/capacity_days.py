@@ -9,7 +9,7 @@ from models.capacity.observations import Observations
 from models.capacity.result import INFORMATION, Capacity
 from models.trust import Trust
 from models.usl.law import Array
-from testbed.simulated.days import Life, live
+from testbed.simulated.day_scenarios import Life, live
 from testbed.simulated.servers import Server, law_server
 
 SECONDS = 15

@@ -8,7 +8,7 @@ from agent.config.retention import HistorySettings
 from agent.history.database import open_to_read
 from agent.history.record_types import CLASSES, FITS, INTERVALS, KINDS, Kind, Row
 from agent.history.row_access import read
-from agent.history.sample_codec import pack
+from agent.history.sample_compression import pack
 from agent.history.store import Store
 from agent.history.write_buffer import Batch
 

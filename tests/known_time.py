@@ -1,7 +1,7 @@
 """A made-up split of statement time that has a value for every part."""
 
 from agent.window.recent_time_split import TimeUse
-from models.time_split.disk_profile import DiskProfile
+from models.time_split.disk_time_formulas import DiskProfile
 from models.time_split.limiting_resource import LimitedBy
 from models.time_split.split import Part, TimeSplit
 

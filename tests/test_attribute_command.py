@@ -14,9 +14,9 @@ from attribute_command import wide_file as wide_file
 from simulated_classes import Simulated
 
 from agent.export.attribute_report import in_words
-from models.attribution.class_attribution import attribute
 from models.attribution.class_time_series import ClassIntervals
 from models.attribution.estimators import Target
+from models.attribution.resource_division import attribute
 from models.attribution.result import Method
 from testbed.shared_data import data
 

@@ -9,9 +9,9 @@ from simulated_classes import COSTS, RATES, Simulated, simulate
 
 from agent.csv_input.class_file import ClassFile, read_classes
 from agent.csv_input.host_file import joined, read_host
-from models.attribution.class_attribution import attribute, choose
 from models.attribution.class_time_series import ClassIntervals
 from models.attribution.estimators import Target
+from models.attribution.resource_division import attribute, choose
 from models.attribution.result import (
     Attribution,
     HostUse,

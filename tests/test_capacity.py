@@ -13,7 +13,7 @@ from models.capacity.observations import Observations
 from models.capacity.result import USL, CapacityReason
 from models.trust import Trust
 from models.usl.law import Usl
-from testbed.simulated.days import Life, live
+from testbed.simulated.day_scenarios import Life, live
 from testbed.simulated.servers import queueing_server
 
 LAW = Usl(0.02, 0.0005, 1000.0)

@@ -11,7 +11,7 @@ from models.capacity.limit_types import Resource
 from models.capacity.observations import Observations
 from models.capacity.result import CapacityReason
 from models.trust import Trust
-from testbed.simulated.days import Life
+from testbed.simulated.day_scenarios import Life
 from testbed.simulated.server_months import PER_DAY, month
 from testbed.simulated.servers import law_server
 

@@ -5,14 +5,14 @@ import pytest
 from capacity_days import numbers
 
 from models.capacity.assess import assess_capacity
-from models.capacity.contention import NearestLimit, find_peak
+from models.capacity.contention_peak import NearestLimit, find_peak
 from models.capacity.goodness_of_fit import Points
 from models.capacity.headroom import headroom
 from models.capacity.limit_types import Resource
 from models.capacity.observations import Observations
 from models.trust import Trust
 from models.usl.law import Array, Usl
-from testbed.simulated.days import Life, live
+from testbed.simulated.day_scenarios import Life, live
 from testbed.simulated.servers import erlang_server
 
 NO_POINTS = Points(*(np.empty(0) for _ in Points._fields))

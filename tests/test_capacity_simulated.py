@@ -10,7 +10,7 @@ from capacity_days import explained_well
 from models.capacity.assess import assess_capacity
 from models.trust import Trust
 from testbed.simulated.capacity_trials import Trial, passes_gate, trials
-from testbed.simulated.days import Life, live, scenarios
+from testbed.simulated.day_scenarios import Life, live, scenarios
 from testbed.simulated.servers import erlang_server, queueing_server
 
 

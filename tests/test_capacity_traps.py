@@ -13,7 +13,7 @@ from models.capacity.resource_limits import find_resource_limits
 from models.capacity.result import CapacityReason
 from models.trust import Trust
 from models.usl.law import Array
-from testbed.simulated.days import Life, live
+from testbed.simulated.day_scenarios import Life, live
 from testbed.simulated.servers import erlang_server
 
 

@@ -11,7 +11,7 @@ from agent.config.loader import load
 from agent.config.resources import DiskSettings, InterfaceSettings, ResourceSettings
 from agent.config.settings import Config
 from agent.service.reload import settings_of
-from collectors.device_selection import Devices
+from collectors.disks_and_interfaces import Devices
 
 ROOT = Path(__file__).resolve().parent.parent
 TARGET = {"name": "db", "user": "u"}

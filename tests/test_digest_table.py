@@ -13,10 +13,10 @@ from agent.query_classes.class_registry import NONE, ClassRegistry
 from agent.query_classes.digest_deltas import DigestDeltas
 from collectors import digest_table, digests
 from collectors.base import CollectorError, FailureKind, Values
+from collectors.bounded_results import ONE_CELL, Cell, Row, Shape, number, number_or_zero, whole
 from collectors.connection import Connection, Endpoint, Login
 from collectors.digest_table import COUNTERS, DigestTable, as_numbers, units
 from collectors.digests import DigestRows, DigestValues
-from collectors.query_results import ONE_CELL, Cell, Row, Shape, number, number_or_zero, whole
 from testbed.real.clients import run_as_root
 from testbed.real.server_programs import least_account
 

@@ -8,7 +8,7 @@ import pytest
 
 from models.capacity.doubts import DOUBTS, OF_MEASURED, Doubt
 from models.capacity.result import INFORMATION, CapacityReason
-from testbed.simulated.days import scenarios
+from testbed.simulated.day_scenarios import scenarios
 
 TESTS = Path(__file__).resolve().parent
 SCENARIOS = {scenario.name for scenario in scenarios()}

@@ -21,7 +21,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from prometheus_rules import documented_metrics
 
 from agent import __version__
-from agent.assessment.load_outlook import Outlook
+from agent.assessment.hour_ahead_load import Outlook
 from agent.assessment.snapshot import (
     BusinessState,
     ClassSlas,
@@ -34,8 +34,8 @@ from agent.assessment.snapshot import (
     Snapshot,
 )
 from agent.config.settings import FitSettings
-from agent.export.group_metrics import GroupCollector
 from agent.export.metrics import SnapshotCollector
+from agent.export.target_group_metrics import GroupCollector
 from agent.groups.group_monitor import GroupState
 from agent.history.failures import StoreFailure
 from agent.history.status import StoreState
@@ -57,8 +57,8 @@ from models.business_unit import UnitHeadroom, UnitReason
 from models.forecast.next_hour import Rise
 from models.forecast.saturation import DAY_SECONDS, ForecastReason, Saturation
 from models.group.clock_offset import ClockOffset
+from models.group.layer_time_split import Replication
 from models.group.summary import Node, summarise
-from models.group.time_layers import Replication
 from models.group.usl_over_nodes import GroupLoad, fit_scaling
 from models.trust import Trust
 from models.what_if.class_sla_headroom import ClassHeadroom

@@ -13,15 +13,15 @@ from made_up import UP, WIDTH, ZERO, intervals, known, now, with_resources
 from agent.assessment.snapshot import FitState, Health, Load, Snapshot
 from agent.config.loader import ConfigError, load
 from agent.config.settings import Config
-from agent.export.group_json import groups_as_json
-from agent.export.group_metrics import GroupCollector
-from agent.export.group_section import group_words, groups_section, layer_words
+from agent.export.target_group_json import groups_as_json
+from agent.export.target_group_metrics import GroupCollector
+from agent.export.target_group_section import group_words, groups_section, layer_words
 from agent.groups.common_intervals import KEPT_INTERVALS, CommonIntervals, TargetInterval
 from agent.groups.group_monitor import GroupMonitor, group_load
 from agent.groups.group_monitors import Groups
 from models.group.clock_offset import ClockOffset
+from models.group.layer_time_split import Replication
 from models.group.summary import GroupReason, Node, summarise
-from models.group.time_layers import Replication
 from models.group.usl_over_nodes import MIN_INTERVALS, GroupLoad, ScalingReason, fit_scaling
 from models.trust import Trust
 from models.usl.law import Usl

@@ -19,7 +19,7 @@ from models.usl.fit import fit
 from models.usl.law import Usl
 from testbed.recorded.overload import SETTLED, Reported, reported
 from testbed.recorded.peak_predictions import saved
-from testbed.simulated.days import Life
+from testbed.simulated.day_scenarios import Life
 
 RECORDED = Path(__file__).parent / "fixtures" / "past"
 RUNS = sorted(file.name for file in RECORDED.glob("*.json.gz"))

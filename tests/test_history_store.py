@@ -24,15 +24,15 @@ from history_rows import (
 
 from agent.config.retention import HistorySettings, RetentionSettings
 from agent.history import prune
-from agent.history.clock_steps import SteadyClock
 from agent.history.database import open_to_read, open_to_write
 from agent.history.failures import StoreError, StoreFailure
 from agent.history.history_file import history_path, size
 from agent.history.record_types import FITS, INTERVALS, KINDS, SAMPLES
 from agent.history.row_access import Choice, extents, insert, read
-from agent.history.sample_codec import pack, unpack
+from agent.history.sample_compression import pack, unpack
 from agent.history.schema import APPLICATION_ID, VERSION
 from agent.history.store import Store
+from agent.history.wall_clock_check import SteadyClock
 from agent.history.window_reader import MAX_ROWS, Wanted, read_window
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from models.group.clock_offset import ROUND_TRIP_LIFETIME
-from models.group.time_layers import (
+from models.group.layer_time_split import (
     Layer,
     Replication,
     add_replication,

@@ -10,7 +10,7 @@ from reached import connected, way_to
 from agent.demo.server import Flavour, PrivateServer
 from collectors import host
 from collectors.connection import Endpoint
-from collectors.device_selection import Devices
+from collectors.disks_and_interfaces import Devices
 from collectors.process_lookup import find_server_process
 from testbed.real.clients import run_as_root
 from testbed.real.daemon import is_root, target, wait_until, watching

@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.query_classes.divided_resources import RESOURCES
-from models.attribution.class_attribution import attribute
 from models.attribution.class_time_series import OTHER, Array, ClassIntervals
 from models.attribution.estimators import (
     MIN_GROUP_CALLS,
@@ -17,6 +16,7 @@ from models.attribution.estimators import (
     equivalent_calls,
     scaled_to_median_cost,
 )
+from models.attribution.resource_division import attribute
 from models.attribution.result import HostUse
 from models.attribution.sliding_model import SlidingModel
 

@@ -13,7 +13,7 @@ from agent.config.base_model import InvalidValuesError
 from agent.config.node_exporter import NodeExporterSettings
 from agent.sampling.target_collectors import fetch_from
 from collectors.base import CollectorError, FailureKind
-from collectors.device_selection import MAX_DISKS
+from collectors.disks_and_interfaces import MAX_DISKS
 from collectors.node_exporter import values_of
 
 PAGE = b"""# HELP node_cpu_seconds_total Seconds the CPUs spent in each mode.

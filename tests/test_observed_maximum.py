@@ -7,7 +7,11 @@ import pytest
 from capacity_days import observed, residing, tide
 
 from models.capacity.assess import assess_capacity
-from models.capacity.highest_throughputs import DEFAULT_VARIATION, cost_variation, likelihood
+from models.capacity.highest_throughput_likelihood import (
+    DEFAULT_VARIATION,
+    cost_variation,
+    likelihood,
+)
 from models.capacity.limit_types import Resource
 from models.capacity.observations import Observations
 from models.capacity.sample_sizes import FALSE_SIGN_PROBABILITY, QUERY_VARIATION

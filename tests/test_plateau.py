@@ -13,7 +13,7 @@ from models.capacity.plateau import find_plateau
 from models.capacity.result import USL, CapacityReason
 from models.trust import Trust
 from models.usl.law import Array
-from testbed.simulated.days import Life, live
+from testbed.simulated.day_scenarios import Life, live
 from testbed.simulated.server_months import PER_DAY, month
 from testbed.simulated.servers import erlang_server
 

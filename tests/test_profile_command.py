@@ -17,9 +17,9 @@ from agent.assessment.snapshot import FitState, Health, Snapshot
 from agent.cli import main
 from agent.commands.profile_report import as_csv, as_json, in_words
 from agent.demo.server import PrivateServer
+from agent.export.attribution_plot import drawn, plot_class
 from agent.export.class_table import classes_table
 from agent.export.profile_rows import SORTS, profile_of, ranked
-from agent.export.regression_plot import drawn, plot_class
 from agent.query_classes.class_intervals import ClassInterval, ClassIntervalMaker
 from agent.query_classes.class_registry import ClassRegistry, name_of
 from agent.query_classes.period_attribution import ObservedClasses, observed_classes

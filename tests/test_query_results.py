@@ -3,7 +3,7 @@
 import pytest
 
 from collectors.base import CollectorError, FailureKind
-from collectors.query_results import Shape, number, number_or_zero, text, whole
+from collectors.bounded_results import Shape, number, number_or_zero, text, whole
 
 WIDE = "\N{SNOWMAN WITHOUT SNOW}\N{GRINNING FACE}"  # three and four bytes in UTF-8
 

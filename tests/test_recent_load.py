@@ -11,8 +11,8 @@ from history_rows import SERVER, SETTINGS
 from made_up import WAVES, intervals, known, seen_at, with_resources
 from prometheus_client import CollectorRegistry, generate_latest
 
+from agent.assessment.hour_ahead_load import KEPT_STEPS, Outlook, RecentLoad
 from agent.assessment.hourly_load import HourlyLoad
-from agent.assessment.load_outlook import KEPT_STEPS, Outlook, RecentLoad
 from agent.assessment.load_sums import LoadSum
 from agent.assessment.snapshot import Snapshot
 from agent.config.settings import Config, FitSettings
@@ -23,7 +23,7 @@ from agent.history.record_types import Row
 from agent.history.store import Store
 from agent.history.write_buffer import Batch
 from agent.replay.alert_rules import Alerts, Scrape
-from agent.replay.history_fill import fill
+from agent.replay.history_bulk_fill import fill
 from agent.replay.recorded_readings import Reading
 from agent.replay.recording_player import Intervals
 from agent.replay.replay import Replay

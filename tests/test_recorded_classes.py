@@ -12,8 +12,8 @@ import pytest
 
 from agent.csv_input.class_file import ClassFile, read_classes
 from agent.csv_input.host_file import joined, read_host
-from models.attribution.class_attribution import attribute
 from models.attribution.estimators import Target
+from models.attribution.resource_division import attribute
 from models.attribution.result import Attribution, Reason, disagreement
 
 RECORDED = Path(__file__).parent / "fixtures" / "classes"

@@ -19,7 +19,7 @@ from complaints import one_line
 from recordings import LAW, Row, as_rows, nearly, rows, written
 
 from agent.assessment.forecaster import Forecaster
-from agent.assessment.load_outlook import RecentLoad
+from agent.assessment.hour_ahead_load import RecentLoad
 from agent.assessment.snapshot import FitState, Health, Snapshot
 from agent.cli import main
 from agent.config.settings import FitSettings

@@ -7,9 +7,9 @@ import pytest
 from simulated_classes import simulate
 
 from agent.query_classes.divided_resources import RESOURCES
-from models.attribution.class_attribution import attribute
 from models.attribution.class_time_series import OTHER, Array, ClassIntervals
 from models.attribution.estimators import Target
+from models.attribution.resource_division import attribute
 from models.attribution.result import HostUse
 from models.attribution.sliding_model import REFIT_SHARE, SlidingModel
 

@@ -11,6 +11,7 @@ import pytest
 from reached import connected
 
 from agent.demo.server import PrivateServer
+from collectors.bounded_results import Shape, text
 from collectors.class_thread_states import (
     MARIADB,
     DigestHashes,
@@ -20,7 +21,6 @@ from collectors.class_thread_states import (
     thread_states,
 )
 from collectors.connection import Connection
-from collectors.query_results import Shape, text
 from collectors.statement_totals import own_thread
 from testbed.real.clients import Clients, root, run_as_root
 from testbed.real.daemon import wait_until

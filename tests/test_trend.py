@@ -6,7 +6,7 @@ import sys
 import numpy as np
 import pytest
 
-from testbed.growth_test import trend
+from testbed.leak_trend_test import trend
 from testbed.real.server_programs import ROOT
 
 

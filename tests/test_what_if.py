@@ -13,7 +13,7 @@ from models.attribution.background_use import NOTHING_BESIDE, BesideClasses
 from models.attribution.capacity_gain import ClassUse, share_at_limit
 from models.robust import normal_cdf
 from models.usl.law import Usl
-from models.what_if.assumptions import assumptions
+from models.what_if.assumption_sentences import assumptions
 from models.what_if.changes import Changes
 from models.what_if.current_state import CurrentState, Kind, Limit, Load, Share, Use
 from models.what_if.predict import Estimate, Prediction, what_if

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from agent.assessment.assessed_intervals import Points
-from agent.assessment.load_outlook import Outlook
+from agent.assessment.hour_ahead_load import Outlook
 from agent.assessment.markers import Marker
 from agent.assessment.outlier_counts import OutlierCounts
 from agent.query_classes.attribution_snapshot import ClassesState
@@ -25,7 +25,7 @@ from models.capacity.saturation_probability import (
 )
 from models.forecast.saturation import Saturation
 from models.group.clock_offset import ClockOffset
-from models.group.time_layers import Layer, Replication, layers_of
+from models.group.layer_time_split import Layer, Replication, layers_of
 from models.time_split.split import TimeSplit
 from models.trust import Trust
 from models.usl.fit import UslFit

@@ -12,10 +12,10 @@ from agent.csv_input.host_file import DEFAULT_RESOURCE, joined, read_host
 from agent.csv_input.table_file import TableFileError
 from agent.export.attribute_report import in_words
 from agent.support.safe_output import complain_of, json_text, say
-from models.attribution.class_attribution import attribute
 from models.attribution.class_time_series import ClassIntervals
 from models.attribution.estimators import Target
 from models.attribution.quality_gate import withheld
+from models.attribution.resource_division import attribute
 from models.attribution.result import Attribution, ClassUse, Method, PredictionError, disagreement
 from models.attribution.shared_unit_costs import PART_OF_CPU, WHOLE_CPU
 

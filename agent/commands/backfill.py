@@ -10,9 +10,9 @@ from pathlib import Path
 from agent.assessment.hourly_load import HourlyLoad
 from agent.commands.config_path_options import add_config_option
 from agent.commands.exit_codes import FAILED
+from agent.commands.pipeline_options import target_of
 from agent.commands.progress import interruptible
 from agent.commands.prometheus_options import add_prometheus_options, client_of, query_of
-from agent.commands.replay_options import target_of
 from agent.config.durations import written
 from agent.config.loader import ConfigError, load
 from agent.config.settings import Config, Target
@@ -31,7 +31,7 @@ from agent.prometheus.server_recordings import (
     sampling_of,
 )
 from agent.prometheus.source import chosen
-from agent.replay.history_fill import fill
+from agent.replay.history_bulk_fill import fill
 from agent.replay.recording_opener import SourceError, interval_for
 from agent.support.safe_output import complain_of, say_line
 from collectors import COLLECTORS

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from agent.assessment.markers import Marker
 from agent.commands.compare_report import as_json, as_table
+from agent.commands.pipeline_options import add_pipeline_options, duration, of_source, wishes_of
 from agent.commands.prometheus_options import add_prometheus_options, client_of, query_of
-from agent.commands.replay_options import add_pipeline_options, duration, of_source, wishes_of
 from agent.commands.text_table import table_lines
 from agent.compare.periods import MIN_SECONDS, Period, TooEarlyError, around
 from agent.compare.two_periods import compare_periods

@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from agent.commands.replay_options import duration
+from agent.commands.pipeline_options import duration
 from agent.support.http_access import Access
 
 AGENT = "http://127.0.0.1:10104"

@@ -124,7 +124,7 @@ def _from_server(
     profile = replace(profile, of_sums=of_sums)
     say(FORMATS[args.format](profile, args.top))
     if args.plot:
-        from agent.export.regression_plot import plot_class
+        from agent.export.attribution_plot import plot_class
 
         try:
             plot_class(args.plot, observed, profile)

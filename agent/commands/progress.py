@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from agent.support.safe_output import printable
-from models.attribution.class_attribution import Progress
+from models.attribution.resource_division import Progress
 
 SILENT_SECONDS = 3.0
 """A computation that ends within this time shows no progress."""

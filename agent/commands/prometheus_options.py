@@ -5,7 +5,7 @@ import time
 from pathlib import Path
 
 from agent.commands.http_login_options import access_of, add_login, login_problem
-from agent.commands.replay_options import MAX_SECONDS, duration
+from agent.commands.pipeline_options import MAX_SECONDS, duration
 from agent.config.durations import written
 from agent.config.timestamps import moment, zone_here
 from agent.prometheus.client import Client

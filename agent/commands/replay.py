@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from agent.business_metrics.replayed_values import RecordedValues
+from agent.commands.pipeline_options import add_pipeline_options, duration, of_source, wishes_of
 from agent.commands.prometheus_options import add_prometheus_options, client_of, query_of
-from agent.commands.replay_options import add_pipeline_options, duration, of_source, wishes_of
 from agent.commands.replay_report import as_json, as_table
 from agent.config.settings import MAX_SLA, MIN_SLA
 from agent.config.timestamps import recorded_moment

@@ -8,7 +8,7 @@ from msgspec import Meta, field
 
 from agent.config.bandwidths import bytes_per_second
 from agent.config.base_model import Checked, Parsed, Section
-from collectors.device_selection import Devices
+from collectors.disks_and_interfaces import Devices
 
 DISK, NETWORK = "disk:", "network:"
 """How the names of the resources that are devices begin; the device's own name follows."""

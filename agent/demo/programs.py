@@ -10,8 +10,8 @@ from functools import partial
 from pathlib import Path
 from typing import Literal, NoReturn
 
-from agent.demo import apt_packages
-from agent.demo.apt_packages import PackageError
+from agent.demo import apt_installer
+from agent.demo.apt_installer import PackageError
 from agent.support.errors import HeadroomError
 
 Flavour = Literal["mysql", "mariadb"]
@@ -67,16 +67,16 @@ def servers_to_try(say: Callable[[str], None]) -> Iterator[Callable[[], Program]
     """
     for program in find_servers():
         yield partial(_installed, program)
-    if not apt_packages.can_install():
+    if not apt_installer.can_install():
         return
-    if not any(apt_packages.has_candidate(names[0]) for _, names in PACKAGES):
+    if not any(apt_installer.has_candidate(names[0]) for _, names in PACKAGES):
         say("reading the package lists …")
         try:
-            apt_packages.read_lists()
+            apt_installer.read_lists()
         except PackageError as error:
             yield partial(_fail, str(error))
     for flavour, names in PACKAGES:
-        if apt_packages.has_candidate(names[0]):
+        if apt_installer.has_candidate(names[0]):
             yield partial(_install, say, flavour, names)
 
 
@@ -84,8 +84,8 @@ def how_to_install() -> str:
     """Say in one line what gives this machine a server."""
     if shutil.which("apt-get") is None:
         return "install a MySQL or MariaDB server by this distribution's own tool"
-    known = (names for _, names in PACKAGES if apt_packages.has_candidate(names[0]))
-    return f"as root: {apt_packages.command_to_install(next(known, DEFAULT_PACKAGES))}"
+    known = (names for _, names in PACKAGES if apt_installer.has_candidate(names[0]))
+    return f"as root: {apt_installer.command_to_install(next(known, DEFAULT_PACKAGES))}"
 
 
 def _installed(program: Program) -> Program:
@@ -95,7 +95,7 @@ def _installed(program: Program) -> Program:
 def _install(say: Callable[[str], None], flavour: Flavour, names: tuple[str, ...]) -> Program:
     say(f"installing {' '.join(names)} from the distribution's packages …")
     try:
-        apt_packages.install(names)
+        apt_installer.install(names)
     except PackageError as error:
         _fail(str(error))
     program = find_server(flavour)

@@ -8,7 +8,6 @@ from agent import __version__
 from agent.assessment.snapshot import Snapshot
 from agent.config.durations import words
 from agent.export.assessment_chart import chart, legend
-from agent.export.business_report import business_words
 from agent.export.capacity_report import (
     bounds,
     doubts,
@@ -21,11 +20,12 @@ from agent.export.class_sla_report import class_sla_words
 from agent.export.class_table import classes_table
 from agent.export.fit_report import past_peak_words, quantity
 from agent.export.forecast_report import forecast_words
-from agent.export.group_section import groups_section
 from agent.export.limits_table import limits_table
 from agent.export.markers_section import markers_section
+from agent.export.target_group_section import groups_section
 from agent.export.target_sla_report import sla_words
 from agent.export.time_split_section import time_section
+from agent.export.unit_headroom_text import business_words
 from agent.groups.group_monitor import GroupState
 from models.capacity.headroom import Headroom
 from models.capacity.result import Capacity

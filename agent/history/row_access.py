@@ -21,7 +21,7 @@ from agent.history.record_types import (
     Kind,
     Row,
 )
-from agent.history.sample_codec import Chunk, pack, unpack
+from agent.history.sample_compression import Chunk, pack, unpack
 
 PAGE_ROWS = 1000  # rows read at once: between two pages no lock is held
 CHUNK_ROWS = 60  # samples packed together where they do not come as chunks

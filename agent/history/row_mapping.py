@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from agent.assessment.snapshot import FitState
 from agent.history.record_types import CLASSES, FITS, INTERVALS, Cell, CellType, Row
-from agent.history.sample_codec import Chunk, pack
+from agent.history.sample_compression import Chunk, pack
 from agent.query_classes.attribution_snapshot import IntervalUsage
 from agent.query_classes.capacity_gain import Saving
 from agent.query_classes.class_registry import Name, name_of

@@ -55,7 +55,7 @@ MIGRATIONS: Sequence[str] = (
       PRIMARY KEY (target, at)
     ) WITHOUT ROWID;
     """,
-    # Samples in chunks: packed per collector (sample_codec.py); `at` is the last sample's.
+    # Samples in chunks: packed per collector (sample_compression.py); `at` is the last sample's.
     """
     CREATE TABLE layout (
       id INTEGER PRIMARY KEY,

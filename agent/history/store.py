@@ -19,9 +19,8 @@ from agent.assessment.markers import Marker
 from agent.config.retention import HistorySettings
 from agent.history import history_file, prune
 from agent.history.business_values import UnixValue, recent_values
-from agent.history.clock_jump_guard import RetentionPace
-from agent.history.clock_steps import SteadyClock
 from agent.history.database import open_to_read, open_to_write
+from agent.history.deletion_pace import RetentionPace
 from agent.history.failures import StoreError, StoreFailure, as_store_error
 from agent.history.foreign_write_check import ForeignWriteCheck
 from agent.history.load_sums import load_sums
@@ -30,6 +29,7 @@ from agent.history.record_types import BUSINESS, CLASSES, FITS, INTERVALS, KINDS
 from agent.history.row_access import extents, insert, insert_chunk, target_id
 from agent.history.status import StatusTracker, StoreState
 from agent.history.target_rename import take_along
+from agent.history.wall_clock_check import SteadyClock
 from agent.history.window_reader import Wanted, WindowRow, read_window
 from agent.history.write_buffer import Batch, WriteBuffer
 from agent.support.backoff import Backoff

@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import replace
 
-from agent.assessment import load_outlook
+from agent.assessment import hour_ahead_load
 from agent.assessment.hourly_load import KEPT_HOURS
 from agent.assessment.load_sums import LoadSum
 from agent.assessment.snapshot import FitState
@@ -175,7 +175,7 @@ class Recorder:
         self.server, self._past = server, self._store.read_window(wanted)
         self._business = self._store.business(wanted)
         self._load = self._read_load(wanted, now, HOUR_SECONDS, KEPT_HOURS)
-        self._recent = self._read_load(wanted, now, STEP_SECONDS, load_outlook.KEPT_STEPS)
+        self._recent = self._read_load(wanted, now, STEP_SECONDS, hour_ahead_load.KEPT_STEPS)
 
     def _read_load(self, wanted: Wanted, now: Now, width: float, count: int) -> LoadFuture:
         """Ask for the load of this number of steps up to now."""

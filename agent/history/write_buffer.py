@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from agent.assessment.markers import Marker
 from agent.history.record_types import Row
-from agent.history.sample_codec import Chunk
+from agent.history.sample_compression import Chunk
 
 ROW_BYTES = 500  # what a row takes in memory, about
 

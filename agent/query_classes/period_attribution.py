@@ -18,7 +18,6 @@ from agent.query_classes.class_time_splits import split_over
 from agent.query_classes.tracked_classes import TrackedClasses, is_cpu_sum, whole_use
 from agent.window.intervals import Window
 from agent.window.recent_time_split import TimeUse, time_use
-from models.attribution.class_attribution import attribute
 from models.attribution.class_time_series import Array, ClassIntervals
 from models.attribution.estimators import Target
 from models.attribution.quality_gate import (
@@ -27,6 +26,7 @@ from models.attribution.quality_gate import (
     moved_as_predicted,
     withheld,
 )
+from models.attribution.resource_division import attribute
 from models.attribution.result import Attribution, HostUse
 from models.time_split.class_weights import first_known, read_weights, rows_of_tables
 from models.time_split.per_class import ClassUse, class_splits

@@ -14,8 +14,8 @@ from agent.compare.periods import around
 from agent.compare.two_periods import compare_history
 from agent.config.settings import Config
 from agent.export.family_builders import PREFIX
-from agent.export.group_metrics import GroupCollector
 from agent.export.metrics import SnapshotCollector
+from agent.export.target_group_metrics import GroupCollector
 from agent.groups.group_monitors import Groups
 from agent.history.store import Store
 from agent.replay.recording_opener import SourceError

@@ -20,7 +20,7 @@ from agent.query_classes.assessment import ClassMonitor
 from agent.query_classes.capacity_gain import savings_of
 from agent.replay.recording_opener import ReplayOptions
 from agent.sampling.target_collectors import collectors_of
-from agent.service.server_state import IntervalResults, ServerState
+from agent.service.inferred_state import IntervalResults, ServerState
 from agent.service.target_session import TargetSession, scheduled
 from agent.support.clock_pair import Now
 from agent.support.logs import fields, located

@@ -12,9 +12,9 @@ from prometheus_client.exposition import choose_encoder
 
 from agent.assessment.markers import Marker
 from agent.assessment.snapshot import Snapshot
-from agent.export.group_json import groups_as_json
 from agent.export.page import render
 from agent.export.snapshot_json import snapshots_as_json
+from agent.export.target_group_json import groups_as_json
 from agent.groups.group_monitor import GroupState
 from agent.support.safe_output import json_text
 from agent.web.access_middleware import AccessControl

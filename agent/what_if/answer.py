@@ -8,7 +8,7 @@ from agent.export.snapshot_json import estimate_object, finite
 from agent.what_if.current_state import digests_of, today_of
 from agent.what_if.question import Question, changes
 from models.trust import Trust
-from models.what_if.assumptions import assumptions
+from models.what_if.assumption_sentences import assumptions
 from models.what_if.changes import Changes
 from models.what_if.current_state import CurrentState
 from models.what_if.predict import Prediction, what_if

@@ -13,7 +13,7 @@ from agent.query_classes.class_registry import SEVERAL
 from agent.window.utilisation import CPU, OF_THE_CPU, SERVER_CPU, is_busy_time, is_disk
 from models.attribution.capacity_gain import DemandShare
 from models.capacity.assess import MAX_LIMIT_RATIO
-from models.capacity.contention import NearestLimit, find_peak
+from models.capacity.contention_peak import NearestLimit, find_peak
 from models.capacity.distribution import Distribution
 from models.capacity.goodness_of_fit import Points
 from models.capacity.limit_types import ResourceLimit

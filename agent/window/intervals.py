@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from agent.window.sample_columns import Columns
+from agent.window.interval_rates import Columns
 from agent.window.utilisation import is_rate, usage
 from collectors.base import Sample
 from models import rates

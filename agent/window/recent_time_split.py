@@ -24,7 +24,7 @@ from agent.window.time_split_rates import (
 from agent.window.utilisation import CPUS, OF_THE_CPU
 from models.rates import Array
 from models.time_split.disk_calibration import PAGE_BYTES, READ_AHEAD_BYTES, Reads, fit_profile
-from models.time_split.disk_profile import DiskProfile
+from models.time_split.disk_time_formulas import DiskProfile
 from models.time_split.interval_split import Usage, time_split
 from models.time_split.limiting_resource import LimitedBy
 from models.time_split.split import TimeSplit

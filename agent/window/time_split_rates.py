@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from agent.config.resources import DISK
-from agent.window.sample_columns import Columns
-from collectors.non_client_threads import WAITING_FOR_LOCKS
+from agent.window.interval_rates import Columns
+from collectors.running_thread_counts import WAITING_FOR_LOCKS
 from models import rates
 from models.rates import Array
 

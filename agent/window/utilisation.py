@@ -11,7 +11,7 @@ from enum import StrEnum
 import numpy as np
 
 from agent.config.resources import DISK, NETWORK, ResourceSettings
-from agent.window.sample_columns import Columns
+from agent.window.interval_rates import Columns
 from agent.window.time_split_rates import CLIENT_RUN_DELAY, time_counters
 from models.capacity.limit_types import Resource
 from models.capacity.statement_cpu_share import accounted_share

@@ -19,7 +19,7 @@ from models.attribution.mixture_problem import (
     FittedMixture,
 )
 from models.attribution.sufficient_statistics import Moments
-from models.attribution.unit_cost_equations import Spectrum, UnitCostEquations, UnitCostProblem
+from models.attribution.unit_cost_solver import Spectrum, UnitCostEquations, UnitCostProblem
 
 PRIOR_STRENGTHS = (0.03, 0.1, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0)
 """τ: from "all classes cost the same" to "each has a cost of its own"."""

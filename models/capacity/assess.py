@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.capacity.change_points import find_regimes
-from models.capacity.contention import UNCOUNTED_LOG_PRIOR, NearestLimit, Peak, find_peak
+from models.capacity.contention_peak import UNCOUNTED_LOG_PRIOR, NearestLimit, Peak, find_peak
 from models.capacity.doubts import Evidence
 from models.capacity.estimate import Estimate, lowest_of
 from models.capacity.goodness_of_fit import (
@@ -20,10 +20,10 @@ from models.capacity.goodness_of_fit import (
 )
 from models.capacity.limit_types import FULL_UTILISATION, ResourceLimit
 from models.capacity.observations import MIN_CONCURRENCY, SAME_LOAD_SHARE, Observations
-from models.capacity.other_programs_use import lower_bound_at_present
 from models.capacity.outliers import find_outliers
 from models.capacity.passed_peak import ObservedPeak, find_observed_peak
 from models.capacity.plateau import find_plateau
+from models.capacity.present_neighbour_use import lower_bound_at_present
 from models.capacity.resource_limits import find_resource_limits, if_passed
 from models.capacity.result import Capacity
 from models.capacity.sample_sizes import MAJORITY, SEEN_QUANTILE

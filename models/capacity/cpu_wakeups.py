@@ -11,7 +11,7 @@ is measured and not assumed: `saved` is the share of the queries that found it b
 import numpy as np
 from numpy.typing import NDArray
 
-from models.capacity.amortised_cost import SharedCost
+from models.capacity.batched_cost_share import SharedCost
 
 FULL_BUSY_SHARE = 0.9
 """A processor is full only where at least this share of the queries found it busy."""

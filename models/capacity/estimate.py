@@ -10,10 +10,10 @@ from typing import Self
 
 import numpy as np
 
-from models.capacity.contention import MIN_CONTENDING, Peak
+from models.capacity.contention_peak import MIN_CONTENDING, Peak
 from models.capacity.distribution import TABLE_SIZE, Distribution
 from models.capacity.goodness_of_fit import Check, Finding
-from models.capacity.highest_throughputs import likelihood
+from models.capacity.highest_throughput_likelihood import likelihood
 from models.capacity.limit_types import ResourceLimit
 from models.capacity.observations import Observations
 from models.capacity.passed_peak import ObservedPeak

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from models.capacity.change_points import Regimes
-from models.capacity.contention import Peak
+from models.capacity.contention_peak import Peak
 from models.capacity.distribution import Distribution
 from models.capacity.goodness_of_fit import Finding
 from models.capacity.limit_types import ResourceLimit

@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from models.capacity.amortised_cost import SharedCost
+from models.capacity.batched_cost_share import SharedCost
 from models.capacity.cpu_wakeups import CpuWakeups
 from models.capacity.limit_types import OTHER_PROGRAMS_SHARE
 from models.capacity.sample_sizes import SIGNIFICANT_Z

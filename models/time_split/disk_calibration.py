@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from models.rates import Array
-from models.time_split.disk_profile import DiskProfile, random_seconds, sequential_seconds
+from models.time_split.disk_time_formulas import DiskProfile, random_seconds, sequential_seconds
 
 PAGE_BYTES = 16 * 1024.0
 """Bytes of an InnoDB page, unless configured otherwise: the size of a random read."""

@@ -9,7 +9,7 @@ from models.capacity.assess import assess_capacity
 from models.capacity.result import Capacity
 from models.capacity.thinning import thin
 from models.usl.fit import UslFit, fit_map
-from testbed.simulated.days import Scenario, live, scenarios
+from testbed.simulated.day_scenarios import Scenario, live, scenarios
 
 
 @dataclass(frozen=True)

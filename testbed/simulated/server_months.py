@@ -19,7 +19,7 @@ from agent.window.interval_buffer import IntervalBuffer
 from agent.window.intervals import Interval
 from models.capacity.observations import Observations
 from models.usl.law import Array
-from testbed.simulated.days import EARLY
+from testbed.simulated.day_scenarios import EARLY
 from testbed.simulated.servers import Server, erlang_server, law_server, queueing_server
 
 MINUTE, HOUR, DAY = 60.0, 3600.0, 86400.0

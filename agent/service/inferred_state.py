@@ -3,10 +3,10 @@
 from dataclasses import dataclass, field
 
 from agent.assessment.forecaster import Forecaster
-from agent.assessment.load_outlook import Outlook, RecentLoad
+from agent.assessment.hour_ahead_load import Outlook, RecentLoad
 from agent.assessment.outlier_counts import OutlierCounts
 from agent.assessment.snapshot import ClassSlas, FitState, SlaState
-from agent.config.class_settings import ClassSettings
+from agent.config.classes_section import ClassSettings
 from agent.query_classes.assessment import ClassMonitor
 from agent.query_classes.recent_response_times import RecentResponseTimes
 from models.business_unit import UnitHeadroom

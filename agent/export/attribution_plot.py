@@ -8,8 +8,8 @@ from agent.export.matplotlib_figures import new_figure, write_figure
 from agent.export.profile_rows import Profile
 from agent.query_classes.class_registry import name_of
 from agent.query_classes.period_attribution import ObservedClasses
-from models.attribution.class_attribution import parts_of
 from models.attribution.class_time_series import Array
+from models.attribution.resource_division import parts_of
 from models.attribution.result import Attribution
 
 if TYPE_CHECKING:

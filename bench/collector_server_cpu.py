@@ -1,6 +1,6 @@
 """What each statement of the agent costs the server: CPU per read, on MySQL and on MariaDB.
 
-    python bench/collector_overhead.py [--digests 600] [--rounds 100]
+    python bench/collector_server_cpu.py [--digests 600] [--rounds 100]
 
 All collectors of a server read by turns, after each class was used once, on a server that does
 nothing else. What a statement costs is the CPU of the session's own thread there, by the kernel,
@@ -13,12 +13,12 @@ from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from many_class_server import WatchedServer, watched_server
+from many_digest_mysqld import WatchedServer, watched_server
 
 from agent.demo.server import Flavour
 from collectors import COLLECTORS
+from collectors.bounded_results import ONE_CELL, Row, Shape
 from collectors.connection import Connection
-from collectors.query_results import ONE_CELL, Row, Shape
 
 FLAVOURS: tuple[Flavour, ...] = ("mysql", "mariadb")
 Costs = dict[tuple[str, int], float]

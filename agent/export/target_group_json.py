@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from agent.export.snapshot_json import Object, finite
 from agent.groups.group_monitor import GroupState
 from models.group.clock_offset import ClockOffset
+from models.group.layer_time_split import shares_of
 from models.group.summary import GroupSummary, Node
-from models.group.time_layers import shares_of
 from models.group.usl_over_nodes import NodeScaling
 
 

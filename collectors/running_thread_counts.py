@@ -12,8 +12,8 @@ Row locks of InnoDB have no such state, and a counter of their time.
 """
 
 from collectors.base import CollectorError, FailureKind, Feature, Prepared, Values
+from collectors.bounded_results import Shape, number
 from collectors.connection import Connection
-from collectors.query_results import Shape, number
 from collectors.server_clock import CLOCK, with_clock
 from collectors.statement_totals import WAITS_FOR_A_LOCK, missing_grant, performance_schema_off
 

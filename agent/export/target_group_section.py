@@ -6,8 +6,8 @@ from html import escape
 from agent.export.fit_report import quantity
 from agent.groups.group_monitor import GroupState
 from models.group.clock_offset import ClockOffset
+from models.group.layer_time_split import Layer, shares_of
 from models.group.summary import GroupSummary, Node
-from models.group.time_layers import Layer, shares_of
 from models.group.usl_over_nodes import NodeScaling
 
 LAYERS = {layer: f"{layer} threads" for layer in Layer}

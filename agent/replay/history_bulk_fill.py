@@ -7,12 +7,12 @@ from typing import Protocol
 
 import numpy as np
 
+from agent.assessment.hour_ahead_load import RecentLoad
 from agent.assessment.hourly_load import HourlyLoad
-from agent.assessment.load_outlook import RecentLoad
 from agent.replay.recorded_readings import STATUS, Reading
 from agent.support.clock_pair import Now
+from agent.window.interval_rates import KNOWN_FOR
 from agent.window.intervals import Interval, Window, intervals
-from agent.window.sample_columns import KNOWN_FOR
 from collectors.base import Sample
 
 READINGS_AT_ONCE = 2000

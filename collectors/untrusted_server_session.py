@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from collectors.base import CollectorError, FailureKind
+from collectors.bounded_results import Row, Shape
 from collectors.lazy_cryptography import COM_QUERY, pymysql
-from collectors.query_results import Row, Shape
 from collectors.transport_security import USE_SOCKET, believing_anybody, is_trusted
 
 if TYPE_CHECKING:

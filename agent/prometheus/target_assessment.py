@@ -6,14 +6,14 @@ from dataclasses import replace
 from msgspec import structs
 
 from agent.assessment.forecaster import forecast_state
+from agent.assessment.hour_ahead_load import RecentLoad
 from agent.assessment.hourly_load import HourlyLoad
-from agent.assessment.load_outlook import RecentLoad
 from agent.assessment.snapshot import FitState, Health, Snapshot
 from agent.config.settings import FitSettings
 from agent.pipeline import assess
 from agent.prometheus.client import Client
 from agent.prometheus.server_recordings import FleetQuery, FleetTarget, readings, sampling_of
-from agent.replay.history_fill import fill
+from agent.replay.history_bulk_fill import fill
 from agent.replay.recording_opener import interval_for
 from agent.support.clock_pair import Now
 from agent.window.interval_buffer import IntervalBuffer
