@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from agent.assessment.assessed_intervals import Points
+from agent.assessment.interval_labels import Points
 from agent.assessment.snapshot import STALE_INTERVALS, FitState, Health, Load, Snapshot
 from agent.config.resources import ResourceSettings
 from agent.config.settings import FitSettings
@@ -12,7 +12,7 @@ from agent.support.clock_pair import Now
 from agent.window.concurrency import Source, best_source, concurrency, idle_baseline, n_variance
 from agent.window.intervals import EXCLUDED, Window
 from agent.window.recent_time_split import TimeUse, time_use
-from agent.window.utilisation import (
+from agent.window.resource_utilisation import (
     CLOCK,
     COUNTS,
     CPU,

@@ -24,9 +24,9 @@ from typing import Any
 from soak_calendar import CALENDAR, Look, Soak, loaded, repeated
 
 from agent.demo.server import PrivateServer
-from testbed.leak_trend_test import refuse_too_few, trend
 from testbed.real.daemon import COMMAND, Daemon, fetch, target, wait_until, write_config
 from testbed.real.server_programs import server_program
+from testbed.trend_significance import refuse_too_few, trend
 
 MIB = 2**20
 LOOK_EVERY, SCRAPE_EVERY = 7.0, 5.0  # seconds; the heap is given back every ten

@@ -3,7 +3,7 @@
     python bench/soak_attacks.py [--minutes 30] [--good 10] [--every 30]
 
 One agent watches ten targets on a real MariaDB and one of each kind of liar that the tests know
-(testbed/attacks/lying_answers.py), some of whom change between lies; testbed/attacks/web_attacks.py
+(testbed/attacks/false_answers.py), some of whom change between lies; testbed/attacks/web_attacks.py
 attacks the pages at the same time, which have a user and can be made to reload. Prints how long the
 scrapes of the good targets took, the longest time between two of their samples, memory and threads,
 and ends with 1 where a scrape took a second, a sample is missing, memory or threads rise in the
@@ -34,7 +34,7 @@ import yaml
 
 from agent.demo.server import PrivateServer
 from collectors.host import process_clock
-from testbed.attacks.lying_answers import GREETINGS, LIES, LOGINS
+from testbed.attacks.false_answers import GREETINGS, LIES, LOGINS
 from testbed.attacks.lying_server import LyingServer
 from testbed.attacks.web_attacks import Tally, attacking
 from testbed.real.clients import Clients

@@ -37,8 +37,8 @@ from agent.history.history_file import size
 from agent.history.store import Store
 from agent.service.target_monitor import TargetMonitor
 from agent.support.memory_tuning import give_back, share_one_heap
-from testbed.leak_trend_test import refuse_too_few, trend
 from testbed.real.server_programs import least_account, server_program
+from testbed.trend_significance import refuse_too_few, trend
 
 MIB = 2**20
 NAME = 600  # bytes that the names and text of a class take that was met once; 30,000 are kept

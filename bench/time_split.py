@@ -19,7 +19,7 @@ Linear read-ahead is off on MariaDB, whose sessions wait for its pages unseen by
 import argparse
 
 from models.time_split.limiting_resource import Limit
-from testbed.real.time_split_loads import classes, classes_alone, line, results
+from testbed.real.statement_time_scenarios import classes, classes_alone, line, results
 
 PLAYED = {"targets": results, "classes": classes_alone, "together": classes}
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
-from collectors import digests, host, node_exporter, running_thread_counts, statement_totals, status
+from collectors import digests, host, node_exporter, non_client_threads, statement_totals, status
 from collectors.base import Prepared
 from collectors.connection import Connection
 from collectors.disks_and_interfaces import Devices
@@ -43,7 +43,7 @@ COLLECTORS = (
     CollectorSpec("status", status.prepare, 5.0, on_server=True, vital=True),
     CollectorSpec("statements", statement_totals.prepare, 5.0, on_server=True),
     CollectorSpec(
-        "threads", running_thread_counts.prepare, 15.0, on_server=True, readings=1, shortest=5.0
+        "threads", non_client_threads.prepare, 15.0, on_server=True, readings=1, shortest=5.0
     ),
     CollectorSpec(
         "digests",

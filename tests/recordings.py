@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from agent.replay.recorded_readings import COLUMNS, HOST, VALUES
-from agent.window.utilisation import BUSY
+from agent.window.resource_utilisation import BUSY
 from collectors.base import Sample
 from models.usl.law import Usl
 

@@ -22,7 +22,7 @@ from agent.cli import main
 from agent.commands.analyze_report import HEADER
 from agent.prometheus.client import MAX_POINTS, Client, PrometheusError
 from agent.prometheus.exporters import QUESTIONS, SERVICES
-from agent.support.http_access import Access
+from agent.support.http_client import Access
 from testbed.real.daemon import free_port
 
 START = 1_790_000_000

@@ -18,7 +18,7 @@ from models.attribution.class_time_series import ClassIntervals
 from models.attribution.estimators import Target
 from models.attribution.resource_division import attribute
 from models.attribution.result import Method
-from testbed.shared_data import data
+from testbed.data_file_paths import data
 
 KEYS = ["method", "resource", "intervals", "total", "classes", "unattributed", "fit", "held_out"]
 KEYS += ["prediction", "disagreement", "compared_with", "reasons", "truth_error"]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from attribute_command import as_json
 
-from testbed.shared_data import data
+from testbed.data_file_paths import data
 
 
 def half(source: Path, to: Path, *, second: bool, texts: bool) -> Path:

@@ -11,7 +11,7 @@ from attribute_command import long_file as long_file
 from attribute_command import served as served
 from simulated_classes import Simulated
 
-from testbed.shared_data import data
+from testbed.data_file_paths import data
 
 
 def test_measured_cpu_is_a_source(

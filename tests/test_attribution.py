@@ -21,7 +21,7 @@ from models.attribution.result import (
     disagreement,
 )
 from models.attribution.waiting_classes import WAIT_CALL_SECONDS, capped, waits_by_text
-from testbed.shared_data import data
+from testbed.data_file_paths import data
 
 
 def cpu(s: Simulated) -> Target:

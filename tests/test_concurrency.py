@@ -11,7 +11,7 @@ from agent.window.intervals import Interval, Window
 from models.capacity.assess import assess_capacity
 from models.capacity.limit_types import Resource
 from models.capacity.observations import Observations
-from models.capacity.passed_peak import find_observed_peak
+from models.capacity.observed_peak import find_observed_peak
 from models.capacity.result import CapacityReason
 from models.trust import Trust
 from models.usl.law import Array

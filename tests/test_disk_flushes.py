@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from agent.config.resources import ResourceSettings
-from agent.window.utilisation import is_busy_time, with_ceilings
+from agent.window.resource_utilisation import is_busy_time, with_ceilings
 from collectors import disk_flushes as module
 from collectors.disk_flushes import disk_flushes
 from collectors.disks_and_interfaces import physical_disks

@@ -18,7 +18,7 @@ from models.attribution.resource_division import attribute
 from models.attribution.rolling_block_sums import Block
 from models.attribution.shared_unit_costs import fit_unit_costs, interval_weights
 from models.attribution.waiting_classes import Elasticity
-from testbed.shared_data import data
+from testbed.data_file_paths import data
 
 CALLS, SECONDS = 30, 0.03
 

@@ -21,7 +21,7 @@ from agent.assessment.forecaster import (
     forecast_state,
 )
 from agent.assessment.hourly_load import KEPT_HOURS, HourlyLoad
-from agent.assessment.load_sums import LoadSum
+from agent.assessment.load_buckets import LoadSum
 from agent.assessment.snapshot import FORECAST_STALE_SECONDS, ForecastState, Snapshot
 from agent.commands.analyze_report import as_csv, as_table
 from agent.config.settings import Config

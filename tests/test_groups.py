@@ -13,9 +13,9 @@ from made_up import UP, WIDTH, ZERO, intervals, known, now, with_resources
 from agent.assessment.snapshot import FitState, Health, Load, Snapshot
 from agent.config.loader import ConfigError, load
 from agent.config.settings import Config
+from agent.export.target_group_html import group_words, groups_section, layer_words
 from agent.export.target_group_json import groups_as_json
 from agent.export.target_group_metrics import GroupCollector
-from agent.export.target_group_section import group_words, groups_section, layer_words
 from agent.groups.common_intervals import KEPT_INTERVALS, CommonIntervals, TargetInterval
 from agent.groups.group_monitor import GroupMonitor, group_load
 from agent.groups.group_monitors import Groups

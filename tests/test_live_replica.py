@@ -10,7 +10,7 @@ from test_live_collectors import IN_FLIGHT_ON, settled
 
 from agent.demo.server import Flavour
 from agent.query_classes.period_attribution import ObservedClasses
-from collectors import running_thread_counts
+from collectors import non_client_threads
 from models.attribution.result import ClassUse
 from testbed.real.clients import Clients, run_as_root
 from testbed.real.daemon import Daemon, Sane, target, wait_until, watching
@@ -60,9 +60,9 @@ def applied(private_server: ServerFactory, way: Way) -> ObservedClasses:
         Clients(replica, "SELECT BENCHMARK(50000, 5 + 7) AS bystander", pace=0.5),
     ):
         wait_until("writes", lambda: writer.done > 20)
-        read = running_thread_counts.prepare(connection).read
+        read = non_client_threads.prepare(connection).read
         assert read is not None
-        wait_until("an applier at work", lambda: read()[running_thread_counts.APPLYING] > 0)
+        wait_until("an applier at work", lambda: read()[non_client_threads.APPLYING] > 0)
         return looked_at(record(connection, SECONDS))
 
 

@@ -9,7 +9,7 @@ from collectors import COLLECTORS
 from collectors.base import CollectorError, Sample
 from collectors.connection import Connection, Endpoint, Login
 from collectors.digests import DigestValues
-from testbed.attacks.lying_answers import GREETINGS, LIES, LOGINS
+from testbed.attacks.false_answers import GREETINGS, LIES, LOGINS
 from testbed.attacks.lying_server import DIGEST, LyingServer
 
 TIMEOUT = 1.0

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from agent.demo.server import PrivateServer
-from testbed.attacks.lying_answers import GREETINGS, LIES, LOGINS
+from testbed.attacks.false_answers import GREETINGS, LIES, LOGINS
 from testbed.attacks.lying_server import LyingServer
 from testbed.real.clients import run_as_root
 from testbed.real.daemon import COLLECTORS, Daemon, target, wait_until, watching

@@ -28,7 +28,7 @@ from models.attribution.shared_unit_costs import (
 )
 from models.attribution.sufficient_statistics import Moments
 from models.attribution.window_model import fit_intervals
-from testbed.shared_data import data
+from testbed.data_file_paths import data
 
 
 def one_column(x: Array, seconds: float = 1.0) -> ClassIntervals:

@@ -22,8 +22,8 @@ from made_up import (
     with_usage,
 )
 
-from agent.assessment.assessed_intervals import Disposition
-from agent.assessment.outlier_counts import OutlierCounts
+from agent.assessment.interval_labels import Disposition
+from agent.assessment.outlier_totals import OutlierCounts
 from agent.assessment.snapshot import FitState, Health
 from agent.config.resources import DiskSettings, ResourceSettings
 from agent.config.settings import FitSettings

@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from agent.assessment.hour_ahead_load import KEPT_STEPS, Outlook, RecentLoad
 from agent.assessment.hourly_load import HourlyLoad
-from agent.assessment.load_sums import LoadSum
+from agent.assessment.load_buckets import LoadSum
 from agent.assessment.snapshot import Snapshot
 from agent.config.settings import Config, FitSettings
 from agent.export.metrics import SnapshotCollector

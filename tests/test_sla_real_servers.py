@@ -20,7 +20,7 @@ from agent.support.clock_pair import Now
 from agent.what_if.current_state import today_of
 from agent.what_if.sla import sla_of
 from agent.window.intervals import Interval, Window
-from agent.window.utilisation import COUNTS, CPU, SERVER_CPU
+from agent.window.resource_utilisation import COUNTS, CPU, SERVER_CPU
 from models.trust import Trust
 from models.what_if.posterior_draws import draws_of
 from models.what_if.predict import Estimate

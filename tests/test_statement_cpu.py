@@ -10,7 +10,7 @@ from agent.export.limits_table import limits_table
 from agent.export.snapshot_json import target_object
 from agent.pipeline import assess
 from agent.window.intervals import Interval, Window, intervals
-from agent.window.utilisation import (
+from agent.window.resource_utilisation import (
     OPEN_CONNECTIONS,
     STATEMENT_CPU,
     CpuSource,

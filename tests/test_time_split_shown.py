@@ -13,14 +13,14 @@ from agent.assessment.snapshot import FitState, Health, Snapshot
 from agent.config.resources import ResourceSettings
 from agent.export.page import render
 from agent.export.snapshot_json import snapshots_as_json
+from agent.export.time_split_html import time_section
 from agent.export.time_split_metrics import time_families
 from agent.export.time_split_report import NAMES, doubts_in_words, limited_words, stacked_bar
-from agent.export.time_split_section import time_section
 from agent.pipeline import NO_CEILINGS
 from agent.window.intervals import Window
 from agent.window.recent_time_split import time_use
-from agent.window.time_split_rates import CLIENT_RUN_DELAY, RATE, RUN_DELAY, SENT
-from agent.window.utilisation import CPUS, OF_THE_CPU
+from agent.window.resource_utilisation import CPUS, OF_THE_CPU
+from agent.window.time_split_inputs import CLIENT_RUN_DELAY, RATE, RUN_DELAY, SENT
 from models.group.layer_time_split import Layer
 from models.time_split.class_weights import read_weights, rows_of_tables
 from models.time_split.limiting_resource import Limit, LimitedBy

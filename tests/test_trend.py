@@ -6,8 +6,8 @@ import sys
 import numpy as np
 import pytest
 
-from testbed.leak_trend_test import trend
 from testbed.real.server_programs import ROOT
+from testbed.trend_significance import trend
 
 
 @pytest.mark.parametrize("values", [[], [80.0], [80.0, 90.0]])

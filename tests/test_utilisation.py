@@ -4,7 +4,7 @@ import numpy as np
 from numpy.testing import assert_array_equal
 
 from agent.config.resources import DiskSettings, ResourceSettings
-from agent.window.utilisation import limiting, with_ceilings
+from agent.window.resource_utilisation import limiting, with_ceilings
 from models.rates import Array
 
 HALF, QUARTER = np.full(8, 0.5), np.full(8, 0.25)

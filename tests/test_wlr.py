@@ -9,7 +9,7 @@ from agent.csv_input.class_file import read_classes
 from models.attribution.class_time_series import Array
 from models.attribution.result import PredictionError
 from models.published_wlr import Line, Wlr, blame, fit_line, fit_wlr
-from testbed.shared_data import data
+from testbed.data_file_paths import data
 
 
 def column(*values: float) -> Array:

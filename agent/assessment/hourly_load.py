@@ -1,6 +1,6 @@
 """A target's load by the hour, for as many days as a forecast looks back."""
 
-from agent.assessment.load_sums import LoadSums
+from agent.assessment.load_buckets import LoadSums
 from models.forecast.daily_peaks import DAY_HOURS
 from models.forecast.hourly_means import HOUR_SECONDS
 from models.forecast.trend import TREND_DAYS

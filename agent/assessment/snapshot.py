@@ -3,16 +3,16 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from agent.assessment.assessed_intervals import Points
 from agent.assessment.hour_ahead_load import Outlook
+from agent.assessment.interval_labels import Points
 from agent.assessment.markers import Marker
-from agent.assessment.outlier_counts import OutlierCounts
+from agent.assessment.outlier_totals import OutlierCounts
 from agent.query_classes.attribution_snapshot import ClassesState
 from agent.query_classes.class_time_splits import class_time_splits
 from agent.sampling.collector_health import CollectorHealth
 from agent.window.concurrency import Source
 from agent.window.recent_time_split import TimeUse
-from agent.window.utilisation import CpuSource
+from agent.window.resource_utilisation import CpuSource
 from collectors.base import Feature
 from models.business_unit import UnitHeadroom, UnitReason
 from models.capacity.goodness_of_fit import Finding

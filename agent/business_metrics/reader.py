@@ -18,7 +18,7 @@ from agent.sampling.collector_health import CollectorHealth
 from agent.sampling.scheduled_collector import ScheduledCollector
 from agent.support.backoff import Backoff
 from agent.support.clock_pair import Now
-from agent.support.http_access import AccessError
+from agent.support.http_client import AccessError
 from collectors import CollectorSpec, business_query
 from collectors.base import CollectorError, FailureKind, Prepared, Values
 from collectors.business_query import VALUE, checked

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from agent.support.errors import InputError
-from agent.support.http_access import (
+from agent.support.http_client import (
     Access,
     AccessError,
     NoAnswerError,

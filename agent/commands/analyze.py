@@ -9,7 +9,7 @@ from agent.assessment.snapshot import Snapshot
 from agent.commands.analyze_report import as_csv, as_table, by_danger
 from agent.commands.exit_codes import FAILED, USAGE_ERROR
 from agent.commands.pipeline_options import duration
-from agent.commands.plot_option import plot_problem, without_matplotlib
+from agent.commands.plot_requirements import plot_problem, without_matplotlib
 from agent.commands.progress import interruptible, progress_of
 from agent.commands.prometheus_options import add_prometheus_options, client_of, query_of
 from agent.config.settings import FitSettings
@@ -18,7 +18,7 @@ from agent.prometheus.client import Client
 from agent.prometheus.server_recordings import FleetQuery, FleetTarget, find_targets
 from agent.prometheus.target_assessment import analyse
 from agent.replay.recording_opener import SourceError
-from agent.support.http_access import AccessError
+from agent.support.http_client import AccessError
 from agent.support.safe_output import complain_of, json_text
 
 MONTH = 30 * 86400.0

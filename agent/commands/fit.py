@@ -8,7 +8,7 @@ from math import isfinite
 from pathlib import Path
 
 from agent.commands.exit_codes import USAGE_ERROR
-from agent.commands.plot_option import without_matplotlib
+from agent.commands.plot_requirements import without_matplotlib
 from agent.config.durations import seconds
 from agent.csv_input.curve_file import CurveFile, read_curve
 from agent.csv_input.table_file import TableFileError

@@ -10,7 +10,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 from agent.commands.exit_codes import USAGE_ERROR
-from agent.commands.history_report import extent_lines
+from agent.commands.history_contents import extent_lines
 from agent.config.loader import load
 from agent.config.timestamps import moment, zone_here
 from agent.csv_input.table_file import STANDARD_INPUT, TableFileError

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from agent.commands.config_path_options import add_config_option
 from agent.commands.exit_codes import USAGE_ERROR
-from agent.commands.plot_option import plot_problem, without_matplotlib
+from agent.commands.plot_requirements import plot_problem, without_matplotlib
 from agent.commands.profile_history import latest_savings, recorded
 from agent.commands.profile_report import as_csv, as_json, in_words
 from agent.config.durations import seconds

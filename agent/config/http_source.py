@@ -6,7 +6,7 @@ from msgspec import Meta
 
 from agent.config.base_model import Section
 from agent.config.existing_file import ExistingFile
-from agent.support.http_access import Access, AccessError
+from agent.support.http_client import Access, AccessError
 
 
 class HttpSource(Section, frozen=True):

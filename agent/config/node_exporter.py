@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar
 from agent.config.base_model import Parsed
 from agent.config.durations import seconds, within
 from agent.config.http_source import HttpSource
-from agent.support.http_access import Access
+from agent.support.http_client import Access
 
 
 class NodeExporterSettings(HttpSource, frozen=True):

@@ -7,8 +7,8 @@ from agent.assessment.snapshot import Snapshot
 from agent.config.durations import words
 from agent.export.attribute_report import bar
 from agent.export.fit_report import quantity
+from agent.export.time_split_html import class_bar
 from agent.export.time_split_report import limited_words
-from agent.export.time_split_section import class_bar
 from agent.query_classes.attribution_snapshot import ClassesState, ClassState, ResourceState
 from agent.query_classes.capacity_gain import saving
 from agent.query_classes.class_registry import NONE, OVERFLOW

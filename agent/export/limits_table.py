@@ -5,7 +5,7 @@ from html import escape
 from agent.assessment.snapshot import Load, Snapshot
 from agent.export.capacity_report import resource_words
 from agent.export.fit_report import quantity, short_time
-from agent.window.utilisation import CpuSource
+from agent.window.resource_utilisation import CpuSource
 from models.capacity.limit_types import ResourceLimit
 
 COLUMNS = ("resource", "used now", "a query takes", "full at", "90 % interval", "trust", "limit")

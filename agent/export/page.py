@@ -21,10 +21,10 @@ from agent.export.class_table import classes_table
 from agent.export.fit_report import past_peak_words, quantity
 from agent.export.forecast_report import forecast_words
 from agent.export.limits_table import limits_table
-from agent.export.markers_section import markers_section
-from agent.export.target_group_section import groups_section
+from agent.export.markers_html import markers_section
+from agent.export.target_group_html import groups_section
 from agent.export.target_sla_report import sla_words
-from agent.export.time_split_section import time_section
+from agent.export.time_split_html import time_section
 from agent.export.unit_headroom_text import business_words
 from agent.groups.group_monitor import GroupState
 from models.capacity.headroom import Headroom

@@ -1,6 +1,6 @@
 """The labels of a resource: its kind, its device, and the dimension that is limited."""
 
-from agent.window.utilisation import PARTS
+from agent.window.resource_utilisation import PARTS
 
 LABELS = ("resource", "device", "dimension")
 DEVICES = ("disk", "network")

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from agent.support.backoff import Backoff
-from agent.support.http_access import (
+from agent.support.http_client import (
     Access,
     AccessError,
     NoAnswerError,

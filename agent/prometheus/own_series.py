@@ -17,7 +17,7 @@ from agent.prometheus.server_recordings import NAME, FleetQuery
 from agent.replay.recording_opener import SourceError
 from agent.window.concurrency import Source
 from agent.window.intervals import EXCLUDED, Interval
-from agent.window.utilisation import CLOCK, CPU, PARTS, RATE, CpuSource
+from agent.window.resource_utilisation import CLOCK, CPU, PARTS, RATE, CpuSource
 
 PREFIX = "mysql_headroom_"
 ENDED, THROUGHPUT = "last_fit_timestamp_seconds", "throughput_queries_per_second"

@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from agent.window.utilisation import BUSY as WORKED
+from agent.window.resource_utilisation import BUSY as WORKED
 from collectors.base import Sample
 from models import rates
 from models.attribution.estimators import DividedResource

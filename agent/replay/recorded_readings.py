@@ -4,9 +4,9 @@ import math
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from agent.window.utilisation import BUSY
+from agent.window.resource_utilisation import BUSY
 from collectors.base import Sample
-from collectors.running_thread_counts import WAITING_FOR_LOCKS
+from collectors.non_client_threads import WAITING_FOR_LOCKS
 
 STATUS, STATEMENTS, THREADS, HOST = "status", "statements", "threads", "host"
 CPUS, SERVER_CPUS = "cpus", "server_cpus"

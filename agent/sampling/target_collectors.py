@@ -8,7 +8,7 @@ from functools import partial
 
 from agent.config.node_exporter import NodeExporterSettings
 from agent.config.settings import Config, Target
-from agent.support.http_access import AccessError, NoAnswerError, UntrustedError, read_answer
+from agent.support.http_client import AccessError, NoAnswerError, UntrustedError, read_answer
 from collectors import CollectorSpec, collectors_with, histograms
 from collectors.base import CollectorError, FailureKind
 from collectors.node_exporter import MAX_BYTES, WANTED, Fetch

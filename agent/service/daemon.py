@@ -29,7 +29,13 @@ from agent.service.agent_metrics import (
 )
 from agent.service.reload import settings_of
 from agent.service.target_monitor import TargetMonitor
-from agent.service.target_workers import end_workers, fit_ticks, host_ticks, wait_for, workers_of
+from agent.service.worker_definitions import (
+    end_workers,
+    fit_ticks,
+    host_ticks,
+    wait_for,
+    workers_of,
+)
 from agent.support.logs import fields
 from agent.support.memory_tuning import collect, give_back
 from agent.support.scheduled_thread import Tick, Worker

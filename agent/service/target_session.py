@@ -20,7 +20,7 @@ from agent.support.logs import fields
 from collectors import CollectorSpec
 from collectors.base import CollectorError, FailureKind, Sample
 from collectors.connection import MAX_VERSION_LENGTH, Connection
-from collectors.running_thread_counts import APPLYING, WAITING
+from collectors.non_client_threads import APPLYING, WAITING
 from collectors.transport_security import Endpoint
 from models.group.clock_offset import ClockOffset, RoundTrip, add_round_trip, clock_offset
 from models.group.layer_time_split import Replication, add_replication, mean_replication

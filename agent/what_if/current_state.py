@@ -4,13 +4,13 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from agent.assessment.assessed_intervals import Disposition
+from agent.assessment.interval_labels import Disposition
 from agent.assessment.snapshot import Load, Snapshot
 from agent.config.resources import DISK, NETWORK
 from agent.query_classes.attribution_snapshot import ClassesState, ClassState
 from agent.query_classes.capacity_gain import share_of, share_of_use
 from agent.query_classes.class_registry import SEVERAL
-from agent.window.utilisation import CPU, OF_THE_CPU, SERVER_CPU, is_busy_time, is_disk
+from agent.window.resource_utilisation import CPU, OF_THE_CPU, SERVER_CPU, is_busy_time, is_disk
 from models.attribution.capacity_gain import DemandShare
 from models.capacity.assess import MAX_LIMIT_RATIO
 from models.capacity.contention_peak import NearestLimit, find_peak

@@ -5,8 +5,8 @@ from enum import StrEnum
 import numpy as np
 
 from agent.window.intervals import Window
-from agent.window.time_split_rates import CLIENT_RUN_DELAY
-from agent.window.utilisation import SERVER_CPU, SERVER_CPUS
+from agent.window.resource_utilisation import SERVER_CPU, SERVER_CPUS
+from agent.window.time_split_inputs import CLIENT_RUN_DELAY
 from models.numerics import quantile
 from models.rates import Array
 

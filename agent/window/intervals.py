@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agent.window.interval_rates import Columns
-from agent.window.utilisation import is_rate, usage
+from agent.window.resource_utilisation import is_rate, usage
 from collectors.base import Sample
 from models import rates
 from models.rates import Array

@@ -9,7 +9,8 @@ import numpy as np
 from agent.config.resources import DISK, NETWORK, DiskSettings, ResourceSettings
 from agent.window.concurrency import best_source, statements_at_work
 from agent.window.intervals import Window
-from agent.window.time_split_rates import (
+from agent.window.resource_utilisation import CPUS, OF_THE_CPU
+from agent.window.time_split_inputs import (
     CLIENT_RUN_DELAY,
     DISK_READS,
     LOCKS_WAITED_FOR,
@@ -21,7 +22,6 @@ from agent.window.time_split_rates import (
     RUN_DELAY,
     SENT,
 )
-from agent.window.utilisation import CPUS, OF_THE_CPU
 from models.rates import Array
 from models.time_split.disk_calibration import PAGE_BYTES, READ_AHEAD_BYTES, Reads, fit_profile
 from models.time_split.disk_time_formulas import DiskProfile

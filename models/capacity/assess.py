@@ -20,8 +20,8 @@ from models.capacity.goodness_of_fit import (
 )
 from models.capacity.limit_types import FULL_UTILISATION, ResourceLimit
 from models.capacity.observations import MIN_CONCURRENCY, SAME_LOAD_SHARE, Observations
+from models.capacity.observed_peak import ObservedPeak, find_observed_peak
 from models.capacity.outliers import find_outliers
-from models.capacity.passed_peak import ObservedPeak, find_observed_peak
 from models.capacity.plateau import find_plateau
 from models.capacity.present_neighbour_use import lower_bound_at_present
 from models.capacity.resource_limits import find_resource_limits, if_passed

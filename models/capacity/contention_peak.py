@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from models.capacity.distribution import TABLE_SIZE
 from models.capacity.goodness_of_fit import Points
-from models.capacity.passed_peak import BEYOND_PEAK_RATIO
+from models.capacity.observed_peak import BEYOND_PEAK_RATIO
 from models.capacity.plateau import reach_of_top
 from models.capacity.residence_likelihood import PeakGrid, ResidenceModels
 from models.capacity.sample_sizes import FALSE_SIGN_PROBABILITY, MIN_POINTS

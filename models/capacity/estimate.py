@@ -16,7 +16,7 @@ from models.capacity.goodness_of_fit import Check, Finding
 from models.capacity.highest_throughput_likelihood import likelihood
 from models.capacity.limit_types import ResourceLimit
 from models.capacity.observations import Observations
-from models.capacity.passed_peak import ObservedPeak
+from models.capacity.observed_peak import ObservedPeak
 from models.capacity.result import USL
 from models.capacity.sample_sizes import QUERY_VARIATION
 from models.numerics import QUANTILES, ROUNDING, TINY

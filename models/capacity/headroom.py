@@ -9,7 +9,7 @@ the capacity, as a share of those. docs/capacity.md defines it for users.
 from dataclasses import dataclass
 from math import isfinite
 
-from models.capacity.passed_peak import BEYOND_PEAK_RATIO, CELL_RATIO
+from models.capacity.observed_peak import BEYOND_PEAK_RATIO, CELL_RATIO
 from models.capacity.result import USL, Capacity
 from models.usl.fit import UslFit
 

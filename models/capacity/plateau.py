@@ -16,7 +16,7 @@ always one, or the next that waits for it.
 import numpy as np
 
 from models.capacity.observations import MIN_PEAK_UTILISATION, SAME_LOAD_SHARE, Observations
-from models.capacity.passed_peak import BEYOND_PEAK_RATIO
+from models.capacity.observed_peak import BEYOND_PEAK_RATIO
 from models.capacity.sample_sizes import MIN_LASTING, MIN_POINTS, SIGNIFICANT_Z
 from models.numerics import median
 from models.robust import neighbour_deviation

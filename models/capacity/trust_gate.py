@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from models.capacity.doubts import Evidence, doubts
 from models.capacity.headroom import peak_upper
-from models.capacity.passed_peak import ObservedPeak
+from models.capacity.observed_peak import ObservedPeak
 from models.capacity.result import INFORMATION, Capacity, CapacityReason
 from models.trust import Trust, trust_of
 from models.usl.fit import UslFit

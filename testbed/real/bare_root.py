@@ -15,9 +15,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from testbed.data_file_paths import FOLDER
 from testbed.real.namespaces import MAKE_DEVICES
 from testbed.real.server_programs import CACHE, ROOT, missing
-from testbed.shared_data import FOLDER
 
 CHECKOUT = "/root/mysql-headroom"
 HOME = "/root"

@@ -15,7 +15,7 @@ import numpy as np
 from agent.pipeline import observations
 from agent.window.concurrency import Source, concurrency
 from agent.window.intervals import Interval, Window
-from agent.window.utilisation import (
+from agent.window.resource_utilisation import (
     AGENT_CONNECTIONS,
     CPU,
     CPUS,

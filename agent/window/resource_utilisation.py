@@ -12,7 +12,7 @@ import numpy as np
 
 from agent.config.resources import DISK, NETWORK, ResourceSettings
 from agent.window.interval_rates import Columns
-from agent.window.time_split_rates import CLIENT_RUN_DELAY, time_counters
+from agent.window.time_split_inputs import CLIENT_RUN_DELAY, time_counters
 from models.capacity.limit_types import Resource
 from models.capacity.statement_cpu_share import accounted_share
 from models.rates import Array
