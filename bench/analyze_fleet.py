@@ -22,7 +22,7 @@ from pathlib import Path
 
 import numpy as np
 import psutil
-from many_digest_mysqld import ROOT
+from many_digest_fixture import ROOT
 from measured_programs import Program, free_port, running
 from numpy.typing import NDArray
 

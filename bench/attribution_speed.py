@@ -20,10 +20,10 @@ from models.attribution.class_time_series import Array, ClassIntervals
 from models.attribution.estimators import Target
 from models.attribution.mixture_problem import Priors
 from models.attribution.prior_mixture_fit import fit_mixture
+from models.attribution.published_wlr import blame
 from models.attribution.shared_unit_costs import interval_weights
 from models.attribution.sufficient_statistics import Moments
 from models.attribution.window_model import fit_intervals
-from models.published_wlr import blame
 
 REPEATS = 7
 BLOCK = 60

@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from many_digest_mysqld import WatchedServer, watched_server
+from many_digest_fixture import WatchedServer, watched_server
 
 from agent.demo.server import Flavour
 from collectors import COLLECTORS

@@ -1,4 +1,4 @@
--- Statements of as many classes as asked for, each in its turn. See bench/many_digest_mysqld.py.
+-- Statements of as many classes as asked for, each in its turn. See bench/many_digest_fixture.py.
 sysbench.cmdline.options = { classes = { "how many", 600 } }
 
 local turn = 0

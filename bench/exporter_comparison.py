@@ -21,7 +21,7 @@ from statistics import median
 
 import numpy as np
 from day_history import write_day
-from many_digest_mysqld import WatchedServer, watched_server
+from many_digest_fixture import WatchedServer, watched_server
 from measured_programs import Program, running_agent, running_exporter, target
 
 from agent.query_classes.class_registry import ClassRegistry

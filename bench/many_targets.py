@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from day_history import write_day
-from many_digest_mysqld import WatchedServer, watched_server
+from many_digest_fixture import WatchedServer, watched_server
 from measured_programs import Program, running_agent, target
 
 LOAD = 200.0  # statements a second

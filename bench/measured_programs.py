@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from many_digest_mysqld import ROOT, WatchedServer
+from many_digest_fixture import ROOT, WatchedServer
 
 from collectors.host import process_clock
 

@@ -8,14 +8,6 @@ import numpy as np
 from models.usl.law import Array
 from models.usl.peak_posterior_grid import TABLE_PRIOR
 from testbed.published.curves import CURVES
-from testbed.published.estimators import (
-    Peak,
-    bounded_least_squares,
-    least_squares,
-    ours,
-    relative_prior,
-    white_paper,
-)
 from testbed.published.held_out import (
     CUTS,
     GROUPINGS,
@@ -24,6 +16,14 @@ from testbed.published.held_out import (
     predict_with_each,
     scores,
     tasks,
+)
+from testbed.published.peak_estimators import (
+    Peak,
+    bounded_least_squares,
+    least_squares,
+    ours,
+    relative_prior,
+    white_paper,
 )
 
 ESTIMATORS: dict[str, Callable[[Array, Array], Peak]] = {

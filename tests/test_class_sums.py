@@ -15,6 +15,7 @@ from collectors.process_lookup import RunDelay, process_io
 from models.attribution.class_time_series import Array, ClassIntervals
 from models.attribution.cost_model import fit_block
 from models.attribution.estimators import Target, work_of
+from models.attribution.published_wlr import fit_line
 from models.attribution.result import disagreement
 from models.attribution.rolling_block_sums import Block, unit_costs_of_blocks
 from models.attribution.shared_unit_costs import (
@@ -26,7 +27,6 @@ from models.attribution.shared_unit_costs import (
 from models.attribution.sufficient_statistics import RegressionSums
 from models.attribution.waiting_classes import MIN_COMPUTING_LEVEL, min_computing_level, must_wait
 from models.attribution.window_model import fit_intervals
-from models.published_wlr import fit_line
 
 PROCESS = "process_run_delay_seconds"
 SIMULATED = simulate(2, intervals=240)

@@ -8,7 +8,7 @@ import pytest
 
 from collectors.base import CollectorError, FailureKind
 from collectors.server_clock import OFFSET, ROUND_TRIP, unix_seconds, with_clock
-from models.group.clock_offset import (
+from models.group.ntp_clock_filter import (
     MAX_CLOCK_DRIFT,
     ROUND_TRIP_LIFETIME,
     ClockOffset,

@@ -5,7 +5,7 @@ import pytest
 
 from models.capacity.limit_types import Resource
 from models.capacity.resource_limits import find_resource_limits
-from models.comparison import Estimate, Verdict, difference, ratio
+from models.estimate_difference import Estimate, Verdict, difference, ratio
 from models.usl.fit import fit_map
 from models.usl.law import Usl
 

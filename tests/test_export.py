@@ -56,8 +56,8 @@ from collectors.base import FailureKind, Feature
 from models.business_unit import UnitHeadroom, UnitReason
 from models.forecast.next_hour import Rise
 from models.forecast.saturation import DAY_SECONDS, ForecastReason, Saturation
-from models.group.clock_offset import ClockOffset
 from models.group.layer_time_split import Replication
+from models.group.ntp_clock_filter import ClockOffset
 from models.group.summary import Node, summarise
 from models.group.usl_over_nodes import GroupLoad, fit_scaling
 from models.trust import Trust

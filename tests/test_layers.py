@@ -2,7 +2,6 @@
 
 import pytest
 
-from models.group.clock_offset import ROUND_TRIP_LIFETIME
 from models.group.layer_time_split import (
     Layer,
     Replication,
@@ -11,6 +10,7 @@ from models.group.layer_time_split import (
     mean_replication,
     shares_of,
 )
+from models.group.ntp_clock_filter import ROUND_TRIP_LIFETIME
 from models.time_split.split import Part, TimeSplit
 
 SPENT = {

@@ -5,7 +5,7 @@ import pytest
 import scipy
 
 from models.usl.law import Array
-from models.usl.nnls import NOTHING, non_negative
+from models.usl.parabola_nnls import NOTHING, non_negative
 
 DRAWS = 3000
 

@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from agent.assessment.snapshot import FitState, Health
-from agent.config.classes_section import ClassSettings
+from agent.config.class_settings import ClassSettings
 from agent.config.settings import FitSettings
 from agent.pipeline import assess
 from agent.query_classes.assessment import ClassMonitor

@@ -2,10 +2,10 @@
 
 import pytest
 
-from agent.sampling.reading_time import dated, round_trip
+from agent.sampling.server_clock_dating import dated, round_trip
 from collectors.base import Sample
 from collectors.server_clock import ANSWERED, OFFSET, ROUND_TRIP
-from models.group.clock_offset import ClockOffset
+from models.group.ntp_clock_filter import ClockOffset
 
 AHEAD = ClockOffset(7.0, 0.001)
 """The server's clock, as quick round trips have shown."""

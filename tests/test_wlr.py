@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from agent.csv_input.class_file import read_classes
 from models.attribution.class_time_series import Array
+from models.attribution.published_wlr import Line, Wlr, blame, fit_line, fit_wlr
 from models.attribution.result import PredictionError
-from models.published_wlr import Line, Wlr, blame, fit_line, fit_wlr
 from testbed.data_file_paths import data
 
 

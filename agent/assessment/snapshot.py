@@ -24,8 +24,8 @@ from models.capacity.saturation_probability import (
     saturation_soon,
 )
 from models.forecast.saturation import Saturation
-from models.group.clock_offset import ClockOffset
 from models.group.layer_time_split import Layer, Replication, layers_of
+from models.group.ntp_clock_filter import ClockOffset
 from models.time_split.split import TimeSplit
 from models.trust import Trust
 from models.usl.fit import UslFit

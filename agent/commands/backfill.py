@@ -22,6 +22,7 @@ from agent.history.failures import as_store_error
 from agent.history.server_identity import server_identity
 from agent.prometheus.client import Client, Labels
 from agent.prometheus.own_series import OwnTarget, exporting_agent, own_intervals
+from agent.prometheus.replay_source import chosen
 from agent.prometheus.server_recordings import (
     FleetQuery,
     FleetTarget,
@@ -30,7 +31,6 @@ from agent.prometheus.server_recordings import (
     readings,
     sampling_of,
 )
-from agent.prometheus.source import chosen
 from agent.replay.history_bulk_fill import fill
 from agent.replay.recording_opener import SourceError, interval_for
 from agent.support.safe_output import complain_of, say_line

@@ -22,7 +22,7 @@ from agent.csv_input.table_file import STANDARD_INPUT
 from agent.export.snapshot_json import marker_object
 from agent.history.database import open_to_read
 from agent.history.marker_table import read_markers
-from agent.prometheus.source import prometheus_source
+from agent.prometheus.replay_source import prometheus_source
 from agent.replay.recording_opener import ReplayOptions, Source, SourceError, is_history, opened
 from agent.support.safe_output import json_text, printable, say
 

@@ -12,7 +12,7 @@ from agent.commands.prometheus_options import add_prometheus_options, client_of,
 from agent.commands.replay_report import as_json, as_table
 from agent.config.settings import MAX_SLA, MIN_SLA
 from agent.config.timestamps import recorded_moment
-from agent.prometheus.source import prometheus_source
+from agent.prometheus.replay_source import prometheus_source
 from agent.replay.recording_opener import ReplayOptions, Source, SourceError, opened
 from agent.replay.replay import ASSESSMENT_SECONDS, Replay, Step
 from agent.support.memory_tuning import keep_freed_memory

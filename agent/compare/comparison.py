@@ -8,7 +8,7 @@ from agent.compare.period_class_costs import ClassCosts
 from agent.compare.periods import Assessed
 from models.capacity.limit_types import ResourceLimit
 from models.capacity.result import Capacity
-from models.comparison import NOT_KNOWN, Change, Estimate, Verdict, difference, ratio
+from models.estimate_difference import NOT_KNOWN, Change, Estimate, Verdict, difference, ratio
 from models.robust import NORMAL_95
 from models.trust import Reason, Trust
 from models.usl.fit import UslFit

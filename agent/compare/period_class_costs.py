@@ -13,7 +13,7 @@ import numpy as np
 
 from agent.compare.periods import Period
 from agent.query_classes.class_registry import NOBODY
-from models.comparison import Estimate
+from models.estimate_difference import Estimate
 from models.usl.law import Array
 
 PART_COUNT = 12

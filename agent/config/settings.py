@@ -12,8 +12,8 @@ from msgspec.structs import replace
 
 from agent.config.base_model import Checked, Parsed, Section, given_keys
 from agent.config.business_metrics import BusinessMetrics
+from agent.config.class_settings import ClassSettings
 from agent.config.class_slas import ClassSlas
-from agent.config.classes_section import ClassSettings
 from agent.config.credentials import Credentials, client_options, reason
 from agent.config.durations import seconds, within
 from agent.config.existing_file import ExistingFile, is_file

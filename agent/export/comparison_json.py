@@ -5,7 +5,7 @@ from typing import Any
 from agent.compare.comparison import Compared, Comparison
 from agent.compare.periods import Assessed
 from agent.export.snapshot_json import finite
-from models.comparison import Change, Estimate
+from models.estimate_difference import Change, Estimate
 
 
 def comparison_object(comparison: Comparison) -> Any:

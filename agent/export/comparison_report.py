@@ -8,7 +8,7 @@ from agent.config.timestamps import time_text
 from agent.export.capacity_report import resource_words
 from agent.export.fit_report import DASH, TIMES, quantity
 from agent.query_classes.class_registry import name_of
-from models.comparison import Change, Estimate, Verdict
+from models.estimate_difference import Change, Estimate, Verdict
 
 HEADER = ("", "before", "90 % interval", "after", "90 % interval", "change", "90 % interval", "")
 NUMBERS = (1, 3, 5)

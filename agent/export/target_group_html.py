@@ -5,8 +5,8 @@ from html import escape
 
 from agent.export.fit_report import quantity
 from agent.groups.group_monitor import GroupState
-from models.group.clock_offset import ClockOffset
 from models.group.layer_time_split import Layer, shares_of
+from models.group.ntp_clock_filter import ClockOffset
 from models.group.summary import GroupSummary, Node
 from models.group.usl_over_nodes import NodeScaling
 

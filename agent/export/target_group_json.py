@@ -5,8 +5,8 @@ from collections.abc import Iterable
 
 from agent.export.snapshot_json import Object, finite
 from agent.groups.group_monitor import GroupState
-from models.group.clock_offset import ClockOffset
 from models.group.layer_time_split import shares_of
+from models.group.ntp_clock_filter import ClockOffset
 from models.group.summary import GroupSummary, Node
 from models.group.usl_over_nodes import NodeScaling
 

@@ -13,7 +13,7 @@ from typing import Self
 
 import numpy as np
 
-from agent.config.classes_section import ClassSettings
+from agent.config.class_settings import ClassSettings
 from agent.query_classes.attribution_snapshot import (
     ClassesState,
     ClassState,
@@ -36,9 +36,9 @@ from agent.query_classes.tracked_classes import TrackedClasses, whole_use
 from agent.support.queue_drain import take_all
 from collectors.base import Sample
 from models.attribution.class_time_series import ClassIntervals
+from models.attribution.published_wlr import Line
 from models.attribution.result import HostUse, Signs, find_reasons
 from models.attribution.sliding_model import ClassShares, SlidingModel
-from models.published_wlr import Line
 
 TRACKED, TRACKED_PER_SHOWN = 200, 6
 """Classes that have a column of their own in the models, and how many of them for each that is

@@ -7,9 +7,9 @@ from typing import Self
 from agent.query_classes.class_registry import Name
 from agent.query_classes.digest_deltas import Lost
 from models.attribution.background_use import NOTHING_BESIDE, BesideClasses
+from models.attribution.published_wlr import Line
 from models.attribution.result import Method, PredictionError, Reason
 from models.attribution.sliding_model import ClassShares
-from models.published_wlr import Line
 
 Shares = Mapping[str, ClassShares]
 """By resource."""

@@ -12,9 +12,9 @@ from dataclasses import replace
 from agent.assessment.snapshot import Health, Identity
 from agent.config.settings import CLOCK_COLLECTORS, Config, Target
 from agent.history.server_identity import MAX_LENGTH, server_identity, server_uuid
-from agent.sampling.reading_time import dated, round_trip
 from agent.sampling.restart_detector import RestartDetector, Session
 from agent.sampling.scheduled_collector import ScheduledCollector, as_failure
+from agent.sampling.server_clock_dating import dated, round_trip
 from agent.support.backoff import Backoff, spread
 from agent.support.logs import fields
 from collectors import CollectorSpec
@@ -22,8 +22,8 @@ from collectors.base import CollectorError, FailureKind, Sample
 from collectors.connection import MAX_VERSION_LENGTH, Connection
 from collectors.non_client_threads import APPLYING, WAITING
 from collectors.transport_security import Endpoint
-from models.group.clock_offset import ClockOffset, RoundTrip, add_round_trip, clock_offset
 from models.group.layer_time_split import Replication, add_replication, mean_replication
+from models.group.ntp_clock_filter import ClockOffset, RoundTrip, add_round_trip, clock_offset
 
 log = logging.getLogger(__name__)
 

@@ -26,7 +26,7 @@ from agent.web.marker_requests import MARKERS, MarkerRequests
 from agent.web.reloading_config import Web
 from agent.web.shared_responses import SharedResponses, Turns
 from agent.web.wsgi_handler import HEADERS, RETRY_AFTER, TEXT, Environ, StartResponse
-from agent.what_if.answer import answer
+from agent.what_if.answer_json import answer
 from agent.what_if.question import QuestionError, question
 
 Reload = Callable[[], list[str]]

@@ -20,6 +20,7 @@ from models.attribution.estimators import (
     by_work_time,
     work_of,
 )
+from models.attribution.published_wlr import fit_line
 from models.attribution.result import (
     Attribution,
     ClassUse,
@@ -34,7 +35,6 @@ from models.attribution.result import (
 from models.attribution.waiting_classes import min_computing_level, waits_by_text
 from models.attribution.window_model import fit_intervals
 from models.numerics import ROUNDING
-from models.published_wlr import fit_line
 
 FOLDS = 4
 Progress = Callable[[int, int], None]

@@ -9,8 +9,8 @@ from models.attribution.class_time_series import Array
 from models.attribution.estimators import (
     Predictor,
 )
+from models.attribution.published_wlr import Line
 from models.attribution.waiting_classes import IO_BOUND
-from models.published_wlr import Line
 
 MIN_INTERVALS = 60
 STEADY_MAPE = 0.08

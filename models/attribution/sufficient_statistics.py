@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from models.attribution.class_time_series import Array
+from models.attribution.published_wlr import NO_LINE, Line
 from models.numerics import NEGLIGIBLE
-from models.published_wlr import NO_LINE, Line
 from models.robust import persistence_of
 
 
@@ -78,7 +78,7 @@ class Moments:
 class RegressionSums:
     """Σ over the intervals where x > 0 of 1, x, z, x², xz and z², shape (6, K).
 
-    They make the lines of many classes at once: textbook least squares, as `models.published_wlr`.
+    They make the lines of many classes at once: textbook least squares, as in `published_wlr`.
     """
 
     sums: Array

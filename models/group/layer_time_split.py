@@ -13,7 +13,7 @@ from enum import StrEnum
 
 import numpy as np
 
-from models.group.clock_offset import ROUND_TRIP_LIFETIME
+from models.group.ntp_clock_filter import ROUND_TRIP_LIFETIME
 from models.time_split.limiting_resource import REQUIRED_PARTS
 from models.time_split.split import Part, TimeSplit
 

@@ -12,7 +12,7 @@ import numpy as np
 from models.numerics import NEGLIGIBLE, median
 from models.robust import MAD_TO_DEVIATION, TOTAL_WEIGHT
 from models.usl.law import Array
-from models.usl.nnls import NOTHING, Coefficients, non_negative
+from models.usl.parabola_nnls import NOTHING, Coefficients, non_negative
 from models.usl.points_and_residuals import Points
 
 NEWTON_STEPS = 6

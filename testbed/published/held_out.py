@@ -22,7 +22,7 @@ from models.usl.fit import fit_map
 from models.usl.law import Array
 from models.usl.peak_posterior_grid import PeakPrior
 from testbed.published.curves import CURVES, Curve
-from testbed.published.estimators import Peak, peak_of
+from testbed.published.peak_estimators import Peak, peak_of
 
 Grouping = Callable[[Curve], str]
 Estimator = Callable[[Array, Array], Peak]

@@ -3,15 +3,15 @@
 An answer may arrive long after they were read: the server's thread waits for a processor before it
 reads them, and on a full host the agent before it sees the answer. A rate over seconds is then off
 by as much. Readings carry the server's own time (`collectors.server_clock`), and its clock less
-ours is known from the quickest round trips (`models.group.clock_offset`); so each is dated by the
-server, somewhere within its own round trip whatever the clocks do.
+ours is known from the quickest round trips (`models.group.ntp_clock_filter`); so each is dated by
+the server, somewhere within its own round trip whatever the clocks do.
 """
 
 from dataclasses import replace
 
 from collectors.base import Sample
 from collectors.server_clock import ANSWERED, OFFSET, ROUND_TRIP
-from models.group.clock_offset import ClockOffset, RoundTrip
+from models.group.ntp_clock_filter import ClockOffset, RoundTrip
 
 CLOCK_VALUES = (ANSWERED, OFFSET, ROUND_TRIP)
 
