@@ -25,6 +25,7 @@ from agent.window.resource_utilisation import (
     with_ceilings,
 )
 from models.capacity.assess import assess_capacity
+from models.capacity.client_connections import client_connections
 from models.capacity.observations import Observations
 from models.capacity.thinning import thin
 from models.capacity.thread_oversubscription import ASSUMED_CONNECTIONS
@@ -134,14 +135,18 @@ def observations(
 ) -> Observations:
     """The window's intervals with a load, thinned, with every resource whose ceiling is known."""
     end, x = window["end"], window["throughput"]
-    resources = with_ceilings(window.utilisations, window.rates, ceilings)
+    n = concurrency(window, source)
+    resources = limiting(
+        with_ceilings(window.utilisations, window.rates, ceilings), window.utilisations
+    )
+    pool = client_connections(n, window.used(OPEN_CONNECTIONS))
     seen = Observations.of(
         end,
         x,
-        concurrency(window, source),
+        n,
         n_variance=n_variance(window, source),
         connections=_connections(window),
-        resources=limiting(resources, window.utilisations),
+        resources=resources if pool is None else [*resources, pool],
         log_counted=log_writes(window.rates) is not None,
     )
     kept = thin(end, x, now=float(end[-1]) if len(end) else 0.0, counts=window["stands_for"])

@@ -3,6 +3,7 @@
 from agent.assessment.snapshot import Snapshot
 from agent.config.durations import words
 from agent.export.fit_report import past_peak_words, quantity
+from models.capacity.client_connections import CLIENT_CONNECTIONS
 from models.capacity.headroom import Headroom
 from models.capacity.result import USL, Capacity, CapacityReason
 from models.capacity.saturation_probability import Probabilities
@@ -13,6 +14,7 @@ KINDS = {
     "cpu": "this host's CPU",
     "server_cpu": "the server's own CPU",
     "connections": "max_connections",
+    CLIENT_CONNECTIONS: "the clients' connections",
     "innodb_threads": "innodb_thread_concurrency",
     "redo_log": "the redo log",
     USL: "contention",

@@ -1,0 +1,39 @@
+"""The clients' connections as a limit: none is free once each of them has a statement.
+
+By Little's law X·R statements run at once, and no more can than there are connections: X ≤ m/R with
+m of them (the asymptotic bounds of a closed network, P. Denning, J. Buzen 1978). With few of them
+that comes before any resource is full, above all where a statement mostly waits, as a durable
+commit does for the log: 8 connections got 4,000 updates/s of a MySQL that did 5,700 for 64.
+
+Connections are a limit only as far as their number is fixed, as that of a pool is.
+"""
+
+import numpy as np
+
+from models.capacity.limit_types import FULL_UTILISATION, Resource
+from models.capacity.sample_sizes import MAJORITY, MIN_POINTS
+from models.usl.law import Array
+
+CLIENT_CONNECTIONS = "client_connections"
+"""The name of the resource."""
+FIXED_SHARE = 0.9
+"""From this share of the most connections on their number is that; in most intervals it is."""
+
+
+def client_connections(concurrency: Array, connections: Array) -> Resource | None:
+    """Describe how many of the connections had a statement; None where that is no limit.
+
+    Concurrency in threads and open connections, both of shape (intervals,), NaN where not known.
+    It is none where the number of connections follows the load, nor where most of them always have
+    a statement: clients that send the next one at once, as a batch job does, are no arriving load.
+    Where all have one the utilisation is not known: throughput follows the load no longer.
+    """
+    is_open = connections[np.isfinite(connections)]
+    most = float(is_open.max(initial=0.0))
+    if most < 1 or np.median(is_open) < FIXED_SHARE * most:
+        return None
+    used = concurrency / most
+    if np.count_nonzero(used < MAJORITY) < MIN_POINTS:
+        return None
+    used = np.where(used < FULL_UTILISATION, used, np.nan)
+    return Resource(CLIENT_CONNECTIONS, used, is_setting=True)

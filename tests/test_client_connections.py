@@ -1,0 +1,98 @@
+"""The limit that the clients' own connections are, where there are few of them."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from agent.pipeline import observations
+from agent.window.concurrency import Source
+from models.capacity.assess import assess_capacity
+from models.capacity.client_connections import CLIENT_CONNECTIONS, client_connections
+from models.capacity.limit_types import Resource
+from models.capacity.observations import Observations
+from testbed.recorded.peak_predictions import clients_peak, saved, seen_below
+
+POOL, RESIDENCE, FULL_AT = 8, 0.002, 8000.0
+"""Connections, seconds, and the queries/s that fill the processor: the pool ends at 4,000/s."""
+INTERVALS = 240
+RECORDING = Path(__file__).parent / "fixtures" / "zoo" / "mysql-updates-8.json.gz"
+
+
+def day(reach: float, connections: float = POOL) -> Observations:
+    """A load that rises and falls up to `reach` of what the pool allows."""
+    rng = np.random.default_rng(5)
+    x = POOL / RESIDENCE * reach * (0.55 + 0.45 * np.sin(np.linspace(0, 40, INTERVALS)))
+    n = RESIDENCE * x * np.exp(0.02 * rng.normal(size=INTERVALS))
+    cpu = x / FULL_AT * np.exp(0.01 * rng.normal(size=INTERVALS))
+    pool = client_connections(n, np.full(INTERVALS, connections))
+    resources = [Resource("cpu", cpu, own=cpu)]
+    return Observations.of(
+        15.0 * np.arange(INTERVALS),
+        x,
+        n,
+        connections=connections,
+        resources=resources if pool is None else [*resources, pool],
+    )
+
+
+def test_a_pool_ends_the_growth_before_the_processor() -> None:
+    """X = m/R, from loads that keep no more than seven of ten connections at work."""
+    found = assess_capacity(day(0.7))
+    assert found.limit == CLIENT_CONNECTIONS
+    assert found.value == pytest.approx(POOL / RESIDENCE, rel=0.05)
+    assert found.lower is not None
+    assert found.upper is not None
+    assert found.lower < POOL / RESIDENCE < found.upper
+
+
+def test_with_many_connections_the_processor_is_the_limit() -> None:
+    """Sixty-four of them would serve four times what fills it."""
+    found = assess_capacity(day(0.7, connections=64))
+    assert found.limit == "cpu"
+    assert found.value is not None
+    assert found.value > POOL / RESIDENCE
+
+
+def test_connections_that_follow_the_load_are_no_limit() -> None:
+    """An application that opens another one when all are at work can open more."""
+    n = np.linspace(1, 7, INTERVALS)
+    assert client_connections(n, np.ceil(n) + 1) is None
+    assert client_connections(n, np.full(INTERVALS, 8.0)) is not None
+
+
+def test_clients_that_always_have_a_statement_at_work_are_no_arriving_load() -> None:
+    """Four threads of a batch job that send the next one at once."""
+    n = np.random.default_rng(2).uniform(3.2, 3.9, INTERVALS)
+    assert client_connections(n, np.full(INTERVALS, 4.0)) is None
+
+
+def test_where_all_have_a_statement_nothing_is_known_of_more() -> None:
+    """Throughput follows the load no longer: those intervals are left out."""
+    n = np.concatenate([np.linspace(1, 6, 20), np.full(20, 7.9)])
+    pool = client_connections(n, np.full(40, 8.0))
+    assert pool is not None
+    assert np.isfinite(pool.utilisation[:20]).all()
+    assert np.isnan(pool.utilisation[20:]).all()
+
+
+def test_without_a_count_of_connections_there_is_no_such_limit() -> None:
+    """An assumed number is no pool."""
+    n = np.linspace(1, 7, INTERVALS)
+    assert client_connections(n, np.full(INTERVALS, np.nan)) is None
+    assert client_connections(n, np.zeros(INTERVALS)) is None
+
+
+def test_a_real_servers_few_connections_are_its_limit() -> None:
+    """Durable updates over 8 connections, from below 70 % of the load: 45 % too high without."""
+    seen = saved(RECORDING)
+    part = next(part for part in seen["caps"] if part["cap"] == 0.7)
+    given = observations(seen_below(seen, part), Source.STATEMENT_TIME)
+    found, peak = assess_capacity(given), clients_peak(seen, part)[0]
+    assert found.limit == CLIENT_CONNECTIONS
+    assert found.value == pytest.approx(peak, rel=0.15)
+    others = tuple(r for r in given.resources if r.name != CLIENT_CONNECTIONS)
+    without = assess_capacity(replace(given, resources=others))
+    assert without.value is not None
+    assert without.value > 1.3 * peak
