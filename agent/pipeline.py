@@ -139,7 +139,7 @@ def observations(
     resources = limiting(
         with_ceilings(window.utilisations, window.rates, ceilings), window.utilisations
     )
-    pool = client_connections(n, window.used(OPEN_CONNECTIONS))
+    pool = client_connections(x, n, window.used(OPEN_CONNECTIONS))
     seen = Observations.of(
         end,
         x,

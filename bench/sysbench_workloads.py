@@ -99,6 +99,8 @@ ZOO = CLASSIC | {
     "points-bursty": Workload("oltp_point_select", ONE_TABLE, arrivals=Arrivals.BURSTY),
     "points-rising": Workload("oltp_point_select", ONE_TABLE, arrivals=Arrivals.RISING),
     "updates-8": Workload("oltp_update_non_index", ONE_TABLE, DURABLE, connections=8),
+    "shop-8": Workload(SHOP, SMALL, DURABLE, connections=8),
+    "inserts-8": Workload("oltp_insert", ONE_TABLE, DURABLE, connections=8),
     "updates-200": Workload("oltp_update_non_index", ONE_TABLE, DURABLE, connections=200),
     "updates-bursty": Workload(
         "oltp_update_non_index", ONE_TABLE, DURABLE, arrivals=Arrivals.BURSTY

@@ -12,6 +12,8 @@ from models.capacity.assess import assess_capacity
 from models.capacity.client_connections import CLIENT_CONNECTIONS, client_connections
 from models.capacity.limit_types import Resource
 from models.capacity.observations import Observations
+from models.capacity.result import CapacityReason
+from models.trust import Trust
 from testbed.recorded.peak_predictions import clients_peak, saved, seen_below
 
 POOL, RESIDENCE, FULL_AT = 8, 0.002, 8000.0
@@ -26,7 +28,7 @@ def day(reach: float, connections: float = POOL) -> Observations:
     x = POOL / RESIDENCE * reach * (0.55 + 0.45 * np.sin(np.linspace(0, 40, INTERVALS)))
     n = RESIDENCE * x * np.exp(0.02 * rng.normal(size=INTERVALS))
     cpu = x / FULL_AT * np.exp(0.01 * rng.normal(size=INTERVALS))
-    pool = client_connections(n, np.full(INTERVALS, connections))
+    pool = client_connections(x, n, np.full(INTERVALS, connections))
     resources = [Resource("cpu", cpu, own=cpu)]
     return Observations.of(
         15.0 * np.arange(INTERVALS),
@@ -47,6 +49,15 @@ def test_a_pool_ends_the_growth_before_the_processor() -> None:
     assert found.lower < POOL / RESIDENCE < found.upper
 
 
+def test_a_pool_that_may_grow_is_not_trusted() -> None:
+    """Its load is as near as a trusted processor's would have to be."""
+    found = assess_capacity(day(0.95))
+    assert found.limit == CLIENT_CONNECTIONS
+    assert found.trust is Trust.INDICATIVE
+    assert found.reasons == (CapacityReason.POOL_MAY_GROW,)
+    assert assess_capacity(day(0.95, connections=64)).trust is not Trust.TRUSTED
+
+
 def test_with_many_connections_the_processor_is_the_limit() -> None:
     """Sixty-four of them would serve four times what fills it."""
     found = assess_capacity(day(0.7, connections=64))
@@ -58,30 +69,38 @@ def test_with_many_connections_the_processor_is_the_limit() -> None:
 def test_connections_that_follow_the_load_are_no_limit() -> None:
     """An application that opens another one when all are at work can open more."""
     n = np.linspace(1, 7, INTERVALS)
-    assert client_connections(n, np.ceil(n) + 1) is None
-    assert client_connections(n, np.full(INTERVALS, 8.0)) is not None
+    assert client_connections(n / RESIDENCE, n, np.ceil(n) + 1) is None
+    assert client_connections(n / RESIDENCE, n, np.full(INTERVALS, 8.0)) is not None
 
 
 def test_clients_that_always_have_a_statement_at_work_are_no_arriving_load() -> None:
     """Four threads of a batch job that send the next one at once."""
     n = np.random.default_rng(2).uniform(3.2, 3.9, INTERVALS)
-    assert client_connections(n, np.full(INTERVALS, 4.0)) is None
+    assert client_connections(n / RESIDENCE, n, np.full(INTERVALS, 4.0)) is None
 
 
 def test_where_all_have_a_statement_nothing_is_known_of_more() -> None:
     """Throughput follows the load no longer: those intervals are left out."""
     n = np.concatenate([np.linspace(1, 6, 20), np.full(20, 7.9)])
-    pool = client_connections(n, np.full(40, 8.0))
+    pool = client_connections(n / RESIDENCE, n, np.full(40, 8.0))
     assert pool is not None
     assert np.isfinite(pool.utilisation[:20]).all()
     assert np.isnan(pool.utilisation[20:]).all()
 
 
+def test_beyond_the_peak_of_contention_connections_are_no_limit() -> None:
+    """Sixteen clients of a lock complete less than eight: that they all wait is no limit."""
+    n = np.repeat([1.0, 3.0, 6.0, 10.0, 15.0], 12)
+    x = 100 * n / (1 + 0.1 * (n - 1) + 0.02 * n * (n - 1))
+    assert client_connections(x, n, np.full(len(n), 16.0)) is None
+    assert client_connections(100 * n, n, np.full(len(n), 16.0)) is not None
+
+
 def test_without_a_count_of_connections_there_is_no_such_limit() -> None:
     """An assumed number is no pool."""
     n = np.linspace(1, 7, INTERVALS)
-    assert client_connections(n, np.full(INTERVALS, np.nan)) is None
-    assert client_connections(n, np.zeros(INTERVALS)) is None
+    assert client_connections(n / RESIDENCE, n, np.full(INTERVALS, np.nan)) is None
+    assert client_connections(n / RESIDENCE, n, np.zeros(INTERVALS)) is None
 
 
 def test_a_real_servers_few_connections_are_its_limit() -> None:

@@ -11,7 +11,10 @@ Connections are a limit only as far as their number is fixed, as that of a pool 
 import numpy as np
 
 from models.capacity.limit_types import FULL_UTILISATION, Resource
-from models.capacity.sample_sizes import MAJORITY, MIN_POINTS
+from models.capacity.observed_peak import CELL_RATIO
+from models.capacity.plateau import MAX_ELASTICITY
+from models.capacity.sample_sizes import MAJORITY, MIN_LASTING, MIN_POINTS
+from models.numerics import median
 from models.usl.law import Array
 
 CLIENT_CONNECTIONS = "client_connections"
@@ -20,12 +23,15 @@ FIXED_SHARE = 0.9
 """From this share of the most connections on their number is that; in most intervals it is."""
 
 
-def client_connections(concurrency: Array, connections: Array) -> Resource | None:
+def client_connections(
+    throughput: Array, concurrency: Array, connections: Array
+) -> Resource | None:
     """Describe how many of the connections had a statement; None where that is no limit.
 
-    Concurrency in threads and open connections, both of shape (intervals,), NaN where not known.
-    It is none where the number of connections follows the load, nor where most of them always have
-    a statement: clients that send the next one at once, as a batch job does, are no arriving load.
+    Throughput in queries/s, concurrency in threads and open connections, all of shape (intervals,),
+    NaN where not known. It is none where the number of connections follows the load, nor where most
+    of them always have a statement: clients that send the next one at once, as a batch job does,
+    are no arriving load; nor where more statements do not complete more: contention comes first.
     Where all have one the utilisation is not known: throughput follows the load no longer.
     """
     is_open = connections[np.isfinite(connections)]
@@ -33,7 +39,24 @@ def client_connections(concurrency: Array, connections: Array) -> Resource | Non
     if most < 1 or np.median(is_open) < FIXED_SHARE * most:
         return None
     used = concurrency / most
-    if np.count_nonzero(used < MAJORITY) < MIN_POINTS:
+    if np.count_nonzero(used < MAJORITY) < MIN_POINTS or _stays(throughput, used):
         return None
     used = np.where(used < FULL_UTILISATION, used, np.nan)
     return Resource(CLIENT_CONNECTIONS, used, is_setting=True)
+
+
+def _stays(x: Array, used: Array) -> bool:
+    """Whether throughput does not grow while the second half of the connections is taken.
+
+    x in queries/s, both of shape (intervals,).
+    """
+    taken = (used >= MAJORITY) & (x > 0)
+    if np.count_nonzero(taken) < MIN_LASTING:
+        return False
+    x, used = x[taken], used[taken]
+    few = used <= median(used)
+    if few.all():
+        return False
+    more = median(used[~few]) / median(used[few])
+    growth = np.log(median(x[~few]) / median(x[few]))
+    return bool(more >= CELL_RATIO and growth <= MAX_ELASTICITY * np.log(more))

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from models.capacity.change_points import MIN_STEP, Regimes
+from models.capacity.client_connections import CLIENT_CONNECTIONS
 from models.capacity.cost_curve import CostCurve
 from models.capacity.cost_drift import cost_drift, latest_cost_change
 from models.capacity.cost_fluctuation import cost_variance, residual_variance
@@ -231,6 +232,11 @@ def _counts_waits(evidence: Evidence) -> float:
     return float(lowest is not None and evidence.kept.resource(lowest.resource).counts_waits)
 
 
+def _pool_may_grow(evidence: Evidence) -> float:
+    lowest = evidence.lowest
+    return float(lowest is not None and lowest.resource == CLIENT_CONNECTIONS)
+
+
 def _is_assumed(evidence: Evidence) -> float:
     lowest = evidence.lowest
     return float(lowest is not None and evidence.kept.resource(lowest.resource).is_ceiling_assumed)
@@ -321,6 +327,7 @@ DOUBTS = (
         MAJORITY,
         "test_statements_that_wait_elsewhere_fill_no_innodb",
     ),
+    Doubt(Why.POOL_MAY_GROW, _pool_may_grow, MAJORITY, "test_a_pool_that_may_grow_is_not_trusted"),
     Doubt(Why.CPU_ASSUMED, _is_assumed, MAJORITY, "test_an_assumed_share_leaves_an_indication"),
     Doubt(Why.CONTENTION_UNKNOWN, _share_of_unsure_law, MAX_ERROR, "law, convoy"),
     Doubt(Why.CONCURRENCY_UNKNOWN, _law_refused, MAJORITY, "few processors, no delay"),

@@ -36,6 +36,7 @@ class CapacityReason(StrEnum):
     WIDE_INTERVAL = "wide_interval"
     CONTENTION_UNKNOWN = "contention_unknown"
     WAITS_COUNTED = "waits_counted"
+    POOL_MAY_GROW = "pool_may_grow"
     CPU_ASSUMED = "cpu_assumed"
     CONCURRENCY_UNKNOWN = "concurrency_unknown"
     NO_RESOURCE_LIMIT = "no_resource_limit"
@@ -66,6 +67,7 @@ SENTENCES = {
     CapacityReason.WIDE_INTERVAL: "the capacity's interval is too wide",
     CapacityReason.CONTENTION_UNKNOWN: "contention may end the growth before a resource is full",
     CapacityReason.WAITS_COUNTED: "statements that wait elsewhere count as if they used the limit",
+    CapacityReason.POOL_MAY_GROW: "the limit is the clients' connections; they may open more",
     CapacityReason.CPU_ASSUMED: "CPU is that of statements; how much they miss is assumed",
     CapacityReason.CONCURRENCY_UNKNOWN: "concurrency is too low or too noisy to see contention",
     CapacityReason.NO_RESOURCE_LIMIT: "no resource's limit is known",
