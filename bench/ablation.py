@@ -169,7 +169,7 @@ def _simulated(servers: int, seed: int) -> Iterator[tuple[Any, float]]:
 def _recorded() -> Iterator[tuple[Any, float]]:
     from agent.pipeline import observations
     from agent.window.concurrency import Source
-    from testbed.recorded.peak_predictions import saved, seen_below, true_peak
+    from testbed.recorded.peak_predictions import clients_peak, saved, seen_below
 
     for recording in sorted(FIXTURES.glob("real/*.json.gz")) + sorted(
         FIXTURES.glob("zoo/*.json.gz")
@@ -177,7 +177,7 @@ def _recorded() -> Iterator[tuple[Any, float]]:
         run = saved(recording)
         for part in run["caps"]:
             seen = observations(seen_below(run, part), Source.STATEMENT_TIME)
-            yield seen, true_peak(part["peaks"])[0]
+            yield seen, clients_peak(run, part)[0]
 
 
 def _published() -> Iterator[tuple[Any, float]]:
