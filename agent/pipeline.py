@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from agent.assessment.interval_labels import Points
+from agent.assessment.assessed_points import Points
 from agent.assessment.snapshot import STALE_INTERVALS, FitState, Health, Load, Snapshot
 from agent.config.resources import ResourceSettings
 from agent.config.settings import FitSettings
@@ -27,8 +27,8 @@ from agent.window.resource_utilisation import (
 from models.capacity.assess import assess_capacity
 from models.capacity.client_connections import client_connections
 from models.capacity.observations import Observations
+from models.capacity.oversubscription_loss import ASSUMED_CONNECTIONS
 from models.capacity.thinning import thin
-from models.capacity.thread_oversubscription import ASSUMED_CONNECTIONS
 from models.rates import Array
 
 IDLE_BASELINE = "idle_baseline"

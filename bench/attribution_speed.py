@@ -16,9 +16,9 @@ from collections.abc import Callable
 import numpy as np
 from scipy.optimize import nnls
 
+from models.attribution.class_cost_priors import Priors
 from models.attribution.class_time_series import Array, ClassIntervals
 from models.attribution.estimators import Target
-from models.attribution.mixture_problem import Priors
 from models.attribution.prior_mixture_fit import fit_mixture
 from models.attribution.published_wlr import blame
 from models.attribution.shared_unit_costs import interval_weights

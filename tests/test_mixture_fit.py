@@ -11,11 +11,11 @@ from simulated_classes import simulate
 
 from agent.csv_input.class_file import read_classes
 from models.attribution import prior_mixture_fit
+from models.attribution.class_cost_priors import Priors, Problem
 from models.attribution.class_time_series import Array, ClassIntervals, Mask
 from models.attribution.cost_model import CostModel
 from models.attribution.empirical_bayes import fit_class_unit_costs
 from models.attribution.estimators import Target
-from models.attribution.mixture_problem import Priors, Problem
 from models.attribution.nnls import minimise_non_negative
 from models.attribution.prior_mixture_fit import fit_mixture
 from models.attribution.result import PredictionError

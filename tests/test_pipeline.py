@@ -22,7 +22,7 @@ from made_up import (
     with_usage,
 )
 
-from agent.assessment.interval_labels import Disposition
+from agent.assessment.assessed_points import Disposition
 from agent.assessment.outlier_totals import OutlierCounts
 from agent.assessment.snapshot import FitState, Health
 from agent.config.resources import DiskSettings, ResourceSettings

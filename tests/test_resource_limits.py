@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from models.capacity.demand_models import CEILING
+from models.capacity.demand_extrapolation import CEILING
 from models.capacity.limit_types import LimitReason, Resource, ResourceLimit
 from models.capacity.resource_limits import find_resource_limits
 from models.robust import fit_linear, normal_cdf, student_cdf

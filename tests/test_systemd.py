@@ -390,7 +390,7 @@ def test_a_hang_ends_by_the_watchdog_and_a_new_start(service: Service) -> None:
     wait_until("another start", lambda: service.show("NRestarts") == "1")
     wait_until("it is active again", lambda: service.show("ActiveState") == "active")
     wait_until("the reason is told", lambda: "Watchdog timeout" in service.journal)
-    wait_until("where it hung is told", lambda: "agent/service/supervisor.py" in service.journal)
+    wait_until("where it hung is told", lambda: "agent/service/main_loop.py" in service.journal)
 
 
 def test_one_loop_that_hangs_is_enough(service: Service) -> None:

@@ -8,8 +8,8 @@ import pytest
 from models.capacity.assess import assess_capacity
 from models.capacity.limit_types import Resource, ResourceLimit
 from models.capacity.observations import Observations
+from models.capacity.oversubscription_loss import LOSS_PER_DOUBLING, LOSSLESS_CONCURRENCY, Clients
 from models.capacity.resource_limits import find_resource_limits
-from models.capacity.thread_oversubscription import LOSS_PER_DOUBLING, LOSSLESS_CONCURRENCY, Clients
 
 DEMAND = 5e-3
 """Seconds of processor time that a query takes."""

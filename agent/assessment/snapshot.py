@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from agent.assessment.assessed_points import Points
 from agent.assessment.hour_ahead_load import Outlook
-from agent.assessment.interval_labels import Points
 from agent.assessment.markers import Marker
 from agent.assessment.outlier_totals import OutlierCounts
 from agent.query_classes.attribution_snapshot import ClassesState

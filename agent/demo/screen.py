@@ -7,7 +7,7 @@ from textwrap import wrap
 from types import TracebackType
 from typing import NamedTuple, Protocol, Self, TextIO
 
-from agent.assessment.interval_labels import Disposition
+from agent.assessment.assessed_points import Disposition
 from agent.assessment.snapshot import Snapshot
 from agent.config.durations import words
 from agent.demo.report import Row, lead, line, rows

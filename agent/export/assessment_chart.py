@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from agent.assessment.interval_labels import Disposition, Points
+from agent.assessment.assessed_points import Disposition, Points
 from agent.assessment.markers import Marker
 from agent.export.fit_report import quantity
 from models.capacity.result import Capacity

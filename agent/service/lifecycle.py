@@ -10,8 +10,8 @@ from agent.config.settings import Config
 from agent.history.history_file import history_path
 from agent.history.store import Store
 from agent.service.daemon import Agent
+from agent.service.main_loop import MainLoop
 from agent.service.reload import Reloader
-from agent.service.supervisor import Supervisor
 from agent.service.systemd_notify import Notifier
 from agent.support.logs import fields, set_up
 from agent.support.memory_tuning import set_aside
@@ -39,26 +39,26 @@ def run(
     path = history_path(config.history.path, os.environ)
     agent = Agent(config, Store(path, config.history) if path else None)
     reloader = Reloader(config, load, partial(_apply, agent))
-    supervisor = Supervisor(agent.workers, agent.snapshots, reloader.reload, Notifier())
-    supervisor.listen_to_signals()
+    main_loop = MainLoop(agent.workers, agent.snapshots, reloader.reload, Notifier())
+    main_loop.listen_to_signals()
     try:
         server = agent.listen(
             config.address,
             reload_state=lambda: reloader.state,
             web=web,
-            reload=supervisor.request_reload if lifecycle else None,
+            reload=main_loop.request_reload if lifecycle else None,
             hosts=hosts,
         )
     except OSError as error:
         reason = error.strerror or error
         log.error("cannot listen on %s: %s; %s", config.listen, reason, ELSEWHERE)
         return 1
-    supervisor.look_after(server)
+    main_loop.look_after(server)
     targets = len(config.targets)
     facts = fields(version=__version__, listen=config.listen, targets=targets)
     log.info("started", extra=facts)
     agent.start()
-    supervisor.run()
+    main_loop.run()
     agent.stop()
     server.shutdown()
     server.server_close()

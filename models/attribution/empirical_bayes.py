@@ -10,16 +10,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from models.attribution.class_time_series import Array
-from models.attribution.mixture_problem import (
+from models.attribution.class_cost_equations import Spectrum, UnitCostEquations, UnitCostProblem
+from models.attribution.class_cost_priors import (
     MIN_FREE_SHARE,
     NOISE_INFLATION,
     NOISE_ITERATIONS,
     TYPICAL_NOISE,
     FittedMixture,
 )
+from models.attribution.class_time_series import Array
 from models.attribution.sufficient_statistics import Moments
-from models.attribution.unit_cost_solver import Spectrum, UnitCostEquations, UnitCostProblem
 
 PRIOR_STRENGTHS = (0.03, 0.1, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0)
 """τ: from "all classes cost the same" to "each has a cost of its own"."""

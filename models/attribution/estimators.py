@@ -11,9 +11,9 @@ from typing import Protocol
 
 import numpy as np
 
+from models.attribution.class_cost_priors import COMPUTE_SPREAD
 from models.attribution.class_time_series import Array, ClassIntervals, Mask
 from models.attribution.cost_model import CostModel
-from models.attribution.mixture_problem import COMPUTE_SPREAD
 from models.attribution.published_wlr import Line, Wlr, blame, fit_wlr
 from models.attribution.shared_unit_costs import WHOLE_CPU, CpuBounds, calls
 from models.attribution.waiting_classes import capped, waits_by_text

@@ -27,8 +27,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from models.attribution.class_time_series import Array, Mask
-from models.attribution.mixture_problem import (
+from models.attribution.class_cost_priors import (
     BASE_SHARE,
     MIN_FREE_SHARE,
     NOISE_ITERATIONS,
@@ -38,6 +37,7 @@ from models.attribution.mixture_problem import (
     Problem,
     inflated,
 )
+from models.attribution.class_time_series import Array, Mask
 from models.attribution.nnls import hold, minimise_non_negative
 from models.attribution.sufficient_statistics import MIN_SHARE, Moments
 from models.numerics import NEGLIGIBLE

@@ -22,12 +22,12 @@ from models.capacity.limit_types import FULL_UTILISATION, ResourceLimit
 from models.capacity.observations import MIN_CONCURRENCY, SAME_LOAD_SHARE, Observations
 from models.capacity.observed_peak import ObservedPeak, find_observed_peak
 from models.capacity.outliers import find_outliers
+from models.capacity.oversubscription_loss import Clients
 from models.capacity.plateau import find_plateau
 from models.capacity.present_neighbour_use import lower_bound_at_present
 from models.capacity.resource_limits import find_resource_limits, if_passed
 from models.capacity.result import Capacity
 from models.capacity.sample_sizes import MAJORITY, SEEN_QUANTILE
-from models.capacity.thread_oversubscription import Clients
 from models.capacity.trust_gate import judged, nothing, with_concurrency
 from models.numerics import median, quantile
 from models.trust import Trust

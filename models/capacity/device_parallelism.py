@@ -9,7 +9,7 @@ weighed by how well it gives back U. Far below its end every m is straight, and 
 
 import numpy as np
 
-from models.capacity.demand_models import CEILING, Extrapolations
+from models.capacity.demand_extrapolation import CEILING, Extrapolations
 from models.capacity.sample_sizes import MIN_NOISE
 from models.capacity.utilisation_fit import Part
 from models.robust import fit_columns, student_cdf

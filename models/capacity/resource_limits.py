@@ -2,8 +2,8 @@
 
 Utilisation law U = X·D (P. Denning, J. Buzen, *The Operational Analysis of Queueing Network
 Models*, 1978): utilisation grows with throughput, with the service demand D as its slope. It is
-linear, so it sees the limit from far below. How the demand may change on the way: `demand_models`.
-The limit is the throughput where the utilisation reaches the ceiling.
+linear, so it sees the limit from far below. How the demand may change on the way:
+`demand_extrapolation`. The limit is the throughput where the utilisation reaches the ceiling.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.capacity.cost_curve import MIN_UTILISATION
-from models.capacity.demand_models import CEILING, Extrapolations
+from models.capacity.demand_extrapolation import CEILING, Extrapolations
 from models.capacity.device_parallelism import CHANNELS, DeviceParallelism
 from models.capacity.distribution import TABLE_DEVIATIONS, TABLE_SIZE
 from models.capacity.limit_types import (
@@ -26,6 +26,7 @@ from models.capacity.limit_types import (
     UtilisationCurve,
 )
 from models.capacity.observations import MIN_PEAK_UTILISATION
+from models.capacity.oversubscription_loss import Clients
 from models.capacity.sample_sizes import (
     CERTAIN_Z,
     FALSE_SIGN_PROBABILITY,
@@ -36,7 +37,6 @@ from models.capacity.sample_sizes import (
     SEEN_QUANTILE,
     SIGNIFICANT_Z,
 )
-from models.capacity.thread_oversubscription import Clients
 from models.capacity.utilisation_fit import (
     LOG_MODEL_PRIORS,
     MIN_UTILISATION_NOISE,

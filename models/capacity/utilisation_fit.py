@@ -12,7 +12,7 @@ the processor busy (`idleness`), that share B stands once more in the place of U
 
     U = U0 + a·X − w·X·B                                                              (3)
 
-How much of each: `demand_models`.
+How much of each: `demand_extrapolation`.
 """
 
 from collections.abc import Sequence
@@ -59,7 +59,7 @@ class Part:
     """Coefficients of 1, t and t²."""
     base: tuple[float, float] = BASE_PRIOR
     shares: tuple[float, ...] = MODEL_PRIORS
-    """Of the models in `demand_models`, in their order."""
+    """Of the models in `demand_extrapolation`, in their order."""
     idleness: CpuWakeups | None = None
     wakes_unseen: float | None = None
     """One second of processor time as a part of the demand, where idle entries are not counted and

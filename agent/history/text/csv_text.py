@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from agent.csv_input.table_file import TableFileError, rows_in
 from agent.history.record_types import TEXT_KINDS, Kind, Row
-from agent.history.text.cells import (
+from agent.history.text.cell_conversion import (
     CellError,
     cell_text,
     read_cell,

@@ -1,7 +1,7 @@
 """The mistakes in a file to import, line by line."""
 
 from agent.csv_input.table_file import TableFileError
-from agent.history.text.cells import CellError
+from agent.history.text.cell_conversion import CellError
 
 MAX_MISTAKES = 20  # that are listed one by one
 MAX_KEPT = 1000  # that are remembered

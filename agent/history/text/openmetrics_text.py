@@ -13,7 +13,7 @@ from itertools import islice
 
 from agent.csv_input.table_file import TableFileError
 from agent.history.record_types import TEXT_KINDS, Cell, CellType, Column, Kind, Row
-from agent.history.text.cells import (
+from agent.history.text.cell_conversion import (
     CellError,
     read_labels,
     read_number,

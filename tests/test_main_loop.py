@@ -12,7 +12,7 @@ import pytest
 from web_clients import listening, snapshot
 
 from agent.assessment.snapshot import FitState, Health, Snapshot
-from agent.service.supervisor import Supervisor
+from agent.service.main_loop import MainLoop
 from agent.service.systemd_notify import Notifier
 from agent.support.scheduled_thread import Worker
 from testbed.real.daemon import wait_until
@@ -21,7 +21,7 @@ NOW = 1_700_000_000.0
 
 
 class Watched:
-    """One target's snapshots, and a worker, as a supervisor sees them."""
+    """One target's snapshots, and a worker, as a main loop sees them."""
 
     def __init__(self) -> None:
         self.up: bool | None = None
@@ -46,11 +46,11 @@ class Watched:
 
 
 @contextmanager
-def supervised(tmp_path: Path, watched: Watched) -> Iterator[tuple[Supervisor, "Heard"]]:
-    """A supervisor in a thread of its own; it and the worker end with the block."""
+def supervised(tmp_path: Path, watched: Watched) -> Iterator[tuple[MainLoop, "Heard"]]:
+    """A main loop in a thread of its own; it and the worker end with the block."""
     heard = Heard(tmp_path / "notify")
     notifier = Notifier({"NOTIFY_SOCKET": str(tmp_path / "notify"), "WATCHDOG_USEC": "1000000"})
-    found = Supervisor(lambda: [watched.worker], watched.snapshots, watched.reload, notifier)
+    found = MainLoop(lambda: [watched.worker], watched.snapshots, watched.reload, notifier)
     thread = threading.Thread(target=found.run)
     watched.worker.start()
     thread.start()

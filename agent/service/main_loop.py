@@ -32,7 +32,7 @@ class Loop(Protocol):
         """Whether it should have come round long ago."""
 
 
-class Supervisor:
+class MainLoop:
     """`run` returns when somebody wants the end.
 
     It tells the service manager that all is ready when every target was tried, and that we are
