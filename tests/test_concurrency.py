@@ -9,6 +9,7 @@ from made_up import RISING, intervals, with_usage
 from agent.window.concurrency import Source, concurrency, statements_at_work
 from agent.window.intervals import Interval, Window
 from models.capacity.assess import assess_capacity
+from models.capacity.demand_extrapolation import CEILING
 from models.capacity.limit_types import Resource
 from models.capacity.observations import Observations
 from models.capacity.observed_peak import find_observed_peak
@@ -85,6 +86,28 @@ def test_a_peak_that_was_jumped_over_is_as_uncertain_as_both_sides_differ() -> N
     assert found.throughput * np.exp(found.error) == pytest.approx(1000)
     assert found.throughput * np.exp(-found.error) == pytest.approx(640)
     assert 10 < found.concurrency < found.concurrency_upper < 40
+
+
+@pytest.mark.parametrize("between", [None, 36.0])
+def test_a_peak_may_lie_where_no_interval_was_seen(between: float | None) -> None:
+    """Between 25 statements, which use 0.8 of a processor, and 240: up to X/U was possible.
+
+    With intervals in between that served less, the peak is what was served.
+    """
+    n = np.array([2.0, 25.0, 240.0] if between is None else [2.0, 25.0, between, 240.0])
+    x = np.array([100.0, 1000.0, 800.0] if between is None else [100.0, 1000.0, 900.0, 800.0])
+    used: Array = np.array([0.1, 0.8, 1.0] if between is None else [0.1, 0.8, 1.0, 1.0])
+    n, x, used = (np.repeat(column, 8) for column in (n, x, used))
+    found = find_observed_peak(
+        Observations.of(np.arange(float(len(n))), x, n, resources=[Resource("cpu", used, own=used)])
+    )
+    assert found is not None
+    if between is None:
+        assert found.throughput * np.exp(found.error) == pytest.approx(1000 * CEILING[0] / 0.8)
+        assert found.throughput * np.exp(-found.error) == pytest.approx(1000)
+    else:
+        assert found.throughput == pytest.approx(1000)
+        assert found.error == pytest.approx(0)
 
 
 def test_a_peak_is_as_uncertain_as_the_intervals_around_it_scatter() -> None:

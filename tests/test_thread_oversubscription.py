@@ -93,7 +93,7 @@ def test_commits_that_share_a_log_need_all_the_connections() -> None:
 
 
 def test_open_connections_lower_the_capacity() -> None:
-    """By what they cost; the highest number of the window counts, as a pool may be used in full."""
+    """By what they cost; a high number of the window counts, as a pool may be used in full."""
     at, n = np.arange(len(X)) * 15.0, X * DEMAND / (1 - 0.99 * X * DEMAND)
     half = X < FULL / 2  # far below, what was served says nothing of the loss
     seen = Observations.of(at, X, n, resources=[processor(1.0)]).select(half)
@@ -104,9 +104,37 @@ def test_open_connections_lower_the_capacity() -> None:
     assert np.log(plain / pooled) == pytest.approx(4 * LOSS_PER_DOUBLING, abs=0.03)
 
 
-def test_as_many_clients_as_ever_ran_at_once_where_nobody_counted_connections() -> None:
-    """A recording without the number of connections; without any concurrency nothing is known."""
-    at, n = np.arange(3) * 15.0, [2.0, 40.0, 3.0]
-    assert Observations.of(at, n, n).clients == 40
-    assert Observations.of(at, n, n, connections=[50.0, 60.0, np.nan]).clients == 60
+def test_an_overload_with_more_connections_shows_less_than_the_usual_ones_get() -> None:
+    """Full with 256 statements where 64 connections are usual: two doublings may have cost some."""
+    x, n = np.append(X, np.full(8, 0.9 * FULL)), np.append(X * DEMAND, np.full(8, 256.0))
+    used = np.minimum(np.append(X * DEMAND, np.full(8, 1.0)), 1.0)
+    full = Resource("server_cpu", used, own=used, processors=np.ones(len(x)))
+    usual, many = (
+        find_resource_limits(x, [full], clients=Clients(connections, DEMAND), concurrency=n)[0]
+        for connections in (64.0, 256.0)
+    )
+    assert usual.x_max is not None
+    assert many.x_max is not None
+    assert many.x_max == pytest.approx(0.9 * FULL, rel=0.03)
+    assert many.x_max * 1.02 < usual.x_max < many.x_max * np.exp(2 * 2 * LOSS_PER_DOUBLING)
+    assert usual.x_max_interval is not None
+    assert many.x_max_interval is not None
+    assert usual.x_max_interval.ratio > many.x_max_interval.ratio
+
+
+def test_what_is_lost_beyond_the_usual_connections_grows_with_each_doubling() -> None:
+    """Nothing up to them, nor where nobody knows how many statements ran."""
+    lost = Clients(64.0, None).loss_beyond(np.array([8.0, 64.0, 128.0, 256.0, np.nan]))
+    assert lost == pytest.approx(LOSS_PER_DOUBLING * np.array([0, 0, 1, 2, 0]))
+
+
+def test_as_many_clients_as_often_ran_at_once_where_nobody_counted_connections() -> None:
+    """A recording without the number of connections; without any concurrency nothing is known.
+
+    One interval in twenty is an overload, and does not count.
+    """
+    at, n = np.arange(20) * 15.0, np.append(np.full(19, 40.0), 90.0)
+    assert Observations.of(at, n, n).clients == pytest.approx(40)
+    open_ = np.append(np.full(18, 60.0), [90.0, np.nan])
+    assert Observations.of(at, n, n, connections=open_).clients == pytest.approx(60)
     assert Observations.of(at, n, np.nan).clients is None

@@ -98,7 +98,9 @@ def _limits(kept: Observations, x_seen: float) -> tuple[ResourceLimit, ...]:
     """Find the resource limits, as what was served allows them."""
     many = kept.clients
     clients = None if many is None else Clients(many, kept.uncontended_time)
-    found = find_resource_limits(kept.throughput, kept.resources, kept.weights, clients)
+    found = find_resource_limits(
+        kept.throughput, kept.resources, kept.weights, clients, kept.concurrency
+    )
     return tuple(
         if_passed(limit, x_seen, _used_at(x_seen, kept, limit.resource))
         if limit.is_passed(x_seen)

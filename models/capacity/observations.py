@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from models.capacity.limit_types import Resource
-from models.capacity.sample_sizes import MAJORITY, SEEN_QUANTILE
+from models.capacity.sample_sizes import HIGH_QUANTILE, MAJORITY, SEEN_QUANTILE
 from models.numerics import quantile
 from models.usl.law import Array
 
@@ -178,10 +178,12 @@ class Observations:
 
     @property
     def clients(self) -> float | None:
-        """How many statements may run at once: open connections, or as many as ever ran at once."""
-        known = np.concatenate((self.connections, self.concurrency))
-        known = known[np.isfinite(known)]
-        return float(known.max()) if len(known) else None
+        """How many statements may usually run at once: open connections, or as many as often did.
+
+        An overload opens more of them for a while.
+        """
+        known = (each[np.isfinite(each)] for each in (self.connections, self.concurrency))
+        return max((quantile(each, HIGH_QUANTILE) for each in known if len(each)), default=None)
 
     def concurrency_at(self, x: float) -> float | None:
         """Find the highest N (threads) of the intervals with about that throughput or more."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from models.capacity.demand_extrapolation import CEILING
 from models.capacity.limit_types import Resource
 from models.capacity.observations import MIN_PEAK_UTILISATION, SAME_LOAD_SHARE, Observations
 from models.capacity.sample_sizes import MIN_LASTING
@@ -32,9 +33,9 @@ class ObservedPeak:
     """The highest throughput, and the concurrency at which it was served."""
 
     throughput: float
-    """Queries/s: the median of the intervals at the peak."""
+    """Queries/s."""
     error: float
-    """The standard deviation of ln throughput at the peak, from interval to interval."""
+    """The standard deviation of its ln: from interval to interval, and of what was not seen."""
     concurrency: float
     """N at the peak, threads."""
     concurrency_upper: float
@@ -50,7 +51,11 @@ def find_observed_peak(seen: Observations) -> ObservedPeak | None:
 
 
 def _passed(seen: Observations, known: NDArray[np.bool_]) -> ObservedPeak | None:
-    """Find the peak where intervals around it were seen."""
+    """Find the peak where intervals around it were seen.
+
+    Where none has a concurrency between its own and those far beyond it, the peak may lie there, up
+    to X/U by the utilisation law: it is taken in the middle, as uncertain as it is far.
+    """
     n, x = seen.concurrency, seen.throughput
     cells = _cells(n, x, known)
     if len(cells) == 0:
@@ -67,8 +72,14 @@ def _passed(seen: Observations, known: NDArray[np.bool_]) -> ObservedPeak | None
     inside = cells[at_peak & (cells[:, 0] <= upper)]
     best = float(inside[np.argmax(inside[:, 1]), 0])
     # all intervals between both ends: the cells at the peak alone would be the fast moments
-    served = x[known & (_cell(n) >= _cell(cells[at_peak, 0])[0]) & (n <= upper)]
-    return ObservedPeak(median(served), _error(np.log(served)), best, upper, resource)
+    around = known & (_cell(n) >= _cell(cells[at_peak, 0])[0]) & (n <= upper)
+    ln_x = np.log(x[around])
+    further = 0.0
+    if _is_gap_above(cells, at_peak):
+        used = median(seen.resource(resource).used_for_server(x)[around])
+        further = max(float(np.log(CEILING[0] / used)), 0.0) / 2
+    error = float(np.hypot(_error(ln_x), further))
+    return ObservedPeak(float(np.exp(median(ln_x) + further)), error, best, upper, resource)
 
 
 def _passed_over(seen: Observations, known: NDArray[np.bool_]) -> ObservedPeak | None:
@@ -131,6 +142,12 @@ def _cells(n: Array, x: Array, known: NDArray[np.bool_]) -> Array:
         for number in numbers[counts >= MIN_LASTING]
     ]
     return np.array(found).reshape(-1, 2)
+
+
+def _is_gap_above(cells: Array, at_peak: NDArray[np.bool_]) -> bool:
+    """Whether no cell lies between those at the peak and the ones far beyond it."""
+    last = int(np.flatnonzero(at_peak)[-1])
+    return last + 1 < len(cells) and cells[last + 1, 0] >= BEYOND_PEAK_RATIO * cells[last, 0]
 
 
 def _end(cells: Array, at_peak: NDArray[np.bool_]) -> float:

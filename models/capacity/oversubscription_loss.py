@@ -18,6 +18,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from models.usl.law import Array
+
 LOSS_PER_DOUBLING = 0.035
 """ln X that a doubling of the threads costs, its mean and its deviation: with it the intervals of
 28 recorded loads hold 87 % of the measured peaks."""
@@ -33,7 +35,7 @@ class Clients(NamedTuple):
     """Who asks, once a processor is full."""
 
     connections: float
-    """So many statements may run at once."""
+    """So many statements may usually run at once."""
     residence_time: float | None
     """Of a statement that does not wait, s; None: not known."""
 
@@ -46,3 +48,11 @@ class Clients(NamedTuple):
         fill = max(LOSSLESS_CONCURRENCY * max(processors, 1.0), x * (self.residence_time or 0.0))
         doublings = max(float(np.log2(self.connections / fill)), 0.0) if self.connections else 0.0
         return LOSS_PER_DOUBLING * doublings
+
+    def loss_beyond(self, concurrency: Array) -> Array:
+        """Compute what ln x loses where more statements run at once than usual, mean and deviation.
+
+        Concurrency in threads, shape (intervals,) like the answer; 0 where it is not known.
+        """
+        beyond = np.log2(np.maximum(concurrency / max(self.connections, 1.0), 1.0))
+        return LOSS_PER_DOUBLING * np.nan_to_num(beyond)

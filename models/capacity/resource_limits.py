@@ -75,11 +75,13 @@ def find_resource_limits(
     resources: Sequence[Resource],
     weights: Array | None = None,
     clients: Clients | None = None,
+    concurrency: Array | None = None,
 ) -> tuple[ResourceLimit, ...]:
     """Find where each resource ends; x in queries/s, shape (intervals,), in the order of time.
 
-    Weights say how many intervals each stands for. What is NaN is left out. Without clients a full
-    processor is taken to serve as much as at its best number of threads.
+    Weights say how many intervals each stands for; concurrency is N in threads, of the same shape.
+    What is NaN is left out. Without clients a full processor is taken to serve as much as at its
+    best number of threads.
     """
     if not resources:
         return ()
@@ -87,6 +89,9 @@ def find_resource_limits(
     x, w = x[known], np.ones_like(x[known]) if weights is None else weights[known]
     if len(x) == 0:
         return tuple(ResourceLimit.none(r.name, 0.0, LimitReason.FEW_POINTS) for r in resources)
+    lost = np.zeros_like(x)
+    if clients is not None and concurrency is not None:
+        lost = clients.loss_beyond(concurrency[known])
     if not known.all():
         resources = [r.mapped(lambda column: column[known]) for r in resources]
     u, own, by_others = _of_the_ceiling(resources)
@@ -105,7 +110,7 @@ def find_resource_limits(
     )
     resource_limits = []
     for i, resource in enumerate(resources):
-        resource_limit = _corrected(found[i] or next(extrapolated), resource, x, clients)
+        resource_limit = _corrected(found[i] or next(extrapolated), resource, x, clients, lost)
         if by_others[i] and not resource_limit.usable:
             reasons = (LimitReason.FILLED_BY_OTHERS, *resource_limit.reasons)
             resource_limit = replace(resource_limit, reasons=reasons)
@@ -115,13 +120,14 @@ def find_resource_limits(
 
 
 def _corrected(
-    limit: ResourceLimit, resource: Resource, x: Array, clients: Clients | None
+    limit: ResourceLimit, resource: Resource, x: Array, clients: Clients | None, lost: Array
 ) -> ResourceLimit:
     """Correct a limit for the clients' connections, full intervals, and an uncertain ceiling."""
     if clients is not None and LimitReason.ALREADY_FULL not in limit.reasons:
         limit = _with_oversubscription(resource, limit, clients)
     if limit.usable and _ends_growth(resource):
-        limit = _with_filled(limit, x[_is_filled(resource, x) & resource.may_be_full])
+        filled = _is_filled(resource, x) & resource.may_be_full
+        limit = _with_filled(limit, x[filled], lost[filled])
     if limit.usable and resource.ceiling_deviation > 0:
         limit = _with_uncertain_ceiling(resource, limit)
     return limit
@@ -284,16 +290,18 @@ def _is_filled(resource: Resource, x: Array) -> NDArray[np.bool_]:
     return alone | (resource.used_for_server(x) >= FULL_UTILISATION)
 
 
-def _with_filled(limit: ResourceLimit, x: Array) -> ResourceLimit:
+def _with_filled(limit: ResourceLimit, x: Array, lost: Array) -> ResourceLimit:
     """Weigh the limit by the throughputs x (queries/s) of intervals in which the server filled it.
 
     They follow the load no longer, so no curve is fitted to them: each is a measurement of the
     limit, somewhat off, and all of them may be off alike, past the peak or on their way to it.
+    More statements than the clients usually have connections may have lost so much of ln x.
     """
     if len(x) < MIN_LASTING:
         return limit
     common, each = FULL_THROUGHPUT_ERRORS
-    z = (limit.grid - median(np.log(x))) / np.hypot(common, each / np.sqrt(len(x)))
+    deviation = np.sqrt(common**2 + each**2 / len(x) + median(lost) ** 2)
+    z = (limit.grid - median(np.log(x) + lost)) / deviation
     fitted = np.diff(limit.cdf, prepend=0.0)
     prior = (1 - FALSE_SIGN_PROBABILITY) * fitted + FALSE_SIGN_PROBABILITY / len(fitted)
     p = prior * np.exp(-0.5 * z**2)
