@@ -1,7 +1,8 @@
-"""The probability of saturation of recorded servers, compared with what clients could get."""
+"""The probability of saturation on recorded servers, compared with what clients could get."""
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -9,32 +10,74 @@ from agent.pipeline import observations
 from agent.window.concurrency import Source
 from models.capacity.assess import assess_capacity
 from models.capacity.saturation_probability import is_contradicted
+from models.usl.law import Array
 from testbed.recorded.peak_predictions import clients_peak, saved, seen_below
 
-RECORDED = Path(__file__).resolve().parent.parent / "tests" / "fixtures" / "real"
-AT = (0.7, 0.8, 0.9, 1.0, 1.1, 1.25)
-"""Of what the clients could get."""
+RECORDED = Path(__file__).resolve().parent.parent / "tests" / "fixtures"
+LOADS = np.array([0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 1.05, 1.1, 1.15, 1.25, 1.4, 1.6])
+"""Shares of what the clients could get; as many above it as below."""
+CLASSES = (0.05, 0.2, 0.5, 0.8, 0.95)
+"""Probabilities between which the table's columns lie."""
 FAR_BELOW, FAR_ABOVE = 0.8, 1.25
 CERTAIN = 0.95
 
 
-def recorded_certainty() -> Iterator[str]:
-    """A line for each recording and highest load: P(C ≤ x) at shares of the clients' peak."""
-    yield "| recorded | seen up to | " + " | ".join(f"{at:.0%}" for at in AT) + " |"
-    yield "|---" * (len(AT) + 2) + "|"
-    wrong = said = 0
-    for file in sorted(RECORDED.glob("*.json.gz")):
-        seen = saved(file)
+class Certainty(NamedTuple):
+    """The probability that each of the loads saturates the server, at one level of a recording."""
+
+    recording: str
+    cap: float
+    probability: Array | None
+    """P(C ≤ x), shape of LOADS; None where the points contradict the model."""
+
+    @property
+    def is_wrong(self) -> bool:
+        """Whether it is certain of what is far from true."""
+        if self.probability is None:
+            return False
+        too_early = self.probability[LOADS <= FAR_BELOW] >= CERTAIN
+        too_late = self.probability[LOADS >= FAR_ABOVE] <= 1 - CERTAIN
+        return bool(too_early.any() or too_late.any())
+
+
+def certainties(folder: Path = RECORDED) -> Iterator[Certainty]:
+    """Assess each recording at each level up to 90 %."""
+    for file in sorted([*folder.glob("real/*.json.gz"), *folder.glob("zoo/*.json.gz")]):
+        seen, known = saved(file), 0
         for part in seen["caps"]:
+            if part["intervals"] == known or part["cap"] > 1:
+                continue
+            known = part["intervals"]
             found = assess_capacity(observations(seen_below(seen, part), Source.STATEMENT_TIME))
-            cells = ["–"] * len(AT)
+            probability = None
             if found.distribution is not None and not is_contradicted(found):
-                peak = clients_peak(seen, part)[0]
-                reached = found.distribution.at_most(np.array(AT) * peak)
-                cells = [f"{p:.2f}" for p in reached]
-                far = dict(zip(AT, reached, strict=True))
-                said += 1
-                wrong += far[FAR_BELOW] >= CERTAIN or far[FAR_ABOVE] <= 1 - CERTAIN
-            name = file.name.removesuffix(".json.gz")
-            yield f"| {name} | {part['cap']:.0%} | " + " | ".join(cells) + " |"
-    yield f"wrong and certain: {wrong} of {said}"
+                probability = found.distribution.at_most(LOADS * clients_peak(seen, part)[0])
+            yield Certainty(file.name.removesuffix(".json.gz"), part["cap"], probability)
+
+
+def recorded_certainty() -> Iterator[str]:
+    """Yield a table: of the loads with about each probability, the share that saturates."""
+    found = list(certainties())
+    edges = ["0", *(f"{edge:g}" for edge in CLASSES), "1"]
+    yield "| seen up to | " + " | ".join(f"to {edge}" for edge in edges[1:]) + " | not known |"
+    yield "|---" * (len(edges) + 1) + "|"
+    for cap in sorted({each.cap for each in found}):
+        level = [each for each in found if each.cap == cap]
+        known = [each.probability for each in level if each.probability is not None]
+        groups = np.digitize(np.array(known), CLASSES)
+        saturates = np.broadcast_to(LOADS >= 1, groups.shape)
+        cells = [share(saturates[groups == group]) for group in range(len(edges) - 1)]
+        unknown = f"{len(level) - len(known)} of {len(level)}"
+        yield f"| {cap:.0%} | " + " | ".join(cells) + f" | {unknown} |"
+    wrong = [f"{each.recording} at {each.cap:.0%}" for each in found if each.is_wrong]
+    said = sum(each.probability is not None for each in found)
+    yield f"wrong and certain: {len(wrong)} of {said} {', '.join(wrong)}"
+
+
+def share(which: Array) -> str:
+    """A share in per cent, and of how many."""
+    return f"{np.mean(which):.0%} of {len(which)}" if len(which) else "–"
+
+
+if __name__ == "__main__":
+    print("\n".join(recorded_certainty()))
