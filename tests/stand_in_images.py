@@ -1,7 +1,7 @@
 """Images that stand in for those of the registries, which no test can pull.
 
 Each is a Debian root with one program, and keeps the part of the official image's contract that
-docker-compose.yml relies on; docs/testing.md says which part that is.
+docker-compose.yml relies on (docs/testing.md).
 """
 
 import hashlib

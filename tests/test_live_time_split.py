@@ -10,7 +10,7 @@ from testbed.real.server_programs import server_program
 
 SECONDS, TOGETHER = 4.0, 30.0
 POINTS = 25.0
-"""Of a share; on a machine at rest it is 10 (docs/time-split.md)."""
+"""Of a share; on a machine at rest they were within 14 (docs/time-split.md)."""
 
 
 @pytest.mark.live

@@ -33,7 +33,7 @@ the shortest that is predicted there R must be to refute the prediction."""
 
 UNTRUSTED_DEVIATION = 0.3
 """Standard deviation of the logarithm by which a capacity that is not trusted was off, beyond its
-own interval: on recorded real servers the bounds held 13 of 18 truths with 0, 15 with 0.2, all with
+own interval: on recorded real servers the bounds held 13 of 18 truths with 0, 14 with 0.2, all with
 this (docs/sla.md)."""
 
 
