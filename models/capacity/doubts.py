@@ -263,15 +263,15 @@ DOUBTS = (
     Doubt(Why.LATEST_DIFFER, _share_of_latest_left_out, MAJORITY, "night jobs"),
     Doubt(
         Why.LATEST_DIFFER,
-        _of_cost(cost_drift),
-        MAX_DRIFT,
-        "test_a_mix_that_drifts_takes_trust_away",
-    ),
-    Doubt(
-        Why.LATEST_DIFFER,
         _latest_cost,
         MIN_STEP,
         "test_queries_that_cost_more_of_late_take_trust_away_at_once",
+    ),
+    Doubt(
+        Why.COST_FLUCTUATES,
+        _of_cost(cost_drift),
+        MAX_DRIFT,
+        "test_a_mix_that_drifts_takes_trust_away",
     ),
     Doubt(
         Why.COST_FLUCTUATES,
