@@ -53,7 +53,7 @@ SENTENCES = {
     CapacityReason.NO_LIMIT_SEEN: "neither a resource nor contention shows a limit yet",
     CapacityReason.MODEL_DOES_NOT_FIT: "many intervals, or the highest loads, contradict the model",
     CapacityReason.LATEST_DIFFER: "recent cost per query differs from the window's average",
-    CapacityReason.COST_FLUCTUATES: "the cost per query fluctuates or drifts: averages may not hold",
+    CapacityReason.COST_FLUCTUATES: "the cost per query fluctuates or drifts, so may the capacity",
     CapacityReason.OTHERS_FLUCTUATE: "other processes' use of a resource fluctuates",
     CapacityReason.CLOCK_LOW: "a lowered CPU clock makes the processor look busier than it is",
     CapacityReason.DEMAND_FALLS: "queries may still get cheaper as more of them overlap",
