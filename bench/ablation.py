@@ -54,7 +54,7 @@ OFF = {
     "capacity.contention_peak.ABRUPT_PRIOR": "0.0",
     "capacity.contention_peak.NO_EVIDENCE_PRIOR": "0.0",
     "capacity.contention_peak.MAX_LOG_ODDS": "1e9",
-    "capacity.wakeup_sharing.FULL_BUSY_SHARE": "0.0",
+    "capacity.idle_processor_wakeups.FULL_BUSY_SHARE": "0.0",
     "capacity.estimate.CONTENTION_VISIBLE_FROM": "0.0",
     "capacity.plateau.FEW_THREADS_RATIO": "1e9",
     "capacity.limit_types.CLIENT_USE_QUANTILE": "0.5",

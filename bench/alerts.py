@@ -25,7 +25,7 @@ from former_alert_rules import BY_GROWTH, BY_HALF, BY_TRUST
 from recorded_certainty import recorded_certainty
 
 from agent.assessment.hour_ahead_load import KEPT_STEPS, RecentLoad
-from agent.assessment.load_buckets import LoadSum
+from agent.assessment.load_by_time_step import LoadSum
 from agent.config.settings import FitSettings
 from agent.replay.alert_rules import RULES, Alerts, Rule, Scrape
 from agent.replay.recording_player import Intervals

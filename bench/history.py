@@ -25,7 +25,7 @@ from agent.history.write_buffer import Batch
 from agent.replay.recording_opener import ReplayOptions
 from agent.support.clock_pair import Now
 from collectors.base import Sample
-from testbed.recorded.samples import FIXTURES, recorded
+from testbed.recorded.record_collector_readings import FIXTURES, recorded
 
 WIDTH = 15
 DAY = 86_400

@@ -27,8 +27,8 @@ from agent.demo.server import PrivateServer
 from testbed.real.cgroups import cpu_quota, disk_under, throttled_reads
 from testbed.real.clients import Clients, Threads, root, run_as_root
 from testbed.real.daemon import Page, Sane, target, wait_until, watching
-from testbed.real.disk_load import OPTIONS, TABLE
-from testbed.real.disk_load import STATEMENT as READ
+from testbed.real.io_bound_queries import OPTIONS, TABLE
+from testbed.real.io_bound_queries import STATEMENT as READ
 from testbed.real.predicted_limit import FIT, OFTEN, SHARES, most
 from testbed.real.server_programs import server_program
 

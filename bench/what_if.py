@@ -63,7 +63,7 @@ from agent.demo.server import PrivateServer
 from testbed.real.cgroups import ahead_of_others, cpu_quota, disk_under
 from testbed.real.clients import run_as_root
 from testbed.real.daemon import target, wait_until, watching
-from testbed.real.disk_load import OPTIONS, TABLE
+from testbed.real.io_bound_queries import OPTIONS, TABLE
 from testbed.real.link_load import GUEST
 from testbed.real.predicted_limit import FEW_CLIENTS, FIT, OFTEN, SHARES, Load, most, watched
 from testbed.real.server_programs import server_program

@@ -10,7 +10,7 @@ from typing import TypeVar
 from agent.demo.server import PrivateServer
 from testbed.real.cgroups import cpu_quota, disk_under, throttled_reads
 from testbed.real.clients import Ask, Clients, root, run_as_root
-from testbed.real.disk_load import STATEMENT as READ
+from testbed.real.io_bound_queries import STATEMENT as READ
 from testbed.real.link_load import STATEMENT as SEND
 from testbed.real.link_load import session_from
 from testbed.real.namespaces import slow_cable

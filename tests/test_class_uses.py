@@ -12,7 +12,7 @@ from test_history_recorder import UNIX, Life
 from test_query_classes import SECONDS, followed
 from test_query_classes import SETTINGS as A_MINUTE
 
-from agent.config.class_settings import ClassSettings
+from agent.config.top_class_settings import ClassSettings
 from agent.history import class_uses as uses
 from agent.history.database import open_to_read, open_to_write
 from agent.history.record_types import CLASSES

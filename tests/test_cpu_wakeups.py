@@ -11,9 +11,9 @@ from woken_servers import PROCESSORS, server_of_many_processors, woken_server
 from collectors.cpu_idle import MAX_CPUS, IdleEntries
 from models.capacity.assess import assess_capacity
 from models.capacity.demand_extrapolation import CEILING
+from models.capacity.idle_processor_wakeups import CpuWakeups
 from models.capacity.limit_types import Resource
 from models.capacity.result import CapacityReason
-from models.capacity.wakeup_sharing import CpuWakeups
 from models.trust import Trust
 
 SEEDS = range(5)

@@ -64,7 +64,7 @@ from models.trust import Trust
 from models.what_if.class_sla_headroom import ClassHeadroom
 from models.what_if.predict import Estimate
 from models.what_if.sla_headroom import SlaHeadroom, SlaReason
-from testbed.recorded.samples import FIXTURES, recorded
+from testbed.recorded.record_collector_readings import FIXTURES, recorded
 
 ROOT = Path(__file__).resolve().parent.parent
 GOLDEN = ROOT / "tests" / "golden" / "metrics.txt"

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from models.capacity.distribution import Distribution
+from models.forecast.daily_peak_growth import TrendShape, fit_trend
 from models.forecast.daily_peaks import daily_peaks
 from models.forecast.hourly_means import HOUR_SECONDS, hourly_means
 from models.forecast.saturation import (
@@ -15,7 +16,6 @@ from models.forecast.saturation import (
     forecast_load,
     saturation,
 )
-from models.forecast.trend import TrendShape, fit_trend
 from models.rates import Array
 from testbed.simulated.load_histories import AHEAD, HOURS, SCENARIOS, month
 

@@ -21,18 +21,18 @@ from agent.assessment.forecaster import (
     forecast_state,
 )
 from agent.assessment.hourly_load import KEPT_HOURS, HourlyLoad
-from agent.assessment.load_buckets import LoadSum
+from agent.assessment.load_by_time_step import LoadSum
 from agent.assessment.snapshot import FORECAST_STALE_SECONDS, ForecastState, Snapshot
 from agent.commands.analyze_report import as_csv, as_table
 from agent.config.settings import Config
-from agent.export.forecast_report import forecast_words, when_words
+from agent.export.forecast_sentences import forecast_words, when_words
 from agent.export.metrics import SnapshotCollector
 from agent.export.page import render
 from agent.export.snapshot_json import snapshots_as_json
 from agent.history.record_types import Row
 from agent.history.store import Store
 from agent.history.write_buffer import Batch
-from agent.replay.history_bulk_fill import fill
+from agent.replay.long_recording_intervals import fill
 from agent.replay.recorded_readings import Reading
 from agent.service.target_monitor import TargetMonitor
 from agent.support.clock_pair import Now

@@ -20,7 +20,7 @@ from history_rows import filled, rows
 
 from agent.history.record_types import INTERVALS
 from agent.history.text.csv_text import header
-from agent.history.text.openmetrics_text import MAX_LINES, family
+from agent.history.text.history_as_openmetrics import MAX_LINES, family
 
 MEMORY = 1500 * 2**20  # bytes of address space that a command may take, libraries included
 ROOT = Path(__file__).resolve().parent.parent

@@ -16,7 +16,7 @@ from class_recording import LATER, blind, looked_at
 from class_scene import OPTIONS, Scene, play
 from conftest import ServerFactory, one_in_every_run
 
-from agent.config.class_settings import ClassSettings
+from agent.config.top_class_settings import ClassSettings
 from agent.export.profile_rows import profile_of
 from agent.query_classes.assessment import ClassMonitor
 from agent.query_classes.attribution_snapshot import ClassesState

@@ -15,7 +15,7 @@ from agent.demo.server import Flavour
 from testbed.real.cgroups import disk_under, throttled_reads
 from testbed.real.clients import Clients, run_as_root
 from testbed.real.daemon import is_root
-from testbed.real.disk_load import OPTIONS, STATEMENT, TABLE
+from testbed.real.io_bound_queries import OPTIONS, STATEMENT, TABLE
 from testbed.real.predicted_limit import approached, watched
 
 OPERATIONS = 1500  # per second, as a small volume in a cloud; little work for a processor

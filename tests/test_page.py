@@ -9,7 +9,7 @@ import pytest
 from made_up import SETTINGS, WAVES, ZERO, intervals, known, now, seen_at, with_resources
 
 from agent.assessment.snapshot import BusinessState, FitState, Health, Snapshot
-from agent.export.capacity_report import headline
+from agent.export.capacity_sentences import headline
 from agent.export.page import render
 from agent.pipeline import assess
 from agent.sampling.collector_health import CollectorHealth

@@ -10,7 +10,7 @@ import pytest
 from class_samples import START, samples
 from simulated_classes import Simulated, simulate
 
-from agent.config.class_settings import ClassSettings
+from agent.config.top_class_settings import ClassSettings
 from agent.query_classes.assessment import ClassMonitor
 from agent.query_classes.attribution_snapshot import ClassesState
 from agent.query_classes.digest_deltas import Lost

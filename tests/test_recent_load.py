@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from agent.assessment.hour_ahead_load import KEPT_STEPS, Outlook, RecentLoad
 from agent.assessment.hourly_load import HourlyLoad
-from agent.assessment.load_buckets import LoadSum
+from agent.assessment.load_by_time_step import LoadSum
 from agent.assessment.snapshot import Snapshot
 from agent.config.settings import Config, FitSettings
 from agent.export.metrics import SnapshotCollector
@@ -23,7 +23,7 @@ from agent.history.record_types import Row
 from agent.history.store import Store
 from agent.history.write_buffer import Batch
 from agent.replay.alert_rules import Alerts, Scrape
-from agent.replay.history_bulk_fill import fill
+from agent.replay.long_recording_intervals import fill
 from agent.replay.recorded_readings import Reading
 from agent.replay.recording_player import Intervals
 from agent.replay.replay import Replay

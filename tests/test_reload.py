@@ -33,7 +33,7 @@ from agent.window.intervals import Interval
 from testbed.real.clients import Clients
 from testbed.real.daemon import COMMAND, fetch, free_port, target, wait_until, write_config
 from testbed.real.server_programs import Account, least_account
-from testbed.recorded.samples import FIXTURES, recorded
+from testbed.recorded.record_collector_readings import FIXTURES, recorded
 
 FLOODERS = 140  # more clients than there are places
 NOW = 1_700_000_000.0

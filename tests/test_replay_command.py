@@ -31,8 +31,8 @@ from agent.what_if.sla import sla_of
 from agent.window.interval_buffer import IntervalBuffer
 from collectors.base import Sample
 from testbed.data_file_paths import FOLDER
-from testbed.recorded.samples import FIXTURES
-from testbed.recorded.samples import recorded as recorded_samples
+from testbed.recorded.record_collector_readings import FIXTURES
+from testbed.recorded.record_collector_readings import recorded as recorded_samples
 
 OPEN_HOT = FOLDER / "mysql97" / "open_hot.csv"
 TICK = 1.0  # seconds between two looks of the daemon for a complete interval

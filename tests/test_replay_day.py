@@ -15,7 +15,7 @@ import pytest
 
 from agent.cli import main
 from testbed.recorded.day import HOUR, MIDNIGHT, day_of, day_share
-from testbed.recorded.samples import FIXTURES
+from testbed.recorded.record_collector_readings import FIXTURES
 
 FILE = FIXTURES / "day" / "mysql-shop.csv.gz"
 MEASURED = json.loads(FILE.with_name("mysql-shop.json").read_text())

@@ -8,7 +8,7 @@ from class_samples import samples
 from simulated_classes import simulate
 
 from agent.commands.profile_report import as_json, in_words
-from agent.config.class_settings import ClassSettings
+from agent.config.top_class_settings import ClassSettings
 from agent.export.profile_rows import profile_of
 from agent.query_classes.assessment import ClassWindow, assess_classes
 from agent.query_classes.class_intervals import ClassInterval, ClassIntervalMaker, saturated_periods

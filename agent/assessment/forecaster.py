@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from zlib import crc32
 
 from agent.assessment.hourly_load import HourlyLoad
-from agent.assessment.load_buckets import LoadSum
+from agent.assessment.load_by_time_step import LoadSum
 from agent.assessment.new_intervals import NewIntervals
 from agent.assessment.snapshot import ForecastState
 from agent.support.clock_pair import Now

@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from agent.assessment.load_buckets import LoadSum, LoadSums
+from agent.assessment.load_by_time_step import LoadSum, LoadSums
 from agent.assessment.new_intervals import NewIntervals
 from agent.support.clock_pair import Now
 from agent.window.intervals import Window

@@ -1,9 +1,9 @@
 """A target's load by the hour, for as many days as a forecast looks back."""
 
-from agent.assessment.load_buckets import LoadSums
+from agent.assessment.load_by_time_step import LoadSums
+from models.forecast.daily_peak_growth import TREND_DAYS
 from models.forecast.daily_peaks import DAY_HOURS
 from models.forecast.hourly_means import HOUR_SECONDS
-from models.forecast.trend import TREND_DAYS
 
 KEPT_HOURS = DAY_HOURS * (TREND_DAYS + 1)
 """Hours: those of a trend, and the day that has begun. 7 KiB a target."""

@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 from agent.assessment.snapshot import Snapshot
 from agent.commands.text_table import table_lines
-from agent.export.capacity_report import resource_words, why_none
+from agent.export.capacity_sentences import resource_words, why_none
 from agent.export.fit_report import DASH, quantity
-from agent.export.forecast_report import when_words
+from agent.export.forecast_sentences import when_words
 from agent.support.safe_output import for_spreadsheet, printable
 
 HEADER = (

@@ -31,7 +31,7 @@ from agent.prometheus.server_recordings import (
     readings,
     sampling_of,
 )
-from agent.replay.history_bulk_fill import fill
+from agent.replay.long_recording_intervals import fill
 from agent.replay.recording_opener import SourceError, interval_for
 from agent.support.safe_output import complain_of, say_line
 from collectors import COLLECTORS

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 
 from agent.assessment.snapshot import Snapshot
 from agent.commands.analyze_report import Row
-from agent.export.capacity_report import resource_words
+from agent.export.capacity_sentences import resource_words
+from agent.export.figure_files import new_figure, write_figure
 from agent.export.fit_report import quantity
-from agent.export.matplotlib_figures import new_figure, write_figure
 from agent.support.safe_output import printable
 from models.trust import Trust
 

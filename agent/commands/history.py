@@ -20,9 +20,9 @@ from agent.history.failures import as_store_error
 from agent.history.record_types import INTERVALS, KINDS, TEXT_KINDS, Kind, Row
 from agent.history.row_access import LAST_ROW, Choice, extents, insert, read, target_names
 from agent.history.text.csv_text import as_csv
+from agent.history.text.history_as_openmetrics import as_openmetrics
 from agent.history.text.import_file import rereadable
 from agent.history.text.line_errors import Mistakes
-from agent.history.text.openmetrics_text import as_openmetrics
 from agent.support.errors import InputError
 from agent.support.safe_output import complain_of, say
 

@@ -7,9 +7,9 @@ from agent.assessment.snapshot import Snapshot
 from agent.commands.text_table import aligned
 from agent.config.durations import words, written
 from agent.config.timestamps import time_text
-from agent.export.capacity_report import doubts, headline, resource_words, why_none
+from agent.export.capacity_sentences import doubts, headline, resource_words, why_none
 from agent.export.fit_report import DASH, quantity, short_time
-from agent.export.forecast_report import forecast_words
+from agent.export.forecast_sentences import forecast_words
 from agent.export.snapshot_json import finite, target_object
 from agent.export.target_sla_report import sla_words
 from agent.export.unit_headroom_text import business_words

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from agent.commands.text_table import table_lines
-from agent.export.capacity_report import resource_words
+from agent.export.capacity_sentences import resource_words
 from agent.export.fit_report import DASH, quantity, short_time
 from agent.what_if.question import FACTORS
 

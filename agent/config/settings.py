@@ -12,7 +12,6 @@ from msgspec.structs import replace
 
 from agent.config.base_model import Checked, Parsed, Section, given_keys
 from agent.config.business_metrics import BusinessMetrics
-from agent.config.class_settings import ClassSettings
 from agent.config.class_slas import ClassSlas
 from agent.config.credentials import Credentials, client_options, reason
 from agent.config.durations import seconds, within
@@ -21,6 +20,7 @@ from agent.config.node_exporter import NodeExporterSettings
 from agent.config.resources import ResourceSettings
 from agent.config.retention import HistorySettings
 from agent.config.target_labels import TargetLabels
+from agent.config.top_class_settings import ClassSettings
 from collectors import COLLECTORS, CollectorSpec
 from collectors.base import CollectorError
 from collectors.connection import Endpoint

@@ -1,7 +1,7 @@
 """The agent's results in the demo: rows of a table, and one line."""
 
 from agent.assessment.snapshot import Snapshot
-from agent.export.capacity_report import (
+from agent.export.capacity_sentences import (
     bounds,
     doubts,
     headline,

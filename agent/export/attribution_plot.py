@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from agent.export.matplotlib_figures import new_figure, write_figure
+from agent.export.figure_files import new_figure, write_figure
 from agent.export.profile_rows import Profile
 from agent.query_classes.class_registry import name_of
 from agent.query_classes.period_attribution import ObservedClasses

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from agent.compare.comparison import Compared, Comparison, Unit
 from agent.compare.periods import Assessed
 from agent.config.timestamps import time_text
-from agent.export.capacity_report import resource_words
+from agent.export.capacity_sentences import resource_words
 from agent.export.fit_report import DASH, TIMES, quantity
 from agent.query_classes.class_registry import name_of
 from models.estimate_difference import Change, Estimate, Verdict

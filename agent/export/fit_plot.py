@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from agent.csv_input.curve_file import CurveFile
+from agent.export.figure_files import new_figure, write_figure
 from agent.export.fit_report import headline, quantity, threads
-from agent.export.matplotlib_figures import new_figure, write_figure
 from models.trust import Trust
 from models.usl.fit import Method, UslFit, throughput_band
 from models.usl.law import Array

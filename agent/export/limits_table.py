@@ -3,7 +3,7 @@
 from html import escape
 
 from agent.assessment.snapshot import Load, Snapshot
-from agent.export.capacity_report import resource_words
+from agent.export.capacity_sentences import resource_words
 from agent.export.fit_report import quantity, short_time
 from agent.window.resource_utilisation import CpuSource
 from models.capacity.limit_types import ResourceLimit

@@ -8,7 +8,7 @@ from agent import __version__
 from agent.assessment.snapshot import Snapshot
 from agent.config.durations import words
 from agent.export.assessment_chart import chart, legend
-from agent.export.capacity_report import (
+from agent.export.capacity_sentences import (
     bounds,
     doubts,
     headline,
@@ -19,7 +19,7 @@ from agent.export.capacity_report import (
 from agent.export.class_sla_report import class_sla_words
 from agent.export.class_table import classes_table
 from agent.export.fit_report import past_peak_words, quantity
-from agent.export.forecast_report import forecast_words
+from agent.export.forecast_sentences import forecast_words
 from agent.export.limits_table import limits_table
 from agent.export.markers_html import markers_section
 from agent.export.target_group_html import groups_section

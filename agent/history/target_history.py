@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from agent.assessment import hour_ahead_load
 from agent.assessment.hourly_load import KEPT_HOURS
-from agent.assessment.load_buckets import LoadSum
+from agent.assessment.load_by_time_step import LoadSum
 from agent.assessment.snapshot import FitState
 from agent.history.business_values import ReadValue, UnixValue, business_rows
 from agent.history.row_mapping import (

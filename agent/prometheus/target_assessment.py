@@ -13,7 +13,7 @@ from agent.config.settings import FitSettings
 from agent.pipeline import assess
 from agent.prometheus.client import Client
 from agent.prometheus.server_recordings import FleetQuery, FleetTarget, readings, sampling_of
-from agent.replay.history_bulk_fill import fill
+from agent.replay.long_recording_intervals import fill
 from agent.replay.recording_opener import interval_for
 from agent.support.clock_pair import Now
 from agent.window.interval_buffer import IntervalBuffer

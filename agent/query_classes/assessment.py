@@ -13,7 +13,7 @@ from typing import Self
 
 import numpy as np
 
-from agent.config.class_settings import ClassSettings
+from agent.config.top_class_settings import ClassSettings
 from agent.query_classes.attribution_snapshot import (
     ClassesState,
     ClassState,

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.capacity.batched_cost_share import SharedCost
+from models.capacity.idle_processor_wakeups import FULL_CONCURRENCY, SHORT_QUERY_SECONDS, CpuWakeups
 from models.capacity.sample_sizes import MAJORITY, MIN_POINTS, MIN_SPREAD, SIGNIFICANT_Z
-from models.capacity.wakeup_sharing import FULL_CONCURRENCY, SHORT_QUERY_SECONDS, CpuWakeups
 from models.numerics import QUANTILES, median, quantile, quantiles
 from models.trust import Trust
 from models.usl.law import Array

@@ -9,7 +9,7 @@ load gives the same forecast.
 import numpy as np
 
 from models.capacity.sample_sizes import MIN_NOISE
-from models.forecast.trend import GROWTH_INDEX, Candidate, Trend, TrendShape
+from models.forecast.daily_peak_growth import GROWTH_INDEX, Candidate, Trend, TrendShape
 from models.forecast.weekly_pattern import WEEK_DAYS, of_week, week_contrasts
 from models.random_numbers import RandomNumbers
 from models.rates import Array

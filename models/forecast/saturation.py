@@ -11,10 +11,10 @@ import numpy as np
 
 from models.capacity.distribution import Distribution
 from models.capacity.result import Capacity
+from models.forecast.daily_peak_growth import Trend, fit_trend
 from models.forecast.daily_peaks import DAY_HOURS, daily_peaks
 from models.forecast.hourly_means import HOUR_SECONDS
 from models.forecast.paths import future_peaks
-from models.forecast.trend import Trend, fit_trend
 from models.forecast.weekly_pattern import WEEK_DAYS
 from models.numerics import QUANTILES, median, quantiles
 from models.rates import Array

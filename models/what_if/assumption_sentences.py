@@ -2,7 +2,7 @@
 
 from models.what_if.changes import Changes
 from models.what_if.current_state import DISK_KINDS, CurrentState, Kind
-from models.what_if.nearest_observed_load import measured_at
+from models.what_if.measured_starting_point import measured_at
 
 
 def assumptions(today: CurrentState, changes: Changes) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 import sqlite3
 
-from agent.assessment.load_buckets import LoadSum
+from agent.assessment.load_by_time_step import LoadSum
 from agent.history.window_reader import Wanted
 
 

@@ -1,6 +1,7 @@
 """Record what the collectors read from a real server under a rising load, for the golden page.
 
-    python -m testbed.recorded.samples mysql|mariadb [--seconds 100] [--no-performance-schema]
+    python -m testbed.recorded.record_collector_readings mysql|mariadb [--seconds 100]
+        [--no-performance-schema]
 
 Writes tests/fixtures/<flavour>-<version>[-no-schema].jsonl.gz: a line a sample, and first a line of
 what the server is and offers. The clock of the recording starts at 1000 s.
