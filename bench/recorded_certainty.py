@@ -11,7 +11,7 @@ from agent.window.concurrency import Source
 from models.capacity.assess import assess_capacity
 from models.capacity.saturation_probability import is_contradicted
 from models.usl.law import Array
-from testbed.recorded.peak_predictions import clients_peak, saved, seen_below
+from testbed.recorded.peak_predictions import clients_peak, levels_of, saved, seen_below
 
 RECORDED = Path(__file__).resolve().parent.parent / "tests" / "fixtures"
 LOADS = np.array([0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 1.05, 1.1, 1.15, 1.25, 1.4, 1.6])
@@ -32,7 +32,7 @@ class Certainty(NamedTuple):
 
     @property
     def is_wrong(self) -> bool:
-        """Whether it is certain of what is far from true."""
+        """Whether it is nearly 0 or 1 for a load that is far on the other side of the peak."""
         if self.probability is None:
             return False
         too_early = self.probability[LOADS <= FAR_BELOW] >= CERTAIN
@@ -43,11 +43,10 @@ class Certainty(NamedTuple):
 def certainties(folder: Path = RECORDED) -> Iterator[Certainty]:
     """Assess each recording at each level up to 90 %."""
     for file in sorted([*folder.glob("real/*.json.gz"), *folder.glob("zoo/*.json.gz")]):
-        seen, known = saved(file), 0
-        for part in seen["caps"]:
-            if part["intervals"] == known or part["cap"] > 1:
+        seen = saved(file)
+        for part in levels_of(seen):
+            if part["cap"] > 1:
                 continue
-            known = part["intervals"]
             found = assess_capacity(observations(seen_below(seen, part), Source.STATEMENT_TIME))
             probability = None
             if found.distribution is not None and not is_contradicted(found):

@@ -98,6 +98,7 @@ def test_a_peak_may_lie_where_no_interval_was_seen(between: float | None) -> Non
     x = np.array([100.0, 1000.0, 800.0] if between is None else [100.0, 1000.0, 900.0, 800.0])
     used: Array = np.array([0.1, 0.8, 1.0] if between is None else [0.1, 0.8, 1.0, 1.0])
     n, x, used = (np.repeat(column, 8) for column in (n, x, used))
+    used[9] = np.nan  # not known in one interval at the peak
     found = find_observed_peak(
         Observations.of(np.arange(float(len(n))), x, n, resources=[Resource("cpu", used, own=used)])
     )

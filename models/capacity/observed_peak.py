@@ -76,7 +76,7 @@ def _passed(seen: Observations, known: NDArray[np.bool_]) -> ObservedPeak | None
     ln_x = np.log(x[around])
     further = 0.0
     if _is_gap_above(cells, at_peak):
-        used = median(seen.resource(resource).used_for_server(x)[around])
+        used = _used(seen, seen.resource(resource), around)
         further = max(float(np.log(CEILING[0] / used)), 0.0) / 2
     error = float(np.hypot(_error(ln_x), further))
     return ObservedPeak(float(np.exp(median(ln_x) + further)), error, best, upper, resource)
@@ -145,7 +145,7 @@ def _cells(n: Array, x: Array, known: NDArray[np.bool_]) -> Array:
 
 
 def _is_gap_above(cells: Array, at_peak: NDArray[np.bool_]) -> bool:
-    """Whether no cell lies between those at the peak and the ones far beyond it."""
+    """Whether no concurrency between that of the peak and those far beyond it was seen."""
     last = int(np.flatnonzero(at_peak)[-1])
     return last + 1 < len(cells) and cells[last + 1, 0] >= BEYOND_PEAK_RATIO * cells[last, 0]
 

@@ -123,11 +123,8 @@ def replay(seen: dict[str, Any], *, of_csv: bool = False) -> Iterator[Said]:
     print(f"\n{seen['name']}, queries/s and processors used by threads of the closed loop:")
     print(", ".join(f"{n}: {x:,.0f} ({used:.0%})" for n, (x, used) in truth.items()))
     before: list[tuple[int, float]] = []
-    known = 0
-    for part in seen["caps"]:
-        if part["intervals"] == known:  # nothing was seen there
-            continue
-        known, window = part["intervals"], seen_below(seen, part, of_csv=of_csv)
+    for part in levels_of(seen):
+        window = seen_below(seen, part, of_csv=of_csv)
         best = true_peak(moments_of(seen, part))[0]
         peak, least, most = clients_peak(seen, part)
         if before:
@@ -152,6 +149,15 @@ def replay(seen: dict[str, Any], *, of_csv: bool = False) -> Iterator[Said]:
             holds, reaches = lower < peak < most_said, lower < most and most_said > least
             width = most_said / max(lower, 1e-9)
             yield Said(part["cap"], name, error, trusted, width, holds, reaches)
+
+
+def levels_of(seen: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield the highest loads in their order, without those at which nothing was seen."""
+    known = 0
+    for part in seen["caps"]:
+        if part["intervals"] != known:
+            yield part
+        known = part["intervals"]
 
 
 def clients_peak(seen: dict[str, Any], part: dict[str, Any]) -> tuple[float, float, float]:
