@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before numpy: the fits are small
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before numpy is imported; the fits are small
 
 from agent import __version__
 from agent.support.errors import HeadroomError
@@ -28,7 +28,7 @@ COMMANDS = (
     "files",
     "demo",
 )
-INTERRUPTED = 130  # as shells have it: 128 and SIGINT
+INTERRUPTED = 130  # 128 + SIGINT, as shells report it
 DESCRIPTION = (
     "How far a MySQL server is from its limit, what that limit is made of,"
     " and which queries use it up."
@@ -36,12 +36,12 @@ DESCRIPTION = (
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one sub-command; answers the exit code."""
+    """Run one sub-command and return the exit code."""
     parser = argparse.ArgumentParser(prog="mysql-headroom", description=DESCRIPTION)
     parser.add_argument("--version", action="version", version=f"mysql-headroom {__version__}")
     subparsers = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     words = sys.argv[1:] if argv is None else argv
-    for command in _asked_for(words):
+    for command in _commands_to_load(words):
         import_module(f"agent.commands.{command.replace('-', '_')}").add_parser(subparsers)
     args = parser.parse_args(words)
     try:
@@ -59,8 +59,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     return int(code)
 
 
-def _asked_for(words: Sequence[str]) -> Sequence[str]:
-    """The command that comes first, which is loaded alone; else all of them, to be listed."""
+def _commands_to_load(words: Sequence[str]) -> Sequence[str]:
+    """Return the command that is given first, to import only its module; else all, for the help."""
     return [command for command in COMMANDS if command in words[:1]] or COMMANDS
 
 

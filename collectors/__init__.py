@@ -1,6 +1,6 @@
-"""Collectors read one source each, at one instant, and never interpret what they read.
+"""Collectors: each reads one source at one instant, and never interprets what it reads.
 
-To add one: a module with `prepare(connection)`, and a row in `COLLECTORS`.
+To add one, write a module with `prepare(connection)` and add a row to `COLLECTORS`.
 """
 
 from collections.abc import Callable
@@ -15,13 +15,13 @@ from collectors.disks_and_interfaces import Devices
 
 @dataclass(frozen=True, slots=True)
 class CollectorSpec:
-    """A collector's row: its name, its function, its default interval in seconds.
+    """One collector: its name, its `prepare` function and its default interval in seconds.
 
-    `on_server` collectors share the target's one connection, in the order of the table;
-    the others read this machine and do not wait. One that is `vital` keeps its interval
-    also when the server cuts it off. `most_share` is the part of all time that readings may take:
-    a reading that took long is followed by a longer pause. Where the fit's intervals are shorter
-    than usual it reads `readings` times in each, but not more often than each `shortest` seconds.
+    `on_server` collectors share the target's only connection, in the order of `COLLECTORS`; the
+    others do not use it, and do not wait for it. A `vital` collector keeps its interval even after
+    the server has aborted its statement. `most_share` is the largest share of the time that
+    readings may take: a slow reading is followed by a longer pause. Where the fit's intervals are
+    shorter than usual, it reads `readings` times in each, at most every `shortest` seconds.
     """
 
     name: str
@@ -34,7 +34,7 @@ class CollectorSpec:
     shortest: float = 1.0
 
     def interval_in(self, width: float) -> float:
-        """Compute the default interval where the fit's intervals are that wide; both in seconds."""
+        """Compute the default interval for fit intervals of `width` seconds, in seconds."""
         return min(max(width / self.readings, self.shortest), self.interval)
 
 
@@ -59,16 +59,16 @@ COLLECTORS = (
 
 
 REMOTE_SHORTEST = 2.0
-"""Seconds at least between two readings of another machine's node_exporter."""
+"""Minimum time in seconds between two readings of another machine's node_exporter."""
 
 
 def collectors_with(
     named: Devices, remote: node_exporter.Fetch | None = None
 ) -> tuple[CollectorSpec, ...]:
-    """The table, with a host of which these devices are read too, or with a remote one."""
+    """Return `COLLECTORS`; `host` reads the `named` devices too, or by `remote` a node_exporter."""
     if remote is None:
-        changed = replace(_HOST, prepare=partial(host.prepare, named=named))
+        host_spec = replace(_HOST, prepare=partial(host.prepare, named=named))
     else:
         prepare = partial(node_exporter.prepare, fetch=remote)
-        changed = replace(_HOST, prepare=prepare, shortest=REMOTE_SHORTEST)
-    return tuple(changed if spec is _HOST else spec for spec in COLLECTORS)
+        host_spec = replace(_HOST, prepare=prepare, shortest=REMOTE_SHORTEST)
+    return tuple(host_spec if spec is _HOST else spec for spec in COLLECTORS)

@@ -1,9 +1,9 @@
-"""What all collectors share: the sample, absent features, failures.
+"""Types that all collectors share: samples, features and failures.
 
-A collector module has one function, `prepare`, which looks at the source once (after every
-connect) and answers with a `Prepared`: how to read the source, and the features found or missed.
+A collector module has one function, `prepare`, which examines the source once (after every
+connect) and returns a `Prepared`: how to read the source, and which features are there or absent.
 
-The errors of this package are one class: `CollectorError`, with a `FailureKind` of a bounded set.
+All errors of this package are of one class, `CollectorError`, with a `FailureKind` of a fixed set.
 """
 
 from collections.abc import Callable, Mapping
@@ -11,25 +11,25 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 Values = Mapping[str, float]
-"""The values read at one instant, by name. An absent name could not be read."""
+"""Values read at one instant, by name. A name that could not be read is absent."""
 
 
 class FailureKind(StrEnum):
     """Why a source could not be read: the label of `collector_failures_total`."""
 
-    REFUSED = "refused"  # nothing listens, or the network says no
-    DENIED = "denied"  # the server refuses this account
-    UNTRUSTED = "untrusted"  # no TLS, no certificate of the right authority, or a plain password
+    REFUSED = "refused"  # nothing listens there, or the network rejects the connection
+    DENIED = "denied"  # the server rejects this account
+    UNTRUSTED = "untrusted"  # no TLS, an untrusted certificate, or a password in plain text
     TIMEOUT = "timeout"  # no answer within the client's time limit
     LOST = "lost"  # the connection broke
-    OVERSIZED = "oversized"  # more rows, columns or bytes than what was asked can explain
-    SLOW = "slow"  # the server itself cut the statement off at its time limit
-    PRIVILEGE = "privilege"  # the account may not read this
+    OVERSIZED = "oversized"  # more rows, columns or bytes than the statement can return
+    SLOW = "slow"  # the server aborted the statement at its time limit
+    PRIVILEGE = "privilege"  # the account may not read this source
     UNREADABLE = "unreadable"  # any other answer that cannot be used
 
     @property
     def ends_session(self) -> bool:
-        """Whether the connection cannot be used any more."""
+        """Whether the connection is unusable after such a failure."""
         return self not in (FailureKind.SLOW, FailureKind.PRIVILEGE, FailureKind.UNREADABLE)
 
 
@@ -45,8 +45,8 @@ class CollectorError(Exception):
 class Sample:
     """The values that one collector read at one instant.
 
-    `at` is on the monotonic clock, s: first when the answer had arrived, `took` seconds after it
-    was asked for; from the session on when the values were read.
+    `at` is in seconds of the monotonic clock: at first when the answer had arrived, `took` seconds
+    after the request; the target's session changes it to when the values were read.
     """
 
     collector: str
@@ -67,7 +67,7 @@ class Feature:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A collector that has looked at its source: how to read it (None: it cannot), its features."""
+    """The result of `prepare`: how to read the source (None: it cannot be read), its features."""
 
     read: Callable[[], Values] | None
     features: tuple[Feature, ...]

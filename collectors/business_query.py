@@ -1,7 +1,7 @@
-"""A query of the operator's own that gives one number, in a session that can only read.
+"""Reads one number by a query that the operator has configured, in a read-only session.
 
-The session is none that samples. Its transactions are READ ONLY and end with their statement; the
-server gives up a lock after a second and the statement after its own time limit.
+The collectors do not use this session. Its transactions are READ ONLY and end with their statement;
+the server stops waiting for a lock after a second, and aborts the query at its time limit.
 """
 
 import re
@@ -21,7 +21,7 @@ ROUTINE = re.compile(r"execute command denied .* routine '([\w.]+)'", re.IGNOREC
 
 
 class MissingGrantError(CollectorError):
-    """The account may not run the query; `remedy` is the GRANT that mends it."""
+    """The account may not run the query; `remedy` is the GRANT that permits it."""
 
     def __init__(self, message: str, remedy: str) -> None:
         super().__init__(FailureKind.PRIVILEGE, f"{message}; {remedy}")
@@ -30,12 +30,12 @@ class MissingGrantError(CollectorError):
 
 
 def prepare(connection: Connection, query: str, timeout: float) -> Prepared:
-    """Make the function that runs the query; `timeout` in seconds is its limit on the server."""
+    """Prepare to run the query; `timeout` in seconds is its limit on the server."""
     return Prepared(lambda: {VALUE: _read(connection, query, timeout)}, ())
 
 
 def checked(value: float) -> float:
-    """A number that can count something; raises `CollectorError` for one below 0."""
+    """Return the value, a count; raises `CollectorError` if it is below 0."""
     if value < 0:
         raise CollectorError(FailureKind.UNREADABLE, f"its value is below 0: {value:g}")
     return value
@@ -49,7 +49,7 @@ def _read(connection: Connection, query: str, timeout: float) -> float:
     except CollectorError as error:
         if error.kind is not FailureKind.PRIVILEGE:
             raise
-        raise MissingGrantError(str(error), _grant(connection, query, str(error))) from None
+        raise MissingGrantError(str(error), _missing_grant(connection, query, str(error))) from None
     if len(rows) != 1:
         count = "more than one row" if rows else "no row"
         raise CollectorError(FailureKind.UNREADABLE, f"the query gave {count} instead of one")
@@ -68,8 +68,8 @@ def _limits(connection: Connection, timeout: float) -> list[str]:
     return limits
 
 
-def _grant(connection: Connection, query: str, refusal: str) -> str:
-    """Write the GRANT for the table that the server's refusal names."""
+def _missing_grant(connection: Connection, query: str, refusal: str) -> str:
+    """Write the GRANT for the table or the function that the server's refusal names."""
     account = own_account(connection)
     if found := ROUTINE.search(refusal):
         return f"GRANT EXECUTE ON FUNCTION {found[1]} TO {account}"

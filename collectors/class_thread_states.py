@@ -2,12 +2,13 @@
 
 The kernel shows for every thread whether it waits for a disk or could run (proc(5), /proc/PID/stat:
 D and R), to any account. The server reports which thread runs a statement of which class. The
-states are read first: a statement that has run for longer than both readings was running then (on
-MariaDB, for which that is not known, its thread may have run the previous one).
+states are read first: a statement that has run for longer than both readings took was running then
+(MariaDB does not report for how long: there the thread may have run an earlier statement).
 
-MySQL names the digest of a running statement. MariaDB does not, and has its text: the server itself
-strips literals, comments and signs from it and answers with a hash, so that no text leaves it. The
-words of a known digest's text have the same hash. Two digests with the same words are no class.
+MySQL reports the digest of a running statement. MariaDB reports only its text: the query makes the
+server strip literals, comments and punctuation from it and return a hash, so that no text leaves
+the server. The words of a known digest's text have the same hash. Digests with the same words are
+left out, since their hash does not tell which of them it is.
 """
 
 import os
@@ -32,7 +33,7 @@ LITERALS = (
 )
 """Matches everything between two words of a statement: literals, comments, operators."""
 IN_HEX = f"0x{LITERALS.encode().hex()}"
-"""Without a quote or a backslash, which a server's sql_mode may read otherwise."""
+"""In hexadecimal, since the meaning of quotes and backslashes depends on sql_mode."""
 MAX_STATEMENT_LENGTH = 1024  # characters, as many as a digest's text has
 MAX_STATEMENTS, MAX_NAME_LENGTH = 1000, 400
 MYSQL = f"""
@@ -42,7 +43,7 @@ SELECT CONCAT_WS('|', DIGEST, COALESCE(CONCAT('=', CURRENT_SCHEMA), '')), THREAD
  WHERE {RUNNING}
    AND THREAD_OS_ID IS NOT NULL
    AND DIGEST IS NOT NULL
- LIMIT {MAX_STATEMENTS}"""  # noqa: S608  (our own words only)
+ LIMIT {MAX_STATEMENTS}"""  # noqa: S608  (constants only)
 MARIADB = f"""
 SELECT CONCAT_WS('|', SHA2(TRIM(UPPER(CONVERT(REGEXP_REPLACE(
            LEFT(PROCESSLIST_INFO, {MAX_STATEMENT_LENGTH}), {IN_HEX}, ' ') USING utf8mb4))), 256),
@@ -52,15 +53,15 @@ SELECT CONCAT_WS('|', SHA2(TRIM(UPPER(CONVERT(REGEXP_REPLACE(
    AND PROCESSLIST_INFO <> ''
    AND THREAD_OS_ID > 0
    AND THREAD_ID <> {{thread_id}}
- LIMIT {MAX_STATEMENTS}"""  # noqa: S608  (our own words only)
-"""How long it has run is not shown there but in a table whose consumer is off by default."""
+ LIMIT {MAX_STATEMENTS}"""  # noqa: S608  (constants only)
+"""The elapsed time is NULL: it is only in a table whose consumer is off by default."""
 SHAPE = Shape(3, rows=MAX_STATEMENTS, bytes=MAX_STATEMENTS * (MAX_NAME_LENGTH + 64))
 ON_DISK, READY = "D", "R"
 
 
 @dataclass(frozen=True)
 class Looks:
-    """How many threads of statements were seen to wait for a disk, and to be ready to run."""
+    """How many threads of statements waited for a disk, and how many were ready to run."""
 
     on_disk: Counter[str] = field(default_factory=Counter)
     """By `digest|=schema`."""
@@ -73,25 +74,25 @@ class Looks:
 
 @dataclass
 class DigestHashes:
-    """The digest of a hash of its words; None where several have it."""
+    """Digests by the hash of their words; None where several digests have the same hash."""
 
     known: dict[str, str | None] = field(default_factory=dict)
 
     def add(self, texts: Mapping[str, str]) -> None:
-        """Take in the normalised texts of digests."""
+        """Add the hashes of the normalised texts of digests."""
         for digest, words in texts.items():
             found = hash_of(words)
             self.known[found] = digest if self.known.get(found, digest) == digest else None
 
     def class_of(self, name: str) -> str | None:
-        """`digest|=schema` for `hash|=schema`, where that is one class."""
+        """Return `digest|=schema` for `hash|=schema`; None unless that is exactly one class."""
         found, _, schema = name.partition("|")
         digest = self.known.get(found)
         return None if digest is None else f"{digest}|{schema}"
 
 
 def hash_of(words: str) -> str:
-    """The hash of a normalised text, as MariaDB makes it of a statement."""
+    """Compute the hash of a normalised text, as MariaDB computes it of a statement."""
     return sha256(re.sub(LITERALS, " ", words).strip().upper().encode()).hexdigest()
 
 
@@ -115,9 +116,9 @@ class StatementThreads:
         seen = {ON_DISK: found.on_disk, READY: found.ready}
         for name, thread, elapsed in rows:
             state = states.get(whole("THREAD_OS_ID", thread))
-            runs = elapsed is None or number("TIMER_WAIT", elapsed) * PICOSECOND > took
+            was_running = elapsed is None or number("TIMER_WAIT", elapsed) * PICOSECOND > took
             key = self._class_of(text(name, MAX_NAME_LENGTH))
-            if runs and key is not None and state in seen:
+            if was_running and key is not None and state in seen:
                 seen[state][key] += 1
         return found
 
@@ -126,7 +127,7 @@ class StatementThreads:
 
 
 def statement_threads(connection: Connection, own_thread: int) -> StatementThreads | None:
-    """Find the server's process; None where it is not on this machine."""
+    """Return the threads of the server's process; None where it is not on this machine."""
     try:
         process = find_server_process(connection)
     except (psutil.Error, OSError):
@@ -137,18 +138,18 @@ def statement_threads(connection: Connection, own_thread: int) -> StatementThrea
 
 
 def thread_states(tasks: str) -> dict[int, str]:
-    """The state of each thread, of many an even part; nothing where they cannot be read."""
+    """Read the state of each thread, of many an even sample; empty where they cannot be read."""
     try:
         found = [int(task) for task in os.listdir(tasks)]  # noqa: PTH208
     except OSError:
         return {}
     step = -(-len(found) // MAX_THREADS)
-    states = ((task, _state(f"{tasks}/{task}/stat")) for task in found if task % step == 0)
+    states = ((task, _thread_state(f"{tasks}/{task}/stat")) for task in found if task % step == 0)
     return {task: state for task, state in states if state is not None}
 
 
-def _state(path: str) -> str | None:
-    """The letter after the thread's name; None for one that has just ended."""
+def _thread_state(path: str) -> str | None:
+    """Read the letter after the thread's name; None for a thread that has just ended."""
     try:
         file = os.open(path, os.O_RDONLY)  # half the time of a file object
         try:

@@ -1,7 +1,7 @@
 """One session on one MySQL or MariaDB server, with time limits on both sides.
 
 The session holds no transaction and writes nothing. The client's limit covers the handshake too: a
-frozen server still accepts connections, and only a read time-out saves the caller.
+frozen server still accepts connections, and only a read time-out returns to the caller.
 """
 
 import socket
@@ -42,26 +42,25 @@ VARIABLES = Shape(columns=2, rows=len(IDENTITY), bytes=16_384)
 
 MAX_VERSION_LENGTH = 60  # characters, as the servers' own source says (SERVER_VERSION_LENGTH)
 MAX_STATEMENTS_SENT, MAX_STATEMENT_LENGTH = 256, 4000
-ANSWER_SECONDS = 2.0  # times the time-out, which is for each read of an answer
-LOGIN_SECONDS = 30.0, 5.0  # seconds for a name to be resolved, and times the time-out
+ANSWER_SECONDS = 2.0  # time-outs that a whole answer may take: a time-out is for each read
+LOGIN_SECONDS = 30.0, 5.0  # login limit: seconds to resolve a name, plus so many time-outs
 
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """An account; the password never shows in a repr."""
+    """An account's name and password; the password is not in the repr."""
 
     user: str
     password: str = field(repr=False, default="")
 
 
 class Connection:
-    """One persistent session; `query` is its only way to ask.
+    """One persistent session; all statements go through `query`.
 
-    `statements` counts every statement ever sent, over all sessions, so that the observer can be
-    taken out of what it observes; `sent` has those that differ, for the same end, at most
-    `MAX_STATEMENTS_SENT`. In `notes` a collector may keep what outlives a session. `limit` is the
-    server's time limit for one statement in seconds, `timeout` how long the client waits for one
-    answer.
+    `statements` counts all statements sent, over all sessions, and `sent` has the distinct ones, at
+    most `MAX_STATEMENTS_SENT`: both serve to exclude the agent from what it measures. In `notes` a
+    collector may keep state that outlasts a session. `limit` is the server's time limit for one
+    statement in seconds, `timeout` how long the client waits for one answer.
     """
 
     def __init__(
@@ -77,13 +76,13 @@ class Connection:
         self._timeout = timeout
         self._limit = limit
         self._session: Session | None = None
-        self._opening: Session | None = None
-        self._overdue_at: float | None = None  # when what is under way has taken too long
-        self._was_broken_off = False
+        self._opening_session: Session | None = None
+        self._overdue_at: float | None = None  # when the present request has taken too long
+        self._was_interrupted = False
 
     @property
     def is_open(self) -> bool:
-        """Whether there is a session, as far as is known without asking."""
+        """Whether there is a session, as far as is known without contacting the server."""
         return self._session is not None
 
     @property
@@ -94,7 +93,7 @@ class Connection:
 
     @property
     def is_mariadb(self) -> bool:
-        """Whether the server says so."""
+        """Whether the server's version names MariaDB."""
         return "mariadb" in self.variables.get("version", "").lower()
 
     def open(self) -> None:
@@ -102,56 +101,56 @@ class Connection:
         self.close()
         login = self._login()
         resolving, reads = LOGIN_SECONDS
-        with self._within(resolving + reads * self._timeout, login.user):
+        with self._deadline(resolving + reads * self._timeout, login.user):
             self._session = self._connect(login)
         try:
-            self._identify()
-            self._limit_session()
+            self._read_identity()
+            self._set_session_limits()
         except BaseException:
             self.close()
             raise
 
     def close(self) -> None:
-        """End the session, if there is one; a broken one is only forgotten."""
+        """End the session, if there is one; a broken one is only discarded."""
         session, self._session = self._session, None
         if session is not None and session.open:
             session.close()
 
     def interrupt(self) -> None:
-        """From another thread: break the session off, so that a read in progress ends."""
+        """Shut the socket down from another thread, so that a read in progress ends."""
         sock = self._socket()
         with suppress(OSError):
             if sock is not None:
-                socket.socket.shutdown(sock, socket.SHUT_RDWR)  # not TLS's, which would take turns
+                socket.socket.shutdown(sock, socket.SHUT_RDWR)  # not TLS's, made for one thread
 
     def break_off_if_overdue(self, now: float) -> None:
-        """From another thread: interrupt statements without a complete answer for too long.
+        """Interrupt, from another thread, a request without a complete answer for too long.
 
-        The library's time-out is for each read: an answer that trickles in would never end.
+        The library's time-out is for each read: an answer that comes bit by bit would never end.
         """
         if self._overdue_at is not None and now > self._overdue_at and self._socket() is not None:
-            self._was_broken_off = True
+            self._was_interrupted = True
             self.interrupt()
 
     def query(self, sql: str, shape: Shape = ONE_CELL) -> list[Row]:
-        """All rows of one statement, which can be answered with that many at most.
+        """Execute a statement and return all its rows, within the limits of `shape`.
 
-        Raises `CollectorError`, and ends a session that broke.
+        Raises `CollectorError`, and closes a broken session.
         """
         if self._session is None:
             raise CollectorError(FailureKind.LOST, f"not connected to {self.endpoint}")
         self.statements += 1
         if len(self.sent) < MAX_STATEMENTS_SENT and len(sql) < MAX_STATEMENT_LENGTH:
             self.sent.add(sql)
-        with self._within(ANSWER_SECONDS * self._timeout):
+        with self._deadline(ANSWER_SECONDS * self._timeout):
             return self._session.ask(sql, shape)
 
     def run(self, sql: str) -> None:
-        """A statement that is answered without rows."""
+        """Execute a statement that returns no rows."""
         self.query(sql, DONE)
 
     def row(self, sql: str, shape: Shape = ONE_CELL) -> Row:
-        """The one row of a statement's answer; raises `CollectorError` where there is none."""
+        """Return the first row of a statement's result; raises `CollectorError` without one."""
         rows = self.query(sql, shape)
         if not rows:
             message = f"{self.endpoint}: the query returned no row"
@@ -159,11 +158,11 @@ class Connection:
         return rows[0]
 
     def cell(self, sql: str) -> Cell:
-        """The one cell of a statement's answer; raises `CollectorError` where there is none."""
+        """Return the first cell of a statement's result; raises `CollectorError` without one."""
         return self.row(sql)[0]
 
     def peer_pid(self) -> int | None:
-        """The process behind the server's socket file; None over TCP, 0 in another PID space."""
+        """Return the PID behind the socket file; None over TCP, 0 in another PID namespace."""
         sock = self._socket()
         if sock is None or sock.family != socket.AF_UNIX:
             return None
@@ -171,35 +170,35 @@ class Connection:
         return int(struct.unpack("3i", credentials)[0])
 
     def peer_address(self) -> str | None:
-        """The server's IP address as connected; None over a socket file."""
+        """Return the server's IP address as connected; None over a socket file."""
         sock = self._socket()
         if sock is None or sock.family == socket.AF_UNIX:
             return None
         return str(sock.getpeername()[0])
 
     def protection(self) -> tuple[Feature, ...]:
-        """The protection of the session on the network; see `transport`."""
+        """Return the features of the session's protection; see `transport_security`."""
         sock = self._socket()
         return protection(sock) if sock is not None else ()
 
     @contextmanager
-    def _within(self, seconds: float, user: str = "") -> Iterator[None]:
-        """Ask the server something; whatever goes wrong is a `CollectorError`."""
-        self._was_broken_off, self._overdue_at = False, time.monotonic() + seconds
+    def _deadline(self, seconds: float, user: str = "") -> Iterator[None]:
+        """Limit a request to so many seconds, and raise every error in it as a `CollectorError`."""
+        self._was_interrupted, self._overdue_at = False, time.monotonic() + seconds
         try:
             yield
-        except Exception as error:  # what is no answer of a server breaks the library anywhere
-            raise self._understood(error, seconds, user) from error
+        except Exception as error:  # what is not a server's answer can break the library anywhere
+            raise self._as_collector_error(error, seconds, user) from error
         finally:
             self._overdue_at = None
 
-    def _understood(self, error: Exception, seconds: float, user: str) -> CollectorError:
-        """The error as a collector's failure; ends a broken session.
+    def _as_collector_error(self, error: Exception, seconds: float, user: str) -> CollectorError:
+        """Convert an error to a `CollectorError`; close the session if it is broken.
 
-        Who raises it keeps no name for it: its traceback would refer to itself.
+        The caller raises it without a variable: its traceback would refer to itself.
         """
         failed = failure(error, self.endpoint, user)
-        if self._was_broken_off:
+        if self._was_interrupted:
             message = f"{self.endpoint}: no whole answer within {seconds:g} s"
             failed = CollectorError(FailureKind.TIMEOUT, message)
         if failed.kind.ends_session:
@@ -207,10 +206,10 @@ class Connection:
         return failed
 
     def _socket(self) -> socket.socket | None:
-        return getattr(self._session or self._opening, "_sock", None)
+        return getattr(self._session or self._opening_session, "_sock", None)
 
     def _connect(self, login: Login) -> Session:
-        self._opening = Session(
+        self._opening_session = Session(
             host=self.endpoint.host,
             port=self.endpoint.port,
             unix_socket=self.endpoint.socket,
@@ -226,12 +225,12 @@ class Connection:
             **secret_options(self.endpoint),
         )
         try:
-            self._opening.connect()
-            return self._opening
+            self._opening_session.connect()
+            return self._opening_session
         finally:
-            self._opening = None
+            self._opening_session = None
 
-    def _identify(self) -> None:
+    def _read_identity(self) -> None:
         names = ", ".join(f"'{name}'" for name in IDENTITY)
         rows = self.query(f"SHOW VARIABLES WHERE Variable_name IN ({names})", VARIABLES)
         known = {text(name): text(value) for name, value in rows if value is not None}
@@ -241,8 +240,8 @@ class Connection:
             raise CollectorError(FailureKind.UNREADABLE, message)
         self.id = whole("CONNECTION_ID()", self.cell("SELECT CONNECTION_ID()"))
 
-    def _limit_session(self) -> None:
-        """Limits that protect the server from this session, and the session from locks."""
+    def _set_session_limits(self) -> None:
+        """Set limits that protect the server from this session, and the session from locks."""
         limits = ["lock_wait_timeout = 1", "wait_timeout = 120"]
         if "max_execution_time" in self.variables:
             limits.append(f"max_execution_time = {max(1, round(self._limit * 1000))}")

@@ -1,7 +1,7 @@
-"""How often processors went idle, by the kernel's cpuidle counters.
+"""Reads how often processors went idle, from the kernel's cpuidle counters.
 
-A processor that goes idle between two queries has to be woken for the next one, and that is paid
-until queries overlap. `/sys/devices/system/cpu/cpu*/cpuidle/state*/usage` counts how often each
+A processor that goes idle between two queries has to be woken for the next one, a cost that ends
+when queries overlap. `/sys/devices/system/cpu/cpu*/cpuidle/state*/usage` counts how often each
 idle state was entered (Documentation/admin-guide/pm/cpuidle of the kernel); machines without a
 cpuidle driver have no such directory. The state POLL is left out: a processor that polls is awake.
 """
@@ -11,30 +11,30 @@ from pathlib import Path
 
 CPUS = Path("/sys/devices/system/cpu")
 MAX_CPUS = 8
-"""Number of processors that are read, spread evenly, as a sample of all."""
+"""Maximum number of processors that are read, an even sample of all."""
 POLLING = "POLL"
 
 
 class IdleEntries:
-    """The idle entries of some processors."""
+    """Counts how often some processors entered an idle state."""
 
     def __init__(self, cpus: Iterable[int], root: Path = CPUS) -> None:
-        """Look up which counters there are; the processors are those that the server may use."""
+        """Find the counters of these processors, which are those that the server may use."""
         known = [files for cpu in sorted(set(cpus)) if (files := _counters(root, cpu))]
         step = max(1, -(-len(known) // MAX_CPUS))
-        self._read = known[::step]
+        self._files = known[::step]
 
     def per_processor(self) -> float | None:
-        """Count the idle entries of one processor since boot, on average; None where unknown."""
+        """Compute the mean number of idle entries per processor since boot; None where unknown."""
         try:
-            counts = [sum(int(file.read_text()) for file in files) for files in self._read]
+            counts = [sum(int(file.read_text()) for file in files) for files in self._files]
         except (OSError, ValueError):  # a processor that was taken offline
             return None
         return sum(counts) / len(counts) if counts else None
 
 
 def _counters(root: Path, cpu: int) -> list[Path]:
-    """The counters of the states in which a processor sleeps; none where they cannot be read."""
+    """Return the counters of the states in which a processor sleeps; none if unreadable."""
     try:
         states = sorted((root / f"cpu{cpu}" / "cpuidle").glob("state*"))
         sleeping = [state for state in states if (state / "name").read_text().strip() != POLLING]

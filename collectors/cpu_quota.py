@@ -17,21 +17,21 @@ REMEDY = "show the agent the host's /sys/fs/cgroup and cgroup namespace (docs/co
 
 @dataclass(frozen=True, slots=True)
 class Hierarchy:
-    """A tree of cgroups, the process's own place in it, and how a quota is read there."""
+    """A hierarchy of cgroups, the process's own cgroup in it, and how to read a quota there."""
 
     root: Path
     own: str
     is_agents: bool
-    """The agent is in the same cgroup."""
+    """Whether the agent is in the same cgroup."""
     quota: Callable[[Path], float]
 
     @property
     def is_visible(self) -> bool:
-        """True where the process's own cgroup is there; it is not in another cgroup namespace."""
+        """Whether the process's own cgroup is visible; in another cgroup namespace it is not."""
         return self._folder is not None
 
     def quotas(self) -> Iterator[float]:
-        """Those of every cgroup from its own up to the root's."""
+        """Yield the quotas of all cgroups from the process's own up to the root."""
         path = self._folder
         while path is not None and path.is_relative_to(self.root):
             with suppress(OSError, ValueError):  # no limit here
@@ -40,10 +40,10 @@ class Hierarchy:
 
     @property
     def _folder(self) -> Path | None:
-        """The process's own cgroup; None where it is not shown.
+        """The directory of the process's own cgroup; None where it is not visible.
 
-        A container that has no cgroup namespace (version 1, as a rule) sees its own cgroup as the
-        root, and reads the name that this has on the host: so the root is the agent's cgroup.
+        A container that has no cgroup namespace (usually version 1) sees its own cgroup as the
+        root, but reads the name that this has on the host: there the root is the agent's cgroup.
         """
         if self.own.startswith("/.."):
             return None
@@ -54,10 +54,13 @@ class Hierarchy:
 
 
 def process_cpus(process: psutil.Process) -> float:
-    """Count them; part of one where a quota says so. All of this host's where it cannot be seen."""
+    """Return how many processors the process may use, with a quota also a fraction.
+
+    All of this host's where that cannot be seen.
+    """
     try:
         allowed = float(len(process.cpu_affinity() or ()) or psutil.cpu_count() or 1)
-        found = hierarchy(_groups(process.pid), _groups("self"))
+        found = hierarchy(_read_cgroups(process.pid), _read_cgroups("self"))
     except (psutil.Error, OSError):
         return float(psutil.cpu_count() or 1)
     quotas = list(found.quotas()) if found else []
@@ -65,9 +68,9 @@ def process_cpus(process: psutil.Process) -> float:
 
 
 def quota_feature(pid: int) -> Feature:
-    """Report whether a quota of the process would be seen."""
+    """Check whether a quota of the process would be visible."""
     try:
-        found = hierarchy(_groups(pid), _groups("self"))
+        found = hierarchy(_read_cgroups(pid), _read_cgroups("self"))
     except OSError as error:
         return Feature("host_quota", False, f"{HIDDEN} ({error.strerror})", REMEDY)
     if found is None or found.is_visible:
@@ -76,32 +79,32 @@ def quota_feature(pid: int) -> Feature:
 
 
 def hierarchy(groups: str, agents: str) -> Hierarchy | None:
-    """The one that divides CPU time, for a process whose /proc/PID/cgroup is this; None: no such.
+    """Return the hierarchy that divides CPU time, from a process's /proc/PID/cgroup; None: no such.
 
-    `agents` is that file of the agent itself.
+    `agents` is the same file of the agent itself.
     The controller `cpu` is in a hierarchy of its own (v1) or else in the unified one (v2).
     """
     unified, shared = None, agents.splitlines()
     for line in groups.splitlines():
         _, controllers, own = line.split(":", 2)
         if "cpu" in controllers.split(","):
-            return Hierarchy(CGROUPS / "cpu", own, line in shared, _quota_of_v1)
+            return Hierarchy(CGROUPS / "cpu", own, line in shared, _quota_v1)
         if not controllers:
-            unified = Hierarchy(CGROUPS, own, line in shared, _quota)
+            unified = Hierarchy(CGROUPS, own, line in shared, _quota_v2)
     return unified
 
 
-def _groups(pid: int | Literal["self"]) -> str:
+def _read_cgroups(pid: int | Literal["self"]) -> str:
     return Path(f"/proc/{pid}/cgroup").read_text()
 
 
-def _quota(path: Path) -> float:
-    """Raises ValueError where there is none: `max`."""
+def _quota_v2(path: Path) -> float:
+    """Read a quota in processors; raises ValueError where there is none: `max`."""
     quota, period = (path / "cpu.max").read_text().split()
     return float(quota) / float(period)
 
 
-def _quota_of_v1(path: Path) -> float:
+def _quota_v1(path: Path) -> float:
     quota = float((path / "cpu.cfs_quota_us").read_text())
     if quota <= 0:
         raise ValueError("no quota")

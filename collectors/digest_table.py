@@ -1,11 +1,11 @@
-"""The table of digests: its columns and our names for them, and all its rows in one answer.
+"""The table of digests: its columns, the agent's names for them, and a fast way to read all rows.
 
-A row's numbers come as one text: PyMySQL takes far longer for as many columns. All rows come as two
-texts, where they are not too many for one packet: a row costs it as much as all its numbers. A
-server whose packets are smaller than that cuts them, and is asked row by row from then on. A table
-with more than `MAX_ROWS` rows in use is not read: they would take the agent's memory.
+A row's numbers are read as one text, since PyMySQL takes far longer for as many columns. All rows
+are read as two texts where they fit in one packet, since PyMySQL takes as long for a row as for all
+its numbers. A server with smaller packets truncates the texts, and is read row by row from then on.
+A table with more than `MAX_ROWS` rows in use is not read: they would take the agent's memory.
 
-Beside it the same columns summed over all statements, for not every statement has a digest.
+The same columns are also read summed over all statements, since not every statement has a digest.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -37,7 +37,7 @@ COUNTERS = {
     "SUM_NO_INDEX_USED": "no_index_used",
     "SUM_NO_GOOD_INDEX_USED": "no_good_index_used",
 }
-"""The server's columns and our names; times come in picoseconds and are kept in seconds."""
+"""The server's columns and the agent's names; times are converted from picoseconds to seconds."""
 TIMES = (STATEMENT_TIME, LOCK_TIME, "cpu_time")
 
 TABLE = "performance_schema.events_statements_summary_by_digest"
@@ -48,17 +48,17 @@ SELECT COLUMN_NAME FROM information_schema.COLUMNS
 NUMBERS = "COALESCE(TIMESTAMPDIFF(MICROSECOND, FIRST_SEEN, NOW(6)), -1), ' ', {columns}"
 KEY = """CONCAT_WS('|', COALESCE(UNIX_TIMESTAMP(FIRST_SEEN), 0), COALESCE(DIGEST, ''),
                  COALESCE(CONCAT('=', SCHEMA_NAME), ''))"""
-SEPARATOR = "\x1f"  # keys
+SEPARATOR = "\x1f"  # between keys
 ROW_BY_ROW = f"""
 SELECT CONCAT({NUMBERS}),
        {KEY}
-  FROM {TABLE}"""  # noqa: S608  (our own words only)
+  FROM {TABLE}"""  # noqa: S608  (constants only)
 AT_ONCE = f"""
 SELECT COUNT(*),
        GROUP_CONCAT({NUMBERS} SEPARATOR ' '),
        GROUP_CONCAT({KEY} SEPARATOR '{SEPARATOR}')
-  FROM {TABLE}"""  # noqa: S608  (our own words only)
-ALL_ROWS_SUMMED = f"SELECT CONCAT_WS(' ', {{sums}}) FROM {ALL_CLIENTS}"  # noqa: S608  (our own words only)
+  FROM {TABLE}"""  # noqa: S608  (constants only)
+ALL_ROWS_SUMMED = f"SELECT CONCAT_WS(' ', {{sums}}) FROM {ALL_CLIENTS}"  # noqa: S608  (constants only)
 RAISE_CONCAT_LENGTH = "SET SESSION group_concat_max_len = 33554432"
 MAX_ROWS = 50_000  # of about 150 bytes: within MariaDB's max_allowed_packet, 16 MiB
 MAX_BYTES = 16 * 2**20
@@ -74,32 +74,32 @@ TOO_MANY = (
 
 
 class DigestTable:
-    """Reads these columns, the server's names and ours, of every row or of some."""
+    """Reads columns of all rows or of some; `columns` has the server's names and the agent's."""
 
     def __init__(self, connection: Connection, columns: Mapping[str, str]) -> None:
         self.names = tuple(columns.values())
         setting = "performance_schema_digests_size"
         size = number(setting, connection.variables.get(setting, "0"))
-        self._at_once = 0 < size <= MAX_ROWS
+        self._reads_at_once = 0 < size <= MAX_ROWS
         self._connection = connection
         self._unit = units(self.names)
         self._columns = ", ' ', ".join(columns)
-        if self._at_once:
+        if self._reads_at_once:
             connection.run(RAISE_CONCAT_LENGTH)
 
     def read(self, where: str) -> tuple[Sequence[str], Array, Array]:
-        """The rows' keys, ages in seconds, shape (rows,), and counters, shape (rows, names)."""
-        if self._at_once:
-            keys, found, count = self._all_at_once(where)
-            self._at_once = len(keys) == count and self._has_all(keys, found)
-        if not self._at_once:
-            keys, found = self._row_by_row(where)
-        if not self._has_all(keys, found):
+        """Read the keys, the ages in seconds, shape (rows,), and counters, shape (rows, names)."""
+        if self._reads_at_once:
+            keys, found, count = self._read_at_once(where)
+            self._reads_at_once = len(keys) == count and self._is_complete(keys, found)
+        if not self._reads_at_once:
+            keys, found = self._read_row_by_row(where)
+        if not self._is_complete(keys, found):
             raise self._unreadable(f"{len(keys)} rows with {found.size} numbers")
         table = found.reshape(len(keys), 1 + len(self.names))
-        return self._texts(keys), table[:, 0] * 1e-6, table[:, 1:] * self._unit
+        return self._decoded_keys(keys), table[:, 0] * 1e-6, table[:, 1:] * self._unit
 
-    def _all_at_once(self, where: str) -> tuple[Sequence[Cell], Array, int]:
+    def _read_at_once(self, where: str) -> tuple[Sequence[Cell], Array, int]:
         count, numbers, joined = self._connection.row(self._statement(AT_ONCE, where), WHOLE_TABLE)
         most = MAX_ROWS * (1 + len(self.names))
         found = self._parsed(lambda: as_numbers(numbers, most))
@@ -108,7 +108,7 @@ class DigestTable:
         keys = joined.split(SEPARATOR.encode()) if joined else []
         return keys, found, whole("COUNT(*)", count)
 
-    def _row_by_row(self, where: str) -> tuple[Sequence[Cell], Array]:
+    def _read_row_by_row(self, where: str) -> tuple[Sequence[Cell], Array]:
         rows = self._connection.query(self._statement(ROW_BY_ROW, where) + LIMIT, SOME_ROWS)
         if len(rows) > MAX_ROWS:
             raise self._unreadable(TOO_MANY)
@@ -120,7 +120,7 @@ class DigestTable:
     def _statement(self, query: str, where: str) -> str:
         return query.format(columns=self._columns) + where
 
-    def _texts(self, keys: Sequence[Cell]) -> list[str]:
+    def _decoded_keys(self, keys: Sequence[Cell]) -> list[str]:
         if any(key is None or len(key) > MAX_KEY_LENGTH or key.count(b"|") < 2 for key in keys):
             raise self._unreadable("a row with an unusable key")
         return [text(key, MAX_KEY_LENGTH) for key in keys]
@@ -131,7 +131,7 @@ class DigestTable:
         except ValueError as error:
             raise self._unreadable(str(error)) from None
 
-    def _has_all(self, keys: Sequence[Cell], numbers: Array) -> bool:
+    def _is_complete(self, keys: Sequence[Cell], numbers: Array) -> bool:
         return numbers.size == len(keys) * (1 + len(self.names))
 
     def _unreadable(self, why: str) -> CollectorError:
@@ -140,7 +140,7 @@ class DigestTable:
 
 
 class AllStatements:
-    """Reads the same columns, summed over all statements of clients that ended, digest or none."""
+    """Reads the same columns summed over all finished client statements, with a digest or not."""
 
     def __init__(self, connection: Connection, columns: Mapping[str, str]) -> None:
         self._connection = connection
@@ -148,7 +148,7 @@ class AllStatements:
         self._query = ALL_ROWS_SUMMED.format(sums=", ".join(f"SUM({column})" for column in columns))
 
     def read(self) -> Array | None:
-        """The sums, shape (names,); None where the server does not report all of them."""
+        """Read the sums, shape (names,); None where the server does not report all of them."""
         try:
             numbers = self._connection.cell(self._query)
         except CollectorError as error:
@@ -163,7 +163,7 @@ class AllStatements:
 
 
 def as_numbers(cell: Cell, most: int) -> Array:
-    """Numbers with spaces between them, shape (numbers,); raises ValueError for another cell."""
+    """Parse up to `most` numbers separated by spaces, shape (numbers,); else raise ValueError."""
     if not cell:
         return np.zeros(0)
     if cell.count(b" ") >= most or not cell.isascii():
@@ -178,5 +178,5 @@ def as_numbers(cell: Cell, most: int) -> Array:
 
 
 def units(names: Sequence[str]) -> Array:
-    """The factors for the server's numbers, shape (names,): times are in picoseconds."""
+    """Return the factors for the server's numbers, shape (names,): times are in picoseconds."""
     return np.array([PICOSECOND if name in TIMES else 1.0 for name in names])

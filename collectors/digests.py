@@ -1,11 +1,11 @@
-"""`digests`: the use by query class, from events_statements_summary_by_digest.
+"""`digests`: resource use by query class, from events_statements_summary_by_digest.
 
 A class is a schema and a digest. The table holds sums since each row's FIRST_SEEN; the caller
 computes changes. Only rows that were used since the previous reading are requested, by the server's
 own clock (it still scans every row), and all of them from time to time.
 
-What runs right now is read beside the sums, which move only when a statement ends; and before them
-the sums of all statements, of which some have no digest (MariaDB: those of the binary protocol).
+Running statements are read too, since the sums grow only when a statement ends; and the sums over
+all statements, since some have no digest (MariaDB: those of the binary protocol).
 """
 
 import math
@@ -39,7 +39,7 @@ from collectors.statement_totals import (
     performance_schema_off,
 )
 
-MAX_RUNNING = 10_000  # classes at once
+MAX_RUNNING = 10_000  # classes with running statements
 RECENTLY_SEEN = " WHERE LAST_SEEN >= NOW(6) - INTERVAL {seconds}000000 MICROSECOND"
 OWN_DIGEST = """
 SELECT DIGEST FROM performance_schema.events_statements_current WHERE THREAD_ID = {thread_id}"""
@@ -49,7 +49,7 @@ TEXTS = f"""
 SELECT DIGEST, MAX(LEFT(DIGEST_TEXT, {MAX_TEXT_LENGTH})) FROM {TABLE}
  WHERE DIGEST IN ({{digests}}) GROUP BY DIGEST"""  # noqa: S608
 ALL_WAITS = "*"
-"""Stands for the class in the row that has the waits of all of them."""
+"""In place of a class, in the row that has the waits of all classes."""
 IN_FLIGHT = f"""
 SELECT '{ALL_WAITS}', 0, 0, SUM_TIMER_WAIT
   FROM performance_schema.events_waits_summary_global_by_event_name
@@ -64,17 +64,17 @@ SELECT '{ALL_WAITS}', 0, 0, SUM_TIMER_WAIT
    AND DIGEST IS NOT NULL
  GROUP BY DIGEST, CURRENT_SCHEMA
  LIMIT {MAX_RUNNING})"""  # noqa: S608
-"""The time of all waits for metadata locks that have ended, which MySQL counts by default, but in
-the lock time of no statement; and statements in flight by class."""
+"""The total time of finished waits for metadata locks, which MySQL counts by default, but not in
+any statement's lock time; and the statements in flight by class."""
 
-MARGIN = 2.0  # seconds that LAST_SEEN may be behind; MariaDB's has no fraction
+MARGIN = 2.0  # seconds that LAST_SEEN may be late; MariaDB's has no fraction
 COMPLETE_SECONDS = 600.0  # seconds after which all rows are read again
 TEXTS_AT_ONCE = 500
-MAX_TEXTS = 30_000  # digests whose text was fetched that are remembered as such
-MAX_CHARACTERS = 8 * 2**20  # of their texts in all
+MAX_TEXTS = 30_000  # digests that are remembered as those whose text was fetched
+MAX_CHARACTERS = 8 * 2**20  # total length of their texts
 TEXT_SHAPE = Shape(2, rows=TEXTS_AT_ONCE, bytes=TEXTS_AT_ONCE * (4 * MAX_TEXT_LENGTH + 64))
 RUNNING_SHAPE = Shape(4, rows=MAX_RUNNING + 1, bytes=MAX_RUNNING * (MAX_KEY_LENGTH + 48))
-SHOWN_WORDS = 5  # of a cut text, that identify the statement
+SHOWN_WORDS = 5  # words of a truncated text that identify its statement
 NOTES = "digests"
 
 
@@ -83,39 +83,39 @@ class DigestRows:
     """Rows of the table at one instant: sums since each row's FIRST_SEEN."""
 
     names: tuple[str, ...]
-    """Of the columns of `counters`."""
+    """Names of the columns of `counters`."""
     keys: Sequence[str]
-    """`FIRST_SEEN|digest|=schema` per row; an empty digest is the overflow row, and no `=schema`
-    says that there was none."""
+    """`FIRST_SEEN|digest|=schema` per row; the digest of the overflow row is empty, and a row
+    without a schema has no `=schema`."""
     counters: Array
-    """Shape (rows, names); seconds where the name is a time's."""
+    """Shape (rows, names); times in seconds."""
     age: Array
     """Seconds since FIRST_SEEN by the server's clock, shape (rows,); negative: unknown."""
     complete: bool
-    """Whether these are all rows, or those that were used lately."""
+    """Whether these are all rows, not only the recently used ones."""
     since: float | None
-    """Seconds since the reading before; None: this is the first."""
+    """Seconds since the previous reading; None for the first."""
     running: Mapping[str, float]
     """Elapsed seconds of statements in flight, by `digest|=schema`."""
     texts: Mapping[str, str]
-    """Normalised texts by digest, each once."""
+    """Normalised texts by digest, each fetched once."""
     own: frozenset[str]
-    """Digests among those texts that are this session's own statements."""
+    """Those of the digests in `texts` that are the agent's own statements."""
     everything: Array | None = None
-    """All statements' counters, with a digest or without, shape (names,): just before the rows, and
-    with the first reading just after them, so that what ends between both has a digest."""
+    """Counters of all statements, with or without a digest, shape (names,): read just before the
+    rows, in the first reading just after them, so that what ends in between has a digest."""
     locked: Mapping[str, float] = field(default_factory=dict)
-    """How many of the statements in flight wait for locks that SUM_LOCK_TIME does not count, by
+    """Numbers of statements in flight that wait for locks that SUM_LOCK_TIME does not count, by
     `digest|=schema`."""
     lock_waits: float | None = None
-    """Time of all waits for metadata locks since the server's start, s, those in flight included;
+    """Total time of waits for metadata locks since the server's start, s, present waits included;
     None where the server does not count it."""
     threads: Looks | None = None
-    """States of the threads that run statements; None where they cannot be seen."""
+    """States of the threads that run statements; None where the threads are not visible."""
 
 
 class DigestValues(dict[str, float]):
-    """Numbers about the reading, as every collector has them; and the rows."""
+    """The usual numeric values of a collector, and the rows."""
 
     def __init__(self, rows: DigestRows, values: Values) -> None:
         super().__init__(values)
@@ -123,41 +123,41 @@ class DigestValues(dict[str, float]):
 
 
 @dataclass
-class _Notes:
+class _PersistentState:
     """State that is kept between sessions: the time of the last reading, and the known texts."""
 
     read_at: float | None = None
     complete_at: float = 0.0
     texts: set[str] = field(default_factory=set)
-    characters: int = 0  # of them
+    characters: int = 0  # total length of these texts
     hashes: DigestHashes = field(default_factory=DigestHashes)
 
 
 def prepare(connection: Connection) -> Prepared:
-    """Look for grant, table, columns and consumers; a lack is reported with its remedy.
+    """Check grant, table, columns and consumers; report an absent feature with its remedy.
 
-    What no version of this server offers is no lack.
+    What no version of this server offers is not reported.
     """
-    lack = performance_schema_off(connection, "digests")
-    if lack is not None:
-        return Prepared(None, (lack,))
+    absent = performance_schema_off(connection, "digests")
+    if absent is not None:
+        return Prepared(None, (absent,))
     try:
         found = [text(name).upper() for (name,) in connection.query(COLUMNS, COLUMN_NAMES)]
         connection.query(f"SELECT 1 FROM {TABLE} LIMIT 1")  # noqa: S608
-        on = consumers(connection)
+        active = consumers(connection)
     except CollectorError as error:
         if error.kind is not FailureKind.PRIVILEGE:
             raise
         return Prepared(None, (missing_grant(connection, "digests"),))
-    lack = _lack(on)
-    if lack is not None:
-        return Prepared(None, (lack,))
-    cpu = _cpu(found, on)
+    absent = _absent_feature(active)
+    if absent is not None:
+        return Prepared(None, (absent,))
+    cpu = _cpu_feature(found, active)
     columns = {c: name for c, name in COUNTERS.items() if c in found}
     if not cpu.enabled:
         columns.pop("SUM_CPU_TIME", None)
     thread = own_thread(connection)
-    in_flight = _in_flight(connection, on, thread)
+    in_flight = _in_flight_feature(connection, active, thread)
     running = IN_FLIGHT.format(thread_id=thread) if in_flight.enabled else None
     threads = statement_threads(connection, thread)
     read = DigestReader(connection, columns, running, threads)
@@ -165,14 +165,14 @@ def prepare(connection: Connection) -> Prepared:
     return Prepared(read, (Feature("digests", enabled=True), *known))
 
 
-def _in_flight(connection: Connection, on: set[str], thread: int) -> Feature:
-    """Whether the server names the class of a statement while it runs, as it does of this one.
+def _in_flight_feature(connection: Connection, active: set[str], thread: int) -> Feature:
+    """Check that the server reports the class of a running statement: of this one, as a test.
 
-    MariaDB does not, with its consumers on or off: no remedy is offered there.
+    MariaDB does not, whether its consumers are on or off: no remedy is offered there.
     """
     name, late = "digests_in_flight", "a running statement is counted only when it ends"
     for consumer in ("thread_instrumentation", "events_statements_current"):
-        if consumer not in on and not connection.is_mariadb:
+        if consumer not in active and not connection.is_mariadb:
             remedy = CONSUMER_ON.format(consumer)
             return Feature(name, False, f"the consumer {consumer} is off: {late}", remedy)
     rows = connection.query(OWN_DIGEST.format(thread_id=thread))
@@ -181,18 +181,18 @@ def _in_flight(connection: Connection, on: set[str], thread: int) -> Feature:
     return Feature(name, enabled=True)
 
 
-def _lack(on: set[str]) -> Feature | None:
+def _absent_feature(active: set[str]) -> Feature | None:
     for consumer in ("global_instrumentation", "statements_digest"):
-        if consumer not in on:
+        if consumer not in active:
             remedy = CONSUMER_ON.format(consumer)
             return Feature("digests", False, f"the consumer {consumer} is off", remedy)
     return None
 
 
-def _cpu(columns: Sequence[str], on: set[str]) -> Feature:
+def _cpu_feature(columns: Sequence[str], active: set[str]) -> Feature:
     if "SUM_CPU_TIME" not in columns:
         return Feature("digests_cpu", False, "this server does not account for CPU per statement")
-    if "events_statements_cpu" not in on:
+    if "events_statements_cpu" not in active:
         reason = "the consumer events_statements_cpu is off: CPU per class is estimated"
         return Feature("digests_cpu", False, reason, CONSUMER_ON.format("events_statements_cpu"))
     return Feature("digests_cpu", enabled=True)
@@ -210,30 +210,30 @@ class DigestReader:
     ) -> None:
         self._connection = connection
         self._table = DigestTable(connection, columns)
-        self._all = AllStatements(connection, columns)
+        self._all_statements = AllStatements(connection, columns)
         self._in_flight = in_flight
-        self._notes: _Notes = connection.notes.setdefault(NOTES, _Notes())
+        self._state: _PersistentState = connection.notes.setdefault(NOTES, _PersistentState())
         self._threads = threads
-        self._seen = Looks()
+        self._thread_states = Looks()
         if threads is not None and threads.hashes is not None:
-            threads.hashes = self._notes.hashes
+            threads.hashes = self._state.hashes
 
     def __call__(self) -> Values:
-        """Read them; raises `CollectorError` where the server does not answer as it should."""
-        notes, begun = self._notes, time.monotonic()
-        since = None if notes.read_at is None else begun - notes.read_at
-        complete = since is None or begun >= notes.complete_at + COMPLETE_SECONDS
-        where = "" if since is None or complete else _lately(since)
-        everything = None if since is None else self._all.read()
+        """Read them all; raises `CollectorError` where the server's answer is not usable."""
+        state, begun = self._state, time.monotonic()
+        since = None if state.read_at is None else begun - state.read_at
+        complete = since is None or begun >= state.complete_at + COMPLETE_SECONDS
+        where = "" if since is None or complete else _recently_seen(since)
+        everything = None if since is None else self._all_statements.read()
         keys, age, counters = self._table.read(where)
         if since is None:
-            everything = self._all.read()
-        running, locked, lock_waits = self._running()
+            everything = self._all_statements.read()
+        running, locked, lock_waits = self._read_running()
         self.look()
-        seen, self._seen = self._seen, Looks()
-        texts = {} if since is None else self._texts(keys, running)
-        notes.read_at = begun
-        notes.complete_at = begun if complete else notes.complete_at
+        seen, self._thread_states = self._thread_states, Looks()
+        texts = {} if since is None else self._fetch_new_texts(keys, running)
+        state.read_at = begun
+        state.complete_at = begun if complete else state.complete_at
         rows = DigestRows(
             names=self._table.names,
             keys=keys,
@@ -252,14 +252,14 @@ class DigestReader:
         return DigestValues(rows, {"rows": float(len(keys)), "complete": float(complete)})
 
     def look(self) -> None:
-        """Sample the states of the statements' threads; the next reading has all samples."""
+        """Sample the states of the statements' threads; the next reading returns all samples."""
         if self._threads is not None:
-            self._seen = self._seen + self._threads.read()
+            self._thread_states = self._thread_states + self._threads.read()
 
-    def _running(self) -> tuple[Mapping[str, float], Mapping[str, float], float | None]:
-        """Elapsed seconds of running statements, and how many of them wait for locks, by class.
+    def _read_running(self) -> tuple[Mapping[str, float], Mapping[str, float], float | None]:
+        """Read the elapsed seconds of running statements and how many wait for locks, by class.
 
-        And the seconds of all such waits: of those that have ended, and that run.
+        The third result is the total of such waits in seconds: of finished and of present ones.
         """
         elapsed: dict[str, float] = {}
         locked: dict[str, float] = {}
@@ -278,50 +278,55 @@ class DigestReader:
                 locked[key] = statements
         return elapsed, locked, None if ended is None else ended + waiting
 
-    def _texts(self, keys: Sequence[str], running: Mapping[str, float]) -> Mapping[str, str]:
-        """Fetch texts of digests in use that were not fetched before."""
-        known = self._notes.texts
-        if len(known) > MAX_TEXTS or self._notes.characters > MAX_CHARACTERS:
+    def _fetch_new_texts(
+        self, keys: Sequence[str], running: Mapping[str, float]
+    ) -> Mapping[str, str]:
+        """Fetch the texts of digests in use that were not fetched before."""
+        known = self._state.texts
+        if len(known) > MAX_TEXTS or self._state.characters > MAX_CHARACTERS:
             known.clear()
-            self._notes.characters = 0
-            self._notes.hashes.known.clear()
+            self._state.characters = 0
+            self._state.hashes.known.clear()
         digests = {key.split("|", 2)[1] for key in keys} | {key.split("|", 1)[0] for key in running}
         wanted = sorted(digests - known - {""})[:TEXTS_AT_ONCE]
         if not wanted:
             return {}
         found = texts_of(self._connection, wanted)
         known.update(found)
-        self._notes.characters += sum(map(len, found.values()))
+        self._state.characters += sum(map(len, found.values()))
         if self._connection.is_mariadb:
-            self._notes.hashes.add(found)
+            self._state.hashes.add(found)
         return found
 
 
 def texts_of(connection: Connection, digests: Sequence[str]) -> dict[str, str]:
-    """Texts of these digests, as the server normalises them."""
-    asked = [d for d in digests if d.isascii() and d.isalnum()][:TEXTS_AT_ONCE]
-    listed = ", ".join(f"'{digest}'" for digest in asked)
+    """Fetch the texts of these digests, as the server normalises them."""
+    requested = [d for d in digests if d.isascii() and d.isalnum()][:TEXTS_AT_ONCE]
+    listed = ", ".join(f"'{digest}'" for digest in requested)
     rows = connection.query(TEXTS.format(digests=listed or "''"), TEXT_SHAPE)
     found = {
         text(digest, MAX_DIGEST_LENGTH): text(words, MAX_TEXT_LENGTH) for digest, words in rows
     }
-    return {digest: found[digest] for digest in asked if digest in found}
+    return {digest: found[digest] for digest in requested if digest in found}
 
 
 def own_among(connection: Connection, texts: Mapping[str, str]) -> frozenset[str]:
-    """Those of the digests whose texts are statements that this connection has sent."""
-    ours = {shape(statement) for statement in connection.sent}
-    return frozenset(digest for digest, text in texts.items() if is_one_of(text, ours))
+    """Return those of the digests whose texts are statements that this connection has sent."""
+    own_shapes = {shape(statement) for statement in connection.sent}
+    return frozenset(digest for digest, text in texts.items() if is_one_of(text, own_shapes))
 
 
 def shape(statement: str) -> str:
-    """The words of a statement or of its digest text, without literals and signs."""
+    """Return the words of a statement or of its digest's text, without literals and punctuation."""
     bare = re.sub(r"'[^']*'|\"[^\"]*\"", " ", statement)
     return " ".join(re.findall(r"\b[A-Za-z_]\w*", bare)).upper()
 
 
 def is_one_of(text: str, shapes: set[str]) -> bool:
-    """Whether the text, which the server may have cut, is one of these; few words are anybody's."""
+    """Return whether the text, which the server may have truncated, has one of these shapes.
+
+    A truncated text of fewer than `SHOWN_WORDS` words could be any client's, and counts as none.
+    """
     words = shape(text)
     if not text.rstrip().endswith("...") and len(text) < MAX_TEXT_LENGTH:
         return words in shapes
@@ -330,5 +335,5 @@ def is_one_of(text: str, shapes: set[str]) -> bool:
     return any(own.startswith(words) for own in shapes)
 
 
-def _lately(since: float) -> str:
+def _recently_seen(since: float) -> str:
     return RECENTLY_SEEN.format(seconds=math.ceil(since + MARGIN))

@@ -1,9 +1,9 @@
-"""How often each disk flushed its cache, and how long that took.
+"""Reads how often each disk flushed its cache, and how long that took (Linux).
 
 A commit that must survive a crash ends with a flush of the disk's cache (fsync), and the disk does
-one at a time: what commits meanwhile waits for the next, and shares it. psutil does not read these
-counters; the kernel has them since Linux 5.5 (Documentation/admin-guide/iostats.rst, fields 16
-and 17 of a disk), and only of whole disks.
+one at a time: transactions that commit meanwhile wait for the next, and share it. psutil does not
+read these counters; the kernel has them since Linux 5.5 (Documentation/admin-guide/iostats.rst,
+fields 16 and 17 of a disk), and only of whole disks.
 """
 
 from pathlib import Path
@@ -27,7 +27,7 @@ def disk_flushes(disks: frozenset[str]) -> dict[str, float]:
 
 
 def _lines() -> list[str]:
-    """The lines of the kernel's table; none where there is no such table."""
+    """Return the lines of the kernel's table; none where there is no such table."""
     try:
         return DISKSTATS.read_text(encoding="ascii").splitlines()
     except OSError:

@@ -1,7 +1,7 @@
 """Which disks and network interfaces of this machine are read, and how fast a link is.
 
-Of the real ones at most the busiest few, so that a host with hundreds does not cost as many series;
-and those that somebody names, whatever they are: in a container the only interface is made up.
+Of the physical ones only the busiest few, so that a host with hundreds does not have as many
+series; and all that the configuration names: in a container the only interface is virtual.
 """
 
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ import psutil
 from collectors.base import Feature
 
 DEVICES = Path("/sys/class")
-MAX_DISKS, MAX_INTERFACES = 16, 8  # those that have done most since boot
+MAX_DISKS, MAX_INTERFACES = 16, 8  # the busiest since boot
 NOT_DISKS = ("loop", "ram", "zram", "sr", "fd")
 MEGABIT = 1e6 / 8  # bytes
 REMEDY = "use the names in /proc/diskstats and /proc/net/dev, as the agent's namespace shows them"
@@ -26,43 +26,43 @@ class Devices:
     interfaces: frozenset[str] = frozenset()
 
     def __bool__(self) -> bool:
-        """Whether there is any."""
+        """Return whether there is any device."""
         return bool(self.disks or self.interfaces)
 
     def __or__(self, other: "Devices") -> "Devices":
-        """Those of both."""
+        """Return the devices of both."""
         return Devices(self.disks | other.disks, self.interfaces | other.interfaces)
 
     def __sub__(self, other: "Devices") -> "Devices":
-        """Those that are not the other's."""
+        """Return the devices that are not in the other."""
         return Devices(self.disks - other.disks, self.interfaces - other.interfaces)
 
     def __str__(self) -> str:
-        """Each with its description."""
+        """Return a list of the devices, each with its kind."""
         disks = [f"disk {name!r}" for name in sorted(self.disks)]
         return ", ".join([*disks, *(f"interface {name!r}" for name in sorted(self.interfaces))])
 
 
 def physical_devices() -> Devices:
-    """The machine's physical devices, without virtual ones."""
+    """Return the machine's physical devices, without virtual ones."""
     return Devices(physical_disks(), physical_interfaces())
 
 
 def named_feature(named: Devices) -> tuple[Feature, ...]:
-    """Whether all that is named is there; nothing where none is."""
+    """Check whether all named devices exist; no feature where none is named."""
     if not named:
         return ()
     known = Devices(
         frozenset(psutil.disk_io_counters(perdisk=True)),
         frozenset(psutil.net_io_counters(pernic=True)),
     )
-    if lacks := named - known:
-        return (Feature("host_named_devices", False, f"not on this host: {lacks}", REMEDY),)
+    if missing := named - known:
+        return (Feature("host_named_devices", False, f"not on this host: {missing}", REMEDY),)
     return (Feature("host_named_devices", enabled=True),)
 
 
 def physical_disks() -> frozenset[str]:
-    """Whole block devices; partitions, volumes and memory repeat them or are none."""
+    """Return the busiest whole disks, without partitions, volumes and memory devices."""
     used = psutil.disk_io_counters(perdisk=True)
     names = [name for name in used if not name.startswith(NOT_DISKS) and is_real("block", name)]
     names.sort(key=lambda name: -(used[name].read_bytes + used[name].write_bytes))
@@ -70,7 +70,7 @@ def physical_disks() -> frozenset[str]:
 
 
 def physical_interfaces() -> frozenset[str]:
-    """Network devices; bridges and the ends of containers repeat them or are none."""
+    """Return the busiest physical interfaces, without bridges and the ends of containers."""
     used = psutil.net_io_counters(pernic=True)
     names = [name for name in used if is_real("net", name)]
     names.sort(key=lambda name: -(used[name].bytes_recv + used[name].bytes_sent))
@@ -78,7 +78,7 @@ def physical_interfaces() -> frozenset[str]:
 
 
 def link_speeds(interfaces: frozenset[str]) -> dict[str, float]:
-    """How many bytes per second each interface can carry one way, where that is known."""
+    """Read how many bytes per second each interface can carry one way, where that is known."""
     return {
         f"network:{name}:bytes_per_second": stats.speed * MEGABIT
         for name, stats in psutil.net_if_stats().items()
@@ -87,7 +87,7 @@ def link_speeds(interfaces: frozenset[str]) -> dict[str, float]:
 
 
 def is_real(kind: str, name: str) -> bool:
-    """Whether it is a whole device of that kind, and not one that the kernel makes up."""
+    """Return whether it is a whole device of that kind, neither a partition nor virtual."""
     place = DEVICES / kind / name
     whole = place.exists() and not (place / "partition").exists()
     return whole and f"/virtual/{kind}/" not in str(place.resolve())

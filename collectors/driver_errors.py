@@ -1,4 +1,4 @@
-"""The driver's errors as ours: a kind of a bounded set, and one line with place and remedy."""
+"""Converts PyMySQL's errors to `CollectorError`: a kind, and one line with place and remedy."""
 
 import socket
 import ssl
@@ -22,7 +22,7 @@ PRIVILEGE = {
     ER.TABLEACCESS_DENIED_ERROR,
     ER.COLUMNACCESS_DENIED_ERROR,
     ER.SPECIFIC_ACCESS_DENIED_ERROR,
-    1370,  # a routine
+    1370,  # execution of a routine
 }
 TIMEOUT_ERRORS = {3024, 1969, 1317, 1205}  # time limits: MySQL's, MariaDB's; interrupted; lock wait
 DISCONNECT_ERRORS = {
@@ -34,14 +34,14 @@ DISCONNECT_ERRORS = {
     1161,
     1927,
     4031,
-}  # shutdown, network, kill, idle
+}  # shutdown, network error, kill, idle time-out
 UNREACHABLE_ERRORS = {CR.CR_CONN_HOST_ERROR, CR.CR_CONNECTION_ERROR}
 CONNECT_ERRORS = UNREACHABLE_ERRORS | {ER.CON_COUNT_ERROR, 1203, 1226}
-MAX_LENGTH = 300  # characters of what a server says
+MAX_LENGTH = 300  # characters of a server's message
 
 
 def failure(error: Exception, place: object, user: str = "") -> CollectorError:
-    """Describe the error at this address; `user` is the account of the login."""
+    """Convert an error at this address to a `CollectorError`; `user` is the login's account."""
     if isinstance(error, CollectorError):
         return CollectorError(error.kind, f"{place}: {error}")
     refusal = getattr(error, "original_exception", error)
@@ -49,19 +49,19 @@ def failure(error: Exception, place: object, user: str = "") -> CollectorError:
         text = f"the server's certificate is not trusted: {_printable(refusal.verify_message)}"
         return CollectorError(FailureKind.UNTRUSTED, f"{place}: {text}; check tls.ca and the host")
     code, text = _code_and_text(error)
-    kind = _kind(code, text, error)
+    kind = _failure_kind(code, text, error)
     message = f"{place}: {text}" + (f" ({code})" if code else "")
     if kind is FailureKind.DENIED and user:
         message += (
             f"; check the account {user!r} and its password (deploy/grants.sql has the account)"
         )
     elif code in UNREACHABLE_ERRORS and kind is FailureKind.REFUSED:
-        message = f"{place}: {_unreached(refusal)}"
+        message = f"{place}: {_connect_problem(refusal)}"
     return CollectorError(kind, message)
 
 
-def _unreached(refusal: Exception) -> str:
-    """Why no server was reached, and what to check; the library's text is unclear for a socket."""
+def _connect_problem(refusal: Exception) -> str:
+    """Explain why no server was reached, and what to check; PyMySQL's own text can be unclear."""
     why = getattr(refusal, "strerror", None) or _printable(str(refusal))
     if isinstance(refusal, socket.gaierror):
         remedy = "check the host's name, and whether it can be resolved here"
@@ -84,12 +84,12 @@ def _code_and_text(error: Exception) -> tuple[int, str]:
 
 
 def _printable(text: str) -> str:
-    """The first line of a foreign text, without control codes."""
+    """Return the first line of a text from outside, without control codes."""
     line = (text.splitlines() or [""])[0][:MAX_LENGTH]
     return "".join(sign if sign.isprintable() else "?" for sign in line)
 
 
-def _kind(code: int, text: str, error: Exception) -> FailureKind:
+def _failure_kind(code: int, text: str, error: Exception) -> FailureKind:
     if isinstance(error, TimeoutError) or "timed out" in text:
         return FailureKind.TIMEOUT
     for codes, kind in (
@@ -109,5 +109,5 @@ def _kind(code: int, text: str, error: Exception) -> FailureKind:
 
 
 def _is_answer(code: int) -> bool:
-    """Whether the server sent the error: those from 2000 to 2999 are the client's own."""
+    """Return whether the server sent the error: codes 2000 to 2999 are the client's own."""
     return 1000 <= code < 2000 or code >= 3000

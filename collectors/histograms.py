@@ -1,9 +1,9 @@
-"""`histograms`: how long statements took, from events_statements_histogram_by_digest.
+"""`histograms`: response times of statements, from events_statements_histogram_by_digest.
 
 The table counts, per schema and digest, statements by response time in buckets that are 4.7 % wide.
 It has 450 rows for each class, and an index by schema and digest: the schemas that a digest was
-seen in come from the summary, so that only the rows of these digests are looked at. The counts are
-sums since the server's start, and read as they are. MariaDB has no such table.
+seen in come from the summary, so that the server reads only these digests' rows. The counts are
+sums since the server's start, returned unchanged. MariaDB has no such table.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,7 +28,7 @@ IS_THERE = f"""
 SELECT COUNT(*) FROM information_schema.TABLES
  WHERE TABLE_SCHEMA = 'performance_schema' AND TABLE_NAME = '{HISTOGRAMS}'"""  # noqa: S608
 MAX_ROWS = 20_000
-"""Buckets in use: a class has some 60 of its 450, so that they do for 300 schemas."""
+"""Buckets in use: a class uses some 60 of its 450, so that these suffice for 300 schemas."""
 COUNTS = f"""
 SELECT STRAIGHT_JOIN h.DIGEST, h.BUCKET_TIMER_LOW, h.BUCKET_TIMER_HIGH, h.COUNT_BUCKET
   FROM {TABLE} s
@@ -41,13 +41,13 @@ NO_TABLE = "the server has no histograms per digest"
 CONSUMER = "statements_digest"
 
 Edges = tuple[float, float]
-"""From and to, in seconds; the last bucket's end is more than a hundred days."""
+"""Lower and upper edge in seconds; the last bucket ends at more than a hundred days."""
 Buckets = Mapping[Edges, float]
-"""Statements since the server's start by response time; a bucket that is not there has none."""
+"""Statements since the server's start by response time; an empty bucket is absent."""
 
 
 class HistogramValues(dict[str, float]):
-    """How many of the digests the server has; and their buckets, summed over schemas."""
+    """The number of digests that the server has, and their buckets, summed over schemas."""
 
     def __init__(self, buckets: Mapping[str, Buckets]) -> None:
         super().__init__({"digests": float(len(buckets))})
@@ -55,29 +55,29 @@ class HistogramValues(dict[str, float]):
 
 
 def prepare(connection: Connection, digests: Sequence[str]) -> Prepared:
-    """Look for the table, the grant and the consumer; a lack is reported with its remedy.
+    """Check the table, the grant and the consumer; report an absent feature with its remedy.
 
     What no version of this server offers has no remedy.
     """
-    lack = performance_schema_off(connection, FEATURE) or _lack(connection)
-    if lack is not None:
-        return Prepared(None, (lack,))
+    absent = performance_schema_off(connection, FEATURE) or _absent_feature(connection)
+    if absent is not None:
+        return Prepared(None, (absent,))
     listed = ", ".join(f"'{digest}'" for digest in digests)
     read = partial(_read, connection, COUNTS.format(digests=listed))
     return Prepared(read, (Feature(FEATURE, enabled=True),))
 
 
-def _lack(connection: Connection) -> Feature | None:
+def _absent_feature(connection: Connection) -> Feature | None:
     try:
         connection.query(f"SELECT 1 FROM {TABLE} LIMIT 1")  # noqa: S608
-        on = consumers(connection)
+        active = consumers(connection)
     except CollectorError as error:
         if error.kind is not FailureKind.PRIVILEGE:
             raise
         return missing_grant(connection, FEATURE)
     if whole("the count of tables", connection.cell(IS_THERE)) == 0:
         return Feature(FEATURE, False, NO_TABLE)
-    if CONSUMER not in on:
+    if CONSUMER not in active:
         reason, remedy = f"the consumer {CONSUMER} is off", CONSUMER_ON.format(CONSUMER)
         return Feature(FEATURE, False, reason, remedy)
     return None

@@ -1,10 +1,10 @@
 """`host`: the machine's CPU, disks and network, and the server process's own CPU, through psutil.
 
-Only where the server's process is visible on this machine; elsewhere the feature is absent, with
-the reason. All values are counters since boot (seconds, bytes, operations), except the ceilings:
-`cpus`, `process_cpus` and the interfaces' `bytes_per_second`; and `cpu_clock_ratio`, where the
-kernel shows how fast the clocks run. `cpu_idle_entries` counts how often one of the processors that
-the server may use went idle.
+Read only where the server's process is visible on this machine; elsewhere the feature is absent,
+with the reason. All values are counters since boot (seconds, bytes, operations), except the
+ceilings: `cpus`, `process_cpus` and the interfaces' `bytes_per_second`; and `cpu_clock_ratio`,
+where the kernel shows the clock rates. `cpu_idle_entries` counts how often a processor that the
+server may use went idle, on average.
 """
 
 import time
@@ -21,7 +21,7 @@ from collectors.disks_and_interfaces import Devices, link_speeds, named_feature,
 from collectors.process_lookup import ProcessNotFound, RunDelay, find_server_process, process_io
 
 MILLISECOND = 1e-3
-CEILING_SECONDS = 15.0  # seconds
+CEILING_SECONDS = 15.0  # seconds between two readings of the ceilings
 NONE_NAMED = Devices()
 CPU_FIELDS = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
 
@@ -36,27 +36,27 @@ def prepare(connection: Connection, named: Devices = NONE_NAMED) -> Prepared:
         remedy = "run the agent on the server's host, in its PID namespace"
         return Prepared(None, (Feature("host", False, process.reason, remedy),))
     devices = physical_devices() | named
-    io = _io_feature(process.pid)
+    io = _process_io_feature(process.pid)
     delay, clocks = RunDelay(process.pid), Clocks(process.cpu_affinity)
-    idle = IdleEntries(_processors(process))
+    idle = IdleEntries(_allowed_processors(process))
     ceilings = _Ceilings(process, devices.interfaces)
 
     def read() -> Values:
-        clock = clocks.ratio()  # first: it may wait, and the counters are of the sample's time
+        clock = clocks.ratio()  # first: it may wait, and the counters have the sample's time
         values = _read(process, devices, ceilings, io=io.enabled)
-        more = {
+        optional = {
             "cpu_clock_ratio": clock,
             "cpu_idle_entries": idle.per_processor(),
         }
-        known = {name: value for name, value in more.items() if value is not None}
+        known = {name: value for name, value in optional.items() if value is not None}
         return {**values, **delay.read(), **known}
 
     quota = quota_feature(process.pid)
     return Prepared(read, (Feature("host", enabled=True), *named_feature(named), quota, io))
 
 
-def _processors(process: psutil.Process) -> list[int]:
-    """The processors that the server may use; none where that cannot be seen."""
+def _allowed_processors(process: psutil.Process) -> list[int]:
+    """Return the processors that the server may use; none where that cannot be read."""
     try:
         return process.cpu_affinity()
     except (psutil.Error, OSError):
@@ -71,8 +71,8 @@ class _Ceilings:
         self._known: Values = {}
         self._due = 0.0
 
-    def look(self) -> Values:
-        """The latest, read again now and then."""
+    def read(self) -> Values:
+        """Return the limits, read again after `CEILING_SECONDS`."""
         if time.monotonic() >= self._due:
             self._known = {
                 "process_cpus": process_cpus(self._process),
@@ -82,10 +82,10 @@ class _Ceilings:
         return self._known
 
 
-def _io_feature(pid: int) -> Feature:
-    """Report whether the kernel shows what the process reads and writes: to its own user.
+def _process_io_feature(pid: int) -> Feature:
+    """Check whether the kernel shows the process's reads and writes, as it does to its own user.
 
-    Only the sources present at the start count: a process keeps its rights while it runs.
+    One check suffices: a process keeps its rights while it runs.
     """
     try:
         process_io(pid)
@@ -99,8 +99,8 @@ def _io_feature(pid: int) -> Feature:
 def _read(process: psutil.Process, devices: Devices, ceilings: _Ceilings, *, io: bool) -> Values:
     try:
         moved = process_io(process.pid) if io else {}
-        moved |= {**_disks(devices.disks), **_interfaces(devices.interfaces)}
-        return {**_cpu(), **_process(process), **moved, **ceilings.look()}
+        moved |= {**_disk_counters(devices.disks), **_interface_counters(devices.interfaces)}
+        return {**_cpu_counters(), **_process_counters(process), **moved, **ceilings.read()}
     except psutil.NoSuchProcess as error:
         message = f"the server's process {process.pid} is gone"
         raise CollectorError(FailureKind.LOST, message) from error
@@ -108,14 +108,14 @@ def _read(process: psutil.Process, devices: Devices, ceilings: _Ceilings, *, io:
         raise CollectorError(FailureKind.UNREADABLE, f"host counters: {error}") from error
 
 
-def _cpu() -> dict[str, float]:
+def _cpu_counters() -> dict[str, float]:
     times = psutil.cpu_times()
     values = {f"cpu_{name}_seconds": float(getattr(times, name, 0.0)) for name in CPU_FIELDS}
     values["cpus"] = float(psutil.cpu_count() or 1)
     return values
 
 
-def _process(process: psutil.Process) -> dict[str, float]:
+def _process_counters(process: psutil.Process) -> dict[str, float]:
     with process.oneshot():
         times = process.cpu_times()
     values = {"process_user_seconds": times.user, "process_system_seconds": times.system}
@@ -125,9 +125,9 @@ def _process(process: psutil.Process) -> dict[str, float]:
 
 
 def process_clock(pid: int) -> float | None:
-    """The CPU seconds of a whole process in nanosecond steps (Linux); None where not allowed.
+    """Read the CPU seconds of a whole process in nanosecond steps (Linux); None if not allowed.
 
-    The clock's number is that of clock_getcpuclockid(3): the process's bits inverted, kind 2.
+    The clock's ID is that of clock_getcpuclockid(3): the process's bits inverted, kind 2.
     """
     try:
         return time.clock_gettime((~pid << 3) | 2)
@@ -135,7 +135,7 @@ def process_clock(pid: int) -> float | None:
         return None
 
 
-def _disks(disks: frozenset[str]) -> dict[str, float]:
+def _disk_counters(disks: frozenset[str]) -> dict[str, float]:
     values = {}
     for name, io in psutil.disk_io_counters(perdisk=True).items():
         if name in disks:
@@ -149,7 +149,7 @@ def _disks(disks: frozenset[str]) -> dict[str, float]:
     return values | disk_flushes(disks)
 
 
-def _interfaces(interfaces: frozenset[str]) -> dict[str, float]:
+def _interface_counters(interfaces: frozenset[str]) -> dict[str, float]:
     values = {}
     for name, io in psutil.net_io_counters(pernic=True).items():
         if name in interfaces:

@@ -1,7 +1,7 @@
-"""PyMySQL, without `cryptography` for as long as no login needs it: 8 MiB less.
+"""Imports PyMySQL without `cryptography`, which takes 8 MiB, until a login needs it.
 
-One does: a password for caching_sha2_password or sha256_password over a network without TLS, which
-the library encrypts by RSA. It looks for `cryptography` when it is imported, and never again.
+A login needs it to send a password for caching_sha2_password or sha256_password over a network
+without TLS, encrypted by RSA. PyMySQL looks for `cryptography` only when it is imported.
 """
 
 import importlib
@@ -14,19 +14,19 @@ NEEDED_LATE = "cryptography"
 
 
 @contextmanager
-def _as_if_absent(package: str) -> Iterator[None]:
-    """In this block the module cannot be imported, unless it is loaded already."""
+def _hidden_from_import(package: str) -> Iterator[None]:
+    """Make a package seem not to be installed in this block, unless it is loaded already."""
     if package in sys.modules:
         yield
         return
-    sys.modules[package] = None  # type: ignore[assignment]  # what `import` takes as absent
+    sys.modules[package] = None  # type: ignore[assignment]  # `import` takes this as absent
     try:
         yield
     finally:
         del sys.modules[package]
 
 
-with _as_if_absent(NEEDED_LATE):
+with _hidden_from_import(NEEDED_LATE):
     import pymysql as pymysql
     from pymysql import _auth
     from pymysql.constants import COMMAND
@@ -35,12 +35,12 @@ with _as_if_absent(NEEDED_LATE):
 
 COM_QUERY = COMMAND.COM_QUERY
 
-_loading = threading.Lock()
+_reload_lock = threading.Lock()
 
 
 def _encrypt_by_rsa(password: bytes, salt: bytes, public_key: bytes) -> bytes:
-    """Stands in for the library's own function, and gives way to it: `_auth` is reloaded."""
-    with _loading:
+    """Encrypt a password by PyMySQL's own function, which replaces this one: reload `_auth`."""
+    with _reload_lock:
         if _auth.sha2_rsa_encrypt is _encrypt_by_rsa:
             importlib.reload(_auth)
     return bytes(_auth.sha2_rsa_encrypt(password, salt, public_key))

@@ -1,7 +1,7 @@
-"""`host` of a server on another machine: that machine's node_exporter.
+"""`host` for a server on another machine, read from that machine's node_exporter (0.16 to 1.9).
 
-The counters have the names that `host` gives those of this machine. The server's own part of the
-CPU is not among them. node_exporter 0.16 to 1.9.
+The counters have the same names as those of `host` on this machine. The CPU time of the server's
+own process is not among them.
 """
 
 from collections import defaultdict
@@ -16,9 +16,9 @@ from collectors.disks_and_interfaces import MAX_DISKS, MAX_INTERFACES, NOT_DISKS
 from collectors.host import CPU_FIELDS
 
 WANTED = ("cpu", "diskstats", "netdev", "netclass")
-"""The collectors of node_exporter that are asked for: an answer of all has ten times the size."""
+"""The node_exporter collectors that are requested: a page of all is ten times as large."""
 MAX_BYTES = 2**22
-"""Of an answer; 64 processors and 200 devices take 150 KiB."""
+"""Largest page; 64 processors and 200 devices take 150 KiB."""
 MAX_SERIES = 20_000
 FEATURE = "host_node_exporter"
 DISK_COUNTERS = {
@@ -40,17 +40,17 @@ LINK_SPEED = "node_network_speed_bytes"
 CPU = "node_cpu_seconds_total"
 NAMES = (CPU, LINK_SPEED, *DISK_COUNTERS, *LINK_COUNTERS)
 STACKED_DISKS = (*NOT_DISKS, "dm-", "md")
-"""Volumes, whose use is counted by their disks already."""
+"""Devices that are no disks, and volumes, whose use their disks already count."""
 BRIDGES = ("br-", "virbr", "docker", "cni", "flannel", "bond", "team", "vlan")
 VIRTUAL_LINKS = ("lo", "veth", "cali", "kube", "tun", "tap", "ifb", "dummy", *BRIDGES)
-"""Interfaces that are not links, or whose bytes are counted by their links already."""
+"""Interfaces that are not links, or whose bytes their links already count."""
 
 Fetch = Callable[[], bytes]
-"""Ask node_exporter once; raises `CollectorError` of a kind that ends no session."""
+"""Fetch node_exporter's page once; raises `CollectorError` of a kind that ends no session."""
 
 
 class Metric(NamedTuple):
-    """One sample of a page."""
+    """One sample of a metric on a page."""
 
     name: str
     labels: dict[str, str]
@@ -58,13 +58,13 @@ class Metric(NamedTuple):
 
 
 def prepare(connection: Connection, fetch: Fetch) -> Prepared:
-    """Read the page that `fetch` gives, later, so that the server's readings do not wait."""
-    del connection  # the page is of the host, whatever server is there
+    """Prepare to read the page that `fetch` returns, but not yet, so that nothing waits for it."""
+    del connection  # the page describes the host, not a server
     return Prepared(lambda: values_of(fetch()), (Feature(FEATURE, enabled=True),))
 
 
 def values_of(page: bytes) -> Values:
-    """Read the counters of a page; raises `CollectorError` where it has no CPU time."""
+    """Parse the counters of a page; raises `CollectorError` where it has no CPU time."""
     cpus: set[str] = set()
     values: defaultdict[str, float] = defaultdict(float)
     disks: defaultdict[str, dict[str, float]] = defaultdict(dict)
@@ -90,7 +90,7 @@ def values_of(page: bytes) -> Values:
 
 
 def _metrics(page: bytes) -> Iterator[Metric]:
-    """Parse the lines that count; the others are left unread, since parsing takes long."""
+    """Parse the lines of the metrics in use; the others are skipped, since parsing is slow."""
     text = page.decode("utf-8", "replace")
     lines = [line for line in text.splitlines() if line.startswith(NAMES)][:MAX_SERIES]
     try:
@@ -105,7 +105,7 @@ def _metrics(page: bytes) -> Iterator[Metric]:
 def _busiest(
     kind: str, devices: dict[str, dict[str, float]], most: int, moved: tuple[str, ...]
 ) -> dict[str, float]:
-    """Take the devices that have moved most bytes since boot, each counter with its full name."""
+    """Select the devices with the most bytes moved since boot; give each counter its full name."""
     order = sorted(devices, key=lambda name: -sum(devices[name].get(m, 0.0) for m in moved))
     return {
         f"{kind}:{device}:{counter}": value

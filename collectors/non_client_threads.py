@@ -1,14 +1,15 @@
 """`threads`: how many of Threads_running do not work for a client.
 
-Measured on real servers: Threads_running counts the session that asks, every binlog dump and the
-event scheduler on both flavours; a replica's own I/O and SQL threads on MariaDB only. The server's
-clock comes along in the same answer, and what replication does: threads that apply what another
-server wrote, and statements that wait for a replica's acknowledgement. An applier that waits for
-work or for another one is left out; one that waits for its own commit (MySQL) applies.
+Measured on real servers: Threads_running counts the session that reads it, every binlog dump and
+the event scheduler on both flavours; a replica's own I/O and SQL threads on MariaDB only.
 
-So does how many clients' statements wait for metadata, table or global locks (measured on
-both flavours: "Waiting for table metadata lock", "Waiting for global read lock" …).
-Row locks of InnoDB have no such state, and a counter of their time.
+The same query reads the server's clock and the work of replication: threads that apply the changes
+of another server, and statements that wait for a replica's acknowledgement. An applier that waits
+for work or for another applier is left out; one that waits for its own commit (MySQL) is counted.
+
+It also reads how many clients' statements wait for metadata, table or global locks (measured on
+both flavours: "Waiting for table metadata lock", "Waiting for global read lock" …). Row locks of
+InnoDB have no such state, but a counter of their time.
 """
 
 from collectors.base import CollectorError, FailureKind, Feature, Prepared, Values
@@ -34,7 +35,7 @@ SELECT COALESCE(SUM(PROCESSLIST_COMMAND LIKE 'Binlog Dump%'), 0),
        COALESCE(SUM(PROCESSLIST_COMMAND IN ('Query', 'Execute') AND NAME NOT IN ({APPLIERS})
                     AND {WAITS_FOR_A_LOCK}), 0),
        {CLOCK}
-  FROM performance_schema.threads"""  # noqa: S608  (our own words only)
+  FROM performance_schema.threads"""  # noqa: S608  (constants only)
 SHAPE = Shape(columns=6)
 APPLYING, WAITING = "applying", "waiting_for_replicas"
 WAITING_FOR_LOCKS = "waiting_for_locks"
@@ -45,21 +46,21 @@ MARIADB_REPLICATION = (
 
 
 def prepare(connection: Connection) -> Prepared:
-    """Read performance_schema.threads; without it only the variables are known."""
-    lack = performance_schema_off(connection, "threads")
+    """Prepare to read performance_schema.threads; without it, use only the server's variables."""
+    absent = performance_schema_off(connection, "threads")
     query = THREADS.format(
         replication=MARIADB_REPLICATION if "MariaDB" in connection.flavour else ""
     )
-    if lack is None:
+    if absent is None:
         try:
             connection.row(query, SHAPE)
         except CollectorError as error:
             if error.kind is not FailureKind.PRIVILEGE:
                 raise
-            lack = missing_grant(connection, "threads")
-    if lack is not None:
+            absent = missing_grant(connection, "threads")
+    if absent is not None:
         scheduler = connection.variables.get("event_scheduler", "OFF").upper() == "ON"
-        return Prepared(lambda: {"agent": 1.0, "system": float(scheduler)}, (lack,))
+        return Prepared(lambda: {"agent": 1.0, "system": float(scheduler)}, (absent,))
 
     def read() -> Values:
         counts, clock = with_clock(lambda: connection.row(query, SHAPE), lambda row: row[-1])

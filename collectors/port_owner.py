@@ -1,7 +1,7 @@
-"""Which process on this machine listens on a TCP port.
+"""Finds the process on this machine that listens on a TCP port.
 
-By /proc itself: psutil reads every connection there is, and every open file. With the thousands of
-closed connections of a busy server, or of a crowd of web clients, that held up all threads.
+It reads /proc directly: psutil reads every connection and every open file, which delayed all
+threads where a busy server, or many web clients, had left thousands of closed connections.
 """
 
 import os
@@ -13,31 +13,31 @@ from pathlib import Path
 import psutil
 
 TABLES = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))
-MAX_TABLE_BYTES = 2**18  # bytes, 1,700 lines: the sockets that listen come first
+MAX_TABLE_BYTES = 2**18  # bytes, 1,700 lines: listening sockets come first
 LISTENING = rb"(?m)^ *\d+: [0-9A-F]+:%04X [0-9A-F]+:0000 0A \S+ \S+ +\S+ +\d+ +\d+ +(\d+) "
 
 
 def listening_process(port: int) -> int | None:
-    """Return its ID; None where nothing listens, or whose open files we may not see."""
-    sockets = {f"socket:[{inode}]" for inode in _inodes(port)}
+    """Return its ID; None where nothing listens, or where its open files may not be read."""
+    sockets = {f"socket:[{inode}]" for inode in _listening_inodes(port)}
     if not sockets:
         return None
-    return next((pid for pid in psutil.pids() if _holds(pid, sockets)), None)
+    return next((pid for pid in psutil.pids() if _has_open(pid, sockets)), None)
 
 
-def _inodes(port: int) -> Iterator[int]:
-    """Those of the sockets that listen there."""
+def _listening_inodes(port: int) -> Iterator[int]:
+    """Yield the inodes of the sockets that listen on the port."""
     line = re.compile(LISTENING % port)
     for table in TABLES:
         with suppress(OSError), table.open("rb") as file:
             yield from map(int, line.findall(file.read(MAX_TABLE_BYTES)))
 
 
-def _holds(pid: int, sockets: set[str]) -> bool:
-    """Whether the process has one of these open."""
+def _has_open(pid: int, sockets: set[str]) -> bool:
+    """Return whether the process has one of these sockets open."""
     folder = f"/proc/{pid}/fd"
     with suppress(OSError):  # it has ended, or it is another user's
-        for name in os.listdir(folder):  # noqa: PTH208  (Path objects cost more than the look)
+        for name in os.listdir(folder):  # noqa: PTH208  (Path objects cost more than the listing)
             with suppress(OSError):
                 if os.readlink(f"{folder}/{name}") in sockets:  # noqa: PTH115
                     return True

@@ -1,7 +1,7 @@
-"""Which process on this machine is the server we are connected to, if any.
+"""Finds the process of the connected server, if it is on this machine.
 
-Host counters belong to a server only when its process is visible here: behind a network, in another
-container or another PID namespace they would be another machine's.
+Host counters belong to a server only if its process is visible here: for a server behind a network,
+in another container or in another PID namespace they would be another machine's.
 """
 
 import os
@@ -19,23 +19,23 @@ from collectors.regular_file import first_bytes
 
 SERVER_NAMES = ("mysqld", "mariadbd")
 MAX_PID_FILE_BYTES = 20  # bytes
-MAX_PID = 2**22  # of any Linux: PID_MAX_LIMIT
-START_TOLERANCE = 10.0  # seconds between a process's start and the server's own count of it
+MAX_PID = 2**22  # of Linux: PID_MAX_LIMIT
+START_TOLERANCE = 10.0  # seconds between a process's start and the start by the server's uptime
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessNotFound:
-    """The server's process is not visible on this machine, and why."""
+    """The reason why the server's process is not visible on this machine."""
 
     reason: str
 
 
 def find_server_process(connection: Connection) -> psutil.Process | ProcessNotFound:
-    """The server's process: by its socket, its pid file, its port or its start; else why not.
+    """Find the server's process by its socket, pid file, port or start time; else return why not.
 
-    Every candidate must be a MySQL server. All but the one that the kernel names as the socket's
-    must also have started when the server says it did; a container's first process may be older, as
-    it prepares the data directory before it becomes the server.
+    Every candidate must be a MySQL server. It must also have started when the server's uptime says,
+    unless the kernel names it as the socket's peer: a container's first process may be older, as it
+    prepares the data directory before it becomes the server.
     """
     address = connection.peer_address()
     if address is not None and address not in _own_addresses():
@@ -48,15 +48,15 @@ def find_server_process(connection: Connection) -> psutil.Process | ProcessNotFo
         )
     if pid is not None and (process := _server(pid)) is not None:
         return process
-    for candidate in _named(connection):
+    for candidate in _candidate_pids(connection):
         process = _server(candidate, started) if candidate else None
         if process is not None:
             return process
-    return _only_one_started_then(started)
+    return _only_server_started_at(started)
 
 
-def _named(connection: Connection) -> Iterator[int | None]:
-    """The processes that something names, the cheapest to ask first."""
+def _candidate_pids(connection: Connection) -> Iterator[int | None]:
+    """Yield the process IDs by the pid file and by the port, the cheapest first."""
     yield _pid_from_file(connection)
     yield _pid_from_port(connection)
 
@@ -78,10 +78,10 @@ def _pid_from_file(connection: Connection) -> int | None:
     directory = connection.variables.get("datadir", "/")
     path = Path(directory) / connection.variables.get("pid_file", "")
     try:
-        said = first_bytes(path, MAX_PID_FILE_BYTES)
+        content = first_bytes(path, MAX_PID_FILE_BYTES)
     except (OSError, ValueError):
         return None
-    return int(said) if said.strip().isdigit() else None
+    return int(content) if content.strip().isdigit() else None
 
 
 def _pid_from_port(connection: Connection) -> int | None:
@@ -89,7 +89,7 @@ def _pid_from_port(connection: Connection) -> int | None:
 
 
 def _server(pid: int, started: float | None = None) -> psutil.Process | None:
-    """The process, if it is a MySQL server, and started at that time (Unix seconds; None: any)."""
+    """Return the process if it is a MySQL server started then (Unix seconds; None: any time)."""
     if not 0 < pid <= MAX_PID:
         return None
     try:
@@ -101,13 +101,13 @@ def _server(pid: int, started: float | None = None) -> psutil.Process | None:
 
 
 def _is_server(process: psutil.Process) -> bool:
-    """By its name, or by the program that a loader runs."""
+    """Return whether it is a server, by its name or by the program that a loader runs."""
     if process.name().startswith(SERVER_NAMES):
         return True
     return any(os.path.basename(word).startswith(SERVER_NAMES) for word in process.cmdline()[:6])  # noqa: PTH119
 
 
-def _only_one_started_then(started: float) -> psutil.Process | ProcessNotFound:
+def _only_server_started_at(started: float) -> psutil.Process | ProcessNotFound:
     found = [p for pid in psutil.pids() if (p := _server(pid, started)) is not None]
     if len(found) == 1:
         return found[0]
@@ -124,22 +124,22 @@ IO_NAMES = {
     "syscr": "process_reads",
     "syscw": "process_writes",
 }
-"""Lines of /proc/PID/io and our names: bytes from and to disks, and system calls of any kind."""
+"""Lines of /proc/PID/io and the agent's names: bytes from and to disks, all system calls."""
 
 
 def process_io(pid: int) -> dict[str, float]:
-    """The bytes that a process has read and written since its start (Linux).
+    """Read the bytes and calls by which a process has read and written since its start (Linux).
 
-    Raises OSError where the kernel does not let this account look.
+    Raises OSError where the kernel does not permit this account to read them.
     """
     lines = Path(f"/proc/{pid}/io").read_text().splitlines()
     counters = dict(line.split(": ") for line in lines)
-    return {ours: float(counters[name]) for name, ours in IO_NAMES.items() if name in counters}
+    return {key: float(counters[name]) for name, key in IO_NAMES.items() if name in counters}
 
 
 NANOSECOND = 1e-9
 MAX_THREADS = 256
-"""Number of threads of a process that are read; of more, an even sample."""
+"""Maximum number of threads of a process that are read; of more, an even sample."""
 
 
 ALL_WAITED, CLIENTS_WAITED = "process_run_delay_seconds", "connection_run_delay_seconds"
@@ -148,22 +148,22 @@ CONNECTIONS = ("connection", "one_connection")
 
 
 class RunDelay:
-    """How long the threads of a process have waited for a CPU while they could have run (Linux).
+    """Measures how long the threads of a process waited for a CPU while they could run (Linux).
 
-    Adds up what each thread reports; what one that has ended waited last is missed.
+    The sum of each thread's own counter; the last wait of a thread that has ended is missed.
     """
 
     def __init__(self, pid: int) -> None:
         self._tasks = Path(f"/proc/{pid}/task")
-        self._seen: dict[str, int] = {}
+        self._last_waits: dict[str, int] = {}
         self._clients: dict[str, bool] = {}
         self._step = 1
         self._sums = {ALL_WAITED: 0.0, CLIENTS_WAITED: 0.0}
 
     def read(self) -> dict[str, float]:
-        """The sums since the first call, of all and of the clients' threads; none if not known.
+        """Return the sums since the first call (s), of all and of the clients' threads, if known.
 
-        Where no thread has a client's name (MariaDB), all count as such.
+        Where no thread has a client's name (MariaDB), all count as clients' threads.
         """
         now = {}
         try:
@@ -171,7 +171,7 @@ class RunDelay:
             step = -(-len(tasks) // MAX_THREADS)
             for task in tasks:
                 if int(task) % step == 0:
-                    now[task] = _waited(f"{self._tasks}/{task}/schedstat")
+                    now[task] = _read_thread_wait(f"{self._tasks}/{task}/schedstat")
         except (OSError, ValueError, IndexError, ZeroDivisionError):
             return {}
         if not any(now.values()):
@@ -179,34 +179,34 @@ class RunDelay:
         self._add(now, step, len(tasks) / len(now))
         return dict(self._sums)
 
-    def _add(self, now: dict[str, int], step: int, stands_for: float) -> None:
-        """Add the wait of each thread since it was last read; of a new one, since it began."""
-        begins = bool(self._seen) and step == self._step
+    def _add(self, now: dict[str, int], step: int, weight: float) -> None:
+        """Add the wait of each thread since its last reading; of a new thread, since it began."""
+        counts_new_threads = bool(self._last_waits) and step == self._step
         self._clients = {
             task: self._clients[task] if task in self._clients else self._is_client(task)
             for task in now
         }
         named = any(self._clients.values())
         for task, waited in now.items():
-            before = self._seen.get(task, 0 if begins else waited)
-            grown = stands_for * max(0, waited - before) * NANOSECOND
-            self._sums[ALL_WAITED] += grown
+            before = self._last_waits.get(task, 0 if counts_new_threads else waited)
+            increase = weight * max(0, waited - before) * NANOSECOND
+            self._sums[ALL_WAITED] += increase
             if self._clients[task] or not named:
-                self._sums[CLIENTS_WAITED] += grown
-        self._seen, self._step = now, step
+                self._sums[CLIENTS_WAITED] += increase
+        self._last_waits, self._step = now, step
 
     def _is_client(self, task: str) -> bool:
-        """Whether the server named this thread as one of a client."""
+        """Return whether the server named this thread as a client's."""
         try:
             return (self._tasks / task / "comm").read_text().strip() in CONNECTIONS
         except OSError:
             return False
 
 
-def _waited(path: str) -> int:
-    """Nanoseconds that a thread has waited; 0 for one that has just ended."""
+def _read_thread_wait(path: str) -> int:
+    """Read the nanoseconds that a thread has waited; 0 for one that has just ended."""
     try:
-        file = os.open(path, os.O_RDONLY)  # there are many, and a file object takes twice as long
+        file = os.open(path, os.O_RDONLY)  # many are read, and a file object takes twice as long
         try:
             return int(os.read(file, 100).split()[1])
         finally:

@@ -1,7 +1,7 @@
-"""Read small files named by others: regular files only, within a bound, without waiting.
+"""Reads small files whose paths come from outside: regular files only, limited, never blocking.
 
-Such a name may lead to a pipe without a writer, to a device that has no end or acts when it
-is opened, or to one of the kernel's files that wait for news.
+Such a path may name a pipe without a writer, a device that has no end or acts when it is opened,
+or a file of the kernel that blocks until there is something to read.
 """
 
 import errno
@@ -13,19 +13,19 @@ HOW = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
 def read_whole(path: Path, most: int) -> bytes:
-    """All of the file; raises OSError also where it has more than `most` bytes."""
+    """Read the whole file; raises OSError also where it has more than `most` bytes."""
     content = first_bytes(path, most + 1)
     if len(content) > most:
-        raise OSError(errno.EFBIG, f"larger than {_in_words(most)}", str(path))
+        raise OSError(errno.EFBIG, f"larger than {_size_text(most)}", str(path))
     return content
 
 
 def first_bytes(path: Path, count: int) -> bytes:
-    """Its beginning, all of it where it is shorter; raises OSError where it is no regular file."""
-    _must_be_regular(path, path.stat())  # before it is opened: a device may act on that
+    """Read the first `count` bytes, or fewer; raises OSError where it is not a regular file."""
+    _require_regular(path, path.stat())  # before it is opened, on which a device may act
     descriptor = os.open(path, HOW)
     try:
-        _must_be_regular(path, os.fstat(descriptor))  # it may be another one by now
+        _require_regular(path, os.fstat(descriptor))  # it may have been replaced since
         return _read(descriptor, count)
     except BlockingIOError:
         raise OSError(errno.EAGAIN, "does not end", str(path)) from None
@@ -35,7 +35,7 @@ def first_bytes(path: Path, count: int) -> bytes:
         os.close(descriptor)
 
 
-def _must_be_regular(path: Path, about: os.stat_result) -> None:
+def _require_regular(path: Path, about: os.stat_result) -> None:
     if stat.S_ISDIR(about.st_mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     if not stat.S_ISREG(about.st_mode):
@@ -49,5 +49,5 @@ def _read(descriptor: int, count: int) -> bytes:
     return content
 
 
-def _in_words(size: int) -> str:
+def _size_text(size: int) -> str:
     return f"{size // 1024} KiB" if size >= 1024 else f"{size} bytes"

@@ -1,6 +1,6 @@
 """The server's clock, read along with a statement that is sent anyway.
 
-The server takes its time when it begins the statement, so somewhere within the round trip.
+The server reads its clock when it begins the statement, so at some time within the round trip.
 """
 
 import time
@@ -13,10 +13,10 @@ from collectors.base import CollectorError, FailureKind, Values
 from collectors.bounded_results import Cell, text
 
 CLOCK = "UTC_TIMESTAMP(6)"
-"""The expression: the time at which the statement began, the same in any time zone."""
+"""SQL expression of the time at which the statement began, independent of the time zone."""
 OFFSET, ROUND_TRIP = "clock_offset_seconds", "clock_round_trip_seconds"
 ANSWERED = "clock_answered_seconds"
-"""When the answer had arrived, monotonic seconds."""
+"""When the result had arrived, monotonic seconds."""
 Answer = TypeVar("Answer")
 MAX_LENGTH = len("2026-11-23 14:51:24.123456")
 
@@ -24,10 +24,11 @@ MAX_LENGTH = len("2026-11-23 14:51:24.123456")
 def with_clock(
     ask: Callable[[], Answer], clock_of: Callable[[Answer], Cell]
 ) -> tuple[Answer, Values]:
-    """Ask a statement that has `CLOCK` in its answer; return that, and what `clock_of` reads of it.
+    """Call `ask`, a query that selects `CLOCK`; return its result and the clock's values.
 
-    The offset is the server's clock less ours at the middle of the round trip, in seconds. A time
-    that cannot be read is left out: the counts beside it are as good as without.
+    `clock_of` returns the cell with the clock from the result.
+    The offset is the server's clock minus the agent's at the middle of the round trip, in seconds.
+    An unusable time is left out: the rest of the result is valid without it.
     """
     began, unix = time.monotonic(), time.time()
     answer = ask()
@@ -40,10 +41,10 @@ def with_clock(
 
 
 def unix_seconds(cell: Cell) -> float:
-    """A server's UTC time as Unix seconds; raises `CollectorError` where it is none."""
-    said = text(cell, MAX_LENGTH)
+    """Convert a server's UTC time to Unix seconds; raises `CollectorError` where it is none."""
+    stamp = text(cell, MAX_LENGTH)
     try:
-        return datetime.fromisoformat(said).replace(tzinfo=UTC).timestamp()
+        return datetime.fromisoformat(stamp).replace(tzinfo=UTC).timestamp()
     except ValueError as error:
-        message = f"the server's time is not usable: {said!a}"
+        message = f"the server's time is not usable: {stamp!a}"
         raise CollectorError(FailureKind.UNREADABLE, message) from error

@@ -1,9 +1,9 @@
 """`statements`: total statement time and count from performance_schema.
 
-Beside them their CPU time, where the server accounts for it (MySQL 8.0.28 and later): all that is
-known of the CPU where nothing of the host can be read.
+The total CPU time of statements is read too, where the server accounts for it (MySQL 8.0.28 and
+later): where nothing of the host can be read, it is the only information on the CPU.
 
-The sums move when a statement ends, so what runs right now is read beside them: its time so far.
+The sums grow when a statement ends, so the elapsed time of running statements is read with them.
 Statements inside stored programs (`statement/sp/…`) are part of the CALL that runs them, and a
 binlog dump lasts as long as its replica: neither is counted.
 """
@@ -14,7 +14,7 @@ from collectors.connection import Connection
 from collectors.server_clock import CLOCK, with_clock
 
 PICOSECOND = 1e-12
-ATTEMPTS = 3  # to read both sums with no long statement ending in between
+ATTEMPTS = 3  # at reading both sums without a long statement ending in between
 
 ALL_CLIENTS = """performance_schema.events_statements_summary_global_by_event_name
  WHERE COUNT_STAR > 0
@@ -22,26 +22,26 @@ ALL_CLIENTS = """performance_schema.events_statements_summary_global_by_event_na
    AND EVENT_NAME NOT LIKE 'statement/com/Binlog Dump%'"""
 """All statements of clients that have ended.
 
-Of 220 kinds some twenty ever run: their names alone are compared."""
+Of 220 kinds only some twenty ever run: COUNT_STAR avoids comparing the names of the others."""
 TOTALS = f"""
 SELECT SUM(COUNT_STAR), SUM(SUM_TIMER_WAIT), {{cpu}}, {CLOCK}
-  FROM {ALL_CLIENTS}"""  # noqa: S608  (our own words only)
+  FROM {ALL_CLIENTS}"""  # noqa: S608  (constants only)
 NOTHING, CPU = "NULLIF(0, 0)", "SUM(SUM_CPU_TIME)"
-"""A literal NULL would be no word of the digest's text, by which our own statements are known."""
+"""A literal NULL is absent from digest texts, by whose words the agent finds its own statements."""
 
 RUNNING = """END_EVENT_ID IS NULL AND NESTING_EVENT_LEVEL = 0
    AND (EVENT_NAME LIKE 'statement/sql/%' OR EVENT_NAME LIKE 'statement/com/%'
         OR EVENT_NAME LIKE 'statement/abstract/%')
    AND EVENT_NAME NOT LIKE 'statement/com/Binlog Dump%'
    AND THREAD_ID <> {thread_id}"""
-"""Statements of clients in flight, those of this session left out."""
+"""Condition: a client's statement in flight, not one of this session."""
 WAITS_FOR_A_LOCK = "PROCESSLIST_STATE LIKE 'Waiting for %lock'"
-"""A metadata, table or global lock; a wait for one of InnoDB's row locks has no such state."""
+"""A metadata, table or global lock; waits for InnoDB's row locks have no such state."""
 
 IN_FLIGHT = f"""
 SELECT COUNT(*), COALESCE(SUM(TIMER_WAIT), 0), {NOTHING}, {NOTHING}
   FROM performance_schema.events_statements_current
- WHERE {RUNNING}"""  # noqa: S608  (our own words only)
+ WHERE {RUNNING}"""  # noqa: S608  (constants only)
 
 THREAD = "SELECT THREAD_ID FROM performance_schema.threads WHERE PROCESSLIST_ID = {id}"
 INSTRUMENTS = """
@@ -53,7 +53,7 @@ CONSUMERS = """
 SELECT NAME FROM performance_schema.setup_consumers WHERE ENABLED = 'YES'"""
 CONSUMER_NAMES = Shape(rows=100)  # there are 16
 CPU_CONSUMER = "events_statements_cpu"
-"""Of MySQL 8.0.28 and later, as is the column SUM_CPU_TIME; off by default."""
+"""In MySQL 8.0.28 and later, like the column SUM_CPU_TIME; off by default."""
 CPU_ENABLED = f"""
 SELECT ENABLED FROM performance_schema.setup_consumers WHERE NAME = '{CPU_CONSUMER}'"""  # noqa: S608
 SUMS, SUMS_AND_RUNNING = Shape(columns=4), Shape(columns=4, rows=2)
@@ -69,17 +69,17 @@ CONSUMER_ON = "UPDATE performance_schema.setup_consumers SET ENABLED = 'YES' WHE
 
 
 def prepare(connection: Connection) -> Prepared:
-    """Look for grant, tables, instruments and consumers; a lack is reported with its remedy."""
+    """Check grant, tables, instruments and consumers; report an absent feature with its remedy."""
     try:
-        lack = _lack(connection)
+        absent = _absent_feature(connection)
     except CollectorError as error:
         if error.kind is not FailureKind.PRIVILEGE:
             raise
-        lack = missing_grant(connection, "statements")
-    if lack is not None:
-        in_flight = Feature("statements_in_flight", False, lack.reason, lack.remedy)
-        return Prepared(None, (lack, in_flight))
-    in_flight, cpu = _in_flight(connection), _cpu(connection)
+        absent = missing_grant(connection, "statements")
+    if absent is not None:
+        in_flight = Feature("statements_in_flight", False, absent.reason, absent.remedy)
+        return Prepared(None, (absent, in_flight))
+    in_flight, cpu = _in_flight_feature(connection), _cpu_feature(connection)
     current = IN_FLIGHT.format(thread_id=own_thread(connection)) if in_flight.enabled else None
     totals = TOTALS.format(cpu=CPU if cpu is not None and cpu.enabled else NOTHING)
     read = _Reader(connection, totals, current)
@@ -88,32 +88,32 @@ def prepare(connection: Connection) -> Prepared:
 
 
 def missing_grant(connection: Connection, feature: str) -> Feature:
-    """The feature that needs a privilege this account lacks, with the GRANT that mends it."""
+    """Return the feature as absent for lack of a privilege, with the GRANT that enables it."""
     remedy = GRANT.format(account=own_account(connection))
     return Feature(feature, False, "the account may not read performance_schema", remedy)
 
 
 def own_account(connection: Connection) -> str:
-    """The account that the server has this session under, as a GRANT writes it."""
+    """Return this session's account by the server's name for it, in the syntax of GRANT."""
     account = text(connection.cell("SELECT CURRENT_USER()"), MAX_ACCOUNT_LENGTH)
     user, _, host = account.rpartition("@")
     return f"'{user}'@'{host}'"
 
 
 def own_thread(connection: Connection) -> int:
-    """The performance_schema thread of this very session; 0 where it is not instrumented."""
+    """Return the performance_schema thread of this session; 0 where it is not instrumented."""
     rows = connection.query(THREAD.format(id=connection.id), ONE_CELL)
     return whole("THREAD_ID", rows[0][0]) if rows else 0
 
 
 def performance_schema_off(connection: Connection, feature: str) -> Feature | None:
-    """The feature as absent where the server runs without performance_schema, else None."""
+    """Return the feature as absent if the server runs without performance_schema, else None."""
     if connection.variables.get("performance_schema", "OFF").upper() in ("ON", "1"):
         return None
     return Feature(feature, False, "performance_schema is off on this server", SWITCH_ON)
 
 
-def _lack(connection: Connection) -> Feature | None:
+def _absent_feature(connection: Connection) -> Feature | None:
     off = performance_schema_off(connection, "statements")
     if off is not None:
         return off
@@ -128,22 +128,22 @@ def _lack(connection: Connection) -> Feature | None:
 
 
 def consumers(connection: Connection) -> set[str]:
-    """Names of the consumers that are on."""
+    """Return the names of the consumers that are on."""
     return {text(name) for (name,) in connection.query(CONSUMERS, CONSUMER_NAMES)}
 
 
-def _in_flight(connection: Connection) -> Feature:
-    on = consumers(connection)
+def _in_flight_feature(connection: Connection) -> Feature:
+    active = consumers(connection)
     for consumer in ("thread_instrumentation", "events_statements_current"):
-        if consumer not in on:
+        if consumer not in active:
             reason = f"the consumer {consumer} is off: running statements count only when they end"
             remedy = CONSUMER_ON.format(consumer)
             return Feature("statements_in_flight", False, reason, remedy)
     return Feature("statements_in_flight", enabled=True)
 
 
-def _cpu(connection: Connection) -> Feature | None:
-    """Whether the CPU time of statements is summed; None where no version of this server does."""
+def _cpu_feature(connection: Connection) -> Feature | None:
+    """Return whether statements' CPU time is summed; None where this server's version cannot."""
     rows = connection.query(CPU_ENABLED, ONE_CELL)
     if not rows:
         return None
@@ -154,24 +154,25 @@ def _cpu(connection: Connection) -> Feature | None:
 
 
 class _Reader:
-    """Two reads as one. A statement that ends between them is in neither: its time seems undone.
+    """Reads the totals and the running statements by one query.
 
-    Time spent never falls, so a sum that does is read again; it stays so where somebody reset it.
+    A statement that ends between these two parts is in neither, so that the total time seems to
+    fall. It never does, so a lower total is read again; it stays lower if it has been reset.
     """
 
     def __init__(self, connection: Connection, totals: str, current: str | None) -> None:
         self._connection = connection
         self._query = totals if current is None else f"{totals}\n UNION ALL{current}"
         self._shape = SUMS if current is None else SUMS_AND_RUNNING
-        self._least = 0.0
+        self._spent_before = 0.0
 
     def __call__(self) -> Values:
         for _ in range(ATTEMPTS):
             values = self._read()
             spent = values["statement_seconds"] + values.get("in_flight_seconds", 0.0)
-            if spent >= self._least:
+            if spent >= self._spent_before:
                 break
-        self._least = spent
+        self._spent_before = spent
         return values
 
     def _ask(self) -> list[Row]:

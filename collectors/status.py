@@ -1,7 +1,7 @@
 """`status`: the server's global status, readable by every account.
 
-It is read from its table, with the server's time beside it; SHOW GLOBAL STATUS, which copies all of
-it first, serves a MySQL without performance_schema.
+It is read from its table, together with the server's time. A MySQL without performance_schema is
+read by SHOW GLOBAL STATUS, which copies the whole status first.
 """
 
 from collectors.base import CollectorError, FailureKind, Feature, Prepared, Values
@@ -38,27 +38,27 @@ NAMES = {
     "Innodb_checkpoint_age": "checkpoint_age_bytes",  # MariaDB
     "Innodb_checkpoint_max_age": "checkpoint_max_age_bytes",
 }
-"""The server's names and ours. Counters, except threads_*, replicas_connected, checkpoint_* and
-*_pending_*."""
+"""The server's names and the agent's. All are counters, except threads_*, replicas_connected,
+checkpoint_* and *_pending_*."""
 
-OUR_NAMES = {name.lower(): ours for name, ours in NAMES.items()}
+OUR_NAMES = {name.lower(): key for name, key in NAMES.items()}
 REQUIRED = ("questions", "threads_running", "uptime")
 WANTED = "WHERE Variable_name IN ({})".format(", ".join(f"'{name}'" for name in NAMES))
 SHOW = f"SHOW GLOBAL STATUS {WANTED}"
 TIME = "Time"
-"""Our name of the row that has the server's clock."""
+"""Name of the row that has the server's clock."""
 SELECT = f"""
 SELECT VARIABLE_NAME, VARIABLE_VALUE FROM {{table}} {WANTED}
- UNION ALL SELECT '{TIME}', {CLOCK}"""  # noqa: S608  (our own words only)
+ UNION ALL SELECT '{TIME}', {CLOCK}"""  # noqa: S608  (constants only)
 SELECT_MYSQL = SELECT.format(table="performance_schema.global_status")
 SELECT_MARIADB = SELECT.format(table="information_schema.GLOBAL_STATUS")
-"""Which has the names in capitals."""
+"""Its variable names are in capitals."""
 SHAPE = Shape(columns=2, rows=len(NAMES) + 1, bytes=8192)
 
 
 def prepare(connection: Connection) -> Prepared:
-    """Every account may read the global status; only the session's protection may be missing."""
-    query = _statement(connection)
+    """Prepare to read the global status, as every account may; report the session's protection."""
+    query = _status_query(connection)
 
     def ask() -> dict[str, Cell]:
         return {text(name): value for name, value in connection.query(query, SHAPE)}
@@ -66,7 +66,7 @@ def prepare(connection: Connection) -> Prepared:
     def read() -> Values:
         rows, clock = with_clock(ask, lambda rows: rows.get(TIME))
         found = [(OUR_NAMES.get(name.lower()), name, value) for name, value in rows.items()]
-        values = {ours: number(name, value) for ours, name, value in found if ours}
+        values = {key: number(name, value) for key, name, value in found if key}
         missing = [name for name in REQUIRED if name not in values]
         if missing:
             raise CollectorError(FailureKind.UNREADABLE, f"the global status has no {missing[0]}")
@@ -76,15 +76,15 @@ def prepare(connection: Connection) -> Prepared:
     return Prepared(read, (Feature("status", enabled=True), *connection.protection()))
 
 
-def _statement(connection: Connection) -> str:
-    """The statement that reads it: from the table, where there is one."""
+def _status_query(connection: Connection) -> str:
+    """Return the statement that reads the status: from its table, where there is one."""
     if connection.is_mariadb:
         return SELECT_MARIADB
     return SELECT_MYSQL if performance_schema_off(connection, "status") is None else SHOW
 
 
 def _limits(connection: Connection, values: Values) -> dict[str, float]:
-    """Limits by the server's settings; 0 means no limit and is left out."""
+    """Return the limits set by the server's variables; 0 means no limit and is left out."""
     settings = ("max_connections", "innodb_thread_concurrency")
     limits = {name: _setting(connection, name) for name in settings}
     capacity = _setting(connection, "innodb_redo_log_capacity")

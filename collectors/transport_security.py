@@ -4,8 +4,8 @@ Over a socket file there is no man in the middle, and only the server's user can
 loopback nothing can be intercepted, but any user of this machine can take a free port and
 impersonate the server. Elsewhere TLS prevents eavesdropping. Only a verified certificate prevents
 impersonation: caching_sha2_password sends the password itself to the other end of TLS. Without TLS
-it encrypts it with a public key, here with one that the configuration names and never with one that
-the other end sends.
+it encrypts the password with a public key; the agent uses a key that the configuration names, and
+never one that the other end sends.
 https://dev.mysql.com/doc/refman/en/caching-sha2-pluggable-authentication.html
 """
 
@@ -28,7 +28,7 @@ PEM = re.compile(
     rb"-----BEGIN (RSA |)PUBLIC KEY-----\s([A-Za-z0-9+/=\s]+)-----END \1PUBLIC KEY-----"
 )
 RSA = bytes.fromhex("06092a864886f70d010101")  # rsaEncryption in DER, RFC 8017
-MAX_AUTHORITIES = 64  # whose certificates are kept loaded
+MAX_AUTHORITIES = 64  # certificate authorities that are kept loaded
 USE_TLS = "set tls.ca, the authority that signed the server's certificate"
 USE_SOCKET = (
     "use the server's socket file, or set tls.ca (MySQL makes its own: copy ca.pem from its data"
@@ -51,12 +51,12 @@ class Endpoint:
     """A file with the server's RSA key, for passwords where there is no TLS."""
 
     def __str__(self) -> str:
-        """The address as a person writes it."""
+        """Return the path of the socket file, or host and port."""
         return self.socket or f"{self.host}:{self.port}"
 
 
 def secret_options(endpoint: Endpoint) -> dict[str, Any]:
-    """PyMySQL's options for keys and TLS; raises `CollectorError` where a file is useless."""
+    """Return PyMySQL's options for keys and TLS; raises `CollectorError` for an unusable file."""
     return {**_tls_options(endpoint), "server_public_key": _public_key(endpoint.public_key)}
 
 
@@ -77,7 +77,10 @@ def _public_key(path: str | None) -> bytes | None:
 
 
 def _is_rsa_key(content: bytes) -> bool:
-    """By its frame and its algorithm: a parser of all takes 8 MiB (see `lazy_cryptography`)."""
+    """Return whether it is an RSA public key, by its PEM frame and its algorithm.
+
+    A full parser takes 8 MiB (see `lazy_cryptography`).
+    """
     found = PEM.search(content)
     if found is None:
         return False
@@ -98,7 +101,7 @@ def _tls_options(endpoint: Endpoint) -> dict[str, Any]:
     try:
         file = os.stat(endpoint.tls_ca)  # noqa: PTH116  (any path that OpenSSL takes)
         version = (file.st_ino, file.st_mtime_ns, file.st_size)
-        return {"ssl": _believing(endpoint.tls_ca, endpoint.tls_verify_identity, version)}
+        return {"ssl": _verifying_context(endpoint.tls_ca, endpoint.tls_verify_identity, version)}
     except OSError as error:
         why = "holds no certificate" if isinstance(error, ssl.SSLError) else error.strerror
         raise CollectorError(FailureKind.UNTRUSTED, f"tls.ca: {endpoint.tls_ca}: {why}") from None
@@ -106,7 +109,7 @@ def _tls_options(endpoint: Endpoint) -> dict[str, Any]:
 
 @cache
 def believing_anybody() -> ssl.SSLContext:
-    """TLS without verification of the server."""
+    """Return a TLS context that does not verify the server."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
@@ -114,10 +117,10 @@ def believing_anybody() -> ssl.SSLContext:
 
 
 @lru_cache(maxsize=MAX_AUTHORITIES)
-def _believing(authority: str, verify_identity: bool, version: object) -> ssl.SSLContext:
-    """TLS with servers that this authority alone has certified, by this `version` of its file.
+def _verifying_context(authority: str, verify_identity: bool, version: object) -> ssl.SSLContext:
+    """Return a TLS context that trusts only this authority; `version` is that of its file.
 
-    One for all sessions: to load the certificates takes longer than all else of a connection.
+    All sessions share it: loading the certificates takes longer than the rest of connecting.
     """
     del version
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -127,12 +130,12 @@ def _believing(authority: str, verify_identity: bool, version: object) -> ssl.SS
 
 
 def protection(connection: socket.socket) -> tuple[Feature, ...]:
-    """The protections of this session; a missing one is reported with its remedy."""
-    return _encrypted(connection), _verified(connection)
+    """Return the protections of this session as features; an absent one has its remedy."""
+    return _encryption_feature(connection), _verification_feature(connection)
 
 
-def _encrypted(connection: socket.socket) -> Feature:
-    if isinstance(connection, ssl.SSLSocket) or _is_within_this_machine(connection):
+def _encryption_feature(connection: socket.socket) -> Feature:
+    if isinstance(connection, ssl.SSLSocket) or _is_local(connection):
         return Feature("encrypted_session", enabled=True)
     reason = (
         f"the session to {connection.getpeername()[0]} has no TLS: an eavesdropper reads"
@@ -141,10 +144,10 @@ def _encrypted(connection: socket.socket) -> Feature:
     return Feature("encrypted_session", False, reason, GIVE_TLS)
 
 
-def _verified(connection: socket.socket) -> Feature:
+def _verification_feature(connection: socket.socket) -> Feature:
     if is_trusted(connection):
         return Feature("verified_server", enabled=True)
-    if _is_within_this_machine(connection):
+    if _is_local(connection):
         reason = (
             "the program listening on the port is not verified: while the server is down any user"
             " of this machine can impersonate it and capture the password"
@@ -164,8 +167,8 @@ def is_trusted(connection: socket.socket) -> bool:
     return connection.family == socket.AF_UNIX
 
 
-def _is_within_this_machine(connection: socket.socket) -> bool:
-    """Over a socket file, over loopback, or between two addresses that are the same."""
+def _is_local(connection: socket.socket) -> bool:
+    """Return whether it uses a socket file, loopback, or the same address at both ends."""
     if connection.family == socket.AF_UNIX:
         return True
     peer, own = connection.getpeername()[0], connection.getsockname()[0]

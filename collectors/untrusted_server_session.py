@@ -1,4 +1,4 @@
-"""The library's connection with limits: on its reads, and on the receivers of a password."""
+"""PyMySQL's connection, with limits on what it reads and on who receives the password."""
 
 import ssl
 from collections.abc import Iterator
@@ -18,18 +18,18 @@ else:
     Library = pymysql.connections.Connection
 
 PLAIN_PLUGINS = (b"mysql_clear_password", b"dialog")  # they send the password in the clear
-BROKEN_PLUGINS = (b"mysql_old_password",)  # a hash that is soon turned back into a password
+BROKEN_PLUGINS = (b"mysql_old_password",)  # a hash that is easily reversed
 LOGIN = 16_384  # bytes that a server may send until a session is open
 
 
 class Session(Library):
-    """The library's connection, with limits on its reads and on the receivers of a password.
+    """PyMySQL's connection, with limits on what it reads and on who receives the password.
 
-    An answer is read here and not by the library: in bytes, which no one has to decode, and within
-    its `Shape`. What comes while a session opens may be `LOGIN` bytes long.
+    Results are read here and not by the library: as bytes that are not decoded, and within their
+    `Shape`. While a session opens, the server may send `LOGIN` bytes.
     """
 
-    _room = LOGIN
+    _bytes_left = LOGIN
 
     def __init__(self, *, server_public_key: bytes | None = None, **options: Any) -> None:
         self._known_key = server_public_key
@@ -37,12 +37,12 @@ class Session(Library):
 
     @property
     def server_public_key(self) -> bytes | None:
-        """The key to encrypt a password with: one that is known from elsewhere."""
+        """The key that encrypts the password: a configured one, never one that the server sends."""
         return self._known_key
 
     @server_public_key.setter
     def server_public_key(self, sent: bytes | None) -> None:
-        """Refuse a key from the other end: an impostor could send his own."""
+        """Raise `CollectorError` if no key is configured: an impostor could send its own."""
         if sent is not None and self._known_key is None:
             raise CollectorError(
                 FailureKind.UNTRUSTED,
@@ -51,16 +51,16 @@ class Session(Library):
             )
 
     def ask(self, statement: str, shape: Shape) -> list[Row]:
-        """The rows that answer a statement; raises `CollectorError` where they are too many."""
-        self._room = shape.size
+        """Return the rows of a statement's result; raises `CollectorError` beyond its `Shape`."""
+        self._bytes_left = shape.size
         self._execute_command(COM_QUERY, statement)  # type: ignore[attr-defined]
         first = self._next_packet()
         if first.is_ok_packet():
-            return _as_expected(shape, 0)
+            return _empty_result(shape, 0)
         columns = first.read_length_encoded_integer()
         if first.is_load_local_packet() or columns != shape.columns:
             self._force_close()  # type: ignore[attr-defined]
-            raise _another_shape(shape, columns)
+            raise _wrong_column_count(shape, columns)
         for _ in range(columns):
             self._next_packet()
         if not self._next_packet().is_eof_packet():
@@ -68,10 +68,10 @@ class Session(Library):
         return list(self._rows(shape))
 
     def _rows(self, shape: Shape) -> Iterator[Row]:
-        left = shape.rows
+        rows_left = shape.rows
         while not (packet := self._next_packet()).is_eof_packet():
-            left -= 1
-            if left < 0:
+            rows_left -= 1
+            if rows_left < 0:
                 self._force_close()  # type: ignore[attr-defined]
                 raise _too_large(f"more than {shape.rows:,} rows")
             yield tuple(
@@ -80,22 +80,22 @@ class Session(Library):
             )
 
     def _create_ssl_ctx(self, sslp: object) -> ssl.SSLContext:
-        """The one that is given or the one for all; the library would load all CAs each time."""
+        """Return the context given, or the shared one; the library would load all CAs each time."""
         return sslp if isinstance(sslp, ssl.SSLContext) else believing_anybody()
 
     def _next_packet(self) -> "MysqlPacket":
         return self._read_packet()  # type: ignore[no-any-return,no-untyped-call]
 
     def _read_bytes(self, num_bytes: int) -> bytes:
-        """Read from the network, as much as there is room for."""
-        self._room -= num_bytes
-        if self._room < 0:
+        """Read from the network; raises `CollectorError` beyond the limit of this result."""
+        self._bytes_left -= num_bytes
+        if self._bytes_left < 0:
             self._force_close()  # type: ignore[attr-defined]
             raise _too_large("more bytes")
         return super()._read_bytes(num_bytes)  # type: ignore[misc,no-any-return]
 
     def _process_auth(self, plugin_name: bytes, *rest: Any) -> Any:
-        """Answer the server's wish for another way to authenticate."""
+        """Use the plugin that the server asks for; raises `CollectorError` for an insecure one."""
         if plugin_name in PLAIN_PLUGINS and not is_trusted(self._sock):  # type: ignore[attr-defined]
             raise CollectorError(
                 FailureKind.UNTRUSTED,
@@ -108,13 +108,13 @@ class Session(Library):
         return super()._process_auth(plugin_name, *rest)  # type: ignore[misc]
 
 
-def _as_expected(shape: Shape, columns: int) -> list[Row]:
+def _empty_result(shape: Shape, columns: int) -> list[Row]:
     if columns != shape.columns:
         raise CollectorError(FailureKind.UNREADABLE, "the query returned no rows")
     return []
 
 
-def _another_shape(shape: Shape, columns: object) -> CollectorError:
+def _wrong_column_count(shape: Shape, columns: object) -> CollectorError:
     message = f"the result has {columns} columns instead of {shape.columns}"
     return CollectorError(FailureKind.LOST, message)
 

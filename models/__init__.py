@@ -1,1 +1,1 @@
-"""Models are pure mathematics: arrays in, frozen results out; no clock, file or socket."""
+"""Purely mathematical models: arrays in, frozen results out; no clock, file or socket."""

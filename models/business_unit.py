@@ -1,4 +1,4 @@
-"""Headroom in a unit of the business: how many more active users until the capacity is reached.
+"""Headroom in a business unit, for example how many more active users the capacity allows.
 
 The unit's values u are regressed on the throughput X of their intervals, u ≈ a + b·X, robustly; the
 headroom is b·(C − X), with the distributions of b and of the capacity C. Which of the two follows
@@ -23,18 +23,19 @@ from models.what_if.predict import Estimate
 
 MIN_VALUES = 20
 MAX_UNEXPLAINED = 0.4
-"""Of the unit's variance: beyond, b is uncertain by more than 1 / (1 − 0.4) from that alone."""
+"""Share of the unit's variance; beyond, this alone makes b uncertain by more than 1 / (1 − 0.4)."""
 NEAR_CAPACITY = 0.9
-"""Of the capacity: above it users wait, and more of them make no more throughput."""
+"""Share of the capacity; above it users wait, and more of them add no throughput."""
 INTERCEPT_DEVIATION = 0.1
-"""Of the unit's median: the deviation of an intercept that cannot be distinguished from 0."""
+"""Deviation of an intercept that cannot be distinguished from 0, relative to the unit's median."""
 MAX_CURVATURE_CHANGE, MIN_CURVATURE_SCORE = 0.25, 3.0
-"""A curve changes the headroom by more than this part, and is surer than this, to count."""
+"""A curve counts if it changes the headroom by more than this share, and is this many deviations
+from a line."""
 
 SHARES = even_shares(40)
 Z = np.linspace(-3, 3, 25)
 SLOPE_SHARES = even_shares(5)
-"""Where b's draws lie between the two regressions."""
+"""Positions of b's draws between the two regressions, 0 to 1."""
 
 
 class UnitReason(StrEnum):
@@ -43,7 +44,7 @@ class UnitReason(StrEnum):
     sentence: str
 
     def __new__(cls, value: str, sentence: str) -> "UnitReason":
-        """Give the member its sentence."""
+        """Create a member with its sentence."""
         member = str.__new__(cls, value)
         member._value_ = value
         member.sentence = sentence
@@ -64,20 +65,20 @@ class UnitReason(StrEnum):
 
 @dataclass(frozen=True)
 class UnitHeadroom:
-    """How much more of a unit the server bears; None where that cannot be said."""
+    """How much more of a unit the server can serve; None where that is not known."""
 
     headroom: Estimate | None = None
-    """In the unit: at most 0 where none is left."""
+    """In the unit; at most 0 where none is left."""
     per_query_rate: Estimate | None = None
-    """b, in the unit for each query/s."""
+    """b, in the unit per query/s."""
     trust: Trust = Trust.NOT_IDENTIFIABLE
-    """No more than the capacity's."""
+    """At most that of the capacity."""
     reason: UnitReason | None = None
 
 
 @dataclass(frozen=True, eq=False)
 class UnitValues:
-    """Intervals with a value of the unit, in the order of time; arrays of shape (intervals,)."""
+    """Intervals with a value of the unit, in order of time; arrays of shape (intervals,)."""
 
     unit: Array
     throughput: Array
@@ -86,7 +87,7 @@ class UnitValues:
     """N, threads; NaN where not known."""
 
     def below_the_peak(self, capacity: Capacity) -> "UnitValues":
-        """Select the intervals in which more of the unit made more throughput."""
+        """Select the intervals in which throughput still grows with the unit."""
         limit = np.inf if capacity.value is None else capacity.value
         is_below = self.throughput < NEAR_CAPACITY * limit
         if capacity.concurrency is not None:
@@ -107,14 +108,14 @@ def unit_headroom(
         return UnitHeadroom(reason=UnitReason.NO_CAPACITY)
     if is_contradicted(capacity):
         return UnitHeadroom(reason=UnitReason.CONTRADICTED)
-    relation = _relation(seen.below_the_peak(capacity))
+    relation = _fit_relation(seen.below_the_peak(capacity))
     if isinstance(relation, UnitReason):
         return UnitHeadroom(reason=relation)
     if found.overloaded:
         none_left = Estimate(0.0, 0.0, 0.0)
         return UnitHeadroom(none_left, trust=capacity.trust, reason=UnitReason.PAST_PEAK)
     limits = capacity.distribution.quantiles(SHARES)
-    if relation.bends(throughput, median(limits)):
+    if relation.is_curved_between(throughput, median(limits)):
         return UnitHeadroom(reason=UnitReason.NOT_LINEAR)
     slopes, weights = relation.slopes()
     left = np.multiply.outer(slopes, limits - throughput)
@@ -130,38 +131,38 @@ def unit_headroom(
 
 @dataclass(frozen=True, eq=False)
 class _Relation:
-    """u ≈ a + b·X, in units of the medians of both."""
+    """The fitted relation u ≈ a + b·X, in units of the medians of both."""
 
     line: LinearFit
     curve: LinearFit
-    """u along a parabola over X."""
-    back: LinearFit
-    """X along a parabola over u: noise in X alone bends the one, and noise in u the other."""
+    """u as a parabola over X."""
+    inverse_curve: LinearFit
+    """X as a parabola over u: noise in X alone bends the first, noise in u alone the second."""
     explained: float
     """The share of the unit's variance that X explains, r²."""
     x_unit: float
     u_unit: float
 
     def slopes(self) -> tuple[Array, Array]:
-        """Tabulate b, in the unit for each query/s, and the weights of the table's rows."""
+        """Tabulate b, in the unit per query/s, and the weights of the table's rows."""
         between = self.line.coefficients[1] / self.explained**SLOPE_SHARES
         steps = _deviation(self.line, 1) * Z
         table: Array = self.u_unit / self.x_unit * np.add.outer(between, steps).ravel()
         return table, np.tile(np.exp(-(Z**2) / 2), len(SLOPE_SHARES))
 
-    def bends(self, load: float, limit: float) -> bool:
-        """Tell whether a curve fits and changes the way from the load to the limit (queries/s)."""
+    def is_curved_between(self, load: float, limit: float) -> bool:
+        """Return whether u is curved, and relevantly so from the load to the limit (queries/s)."""
         x, c = load / self.x_unit, limit / self.x_unit
-        bend, bend_back = self.curve.coefficients[2], self.back.coefficients[2]
-        if bend * bend_back > 0 or not (_is_bent(self.curve) and _is_bent(self.back)):
+        bend, inverse_bend = self.curve.coefficients[2], self.inverse_curve.coefficients[2]
+        if bend * inverse_bend > 0 or not (_is_bent(self.curve) and _is_bent(self.inverse_curve)):
             return False
         slope = self.curve.coefficients[1] + bend * (x + c)
         straight = self.line.coefficients[1]
         return bool(abs(slope / straight - 1) > MAX_CURVATURE_CHANGE)
 
 
-def _relation(seen: UnitValues) -> _Relation | UnitReason:
-    """Fit the unit to the throughput, or say why that cannot be done."""
+def _fit_relation(seen: UnitValues) -> _Relation | UnitReason:
+    """Regress the unit on the throughput, or return the reason why that is not possible."""
     x, u = seen.throughput, seen.unit
     if len(x) < MIN_VALUES:
         return UnitReason.FEW_VALUES
@@ -177,8 +178,10 @@ def _relation(seen: UnitValues) -> _Relation | UnitReason:
     explained = variance / (variance + line.scale**2)
     if line.coefficients[1] <= NORMAL_95 * _deviation(line, 1) or explained < 1 - MAX_UNEXPLAINED:
         return UnitReason.DOES_NOT_FOLLOW
-    curve, back = _parabola(x, u), _parabola(u, x)
-    return _Relation(_through_the_origin(line), curve, back, explained, x_unit, u_unit)
+    curve, inverse_curve = _parabola(x, u), _parabola(u, x)
+    return _Relation(
+        _with_intercept_near_zero(line), curve, inverse_curve, explained, x_unit, u_unit
+    )
 
 
 def _parabola(x: Array, y: Array) -> LinearFit:
@@ -189,27 +192,27 @@ def _is_bent(curve: LinearFit) -> bool:
     return bool(abs(curve.coefficients[2]) > MIN_CURVATURE_SCORE * _deviation(curve, 2))
 
 
-def _through_the_origin(line: LinearFit) -> LinearFit:
-    """Take u for about proportional to X where its intercept cannot be distinguished from 0."""
+def _with_intercept_near_zero(line: LinearFit) -> LinearFit:
+    """Constrain the intercept to about 0 where it cannot be distinguished from 0."""
     if abs(line.coefficients[0]) > NORMAL_95 * _deviation(line, 0):
         return line
     return line.given(0, 0.0, INTERCEPT_DEVIATION)
 
 
-def _deviation(line: LinearFit, place: int) -> float:
-    """Compute a coefficient's deviation, as Student's distribution has it."""
+def _deviation(line: LinearFit, index: int) -> float:
+    """Compute a coefficient's standard deviation by Student's distribution."""
     student = line.freedom / (line.freedom - 2)
-    return float(np.sqrt(line.covariance[place, place] * student))
+    return float(np.sqrt(line.covariance[index, index] * student))
 
 
 def _trust(of_capacity: Trust, rate: Estimate) -> Trust:
-    """Take trust away where b is not known as well as a trusted capacity has to be."""
+    """Lower the trust where b is less certain than a trusted capacity has to be."""
     is_known = rate.upper is not None and 0 < rate.upper < TRUSTED_RATIO * rate.lower
     return of_capacity if is_known else of_capacity.at_most(Trust.INDICATIVE)
 
 
 def _estimate(values: Array, weights: Array) -> Estimate:
-    """Compute the weighted quantiles of a table."""
+    """Compute the weighted median and 90 % interval of a table of values."""
     order = np.argsort(values, axis=None)
     rising, mass = values.ravel()[order], np.cumsum(weights.ravel()[order])
     low, middle, high = np.interp(QUANTILES, (mass - weights.ravel()[order] / 2) / mass[-1], rising)

@@ -1,4 +1,4 @@
-"""Two estimates of one quantity, before and after: the change, and if it is beyond the uncertainty.
+"""The change between two estimates of one quantity, and whether it exceeds the uncertainty.
 
 The interval of a difference from those of its parts (G. Zou, A. Donner, *Construction of confidence
 limits about effect measures*, Statistics in Medicine 27, 2008): with d = after − before,
@@ -17,12 +17,12 @@ from sys import float_info
 from models.robust import NORMAL_95
 
 MARK_WIDTH = 2.576 / NORMAL_95
-"""A change is marked beyond so many times the 90 % interval's half width, as a 99 % interval would:
-of many rows compared, one in ten would be marked by chance otherwise."""
+"""A change is marked beyond this multiple of the 90 % interval's half width, as a 99 % interval
+would mark it; with 90 %, one in ten of many rows compared would be marked by chance."""
 
 
 class Verdict(StrEnum):
-    """The change of a quantity."""
+    """The direction of a change."""
 
     HIGHER = "higher"
     LOWER = "lower"
@@ -40,13 +40,13 @@ class Estimate:
 
     @property
     def is_bounded(self) -> bool:
-        """Tell whether there is a value with a bound on both sides."""
+        """Whether there is a value with a bound on both sides."""
         return None not in (self.value, self.low, self.high)
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """After against before: a ratio or a difference, with its 90 % interval, and the verdict."""
+    """The change from before to after: a ratio or difference, its 90 % interval and the verdict."""
 
     verdict: Verdict
     value: float | None = None
@@ -59,11 +59,13 @@ NOT_KNOWN = Change(Verdict.CANNOT_TELL)
 
 def ratio(before: Estimate, after: Estimate) -> Change:
     """Compare two quantities above 0: the change is after/before."""
-    parts = _logarithms(before), _logarithms(after)
+    parts = _log_bounds(before), _log_bounds(after)
     if parts[0] is None or parts[1] is None:
         return NOT_KNOWN
     change, low, high, verdict = _difference(parts[0], parts[1])
-    return Change(verdict, exp(change), _finite(exp(low)), _finite(_power(high)))
+    return Change(
+        verdict, exp(change), _finite_or_none(exp(low)), _finite_or_none(_exp_or_inf(high))
+    )
 
 
 def difference(before: Estimate, after: Estimate) -> Change:
@@ -72,7 +74,7 @@ def difference(before: Estimate, after: Estimate) -> Change:
     if parts[0] is None or parts[1] is None:
         return NOT_KNOWN
     change, low, high, verdict = _difference(parts[0], parts[1])
-    return Change(verdict, change, _finite(low), _finite(high))
+    return Change(verdict, change, _finite_or_none(low), _finite_or_none(high))
 
 
 Bounds = tuple[float, float, float]
@@ -87,7 +89,7 @@ def _bounds(estimate: Estimate) -> Bounds | None:
     return low, estimate.value, high
 
 
-def _logarithms(estimate: Estimate) -> Bounds | None:
+def _log_bounds(estimate: Estimate) -> Bounds | None:
     if estimate.value is None or estimate.value <= 0:
         return None
     low = -inf if estimate.low is None or estimate.low <= 0 else log(estimate.low)
@@ -97,7 +99,7 @@ def _logarithms(estimate: Estimate) -> Bounds | None:
 
 
 def _difference(before: Bounds, after: Bounds) -> tuple[float, float, float, Verdict]:
-    """Compute (1), and compare the change with it."""
+    """Compute the change, its interval by (1), and the verdict."""
     change = after[1] - before[1]
     down = sqrt((after[1] - after[0]) ** 2 + (before[2] - before[1]) ** 2)
     up = sqrt((after[2] - after[1]) ** 2 + (before[1] - before[0]) ** 2)
@@ -111,9 +113,9 @@ def _difference(before: Bounds, after: Bounds) -> tuple[float, float, float, Ver
     return change, change - down, change + up, verdict
 
 
-def _power(exponent: float) -> float:
+def _exp_or_inf(exponent: float) -> float:
     return exp(exponent) if exponent < log(float_info.max) else inf
 
 
-def _finite(value: float) -> float | None:
+def _finite_or_none(value: float) -> float | None:
     return value if isfinite(value) else None

@@ -1,4 +1,4 @@
-"""Numbers and functions that arithmetic with floats needs, and the quantiles of estimates."""
+"""Constants and functions for floating-point arithmetic, and the quantiles of estimates."""
 
 from collections.abc import Sequence
 
@@ -6,17 +6,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 TINY = 1e-300
-"""In place of a divisor that may be 0."""
+"""The least divisor, in place of one that may be 0."""
 ROUNDING = 1e-12
-"""A part of a number that is no more than rounding."""
+"""A relative difference that is no more than rounding."""
 NEGLIGIBLE = 1e-9
-"""A part of a number that changes nothing which is shown; a ridge that keeps equations regular."""
+"""A relative difference too small to be shown; also a ridge that keeps equations regular."""
 QUANTILES = (0.05, 0.5, 0.95)
-"""What an estimate is reported by: the lower bound, the median and the upper bound."""
+"""The quantiles by which an estimate is reported: lower bound, median and upper bound."""
 
 
 def even_shares(count: int) -> NDArray[np.float64]:
-    """Compute the middles of so many equal parts of 0 to 1: as probabilities, one of each part."""
+    """Compute the middles of `count` equal parts of 0 to 1, evenly spread probabilities."""
     middles: NDArray[np.float64] = (np.arange(count) + 0.5) / count
     return middles
 
@@ -24,7 +24,7 @@ def even_shares(count: int) -> NDArray[np.float64]:
 def median(values: NDArray[np.float64]) -> float:
     """Compute the median of one value or more, shape (points,); NaN where one is NaN.
 
-    As `np.median`, in a fifth of its time for some hundred values.
+    Like `np.median`, in a fifth of its time for some hundred values.
     """
     size = len(values)
     middle = size // 2
@@ -40,20 +40,23 @@ def quantile(values: NDArray[np.float64], share: float) -> float:
 def quantiles(values: NDArray[np.float64], shares: Sequence[float]) -> list[float]:
     """Interpolate quantiles of one value or more, shape (points,); NaN where one is NaN.
 
-    As `np.quantile`, which loads numpy.ma, 2 MiB, and takes six times as long.
+    Like `np.quantile`, which loads numpy.ma, 2 MiB, and takes six times as long.
     """
     ordered = np.sort(values, axis=None)
-    return [_unless_nan(ordered, _between(ordered, share * (len(ordered) - 1))) for share in shares]
+    return [
+        _unless_nan(ordered, _interpolate_at(ordered, share * (len(ordered) - 1)))
+        for share in shares
+    ]
 
 
-def _between(ordered: NDArray[np.float64], place: float) -> float:
-    """Interpolate between the values at a place and the next; exact at both ends."""
-    below = int(place)
+def _interpolate_at(ordered: NDArray[np.float64], position: float) -> float:
+    """Interpolate between the values at a position and the next; exact at both ends."""
+    below = int(position)
     low, high = float(ordered[below]), float(ordered[min(below + 1, len(ordered) - 1)])
-    part = place - below
+    part = position - below
     return low + (high - low) * part if part < 0.5 else high - (high - low) * (1 - part)
 
 
 def _unless_nan(ordered: NDArray[np.float64], value: float) -> float:
-    """NaN comes last in any order."""
+    """Return the value, or NaN if the ordered values contain one, which is the last then."""
     return float(value) if ordered[-1] == ordered[-1] else float("nan")

@@ -1,6 +1,6 @@
-"""Random numbers as arrays, always the same for a seed, without numpy.random and its 7 MiB.
+"""Arrays of random numbers, reproducible by a seed, without numpy.random and its 7 MiB.
 
-The interpreter's own Mersenne Twister gives the bits (M. Matsumoto, T. Nishimura 1998).
+The bits are those of Python's own Mersenne Twister (M. Matsumoto, T. Nishimura 1998).
 """
 
 import random
@@ -14,11 +14,11 @@ Shape = tuple[int, ...]
 
 
 class RandomNumbers:
-    """One sequence of numbers, drawn in arrays of any shape."""
+    """A sequence of random numbers, drawn in arrays of any shape."""
 
     def __init__(self, seed: int) -> None:
-        """Begin at the same place for the same seed."""
-        self._bits = random.Random(seed)  # noqa: S311  (no secret hangs on it)
+        """Start the sequence of this seed."""
+        self._bits = random.Random(seed)  # noqa: S311  (not used for secrets)
 
     def uniform(self, shape: Shape) -> Array:
         """Draw numbers between 0 and 1, neither included."""
@@ -34,7 +34,7 @@ class RandomNumbers:
         return drawn
 
     def chi_square(self, freedom: float, shape: Shape) -> Array:
-        """Draw from the χ² distribution by the normal one, as E. Wilson and M. Hilferty (1931) do.
+        """Draw from the χ² distribution by the approximation of E. Wilson and M. Hilferty (1931).
 
         From four degrees of freedom on its quantiles are right within 3 % between 5 and 95 %.
         """
@@ -48,5 +48,5 @@ class RandomNumbers:
         return (count * self.uniform(shape)).astype(np.intp)
 
     def permutation(self, count: int) -> NDArray[np.intp]:
-        """Draw an order of the numbers from 0 to count − 1."""
+        """Draw a permutation of the numbers from 0 to count − 1."""
         return np.argsort(self.uniform((count,)))

@@ -1,8 +1,8 @@
 """From samples to intervals: rates of counters, averages of gauges, Little's law.
 
 All times are seconds on one monotonic clock, as float64 arrays that rise. A counter's value at the
-edge of an interval is interpolated between the two samples around it. What cannot be known is NaN:
-an interval with a hole, a restart or a counter that goes backwards gives no rate at all.
+edge of an interval is interpolated between the two samples around it. What is not known is NaN:
+an interval with a gap, a restart or a counter that goes backwards has no rate at all.
 """
 
 from bisect import bisect_left, bisect_right
@@ -40,10 +40,10 @@ def increases(
     epoch: ArrayLike | None = None,
     monotonic: ArrayLike | None = None,
 ) -> Array:
-    """By how much a counter rose between consecutive edges: shape (len(edges) − 1,), or NaN.
+    """Compute the rise of a counter between consecutive edges, shape (len(edges) − 1,), or NaN.
 
-    `max_gap` is the longest time in seconds that two samples may be apart. `epoch` (see `epochs`)
-    and a fall of `monotonic` (default: of `value` itself) end what can be known.
+    `max_gap` is the longest time in seconds that two samples may be apart. No rise is known
+    over a change of `epoch` (see `epochs`) or a fall of `monotonic` (default: `value` itself).
     """
     marks, times, values = _array(edges), _array(at), _array(value)
     if times.size < 2:
@@ -66,19 +66,19 @@ def increases(
 def increase(
     start: float, end: float, at: Sequence[float], value: Sequence[float], *, max_gap: float
 ) -> float:
-    """`increases` between two edges, of a few samples: a tenth of its time, and the same number."""
+    """Compute `increases` between two edges from a few samples: the same in a tenth of the time."""
     before, after = bisect_right(at, start) - 1, bisect_left(at, end)
     if before < 0 or after >= len(at):
         return nan
     for (t, v), (later, w) in pairwise(zip(at[before : after + 1], value[before:], strict=False)):
         if later - t > max_gap or w < v:
             return nan
-    rise = _interpolated(end, at, value) - _interpolated(start, at, value)
+    rise = _interpolate(end, at, value) - _interpolate(start, at, value)
     return rise if rise >= 0 else nan
 
 
-def _interpolated(mark: float, at: Sequence[float], value: Sequence[float]) -> float:
-    """As `numpy.interp` has it, to the last bit; the mark is between the first and the last."""
+def _interpolate(mark: float, at: Sequence[float], value: Sequence[float]) -> float:
+    """Interpolate as `numpy.interp` does, to the last bit; the mark is between first and last."""
     k = bisect_right(at, mark) - 1
     if at[k] == mark:
         return value[k]
@@ -87,7 +87,7 @@ def _interpolated(mark: float, at: Sequence[float], value: Sequence[float]) -> f
 
 
 def averages(edges: ArrayLike, at: ArrayLike, value: ArrayLike) -> tuple[Array, Array]:
-    """The mean of a gauge's samples from each edge up to the next, and how many there were.
+    """Compute the mean and the number of a gauge's samples from each edge up to the next.
 
     Two arrays of shape (len(edges) − 1,); the mean is NaN where there was no sample.
     """
@@ -99,7 +99,7 @@ def averages(edges: ArrayLike, at: ArrayLike, value: ArrayLike) -> tuple[Array, 
 
 
 def concurrency_by_littles_law(statement_seconds: ArrayLike, seconds: ArrayLike) -> Array:
-    """N = X·R: statement time (s) in an interval over its length (s), of any shape (Little 1961).
+    """Compute N = X·R: statement time (s) over the interval (s), of any shape (Little 1961).
 
     Statement time includes what statements still in flight have spent so far.
     """

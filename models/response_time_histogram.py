@@ -1,4 +1,4 @@
-"""A histogram of response times: its quantiles, and how far off they are with so few calls."""
+"""A histogram of response times: its quantiles and their sampling error."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -22,7 +22,7 @@ class ResponseTimes:
 
     @classmethod
     def of(cls, buckets: Mapping[tuple[float, float], float]) -> Self:
-        """From counts by (from, to)."""
+        """Build the histogram from counts by (from, to), seconds."""
         edges = sorted(buckets)
         counts = np.array([buckets[edge] for edge in edges], dtype=np.float64)
         low, high = np.array(edges, dtype=np.float64).reshape(-1, 2).T
@@ -30,14 +30,14 @@ class ResponseTimes:
 
     @property
     def calls(self) -> float:
-        """How many statements these are."""
+        """The number of statements."""
         return float(self.counts.sum())
 
     def quantile(self, share: Array | float) -> Array:
         """Compute the response time that this share of the calls does not exceed, s.
 
-        Calls are spread evenly within a bucket; there must be one. Below 0 and above 1 it is the
-        least and the greatest.
+        Calls are assumed to be spread evenly within a bucket; there must be at least one. Shares
+        below 0 and above 1 give the least and the greatest time.
         """
         rank = np.asarray(share) * self.calls
         before = np.cumsum(self.counts) - self.counts
@@ -47,7 +47,7 @@ class ResponseTimes:
         return found
 
     def drawn(self, share: float, normal: Array) -> Array:
-        """Draw the quantile, shape of `normal` (a standard normal): calls are a sample.
+        """Draw the quantile with its sampling error, shape of `normal` (a standard normal).
 
         How many of n calls are below the true quantile is binomial (H. A. David, H. N. Nagaraja,
         Order Statistics, 2003, section 7.1), here by its normal approximation.

@@ -1,4 +1,4 @@
-"""Linear regression that a minority of wild points cannot steer, and the normal distribution.
+"""Linear regression robust to a minority of outliers, and the normal distribution.
 
 Iteratively reweighted least squares with Tukey's biweight: P. J. Huber, E. M. Ronchetti, *Robust
 Statistics* (2009), chapter 7. Numpy only.
@@ -14,32 +14,32 @@ from models.numerics import NEGLIGIBLE, TINY, median
 from models.usl.law import Array
 
 TUKEY = 4.685
-"""95 % as efficient as least squares where the errors are normal."""
+"""The biweight's constant: 95 % as efficient as least squares where the errors are normal."""
 REWEIGHTING_STEPS = 4
 MAD_TO_DEVIATION = 1.4826
 """The median absolute deviation of a normal distribution, times this, is its deviation."""
 TOTAL_WEIGHT = 60.0
-"""However many points: those of one day are correlated, together they count as so many."""
+"""All points together count as at most this many, because those of one day are correlated."""
 
 MIN_FREEDOM = 4.0
-"""Below, Student's distribution would have no variance to speak of."""
+"""The least degrees of freedom; with fewer, Student's distribution has no usable variance."""
 
 
 @dataclass(frozen=True, eq=False)
 class LinearFit:
-    """y ≈ design·coefficients, with what is known of the coefficients."""
+    """A fit y ≈ design·coefficients, with the uncertainty of the coefficients."""
 
     coefficients: Array
     """Shape (p,)."""
     covariance: Array
     """Shape (p, p)."""
     scale: float
-    """The deviation of a residual of weight 1."""
+    """The standard deviation of a residual of weight 1."""
     freedom: float
     """Degrees of freedom of the scale: the effective number of points less p."""
 
     def given(self, index: int, mean: float, deviation: float) -> "LinearFit":
-        """Add the knowledge coefficients[index] = mean ± deviation (a Kalman step)."""
+        """Return the fit given that coefficients[index] = mean ± deviation (a Kalman step)."""
         spread = self.covariance[index]
         gain = spread / (spread[index] + deviation * deviation)
         return LinearFit(
@@ -56,17 +56,18 @@ def mad(values: Array) -> float:
 
 
 def neighbour_deviation(values: Array, by: Array) -> float:
-    """Compute the deviation of a value from how much neighbours in `by` differ, robustly.
+    """Estimate the deviation of values robustly, by the differences of neighbours in `by`.
 
-    A smooth dependence on `by`, whatever it is, is not in it. Both of shape (points,).
+    It excludes any smooth dependence on `by`. Both are of shape (points,).
     """
     return mad(np.diff(values[np.argsort(by, kind="stable")])) / float(np.sqrt(2))
 
 
 def persistence(residuals: Array) -> float:
-    """How many neighbouring points count as one: (1+ρ)/(1−ρ), ρ the lag-1 correlation, at least 1.
+    """Compute how many neighbouring points count as one: (1+ρ)/(1−ρ), at least 1.
 
-    Residuals in the order of time, shape (points,). G. V. Bayley, J. M. Hammersley (1946).
+    ρ is the lag-1 correlation. Residuals in the order of time, shape (points,). G. V. Bayley,
+    J. M. Hammersley (1946).
     """
     off = residuals - residuals.mean()
     return float(persistence_of(off[1:] @ off[:-1], off @ off))
@@ -97,9 +98,9 @@ def fit_columns(design: Array, y: Array, weights: Array, noise_floor: float) -> 
     any unit; 0 leaves it out. Residuals of weight 1 are at least as uncertain as `noise_floor`:
     no measurement is exact.
     """
-    size, turned = design.shape[1], design.T.copy()
-    products = (turned[:, None, :] * turned).reshape(size * size, -1).T
-    return _reweighted(
+    size, transposed = design.shape[1], design.T.copy()
+    products = (transposed[:, None, :] * transposed).reshape(size * size, -1).T
+    return _fit_reweighted(
         y.T,
         weights.T,
         noise_floor,
@@ -110,19 +111,19 @@ def fit_columns(design: Array, y: Array, weights: Array, noise_floor: float) -> 
 
 
 def fit_each(designs: Array, y: Array, weights: Array, noise_floor: float) -> list[LinearFit]:
-    """Do the same with a design for each column, shape (columns, points, p)."""
-    turned = designs.transpose(0, 2, 1)
-    return _reweighted(
+    """Fit as `fit_columns` does, with a design for each column, shape (columns, points, p)."""
+    transposed = designs.transpose(0, 2, 1)
+    return _fit_reweighted(
         y.T,
         weights.T,
         noise_floor,
-        lambda w: (turned * w[:, None, :]) @ designs,
-        lambda wy: (turned @ wy[:, :, None])[:, :, 0],
+        lambda w: (transposed * w[:, None, :]) @ designs,
+        lambda wy: (transposed @ wy[:, :, None])[:, :, 0],
         lambda coefficients: (designs @ coefficients[:, :, None])[:, :, 0],
     )
 
 
-def _reweighted(
+def _fit_reweighted(
     y: Array,
     weights: Array,
     noise_floor: float,
@@ -130,20 +131,20 @@ def _reweighted(
     moments: Callable[[Array], Array],
     line: Callable[[Array], Array],
 ) -> list[LinearFit]:
-    """Fit the rows of y by turns: coefficients by weights, weights by residuals.
+    """Fit the rows of y, alternating: coefficients given weights, weights given residuals.
 
-    y, weights and fitted values have shape (fits, points). For weights, gram has the matrices of
-    the normal equations, shape (fits, p, p); moments the right sides of the weighted rows, shape
-    (fits, p); line the fitted values of such coefficients.
+    y, weights and fitted values have shape (fits, points). gram computes from weights the matrices
+    of the normal equations, shape (fits, p, p); moments from weighted rows their right-hand sides,
+    shape (fits, p); line from coefficients the fitted values.
     """
     used = weights > 0
     count = np.count_nonzero(used, axis=1)
     unit = weights * (count / np.maximum(weights.sum(axis=1), TINY))[:, None]
     y, root, w = np.where(used, y, 0.0), np.sqrt(unit), unit
-    middles = _middles_of_last(count, y.shape[1])
+    middles = _median_indices_of_last(count, y.shape[1])
     places, rows = sorted(set(middles.ravel().tolist())), np.arange(len(y))
     for step in range(REWEIGHTING_STEPS):
-        coefficients, inverse = _solved(gram(w), moments(w * y))
+        coefficients, inverse = _solve(gram(w), moments(w * y))
         residuals = (y - line(coefficients)) * root
         if step < REWEIGHTING_STEPS - 1:
             ordered = np.partition(np.abs(residuals), places, axis=1)
@@ -157,31 +158,31 @@ def _reweighted(
     residuals = residuals * kept
     squares = np.sum(residuals * residuals, axis=1)
     scale = np.maximum(np.sqrt(squares / count), noise_floor)
-    alike = np.sum(residuals[:, 1:] * residuals[:, :-1], axis=1)
-    effective = np.minimum(count / persistence_of(alike, squares), TOTAL_WEIGHT)
+    products = np.sum(residuals[:, 1:] * residuals[:, :-1], axis=1)
+    effective = np.minimum(count / persistence_of(products, squares), TOTAL_WEIGHT)
     covariance = inverse * (scale**2 * count / effective)[:, None, None]
     freedom = np.maximum(effective - coefficients.shape[1], MIN_FREEDOM)
     columns = (scale.tolist(), freedom.tolist())
     return [LinearFit(*each) for each in zip(coefficients, covariance, *columns, strict=True)]
 
 
-def _middles_of_last(count: NDArray[np.intp], size: int) -> NDArray[np.intp]:
-    """Find the two places of the median of the last count of size values in order, (2, fits).
+def _median_indices_of_last(count: NDArray[np.intp], size: int) -> NDArray[np.intp]:
+    """Find the two median indices of the last `count` of `size` ordered values, (2, fits).
 
-    The first of them are the residuals of what is left out, 0.
+    The first values are the residuals, 0, of the points that are left out.
     """
     return np.stack([size - 1 - count // 2, np.minimum(size - 1 - (count - 1) // 2, size - 1)])
 
 
 def persistence_of(products: ArrayLike, squares: ArrayLike) -> Array:
-    """Compute the same from the sums of neighbours' products and of squares, of any shape."""
+    """Compute `persistence` from the sums of neighbours' products and of squares, of any shape."""
     rho = np.clip(np.asarray(products) / np.maximum(squares, TINY), 0.0, 0.95)
     ratio: Array = (1 + rho) / (1 - rho)
     return ratio
 
 
-def _solved(gram: Array, moments: Array) -> tuple[Array, Array]:
-    """Solve the normal equations; a ridge of round-off keeps ill-conditioned windows solvable."""
+def _solve(gram: Array, moments: Array) -> tuple[Array, Array]:
+    """Solve the normal equations; a negligible ridge keeps ill-conditioned windows solvable."""
     size = gram.shape[1]
     diagonal = gram.reshape(-1, size * size)[:, :: size + 1]
     diagonal *= 1 + NEGLIGIBLE
@@ -205,5 +206,5 @@ def normal_cdf(z: Array) -> Array:
 
 
 def student_cdf(t: Array, freedom: Array | float) -> Array:
-    """Student's distribution function, of any shape: Abramowitz and Stegun, formula 26.7.8."""
+    """Compute Student's cumulative distribution: Abramowitz and Stegun, formula 26.7.8."""
     return normal_cdf(t * (1 - 1 / (4 * freedom)) / np.sqrt(1 + np.square(t) / (2 * freedom)))

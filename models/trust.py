@@ -1,4 +1,4 @@
-"""Whether to believe a predicted peak: three answers, and a bounded set of reasons."""
+"""How far to trust a predicted peak: three levels, and a fixed list of reasons."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -14,13 +14,13 @@ class Trust(StrEnum):
     NOT_IDENTIFIABLE = "not_identifiable"
 
     def at_most(self, other: "Trust") -> "Trust":
-        """The lower of two."""
+        """Return the lower of two levels."""
         ladder = list(Trust)
         return max(self, other, key=ladder.index)
 
 
 class Reason(StrEnum):
-    """Why a peak is not trusted, the weightiest first."""
+    """Why a peak is not trusted, the most important first."""
 
     FEW_LEVELS = "few_levels"
     NO_PEAK = "no_peak"
@@ -43,15 +43,15 @@ class Reason(StrEnum):
 MIN_LOAD = 0.7
 """The least share of the predicted peak, or capacity, that must have been seen."""
 TRUSTED_RATIO, INDICATIVE_RATIO = 1.42, 2.0
-"""The 95 % quantile over the 5 % quantile must be below: of Xmax, a limit and the capacity."""
+"""Bounds of the 95 % quantile over the 5 % quantile of Xmax, of a limit and of the capacity."""
 MAX_GROWTH = 0.15
 """dlnX/dlnN at the highest loads. Curves that paused and rose again grew by 0.2 and more there."""
 ENDING_SHARE, ENDING_RATIO = 0.5, 1.3
-"""Or it fell to half of the growth before, so that a step more ends it; then the interval is to
-be narrower. Of what that lets through, nothing was off by 15 %."""
+"""Growth is ending, with one more step, if it has fallen to this share of the growth before and the
+quantiles' ratio is below the second. No peak trusted by this rule was off by 15 %."""
 MAX_ERROR, MAX_PATTERN_SCORE = 0.05, 2.5
-"""√Σ(error²) a point more than three must be below: 10 % noise needs 10 points, 20 % needs 22. A
-pattern of the errors counts when it is greater, and so sure."""
+"""√Σ(error²) must be below the first for each point beyond three: 10 % noise needs 10 points, 20 %
+needs 22. A pattern of the errors counts if it exceeds the first and its score the second."""
 
 SENTENCES = {
     Reason.FEW_LEVELS: "there are points at fewer than three different concurrencies",
@@ -70,15 +70,15 @@ SENTENCES = {
 
 @dataclass(frozen=True)
 class Evidence:
-    """What the gate looks at: n in threads, x in queries/s."""
+    """The evidence on which trust is based: n in threads, x in queries/s."""
 
     levels: int
     n_observed_min: float
     x_observed_max: float
-    """The most that was seen, or that the law says for the loads seen: noise must not help."""
+    """The highest throughput seen, or the law's at the loads seen if lower, to leave out noise."""
     n_max: float | None
     x_max: float | None
-    """The middle of the estimates: the posterior's median where there is one."""
+    """The central estimate: the posterior's median where there is one."""
     x_max_interval: tuple[float, float] | None
     superlinear: bool
     seen_above_peak: bool = False
@@ -86,23 +86,23 @@ class Evidence:
     growth: float = 0.0
     """dlnX/dlnN at the highest loads."""
     growth_before: float = 0.0
-    """The same below them; nan where nothing was measured there."""
+    """The same at the loads below; nan where nothing was measured there."""
     scatter: Scatter | None = None
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """The trust, and every reason against more, in the order of the enumeration."""
+    """The trust, and every reason against a higher one, in the order of the enumeration."""
 
     trust: Trust
     reasons: tuple[Reason, ...]
 
 
 def judge(evidence: Evidence) -> Judgement:
-    """Decide how far to believe a peak.
+    """Judge how far to trust a peak.
 
-    A law cannot know of a second rise, so that growth must have ended, or end with the next step,
-    for a peak to be trusted.
+    A law cannot predict a second rise, so for a peak to be trusted growth must have ended, or end
+    with the next step.
     """
     forbidding = {
         Reason.FEW_LEVELS: evidence.levels < MIN_POINTS,
@@ -116,17 +116,19 @@ def judge(evidence: Evidence) -> Judgement:
         Reason.STILL_GROWING: not (evidence.growth < MAX_GROWTH or _growth_is_ending(evidence)),
         Reason.NOISY_POINTS: _is_noisy(evidence.scatter),
         Reason.RESIDUAL_PATTERN: _has_pattern(evidence.scatter),
-        Reason.WIDE_INTERVAL: _ratio(evidence) >= TRUSTED_RATIO,
+        Reason.WIDE_INTERVAL: _interval_ratio(evidence) >= TRUSTED_RATIO,
         Reason.NO_INTERVAL: evidence.x_max_interval is None,
         Reason.SUPERLINEAR: evidence.superlinear,
     }
     reasons = tuple(r for r in Reason if forbidding.get(r) or weakening.get(r))
     refused = any(forbidding.values())
-    return Judgement(trust_of(_ratio(evidence), doubted=bool(reasons), refused=refused), reasons)
+    return Judgement(
+        trust_of(_interval_ratio(evidence), doubted=bool(reasons), refused=refused), reasons
+    )
 
 
 def trust_of(ratio: float, *, doubted: bool, refused: bool = False) -> Trust:
-    """Climb the ladder of every prediction: the law's, a resource limit's, the capacity's.
+    """Return the trust in a prediction: the law's, a resource limit's or the capacity's.
 
     ratio is the 95 % quantile over the 5 % quantile. What is refused, or known no better than by a
     factor of two, is not identifiable; what is doubted is indicative.
@@ -138,7 +140,8 @@ def trust_of(ratio: float, *, doubted: bool, refused: bool = False) -> Trust:
 
 def _growth_is_ending(evidence: Evidence) -> bool:
     return (
-        evidence.growth <= ENDING_SHARE * evidence.growth_before and _ratio(evidence) < ENDING_RATIO
+        evidence.growth <= ENDING_SHARE * evidence.growth_before
+        and _interval_ratio(evidence) < ENDING_RATIO
     )
 
 
@@ -158,6 +161,6 @@ def _load_share(evidence: Evidence) -> float:
     return evidence.x_observed_max / evidence.x_max if evidence.x_max else 0.0
 
 
-def _ratio(evidence: Evidence) -> float:
+def _interval_ratio(evidence: Evidence) -> float:
     interval = evidence.x_max_interval
     return interval[1] / interval[0] if interval else 1.0

@@ -21,7 +21,7 @@ from agent.demo.server import (
     SOCKET_PATH_LIMIT,
     PrivateServer,
     ServerError,
-    _keep,
+    _save_template,
     find_server,
 )
 from agent.demo.server_user import ServerUser
@@ -253,7 +253,7 @@ def test_a_template_of_another_process_is_kept_whole(tmp_path: Path) -> None:
         data = tmp_path / name
         data.mkdir()
         (data / "ibdata1").write_text(name)
-        _keep(data, template)
+        _save_template(data, template)
     assert (template / "ibdata1").read_text() == "first"
     assert {path.name for path in tmp_path.iterdir()} == {"first", "second", "template"}
 

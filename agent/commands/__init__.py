@@ -1,1 +1,1 @@
-"""The sub-commands of `mysql-headroom`, a module each, and what they say."""
+"""The sub-commands of `mysql-headroom`, one module each, with their options and reports."""

@@ -1,4 +1,4 @@
-"""A client of a running agent: one question, one JSON object."""
+"""A client of a running agent, whose answers are JSON objects."""
 
 import json
 import urllib.error
@@ -18,21 +18,21 @@ from agent.support.http_client import (
 from agent.support.safe_output import printable
 
 MAX_BYTES = 2**24
-"""Of one answer."""
+"""The limit of one answer."""
 MAX_TEXT_LENGTH = 400
-"""Characters of a refusal that are shown."""
+"""Bytes of a refusal that are read and shown."""
 
 
 class AgentError(AccessError):
-    """The agent cannot be asked, or its answer is none; one line with the remedy."""
+    """The agent cannot be reached, or its answer is not valid; one line with the remedy."""
 
 
 class RefusedError(InputError):
-    """The agent refuses the question; the message is the agent's, one line."""
+    """The agent refuses the request; the message is the agent's, one line."""
 
 
 class AgentClient:
-    """Asks one agent; raises `AccessError` where the URL is none."""
+    """A client of one agent; raises `AccessError` if the URL is not valid."""
 
     def __init__(self, access: Access) -> None:
         self._url = access.base("http://HOST:10104")
@@ -43,9 +43,9 @@ class AgentClient:
     def ask(
         self, path: str, fields: Sequence[tuple[str, str]], method: str = "GET"
     ) -> dict[str, Any]:
-        """The answer; raises `AgentError` and `RefusedError`."""
+        """Send a request and return the answer; raises `AgentError` or `RefusedError`."""
         url = f"{self._url}{path}?{urllib.parse.urlencode(fields)}"
-        request = urllib.request.Request(  # noqa: S310  (checked above)
+        request = urllib.request.Request(  # noqa: S310  (checked by `Access.base`)
             url, headers=self._headers, method=method
         )
         try:

@@ -25,7 +25,7 @@ MONTH = 30 * 86400.0
 MAX_WINDOW = 31 * 86400.0
 """Seconds; `fit.window` is at most this."""
 AT_ONCE = 2
-"""Targets that are analysed at once: while Prometheus answers for one, another computes."""
+"""Targets analysed concurrently: while Prometheus answers for one, another is computed."""
 
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -53,7 +53,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 
 def run(args: argparse.Namespace) -> int:
-    """0 when all were analysed, 1 when one could not be, 2 when it was asked wrongly."""
+    """Return 0 if all were analysed, 1 if one could not be, 2 for a usage error."""
     with interruptible():
         return _analyze(args)
 
@@ -63,7 +63,7 @@ def _analyze(args: argparse.Namespace) -> int:
         complain_of(problem)
         return USAGE_ERROR
     client, query = client_of(args, args.prometheus), query_of(args)
-    snapshots, failed = _snapshots(client, query, args.interval)
+    snapshots, failed = _analyse_targets(client, query, args.interval)
     if not snapshots and not failed:
         remedy = "check --selector, --since, and that mysqld_exporter is scraped"
         complain_of(f"{args.prometheus}: it knows no such server; {remedy}")
@@ -77,13 +77,13 @@ def _analyze(args: argparse.Namespace) -> int:
     }
     for line in formats[args.format]():
         sys.stdout.write(line + "\n")
-    if args.plot is not None and not _is_drawn(args.plot, ordered, end):
+    if args.plot is not None and not _draw_plot(args.plot, ordered, end):
         return FAILED
     return FAILED if failed else 0
 
 
-def _is_drawn(path: str, snapshots: Sequence[Snapshot], now: float) -> bool:
-    """Draw the fleet, or report on one line why that is not possible."""
+def _draw_plot(path: str, snapshots: Sequence[Snapshot], now: float) -> bool:
+    """Draw the fleet and return whether that succeeded; a failure is reported on one line."""
     from agent.commands.fleet_plot import plot_fleet
 
     try:
@@ -94,15 +94,15 @@ def _is_drawn(path: str, snapshots: Sequence[Snapshot], now: float) -> bool:
     return True
 
 
-def _snapshots(
+def _analyse_targets(
     client: Client, query: FleetQuery, interval: float | None
 ) -> tuple[Sequence[Snapshot], int]:
-    """Analyse each target; count, and report on one line each, those that cannot be read."""
+    """Analyse each target; return the snapshots and how many failed, each reported on one line."""
     targets = find_targets(client, query)
     settings = FitSettings(window=min(query.end - query.start, MAX_WINDOW))
-    show, snapshots, failed = progress_of("analysing targets"), [], 0
+    show_progress, snapshots, failed = progress_of("analysing targets"), [], 0
 
-    def analysed(target: FleetTarget) -> Snapshot | Exception:
+    def analyse_or_error(target: FleetTarget) -> Snapshot | Exception:
         try:
             return analyse(client, target, query, settings, interval)
         except AccessError as error:
@@ -111,8 +111,8 @@ def _snapshots(
             return error
 
     with ThreadPoolExecutor(AT_ONCE) as executor:
-        for done, found in enumerate(executor.map(analysed, targets)):
-            show(done, len(targets))
+        for done, found in enumerate(executor.map(analyse_or_error, targets)):
+            show_progress(done, len(targets))
             if isinstance(found, Snapshot):
                 snapshots.append(found)
             else:

@@ -55,11 +55,11 @@ class Row(NamedTuple):
     upper: float | None
     headroom: float | None
     headroom_at_peak: float | None
-    """That of the highest load in the window."""
+    """The headroom at the highest load in the window."""
     overloaded: bool | None
     limit: str | None
     seconds: float | None
-    """The median until the load reaches the capacity."""
+    """The median time until the load reaches the capacity."""
     seconds_lower: float | None
     trust: str | None
     reasons: tuple[str, ...]
@@ -68,19 +68,19 @@ class Row(NamedTuple):
 
     @classmethod
     def of(cls, snapshot: Snapshot, now: float) -> "Row":
-        """Read a snapshot at that time (Unix seconds)."""
+        """Return the row of a snapshot at that time (Unix seconds)."""
         load, capacity, headroom = (
             snapshot.current_load(now),
             snapshot.capacity(now),
             snapshot.headroom(now),
         )
-        place = snapshot.operating_point(now)
+        point = snapshot.operating_point(now)
         value = capacity.value if capacity else None
         forecast = snapshot.current_forecast(now)
         return cls(
             target=snapshot.target,
             throughput=load.throughput if load else None,
-            concurrency=place[0] if place else None,
+            concurrency=point[0] if point else None,
             capacity=value,
             lower=capacity.lower if capacity else None,
             upper=capacity.upper if capacity else None,
@@ -98,24 +98,24 @@ class Row(NamedTuple):
 
     @property
     def danger(self) -> tuple[float, str]:
-        """The less is left, now or at the highest load, the smaller; the unknown comes last."""
+        """Sort key: the lesser headroom, now or at the highest load; an unknown one comes last."""
         left = [h for h in (self.headroom, self.headroom_at_peak) if h is not None]
         return (min(left) - bool(self.overloaded) if left else math.inf), self.target
 
 
 def by_danger(snapshots: Iterable[Snapshot], now: float) -> list[Snapshot]:
-    """Those with the least left first; an overloaded one before all others."""
+    """Sort snapshots by headroom, the least first; overloaded ones come before all others."""
     return sorted(snapshots, key=lambda snapshot: Row.of(snapshot, now).danger)
 
 
 def as_table(snapshots: Sequence[Snapshot], now: float) -> Iterator[str]:
-    """A row for each target."""
+    """Yield the lines of a table, a row for each target."""
     rows = [HEADER, *(_cells(Row.of(snapshot, now)) for snapshot in snapshots)]
     yield from table_lines(rows, RIGHT)
 
 
 def as_csv(snapshots: Sequence[Snapshot], now: float) -> Iterator[str]:
-    """A header, and a line for each target; numbers to their last bit, empty where not known."""
+    """Yield a header and a line for each target; numbers in full precision, empty if unknown."""
     yield ",".join(CSV_HEADER)
     for snapshot in snapshots:
         row = Row.of(snapshot, now)
@@ -133,15 +133,15 @@ def _cells(row: Row) -> tuple[str, ...]:
         quantity(row.throughput),
         quantity(row.capacity),
         interval,
-        _share(row.headroom),
-        _share(row.headroom_at_peak),
+        _percent(row.headroom),
+        _percent(row.headroom_at_peak),
         resource_words(row.limit) if row.limit else DASH,
         row.when,
         f"{trust}, overloaded" if row.overloaded else trust,
     )
 
 
-def _share(value: float | None) -> str:
+def _percent(value: float | None) -> str:
     return DASH if value is None else f"{100 * value:.0f} %"
 
 

@@ -22,21 +22,21 @@ from models.attribution.shared_unit_costs import PART_OF_CPU, WHOLE_CPU
 CPU_SECONDS = re.compile(r"cpu\w*_s$|^[us]time_s$")
 """Resources that are CPU time in seconds, by their names."""
 PARTS = re.compile(r"^[us]time|user|sys")
-"""Those of them that are a part of it: what was used in the kernel, or outside of it."""
+"""Those of them that are a part of the CPU time: in user mode or in the kernel."""
 WRITTEN, READ = re.compile(r"writ\w*bytes|wchar"), re.compile(r"read\w*bytes|rchar")
-"""Resources that are bytes of disks."""
+"""Resources that are bytes of disks, by their names."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """One run of the command: what was asked, and what came out."""
+    """The result of one run of the command."""
 
     resource: str
     attribution: Attribution
     prediction: PredictionError | None
-    """Of the second file, when one was named."""
+    """The error of predicting the second file; None: none was named."""
     truth_error: float | None
-    """Σ|share − true share|, where the file knows the truth."""
+    """Σ|share − true share|, if the file has the classes' true CPU."""
 
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -96,11 +96,11 @@ def _answer(args: argparse.Namespace) -> Answer:
     classes = _read(args.file, args.host, args.resource)
     target = _target(classes)
     method = Method(args.method)
-    known = _known(classes, target)
-    doing = f"dividing over {len(known.names):,} classes in {len(known):,} intervals"
-    found = attribute(known, target, method, classes.host, progress_of(doing))
+    intervals = _usable_intervals(classes, target)
+    doing = f"dividing over {len(intervals.names):,} classes in {len(intervals):,} intervals"
+    found = attribute(intervals, target, method, classes.host, progress_of(doing))
     if classes.at is not None and not target.cpu_seconds and method is Method.AUTO:
-        found = withheld(_moved(str(classes.resource)), classes.intervals, found)
+        found = withheld(_resource_name(str(classes.resource)), classes.intervals, found)
     prediction = None
     if args.predict is not None:
         other = _read(args.predict, args.predict_host or args.host, classes.resource)
@@ -134,19 +134,22 @@ def _target(classes: ClassFile) -> Target:
     return Target(y, cpu_seconds=cpu, time_like=cpu, bounds=bounds)
 
 
-def _moved(resource: str) -> str:
-    """Name bytes of disks as the agent does; anything else is called what it is."""
+def _resource_name(resource: str) -> str:
+    """Return the agent's name for bytes of disks; any other resource keeps its name."""
     kinds = {"written": WRITTEN, "read": READ}
     return next((kind for kind, names in kinds.items() if names.search(resource)), resource)
 
 
-def _known(classes: ClassFile, target: Target) -> ClassIntervals:
-    """What is known of the classes; CPU that was measured is that of user and system together."""
+def _usable_intervals(classes: ClassFile, target: Target) -> ClassIntervals:
+    """Return the intervals, without their measured CPU if the resource is a part of the CPU.
+
+    Measured CPU is user and system time together.
+    """
     return replace(classes.intervals, cpu=None) if target.bounds.is_of_a_part else classes.intervals
 
 
 def _truth_error(classes: ClassFile, target: Target, found: Attribution) -> float | None:
-    """Score against the truth; nothing before this line has looked at it."""
+    """Return Σ|share − true share|, None if unknown; the truth is used for nothing else."""
     if classes.truth is None or not target.cpu_seconds or target.bounds.is_of_a_part:
         return None
     return disagreement(found.totals, classes.truth.sum(axis=0))

@@ -1,4 +1,4 @@
-"""`mysql-headroom backfill`: weeks of a target's history from a Prometheus, beside the agent."""
+"""`mysql-headroom backfill`: fill a history from a Prometheus, also beside a running agent."""
 
 import argparse
 import sqlite3
@@ -89,7 +89,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 
 def run(args: argparse.Namespace) -> int:
-    """0 when all was read, 1 when something cannot be read or written, 2 when asked wrongly."""
+    """Return 0 if all was read, 1 if something cannot be read or written, 2 for a usage error."""
     try:
         with interruptible():
             return _backfill(args)
@@ -107,11 +107,11 @@ class _Job:
 
     @property
     def labels(self) -> tuple[str, str]:
-        """The target and its server, as rows have them."""
+        """The labels of the history's rows: the target and its server."""
         return self.own.name, self.own.server
 
-    def say(self, filled: Backfill, source: str) -> None:
-        """Say what was added, and what was there."""
+    def report(self, filled: Backfill, source: str) -> None:
+        """Print how many intervals were added, and how many existed."""
         added = f"{filled.added:,} intervals of {written(filled.width)} added from {source}"
         there = f"{filled.were_there:,} were there; the agent reads them at its start"
         say_line(f"{self.own.name}: {added}, {there}")
@@ -124,10 +124,10 @@ def _backfill(args: argparse.Namespace) -> int:
     if path is None:
         raise ConfigError([f"{args.config_file}: names no history.path; give --file DB"])
     client, query = client_of(args, args.prometheus), query_of(args)
-    job = _Job(client, query, target, _own(args, config, target))
-    agent, exporter = _agent(job, args), None
+    job = _Job(client, query, target, _own_target(args, config, target))
+    agent, exporter = _find_agent(job, args), None
     if args.series != "agent":
-        exporter = _exporter(job, args.instance, is_needed=agent is None)
+        exporter = _find_exporter(job, args.instance, is_needed=agent is None)
     try:
         with closing(open_to_write(path)) as connection:
             if agent is not None:
@@ -139,7 +139,7 @@ def _backfill(args: argparse.Namespace) -> int:
     return 0
 
 
-def _own(args: argparse.Namespace, config: Config, target: Target) -> OwnTarget:
+def _own_target(args: argparse.Namespace, config: Config, target: Target) -> OwnTarget:
     return OwnTarget(
         name=target.name,
         server=args.server or _server_of(target),
@@ -149,8 +149,8 @@ def _own(args: argparse.Namespace, config: Config, target: Target) -> OwnTarget:
     )
 
 
-def _agent(job: _Job, args: argparse.Namespace) -> Labels | None:
-    """The agent whose series are read; raises `SourceError` where it must be there and is not."""
+def _find_agent(job: _Job, args: argparse.Namespace) -> Labels | None:
+    """Return the agent whose series are read; raises `SourceError` if it is required and absent."""
     if args.series == "exporters":
         return None
     found = exporting_agent(job.client, job.own, job.query, args.agent_selector)
@@ -160,10 +160,11 @@ def _agent(job: _Job, args: argparse.Namespace) -> Labels | None:
     return found
 
 
-def _exporter(job: _Job, instance: str | None, *, is_needed: bool) -> FleetTarget | None:
-    """The server's mysqld_exporter: that instance, or the only one on its host, or at all.
+def _find_exporter(job: _Job, instance: str | None, *, is_needed: bool) -> FleetTarget | None:
+    """Return the mysqld_exporter named `instance`, else the only one on the server's host.
 
-    Where it is not needed, only that instance or the one on its host. Raises `SourceError`.
+    If none is named and that host does not have exactly one, return the only one of all if
+    `is_needed`, else None. Raises `SourceError`.
     """
     found = find_targets(job.client, job.query)
     of_host = [t.instance for t in found if host_of(t.instance) == job.target.endpoint.host]
@@ -173,15 +174,15 @@ def _exporter(job: _Job, instance: str | None, *, is_needed: bool) -> FleetTarge
 
 
 def _fill_from_agent(job: _Job, agent: Labels, connection: sqlite3.Connection) -> None:
-    """Write the intervals that it has shown; what was written when a failure comes stays."""
+    """Write the intervals that the agent exported; those written before a failure stay."""
     filled = Backfill(connection, job.labels, job.own.width, job.own.sampling)
-    found, others = own_intervals(job.client, job.own, job.query, agent), set[float]()
+    found, other_widths = own_intervals(job.client, job.own, job.query, agent), set[float]()
     while part := list(islice(found, ROWS_PER_TRANSACTION)):
         filled.extend(part, job.query.end)
-        others |= {interval.seconds for interval in part} - {job.own.width}
-    job.say(filled, f"the agent {agent['instance']}")
-    if others:
-        widths = ", ".join(written(width) for width in sorted(others))
+        other_widths |= {interval.seconds for interval in part} - {job.own.width}
+    job.report(filled, f"the agent {agent['instance']}")
+    if other_widths:
+        widths = ", ".join(written(width) for width in sorted(other_widths))
         configured = written(job.own.width)
         complain_of(
             f"{job.own.name}: some were of {widths}, and fit.interval is {configured}: they serve"
@@ -190,13 +191,13 @@ def _fill_from_agent(job: _Job, agent: Labels, connection: sqlite3.Connection) -
 
 
 def _fill_from_exporters(job: _Job, source: FleetTarget, connection: sqlite3.Connection) -> None:
-    """Make intervals of its samples; what was written when a failure comes stays."""
+    """Write intervals of the exporters' samples; those written before a failure stay."""
     sampling, configured = sampling_of(job.client, source, job.query), job.own.width
     fits = configured >= 2 * sampling
     width = interval_for(sampling, configured if fits else None, source.instance)
     filled = Backfill(connection, job.labels, width, sampling)
     fill(filled, readings(job.client, source, job.query, sampling), HourlyLoad())
-    job.say(filled, source.instance)
+    job.report(filled, source.instance)
     if not fits:
         needs = f"samples {sampling:g} s apart make intervals of {written(width)}"
         complain_of(
@@ -206,7 +207,7 @@ def _fill_from_exporters(job: _Job, source: FleetTarget, connection: sqlite3.Con
 
 
 def _server_of(target: Target) -> str:
-    """Ask the server for its identity; raises `CollectorError`."""
+    """Read the server's identity from it; raises `SourceError`."""
     login = target.credentials.login
     connection = Connection(target.endpoint, login, timeout=target.timeout, limit=1.0)
     try:

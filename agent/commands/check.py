@@ -18,7 +18,7 @@ from collectors.node_exporter import FEATURE
 
 BROKEN = 1
 HOST_FEATURES = {"host", FEATURE}
-"""The features with which a host's own counters are read."""
+"""The features that read a host's own counters."""
 
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -30,7 +30,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 
 def run(args: argparse.Namespace) -> int:
-    """0 when every target can be watched, 1 when one cannot, 2 when a file is wrong."""
+    """Return 0 if every target can be watched, 1 if one cannot, 2 if a file is wrong."""
     config, web = loaded(partial(load, args.config_file), args.web_file)
     if args.web_file is not None:
         say_line(f"{args.web_file} (web pages)")
@@ -39,7 +39,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def check(config: Config, target: Target) -> int:
-    """Print what one target offers; 1 when it cannot be watched at all."""
+    """Print what one target offers; return 1 if it cannot be watched at all, else 0."""
     say_line(f"{target.name} ({target.endpoint})")
     connection = Connection(
         target.endpoint, target.credentials.login, timeout=target.timeout, limit=1.0
@@ -50,21 +50,22 @@ def check(config: Config, target: Target) -> int:
         offered: set[str] = set()
         for spec in collectors_of(config, target):
             if config.collector_settings(target, spec.name).enabled:
-                offered |= _try(spec, connection)
+                offered |= _try_collector(spec, connection)
             else:
                 say_line(f"  off      {spec.name}")
-        _say_cpu_source(offered, config.resource_settings(target).vcpus)
+        _print_cpu_source(offered, config.resource_settings(target).vcpus)
     except CollectorError as error:
         say_line(f"  FAILED   {error}")
         return BROKEN
     finally:
         connection.close()
-    _check_business(target)  # after that session: an account may have three, and an agent two
+    # after the session is closed: an account may have three, and a running agent has two
+    _check_business(target)
     return 0
 
 
-def _say_cpu_source(offered: set[str], vcpus: float | None) -> None:
-    """Print what the CPU is known from where nothing of the host can be read."""
+def _print_cpu_source(offered: set[str], vcpus: float | None) -> None:
+    """Print the source of the CPU's utilisation, if the host's counters cannot be read."""
     if offered & HOST_FEATURES:
         return
     if vcpus is None:
@@ -76,14 +77,14 @@ def _say_cpu_source(offered: set[str], vcpus: float | None) -> None:
         say_line("  missing  cpu: the server does not count the CPU time of statements")
 
 
-def _try(spec: CollectorSpec, connection: Connection) -> set[str]:
-    """Prepare the collector and read once; answers the features that are there.
+def _try_collector(spec: CollectorSpec, connection: Connection) -> set[str]:
+    """Prepare the collector and read once; return the names of the enabled features.
 
-    Raises `CollectorError` where the session has ended.
+    Raises `CollectorError` if the session has ended or the collector is vital.
     """
     try:
         prepared = spec.prepare(connection)
-        _print(prepared.features)
+        _print_features(prepared.features)
         if prepared.read is not None:
             prepared.read()
         return {feature.name for feature in prepared.features if feature.enabled}
@@ -95,7 +96,7 @@ def _try(spec: CollectorSpec, connection: Connection) -> set[str]:
 
 
 def _check_business(target: Target) -> None:
-    """Read each business metric once, on a session as the agent's; none of them is vital."""
+    """Read each business metric once, on a session like the agent's; none of them is vital."""
     connection = connection_for(target)
     try:
         for metric in target.business_metrics:
@@ -113,12 +114,12 @@ def _try_metric(metric: BusinessMetric, connection: Connection) -> None:
         value = read()[VALUE] if read else 0.0
         say_line(f"  ok       {spec.name}: {value:g} {metric.unit}")
     except MissingGrantError as error:
-        _print((Feature(spec.name, False, error.reason, error.remedy),))
+        _print_features((Feature(spec.name, False, error.reason, error.remedy),))
     except CollectorError as error:
         say_line(f"  missing  {spec.name}: {error}")
 
 
-def _print(features: tuple[Feature, ...]) -> None:
+def _print_features(features: tuple[Feature, ...]) -> None:
     for feature in features:
         if feature.enabled:
             say_line(f"  ok       {feature.name}")

@@ -28,7 +28,7 @@ from agent.support.safe_output import json_text, printable, say
 
 DAY = 86400.0
 LISTED = 10
-"""Names in a message; `--markers` lists all."""
+"""The most marker names in a message; `--markers` lists all."""
 FORMATS = {"table": as_table, "json": as_json}
 
 
@@ -80,16 +80,16 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 
 def run(args: argparse.Namespace) -> int:
-    """0 when both were assessed, 1 when a source cannot be read, 2 when what was given is wrong."""
+    """Return 0 if both were assessed, 1 if a source cannot be read, 2 if the input is wrong."""
     return of_source(_compare, args)
 
 
 def _compare(args: argparse.Namespace) -> int:
     if args.markers:
         return _list_markers(args)
-    wishes, periods = wishes_of(args), _periods(args)
+    options, periods = wishes_of(args), _periods(args)
     history = Path(args.source) if is_history(args.source) else None
-    comparison = compare_periods(partial(_opened, args), wishes, periods, history)
+    comparison = compare_periods(partial(_open_recording, args), options, periods, history)
     for line in FORMATS[args.format](comparison):
         sys.stdout.write(line + "\n")
     return 0
@@ -109,23 +109,23 @@ def _list_markers(args: argparse.Namespace) -> int:
 
 
 @contextmanager
-def _opened(args: argparse.Namespace, wishes: ReplayOptions) -> Iterator[Source]:
-    """The recording, whatever it is; raises as `run` expects."""
+def _open_recording(args: argparse.Namespace, options: ReplayOptions) -> Iterator[Source]:
+    """Open the recording: a file, a history or a Prometheus; raises as `run` expects."""
     if args.source.startswith(("http://", "https://")):
-        query = replace(query_of(args), start=wishes.since, end=wishes.until)
-        yield prometheus_source(client_of(args, args.source), query, wishes)
+        query = replace(query_of(args), start=options.since, end=options.until)
+        yield prometheus_source(client_of(args, args.source), query, options)
         return
-    with opened(args.source, wishes) as source:
+    with opened(args.source, options) as source:
         yield source
 
 
 def _periods(args: argparse.Namespace) -> tuple[Period, Period]:
-    """Both periods that were asked for; raises `SourceError`."""
+    """Return both requested periods; raises `SourceError`."""
     if args.source == STANDARD_INPUT:
         raise SourceError("compare reads its source twice: give a file, not standard input")
     now = time.time()
     if args.marker is not None:
-        return _around_marker(args, now)
+        return _periods_around_marker(args, now)
     has_dates = is_history(args.source) or args.source.startswith(("http://", "https://"))
 
     def at(text: str) -> float:
@@ -144,8 +144,8 @@ def _periods(args: argparse.Namespace) -> tuple[Period, Period]:
     )
 
 
-def _around_marker(args: argparse.Namespace, now: float) -> tuple[Period, Period]:
-    """The periods around the latest marker of that name; raises `SourceError`."""
+def _periods_around_marker(args: argparse.Namespace, now: float) -> tuple[Period, Period]:
+    """Return the periods around the latest marker of that name; raises `SourceError`."""
     if any(given is not None for given in (args.around, args.before, args.after)):
         raise SourceError(
             "--around, --before, --after: a period too many; give --around-marker alone"

@@ -1,4 +1,4 @@
-"""A comparison of two periods for people and for programs."""
+"""A comparison of two periods as a table and as JSON."""
 
 from collections.abc import Iterator
 
@@ -10,7 +10,7 @@ from agent.support.safe_output import json_text, printable
 
 
 def as_table(comparison: Comparison) -> Iterator[str]:
-    """A row for each quantity, and what to mind in reading them."""
+    """Yield a table with a row for each quantity, and notes on how to read it."""
     yield printable(comparison.target)
     for name, side in (("before", comparison.before), ("after", comparison.after)):
         yield printable(f"  {name:<7} {side_words(side)}")
@@ -21,5 +21,5 @@ def as_table(comparison: Comparison) -> Iterator[str]:
 
 
 def as_json(comparison: Comparison) -> Iterator[str]:
-    """One document."""
+    """Yield one JSON document."""
     yield json_text(comparison_object(comparison))

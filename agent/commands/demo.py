@@ -20,7 +20,7 @@ ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Ended(BaseException):
-    """Somebody wants the demo to end; raised wherever it is."""
+    """A signal ends the demo; raised wherever the demo is at that time."""
 
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -46,15 +46,15 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 
 def run(args: argparse.Namespace) -> int:
-    """0 after an orderly end, whoever asked for it; 1 when something cannot be had."""
+    """Return 0 after an orderly end, also by a signal; 1 without a server or an address."""
     try:
-        with _signals_end_it():
-            return _play(args)
+        with _end_on_signal():
+            return _run_demo(args)
     except Ended:
         return 0
 
 
-def _play(args: argparse.Namespace) -> int:
+def _run_demo(args: argparse.Namespace) -> int:
     from agent.demo.demo_run import Demo
     from agent.demo.page_address import AddressError
     from agent.demo.server import ServerError
@@ -70,8 +70,8 @@ def _play(args: argparse.Namespace) -> int:
 
 
 @contextmanager
-def _signals_end_it() -> Iterator[None]:
-    """Raise `Ended` at the first signal; none disturbs the cleaning up that follows."""
+def _end_on_signal() -> Iterator[None]:
+    """Raise `Ended` at the first signal; ignore others during the clean-up that follows."""
     ended = False
 
     def end(number: int, frame: FrameType | None) -> None:
@@ -81,12 +81,12 @@ def _signals_end_it() -> Iterator[None]:
             ended = True
             raise Ended
 
-    before = {number: signal.signal(number, end) for number in ENDINGS}
+    former = {number: signal.signal(number, end) for number in ENDINGS}
     try:
         yield
     finally:
         ended = True
-        for number, handler in before.items():
+        for number, handler in former.items():
             signal.signal(number, handler)
 
 

@@ -1,4 +1,4 @@
-"""`mysql-headroom files`: what a host needs beside the program, listed, printed or written out."""
+"""`mysql-headroom files`: list, print or write the files that a host needs besides the program."""
 
 import argparse
 import sys
@@ -26,7 +26,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 
 def run(args: argparse.Namespace) -> int:
-    """0 when done; else one line on standard error, and 1 when a file cannot be read or written."""
+    """Return 0 if done, 1 if a file cannot be read or written, 2 for a usage error."""
     if args.force and args.write is None:
         complain_of("--force replaces what --write finds; give --write DIR too")
         return USAGE_ERROR
@@ -38,32 +38,32 @@ def run(args: argparse.Namespace) -> int:
         else:
             print_list()
     except OSError as error:
-        complain_of(_told(error))
+        complain_of(_error_text(error))
         return FAILED
     return 0
 
 
 def print_list() -> None:
-    """One line a file: its name and its purpose."""
+    """Print a line for each file: its name and its purpose."""
     width = max(map(len, BY_NAME))
     for file in HOST_FILES:
         say_line(f"{file.name:{width}}  {file.purpose}")
 
 
 def write(folder: Path, *, replace: bool) -> None:
-    """All of them, or none where one is there already; raises OSError."""
+    """Write all files, or none if one exists and `replace` is not set; raises OSError."""
     texts = {folder / file.name: file.text() for file in HOST_FILES}
     for path in texts:
         if not replace and (path.exists() or path.is_symlink()):
             raise FileExistsError(None, "exists already (--force replaces it)", str(path))
     folder.mkdir(parents=True, exist_ok=True)
     for path, text in texts.items():
-        _put(path, text)
+        _write_file(path, text)
         say_line(str(path))
 
 
-def _put(path: Path, text: str) -> None:
-    """Write a file of our own into the place, whole or not at all; a link is not followed."""
+def _write_file(path: Path, text: str) -> None:
+    """Write a file, whole or not at all; a link at `path` is replaced, not followed."""
     try:
         with replacement(path, MODE) as file:
             file.write(text)
@@ -71,5 +71,5 @@ def _put(path: Path, text: str) -> None:
         raise OSError(error.errno, error.strerror, str(path)) from None
 
 
-def _told(error: OSError) -> str:
+def _error_text(error: OSError) -> str:
     return f"{error.filename}: {error.strerror}" if error.filename else str(error)

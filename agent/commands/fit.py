@@ -39,7 +39,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         help="bayes: the peak with the least expected error, and its 90%% interval (default); "
         "lsq: least squares on throughput; linearised: the white paper's parabola",
     )
-    _add_loads(parser)
+    _add_load_options(parser)
     parser.add_argument("--format", choices=["table", "json"], default="table")
     parser.add_argument(
         "--plot", metavar="FILE", help="draw points, curve and peak into a .png or .svg file"
@@ -47,8 +47,8 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     parser.set_defaults(run=run)
 
 
-def _add_loads(parser: argparse.ArgumentParser) -> None:
-    """Add what asks for a load of the law: by concurrency, throughput or residence time."""
+def _add_load_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that name loads on the curve: concurrency, throughput or residence time."""
     for option, metavar, what, point in (
         ("--concurrency", "N", "concurrency (threads)", at_concurrency),
         ("--throughput", "X", "throughput (queries/s)", at_throughput),
@@ -60,13 +60,13 @@ def _add_loads(parser: argparse.ArgumentParser) -> None:
             dest="at",
             action="append",
             default=[],
-            type=partial(_asked, option, parse, point),
+            type=partial(_parse_load, option, parse, point),
             metavar=metavar,
             help=f"also print the law's values at this {what}; may be repeated",
         )
 
 
-def _asked(
+def _parse_load(
     option: str, parse: Callable[[str], float], point: Callable[[Usl, float], LoadPoint], text: str
 ) -> AskedLoad:
     try:
@@ -88,7 +88,7 @@ def run(args: argparse.Namespace) -> int:
     curve = read_curve(args.file)
     fitted = fit(curve.n, curve.x, args.method)
     if args.plot is not None:
-        _draw(args.plot, curve, fitted)
+        _draw_plot(args.plot, curve, fitted)
     formats = {"table": in_words, "json": as_json}
     say(formats[args.format](curve, fitted, args.at))
     return 0
@@ -130,7 +130,7 @@ def _check_plot_format(path: str) -> None:
         raise TableFileError(path, None, problem, "end its name in .png or .svg")
 
 
-def _draw(path: str, curve: CurveFile, fitted: UslFit) -> None:
+def _draw_plot(path: str, curve: CurveFile, fitted: UslFit) -> None:
     from agent.export.fit_plot import plot_fit
 
     try:

@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 BLUE, ORANGE, GREY = "#1f5fa8", "#d9730d", "#c9ced6"
 WIDTH_INCHES, ROW_INCHES, MARGIN_INCHES = 10.0, 0.34, 1.4
 MAX_SERVERS = 60
-"""So many servers are drawn; the others have more left."""
+"""The greatest number of servers drawn; the others have more headroom."""
 MAX_AXIS = 1.5
-"""The axis ends at so many times the capacity."""
+"""The end of the axis, as a multiple of the capacity."""
 
 
 def plot_fleet(path: str, snapshots: Sequence[Snapshot], now: float) -> None:
-    """Draw servers, ordered by danger, at that time (Unix seconds) into a .png or .svg file.
+    """Draw servers, the least headroom first, at `now` (Unix seconds) into a .png or .svg file.
 
     Raises OSError when the file cannot be written. Loads matplotlib, without a display.
     """
@@ -32,18 +32,18 @@ def plot_fleet(path: str, snapshots: Sequence[Snapshot], now: float) -> None:
 
 
 def drawn(rows: Sequence[Row]) -> "Figure":
-    """Draw a bar for each server, the first on top."""
+    """Return a figure with a bar for each server, the first on top."""
     shown = rows[:MAX_SERVERS]
     figure = new_figure(WIDTH_INCHES, MARGIN_INCHES + ROW_INCHES * len(shown))
     axes = figure.add_subplot()
     for place, row in enumerate(shown):
         _draw_row(axes, place, row)
-    _label(axes, shown, len(rows) - len(shown))
+    _label_axes(axes, shown, len(rows) - len(shown))
     return figure
 
 
 def _draw_row(axes: "Axes", place: int, row: Row) -> None:
-    """Draw the highest load, the load now and the capacity's interval, as shares of it."""
+    """Draw the highest load, the present load and the interval, as shares of the capacity."""
     if not row.capacity:
         axes.text(
             0.01, place, "the capacity is not known", va="center", fontsize=8, color="#666666"
@@ -59,8 +59,8 @@ def _draw_row(axes: "Axes", place: int, row: Row) -> None:
     axes.plot([1.0], [place], marker="|", ms=10, mew=2, color=ORANGE)
 
 
-def _label(axes: "Axes", rows: Sequence[Row], others: int) -> None:
-    """Name the servers and what limits them, and say what is drawn."""
+def _label_axes(axes: "Axes", rows: Sequence[Row], others: int) -> None:
+    """Label the axes: the servers with their limits, and the meaning of the colours."""
     axes.set_yticks(range(len(rows)), [_name(row) for row in rows], fontsize=8)
     axes.set_ylim(len(rows) - 0.5, -0.5)
     axes.set_xlim(0, MAX_AXIS)

@@ -34,29 +34,41 @@ class UnknownTargetError(InputError):
 
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Register the sub-command and what it can do."""
+    """Register the sub-command and its actions."""
     text = "show, export, import and prune the agent's history"
     parser = subparsers.add_parser("history", help=text, description=text.capitalize() + ".")
     actions = parser.add_subparsers(title="actions", required=True, metavar="ACTION")
-    _add(actions, "show", show, "print the targets, with the time range and number of rows of each")
-    out = _add(actions, "export", export, "write rows as text; a running agent does not notice")
-    out.add_argument("--format", choices=["csv", "openmetrics"], default="csv")
-    _add_kind(out, [*TEXT_KINDS, ALL], INTERVALS.name)
+    _add_action(
+        actions, "show", show, "print the targets, with the time range and number of rows of each"
+    )
+    export_parser = _add_action(
+        actions, "export", export, "write rows as text; a running agent does not notice"
+    )
+    export_parser.add_argument("--format", choices=["csv", "openmetrics"], default="csv")
+    _add_kind(export_parser, [*TEXT_KINDS, ALL], INTERVALS.name)
     when = f"2026-11-21T13:00 ({zone_here()}; or with a zone), or 6h (ago)"
-    out.add_argument("--since", metavar="TIME", type=_moment, help=when)
-    out.add_argument("--until", metavar="TIME", type=_moment, help="likewise")
-    out.add_argument("-o", dest="output", metavar="FILE", type=Path, help="instead of the screen")
-    into = _add(actions, "import", import_, "add exported rows; existing rows stay as they are")
-    into.add_argument("input", metavar="INPUT", help="CSV or OpenMetrics; - is standard input")
-    less = _add(actions, "prune", prune_, "delete older rows and free their disk space")
-    less.add_argument("--before", metavar="TIME", type=_moment, required=True, help=when)
-    _add_kind(less, [*KINDS, ALL], ALL)
-    for action in (out, less):
+    export_parser.add_argument("--since", metavar="TIME", type=_moment, help=when)
+    export_parser.add_argument("--until", metavar="TIME", type=_moment, help="likewise")
+    export_parser.add_argument(
+        "-o", dest="output", metavar="FILE", type=Path, help="instead of the screen"
+    )
+    import_parser = _add_action(
+        actions, "import", import_, "add exported rows; existing rows stay as they are"
+    )
+    import_parser.add_argument(
+        "input", metavar="INPUT", help="CSV or OpenMetrics; - is standard input"
+    )
+    prune_parser = _add_action(
+        actions, "prune", prune_, "delete older rows and free their disk space"
+    )
+    prune_parser.add_argument("--before", metavar="TIME", type=_moment, required=True, help=when)
+    _add_kind(prune_parser, [*KINDS, ALL], ALL)
+    for action in (export_parser, prune_parser):
         action.add_argument("--target", metavar="NAME", help="one target alone")
 
 
 def show(args: argparse.Namespace, path: Path) -> int:
-    """Print what there is."""
+    """Print the contents of the history."""
     del args
     with closing(open_to_read(path)) as connection:
         found = [extent for kind in KINDS.values() for extent in extents(connection, kind)]
@@ -77,7 +89,7 @@ def export(args: argparse.Namespace, path: Path) -> int:
         complain_of("a CSV file has rows of one --kind")
         return USAGE_ERROR
     with closing(open_to_read(path)) as connection:
-        _know(connection, args.target)
+        _require_target(connection, args.target)
 
         def rows(kind: Kind) -> Iterable[Row]:
             return read(connection, kind, choice)
@@ -89,13 +101,13 @@ def export(args: argparse.Namespace, path: Path) -> int:
 
 
 def import_(args: argparse.Namespace, path: Path) -> int:
-    """Add the rows of a file, all or none: it is read through before the history is touched."""
+    """Add the rows of a file, all or none: it is checked as a whole before the history changes."""
     with rereadable(args.input) as source:
         mistakes = Mistakes(source.name)
         for _ in source.rows(mistakes):
             pass
         if mistakes.problems:
-            return _refuse(mistakes)
+            return _report_mistakes(mistakes)
         done: dict[str, Counter[str]] = {}
         with closing(open_to_write(path)) as connection, _transaction(connection):
             for kind, rows in source.batches(mistakes):
@@ -109,30 +121,30 @@ def import_(args: argparse.Namespace, path: Path) -> int:
     return 0
 
 
-def _refuse(mistakes: Mistakes) -> int:
+def _report_mistakes(mistakes: Mistakes) -> int:
     for problem in mistakes.problems:
         complain_of(problem)
     return USAGE_ERROR
 
 
 def prune_(args: argparse.Namespace, path: Path) -> int:
-    """Delete what is older."""
+    """Delete the rows that are older than `--before`."""
     before = round(1000 * args.before)
-    with closing(open_to_read(path)) as there:  # a slip of the path makes no new one
-        _know(there, args.target)
+    with closing(open_to_read(path)) as existing:  # a mistyped path must not create a history
+        _require_target(existing, args.target)
     with closing(open_to_write(path)) as connection:
         for kind in _kinds(args.kind):
-            gone = 0
-            while step := _forget(connection, kind, before, args.target):
-                gone += step
-            say(f"{kind.name}: {gone:,} deleted")
+            deleted = 0
+            while step := _delete_some(connection, kind, before, args.target):
+                deleted += step
+            say(f"{kind.name}: {deleted:,} deleted")
         prune.give_back(connection, prune.pages(connection)[1])
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     return 0
 
 
-def _know(connection: sqlite3.Connection, target: str | None) -> None:
-    """Raises `UnknownTargetError` where the history has nothing of it."""
+def _require_target(connection: sqlite3.Connection, target: str | None) -> None:
+    """Raise `UnknownTargetError` if the history has no such target."""
     known = target_names(connection)
     if target is not None and target not in known:
         raise UnknownTargetError(
@@ -140,15 +152,17 @@ def _know(connection: sqlite3.Connection, target: str | None) -> None:
         )
 
 
-def _forget(connection: sqlite3.Connection, kind: Kind, before: int, target: str | None) -> int:
-    """One small step, so that a running agent waits for a moment only."""
+def _delete_some(
+    connection: sqlite3.Connection, kind: Kind, before: int, target: str | None
+) -> int:
+    """Delete a few rows, so that a running agent waits only a moment; return their number."""
     with _transaction(connection):
-        gone = prune.forget(connection, kind, before, target=target)
+        deleted = prune.forget(connection, kind, before, target=target)
         prune.forget_targets(connection)
-    return gone
+    return deleted
 
 
-def _add(
+def _add_action(
     actions: "argparse._SubParsersAction[argparse.ArgumentParser]",
     name: str,
     action: Callable[[argparse.Namespace, Path], int],
@@ -158,7 +172,7 @@ def _add(
     which = parser.add_mutually_exclusive_group(required=True)
     which.add_argument("--config.file", dest="config_file", metavar="FILE", type=Path)
     which.add_argument("--file", metavar="DB", type=Path, help="the history itself")
-    parser.set_defaults(run=lambda args: _run(args, action))
+    parser.set_defaults(run=lambda args: _run_action(args, action))
     return parser
 
 
@@ -166,8 +180,8 @@ def _add_kind(parser: argparse.ArgumentParser, kinds: list[str], default: str) -
     parser.add_argument("--kind", choices=kinds, default=default)
 
 
-def _run(args: argparse.Namespace, action: Callable[[argparse.Namespace, Path], int]) -> int:
-    """0 when done, 1 when the history cannot be used, 2 when what was given cannot."""
+def _run_action(args: argparse.Namespace, action: Callable[[argparse.Namespace, Path], int]) -> int:
+    """Return 0 if done, 1 if the history cannot be used, 2 if the input is wrong."""
     path = args.file or load(args.config_file).history.path
     if path is None:
         raise InputError(f"{args.config_file}: names no history.path; give --file DB")
@@ -189,7 +203,7 @@ def _moment(text: str) -> float:
 
 
 def _write(lines: Iterator[str], output: Path | None) -> None:
-    """To the screen, or into a file that nobody else may read: it tells of our servers."""
+    """Write to standard output, or into a private file, as the lines describe our servers."""
     if output is None or str(output) == STANDARD_INPUT:
         sys.stdout.writelines(lines)
         return
@@ -204,7 +218,7 @@ def _write(lines: Iterator[str], output: Path | None) -> None:
 
 @contextmanager
 def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    """All of it or nothing."""
+    """Run the block as one transaction, rolled back on an exception."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield

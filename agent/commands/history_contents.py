@@ -1,4 +1,4 @@
-"""What a history holds, in words."""
+"""The contents of a history as a table."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -14,7 +14,7 @@ HEADER = ("target", "server", "kind", "rows", "from", "to")
 
 
 def extent_lines(path: Path, size: int, extents: Sequence[Extent]) -> Iterator[str]:
-    """The file, then a row for each target and kind."""
+    """Yield a line about the file, then a row for each target and kind."""
     yield f"{path}: {size_in_words(size)}, schema {VERSION}"
     if not extents:
         yield "nothing in it yet"

@@ -11,7 +11,7 @@ AGENT = "http://127.0.0.1:10104"
 
 
 def add_agent(parser: argparse.ArgumentParser) -> None:
-    """Add the options that say where the agent listens, and how to get in."""
+    """Add the options for the agent's URL and the login."""
     group = parser.add_argument_group("the agent")
     group.add_argument(
         "--agent", default=AGENT, metavar="URL", help=f"where it listens (default: {AGENT})"
@@ -41,13 +41,13 @@ def add_login(group: "argparse._ArgumentGroup") -> None:
 
 
 def login_problem(args: argparse.Namespace) -> str | None:
-    """Why these options make no sense together, or None."""
+    """Return why these options contradict each other, or None."""
     if args.password_file and not args.user:
         return "--password-file needs --user: name the user with it"
     return None
 
 
 def access_of(args: argparse.Namespace, url: str) -> Access:
-    """How that server is reached."""
+    """Return how to access the server at `url` with these options."""
     token = getattr(args, "token_file", None)
     return Access(url, args.user, args.password_file, token, args.ca, args.timeout)

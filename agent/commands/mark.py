@@ -33,7 +33,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 
 def run(args: argparse.Namespace) -> int:
-    """0 when it was set, 1 when the agent cannot be asked, 2 for a wrong marker."""
+    """Return 0 if the marker was set, 1 if the agent cannot be reached, 2 for a wrong marker."""
     if problem := login_problem(args):
         raise InputError(problem)
     marker = _marker(args, time.time())
@@ -46,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _marker(args: argparse.Namespace, now: float) -> Marker:
-    """The marker that was asked for; raises `InputError` with what would be right."""
+    """Return the requested marker; raises `InputError` with the remedy."""
     try:
         at = now if args.at is None else moment(args.at, now)
     except ValueError as error:

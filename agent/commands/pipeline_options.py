@@ -1,4 +1,4 @@
-"""The options of commands that run the pipeline over a recording: how, and with whose settings."""
+"""Options of commands that run the pipeline over a recording: its settings and its target."""
 
 import argparse
 import sqlite3
@@ -20,7 +20,7 @@ MAX_SECONDS = 366 * 86400.0
 
 
 def add_pipeline_options(parser: argparse.ArgumentParser) -> None:
-    """Add the settings of the fit, one by one or from a configuration."""
+    """Add options for the settings of the fit, one by one or from a configuration."""
     for name, text in (
         ("interval", "the width of an interval, as fit.interval (default: 15s, or two samples)"),
         ("window", "how much of the past is fitted, as fit.window (default: 1d)"),
@@ -41,22 +41,22 @@ def add_pipeline_options(parser: argparse.ArgumentParser) -> None:
 
 
 def wishes_of(args: argparse.Namespace) -> ReplayOptions:
-    """How to replay; raises `ConfigError` or `SourceError` where that is not possible."""
+    """Return the options of the replay; raises `ConfigError` or `SourceError` if they are wrong."""
     config = load(args.config_file) if args.config_file else None
     target = target_of(config, args.target) if config else None
     base = config.fit_settings(target) if config and target else FitSettings()
-    asked = {
+    given = {
         name: value
         for name in ("interval", "window", "stale_after")
         if (value := getattr(args, name)) is not None
     }
     try:
-        settings = FitSettings.validated(asdict(base) | asked)
+        settings = FitSettings.validated(asdict(base) | given)
     except InvalidValuesError as error:
         (key, *_), problem = error.mistakes[0]
         option = str(key).replace("_", "-")
         raise SourceError(f"--{option}: {problem}; {args.source} was not read") from None
-    is_chosen = config is not None or "interval" in asked
+    is_chosen = config is not None or "interval" in given
     return ReplayOptions(
         target=target.name if target else args.target,
         server=getattr(args, "server", None),
@@ -71,9 +71,9 @@ def wishes_of(args: argparse.Namespace) -> ReplayOptions:
 
 
 def duration(least: float, most: float = MAX_SECONDS) -> Callable[[str], float]:
-    """The type of an option that is a duration, in seconds."""
+    """Return the argparse type of a duration between these bounds, all in seconds."""
 
-    def read(text: str) -> float:
+    def parse(text: str) -> float:
         try:
             found = seconds(float(text) if text.replace(".", "", 1).isdigit() else text)
         except ValueError as error:
@@ -82,7 +82,7 @@ def duration(least: float, most: float = MAX_SECONDS) -> Callable[[str], float]:
             raise argparse.ArgumentTypeError(f"must be from {written(least)} to {written(most)}")
         return found
 
-    return read
+    return parse
 
 
 def target_of(config: Config, name: str | None) -> Target:
@@ -97,10 +97,10 @@ def target_of(config: Config, name: str | None) -> Target:
     raise ConfigError([f"--target: {problem} there are {', '.join(known)}"])
 
 
-def of_source(act: Callable[[argparse.Namespace], int], args: argparse.Namespace) -> int:
-    """Run a command on a source; raises `StoreError` where that is a history that is broken."""
+def of_source(command: Callable[[argparse.Namespace], int], args: argparse.Namespace) -> int:
+    """Run a command on a source; raises `StoreError` if that is a broken history."""
     try:
         with interruptible():
-            return act(args)
+            return command(args)
     except sqlite3.Error as error:
         raise as_store_error(args.source, error) from error

@@ -1,15 +1,15 @@
-"""`--plot` draws with matplotlib, which not every installation has."""
+"""Checks for `--plot`: that matplotlib, which is optional, is installed, and the file's path."""
 
 import sys
 from importlib.util import find_spec
 from pathlib import Path
 
 MATPLOTLIB = "matplotlib>=3.8"
-"""As the extra `plot` in pyproject.toml has it."""
+"""As in the extra `plot` in pyproject.toml."""
 
 
 def without_matplotlib() -> str | None:
-    """Return how to install it where it is missing, else None; loads nothing."""
+    """Return how to install matplotlib if it is missing, else None, without importing it."""
     if find_spec("matplotlib") is not None:
         return None
     remedy = f"{sys.executable} -m pip install '{MATPLOTLIB}' adds it"
@@ -17,7 +17,7 @@ def without_matplotlib() -> str | None:
 
 
 def plot_problem(path: str) -> str | None:
-    """Return why no plot can be drawn into that file, before anything else is done; None: none."""
+    """Return why no plot can be written to that file, or None; to check before anything else."""
     if not path.lower().endswith((".png", ".svg")):
         return f"{path}: a plot ends in .png or .svg"
     if not Path(path).parent.is_dir():

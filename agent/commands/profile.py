@@ -73,29 +73,29 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 
 def run(args: argparse.Namespace) -> int:
-    """0 when there is a profile, 1 when it cannot be had, 2 when it was asked wrongly."""
+    """Return 0 if there is a profile, 1 if it cannot be obtained, 2 for a usage error."""
     if args.plot and (problem := without_matplotlib()):
-        return _refuse(problem)
+        return _report_usage_error(problem)
     config = load(args.config_file)
     target = _target(config, args.target)
     if target is None:
         known = ", ".join(t.name for t in config.targets)
-        return _refuse(f"no target {args.target!r}; there are {known}")
-    problem = _problem(args, config)
+        return _report_usage_error(f"no target {args.target!r}; there are {known}")
+    problem = _usage_problem(args, config)
     if problem is not None:
-        return _refuse(problem)
+        return _report_usage_error(problem)
     with_text = args.text or config.classes.digest_text
     try:
         if isinstance(args.since, float):
-            return _from_history(args, config, target, with_text=with_text)
-        return _from_server(args, config, target, with_text=with_text)
+            return _profile_from_history(args, config, target, with_text=with_text)
+        return _profile_from_server(args, config, target, with_text=with_text)
     except CollectorError as error:
         complain_of(error)
         return BROKEN
 
 
-def _problem(args: argparse.Namespace, config: Config) -> str | None:
-    """What cannot be done, before anything is asked of anybody."""
+def _usage_problem(args: argparse.Namespace, config: Config) -> str | None:
+    """Return the problem with the options, or None; checked before any server is contacted."""
     if args.plot and (problem := plot_problem(args.plot)):
         return problem
     if args.since == NOW:
@@ -104,21 +104,21 @@ def _problem(args: argparse.Namespace, config: Config) -> str | None:
         return "--seconds says how long to watch from now on; use it with --since now"
     if args.plot:
         return "--plot draws what is read second by second; use it with --since now"
-    if args.since != START and _history(config) is None:
+    if args.since != START and _history_path(config) is None:
         remedy = "set history.path, or use --since start"
         return f"{args.config_file}: names no history.path, which --since TIME reads; {remedy}"
     return None
 
 
-def _from_server(
+def _profile_from_server(
     args: argparse.Namespace, config: Config, target: Target, *, with_text: bool
 ) -> int:
-    """Watch it for a while, or read its own sums."""
+    """Print a profile of the server, watched for a while or by its own totals."""
     of_sums, length = args.since == START, DEFAULT_SECONDS if args.seconds is None else args.seconds
     if args.format == "table" and not of_sums:
         sys.stderr.write(f"watching {target.name} for {length:g} s …\n")
     observed = observe_sums(target) if of_sums else _watch(config, target, length)
-    path = _history(config)
+    path = _history_path(config)
     savings = latest_savings(path, target.name, time.time()) if path else {}
     profile = profile_of(observed, args.sort, with_text=with_text, savings=savings)
     profile = replace(profile, of_sums=of_sums)
@@ -129,7 +129,9 @@ def _from_server(
         try:
             plot_class(args.plot, observed, profile)
         except OSError as error:
-            return _refuse(f"{args.plot}: cannot be written ({error.strerror or error})")
+            return _report_usage_error(
+                f"{args.plot}: cannot be written ({error.strerror or error})"
+            )
     return 0
 
 
@@ -137,12 +139,12 @@ def _watch(config: Config, target: Target, seconds: float) -> ObservedClasses:
     return observe(target, seconds, resources=config.resource_settings(target))
 
 
-def _from_history(
+def _profile_from_history(
     args: argparse.Namespace, config: Config, target: Target, *, with_text: bool
 ) -> int:
-    """Sum up what an agent wrote; texts are not in there, the server is asked for them."""
-    path = _history(config)
-    assert path is not None  # noqa: S101  (seen to by `_problem`)
+    """Print a profile from an agent's history; statement texts are read from the server."""
+    path = _history_path(config)
+    assert path is not None  # noqa: S101  (checked by `_usage_problem`)
     profile = recorded(path, target.name, args.since, time.time(), args.sort)
     if profile is None:
         remedy = "an agent writes it with `history.path` and the collector `digests`"
@@ -158,12 +160,12 @@ def _from_history(
     return 0
 
 
-def _refuse(problem: str) -> int:
+def _report_usage_error(problem: str) -> int:
     complain_of(problem)
     return USAGE_ERROR
 
 
-def _history(config: Config) -> Path | None:
+def _history_path(config: Config) -> Path | None:
     return history_path(config.history.path, os.environ)
 
 
@@ -174,7 +176,7 @@ def _target(config: Config, name: str | None) -> Target | None:
 
 
 def _since(text: str) -> str | float:
-    """A word, or Unix seconds."""
+    """Parse `now` or `start`, or a time as Unix seconds."""
     if text in (NOW, START):
         return text
     try:

@@ -1,4 +1,4 @@
-"""A profile from the history of a running agent, read beside it."""
+"""A profile from the history of an agent, which may be running."""
 
 import sqlite3
 from collections.abc import Iterable
@@ -14,14 +14,14 @@ from agent.query_classes.class_registry import NOBODY, Name, name_of
 from models.attribution.quality_gate import DISK_RESOURCES
 from models.attribution.result import Method
 
-RECENT_SECONDS = 900.0  # seconds within which what a class costs in capacity is still true
+RECENT_SECONDS = 900.0  # seconds for which a class's capacity gain is current
 WORST_FIRST = (Method.WLR, Method.LEARNED, Method.WORK_TIME, Method.MEASURED)
 
 
 def recorded(path: Path, target: str, since: float, until: float, sort: str) -> Profile | None:
-    """What classes used between two moments (Unix seconds); None where nothing was written then.
+    """Return the profile between two times (Unix seconds), or None if no rows are from then.
 
-    Raises `StoreError` where the history cannot be read.
+    Raises `StoreError` if the history cannot be read.
     """
     try:
         with closing(open_to_read(path)) as connection:
@@ -30,34 +30,34 @@ def recorded(path: Path, target: str, since: float, until: float, sort: str) -> 
                 return None
             found = {use.name: use for use in uses(connection, span)}
             savings = _savings(connection, span)
-            named = sources(connection, span)
+            source_names = sources(connection, span)
     except sqlite3.Error as error:
         raise as_store_error(path, error) from error
-    nobody = found.pop(NOBODY, None)
-    known = [use for use in (*found.values(), nobody) if use and use.cpu is not None]
-    methods = [method for method in WORST_FIRST if method.value in named]
+    unattributed = found.pop(NOBODY, None)
+    known = [use for use in (*found.values(), unattributed) if use and use.cpu is not None]
+    methods = [method for method in WORST_FIRST if method.value in source_names]
     profile = Profile(
         rows=tuple(_row(use) for use in found.values()),
         sort=sort,
         seconds=span.seconds,
         cpu_source=methods[0] if methods else None,
         cpu_total=sum(use.cpu or 0.0 for use in known) if known else None,
-        cpu_unattributed=nobody.cpu if nobody else None,
+        cpu_unattributed=unattributed.cpu if unattributed else None,
         cpu_error=None,
         disagreement=None,
         compared_with=None,
         reasons=(),
-        io=_io(found.values(), nobody),
+        io=_io(found.values(), unattributed),
         recorded=(span.begin / 1000, span.last / 1000),
     )
     return ranked(profile, savings)
 
 
-def _io(classes: Iterable[Use], nobody: Use | None) -> dict[str, Moved]:
-    """Bytes of all, and of no class; how good the divisions were is not written."""
+def _io(classes: Iterable[Use], unattributed: Use | None) -> dict[str, Moved]:
+    """Return the total and unattributed bytes; their prediction errors are not in the history."""
     io = {}
     for name in DISK_RESOURCES:
-        left = getattr(nobody, name) if nobody else None
+        left = getattr(unattributed, name) if unattributed else None
         parts = [part for use in classes if (part := getattr(use, name)) is not None]
         if left is not None or parts:
             io[name] = Moved(sum(parts) + (left or 0.0), left or 0.0, NOT_JUDGED, ())
@@ -65,7 +65,7 @@ def _io(classes: Iterable[Use], nobody: Use | None) -> dict[str, Moved]:
 
 
 def latest_savings(path: Path, target: str, now: float) -> dict[Name, Saving]:
-    """What each class costs in capacity, as an agent wrote lately; nothing where none did."""
+    """Return the capacity gain of each class that an agent wrote recently; empty if none did."""
     try:
         with closing(open_to_read(path)) as connection:
             since, until = round(1000 * (now - RECENT_SECONDS)), round(1000 * now)

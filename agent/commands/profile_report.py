@@ -1,4 +1,4 @@
-"""A profile in words, as JSON and as CSV: query classes ranked by resource use."""
+"""A profile as a table, as JSON and as CSV: query classes ranked by resource use."""
 
 import csv
 import io
@@ -34,7 +34,7 @@ COLUMNS = (
     *(f"time_{part.value}" for part in Part),
 )
 
-"""Of the CSV file, before the source of the CPU."""
+"""The columns of the CSV file, before the source of the CPU."""
 
 
 def in_words(profile: Profile, top: int) -> str:
@@ -42,13 +42,13 @@ def in_words(profile: Profile, top: int) -> str:
     lines = [headline(profile), ""]
     title = f"  {'class':<{NAME_WIDTH}} {'share':>20}  {'CPU s':>9} ± error   {'time s':>9}"
     title += f" {'calls':>9} {'latency':>9} {'IO bytes':>9}"
-    costed = any(row.removed_gain is not None for row in profile.rows)
-    title += f" {'if gone':>8} {'if half':>8}" if costed else ""
-    timed = any(row.time is not None for row in profile.rows)
-    lines.append(title + (f"  {'where its time goes':<{WIDTH}} limited by" if timed else ""))
+    with_gains = any(row.removed_gain is not None for row in profile.rows)
+    title += f" {'if gone':>8} {'if half':>8}" if with_gains else ""
+    with_time = any(row.time is not None for row in profile.rows)
+    lines.append(title + (f"  {'where its time goes':<{WIDTH}} limited by" if with_time else ""))
     shown, rest = profile.rows[:top], profile.rows[top:]
-    most = max((row.share or 0.0 for row in profile.rows), default=0.0) or 1.0
-    lines += [_line(row, most, costed=costed) for row in shown]
+    greatest = max((row.share or 0.0 for row in profile.rows), default=0.0) or 1.0
+    lines += [_line(row, greatest, with_gains=with_gains) for row in shown]
     if rest:
         shares = [row.share for row in rest if row.share is not None]
         lines.append(f"  {len(rest)} more" + (f": {percent(sum(shares))}" if shares else ""))
@@ -92,7 +92,7 @@ def as_json(profile: Profile, top: int) -> str:
             }
             for name, moved in profile.io.items()
         },
-        "time": profile.time and _time(profile.time),
+        "time": profile.time and _time_object(profile.time),
         "recorded": profile.recorded,
         "classes": [_record(row) for row in profile.rows[:top]],
     }
@@ -111,8 +111,8 @@ def as_csv(profile: Profile, top: int) -> str:
     return out.getvalue().rstrip("\n")
 
 
-def _time(use: TimeUse) -> dict[str, object]:
-    """Where the statement time of the whole server went."""
+def _time_object(use: TimeUse) -> dict[str, object]:
+    """Return the time split of the whole server for JSON."""
     limited = use.limited_by
     return {
         "shares": {part.value: share for part, share in use.split.known_shares.items()},
@@ -124,7 +124,7 @@ def _time(use: TimeUse) -> dict[str, object]:
 
 
 def _record(row: Row) -> dict[str, object]:
-    """Every column of a row by its name; those of the time are its shares."""
+    """Return every column of a row by its name; the time split is a column for each share."""
     values = {field.name: getattr(row, field.name) for field in fields(Row) if field.name != "time"}
     limited = row.limited_by
     values["limited_by"] = limited.limit.value if limited else None
@@ -142,13 +142,13 @@ def _name(row: Row) -> str:
     return cut(f"{row.schema}.{digest}" if row.schema else digest, NAME_WIDTH)
 
 
-def _line(row: Row, most: float, *, costed: bool) -> str:
-    share = "" if row.share is None else f"{bar(row.share, most)} {percent(row.share):>7}"
+def _line(row: Row, greatest: float, *, with_gains: bool) -> str:
+    share = "" if row.share is None else f"{bar(row.share, greatest)} {percent(row.share):>7}"
     error = "" if row.cpu_stderr is None else f"± {short(row.cpu_stderr)}"
     cpu = "–" if row.cpu is None else short(row.cpu)
     latency = "–" if row.latency is None else short(row.latency)
     moved = "–" if row.io is None else short(row.io)
-    gains = f" {_gain(row.removed_gain):>8} {_gain(row.halved_gain):>8}" if costed else ""
+    gains = f" {_gain(row.removed_gain):>8} {_gain(row.halved_gain):>8}" if with_gains else ""
     waits = "  waits" if row.waits else ""
     if row.time is not None:
         waits = f"  {stacked_bar(row.time):<{WIDTH}} {limited_words(row.limited_by)}{waits}"
@@ -159,17 +159,17 @@ def _line(row: Row, most: float, *, costed: bool) -> str:
 
 
 def _gain(gain: float | None) -> str:
-    """Capacity that comes back, as a part of what there is."""
+    """Format a gain of capacity, as a share of the present one."""
     return "–" if gain is None else f"+{percent(gain)}"
 
 
 def _notes(profile: Profile) -> list[str]:
     return [
-        _watched(profile),
+        _period_note(profile),
         *_cpu_notes(profile),
         *_io_notes(profile),
         *_time_notes(profile),
-        *_to_fix(profile),
+        *_fix_first_notes(profile),
     ]
 
 
@@ -194,7 +194,7 @@ def _cpu_notes(profile: Profile) -> list[str]:
 
 
 def _sentence(reason: Reason, profile: Profile) -> str:
-    """The reason, and of the observation the seconds for which it holds, where they are known."""
+    """Return the reason's sentence, with the seconds of the profile in which it holds, if known."""
     when = [
         f"{s.start:.0f} to {s.end:.0f}" for s in profile.saturated_periods if s.reason is reason
     ]
@@ -206,7 +206,7 @@ def _sentence(reason: Reason, profile: Profile) -> str:
 
 
 def _io_notes(profile: Profile) -> Iterator[str]:
-    """How many bytes, whose they are, how good that is; why care is to be taken of ranks by IO."""
+    """Yield the bytes, the unattributed share and the error; cautions if ranked by IO."""
     for name, moved in profile.io.items():
         part = percent(moved.unattributed / moved.total) if moved.total > 0 else percent(0.0)
         line = f"  {name:<14} {short(moved.total)} bytes, of which {part} is unattributed"
@@ -216,13 +216,13 @@ def _io_notes(profile: Profile) -> Iterator[str]:
                 line += ": calls and rows do not show which class caused them"
         yield line
     if profile.sort == "io":
-        said = {reason for moved in profile.io.values() for reason in moved.reasons}
-        told = (r for r in Reason if r in said and r not in profile.reasons)
-        yield from (f"  {'caution':<14} {reason.sentence}" for reason in told)
+        io_reasons = {reason for moved in profile.io.values() for reason in moved.reasons}
+        cautions = (r for r in Reason if r in io_reasons and r not in profile.reasons)
+        yield from (f"  {'caution':<14} {reason.sentence}" for reason in cautions)
 
 
 def _time_notes(profile: Profile) -> Iterator[str]:
-    """Where all statements' time went, and what weakens that."""
+    """Yield the time split of all statements, and the doubts about it."""
     if profile.time is None or not profile.time.split.shares:
         return
     split = profile.time.split
@@ -231,7 +231,7 @@ def _time_notes(profile: Profile) -> Iterator[str]:
     yield from (f"  {'caution':<14} {doubt}" for doubt in doubts_in_words(split))
 
 
-def _watched(profile: Profile) -> str:
+def _period_note(profile: Profile) -> str:
     if profile.of_sums:
         return f"  {'summed up':<14} by the server, over {words(profile.seconds)} at most"
     if profile.recorded is None:
@@ -241,8 +241,8 @@ def _watched(profile: Profile) -> str:
     return f"  {'recorded':<14} {words(profile.seconds)} from {span}"
 
 
-def _to_fix(profile: Profile) -> list[str]:
-    """Which class gives most capacity back, where that is known."""
+def _fix_first_notes(profile: Profile) -> list[str]:
+    """Return the class whose removal gains most capacity, where that is known."""
     known = [row for row in profile.rows if row.removed_gain]
     if not known:
         return []
@@ -254,7 +254,7 @@ def _to_fix(profile: Profile) -> list[str]:
 
 
 def _cell(value: object) -> object:
-    """A cell of a CSV file: nothing where not known, and a word is no formula."""
+    """Return a CSV cell: empty if unknown; text is escaped so that it is not a formula."""
     if value is None:
         return ""
     return for_spreadsheet(value) if isinstance(value, str) else value

@@ -15,9 +15,9 @@ SILENT_SECONDS = 3.0
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """End the process at once at Ctrl-C, also in the midst of one long call of linear algebra.
+    """End the process at once at Ctrl-C, even during one long call of linear algebra.
 
-    Python itself sees a signal only between two of its own steps. For commands that only read.
+    Python handles a signal only between two of its own instructions. For commands that only read.
     """
     former = signal.signal(signal.SIGINT, signal.SIG_DFL)
     try:
@@ -26,13 +26,13 @@ def interruptible() -> Iterator[None]:
         signal.signal(signal.SIGINT, former)
 
 
-def progress_of(doing: str) -> Progress:
-    """Say on a terminal how many steps are done, once the whole takes long."""
-    start, watched = time.monotonic(), sys.stderr.isatty()
+def progress_of(activity: str) -> Progress:
+    """Return a function that prints the steps done, on a terminal and once it takes long."""
+    start, is_terminal = time.monotonic(), sys.stderr.isatty()
 
     def show(done: int, steps: int) -> None:
-        if watched and time.monotonic() - start >= SILENT_SECONDS and done < steps:
-            sys.stderr.write(printable(f"{doing}: {done} of {steps} steps done …") + "\n")
+        if is_terminal and time.monotonic() - start >= SILENT_SECONDS and done < steps:
+            sys.stderr.write(printable(f"{activity}: {done} of {steps} steps done …") + "\n")
             sys.stderr.flush()
 
     return show

@@ -14,12 +14,12 @@ from agent.prometheus.server_recordings import FleetQuery
 from agent.replay.recording_opener import SourceError
 
 MIN_SECONDS = 60.0
-"""Seconds that are asked for at least."""
+"""The shortest time range, s."""
 MAX_PROCESSORS = 1024
 
 
 def add_prometheus_options(parser: argparse.ArgumentParser, since: float, title: str) -> None:
-    """Add them, under that title; `since` is how far back is read if nothing else is asked (s)."""
+    """Add the options in a group of that title; `since` is the default time range, s."""
     group = parser.add_argument_group(title)
     group.add_argument(
         "--selector",
@@ -67,7 +67,7 @@ def add_prometheus_options(parser: argparse.ArgumentParser, since: float, title:
 
 
 def client_of(args: argparse.Namespace, url: str) -> Client:
-    """A client of that server; raises `AccessError` or `SourceError`."""
+    """Return a client of that Prometheus; raises `AccessError` or `SourceError`."""
     if problem := login_problem(args):
         raise SourceError(problem)
     return Client(access_of(args, url))

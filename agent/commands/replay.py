@@ -77,53 +77,53 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 
 def run(args: argparse.Namespace) -> int:
-    """0 when it was replayed, 1 when a source cannot be read, 2 when what was given is wrong."""
+    """Return 0 if it was replayed, 1 if a source cannot be read, 2 if the input is wrong."""
     keep_freed_memory()
     return of_source(_replay, args)
 
 
 def _replay(args: argparse.Namespace) -> int:
-    wishes = wishes_of(args)
-    with _opened(args, wishes) as source:
+    options = wishes_of(args)
+    with _open_recording(args, options) as source:
         player = Replay(
-            source.target, source.recording, source.settings, wishes.ceilings, args.assess_every
+            source.target, source.recording, source.settings, options.ceilings, args.assess_every
         )
         steps: Iterable[Step] = player.steps(args.every)
         if args.at is not None:
-            steps = [_at(player, source, args.at)]
-        seconds = wishes.sla_seconds if args.sla_seconds is None else args.sla_seconds
+            steps = [_step_at(player, source, args.at)]
+        seconds = options.sla_seconds if args.sla_seconds is None else args.sla_seconds
         if seconds is not None:
             steps = (_with_sla(step, seconds) for step in steps)
-        if wishes.business_metrics:
-            values = RecordedValues(wishes.business_metrics, source.business)
+        if options.business_metrics:
+            values = RecordedValues(options.business_metrics, source.business)
             steps = (_with_business(step, values, source) for step in steps)
         for text in FORMATS[args.format](source, steps):
             sys.stdout.write(text + "\n")
             sys.stdout.flush()
-        for note in (*source.notes(), *_not_replayed(wishes)):
+        for note in (*source.notes(), *_not_replayed(options)):
             complain_of(note)
     return 0
 
 
-def _not_replayed(wishes: ReplayOptions) -> Iterator[str]:
-    """Name what the configured target has and a recording cannot show."""
-    if wishes.has_class_slas:
+def _not_replayed(options: ReplayOptions) -> Iterator[str]:
+    """Yield what is configured for the target and cannot be replayed from a recording."""
+    if options.has_class_slas:
         yield "class_slas are not replayed: a recording has no response times of query classes"
 
 
 @contextmanager
-def _opened(args: argparse.Namespace, wishes: ReplayOptions) -> Iterator[Source]:
-    """The recording, whatever it is; raises as `run` expects."""
+def _open_recording(args: argparse.Namespace, options: ReplayOptions) -> Iterator[Source]:
+    """Open the recording: a file, a history or a Prometheus; raises as `run` expects."""
     if args.source.startswith(("http://", "https://")):
         client = client_of(args, args.source)
-        yield prometheus_source(client, query_of(args), wishes)
+        yield prometheus_source(client, query_of(args), options)
         return
-    with opened(args.source, wishes) as source:
+    with opened(args.source, options) as source:
         yield source
 
 
-def _at(player: Replay, source: Source, time: float) -> Step:
-    """The step at that time; raises `SourceError` where the recording has none."""
+def _step_at(player: Replay, source: Source, time: float) -> Step:
+    """Return the step at that time; raises `SourceError` if the recording has none."""
     begin = source.recording.start
     if time < begin:
         raise SourceError(f"--at {time:g} is before the recording, which begins at {begin:g}")
@@ -135,21 +135,21 @@ def _at(player: Replay, source: Source, time: float) -> Step:
 
 
 def _with_sla(step: Step, seconds: float) -> Step:
-    """The step with the daemon's result for the SLA at that time."""
+    """Return the step with the daemon's result for the SLA at that time."""
     known = step.snapshot
     found = replace(known, sla=sla_of(known, seconds, known.at))
     return replace(step, snapshot=found)
 
 
 def _with_business(step: Step, values: RecordedValues, source: Source) -> Step:
-    """The step with the daemon's results for the target's business metrics at that time."""
+    """Return the step with the daemon's results for the target's business metrics then."""
     known = step.snapshot
     window = source.recording.history.window(known.at)
     return replace(step, snapshot=replace(known, business=values.states(known, window)))
 
 
 def _moment(text: str) -> float:
-    """`recorded_moment` of an option."""
+    """Parse an option as `recorded_moment` does."""
     try:
         return recorded_moment(text)
     except ValueError as error:

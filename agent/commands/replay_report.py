@@ -1,4 +1,4 @@
-"""A replay for people and for programs, a line for each step."""
+"""A replay as a table and as lines of JSON, one for each step."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
@@ -23,13 +23,13 @@ HEADER = ("time", "queries/s", "at once", "capacity", "90 % interval", "left", "
 WIDTHS = (20, 10, 8, 10, 19, 6, 22, 16)
 SLA_HEADER = ("R", "SLA reached at", "left")
 SLA_WIDTHS = (8, 24, 6)
-"""The columns that a replay with an SLA has besides, at the end."""
+"""The last columns, which only a replay with an SLA has."""
 RIGHT = range(1, 6)
 """The columns of numbers."""
 
 
 def as_json(source: Source, steps: Iterable[Step]) -> Iterator[str]:
-    """A target as in /api/v1/snapshot for each step, with its time and the alerts meanwhile."""
+    """Yield for each step its time, the target as in /api/v1/snapshot, and the new alerts."""
     del source
     for step in steps:
         now = step.snapshot.at
@@ -39,7 +39,7 @@ def as_json(source: Source, steps: Iterable[Step]) -> Iterator[str]:
 
 
 def as_table(source: Source, steps: Iterable[Step]) -> Iterator[str]:
-    """A row for each step, the alerts between them, and at the end what is known in words."""
+    """Yield a row for each step, the alerts between them, and at the end a summary in words."""
     settings = source.settings
     fitted = f"intervals of {written(settings.interval)}, a window of {written(settings.window)}"
     yield printable(f"{source.title}, {fitted}")
@@ -69,16 +69,16 @@ def _cells(snapshot: Snapshot) -> tuple[str, ...]:
         snapshot.capacity(now),
         snapshot.headroom(now),
     )
-    place = snapshot.operating_point(now)
-    at_once = f"{place[0]:.1f}" if place else DASH
-    done = quantity(load.throughput) if load else DASH
+    point = snapshot.operating_point(now)
+    concurrency = f"{point[0]:.1f}" if point else DASH
+    throughput = quantity(load.throughput) if load else DASH
     if capacity is None:
-        return (time_text(now), done, at_once, DASH, DASH, DASH, DASH, DASH)
+        return (time_text(now), throughput, concurrency, DASH, DASH, DASH, DASH, DASH)
     interval = f"{quantity(capacity.lower)} to {quantity(capacity.upper)}"
     return (
         time_text(now),
-        done,
-        at_once,
+        throughput,
+        concurrency,
         quantity(capacity.value),
         interval,
         f"{100 * headroom.ratio:.0f} %" if headroom else DASH,
@@ -102,7 +102,7 @@ def _sla_cells(snapshot: Snapshot) -> tuple[str, ...]:
 
 
 def _in_words(snapshot: Snapshot) -> list[str]:
-    """The state at the end."""
+    """Return the state at the end in words."""
     now = snapshot.at
     capacity = snapshot.capacity(now)
     also = [sla_words(snapshot.sla)] if snapshot.sla else []
@@ -112,8 +112,8 @@ def _in_words(snapshot: Snapshot) -> list[str]:
     also += [business_words(one) for one in snapshot.current_business(now)]
     if capacity is None:
         return [f"At the end: {why_none(snapshot)}.", *also]
-    said = headline(capacity, snapshot.headroom(now))
-    return [said, *(f"  - {t}" for t in doubts(capacity)), *also]
+    summary = headline(capacity, snapshot.headroom(now))
+    return [summary, *(f"  - {t}" for t in doubts(capacity)), *also]
 
 
 class _AlertLog:
@@ -124,7 +124,7 @@ class _AlertLog:
         self._over: set[tuple[str, float]] = set()
 
     def lines(self, episodes: Iterable[Episode]) -> Iterator[str]:
-        """The lines for what is new, in the order of time."""
+        """Yield a line for each alert that has fired or ended, in the order of time."""
         found: list[tuple[float, str]] = []
         for episode in episodes:
             if episode.firing_at is None:
@@ -141,7 +141,7 @@ class _AlertLog:
             yield f"{time_text(at):<20}  * {text}"
 
     def summary(self) -> Iterator[str]:
-        """How often each alert would have fired."""
+        """Yield how often and how long each alert would have fired."""
         if not self._fired:
             yield "No alert on saturation would have fired."
         for alert in sorted({alert for alert, _ in self._fired}):

@@ -53,13 +53,13 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 
 def run(args: argparse.Namespace) -> int:
-    """0 after an orderly end, 1 when the address cannot be had, 2 when the file is wrong."""
+    """Return 0 after an orderly end, 1 if the address is not available, 2 if a file is wrong."""
     load_config = partial(load, args.config_file, override=_overrides(args))
     config, web = loaded(load_config, args.web_file)
     set_up(config.log.level, config.log.format)
     share_one_heap()
     keep_freed_memory()
-    return _daemon(config, load_config, web, lifecycle=args.lifecycle, hosts=args.hosts)
+    return _run_daemon(config, load_config, web, lifecycle=args.lifecycle, hosts=args.hosts)
 
 
 def _address(text: str) -> str:
@@ -78,12 +78,12 @@ def _host(text: str) -> str:
 
 
 def _overrides(args: argparse.Namespace) -> dict[str, object]:
-    """What the command line puts in place of the file's values."""
+    """Return the values of the command line that override those of the file."""
     log = {key: value for key in ("level", "format") if (value := getattr(args, key)) is not None}
     return ({"listen": args.listen} if args.listen else {}) | ({"log": log} if log else {})
 
 
-def _daemon(
+def _run_daemon(
     config: Config,
     load_config: Callable[[], Config],
     web: Callable[[], Web],

@@ -13,6 +13,6 @@ def aligned(cells: Sequence[str], widths: Sequence[int], right: Collection[int] 
 
 
 def table_lines(rows: Sequence[Sequence[str]], right: Collection[int] = ()) -> Iterator[str]:
-    """Write rows of as many cells each, every column as wide as its longest cell."""
+    """Write rows of the same number of cells, each column as wide as its longest cell."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return (aligned(row, widths, right) for row in rows)

@@ -40,7 +40,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 
 def run(args: argparse.Namespace) -> int:
-    """0 when there is an answer, 1 when the agent cannot be asked, 2 for a wrong question."""
+    """Return 0 if there is an answer, 1 if the agent cannot be reached, 2 for a wrong question."""
     asked = {name: given for name in (*FACTORS, QUERY) if (given := getattr(args, name))}
     question(asked, "--{}")
     if problem := login_problem(args):

@@ -14,7 +14,7 @@ Object = Mapping[str, Any]
 
 
 def as_table(found: Object) -> str:
-    """Write today, each change alone, all of them, and what was assumed."""
+    """Write the values of today, of each change and of all changes, and what was assumed."""
     rows = [COLUMNS, _row("today", found["today"])]
     rows += [_row(_name(one), one) for one in found["changes"]]
     if len(found["changes"]) > 1:
@@ -59,12 +59,12 @@ def _interval(known: Object | None, words: Any) -> str:
 
 def _notes(found: Object) -> Iterator[str]:
     """Write unknowns, assumptions and doubts, a line each, without repetition."""
-    said = [
+    unknown = [
         text
         for one in (*found["changes"], found["then"], found["today"])
         for text in one["unknown"]
     ]
-    for text in dict.fromkeys(said):
+    for text in dict.fromkeys(unknown):
         yield f"Not known: {text}"
     for text in found["assumptions"]:
         yield f"Assumed: {text}"

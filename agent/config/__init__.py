@@ -1,1 +1,1 @@
-"""The configuration: where it is read, checked and reported, and the accounts it names."""
+"""The configuration: reading and checking it, reporting mistakes, and the accounts it names."""

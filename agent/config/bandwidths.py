@@ -1,4 +1,4 @@
-"""Bandwidths as people write them: `250MB`, `1.5GB`, `10Gbit`, or a number of bytes per second."""
+"""Parsing of bandwidths: `250MB`, `1.5GB`, `10Gbit`, or a number of bytes per second."""
 
 import re
 
@@ -8,7 +8,7 @@ BYTES = {"B": 1.0, "bit": 0.125}
 
 
 def bytes_per_second(value: object) -> float:
-    """The bytes per second of a bandwidth; raises ValueError with what would be right."""
+    """Return the bytes per second of a bandwidth; raises ValueError with the valid forms."""
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return float(value)
     found = BANDWIDTH.fullmatch(value.strip()) if isinstance(value, str) else None

@@ -10,7 +10,7 @@ from agent.config.durations import seconds, within
 from agent.config.http_source import HttpSource
 
 MAX_METRICS = 8
-"""Business metrics of one target."""
+"""The greatest number of business metrics of one target."""
 MAX_QUERY_LENGTH = 4000  # characters
 NAME = r"^[a-z_][a-z0-9_]{0,62}\Z"
 UNIT = r"^[^\x00-\x1f\x7f]{1,40}\Z"
@@ -27,7 +27,7 @@ Patience = Annotated[float, Parsed(seconds), within(0.1, 10)]
 
 
 def one_select(query: str) -> str:
-    """A query that only reads; slips are found here, and the session refuses all that writes."""
+    """Check that a query only reads, to find mistakes; the session itself refuses all writes."""
     bare = QUOTED.sub("''", query)
     if COMMENT.search(bare):
         raise ValueError("comments and hints are not accepted; put comments into the YAML")
@@ -59,14 +59,14 @@ class BusinessMetric(Section, frozen=True):
     timeout: Patience = 1.0
 
     def __post_init__(self) -> None:
-        """Raise ValueError unless it has one source, and time for it."""
+        """Raise ValueError unless it has one source, and a timeout that fits its interval."""
         if (self.query is None) == (self.prometheus is None):
             raise ValueError("give either a query or prometheus")
         if self.timeout > self.interval / 2:
             raise ValueError("timeout must be at most half of interval")
 
 
-def _are_distinct(metrics: tuple[BusinessMetric, ...]) -> tuple[BusinessMetric, ...]:
+def _check_distinct(metrics: tuple[BusinessMetric, ...]) -> tuple[BusinessMetric, ...]:
     names = [metric.name for metric in metrics]
     for name in names:
         if names.count(name) > 1:
@@ -77,5 +77,5 @@ def _are_distinct(metrics: tuple[BusinessMetric, ...]) -> tuple[BusinessMetric, 
 BusinessMetrics = Annotated[
     tuple[BusinessMetric, ...],
     Meta(max_length=MAX_METRICS),
-    Checked(_are_distinct),
+    Checked(_check_distinct),
 ]

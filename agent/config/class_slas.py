@@ -1,4 +1,4 @@
-"""SLAs of query classes: how long a part of a class's statements may take at most."""
+"""SLAs of query classes: how long a share of a class's statements may take at most."""
 
 import re
 from typing import Annotated
@@ -9,7 +9,7 @@ from agent.config.base_model import Checked, Parsed, Section
 from agent.config.durations import seconds, within
 
 MAX_CLASSES = 8
-"""Classes of one target that have one: each is several series."""
+"""The greatest number of SLAs of one target; each is several series."""
 DIGEST = re.compile(r"[0-9a-f]{64}|[0-9a-f]{32}")
 NO_DIGEST = (
     "must be the 64 hexadecimal digits of a digest: column DIGEST of performance_schema."
@@ -21,15 +21,15 @@ NO_QUANTILE = (
 )
 
 
-def _digest(value: str) -> str:
-    """The digest as the server writes it; MariaDB's have 32 digits."""
+def _check_digest(value: str) -> str:
+    """Return the digest as the server writes it; MariaDB's have 32 digits."""
     if not DIGEST.fullmatch(value.lower()):
         raise ValueError(NO_DIGEST)
     return value.lower()
 
 
-def _quantile(value: object) -> float:
-    """A part of the statements."""
+def _parse_quantile(value: object) -> float:
+    """Return a share of the statements."""
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
     if not is_number or not MIN_QUANTILE <= value <= MAX_QUANTILE:  # type: ignore[operator]
         raise ValueError(NO_QUANTILE)
@@ -39,12 +39,12 @@ def _quantile(value: object) -> float:
 class ClassSla(Section, frozen=True):
     """The limit in seconds for a share of the statements of a digest, over all schemas."""
 
-    digest: Annotated[str, Checked(_digest)]
+    digest: Annotated[str, Checked(_check_digest)]
     seconds: Annotated[float, Parsed(seconds), within(1e-6, 3600)]
-    quantile: Annotated[float, Parsed(_quantile)] = 0.95
+    quantile: Annotated[float, Parsed(_parse_quantile)] = 0.95
 
 
-def _are_distinct(slas: tuple[ClassSla, ...]) -> tuple[ClassSla, ...]:
+def _check_distinct(slas: tuple[ClassSla, ...]) -> tuple[ClassSla, ...]:
     known = [(sla.digest, sla.quantile) for sla in slas]
     for digest, quantile in known:
         if known.count((digest, quantile)) > 1:
@@ -55,4 +55,4 @@ def _are_distinct(slas: tuple[ClassSla, ...]) -> tuple[ClassSla, ...]:
     return slas
 
 
-ClassSlas = Annotated[tuple[ClassSla, ...], Meta(max_length=MAX_CLASSES), Checked(_are_distinct)]
+ClassSlas = Annotated[tuple[ClassSla, ...], Meta(max_length=MAX_CLASSES), Checked(_check_distinct)]

@@ -1,4 +1,4 @@
-"""Where the account comes from: a file, the environment or a my.cnf, at every connect."""
+"""The sources of an account: a file, the environment or a my.cnf, read at every connect."""
 
 import os
 import re
@@ -34,7 +34,7 @@ class Credentials:
     environment: dict[str, str] | None = field(default=None, repr=False)
 
     def login(self) -> Login:
-        """The account as it stands now; a source that cannot be read is a denied login."""
+        """Read the account; a source that cannot be read raises `CollectorError`, login denied."""
         try:
             options = client_options(self.defaults_file) if self.defaults_file else {}
             user = self.user or options.get("user") or ""
@@ -45,22 +45,22 @@ class Credentials:
 
     def _password(self, options: dict[str, str]) -> str:
         if self.password_file is not None:
-            return _without_newline(read_whole(self.password_file, MAX_PASSWORD_LENGTH).decode())
+            return _strip_newline(read_whole(self.password_file, MAX_PASSWORD_LENGTH).decode())
         if self.password_env is not None:
             environment = os.environ if self.environment is None else self.environment
             if self.password_env not in environment:
                 raise ValueError("the environment variable that password_env names is not set")
-            return _without_newline(environment[self.password_env])
+            return _strip_newline(environment[self.password_env])
         return options.get("password", "")
 
 
-def _without_newline(text: str) -> str:
-    """Without the end of line that editors, `echo` and heredocs put behind it."""
+def _strip_newline(text: str) -> str:
+    """Remove the end of line that editors, `echo` and heredocs append."""
     return text.rstrip("\r\n")
 
 
 def reason(error: OSError | ValueError) -> str:
-    """Why, without a byte of what was read."""
+    """Return the cause of an error, without a byte of what was read."""
     if isinstance(error, UnicodeError):
         return "not UTF-8 text"
     if isinstance(error, OSError):
@@ -69,12 +69,12 @@ def reason(error: OSError | ValueError) -> str:
 
 
 def client_options(path: Path) -> dict[str, str]:
-    """The `[client]` group of a my.cnf, by option name with dashes.
+    """Return the `[client]` group of a my.cnf, by option name with dashes.
 
-    Quotes, escapes and comments as the server's own programs read them: `#` starts a comment
+    Quotes, escapes and comments are read as the server's own programs do: `#` starts a comment
     outside quotes only. https://dev.mysql.com/doc/refman/en/option-files.html
 
-    Raises OSError, and UnicodeDecodeError where it is no UTF-8 text.
+    Raises OSError, and UnicodeDecodeError if it is not UTF-8 text.
     """
     options: dict[str, str] = {}
     group = ""
@@ -92,21 +92,21 @@ def client_options(path: Path) -> dict[str, str]:
 
 
 def option_value(text: str) -> str:
-    """The value of one option as written, without comment, quotes and escapes."""
-    text = _without_comment(text).strip()
+    """Return the value of an option as written, without comment, quotes and escapes."""
+    text = _strip_comment(text).strip()
     if len(text) > 1 and text[0] in "'\"" and text[-1] == text[0]:
         text = text[1:-1]
     return re.sub(r"\\(.)", lambda found: ESCAPES.get(found[1], found[0]), text)
 
 
-def _without_comment(text: str) -> str:
+def _strip_comment(text: str) -> str:
     """Cut at the first `#` outside quotes; a quote inside a quoted value may be escaped."""
     quote = ""
     escaped = False
-    for place, sign in enumerate(text):
-        if sign in "'\"" and not escaped and quote in ("", sign):
-            quote = "" if quote else sign
-        elif sign == "#" and not quote:
-            return text[:place]
-        escaped = bool(quote) and sign == "\\" and not escaped
+    for index, character in enumerate(text):
+        if character in "'\"" and not escaped and quote in ("", character):
+            quote = "" if quote else character
+        elif character == "#" and not quote:
+            return text[:index]
+        escaped = bool(quote) and character == "\\" and not escaped
     return text

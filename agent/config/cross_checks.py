@@ -1,6 +1,6 @@
-"""Mistakes that no single key shows: contradictions between keys, found in the file as written.
+"""Contradictions between keys, found in the data of a file as written.
 
-They are looked for beside the types, so that one broken key does not hide them.
+They are checked independently of the types, so that one invalid key does not hide them.
 """
 
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ PASSWORD_SOURCES = ("password_file", "password_env", "defaults_file")
 
 
 def contradictions(data: dict[Any, Any]) -> Iterator[tuple[KeyPath, str]]:
-    """Each contradiction with its key path; any shape will do, the types are checked apart."""
+    """Yield each contradiction with its key path; data of any shape and types is accepted."""
     targets = data.get("targets")
     if isinstance(targets, list):
         if not targets:
@@ -20,9 +20,9 @@ def contradictions(data: dict[Any, Any]) -> Iterator[tuple[KeyPath, str]]:
         yield from _duplicate_names(targets)
         for index, target in enumerate(targets):
             if isinstance(target, dict):
-                for key, text in _of_target(target):
+                for key, text in _target_contradictions(target):
                     yield ("targets", index, *key), text
-    if _status_is_off(data):
+    if _is_status_off(data):
         yield ("collectors", "status", "enabled"), STATUS
 
 
@@ -41,7 +41,7 @@ def _duplicate_names(targets: list[Any]) -> Iterator[tuple[KeyPath, str]]:
         first.setdefault(name, index)
 
 
-def _of_target(target: dict[Any, Any]) -> Iterator[tuple[KeyPath, str]]:
+def _target_contradictions(target: dict[Any, Any]) -> Iterator[tuple[KeyPath, str]]:
     sources = [name for name in PASSWORD_SOURCES if target.get(name) is not None]
     if "password" in target:
         use = ", ".join(PASSWORD_SOURCES)
@@ -56,11 +56,11 @@ def _of_target(target: dict[Any, Any]) -> Iterator[tuple[KeyPath, str]]:
     has_vcpus = isinstance(resources, dict) and resources.get("vcpus") is not None
     if has_vcpus and target.get("node_exporter") is not None:
         yield ("resources", "vcpus"), "node_exporter counts the processors; give one of the two"
-    if _status_is_off(target):
+    if _is_status_off(target):
         yield ("collectors", "status", "enabled"), STATUS
 
 
-def _status_is_off(section: dict[Any, Any]) -> bool:
+def _is_status_off(section: dict[Any, Any]) -> bool:
     collectors = section.get("collectors")
     status = collectors.get("status") if isinstance(collectors, dict) else None
     return isinstance(status, dict) and status.get("enabled") is False

@@ -1,4 +1,4 @@
-"""Durations as people write them: `1s`, `500ms`, `15s`, `6h`, `1h30m`, or a number of seconds."""
+"""Durations as text: `1s`, `500ms`, `15s`, `6h`, `1h30m`, or a number of seconds."""
 
 import math
 import re
@@ -7,14 +7,14 @@ from agent.config.base_model import Checked
 
 UNITS = {"ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
-MAX_LENGTH = 64  # characters: what is longer is no duration, and takes no time to refuse
+MAX_LENGTH = 64  # characters; longer texts are refused at once
 MISTAKE = "not a duration; write 500ms, 15s, 10m, 6h, 1d or a number of seconds"
 
 
 def seconds(value: object) -> float:
-    """The seconds of a duration; raises ValueError with what would be right."""
+    """Return the seconds of a duration; raises ValueError with the valid forms."""
     try:
-        found = _number(value) if not isinstance(value, str) else _sum(value.strip())
+        found = _number(value) if not isinstance(value, str) else _sum_parts(value.strip())
     except OverflowError:
         raise ValueError(MISTAKE) from None
     if not math.isfinite(found):
@@ -28,8 +28,8 @@ def _number(value: object) -> float:
     raise ValueError(MISTAKE)
 
 
-def _sum(text: str) -> float:
-    """The parts of `1h30m`, added up."""
+def _sum_parts(text: str) -> float:
+    """Return the sum of the parts of a duration such as `1h30m`."""
     parts = PART.findall(text) if len(text) <= MAX_LENGTH else []
     if not parts or "".join(number + unit for number, unit in parts) != text:
         raise ValueError(MISTAKE)
@@ -37,7 +37,7 @@ def _sum(text: str) -> float:
 
 
 def within(least: float, most: float) -> Checked:
-    """What refuses a duration outside of these bounds, in seconds, and names them with units."""
+    """Return a check of durations against bounds in seconds, which it names with units."""
 
     def check(duration: float) -> float:
         if not least <= duration <= most:
@@ -48,7 +48,7 @@ def within(least: float, most: float) -> Checked:
 
 
 def written(duration: float) -> str:
-    """A duration as people write it in a file, in the largest unit that it is a whole number of."""
+    """Format a duration as in a file, in the largest unit of which it is a whole number."""
     for unit in ("d", "h", "m", "s"):
         if duration and duration % UNITS[unit] == 0:
             return f"{duration / UNITS[unit]:.0f}{unit}"
@@ -56,7 +56,7 @@ def written(duration: float) -> str:
 
 
 def words(duration: float) -> str:
-    """A duration for people: `45 s`, `12 min`, `3.5 h`."""
+    """Format a duration for people: `45 s`, `12 min`, `3.5 h`."""
     if duration < 120:
         return f"{duration:.0f} s"
     if duration < 7200:

@@ -7,7 +7,7 @@ from agent.config.base_model import Parsed
 from agent.config.systemd_credentials import readable
 
 
-def _existing_file(name: object) -> Path:
+def _parse_existing_file(name: object) -> Path:
     if not isinstance(name, str | Path):
         raise ValueError("must be the path of a file")
     path = Path(name)
@@ -17,11 +17,11 @@ def _existing_file(name: object) -> Path:
 
 
 def is_file(path: Path) -> bool:
-    """Whether it is one that can be looked at; a name that is too long names none."""
+    """Return whether a path is an accessible file; no error for invalid or too long names."""
     try:
         return path.is_file()
     except (OSError, ValueError):
         return False
 
 
-ExistingFile = Annotated[Path, Parsed(_existing_file)]
+ExistingFile = Annotated[Path, Parsed(_parse_existing_file)]

@@ -10,7 +10,7 @@ from agent.support.http_client import Access, AccessError
 
 
 class HttpSource(Section, frozen=True):
-    """Where it listens, and the login; passwords and tokens are in files."""
+    """The URL of a server and the login there; passwords and tokens are in files."""
 
     EXAMPLE: ClassVar[str] = "http://HOST"
 
@@ -21,11 +21,11 @@ class HttpSource(Section, frozen=True):
     ca: ExistingFile | None = None
 
     def access(self, timeout: float) -> Access:
-        """Describe how the server is reached, within `timeout` seconds."""
+        """Return how to access the server, within `timeout` seconds."""
         return Access(self.url, self.user, self.password_file, self.token_file, self.ca, timeout)
 
     def __post_init__(self) -> None:
-        """Raise ValueError where it cannot be read so."""
+        """Raise ValueError where the URL, the login or its files cannot be used."""
         if self.password_file and not self.user:
             raise ValueError("password_file needs a user; name the user")
         if self.user and self.token_file:

@@ -11,9 +11,9 @@ from agent.config.yaml_loader import read
 
 
 def load(path: Path, override: Mapping[str, object] | None = None) -> Config:
-    """The checked configuration of a file; raises `ConfigError` with all its mistakes.
+    """Load and check a configuration file; raises `ConfigError` with all its mistakes.
 
-    `override` has values that come from elsewhere, in the file's own shape.
+    `override` has values that replace the file's, in the file's own structure.
     """
     document = read(path, "config.example.yaml")
     _merge(document.data, override or {})

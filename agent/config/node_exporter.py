@@ -10,13 +10,13 @@ from agent.support.http_client import Access
 
 
 class NodeExporterSettings(HttpSource, frozen=True):
-    """Where it listens, how to get in, and for how many seconds to wait."""
+    """The URL of a node_exporter, the login there, and the timeout in seconds."""
 
     EXAMPLE: ClassVar[str] = "http://HOST:9100"
 
     timeout: Annotated[float, Parsed(seconds), within(0.5, 30)] = 3.0
 
     def access(self, timeout: float) -> Access:
-        """How it is reached; the path is ours, whatever the URL has."""
+        """Return how to access it; `/metrics` is cut off the URL, as the agent appends the path."""
         found = super().access(timeout)
         return replace(found, url=self.url.rstrip("/").removesuffix("/metrics"))

@@ -11,14 +11,14 @@ from agent.config.base_model import Checked, Parsed, Section
 from collectors.disks_and_interfaces import Devices
 
 DISK, NETWORK = "disk:", "network:"
-"""How the names of the resources that are devices begin; the device's own name follows."""
+"""The prefixes of the names of resources that are devices; the device's own name follows."""
 RESOURCE = (
     r"^(cpu|server_cpu|connections|innodb_threads|redo_log"
     rf"|{DISK}[^:\s]+(:operations|:bytes|:flush)?|{NETWORK}[^:\s]+:(received|sent))\Z"
 )
 
 
-def _finite(rate: float) -> float:
+def _check_finite(rate: float) -> float:
     if not math.isfinite(rate):
         raise ValueError("should be a finite number")
     return rate
@@ -27,7 +27,7 @@ def _finite(rate: float) -> float:
 ResourceName = Annotated[str, Meta(pattern=RESOURCE)]
 DeviceName = Annotated[str, Meta(pattern=r"^[^:/\s]{1,64}\Z")]
 Share = Annotated[float, Meta(gt=0, le=1)]
-Rate = Annotated[float, Meta(gt=0), Checked(_finite)]
+Rate = Annotated[float, Meta(gt=0), Checked(_check_finite)]
 Bandwidth = Annotated[Rate, Parsed(bytes_per_second)]
 
 
@@ -55,14 +55,14 @@ class ResourceSettings(Section, frozen=True):
     disks: Mapping[DeviceName, DiskSettings] = field(default_factory=dict)
     interfaces: Mapping[DeviceName, InterfaceSettings] = field(default_factory=dict)
     vcpus: Annotated[float, Meta(gt=0, le=4096)] | None = None
-    """Processors of a server of whose host nothing can be read; None: not known."""
+    """Processors of a server whose host cannot be read; None: not known."""
     statement_cpu_share: Share | None = None
-    """The part of that host's CPU in use that is statements' CPU time, as somebody measured it;
+    """The part of that host's CPU in use that is statements' CPU time, if it was measured;
     None: that of other servers is assumed."""
 
     @property
     def limits(self) -> dict[str, float]:
-        """The resources that are given a limit here, by name: what they can do per second."""
+        """The limits that are set here, per second, by the name of the resource."""
         found: dict[str, float | None] = {}
         for name, disk in self.disks.items():
             found[f"{DISK}{name}:operations"] = disk.operations
@@ -74,14 +74,14 @@ class ResourceSettings(Section, frozen=True):
 
     @property
     def devices(self) -> Devices:
-        """Every device that is named here, also where a ceiling is that of its resource."""
+        """Every device that is named here, also by the ceiling of its resource."""
         return Devices(
             frozenset(self.disks) | _devices_of(self.ceilings, DISK),
             frozenset(self.interfaces) | _devices_of(self.ceilings, NETWORK),
         )
 
     def over(self, other: "ResourceSettings") -> "ResourceSettings":
-        """These where they say something, else the other's, name by name."""
+        """Return these settings, with those of `other` where nothing is set, name by name."""
         return ResourceSettings(
             ceilings={**other.ceilings, **self.ceilings},
             disks={**other.disks, **self.disks},
@@ -94,7 +94,7 @@ class ResourceSettings(Section, frozen=True):
 
 
 def _devices_of(resources: Iterable[str], kind: str) -> frozenset[str]:
-    """The devices of that kind whose resources these are."""
+    """Return the devices of that kind to which the resources belong."""
     return frozenset(
         name.removeprefix(kind).split(":")[0] for name in resources if name.startswith(kind)
     )

@@ -1,4 +1,4 @@
-"""The history's part of the configuration: where it is, how long and how much it keeps."""
+"""The history's part of the configuration: its file, its size and its retention."""
 
 from pathlib import Path
 from typing import Annotated
@@ -16,21 +16,21 @@ MIN_SIZE = 16 * MIB
 Kept = Annotated[float, Parsed(seconds), within(0, 3660 * DAY)]
 
 
-def _large_enough(size: int) -> int:
+def _check_size(size: int) -> int:
     if size < MIN_SIZE:
         raise ValueError(f"must be {MIN_SIZE // MIB}MiB or more")
     return size
 
 
-def _file_path(value: object) -> Path:
-    """A path that names a file; whether it is there is seen when it is opened."""
+def _parse_file_path(value: object) -> Path:
+    """Return a path that names a file; whether it exists is checked when it is opened."""
     if not isinstance(value, str | Path) or not Path(value).name or "\0" in str(value):
         raise ValueError("must be the path of a file")
     return Path(value)
 
 
-Size = Annotated[int, Parsed(size_in_bytes), Checked(_large_enough)]
-HistoryPath = Annotated[Path, Parsed(_file_path)]
+Size = Annotated[int, Parsed(size_in_bytes), Checked(_check_size)]
+HistoryPath = Annotated[Path, Parsed(_parse_file_path)]
 
 
 class RetentionSettings(Section, frozen=True):
@@ -49,12 +49,12 @@ class RetentionSettings(Section, frozen=True):
 
     @property
     def in_milliseconds(self) -> dict[str, int]:
-        """The same, by kind, in whole milliseconds."""
+        """The retention by kind of row, in whole milliseconds."""
         return {name: round(1000 * kept) for name, kept in asdict(self).items()}
 
 
 class HistorySettings(Section, frozen=True):
-    """The file that keeps the data over restarts; None: none, unless systemd names a folder."""
+    """The file that keeps data over restarts; path None: none, unless systemd names a folder."""
 
     path: HistoryPath | None = None
     max_size: Size = 512 * MIB

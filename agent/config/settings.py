@@ -37,8 +37,8 @@ TLS_MODES = ("REQUIRED", "VERIFY_CA", "VERIFY_IDENTITY")  # of a my.cnf, the str
 NAME = r"^[A-Za-z0-9][A-Za-z0-9_.:-]{0,62}\Z"
 
 
-def _authority(path: Path) -> Path:
-    """Certificates or a key that can be read at once; OpenSSL would wait for a pipe."""
+def _check_readable(path: Path) -> Path:
+    """Check that certificates or a key can be read at once; OpenSSL would wait for a pipe."""
     try:
         read_whole(path, MAX_PEM_BYTES)
     except OSError as error:
@@ -46,15 +46,15 @@ def _authority(path: Path) -> Path:
     return path
 
 
-def _port(text: str) -> int:
-    """The port of a my.cnf."""
+def _parse_port(text: str) -> int:
+    """Parse the port of a my.cnf."""
     port = int(text) if text.isascii() and text.isdecimal() and len(text) <= 5 else 0
     if not 0 < port <= MAX_PORT:
         raise ValueError(f"port: must be a whole number from 1 to {MAX_PORT}")
     return port
 
 
-def _port_exists(listen: str) -> str:
+def _check_port(listen: str) -> str:
     if int(listen.rpartition(":")[2]) > MAX_PORT:
         raise ValueError(f"a port is at most {MAX_PORT}")
     return listen
@@ -63,12 +63,12 @@ def _port_exists(listen: str) -> str:
 ListenAddress = Annotated[
     str,
     Meta(pattern=r"^(\[[0-9a-fA-F:]+\]|[A-Za-z0-9.-]*):\d{1,5}\Z"),
-    Checked(_port_exists),
+    Checked(_check_port),
 ]
 
 
 class LogSettings(Section, frozen=True):
-    """How the agent speaks on standard error."""
+    """The log on standard error: its level and format."""
 
     level: Literal["debug", "info", "warning", "error"] = "info"
     format: Literal["logfmt", "json"] = "logfmt"
@@ -93,24 +93,24 @@ class TlsSettings(Section, frozen=True):
     """TLS to the server; without this section TLS is used where the server offers it."""
 
     required: bool = True
-    ca: Annotated[ExistingFile, Checked(_authority)] | None = None
+    ca: Annotated[ExistingFile, Checked(_check_readable)] | None = None
     verify_identity: bool = True
 
 
-def _collector_name(name: str) -> str:
+def _check_collector_name(name: str) -> str:
     known = [spec.name for spec in COLLECTORS]
     if name not in known:
         raise ValueError(f"unknown collector; there are {', '.join(known)}")
     return name
 
 
-CollectorName = Annotated[str, Checked(_collector_name)]
+CollectorName = Annotated[str, Checked(_check_collector_name)]
 OwnCollectorSettings = Annotated[Mapping[str, Any], given_keys(CollectorSettings)]
 OwnFitSettings = Annotated[Mapping[str, Any], given_keys(FitSettings)]
 
 
 class Target(Section, frozen=True):
-    """One server to watch: where it is, who we are there, and what differs from the defaults."""
+    """One server to watch: its address, the account there, what differs from the defaults."""
 
     name: Annotated[str, Meta(pattern=NAME)]
     host: str | None = None
@@ -121,47 +121,47 @@ class Target(Section, frozen=True):
     password_env: str | None = None
     defaults_file: ExistingFile | None = None
     tls: TlsSettings | None = None
-    server_public_key: Annotated[ExistingFile, Checked(_authority)] | None = None
+    server_public_key: Annotated[ExistingFile, Checked(_check_readable)] | None = None
     timeout: Annotated[Duration, within(0.5, 60)] = 3.0
     collectors: Mapping[CollectorName, OwnCollectorSettings] = field(default_factory=dict)
-    """The keys that differ from the file's."""
+    """The keys that differ from those for all targets."""
     fit: OwnFitSettings = field(default_factory=dict)
-    """The keys that differ from the file's."""
+    """The keys that differ from those for all targets."""
     resources: ResourceSettings = ResourceSettings()
     node_exporter: NodeExporterSettings | None = None
-    """Of the server's host, where that is another machine."""
+    """The node_exporter of the server's host, if that is another machine."""
     labels: TargetLabels = field(default_factory=dict)
-    """Of its `target_info`, to join its series with other exporters' by."""
+    """Labels of its `target_info`, to join its series with those of other exporters."""
     group: Annotated[str, Meta(pattern=NAME)] | None = None
-    """Servers that share a load: shards, a primary and its replicas."""
+    """The group of servers that share a load: shards, a primary and its replicas."""
     sla_seconds: Annotated[Duration, within(MIN_SLA, MAX_SLA)] | None = None
-    """The mean residence time of a statement that was agreed on."""
+    """The agreed mean residence time of a statement."""
     class_slas: ClassSlas = ()
-    """How long a part of a query class's statements may take."""
+    """How long a share of a query class's statements may take."""
     business_metrics: BusinessMetrics = ()
-    """Numbers of the business, in whose units the headroom is exported."""
+    """Business metrics, in whose units the headroom is exported."""
 
     @property
     def credentials(self) -> Credentials:
-        """The account's sources, to be read at every connect."""
+        """The sources of the account, to be read at every connect."""
         return Credentials(self.user, self.password_file, self.password_env, self.defaults_file)
 
     @property
     def endpoint(self) -> Endpoint:
-        """The address; what this file leaves open comes from the my.cnf, then from the defaults.
+        """The address; what this file does not set comes from the my.cnf, else from the defaults.
 
         Raises ValueError or OSError where the my.cnf cannot be used; neither shows a value of it.
         """
         options = client_options(self.defaults_file) if self.defaults_file else {}
-        placed = {} if self.host or self.port or self.socket else options
+        address_options = {} if self.host or self.port or self.socket else options
         ca = str(self.tls.ca) if self.tls and self.tls.ca else options.get("ssl-ca")
         mode = options.get("ssl-mode", "").upper()
         if mode in TLS_MODES[1:] and not ca and not self.tls:
             raise ValueError("ssl-mode: verifies against an ssl-ca, and none is named")
         return Endpoint(
-            host=self.host or placed.get("host") or "127.0.0.1",
-            port=self.port or _port(placed.get("port", "3306")),
-            socket=self.socket or placed.get("socket"),
+            host=self.host or address_options.get("host") or "127.0.0.1",
+            port=self.port or _parse_port(address_options.get("port", "3306")),
+            socket=self.socket or address_options.get("socket"),
             tls_ca=ca,
             tls_verify_identity=self.tls.verify_identity if self.tls else mode == TLS_MODES[2],
             tls_required=self.tls.required if self.tls else bool(ca) or mode in TLS_MODES,
@@ -189,13 +189,13 @@ class Target(Section, frozen=True):
             if path and not is_file(Path(path)):
                 raise ValueError(f"{self.defaults_file}: {option}: no such file")
             try:
-                _authority(Path(path)) if path else None
+                _check_readable(Path(path)) if path else None
             except ValueError as error:
                 raise ValueError(f"{self.defaults_file}: {option}: {path}: {error}") from None
 
 
 class Config(Section, frozen=True, kw_only=True):
-    """The whole file."""
+    """The whole configuration file."""
 
     listen: ListenAddress = DEFAULT_LISTEN
     log: LogSettings = LogSettings()
@@ -208,11 +208,11 @@ class Config(Section, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         """Raise ValueError where settings of several sections contradict each other."""
-        self._check_that_intervals_hold_samples()
-        self._check_that_groups_have_one_time_base()
-        self._check_that_the_history_holds_windows()
+        self._check_sampling_intervals()
+        self._check_group_intervals()
+        self._check_history_retention()
 
-    def _check_that_intervals_hold_samples(self) -> None:
+    def _check_sampling_intervals(self) -> None:
         for target in self.targets:
             width = self.fit_settings(target).interval
             for spec in COLLECTORS:
@@ -224,7 +224,7 @@ class Config(Section, frozen=True, kw_only=True):
                         f" twice the sampling interval of {spec.name} ({sampling:g} s)"
                     )
 
-    def _check_that_groups_have_one_time_base(self) -> None:
+    def _check_group_intervals(self) -> None:
         for name, targets in self.groups.items():
             widths = {self.fit_settings(target).interval for target in targets}
             if len(widths) > 1:
@@ -234,7 +234,7 @@ class Config(Section, frozen=True, kw_only=True):
                     " give all of them the same"
                 )
 
-    def _check_that_the_history_holds_windows(self) -> None:
+    def _check_history_retention(self) -> None:
         longest = max((self.fit_settings(target).window for target in self.targets), default=0.0)
         kept = self.history.retention.intervals
         if kept < longest:
@@ -259,19 +259,19 @@ class Config(Section, frozen=True, kw_only=True):
         return found
 
     def fit_settings(self, target: Target) -> FitSettings:
-        """The target's own settings over the file's, key by key."""
+        """Return the file's settings, overridden key by key by the target's own."""
         return replace(self.fit, **target.fit)
 
     def resource_settings(self, target: Target) -> ResourceSettings:
-        """The target's own settings over the file's, resource by resource.
+        """Return the file's settings, overridden resource by resource by the target's own.
 
-        A node_exporter reports the processors of its host.
+        With a node_exporter, which reports the processors of its host, `vcpus` is None.
         """
         settings = target.resources.over(self.resources)
         return replace(settings, vcpus=None) if target.node_exporter else settings
 
     def sampling(self, target: Target, spec: CollectorSpec) -> float:
-        """Seconds between two readings of that collector, as configured or by default."""
+        """Return the seconds between two samples of a collector, as configured or by default."""
         chosen = self.collector_settings(target, spec.name).interval
         width = self.fit_settings(target).interval
         if spec.name == "digests":
@@ -279,16 +279,16 @@ class Config(Section, frozen=True, kw_only=True):
         return chosen or spec.interval_in(width)
 
     def phase(self, target: Target) -> float:
-        """Seconds that the target's intervals begin after multiples of `fit.interval`.
+        """Return how many seconds after multiples of `fit.interval` the target's intervals begin.
 
-        Targets take turns, so that all are not read at once; those of a group go together. The
-        golden ratio spreads any number of them evenly.
+        Targets are staggered, so that not all are read at once; those of a group are read together.
+        The golden ratio spreads any number of them evenly.
         """
-        together = target if target.group is None else self.groups[target.group][0]
-        place = [one.name for one in self.targets].index(together.name)
+        leader = target if target.group is None else self.groups[target.group][0]
+        place = [one.name for one in self.targets].index(leader.name)
         return self.fit_settings(target).interval * (GOLDEN_RATIO * place % 1.0)
 
     def collector_settings(self, target: Target, name: str) -> CollectorSettings:
-        """The target's own settings of one collector over the file's, key by key."""
+        """Return the file's settings of a collector, overridden key by key by the target's own."""
         settings = self.collectors.get(name, CollectorSettings())
         return replace(settings, **target.collectors.get(name, {}))

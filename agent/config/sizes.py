@@ -1,4 +1,4 @@
-"""Sizes as people write them: `512MiB`, `2GiB`, or a number of bytes."""
+"""Sizes as text: `512MiB`, `2GiB`, or a number of bytes."""
 
 import re
 
@@ -7,7 +7,7 @@ SIZE = re.compile(r"(\d{1,12}(?:\.\d{1,12})?) ?(KiB|MiB|GiB|TiB)")
 
 
 def size_in_bytes(value: object) -> int:
-    """The bytes of a size; raises ValueError with what would be right."""
+    """Return the bytes of a size; raises ValueError with the valid forms."""
     if isinstance(value, int) and not isinstance(value, bool):
         return value
     found = SIZE.fullmatch(value.strip()) if isinstance(value, str) else None
@@ -17,7 +17,7 @@ def size_in_bytes(value: object) -> int:
 
 
 def size_in_words(size: float) -> str:
-    """A size for people: `512 B`, `3.4 MiB`."""
+    """Format a size for people: `512 B`, `3.4 MiB`."""
     unit, each = "B", 1
     for name, bytes_each in UNITS.items():
         if size >= bytes_each:

@@ -1,16 +1,16 @@
-"""Credentials: files of root's that systemd copies for the agent (`LoadCredential=`)."""
+"""Credentials: files owned by root that systemd copies for the agent (`LoadCredential=`)."""
 
 import os
 from pathlib import Path
 
 FOLDER = Path("/etc/mysql-headroom")
-"""A credential has only a name: it stands for the file of that name in here, and for no other."""
+"""A credential has only a name, and replaces only the file of that name in this folder."""
 
 
 def readable(path: Path) -> Path:
-    """Systemd's copy of a file in `FOLDER`, where it hands one over under that name; else the path.
+    """Return systemd's copy of a file in `FOLDER`, if there is one of that name; else the path.
 
-    So that one configuration serves both the service, whose user may not read the file, and root.
+    One configuration thus serves both the service, whose user may not read the file, and root.
     https://www.freedesktop.org/software/systemd/man/systemd.exec.html#LoadCredential=ID:PATH
     """
     credentials = os.environ.get("CREDENTIALS_DIRECTORY")

@@ -16,8 +16,8 @@ LabelName = Annotated[str, Meta(pattern=r"^[a-zA-Z_][a-zA-Z0-9_]{0,62}\Z")]
 LabelValue = Annotated[str, Meta(min_length=1, max_length=128)]
 
 
-def _free(labels: Mapping[str, str]) -> Mapping[str, str]:
-    """Refuse names that Prometheus or the metric itself has."""
+def _check_reserved(labels: Mapping[str, str]) -> Mapping[str, str]:
+    """Raise ValueError for names that Prometheus or the metric itself uses."""
     for name in labels:
         if name in RESERVED_LABELS:
             raise ValueError(f"{name}: this label is taken; choose another name")
@@ -27,5 +27,5 @@ def _free(labels: Mapping[str, str]) -> Mapping[str, str]:
 
 
 TargetLabels = Annotated[
-    Mapping[LabelName, LabelValue], Meta(max_length=MAX_LABELS), Checked(_free)
+    Mapping[LabelName, LabelValue], Meta(max_length=MAX_LABELS), Checked(_check_reserved)
 ]

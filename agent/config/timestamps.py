@@ -1,6 +1,6 @@
-"""Moments as people write them: `2026-11-21T13:00`, `2026-11-21`, `6h` ago, Unix seconds.
+"""Times as users write them: `2026-11-21T13:00`, `2026-11-21`, `6h` ago, Unix seconds.
 
-A date without a zone is in that of this machine, as with journalctl and mysqlbinlog.
+A date without a time zone is in that of this machine, as with journalctl and mysqlbinlog.
 """
 
 import math
@@ -10,27 +10,27 @@ from datetime import UTC, datetime
 from agent.config.durations import seconds
 
 MISTAKE = "not a time; write 2026-11-21T13:00 (local), …T13:00Z, 6h (ago) or seconds since 1970"
-MIN_UNIX = 1e6  # what is less and a bare number is no Unix time, but somebody's slip
+MIN_UNIX = 1e6  # a bare number below is taken for a mistake
 
 
 UNIX = range(100_000_000, 253_402_300_800)
-"""Numbers that count as seconds since 1970, up to the year 9999, and shown as dates."""
+"""Numbers that count as seconds since 1970, up to the year 9999, and are shown as dates."""
 
 
 def time_text(at: float) -> str:
-    """A date in UTC, or the seconds of a recording that has no date."""
+    """Format a time as a date in UTC, or as seconds for a recording without dates."""
     if int(at) not in UNIX:
         return f"{at:,.0f} s"
     return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def zone_here() -> str:
-    """The zone of a date that names none, in words: `local, now CET`."""
+    """Describe the time zone of dates that name none: `local, now CET`."""
     return f"local, now {datetime.now().astimezone():%Z}"
 
 
 def moment(text: str, now: float) -> float:
-    """Unix seconds; raises ValueError with what would be right."""
+    """Parse a time to Unix seconds; raises ValueError with the valid forms."""
     try:
         number = float(text)
     except ValueError:
@@ -41,9 +41,9 @@ def moment(text: str, now: float) -> float:
 
 
 def recorded_moment(text: str) -> float:
-    """Seconds of a recording's clock, whatever its zero: those since 1970 where there is a date.
+    """Parse a time of a recording to seconds of its clock, since 1970 for a date.
 
-    Raises ValueError with what would be right.
+    The zero of the clock may be any. Raises ValueError with the valid forms.
     """
     with suppress(ValueError):
         number = float(text)
@@ -53,8 +53,8 @@ def recorded_moment(text: str) -> float:
         return datetime.fromisoformat(text).timestamp()
     with suppress(ValueError):
         return seconds(text)
-    right = "write seconds or 6h from its zero on, or a date"
-    raise ValueError(f"{text[:30]!r} is not a time in the recording; {right}")
+    remedy = "write seconds or 6h from its zero on, or a date"
+    raise ValueError(f"{text[:30]!r} is not a time in the recording; {remedy}")
 
 
 def _date_or_age(text: str, now: float) -> float:

@@ -1,4 +1,4 @@
-"""YAML files that people write: every mistake at once, each with its line and its key path."""
+"""Reading of YAML files: all mistakes at once, each with its line and its key path."""
 
 import errno
 import re
@@ -26,7 +26,7 @@ NOT_SHOWN = "(not shown)"
 
 
 class ConfigError(InputError):
-    """The file cannot be used; `problems` are lines for people, one a mistake."""
+    """The file cannot be used; `problems` are readable lines, one per mistake."""
 
     def __init__(self, problems: list[str]) -> None:
         super().__init__("\n".join(problems))
@@ -34,13 +34,13 @@ class ConfigError(InputError):
 
     @property
     def problems(self) -> list[str]:
-        """The lines, as they were given."""
+        """The lines, one per mistake."""
         return self._problems
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A file's values, their lines, and the example file."""
+    """A file's values, their line numbers, and the name of an example file."""
 
     path: Path
     data: dict[Any, Any]
@@ -48,9 +48,9 @@ class Document:
     example: str
 
     def checked(self, model: type[Model], found: Iterable[Mistake] = ()) -> Model:
-        """The data as a frozen value; raises `ConfigError`.
+        """Return the data as a frozen value; raises `ConfigError`.
 
-        It lists the mistakes `found` already, and the type errors at other places.
+        The error lists the mistakes `found` before, and the type errors at other places.
         """
         mistakes = list(found)
         places = {place for place, _ in mistakes}
@@ -63,21 +63,21 @@ class Document:
         return value
 
     def refused(self, mistakes: Iterable[Mistake]) -> ConfigError:
-        """Those mistakes as an error, in the order of the file's lines."""
+        """Return an error that lists the mistakes in the order of the file's lines."""
         shown = {WRONG_FORM: f"{WRONG_FORM} (see {self.example})"}
-        said = sorted(
-            (_nearest_line(self.lines, place), _said(place, shown.get(text, text)))
+        located = sorted(
+            (_nearest_line(self.lines, place), _problem_text(place, shown.get(text, text)))
             for place, text in mistakes
         )
-        problems = [f"{self.path}:{line}: {text}" for line, text in said[:MAX_PROBLEMS]]
-        more = len(said) - len(problems)
+        problems = [f"{self.path}:{line}: {text}" for line, text in located[:MAX_PROBLEMS]]
+        more = len(located) - len(problems)
         return ConfigError([*problems, *([f"{self.path}: and {more} more"] if more else [])])
 
 
 def read(path: Path, example: str) -> Document:
-    """The document in a file; raises `ConfigError` where there is none."""
+    """Read the document in a file; raises `ConfigError` where that is not possible."""
     try:
-        parsed, lines = _parsed(read_whole(path, MAX_BYTES).decode())
+        parsed, lines = _parse(read_whole(path, MAX_BYTES).decode())
         data = deepcopy(parsed)
     except OSError as error:
         is_large = error.errno == errno.EFBIG
@@ -89,12 +89,14 @@ def read(path: Path, example: str) -> Document:
         raise ConfigError([f"{path}: cannot be read: {reason}"]) from None
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
-        problem = error.problem if isinstance(error, _KeyMistake) else _masked(error.problem)
+        problem = (
+            error.problem if isinstance(error, _KeyMistake) else _mask_quotations(error.problem)
+        )
         raise ConfigError([f"{path}:{line}: not readable as YAML: {problem}"]) from None
     except (yaml.YAMLError, RecursionError, ValueError) as error:
-        first = _masked(str(error).splitlines()[0])
+        first = _mask_quotations(str(error).splitlines()[0])
         raise ConfigError([f"{path}: not readable as YAML: {first}"]) from None
-    except (LookupError, AttributeError, TypeError):  # the library's, at `!!bool x` and its like
+    except (LookupError, AttributeError, TypeError):  # from PyYAML, for `!!bool x` and the like
         raise ConfigError([f"{path}: not readable as YAML: a value is not of its tag"]) from None
     if not isinstance(data, dict):
         raise ConfigError([f"{path}: not a configuration; {example} shows one"])
@@ -102,32 +104,32 @@ def read(path: Path, example: str) -> Document:
 
 
 @lru_cache(maxsize=1)
-def _parsed(text: str) -> tuple[Any, Mapping[KeyPath, int]]:
-    """The data and its lines, remembered for the latest text: most reloads find the same one.
+def _parse(text: str) -> tuple[Any, Mapping[KeyPath, int]]:
+    """Parse a text to data and lines; the latest is cached, as most reloads find the same text.
 
-    With 56 targets parsing takes four fifths of a reload, and holds the interpreter meanwhile.
+    With 56 targets parsing takes four fifths of a reload, and blocks other threads meanwhile.
     """
-    loader = _Strict(text)
+    loader = _StrictLoader(text)
     node = loader.get_single_node()
     if node is None:
         return None, {}
-    lines = dict(_lines(node, (), set()))  # before merges, which change the nodes
+    lines = dict(_line_numbers(node, (), set()))  # before merges, which change the nodes
     return loader.construct_document(node), lines
 
 
 class _KeyMistake(yaml.MarkedYAMLError):
-    """A key that is not accepted; the message is our own and may be shown whole."""
+    """A key that is not accepted; the message is the agent's own and may be shown in full."""
 
 
-class _Strict(yaml.SafeLoader):
-    """YAML with a bound on its nodes, where a key written twice is a mistake, no silent choice."""
+class _StrictLoader(yaml.SafeLoader):
+    """A YAML loader that limits the number of nodes and refuses a key that is written twice."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
         self._nodes = 0
 
     def compose_node(self, parent: Any, index: Any) -> Any:
-        """A key or a value: each costs time and memory."""
+        """Compose and count a key or a value: each costs time and memory."""
         self._nodes += 1
         if self._nodes > MAX_NODES:
             text = f"more than {MAX_NODES:,} keys and values: no configuration has so many"
@@ -140,20 +142,20 @@ class _Strict(yaml.SafeLoader):
             if not isinstance(key, yaml.ScalarNode):
                 raise _KeyMistake(problem="a key must be text", problem_mark=key.start_mark)
             if key.value in seen:
-                problem = f"the key {_shown(key.value)!r} is written twice"
+                problem = f"the key {_shown_key(key.value)!r} is written twice"
                 raise _KeyMistake(problem=problem, problem_mark=key.start_mark)
             seen.add(key.value)
         return dict(super().construct_mapping(node, deep))
 
     def flatten_mapping(self, node: Any) -> None:
-        """Merge `<<`, within bounds: merges of merges can grow a small file without end."""
+        """Merge `<<`, within bounds: merges of merges could make a small file grow without end."""
         super().flatten_mapping(node)
         if len(node.value) > MAX_KEYS:
             raise _KeyMistake(problem="too many keys are merged", problem_mark=node.start_mark)
 
 
-def _lines(node: Any, path: KeyPath, seen: set[int]) -> Iterator[tuple[KeyPath, int]]:
-    """The line of each place; for an alias, that of its anchor."""
+def _line_numbers(node: Any, path: KeyPath, seen: set[int]) -> Iterator[tuple[KeyPath, int]]:
+    """Yield the line number of each place; for an alias, that of its anchor."""
     yield path, node.start_mark.line + 1
     if id(node) in seen:
         return
@@ -163,31 +165,31 @@ def _lines(node: Any, path: KeyPath, seen: set[int]) -> Iterator[tuple[KeyPath, 
             if not isinstance(key, yaml.ScalarNode):
                 continue  # refused later
             place = (*path, key.value)
-            yield from _lines(value, place, seen)
+            yield from _line_numbers(value, place, seen)
             yield place, key.start_mark.line + 1  # the key's line, not its value's
     elif isinstance(node, yaml.SequenceNode):
         for index, value in enumerate(node.value):
-            yield from _lines(value, (*path, index), seen)
+            yield from _line_numbers(value, (*path, index), seen)
 
 
-def _said(place: KeyPath, text: str) -> str:
-    """A problem with its dotted key path."""
+def _problem_text(place: KeyPath, text: str) -> str:
+    """Format a problem with its dotted key path."""
     key = ""
     for part in place:
         if isinstance(part, int):
             key += f"[{part}]"
         else:
-            key += f".{_shown(part)}" if key else _shown(part)
+            key += f".{_shown_key(part)}" if key else _shown_key(part)
     return f"{key}: {text}" if key else text
 
 
-def _shown(key: str) -> str:
-    """The key, unless it is something else that strayed there: a hash, a password."""
+def _shown_key(key: str) -> str:
+    """Return the key, unless it may be something misplaced, such as a hash or a password."""
     return key if PLAIN_KEY.fullmatch(key) else NOT_SHOWN
 
 
-def _masked(problem: str | None) -> str:
-    """A parser's message without the quotations from the file; its own `'<tokens>'` stay."""
+def _mask_quotations(problem: str | None) -> str:
+    """Mask the quotations from the file in a parser's message; its own `'<tokens>'` stay."""
     return QUOTED.sub(NOT_SHOWN, problem or "")
 
 

@@ -1,1 +1,1 @@
-"""Tables in CSV files, every mistake reported with its line."""
+"""Readers of tables in CSV files; an error names the line and a remedy."""

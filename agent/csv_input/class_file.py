@@ -1,8 +1,9 @@
-"""Reading what query classes did from a CSV file: one column per class, or one row per class.
+"""Reader of CSV files with the activity of query classes, in a wide or a long form.
 
-The wide form has a column per class and the resource, a row per interval. The long form has one per
-interval and class: `t_s`, `class`, `timer_wait_s` or `count`, and what else is known; its resource
-is in another file (agent.csv_input.host_file). A file with the columns `t_s` and `class` is long.
+The wide form has a column per class and one for the resource, a row per interval. The long form has
+a row per interval and class, with `t_s`, `class`, `timer_wait_s` or `count`, and optional columns;
+its resource is in another file (agent.csv_input.host_file). A file with the columns `t_s` and
+`class` is long.
 """
 
 import math
@@ -30,13 +31,13 @@ CHANGE = "inflight_delta_s"
 NUMBERS = (STATEMENT_TIME, COUNT, "lock_s", CHANGE, *SIZES, MEASURED, TRUTH)
 MIN_INTERVALS = 2
 MIN_NUMBER, MAX_NUMBER = 1e-12, 1e15
-"""No server counts more or less in an interval: what is less is left of a subtraction, and counts
-as 0; the squares of what is more can overflow."""
+"""The range of plausible values in one interval: smaller ones are rounding errors of a subtraction
+and count as 0; greater ones are refused, as their squares can overflow."""
 
 
 @dataclass(frozen=True)
 class ClassFile:
-    """Intervals of classes, with what the file holds besides."""
+    """The intervals of query classes in a file, and the file's other contents."""
 
     name: str
     intervals: ClassIntervals
@@ -47,17 +48,17 @@ class ClassFile:
     at: Array | None
     """When each interval ended, s, rising; None in the wide form."""
     truth: Array | None
-    """What each class really used, shape (T, K), to score against."""
+    """The true use of each class, shape (T, K), to score an attribution against."""
     host: HostUse = field(default_factory=HostUse)
     """How busy the host was in the worst minute, where that is known."""
 
 
 class Table:
-    """A CSV file's header and rows, whose cells are asked for by column."""
+    """A CSV file's header and rows, with access to cells by column."""
 
-    def __init__(self, path: str, most: int = MAX_TABLE_BYTES) -> None:
+    def __init__(self, path: str, max_bytes: int = MAX_TABLE_BYTES) -> None:
         self.name = shown_name(path)
-        self._rows = read_rows(path, most)
+        self._rows = read_rows(path, max_bytes)
         self.line, header = next(self._rows, (1, []))
         if not header:
             raise self.error("the file is empty", "its first line names the columns")
@@ -65,19 +66,19 @@ class Table:
         mistake = header_mistake(header)
         if mistake is not None:
             raise self.error(*mistake)
-        times = Counter(header)
+        counts = Counter(header)
         for column in header:
-            if times[column] > 1:
+            if counts[column] > 1:
                 raise self.error(f"two columns are named {shortened(column)}", "name each once")
             if not column:
                 raise self.error("a column has no name", "name every column")
 
     def error(self, problem: str, remedy: str) -> TableFileError:
-        """Say what is wrong with the line that was read last."""
+        """Return an error about the line that was read last."""
         return TableFileError(self.name, self.line, problem, remedy)
 
     def rows(self) -> Iterator[list[str]]:
-        """Give the rows one by one."""
+        """Yield the cells of each row; raises TableFileError for a row with too many."""
         for line, cells in self._rows:
             self.line = line
             if len(cells) > len(self.header):
@@ -86,13 +87,13 @@ class Table:
             yield cells
 
     def column(self, wanted: str, remedy: str) -> int:
-        """Find a column that must be there."""
+        """Return the index of a column; raises TableFileError if there is none of that name."""
         if wanted not in self.header:
             raise self.error(f"no column {shortened(wanted)}", remedy)
         return self.header.index(wanted)
 
     def text(self, cells: Sequence[str], index: int) -> str:
-        """Take a cell that must be there."""
+        """Return a cell; raises TableFileError if it is empty."""
         cell = cells[index] if index < len(cells) else ""
         if not cell:
             problem = f"{shortened(self.header[index])} is missing"
@@ -100,7 +101,7 @@ class Table:
         return cell
 
     def number(self, cells: Sequence[str], index: int, *, signed: bool = False) -> float:
-        """Take a finite number, at least 0 unless it may be negative."""
+        """Return a cell's finite number, at least 0 unless `signed`; raises TableFileError."""
         cell, column = self.text(cells, index), shortened(self.header[index])
         try:
             value = float(cell)
@@ -129,28 +130,29 @@ class Table:
 
 
 def read_classes(path: str, resource: str | None = None) -> ClassFile:
-    """Read either form. `resource` names the wide form's column; the last one without it.
+    """Read a file of either form.
 
-    Raises TableFileError for everything that keeps the file from being used.
+    `resource` names the resource's column in the wide form; without it, that is the last column.
+    Raises TableFileError if the file cannot be used.
     """
     table = Table(path)
     if TIME in table.header and CLASS in table.header:
-        return _long(table)
-    return _wide(table, resource)
+        return _read_long(table)
+    return _read_wide(table, resource)
 
 
-def _wide(table: Table, resource: str | None) -> ClassFile:
+def _read_wide(table: Table, resource: str | None) -> ClassFile:
     columns = [i for i, name in enumerate(table.header) if name not in (TIME, SECONDS)]
     y_column = columns[-1] if columns else 0
     if resource is not None:
-        y_column = table.column(resource, f"name one of its columns: {_some(table.header)}")
+        y_column = table.column(resource, f"name one of its columns: {_first_names(table.header)}")
     x_columns = [i for i in columns if i != y_column]
     if not x_columns:
         remedy = "write one column per class and one for the resource, separated by commas"
         raise table.error("no class besides the resource", remedy)
     wanted = [*x_columns, y_column]
     rows = [table.numbers(cells, wanted) for cells in table.rows()]
-    _enough(table, len(rows))
+    _require_intervals(table, len(rows))
     values = np.array(rows)
     names = tuple(table.header[i] for i in x_columns)
     intervals = ClassIntervals(names, np.ones(len(values)), values[:, :-1])
@@ -168,14 +170,14 @@ class _Record:
     values: tuple[float, ...]
 
 
-def _long(table: Table) -> ClassFile:
+def _read_long(table: Table) -> ClassFile:
     known = [name for name in NUMBERS if name in table.header]
     if not {STATEMENT_TIME, COUNT} & set(known):
         remedy = f"{STATEMENT_TIME} is the classes' statement time, s"
         raise table.error(f"neither {STATEMENT_TIME} nor {COUNT} is a column", remedy)
     records = [_record(table, cells, known) for cells in table.rows()]
     at = np.array(sorted({record.at for record in records}))
-    _enough(table, len(at))
+    _require_intervals(table, len(at))
     names = tuple(sorted({record.name for record in records}))
     matrices = _matrices(records, known, at, names)
     time = matrices.get(STATEMENT_TIME, matrices.get(COUNT, np.zeros(0)))
@@ -195,44 +197,44 @@ def _long(table: Table) -> ClassFile:
 
 
 def _record(table: Table, cells: list[str], known: Sequence[str]) -> _Record:
-    place = {name: i for i, name in enumerate(table.header)}
+    column = {name: i for i, name in enumerate(table.header)}
     seconds = None
-    if SECONDS in place:
-        seconds = table.number(cells, place[SECONDS])
+    if SECONDS in column:
+        seconds = table.number(cells, column[SECONDS])
         if seconds <= 0:
             raise table.error(f"{SECONDS} is {seconds:g}", "an interval lasts more than 0 s")
-    text_column = place.get(TEXT, len(cells))
+    text_column = column.get(TEXT, len(cells))
     return _Record(
-        at=table.number(cells, place[TIME], signed=True),
+        at=table.number(cells, column[TIME], signed=True),
         seconds=seconds,
-        name=table.text(cells, place[CLASS]),
+        name=table.text(cells, column[CLASS]),
         text=(cells[text_column] or None) if text_column < len(cells) else None,
-        values=tuple(table.number(cells, place[n], signed=n == CHANGE) for n in known),
+        values=tuple(table.number(cells, column[n], signed=n == CHANGE) for n in known),
     )
 
 
 def _matrices(
     records: Sequence[_Record], known: Sequence[str], at: Array, names: tuple[str, ...]
 ) -> dict[str, Array]:
-    """Sum what a class did in an interval, however many rows say it."""
+    """Sum the rows of each interval and class: a matrix of shape (T, K) per column."""
     column = {name: k for k, name in enumerate(names)}
     intervals = np.searchsorted(at, [record.at for record in records])
     classes = np.array([column[record.name] for record in records], dtype=np.intp)
     values = np.array([record.values for record in records])
-    answer = {name: np.zeros((len(at), len(names))) for name in known}
+    matrices = {name: np.zeros((len(at), len(names))) for name in known}
     for i, name in enumerate(known):
-        np.add.at(answer[name], (intervals, classes), values[:, i])
-    return answer
+        np.add.at(matrices[name], (intervals, classes), values[:, i])
+    return matrices
 
 
 def _seconds(records: Sequence[_Record], at: Array) -> Array:
-    """Take intervals' lengths from `dt_s`, or from their times; the first is as long as most."""
+    """Return the intervals' lengths, s: `dt_s`, else from their times, the first by the median."""
     gaps = np.diff(at)
-    answer = np.concatenate(([float(np.median(gaps))], gaps))
+    lengths = np.concatenate(([float(np.median(gaps))], gaps))
     for record in records:
         if record.seconds is not None:
-            answer[np.searchsorted(at, record.at)] = record.seconds
-    return answer
+            lengths[np.searchsorted(at, record.at)] = record.seconds
+    return lengths
 
 
 def _texts(records: Sequence[_Record], names: tuple[str, ...]) -> tuple[str | None, ...]:
@@ -240,12 +242,12 @@ def _texts(records: Sequence[_Record], names: tuple[str, ...]) -> tuple[str | No
     return tuple(known.get(name) for name in names)
 
 
-def _enough(table: Table, intervals: int) -> None:
+def _require_intervals(table: Table, intervals: int) -> None:
     if intervals < MIN_INTERVALS:
         count = "no intervals" if intervals == 0 else "1 interval"
         raise table.error(f"{count}, and one cannot tell classes apart", "record two or more")
 
 
-def _some(names: Sequence[str], most: int = 5) -> str:
+def _first_names(names: Sequence[str], most: int = 5) -> str:
     shown = ", ".join(shortened(name) for name in names[:most])
     return shown + (", …" if len(names) > most else "")

@@ -1,4 +1,4 @@
-"""Reading concurrency and throughput from a CSV file, every mistake reported with its line."""
+"""Reader of CSV files with concurrency and throughput; an error names the line."""
 
 import math
 from dataclasses import dataclass
@@ -14,12 +14,12 @@ from agent.csv_input.table_file import (
 COLUMNS = ("concurrency", "throughput")
 MIN_ROWS = 3
 MIN_NUMBER, MAX_NUMBER = 1e-9, 1e15
-"""No server is beyond these, and the squares of what is can overflow."""
+"""The range of plausible values; the squares of greater ones can overflow."""
 
 
 @dataclass(frozen=True)
 class CurveFile:
-    """The points of one file: concurrency n (threads), throughput x (queries/s), their lines."""
+    """The points of one file: concurrency n (threads), throughput x (queries/s), line numbers."""
 
     n: tuple[float, ...]
     x: tuple[float, ...]
@@ -29,15 +29,15 @@ class CurveFile:
 def read_curve(path: str) -> CurveFile:
     """Read the columns `concurrency` and `throughput` by name; `-` is standard input.
 
-    Blank lines, lines that begin with `#`, other columns and a byte-order mark are passed over.
-    Raises TableFileError for everything that keeps the file from being fitted.
+    Blank lines, lines that begin with `#`, other columns and a byte-order mark are ignored.
+    Raises TableFileError if the file cannot be fitted.
     """
     name = shown_name(path)
     rows = read_rows(path)
     line, header = next(rows, (1, None))
     if header is None:
         raise TableFileError(name, 1, "the file is empty", f"its header is {','.join(COLUMNS)}")
-    columns = [_column(name, line, header, wanted) for wanted in COLUMNS]
+    columns = [_column_index(name, line, header, wanted) for wanted in COLUMNS]
     points: list[tuple[float, float, int]] = []
     for line, row in rows:
         _check_width(name, line, header, row)
@@ -53,7 +53,7 @@ def read_curve(path: str) -> CurveFile:
     return CurveFile(ns, xs, lines)
 
 
-def _column(name: str, line: int, header: list[str], wanted: str) -> int:
+def _column_index(name: str, line: int, header: list[str], wanted: str) -> int:
     names = [cell.casefold() for cell in header]
     if names.count(wanted) == 1:
         return names.index(wanted)
@@ -66,7 +66,7 @@ def _column(name: str, line: int, header: list[str], wanted: str) -> int:
 
 
 def _check_width(name: str, line: int, header: list[str], row: list[str]) -> None:
-    """Refuse a cell that no column names: 1,000 with a comma would be read as 1."""
+    """Raise TableFileError for a cell without a column: 1,000 would be read as 1."""
     if any(row[len(header) :]):
         problem = f"{len(row)} cells, and the header names {len(header)} columns"
         remedy = "write numbers without a comma, or name every column"

@@ -1,4 +1,4 @@
-"""Reading the resource of a long class file from the host's file, joined by interval."""
+"""Reader of a host's CSV file, whose resource is joined by interval to a long class file."""
 
 from dataclasses import dataclass, replace
 
@@ -16,12 +16,12 @@ MAX_CLOCK_DIFFERENCE = 0.25
 KINDS = ("user", "nice", "sys", "idle", "iowait", "irq", "softirq", "steal")
 JIFFIES = tuple(f"host_{kind}" for kind in KINDS)
 STRETCH_SECONDS = 60.0
-"""Seconds over which it is judged how busy the host was."""
+"""Seconds over which the host's CPU use is averaged; the worst such minute counts."""
 
 
 @dataclass(frozen=True)
 class HostFile:
-    """A resource of the whole server per interval, and what the host did meanwhile."""
+    """The whole server's use of a resource in each interval, and the host's CPU time by kind."""
 
     name: str
     resource: str
@@ -29,25 +29,25 @@ class HostFile:
     """When each interval ended, s, rising."""
     y: Array
     jiffies: Array | None
-    """The host's time in each interval by its kinds, shape (T, 8), any unit; None: not known."""
+    """The host's CPU time in each interval by `KINDS`, shape (T, 8), any unit; None: unknown."""
 
     @property
     def use(self) -> HostUse:
-        """How busy the host was, over all intervals of the file."""
+        """The host's CPU use and IO wait, each in the worst minute of the file."""
         return self.use_at(np.arange(len(self.at)))
 
-    def use_at(self, places: NDArray[np.intp]) -> HostUse:
-        """The host's CPU use and IO wait in their worst minute of the intervals at these places.
+    def use_at(self, indexes: NDArray[np.intp]) -> HostUse:
+        """Return the host's CPU use and IO wait, each in the worst minute of some intervals.
 
-        Places are rising, shape (k,); with less than a minute all of them count.
+        `indexes`, rising, shape (k,), selects them; if they last less than a minute, all count.
         """
         if self.jiffies is None:
             return HostUse()
         interval = (
-            float(np.median(np.diff(self.at[places]))) if len(places) > 1 else STRETCH_SECONDS
+            float(np.median(np.diff(self.at[indexes]))) if len(indexes) > 1 else STRETCH_SECONDS
         )
-        width = min(max(round(STRETCH_SECONDS / interval), 1), len(places))
-        sums = np.cumsum(np.vstack((np.zeros(len(KINDS)), self.jiffies[places])), axis=0)
+        width = min(max(round(STRETCH_SECONDS / interval), 1), len(indexes))
+        sums = np.cumsum(np.vstack((np.zeros(len(KINDS)), self.jiffies[indexes])), axis=0)
         spent = dict(zip(KINDS, (sums[width:] - sums[:-width]).T, strict=True))
         total = sum(spent.values(), np.zeros(len(sums) - width))
         if not total.any():
@@ -58,9 +58,9 @@ class HostFile:
 
 
 def read_host(path: str, resource: str = DEFAULT_RESOURCE) -> HostFile:
-    """Read `t_s`, the resource, and the host's jiffies where all their columns are there.
+    """Read `t_s`, the resource and, if all of its columns exist, the host's CPU time by kind.
 
-    Raises TableFileError for everything that keeps the file from being used.
+    Raises TableFileError if the file cannot be used.
     """
     table = Table(path)
     at_column = table.column(TIME, f"{TIME} says when each interval ended, as in the class file")
@@ -78,22 +78,22 @@ def read_host(path: str, resource: str = DEFAULT_RESOURCE) -> HostFile:
     values = values[np.argsort(values[:, 0], kind="stable")]
     if (np.diff(values[:, 0]) <= 0).any():
         raise table.error(f"two rows have the same {TIME}", "keep one row per interval")
-    times = values[:, 2:] if known else None
-    return HostFile(table.name, resource, values[:, 0], values[:, 1], times)
+    cpu_times = values[:, 2:] if known else None
+    return HostFile(table.name, resource, values[:, 0], values[:, 1], cpu_times)
 
 
 def joined(classes: ClassFile, host: HostFile) -> ClassFile:
-    """Give a long class file its resource; intervals that only one of the two has are left out."""
+    """Return a long class file with its resource, restricted to the intervals of both files."""
     if classes.at is None:
         problem = "each row holds its resource itself"
         raise TableFileError(classes.name, None, problem, "leave --host out")
-    near = MAX_CLOCK_DIFFERENCE * float(np.median(np.diff(classes.at)))
+    tolerance = MAX_CLOCK_DIFFERENCE * float(np.median(np.diff(classes.at)))
     right = np.clip(np.searchsorted(host.at, classes.at), 1, max(len(host.at) - 1, 1))
     left = right - 1
     right = np.minimum(right, len(host.at) - 1)
-    nearer = np.abs(host.at[left] - classes.at) <= np.abs(host.at[right] - classes.at)
-    place = np.where(nearer, left, right)
-    kept = np.flatnonzero(np.abs(host.at[place] - classes.at) <= near)
+    left_is_nearer = np.abs(host.at[left] - classes.at) <= np.abs(host.at[right] - classes.at)
+    nearest = np.where(left_is_nearer, left, right)
+    kept = np.flatnonzero(np.abs(host.at[nearest] - classes.at) <= tolerance)
     if len(kept) < MIN_INTERVALS:
         problem = f"it has {len(kept)} intervals at the same {TIME} as {classes.name}"
         raise TableFileError(host.name, None, problem, "record both at the same time")
@@ -101,8 +101,8 @@ def joined(classes: ClassFile, host: HostFile) -> ClassFile:
         classes,
         intervals=classes.intervals.at(kept),
         resource=host.resource,
-        y=host.y[place[kept]],
+        y=host.y[nearest[kept]],
         at=classes.at[kept],
         truth=None if classes.truth is None else classes.truth[kept],
-        host=host.use_at(np.unique(place[kept])),
+        host=host.use_at(np.unique(nearest[kept])),
     )

@@ -1,4 +1,4 @@
-"""Reading the cells of a CSV file; every mistake is reported with its line and its remedy."""
+"""Reader of the cells of a CSV file; an error names the line and a remedy."""
 
 import codecs
 import csv
@@ -19,13 +19,13 @@ GZIP_FORMAT = 31  # zlib's wbits
 BOM = codecs.BOM_UTF8
 CHUNK_BYTES = 2**16  # bytes that are read, or unpacked, at once
 MAX_LINE_LENGTH = 2**20  # bytes
-MIN_BYTES = 64  # of a line, on average: a million lines in a table
+MIN_BYTES = 64  # mean bytes of a line, at least: a million lines in a table
 MAX_TABLE_BYTES = 2**26  # bytes of a table that is held in memory, where it takes ten times as much
 MAX_STREAM_BYTES = 2**32  # bytes of a table that is read as a stream
 
 
 class TableFileError(InputError):
-    """A file that cannot be used: where, what is wrong and what to do, on one line."""
+    """A file cannot be used; the message is one line: the place, the problem and a remedy."""
 
     def __init__(self, name: str, line: int | None, problem: str, remedy: str) -> None:
         place = name if line is None else f"{name}:{line}"
@@ -33,32 +33,32 @@ class TableFileError(InputError):
 
 
 def shown_name(path: str) -> str:
-    """Name the file as messages do."""
+    """Return the file's name for messages."""
     return "<stdin>" if path == STANDARD_INPUT else path
 
 
-def read_rows(path: str, most: int = MAX_TABLE_BYTES) -> Iterator[tuple[int, list[str]]]:
-    """Read line numbers and stripped cells; `-` is standard input, gzip is seen by its content.
+def read_rows(path: str, max_bytes: int = MAX_TABLE_BYTES) -> Iterator[tuple[int, list[str]]]:
+    """Yield line numbers and stripped cells; `-` is standard input, gzip is detected.
 
-    `most` bytes in all, unpacked; a table that is not held in memory may have more.
+    `max_bytes` limits the unpacked size; a table that is not held in memory may have more.
 
     Each line is a row by itself. Blank lines, lines that begin with `#` and a byte-order mark are
-    passed over. Raises TableFileError for a file that cannot be read, is not CSV or has no end.
+    ignored. Raises TableFileError for a file that cannot be read, is not CSV or is too large.
     """
     name = shown_name(path)
     with opened(path) as file:
-        yield from rows_in(name, text_lines(name, file, most))
+        yield from rows_in(name, text_lines(name, file, max_bytes))
 
 
 @contextmanager
 def opened(path: str) -> Iterator[BinaryIO]:
-    """The bytes of a file, of standard input for `-`; raises TableFileError."""
+    """Open a file for reading bytes, or standard input for `-`; raises TableFileError."""
     if path == STANDARD_INPUT:
         yield sys.stdin.buffer
         return
     name = shown_name(path)
     try:
-        file = Path(path).open("rb")  # noqa: SIM115  (closed below; its errors are another's)
+        file = Path(path).open("rb")  # noqa: SIM115  (closed below, outside of `try`)
     except FileNotFoundError:
         raise TableFileError(name, None, "there is no such file", "check the path") from None
     except IsADirectoryError:
@@ -69,27 +69,27 @@ def opened(path: str) -> Iterator[BinaryIO]:
         yield file
 
 
-def text_lines(name: str, file: BinaryIO, most: int) -> Iterator[str]:
-    """The lines of a text, read as they are asked for, gzip unpacked; `most` bytes in all.
+def text_lines(name: str, file: BinaryIO, max_bytes: int) -> Iterator[str]:
+    """Yield the lines of a text as they are read, gzip unpacked; `max_bytes` in all.
 
-    Raises TableFileError where it is no UTF-8 text, or has more bytes or a longer line.
+    Raises TableFileError if it is not UTF-8 text, has more bytes, too many lines or too long a one.
     """
-    most_lines = most // MIN_BYTES
-    for number, line in enumerate(_byte_lines(name, _bounded(name, file, most)), start=1):
-        if number > most_lines:
-            problem = f"it holds more than {most_lines:,} lines"
+    max_lines = max_bytes // MIN_BYTES
+    for number, line in enumerate(_byte_lines(name, _limited(name, file, max_bytes)), start=1):
+        if number > max_lines:
+            problem = f"it holds more than {max_lines:,} lines"
             raise TableFileError(name, None, problem, "give it in parts")
-        text = _text(name, number, line.removeprefix(BOM) if number == 1 else line)
+        text = _decoded_line(name, number, line.removeprefix(BOM) if number == 1 else line)
         yield from text.splitlines() or [""]
 
 
 def shortened(cell: str, length: int = 30) -> str:
-    """Cut a cell for a message."""
+    """Shorten a cell for a message."""
     return cell if len(cell) <= length else cell[: length - 1] + "…"
 
 
 def header_mistake(header: list[str]) -> tuple[str, str] | None:
-    """Problem and remedy of a first line that names no column as it is."""
+    """Return the problem and remedy if the first line is not a header, else None."""
     for separator, shown in SEPARATORS.items():
         if len(header) == 1 and separator in header[0]:
             return f"its cells are separated by {shown}", "separate them by commas"
@@ -106,14 +106,14 @@ def _is_number(cell: str) -> bool:
     return True
 
 
-def _bounded(name: str, file: BinaryIO, most: int) -> Iterator[bytes]:
-    """Its content in pieces, unpacked."""
+def _limited(name: str, file: BinaryIO, max_bytes: int) -> Iterator[bytes]:
+    """Yield the content in pieces, unpacked; raises TableFileError beyond `max_bytes`."""
     size = 0
     try:
         for piece in _pieces(file):
             size += len(piece)
-            if size > most:
-                problem = f"it holds more than {most // 2**20} MiB"
+            if size > max_bytes:
+                problem = f"it holds more than {max_bytes // 2**20} MiB"
                 raise TableFileError(name, None, problem, "give it in parts")
             yield piece
     except (EOFError, zlib.error) as error:
@@ -134,7 +134,7 @@ def _pieces(file: BinaryIO) -> Iterator[bytes]:
 
 
 def _unpacked(packed: bytes, file: BinaryIO) -> Iterator[bytes]:
-    """The members of a gzip file, a piece at a time however much one byte of it stands for."""
+    """Yield the content of a gzip file, in pieces of at most CHUNK_BYTES at any compression."""
     member = zlib.decompressobj(GZIP_FORMAT)
     while packed := packed or file.read(CHUNK_BYTES):
         yield member.decompress(packed, CHUNK_BYTES)
@@ -148,7 +148,7 @@ def _unpacked(packed: bytes, file: BinaryIO) -> Iterator[bytes]:
 
 
 def _byte_lines(name: str, pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """Lines without their end; the last one may have none."""
+    """Yield the lines without their line feeds, which the last one may lack."""
     rest = b""
     number = 1
     for piece in pieces:
@@ -156,14 +156,14 @@ def _byte_lines(name: str, pieces: Iterator[bytes]) -> Iterator[bytes]:
         yield from lines
         number += len(lines)
         if len(rest) > MAX_LINE_LENGTH:
-            _text(name, number, rest[:1])
+            _decoded_line(name, number, rest[:1])
             problem = f"a line of more than {MAX_LINE_LENGTH // 2**10} KiB"
             raise TableFileError(name, number, problem, "give one row a line")
     if rest:
         yield rest
 
 
-def _text(name: str, number: int, line: bytes) -> str:
+def _decoded_line(name: str, number: int, line: bytes) -> str:
     remedy = "save it as CSV, in UTF-8"
     if b"\0" in line:
         raise TableFileError(name, number, "this is not a text file", remedy)
@@ -174,7 +174,7 @@ def _text(name: str, number: int, line: bytes) -> str:
 
 
 def unreadable(name: str, error: Exception) -> TableFileError:
-    """An error of the system about this file, as ours."""
+    """Return a TableFileError for a system error about this file."""
     problem = f"it cannot be read ({getattr(error, 'strerror', None) or error})"
     return TableFileError(name, None, problem, "check the path and its rights")
 

@@ -1,1 +1,1 @@
-"""A private server under a made-up load, to see the product work."""
+"""The demo: a private server under a generated load, watched by the agent."""

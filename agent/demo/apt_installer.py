@@ -1,4 +1,4 @@
-"""List and install the distribution's packages by apt."""
+"""Look up and install the distribution's packages with apt."""
 
 import os
 import re
@@ -24,67 +24,69 @@ class PackageError(HeadroomError):
 
 
 def can_install() -> bool:
-    """Say whether there is apt, and we are root or become it without a question."""
-    return _apt() is not None and (os.geteuid() == 0 or _run([*_root(), "true"]).returncode == 0)
+    """Return whether apt exists, and root rights are available without a prompt."""
+    return _apt_path() is not None and (
+        os.geteuid() == 0 or _run([*_sudo_prefix(), "true"]).returncode == 0
+    )
 
 
 def has_lists() -> bool:
-    """Say whether apt has read which packages there are."""
+    """Return whether apt has package lists."""
     return any(Path("/var/lib/apt/lists").glob("*Packages*"))
 
 
 def has_candidate(name: str) -> bool:
-    """Say whether there is a package of that name to install; a purely virtual one is none."""
+    """Return whether apt can install a package of that name, and not a purely virtual one."""
     if shutil.which("apt-cache") is None:
         return False
     answer = _run(["apt-cache", "policy", name])
-    found = (
+    pattern = (
         rf"^{re.escape(name)}:\n  Installed: .*\n  Candidate: \d"  # apt takes regular expressions
     )
-    return re.search(found, answer.stdout, re.MULTILINE) is not None
+    return re.search(pattern, answer.stdout, re.MULTILINE) is not None
 
 
 def read_lists() -> None:
-    """Have apt read which packages there are."""
-    done = _run([*_root(), "apt-get", "-q", "update"])
+    """Update apt's package lists; raises PackageError if there are still none."""
+    done = _run([*_sudo_prefix(), "apt-get", "-q", "update"])
     if not has_lists():
         raise PackageError(f"cannot read the package lists: {_reason(done)}")
 
 
 def install(names: Sequence[str]) -> None:
-    """Install packages: asking nothing, removing and recommending nothing.
+    """Install packages without prompts, removals or recommended packages; raises PackageError.
 
-    The download can be interrupted; what dpkg has begun is brought to its end first.
+    The download can be interrupted; once dpkg has begun, it is waited for.
     """
-    download = [*_root(), "apt-get", *OPTIONS, "--download-only", "install", *names]
+    download = [*_sudo_prefix(), "apt-get", *OPTIONS, "--download-only", "install", *names]
     done = _run(download)
     if done.returncode != 0:
         read_lists()
         done = _run(download)
     if done.returncode == 0:
-        _need_room(done.stdout)
-        unpack = [*_root(), "apt-get", *OPTIONS, "--no-download", "install", *names]
-        done = _run(unpack, to_its_end=True)
+        _require_disk_space(done.stdout)
+        unpack = [*_sudo_prefix(), "apt-get", *OPTIONS, "--no-download", "install", *names]
+        done = _run(unpack, uninterruptible=True)
     if done.returncode != 0:
         raise PackageError(f"cannot install {' '.join(names)}: {_reason(done)}")
 
 
-def _need_room(said: str) -> None:
-    """Refuse what would fill the disk, for dpkg would stop half-way."""
-    need = re.search(r"After this operation, ([\d,.]+) ([kM])B of additional", said)
+def _require_disk_space(output: str) -> None:
+    """Raise PackageError if the packages do not fit on the disk, where dpkg would stop half-way."""
+    need = re.search(r"After this operation, ([\d,.]+) ([kM])B of additional", output)
     size = float(need[1].replace(",", "")) * {"k": 1e3, "M": 1e6}[need[2]] if need else 0.0
     if size > shutil.disk_usage("/usr").free:
         raise PackageError(f"{size / 1e6:.0f} MB are needed in /usr: {FULL_REMEDY}")
 
 
 def command_to_install(names: Sequence[str]) -> str:
-    """Return what an administrator has to type."""
+    """Return the shell command that installs these packages."""
     update = "" if has_lists() else "apt-get update && "
     return f"{update}apt-get install --no-install-recommends {' '.join(names)}"
 
 
 def _reason(done: "subprocess.CompletedProcess[str]") -> str:
-    """Say in one line why apt failed, with what to do where that is known."""
+    """Return in one line why apt failed, with the remedy where that is known."""
     text = done.stdout + done.stderr
     if full := re.search(DISK_FULL, text):
         return f"{full[0]}: {FULL_REMEDY}"
@@ -95,23 +97,28 @@ def _reason(done: "subprocess.CompletedProcess[str]") -> str:
     return next(reversed(errors or lines), f"exit code {done.returncode}")
 
 
-def _apt() -> str | None:
+def _apt_path() -> str | None:
     return shutil.which("apt-get")
 
 
-def _root() -> list[str]:
+def _sudo_prefix() -> list[str]:
     return [] if os.geteuid() == 0 else ["sudo", "-n"]
 
 
-def _run(command: list[str], *, to_its_end: bool = False) -> "subprocess.CompletedProcess[str]":
-    """Run a command in a session of its own, which a Ctrl-C at the terminal does not reach."""
+def _run(
+    command: list[str], *, uninterruptible: bool = False
+) -> "subprocess.CompletedProcess[str]":
+    """Run a command in a session of its own, which a Ctrl-C at the terminal does not reach.
+
+    If an exception interrupts it, the command is killed, or awaited if `uninterruptible`.
+    """
     variables = {"DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C"}
     settings = [f"{name}={value}" for name, value in variables.items()]
     words = command
     if command[:1] == ["sudo"]:
-        words = [*command[:2], "env", *settings, *command[2:]]  # sudo passes no variables on
+        words = [*command[:2], "env", *settings, *command[2:]]  # sudo does not pass variables on
     try:
-        process = subprocess.Popen(  # noqa: S603 - our own words only
+        process = subprocess.Popen(  # noqa: S603 - no outside input
             words,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -126,8 +133,8 @@ def _run(command: list[str], *, to_its_end: bool = False) -> "subprocess.Complet
         try:
             text, _ = process.communicate()
         except BaseException:
-            if not to_its_end:
-                _run([*_root(), "sh", "-c", f"kill -- -{process.pid}"], to_its_end=True)
+            if not uninterruptible:
+                _run([*_sudo_prefix(), "sh", "-c", f"kill -- -{process.pid}"], uninterruptible=True)
             process.communicate()
             raise
     return subprocess.CompletedProcess(command, process.returncode, text, "")

@@ -1,8 +1,8 @@
-"""A helper process that outlives us just long enough to clean up.
+"""A helper process that cleans up when its parent ends, however that ends.
 
-A server must not survive the program that started it, however that ends: by an exception, by a
-signal, by SIGKILL. A death signal (PR_SET_PDEATHSIG) is tied to the thread that forked and cannot
-remove files, so a small process waits instead for the end of a pipe whose other end only we hold.
+A server must not survive the program that started it, whether that ends by an exception, a signal
+or SIGKILL. A death signal (PR_SET_PDEATHSIG) is tied to the thread that forked and cannot remove
+files, so a small process waits instead for the end of a pipe whose other end only its parent holds.
 Then it kills every process whose data directory is in the folder, and removes the folder.
 """
 
@@ -49,20 +49,20 @@ shutil.rmtree(folder, ignore_errors=True)
 
 
 class Guard:
-    """Watches over one folder, from its making until `release` or our death."""
+    """Cleans up one folder and its servers, on `release` or when this process ends."""
 
     def __init__(self, folder: Path) -> None:
-        self._process = subprocess.Popen(  # noqa: S603 - our own words only
+        self._process = subprocess.Popen(  # noqa: S603 - no outside input
             [sys.executable, "-I", "-S", "-c", CLEAN_UP, str(folder)],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            start_new_session=True,  # a Ctrl-C at the terminal is not for it
+            start_new_session=True,  # a Ctrl-C at the terminal does not reach it
             cwd="/",
         )
 
     def release(self) -> None:
-        """Have everything cleaned up now, and wait until it is."""
-        assert self._process.stdin is not None  # noqa: S101 - it was asked for
+        """Clean up now, and wait until that is done."""
+        assert self._process.stdin is not None  # noqa: S101 - opened as a pipe
         self._process.stdin.close()
         self._process.wait()

@@ -1,4 +1,4 @@
-"""The demo, step by step: a private server, the shop, its load, the agent, and its results."""
+"""The course of the demo: a private server, the shop, its load, the agent and its results."""
 
 import io
 import logging
@@ -35,36 +35,36 @@ MIN_FREE_BYTES = 400_000_000
 
 
 class Demo:
-    """One run; `play` is all of it."""
+    """One run of the demo."""
 
     def __init__(self, listen: str | None, seconds: float | None) -> None:
         self._listen = listen
         self._seconds = seconds
         self._title = "mysql-headroom demo"
         self._first_fit: float | None = None
-        self._trusted: float | None = None
+        self._first_trusted: float | None = None
 
     def play(self) -> None:
-        """Run until the time is over, or an exception ends it."""
-        _keep_the_screen_clean()
+        """Run the whole demo, until the time is over or an exception ends it."""
+        _set_up_output()
         address = choose_address(self._listen, say)
         with ExitStack() as stack:
             server = _start_server(stack)
             self._title += f": a private {server.name} under a made-up load"
             say("loading tables …")
-            password = _prepare(server)
-            agent, url = stack.enter_context(_watching(server, password, address))
+            password = _create_shop_and_account(server)
+            agent, url = stack.enter_context(_running_agent(server, password, address))
             load = stack.enter_context(Load(server.socket))
             say(f"page     {url}/")
             say(f"metrics  {url}/metrics")
             say(f"the load begins; first fit in about {FIRST_FIT_SECONDS} s …")
             try:
-                self._show(agent, load, url)
+                self._show_results(agent, load, url)
             finally:
-                self._say_result(next(iter(agent.snapshots())))
+                self._print_result(next(iter(agent.snapshots())))
 
-    def _show(self, agent: Agent, load: Load, url: str) -> None:
-        """Draw until the time is over."""
+    def _show_results(self, agent: Agent, load: Load, url: str) -> None:
+        """Show results until the time is over; raises ServerError if the load ends before."""
         with output(sys.stdout) as out:
             next_show = out.every
             while self._seconds is None or load.seconds < self._seconds:
@@ -72,7 +72,7 @@ class Demo:
                 if (failure := load.failure()) is not None:
                     raise ServerError(f"the load has ended: {failure}")
                 (snapshot,) = agent.snapshots()
-                self._note(snapshot, load.seconds)
+                self._record_milestones(snapshot, load.seconds)
                 if load.seconds >= next_show:
                     next_show += out.every
                     out.show(self._view(snapshot, load, url))
@@ -88,52 +88,56 @@ class Demo:
             url=url,
         )
 
-    def _note(self, snapshot: Snapshot, seconds: float) -> None:
-        """Remember when there was a fit first, and a trusted one."""
+    def _record_milestones(self, snapshot: Snapshot, seconds: float) -> None:
+        """Record the times of the first fit and of the first trusted capacity."""
         capacity = snapshot.fitted.capacity
         if capacity is None:
             return
         if capacity.usl is not None and self._first_fit is None:
             self._first_fit = seconds
-        if capacity.trust is Trust.TRUSTED and self._trusted is None:
-            self._trusted = seconds
+        if capacity.trust is Trust.TRUSTED and self._first_trusted is None:
+            self._first_trusted = seconds
 
     def _milestones(self) -> str:
         if self._first_fit is None:
             return "no fit yet"
-        trusted = "" if self._trusted is None else f", first trusted after {self._trusted:.0f} s"
+        trusted = (
+            ""
+            if self._first_trusted is None
+            else f", first trusted after {self._first_trusted:.0f} s"
+        )
         return f"first fit after {self._first_fit:.0f} s{trusted}"
 
-    def _say_result(self, snapshot: Snapshot) -> None:
-        """The final table."""
+    def _print_result(self, snapshot: Snapshot) -> None:
+        """Print the final table."""
         now = time.time()
         say("", lead(snapshot, now), *table([*rows(snapshot, now), ("in all", self._milestones())]))
 
 
 def say(*lines: str) -> None:
-    """Print them at once."""
+    """Print lines and flush them."""
     print(*lines, sep="\n", flush=True)
 
 
-def _keep_the_screen_clean() -> None:
-    """The demo is the only writer, and a character that the terminal lacks is no error."""
+def _set_up_output() -> None:
+    """Suppress log lines, and replace characters that the terminal cannot show."""
     logging.getLogger().addHandler(logging.NullHandler())
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")
 
 
 def _start_server(stack: ExitStack) -> PrivateServer:
-    """Start the first server that can be had; with none, the last failure is raised.
+    """Start the first server that can be started; raises the last failure if there is none.
 
-    The failures before it are reported as each next one is tried.
+    Each earlier failure is printed as the next server is tried.
     """
-    _need_room()
+    _require_disk_space()
     failure: ServerError | None = None
-    for get in servers_to_try(say):
+    for get_program in servers_to_try(say):
         if failure is not None:
             say(f"{failure}; trying another …")
         try:
-            program = get()
+            program = get_program()
             say(f"starting a private {FLAVOUR_NAMES[program.flavour]} {program.version} …")
             server = PrivateServer(
                 program, network=False, unprivileged=True, options=SERVER_OPTIONS
@@ -144,8 +148,8 @@ def _start_server(stack: ExitStack) -> PrivateServer:
     raise failure or ServerError(f"no MySQL or MariaDB server on this machine; {how_to_install()}")
 
 
-def _need_room() -> None:
-    """Refuse to fill a temporary folder that is nearly full."""
+def _require_disk_space() -> None:
+    """Raise ServerError if the temporary folder is nearly full."""
     folder = tempfile.gettempdir()
     free = shutil.disk_usage(folder).free
     if free < MIN_FREE_BYTES:
@@ -155,8 +159,8 @@ def _need_room() -> None:
         )
 
 
-def _prepare(server: PrivateServer) -> str:
-    """Fill the shop and make the agent's account, with no right but to look; its password."""
+def _create_shop_and_account(server: PrivateServer) -> str:
+    """Create the shop and the agent's read-only account; return the account's password."""
     password = secrets.token_urlsafe(16)
     try:
         with server.connect_as_root() as connection, connection.cursor() as cursor:
@@ -170,10 +174,10 @@ def _prepare(server: PrivateServer) -> str:
 
 
 @contextmanager
-def _watching(
+def _running_agent(
     server: PrivateServer, password: str, address: Address
 ) -> Iterator[tuple[Agent, str]]:
-    """The real agent on that server, and the address of its page."""
+    """Run the real agent on that server; yields the agent and the URL of its page."""
     file = server.folder / "password"
     file.touch(mode=0o600)
     file.write_text(password, encoding="utf-8")
@@ -189,7 +193,7 @@ def _watching(
 
 
 def _config(socket: str, password_file: Path) -> Config:
-    """The product's own settings but for the pace."""
+    """Return the default settings, but with shorter intervals and a shorter window."""
     target = Target(name=TARGET, socket=socket, user=USER, password_file=password_file)
-    pace = dict.fromkeys(("status", "statements", "host"), SAMPLING)
-    return Config(collectors=pace, fit=FIT, targets=(target,))
+    collectors = dict.fromkeys(("status", "statements", "host"), SAMPLING)
+    return Config(collectors=collectors, fit=FIT, targets=(target,))

@@ -1,6 +1,7 @@
-"""The demo's load: clients of the shop, more and fewer of them in waves, in a process of their own.
+"""The demo's load: a process with clients of the shop, whose number rises and falls in waves.
 
-It talks to one server's socket and ends with that server, or when the pipe from its parent ends.
+It connects to one server's socket. It ends with that server, or when its parent closes the pipe or
+ends.
 """
 
 import math
@@ -24,30 +25,30 @@ MIN_TOP_CLIENTS, MAX_TOP_CLIENTS = 24, 48  # and at its top
 CLIENTS_PER_CPU = 8
 THINK_SECONDS = 0.003  # on average, between two queries of a client
 IDLE_SECONDS = 0.1
-STEEPNESS = 1.5  # the wave lingers where it is low, for the law bends at low loads
+STEEPNESS = 1.5  # above 1: more time at low loads, where the law bends
 CONFLICTS = {ER.LOCK_DEADLOCK, ER.LOCK_WAIT_TIMEOUT}
 
 
 def clients_at_the_top() -> int:
-    """How many clients the wave has at its top on this machine."""
+    """Return the number of clients at the top of the wave on this machine."""
     return min(
         MAX_TOP_CLIENTS, max(MIN_TOP_CLIENTS, CLIENTS_PER_CPU * len(os.sched_getaffinity(0)))
     )
 
 
 def clients_at(seconds: float, top: int) -> int:
-    """How many clients are active that long after the start."""
+    """Return how many clients of `top` are active that many seconds after the start."""
     wave = (1 - math.cos(2 * math.pi * seconds / PERIOD)) / 2
     return LOW_CLIENTS + round((top - LOW_CLIENTS) * math.pow(wave, STEEPNESS))
 
 
 def is_rising(seconds: float) -> bool:
-    """Say whether the number of active clients is rising."""
+    """Return whether the number of active clients is rising."""
     return seconds % PERIOD < PERIOD / 2
 
 
 class Load:
-    """The process, from entry to exit; it needs us to live."""
+    """The load's process, from entry to exit; it ends with its parent at the latest."""
 
     def __init__(self, socket: str) -> None:
         self._socket = socket
@@ -56,16 +57,16 @@ class Load:
         self._process: subprocess.Popen[str] | None = None
 
     def __enter__(self) -> Self:
-        """Begin at the bottom of the wave."""
+        """Start the process, at the bottom of the wave."""
         self._start = time.monotonic()
-        self._process = subprocess.Popen(  # noqa: S603 - our own words only
+        self._process = subprocess.Popen(  # noqa: S603 - no outside input
             [sys.executable, "-P", "-m", __name__, self._socket, str(self._start), str(self._top)],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             text=True,
             env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-            start_new_session=True,  # a Ctrl-C at the terminal is not for it
+            start_new_session=True,  # a Ctrl-C at the terminal does not reach it
         )
         return self
 
@@ -75,24 +76,24 @@ class Load:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """End it at once; it has nothing to put in order."""
+        """Kill the process, which has nothing to clean up."""
         if self._process is not None:
             self._process.kill()
             self._process.communicate()
 
     @property
     def seconds(self) -> float:
-        """How long it has been running."""
+        """Seconds since the start."""
         return time.monotonic() - self._start
 
     def in_words(self) -> str:
-        """What it does now."""
+        """Describe the present load."""
         direction = "rising" if is_rising(self.seconds) else "falling"
         clients = clients_at(self.seconds, self._top)
         return f"{direction}, {clients} of {self._top} clients active"
 
     def failure(self) -> str | None:
-        """Why it ended by itself, or None while it runs."""
+        """Return why the process ended by itself, or None while it runs."""
         if self._process is None or self._process.poll() is None:
             return None
         lines = self._process.communicate()[1].strip().splitlines()
@@ -102,22 +103,22 @@ class Load:
 def main(socket: str, start: float, top: int) -> None:
     """Run all clients until the parent closes the pipe or dies."""
     for index in range(top):
-        client = threading.Thread(target=_client, args=(socket, start, top, index), daemon=True)
+        client = threading.Thread(target=_run_client, args=(socket, start, top, index), daemon=True)
         client.start()
     sys.stdin.read()
     os._exit(0)
 
 
-def _client(socket: str, start: float, top: int, index: int) -> None:
-    """One client for its lifetime; a server that is gone ends the whole process."""
+def _run_client(socket: str, start: float, top: int, index: int) -> None:
+    """Run one client; end the whole process if the server has gone."""
     try:
         with pymysql.connect(
             unix_socket=socket, user="root", database=DATABASE, autocommit=True
         ) as connection:
-            dice = random.Random(index)  # noqa: S311 - the same load every time
+            rng = random.Random(index)  # noqa: S311 - the same load every time
             while True:
                 if index < clients_at(time.monotonic() - start, top):
-                    _round(connection, dice)
+                    _run_round(connection, rng)
                 else:
                     time.sleep(IDLE_SECONDS)
     except (pymysql.MySQLError, OSError) as error:
@@ -125,19 +126,21 @@ def _client(socket: str, start: float, top: int, index: int) -> None:
         os._exit(1)
 
 
-def _round(connection: "pymysql.Connection[pymysql.cursors.Cursor]", dice: random.Random) -> None:
-    """Every class in its share, in a random order, with a moment's thought after each query."""
-    deck = [query_class for query_class in CLASSES for _ in range(query_class.share)]
-    dice.shuffle(deck)
-    for query_class in deck:
+def _run_round(
+    connection: "pymysql.Connection[pymysql.cursors.Cursor]", rng: random.Random
+) -> None:
+    """Run each class as often as its share, in random order, with think time after each query."""
+    shuffled = [query_class for query_class in CLASSES for _ in range(query_class.share)]
+    rng.shuffle(shuffled)
+    for query_class in shuffled:
         try:
             with connection.cursor() as cursor:
-                cursor.execute(query_class.query(dice.randrange(query_class.below)))
+                cursor.execute(query_class.query(rng.randrange(query_class.below)))
                 cursor.fetchall()
         except pymysql.OperationalError as error:
             if error.args[0] not in CONFLICTS:
                 raise
-        time.sleep(dice.expovariate(1 / THINK_SECONDS))
+        time.sleep(rng.expovariate(1 / THINK_SECONDS))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Where the demo's page listens: the address given, else the usual port, else a free one."""
+"""The address of the demo's page: the one given, else the default port, else a free one."""
 
 import errno
 import socket
@@ -9,7 +9,7 @@ from typing import TypeVar
 from agent.config.settings import DEFAULT_LISTEN, Config
 from agent.support.errors import HeadroomError
 
-EVERYWHERE = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "[::1]"}  # noqa: S104 - to be shown
+EVERYWHERE = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "[::1]"}  # noqa: S104 - for URLs only
 
 
 Listener = TypeVar("Listener")
@@ -26,44 +26,47 @@ class Address:
     host: str
     port: int
     asked: bool = False
-    """It was asked for, and no other will do."""
+    """Whether the user gave it: then no other is used."""
 
     def bind(self) -> tuple[str, int]:
-        """What to listen on."""
+        """Return the host and port to listen on."""
         return self.host, self.port
 
     def url(self, port: int) -> str:
-        """What to open in a browser on this machine, once the port is known."""
-        return f"http://{EVERYWHERE.get(self.host, self._host)}:{port}"
+        """Return the URL for a browser on this machine; `port` is the one that was bound."""
+        return f"http://{EVERYWHERE.get(self.host, self._bracketed_host)}:{port}"
 
     def __str__(self) -> str:
-        """HOST:PORT, as it is asked for."""
-        return f"{self._host}:{self.port}"
+        """Return HOST:PORT, as on the command line."""
+        return f"{self._bracketed_host}:{self.port}"
 
     @property
-    def _host(self) -> str:
+    def _bracketed_host(self) -> str:
         return f"[{self.host}]" if ":" in self.host else self.host
 
 
 def choose_address(listen: str | None, say: Callable[[str], None]) -> Address:
-    """The address asked for, which must be free; else the usual one, or one with a free port."""
+    """Return the given address; without one the default, or if that is taken any free port.
+
+    Raises AddressError if the given address cannot be used.
+    """
     address = replace(parse(listen or DEFAULT_LISTEN), asked=listen is not None)
-    reason = _obstacle(address)
-    return address if reason is None else _other(address, reason, say)
+    reason = _listen_error(address)
+    return address if reason is None else _fallback(address, reason, say)
 
 
 def listen_on(
     address: Address, listen: Callable[[tuple[str, int]], Listener], say: Callable[[str], None]
 ) -> Listener:
-    """Listen there; another program may have taken it since it was chosen."""
+    """Listen on the address, or on another if a program has taken it since it was chosen."""
     try:
         return listen(address.bind())
     except OSError as reason:
-        return listen(_other(address, reason, say).bind())
+        return listen(_fallback(address, reason, say).bind())
 
 
-def _other(address: Address, reason: OSError, say: Callable[[str], None]) -> Address:
-    """Choose another address; raises `AddressError` where this one was asked for."""
+def _fallback(address: Address, reason: OSError, say: Callable[[str], None]) -> Address:
+    """Return the host with any free port; raises `AddressError` if the user gave the address."""
     if address.asked:
         advice = "choose another with --web.listen-address HOST:PORT"
         raise AddressError(f"cannot listen on {address}: {reason.strerror}; {advice}") from None
@@ -73,18 +76,18 @@ def _other(address: Address, reason: OSError, say: Callable[[str], None]) -> Add
 
 
 def parse(listen: str) -> Address:
-    """HOST:PORT as the configuration has it; raises ValueError."""
+    """Parse HOST:PORT as the configuration does; raises ValueError."""
     address = Address(*Config.validated({"listen": listen, "targets": []}).address)
     if address.port > 65535:
         raise ValueError("a port is at most 65535")
     return address
 
 
-def _obstacle(address: Address) -> OSError | None:
-    """Why the address cannot be used now, or None."""
+def _listen_error(address: Address) -> OSError | None:
+    """Return the error of listening on the address now, or None."""
     try:
-        places = socket.getaddrinfo(address.host or None, address.port, type=socket.SOCK_STREAM)
-        with socket.socket(places[0][0]) as probe:
+        found = socket.getaddrinfo(address.host or None, address.port, type=socket.SOCK_STREAM)
+        with socket.socket(found[0][0]) as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind(address.bind())
             probe.listen()

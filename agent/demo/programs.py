@@ -19,7 +19,7 @@ Flavour = Literal["mysql", "mariadb"]
 FLAVOUR_NAMES: dict[Flavour, str] = {"mysql": "MySQL", "mariadb": "MariaDB"}
 EXECUTABLES = ("mysqld", "mariadbd")
 SERVER_FOLDERS = ("/usr/sbin", "/usr/local/sbin", "/usr/libexec", "/usr/local/mysql/bin")
-PACKAGES: tuple[tuple[Flavour, tuple[str, ...]], ...] = (  # all that each needs, best first
+PACKAGES: tuple[tuple[Flavour, tuple[str, ...]], ...] = (  # all packages of each, best first
     ("mysql", ("mysql-server-core",)),
     ("mysql", ("mysql-server-core-8.4",)),
     ("mysql", ("mysql-server-core-8.0",)),
@@ -30,40 +30,40 @@ DEFAULT_PACKAGES = ("mariadb-server-core", "mariadb-client-core")
 
 
 class ServerError(HeadroomError):
-    """A private server cannot be had, started or stopped; the message says why."""
+    """A private server cannot be found, installed, started or stopped; the message says why."""
 
 
 @dataclass(frozen=True)
 class Program:
-    """An installed server: how to run it, and what it is."""
+    """A server program on this machine: its flavour, its version and its path."""
 
     flavour: Flavour
     version: str
     path: Path
     tree: Path | None = None
-    """The root of packages that were unpacked there rather than installed."""
+    """The root folder of unpacked packages; None: the program is installed."""
 
     def command(self) -> list[str]:
-        """Return what to put before the server's options."""
+        """Return the command that runs the server, without its options."""
         return _command(self.path, self.tree)
 
 
 def find_servers(flavour: Flavour | None = None, tree: Path | None = None) -> Iterator[Program]:
-    """Look for servers of that flavour, or of any, in the tree or else on this machine."""
-    found = (_identify(path, tree) for path in _candidates(tree))
+    """Find servers of that flavour, or of any, in the tree if given, else on this machine."""
+    found = (_identify(path, tree) for path in _executable_paths(tree))
     return (program for program in found if program and flavour in (None, program.flavour))
 
 
 def find_server(flavour: Flavour | None = None, tree: Path | None = None) -> Program | None:
-    """Return the first of them."""
+    """Return the first server that `find_servers` finds, or None."""
     return next(find_servers(flavour, tree), None)
 
 
 def servers_to_try(say: Callable[[str], None]) -> Iterator[Callable[[], Program]]:
-    """Offer ways to a server, best first, for when the one before failed by a `ServerError`.
+    """Yield functions that return a server or raise `ServerError`, the best first.
 
-    Installed ones come first, then the distribution's packages, none of which is installed before
-    it is asked for. Those also complete a server whose packages are not all installed.
+    Installed servers come first, then the distribution's packages, which the function installs when
+    it is called. Those also complete a server of which some packages are missing.
     """
     for program in find_servers():
         yield partial(_installed, program)
@@ -81,7 +81,7 @@ def servers_to_try(say: Callable[[str], None]) -> Iterator[Callable[[], Program]
 
 
 def how_to_install() -> str:
-    """Say in one line what gives this machine a server."""
+    """Return in one line how to install a server on this machine."""
     if shutil.which("apt-get") is None:
         return "install a MySQL or MariaDB server by this distribution's own tool"
     known = (names for _, names in PACKAGES if apt_installer.has_candidate(names[0]))
@@ -108,7 +108,7 @@ def _fail(why: str) -> NoReturn:
     raise ServerError(why)
 
 
-def _candidates(tree: Path | None) -> list[Path]:
+def _executable_paths(tree: Path | None) -> list[Path]:
     if tree is not None:
         return [tree / "usr/sbin" / name for name in EXECUTABLES]
     search = os.pathsep.join([os.environ.get("PATH", os.defpath), *SERVER_FOLDERS])
@@ -121,7 +121,7 @@ def _identify(path: Path, tree: Path | None) -> Program | None:
         return None
     try:
         answer = _run([*_command(path, tree), "--no-defaults", "--version"]).stdout
-    except OSError:  # not for this machine
+    except OSError:  # built for another machine
         return None
     version = re.search(r"Ver (\d+\.\d+\.\d+)", answer)
     if version is None:
@@ -130,7 +130,7 @@ def _identify(path: Path, tree: Path | None) -> Program | None:
 
 
 def _command(path: Path, tree: Path | None) -> list[str]:
-    """Run a server out of a tree through the loader and the libraries that came with it."""
+    """Return the command of a program; in a tree, with the tree's own loader and libraries."""
     if tree is None:
         return [str(path)]
     loader = next(iter(sorted(tree.glob("usr/lib/*/ld-linux-*.so.*"))), None)
@@ -140,6 +140,6 @@ def _command(path: Path, tree: Path | None) -> list[str]:
 
 
 def _run(command: list[str]) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(  # noqa: S603 - our own words only
+    return subprocess.run(  # noqa: S603 - no outside input
         command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL
     )

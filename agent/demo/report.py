@@ -21,7 +21,7 @@ SOURCES = {Source.STATEMENT_TIME: "statement time", Source.THREADS_RUNNING: "Thr
 
 
 def lead(snapshot: Snapshot, now: float) -> str:
-    """The sentence to read first."""
+    """Return the sentence that sums up the result."""
     capacity = snapshot.capacity(now)
     if capacity is None:
         return f"No prediction yet: {why_none(snapshot)}."
@@ -29,7 +29,7 @@ def lead(snapshot: Snapshot, now: float) -> str:
 
 
 def rows(snapshot: Snapshot, now: float) -> list[Row]:
-    """Load, capacity, what limits it, the law's peak, trust and headroom, as far as known."""
+    """Return load, capacity, its limit, the law's peak, trust and headroom, as far as known."""
     capacity, fit = snapshot.capacity(now), snapshot.fit(now)
     return [
         *_load_rows(snapshot, now),
@@ -41,7 +41,7 @@ def rows(snapshot: Snapshot, now: float) -> list[Row]:
 
 
 def line(snapshot: Snapshot, now: float) -> str:
-    """The same in one line."""
+    """Return the rows in one line, or the summary sentence if there are none."""
     return "; ".join(f"{name} {value}" for name, value in rows(snapshot, now)) or lead(
         snapshot, now
     )
@@ -64,9 +64,9 @@ def _capacity_rows(capacity: Capacity) -> list[Row]:
         least = "–" if capacity.lower is None else f"at least {quantity(capacity.lower)} queries/s"
         return [("capacity", least)]
     likely = sorted(capacity.shares.items(), key=lambda limit: -limit[1])[:2]
-    ends = ", ".join(f"{resource_words(n)} ({share:.0%})" for n, share in likely if share >= 0.01)
+    limits = ", ".join(f"{resource_words(n)} ({share:.0%})" for n, share in likely if share >= 0.01)
     value = f"{quantity(round(capacity.value))} queries/s ({bounds(capacity)})"
-    return [("capacity", value), ("limited by", ends)]
+    return [("capacity", value), ("limited by", limits)]
 
 
 def _law_rows(fit: UslFit) -> list[Row]:
@@ -74,15 +74,18 @@ def _law_rows(fit: UslFit) -> list[Row]:
         bound = f"at least {quantity(round(fit.x_max_lower_bound))} queries/s"
         return [("the law's peak", bound)]
     return [
-        ("the law's peak", f"{quantity(round(fit.x_max or 0))} queries/s at {_place(fit)}"),
+        (
+            "the law's peak",
+            f"{quantity(round(fit.x_max or 0))} queries/s at {_peak_concurrency(fit)}",
+        ),
     ]
 
 
-def _place(fit: UslFit) -> str:
-    return threads(fit.n_max) + _range(fit.n_max_interval)
+def _peak_concurrency(fit: UslFit) -> str:
+    return threads(fit.n_max) + _interval_words(fit.n_max_interval)
 
 
-def _range(interval: Interval | None) -> str:
+def _interval_words(interval: Interval | None) -> str:
     if interval is None:
         return ""
     low, high = (threads(bound).removesuffix(" threads") for bound in interval)

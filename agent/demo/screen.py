@@ -14,7 +14,7 @@ from agent.demo.report import Row, lead, line, rows
 from agent.demo.text_chart import text_chart
 from models.trust import Trust
 
-ENTER, LEAVE = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"  # a screen of its own, no cursor
+ENTER, LEAVE = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"  # the alternate screen, no cursor
 HOME, REST_OF_LINE, REST_OF_SCREEN = "\x1b[H", "\x1b[K", "\x1b[J"
 BOLD, PLAIN = "\x1b[1m", "\x1b[0m"
 COLOURS = {Trust.TRUSTED: "\x1b[32m", Trust.INDICATIVE: "\x1b[33m", Trust.NOT_IDENTIFIABLE: ""}
@@ -24,7 +24,7 @@ REDRAW_SECONDS, LINE_SECONDS = 0.5, 5.0
 
 
 class View(NamedTuple):
-    """All that one drawing shows."""
+    """The contents of one drawing of the output."""
 
     title: str
     snapshot: Snapshot
@@ -36,13 +36,13 @@ class View(NamedTuple):
 
 
 class Output(Protocol):
-    """Shows one view after the other, from entry to exit."""
+    """An output that shows one view after the other, from entry to exit."""
 
     every: float
     """Seconds from one view to the next."""
 
     def __enter__(self) -> Self:
-        """Take the stream."""
+        """Prepare the stream."""
 
     def __exit__(
         self,
@@ -50,20 +50,20 @@ class Output(Protocol):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Give it back as it was."""
+        """Restore the stream."""
 
     def show(self, view: View) -> None:
-        """Show it now."""
+        """Show a view."""
 
 
 def output(stream: TextIO) -> Output:
-    """The screen where there is a terminal that can draw one."""
+    """Return a screen if the stream is a terminal that can draw one, else plain lines."""
     can_draw = stream.isatty() and os.environ.get("TERM", "dumb") != "dumb"
     return Screen(stream) if can_draw else Lines(stream)
 
 
 class Lines:
-    """A plain line every few seconds."""
+    """An output of a plain line every few seconds."""
 
     every = LINE_SECONDS
 
@@ -83,13 +83,13 @@ class Lines:
         """Nothing to restore."""
 
     def show(self, view: View) -> None:
-        """One line."""
+        """Print the view as one line."""
         text = line(view.snapshot, view.now)
         print(f"{view.seconds:4.0f} s  {text}; load {view.load}", file=self._stream, flush=True)
 
 
 class Screen:
-    """The terminal's alternate screen; what was there before comes back at the end."""
+    """An output on the terminal's alternate screen; the normal screen is restored at the end."""
 
     every = REDRAW_SECONDS
 
@@ -97,7 +97,7 @@ class Screen:
         self._stream = stream
 
     def __enter__(self) -> Self:
-        """Take the screen."""
+        """Switch to the alternate screen."""
         self._write(ENTER)
         return self
 
@@ -107,7 +107,7 @@ class Screen:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Give it back."""
+        """Switch back to the normal screen."""
         self._write(LEAVE)
 
     def show(self, view: View) -> None:
@@ -127,15 +127,15 @@ class Screen:
 
 
 def draw(view: View, columns: int, lines: int) -> list[str]:
-    """The screen as lines of text, no more than there are."""
+    """Return the screen as lines of text, `lines` at most."""
     elapsed = words(view.seconds)
-    known = [*rows(view.snapshot, view.now), ("load", view.load), ("so far", view.milestones)]
+    results = [*rows(view.snapshot, view.now), ("load", view.load), ("so far", view.milestones)]
     top = [
         f"{view.title}{elapsed:>{max(1, columns - len(view.title))}}",
         "",
         *wrap(lead(view.snapshot, view.now), columns),
         "",
-        *table(known, columns),
+        *table(results, columns),
     ]
     bottom = [
         "",
@@ -148,7 +148,7 @@ def draw(view: View, columns: int, lines: int) -> list[str]:
 
 
 def table(rows: list[Row], columns: int = 80) -> list[str]:
-    """Names on the left, values beside them, on more lines where they are long."""
+    """Return the rows as lines: names on the left, and the values, wrapped where they are long."""
     lines = []
     for name, value in rows:
         for part in wrap(value, max(20, columns - LABEL)):
@@ -162,8 +162,8 @@ def _chart(view: View, columns: int, lines: int) -> list[str]:
     if fit is None or points is None or lines < CHART_LINES.start:
         return []
     n, x = points.curve(Disposition.USED)
-    here = view.snapshot.operating_point(view.now)
-    return ["", *text_chart(n, x, fit.law, here, columns, min(lines, CHART_LINES.stop))]
+    present = view.snapshot.operating_point(view.now)
+    return ["", *text_chart(n, x, fit.law, present, columns, min(lines, CHART_LINES.stop))]
 
 
 def _cut(text: str, columns: int) -> str:

@@ -1,4 +1,4 @@
-"""Private MySQL and MariaDB servers: their own folder, port and socket, and nothing left behind.
+"""Private MySQL and MariaDB servers with their own folder, port and socket, removed at exit.
 
 with PrivateServer(find_server()) as server:
     server.connect_as_root()
@@ -48,8 +48,8 @@ __all__ = ["Flavour", "PrivateServer", "Program", "ServerError", "find_server"]
 START_SECONDS = 60.0
 STOP_SECONDS = 30.0
 FOLDER_PREFIX = "headroom-"
-SOCKET_PATH_LIMIT = 107  # of sockaddr_un, less the closing zero
-PORTS = range(20_000, 32_000)  # below those that the kernel gives to clients
+SOCKET_PATH_LIMIT = 107  # bytes of a path in sockaddr_un, without the final zero
+PORTS = range(20_000, 32_000)  # below the ephemeral ports of the kernel
 PORT_ATTEMPTS = 5
 PORT_TAKEN = "Address already in use"
 LOG_LINES = 20
@@ -58,14 +58,14 @@ POLL_SECONDS = 0.02
 
 
 class PrivateServer:
-    """One server of our own, started on entry and gone on exit.
+    """A private server, started on entry and removed on exit.
 
-    `options` are given to the server last, so they override ours. A `template` is a folder that
-    keeps a new data directory for the next server of the same program, which saves it seconds.
-    The root account has no password and is reached through the socket only, which lies in a folder
-    that other users cannot enter. Over TCP there are the accounts that the caller makes; without
-    `network` nothing listens there. `unprivileged`, a server that root starts runs as a user with
-    no name and no rights, where that can reach its files.
+    `options` come last on the command line, so they override the defaults. `template` is a folder
+    where the first server of a program keeps its new data directory for the next ones, which saves
+    them seconds. The root account has no password and can only use the socket, which is in a folder
+    that other users cannot enter. The accounts that the caller creates can use TCP; without
+    `network` the server does not listen there. With `unprivileged`, a server started by root runs
+    as a nameless user without rights, if that user can reach its files.
     """
 
     def __init__(
@@ -99,13 +99,13 @@ class PrivateServer:
         self._guard: Guard | None = None
 
     def __enter__(self) -> Self:
-        """Make the data directory and start the server."""
+        """Create the data directory and start the server."""
         self.folder.mkdir(mode=0o700)
         try:
             (self.folder / NO_FILES).mkdir(mode=0o500)
             self._user.own(self.folder)
             self._guard = Guard(self.folder)
-            self._make_data()
+            self._create_data()
             self.start()
         except BaseException:
             self.close()
@@ -118,7 +118,7 @@ class PrivateServer:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """End the server and remove all that was its own; its data need no good order."""
+        """Kill the server and remove its folder; its data need no orderly shutdown."""
         self.close()
 
     @property
@@ -128,12 +128,12 @@ class PrivateServer:
 
     @property
     def pid(self) -> int:
-        """The server's process; an error when there is none."""
-        return self._running().pid
+        """The server's process ID; raises ServerError if it is not running."""
+        return self._running_process().pid
 
     @property
     def is_running(self) -> bool:
-        """Whether the process is there (it may be frozen)."""
+        """Whether the process exists (it may be frozen)."""
         return self._process is not None and self._process.poll() is None
 
     def start(self) -> None:
@@ -154,7 +154,7 @@ class PrivateServer:
                 return
 
     def stop(self, deadline: float = STOP_SECONDS) -> None:
-        """Shut it down in good order; kill it if it takes longer than that."""
+        """Shut the server down; kill it if that takes more than `deadline` seconds."""
         if self._process is None:
             return
         self._process.terminate()
@@ -166,7 +166,7 @@ class PrivateServer:
         self._process.wait()
 
     def kill(self) -> None:
-        """End it at once, as a crash would."""
+        """Kill the server, as a crash would."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
@@ -178,7 +178,7 @@ class PrivateServer:
 
     def freeze(self) -> None:
         """Stop the process (SIGSTOP): it still accepts connections, and answers nothing."""
-        self._running().send_signal(signal.SIGSTOP)
+        self._running_process().send_signal(signal.SIGSTOP)
 
     def thaw(self) -> None:
         """Continue a frozen server."""
@@ -203,7 +203,7 @@ class PrivateServer:
         return "\n".join(text.splitlines()[-lines:])
 
     def close(self) -> None:
-        """End the server, whatever state it is in, and remove its folder."""
+        """Kill the server, whatever state it is in, and remove its folder."""
         try:
             self.kill()
         finally:
@@ -212,42 +212,42 @@ class PrivateServer:
             shutil.rmtree(self.folder, ignore_errors=True)
 
     def _error(self, reason: str) -> ServerError:
-        """Say it in one line, with the server's own first complaint; its log is a note to that."""
+        """Return a one-line error with the log's first error; the log's end is added as a note."""
         text = self.log_tail()
-        complaint = ERROR_LINE.search(text)
-        error = ServerError(f"{self.name} {reason}{': ' + complaint[1] if complaint else ''}")
+        logged = ERROR_LINE.search(text)
+        error = ServerError(f"{self.name} {reason}{': ' + logged[1] if logged else ''}")
         error.add_note(f"Its log ends:\n{text}")
         return error
 
-    def _running(self) -> "subprocess.Popen[bytes]":
+    def _running_process(self) -> "subprocess.Popen[bytes]":
         if self._process is None or self._process.poll() is not None:
             raise ServerError(f"the private {self.name} server is not running")
         return self._process
 
-    def _make_data(self) -> None:
+    def _create_data(self) -> None:
         if self._template is not None and self._template.exists():
             _copy_data(self._template, self.datadir)
             self._user.own(self.datadir)
             return
         self._initialise()
         if self._template is not None:
-            _keep(self.datadir, self._template)
+            _save_template(self.datadir, self._template)
 
     def _initialise(self) -> None:
-        """Fill a new data directory, with no account that another user could be."""
+        """Initialise a new data directory, without accounts that other users could log in to."""
         user = self._user.option
-        self._finish(initialise_command(self.program, self.datadir, user))
+        self._run_to_end(initialise_command(self.program, self.datadir, user))
         restrict = restrict_command(self.program, self.datadir, user)
         if restrict is not None:
-            self._finish(restrict, ONLY_LOCALHOST)
+            self._run_to_end(restrict, ONLY_LOCALHOST)
 
-    def _finish(self, command: list[str], said: bytes = b"") -> None:
-        """Run a command that makes or changes the data directory."""
+    def _run_to_end(self, command: list[str], sql: bytes = b"") -> None:
+        """Run a command that creates or changes the data directory, and wait for its end."""
         with self._open_log() as log:
             try:
-                subprocess.run(  # noqa: S603 - our own words only
+                subprocess.run(  # noqa: S603 - no outside input
                     command,
-                    input=said,
+                    input=sql,
                     stdout=log,
                     stderr=log,
                     check=True,
@@ -262,7 +262,7 @@ class PrivateServer:
                 raise self._error(reason) from error
 
     def _environment(self) -> dict[str, str]:
-        """Ours, but for its temporary files: they are its own, and go with its folder."""
+        """Return this process's environment, with temporary files in the server's folder."""
         return os.environ | {"TMPDIR": str(self.folder)}
 
     def _open_log(self) -> BinaryIO:
@@ -274,7 +274,7 @@ class PrivateServer:
         port = self.port if self._network else None
         user = self._user.option
         with self._open_log() as log:
-            self._process = subprocess.Popen(  # noqa: S603 - our own words only
+            self._process = subprocess.Popen(  # noqa: S603 - no outside input
                 start_command(self.program, self.folder, port, user, self.options),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -285,14 +285,14 @@ class PrivateServer:
                 **self._user.arguments(),
             )
         try:
-            self._wait_until_it_answers(self._process)
+            self._wait_until_ready(self._process)
         except BaseException:
             self.kill()
             raise
 
-    def _wait_until_it_answers(self, process: "subprocess.Popen[bytes]") -> None:
+    def _wait_until_ready(self, process: "subprocess.Popen[bytes]") -> None:
         deadline = time.monotonic() + START_SECONDS
-        while not self._answers():
+        while not self._is_answering():
             if process.poll() is not None:
                 reason = f"ended with exit code {process.returncode}"
             elif time.monotonic() > deadline:
@@ -302,8 +302,8 @@ class PrivateServer:
                 continue
             raise self._error(reason)
 
-    def _answers(self) -> bool:
-        if not _accepts(self.socket):  # PyMySQL would leave its own socket open
+    def _is_answering(self) -> bool:
+        if not _is_listening(self.socket):  # PyMySQL would leave its own socket open
             return False
         try:
             with self.connect_as_root() as connection, connection.cursor() as cursor:
@@ -314,31 +314,31 @@ class PrivateServer:
 
 
 def _reason(error: subprocess.SubprocessError) -> str:
-    """Say how a program failed, without its command line."""
+    """Return how a program failed, without its command line."""
     if isinstance(error, subprocess.CalledProcessError):
         return f"exit code {error.returncode}"
     return f"not done within {START_SECONDS:.0f} s"
 
 
 def _copy_data(source: Path, target: Path) -> None:
-    """Copy a data directory, less the server's own identity."""
+    """Copy a data directory without auto.cnf, the server's UUID."""
     shutil.copytree(source, target, ignore=shutil.ignore_patterns("auto.cnf"))
 
 
-def _keep(data: Path, template: Path) -> None:
-    """Make the template appear whole, unless another process was faster."""
-    made = template.with_name(f"{template.name}-{os.getpid()}-{secrets.token_hex(4)}")
-    _copy_data(data, made)
+def _save_template(data: Path, template: Path) -> None:
+    """Save a copy of the data as the template, atomically, unless another process was faster."""
+    copy = template.with_name(f"{template.name}-{os.getpid()}-{secrets.token_hex(4)}")
+    _copy_data(data, copy)
     try:
-        made.rename(template)
+        copy.rename(template)
     except OSError:
-        shutil.rmtree(made)
+        shutil.rmtree(copy)
         if not template.exists():
             raise
 
 
-def _accepts(path: str) -> bool:
-    """Say whether somebody listens on this Unix socket."""
+def _is_listening(path: str) -> bool:
+    """Return whether a process listens on this Unix socket."""
     with socket.socket(socket.AF_UNIX) as probe:
         try:
             probe.connect(path)
@@ -348,7 +348,7 @@ def _accepts(path: str) -> bool:
 
 
 def _new_folder() -> Path:
-    """Name a folder that does not exist, with a path that leaves room for the socket's."""
+    """Return the path of a new folder, short enough for the path of a socket in it."""
     name = f"{FOLDER_PREFIX}{os.getpid()}-{secrets.token_hex(4)}"
     folder = Path(tempfile.gettempdir()).resolve() / name
     fits = len(os.fsencode(folder / SOCKET)) <= SOCKET_PATH_LIMIT

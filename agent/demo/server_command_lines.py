@@ -1,4 +1,4 @@
-"""The command lines of a private server: to make its data directory, and to start it."""
+"""The command lines of a private server: to create its data directory, and to start it."""
 
 import shutil
 from collections.abc import Sequence
@@ -7,11 +7,11 @@ from pathlib import Path
 from agent.demo.programs import Flavour, Program, ServerError
 
 DATA = "data"
-SOCKET = "s"  # short, for its path is limited
+SOCKET = "s"  # short, as the length of its path is limited
 ERROR_LOG = "error.log"
 
 COMMON_OPTIONS = (
-    "--skip-name-resolve",  # so that the accounts of localhost, root's too, are the socket's only
+    "--skip-name-resolve",  # so that accounts of localhost, including root, can only use the socket
     "--innodb-buffer-pool-size=64M",
     "--innodb-flush-log-at-trx-commit=2",
 )
@@ -41,9 +41,9 @@ LOG_BIN_OFF = ("--skip-log-bin",)
 
 
 def initialise_command(program: Program, datadir: Path, user: str | None) -> list[str]:
-    """Fill a new data directory, with a root account that has no password.
+    """Return the command that creates a data directory, with a root account without password.
 
-    `user` is who a server is to run as that was started as root.
+    `user` is the user that a server started by root runs as.
     """
     if program.flavour == "mysql":
         return [
@@ -66,7 +66,7 @@ def initialise_command(program: Program, datadir: Path, user: str | None) -> lis
 
 
 def restrict_command(program: Program, datadir: Path, user: str | None) -> list[str] | None:
-    """Take `ONLY_LOCALHOST` from standard input; None where there are no such accounts."""
+    """Return the command that runs `ONLY_LOCALHOST` from standard input, or None if not needed."""
     if program.flavour == "mysql":
         return None
     where = (*_tree_options(program), *_user_option(user), f"--datadir={datadir}")
@@ -76,7 +76,7 @@ def restrict_command(program: Program, datadir: Path, user: str | None) -> list[
 def start_command(
     program: Program, folder: Path, port: int | None, user: str | None, options: Sequence[str]
 ) -> list[str]:
-    """Run the server with everything that it has in this folder, and on that port if any."""
+    """Return the command that starts the server, with all files in `folder`, on `port` if any."""
     network = (
         ("--skip-networking",) if port is None else ("--bind-address=127.0.0.1", f"--port={port}")
     )
@@ -98,18 +98,18 @@ def start_command(
 
 
 def switches(flavour: Flavour, *, performance_schema: bool, log_bin: bool) -> tuple[str, ...]:
-    """Turn performance_schema and the binary log on or off."""
+    """Return the options that turn performance_schema and the binary log on or off."""
     schema = PERFORMANCE_SCHEMA_OPTIONS[flavour] if performance_schema else SCHEMA_OFF
     return (*schema, *(LOG_BIN_ON if log_bin else LOG_BIN_OFF))
 
 
 def _user_option(user: str | None) -> list[str]:
-    """Name the user to run as, which a server started by root requires."""
+    """Return the option for the user to run as, which a server started by root requires."""
     return [] if user is None else [f"--user={user}"]
 
 
 def _tree_options(program: Program) -> list[str]:
-    """Where a server out of a tree finds its own files."""
+    """Return the options that lead a server in a tree to its own files."""
     if program.tree is None:
         return []
     usr = program.tree / "usr"

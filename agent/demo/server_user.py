@@ -1,4 +1,4 @@
-"""The user that a private server runs as: ourselves, or for root one with no rights and no name."""
+"""The user that a private server runs as: our own, or for root a nameless one without rights."""
 
 import os
 import pwd
@@ -10,9 +10,7 @@ from typing import Self, TypedDict
 
 from agent.demo.programs import Program
 
-NAMELESS = range(
-    61_184, 65_520
-)  # what systemd's DynamicUser takes too, and no distribution gives out
+NAMELESS = range(61_184, 65_520)  # user IDs of systemd's DynamicUser; distributions assign none
 SEARCH_BY_OTHERS = 0o001
 
 
@@ -32,28 +30,28 @@ class ServerUser:
 
     @classmethod
     def of(cls, folder: Path, program: Program, *, unprivileged: bool) -> Self:
-        """Choose an unused one, if we are root and it can reach its folder and program."""
+        """Choose an unused user ID, if we are root and that user can reach folder and program."""
         if not unprivileged or os.geteuid() != 0:
             return cls(None)
-        reachable = all(_open_to_others(path) for path in (folder.parent, program.path.parent))
+        reachable = all(_is_open_to_others(path) for path in (folder.parent, program.path.parent))
         return cls(_free_uid() if reachable else None)
 
     @property
     def option(self) -> str | None:
-        """The value of a server's option `--user`: "root" where it is that, else None."""
+        """The value of the server's option `--user`: "root" if it runs as root, else None."""
         return "root" if self.uid is None and os.geteuid() == 0 else None
 
     def arguments(self) -> Arguments:
-        """The arguments that run a subprocess as this user."""
+        """Return the arguments that run a subprocess as this user."""
         if self.uid is None:
             return {}
         return {"user": self.uid, "group": self.uid, "extra_groups": ()}
 
     def own(self, path: Path) -> None:
-        """Give it a file or folder, with all that is in there."""
+        """Make this user the owner of a file, or of a folder and everything in it."""
         if self.uid is not None:
-            for one in (path, *path.rglob("*")):
-                os.chown(one, self.uid, self.uid, follow_symlinks=False)
+            for entry in (path, *path.rglob("*")):
+                os.chown(entry, self.uid, self.uid, follow_symlinks=False)
 
 
 def _free_uid() -> int:
@@ -62,7 +60,7 @@ def _free_uid() -> int:
 
 
 def _running_uids() -> set[int]:
-    """The users of all processes; one that ends meanwhile is left out."""
+    """Return the user IDs of all processes, without those that end meanwhile."""
     found = set()
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
@@ -70,6 +68,6 @@ def _running_uids() -> set[int]:
     return found
 
 
-def _open_to_others(folder: Path) -> bool:
-    """Return whether all users may enter it and all folders above it."""
+def _is_open_to_others(folder: Path) -> bool:
+    """Return whether all users may enter the folder and all folders above it."""
     return all(path.stat().st_mode & SEARCH_BY_OTHERS for path in (folder, *folder.parents))

@@ -1,9 +1,9 @@
 """The shop database of the demo: its tables, and the query classes on them.
 
-The law shows because the queries are in each other's way, as in a real shop. Sales take turns at
-the row of the one item that everybody buys: contention. Conversions read exchange rates that are
-changing meanwhile and must go back to the version of their own beginning; the more runs at once,
-the longer each takes and the more versions there are to go through: coherency.
+The queries hinder one another as in a real shop, so the Universal Scalability Law shows. Sales
+wait for the lock on the row of one popular item: contention. Conversions read exchange rates that
+change meanwhile, in the version of their own start; the more of them run at once, the longer each
+takes and the more row versions it must go back through: coherency.
 """
 
 from collections.abc import Sequence
@@ -38,14 +38,14 @@ TABLES = (
             COMMIT;
         END""",
 )
-"""One statement each, to be run in this order."""
+"""Statements, to be executed in this order."""
 
 
 @dataclass(frozen=True)
 class QueryClass:
-    """Queries of one purpose; every {order} in `sql` is one order's number, below `below`.
+    """One kind of query; every {order} in `sql` stands for an order's number, less than `below`.
 
-    `share` is how many of them there are in every round of a client.
+    `share` is the number of its queries in each round of a client.
     """
 
     name: str
@@ -54,7 +54,7 @@ class QueryClass:
     share: int
 
     def query(self, order: int) -> str:
-        """The text for one order."""
+        """Return the SQL text for one order."""
         return self.sql.format(order=order)
 
 

@@ -19,10 +19,10 @@ def text_chart(
     columns, lines = width - AXIS - 1, height - 1
     grid = [[" "] * columns for _ in range(lines)]
 
-    def put(at: float, level: float, sign: str) -> None:
+    def put(at: float, level: float, symbol: str) -> None:
         column, line = int(at / right * columns), int(level / top * lines)
         if 0 <= column < columns and 0 <= line < lines:
-            grid[lines - 1 - line][column] = sign
+            grid[lines - 1 - line][column] = symbol
 
     for at in (np.arange(columns) + 0.5) * right / columns:
         put(float(at), float(law.throughput(float(at))), CURVE)
@@ -34,7 +34,7 @@ def text_chart(
 
 
 def _labelled(grid: list[list[str]], top: float, right: float) -> list[str]:
-    """Put the axes' numbers around the drawing."""
+    """Add the numbers of the axes to the drawing."""
     marks = {0: quantity(round(top)), len(grid) - 1: "0"}
     rows = [f"{marks.get(i, ''):>{AXIS}}|{''.join(line)}" for i, line in enumerate(grid)]
     end = f"{right:.3g} threads"

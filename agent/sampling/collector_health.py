@@ -11,7 +11,7 @@ class CollectorHealth:
     """The status of one collector. Durations in seconds; `last_at` in Unix seconds."""
 
     name: str
-    success: bool | None = None  # None: not read yet, or not to be read here
+    success: bool | None = None  # None: not read yet, or cannot be read here
     duration: float | None = None
     skipped: int = 0
     failures: Mapping[FailureKind, int] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Whether a server was started between two readings of its status."""
+"""Detects whether a server was restarted between two readings of its status."""
 
 from typing import NamedTuple
 
@@ -15,52 +15,53 @@ INNODB_COUNTERS = (
     "innodb_rows_updated",
     "innodb_rows_deleted",
 )
-"""Counters that no FLUSH STATUS sets to zero, only a new start of the server."""
+"""Counters that FLUSH STATUS does not reset, only a restart of the server."""
 
 
 class Session(NamedTuple):
-    """Which of the agent's sessions it is, and the number that the server gave it."""
+    """A session: its number among the agent's own, and its connection ID on the server."""
 
     turn: int
     number: int
 
 
 class RestartDetector:
-    """Told every sample of `status`, and the session that it came through."""
+    """Detects restarts from every sample of `status` and the session that read it."""
 
     def __init__(self) -> None:
         self._status: Sample | None = None
         self._session = Session(0, 0)
 
     def is_another(self, status: Sample, session: Session) -> bool:
-        """Say whether the server was started since the previous sample."""
+        """Return whether the server was restarted since the previous sample."""
         before, self._status = self._status, status
         earlier, self._session = self._session, session
         if before is None:
             return False
-        is_numbered_anew = session.number <= earlier.number
-        counts_anew = session.turn > earlier.turn and (
-            is_numbered_anew or _fell(INNODB_COUNTERS, before, status)
+        ids_reset = session.number <= earlier.number
+        counters_reset = session.turn > earlier.turn and (
+            ids_reset or _any_fell(INNODB_COUNTERS, before, status)
         )
-        return _was_started(before, status, counts_anew)
+        return _was_restarted(before, status, counters_reset)
 
 
-def _was_started(before: Sample, after: Sample, counts_anew: bool) -> bool:
-    """By `Uptime`, in whole seconds, which falls also when the server's clock is set back a little.
+def _was_restarted(before: Sample, after: Sample, counters_reset: bool) -> bool:
+    """Return whether the server was restarted, by its `Uptime` in whole seconds.
 
-    A reading was made somewhere within the time that it took (a stalled network, a suspended
-    agent), so the two start times must differ by more than both took. A server that had just
-    started at both readings has the same `Uptime`: then only session numbers or engine counters
-    that began again (`counts_anew`) show the restart, if the server can be so young.
+    `Uptime` also falls when the server's clock is set back a little. A reading was made at some
+    time within its duration (a stalled network, a suspended agent), so the two start times must
+    differ by more than both durations. A server that had just started at both readings has the
+    same `Uptime`: then only connection IDs or InnoDB counters that began again (`counters_reset`)
+    show the restart, if the server can be that young.
     """
-    born = [status.at - status.values["uptime"] for status in (before, after)]
+    started_at = [status.at - status.values["uptime"] for status in (before, after)]
     fell = all(after.values[name] < before.values[name] for name in ("uptime", "questions"))
-    moved = abs(born[1] - born[0]) - before.took - after.took
-    can_be_new = born[1] + 1.0 >= before.at
-    return fell or moved > CLOCKS_AGREE or (counts_anew and can_be_new)
+    moved = abs(started_at[1] - started_at[0]) - before.took - after.took
+    can_be_new = started_at[1] + 1.0 >= before.at
+    return fell or moved > CLOCKS_AGREE or (counters_reset and can_be_new)
 
 
-def _fell(names: tuple[str, ...], before: Sample, after: Sample) -> bool:
-    """Whether one of these counters, as far as the server has them, was higher before."""
+def _any_fell(names: tuple[str, ...], before: Sample, after: Sample) -> bool:
+    """Return whether one of these counters, as far as the server has them, was higher before."""
     known = [name for name in names if name in before.values and name in after.values]
     return any(after.values[name] < before.values[name] for name in known)

@@ -1,4 +1,4 @@
-"""One collector of one target on its schedule: when it is due, what it offers, its status."""
+"""One collector of one target on its schedule: its due time, its features and its health."""
 
 import logging
 import math
@@ -14,13 +14,13 @@ from collectors.connection import Connection
 
 log = logging.getLogger(__name__)
 
-MAX_PAUSE = 30.0  # seconds after a reading that took more than its share of the time
-ROUNDING = 1e-6  # of an interval, by which a turn may begin before its time
-MAX_PENALTY = 64  # a collector that is cut off waits up to this many of its intervals
+MAX_PAUSE = 30.0  # seconds at most after a reading that took more than its share of time
+ROUNDING = 1e-6  # share of an interval by which a run may begin early
+MAX_PENALTY = 64  # intervals, at most, between runs of a collector whose statement was aborted
 
 
 class ScheduledCollector:
-    """Reads its collector at most once an interval; a missed turn is counted, never made up for."""
+    """Reads its collector at most once an interval; a missed run is counted, never repeated."""
 
     def __init__(
         self,
@@ -33,7 +33,8 @@ class ScheduledCollector:
     ) -> None:
         """Read every `interval` seconds, at `phase` after its multiples on the monotonic clock.
 
-        `alone` is the interval where no other source has what this one only counts at instants.
+        `alone` is the interval where this collector, which counts only at instants, is the only
+        source of its quantity.
         """
         self.spec = spec
         self.interval = interval
@@ -42,7 +43,7 @@ class ScheduledCollector:
         self.due = 0.0
         self.features: tuple[Feature, ...] = ()
         self.health = CollectorHealth(spec.name)
-        self.failure: FailureKind | None = None  # of the latest turn
+        self.failure: FailureKind | None = None  # of the latest run
         self._target = target
         self._read: Callable[[], Values] | None = None
         self._penalty = 1
@@ -51,12 +52,12 @@ class ScheduledCollector:
 
     @property
     def complete(self) -> bool:
-        """Whether the source offers all that this collector can read, and still lets it."""
+        """Whether the source offers all that this collector can read, and still permits it."""
         granted = self._read is not None and self.failure is not FailureKind.PRIVILEGE
         return granted and all(feature.enabled for feature in self.features)
 
     def prepare(self, connection: Connection) -> None:
-        """Look at the source; what is missing is said when it changes.
+        """Examine the source; log the features that have changed.
 
         Raises `CollectorError` where the session has ended.
         """
@@ -68,25 +69,25 @@ class ScheduledCollector:
             prepared = Prepared(None, (Feature(self.spec.name, False, self.health.last_error),))
         self._read = prepared.read
         self._penalty = 1
-        self._say_changes(prepared.features)
+        self._log_changes(prepared.features)
         self.features = prepared.features
 
     @property
     def reads(self) -> bool:
-        """Whether the source could be read when it was looked at last."""
+        """Whether the source could be read when it was last prepared."""
         return self._read is not None
 
     def read_alone(self, alone: bool) -> None:
-        """Read as often as it takes where no other source has the same, or where one has."""
+        """Choose the interval for the only source of a quantity, or for one of several."""
         self.interval = self._intervals[alone]
 
     def forget_source(self) -> None:
-        """The session or the process is gone: nothing to read until it is prepared again."""
+        """Read nothing until the source is prepared again: its session or process has ended."""
         self._read = None
         self.due = 0.0
 
     def run(self, now: float) -> Sample | None:
-        """Read once and set the next turn; raises `CollectorError` where the session has ended."""
+        """Read once and schedule the next run; raises `CollectorError` if the session has ended."""
         self._set_due(now)
         if self._read is None:
             return None
@@ -97,47 +98,48 @@ class ScheduledCollector:
             spent = time.monotonic() - started
             if self.failed(as_failure(error), spent).ends_session:
                 raise
-            self._pause(spent / self.spec.most_share)
+            self._skip_runs(spent / self.spec.most_share)
             return None
         ended = time.monotonic()
         self._penalty, self.failure = 1, None
-        self._pause((ended - started) / self.spec.most_share)
-        self._note(True, ended - started, "")
+        self._skip_runs((ended - started) / self.spec.most_share)
+        self._update_health(True, ended - started, "")
         return Sample(self.spec.name, ended, values, ended - started)
 
     def failed(self, error: CollectorError, duration: float | None = None) -> FailureKind:
-        """Count a failure and say it when it is new; who was cut off waits longer each time.
+        """Count a failure, log it if it is new, and return its kind.
 
-        Answers its kind: who keeps the error itself keeps its traceback, and that refers to it.
+        A statement that the server aborts makes the collector wait longer each time. The kind is
+        returned and not the error: an error that is kept keeps its traceback, which refers to it.
         """
         self.failure = error.kind
         if error.kind is FailureKind.SLOW and not self.spec.vital:
             self._penalty = min(2 * self._penalty, MAX_PENALTY)
-            if self.due:  # else at once: no reading has begun
+            if self.due:  # 0 means at once: no reading has begun
                 self.due += (self._penalty - 1) * self.interval
-        text = str(error)  # whoever keeps the record must not keep the session
+        text = str(error)  # a log record that is kept must not keep the session
         if self.health.last_error != text:
             facts = fields(target=self._target, collector=self.spec.name, kind=error.kind)
             log.warning("cannot read: %s", text, extra=facts)
         self._failures[error.kind] += 1
-        self._note(False, duration, text)
+        self._update_health(False, duration, text)
         return error.kind
 
-    def _pause(self, seconds: float) -> None:
-        """After a reading that cost more than its share: leave turns out, without a count."""
+    def _skip_runs(self, seconds: float) -> None:
+        """Leave out runs, uncounted, after a reading that took more than its share of the time."""
         if self.spec.most_share < 1:
-            turns = math.ceil(min(seconds, MAX_PAUSE) / self.interval)
-            self.due += max(0, turns - 1) * self.interval
+            runs = math.ceil(min(seconds, MAX_PAUSE) / self.interval)
+            self.due += max(0, runs - 1) * self.interval
 
     def _set_due(self, now: float) -> None:
-        """The next run on this collector's grid; runs that were missed are skipped and counted."""
-        due = self.due or now  # once: another worker may set it back to 0 at any time
+        """Schedule the next run on this collector's grid; missed runs are skipped and counted."""
+        due = self.due or now  # read once: another worker may reset it to 0 at any time
         self._skipped += max(0, int((now - due) // self.interval))
         latest = max(now, due) + ROUNDING * self.interval
-        turn = math.floor((latest - self._phase) / self.interval) + 1
-        self.due = self._phase + turn * self.interval
+        number = math.floor((latest - self._phase) / self.interval) + 1
+        self.due = self._phase + number * self.interval
 
-    def _note(self, success: bool, duration: float | None, error: str) -> None:
+    def _update_health(self, success: bool, duration: float | None, error: str) -> None:
         self.health = CollectorHealth(
             self.spec.name,
             success,
@@ -148,7 +150,7 @@ class ScheduledCollector:
             time.time() if success else self.health.last_at,
         )
 
-    def _say_changes(self, features: tuple[Feature, ...]) -> None:
+    def _log_changes(self, features: tuple[Feature, ...]) -> None:
         before = {feature.name: feature for feature in self.features}
         for feature in features:
             facts = fields(target=self._target, feature=feature.name)
@@ -160,7 +162,7 @@ class ScheduledCollector:
 
 
 def as_failure(error: Exception) -> CollectorError:
-    """A collector's failure; its defect too, at an answer that it did not expect, is one."""
+    """Convert an exception to a `CollectorError`, also a defect at an unexpected answer."""
     if isinstance(error, CollectorError):
         return error
     return CollectorError(FailureKind.UNREADABLE, f"not understood: {located(error)}")

@@ -1,10 +1,11 @@
-"""When a server's counters had the values of a sample.
+"""Dates samples: the time at which a server's counters had the values of a sample.
 
 An answer may arrive long after they were read: the server's thread waits for a processor before it
-reads them, and on a full host the agent before it sees the answer. A rate over seconds is then off
-by as much. Readings carry the server's own time (`collectors.server_clock`), and its clock less
-ours is known from the quickest round trips (`models.group.ntp_clock_filter`); so each is dated by
-the server, somewhere within its own round trip whatever the clocks do.
+reads them, and on a full host the agent waits for one before it sees the answer. A rate over
+seconds is then wrong by as much. Readings have the server's own time (`collectors.server_clock`),
+and the offset of its clock is known from the quickest round trips
+(`models.group.ntp_clock_filter`); so each is dated by the server, within its own round trip
+whatever the clocks do.
 """
 
 from dataclasses import replace
@@ -17,7 +18,7 @@ CLOCK_VALUES = (ANSWERED, OFFSET, ROUND_TRIP)
 
 
 def round_trip(sample: Sample) -> RoundTrip | None:
-    """The round trip of a sample with the server's time; None for one without."""
+    """Return the round trip of a sample with the server's time; None for one without."""
     if OFFSET not in sample.values:
         return None
     values = sample.values
@@ -25,9 +26,9 @@ def round_trip(sample: Sample) -> RoundTrip | None:
 
 
 def dated(sample: Sample, trip: RoundTrip | None, clock: ClockOffset | None) -> Sample:
-    """The same sample at the moment (monotonic s) when its values were read.
+    """Return the same sample at the time (monotonic s) when its values were read.
 
-    The middle of the time that the reading took where the server's time is not known.
+    That is the middle of the reading where the server's time is not known.
     """
     if trip is None or clock is None:
         return replace(sample, at=sample.at - sample.took / 2)

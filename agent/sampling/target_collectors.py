@@ -1,4 +1,4 @@
-"""The collectors of a target; of a host on another machine one that asks over HTTP."""
+"""The collectors of a target; for a host on another machine one that reads over HTTP."""
 
 import urllib.error
 import urllib.parse
@@ -15,21 +15,21 @@ from collectors.node_exporter import MAX_BYTES, WANTED, Fetch
 
 HISTOGRAMS_SECONDS = 5.0  # seconds
 HISTOGRAMS_SHARE = 0.01
-"""Of all time: with many digests a reading looks through their summary as `digests` does."""
+"""Largest share of the time: with many digests a reading scans their summary, as `digests` does."""
 
 
 def collectors_of(config: Config, target: Target) -> tuple[CollectorSpec, ...]:
-    """All collectors, with the host of this target: this machine, or the one of its exporter.
+    """Return all collectors, with this target's host: this machine, or by its node_exporter.
 
-    Histograms are read only of digests that have an SLA.
+    Histograms are read only for digests that have an SLA.
     """
     remote = fetch_from(target.node_exporter) if target.node_exporter else None
     found = collectors_with(config.resource_settings(target).devices, remote)
     digests = tuple(dict.fromkeys(sla.digest for sla in target.class_slas))
-    return (*found, _histograms_of(digests)) if digests else found
+    return (*found, _histogram_collector(digests)) if digests else found
 
 
-def _histograms_of(digests: Sequence[str]) -> CollectorSpec:
+def _histogram_collector(digests: Sequence[str]) -> CollectorSpec:
     prepare = partial(histograms.prepare, digests=digests)
     return CollectorSpec(
         histograms.NAME, prepare, HISTOGRAMS_SECONDS, on_server=True, most_share=HISTOGRAMS_SHARE
@@ -37,7 +37,7 @@ def _histograms_of(digests: Sequence[str]) -> CollectorSpec:
 
 
 def fetch_from(settings: NodeExporterSettings) -> Fetch:
-    """Make what asks that node_exporter for its page; every failure is one line with the URL.
+    """Return a function that fetches that node_exporter's page; a failure is one line with the URL.
 
     Passwords and tokens are read again each time.
     """
@@ -75,5 +75,5 @@ def _refusal(code: int) -> str:
 
 
 def _failure(url: str, problem: str) -> CollectorError:
-    """A kind that leaves the session with the server as it is."""
+    """Return a failure of a kind that does not end the session with the server."""
     return CollectorError(FailureKind.UNREADABLE, f"{url}: {problem}"[:300])

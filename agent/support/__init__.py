@@ -1,1 +1,1 @@
-"""What every room uses: logs, escaping, threads, files, HTTP."""
+"""What all parts of the agent use: logs, escaping, threads, files, HTTP."""

@@ -1,4 +1,4 @@
-"""A file that takes the place of another once it is whole."""
+"""Atomic replacement of a file, once the new one is complete."""
 
 import os
 import tempfile
@@ -7,12 +7,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
 
-MAX_PREFIX_LENGTH = 100  # characters of the name that the unfinished file's name begins with
+MAX_PREFIX_LENGTH = 100  # characters of the final name in the temporary name
 
 
 @contextmanager
 def replacement(path: Path, mode: int = 0o600) -> Iterator[TextIO]:
-    """Write a new file of that mode; a link or a file at `path` is replaced when the block ends.
+    """Open a new file of that mode; it replaces a link or a file at `path` when the block ends.
 
     Until then it has an unpredictable name, so no link is followed; after an error it is
     removed, and what was at `path` stays.

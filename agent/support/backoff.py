@@ -1,4 +1,4 @@
-"""How long to wait before the next try: longer after each failure, never in step with others."""
+"""Waits before the next try: longer after each failure, and not in step with other agents."""
 
 import random
 
@@ -12,16 +12,16 @@ class Backoff:
         self._failures = 0
 
     def failed(self) -> float:
-        """Count a failure; answer how long to wait (s)."""
+        """Count a failure and return how long to wait (s)."""
         wait = min(self._longest, self._first * 2.0**self._failures)
         self._failures = min(self._failures + 1, 30)
         return spread(wait)
 
     def succeeded(self) -> None:
-        """Start over."""
+        """Begin with the first wait again."""
         self._failures = 0
 
 
 def spread(seconds: float) -> float:
-    """A wait that is up to a quarter shorter: many that began at once do not stay in step."""
-    return seconds * random.uniform(0.75, 1.0)  # noqa: S311  (no secret hangs on it)
+    """Shorten a wait at random by up to a quarter, so that many that began at once diverge."""
+    return seconds * random.uniform(0.75, 1.0)  # noqa: S311  (not used for a secret)

@@ -11,9 +11,9 @@ class Now:
     unix: float
 
     def to_unix(self, monotonic: float) -> float:
-        """The Unix time of a moment on the monotonic clock."""
+        """Convert a time on the monotonic clock to Unix time."""
         return self.unix - (self.monotonic - monotonic)
 
     def to_monotonic(self, unix: float) -> float:
-        """The time on the monotonic clock of a Unix time."""
+        """Convert a Unix time to the time on the monotonic clock."""
         return self.monotonic - (self.unix - unix)

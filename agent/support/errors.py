@@ -1,7 +1,7 @@
-"""The agent's errors are one tree; what no command handles itself is reported by `agent.cli.main`.
+"""The tree of the agent's errors; `agent.cli.main` reports those that no command handles itself.
 
-HeadroomError                   something cannot be done now: a command ends with 1
-├─ InputError                   what was given is wrong: a command ends with 2
+HeadroomError                   something cannot be done now: exit code 1 of a command
+├─ InputError                   wrong input: exit code 2 of a command
 │  ├─ ConfigError               a configuration file, with all of its mistakes
 │  ├─ InvalidValuesError        values for one of its sections
 │  ├─ TableFileError, CellError    a CSV or OpenMetrics file
@@ -9,10 +9,10 @@ HeadroomError                   something cannot be done now: a command ends wit
 │  ├─ QuestionError, RefusedError  a question to an agent
 │  └─ UnknownTargetError        a target that a history does not have
 ├─ StoreError                   the history
-├─ AccessError, UntrustedError, NoAnswerError    a server that is asked over HTTP
+├─ AccessError, UntrustedError, NoAnswerError    a server accessed over HTTP
 └─ ServerError, PackageError, AddressError       the demo's servers
 
-Of the collectors, which know nothing of the agent, it is `collectors.base.CollectorError`.
+The collectors, which do not import the agent, raise `collectors.base.CollectorError`.
 """
 
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ class HeadroomError(Exception):
 
     @property
     def problems(self) -> Sequence[str]:
-        """The message for a person, a line for each mistake."""
+        """The message for the user, a line for each mistake."""
         return [str(self)]
 
 

@@ -18,7 +18,7 @@ PIECE = 65536  # bytes that are read at a time
 
 
 class AccessError(HeadroomError):
-    """The server cannot be asked; one line with the remedy."""
+    """The server cannot be accessed; the message is one line with the remedy."""
 
 
 class UntrustedError(HeadroomError):
@@ -30,15 +30,15 @@ class NoAnswerError(HeadroomError):
 
 
 class NoRedirect(urllib.request.HTTPRedirectHandler):
-    """The password is for the server that was named, and for no other."""
+    """Follows no redirect: the password is for the configured server, and for no other."""
 
     def redirect_request(self, *_: Any) -> None:
-        """Follow none: it is an answer like others."""
+        """Return no further request, so that a redirect counts as a refusal like others."""
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Where the server is, and how to get in. Passwords and tokens are read from files."""
+    """URL and credentials of a server. Passwords and tokens are read from files."""
 
     url: str
     user: str | None = None
@@ -49,7 +49,7 @@ class Access:
     headers: Mapping[str, str] = field(default_factory=dict)
 
     def authorisation(self) -> dict[str, str]:
-        """The header with the credentials; raises `AccessError` where a file cannot be read."""
+        """Return the header with the credentials; raises `AccessError` for an unreadable file."""
         if self.token_file is not None:
             return {"Authorization": f"Bearer {_secret(self.token_file)}"}
         if self.user is None:
@@ -59,7 +59,7 @@ class Access:
         return {"Authorization": f"Basic {pair}"}
 
     def base(self, example: str) -> str:
-        """The URL without its last slash; raises `AccessError` where it is none."""
+        """Return the URL without a final slash; raises `AccessError` where it is not usable."""
         parts = urllib.parse.urlsplit(self.url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise AccessError(f"{self.url!r} is not a URL; write {example}")
@@ -74,7 +74,7 @@ class Access:
         return urllib.request.build_opener(handler, NoRedirect)
 
     def _context(self) -> ssl.SSLContext:
-        """Verify the server by that authority, else by the system's."""
+        """Return a context that verifies the server by `ca`, else by the system's authorities."""
         try:
             return ssl.create_default_context(cafile=self.ca)
         except (OSError, ssl.SSLError) as error:
@@ -108,7 +108,7 @@ def read_answer(
 
 
 def _read_until(answer: http.client.HTTPResponse, most: int, deadline: float) -> bytes:
-    """Read piece by piece: a server that sends a byte now and then is given up in time."""
+    """Read piece by piece, so that a server that sends a byte now and then also times out."""
     content = bytearray()
     while len(content) < most and (piece := answer.read1(min(most - len(content), PIECE))):
         content += piece

@@ -13,19 +13,19 @@ from agent.support.safe_output import json_text
 
 FORMATS = ("logfmt", "json")
 LEVELS = ("debug", "info", "warning", "error")
-AT_ONCE = 5  # lines of one kind that may come close together
-PAUSE = 60.0  # seconds after which one more of that kind may come
-MAX_KINDS = 1000  # that are remembered
-MAX_LENGTH = 200  # characters of a defect's own words
+AT_ONCE = 5  # lines of one kind that may be logged without a pause
+PAUSE = 60.0  # seconds after which one more of that kind may be logged
+MAX_KINDS = 1000  # number of kinds that are remembered
+MAX_LENGTH = 200  # characters of an exception's message
 
 
 def fields(**values: object) -> dict[str, Any]:
-    """The named facts of an event, for the `extra` of a logging call; None is not known."""
+    """Return an event's fields for the `extra` of a logging call, without those that are None."""
     return {"fields": {name: value for name, value in values.items() if value is not None}}
 
 
 def located(error: BaseException) -> str:
-    """A defect on one line: what it is, and where in the program it came up."""
+    """Describe an exception on one line: its type, its message and where it was raised."""
     frames = traceback.extract_tb(error.__traceback__)
     words = " ".join(str(error).split())[:MAX_LENGTH]
     what = f"{type(error).__name__}: {words}" if words else type(error).__name__
@@ -36,7 +36,7 @@ def located(error: BaseException) -> str:
 
 
 def set_up(level: str, style: str, stream: TextIO | None = None) -> None:
-    """Send every event of the agent to standard error (or `stream`), one line each."""
+    """Log every event of the agent to standard error (or `stream`), one line each."""
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(_JsonLines() if style == "json" else _Logfmt())
     handler.addFilter(RepeatedMessages())
@@ -47,19 +47,19 @@ def set_up(level: str, style: str, stream: TextIO | None = None) -> None:
 
 @dataclass(slots=True)
 class _Kind:
-    """How much one kind of event may still say, since when, and what it did not get to say."""
+    """The token bucket of one kind of event: lines still allowed, since when, lines suppressed."""
 
-    left: float
-    since: float
-    unsaid: int = 0
+    tokens: float
+    updated_at: float
+    suppressed: int = 0
 
 
 class RepeatedMessages(logging.Filter):
-    """A server that comes and goes does not flood the log: what is alike is summed up.
+    """Limits repeated events, so that a server that comes and goes does not flood the log.
 
-    Events are of one kind where they say the same of the same target and collector, whatever the
-    details. After `AT_ONCE` of a kind there is one line each `PAUSE` seconds, which tells as
-    `repeated` how many were left out. Debug is not held back.
+    Events are of one kind if they have the same message, target and collector, whatever the
+    details. After `AT_ONCE` of a kind there is one line every `PAUSE` seconds, whose field
+    `repeated` is the number of events left out. Debug events are not limited.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -68,23 +68,23 @@ class RepeatedMessages(logging.Filter):
         self._kinds: OrderedDict[tuple[object, ...], _Kind] = OrderedDict()
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether the event gets its line."""
+        """Return whether the event is logged."""
         if record.levelno <= logging.DEBUG:
             return True
-        kind = self._kind(record)
+        kind = self._kind_of(record)
         now = self._clock()
-        kind.left = min(AT_ONCE, kind.left + (now - kind.since) / PAUSE)
-        kind.since = now
-        if kind.left < 1:
-            kind.unsaid += 1
+        kind.tokens = min(AT_ONCE, kind.tokens + (now - kind.updated_at) / PAUSE)
+        kind.updated_at = now
+        if kind.tokens < 1:
+            kind.suppressed += 1
             return False
-        kind.left -= 1
-        if kind.unsaid:
-            record.fields = {**getattr(record, "fields", {}), "repeated": kind.unsaid}
-            kind.unsaid = 0
+        kind.tokens -= 1
+        if kind.suppressed:
+            record.fields = {**getattr(record, "fields", {}), "repeated": kind.suppressed}
+            kind.suppressed = 0
         return True
 
-    def _kind(self, record: logging.LogRecord) -> _Kind:
+    def _kind_of(self, record: logging.LogRecord) -> _Kind:
         facts: dict[str, object] = getattr(record, "fields", {})
         named = [facts.get(name) for name in ("target", "collector", "feature", "worker")]
         text = record.msg if any(named) else record.getMessage()
@@ -96,8 +96,8 @@ class RepeatedMessages(logging.Filter):
         return kind
 
 
-class _Lines(logging.Formatter):
-    """What both styles share: the facts of a record, in a stable order."""
+class _LineFormatter(logging.Formatter):
+    """Base of both formats: the fields of a record, in a stable order."""
 
     def facts(self, record: logging.LogRecord) -> dict[str, object]:
         stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
@@ -113,12 +113,12 @@ class _Lines(logging.Formatter):
         return facts
 
 
-class _Logfmt(_Lines):
+class _Logfmt(_LineFormatter):
     def format(self, record: logging.LogRecord) -> str:
         return " ".join(f"{key}={_quoted(value)}" for key, value in self.facts(record).items())
 
 
-class _JsonLines(_Lines):
+class _JsonLines(_LineFormatter):
     def format(self, record: logging.LogRecord) -> str:
         return json_text(self.facts(record), allow_nan=True, default=str)
 

@@ -1,4 +1,4 @@
-"""What is no longer needed: the interpreter's spare objects, its rubbish, the heap's free pages."""
+"""Return unused memory to the system: free lists, cyclic garbage, free heap pages."""
 
 import ctypes
 import gc
@@ -8,74 +8,74 @@ from contextlib import suppress
 from functools import cache
 
 M_ARENA_MAX, M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -8, -1, -3
-"""mallopt(3): how many heaps the threads of a process may have, how much that is free at the end of
-one stays there, and from which size on memory is mapped for itself."""
+"""Parameters of mallopt(3): how many heaps a process's threads may have, how much free memory stays
+at the end of a heap, and the size from which an allocation is mapped separately."""
 FREE_BYTES, MAPPED_BYTES = 4 << 20, 1 << 20
-"""Above what an assessment has allocated at one time, and above the size of its largest array."""
-TRIM_SECONDS, COLLECT_SECONDS = 10.0, 60.0  # seconds at least
-MAX_SHARE = 0.001  # of all time that either may take
+"""More than an assessment has allocated at one time, and more than its largest array takes."""
+TRIM_SECONDS, COLLECT_SECONDS = 10.0, 60.0  # minimum seconds between two calls
+MAX_SHARE = 0.001  # share of the time that either may take
 
 
 def share_one_heap() -> None:
     """Keep glibc from giving each worker a heap, which would keep what the worker once needed.
 
-    To be called before there are threads. Another C library is left as it is.
+    To be called before any thread is started. Another C library is left unchanged.
     """
     with suppress(OSError, AttributeError):
-        _library().mallopt(M_ARENA_MAX, 1)
+        _c_library().mallopt(M_ARENA_MAX, 1)
 
 
 def keep_freed_memory() -> None:
-    """Keep glibc from returning what is freed at once, to ask for it again with the next array.
+    """Keep glibc from returning freed memory at once, only to request it for the next array.
 
-    An assessment took 2,600 page faults, a third of its time. `give_back` returns it all the same.
+    That cost an assessment 2,600 page faults, a third of its time. `give_back` still returns it.
     """
     with suppress(OSError, AttributeError):
-        _library().mallopt(M_TRIM_THRESHOLD, FREE_BYTES)
-        _library().mallopt(M_MMAP_THRESHOLD, MAPPED_BYTES)
+        _c_library().mallopt(M_TRIM_THRESHOLD, FREE_BYTES)
+        _c_library().mallopt(M_MMAP_THRESHOLD, MAPPED_BYTES)
 
 
 def set_aside() -> None:
-    """Have no collection look again at what there is: what was imported stays to the end.
+    """Exclude everything imported so far from garbage collection.
 
-    Of the 34 ms that looking at all took once a minute, one remains.
+    It shortens a full collection, once a minute, from 34 ms to 1 ms.
     """
     gc.collect()
     gc.freeze()
 
 
 def collect(now: float) -> float:
-    """Have the interpreter free its spare objects, and rubbish however old; a worker's tick.
+    """Run a full garbage collection, which also empties the free lists; a worker's tick.
 
-    It keeps tuples for the next ones, up to 2,000 of each length to 20, 5 MiB in all, and lets go
-    of them in a full collection alone. Of itself it makes one when a quarter as much has grown old
-    as was there: in twenty minutes with two targets it made none.
+    The interpreter keeps freed tuples for reuse, up to 2,000 of each length up to 20, 5 MiB in all,
+    and frees them only in a full collection. By itself it runs one only when the long-lived objects
+    have increased by a quarter: in twenty minutes with two targets it ran none.
     """
-    return now + max(COLLECT_SECONDS, _seconds(gc.collect) / MAX_SHARE)
+    return now + max(COLLECT_SECONDS, _time_call(gc.collect) / MAX_SHARE)
 
 
 def give_back(now: float) -> float:
-    """Return the heap's free pages, by malloc_trim(3); a worker's tick.
+    """Return the heap's free pages to the system, by malloc_trim(3); a worker's tick.
 
-    Of itself glibc returns those at the heap's end alone: what lives long between what does not
-    keeps all below it. It takes half a millisecond with one target, up to fifty with two hundred.
+    By itself glibc returns only those at the heap's end, so that one long-lived block keeps all
+    below it. A call takes half a millisecond with one target, up to fifty with two hundred.
     """
-    return now + max(TRIM_SECONDS, _seconds(_trim) / MAX_SHARE)
+    return now + max(TRIM_SECONDS, _time_call(_trim_heap) / MAX_SHARE)
 
 
-def _trim() -> None:
+def _trim_heap() -> None:
     with suppress(OSError, AttributeError):
-        _library().malloc_trim(0)
+        _c_library().malloc_trim(0)
 
 
 @cache
-def _library() -> ctypes.CDLL:
-    """The C library, once: each handle makes types that refer to themselves."""
+def _c_library() -> ctypes.CDLL:
+    """Load the C library, once: each handle creates types that refer to themselves."""
     return ctypes.CDLL(None)
 
 
-def _seconds(act: Callable[[], object]) -> float:
-    """How long it takes."""
+def _time_call(function: Callable[[], object]) -> float:
+    """Call the function and return how long it takes."""
     begun = time.monotonic()
-    act()
+    function()
     return time.monotonic() - begun

@@ -1,4 +1,4 @@
-"""What one worker leaves for another."""
+"""Takes everything from a queue between two workers."""
 
 from collections import deque
 from contextlib import suppress
@@ -8,7 +8,7 @@ T = TypeVar("T")
 
 
 def take_all(queue: deque[T]) -> list[T]:
-    """Empty a queue, the oldest first; two workers may take at once, as at a reload."""
+    """Empty a queue and return its items, oldest first; two workers may do so at once (reload)."""
     taken: list[T] = []
     with suppress(IndexError):
         while True:

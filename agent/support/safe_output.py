@@ -1,7 +1,7 @@
 r"""Escape text from outside for a terminal, a log or a spreadsheet: it is shown, never executed.
 
-What is not printable (control codes of ASCII and of Latin-1, line ends of Unicode, marks that turn
-the direction of writing) is written as Python does: \x1b, \x9b, \u2028, \u202e.
+Unprintable characters (control codes of ASCII and Latin-1, line ends of Unicode, marks that change
+the direction of writing) are written as Python does: \x1b, \x9b, \u2028, \u202e.
 """
 
 import json
@@ -20,7 +20,7 @@ def printable(text: str) -> str:
 
 
 def printable_lines(text: str) -> str:
-    """The same, of a text whose line feeds are its own."""
+    """Escape all unprintable characters except line feeds."""
     return "\n".join(printable(line) for line in text.split("\n"))
 
 
@@ -31,9 +31,9 @@ def json_text(
     allow_nan: bool = False,
     default: Callable[[object], str] | None = None,
 ) -> str:
-    """JSON that another program reads as it was, and a terminal shows without executing it.
+    """Format a value as JSON that programs read unchanged and terminals show without executing it.
 
-    Raises TypeError for a value that JSON cannot hold, unless `default` makes a text of it.
+    Raises TypeError for a value that JSON cannot hold, unless `default` converts it to a text.
     """
     found = json.dumps(
         value, indent=indent, allow_nan=allow_nan, ensure_ascii=False, default=default
@@ -44,35 +44,35 @@ def json_text(
 
 
 def for_spreadsheet(cell: str) -> str:
-    """A word as a CSV cell that is no formula; `from_spreadsheet` gives it back."""
+    """Return a text as a CSV cell that is no formula; `from_spreadsheet` reverses it."""
     shown = printable(cell)
     return GUARD + shown if shown.startswith((*FORMULA, GUARD)) else shown
 
 
 def from_spreadsheet(cell: str) -> str:
-    """The word that such a cell stands for."""
+    """Return the text from a cell that `for_spreadsheet` made."""
     return cell[1:] if cell.startswith(GUARD) and cell[1:2] in (*FORMULA, GUARD) else cell
 
 
 def say(text: str) -> None:
-    """Print a text of one or more lines, whose line feeds are its own."""
+    """Print a text of one or more lines, with all unprintable characters escaped."""
     print(printable_lines(text))
 
 
 def say_line(text: str) -> None:
-    """Print one line, whatever is in it."""
+    """Print a text as one line, with all unprintable characters and line feeds escaped."""
     print(printable(text))
 
 
 def complain_of(problem: object) -> None:
-    """Report a mistake as one line on standard error."""
+    """Print a problem as one line on standard error."""
     print(f"mysql-headroom: {printable(str(problem))}", file=sys.stderr)
 
 
-def _json_escape(sign: str) -> str:
-    units = sign.encode("utf-16-be", "surrogatepass")
+def _json_escape(character: str) -> str:
+    units = character.encode("utf-16-be", "surrogatepass")
     return "".join(f"\\u{units[k]:02x}{units[k + 1]:02x}" for k in range(0, len(units), 2))
 
 
-def _escape(sign: str) -> str:
-    return sign.encode("unicode_escape").decode()
+def _escape(character: str) -> str:
+    return character.encode("unicode_escape").decode()

@@ -1,4 +1,4 @@
-"""The files that a host needs beside the program: from the wheel, or from the checkout."""
+"""Files that a host needs besides the program: from the wheel, or from the checkout."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,12 +17,12 @@ class HostFile:
 
     @property
     def name(self) -> str:
-        """The name under which it is written out; no two are the same."""
+        """The name under which the file is written; it is unique."""
         return Path(self.source).name
 
     @property
     def path(self) -> Path:
-        """The file to read, whichever way the program was installed."""
+        """The file to read: of the wheel, or of the checkout."""
         in_wheel = IN_WHEEL / self.name
         return in_wheel if in_wheel.exists() else PACKAGE.parent / self.source
 

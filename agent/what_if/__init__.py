@@ -1,1 +1,1 @@
-"""What-if questions about a target: asked, answered and written down."""
+"""What-if questions about a target, and SLA headrooms: parsing, answering, JSON."""

@@ -1,4 +1,4 @@
-"""The answer to a what-if question as an object for JSON; docs/what-if.md has every key."""
+"""The answer to a what-if question as an object for JSON; docs/what-if.md lists every key."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ Object = dict[str, Any]
 
 
 def answer(snapshot: Snapshot, asked: Question, now: float) -> Object:
-    """Answer from what is known at `now` (Unix seconds); raises `QuestionError`."""
+    """Answer a question from what is known at `now` (Unix seconds); raises `QuestionError`."""
     today = today_of(snapshot, now)
     load = snapshot.current_load(now)
     wanted = changes(asked, load, digests_of(snapshot.current_classes(now)))
@@ -27,11 +27,11 @@ def answer(snapshot: Snapshot, asked: Question, now: float) -> Object:
             "version": __version__,
             "at": now,
             "target": snapshot.target,
-            "load": _load(today),
-            "today": _prediction(found.today),
-            "then": _prediction(found.together),
+            "load": _load_object(today),
+            "today": _prediction_object(found.today),
+            "then": _prediction_object(found.together),
             "changes": [
-                {"change": name, "factor": _factor(wanted, name), **_prediction(one)}
+                {"change": name, "factor": _factor(wanted, name), **_prediction_object(one)}
                 for name, one in found.alone
             ],
             "assumptions": list(assumptions(today, wanted)),
@@ -41,14 +41,14 @@ def answer(snapshot: Snapshot, asked: Question, now: float) -> Object:
     return document
 
 
-def _load(today: CurrentState) -> Object | None:
+def _load_object(today: CurrentState) -> Object | None:
     load = today.load
     if load is None:
         return None
     return {"throughput": load.throughput, "residence_time": load.residence_time}
 
 
-def _prediction(found: Prediction) -> Object:
+def _prediction_object(found: Prediction) -> Object:
     return {
         "capacity": estimate_object(found.capacity),
         "gain": estimate_object(found.gain),
@@ -64,7 +64,7 @@ def _factor(wanted: Changes, name: str) -> float:
 
 
 def _doubts(snapshot: Snapshot, now: float) -> list[str]:
-    """Why today's capacity is not trusted, which its successor is no more than."""
+    """Return why today's capacity is not trusted; this applies to the predicted one too."""
     capacity = snapshot.capacity(now)
     if capacity is None:
         return [snapshot.fitted.waiting or "there is no capacity that is not stale"]

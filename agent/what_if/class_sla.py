@@ -28,13 +28,15 @@ def class_slas_of(
     window: Window,
     now: float,
 ) -> ClassSlas:
-    """Find where each class breaks its SLA, with what is known at `now` (Unix seconds)."""
+    """Find the load at which each class breaks its SLA, as known at `now` (Unix seconds)."""
     today, capacity = today_of(snapshot, now), snapshot.capacity(now)
-    known = {sla: _enough(times.of(sla.digest, sla.quantile), sla.quantile) for sla in slas}
+    known = {
+        sla: _if_enough_calls(times.of(sla.digest, sla.quantile), sla.quantile) for sla in slas
+    }
     measured = {
         sla: MeasuredClass(recent.times, x, sla.quantile, sla.seconds)
         for sla, recent in known.items()
-        if recent is not None and (x := _throughput(window, recent, today)) is not None
+        if recent is not None and (x := _throughput_during(window, recent, today)) is not None
     }
     is_trusted = capacity is not None and capacity.trust is Trust.TRUSTED
     refused = refusal(snapshot, today, np.inf, now)
@@ -43,24 +45,24 @@ def class_slas_of(
     else:
         found = class_headroom(today, list(measured.values()), is_trusted=is_trusted)
     headrooms = dict(zip(measured, found, strict=True))
-    lack = SlaReason.FEW_CALLS if times.is_read else SlaReason.NO_HISTOGRAMS
-    is_told = any(one.load_ratio is not None for one in found)
+    missing = SlaReason.FEW_CALLS if times.is_read else SlaReason.NO_HISTOGRAMS
+    is_known = any(one.load_ratio is not None for one in found)
     return ClassSlas(
         at=now,
         classes=tuple(
-            _state(sla, recent, headrooms.get(sla) or _unknown(recent, lack))
+            _state(sla, recent, headrooms.get(sla) or _unknown_headroom(recent, missing))
             for sla, recent in known.items()
         ),
-        trust=capacity.trust if is_told and capacity is not None else Trust.NOT_IDENTIFIABLE,
+        trust=capacity.trust if is_known and capacity is not None else Trust.NOT_IDENTIFIABLE,
     )
 
 
-def _enough(recent: RecentTimes | None, quantile: float) -> RecentTimes | None:
+def _if_enough_calls(recent: RecentTimes | None, quantile: float) -> RecentTimes | None:
     return recent if recent and recent.times.calls >= least_calls(quantile) else None
 
 
-def _throughput(window: Window, recent: RecentTimes, today: CurrentState) -> float | None:
-    """Compute the throughput while those statements were counted; the latest where not known."""
+def _throughput_during(window: Window, recent: RecentTimes, today: CurrentState) -> float | None:
+    """Compute the throughput while the statements were counted; today's where not known."""
     ends, x = window["end"], window["throughput"]
     then = (ends > recent.start) & (ends - window["seconds"] < recent.end) & (x > 0)
     if then.any():
@@ -68,8 +70,8 @@ def _throughput(window: Window, recent: RecentTimes, today: CurrentState) -> flo
     return today.load.throughput if today.load is not None else None
 
 
-def _unknown(recent: RecentTimes | None, lack: SlaReason) -> ClassHeadroom:
-    return ClassHeadroom(reason=lack if recent is None else SlaReason.NO_LOAD)
+def _unknown_headroom(recent: RecentTimes | None, missing: SlaReason) -> ClassHeadroom:
+    return ClassHeadroom(reason=missing if recent is None else SlaReason.NO_LOAD)
 
 
 def _state(sla: ClassSla, recent: RecentTimes | None, found: ClassHeadroom) -> ClassSlaState:

@@ -25,15 +25,15 @@ from models.what_if import current_state as model
 from models.what_if.current_state import CurrentState, Kind, Limit, Share, Shares, Use
 
 EXACT = 1e-6
-"""The width, in ln X, of a limit of which only its place is known; and what counts as the same."""
+"""The width, in ln X, of a limit of which only the value is known; also what counts as the same."""
 MIN_POINTS = 6
 """Intervals needed to estimate the scatter of residence times."""
 LIGHTER = 0.3
-"""Share of the intervals, those with the least throughput, that are the lighter loads."""
+"""Share of the intervals, those with the least throughput, that count as lighter loads."""
 
 
 def today_of(snapshot: Snapshot, now: float) -> CurrentState:
-    """The state at `now` (Unix seconds); what is stale is not known."""
+    """Return the state at `now` (Unix seconds); what is stale counts as not known."""
     capacity, load = snapshot.capacity(now), snapshot.current_load(now)
     classes = snapshot.current_classes(now)
     place = snapshot.operating_point(now)
@@ -45,19 +45,19 @@ def today_of(snapshot: Snapshot, now: float) -> CurrentState:
         upper=capacity.upper if capacity else None,
         distribution=_distribution(capacity) if capacity else None,
         limits=limits,
-        load=_measured(snapshot, *place) if place and is_loaded else None,
+        load=_measured_load(snapshot, *place) if place and is_loaded else None,
         uses=tuple(_uses(load, classes)) if load and load.throughput > 0 else (),
         law=_law(capacity),
         time_shares=_time_shares(classes),
-        seen=_seen(load, limits),
+        seen=_known_kinds(load, limits),
     )
 
 
 def _distribution(capacity: Capacity) -> Distribution | None:
-    """Take the one that the saturation probability comes from, so that both say the same.
+    """Return the distribution of the saturation probability, so that both agree.
 
-    None where it has no 95 % quantile, or its median is not the value: a capacity far above all
-    that was seen is the nearest limit (`models.capacity.estimate`).
+    None where it has no 95 % quantile, or its median is not the value: a capacity far above
+    everything seen is the nearest limit (`models.capacity.estimate`).
     """
     known = capacity.distribution
     if known is None or capacity.value is None or capacity.upper is None:
@@ -66,7 +66,7 @@ def _distribution(capacity: Capacity) -> Distribution | None:
 
 
 def digests_of(classes: ClassesState | None) -> list[str]:
-    """The classes that may be asked about, those that use most first."""
+    """Return the digests that may be asked about, those with the most statement time first."""
     if classes is None:
         return []
     named = [one for one in classes.classes if one.name.digest not in SEVERAL]
@@ -74,8 +74,8 @@ def digests_of(classes: ClassesState | None) -> list[str]:
     return list(dict.fromkeys(one.name.digest for one in named))
 
 
-def _measured(snapshot: Snapshot, n: float, x: float) -> model.Load:
-    """Take R = N/X, how much it differs between intervals with about the same X, and R at less."""
+def _measured_load(snapshot: Snapshot, n: float, x: float) -> model.Load:
+    """Compute R = N/X, its scatter between intervals with about the same X, and R at less X."""
     points = snapshot.fitted.points
     if points is None:
         return model.Load(x, n / x)
@@ -98,18 +98,18 @@ def _law(capacity: Capacity | None) -> Usl | None:
 
 
 def _limits(capacity: Capacity, classes: ClassesState | None) -> Iterator[Limit]:
-    """The limits that may count, contention, and what the capacity names beside them."""
+    """Yield the resource limits that matter, contention, and the capacity's other limits."""
     if capacity.value is None:
         return
     resource_limits = [
-        w
-        for w in capacity.resource_limits
-        if w.x_max_interval and w.x_max_interval.ratio < MAX_LIMIT_RATIO
+        limit
+        for limit in capacity.resource_limits
+        if limit.x_max_interval and limit.x_max_interval.ratio < MAX_LIMIT_RATIO
     ]
-    bound = any(resource_limit.resource == SERVER_CPU for resource_limit in resource_limits)
+    is_bound = any(resource_limit.resource == SERVER_CPU for resource_limit in resource_limits)
     for resource_limit in resource_limits:
         share = capacity.shares.get(resource_limit.resource, 0.0)
-        kind = kind_of(resource_limit.resource, is_bound=bound)
+        kind = kind_of(resource_limit.resource, is_bound=is_bound)
         yield Limit(
             resource_limit.resource,
             kind,
@@ -118,21 +118,21 @@ def _limits(capacity: Capacity, classes: ClassesState | None) -> Iterator[Limit]
             resource_limit.cdf,
             _shares(classes, resource_limit),
         )
-    grid, cdf = _contention(capacity)
+    grid, cdf = _contention_limit(capacity)
     yield Limit(USL, Kind.CONTENTION, capacity.shares.get(USL, 0.0), grid, cdf)
     known = {USL, *(resource_limit.resource for resource_limit in resource_limits)}
     for name, share in capacity.shares.items():
         if name not in known:
             place = np.log(capacity.value) + np.array([-EXACT, EXACT])
-            kind = kind_of(name, is_bound=bound)
+            kind = kind_of(name, is_bound=is_bound)
             yield Limit(name, kind, share, place, np.array([0.0, 1.0]), _shares(classes, name))
 
 
-def _contention(capacity: Capacity) -> tuple[Array, Array]:
-    """The limit by contention: as assessed, else as expected beside the capacity."""
+def _contention_limit(capacity: Capacity) -> tuple[Array, Array]:
+    """Return the limit by contention: as assessed, else as expected for the capacity."""
     peak = capacity.contention
     if peak is None:
-        assert capacity.value is not None  # noqa: S101  (seen to by `_limits`)
+        assert capacity.value is not None  # noqa: S101  (checked by `_limits`)
         nothing = Points(*(np.zeros(0) for _ in Points._fields))
         peak = find_peak(
             nothing, NearestLimit(capacity.value, capacity.concurrency), capacity.value
@@ -141,7 +141,7 @@ def _contention(capacity: Capacity) -> tuple[Array, Array]:
 
 
 def kind_of(resource: str, *, is_bound: bool) -> Kind:
-    """What a resource is made of; `is_bound`: the server may use a part of the host's CPUs only."""
+    """Return a resource's kind; `is_bound`: the server may use only a part of the host's CPUs."""
     if resource in (CPU, SERVER_CPU):
         return Kind.HOST_CPU if is_bound and resource == CPU else Kind.CPU
     if resource == USL:
@@ -156,12 +156,12 @@ def kind_of(resource: str, *, is_bound: bool) -> Kind:
 
 
 def _shares(classes: ClassesState | None, resource_limit: ResourceLimit | str) -> Shares:
-    """The part of a limit's demand by digest, summed over schemas."""
+    """Compute the share of each digest in a limit's demand, summed over schemas."""
     found = dict[str, Share]()
     for one in classes.classes if classes else ():
         assert classes is not None  # noqa: S101
         part = (
-            _of_use(classes, one, resource_limit)
+            _demand_share(classes, one, resource_limit)
             if isinstance(resource_limit, str)
             else share_of(classes, one, resource_limit)
         )
@@ -173,7 +173,7 @@ def _shares(classes: ClassesState | None, resource_limit: ResourceLimit | str) -
     return found
 
 
-def _of_use(classes: ClassesState, one: ClassState, resource: str) -> DemandShare | None:
+def _demand_share(classes: ClassesState, one: ClassState, resource: str) -> DemandShare | None:
     share = share_of_use(classes, one, resource)
     return None if share is None else DemandShare(share)
 
@@ -190,7 +190,7 @@ def _time_shares(classes: ClassesState | None) -> Shares:
 
 
 def _uses(load: Load, classes: ClassesState | None) -> Iterator[Use]:
-    """What a query takes of the processor, the busiest disk and the busiest link."""
+    """Yield a query's use of the processor, the busiest disk and the busiest link."""
     x, used = load.throughput, load.resources
     name = SERVER_CPU if load.cpus.get(SERVER_CPU, np.inf) < load.cpus.get(CPU, np.inf) else CPU
     if name in used and name in load.cpus:
@@ -212,7 +212,7 @@ def _uses(load: Load, classes: ClassesState | None) -> Iterator[Use]:
             yield Use(kind, seconds, busy, busy, is_waited_for=False, shares=shares, name=busiest)
 
 
-def _seen(load: Load | None, limits: tuple[Limit, ...]) -> frozenset[Kind]:
-    """Every kind of resource of which a use or a limit is known."""
+def _known_kinds(load: Load | None, limits: tuple[Limit, ...]) -> frozenset[Kind]:
+    """Return the kinds of resource of which a use or a limit is known."""
     used = {kind_of(name, is_bound=False) for name in (load.resources if load else ())}
     return frozenset(used | {limit.kind for limit in limits})

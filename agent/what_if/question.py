@@ -1,4 +1,4 @@
-"""A what-if question as it is written, on the command line and over HTTP: `2.5x`, `8`."""
+"""What-if questions as they are written on the command line and over HTTP: `2.5x`, `8`."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -24,11 +24,11 @@ FACTORS = {
 }
 """The changes that are a factor, by their names, and their descriptions."""
 COUNTS = (CORES, SERVERS)
-"""Those that are a count where no `x` follows."""
+"""The changes that are a count where no `x` follows."""
 
 
 class QuestionError(InputError):
-    """A question that has no meaning; the message is one line with the place and the remedy."""
+    """An invalid question; the message is one line with the place and the remedy."""
 
 
 @dataclass(frozen=True)
@@ -41,41 +41,43 @@ class Number:
 
 @dataclass(frozen=True)
 class Question:
-    """The changes as they were asked for, before they are compared with the server."""
+    """The changes as they were asked for, before they are related to the server."""
 
     numbers: Mapping[str, Number]
     queries: Mapping[str, float]
-    """By the digest as it was given, or its beginning."""
+    """Factors by digest as given, which may be the beginning of one."""
 
 
 def question(asked: Mapping[str, Sequence[str]], option: str = "{}") -> Question:
-    """Read what was given by name; `option` writes a name as its user knows it.
+    """Parse texts by the name of their change; `option` is the format of a name in messages.
 
-    Raises `QuestionError` for what is no change, no number, or given twice.
+    Raises `QuestionError` for an unknown change, an invalid factor, or one given twice.
     """
     numbers, queries = dict[str, Number](), dict[str, float]()
     for name, texts in asked.items():
-        place = _option(option, name)
+        place = _shown_option(option, name)
         if name == QUERY:
-            queries.update(_classes(texts, place))
+            queries.update(_parse_classes(texts, place))
         elif name not in FACTORS:
-            raise QuestionError(f"{_shown(name)}: no such change; there are {_known(option)}")
+            raise QuestionError(
+                f"{_quoted(name)}: no such change; there are {_known_options(option)}"
+            )
         elif len(texts) != 1:
             raise QuestionError(f"{place}: given {len(texts)} times; give it once")
         else:
-            numbers[name] = _number(texts[0], place, name)
+            numbers[name] = _parse_number(texts[0], place, name)
     return Question(numbers, queries)
 
 
 def changes(asked: Question, load: Load | None, digests: Sequence[str]) -> Changes:
-    """Turn counts into factors of the server's present ones, and digests into known ones.
+    """Convert counts to factors of the server's present ones, and complete the digests.
 
     Raises `QuestionError` where that cannot be done.
     """
-    factors = {name: _factor(name, number, load) for name, number in asked.numbers.items()}
+    factors = {name: _to_factor(name, number, load) for name, number in asked.numbers.items()}
     queries = dict[str, float]()
     for digest, factor in asked.queries.items():
-        found = _digest(digest, digests)
+        found = _complete_digest(digest, digests)
         if found in queries:
             raise QuestionError(f"query {found}: given twice; give it once")
         queries[found] = factor
@@ -85,42 +87,42 @@ def changes(asked: Question, load: Load | None, digests: Sequence[str]) -> Chang
         raise QuestionError(str(error)) from None
 
 
-def _option(option: str, name: str) -> str:
+def _shown_option(option: str, name: str) -> str:
     return option.format(name.replace("_", "-") if option.startswith("-") else name)
 
 
-def _known(option: str) -> str:
-    return ", ".join(_option(option, name) for name in (*FACTORS, QUERY))
+def _known_options(option: str) -> str:
+    return ", ".join(_shown_option(option, name) for name in (*FACTORS, QUERY))
 
 
-def _number(text: str, place: str, name: str) -> Number:
+def _parse_number(text: str, place: str, name: str) -> Number:
     match = NUMBER.fullmatch(text.strip())
     example = "8 or 2x" if name in COUNTS else "2x or 0.5x"
     if match is None:
-        raise QuestionError(f"{place}: {_shown(text)} is not a factor; write {example}")
+        raise QuestionError(f"{place}: {_quoted(text)} is not a factor; write {example}")
     value, is_factor = float(match[1]), bool(match[2]) or name not in COUNTS
     if not MIN_FACTOR <= value <= MAX_FACTOR:
         raise QuestionError(
-            f"{place}: {_shown(text)} is out of range; give {MIN_FACTOR:g} to {MAX_FACTOR:g}"
+            f"{place}: {_quoted(text)} is out of range; give {MIN_FACTOR:g} to {MAX_FACTOR:g}"
         )
     return Number(value, is_factor)
 
 
-def _classes(texts: Sequence[str], place: str) -> dict[str, float]:
+def _parse_classes(texts: Sequence[str], place: str) -> dict[str, float]:
     if len(texts) > MAX_CLASSES:
         raise QuestionError(f"{place}: more than {MAX_CLASSES} of them; give fewer")
     found = dict[str, float]()
     for text in texts:
         digest, equals, factor = text.partition("=")
         if not equals or DIGEST.fullmatch(digest) is None:
-            raise QuestionError(f"{place}: {_shown(text)} is not a class; write DIGEST=0.5x")
+            raise QuestionError(f"{place}: {_quoted(text)} is not a class; write DIGEST=0.5x")
         if digest in found:
             raise QuestionError(f"{place}: {digest} is given twice; give it once")
-        found[digest] = _number(factor, f"{place} {digest}", QUERY).value
+        found[digest] = _parse_number(factor, f"{place} {digest}", QUERY).value
     return found
 
 
-def _factor(name: str, number: Number, load: Load | None) -> float:
+def _to_factor(name: str, number: Number, load: Load | None) -> float:
     if number.is_factor or name == SERVERS:
         return number.value
     cpus = usable_cpus(load)
@@ -132,14 +134,14 @@ def _factor(name: str, number: Number, load: Load | None) -> float:
 
 
 def usable_cpus(load: Load | None) -> float | None:
-    """How many processors the server may use, a quota counts as a part of one."""
+    """Return how many processors the server may use; a quota may be less than one."""
     if load is None or not load.cpus:
         return None
     return min(load.cpus.values())
 
 
-def _digest(asked: str, known: Sequence[str]) -> str:
-    """The one known digest that is, or begins, so."""
+def _complete_digest(asked: str, known: Sequence[str]) -> str:
+    """Return the one known digest that is the given text, or begins with it."""
     found = [digest for digest in known if digest == asked]
     found = found or [digest for digest in known if digest.startswith(asked.lower())]
     if len(found) == 1:
@@ -152,6 +154,6 @@ def _digest(asked: str, known: Sequence[str]) -> str:
     raise QuestionError(f"query {asked}: no such digest; {remedy}")
 
 
-def _shown(text: str) -> str:
-    """The given text, cut and quoted: no terminal executes it."""
+def _quoted(text: str) -> str:
+    """Return the text, shortened and quoted, so that no terminal interprets it."""
     return repr(text[:40])

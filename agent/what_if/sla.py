@@ -18,25 +18,25 @@ DOUBTS = {
 
 
 def sla_of(snapshot: Snapshot, seconds: float, now: float) -> SlaState:
-    """Find where the mean residence time reaches the SLA, with what is known at `now` (Unix s)."""
+    """Find the load at which the mean residence time reaches the SLA, known at `now` (Unix s)."""
     today = today_of(snapshot, now)
     capacity = snapshot.capacity(now)
     is_trusted = capacity is not None and capacity.trust is Trust.TRUSTED
     found = refusal(snapshot, today, seconds, now)
     found = found or sla_headroom(today, seconds, is_trusted=is_trusted)
-    is_told = found.throughput is not None and capacity is not None
+    is_known = found.throughput is not None and capacity is not None
     return SlaState(
         at=now,
         seconds=seconds,
         residence_time=today.load.residence_time if today.load else None,
         found=found,
         at_capacity=found.at_capacity,
-        trust=capacity.trust if is_told and capacity is not None else Trust.NOT_IDENTIFIABLE,
+        trust=capacity.trust if is_known and capacity is not None else Trust.NOT_IDENTIFIABLE,
     )
 
 
 def refusal(snapshot: Snapshot, today: CurrentState, sla: float, now: float) -> SlaHeadroom | None:
-    """Say why nothing may be predicted, if so: a prediction starts from a load below the peak."""
+    """Return why nothing can be predicted, or None: a prediction needs a load below the peak."""
     capacity, left = snapshot.capacity(now), snapshot.headroom(now)
     if today.load is None or capacity is None or capacity.value is None:
         return None

@@ -1,1 +1,1 @@
-"""The window: samples become intervals, and intervals arrays."""
+"""The window: from samples to intervals, and from intervals to arrays."""

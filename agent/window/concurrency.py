@@ -1,4 +1,4 @@
-"""How many clients' statements ran at once: two sources, and which of them to use."""
+"""The concurrency of clients' statements: two sources, and which of them to use."""
 
 from enum import StrEnum
 
@@ -12,26 +12,27 @@ from models.rates import Array
 
 
 class Source(StrEnum):
-    """Where a concurrency comes from, the better first."""
+    """Sources of the concurrency, the better first."""
 
     STATEMENT_TIME = "statement_time"  # Little's law
     THREADS_RUNNING = "threads_running"
 
 
-LATELY = 20  # intervals' lengths: how far back a source must be known to be used
-ENOUGH = 0.5  # the share of them in which it must be
-IDLE = 0.02  # of the throughput seen: what is below is idle
-IDLE_INTERVALS = 5  # intervals needed to count the threads that never rest
+LATELY = 20  # lengths of an interval: the recent time, in which a source must be known
+ENOUGH = 0.5  # share of the recent intervals in which it must be known
+IDLE = 0.02  # share of the 95 % quantile of the throughput: up to it, idle
+IDLE_INTERVALS = 5  # idle intervals needed to count the threads that always run
 LOW = 0.1  # the quantile of the concurrencies under load that counts as their floor
 NEVER_RESTS = 0.9  # share of the samples in which such a thread runs
 
 
 def concurrency(window: Window, source: Source) -> Array:
-    """Concurrency of the clients by one source, threads, shape (k,); NaN where not known.
+    """Compute the clients' concurrency by one source, threads, shape (k,); NaN where not known.
 
-    Statement time begins when the server has read a statement. A thread that is woken for one and
-    waits for a processor is not in it, and before a full processor most of them are: where the
-    kernel reports that wait, at least as many run as wait, and as have a processor.
+    Statement time begins when the server has read a statement. It lacks the time for which a thread
+    that is woken for one waits for a processor, as most threads do when the processors are full:
+    where the kernel reports that wait, the concurrency is at least the number of clients' threads
+    that wait for a processor or have one.
     """
     counted = statements_at_work(window, source)
     if source is not Source.STATEMENT_TIME:
@@ -42,14 +43,14 @@ def concurrency(window: Window, source: Source) -> Array:
 
 
 def statements_at_work(window: Window, source: Source) -> Array:
-    """Statements at work by one source, shape (k,), threads; without those that wait to begin."""
+    """Compute the running statements by one source, shape (k,), without those yet to be read."""
     if source is Source.STATEMENT_TIME:
         return window["statement_time"]
     return np.maximum(window.client_threads - idle_baseline(window), 0.0)
 
 
 def n_variance(window: Window, source: Source) -> Array:
-    """How uncertain each concurrency is, threads², shape (k,).
+    """Compute the variance of each concurrency, threads², shape (k,).
 
     The average of k instants of Threads_running varies by about N/k; statement time is exact.
     """
@@ -59,20 +60,20 @@ def n_variance(window: Window, source: Source) -> Array:
 
 
 def best_source(window: Window) -> Source:
-    """Little's law where recent statement time is known, else Threads_running."""
+    """Choose statement time (Little's law) where it is known recently, else Threads_running."""
     end = window["end"]
-    late = end > end[-1] - LATELY * window["seconds"][-1]
+    recent = end > end[-1] - LATELY * window["seconds"][-1]
     known = np.average(
-        np.isfinite(window["statement_time"][late]), weights=window["stands_for"][late]
+        np.isfinite(window["statement_time"][recent]), weights=window["stands_for"][recent]
     )
     return Source.STATEMENT_TIME if known >= ENOUGH else Source.THREADS_RUNNING
 
 
 def idle_baseline(window: Window) -> float:
-    """How many threads run without end and are no client's work: whole threads, measured.
+    """Estimate how many threads always run and do not work for a client, as a whole number.
 
-    A thread that never rests is one in every sample: when next to nothing is asked there are no
-    others, and otherwise there are no fewer. Many threads and no throughput are a stall instead.
+    A thread that always runs is in every sample: with next to no throughput there are no others,
+    and otherwise there are no fewer. Many threads without throughput are a stall instead.
     """
     x, n = window["throughput"], window.client_threads
     known = np.isfinite(n)

@@ -1,6 +1,6 @@
 """A target's recent data: raw samples for a short while, intervals for the window.
 
-`append` is called from the sampling threads, `window` from the one that fits.
+`append` is called by the sampling workers, `window` by the worker that assesses.
 """
 
 import math
@@ -15,85 +15,85 @@ from agent.window.intervals import Interval, Window, intervals
 from collectors.base import Sample
 from models.capacity.thinning import MAX_INTERVALS, thin
 
-RAW_INTERVALS = 4  # how many intervals' raw samples are kept
-OVERLAP = 0.01  # of an interval, by which two may do that follow each other
-MAX_NEW = 100  # intervals that wait to be taken
-CROWDED = 2 * MAX_INTERVALS  # intervals; beyond, those that matter least are let go
+RAW_INTERVALS = 4  # number of intervals whose raw samples are kept
+OVERLAP = 0.01  # share of an interval by which consecutive ones may overlap
+MAX_NEW = 100  # intervals that wait for `take_new`
+CROWDED = 2 * MAX_INTERVALS  # intervals; of more, the least informative are dropped
 
 
 class IntervalBuffer:
-    """Samples in, intervals out, in bounded memory whatever the horizon.
+    """Turns samples into intervals, in bounded memory whatever the horizon.
 
     `width` is an interval's length and `horizon` the window's, in seconds; intervals begin at
     `phase` after multiples of the width; `sampling` is the slowest sampling interval: an interval
-    is complete when a sample beyond its end can be there.
+    is complete when a sample beyond its end can have arrived.
     """
 
     def __init__(self, width: float, horizon: float, sampling: float, phase: float = 0.0) -> None:
         self.width = width
         self.horizon = horizon
         self._phase = phase
-        self.server: str | None = None  # whose intervals these are
+        self.server: str | None = None  # the server whose intervals these are
         self.max_gap = 3 * sampling + 1.0
         self._grace = 1.5 * sampling + 0.25
-        self._keep = RAW_INTERVALS * width + self._grace + self.max_gap
+        self._raw_seconds = RAW_INTERVALS * width + self._grace + self.max_gap
         self._raw: dict[str, deque[Sample]] = {}
-        self._new: deque[Interval] = deque(maxlen=MAX_NEW)
-        self._closed_until: float | None = None
+        self._new_intervals: deque[Interval] = deque(maxlen=MAX_NEW)
+        self._completed_until: float | None = None
         self.held = Window()
-        """The intervals that were complete when it was last looked."""
+        """The intervals of the horizon that were complete at the last call of `window`."""
         self._lock = threading.Lock()
 
     def carry(self, before: "IntervalBuffer") -> None:
-        """Begin with the intervals of another history, as wide as ours; its raw samples stay there.
+        """Begin with the intervals of another buffer of the same width, without its raw samples.
 
-        `before` may still be in use by the worker that fits: a window never changes.
+        `before` may still be in use by the worker that assesses: a window never changes.
         """
         window = before.held
-        self._hold(window, window["end"].max(initial=-math.inf))
+        self._set_held(window, window["end"].max(initial=-math.inf))
 
     def restore(self, intervals: Iterable[Interval]) -> None:
-        """Take in intervals of an earlier life, oldest first, as far as they are before ours.
+        """Add intervals from before a restart of the agent, oldest first, up to the present ones.
 
-        To be called by the worker that fits.
+        To be called by the worker that assesses.
         """
-        ours = self.held
-        first = (ours["end"] - ours["seconds"]).min(initial=math.inf)
+        present = self.held
+        first = (present["end"] - present["seconds"]).min(initial=math.inf)
         old = Window(i for i in intervals if i.end <= first + OVERLAP * self.width)
-        self._hold(old.followed_by(ours))
+        self._set_held(old.followed_by(present))
 
     def turn_to(self, server: str) -> bool:
-        """Hold only that server's intervals; returns whether another's were dropped.
+        """Keep only that server's intervals; return whether another's were dropped.
 
-        To be called by the worker that fits.
+        To be called by the worker that assesses.
         """
         before, self.server = self.server, server
         if before is None or before == server:
             return False
         with self._lock:
             self._raw.clear()
-            self._closed_until = None
-        self._new.clear()
+            self._completed_until = None
+        self._new_intervals.clear()
         self.held = Window()
         return True
 
     def extend(self, intervals: Iterable[Interval], now: float) -> None:
-        """Add intervals that were completed elsewhere and follow ours; `now` in seconds of theirs.
+        """Append intervals that were completed elsewhere; `now` in seconds of their clock.
 
-        To be called by the worker that fits.
+        To be called by the worker that assesses.
         """
-        self._hold(self.held.followed_by(Window(intervals)), now)
+        self._set_held(self.held.followed_by(Window(intervals)), now)
 
     def take_new(self) -> list[Interval]:
-        """The intervals that were completed since the last call."""
-        return take_all(self._new)
+        """Return the intervals that were completed since the last call, and forget them here."""
+        return take_all(self._new_intervals)
 
     def append(self, sample: Sample) -> None:
-        """Keep a sample; those of one collector come in the order of their time."""
+        """Add a sample; those of one collector come in the order of their time."""
         with self._lock:
             raw = self._raw.setdefault(sample.collector, deque())
             raw.append(sample)
-            while raw[0].at < sample.at - self._keep:
+            while raw[0].at < sample.at - self._raw_seconds:
                 raw.popleft()
 
     @property
@@ -108,28 +108,28 @@ class IntervalBuffer:
         return None if start is None else start + self.width + self._grace
 
     def window(self, now: float) -> Window:
-        """The intervals of the horizon that are complete at `now` (monotonic seconds)."""
+        """Return the intervals of the horizon that are complete at `now` (monotonic seconds)."""
         with self._lock:
-            start = self._closed_until = self._next_start()
+            start = self._completed_until = self._next_start()
             if start is None or now < start + self.width + self._grace:
                 return self.held
             raw = {name: list(samples) for name, samples in self._raw.items()}
-        new = self._close(raw, now, start)
-        self._hold(self.held.followed_by(new), now - self._grace)
+        new = self._complete_intervals(raw, now, start)
+        self._set_held(self.held.followed_by(new), now - self._grace)
         return self.held
 
     def _next_start(self) -> float | None:
-        """Where the next interval begins; None before any sample."""
-        if self._closed_until is not None or "status" not in self._raw:
-            return self._closed_until
+        """Return the start of the next interval; None before any sample."""
+        if self._completed_until is not None or "status" not in self._raw:
+            return self._completed_until
         return self._edge(math.ceil, self._raw["status"][0].at)
 
     def _edge(self, rounded: Callable[[float], int], at: float) -> float:
-        """The edge between two intervals that is next to an instant."""
+        """Return the edge of an interval that is nearest to a time, as `rounded` up or down."""
         return self._phase + self.width * rounded((at - self._phase) / self.width)
 
-    def _hold(self, window: Window, now: float = -math.inf) -> None:
-        """Keep these, without those beyond the horizon; of many, a thinned selection.
+    def _set_held(self, window: Window, now: float = -math.inf) -> None:
+        """Keep these intervals, without those beyond the horizon; of many, a thinned selection.
 
         The selection is even over load and age, and each kept interval represents those dropped.
         """
@@ -141,15 +141,17 @@ class IntervalBuffer:
             window = window.select(kept.indices).standing_for(kept.counts)
         self.held = window
 
-    def _close(self, raw: dict[str, list[Sample]], now: float, closed_until: float) -> Window:
-        """The intervals that are complete by now; what raw samples no longer cover is lost."""
+    def _complete_intervals(
+        self, raw: dict[str, list[Sample]], now: float, completed_until: float
+    ) -> Window:
+        """Compute the intervals complete by `now`; those older than the raw samples are lost."""
         oldest = self._edge(math.floor, now - RAW_INTERVALS * self.width)
-        start = max(closed_until, oldest)
+        start = max(completed_until, oldest)
         count = int((now - self._grace - start) // self.width)
         if count <= 0:
             return Window()
         edges = start + self.width * np.arange(count + 1, dtype=np.float64)
         found = list(intervals(raw, edges, self.max_gap))
-        self._new.extend(found)
-        self._closed_until = float(edges[-1])
+        self._new_intervals.extend(found)
+        self._completed_until = float(edges[-1])
         return Window(found)

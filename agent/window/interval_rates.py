@@ -9,7 +9,7 @@ from collectors.base import Sample
 from models import rates
 from models.rates import Array
 
-KNOWN_FOR = 120.0  # seconds that a last value holds: twice the longest interval of a collector
+KNOWN_FOR = 120.0  # seconds for which a last value is valid: twice a collector's longest interval
 
 
 class Columns:
@@ -25,31 +25,34 @@ class Columns:
         self._samples = samples
 
     def __getitem__(self, name: str) -> Array:
-        """The values of that name, shape (samples,)."""
+        """Return the values of that name, shape (samples,)."""
         values = [sample.values.get(name, np.nan) for sample in self._samples]
         return np.array(values, dtype=np.float64)
 
     def rate(self, edges: Array, *names: str) -> Array:
-        """The rate of the sum of these counters between edges (s), shape (edges − 1,), or NaN."""
+        """Compute the rate of the counters' sum between edges (s), shape (edges − 1,), or NaN."""
         total: Array = np.sum([self[name] for name in names], axis=0)
         risen = rates.increases(edges, self.at, total, max_gap=self.max_gap)
         return risen / np.diff(edges)
 
     def average(self, edges: Array, name: str) -> Array:
-        """The mean of a gauge's known samples between edges (s), shape (edges − 1,), or NaN."""
+        """Compute the mean of a gauge's samples between edges (s), shape (edges − 1,), or NaN."""
         values = self[name]
         known = np.isfinite(values)
         return rates.averages(edges, self.at[known], values[known])[0]
 
     def greatest(self, edges: Array, name: str) -> Array:
-        """The maximum of a gauge between edges (s) and at the next, shape (edges − 1,), or inf."""
+        """Compute a gauge's maximum between edges (s), shape (edges − 1,); inf where not known.
+
+        The first sample after each interval counts too.
+        """
         values = self[name]
         places = np.searchsorted(self.at, edges, side="left")
         parts = [values[a : b + 1] for a, b in pairwise(places)]
         return np.array([np.nanmax(p) if np.isfinite(p).any() else np.inf for p in parts])
 
     def last(self, edges: Array, name: str) -> Array:
-        """The last value at each interval's end, shape (edges − 1,); NaN where it is too old."""
+        """Return the last value at each interval's end, shape (edges − 1,); NaN where too old."""
         places = np.searchsorted(self.at, edges[1:], side="right") - 1
         at = np.clip(places, 0, None)
         longest = max(KNOWN_FOR, self.max_gap)  # a recording's samples may be further apart

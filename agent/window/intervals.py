@@ -1,4 +1,4 @@
-"""From raw samples to intervals, and intervals as a window of arrays."""
+"""Computes intervals from raw samples; a window holds intervals as arrays."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
@@ -24,11 +24,11 @@ class Interval(NamedTuple):
     statement_time: float  # concurrency by Little's law
     threads_running: float  # concurrency as the average of Threads_running, raw
     thread_samples: float
-    excluded_agent: float  # threads within threads_running that are no client's work
+    excluded_agent: float  # threads in threads_running that do not work for a client
     excluded_binlog_dump: float
     excluded_system: float
-    resources: Mapping[str, float]  # utilisations, 0..1, and rates of what has no known ceiling
-    stands_for: float = 1.0  # how many intervals it stands for, since others were let go
+    resources: Mapping[str, float]  # utilisations, 0..1; rates where no ceiling is known
+    stands_for: float = 1.0  # how many intervals it represents, since others were dropped
 
 
 NUMBERS = tuple(name for name in Interval._fields if name != "resources")
@@ -37,7 +37,7 @@ NUMBERS = tuple(name for name in Interval._fields if name != "resources")
 class Window:
     """Intervals as arrays: the numbers of `Interval`, shape (k,), oldest first. Immutable.
 
-    They are kept so: an `Interval` takes six times the memory of its numbers.
+    They are kept as arrays because an `Interval` takes six times the memory of its numbers.
     """
 
     def __init__(self, intervals: Iterable[Interval] = ()) -> None:
@@ -49,13 +49,13 @@ class Window:
         self._used = {n: np.array([row.resources.get(n, np.nan) for row in rows]) for n in names}
 
     @classmethod
-    def _of(cls, columns: dict[str, Array], used: dict[str, Array]) -> "Window":
+    def _from_columns(cls, columns: dict[str, Array], used: dict[str, Array]) -> "Window":
         window = cls.__new__(cls)
         window._columns, window._used = columns, used
         return window
 
     def followed_by(self, later: "Window") -> "Window":
-        """Both, one after the other."""
+        """Return a window of these intervals and then the later ones."""
         columns = {n: np.concatenate((self[n], later[n])) for n in NUMBERS}
         names = sorted({*self._used, *later._used})
         parts = [(part._used, np.full(len(part), np.nan)) for part in (self, later)]
@@ -63,21 +63,23 @@ class Window:
             name: np.concatenate([used.get(name, unknown) for used, unknown in parts])
             for name in names
         }
-        return Window._of(columns, used)
+        return Window._from_columns(columns, used)
 
     def select(self, which: NDArray[np.bool_] | NDArray[np.intp]) -> "Window":
-        """The intervals of this mask or at these indices; what is known of none is left out."""
+        """Return the intervals of this mask or at these indices; drop resources known in none."""
         columns = {name: column[which] for name, column in self._columns.items()}
         used = {name: column[which] for name, column in self._used.items()}
-        return Window._of(columns, {name: u for name, u in used.items() if np.isfinite(u).any()})
+        return Window._from_columns(
+            columns, {name: u for name, u in used.items() if np.isfinite(u).any()}
+        )
 
     def standing_for(self, counts: Array) -> "Window":
-        """The same intervals, with the number of intervals that each represents."""
-        return Window._of({**self._columns, "stands_for": counts}, self._used)
+        """Return the same intervals, with new numbers of intervals that each represents."""
+        return Window._from_columns({**self._columns, "stands_for": counts}, self._used)
 
     @property
     def rows(self) -> list[Interval]:
-        """One by one."""
+        """The intervals one by one."""
         numbers = np.array([self[name] for name in NUMBERS]).T.tolist()
         used = [
             {name: float(u[k]) for name, u in self._used.items() if np.isfinite(u[k])}
@@ -90,12 +92,12 @@ class Window:
 
     @property
     def utilisations(self) -> Mapping[str, Array]:
-        """Of each resource whose ceiling is known, NaN where not known."""
+        """The utilisation of each resource whose ceiling is known, NaN where not known."""
         return {name: used for name, used in self._used.items() if not is_rate(name)}
 
     @property
     def rates(self) -> Mapping[str, Array]:
-        """The same of what has no known ceiling, per second."""
+        """Rates per second of whatever has no known ceiling, NaN where not known."""
         return {name: rate for name, rate in self._used.items() if is_rate(name)}
 
     def used(self, name: str) -> Array:
@@ -104,16 +106,16 @@ class Window:
         return np.full(len(self), np.nan) if known is None else known
 
     def __getitem__(self, name: str) -> Array:
-        """The column of that name."""
+        """Return the column of that name, shape (k,)."""
         return self._columns[name]
 
     def __len__(self) -> int:
-        """How many intervals there are."""
+        """Return the number of intervals."""
         return len(self["end"])
 
     @property
     def excluded(self) -> Array:
-        """Threads within Threads_running that are no client's work, shape (k,)."""
+        """Threads in Threads_running that do not work for a client, shape (k,)."""
         total: Array = np.nansum([self[f"excluded_{kind}"] for kind in EXCLUDED], axis=0)
         return total
 
@@ -126,22 +128,22 @@ class Window:
 def intervals(
     raw: Mapping[str, Sequence[Sample]], edges: Array, max_gap: float
 ) -> Iterable[Interval]:
-    """The intervals between consecutive edges (s, shape (k+1,)) that have a throughput."""
+    """Compute the intervals between consecutive edges (s, shape (k+1,)) that have a throughput."""
     columns = {name: Columns(samples, max_gap) for name, samples in raw.items()}
     status = columns["status"]
     seconds = np.diff(edges)
     epoch = rates.epochs(status.at, status["uptime"])
-    asked = rates.increases(edges, status.at, status["questions"], max_gap=max_gap, epoch=epoch)
+    questions = rates.increases(edges, status.at, status["questions"], max_gap=max_gap, epoch=epoch)
     own = rates.increases(edges, status.at, status["own_statements"], max_gap=max_gap)
     statement_time = _statement_time(columns, edges, epoch)
     table = np.column_stack(
         (
             edges[1:],
             seconds,
-            np.maximum(asked - own, 0.0) / seconds,
+            np.maximum(questions - own, 0.0) / seconds,
             statement_time,
             *rates.averages(edges, status.at, status["threads_running"]),
-            *_excluded(columns, edges),
+            *_excluded_threads(columns, edges),
         )
     )
     used = usage(columns, statement_time, edges)
@@ -152,25 +154,25 @@ def intervals(
 
 
 def _statement_time(columns: Mapping[str, Columns], edges: Array, epoch: Array) -> Array:
-    """Concurrency by Little's law; more than there are connections is not possible.
+    """Compute the concurrency by Little's law; NaN where it exceeds the number of connections.
 
-    It would be where statements in flight cannot be read: the time of a long one comes at its end.
+    It may exceed it where statements in flight cannot be read: a long one's time comes at its end.
     """
     source = columns.get("statements")
     if source is None:
         return np.full(edges.size - 1, np.nan)
     ended = source["statement_seconds"]
     in_flight = np.nan_to_num(source["in_flight_seconds"])
-    life = np.interp(source.at, columns["status"].at, epoch)  # a restart shows as a fraction
+    epochs = np.interp(source.at, columns["status"].at, epoch)  # a restart shows as a fraction
     spent = rates.increases(
-        edges, source.at, ended + in_flight, max_gap=source.max_gap, epoch=life, monotonic=ended
+        edges, source.at, ended + in_flight, max_gap=source.max_gap, epoch=epochs, monotonic=ended
     )
     found = rates.concurrency_by_littles_law(spent, np.diff(edges))
     return np.where(found <= columns["status"].greatest(edges, "threads_connected"), found, np.nan)
 
 
-def _excluded(columns: Mapping[str, Columns], edges: Array) -> tuple[Array, Array, Array]:
-    """The last known number of each kind at the end of each interval; the agent is always one."""
+def _excluded_threads(columns: Mapping[str, Columns], edges: Array) -> tuple[Array, Array, Array]:
+    """Return the last known number of each kind at each interval's end; the agent is always one."""
     one = np.ones(edges.size - 1)
     replicas = columns["status"].last(edges, "replicas_connected")
     threads = columns.get("threads")

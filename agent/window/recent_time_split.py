@@ -1,4 +1,4 @@
-"""From the latest intervals of a window to the split of their statement time."""
+"""The split of statement time over the latest intervals of a window."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -36,15 +36,15 @@ class TimeUse:
 
     at: float
     seconds: float
-    """Over how many seconds."""
+    """Length of the period, without intervals whose statement time is not known."""
     split: TimeSplit
     limited_by: LimitedBy | None
     fitted_profile: DiskProfile | None
-    """The calibration of the disk that was read most, where its own figures show one."""
+    """The calibration of the disk that was read most, where its counters allow to fit one."""
 
 
 class LatestIntervals:
-    """Intervals of a window, as means over their time."""
+    """Time-weighted means over the intervals of a window."""
 
     def __init__(self, window: Window, statements: float | None = None) -> None:
         self._window = window
@@ -56,7 +56,7 @@ class LatestIntervals:
         self._known = known
 
     def mean(self, values: Array | None) -> float | None:
-        """The time-weighted mean of values of shape (intervals,); None where none is known."""
+        """Compute the time-weighted mean of values of shape (intervals,); None if none is known."""
         if values is None:
             return None
         known = np.isfinite(values) & self._known
@@ -66,33 +66,33 @@ class LatestIntervals:
 
     @property
     def statements(self) -> float:
-        """Statements at once."""
+        """Mean number of statements at once."""
         return self.mean(self._statements) or 0.0
 
     def rate(self, name: str) -> float | None:
-        """The mean of a rate."""
+        """Compute the mean of a rate; None where it is not known."""
         return self.mean(self._window.rates.get(name))
 
     def rates(self, name: str) -> Array:
-        """A rate in each interval, per second, shape (intervals,); NaN where not known."""
+        """Return a rate in each interval, per second, shape (intervals,); NaN where not known."""
         missing = np.full(len(self._window), np.nan)
         return self._window.rates.get(name, missing)
 
     def devices(self, kind: str, ending: str) -> list[str]:
-        """The devices of that kind that have this rate."""
+        """Return the devices of that kind that have the rate with this ending."""
         names = (n for n in self._window.rates if n.startswith(kind) and n.endswith(ending))
         return [name.removesuffix(ending) for name in names]
 
     @property
     def cpu(self) -> float | None:
-        """CPU seconds per second of the server's process."""
+        """CPU seconds per second of the server's process; None where not known."""
         used = self._window.utilisations
         if OF_THE_CPU not in used or CPUS not in used:
             return None
         return self.mean(used[OF_THE_CPU] * used[CPUS])
 
     def utilisation(self, name: str) -> float | None:
-        """The mean of a utilisation."""
+        """Compute the mean of a utilisation; None where it is not known."""
         return self.mean(self._window.utilisations.get(name))
 
 
@@ -101,9 +101,9 @@ def time_use(
 ) -> TimeUse | None:
     """Split the statement time of the intervals; None where it is not known.
 
-    What limits it stays open where the parts contradict the statement time.
-    `at` is the end of the last interval in Unix seconds; `statements`, how many ran at once, where
-    that is known better than from the window.
+    The limiting resource is None where the parts contradict the statement time.
+    `at` is the end of the last interval in Unix seconds; `statements` is how many ran at once,
+    where that is known better than from the window.
     """
     if len(window) == 0:
         return None
@@ -122,24 +122,24 @@ def usage_of(latest: LatestIntervals, resources: ResourceSettings) -> Usage:
     return Usage(
         seconds=latest.seconds,
         statement_time=latest.statements * latest.seconds,
-        cpu=_times(latest.cpu, latest.seconds),
-        run_delay=_times(_run_delay(latest), latest.seconds),
-        row_locks=_times(latest.rate(ROW_LOCKS), latest.seconds),
-        other_locks=_times(latest.rate(LOCKS_WAITED_FOR), latest.seconds),
+        cpu=_total(latest.cpu, latest.seconds),
+        run_delay=_total(_run_delay(latest), latest.seconds),
+        row_locks=_total(latest.rate(ROW_LOCKS), latest.seconds),
+        other_locks=_total(latest.rate(LOCKS_WAITED_FOR), latest.seconds),
         reads_waiting=latest.rate(READS_WAITING),
-        read_bytes=_times(latest.rate(PROCESS_READS), latest.seconds),
+        read_bytes=_total(latest.rate(PROCESS_READS), latest.seconds),
         link_share=_link_share(latest, resources),
         **_disk_figures(latest, disk, resources.disks),
     )
 
 
 def _run_delay(latest: LatestIntervals) -> float | None:
-    """The wait of the clients' threads for a processor; of all, where theirs is not known."""
+    """Return the clients' threads that wait for a processor; all threads, where not known."""
     clients = latest.rate(CLIENT_RUN_DELAY)
     return latest.rate(RUN_DELAY) if clients is None else clients
 
 
-def _times(rate: float | None, seconds: float) -> float | None:
+def _total(rate: float | None, seconds: float) -> float | None:
     return None if rate is None else rate * seconds
 
 
@@ -151,7 +151,7 @@ def _disk_read_most(latest: LatestIntervals) -> str | None:
 def _disk_figures(
     latest: LatestIntervals, disk: str | None, settings: Mapping[str, DiskSettings]
 ) -> Mapping[str, Any]:
-    """Reads of the disk that is read most, and its calibration."""
+    """Return the reads of the disk that is read most, and its calibration."""
     if disk is None:
         return {}
     columns = [latest.rates(f"{disk}:{name}") for name in DISK_READS]
@@ -168,7 +168,7 @@ def _disk_figures(
 
 
 def configured_profile(disk: DiskSettings) -> DiskProfile | None:
-    """The calibration that the configuration gives a disk; one number implies the other."""
+    """Return the calibration that the configuration gives a disk; one number implies the other."""
     if disk.operations is None and disk.bandwidth is None:
         return None
     rate = disk.bandwidth or (disk.operations or 0.0) * READ_AHEAD_BYTES
@@ -176,20 +176,20 @@ def configured_profile(disk: DiskSettings) -> DiskProfile | None:
 
 
 FRAMED = 1514 / 1448
-"""Bytes of a link for each that a server counts: a full frame of Ethernet has 14 of its own, 20 of
-IP and 32 of TCP with timestamps (RFC 7323)."""
+"""Bytes on a link per byte that a server counts: a full Ethernet frame has 14 of its own, 20 of IP
+and 32 of TCP with timestamps (RFC 7323)."""
 
 
 def _link_share(latest: LatestIntervals, resources: ResourceSettings) -> float | None:
-    """The part of a full link that the server's own bytes take, of the link that is fullest."""
+    """Compute the share of a link that the server's own bytes take, of the fullest link."""
     own = {"sent": latest.rate(SENT), "received": latest.rate(RECEIVED)}
     shares = []
-    for way, bytes_ in own.items():
-        ending = f":{way}{RATE}"
+    for direction, bytes_ in own.items():
+        ending = f":{direction}{RATE}"
         for link in latest.devices(NETWORK, ending):
             moved = latest.rate(f"{link}{ending}")
-            limit = resources.limits.get(f"{link}:{way}")
-            used = latest.utilisation(f"{link}:{way}")
+            limit = resources.limits.get(f"{link}:{direction}")
+            used = latest.utilisation(f"{link}:{direction}")
             if moved and limit:
                 used = moved / limit
             if used is not None and moved is not None and bytes_ is not None:

@@ -1,8 +1,8 @@
 """The utilisation of each resource of a server, 0 to 1 of its capacity.
 
-A resource whose ceiling is not known has no utilisation; what may be given one by the configuration
-is kept as a rate, per second. CPU time that the hypervisor gave to others (steal) counts as used,
-since it is not to be had; hyper-threads count as CPUs, which they are only in part.
+A resource whose ceiling is not known has no utilisation; where the configuration may set one, its
+use is kept as a rate, per second. CPU time that the hypervisor gave to others (steal) counts as
+used, since it is not available; hyper-threads count as CPUs, although they are slower.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,11 +19,11 @@ from models.rates import Array
 
 CPU = "cpu"
 SERVER_CPU = "server_cpu"
-"""The server's CPU time within the CPUs that it may use: a limit where those are not all."""
+"""The server's share of the CPUs that it may use: a limit of its own where those are not all."""
 OF_THE_CPU = "cpu:server"
 """The server's part of the host's CPU in use."""
 STEAL = "cpu:steal"
-"""The part that the hypervisor gave to others, who use the host's CPU as much as processes do."""
+"""The part that the hypervisor gave to other guests, as unavailable as what processes use."""
 PARTS = (OF_THE_CPU, STEAL)
 CPUS, SERVER_CPUS = "cpu:cpus", "server_cpu:cpus"
 """How many processors the host has, and how many of them the server may use (a quota counts)."""
@@ -31,34 +31,34 @@ COUNTS = {CPU: CPUS, SERVER_CPU: SERVER_CPUS}
 OPEN_CONNECTIONS = "connections:open"
 """How many clients' connections are open, the agent's own not counted."""
 CLOCK = "cpu:clock"
-"""How fast the clocks run of the CPUs that the server may use; 1 is as fast as they can."""
+"""The clock rate of the CPUs that the server may use; 1 is as fast as they can run."""
 IDLE_ENTRIES = "cpu:idle_entries_per_second"
 """How often each of the CPUs that the server may use went idle."""
 FLUSH = ":flush"
-"""What follows the name of a disk: the part of the time in which its cache is flushed."""
+"""Suffix of a disk's name: the share of the time in which its cache is flushed."""
 STATEMENT_CPU = "statement_cpu_per_second"
 """CPU seconds per second of statements, as the server counts them (SUM_CPU_TIME): kept where its
-process cannot be seen. They come when a statement ends."""
+process cannot be seen. They are counted when a statement ends."""
 ALL_CPUS_SHARE = 0.99
-"""A server that may use more than this share of the host's CPUs may use all."""
+"""A server that may use more than this share of the host's CPUs counts as free to use all."""
 BUSY = tuple(
     f"cpu_{name}_seconds" for name in ("user", "nice", "system", "irq", "softirq", "steal")
 )
-"""The host's CPU time that somebody uses, by its counters."""
+"""Counters of the host's CPU time in use."""
 
 INNODB_THREADS = "innodb_threads"
-"""By the statements at once: no counter says how many of them wait outside of InnoDB."""
+"""Derived from the concurrency: no counter shows how many statements wait outside of InnoDB."""
 REDO_LOG = "redo_log"
-"""By the age of the checkpoint. MariaDB lets it grow for a while, and then empties it at once."""
+"""Derived from the checkpoint's age. MariaDB lets it grow for a while, then flushes all at once."""
 LOG_WRITES = "redo_log:writes_per_second"
 LOG_RATES = {
     LOG_WRITES: "redo_writes",
     "redo_log:syncs_per_second": "redo_syncs",
     "binlog:groups_per_second": "binlog_groups",
 }
-"""Writes and syncs of the logs: each serves all that commit meanwhile."""
+"""Writes and syncs of the logs: each serves all transactions that commit meanwhile."""
 SETTINGS = {"connections", INNODB_THREADS, REDO_LOG}
-"""The server's own limits, which somebody set."""
+"""Limits that the server's settings impose."""
 RATE = "_per_second"
 AGENT_CONNECTIONS = 1
 """Connection of the agent itself, or of another recorder."""
@@ -67,42 +67,42 @@ Named = tuple[str, Array]
 
 
 def log_writes(rates: Mapping[str, Array]) -> Array | None:
-    """How often the log was written, per second, by the first counter that is known."""
+    """Return how often the log was written, per second, by the first counter that is known."""
     return next((rates[name] for name in LOG_RATES if name in rates), None)
 
 
 def is_rate(name: str) -> bool:
-    """Whether the value of this name is a rate, not a utilisation."""
+    """Return whether the value of this name is a rate, not a utilisation."""
     return name.endswith(RATE)
 
 
 def is_disk(name: str) -> bool:
-    """Whether this is the busy time of a disk."""
+    """Return whether this is the busy time of a disk."""
     return name.startswith(DISK) and ":" not in name.removeprefix(DISK)
 
 
 def is_flush(name: str) -> bool:
-    """Whether this is the time that flushes of a disk's cache took."""
+    """Return whether this is the time that flushes of a disk's cache took."""
     return name.startswith(DISK) and name.endswith(FLUSH)
 
 
 def is_busy_time(name: str) -> bool:
-    """Whether one request at a time makes it as busy as many at once."""
+    """Return whether one request at a time makes it as busy as many at once."""
     return is_disk(name) or is_flush(name)
 
 
 def with_ceilings(
     utilisations: Mapping[str, Array], rates: Mapping[str, Array], ceilings: ResourceSettings
 ) -> list[Resource]:
-    """Every resource whose ceiling is known or configured; arrays of shape (intervals,)."""
+    """Return every resource whose ceiling is known or configured; arrays of shape (intervals,)."""
     used = {
         name: (u, 1.0)
         for name, u in utilisations.items()
         if name not in (*PARTS, *COUNTS.values(), CLOCK, OPEN_CONNECTIONS)
     }
-    of_statements = _cpu_of_statements(utilisations, rates, ceilings)
-    of_its = _of_the_cpu(utilisations, rates, ceilings)
-    own = {CPU: of_its, SERVER_CPU: utilisations.get(SERVER_CPU)}
+    statement_cpu = _statement_cpu_resource(utilisations, rates, ceilings)
+    server_part = _server_part_of_cpu(utilisations, rates, ceilings)
+    own = {CPU: server_part, SERVER_CPU: utilisations.get(SERVER_CPU)}
     for name, limit in ceilings.limits.items():
         if name + RATE in rates:
             used[name] = (rates[name + RATE], limit)
@@ -125,11 +125,11 @@ def with_ceilings(
         )
         for name, (u, limit) in used.items()
     ]
-    return known if of_statements is None else [*known, of_statements]
+    return known if statement_cpu is None else [*known, statement_cpu]
 
 
 class CpuSource(StrEnum):
-    """The source of a server's CPU."""
+    """The source of a server's CPU time."""
 
     HOST = "host"
     """The counters of this host, and of the server's process on it."""
@@ -142,7 +142,7 @@ class CpuSource(StrEnum):
 def cpu_source(
     utilisations: Mapping[str, Array], rates: Mapping[str, Array], ceilings: ResourceSettings
 ) -> CpuSource | None:
-    """The source of the CPU use, from arrays of shape (intervals,) by name; None: not known."""
+    """Return the source of the CPU time; arrays of shape (intervals,) by name; None: not known."""
     if CPU in utilisations:
         return CpuSource.HOST if OF_THE_CPU in utilisations else CpuSource.NODE_EXPORTER
     if ceilings.vcpus is not None and STATEMENT_CPU in rates:
@@ -150,10 +150,10 @@ def cpu_source(
     return None
 
 
-def _of_the_cpu(
+def _server_part_of_cpu(
     utilisations: Mapping[str, Array], rates: Mapping[str, Array], ceilings: ResourceSettings
 ) -> Array | None:
-    """The server's part of the host's CPU: its process's, or else its statements' in full."""
+    """Return the server's part of the host's CPU: its process's, or estimated by statements'."""
     if OF_THE_CPU in utilisations:
         return utilisations[OF_THE_CPU]
     if CPU not in utilisations or CPUS not in utilisations or STATEMENT_CPU not in rates:
@@ -164,10 +164,10 @@ def _of_the_cpu(
     return part
 
 
-def _cpu_of_statements(
+def _statement_cpu_resource(
     utilisations: Mapping[str, Array], rates: Mapping[str, Array], ceilings: ResourceSettings
 ) -> Resource | None:
-    """The processors where only statements' CPU time is known: full at the share that they have."""
+    """Return the CPU if only statements' CPU time is known: full at the share that they have."""
     is_source = cpu_source(utilisations, rates, ceilings) is CpuSource.STATEMENTS
     if ceilings.vcpus is None or not is_source:
         return None
@@ -186,34 +186,34 @@ def _cpu_of_statements(
 
 
 def limiting(resources: Sequence[Resource], utilisations: Mapping[str, Array]) -> list[Resource]:
-    """The resources that may end the growth; utilisations of shape (intervals,) by name.
+    """Return the resources that may limit the throughput; utilisations: shape (intervals,) by name.
 
-    Not the server's CPU where it may use all of the host's, and that is known.
+    The server's CPU is left out where it may use all of the host's, and the host's is known.
     """
-    of_all, of_its = utilisations.get(OF_THE_CPU), utilisations.get(SERVER_CPU)
+    of_host, of_allowed = utilisations.get(OF_THE_CPU), utilisations.get(SERVER_CPU)
     is_bound = False
-    if of_all is not None and of_its is not None:
-        both = np.isfinite(of_all) & np.isfinite(of_its)
-        is_bound = float(of_all[both].sum()) < ALL_CPUS_SHARE * float(of_its[both].sum())
+    if of_host is not None and of_allowed is not None:
+        both = np.isfinite(of_host) & np.isfinite(of_allowed)
+        is_bound = float(of_host[both].sum()) < ALL_CPUS_SHARE * float(of_allowed[both].sum())
     is_bound |= all(resource.name != CPU for resource in resources)
     return [resource for resource in resources if is_bound or resource.name != SERVER_CPU]
 
 
 def usage(columns: Mapping[str, Columns], statement_time: Array, edges: Array) -> dict[str, Array]:
-    """Each utilisation between edges, or rate; shape (intervals,), NaN where not known."""
-    found = dict(_limits(columns["status"], statement_time, edges))
+    """Compute each utilisation or rate between edges, shape (intervals,), NaN where not known."""
+    found = dict(_server_limits(columns["status"], statement_time, edges))
     found |= dict(time_counters(columns, edges))
     host, statements = columns.get("host"), columns.get("statements")
     sees_process = host is not None and "process_cpu_seconds" in host.names
     if statements is not None and not sees_process:
         found[STATEMENT_CPU] = statements.rate(edges, "statement_cpu_seconds")
     if host is not None:
-        found |= dict((*_cpus(host, edges), *_disks(host, edges), *_interfaces(host, edges)))
+        found |= dict((*_cpu_use(host, edges), *_disk_use(host, edges), *_link_use(host, edges)))
     return {name: used for name, used in found.items() if np.isfinite(used).any()}
 
 
-def _limits(status: Columns, statement_time: Array, edges: Array) -> Iterator[Named]:
-    """What the server's own settings limit."""
+def _server_limits(status: Columns, statement_time: Array, edges: Array) -> Iterator[Named]:
+    """Yield the use of what the server's settings limit, and the rates of its logs."""
     connected = status.average(edges, "threads_connected")
     yield "connections", _share(connected, status.last(edges, "max_connections"))
     yield OPEN_CONNECTIONS, np.maximum(connected - AGENT_CONNECTIONS, 0.0)
@@ -226,16 +226,16 @@ def _limits(status: Columns, statement_time: Array, edges: Array) -> Iterator[Na
 
 
 def _share(used: Array, limit: Array) -> Array:
-    """Divide by a limit; NaN where it is 0, which is none."""
+    """Divide by a limit; NaN where it is 0, which means no limit."""
     with np.errstate(over="ignore"):
         share: Array = np.divide(used, limit, out=np.full(len(used), np.nan), where=limit != 0)
     return share
 
 
-def _cpus(host: Columns, edges: Array) -> Iterator[Named]:
+def _cpu_use(host: Columns, edges: Array) -> Iterator[Named]:
     busy = [name for name in BUSY if name in host.names]
     if busy:
-        yield CPU, _at_most_all(host.rate(edges, *busy) / host.last(edges, "cpus"))
+        yield CPU, _cap_at_full(host.rate(edges, *busy) / host.last(edges, "cpus"))
     of_the_server = host.rate(edges, "process_cpu_seconds")
     yield SERVER_CPU, of_the_server / host.last(edges, "process_cpus")
     yield OF_THE_CPU, of_the_server / host.last(edges, "cpus")
@@ -246,13 +246,13 @@ def _cpus(host: Columns, edges: Array) -> Iterator[Named]:
     yield IDLE_ENTRIES, host.rate(edges, "cpu_idle_entries")
 
 
-def _at_most_all(used: Array) -> Array:
-    """Cut at 1: a full processor's counters are read some ms before or after the time they have."""
+def _cap_at_full(used: Array) -> Array:
+    """Cut at 1: counters of a full processor are read some ms before or after the sample's time."""
     most: Array = np.minimum(used, 1.0)
     return most
 
 
-def _disks(host: Columns, edges: Array) -> Iterator[Named]:
+def _disk_use(host: Columns, edges: Array) -> Iterator[Named]:
     for name in sorted(host.names):
         if name.startswith(DISK) and name.endswith(":busy_seconds"):
             disk = name.removesuffix(":busy_seconds")
@@ -265,13 +265,13 @@ def _disks(host: Columns, edges: Array) -> Iterator[Named]:
                 yield f"{disk}:flushes{RATE}", host.rate(edges, f"{disk}:flushes")
 
 
-def _interfaces(host: Columns, edges: Array) -> Iterator[Named]:
-    """Both ways apart, since a link is full in one of them first."""
+def _link_use(host: Columns, edges: Array) -> Iterator[Named]:
+    """Yield both directions apart, since a link is full in one of them first."""
     for name in sorted(host.names):
         if name.startswith(NETWORK) and name.endswith(":received_bytes"):
             link = name.removesuffix(":received_bytes")
             speed = host.last(edges, f"{link}:bytes_per_second")
-            for way in ("received", "sent"):
-                rate = host.rate(edges, f"{link}:{way}_bytes")
-                yield f"{link}:{way}", rate / speed
-                yield f"{link}:{way}{RATE}", rate
+            for direction in ("received", "sent"):
+                rate = host.rate(edges, f"{link}:{direction}_bytes")
+                yield f"{link}:{direction}", rate / speed
+                yield f"{link}:{direction}{RATE}", rate

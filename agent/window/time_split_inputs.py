@@ -1,6 +1,6 @@
 """The rates from which the time split is computed, per second, between edges.
 
-They are kept with each interval beside the utilisations. Times are seconds per second.
+They are kept with each interval, next to the utilisations. Times are seconds per second.
 """
 
 from collections.abc import Iterator, Mapping
@@ -19,7 +19,7 @@ LOCKS_WAITED_FOR = f"{WAITING_FOR_LOCKS}{RATE}"
 """Seconds per second: the mean number of statements that wait for locks other than row locks."""
 RUN_DELAY = f"run_delay_seconds{RATE}"
 CLIENT_RUN_DELAY = f"client_run_delay_seconds{RATE}"
-"""Of all the server's threads, and of those of its clients: how many wait for a processor."""
+"""Mean number of threads that wait for a processor: of all the server's, of its clients'."""
 READS_WAITING = f"waiting_for_reads{RATE}"
 """Seconds per second: the mean number of statements that wait for a read or a flush."""
 PROCESS_READS = f"process_read_bytes{RATE}"
@@ -27,7 +27,7 @@ SENT, RECEIVED = f"server_sent_bytes{RATE}", f"server_received_bytes{RATE}"
 DISK_READS = tuple(
     f"{name}{RATE}" for name in ("reads", "read_bytes", "merged_reads", "read_seconds")
 )
-"""What follows a disk's name: requests, bytes, requests merged into others, time of the reads."""
+"""Suffixes of a disk's name: reads, bytes read, reads merged into others, time of the reads."""
 MILLISECOND = 1e-3
 ITSELF = 1.0
 """The agent's own session, which Threads_running counts."""
@@ -36,7 +36,7 @@ Named = tuple[str, Array]
 
 
 def time_counters(columns: Mapping[str, Columns], edges: Array) -> Iterator[Named]:
-    """Each rate by its name, shape (intervals,), NaN where not known."""
+    """Yield each rate with its name, shape (intervals,), NaN where not known."""
     status, host = columns["status"], columns.get("host")
     yield ROW_LOCKS, MILLISECOND * status.rate(edges, "innodb_row_lock_milliseconds")
     if "threads" in columns:
@@ -53,12 +53,12 @@ def time_counters(columns: Mapping[str, Columns], edges: Array) -> Iterator[Name
         if name.startswith(DISK) and name.endswith(":reads"):
             disk = name.removesuffix(":reads")
             found = [host.rate(edges, f"{disk}:{name.removesuffix(RATE)}") for name in DISK_READS]
-            if np.nansum(found[0]) > 0:  # a disk that is not read has no part in this
+            if np.nansum(found[0]) > 0:  # a disk without reads is left out
                 yield from zip((f"{disk}:{name}" for name in DISK_READS), found, strict=True)
 
 
 def _reads_waiting(status: Columns, edges: Array) -> Array:
-    """Compute the mean of InnoDB's pending reads and redo flushes, statements that run at most."""
+    """Compute the mean of InnoDB's pending reads and redo flushes, at most the running threads."""
     running = np.maximum(status["threads_running"] - ITSELF, 0.0)
     waiting = np.minimum(status["innodb_pending_reads"], running)
     flushing = np.nan_to_num(status["redo_pending_flushes"])

@@ -1,1 +1,1 @@
-"""The Universal Scalability Law: the law itself, and what points say of it."""
+"""The Universal Scalability Law: the law, and its fit to measured points."""

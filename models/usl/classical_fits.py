@@ -1,4 +1,4 @@
-"""The two estimators of the literature: the linearised fit and least squares on throughput."""
+"""Two estimators from the literature: the linearised fit and least squares on throughput."""
 
 from dataclasses import dataclass
 from math import sqrt
@@ -11,7 +11,7 @@ from models.usl.point_fit import fit_curve
 from models.usl.points_and_residuals import Points
 
 SIGMA_BOUND = 1 - NEGLIGIBLE
-"""The greatest σ that a fit returns; points that ask for more fall from the first thread on."""
+"""The greatest σ that a fit returns; beyond it, throughput would fall from the first thread on."""
 
 
 @dataclass(frozen=True)
@@ -23,17 +23,17 @@ class Parabola:
     x_one: float
     """The throughput at N = 1 that y is relative to, queries/s."""
     r_squared: float | None
-    """On y, about 0 as for any line through the origin; None when all y are 0."""
+    """R² of y, relative to 0 as for any line through the origin; None when all y are 0."""
 
     @property
     def law(self) -> Usl:
-        """κ = a, σ = b − a (white paper, equations 3 and 4)."""
+        """The law with κ = a and σ = b − a (white paper, equations 3 and 4), within bounds."""
         return bounded_law(self.b - self.a, self.a, self.x_one)
 
 
 @dataclass(frozen=True)
 class StandardErrors:
-    """Of σ, κ and λ, from the Jacobian at the solution; None for a parameter at its bound."""
+    """Standard errors of σ, κ and λ, from the Jacobian at the solution; None at a bound."""
 
     sigma: float | None
     kappa: float | None
@@ -46,20 +46,20 @@ class StandardErrors:
 
         quantile = float(t.ppf((1 + confidence) / 2, self.degrees_of_freedom))
 
-        def around(estimate: float, error: float | None) -> tuple[float, float] | None:
+        def interval(estimate: float, error: float | None) -> tuple[float, float] | None:
             if error is None:
                 return None
             return estimate - quantile * error, estimate + quantile * error
 
         return {
-            "sigma": around(law.sigma, self.sigma),
-            "kappa": around(law.kappa, self.kappa),
-            "lambda": around(law.lam, self.lam),
+            "sigma": interval(law.sigma, self.sigma),
+            "kappa": interval(law.kappa, self.kappa),
+            "lambda": interval(law.lam, self.lam),
         }
 
 
 def bounded_law(sigma: float, kappa: float, lam: float) -> Usl:
-    """Build the nearest law that a server can have: σ in [0, 1), κ below (1 + √(1−σ))²."""
+    """Build the law with the nearest valid parameters: σ in [0, 1), κ in [0, (1 + √(1−σ))²)."""
     sigma = min(max(sigma, 0.0), SIGMA_BOUND)
     return Usl(sigma, min(max(kappa, 0.0), SIGMA_BOUND * (1 + sqrt(1 - sigma)) ** 2), lam)
 
@@ -68,13 +68,13 @@ def linearise(points: Points) -> Parabola:
     """Fit the white paper's parabola through the origin, a ≥ 0 and b ≥ a so that σ, κ ≥ 0.
 
     X(1) is the mean throughput of the points at N = 1. Without one, it is that of the law fitted
-    to the logarithms: a straight line down from the lowest point would put X(1) too low, and
-    efficiencies above 1 (white paper, figure 7).
+    to the logarithms: a straight line down from the lowest point would give an X(1) that is too
+    low, and efficiencies above 1 (white paper, figure 7).
     """
     ones = points.x[points.n == 1]
-    x_one = float(ones.mean()) if len(ones) else _x_one(points)
+    x_one = float(ones.mean()) if len(ones) else _fitted_x_one(points)
     x, y = points.n - 1, points.n * x_one / points.x - 1
-    sigma, kappa = _two_non_negative(np.stack([x, x * points.n]), y, points.weights)
+    sigma, kappa = _fit_two_non_negative(np.stack([x, x * points.n]), y, points.weights)
     a, b = kappa, sigma + kappa
     total = float(np.sum(y**2))
     error = float(np.sum((y - a * x**2 - b * x) ** 2))
@@ -84,14 +84,15 @@ def linearise(points: Points) -> Parabola:
 def least_squares_on_throughput(points: Points) -> tuple[Usl, StandardErrors | None]:
     """Minimise Σ w·(X − X(N))² over 0 ≤ σ < 1, κ ≥ 0, λ > 0, from two starts.
 
-    In parameters of about 1: σ, κ·max N and λ/start, else an optimiser stops anywhere. Each set of
-    parameters at 0 is fitted too, and kept when it is no worse, so that a bound is met exactly.
-    Standard errors are those of nonlinear least squares, s²·(JᵀJ)⁻¹; None without a point to spare.
+    The parameters are scaled to about 1 (σ, κ·max N and λ/max(X/N)), without which the optimiser
+    stops too early. The fits with σ, κ or both at 0 are tried too, and preferred when no worse, so
+    that a solution on a bound is exact. Standard errors are those of nonlinear least squares,
+    s²·(JᵀJ)⁻¹; None without degrees of freedom or if parameters cannot be distinguished.
     """
     candidates = [
         _optimise(points, start, free)
         for free in ([2], [0, 2], [1, 2], [0, 1, 2])
-        for start in _starts(points)
+        for start in _starting_points(points)
     ]
     best = min(cost for _, cost, _ in candidates)
     slack = NEGLIGIBLE * best + np.finfo(float).eps * float(np.sum(points.weights * points.x**2))
@@ -99,13 +100,13 @@ def least_squares_on_throughput(points: Points) -> tuple[Usl, StandardErrors | N
     return law, _standard_errors(points, law, cost, free)
 
 
-def _x_one(points: Points) -> float:
+def _fitted_x_one(points: Points) -> float:
     curve = fit_curve(points)
     return 1 / float(curve.residence_time(np.array([1.0]))[0] * curve.r_scale)
 
 
-def _two_non_negative(rows: Array, y: Array, weights: Array) -> tuple[float, float]:
-    """Minimise Σ w·(y − p·rows)² over p ≥ 0, two parameters."""
+def _fit_two_non_negative(rows: Array, y: Array, weights: Array) -> tuple[float, float]:
+    """Minimise Σ w·(y − p·rows)² over two parameters p ≥ 0."""
     scales = np.maximum(np.abs(rows).max(axis=1), TINY)
     scaled = rows / scales[:, None]
     gram, moments = (scaled * weights) @ scaled.T, (scaled * weights) @ y
@@ -118,18 +119,18 @@ def _two_non_negative(rows: Array, y: Array, weights: Array) -> tuple[float, flo
     return float(sigma), float(kappa)
 
 
-def _starts(points: Points) -> list[Array]:
-    """Scaled (σ, κ·max N, λ/scale): the logarithms' fit, and a plain guess."""
+def _starting_points(points: Points) -> list[Array]:
+    """Return two scaled starts (σ, κ·max N, λ/scale): fit to the logarithms, rough guess."""
     curve, n = fit_curve(points), float(points.n.max())
     a, b, c = curve.coefficients / np.array([1, curve.n_scale, curve.n_scale**2])
     lam = 1 / (a + b + c)
     fitted = np.array([(b + c) * lam, c * lam * n, lam / curve.r_scale / _lam_scale(points)])
-    inside = np.array([SIGMA_BOUND, _kappa_bound(n), np.inf]) * (1 - 1e-6)
-    plain = np.array([0.1, 0.1 / n, 1.0])
-    return [np.clip(start, np.minimum(1e-6, inside / 2), inside) for start in (fitted, plain)]
+    inside = np.array([SIGMA_BOUND, _scaled_kappa_bound(n), np.inf]) * (1 - 1e-6)
+    guess = np.array([0.1, 0.1 / n, 1.0])
+    return [np.clip(start, np.minimum(1e-6, inside / 2), inside) for start in (fitted, guess)]
 
 
-def _kappa_bound(n: float) -> float:
+def _scaled_kappa_bound(n: float) -> float:
     return n * (SIGMA_BOUND if n > 1 else 4 * SIGMA_BOUND)
 
 
@@ -157,7 +158,7 @@ def _optimise(points: Points, start: Array, free: list[int]) -> tuple[Usl, float
         scaled: Array = -roots[:, None] * gradient(law_of(p), points.n) * scale / norm
         return scaled[:, free]
 
-    upper = np.array([SIGMA_BOUND, _kappa_bound(float(points.n.max())), np.inf])[free]
+    upper = np.array([SIGMA_BOUND, _scaled_kappa_bound(float(points.n.max())), np.inf])[free]
     solved = least_squares(
         residuals,
         start[free],
@@ -189,7 +190,7 @@ def _standard_errors(
     columns = np.sqrt(points.weights)[:, None] * gradient(law, points.n)[:, free]
     norms = np.maximum(np.linalg.norm(columns, axis=0), TINY)
     _, singular, directions = np.linalg.svd(columns / norms, full_matrices=False)
-    if singular[-1] < NEGLIGIBLE * singular[0]:  # two columns are one
+    if singular[-1] < NEGLIGIBLE * singular[0]:  # two columns are linearly dependent
         return None
     variances = np.sum((directions.T / singular) ** 2, axis=1) * cost / freedom / norms**2
     errors: list[float | None] = [None, None, None]

@@ -1,4 +1,4 @@
-"""Fitting the law: three estimators, one result that says how far to believe it."""
+"""Fits of the law by three estimators, with one type of result that says how far to trust it."""
 
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -20,12 +20,14 @@ from models.usl.posterior import CONFIDENCE, Interval, LawIntervals, Posterior, 
 
 SUPERLINEAR_EFFICIENCY = 1.1
 SUPERLINEAR_SHARE = 0.2
-"""The points' efficiency X/(λN) may pass 1 by noise; not by 10 % on a fifth of them."""
+"""Growth is superlinear if the efficiency X/(λN) is above the first at more than this share of the
+points; noise alone raises it above 1 by less."""
 MIN_ERRORS_ABOVE, MIN_SHARE_ABOVE = 4.0, 0.05
-"""A point is above the peak when it is by so many errors of a point, and by so much."""
+"""A point is above the peak if it exceeds the interval by this many errors of a point and by this
+share."""
 MIN_DEVIATIONS_ABOVE = 3.0
-"""Many are, when those above by `MIN_SHARE_ABOVE` are so many deviations, and as many points, more
-than noise explains."""
+"""Many points are above the peak if those above by `MIN_SHARE_ABOVE` outnumber what noise explains
+by this many standard deviations and as many points."""
 MORE_LOAD = {
     Reason.FEW_LEVELS,
     Reason.LOAD_TOO_LOW,
@@ -34,15 +36,15 @@ MORE_LOAD = {
     Reason.STILL_GROWING,
     Reason.SEEN_ABOVE_PEAK,
 }
-"""What higher loads would settle."""
+"""The reasons that points at higher loads would settle."""
 EXTENSION_RATIO = 1.5
-"""How far beyond the loads seen to go where throughput still grows."""
+"""Where throughput still grows, the load to measure next is at least this many times those seen."""
 MAX_PEAK_RATIO = 100.0
-"""Without a prior, a peak beyond so many times the greatest load seen is none."""
+"""A fit without a prior has no peak if it is beyond this many times the greatest load seen."""
 
 
 class Method(StrEnum):
-    """How the law is fitted."""
+    """The estimator that fits the law."""
 
     BAYES = "bayes"
     LSQ = "lsq"
@@ -51,10 +53,10 @@ class Method(StrEnum):
 
 @dataclass(frozen=True)
 class UslFit:
-    """One fitted law, its peak with its uncertainty, and whether to believe it.
+    """One fitted law, its peak with its uncertainty, and how far to trust it.
 
-    n in threads, x in queries/s. The law, n_max and x_max agree: x_max is law.x_max. Intervals
-    are 90 % (confidence); None where the method has none. None for n_max: no peak.
+    n is in threads, x in queries/s. n_max and x_max are those of the law; n_max is None without a
+    peak. Intervals are 90 % (confidence); None where the method has none.
     """
 
     method: Method
@@ -64,9 +66,9 @@ class UslFit:
     confidence: float
     x_max_median: float | None
     r_squared: float | None
-    """On throughput, of the points that are no outliers; None when these are all equal."""
+    """R² of the throughput, without outliers; None when all throughputs are equal."""
     points: int
-    """How many points were given, outliers included."""
+    """The number of points given, outliers included."""
     outliers: tuple[int, ...]
     """Indices of the points that were left out. Only `bayes` leaves any out."""
     trust: Trust
@@ -74,16 +76,16 @@ class UslFit:
     n_observed_max: float
     x_observed_max: float
     x_max_lower_bound: float
-    """Xmax is at least this: the interval's low end, or the most that a table shows."""
+    """Of Xmax: the low end of its interval or, if greater, the best throughput of a table."""
     settle_concurrency: float | None
-    """The load to measure next. None where load is not what lacks."""
+    """The load to measure next, threads; None where a higher load would settle nothing."""
     standard_errors: StandardErrors | None
     posterior: Posterior | None = field(default=None, repr=False, compare=False)
-    """What the points say of the peak; None: the method has none."""
+    """The posterior of the peak; None where the method has none."""
 
     @cached_property
     def law_intervals(self) -> LawIntervals | None:
-        """Of σ, κ and λ; None where the method has none, or the law's own shape is refuted."""
+        """The intervals of σ, κ and λ; None without any, or where the law's shape is refuted."""
         return self.posterior.law_intervals() if self.posterior else None
 
     @property
@@ -98,7 +100,7 @@ class UslFit:
 
 
 def fit(n: ArrayLike, x: ArrayLike, method: Method | str = Method.BAYES) -> UslFit:
-    """Fit the law to concurrency n (threads) and throughput x (queries/s) of one length.
+    """Fit the law to concurrency n (threads) and throughput x (queries/s) of equal length.
 
     Raises ValueError for fewer than three points, values that are not finite and above 0, and an
     unknown method.
@@ -109,9 +111,9 @@ def fit(n: ArrayLike, x: ArrayLike, method: Method | str = Method.BAYES) -> UslF
 
 
 def fit_linearised(n: ArrayLike, x: ArrayLike) -> UslFit:
-    """Fit by the white paper's parabola: what others do, for comparison.
+    """Fit by the white paper's parabola, for comparison with other implementations.
 
-    It weighs the highest loads most and trusts X(1) blindly; `linearise` says what X(1) is.
+    It gives the highest loads the most weight and takes X(1) as exact; see `linearise` for X(1).
     """
     points = Points.of(n, x)
     return _describe(points, Method.LINEARISED, _without_far_peak(linearise(points).law, points))
@@ -132,23 +134,23 @@ def fit_map(
     n_variance: ArrayLike | None = None,
     prior: PeakPrior = LIVE_PRIOR,
 ) -> UslFit:
-    """Fit by the posterior of the peak: the estimator to use.
+    """Fit by the posterior of the peak, the recommended estimator.
 
-    A weight is how many points a point stands for; n_variance (threads²) how uncertain its
-    concurrency is, one number or one per point. All weights together count as 60 at most. The
-    prior says where the peak is expected, and how far from it points count.
+    A weight is the number of points that a point represents; n_variance (threads²) is the variance
+    of its concurrency, one number or one per point. All weights together count as 60 at most. The
+    prior says where the peak is expected, and how the points' weights fall with the distance.
     """
     given = Points.of(n, x, weights)
-    posterior, outliers = _posterior(given, n_variance, prior)
+    posterior, outliers = _posterior_and_outliers(given, n_variance, prior)
     return _describe(given, Method.BAYES, posterior.law, posterior=posterior, outliers=outliers)
 
 
 def throughput_band(n: ArrayLike, x: ArrayLike, at: Array) -> tuple[Array, Array]:
-    """Compute the 90 % band of X(N), queries/s, by the fit's posterior; loads of shape (k,)."""
-    return _posterior(Points.of(n, x), None, TABLE_PRIOR)[0].throughput_band(at)
+    """Compute the 90 % band of X(N), queries/s, by a table's posterior; `at` has shape (k,)."""
+    return _posterior_and_outliers(Points.of(n, x), None, TABLE_PRIOR)[0].throughput_band(at)
 
 
-def _posterior(
+def _posterior_and_outliers(
     given: Points, n_variance: ArrayLike | None, prior: PeakPrior
 ) -> tuple[Posterior, tuple[int, ...]]:
     variance = None
@@ -166,7 +168,7 @@ def _posterior(
 
 
 def _without_far_peak(law: Usl, points: Points) -> Usl:
-    """Call a coherency cost 0 that is only rounding: its peak is far beyond every load seen."""
+    """Set κ to 0 where it is only rounding: its peak is far beyond every load seen."""
     far = law.n_max is not None and law.n_max > MAX_PEAK_RATIO * float(points.n.max())
     return replace(law, kappa=0.0) if far else law
 
@@ -180,7 +182,7 @@ def _describe(
     outliers: tuple[int, ...] = (),
     standard_errors: StandardErrors | None = None,
 ) -> UslFit:
-    """Put a fitted law beside its points: quality, trust, and what would settle it."""
+    """Compare a fitted law with its points: quality, trust, and the load to measure next."""
     points = given.without(outliers)
     median = posterior.x_max_median if posterior else None
     interval = posterior.x_max_interval if posterior else None
@@ -197,7 +199,7 @@ def _describe(
             x_max=median or law.x_max,
             x_max_interval=interval,
             superlinear=bool(np.mean(efficiency > SUPERLINEAR_EFFICIENCY) > SUPERLINEAR_SHARE),
-            seen_above_peak=_is_above(given, points, law, interval),
+            seen_above_peak=_is_seen_above_peak(given, points, law, interval),
             growth=points.growth() if posterior else 0.0,
             growth_before=points.growth(1) if posterior else 0.0,
             scatter=scatter,
@@ -207,7 +209,7 @@ def _describe(
     target = posterior.n_max_median if posterior else law.n_max or 2 * n_seen
     if Reason.STILL_GROWING in judgement.reasons:
         target = max(target, EXTENSION_RATIO * n_seen)
-    lacking = target > n_seen and MORE_LOAD.intersection(judgement.reasons)
+    needs_more_load = target > n_seen and MORE_LOAD.intersection(judgement.reasons)
     return UslFit(
         method=method,
         law=law,
@@ -223,23 +225,23 @@ def _describe(
         n_observed_max=n_seen,
         x_observed_max=x_seen,
         x_max_lower_bound=max(interval.low if interval else 0.0, 0.0 if live else x_seen),
-        settle_concurrency=target if lacking else None,
+        settle_concurrency=target if needs_more_load else None,
         standard_errors=standard_errors,
         posterior=posterior,
     )
 
 
-def _is_above(given: Points, kept: Points, law: Usl, interval: Interval | None) -> bool:
-    """Tell whether a point, or many, are clearly above every peak that is likely.
+def _is_seen_above_peak(given: Points, kept: Points, law: Usl, interval: Interval | None) -> bool:
+    """Return whether a point, or many, are clearly above the interval of the peak.
 
-    Points that refute the peak must not hide in the scatter, nor in the law that they lift: noise
-    is what the points below the median error show, about that median.
+    Points that refute the peak must not hide in the scatter, or in a law that they raise: the noise
+    is estimated from the errors below the median, relative to it.
     """
     if interval is None:
         return False
     errors = kept.log_residuals(law)
     middle = min(median(errors), 0.0)
-    noise, above = _error_below(middle, errors), np.log(given.x / interval.high)
+    noise, above = _error_from_below(middle, errors), np.log(given.x / interval.high)
     if above.max() > max(MIN_ERRORS_ABOVE * noise, MIN_SHARE_ABOVE):
         return True
     limits = np.log(interval.high / law.throughput(given.n)) + MIN_SHARE_ABOVE - middle
@@ -249,8 +251,8 @@ def _is_above(given: Points, kept: Points, law: Usl, interval: Interval | None) 
     return bool(seen - expected >= MIN_DEVIATIONS_ABOVE * (1 + sqrt(variance)))
 
 
-def _error_below(middle: float, errors: Array) -> float:
-    """Compute the relative error of a point from those below the middle, 3 parameters fitted."""
+def _error_from_below(middle: float, errors: Array) -> float:
+    """Estimate the relative error of a point from those below the middle, 3 parameters fitted."""
     below = errors[errors < middle] - middle
     spare = max(len(errors) - MIN_POINTS, 1) / len(errors)
     return max(sqrt(float(below @ below) / max(len(below), 1) / spare), NEGLIGIBLE)

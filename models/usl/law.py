@@ -1,4 +1,4 @@
-"""The Universal Scalability Law and every question that it answers.
+"""The Universal Scalability Law and the quantities that follow from it.
 
 Source: N. Gunther, *Guerrilla Capacity Planning*; B. Schwartz and E. Fortune, *Forecasting MySQL
 Scalability with the Universal Scalability Law* (Percona). With Little's law, N = X·R, the law is
@@ -23,19 +23,19 @@ Array = NDArray[np.float64]
 Quantity = TypeVar("Quantity", float, Array)
 
 ROUND_OFF = 8 * float(np.finfo(np.float64).eps)
-"""A throughput this close to the peak, relatively, is the peak."""
+"""A throughput within this relative distance of the peak counts as the peak."""
 
 
 @dataclass(frozen=True, slots=True)
 class Usl:
     """One server's scalability: contention σ, coherency κ, throughput of one thread λ.
 
-    Every method takes a number or an array and answers in kind, shape kept. A question without
-    an answer (a throughput above the peak, a negative load) is answered with nan, in arrays and
-    alone; only a law that no server can have is an error.
+    Every method takes a number or an array and returns the same kind, of the same shape. Where
+    there is no solution (a throughput above the peak, a negative load) the result is nan; only
+    parameters that no server can have are an error.
 
     Raises ValueError where a parameter is not finite, where σ < 0, κ < 0 or λ ≤ 0, where σ ≥ 1
-    (then R(0) = (1−σ)/λ ≤ 0: a query would be answered before it is asked), and where
+    (then R(0) = (1−σ)/λ ≤ 0: a query would take no time, or less), and where
     κ ≥ (1 + √(1−σ))² (then R(N) < 0 somewhere below one thread).
     """
 
@@ -44,7 +44,7 @@ class Usl:
     lam: float
 
     def __post_init__(self) -> None:
-        """Refuse a law whose residence time is not positive at every load."""
+        """Raise ValueError for a law whose residence time is not positive at every load."""
         if not all(map(isfinite, (self.sigma, self.kappa, self.lam))):
             raise ValueError(f"the parameters must be finite: {self}")
         if not 0 <= self.sigma < 1:
@@ -56,7 +56,7 @@ class Usl:
 
     @property
     def n_max(self) -> float | None:
-        """Concurrency at the peak, threads: √((1−σ)/κ). None when κ = 0: X only ever rises.
+        """Concurrency at the peak, threads: √((1−σ)/κ). None when κ = 0: X always rises.
 
         White paper, equation 11 (there floored, and labelled Cmax).
         """
@@ -67,54 +67,54 @@ class Usl:
         """Throughput that the server cannot exceed, queries/s: 1/(B + 2√(A·C)).
 
         X(Nmax) from equations 1 and 11. When κ = 0 it is the asymptote λ/σ (Amdahl), which no
-        load reaches; None when σ = 0 too, for then nothing limits X.
+        load reaches; None when σ = 0 too, as nothing limits X then.
         """
         slope = self._slope_at_peak
         return self.lam / slope if slope > 0 else None
 
     def residence_time(self, n: Quantity) -> Quantity:
-        """R(N) in seconds, equation 2."""
-        return self._ask(n, self._residence_time)
+        """Compute R(N) in seconds, equation 2."""
+        return self._evaluate(n, self._residence_time)
 
     def throughput(self, n: Quantity) -> Quantity:
-        """X(N) in queries/s, equation 1."""
-        return self._ask(n, lambda m: m / self._residence_time(m))
+        """Compute X(N) in queries/s, equation 1."""
+        return self._evaluate(n, lambda m: m / self._residence_time(m))
 
     def efficiency(self, n: Quantity) -> Quantity:
-        """X(N)/(λN): throughput relative to N threads that do not disturb each other."""
-        return self._ask(n, lambda m: 1 / (self.lam * self._residence_time(m)))
+        """Compute X(N)/(λN): throughput relative to N threads that do not disturb each other."""
+        return self._evaluate(n, lambda m: 1 / (self.lam * self._residence_time(m)))
 
     def contention_cost(self, n: Quantity) -> Quantity:
-        """σ(N−1): waiting for the serial part, as a multiple of one thread's residence time."""
-        return self._ask(n, lambda m: self.sigma * (m - 1))
+        """Compute σ(N−1): waits for the serial part, in residence times of one thread."""
+        return self._evaluate(n, lambda m: self.sigma * (m - 1))
 
     def coherency_cost(self, n: Quantity) -> Quantity:
-        """κN(N−1): crosstalk, in the same unit. It passes contention where κN = σ."""
-        return self._ask(n, lambda m: self.kappa * m * (m - 1))
+        """Compute κN(N−1): crosstalk, in the same unit. It exceeds contention where κN > σ."""
+        return self._evaluate(n, lambda m: self.kappa * m * (m - 1))
 
     def residence_time_at_throughput(self, x: Quantity) -> Quantity:
-        """R(X) = N(X)/X in seconds before the peak; R(0) = A. nan above the peak."""
-        return self._ask(x, self._residence_time_at_throughput)
+        """Compute R(X) = N(X)/X in seconds before the peak; R(0) = A. nan above the peak."""
+        return self._evaluate(x, self._residence_time_at_throughput)
 
     def concurrency_at_throughput(self, x: Quantity) -> Quantity:
-        """N(X) in threads before the peak, the smaller root of C·N² + (B − 1/X)·N + A = 0.
+        """Compute N(X) in threads before the peak, a root of C·N² + (B − 1/X)·N + A = 0.
 
-        In the form that holds at κ = 0: 2A/((1/X−B) + √((1/X−B)² − 4AC)). nan above the peak, and
-        from the asymptote on when κ = 0.
+        It is the smaller root, in the form that holds at κ = 0: 2A/((1/X−B) + √((1/X−B)² − 4AC)).
+        nan above the peak, and from the asymptote on when κ = 0.
         """
-        return self._ask(x, lambda y: y * self._residence_time_at_throughput(y))
+        return self._evaluate(x, lambda y: y * self._residence_time_at_throughput(y))
 
     def concurrency_at_residence_time(self, r: Quantity) -> Quantity:
-        """N(R) in threads, the larger root of C·N² + B·N + (A − R) = 0.
+        """Compute N(R) in threads, the larger root of C·N² + B·N + (A − R) = 0.
 
-        nan where R is shorter than any that the law knows, and where σ = κ = 0: R tells nothing of
-        N then. Where σ < κ, R(N) falls at first, up to N = (κ−σ)/(2κ) < 1/2; the root past it.
+        nan where R is shorter than any of the law's, and where σ = κ = 0, as R does not depend on N
+        then. Where σ < κ, R(N) falls at first, up to N = (κ−σ)/(2κ) < 1/2; the root is beyond it.
         """
-        return self._ask(r, self._concurrency_at_residence_time)
+        return self._evaluate(r, self._concurrency_at_residence_time)
 
     def throughput_at_residence_time(self, r: Quantity) -> Quantity:
-        """X(R) = N(R)/R in queries/s; past the peak too, since R goes on to grow there."""
-        return self._ask(r, lambda s: self._concurrency_at_residence_time(s) / s)
+        """Compute X(R) = N(R)/R in queries/s; also past the peak, where R keeps growing."""
+        return self._evaluate(r, lambda s: self._concurrency_at_residence_time(s) / s)
 
     @property
     def _slope_at_peak(self) -> float:
@@ -139,7 +139,7 @@ class Usl:
         return 2 * a / (e + root)
 
     def _concurrency_at_residence_time(self, r: Array) -> Array:
-        """Compute 2(R−A)/(B + √d) or, where B < 0, (−B + √d)/2C: neither cancels."""
+        """Compute 2(R−A)/(B + √d) or, where B < 0, (−B + √d)/2C: neither loses digits."""
         a, b = 1 - self.sigma, self.sigma - self.kappa
         over = self.lam * r - a
         square = b * b + 4 * self.kappa * over
@@ -149,9 +149,9 @@ class Usl:
         return np.where(n >= 0, n, np.nan)
 
     @staticmethod
-    def _ask(value: Quantity, answer: Callable[[Array], Array]) -> Quantity:
-        """Answer for values ≥ 0, nan for others, as the kind of thing that was asked with."""
-        asked = np.asarray(value, dtype=np.float64)
+    def _evaluate(value: Quantity, function: Callable[[Array], Array]) -> Quantity:
+        """Evaluate a function at values ≥ 0, nan for others; a number gives a number."""
+        values = np.asarray(value, dtype=np.float64)
         with np.errstate(all="ignore"):
-            answered = np.where(asked >= 0, answer(asked), np.nan)
-        return cast(Quantity, answered if np.ndim(value) else float(answered))
+            results = np.where(values >= 0, function(values), np.nan)
+        return cast(Quantity, results if np.ndim(value) else float(results))

@@ -1,4 +1,4 @@
-"""One load of a server by its law, whichever of its quantities was asked with."""
+"""One load of a server by its law, from any one of its quantities."""
 
 from typing import NamedTuple
 
@@ -6,7 +6,7 @@ from models.usl.law import Usl
 
 
 class LoadPoint(NamedTuple):
-    """A load; each is nan where the law has no such load."""
+    """A load of a server; its quantities are nan where the law has no such load."""
 
     concurrency: float
     """Threads."""
@@ -19,17 +19,17 @@ class LoadPoint(NamedTuple):
 
 
 def at_concurrency(law: Usl, n: float) -> LoadPoint:
-    """So many threads."""
+    """Return the load with this concurrency, threads."""
     return LoadPoint(n, law.throughput(n), law.residence_time(n), law.efficiency(n))
 
 
 def at_throughput(law: Usl, x: float) -> LoadPoint:
-    """So many queries/s, before the peak; nan above it."""
+    """Return the load with this throughput, queries/s, before the peak; nan above it."""
     n = law.concurrency_at_throughput(x)
     return LoadPoint(n, x, law.residence_time_at_throughput(x), law.efficiency(n))
 
 
 def at_residence_time(law: Usl, r: float) -> LoadPoint:
-    """A mean residence time of so many seconds; nan where it is shorter than any of the law's."""
+    """Return the load with this residence time, s; nan if it is shorter than any of the law's."""
     n = law.concurrency_at_residence_time(r)
     return LoadPoint(n, law.throughput_at_residence_time(r), r, law.efficiency(n))

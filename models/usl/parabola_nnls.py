@@ -15,21 +15,24 @@ NOTHING: Coefficients = (0.0, 0.0, 0.0)
 
 
 def non_negative(sums: Sequence[float], moments: Sequence[float]) -> Coefficients:
-    """Solve for (a, b, c): the free solution, else the best of those with some at 0.
+    """Solve for (a, b, c): the unconstrained solution, else the best one with zeros.
 
-    sums has S₀ to S₄, moments T₀ to T₂. All are 0 only where no coefficient above 0 is of use.
+    sums has S₀ to S₄, moments T₀ to T₂. All are 0 only where no coefficient above 0 reduces the
+    squares.
     """
-    free, pivot = _free(sums, moments)
+    free, pivot = _solve_unconstrained(sums, moments)
     usable = min(free) >= 0
-    # with less of the last pivot left, round-off may have chosen the solution
+    # with a smaller last pivot the solution may be the work of round-off
     if usable and pivot > NEGLIGIBLE * sums[4]:
         return free
-    candidates = [NOTHING, *_some_at_zero(sums, moments), *([free] if usable else [])]
-    return max(candidates, key=lambda found: _explained(found, sums, moments))
+    candidates = [NOTHING, *_solutions_with_zeros(sums, moments), *([free] if usable else [])]
+    return max(candidates, key=lambda found: _explained_squares(found, sums, moments))
 
 
-def _free(sums: Sequence[float], moments: Sequence[float]) -> tuple[Coefficients, float]:
-    """Eliminate without pivoting, as a positive definite G allows; and the last pivot."""
+def _solve_unconstrained(
+    sums: Sequence[float], moments: Sequence[float]
+) -> tuple[Coefficients, float]:
+    """Eliminate without pivoting, as a positive definite G allows; return the last pivot too."""
     s0, s1, s2, s3, s4 = sums
     t0, t1, t2 = moments
     l1, l2 = s1 / s0, s2 / s0
@@ -44,26 +47,30 @@ def _free(sums: Sequence[float], moments: Sequence[float]) -> tuple[Coefficients
     return (t0 / s0 - l1 * b - l2 * c, b, c), d2
 
 
-def _some_at_zero(sums: Sequence[float], moments: Sequence[float]) -> Iterator[Coefficients]:
-    """Solve for two coefficients and for one; those that come out at least 0."""
+def _solutions_with_zeros(
+    sums: Sequence[float], moments: Sequence[float]
+) -> Iterator[Coefficients]:
+    """Yield the solutions with one or two coefficients at 0 whose others are at least 0."""
     for i, j in combinations(range(3), 2):
         p, q, r = sums[2 * i], sums[i + j], sums[2 * j]
         if p > 0 and (d := r - q / p * q):
             second = (moments[j] - q / p * moments[i]) / d
             first = (moments[i] - q * second) / p
             if first >= 0 and second >= 0:
-                yield _placed({i: first, j: second})
+                yield _coefficients({i: first, j: second})
     for i in range(3):
         if moments[i] > 0 and sums[2 * i] > 0:
-            yield _placed({i: moments[i] / sums[2 * i]})
+            yield _coefficients({i: moments[i] / sums[2 * i]})
 
 
-def _placed(values: dict[int, float]) -> Coefficients:
+def _coefficients(values: dict[int, float]) -> Coefficients:
     return values.get(0, 0.0), values.get(1, 0.0), values.get(2, 0.0)
 
 
-def _explained(found: Coefficients, sums: Sequence[float], moments: Sequence[float]) -> float:
-    """Compute by how much the sum of squares falls: 2·t·T − t·G·t."""
+def _explained_squares(
+    found: Coefficients, sums: Sequence[float], moments: Sequence[float]
+) -> float:
+    """Compute the reduction of the sum of squares by coefficients p: 2·p·T − p·G·p."""
     return sum(
         found[i] * (2 * moments[i] - sum(sums[i + j] * found[j] for j in range(3)))
         for i in range(3)

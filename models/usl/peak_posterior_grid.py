@@ -1,13 +1,13 @@
 """The likelihood and the priors of a peak on a grid of (ln Nmax, ln Xmax).
 
 A curve of sharpness s obeys the law in powers: X^s is a USL of N^s. With s = 1 that is the law
-itself; s = 2 grows straighter, bends harder and stays flatter, as curves do that end at a limit of
-cores. With u = Nmax^−s and v = Xmax^−s the residence time in powers is
+itself; s = 2 grows straighter, bends more sharply and stays flatter, as do curves that end where
+all cores are busy. With u = Nmax^−s and v = Xmax^−s the residence time in powers is
 
     (N/X)^s = v·N^s + A·(1 − u·N^s)²                                     (1)
 
-linear in A, so that A integrates out. The data enters through nine weighted moments, whatever its
-length. N is in units of the greatest N seen, X of the greatest X seen.
+which is linear in A, so that A integrates out. The data enter through nine weighted moments,
+however many points there are. N is in units of the greatest N seen, X of the greatest X seen.
 """
 
 from collections.abc import Sequence
@@ -23,22 +23,22 @@ from models.usl.points_and_residuals import Points
 
 GRID_SIZE = 48
 LOG_CUT, BLURRED_LOG_CUT = 9.0, 6.0
-"""The next pass leaves out what is less likely than the best by more than this, in ln p. Blurred,
-the tails are too likely."""
+"""The next pass leaves out what is less likely than the best by more than this, in ln p. The second
+is for the blurred posterior, whose tails are too heavy."""
 
 EFFICIENCY_PRIOR = (0.4, 0.25)
-"""A·u/v is normal: the efficiency at the peak, beside that of the lightest load. 0.5: no contention
-but a coherency cost; less: contention; more: loads that help each other at first."""
+"""Mean and deviation of a normal A·u/v, the efficiency at the peak relative to that of the lightest
+load. 0.5: a coherency cost without contention; less: contention; more: superlinear at first."""
 PSEUDO_POINTS, PSEUDO_ERROR = 4.0, 0.03
-"""The noise is learned from the points, and from four more that are 3 % off."""
+"""The noise is estimated from the points, and from four more that are 3 % off."""
 N_RANGE = (-4.3, 6.2)
 X_RANGE = (-1.5, 6.0)
-"""Where the first grid looks: ln(Nmax / greatest N seen), ln(Xmax / greatest X seen)."""
+"""The ranges of the first grid: ln(Nmax / greatest N seen), ln(Xmax / greatest X seen)."""
 
 
 @dataclass(frozen=True)
 class PeakPrior:
-    """Where the peak is expected: ln(Nmax / load with the best throughput seen) is normal."""
+    """The prior of the peak: ln(Nmax / load with the best throughput seen) is normal."""
 
     mean: float
     deviation: float
@@ -47,42 +47,42 @@ class PeakPrior:
     times that load 1/k^(nearness/2)."""
 
     def about(self, n_best: float) -> "PeakPrior":
-        """Give the prior of ln Nmax (threads) where the best throughput was seen at this load."""
+        """Return the prior of ln Nmax (threads) if the best throughput was seen at this load."""
         return replace(self, mean=self.mean + log(n_best))
 
 
 LIVE_PRIOR = PeakPrior(log(2), 1.5)
 """A server in production may run anywhere below its peak, and its points follow one law."""
 TABLE_PRIOR = PeakPrior(log(3), 0.7, nearness=2.0)
-"""The levels of a table climb towards the peak, by twos mostly. The law is an approximation over so
-wide a range: what a level tells of the peak fades with its distance."""
+"""The levels of a table rise towards the peak, mostly doubling. Over so wide a range the law is an
+approximation: a level says less about the peak the farther it is from it."""
 
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """Weighted power sums of the linearised points in powers, equation 1; or of several shapes."""
+    """Weighted power sums of the linearised points in powers (equation 1), of one shape or more."""
 
     sharpness: float | Array
-    """A number, or of several shapes (shapes, 1, 1)."""
+    """A number; for several shapes, an array of shape (shapes, 1, 1)."""
     powers: Array
     """Σ w·m^k, k = 0..4, m = N^s; shape (5,), or (5, shapes, 1, 1)."""
     products: Array
     """Σ w·z·m^k, k = 0..2, likewise; z is the residence time in powers, linearised in its
     logarithm."""
     square: float | Array
-    """Σ w·z², as sharpness."""
+    """Σ w·z², of the same shape as sharpness."""
     count: float
-    """How many points there are, as the noise counts them."""
+    """The effective number of points, as evidence of the noise."""
     n_scale: float
     x_scale: float
     prior: PeakPrior
-    """Of ln Nmax, threads."""
+    """The prior of ln Nmax, threads."""
 
     @classmethod
     def of(
         cls, points: Points, curve: Curve, sharpness: float, count: float, prior: PeakPrior
     ) -> "Moments":
-        """Linearise ln R about the curve, which was fitted to the points' powers.
+        """Compute the moments of ln R, linearised about a curve fitted to the points' powers.
 
         Weights are w/R̂² and z = R̂·(1 + ln(R/R̂)).
         """
@@ -104,7 +104,7 @@ class Moments:
 
     @classmethod
     def together(cls, shapes: Sequence["Moments"]) -> "Moments":
-        """Stack one shape's each, of the same points: at once numpy's calls take half the time."""
+        """Stack the moments of several shapes of the same points, to halve the time in numpy."""
         return replace(
             shapes[0],
             sharpness=np.array([shape.sharpness for shape in shapes])[:, None, None],
@@ -114,7 +114,7 @@ class Moments:
         )
 
     def best_a(self, u: Array, v: Array) -> tuple[Array, Array, Array]:
-        """Regress on A: estimate, weight Σ w·f², f = (1 − u·m)², residual squares.
+        """Regress on A: return the estimate, its weight Σ w·f², f = (1 − u·m)², residual squares.
 
         The estimate is linear in v, so the squares are quadratic; v has as many rows as u.
         """
@@ -131,14 +131,14 @@ class Moments:
         return level - slope * v, ff, squares
 
     def noise(self, squares: Array) -> Array:
-        """Σ w·(relative error)² with the pseudo points, shape as given."""
+        """Compute Σ w·(relative error)² with the pseudo points, of the shape given."""
         total: Array = np.maximum(squares, 0) / self.sharpness**2
         return total + PSEUDO_POINTS * PSEUDO_ERROR**2
 
 
 @dataclass(frozen=True, eq=False)
 class Grid:
-    """The log posterior over ln Nmax (rows) and ln Xmax, in the moments' units, of each shape.
+    """The log posterior of each shape over ln Nmax (rows) and ln Xmax, in the moments' units.
 
     Each row has its own range of ln Xmax, since the likely cells are a narrow, bent ridge.
     """
@@ -149,7 +149,7 @@ class Grid:
     ln_x: Array
     """Shape (shapes, rows, columns), even steps in each row; all that follow likewise."""
     ln_prior: Array
-    """That of the peak, and of the A that is likely there."""
+    """The log prior of the peak, and of the most likely A there."""
     noise: Array
     a: Array
     """A at each cell, the most likely one; and its standard deviation."""
@@ -164,12 +164,14 @@ class Grid:
     @property
     def log_p(self) -> Array:
         """The log posterior."""
-        return self._log_p(self.noise)
+        return self._log_posterior(self.noise)
 
     @property
     def blurred(self) -> Array:
-        """As if the noise were as coarse as the row's steps: what a finer row must hold."""
-        return self._log_p(self.noise + self.moments.count * np.square(self.steps)[..., None])
+        """The log posterior if the noise were as coarse as the row's steps, to find finer rows."""
+        return self._log_posterior(
+            self.noise + self.moments.count * np.square(self.steps)[..., None]
+        )
 
     @property
     def log_shares(self) -> Array:
@@ -178,7 +180,7 @@ class Grid:
         shares: Array = self.log_p + np.log(area)[..., None]
         return shares
 
-    def _log_p(self, noise: Array) -> Array:
+    def _log_posterior(self, noise: Array) -> Array:
         log_p: Array = self.ln_prior - 0.5 * (PSEUDO_POINTS + self.moments.count) * np.log(noise)
         return log_p
 
@@ -186,12 +188,12 @@ class Grid:
 def narrowed(moments: Moments) -> Grid:
     """Compute the posterior of several shapes on grids that narrow to where it is likely."""
     ln_n = np.tile(np.linspace(*N_RANGE, GRID_SIZE), (moments.powers.shape[1], 1))
-    coarse = _grid(moments, ln_n, *(np.full(ln_n.shape, end) for end in X_RANGE))
-    finer = _grid(moments, ln_n, *_likely_columns(coarse))
+    coarse = _evaluate_grid(moments, ln_n, *(np.full(ln_n.shape, end) for end in X_RANGE))
+    finer = _evaluate_grid(moments, ln_n, *_likely_columns(coarse))
     rows, bounds = _likely_rows(finer), _likely_columns(finer)
     low, high = (np.stack(list(map(np.interp, rows, ln_n, bound))) for bound in bounds)
-    finest = _grid(moments, rows, low, high)
-    return _grid(moments, rows, *_likely_columns(finest))
+    finest = _evaluate_grid(moments, rows, low, high)
+    return _evaluate_grid(moments, rows, *_likely_columns(finest))
 
 
 def log_prior(moments: Moments, ln_n: Array) -> Array:
@@ -201,7 +203,7 @@ def log_prior(moments: Moments, ln_n: Array) -> Array:
     return log_p
 
 
-def _grid(moments: Moments, ln_n: Array, low: Array, high: Array) -> Grid:
+def _evaluate_grid(moments: Moments, ln_n: Array, low: Array, high: Array) -> Grid:
     """Evaluate the log posterior on these rows, each from low to high in ln Xmax.
 
     ln_n, low and high have shape (shapes, rows). A's likelihood and its prior are combined as two
@@ -213,19 +215,19 @@ def _grid(moments: Moments, ln_n: Array, low: Array, high: Array) -> Grid:
     free, ff, squares = moments.best_a(u, v)
     middle, deviation = EFFICIENCY_PRIOR
     slope = (u / deviation) / v
-    seen = (ff * (count - 1) / s**2) / moments.noise(squares)
-    known = seen + slope * slope
-    a = (seen * free + (middle / deviation) * slope) / known
+    data_precision = (ff * (count - 1) / s**2) / moments.noise(squares)
+    precision = data_precision + slope * slope
+    a = (data_precision * free + (middle / deviation) * slope) / precision
     a = np.maximum(a, v * (NEGLIGIBLE / u))  # the efficiency is above 0
     noise = moments.noise(squares + np.square(a - free) * ff)
     ln_prior = log_prior(moments, ln_n)[..., None] - 0.5 * np.square(slope * a - middle / deviation)
-    a_deviation = 1 / np.sqrt(known)
+    a_deviation = 1 / np.sqrt(precision)
     ln_prior += np.log(slope * a_deviation)
     return Grid(moments, ln_n, ln_x, ln_prior, noise, a, a_deviation)
 
 
 def _likely_columns(grid: Grid) -> tuple[Array, Array]:
-    """Find where each row, blurred by its steps, is within the cut of its best."""
+    """Find the range of ln Xmax where each row, blurred by its steps, is within the cut."""
     blurred, start, steps = grid.blurred, grid.ln_x[..., 0], grid.steps
     likely = blurred > blurred.max(axis=-1, keepdims=True) - BLURRED_LOG_CUT
     first = np.argmax(likely, axis=-1)
@@ -234,8 +236,8 @@ def _likely_columns(grid: Grid) -> tuple[Array, Array]:
 
 
 def _likely_rows(grid: Grid) -> Array:
-    """Find finer rows that hold every row within the cut of the best, one more at each side."""
-    tops = _tops(grid.log_p.reshape(-1, GRID_SIZE)).reshape(grid.ln_n.shape)
+    """Compute finer rows that span all rows within the cut, and one more at each side."""
+    tops = _vertex_heights(grid.log_p.reshape(-1, GRID_SIZE)).reshape(grid.ln_n.shape)
     rows = []
     for ln_n, top in zip(grid.ln_n, tops, strict=True):
         likely, step = ln_n[top > top.max() - LOG_CUT], ln_n[1] - ln_n[0]
@@ -243,8 +245,8 @@ def _likely_rows(grid: Grid) -> Array:
     return np.stack(rows)
 
 
-def _tops(rows: Array) -> Array:
-    """Compute how high `vertex` of each row is, shape (rows,)."""
+def _vertex_heights(rows: Array) -> Array:
+    """Compute the height of the `vertex` of each row, shape (rows,)."""
     best = np.argmax(rows, axis=1)
     height = rows[np.arange(len(rows)), best]
     inside = np.flatnonzero((best > 0) & (best < rows.shape[1] - 1))
@@ -258,7 +260,7 @@ def _tops(rows: Array) -> Array:
 
 
 def vertex(values: Array) -> tuple[float, float]:
-    """The vertex of the parabola through the greatest of (k,) values: place in steps, height."""
+    """Find the vertex of the parabola at the greatest of (k,) values: place in steps, height."""
     i = int(np.argmax(values))
     if not 0 < i < len(values) - 1:
         return float(i), float(values[i])

@@ -18,20 +18,20 @@ from models.usl.points_and_residuals import Points
 NEWTON_STEPS = 6
 REWEIGHTINGS = 5
 RELATIVE_ERROR = 0.02
-"""What a throughput is off by when its concurrency is exact; the unit of the effective variance."""
+"""The error of a throughput whose concurrency is exact; the unit of the effective variance."""
 OUTLIER_MADS = 6.0
 OUTLIER_ERROR = 0.1
-"""A point is an outlier when its log residual is beyond both: so many MADs, and so much."""
+"""A point is an outlier if its log residual exceeds both this many MADs and this value."""
 OUTLIER_SHARE = 0.1
-"""When more points than this share look like outliers, it is the law that fails: none is one. Of
-fewer than ten points none can be."""
+"""If a greater share of the points look like outliers, the law does not fit, and none is left out.
+Of fewer than ten points none can be an outlier."""
 
 
 @dataclass(frozen=True, eq=False)
 class Curve:
     """R(N) = A + B·N + C·N² through the points, A, B, C ≥ 0, and the weights it was fitted with.
 
-    The curve's concurrency is in units of n_scale, its residence time of r_scale.
+    The coefficients are for concurrency in units of n_scale and residence time in r_scale.
     """
 
     coefficients: Array
@@ -47,12 +47,12 @@ class Curve:
         return fitted
 
     def relative_to_greatest(self, points: Points) -> "Curve":
-        """The same for N and X relative to their greatest among these points."""
+        """Return the curve for N and X relative to their greatest among these points."""
         n, x = float(points.n.max()), float(points.x.max())
         return replace(self, n_scale=self.n_scale / n, r_scale=self.r_scale * x / n)
 
     def best_load(self, n: Array) -> float:
-        """The load N, threads, with the greatest throughput within the range of n, (points,)."""
+        """Return the load N, threads, with the greatest throughput in the range of n, (points,)."""
         a, _, c = self.coefficients
         peak = self.n_scale * float(np.sqrt(a / c)) if c > 0 else np.inf
         return float(np.clip(peak, n.min(), n.max()))
@@ -60,7 +60,7 @@ class Curve:
     def sensitivity(self, n: Array) -> Array:
         """Compute dlnX/dN = (A − C·N²)/(N·R(N)), per thread, of any shape.
 
-        An error of N changes ln X by so much.
+        It is the change of ln X per thread of error in N.
         """
         a, _, c = self.coefficients
         slope: Array = (a - c * (n / self.n_scale) ** 2) / (n * self.residence_time(n))
@@ -71,25 +71,25 @@ def fit_curve(points: Points, n_variance: Array | None = None) -> Curve:
     """Fit the curve; with n_variance (threads², shape (points,)) by effective variance.
 
     Effective variance (Orear 1982): a point's weight is 1/(s² + (dlnX/dN)²·var N), which needs
-    the curve, so curve and weights take turns.
+    the curve, so curve and weights are computed in turn.
     """
-    curve = _solve(points, _capped(points.weights))
+    curve = _solve(points, _cap_weights(points.weights))
     if n_variance is None:
         return curve
     for _ in range(REWEIGHTINGS):
         from_n = curve.sensitivity(points.n) ** 2 * n_variance
         share = RELATIVE_ERROR**2 / (RELATIVE_ERROR**2 + from_n)
-        curve = _solve(points, _capped(points.weights * share))
+        curve = _solve(points, _cap_weights(points.weights * share))
     return curve
 
 
 def fit_power(points: Points, sharpness: float, curve: Curve) -> Curve:
-    """Fit the curve to X^s of N^s, each relative to its greatest, with that curve's weights."""
+    """Fit a curve to X^s over N^s, each relative to its greatest, with the weights of `curve`."""
     return _solve(points.to_power(sharpness), curve.weights)
 
 
 def find_outliers(points: Points, curve: Curve) -> tuple[int, ...]:
-    """Find the points that no law through the others explains, by index.
+    """Find the indices of the points that contradict the curve.
 
     The residual must be beyond 6 scaled MADs of the weighted residuals and beyond 10 %.
     """
@@ -103,7 +103,7 @@ def find_outliers(points: Points, curve: Curve) -> tuple[int, ...]:
     return indices if len(indices) <= OUTLIER_SHARE * len(points) else ()
 
 
-def _capped(weights: Array) -> Array:
+def _cap_weights(weights: Array) -> Array:
     capped: Array = weights * min(1.0, TOTAL_WEIGHT / float(weights.sum()))
     return capped
 
@@ -111,14 +111,14 @@ def _capped(weights: Array) -> Array:
 def _solve(points: Points, weights: Array) -> Curve:
     """Minimise Σ w·(ln R − ln R̂)²: weights 1/R² first, then Gauss–Newton on the logarithm.
 
-    Where residence times differ by so much that the equations cannot be solved, the last curve that
-    is positive at every point stays; the first of them is the constant of the mean logarithm.
+    Where residence times differ so much that the equations cannot be solved, the result is the last
+    curve that is positive at every point; the first is the constant of the mean logarithm.
     """
     n_scale, times = float(points.n.max()), points.n / points.x
     r_scale = float(times.sum()) / len(times)
     powers, r = powers_of(points.n / n_scale), times / r_scale
     regressors, product = powers[:3], weights / r
-    w, before = product / r, NOTHING
+    w, previous = product / r, NOTHING
     found: Coefficients = (float(np.exp(weights @ np.log(r) / weights.sum())), 0.0, 0.0)
     for _ in range(NEWTON_STEPS):
         solved = non_negative((powers @ w).tolist(), (regressors @ product).tolist())
@@ -126,9 +126,9 @@ def _solve(points: Points, weights: Array) -> Curve:
         if not fitted.all():
             break
         found = solved
-        if _is_settled(before, found):
+        if _has_converged(previous, found):
             break
-        before = found
+        previous = found
         relative = weights / fitted
         w, product = relative / fitted, relative * (1 + np.log(r / fitted))
     return Curve(np.array(found), weights, n_scale, r_scale)
@@ -143,7 +143,7 @@ def powers_of(m: Array) -> Array:
     return powers
 
 
-def _is_settled(before: Coefficients, found: Coefficients) -> bool:
-    """Tell whether the step changed no coefficient by a part of the greatest that counts."""
-    change = max(abs(x - y) for x, y in zip(before, found, strict=True))
+def _has_converged(previous: Coefficients, found: Coefficients) -> bool:
+    """Return whether the step changed every coefficient by a negligible part of the greatest."""
+    change = max(abs(x - y) for x, y in zip(previous, found, strict=True))
     return change < NEGLIGIBLE * max(found)

@@ -29,7 +29,7 @@ class Points:
 
     @classmethod
     def of(cls, n: ArrayLike, x: ArrayLike, weights: ArrayLike | None = None) -> Self:
-        """Check and convert.
+        """Check and convert the arrays.
 
         Raises ValueError for arrays that are not one-dimensional and of one length, for fewer than
         three points, and for values that are not finite and above 0 (weights: not below 0, and
@@ -53,16 +53,17 @@ class Points:
         return len(self.n)
 
     def without(self, indices: tuple[int, ...]) -> "Points":
-        """Leave out the points at these indices."""
+        """Return the points without those at these indices."""
         if not indices:
             return self
         kept = np.delete(np.arange(len(self)), indices)
         return Points(self.n[kept], self.x[kept], self.weights[kept])
 
     def nearness(self, load: float, power: float) -> Array:
-        """How near each load is to this one, (points,): with power 2, 1/4 at half, 1/2 at twice.
+        """Compute how near each load is to this one, shape (points,): 1 at it, less elsewhere.
 
-        Above it throughput is flat, and more than half of it remains where there are twice as many.
+        With power 2 it is 1/4 at half of the load and 1/2 at twice the load: it falls more slowly
+        above, where throughput is flat and more than half of it remains at twice the load.
         """
         near: Array = np.minimum(self.n / load, np.sqrt(load / self.n)) ** power
         return near
@@ -84,10 +85,11 @@ class Points:
         return 1 - error / total if total > 0 else None
 
     def growth(self, steps_back: int = 0) -> float:
-        """Compute dlnX/dlnN over the last third of the load: 1 grows as the load, 0 is flat.
+        """Compute dlnX/dlnN over the last third of the load: 1 is proportional, 0 is flat.
 
-        Between the mean of the highest level and what was measured at 1/1.35 of its load; of the
-        next level, where that is lower. A step back is the third before. nan where there is none.
+        It is the slope between the mean of the highest level and what was measured at 1/1.35 of its
+        load, or at the next level where that is lower. A step back is the third before. nan where
+        nothing was measured there.
         """
         n, x = self._levels
         top, slope = float(n[-1]), float("nan")
@@ -111,32 +113,32 @@ class Points:
         n, x = np.log(self.n), np.log(self.x)
         level = np.floor((n.max() - n) / LEVEL_WIDTH + NEGLIGIBLE).astype(int)
         count = np.bincount(level)
-        there = np.flatnonzero(count)[::-1]
-        sums = (np.bincount(level, column)[there] for column in (n, x))
-        mean_n, mean_x = (each / count[there] for each in sums)
+        occupied = np.flatnonzero(count)[::-1]
+        sums = (np.bincount(level, column)[occupied] for column in (n, x))
+        mean_n, mean_x = (each / count[occupied] for each in sums)
         return mean_n, mean_x
 
 
 def _is_positive(values: Array) -> bool:
-    """Tell whether all are finite and above 0: a minimum is nan where any value is."""
+    """Return whether all values are finite and above 0; a minimum is nan where any value is."""
     return bool(values.min() > 0 and values.max() < np.inf)
 
 
 @dataclass(frozen=True)
 class Scatter:
-    """How the points lie about a law, up to its peak: what comes later says nothing of it."""
+    """The scatter of points about a law up to its peak; those beyond say nothing about it."""
 
     points: int
     squares: float
     """Sum of the squared relative errors."""
     pattern: float
-    """Root mean square of that part of the errors that the neighbour's error tells."""
+    """Root mean square of the part of the errors that the neighbour's error predicts."""
     pattern_score: float
-    """How many standard deviations the pattern is from none."""
+    """The neighbours' correlation over its standard deviation for independent errors."""
 
     @property
     def error(self) -> float:
-        """The relative error of a point, three parameters having been fitted."""
+        """The relative error of a point, allowing for three fitted parameters."""
         return sqrt(self.squares / max(self.points - MIN_POINTS, 1))
 
 
@@ -144,7 +146,7 @@ def scatter_about(law: Usl, points: Points, near: Array) -> Scatter:
     """Measure the relative errors in the order of N, shape (points,), and their correlation.
 
     Von Neumann (1941): independent errors have Σ(difference to the next)² = 2Σ(error)²; half the
-    ratio is 1 within 1/√points. Errors count as in the fit: near is 1 next to the peak.
+    ratio is 1 within 1/√points. Errors are weighted as in the fit: near is 1 next to the peak.
     """
     up_to = max(1.2 * (law.n_max or np.inf), float(np.sort(points.n)[MIN_POINTS - 1]))
     order = np.argsort(points.n, kind="stable")

@@ -1,8 +1,8 @@
-"""What the points say about the peak, with its uncertainty: the posterior of (Nmax, Xmax).
+"""The posterior of the peak (Nmax, Xmax), given the points.
 
-Two shapes are averaged, by how well each explains the points: the law, and a curve that stays
-straight for longer and bends harder (`models.usl.peak_posterior_grid`, (1), s = 1 and 2). A few
-milliseconds.
+Two shapes are averaged, weighted by how well each explains the points: the law, and a curve that
+stays straight for longer and bends more sharply (`models.usl.peak_posterior_grid`, equation 1, with
+s = 1 and 2). It takes a few milliseconds.
 """
 
 from collections.abc import Mapping
@@ -30,16 +30,16 @@ from models.usl.points_and_residuals import Points
 
 CONFIDENCE = 0.90
 SHARPNESSES = (1.0, 2.0)
-"""The shapes' exponents. Before any point is seen they are equally likely."""
+"""The shapes' exponents, a priori equally likely."""
 ROW_COUNT = 256
 BIN_COUNT = 128
-"""Of the 90 % interval of ln Xmax, in each of which an estimate may lie."""
+"""Bins of the 90 % interval of ln Xmax; the estimate is the middle of one of them."""
 MAX_LOSS = 0.5
-"""A greater error of Xmax counts as this one. Without, the 90th percentile of the errors on
-published curves is 22 instead of 19 % at 0.8 of the peak's load; 0.3 does the same as 0.5."""
+"""A greater error of Xmax counts as this one. Without a cap, the 90th percentile of the errors on
+published curves is 22 instead of 19 % at 0.8 of the peak's load; 0.3 gives the same as 0.5."""
 
 NORMAL_NODES = (-1.0, 1.0)
-"""A normal A stands at these deviations from its middle with equal probability (Gauss–Hermite)."""
+"""A normal A is represented by these deviations from its mean, equally likely (Gauss–Hermite)."""
 
 
 class Interval(NamedTuple):
@@ -50,7 +50,7 @@ class Interval(NamedTuple):
 
     @property
     def ratio(self) -> float:
-        """How many times the low end the high end is."""
+        """The high end over the low end."""
         return self.high / self.low
 
 
@@ -75,7 +75,7 @@ class Cells:
 
     @classmethod
     def of_moments(cls, moments: Mapping[float, Moments]) -> "Cells":
-        """Compute them from what the points say, by sharpness; the evidence weighs the shapes."""
+        """Compute the cells from moments by sharpness; the evidence weights the shapes."""
         grid = narrowed(Moments.together(list(moments.values())))
         ln_shares = grid.log_shares
         top = float(ln_shares.max())
@@ -92,17 +92,17 @@ class Cells:
 
     @property
     def nodes(self) -> Array:
-        """The values that A may have in each cell, for it is uncertain too; (nodes, cells)."""
+        """The values that represent the uncertain A of each cell, shape (nodes, cells)."""
         around = self.a + np.multiply.outer(NORMAL_NODES, self.a_deviation)
         return np.maximum(around, self.a / 100)
 
     @property
     def node_shares(self) -> Array:
-        """The probability of each of them, likewise."""
+        """The probability of each node, shape (nodes, cells)."""
         return np.tile(self.share / len(NORMAL_NODES), (len(NORMAL_NODES), 1))
 
     def throughputs(self, n: float) -> tuple[Array, Array]:
-        """Compute X(n) of every cell at each of its A, shape (nodes, cells), and their shares."""
+        """Compute X(n) at each node of every cell, shape (nodes, cells), and its probability."""
         m = n**self.sharpness
         u, v = np.exp(-self.sharpness * self.ln_n), np.exp(-self.sharpness * self.ln_x)
         powers = m / (v * m + self.nodes * (1 - u * m) ** 2)
@@ -119,11 +119,11 @@ class Posterior:
     n_max_median: float
     x_max_median: float
     moments: Mapping[float, Moments]
-    """By sharpness: all that the points say, from which the cells are computed."""
+    """The moments by sharpness, from which the cells are computed."""
     n_best: float
     """The load, of those seen, with the greatest throughput; in threads."""
     nearness: float
-    """How the points counted by their distance from it."""
+    """The power by which points weighed less with their distance from n_best."""
 
     def throughput_band(self, n: Array) -> tuple[Array, Array]:
         """Compute the 5 % and 95 % quantile of X(N), queries/s, at each n (threads), (loads,)."""
@@ -133,11 +133,12 @@ class Posterior:
         return bounds[:, 0] * scales.x_scale, bounds[:, 2] * scales.x_scale
 
     def law_intervals(self) -> LawIntervals | None:
-        """Compute the 90 % intervals of σ, κ and λ by the law's own cells, the law's included.
+        """Compute the 90 % intervals of σ, κ and λ from the cells of the law's shape.
 
-        None where every likely curve is sharper than the law.
+        They include the fitted law's own. None where every likely curve is sharper than the law.
 
-        By (2) of `usl`, R(N) = v·N + A(1−uN)²: 1/λ = v + A(1−u)², σ = 1 − Aλ, κ = A·u²·λ.
+        By (2) of `models.usl.law`, R(N) = v·N + A(1−uN)²: 1/λ = v + A(1−u)², σ = 1 − Aλ,
+        κ = A·u²·λ.
         """
         cells, scales = Cells.of_moments(self.moments), self.moments[1.0]
         is_law = cells.sharpness == 1.0
@@ -154,30 +155,30 @@ class Posterior:
         found = (1 - a * lam, a * u * u * lam, lam)
         point = (self.law.sigma, self.law.kappa, self.law.lam)
         return LawIntervals(
-            *(_around(p, _quantiles(f, shares)) for p, f in zip(point, found, strict=True))
+            *(_including(p, _quantiles(f, shares)) for p, f in zip(point, found, strict=True))
         )
 
 
 def posterior_of(points: Points, curve: Curve, prior: PeakPrior) -> Posterior:
     """Compute the posterior of the peak, and the law whose peak is the best estimate.
 
-    Of points that weigh less with their distance, the level with the greatest throughput is where
-    they are near; else the curve says where it is greatest.
+    Where the prior lets points weigh less with their distance from the best load, that load is the
+    level with the greatest throughput; else it is the one where the curve is greatest.
     """
     best = points.best_level() if prior.nearness else curve.best_load(points.n)
     nearness = points.nearness(best, prior.nearness)
     near = replace(curve, weights=curve.weights * nearness)
-    count, about = float(curve.weights @ np.sqrt(nearness)), prior.about(best)
+    count, peak_prior = float(curve.weights @ np.sqrt(nearness)), prior.about(best)
     linear = fit_power(points, 1.0, near) if prior.nearness else curve.relative_to_greatest(points)
     shapes = {s: linear if s == 1.0 else fit_power(points, s, near) for s in SHARPNESSES}
-    moments = {s: Moments.of(points, shape, s, count, about) for s, shape in shapes.items()}
+    moments = {s: Moments.of(points, shape, s, count, peak_prior) for s, shape in shapes.items()}
     cells = Cells.of_moments(moments)
     n_scale, x_scale = moments[1.0].n_scale, moments[1.0].x_scale
     n_low, n_mid, n_high = np.exp(_quantiles(cells.ln_n, cells.share)) * n_scale
     ln_x = _quantiles(cells.ln_x, cells.share)
-    law = _law_with_peak(_estimate(cells, float(ln_x[0]), float(ln_x[2])), moments[1.0])
+    law = _law_with_x_max(_estimate_ln_x(cells, float(ln_x[0]), float(ln_x[2])), moments[1.0])
     x_low, x_mid, x_high = np.exp(ln_x) * x_scale
-    if prior.nearness:  # the prior does not know of ladders that end at their peak
+    if prior.nearness:  # the prior does not allow for tables that end at their peak
         x_low = min(x_low, x_scale * (1 - PSEUDO_ERROR))
     n_max = law.n_max or float(n_mid)
     return Posterior(
@@ -192,13 +193,12 @@ def posterior_of(points: Points, curve: Curve, prior: PeakPrior) -> Posterior:
     )
 
 
-def _estimate(cells: Cells, low: float, high: float) -> float:
-    """Compute the ln Xmax with the least expected error relative to the truth, capped.
+def _estimate_ln_x(cells: Cells, low: float, high: float) -> float:
+    """Find the ln Xmax with the least expected error relative to the truth, capped.
 
-    Between low and high, the ends of the 90 % interval of ln Xmax.
-
-    An error beyond `MAX_LOSS` is wrong and no worse than another: a long tail, of a peak that
-    may be anywhere above, does not draw the estimate.
+    low and high are the ends of the 90 % interval of ln Xmax, within which the estimate lies. All
+    errors beyond `MAX_LOSS` count the same, so that a long tail, of a peak that may be anywhere
+    above, does not pull the estimate up.
     """
     width = (high - low) / BIN_COUNT
     places = np.clip((cells.ln_x - low) / width, 0, BIN_COUNT - 1).astype(np.intp)
@@ -216,24 +216,24 @@ def _quantiles(values: Array, shares: Array) -> Array:
     return np.interp([tail, 0.5, 1 - tail], np.cumsum(p) - p / 2, ordered)
 
 
-def _around(value: float, quantiles: Array) -> Interval:
-    """Make an interval of the outer quantiles that holds the value."""
+def _including(value: float, quantiles: Array) -> Interval:
+    """Build an interval from the outer quantiles, widened to include the value."""
     return Interval(min(float(quantiles[0]), value), max(float(quantiles[2]), value))
 
 
-def _law_with_peak(ln_x: float, moments: Moments) -> Usl:
-    """Find the most likely law with this Xmax: Nmax and A, σ ≥ 0."""
+def _law_with_x_max(ln_x: float, moments: Moments) -> Usl:
+    """Find the most likely law with this Xmax, over Nmax and A, with σ ≥ 0."""
     ln_n = np.linspace(*N_RANGE, ROW_COUNT)
-    a, log_p = _likely_a(ln_n, ln_x, moments)
+    a, log_p = _most_likely_a(ln_n, ln_x, moments)
     position, _ = vertex(log_p)
     peak = np.interp([position], np.arange(ROW_COUNT), ln_n)
-    a, _ = _likely_a(peak, ln_x, moments)
+    a, _ = _most_likely_a(peak, ln_x, moments)
     n_scale, x_scale = moments.n_scale, moments.x_scale
     n_max, x_max = exp(float(peak[0])) * n_scale, exp(ln_x) * x_scale
     return law_through(n_max, x_max, float(a[0]) * n_scale / x_scale)
 
 
-def _likely_a(ln_n: Array, ln_x: float, moments: Moments) -> tuple[Array, Array]:
+def _most_likely_a(ln_n: Array, ln_x: float, moments: Moments) -> tuple[Array, Array]:
     """Find the A of the most likely law with this Xmax and each Nmax, and its log probability.
 
     σ ≥ 0 where A ≤ v/(1 − (1 − u)²), per thread; no bound where Nmax is below half a thread.

@@ -1,1 +1,1 @@
-"""What other hardware, another load or a cheaper query would change."""
+"""Predictions of what other hardware, another load or a cheaper query would change."""

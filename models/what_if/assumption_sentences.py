@@ -1,4 +1,4 @@
-"""What a prediction takes for granted, in plain sentences."""
+"""The assumptions of a prediction, as sentences."""
 
 from models.what_if.changes import Changes
 from models.what_if.current_state import DISK_KINDS, CurrentState, Kind
@@ -6,12 +6,12 @@ from models.what_if.measured_starting_point import measured_at
 
 
 def assumptions(today: CurrentState, changes: Changes) -> tuple[str, ...]:
-    """The sentences that these changes call for."""
+    """Return the assumptions of a prediction for these changes, as sentences."""
     found = [
         "Contention (σ) and coherency (κ) of the law stay; λ changes with the time that a query"
         " takes of the resources that change, and the time that no resource explains stays.",
-        *_hardware(today, changes),
-        *_workload(today, changes),
+        *_hardware_assumptions(today, changes),
+        *_workload_assumptions(today, changes),
     ]
     if any(limit.kind is Kind.SETTING and limit.probability > 0 for limit in today.limits):
         found.append("Limits that are settings, such as the number of connections, stay.")
@@ -20,7 +20,7 @@ def assumptions(today: CurrentState, changes: Changes) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _hardware(today: CurrentState, changes: Changes) -> list[str]:
+def _hardware_assumptions(today: CurrentState, changes: Changes) -> list[str]:
     found = []
     if changes.cores != 1:
         found.append(
@@ -46,7 +46,7 @@ def _hardware(today: CurrentState, changes: Changes) -> list[str]:
     return found
 
 
-def _workload(today: CurrentState, changes: Changes) -> list[str]:
+def _workload_assumptions(today: CurrentState, changes: Changes) -> list[str]:
     found = []
     if changes.load != 1:
         found.append("The mix of queries stays as it is while the load changes.")

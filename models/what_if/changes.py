@@ -1,16 +1,16 @@
-"""The changes that may be asked about: factors, 1 is as today."""
+"""The changes of a what-if question, as factors: 1 is as today."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from math import isfinite
 
 MIN_FACTOR, MAX_FACTOR = 0.001, 1000.0
-"""Factors outside are slips of the pen."""
+"""Factors outside of this range are taken for mistakes."""
 
 
 @dataclass(frozen=True)
 class Changes:
-    """Factors by which something changes; all of them together.
+    """Factors by which hardware, load and costs change, all of them together.
 
     Raises ValueError where a factor is not a number from `MIN_FACTOR` to `MAX_FACTOR`.
     """
@@ -33,7 +33,7 @@ class Changes:
     """By class: how many times as much each of its calls costs."""
 
     def __post_init__(self) -> None:
-        """Refuse what is not a factor."""
+        """Raise ValueError for a factor that is out of range."""
         for name, factor in self._factors():
             if not (isfinite(factor) and MIN_FACTOR <= factor <= MAX_FACTOR):
                 allowed = f"from {MIN_FACTOR:g} to {MAX_FACTOR:g}"
@@ -46,7 +46,7 @@ class Changes:
         yield from self.queries.items()
 
     def alone(self) -> list[tuple[str, "Changes"]]:
-        """Each change by itself, with the name of what it changes; those of 1 are none."""
+        """Return each change by itself, with the name of what it changes; 1 is no change."""
         found = []
         for each in fields(self):
             value = getattr(self, each.name)

@@ -1,8 +1,9 @@
 """Which query class breaks its SLA first as the load grows, and at how many times today's load.
 
-A class's response time Q, a quantile of its own, is taken to grow as the mean of all statements
-does: Q(X) = Q · R(X)/R(X'), where Q was measured at the throughput X'. R(X) and its uncertainty are
-those of `sla`, from the same draws; the quantile is drawn besides, from the calls that it rests on.
+A class's response time Q, a quantile of its own, is assumed to grow as the mean of all
+statements does: Q(X) = Q · R(X)/R(X'), where Q was measured at the throughput X'. R(X) and its
+uncertainty are those of `sla`, from the same draws; the sampling error of the quantile, by its
+number of calls, is drawn in addition.
 """
 
 from collections.abc import Sequence
@@ -22,7 +23,7 @@ from models.what_if.sla_headroom import SlaReason
 
 @dataclass(frozen=True, eq=False)
 class MeasuredClass:
-    """A class's response times, the throughput X' that they were measured at, and its SLA (s)."""
+    """A class's response times, the throughput X' at which they were measured, and its SLA (s)."""
 
     times: ResponseTimes
     throughput: float
@@ -32,10 +33,10 @@ class MeasuredClass:
 
 @dataclass(frozen=True)
 class ClassHeadroom:
-    """Where one class breaks its SLA; None where it cannot be told."""
+    """The load at which one class breaks its SLA; None where it is not known."""
 
     load_ratio: Estimate | None = None
-    """Times today's throughput; no more than the capacity's."""
+    """As a multiple of today's throughput; at most that of the capacity."""
     first: float | None = None
     """The probability that it breaks before every other class and before the capacity."""
     reason: SlaReason | None = None
@@ -51,50 +52,58 @@ def class_headroom(
     if not classes:
         return []
     exact = replace(growth, load=replace(growth.load, scatter=0.0))
-    tension = np.stack(_tension(growth, classes))
-    met = np.stack([_met(exact, one, t) for one, t in zip(classes, tension, strict=True)])
-    first = _first(growth, tension, met)
+    sla_ratios = np.stack(_draw_sla_ratios(growth, classes))
+    load_factors = np.stack(
+        [_load_factors_at_sla(exact, one, t) for one, t in zip(classes, sla_ratios, strict=True)]
+    )
+    first = _first_probabilities(growth, sla_ratios, load_factors)
     is_bounded = today.upper is not None
-    return [_found(growth, *one, is_bounded=is_bounded) for one in zip(met, first, strict=True)]
+    return [
+        _headroom_of(growth, *one, is_bounded=is_bounded)
+        for one in zip(load_factors, first, strict=True)
+    ]
 
 
-def _tension(growth: Growth, classes: Sequence[MeasuredClass]) -> list[Array]:
+def _draw_sla_ratios(growth: Growth, classes: Sequence[MeasuredClass]) -> list[Array]:
     """Draw each class's response time over its SLA, shape (draws,) each.
 
-    Beside the sample of calls, what R differs by from one interval to the next, of all together.
+    The draws have the sampling error of the calls, and the scatter of R between intervals, which
+    all classes share.
     """
-    together = np.exp(growth.load.scatter * growth.draws.measured)
+    shared_scatter = np.exp(growth.load.scatter * growth.draws.measured)
     normals = more_normals(len(growth.draws.normal), len(classes))
     return [
-        one.times.drawn(one.quantile, normal) * together / one.seconds
+        one.times.drawn(one.quantile, normal) * shared_scatter / one.seconds
         for one, normal in zip(classes, normals, strict=True)
     ]
 
 
-def _met(growth: Growth, one: MeasuredClass, tension: Array) -> Array:
+def _load_factors_at_sla(growth: Growth, one: MeasuredClass, sla_ratio: Array) -> Array:
     """Find the multiple of today's load at which each draw of the class reaches its SLA."""
-    then = np.full_like(tension, one.throughput / growth.load.throughput)
-    return crossings(growth, growth.times(np.minimum(then, growth.ends)) / tension)
+    measured_at = np.full_like(sla_ratio, one.throughput / growth.load.throughput)
+    return crossings(growth, growth.times(np.minimum(measured_at, growth.ends)) / sla_ratio)
 
 
-def _first(growth: Growth, tension: Array, met: Array) -> Array:
-    """Compute the probability of each class to be the first, shape (classes,).
+def _first_probabilities(growth: Growth, sla_ratios: Array, load_factors: Array) -> Array:
+    """Compute the probability that each class breaks its SLA first, shape (classes,).
 
-    All grow alike, so that it is the one which is nearest to its SLA.
+    All grow alike, so the first is the one that is nearest to its SLA.
     """
-    is_before = met.min(axis=0) < growth.ends
-    nearest = np.argmin(met - NEGLIGIBLE * tension, axis=0)
-    places = np.arange(len(met))[:, None]
+    is_before = load_factors.min(axis=0) < growth.ends
+    nearest = np.argmin(load_factors - NEGLIGIBLE * sla_ratios, axis=0)
+    places = np.arange(len(load_factors))[:, None]
     found: Array = np.mean((nearest == places) & is_before, axis=1)
     return found
 
 
-def _found(growth: Growth, met: Array, first: float, *, is_bounded: bool) -> ClassHeadroom:
-    low, middle, high = quantiles(met, QUANTILES)
+def _headroom_of(
+    growth: Growth, load_factors: Array, first: float, *, is_bounded: bool
+) -> ClassHeadroom:
+    low, middle, high = quantiles(load_factors, QUANTILES)
     if middle <= MIN_LOAD_FACTOR:
         is_never = high <= MIN_LOAD_FACTOR
         reason = SlaReason.NEVER_MET if is_never else SlaReason.NOT_IDENTIFIABLE
         return ClassHeadroom(first=float(first), reason=reason)
-    is_bounded = is_bounded or float(np.mean(met >= growth.ends)) <= 1 - QUANTILES[2]
+    is_bounded = is_bounded or float(np.mean(load_factors >= growth.ends)) <= 1 - QUANTILES[2]
     upper = float(high) if is_bounded else None
     return ClassHeadroom(Estimate(float(middle), float(low), upper), float(first))

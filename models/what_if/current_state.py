@@ -1,4 +1,4 @@
-"""The state that changes start from: the capacity's limits, the load, the time on each resource."""
+"""The state from which a prediction starts: the limits, the load, the time on each resource."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,11 +13,11 @@ from models.usl.law import Array, Usl
 
 
 class Kind(StrEnum):
-    """What a limit is made of, and so which change moves it."""
+    """The kind of a limit, which decides what changes move it."""
 
     CPU = "cpu"
     HOST_CPU = "host_cpu"
-    """The whole host's, where the server may use a part of it only: a change of cores is one of
+    """The whole host's, where the server may use only a part of it: a change of cores changes
     that part."""
     DISK_TIME = "disk_time"
     DISK_OPERATIONS = "disk_operations"
@@ -29,22 +29,22 @@ class Kind(StrEnum):
 
 DISK_KINDS = (Kind.DISK_TIME, Kind.DISK_OPERATIONS, Kind.DISK_BYTES)
 SAME_LOAD_LOG_RATIO = 0.15
-"""Of the throughput, as a logarithm: loads that differ by less are about the same."""
+"""Loads count as about the same if the logarithms of their throughputs differ by less."""
 MAX_INDEPENDENT = 4
-"""So many intervals at most count as independent of each other: what disturbs one lasts."""
+"""At most this many intervals count as independent of each other, as disturbances last."""
 
 
 @dataclass(frozen=True)
 class Share:
-    """The part of a resource's use that one query class makes, 0 to 1."""
+    """The share of a resource's use that one query class causes, 0 to 1."""
 
     value: float
     error: float = 0.0
-    """Standard error, as a part of the value."""
+    """Standard error, relative to the value."""
 
 
 Shares = Mapping[str, Share]
-"""By class; a class of which the share is not known is not in it."""
+"""By class; classes whose share is not known are left out."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +54,7 @@ class Limit:
     name: str
     kind: Kind
     probability: float
-    """That it is the one which ends the growth today."""
+    """The probability that it is the limit which ends the growth today."""
     grid: Array = field(repr=False)
     """ln queries/s, ascending, and the probability that the limit is lower."""
     cdf: Array = field(repr=False)
@@ -63,26 +63,26 @@ class Limit:
 
 @dataclass(frozen=True)
 class Use:
-    """What a query takes of one resource at today's load."""
+    """A query's use of one resource at today's load."""
 
     kind: Kind
     seconds: float
-    """Time that one request at a time would need for what a query asks of it, s."""
+    """The service demand D of a query: the time that it takes on the resource without queues, s."""
     utilisation: float
     """How busy the resource is, 0 to 1."""
     own: float
-    """The part of the utilisation that the server's own work makes."""
+    """The part of the utilisation that the server's own work causes."""
     channels: float = 1.0
-    """How many requests it serves at once: processors. A quota may be a part of one."""
+    """How many requests it serves at once, such as the processors; a quota may be less than 1."""
     is_waited_for: bool = True
-    """Whether queries surely wait for all of it. Much of what a disk does, none waits for."""
+    """Whether queries certainly wait for all of this time; for much disk work no query waits."""
     shares: Shares = field(default_factory=dict)
     name: str = ""
-    """The resource's; the limit of that name says where it is full."""
+    """The resource's name; the limit of the same name says where it is full."""
 
 
 class MeasuredLoad(NamedTuple):
-    """The mean load of the intervals with about one throughput."""
+    """The mean load of the intervals with about the same throughput."""
 
     throughput: float
     """Queries/s."""
@@ -105,7 +105,7 @@ class Load:
     """X and N of the window's intervals, shape (intervals,) each; None where not known."""
 
     def near(self, throughput: float) -> MeasuredLoad | None:
-        """Take the window's intervals with about that throughput together; None: it has none."""
+        """Average the window's intervals with about this throughput; None if there are none."""
         if self.window is None:
             return None
         xs, ns = self.window
@@ -117,13 +117,13 @@ class Load:
         return MeasuredLoad(served / count, float(np.sum(ns[near])) / served, count)
 
     def scatter_of_mean(self, intervals: int) -> float:
-        """Compute the standard deviation of ln R of the mean over so many intervals."""
+        """Compute the standard deviation of ln R for the mean of this many intervals."""
         return self.scatter / sqrt(min(intervals, MAX_INDEPENDENT))
 
 
 @dataclass(frozen=True, eq=False)
 class CurrentState:
-    """All that a prediction starts from."""
+    """Everything from which a prediction starts."""
 
     capacity: float | None
     """Queries/s, with the 5 % and the 95 % quantile; None where not known."""
@@ -133,21 +133,21 @@ class CurrentState:
     load: Load | None
     uses: tuple[Use, ...] = ()
     distribution: Distribution | None = field(repr=False, default=None)
-    """Of the capacity, where more is known of it than those three numbers."""
+    """The capacity's distribution, where more is known than those three numbers."""
     law: Usl | None = None
     """The law of the present hardware; None where it cannot be fitted."""
     time_shares: Shares = field(default_factory=dict)
-    """The part of all statement time that each class takes."""
+    """The share of each class in all statement time."""
     seen: frozenset[Kind] = frozenset()
-    """Of which kinds of resource the use is known at all."""
+    """The kinds of resource whose use is known at all."""
 
     def place(self, name: str) -> int | None:
-        """The place of the limit that a resource has; None where it has none."""
+        """Return the index of the limit of a resource; None without one, or without a capacity."""
         names = [limit.name for limit in self.limits]
         return names.index(name) if name in names and self.capacity is not None else None
 
     def limit(self, kind: Kind) -> Limit | None:
-        """The likeliest limit of that kind."""
+        """Return the most likely limit of that kind; None without one."""
         known = [limit for limit in self.limits if limit.kind is kind]
         return max(known, key=lambda limit: limit.probability, default=None)
 

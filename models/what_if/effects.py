@@ -1,4 +1,4 @@
-"""How changes move the time that a query takes of each resource, and so each limit.
+"""The effect of changes on the time that a query takes on each resource, and so on each limit.
 
 The equations are those of M. Taufer, T. Stricker, R. Weber, "Scalability and Resource Usage of an
 OLAP Benchmark on Clusters of PCs", SPAA 2002, Table 1 (section 3.3), as ratios:
@@ -24,17 +24,17 @@ from models.what_if.current_state import CurrentState, Kind, Shares
 from models.what_if.posterior_draws import Draws, of_share
 
 INTERFERENCE_DEVIATION = 0.12
-"""Deviation of how much more the calls of others cost beside a class, as a part of its share:
+"""Deviation of the additional cost that a class causes for others' calls, relative to its share:
 classes evict each other's data from the processor's caches. Measured: 0.1 and 0.13 for a class that
 scans, about 0 for others (`bench/class_removal.py`)."""
 
 
 def time_factor(kind: Kind, changes: Changes, draws: Draws, shares: Shares) -> Array:
-    """Compute how many times as long a query uses the resource; shape (draws,)."""
+    """Compute the factor by which a query's time on a resource changes, shape (draws,)."""
     by_kind: dict[Kind, Array | float] = {
         Kind.CPU: 1 / changes.cpu_speed,
         Kind.HOST_CPU: 1 / changes.cpu_speed,
-        Kind.DISK_TIME: _disk_time(changes, draws),
+        Kind.DISK_TIME: _disk_time_factor(changes, draws),
         Kind.DISK_OPERATIONS: changes.disk_latency,
         Kind.DISK_BYTES: 1 / changes.disk_rate,
         Kind.NETWORK: 1 / changes.network,
@@ -47,7 +47,7 @@ def workload_factor(changes: Changes, draws: Draws, shares: Shares) -> Array:
     """Compute the factor 1 − Σ s·(1 − f) of a use after changes of class costs, shape (draws,).
 
     Cheaper classes may make the calls of others cheaper, which no share shows: the upper half of
-    the draws of the shares is higher by that much.
+    the draws of the shares allows for it.
     """
     freed = np.zeros_like(draws.normal)
     for name, factor in changes.queries.items():
@@ -59,7 +59,7 @@ def workload_factor(changes: Changes, draws: Draws, shares: Shares) -> Array:
 
 
 def limit_factors(today: CurrentState, changes: Changes, draws: Draws) -> Array:
-    """Compute how many times as high each limit is then; shape (limits, draws)."""
+    """Compute the factor by which each limit changes, shape (limits, draws)."""
     rows = [np.ones_like(draws.normal)] * len(today.limits)
     for k, limit in enumerate(today.limits):
         if limit.kind is Kind.CONTENTION:
@@ -93,7 +93,7 @@ def lambda_factor(today: CurrentState, changes: Changes, draws: Draws) -> Array:
 
 
 def parts_of_time(today: CurrentState, draws: Draws) -> list[Array]:
-    """Compute the part of a query's time alone, 1/λ, on each resource, shape (draws,) each."""
+    """Compute each resource's share of the time of a query that runs alone, 1/λ; (draws,) each."""
     alone = _time_alone(today)
     return [
         np.clip(use.seconds * (1.0 if use.is_waited_for else draws.waited_for) / alone, 0.0, 1.0)
@@ -108,8 +108,8 @@ def _time_alone(today: CurrentState) -> float:
     return max(min(known, default=np.inf), ROUNDING)
 
 
-def _disk_time(changes: Changes, draws: Draws) -> Array:
-    """Weigh (2) and (3); how much of the disk's time is which is not known."""
+def _disk_time_factor(changes: Changes, draws: Draws) -> Array:
+    """Combine (2) and (3), weighted by the drawn shares of sequential and random accesses."""
     sequential, random = 1 - draws.at_random, draws.at_random
     factor: Array = sequential / changes.disk_rate + random * changes.disk_latency
     return factor

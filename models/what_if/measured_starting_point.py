@@ -15,7 +15,7 @@ from models.what_if.current_state import (
 
 
 def measured_at(load: Load, changes: Changes) -> MeasuredLoad | None:
-    """Find what was measured at about the load of each server after the changes.
+    """Return what was measured at about the load of each server after the changes.
 
     None where that load is about today's, or too few intervals had it.
     """
@@ -29,9 +29,9 @@ def measured_at(load: Load, changes: Changes) -> MeasuredLoad | None:
 def from_measured(
     today: CurrentState, load: Load, changes: Changes
 ) -> tuple[CurrentState, Load, Changes]:
-    """Let the state be that at the measured load, and the changes what is left to change from it.
+    """Return the state at the measured load, and the changes that remain from there.
 
-    All stay as they are where nothing was measured at such a load.
+    All are returned unchanged where nothing was measured at such a load.
     """
     measured = measured_at(load, changes)
     if measured is None:
@@ -43,12 +43,16 @@ def from_measured(
         scatter=hypot(load.scatter, load.scatter_of_mean(measured.intervals)),
     )
     grown = measured.throughput / load.throughput
-    left = changes.load / changes.servers / grown
-    uses = tuple(_at(use, grown) for use in today.uses)
-    return replace(today, load=there, uses=uses), there, replace(changes, load=left, servers=1.0)
+    remaining = changes.load / changes.servers / grown
+    uses = tuple(_scale_use(use, grown) for use in today.uses)
+    return (
+        replace(today, load=there, uses=uses),
+        there,
+        replace(changes, load=remaining, servers=1.0),
+    )
 
 
-def _at(use: Use, grown: float) -> Use:
-    """Compute how busy the resource is with so many times the server's own work."""
+def _scale_use(use: Use, grown: float) -> Use:
+    """Scale the server's own work on a resource, and so its utilisation."""
     own = use.own * grown
     return replace(use, own=own, utilisation=use.utilisation - use.own + own)

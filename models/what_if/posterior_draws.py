@@ -1,4 +1,4 @@
-"""What is uncertain today, as draws: every prediction is computed for each of them.
+"""Draws of what is uncertain today: every prediction is computed for each of them.
 
 The same draws serve every change, so that two predictions differ by the changes alone.
 """
@@ -21,7 +21,7 @@ SEED = 20020810
 
 @dataclass(frozen=True, eq=False)
 class Draws:
-    """Every array has shape (draws,), but `limits`: (limits, draws)."""
+    """The uncertain quantities, shape (draws,) each, but (limits, draws) for `limits`."""
 
     capacity: Array
     """Today's capacity, queries/s."""
@@ -30,35 +30,35 @@ class Draws:
     at_random: Array
     """The part of the disk's time that random requests take, which is not known."""
     waited_for: Array
-    """The part of what disks and links do that queries wait for."""
+    """The part of the time on disks and links that queries wait for."""
     queueing: Array
-    """How long queues are, as a part of those that random arrivals make."""
+    """The length of queues, relative to those of random arrivals."""
     unknown_cpu: Array
     """The part of a query's time that is CPU, where that is not known."""
     measured: Array
-    """A standard normal: how far off today's residence time is."""
+    """Standard normals: the error of today's residence time."""
     normal: Array
-    """A standard normal: how far off the shares of classes are."""
+    """Standard normals: the error of the shares of classes."""
 
     def some(self, count: int) -> "Draws":
-        """Take so many of them: any are a sample."""
+        """Return about `count` of the draws, which are a sample too."""
         every = max(DRAWS // count, 1)
         return Draws(**{one.name: getattr(self, one.name)[..., ::every] for one in fields(self)})
 
 
 def draws_of(today: CurrentState) -> Draws:
-    """Draw; where the capacity is not known, capacity and limits are NaN."""
+    """Draw what is uncertain; capacity and limits are NaN where the capacity is not known."""
     random = np.random.default_rng(SEED)
     uniform = [random.permutation(even_shares(DRAWS)) for _ in range(8 + len(today.limits))]
-    capacity = _capacity(today, uniform[0])
+    capacity = _draw_capacity(today, uniform[0])
     if today.capacity is None or not today.limits:
         capacity = np.full(DRAWS, np.nan)
         limits = np.full((len(today.limits), DRAWS), np.nan)
     else:
-        binding = _binding(today.limits, uniform[1])
+        binding = _draw_binding_limit(today.limits, uniform[1])
         limits = np.stack(
             [
-                np.where(binding == k, capacity, _above(limit, capacity, uniform[8 + k]))
+                np.where(binding == k, capacity, _draw_above(limit, capacity, uniform[8 + k]))
                 for k, limit in enumerate(today.limits)
             ]
         )
@@ -87,8 +87,8 @@ def of_share(share: Share, draws: Draws) -> Array:
     return drawn
 
 
-def _capacity(today: CurrentState, uniform: Array) -> Array:
-    """Draw with the quantiles that are reported: 5 %, the value as the median, 95 %."""
+def _draw_capacity(today: CurrentState, uniform: Array) -> Array:
+    """Draw the capacity with the reported quantiles: 5 %, the value as the median, 95 %."""
     if today.capacity is None:
         return np.full(DRAWS, np.nan)
     if today.distribution is not None:
@@ -98,7 +98,7 @@ def _capacity(today: CurrentState, uniform: Array) -> Array:
     return known.quantiles(uniform)
 
 
-def _binding(limits: Sequence[Limit], uniform: Array) -> NDArray[np.intp]:
+def _draw_binding_limit(limits: Sequence[Limit], uniform: Array) -> NDArray[np.intp]:
     """Draw which limit binds, by their probabilities."""
     p = np.array([max(limit.probability, 0.0) for limit in limits])
     places = np.searchsorted(np.cumsum(p) / p.sum(), uniform)
@@ -106,7 +106,7 @@ def _binding(limits: Sequence[Limit], uniform: Array) -> NDArray[np.intp]:
     return bounded
 
 
-def _above(limit: Limit, capacity: Array, uniform: Array) -> Array:
+def _draw_above(limit: Limit, capacity: Array, uniform: Array) -> Array:
     """Draw a limit that does not bind: from its distribution above the capacity."""
     ln_c = np.log(capacity)
     below = np.interp(ln_c, limit.grid, limit.cdf)

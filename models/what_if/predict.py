@@ -1,4 +1,4 @@
-"""What changes give: capacity, residence time and the first limit, each with its interval."""
+"""Prediction of capacity, residence time and the first limit after changes, with intervals."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from models.what_if.unanswerable import why_unknown
 
 @dataclass(frozen=True)
 class Estimate:
-    """A number with its 5 % and 95 % quantile; None for `upper`: nothing bounds it."""
+    """A number with its 5 % and 95 % quantile; `upper` is None where it is unbounded."""
 
     value: float
     lower: float
@@ -27,7 +27,7 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Prediction:
-    """What one set of changes gives; None where it cannot be told, and `unknown` says why."""
+    """The result of one set of changes; None where it is not known, and `unknown` says why."""
 
     capacity: Estimate | None
     """Queries/s."""
@@ -36,16 +36,16 @@ class Prediction:
     residence_time: Estimate | None
     """Seconds, at today's load times the change of the load."""
     limit: str | None
-    """What most likely ends the growth then."""
+    """The limit that most likely ends the growth then."""
     limits: Mapping[str, float]
-    """The probability of each to be it."""
+    """The probability of each limit to be that one."""
     unknown: tuple[str, ...] = ()
-    """Sentences: what cannot be told, and why."""
+    """Sentences: what cannot be predicted, and why."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """Today, all changes together, and each of them alone."""
+    """The predictions for today, for all changes together, and for each of them alone."""
 
     today: Prediction
     together: Prediction
@@ -53,7 +53,7 @@ class Answer:
 
 
 def what_if(today: CurrentState, changes: Changes) -> Answer:
-    """Predict what the changes give together, and each alone."""
+    """Predict the effect of the changes, together and each alone."""
     draws = draws_of(today)
     return Answer(
         today=_predict(today, Changes(), draws),
@@ -63,10 +63,10 @@ def what_if(today: CurrentState, changes: Changes) -> Answer:
 
 
 def _predict(today: CurrentState, changes: Changes, draws: Draws) -> Prediction:
-    """Answer what is known; a change whose effect is not known leaves everything open."""
-    untold = why_unknown(today, changes)
-    if untold:
-        return Prediction(None, None, None, None, {}, untold)
+    """Predict what is known; nothing is, where the effect of one change is not known."""
+    unknown = why_unknown(today, changes)
+    if unknown:
+        return Prediction(None, None, None, None, {}, unknown)
     then = draws.limits * limit_factors(today, changes, draws)
     missing: list[str] = []
     capacity, gain, names = None, None, dict[str, float]()
@@ -74,28 +74,28 @@ def _predict(today: CurrentState, changes: Changes, draws: Draws) -> Prediction:
     if today.capacity is None or not len(then):
         missing.append("The capacity is not known yet, so its change cannot be predicted.")
     else:
-        capacity = _capacity(today, lowest, draws)
-        gain = _gain(today, lowest, draws)
-        names = _first(today, then)
-    residence = _residence(today, changes, draws, lowest, missing)
+        capacity = _estimate_capacity(today, lowest, draws)
+        gain = _estimate_gain(today, lowest, draws)
+        names = _limit_probabilities(today, then)
+    residence = _estimate_residence_time(today, changes, draws, lowest, missing)
     limit = max(names, key=lambda name: names[name], default=None)
     return Prediction(capacity, gain, residence, limit, names, tuple(missing))
 
 
-def _capacity(today: CurrentState, lowest: Array, draws: Draws) -> Estimate:
-    """Scale today's numbers by how the quantiles move: without a change they are today's."""
+def _estimate_capacity(today: CurrentState, lowest: Array, draws: Draws) -> Estimate:
+    """Scale today's numbers by the ratio of the quantiles, which is 1 without a change."""
     value = today.capacity or np.nan
     low, middle, high = np.quantile(lowest, QUANTILES) / np.quantile(draws.capacity, QUANTILES)
     upper = None if today.upper is None else today.upper * high
-    return _ordered(value * middle, (today.lower or value) * low, upper)
+    return _ordered_estimate(value * middle, (today.lower or value) * low, upper)
 
 
-def _gain(today: CurrentState, lowest: Array, draws: Draws) -> Estimate:
+def _estimate_gain(today: CurrentState, lowest: Array, draws: Draws) -> Estimate:
     low, middle, high = np.quantile(lowest / draws.capacity, QUANTILES) - 1
-    return _ordered(middle, low, None if today.upper is None else high)
+    return _ordered_estimate(middle, low, None if today.upper is None else high)
 
 
-def _first(today: CurrentState, then: Array) -> dict[str, float]:
+def _limit_probabilities(today: CurrentState, then: Array) -> dict[str, float]:
     """Count how often each limit is the lowest; today's probabilities where nothing changes."""
     lowest = np.argmin(then, axis=0)
     counts = np.bincount(lowest, minlength=len(today.limits)) / then.shape[1]
@@ -105,41 +105,41 @@ def _first(today: CurrentState, then: Array) -> dict[str, float]:
     return shares
 
 
-def _residence(
+def _estimate_residence_time(
     today: CurrentState, changes: Changes, draws: Draws, lowest: Array, missing: list[str]
 ) -> Estimate | None:
-    """Quantiles of R; None where the load is more than the capacity, or R is not known today."""
+    """Estimate R; None, and a reason in `missing`, if R is not known or the load is too high."""
     load = today.load
     if load is None:
         missing.append("Today's residence time is not known, so its change cannot be predicted.")
         return None
-    no_time_on = _times_missing(today, changes)
-    if no_time_on:
+    resource = _resource_without_time(today, changes)
+    if resource:
         missing.append(
-            f"The residence time cannot be told: how long a query uses the {no_time_on} is unknown."
+            f"The residence time cannot be told: how long a query uses the {resource} is unknown."
         )
         return None
-    there, near, left = from_measured(today, load, changes)
-    grows = near is load and changes.load / changes.servers != 1
+    start, start_load, remaining = from_measured(today, load, changes)
+    grows = start_load is load and changes.load / changes.servers != 1
     if grows and today.law is None and not today.uses:
         missing.append(
             "The residence time cannot be told: neither the law nor a resource says how it grows "
             "with the load."
         )
         return None
-    times = residence_times(there, near, left, draws)
+    times = residence_times(start, start_load, remaining, draws)
     if changes != Changes():
-        times = times * np.exp(near.scatter * draws.measured)
+        times = times * np.exp(start_load.scatter * draws.measured)
         times = np.where(load.throughput * changes.load >= lowest, np.inf, times)
     low, middle, high = np.quantile(times, QUANTILES, method="inverted_cdf")
     if not np.isfinite(middle):
         missing.append("The load would be above the capacity: residence times grow without bound.")
         return None
-    return _ordered(middle, low, float(high) if np.isfinite(high) else None)
+    return _ordered_estimate(middle, low, float(high) if np.isfinite(high) else None)
 
 
-def _times_missing(today: CurrentState, changes: Changes) -> str:
-    """Name the resource whose time per query a change needs, and that is not known."""
+def _resource_without_time(today: CurrentState, changes: Changes) -> str:
+    """Return the resource whose time per query a change depends on but is not known, or ''."""
     known = {use.kind for use in today.uses}
     if Kind.CPU not in known and (changes.cpu_speed != 1 or changes.cores != 1):
         return "processor"
@@ -149,6 +149,6 @@ def _times_missing(today: CurrentState, changes: Changes) -> str:
     return "network" if Kind.NETWORK not in known and changes.network != 1 else ""
 
 
-def _ordered(value: float, lower: float, upper: float | None) -> Estimate:
+def _ordered_estimate(value: float, lower: float, upper: float | None) -> Estimate:
     low = float(min(lower, value))
     return Estimate(float(value), low, None if upper is None else float(max(upper, value)))

@@ -1,10 +1,10 @@
 """The residence time of a query after changes: time on resources, queues there, and the rest.
 
-Today's residence time R is measured. What a query takes of each resource is known, and the queue
-there follows from how busy it is; the remainder is what no resource explains, which grows with
-contention as the law says: R ~ 1 + σ(N−1) + κN(N−1) (`models.usl.law`, equation 1).
+Today's residence time R is measured. The time that a query takes on each resource is known, and the
+queue there follows from its utilisation; the remainder, which no resource explains, grows with
+contention by the law: R ~ 1 + σ(N−1) + κN(N−1) (`models.usl.law`, equation 1).
 
-The queue of c processors that are busy for the part U of the time: S/c · U^(√(2(c+1))−1)/(1−U)
+The queue of c processors with service time S and utilisation U: S/c · U^(√(2(c+1))−1)/(1−U)
 (H. Sakasegawa, Annals of the Institute of Statistical Mathematics 29, 1977), for random arrivals.
 """
 
@@ -21,11 +21,11 @@ from models.what_if.effects import lambda_factor, time_factor, workload_factor
 from models.what_if.posterior_draws import Draws
 
 MAX_UTILISATION = 0.99
-"""A resource counts as no busier than this, until a change fills it; and contention as no nearer to
-where it ends the growth."""
+"""The greatest utilisation of a resource that counts until a change fills it; likewise the greatest
+share of the law's Xmax."""
 QUEUE_SLACK = 0.05
-"""Of R: by so much the queue may be longer than what service times leave of R, which are not known
-better. At a low load that is all of it, and how it grows was not seen."""
+"""Share of R by which the queue may exceed what the service times leave of R, as they are not known
+better. At a low load that is the whole queue, whose growth was not seen."""
 
 
 def residence_times(
@@ -36,54 +36,59 @@ def residence_times(
     The load is that of `changes`, times `grown`: one number, or one for each draw. Without either
     R is exactly today's.
 
-    Queues are anything from none to those of random arrivals, and hardly longer than what R leaves
-    beside the service times: clients that wait for each other make shorter ones.
+    Queues are anything from none to those of random arrivals, and at most slightly longer than what
+    the service times leave of R: clients that wait for each other cause shorter queues.
     """
     today_r = load.residence_time
-    served, queued = _on_resources(today, load, Changes(), draws, 1.0)
-    served_then, queued_then = _on_resources(today, load, changes, draws, grown)
+    served, queued = _sum_over_resources(today, load, Changes(), draws, 1.0)
+    served_then, queued_then = _sum_over_resources(today, load, changes, draws, grown)
     shrink = np.minimum(1.0, today_r / np.maximum(served, TINY))
     room = today_r - shrink * served
     longest = room + QUEUE_SLACK * today_r
     part = draws.queueing * np.minimum(1.0, longest / np.maximum(shrink * queued, TINY))
     rest = np.maximum(room - part * shrink * queued, 0.0)
-    dearer = workload_factor(changes, draws, today.time_shares)
-    dearer = dearer * _contention(today, load, changes, draws, grown)
+    rest_factor = workload_factor(changes, draws, today.time_shares)
+    rest_factor = rest_factor * _contention_factor(today, load, changes, draws, grown)
     is_finite = np.isfinite(queued_then)
-    waits = np.where(is_finite, queued_then, queued) - queued
-    times = today_r + shrink * (served_then - served + part * waits) + rest * (dearer - 1)
-    ended: Array = np.where(is_finite, np.maximum(times, shrink * served_then), np.inf)
-    return ended
+    added_queue = np.where(is_finite, queued_then, queued) - queued
+    times = (
+        today_r + shrink * (served_then - served + part * added_queue) + rest * (rest_factor - 1)
+    )
+    result: Array = np.where(is_finite, np.maximum(times, shrink * served_then), np.inf)
+    return result
 
 
-def _on_resources(
+def _sum_over_resources(
     today: CurrentState, load: Load, changes: Changes, draws: Draws, grown: Array | float
 ) -> tuple[Array, Array]:
-    """Sum service times and queues of random arrivals over the resources, s."""
+    """Sum the service times and the queues of random arrivals over the resources, s."""
     nothing = np.zeros_like(draws.normal)
     each = [
-        _at_load(use, _own(today, use, load, draws), changes, draws, grown) for use in today.uses
+        _times_at_load(use, _own_utilisation(today, use, load, draws), changes, draws, grown)
+        for use in today.uses
     ]
     return sum((service for service, _ in each), nothing), sum((q for _, q in each), nothing)
 
 
 def unexplained_part(today: CurrentState, load: Load) -> float:
-    """Compute the part of R that neither a resource takes nor its queue of random arrivals."""
+    """Compute the share of R that neither the resources nor their queues explain."""
     taken = 0.0
     for use in today.uses:
-        queue = _queue(np.array([use.seconds]), min(use.utilisation, MAX_UTILISATION), use.channels)
+        queue = _queueing_time(
+            np.array([use.seconds]), min(use.utilisation, MAX_UTILISATION), use.channels
+        )
         taken += use.seconds + float(queue[0])
     return max(1 - taken / load.residence_time, 0.0)
 
 
-def _service(use: Use, seconds: Array | float, draws: Draws) -> Array:
+def _service_time(use: Use, seconds: Array | float, draws: Draws) -> Array:
     """Compute the time on a resource without a queue."""
     waited = 1.0 if use.is_waited_for else draws.waited_for
     return seconds * waited * np.ones_like(draws.normal)
 
 
-def _queue(service: Array, busy: Array | float, channels: float) -> Array:
-    """Compute the queue of random arrivals; infinite at a resource that is more than full."""
+def _queueing_time(service: Array, busy: Array | float, channels: float) -> Array:
+    """Compute the queueing time of random arrivals, s; infinite at a full resource."""
     exponent = sqrt(2 * (channels + 1)) - 1
     free = 1 - np.minimum(busy, MAX_UTILISATION)
     queue = service / channels * np.asarray(busy) ** exponent / free
@@ -91,19 +96,19 @@ def _queue(service: Array, busy: Array | float, channels: float) -> Array:
     return found
 
 
-def _others(use: Use) -> float:
-    """The utilisation that others than this server make today."""
+def _utilisation_by_others(use: Use) -> float:
+    """Return today's utilisation by others than this server."""
     return max(min(use.utilisation, MAX_UTILISATION) - use.own, 0.0)
 
 
-def _own(today: CurrentState, use: Use, load: Load, draws: Draws) -> Array:
-    """Compute the server's part of today's utilisation: what is left to it, times X over the limit.
+def _own_utilisation(today: CurrentState, use: Use, load: Load, draws: Draws) -> Array:
+    """Compute the server's part of today's utilisation: what others leave, times X over the limit.
 
-    The latest interval's own number is one of many that the limit rests on, and alone says too
-    surely where the resource is full. It counts where the resource has no limit of its own. A queue
-    that was measured has an end, so that today's sum is below 1.
+    The utilisation of the latest interval is one of many on which the limit is based, and alone
+    suggests too much certainty about where the resource is full. It is used where the resource has
+    no limit. The measured queue is finite, so today's total is below 1.
     """
-    others = _others(use)
+    others = _utilisation_by_others(use)
     limit = today.place(use.name)
     if limit is None:
         return np.full_like(draws.normal, min(use.own, MAX_UTILISATION - others))
@@ -113,23 +118,23 @@ def _own(today: CurrentState, use: Use, load: Load, draws: Draws) -> Array:
     return own
 
 
-def _at_load(
+def _times_at_load(
     use: Use, own: Array, changes: Changes, draws: Draws, grown: Array | float
 ) -> tuple[Array, Array]:
-    """Compute service and queue after changes; what others use of it becomes faster too."""
+    """Compute service and queueing time after changes; others' work becomes faster too."""
     factor = time_factor(use.kind, changes, draws, use.shares)
     faster = time_factor(use.kind, replace(changes, queries={}), draws, {})
     more = changes.cores if use.kind is Kind.CPU else 1.0
-    others = _others(use) * faster / more
+    others = _utilisation_by_others(use) * faster / more
     busy = others + own * factor * changes.load * grown / (changes.servers * more)
-    service = _service(use, use.seconds * factor, draws)
-    return service, _queue(service, busy, use.channels * more)
+    service = _service_time(use, use.seconds * factor, draws)
+    return service, _queueing_time(service, busy, use.channels * more)
 
 
-def _contention(
+def _contention_factor(
     today: CurrentState, load: Load, changes: Changes, draws: Draws, grown: Array | float
 ) -> Array:
-    """Compute how many times as long queries hold each other up, by the law with its peak drawn."""
+    """Compute the factor by which time grows with contention, by the law with a drawn peak."""
     law = today.law
     if law is None or law.x_max is None:
         return np.ones_like(draws.normal)

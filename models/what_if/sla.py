@@ -1,7 +1,7 @@
-"""The load at which the mean residence time reaches a limit that was agreed on (an SLA).
+"""The load at which the mean residence time reaches an agreed limit (an SLA).
 
-R(X) is that of `residence_times`, for each draw of what is uncertain today; where it crosses the
-limit, or the capacity is reached before, that draw's load ends. There N = X·R by Little's law.
+R(X) is that of `residence_times`, for each draw of what is uncertain today. A draw's load is where
+R crosses the limit, or the capacity if it is reached before. There N = X·R by Little's law.
 """
 
 from dataclasses import dataclass, replace
@@ -18,18 +18,18 @@ from models.what_if.residence import MAX_UTILISATION, residence_times, unexplain
 from models.what_if.sla_headroom import SlaHeadroom, SlaReason, none_left, refused
 
 MIN_LOAD_FACTOR = 0.02
-"""Loads are looked at from so many times today's."""
+"""The lowest load that is considered, relative to today's."""
 HALVINGS = 12
-"""Of the interval from there to the capacity: to a thousandth, where that is 50 times today's."""
+"""Bisections from there to the capacity: to a thousandth, where that is 50 times today's."""
 DRAWS = 250
 QUEUE_STRETCH = 1.1
-"""Draws of the queueing part are stretched by this and cut at 1, so that 9 % of them are queues
+"""Draws of `queueing` are multiplied by this and capped at 1, so that 9 % of them are queues
 of random arrivals: the lower bound, a 5 % quantile, then allows for them."""
 MAX_UNEXPLAINED = 0.5
-"""Of R: locks, and what else is on no resource, may queue as steeply as any of them."""
+"""Share of R, without a law: locks and other time on no resource may grow as steeply as a queue."""
 LIGHTER_LOAD_RATIO, MIN_MISS = 1.2, 0.1
-"""Loads that are lower than today's by this factor show how R grows; and so much shorter than
-the shortest that is predicted there R must be to refute the prediction."""
+"""Loads that are lower than today's by this factor show how R grows. The prediction
+is refuted if R there is below the shortest predicted one by more than this share."""
 
 UNTRUSTED_DEVIATION = 0.3
 """Standard deviation of the logarithm by which a capacity that is not trusted was off, beyond its
@@ -39,7 +39,7 @@ this (docs/sla.md)."""
 
 @dataclass(frozen=True, eq=False)
 class Growth:
-    """How R grows with the load, and where the growth ends: one set of draws for all answers."""
+    """How R grows with the load, and where the growth ends, as one set of draws for all uses."""
 
     today: CurrentState
     load: Load
@@ -60,18 +60,18 @@ class Growth:
 
 
 def growth_of(today: CurrentState, *, is_trusted: bool = True) -> Growth | SlaReason:
-    """Draw how R grows, or say why that is not known.
+    """Draw the growth of R with the load, or return the reason why it is not known.
 
-    The limits of a capacity that is not trusted are farther off than their distributions say.
+    The limits of a capacity that is not trusted are spread beyond their distributions.
     """
-    present, reason = today.load, _refusal(today)
+    present, reason = today.load, _reason_against(today)
     if present is None or reason is not None:
         return reason or SlaReason.NO_LOAD
-    today, load = _with_limits(today), _usual(present)
-    growth = Growth(today, load, _draws(today))
-    if _contradicts_growth(growth):
+    today, load = _with_limited_uses(today), _average_load(present)
+    growth = Growth(today, load, _draws_for_sla(today))
+    if _is_growth_contradicted(growth):
         return SlaReason.GROWS_OTHERWISE
-    return growth if is_trusted else replace(growth, draws=_widened(growth))
+    return growth if is_trusted else replace(growth, draws=_widened_draws(growth))
 
 
 def sla_headroom(today: CurrentState, sla: float, *, is_trusted: bool = True) -> SlaHeadroom:
@@ -81,30 +81,31 @@ def sla_headroom(today: CurrentState, sla: float, *, is_trusted: bool = True) ->
         reason = growth if isinstance(growth, SlaReason) else SlaReason.NO_LOAD
         return refused(reason, present, sla)
     x, ends = growth.load.throughput, growth.ends
-    met = crossings(growth, sla)
-    low, middle, high = quantiles(x * met, QUANTILES)
+    load_factors = crossings(growth, sla)
+    low, middle, high = quantiles(x * load_factors, QUANTILES)
     if middle <= MIN_LOAD_FACTOR * x:
         is_never = high <= MIN_LOAD_FACTOR * x
         return refused(
             SlaReason.NEVER_MET if is_never else SlaReason.NOT_IDENTIFIABLE, present, sla
         )
-    first = float(np.mean(met >= ends))
-    is_bounded = today.upper is not None or first <= 1 - QUANTILES[2]
+    capacity_first = float(np.mean(load_factors >= ends))
+    is_bounded = today.upper is not None or capacity_first <= 1 - QUANTILES[2]
     throughput = Estimate(float(middle), float(low), float(high) if is_bounded else None)
     headroom = _headroom(throughput, x)
     return SlaHeadroom(
         throughput=throughput,
-        concurrency=_scaled(throughput, sla) if first < QUANTILES[1] else None,
+        concurrency=_scaled(throughput, sla) if capacity_first < QUANTILES[1] else None,
         headroom=none_left(headroom) if present.residence_time > sla else headroom,
-        capacity_first=first,
-        at_capacity=_at_capacity(growth),
+        capacity_first=capacity_first,
+        at_capacity=_residence_time_at_capacity(growth),
     )
 
 
 def crossings(growth: Growth, sla: Array | float) -> Array:
-    """Find the factor of the load at which each draw's R is the SLA (s); shape (draws,).
+    """Find the load factor at which each draw's R reaches the SLA (s), shape (draws,).
 
-    At most the draw's end. By bisection of ln factor: R does not fall with the load.
+    It is at most that of the draw's capacity, and is found by bisection of its logarithm, as R does
+    not fall with the load.
     """
     ends = growth.ends
     low, high = (
@@ -120,7 +121,7 @@ def crossings(growth: Growth, sla: Array | float) -> Array:
     return found
 
 
-def _at_capacity(growth: Growth) -> Estimate | None:
+def _residence_time_at_capacity(growth: Growth) -> Estimate | None:
     """Compute R (s) at each draw's capacity; None where it grows without bound there."""
     times = growth.times(growth.ends)
     low, middle, high = np.quantile(times, QUANTILES, method="inverted_cdf")
@@ -129,17 +130,17 @@ def _at_capacity(growth: Growth) -> Estimate | None:
     return Estimate(float(middle), float(low), float(high) if np.isfinite(high) else None)
 
 
-def _with_limits(today: CurrentState) -> CurrentState:
-    """Leave out the resources of which it is not known where they are full.
+def _with_limited_uses(today: CurrentState) -> CurrentState:
+    """Leave out the resources of which it is not known at what load they are full.
 
-    The latest utilisation alone does not say it: others may have made it, or a moment.
+    The latest utilisation alone does not show it: it may be due to others, or momentary.
     """
     known = tuple(use for use in today.uses if today.place(use.name) is not None)
     return replace(today, uses=known)
 
 
-def _usual(load: Load) -> Load:
-    """Take R at about this load over all its intervals: one of them alone scatters."""
+def _average_load(load: Load) -> Load:
+    """Average R over all intervals with about this load, as one of them alone scatters."""
     usual = load.near(load.throughput)
     if usual is None:
         return load
@@ -147,14 +148,14 @@ def _usual(load: Load) -> Load:
     return replace(load, residence_time=usual.residence_time, scatter=mean)
 
 
-def _refusal(today: CurrentState) -> SlaReason | None:
-    """Tell what is missing for a prediction."""
+def _reason_against(today: CurrentState) -> SlaReason | None:
+    """Return the reason why no prediction is possible; None if it is."""
     load = today.load
     if load is None or load.throughput <= 0:
         return SlaReason.NO_LOAD
     if today.capacity is None or not today.limits:
         return SlaReason.NO_CAPACITY
-    if today.law is None and not _with_limits(today).uses:
+    if today.law is None and not _with_limited_uses(today).uses:
         return SlaReason.NO_GROWTH
     has_law = today.law is not None and today.law.x_max is not None
     if not has_law and unexplained_part(today, load) > MAX_UNEXPLAINED:
@@ -162,8 +163,8 @@ def _refusal(today: CurrentState) -> SlaReason | None:
     return None
 
 
-def _contradicts_growth(growth: Growth) -> bool:
-    """Tell whether R at the window's lighter loads was shorter than any draw has it there."""
+def _is_growth_contradicted(growth: Growth) -> bool:
+    """Return whether R at the window's lighter loads was shorter than any draw predicts there."""
     load = growth.load
     if load.lighter is None or load.lighter[0] * LIGHTER_LOAD_RATIO >= load.throughput:
         return False
@@ -172,14 +173,14 @@ def _contradicts_growth(growth: Growth) -> bool:
     return bool(r < (1 - MIN_MISS) * quantile(there, QUANTILES[0]))
 
 
-def _draws(today: CurrentState) -> Draws:
-    """Draw, with the queues of random arrivals inside the 90 % interval and not at its edge."""
+def _draws_for_sla(today: CurrentState) -> Draws:
+    """Draw what is uncertain, with queues of random arrivals inside the 90 % interval."""
     draws = draws_of(today).some(DRAWS)
     return replace(draws, queueing=np.minimum(1.0, QUEUE_STRETCH * draws.queueing))
 
 
-def _widened(growth: Growth) -> Draws:
-    """Spread limits that are not trusted, none of them below the load that is served now."""
+def _widened_draws(growth: Growth) -> Draws:
+    """Spread the limits of a capacity that is not trusted, none of them below the present load."""
     draws = growth.draws
     off = np.exp(UNTRUSTED_DEVIATION * draws.normal)
     off = np.maximum(off, np.minimum(1.0, 1 / growth.ends))
@@ -187,11 +188,11 @@ def _widened(growth: Growth) -> Draws:
 
 
 def _contention_growth(today: CurrentState, load: Load, draws: Draws, grown: Array) -> Array:
-    """Compute how many times as long R becomes on the way to where contention ends the growth.
+    """Compute the factor by which R grows towards the limit by contention, shape (draws,).
 
-    Where a law was fitted `residence_times` follows it. Where none can be, R grows like a queue
-    that is full at the place that contention is expected at: from not at all to that of random
-    arrivals.
+    With a fitted law it is 1, as `residence_times` follows the law. Without one, R grows like the
+    queue at a resource that is full at the expected limit by contention: from none to that of
+    random arrivals.
     """
     peak = today.limit(Kind.CONTENTION)
     place = None if peak is None else today.place(peak.name)

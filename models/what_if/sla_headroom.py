@@ -1,4 +1,4 @@
-"""What is said of an SLA: the load at which it is reached, or the reason why none is named."""
+"""The headroom up to an SLA: the load at which it is reached, or the reason why it is not known."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -16,7 +16,7 @@ class SlaReason(StrEnum):
     sentence: str
 
     def __new__(cls, value: str, sentence: str) -> "SlaReason":
-        """Give the member its sentence."""
+        """Create a member with its sentence."""
         member = str.__new__(cls, value)
         member._value_ = value
         member.sentence = sentence
@@ -54,24 +54,24 @@ class SlaReason(StrEnum):
 
 @dataclass(frozen=True)
 class SlaHeadroom:
-    """Where the mean residence time reaches the SLA; None where it cannot be told."""
+    """The load at which the mean residence time reaches the SLA; None where it is not known."""
 
     throughput: Estimate | None = None
-    """Queries/s: no more than the capacity."""
+    """Queries/s; at most the capacity."""
     concurrency: Estimate | None = None
-    """Threads, throughput times the SLA; None where the capacity is likely met before."""
+    """Threads, throughput times the SLA; None where the capacity is likely reached before."""
     headroom: Estimate | None = None
-    """1 − X/throughput, at most 0 where the SLA is broken now; where the throughput cannot be told
-    then 1 − R/SLA. Past the peak the capacity's own."""
+    """1 − X/throughput; where the SLA is broken now, at most 0, or 1 − R/SLA if the throughput is
+    not known. Past the peak it is the capacity's own."""
     capacity_first: float | None = None
     """The probability that the capacity is reached before the SLA is broken."""
     at_capacity: Estimate | None = None
-    """R at the capacity, s, from the same draws; None: not known, or without end there."""
+    """R at the capacity, s, from the same draws; None where it is not known or unbounded."""
     reason: SlaReason | None = None
 
 
 def refused(reason: SlaReason, load: Load | None, sla: float) -> SlaHeadroom:
-    """Give the reason alone; where the SLA is broken now, by how much: 1 − R/SLA, below 0."""
+    """Return the reason, with the headroom 1 − R/SLA, below 0, where the SLA is broken now."""
     if load is None or load.residence_time <= sla:
         return SlaHeadroom(reason=reason)
     worse = np.exp(NORMAL_95 * load.scatter * np.array([1.0, 0.0, -1.0]))
@@ -80,11 +80,11 @@ def refused(reason: SlaReason, load: Load | None, sla: float) -> SlaHeadroom:
 
 
 def past_peak(ratio: float) -> SlaHeadroom:
-    """Give the capacity's headroom, at most 0: a load past the peak leaves none up to the SLA."""
+    """Return the capacity's headroom, at most 0: past the peak none is left up to the SLA."""
     return SlaHeadroom(headroom=Estimate(ratio, ratio, ratio), reason=SlaReason.PAST_PEAK)
 
 
 def none_left(found: Estimate) -> Estimate:
-    """At most 0."""
+    """Limit an estimate to at most 0."""
     upper = 0.0 if found.upper is None else min(found.upper, 0.0)
     return Estimate(min(found.value, 0.0), min(found.lower, 0.0), upper)

@@ -1,28 +1,28 @@
-"""What cannot be told: a change of something that the agent knows too little about."""
+"""Changes whose effect cannot be predicted, because the agent knows too little."""
 
 from models.what_if.changes import Changes
 from models.what_if.current_state import DISK_KINDS, CurrentState, Kind
 
 
 def why_unknown(today: CurrentState, changes: Changes) -> tuple[str, ...]:
-    """Sentences, one for each change whose effect is not known."""
+    """Return a sentence for each change whose effect is not known."""
     found = []
     if (changes.cpu_speed != 1 or changes.cores != 1) and Kind.CPU not in today.seen:
-        found.append(_unseen("processors", "its CPU use"))
+        found.append(_unknown_resource_text("processors", "its CPU use"))
     if (changes.disk_rate != 1 or changes.disk_latency != 1) and not today.seen & set(DISK_KINDS):
-        found.append(_unseen("disks", "their use"))
+        found.append(_unknown_resource_text("disks", "their use"))
     if changes.network != 1 and Kind.NETWORK not in today.seen:
-        found.append(_unseen("links", "the speed of the network"))
-    found += [why for name in changes.queries if (why := _of_class(today, name))]
+        found.append(_unknown_resource_text("links", "the speed of the network"))
+    found += [why for name in changes.queries if (why := _unknown_class_text(today, name))]
     return tuple(found)
 
 
-def _unseen(what: str, use: str) -> str:
+def _unknown_resource_text(what: str, use: str) -> str:
     return f"What other {what} would change cannot be told: {use} is not known of this server."
 
 
-def _of_class(today: CurrentState, name: str) -> str:
-    """Say why what a class costs of the present limit is not known; empty where it is."""
+def _unknown_class_text(today: CurrentState, name: str) -> str:
+    """Return why the class's share of the present limit is not known; empty where it is."""
     first = today.first
     if first is None:
         return ""
