@@ -1,4 +1,4 @@
-"""The story in order: window → observations → capacity → snapshot. Time comes in as an argument."""
+"""Assess a target: window → observations → capacity → snapshot. The time is an argument."""
 
 from dataclasses import replace
 
@@ -32,7 +32,7 @@ from models.capacity.thinning import thin
 from models.rates import Array
 
 IDLE_BASELINE = "idle_baseline"
-"""Threads without a client and without a name, as a kind of the excluded ones."""
+"""The kind of the excluded threads that have neither a client nor a name."""
 NO_CEILINGS = ResourceSettings()
 TIME_SPLIT_SECONDS = 300.0
 """Seconds of the window whose statement time is split over the resources."""
@@ -49,7 +49,10 @@ def assess(
     *,
     again: bool = True,
 ) -> Snapshot:
-    """All that is known about a target now; the capacity is assessed `again` or as it was."""
+    """Return a snapshot of all that is known about a target now.
+
+    The capacity is assessed `again`, or else remains that of `previous`.
+    """
     return Snapshot(
         target=target,
         at=now.unix,
@@ -64,7 +67,7 @@ def assess(
 def recent_time_use(
     window: Window, now: Now, ceilings: ResourceSettings = NO_CEILINGS
 ) -> TimeUse | None:
-    """Where the statement time of the latest intervals went."""
+    """Split the statement time of the latest intervals; None without an interval."""
     if len(window) == 0:
         return None
     recent = window.select(window["end"] > window["end"][-1] - TIME_SPLIT_SECONDS)
@@ -72,7 +75,7 @@ def recent_time_use(
 
 
 def latest_load(window: Window, now: Now, ceilings: ResourceSettings = NO_CEILINGS) -> Load | None:
-    """The latest complete interval, if there is one."""
+    """Return the load of the latest complete interval, None without one."""
     if len(window) == 0:
         return None
     known = {source: float(concurrency(window, source)[-1]) for source in Source}
@@ -89,13 +92,13 @@ def latest_load(window: Window, now: Now, ceilings: ResourceSettings = NO_CEILIN
         excluded={kind: n for kind, n in excluded.items() if np.isfinite(n)},
         resources={name: u for name, u in busy.items() if np.isfinite(u)},
         clock=clock if np.isfinite(clock) else None,
-        cpus=_cpus(window, ceilings),
+        cpus=_processor_counts(window, ceilings),
         cpu_source=cpu_source(window.utilisations, window.rates, ceilings),
     )
 
 
-def _cpus(window: Window, ceilings: ResourceSettings) -> dict[str, float]:
-    """The latest number of processors behind each resource, where it is known."""
+def _processor_counts(window: Window, ceilings: ResourceSettings) -> dict[str, float]:
+    """Return the latest number of processors behind each resource, where it is known."""
     if cpu_source(window.utilisations, window.rates, ceilings) is CpuSource.STATEMENTS:
         return {CPU: ceilings.vcpus or 0.0}
     known = {name: window.utilisations.get(key) for name, key in COUNTS.items()}
@@ -113,49 +116,53 @@ def fit(
     now: Now,
     ceilings: ResourceSettings = NO_CEILINGS,
 ) -> FitState:
-    """Assess the capacity that the window shows, once for each interval, or say what is missing."""
+    """Assess the capacity of the window, once per interval, or state what data is missing."""
     if len(window) == 0:
         return FitState(waiting="no complete interval yet", record=previous.record)
     end = now.to_unix(float(window["end"][-1]))
     if previous.at is not None and abs(previous.at - end) < settings.interval / 2:
         return previous
     source = best_source(window)
-    seen = observations(window, source, ceilings)
-    if len(seen) == 0:
+    observed = observations(window, source, ceilings)
+    if len(observed) == 0:
         waiting = f"none of {len(window)} intervals had a query"
         return FitState(end, source=source, record=previous.record, waiting=waiting)
-    capacity = assess_capacity(seen)
-    points = Points.of(seen, capacity, now.to_unix)
-    record = previous.record.after(seen, capacity, now.to_unix)
+    capacity = assess_capacity(observed)
+    points = Points.of(observed, capacity, now.to_unix)
+    record = previous.record.after(observed, capacity, now.to_unix)
     return FitState(end, capacity, source, points, record)
 
 
 def observations(
     window: Window, source: Source, ceilings: ResourceSettings = NO_CEILINGS
 ) -> Observations:
-    """The window's intervals with a load, thinned, with every resource whose ceiling is known."""
+    """Return the window's intervals with a load, thinned, and all resources of known ceiling."""
     end, x = window["end"], window["throughput"]
     n = concurrency(window, source)
     resources = limiting(
         with_ceilings(window.utilisations, window.rates, ceilings), window.utilisations
     )
     pool = client_connections(x, n, window.used(OPEN_CONNECTIONS))
-    seen = Observations.of(
+    observed = Observations.of(
         end,
         x,
         n,
         n_variance=n_variance(window, source),
-        connections=_connections(window),
+        connections=_connection_counts(window),
         resources=resources if pool is None else [*resources, pool],
         log_counted=log_writes(window.rates) is not None,
     )
     kept = thin(end, x, now=float(end[-1]) if len(end) else 0.0, counts=window["stands_for"])
     loaded = x[kept.indices] > 0
-    thinned = replace(seen.select(kept.indices), weights=kept.weights)
+    thinned = replace(observed.select(kept.indices), weights=kept.weights)
     return thinned.select(loaded)
 
 
-def _connections(window: Window) -> Array:
-    """The clients' open connections, shape (intervals,); an assumption where never counted."""
-    is_open = window.used(OPEN_CONNECTIONS)
-    return is_open if np.isfinite(is_open).any() else np.full(len(window), ASSUMED_CONNECTIONS)
+def _connection_counts(window: Window) -> Array:
+    """Return the clients' open connections, shape (intervals,); an assumption if never counted."""
+    open_connections = window.used(OPEN_CONNECTIONS)
+    return (
+        open_connections
+        if np.isfinite(open_connections).any()
+        else np.full(len(window), ASSUMED_CONNECTIONS)
+    )

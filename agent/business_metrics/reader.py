@@ -1,7 +1,7 @@
-"""Reads a target's business metrics, each on its schedule, and never on the session that samples.
+"""Reader of a target's business metrics, each on its schedule, with a session of their own.
 
-A query that is cut off waits twice as long after each time, as other collectors do. Between rounds
-that are a minute apart there is no session.
+The pause of a query that is cut off doubles each time, as with other collectors. The session is
+closed if the next query is more than a minute away.
 """
 
 import math
@@ -27,14 +27,14 @@ from collectors.connection import Connection
 IDLE_SESSION_SECONDS = 60.0
 """Seconds for which a session may wait for its next query; the server ends it after 120."""
 RECONNECT_MIN, RECONNECT_MAX = 5.0, 60.0  # seconds
-ROUND_TRIP = 1.0  # seconds beyond the server's own time limit until an answer must be there
-MAX_SHARE = 0.05  # of the time that a query may take in all
+ROUND_TRIP = 1.0  # seconds beyond the server's own time limit for the answer to arrive
+MAX_SHARE = 0.05  # of the time that a query may take in total
 
 
 class BusinessMetricsReader:
-    """The business metrics of one target; `tick` is run by a worker of its own.
+    """Reads the business metrics of one target; `tick` is run by a worker of its own.
 
-    Each value that is read goes to `keep`, too.
+    `keep` is called with each value that is read.
     """
 
     def __init__(self, target: Target, keep: Callable[[ReadValue], None] | None = None) -> None:
@@ -42,7 +42,9 @@ class BusinessMetricsReader:
         self._metrics = {metric.name: metric for metric in target.business_metrics}
         self.series = {name: ValueSeries() for name in self._metrics}
         self._connection = connection_for(target)
-        collectors = {n: _scheduled(target.name, metric) for n, metric in self._metrics.items()}
+        collectors = {
+            n: _scheduled_collector(target.name, metric) for n, metric in self._metrics.items()
+        }
         self._collectors = collectors
         for collector in collectors.values():
             collector.prepare(self._connection)
@@ -51,7 +53,7 @@ class BusinessMetricsReader:
 
     @property
     def health(self) -> tuple[CollectorHealth, ...]:
-        """The status of each."""
+        """The state of each metric's collector."""
         return tuple(collector.health for collector in self._collectors.values())
 
     def take_over(self, before: "BusinessMetricsReader") -> None:
@@ -61,14 +63,14 @@ class BusinessMetricsReader:
                 self.series[name] = before.series[name]
 
     def restore(self, written: Mapping[str, Sequence[UnixValue]], now: Now) -> None:
-        """Take in values of an earlier life, as far as they are before ours."""
+        """Insert values of an earlier run of the agent, as far as they precede those present."""
         for name, pairs in written.items():
             if name in self.series:
                 found = [(now.to_monotonic(at), value) for at, value in pairs]
                 self.series[name].restore(found)
 
     def forget(self) -> None:
-        """Another server answers: its values have nothing to do with these."""
+        """Discard all values, because another server answers."""
         self.series = {name: ValueSeries() for name in self._metrics}
 
     def close(self) -> None:
@@ -76,19 +78,19 @@ class BusinessMetricsReader:
         self._connection.close()
 
     def interrupt(self) -> None:
-        """From another thread: end a read in progress."""
+        """End a read in progress; called from another thread."""
         self._connection.interrupt()
 
     def break_off_if_overdue(self, now: float) -> None:
-        """From another thread: end an answer that only trickles in."""
+        """End a read whose answer arrives too slowly; called from another thread."""
         self._connection.break_off_if_overdue(now)
 
     def tick(self, now: float) -> float:
-        """Read the due metrics; returns when the next one is due."""
+        """Read the due metrics; return when the next one is due."""
         for name, collector in self._collectors.items():
-            if self._next(collector) <= time.monotonic():
+            if self._due_at(collector) <= time.monotonic():
                 self._read(name, collector)
-        due = min(map(self._next, self._collectors.values()), default=math.inf)
+        due = min(map(self._due_at, self._collectors.values()), default=math.inf)
         on_server = (c.due for c in self._collectors.values() if c.spec.on_server)
         if (
             self._connection.is_open
@@ -97,8 +99,8 @@ class BusinessMetricsReader:
             self._connection.close()
         return due
 
-    def _next(self, collector: ScheduledCollector) -> float:
-        """When the collector is due; one on the server waits until that may be asked again."""
+    def _due_at(self, collector: ScheduledCollector) -> float:
+        """Return when a collector is due; on the server not before the next attempt to connect."""
         waits = collector.spec.on_server and not self._connection.is_open
         return max(collector.due, self._retry_at) if waits else collector.due
 
@@ -126,17 +128,17 @@ class BusinessMetricsReader:
 
 
 def connection_for(target: Target) -> Connection:
-    """Describe the session of a target's own queries; it is opened when one is due."""
+    """Return the connection for a target's own queries; it is opened when one is due."""
     longest = max((m.timeout for m in target.business_metrics), default=ROUND_TRIP)
     timeout = max(target.timeout, longest + ROUND_TRIP)
     return Connection(target.endpoint, target.credentials.login, timeout=timeout, limit=longest)
 
 
 def spec_of(metric: BusinessMetric) -> CollectorSpec:
-    """Make a collector of the metric."""
+    """Return the specification of the metric's collector."""
     name = f"business_metric_{metric.name}"
     if metric.prometheus is not None:
-        read = partial(_from_prometheus, metric.prometheus, metric.timeout)
+        read = partial(_read_prometheus, metric.prometheus, metric.timeout)
         return CollectorSpec(name, lambda _: Prepared(read, ()), metric.interval, on_server=False)
     query = metric.query or ""
     prepare: Callable[[Connection], Prepared] = partial(
@@ -145,12 +147,12 @@ def spec_of(metric: BusinessMetric) -> CollectorSpec:
     return CollectorSpec(name, prepare, metric.interval, on_server=True, most_share=MAX_SHARE)
 
 
-def _scheduled(target: str, metric: BusinessMetric) -> ScheduledCollector:
+def _scheduled_collector(target: str, metric: BusinessMetric) -> ScheduledCollector:
     return ScheduledCollector(target, spec_of(metric), metric.interval)
 
 
-def _from_prometheus(settings: PrometheusQuery, timeout: float) -> Values:
-    """Ask once: the next turn is soon enough for what may pass."""
+def _read_prometheus(settings: PrometheusQuery, timeout: float) -> Values:
+    """Return the value of a query, without retries: the next reading comes soon enough."""
     try:
         found = Client(settings.access(timeout), tries=1).now(settings.query)
     except AccessError as error:

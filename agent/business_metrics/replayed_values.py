@@ -12,7 +12,7 @@ from agent.window.intervals import Window
 
 
 class RecordedValues:
-    """The values of a history, taken in as time goes by, no more than the agent keeps of them."""
+    """The values of a history, added as time advances; as many are kept as by the agent."""
 
     def __init__(self, metrics: Sequence[BusinessMetric], rows: Iterator[Row]) -> None:
         self._metrics = metrics
@@ -21,7 +21,10 @@ class RecordedValues:
         self._next = next(rows, None) if metrics else None
 
     def states(self, snapshot: Snapshot, window: Window) -> tuple[BusinessState, ...]:
-        """Each metric at the snapshot's time, which never goes back; `window` is the one then."""
+        """Return the state of each metric at the snapshot's time, which must not decrease.
+
+        `window` is the one of that time.
+        """
         now = Now(snapshot.at, snapshot.at)
         self._play(snapshot.at)
         return tuple(

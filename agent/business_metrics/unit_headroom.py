@@ -8,7 +8,7 @@ from agent.window.intervals import Window
 from models.business_unit import UnitHeadroom, unit_headroom
 
 STALE_INTERVALS = 3
-"""Number of its intervals for which a value is recent."""
+"""Number of the metric's intervals for which a value is recent."""
 
 
 def headroom_in_unit(
@@ -40,7 +40,7 @@ def state_of(
 
 
 def _changed_at(snapshot: Snapshot) -> float | None:
-    """When the workload changed within the window, Unix seconds."""
+    """Return when the workload changed within the window, Unix seconds; None if it did not."""
     capacity, points = snapshot.fitted.capacity, snapshot.fitted.points
     change = capacity.regimes.change if capacity and capacity.regimes else None
     return float(points.at[change.index]) if change and points else None

@@ -1,1 +1,1 @@
-"""A server before and after: two periods of a recording, each assessed for itself."""
+"""Comparison of a server before and after: two periods of a recording, each assessed for itself."""

@@ -22,7 +22,7 @@ NOT_THE_LAW = (
     Reason.RESIDUAL_PATTERN,
     Reason.SUPERLINEAR,
 )
-"""Reasons that speak against the parameters, and not only against the place of the peak."""
+"""Reasons for doubt in the parameters, and not only in the position of the peak."""
 
 
 class Unit(StrEnum):
@@ -69,23 +69,23 @@ class Comparison:
 
 
 def compare(before: Assessed, after: Assessed) -> list[Compared]:
-    """Capacity, the law's parameters, and the demand for each resource."""
+    """Compare the capacity, the law's parameters, and the demand for each resource."""
     first, second = before.capacity, after.capacity
     return [
-        _capacity(first, second),
-        *_law(first, second),
-        *_demands(first, second),
+        _compare_capacity(first, second),
+        *_compare_laws(first, second),
+        *_compare_demands(first, second),
     ]
 
 
 def class_rows(before: ClassCosts, after: ClassCosts) -> Iterator[Compared]:
-    """The costs of a call of each class, the most expensive first."""
+    """Compare the costs of a call of each class, the most expensive first."""
     for name in after.dearest_with(before):
         for quantity in ("statement_time", "cpu"):
             first, second = before.cost(name, quantity), after.cost(name, quantity)
             if first.value is None and second.value is None:
                 continue
-            yield _compared(f"{quantity}:{name}", Unit.SECONDS, first, second, _why_class)
+            yield _compare_ratio(f"{quantity}:{name}", Unit.SECONDS, first, second, _class_refusal)
 
 
 def loads_differ(before: Assessed, after: Assessed) -> bool:
@@ -93,7 +93,7 @@ def loads_differ(before: Assessed, after: Assessed) -> bool:
     return before.loads[2] < after.loads[0] or after.loads[2] < before.loads[0]
 
 
-def _capacity(first: Capacity | None, second: Capacity | None) -> Compared:
+def _compare_capacity(first: Capacity | None, second: Capacity | None) -> Compared:
     before, after = (
         UNKNOWN if c is None else Estimate(c.value, c.lower, c.upper) for c in (first, second)
     )
@@ -102,12 +102,12 @@ def _capacity(first: Capacity | None, second: Capacity | None) -> Compared:
             reason = found.reasons[0].sentence if found and found.reasons else "not identifiable"
             why = f"{side}: {reason}"
             return Compared("capacity", Unit.QUERIES, before, after, NOT_KNOWN, why=why)
-    return _compared("capacity", Unit.QUERIES, before, after, lambda side: f"{side}: no bound")
+    return _compare_ratio("capacity", Unit.QUERIES, before, after, lambda side: f"{side}: no bound")
 
 
-def _law(first: Capacity | None, second: Capacity | None) -> Iterator[Compared]:
+def _compare_laws(first: Capacity | None, second: Capacity | None) -> Iterator[Compared]:
     laws = (first.usl if first else None, second.usl if second else None)
-    refusals = [f"{side}: {why}" for side, c in _sides(first, second) if (why := _why_law(c))]
+    refusals = [f"{side}: {why}" for side, c in _sides(first, second) if (why := _law_refusal(c))]
     for name in LAW:
         before, after = _parameter(laws[0], name), _parameter(laws[1], name)
         is_difference, unit = name != "lambda", Unit.QUERIES if name == "lambda" else Unit.NONE
@@ -126,8 +126,8 @@ def _parameter(law: UslFit | None, name: str) -> Estimate:
     return Estimate(getattr(law.law, key), low, high)
 
 
-def _why_law(capacity: Capacity | None) -> str:
-    """Say why the law does not describe the points; a peak far off alone is no reason."""
+def _law_refusal(capacity: Capacity | None) -> str:
+    """Return why the law does not describe the points, or ""; a distant peak is no reason."""
     law = capacity.usl if capacity else None
     if capacity is None or law is None:
         return "no law was fitted"
@@ -142,13 +142,13 @@ def _sides(
     return ("before", first), ("after", second)
 
 
-def _demands(first: Capacity | None, second: Capacity | None) -> Iterator[Compared]:
-    """The demand of a query for each resource, in seconds of the whole resource."""
+def _compare_demands(first: Capacity | None, second: Capacity | None) -> Iterator[Compared]:
+    """Compare the demand of a query for each resource, in seconds of the whole resource."""
     resource_limits = [
         {w.resource: w for w in c.resource_limits} if c else {} for c in (first, second)
     ]
     for name in sorted({*resource_limits[0], *resource_limits[1]}):
-        before, after = (_demand(of.get(name)) for of in resource_limits)
+        before, after = (_demand(limits.get(name)) for limits in resource_limits)
 
         def why(side: str, name: str = name) -> str:
             resource_limit = resource_limits[0 if side == "before" else 1].get(name)
@@ -159,7 +159,7 @@ def _demands(first: Capacity | None, second: Capacity | None) -> Iterator[Compar
                 return f"{side}: {reasons[0].sentence if reasons else 'no demand'}"
             return f"{side}: its error is not known"
 
-        yield _compared(f"demand:{name}", Unit.SECONDS, before, after, why)
+        yield _compare_ratio(f"demand:{name}", Unit.SECONDS, before, after, why)
 
 
 def _demand(resource_limit: ResourceLimit | None) -> Estimate:
@@ -173,14 +173,14 @@ def _demand(resource_limit: ResourceLimit | None) -> Estimate:
     )
 
 
-def _why_class(side: str) -> str:
+def _class_refusal(side: str) -> str:
     return f"{side}: seen in too little of the period"
 
 
-def _compared(
+def _compare_ratio(
     name: str, unit: Unit, before: Estimate, after: Estimate, why: Callable[[str], str]
 ) -> Compared:
-    """Compare by ratio; `why` has for a side (before, after) the reason why it is unknown."""
+    """Compare by ratio; `why` returns for a side (before, after) the reason why it is unknown."""
     change = ratio(before, after)
     if change.verdict is not Verdict.CANNOT_TELL:
         return Compared(name, unit, before, after, change)

@@ -19,7 +19,7 @@ from models.usl.law import Array
 PART_COUNT = 12
 """Parts of a period, each left out once."""
 MIN_PARTS = 5
-"""A class that was called in fewer of them has no known error."""
+"""A class that was called in fewer parts has no known error."""
 CLASS_COUNT = 10
 """Number of classes that are compared."""
 STUDENT_90 = {4: 2.13, 5: 2.02, 6: 1.94, 7: 1.89, 8: 1.86, 9: 1.83, 10: 1.81, 11: 1.80}
@@ -32,16 +32,16 @@ class ClassCosts:
     """Sums by class over each part of a period."""
 
     sums: Mapping[str, Array] = field(repr=False)
-    """For each class `COLUMNS` by parts, NaN where not known."""
+    """For each class `COLUMNS` by parts, NaN if not known."""
 
     def dearest_with(self, other: "ClassCosts") -> list[str]:
-        """Name the classes that took the most statement time in either period."""
+        """Return the names of the classes with the most statement time in either period."""
         taken: dict[str, float] = defaultdict(float)
         for costs in (self, other):
-            whole = sum(float(np.nansum(of[1])) for of in costs.sums.values())
-            for name, of in costs.sums.items():
+            whole = sum(float(np.nansum(class_sums[1])) for class_sums in costs.sums.values())
+            for name, class_sums in costs.sums.items():
                 if whole > 0:
-                    taken[name] = max(taken[name], float(np.nansum(of[1])) / whole)
+                    taken[name] = max(taken[name], float(np.nansum(class_sums[1])) / whole)
         return sorted(taken, key=lambda name: (-taken[name], name))[:CLASS_COUNT]
 
     def cost(self, name: str, quantity: str) -> Estimate:
@@ -85,6 +85,6 @@ def class_costs(
     for name, part, *found in rows:
         if name == NOBODY:
             continue
-        of_class = sums.setdefault(name, np.full((len(COLUMNS), PART_COUNT), np.nan))
-        of_class[:, part] = [np.nan if value is None else value for value in found]
+        class_sums = sums.setdefault(name, np.full((len(COLUMNS), PART_COUNT), np.nan))
+        class_sums[:, part] = [np.nan if value is None else value for value in found]
     return ClassCosts(sums)

@@ -1,4 +1,4 @@
-"""Periods of time: as they are written, `A..B`, and what a recording shows of one."""
+"""Periods of time, written as `A..B`, and the assessment of a recording in one of them."""
 
 import math
 from collections.abc import Callable
@@ -17,15 +17,15 @@ from models.capacity.result import Capacity
 
 SEPARATOR = ".."
 MIN_SECONDS = 60.0
-"""Seconds."""
+"""Minimum length of a period, s."""
 MIN_INTERVALS = 6
-"""Fewer say nothing of a demand."""
+"""Fewer are not enough to determine a demand."""
 LOAD_QUANTILES = (0.05, 0.5, 0.95)
 """Quantiles of the throughput that describe the load of a period."""
 
 
 class TooEarlyError(InputError):
-    """Too little has passed since a time to compare what is after it."""
+    """Too little time has passed since a given time to compare what follows it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,14 +37,14 @@ class Period:
 
     @classmethod
     def of(cls, text: str, moment: Callable[[str], float]) -> "Period":
-        """Read `A..B`; raises ValueError with what would be right."""
+        """Parse `A..B`; raises ValueError with the correct form."""
         start, separator, end = text.partition(SEPARATOR)
         if not separator or not start or not end:
             raise ValueError(f"{text[:60]!r} is not a period; write FROM{SEPARATOR}TO")
         return cls(moment(start), moment(end)).checked()
 
     def checked(self) -> "Period":
-        """Return it; raises ValueError where it is too short."""
+        """Return the period; raises ValueError if it is too short."""
         if not self.length >= MIN_SECONDS:
             problem = f"the period ends {self.length:g} s after it begins"
             raise ValueError(f"{problem}; it must end {MIN_SECONDS:g} s or more after that")
@@ -52,14 +52,15 @@ class Period:
 
     @property
     def length(self) -> float:
-        """Seconds."""
+        """The length in seconds."""
         return self.end - self.start
 
 
 def around(middle: float, length: float, now: float) -> tuple[Period, Period]:
-    """As long before as after; where less than that has passed since, as long as has.
+    """Return periods of equal length before and after a time.
 
-    Raises `TooEarlyError` where the time has not come, or has just come.
+    They are `length` long, or as long as the time since then if that is less. Raises
+    `TooEarlyError` if the time is in the future, or less than `MIN_SECONDS` ago.
     """
     if middle >= now:
         raise TooEarlyError("that time has not come; give one that has passed")
@@ -82,7 +83,7 @@ class Assessed:
 
     @property
     def capacity(self) -> Capacity | None:
-        """The capacity that the period alone shows."""
+        """The capacity according to this period alone."""
         return self.fitted.capacity
 
 
@@ -108,7 +109,7 @@ def assessed(source: Source, period: Period, ceilings: ResourceSettings) -> Asse
 
 
 def _within(window: Window, period: Period) -> Window:
-    """The intervals that lie within the period."""
+    """Return the intervals within the period, give or take half an interval."""
     edge = 0.5 * float(np.median(window["seconds"])) if len(window) else 0.0
     starts = window["end"] - window["seconds"]
     return window.select((starts >= period.start - edge) & (window["end"] <= period.end + edge))

@@ -1,4 +1,4 @@
-"""Both periods of one recording, assessed separately and compared."""
+"""Two periods of one recording, assessed separately and compared."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, closing
@@ -14,18 +14,18 @@ from agent.history.database import open_to_read
 from agent.replay.recording_opener import ReplayOptions, Source, opened
 
 Open = Callable[[ReplayOptions], AbstractContextManager[Source]]
-"""Opens the recording of the period that the options name."""
+"""Opens the recording for the period in the options."""
 NO_CLASSES = ClassCosts({})
 
 
 def compare_periods(
-    opening: Open, wishes: ReplayOptions, periods: tuple[Period, Period], history: Path | None
+    opening: Open, options: ReplayOptions, periods: tuple[Period, Period], history: Path | None
 ) -> Comparison:
-    """Assess both periods and compare them; what a query class costs is in a `history` alone.
+    """Assess both periods and compare them; the costs of query classes come only from a `history`.
 
-    Raises what `opening` does, and `SourceError` where a period has too few intervals.
+    Raises what `opening` does, and `SourceError` if a period has too few intervals.
     """
-    first, second = (_side(opening, wishes, period, history) for period in periods)
+    first, second = (_assess_side(opening, options, period, history) for period in periods)
     before, after = first.assessed, second.assessed
     return Comparison(
         target=second.target,
@@ -37,37 +37,39 @@ def compare_periods(
 
 
 def compare_history(
-    path: Path, wishes: ReplayOptions, periods: tuple[Period, Period]
+    path: Path, options: ReplayOptions, periods: tuple[Period, Period]
 ) -> Comparison:
-    """Compare two periods of the history of an agent, also while it runs.
+    """Compare two periods of an agent's history, also while the agent runs.
 
-    Raises `StoreError`, or `SourceError` where the history has too little of that time.
+    Raises `StoreError`, or `SourceError` if the history has too little of that time.
     """
 
     def opening(wanted: ReplayOptions) -> AbstractContextManager[Source]:
         return opened(str(path), wanted)
 
-    return compare_periods(opening, wishes, periods, path)
+    return compare_periods(opening, options, periods, path)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class _Side:
-    """The target, the assessment of one period, and what classes cost in it."""
+    """One period: the target, its assessment, and what classes cost in it."""
 
     target: str
     assessed: Assessed
     costs: ClassCosts
 
 
-def _side(opening: Open, wishes: ReplayOptions, period: Period, history: Path | None) -> _Side:
-    wanted = replace(
-        wishes,
+def _assess_side(
+    opening: Open, options: ReplayOptions, period: Period, history: Path | None
+) -> _Side:
+    period_options = replace(
+        options,
         since=period.start,
         until=period.end,
-        settings=structs.replace(wishes.settings, window=period.length),
+        settings=structs.replace(options.settings, window=period.length),
     )
-    with opening(wanted) as source:
-        found = assessed(source, period, wishes.ceilings)
+    with opening(period_options) as source:
+        found = assessed(source, period, options.ceilings)
     if history is None or source.server is None:
         return _Side(source.target, found, NO_CLASSES)
     with closing(open_to_read(history)) as connection:

@@ -1,1 +1,1 @@
-"""Groups of targets: their nodes on one time base, and what they do together."""
+"""Groups of targets: their intervals on one time base, and their load and capacity together."""

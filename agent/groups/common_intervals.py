@@ -1,8 +1,8 @@
 """The loads of several targets over the same interval.
 
-The intervals of a group end at the same instants of the agent's monotonic clock, whichever server
-they are of, and each sample has the time at which its answer had arrived. So all targets of a group
-have one time base, whatever the servers' own clocks say.
+The intervals of a group end at the same times of the agent's monotonic clock, whichever server they
+belong to, and each sample has the time at which its answer arrived. So all targets of a group have
+one time base, whatever the servers' own clocks say.
 """
 
 from collections.abc import Iterable, Mapping
@@ -11,9 +11,9 @@ from dataclasses import dataclass
 KEPT_INTERVALS = 4
 """Number of intervals kept of each target."""
 MAX_END_DIFFERENCE = 0.5
-"""Ends that are nearer than this part of an interval are one: a wall clock may be set a little."""
+"""Ends that are nearer than this share of an interval are one: a wall clock may be set a little."""
 MAX_INTERVALS_BEHIND = 1
-"""How many intervals a target that is up is waited for."""
+"""How many intervals to wait for a target that is up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,45 +25,46 @@ class TargetInterval:
 
 
 class CommonIntervals:
-    """Remembers the latest intervals of each target; `take` has those that end together."""
+    """Keeps the latest intervals of each target; `take` returns those that end together."""
 
     def __init__(self, names: Iterable[str], width: float) -> None:
         self._width = width
         self._latest: dict[str, list[TargetInterval]] = {name: [] for name in names}
-        self._taken: float | None = None
+        self._last_end: float | None = None
 
-    def add(self, name: str, read: TargetInterval) -> None:
-        """Remember an interval, unless it is known."""
+    def add(self, name: str, interval: TargetInterval) -> None:
+        """Add an interval, unless it is known."""
         known = self._latest[name]
-        if not known or read.end > known[-1].end + MAX_END_DIFFERENCE * self._width:
-            self._latest[name] = [*known, read][-KEPT_INTERVALS:]
+        if not known or interval.end > known[-1].end + MAX_END_DIFFERENCE * self._width:
+            self._latest[name] = [*known, interval][-KEPT_INTERVALS:]
 
     def take(self, up: Iterable[str]) -> tuple[float, Mapping[str, float]] | None:
-        """Answer the end of the next interval and the throughputs over it; None: nothing new.
+        """Return the next interval's end and the throughputs over it; None if there is no new one.
 
-        A target that was not read over it is not among them. One that is `up` is given another
-        interval's time to be read; the others are not waited for.
+        A target that was not read over it is missing. For one that is `up`, another interval's time
+        is waited; the others are not waited for.
         """
         ends = [known[-1].end for known in self._latest.values() if known]
         if not ends:
             return None
         newest = max(ends)
-        found = self._at(newest)
+        found = self._throughputs_at(newest)
         if not set(up) <= set(found):
             newest -= MAX_INTERVALS_BEHIND * self._width
-            found = self._at(newest)
+            found = self._throughputs_at(newest)
         if not found or (
-            self._taken is not None and newest < self._taken + MAX_END_DIFFERENCE * self._width
+            self._last_end is not None
+            and newest < self._last_end + MAX_END_DIFFERENCE * self._width
         ):
             return None
-        self._taken = newest
+        self._last_end = newest
         return newest, found
 
-    def _at(self, end: float) -> dict[str, float]:
-        near = MAX_END_DIFFERENCE * self._width
+    def _throughputs_at(self, end: float) -> dict[str, float]:
+        tolerance = MAX_END_DIFFERENCE * self._width
         return {
-            name: read.throughput
+            name: interval.throughput
             for name, known in self._latest.items()
-            for read in known
-            if abs(read.end - end) < near
+            for interval in known
+            if abs(interval.end - end) < tolerance
         }

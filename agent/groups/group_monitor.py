@@ -1,7 +1,7 @@
-"""The monitor of a group of targets: a summary after each interval.
+"""The monitor of a group of targets, which updates a summary after each interval.
 
-It looks at their latest snapshots and asks no server. A node that could not be read is lost for
-that interval and counted, and the summary is of the others.
+It uses their latest snapshots and sends nothing to a server. A node that could not be read is lost
+for that interval and counted, and the summary covers the others.
 """
 
 from collections import Counter, deque
@@ -17,14 +17,14 @@ from models.group.usl_over_nodes import GroupLoad, NodeScaling, fit_scaling
 from models.trust import Trust
 
 MAX_LOADS = 100
-"""Intervals that are remembered of each number of serving nodes."""
+"""Intervals that are kept for each number of serving nodes."""
 MIN_SERVING_SHARE = 0.01
 """A node serves when its throughput is at least this share of the busiest node's."""
 
 
 @dataclass(frozen=True, slots=True)
 class GroupState:
-    """The latest summary of a group; `at`, the end of its interval, in Unix seconds."""
+    """The latest summary of a group; `at` is the end of its interval, in Unix seconds."""
 
     name: str
     targets: tuple[str, ...]
@@ -35,23 +35,26 @@ class GroupState:
     lost: Mapping[str, int] = field(default_factory=dict)
     """Intervals in which each node could not be read."""
     clocks: Mapping[str, ClockOffset] = field(default_factory=dict)
-    """Each server's clock less the agent's, where it is known."""
+    """Each server's clock minus the agent's, if it is known."""
     layers: Mapping[str, Mapping[Layer, float]] = field(default_factory=dict)
-    """Where the time of each node goes, in threads, where it is known."""
+    """Where the time of each node goes, in threads, if it is known."""
 
     @property
     def clock_difference(self) -> ClockOffset | None:
-        """How far the nodes' clocks are apart; None where fewer than two are known."""
+        """How far the nodes' clocks are apart; None if fewer than two are known."""
         return clock_difference(list(self.clocks.values()))
 
     def current(self, now: float) -> GroupSummary | None:
-        """The summary, unless there is none or it is stale at `now` (Unix seconds)."""
+        """Return the summary, unless there is none or it is stale at `now` (Unix seconds)."""
         is_fresh = self.at is not None and now - self.at <= self.stale_after
         return self.summary if is_fresh else None
 
 
 class GroupMonitor:
-    """One group. `observe` is called by the worker that fits; it replaces `state` at once."""
+    """The monitor of one group.
+
+    `observe` is called by the worker that assesses; it replaces `state` as a whole.
+    """
 
     def __init__(self, name: str, targets: tuple[str, ...], width: float, stale: float) -> None:
         self.settings = name, targets, width, stale
@@ -61,7 +64,7 @@ class GroupMonitor:
         self._lost: Counter[str] = Counter()
 
     def observe(self, snapshots: Sequence[Snapshot], now: float) -> None:
-        """Look at the targets' latest snapshots at `now` (Unix seconds)."""
+        """Update `state` from the targets' latest snapshots at `now` (Unix seconds)."""
         known = {s.target: s for s in snapshots if s.target in self.state.targets}
         for name, snapshot in known.items():
             if snapshot.load is not None:
@@ -95,7 +98,7 @@ class GroupMonitor:
 
 
 def group_load(summary: GroupSummary) -> GroupLoad:
-    """Count the nodes that serve, and how far they are used together."""
+    """Return the number of serving nodes, their throughput, and their common utilisation."""
     busiest = max((node.throughput or 0.0 for node in summary.nodes), default=0.0)
     serving = [n for n in summary.nodes if (n.throughput or 0.0) > MIN_SERVING_SHARE * busiest]
     x = sum(node.throughput or 0.0 for node in serving)
@@ -105,7 +108,7 @@ def group_load(summary: GroupSummary) -> GroupLoad:
 
 
 def _node(name: str, throughput: float | None, snapshot: Snapshot | None, now: float) -> Node:
-    """A target over the common interval, with the capacity of its own latest assessment."""
+    """Return a target over the common interval, with the capacity of its own latest assessment."""
     capacity = snapshot.capacity(now) if snapshot and throughput is not None else None
     if snapshot is None or capacity is None or capacity.trust is Trust.NOT_IDENTIFIABLE:
         return Node(name, throughput)

@@ -8,11 +8,11 @@ from agent.config.settings import Config
 from agent.groups.group_monitor import GroupMonitor, GroupState
 
 POLL_SECONDS = 1.0
-"""Seconds between two looks for an interval that all nodes have in common."""
+"""Seconds between two checks for an interval that all nodes have in common."""
 
 
 class Groups:
-    """A monitor for each group; `tick` is run by the worker that fits."""
+    """A monitor for each group; `tick` is run by the worker that assesses."""
 
     def __init__(self, config: Config, snapshots: Callable[[], Sequence[Snapshot]]) -> None:
         self._snapshots = snapshots
@@ -20,7 +20,7 @@ class Groups:
         self.apply(config)
 
     def apply(self, config: Config) -> None:
-        """Watch the groups of this configuration; one that it leaves as it is goes on."""
+        """Watch the groups of this configuration; the monitors of unchanged groups are kept."""
         before = {monitor.settings: monitor for monitor in self._monitors}
         wanted = []
         for name, targets in config.groups.items():
@@ -30,11 +30,11 @@ class Groups:
         self._monitors = [before.get(each) or GroupMonitor(*each) for each in wanted]
 
     def states(self) -> list[GroupState]:
-        """The latest state of every group, in the order of their names."""
+        """Return the latest state of every group, sorted by name."""
         return sorted((monitor.state for monitor in self._monitors), key=lambda s: s.name)
 
     def tick(self, now: float) -> float:
-        """Look at all of them; `now` in monotonic seconds, answers when to look again."""
+        """Update all groups at `now` (monotonic seconds); return when to be called next."""
         if self._monitors:
             snapshots, at = self._snapshots(), time.time()
             for monitor in self._monitors:

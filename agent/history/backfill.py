@@ -1,4 +1,4 @@
-"""Filling a history with intervals from elsewhere, beside a running agent, where it has none."""
+"""Adding intervals from elsewhere to a history where it has none, also while an agent uses it."""
 
 import sqlite3
 from collections.abc import Iterable
@@ -13,24 +13,24 @@ from agent.window.interval_buffer import IntervalBuffer
 from agent.window.intervals import Interval
 
 ROWS_PER_TRANSACTION = 500
-"""Rows in one transaction, so that a running agent waits for a moment only."""
+"""Rows in one transaction, so that a running agent waits only briefly."""
 MAX_OVERLAP = 0.01
-"""Of an interval, by which two may do that follow each other."""
+"""The share of an interval by which two successive ones may overlap."""
 UNIX = Now(0.0, 0.0)
-"""The intervals' times are Unix seconds already."""
+"""A clock pair without offset: the intervals' times are Unix seconds already."""
 
 
 class Backfill:
-    """Takes intervals as a window does, and writes those of times of which nothing is there.
+    """Accepts intervals like a window, and writes those that overlap with no stored one.
 
-    `labels` are the target and its server; `sampling` is how far apart samples are, s.
+    `labels` are the target and its server; `sampling` is the time between samples, s.
     """
 
     def __init__(
         self, connection: sqlite3.Connection, labels: tuple[str, str], width: float, sampling: float
     ) -> None:
-        like = IntervalBuffer(width, width, sampling)
-        self.width, self.max_gap, self.grace = width, like.max_gap, like.grace
+        template = IntervalBuffer(width, width, sampling)
+        self.width, self.max_gap, self.grace = width, template.max_gap, template.grace
         self.added = self.were_there = 0
         self._connection, self._labels = connection, labels
 
@@ -42,7 +42,7 @@ class Backfill:
             self._write(found[start : start + ROWS_PER_TRANSACTION])
 
     def _write(self, intervals: list[Interval]) -> None:
-        """Write all of them or none; existing rows are not changed."""
+        """Write these intervals in one transaction; existing rows are not changed."""
         self._connection.execute("BEGIN IMMEDIATE")
         try:
             is_new = self._are_new(intervals)
@@ -60,22 +60,22 @@ class Backfill:
         self.were_there += len(intervals) - added
 
     def _are_new(self, intervals: list[Interval]) -> list[bool]:
-        """Which of them overlap with no interval that is there."""
+        """Return for each interval whether it overlaps with no stored one."""
         first = in_milliseconds(intervals[0].end - intervals[0].seconds)
         last = in_milliseconds(intervals[-1].end)
-        there = self._connection.execute(
+        stored = self._connection.execute(
             "SELECT interval.at, 1000 * seconds FROM interval"
             " JOIN target ON target.id = interval.target"
             " WHERE name = ? AND server = ? AND interval.at > ?"
             " AND interval.at - 1000 * seconds < ? ORDER BY interval.at",
             (*self._labels, first, last),
         ).fetchall()
-        ends = np.array([at for at, _ in there], dtype=np.float64)
-        starts = ends - np.array([length for _, length in there], dtype=np.float64)
+        ends = np.array([at for at, _ in stored], dtype=np.float64)
+        starts = ends - np.array([length for _, length in stored], dtype=np.float64)
         margin = 1000 * MAX_OVERLAP * self.width
-        new = []
+        are_new = []
         for interval in intervals:
             end = 1000 * interval.end
             begin = end - 1000 * interval.seconds
-            new.append(not bool(np.any((starts < end - margin) & (ends > begin + margin))))
-        return new
+            are_new.append(not bool(np.any((starts < end - margin) & (ends > begin + margin))))
+        return are_new

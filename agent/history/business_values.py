@@ -11,7 +11,7 @@ from agent.history.window_reader import Wanted
 from agent.support.clock_pair import Now
 
 MAX_READ = 50_000
-"""Rows that are read back at most, the latest: eight metrics have 5,000 values each in memory."""
+"""Rows read back at most, the latest: eight metrics have 5,000 values each in memory."""
 
 
 class ReadValue(NamedTuple):
@@ -27,7 +27,7 @@ UnixValue = tuple[float, float]
 
 
 def business_rows(labels: tuple[str, str], values: Iterable[ReadValue], now: Now) -> list[Row]:
-    """Rows of the values read, oldest first; values of one millisecond are one row."""
+    """Return rows of the values read, oldest first; values of one millisecond share a row."""
     by_time: dict[int, dict[str, float]] = {}
     for name, at, value in values:
         by_time.setdefault(in_milliseconds(now.to_unix(at)), {})[name] = value
@@ -35,7 +35,7 @@ def business_rows(labels: tuple[str, str], values: Iterable[ReadValue], now: Now
 
 
 def recent_values(connection: sqlite3.Connection, wanted: Wanted) -> dict[str, list[UnixValue]]:
-    """The values of one server, oldest first, by the metric's name."""
+    """Return the values of one server, oldest first, by the metric's name."""
     found = connection.execute(
         "SELECT MIN(at) FROM (SELECT business.at FROM business"
         " JOIN target ON target.id = business.target"
@@ -49,13 +49,13 @@ def recent_values(connection: sqlite3.Connection, wanted: Wanted) -> dict[str, l
 
 
 def by_name(rows: Iterable[Row]) -> dict[str, list[UnixValue]]:
-    """The values of these rows in their order, by the metric's name."""
+    """Return the values of these rows, in their order, by the metric's name."""
     series: dict[str, list[UnixValue]] = {}
-    for row, known in _known(rows):
-        for name, value in known.items():
+    for row, values in _rows_with_values(rows):
+        for name, value in values.items():
             series.setdefault(name, []).append((row.at / 1000, value))
     return series
 
 
-def _known(rows: Iterable[Row]) -> Iterator[tuple[Row, Mapping[str, float]]]:
+def _rows_with_values(rows: Iterable[Row]) -> Iterator[tuple[Row, Mapping[str, float]]]:
     return ((row, cell) for row in rows if isinstance(cell := row.cells[0], Mapping))

@@ -1,4 +1,4 @@
-"""What query classes used, in rows of a time and a class; a class's name is stored once."""
+"""The use by query classes, in rows of a time and a class; the name of a class is stored once."""
 
 import sqlite3
 from collections.abc import Iterable, Iterator
@@ -6,24 +6,24 @@ from typing import NamedTuple
 
 from agent.history.record_types import CLASSES, Row
 
-PAGE_ROWS = 1000  # rows read at once, and as many more as belong to the last one's time
+PAGE_ROWS = 1000  # rows read at once, plus the others with the time of the last one
 NAMES = [column.name for column in CLASSES.columns]
 SUMMED = ("calls", "statement_time", "cpu", "cpu_error", "read", "written")
 
 
 class Use(NamedTuple):
-    """What one class used over a span of time; None where nothing of it is known."""
+    """What one class used over a span of time; None if unknown."""
 
     name: str
     calls: float | None
     statement_time: float | None
     cpu: float | None
     cpu_error: float | None
-    """Sum of the intervals' standard errors: they share the model, and err together."""
+    """Sum of the intervals' standard errors: they share the model, so they are not independent."""
     read: float | None
     written: float | None
     waits: float | None
-    """The part of the intervals in which it was seen waiting."""
+    """The share of the intervals in which it was seen waiting."""
 
 
 class Gain(NamedTuple):
@@ -48,7 +48,7 @@ class Span(NamedTuple):
 
 
 def insert(connection: sqlite3.Connection, target: int, rows: Iterable[Row]) -> int:
-    """Add rows of one target; answers how many of them were new."""
+    """Add rows of one target; return how many of them are new."""
     marks = ", ".join("?" * (3 + len(NAMES)))
     sql = (
         f"INSERT OR IGNORE INTO class_use (target, at, class, {', '.join(NAMES)})"  # noqa: S608
@@ -56,15 +56,15 @@ def insert(connection: sqlite3.Connection, target: int, rows: Iterable[Row]) -> 
     )
     added = 0
     for row in rows:
-        number = _number(connection, row.labels[-1], row.at)
-        added += connection.execute(sql, (target, row.at, number, *row.cells)).rowcount
+        class_id = _class_id(connection, row.labels[-1], row.at)
+        added += connection.execute(sql, (target, row.at, class_id, *row.cells)).rowcount
     return added
 
 
 def read(
     connection: sqlite3.Connection, target: int, labels: tuple[str, ...], since: int, until: int
 ) -> Iterator[Row]:
-    """Rows of one target by time and name, a page at a time; times in ms, `until` included."""
+    """Yield rows of a target by time and name, a page at a time; times in ms, `until` included."""
     columns = ", ".join(NAMES)
     page_end = (
         "SELECT at FROM class_use WHERE target = :target AND at > :after AND at <= :until"  # noqa: S608
@@ -86,12 +86,12 @@ def read(
 
 
 def forget_names(connection: sqlite3.Connection, oldest: int | None) -> None:
-    """Delete the names that no row has; `oldest` (ms) is the oldest row's time, None: no row."""
+    """Delete the names without rows; `oldest` (ms) is the oldest row's time, None without rows."""
     connection.execute("DELETE FROM query_class WHERE at < IFNULL(?, at + 1)", (oldest,))
 
 
 def latest_span(connection: sqlite3.Connection, target: str, since: int, until: int) -> Span | None:
-    """The stored intervals of a target in that time (ms), of its latest server."""
+    """Return the span of the stored intervals of a target's latest server in that time (ms)."""
     found = connection.execute(
         "SELECT target.id, COUNT(DISTINCT at), MIN(at), MAX(at) FROM class_use"
         " JOIN target ON target.id = class_use.target"
@@ -100,19 +100,19 @@ def latest_span(connection: sqlite3.Connection, target: str, since: int, until: 
     ).fetchone()
     if found is None:
         return None
-    number, intervals, first, last = found
+    target_id, intervals, first, last = found
     lengths = connection.execute(
         "SELECT MAX(seconds) FROM class_use WHERE target = ? AND at > ? AND at <= ?"
         " GROUP BY at ORDER BY at",
-        (number, since, until),
+        (target_id, since, until),
     ).fetchall()
     seconds = [float(length) for (length,) in lengths]
     begin = first - round(1000 * seconds[0])
-    return Span(number, intervals, sum(seconds), begin, first, last)
+    return Span(target_id, intervals, sum(seconds), begin, first, last)
 
 
 def uses(connection: sqlite3.Connection, span: Span) -> list[Use]:
-    """What each class used in that span, in no order."""
+    """Return what each class used in that span, in no particular order."""
     sums = ", ".join(f"SUM({name})" for name in SUMMED)
     rows = connection.execute(
         f"SELECT name, {sums}, AVG(waits) FROM class_use"  # noqa: S608
@@ -124,7 +124,7 @@ def uses(connection: sqlite3.Connection, span: Span) -> list[Use]:
 
 
 def sources(connection: sqlite3.Connection, span: Span) -> set[str]:
-    """By which methods CPU was divided in that span."""
+    """Return the methods by which CPU was divided in that span."""
     rows = connection.execute(
         "SELECT DISTINCT cpu_source FROM class_use WHERE target = ? AND at BETWEEN ? AND ?",
         (span.target, span.first, span.last),
@@ -133,7 +133,7 @@ def sources(connection: sqlite3.Connection, span: Span) -> set[str]:
 
 
 def latest_gains(connection: sqlite3.Connection, span: Span) -> dict[str, Gain]:
-    """By class: its latest capacity gain in that span."""
+    """Return the latest capacity gain of each class in that span."""
     rows = connection.execute(
         "SELECT name, removed_gain, halved_gain, MAX(class_use.at) FROM class_use"
         " JOIN query_class ON id = class WHERE target = ? AND class_use.at BETWEEN ? AND ?"
@@ -143,8 +143,8 @@ def latest_gains(connection: sqlite3.Connection, span: Span) -> dict[str, Gain]:
     return {name: Gain(removed, halved) for name, removed, halved, _ in rows}
 
 
-def _number(connection: sqlite3.Connection, name: str, at: int) -> int:
-    """The number of a class, a new one if need be; it was written at that time (ms)."""
+def _class_id(connection: sqlite3.Connection, name: str, at: int) -> int:
+    """Return the id of a class, which is inserted if missing, with the time of its row (ms)."""
     sql = (
         "INSERT INTO query_class (name, at) VALUES (?, ?)"
         " ON CONFLICT (name) DO UPDATE SET at = MAX(at, excluded.at)"

@@ -13,16 +13,16 @@ class StoreFailure(StrEnum):
     FULL = "full"  # no room on the disk
     READ_ONLY = "read_only"  # the file, its folder or its file system
     TAKEN = "taken"  # another agent writes this file
-    BUSY = "busy"  # somebody held it locked for longer than we wait
+    BUSY = "busy"  # another program held it locked for too long
     CORRUPT = "corrupt"
     NEWER = "newer"  # made by a later version of the agent
-    FOREIGN = "foreign"  # somebody else's file
-    EXPOSED = "exposed"  # others could change it
+    FOREIGN = "foreign"  # not a file of the agent
+    EXPOSED = "exposed"  # other users could change it
     IO = "io"  # any other error of the disk or the library
 
 
 class StoreError(HeadroomError):
-    """The history cannot be used; the message is one line, with the remedy where there is one."""
+    """The history cannot be used; the message is one line, with the remedy if there is one."""
 
     def __init__(self, kind: StoreFailure, message: str) -> None:
         super().__init__(message)
@@ -72,18 +72,18 @@ SYSTEM_REMEDIES = {
 
 
 def as_store_error(path: object, error: Exception) -> StoreError:
-    """The error of the library or the system as ours; `path` names the place."""
+    """Convert an error of SQLite or the system to a `StoreError`; `path` is what it concerns."""
     if isinstance(error, StoreError):
         return error
     if isinstance(error, OSError):
         number = error.errno or 0
         kind, remedy = SYSTEM_FAILURES.get(number), SYSTEM_REMEDIES.get(number)
-        return StoreError(kind or StoreFailure.IO, _line(path, error.strerror or error, remedy))
+        return StoreError(kind or StoreFailure.IO, _message(path, error.strerror or error, remedy))
     code = getattr(error, "sqlite_errorcode", None) or 0
     code = sqlite3.SQLITE_CORRUPT if code == SHORT_READ else code & 0xFF
     kind, remedy = SQLITE_FAILURES.get(code), SQLITE_REMEDIES.get(code)
-    return StoreError(kind or StoreFailure.IO, _line(path, error, remedy))
+    return StoreError(kind or StoreFailure.IO, _message(path, error, remedy))
 
 
-def _line(path: object, what: object, remedy: str | None) -> str:
+def _message(path: object, what: object, remedy: str | None) -> str:
     return f"{path}: {what}; {remedy}" if remedy else f"{path}: {what}"

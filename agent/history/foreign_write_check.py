@@ -1,7 +1,7 @@
-"""Detect that another program has changed the history's file since our last write.
+"""Detection of changes that other programs have made to the history's file since our last write.
 
-SQLite trusts its pages in memory and its index of the log; it notices damage to the file when it
-next reads the page, which may be at the next start.
+SQLite trusts its pages in memory and its index of the log; it notices damage to the file only when
+it next reads the page, perhaps not before the next start.
 """
 
 import sqlite3
@@ -23,16 +23,16 @@ class ForeignWriteCheck:
     def checkpoint(self, connection: sqlite3.Connection) -> None:
         """Copy the log into the file, unless a reader blocks it, and note the state of both."""
         if log_size := _size(_stamp(log_path(self._path))):
-            patience = connection.execute("PRAGMA busy_timeout").fetchone()[0]
+            busy_timeout = connection.execute("PRAGMA busy_timeout").fetchone()[0]
             connection.execute("PRAGMA busy_timeout = 0")
             try:
                 connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
             finally:
-                connection.execute(f"PRAGMA busy_timeout = {patience}")
+                connection.execute(f"PRAGMA busy_timeout = {busy_timeout}")
         self.note(with_log=bool(log_size))
 
     def note(self, *, with_log: bool = True) -> None:
-        """Take the present state of file and log as right; an empty log has nothing to damage."""
+        """Record the present state of file and log as valid; an empty log is not watched."""
         self._file = _stamp(self._path)
         log = _stamp(log_path(self._path)) if with_log else None
         self._log = log if _size(log) else None
@@ -46,12 +46,12 @@ class ForeignWriteCheck:
 
 
 def _stamp(path: Path) -> Stamp:
-    """Inode, size and change time (ctime, which programs cannot set)."""
+    """Return inode, size and change time (ctime, which programs cannot set)."""
     try:
-        about = path.stat()
+        status = path.stat()
     except FileNotFoundError:
         return None
-    return about.st_ino, about.st_size, about.st_ctime_ns
+    return status.st_ino, status.st_size, status.st_ctime_ns
 
 
 def _size(stamp: Stamp) -> int:

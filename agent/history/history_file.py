@@ -1,4 +1,4 @@
-"""The history's file: private, of one agent at a time, and renamed when it is corrupt."""
+"""The history's file: private, written by one agent at a time, renamed when it is corrupt."""
 
 import fcntl
 import os
@@ -14,14 +14,14 @@ from agent.support.atomic_replace import replacement
 
 FILE_NAME = "history.db"
 HEAD = b"SQLite format 3\0"  # https://www.sqlite.org/fileformat.html#the_database_header
-LOCK = ".lock"  # its ending; the file stays when the agent ends, empty and private
-KEPT_ASIDE = 3  # broken files; older ones go
+LOCK = ".lock"  # suffix of an empty, private file that remains when the agent ends
+KEPT_ASIDE = 3  # corrupt files that are kept; older ones are deleted
 OTHERS_MAY_WRITE = stat.S_IWGRP | stat.S_IWOTH
 OTHERS_MAY_ANYTHING = stat.S_IRWXG | stat.S_IRWXO
 
 
 def history_path(configured: Path | None, environment: Mapping[str, str]) -> Path | None:
-    """The file to use: as configured, else in the folder that the service manager gives us."""
+    """Return the configured file, else one in the folder that the service manager provides."""
     if configured is not None:
         return configured
     folders = environment.get("STATE_DIRECTORY", "")
@@ -29,12 +29,13 @@ def history_path(configured: Path | None, environment: Mapping[str, str]) -> Pat
 
 
 def refuse_another_kind(path: Path) -> None:
-    """Raise `StoreError` where this is a file of another kind, named by a slip: it is not touched.
+    """Raise `StoreError` if this is a file of another kind, configured by mistake.
 
-    A history whose beginning was destroyed looks like one. It is known by what an agent leaves
-    beside it, its lock, or a log that was not written back; and by its usual name.
+    The file is not changed. A history whose beginning was destroyed looks like one. It is
+    recognised by its usual name, or by what an agent leaves beside it: its lock, or a log that was
+    not merged.
     """
-    is_plain = path.is_file() and not path.is_symlink()  # a link is refused for being one
+    is_plain = path.is_file() and not path.is_symlink()  # `make_private` refuses links
     if path.name == FILE_NAME or not is_plain:
         return
     if _is_our_lock(_companion(path, LOCK)) or _companion(path, "-wal").is_file():
@@ -47,20 +48,20 @@ def refuse_another_kind(path: Path) -> None:
 
 
 def _is_our_lock(path: Path) -> bool:
-    """Whether an agent left it: many a program keeps something in a file that ends so."""
+    """Return whether an agent left this file: other programs use the same suffix."""
     try:
-        about = path.lstat()
+        status = path.lstat()
     except FileNotFoundError:
         return False
-    is_private = stat.S_IMODE(about.st_mode) & OTHERS_MAY_ANYTHING == 0
-    return stat.S_ISREG(about.st_mode) and about.st_size == 0 and is_private
+    is_private = stat.S_IMODE(status.st_mode) & OTHERS_MAY_ANYTHING == 0
+    return stat.S_ISREG(status.st_mode) and status.st_size == 0 and is_private
 
 
 def make_private(path: Path) -> None:
-    """Create the file if missing, readable by its owner alone, in a folder of ours.
+    """Create the file if missing, readable only by its owner, in a private folder.
 
-    Raises `StoreError` where others could change what is in the folder or what is there is no file,
-    `OSError` where it cannot be made.
+    Raises `StoreError` if others could change the folder's contents or if the path is not a regular
+    file, `OSError` if it cannot be created.
     """
     make_folder(path.parent)
     flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
@@ -76,51 +77,51 @@ def make_private(path: Path) -> None:
 
 
 def make_folder(folder: Path) -> None:
-    """Create the folder if missing, writable by its owner alone; raises as `make_private`.
+    """Create the folder if missing, writable only by its owner; raises as `make_private`.
 
-    Whoever may write into the folder can replace our file.
+    Anyone who may write into the folder can replace the file.
     """
     folder.mkdir(mode=0o700, exist_ok=True)
-    about = folder.stat()
-    if about.st_uid not in (os.geteuid(), 0) or about.st_mode & OTHERS_MAY_WRITE:
+    status = folder.stat()
+    if status.st_uid not in (os.geteuid(), 0) or status.st_mode & OTHERS_MAY_WRITE:
         problem = f"{folder}: others may write into this folder"
         remedy = "give the history a folder of its own, mode 0700, of the user who runs the agent"
         raise StoreError(StoreFailure.EXPOSED, f"{problem}; {remedy}")
 
 
 def identity(path: Path) -> tuple[int, int] | None:
-    """Which file it is that has this name now; None where there is none."""
+    """Return the device and inode of the file that has this name now; None if there is none."""
     try:
-        about = path.stat()
+        status = path.stat()
     except FileNotFoundError:
         return None
-    return about.st_dev, about.st_ino
+    return status.st_dev, status.st_ino
 
 
 @contextmanager
 def written_privately(path: Path) -> Iterator[TextIO]:
-    """Write a file of mode 0600 that replaces the former one once it is complete.
+    """Open a file of mode 0600 for writing, which replaces the former one once it is complete.
 
-    A process that has the old one open, or may read it, does not see the new one. A device or a
-    pipe is written to as it is.
+    A process that has the former file open, or may read it, cannot read the new one. A device or a
+    pipe is written to directly.
     """
     if path.exists() and not path.is_file():
-        with path.open("w", encoding="utf-8") as there:
-            yield there
+        with path.open("w", encoding="utf-8") as device:
+            yield device
         return
     with replacement(path.resolve()) as file:
         yield file
 
 
 class Lock:
-    """The lock of the agent that writes this file; it ends with the process, however that ends."""
+    """The lock of the agent that writes this file; the end of the process always releases it."""
 
     def __init__(self, path: Path) -> None:
         self._path = _companion(path, LOCK)
         self._descriptor: int | None = None
 
     def take(self) -> None:
-        """Take the lock, if not yet held; raises `StoreError` where another agent holds it."""
+        """Take the lock, if not yet held; raises `StoreError` if another agent holds it."""
         if self._descriptor is not None:
             return
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
@@ -144,7 +145,7 @@ class Lock:
 
 
 def put_aside(path: Path, at: float) -> Path:
-    """Rename a broken history after its date (Unix seconds), its log with it; the new name."""
+    """Rename a corrupt history and its log by date (`at`, Unix seconds); return the new path."""
     date = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(at))
     aside = path.with_name(f"{path.name}.corrupt-{date}")
     number = 1
@@ -156,26 +157,26 @@ def put_aside(path: Path, at: float) -> Path:
     log = _companion(path, "-wal")
     if log.exists():
         log.rename(_companion(aside, "-wal"))
-    _forget_old(path)
+    _delete_old_corrupt_files(path)
     return aside
 
 
 def size(path: Path) -> int:
-    """The bytes that the history takes on the disk, its log included."""
-    return _bytes(path) + log_size(path)
+    """Return the bytes that the history takes on the disk, its log included."""
+    return _file_size(path) + log_size(path)
 
 
 def log_size(path: Path) -> int:
-    """The bytes of its log: data that is not yet merged into the file."""
-    return _bytes(log_path(path))
+    """Return the bytes of its log: data not yet merged into the file."""
+    return _file_size(log_path(path))
 
 
 def log_path(path: Path) -> Path:
-    """The write-ahead log, with data that is not yet merged into the file."""
+    """Return the path of the write-ahead log, which has data not yet merged into the file."""
     return _companion(path, "-wal")
 
 
-def _bytes(file: Path) -> int:
+def _file_size(file: Path) -> int:
     try:
         return file.stat().st_size
     except FileNotFoundError:
@@ -186,9 +187,9 @@ def _companion(path: Path, ending: str) -> Path:
     return path.with_name(path.name + ending)
 
 
-def _forget_old(path: Path) -> None:
-    """The disk is not to fill with broken files."""
-    broken = [p for p in path.parent.glob(f"{path.name}.corrupt-*") if not p.name.endswith("-wal")]
-    for old in sorted(broken, key=lambda p: p.stat().st_mtime)[:-KEPT_ASIDE]:
+def _delete_old_corrupt_files(path: Path) -> None:
+    """Delete all but the latest corrupt files, so that they do not fill the disk."""
+    corrupt = [p for p in path.parent.glob(f"{path.name}.corrupt-*") if not p.name.endswith("-wal")]
+    for old in sorted(corrupt, key=lambda p: p.stat().st_mtime)[:-KEPT_ASIDE]:
         old.unlink()
         _companion(old, "-wal").unlink(missing_ok=True)

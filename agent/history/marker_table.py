@@ -8,9 +8,9 @@ from agent.history.failures import StoreError, StoreFailure
 
 
 def insert_markers(connection: sqlite3.Connection, markers: Iterable[Marker]) -> int:
-    """Add markers, unless they are there; of more than the most the oldest go.
+    """Add markers that are not stored yet; delete the oldest beyond `MAX_MARKERS`.
 
-    Answers how many of them were new.
+    Returns the number of markers added.
     """
     before = connection.total_changes
     connection.executemany(
@@ -26,7 +26,7 @@ def insert_markers(connection: sqlite3.Connection, markers: Iterable[Marker]) ->
 
 
 def read_markers(connection: sqlite3.Connection) -> list[Marker]:
-    """All markers, the oldest first; raises `StoreError` where one has no time."""
+    """Return all markers, oldest first; raises `StoreError` if one has no valid time."""
     sql = "SELECT at, name, target FROM marker ORDER BY at DESC, id DESC LIMIT ?"
     rows = connection.execute(sql, (MAX_MARKERS,)).fetchall()
     try:
@@ -36,5 +36,5 @@ def read_markers(connection: sqlite3.Connection) -> list[Marker]:
 
 
 def forget_markers(connection: sqlite3.Connection, before: int) -> None:
-    """Delete the markers that are before that (ms)."""
+    """Delete the markers before a time (ms)."""
     connection.execute("DELETE FROM marker WHERE at < ?", (before,))

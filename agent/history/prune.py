@@ -1,4 +1,4 @@
-"""Deletion of rows that are older than their retention, and of the oldest when the file is full.
+"""Deletion of rows that exceed their retention, and of the oldest rows when the file is full.
 
 Each step is small, so that a write never waits for long.
 """
@@ -12,10 +12,10 @@ from agent.history.database import MAX_LOG_BYTES
 from agent.history.history_file import size
 from agent.history.record_types import CLASSES, KINDS, SAMPLES, Kind
 
-ROWS_PER_STEP = 500  # rows, or chunks of samples, that one step takes of one kind and target
-PAGES_PER_STEP = 1000  # free pages that one step gives back to the file system
-MAX_SLICE_MILLISECONDS = 86_400_000  # ms: where the clock is wrong by years, a slice is not
-MAX_SLICES = 20  # into which all the time there is is cut; the oldest slice goes at a time
+ROWS_PER_STEP = 500  # rows, or chunks of samples, deleted per step of one kind and target
+PAGES_PER_STEP = 1000  # free pages that one step returns to the file system
+MAX_SLICE_MILLISECONDS = 86_400_000  # ms: limits a slice if the clock is wrong by years
+MAX_SLICES = 20  # of the whole stored time; the oldest slice is deleted at a time
 
 
 def forget(
@@ -25,16 +25,16 @@ def forget(
     limit: int = ROWS_PER_STEP,
     target: str | None = None,
 ) -> int:
-    """Delete up to `limit` of the oldest rows of a kind that are before that (ms), of each target.
+    """Delete up to `limit` of the oldest rows of a kind before a time (ms), of each target.
 
-    With `target` of that one alone. Answers how many rows have gone; a chunk of samples goes when
-    its last one may.
+    With `target`, only those of that one. Returns the number of rows deleted; a chunk of samples is
+    deleted once its last sample is before that time.
     """
     count = "count" if kind is SAMPLES else "1"
     key = "rowid" if kind is SAMPLES else "at"
-    gone = 0
-    which = "SELECT id FROM target WHERE name = IFNULL(?, name)"
-    for (number,) in connection.execute(which, (target,)).fetchall():
+    total = 0
+    targets_sql = "SELECT id FROM target WHERE name = IFNULL(?, name)"
+    for (number,) in connection.execute(targets_sql, (target,)).fetchall():
         found = connection.execute(
             f"SELECT {key}, {count} FROM {kind.one} WHERE target = ? AND at < ?"  # noqa: S608
             " ORDER BY at LIMIT ?",
@@ -42,12 +42,12 @@ def forget(
         ).fetchall()
         sql = f"DELETE FROM {kind.one} WHERE target = ? AND {key} = ?"  # noqa: S608
         deleted = connection.executemany(sql, ((number, row) for row, _ in found)).rowcount
-        gone += sum(rows for _, rows in found) if kind is SAMPLES else deleted
-    return gone
+        total += sum(rows for _, rows in found) if kind is SAMPLES else deleted
+    return total
 
 
 def forget_targets(connection: sqlite3.Connection) -> None:
-    """Delete the names of targets and of query classes of which nothing is left."""
+    """Delete the names of targets and of query classes that have no rows left."""
     left = " AND ".join(
         f"NOT EXISTS (SELECT 1 FROM {kind.one} WHERE target = target.id)"  # noqa: S608
         for kind in KINDS.values()
@@ -57,27 +57,27 @@ def forget_targets(connection: sqlite3.Connection) -> None:
 
 
 def oldest(connection: sqlite3.Connection, kind: Kind) -> int | None:
-    """The time (ms) of the oldest row of a kind; None where there is none."""
+    """Return the time (ms) of the oldest row of a kind; None if there is none."""
     sql = f"SELECT MIN((SELECT MIN(at) FROM {kind.one} WHERE target = target.id)) FROM target"  # noqa: S608
     (found,) = connection.execute(sql).fetchone()
     return found if found is None else int(found)
 
 
 def give_back(connection: sqlite3.Connection, most: int) -> None:
-    """Return up to this number of free pages to the file system, outside a transaction.
+    """Return up to `most` free pages to the file system, outside a transaction.
 
-    A script, since `execute` would take one step of the statement, which is one page.
+    It is executed as a script: `execute` would take one step of the statement, which is one page.
     """
     connection.executescript(f"PRAGMA incremental_vacuum({most})")
 
 
 def pages(connection: sqlite3.Connection) -> tuple[int, int]:
-    """The bytes of the pages that hold something, and how many pages are free."""
-    count, free, each = (
+    """Return the bytes of the pages in use, and the number of free pages."""
+    count, free, page_size = (
         int(connection.execute(f"PRAGMA {name}").fetchone()[0])
         for name in ("page_count", "freelist_count", "page_size")
     )
-    return (count - free) * each, free
+    return (count - free) * page_size, free
 
 
 def step(
@@ -87,28 +87,28 @@ def step(
     max_size: int,
     now: int,
 ) -> tuple[dict[str, int], bool]:
-    """One small step: the rows that went, by kind, and whether there is more to do at once.
+    """Take one small step; return the rows deleted, by kind, and whether more can be done now.
 
-    `cutoffs` say before when rows of a kind are too old; they and `now` are in ms since 1970.
-    `path` is the file.
+    `cutoffs` has for each kind the time before which rows are too old; these times and `now` are in
+    ms since 1970. `path` is the file.
     """
     connection.execute("BEGIN IMMEDIATE")
-    gone = {name: forget(connection, KINDS[name], before) for name, before in cutoffs.items()}
-    if not any(gone.values()) and pages(connection)[0] > max_size - MAX_LOG_BYTES:
-        gone = _forget_oldest(connection, now)
-    if any(gone.values()):
+    deleted = {name: forget(connection, KINDS[name], before) for name, before in cutoffs.items()}
+    if not any(deleted.values()) and pages(connection)[0] > max_size - MAX_LOG_BYTES:
+        deleted = _delete_oldest_slice(connection, now)
+    if any(deleted.values()):
         forget_targets(connection)
     connection.execute("COMMIT")
     free = pages(connection)[1]
     give_back(connection, PAGES_PER_STEP)
-    more = any(gone.values()) or 0 < pages(connection)[1] < free
-    if not more and size(path) > max_size:
+    has_more = any(deleted.values()) or 0 < pages(connection)[1] < free
+    if not has_more and size(path) > max_size:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    return gone, more
+    return deleted, has_more
 
 
-def _forget_oldest(connection: sqlite3.Connection, now: int) -> dict[str, int]:
-    """The oldest slice of all the time there is, a day at most, whatever the kind."""
+def _delete_oldest_slice(connection: sqlite3.Connection, now: int) -> dict[str, int]:
+    """Delete the oldest slice of the whole stored time, a day at most, of every kind."""
     starts = [at for kind in KINDS.values() if (at := oldest(connection, kind)) is not None]
     if not starts:
         return {}

@@ -1,4 +1,4 @@
-"""What a history holds: kinds of rows, each with its labels and its columns."""
+"""The kinds of rows that a history holds, with their labels and columns."""
 
 import math
 from collections.abc import Mapping
@@ -10,11 +10,11 @@ from models.attribution.result import Method
 from models.trust import Trust
 
 Cell = float | str | Mapping[str, float] | None
-"""A number, a word, numbers by name, or nothing known."""
+"""A number, a word, numbers by name, or None if unknown."""
 
 
 class CellType(StrEnum):
-    """What the cells of a column hold."""
+    """The type of the cells of a column."""
 
     NUMBER = "number"
     WORDS = "words"
@@ -23,9 +23,9 @@ class CellType(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column by its name. A row without a `required` cell is none.
+    """A column of a kind. A row that lacks a `required` cell is invalid.
 
-    `least` is the least that a number can be; a word is one of `choices`, where there are any.
+    `least` is the smallest valid number; a word must be one of `choices`, if there are any.
     """
 
     name: str
@@ -36,7 +36,7 @@ class Column:
 
 
 class Row(NamedTuple):
-    """What is known of `labels` at one time: a cell for each column of the kind."""
+    """The values for `labels` at one time: a cell for each column of the kind."""
 
     labels: tuple[str, ...]
     at: int  # milliseconds since 1970
@@ -116,7 +116,7 @@ SAMPLES = Kind(
     (*SERVER_KEY, "collector"),
     (Column("value", CellType.NUMBERS, required=True),),
 )
-"""What one collector read at one instant, by name."""
+"""The values that one collector read at one time, by name."""
 
 CLASSES = Kind(
     "classes",
@@ -142,8 +142,8 @@ CLASSES = Kind(
         ),
     ),
 )
-"""What the classes that were shown used in one interval of `classes.interval`, the others as one,
-and what no class explains (`unattributed`); units as in `ClassState.totals`."""
+"""What the displayed classes used in one interval of `classes.interval`, the others as one, and
+what no class explains (`unattributed`); units as in `ClassState.totals`."""
 
 BUSINESS = Kind(
     "business",
@@ -151,12 +151,12 @@ BUSINESS = Kind(
     SERVER_KEY,
     (Column("value", CellType.NUMBERS, required=True),),
 )
-"""Values of business metrics that were read at one instant, by name."""
+"""Values of business metrics read at one time, by name."""
 
 MARKERS = Kind("markers", "marker", ("target", "name"), (Column("set", required=True),))
-"""Deploy markers; an empty target is all of them, and each is set with a 1."""
+"""Deploy markers; an empty target means all targets, and `set` is always 1."""
 
 KINDS = {kind.name: kind for kind in (INTERVALS, FITS, SAMPLES, CLASSES, BUSINESS)}
-"""What is kept of a target on a server."""
+"""The kinds that are stored by target and server."""
 TEXT_KINDS = {**KINDS, MARKERS.name: MARKERS}
-"""What is exported and imported."""
+"""The kinds that are exported and imported."""

@@ -1,31 +1,34 @@
-"""A limit to the pace at which old rows are deleted, so that a wrong clock can be set right."""
+"""A limit to how fast old rows are deleted, so that a wrong clock can be corrected in time."""
 
 from collections.abc import Mapping
 
 MAX_PACE = (
-    24  # seconds of rows that go in a second: a wrong hour costs a day, a month's gap 31 hours
+    24  # seconds of rows deleted per second: a wrong hour costs a day, a gap of a month takes 31 h
 )
 
 
 class RetentionPace:
-    """A clock that is wrong for a while must not empty a history, a year or a minute ahead.
+    """Limits deletion by age: a temporarily wrong clock, even by a year, must not empty a history.
 
-    Rows go when they are older than they are kept; but of each kind no more than this pace allows,
-    counted from its oldest row, however far the wall clock has leapt.
+    Rows are deleted when they exceed their retention; but of each kind no more than the pace
+    allows, counted from its oldest row, however far the wall clock has jumped.
     """
 
     def __init__(self) -> None:
-        self._at: float | None = None
+        self._last_call: float | None = None
 
     def wait(self, monotonic: float) -> None:
-        """Nothing may go now: the wall clock is not trusted."""
-        self._at = monotonic
+        """Allow no deletion up to now, because the wall clock is not trusted."""
+        self._last_call = monotonic
 
     def cutoffs(
         self, monotonic: float, now: int, kept: Mapping[str, int], oldest: Mapping[str, int]
     ) -> dict[str, int]:
-        """By kind: rows before this may go; times in ms but `monotonic`, which is in seconds."""
-        elapsed = 0.0 if self._at is None else monotonic - self._at
-        self._at = monotonic
+        """Return for each kind the time before which rows may be deleted.
+
+        Times are in ms, except `monotonic`, which is in seconds.
+        """
+        elapsed = 0.0 if self._last_call is None else monotonic - self._last_call
+        self._last_call = monotonic
         span = round(1000 * MAX_PACE * elapsed)
         return {name: min(now - kept[name], at + span) for name, at in oldest.items()}

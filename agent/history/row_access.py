@@ -1,4 +1,4 @@
-"""Rows into the tables and out of them. Existing rows are never changed."""
+"""Insertion and reading of rows. Existing rows are never changed."""
 
 import json
 import sqlite3
@@ -24,13 +24,13 @@ from agent.history.record_types import (
 from agent.history.sample_compression import Chunk, pack, unpack
 
 PAGE_ROWS = 1000  # rows read at once: between two pages no lock is held
-CHUNK_ROWS = 60  # samples packed together where they do not come as chunks
+CHUNK_ROWS = 60  # samples packed into a chunk if they come as single rows
 LAST_ROW = 2**62  # ms; later than any time
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Which rows: of one target, or of one server of it, or all; from `since` to `until` (ms)."""
+    """Which rows: of all targets, one, or one of its servers; from `since` to `until` (ms)."""
 
     target: str | None = None
     server: str | None = None
@@ -40,7 +40,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """How many rows of a kind there are of one target, from when to when (ms)."""
+    """The number of rows of one kind and target, and the times (ms) of the first and the last."""
 
     target: str
     server: str
@@ -54,27 +54,27 @@ EVERYTHING = Choice()
 
 
 def insert(connection: sqlite3.Connection, kind: Kind, rows: Iterable[Row]) -> int:
-    """Add rows of a kind; answers how many of them were new."""
+    """Add rows of a kind; return how many of them are new."""
     if kind is SAMPLES:
         return _insert_samples(connection, rows)
     if kind is CLASSES:
         return _insert_class_uses(connection, rows)
     if kind is MARKERS:
-        return insert_markers(connection, (_marker(row) for row in rows))
+        return insert_markers(connection, (_marker_of_row(row) for row in rows))
     names = ", ".join(("target", "at", *(column.name for column in kind.columns)))
     marks = ", ".join("?" * (2 + len(kind.columns)))
     sql = f"INSERT OR IGNORE INTO {kind.one} ({names}) VALUES ({marks})"  # noqa: S608  (our names)
     added = 0
-    for labels, of_one in groupby(rows, key=lambda row: row.labels):
+    for labels, group in groupby(rows, key=lambda row: row.labels):
         target = target_id(connection, *labels)
         before = connection.total_changes
-        connection.executemany(sql, ((target, row.at, *map(_stored, row.cells)) for row in of_one))
+        connection.executemany(sql, ((target, row.at, *map(_to_sql, row.cells)) for row in group))
         added += connection.total_changes - before
     return added
 
 
 def insert_chunk(connection: sqlite3.Connection, target: int, chunk: Chunk) -> int:
-    """Add packed samples, unless they are there; answers how many are new."""
+    """Add packed samples, unless they are stored already; return how many are new."""
     connection.execute("INSERT OR IGNORE INTO layout (names) VALUES (?)", (chunk.names,))
     added = connection.execute(
         "INSERT OR IGNORE INTO sample (target, collector, at, first, count, layout, data)"
@@ -85,7 +85,7 @@ def insert_chunk(connection: sqlite3.Connection, target: int, chunk: Chunk) -> i
 
 
 def target_id(connection: sqlite3.Connection, name: str, server: str) -> int:
-    """The number of a target on a server; a new one where there is none."""
+    """Return the id of a target on a server, which is inserted if missing."""
     labels = (name, server)
     sql = "SELECT id FROM target WHERE name = ? AND server = ?"
     found = connection.execute(sql, labels).fetchone()
@@ -96,7 +96,7 @@ def target_id(connection: sqlite3.Connection, name: str, server: str) -> int:
 
 
 def read(connection: sqlite3.Connection, kind: Kind, choice: Choice = EVERYTHING) -> Iterator[Row]:
-    """Rows of a kind, by label and then by time, a page at a time."""
+    """Yield rows of a kind, by label and then by time, a page at a time."""
     if kind is MARKERS:
         yield from _read_markers(connection, choice)
         return
@@ -105,16 +105,16 @@ def read(connection: sqlite3.Connection, kind: Kind, choice: Choice = EVERYTHING
             times = (choice.since, choice.until)
             yield from class_uses.read(connection, target, tuple(labels), *times)
             continue
-        of_one = _read_samples if kind is SAMPLES else _read_rows
-        yield from of_one(connection, kind, target, tuple(labels), choice)
+        read_kind = _read_samples if kind is SAMPLES else _read_rows
+        yield from read_kind(connection, kind, target, tuple(labels), choice)
 
 
 def extents(
     connection: sqlite3.Connection, kind: Kind, choice: Choice = EVERYTHING
 ) -> Iterator[Extent]:
-    """The rows of a kind, target by target; targets without any are left out.
+    """Yield the extent of a kind for each target; targets without rows of it are left out.
 
-    The rows of these targets are counted, whatever their time.
+    All rows of the chosen targets count, whatever their time.
     """
     count, first = ("SUM(count)", "MIN(first)") if kind is SAMPLES else ("COUNT(*)", "MIN(at)")
     sql = f"SELECT {count}, {first}, MAX(at) FROM {kind.one} WHERE target = ?"  # noqa: S608
@@ -125,7 +125,7 @@ def extents(
 
 
 def target_names(connection: sqlite3.Connection) -> list[str]:
-    """The targets that are there, by name; one may have been several servers."""
+    """Return the names of the stored targets; one target may have been several servers."""
     return [name for (name,) in connection.execute("SELECT DISTINCT name FROM target ORDER BY 1")]
 
 
@@ -152,7 +152,7 @@ def _read_rows(
     after = choice.since - 1
     while page := connection.execute(sql, (target, after, choice.until)).fetchall():
         for at, *cells in page:
-            yield Row(labels, at, tuple(map(_cell, kind.columns, cells)))
+            yield Row(labels, at, tuple(map(_from_sql, kind.columns, cells)))
         after = page[-1][0]
 
 
@@ -164,39 +164,39 @@ def _read_samples(
     choice: Choice,
 ) -> Iterator[Row]:
     del kind
-    yield from chain(*_by_collector(connection, target, labels, choice))
+    yield from chain(*_streams_by_collector(connection, target, labels, choice))
 
 
 def samples_by_time(connection: sqlite3.Connection, choice: Choice) -> Iterator[Row]:
-    """Samples of all collectors, in the order of their time for each server of a target."""
+    """Yield samples of all collectors, in the order of their time for each server of a target."""
     for target, *labels in _targets(connection, choice):
-        streams = _by_collector(connection, target, tuple(labels), choice)
+        streams = _streams_by_collector(connection, target, tuple(labels), choice)
         yield from merge(*streams, key=lambda row: row.at)
 
 
-def _by_collector(
+def _streams_by_collector(
     connection: sqlite3.Connection, target: int, labels: tuple[str, ...], choice: Choice
 ) -> list[Iterator[Row]]:
-    """Each collector's samples, by time."""
+    """Return an iterator over the samples of each collector, by time."""
     collectors = connection.execute(
         "SELECT DISTINCT collector FROM sample WHERE target = ? ORDER BY collector", (target,)
     ).fetchall()
-    return [_of_one(connection, target, (*labels, name), choice) for (name,) in collectors]
+    return [_read_collector(connection, target, (*labels, name), choice) for (name,) in collectors]
 
 
-def _of_one(
+def _read_collector(
     connection: sqlite3.Connection, target: int, labels: tuple[str, ...], choice: Choice
 ) -> Iterator[Row]:
-    for chunk in _chunks(connection, target, labels[-1], choice):
+    for chunk in _read_chunks(connection, target, labels[-1], choice):
         for at, values in unpack(chunk):
             if choice.since <= at <= choice.until:
                 yield Row(labels, at, (values,))
 
 
-def _chunks(
+def _read_chunks(
     connection: sqlite3.Connection, target: int, collector: str, choice: Choice
 ) -> Iterator[Chunk]:
-    """The chunks of one collector that may hold samples of that time, oldest first."""
+    """Yield the chunks of one collector that may hold samples of that time, oldest first."""
     after = choice.since - 1
     sql = (
         "SELECT collector, at, first, count, names, data FROM sample"  # noqa: S608  (a number)
@@ -211,29 +211,31 @@ def _chunks(
 
 
 def _insert_samples(connection: sqlite3.Connection, rows: Iterable[Row]) -> int:
-    """Pack samples by collector, those left out that are there already."""
+    """Pack samples by collector and add them, except those that are stored already."""
     added = 0
-    for (name, server, collector), of_one in groupby(rows, key=lambda row: row.labels):
-        samples = sorted({row.at: row for row in of_one}.values(), key=lambda row: row.at)
+    for (name, server, collector), group in groupby(rows, key=lambda row: row.labels):
+        samples = sorted({row.at: row for row in group}.values(), key=lambda row: row.at)
         target = target_id(connection, name, server)
         span = Choice(since=samples[0].at, until=samples[-1].at)
-        there = {
-            at for chunk in _chunks(connection, target, collector, span) for at, _ in unpack(chunk)
+        existing = {
+            at
+            for chunk in _read_chunks(connection, target, collector, span)
+            for at, _ in unpack(chunk)
         }
-        new = [(row.at, by_name(row.cells[0])) for row in samples if row.at not in there]
+        new = [(row.at, by_name(row.cells[0])) for row in samples if row.at not in existing]
         for start in range(0, len(new), CHUNK_ROWS):
             chunk = pack(collector, new[start : start + CHUNK_ROWS])
             added += insert_chunk(connection, target, chunk)
     return added
 
 
-def _marker(row: Row) -> Marker:
+def _marker_of_row(row: Row) -> Marker:
     target, name = row.labels
     return Marker(row.at / 1000, name, target)
 
 
 def _read_markers(connection: sqlite3.Connection, choice: Choice) -> Iterator[Row]:
-    """The markers that concern the target, those for all of them included."""
+    """Yield the markers of the chosen target, those for all targets included."""
     known = [
         marker
         for marker in read_markers(connection)
@@ -247,18 +249,18 @@ def _read_markers(connection: sqlite3.Connection, choice: Choice) -> Iterator[Ro
 
 def _insert_class_uses(connection: sqlite3.Connection, rows: Iterable[Row]) -> int:
     added = 0
-    for (name, server), of_one in groupby(rows, key=lambda row: row.labels[:2]):
-        added += class_uses.insert(connection, target_id(connection, name, server), of_one)
+    for (name, server), group in groupby(rows, key=lambda row: row.labels[:2]):
+        added += class_uses.insert(connection, target_id(connection, name, server), group)
     return added
 
 
-def _stored(cell: Cell) -> float | str | None:
+def _to_sql(cell: Cell) -> float | str | None:
     if isinstance(cell, Mapping):
         return json.dumps(cell, sort_keys=True, allow_nan=False) if cell else None
     return cell
 
 
-def _cell(column: Column, stored: float | str | None) -> Cell:
+def _from_sql(column: Column, stored: float | str | None) -> Cell:
     if column.holds is not CellType.NUMBERS or stored is None:
         return stored
     try:
@@ -269,5 +271,5 @@ def _cell(column: Column, stored: float | str | None) -> Cell:
 
 
 def by_name(cell: Cell) -> Mapping[str, float]:
-    """The numbers of a cell that holds numbers by name."""
+    """Return the numbers by name of a cell; empty if it has none."""
     return cell if isinstance(cell, Mapping) else {}

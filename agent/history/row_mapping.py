@@ -19,20 +19,20 @@ NUMBERS = [column.name for column in INTERVALS.columns if column.holds is CellTy
 
 
 def in_milliseconds(unix: float) -> int:
-    """Unix seconds as rows have them."""
+    """Convert Unix seconds to the milliseconds of rows."""
     return round(1000 * unix)
 
 
 def interval_row(labels: tuple[str, str], interval: Interval, now: Now) -> Row:
-    """An interval to be written; unknown values (NaN) are null there."""
-    numbers = [_known(getattr(interval, name)) for name in NUMBERS]
+    """Return an interval as a row, in which unknown values (NaN) are None."""
+    numbers = [_finite_or_none(getattr(interval, name)) for name in NUMBERS]
     resources = {name: used for name, used in interval.resources.items() if math.isfinite(used)}
     at = in_milliseconds(now.to_unix(interval.end))
     return Row(labels, at, (*numbers, resources or None))
 
 
 def interval_of(row: Row, stands_for: float, now: Now) -> Interval:
-    """A row as an interval again; its end on the monotonic clock may be before the machine's."""
+    """Return a row as an interval, whose end may be before the start of the monotonic clock."""
     *numbers, resources = row.cells
     end = now.monotonic - (now.unix - row.at / 1000)
     known = [cell if isinstance(cell, float) else math.nan for cell in numbers]
@@ -41,7 +41,7 @@ def interval_of(row: Row, stands_for: float, now: Now) -> Interval:
 
 
 def fit_row(labels: tuple[str, str], fitted: FitState) -> Row | None:
-    """An assessment to be written; None where there was too little data for one."""
+    """Return an assessment as a row; None if there was too little data for one."""
     found = fitted.capacity
     if found is None or fitted.at is None:
         return None
@@ -51,10 +51,10 @@ def fit_row(labels: tuple[str, str], fitted: FitState) -> Row | None:
         "limited_by": found.limit,
         "source": fitted.source.value if fitted.source else None,
         "points": float(len(fitted.points)) if fitted.points else None,
-        "capacity": _known(found.value),
-        "capacity_lower": _known(found.lower),
-        "capacity_upper": _known(found.upper),
-        **_law(found.usl),
+        "capacity": _finite_or_none(found.value),
+        "capacity_lower": _finite_or_none(found.lower),
+        "capacity_upper": _finite_or_none(found.upper),
+        **_law_cells(found.usl),
     }
     at = in_milliseconds(fitted.at)
     return Row(labels, at, tuple(cells.get(column.name) for column in FITS.columns))
@@ -62,14 +62,14 @@ def fit_row(labels: tuple[str, str], fitted: FitState) -> Row | None:
 
 @dataclass(frozen=True, slots=True)
 class ClassUses:
-    """What query classes used in one interval, and what each costs in capacity."""
+    """What query classes used in one interval, and the capacity gain of each."""
 
     spent: IntervalUsage
     savings: Mapping[Name, Saving]
 
 
 def class_rows(labels: tuple[str, str], uses: ClassUses) -> list[Row]:
-    """A row for each class that used anything, and for what no class explains."""
+    """Return a row for each class that used anything, and one for what no class explains."""
     spent, at = uses.spent, in_milliseconds(uses.spent.at)
     rows = []
     for name, used in spent.uses.items():
@@ -80,25 +80,27 @@ def class_rows(labels: tuple[str, str], uses: ClassUses) -> list[Row]:
             "cpu_error": spent.cpu_error.get(name),
             "cpu_source": spent.cpu_source.value if spent.cpu_source else None,
             "waits": float(name in spent.waits),
-            "removed_gain": _known(saved.removed) if saved else None,
-            "halved_gain": _known(saved.halved) if saved else None,
+            "removed_gain": _finite_or_none(saved.removed) if saved else None,
+            "halved_gain": _finite_or_none(saved.halved) if saved else None,
         }
-        of_class = (*labels, name)
-        rows.append(Row(of_class, at, tuple(cells.get(column.name) for column in CLASSES.columns)))
+        class_labels = (*labels, name)
+        rows.append(
+            Row(class_labels, at, tuple(cells.get(column.name) for column in CLASSES.columns))
+        )
     return rows
 
 
 def sample_chunks(samples: Sequence[Sample], now: Now) -> list[Chunk]:
-    """Samples of any collectors, packed by collector."""
+    """Pack samples of any collectors, by collector."""
     readings: dict[str, dict[int, Mapping[str, float]]] = {}
     for sample in samples:
         at = in_milliseconds(now.to_unix(sample.at))
         readings.setdefault(sample.collector, {})[at] = sample.values
-    return [pack(name, sorted(of_one.items())) for name, of_one in readings.items()]
+    return [pack(name, sorted(by_time.items())) for name, by_time in readings.items()]
 
 
-def _law(fit: UslFit | None) -> dict[str, Cell]:
-    """The numbers of the law, where there is one."""
+def _law_cells(fit: UslFit | None) -> dict[str, Cell]:
+    """Return the numbers of the law; empty if there is none."""
     if fit is None:
         return {}
     n, x = fit.n_max_interval, fit.x_max_interval
@@ -114,8 +116,8 @@ def _law(fit: UslFit | None) -> dict[str, Cell]:
         "x_max_upper": x.high if x else None,
         "r_squared": fit.r_squared,
     }
-    return {name: _known(number) for name, number in numbers.items()}
+    return {name: _finite_or_none(number) for name, number in numbers.items()}
 
 
-def _known(number: float | None) -> float | None:
+def _finite_or_none(number: float | None) -> float | None:
     return None if number is None or not math.isfinite(number) else float(number)

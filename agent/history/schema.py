@@ -1,4 +1,4 @@
-"""The tables of a history, and the steps from each version of them to the next."""
+"""The tables of a history, and the migrations from each version to the next."""
 
 import sqlite3
 from collections.abc import Sequence
@@ -72,7 +72,7 @@ MIGRATIONS: Sequence[str] = (
       UNIQUE (target, collector, at)
     );
     """,
-    # What query classes used, interval by interval; `query_class.at` is when one was last written.
+    # What query classes used, interval by interval; `query_class.at` is the time of its latest row.
     """
     CREATE TABLE query_class (
       id INTEGER PRIMARY KEY,
@@ -101,7 +101,7 @@ MIGRATIONS: Sequence[str] = (
       PRIMARY KEY (target, at, class)
     ) WITHOUT ROWID;
     """,
-    # Deploy markers; `target` is a name, empty where a marker is for all of them.
+    # Deploy markers; `target` is a name, empty if a marker is for all targets.
     """
     CREATE TABLE marker (
       id INTEGER PRIMARY KEY,
@@ -121,7 +121,7 @@ MIGRATIONS: Sequence[str] = (
     ) WITHOUT ROWID;
     """,
 )
-"""Step k leads from version k to version k + 1. A step that was published is never changed."""
+"""Step k migrates version k to version k + 1. A published step is never changed."""
 
 VERSION = len(MIGRATIONS)
 
@@ -129,8 +129,8 @@ VERSION = len(MIGRATIONS)
 def migrate(connection: sqlite3.Connection) -> None:
     """Bring the tables up to date, all steps or none.
 
-    Raises `StoreError` for a history of a later version and for what is no history, and leaves
-    both as they are.
+    Raises `StoreError` for a history of a later version and for a database that is not a history,
+    and leaves both unchanged.
     """
     if version_of(connection) == VERSION:
         return
@@ -149,24 +149,24 @@ def migrate(connection: sqlite3.Connection) -> None:
 
 
 def refuse_other_tables(connection: sqlite3.Connection) -> None:
-    """Raises `StoreError` where there is anything but the tables of this version, as we make them.
+    """Raise `StoreError` unless the tables are exactly those that the agent creates.
 
-    A view or a trigger under a table's name would run whatever its maker wrote.
+    A view or a trigger with the name of a table would run any SQL of its author.
     """
-    if _contents(connection) != _our_contents():
+    if _contents(connection) != _expected_contents():
         text = "this file has other tables than a history; it was not made by the agent"
         raise StoreError(StoreFailure.FOREIGN, text)
 
 
 @cache
-def _our_contents() -> list[tuple[str, ...]]:
+def _expected_contents() -> list[tuple[str, ...]]:
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
         migrate(connection)
         return _contents(connection)
 
 
 def _contents(connection: sqlite3.Connection) -> list[tuple[str, ...]]:
-    """Tables and indexes by kind and name, with the statements that made them."""
+    """Return tables and indexes by kind and name, with the statements that created them."""
     found = connection.execute(
         "SELECT type, name, tbl_name, IFNULL(sql, '') FROM sqlite_master LIMIT 100"
     )
@@ -174,7 +174,7 @@ def _contents(connection: sqlite3.Connection) -> list[tuple[str, ...]]:
 
 
 def version_of(connection: sqlite3.Connection) -> int:
-    """The version of the tables, 0 for an empty file; raises `StoreError` as `migrate` does."""
+    """Return the tables' version, 0 for an empty file; raises `StoreError` as `migrate` does."""
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     tables = len(connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchall())

@@ -1,4 +1,4 @@
-"""The identity of a server, and a limit to the servers that one target may be."""
+"""The identity of a server, and a limit on how many servers one target may be."""
 
 import hashlib
 import re
@@ -7,40 +7,40 @@ from collections.abc import Mapping
 
 UNIQUE = re.compile(r"[0-9A-Za-z+/=-]{1,64}")
 """A UUID of MySQL or a base64 hash of MariaDB; any other value is not used."""
-MAX_LENGTH = 200  # characters of a name that is made of host, port and data directory
+MAX_LENGTH = 200  # characters of an identity made of host, port and data directory
 MAX_NEW_SERVERS, NEW_SERVER_SECONDS = 20, 86_400.0  # servers, within these seconds
 REMEMBERED_SERVERS = 200
 
 
 def server_uuid(variables: Mapping[str, str]) -> str:
-    """Return MySQL's UUID; empty where there is none, or no such thing."""
+    """Return MySQL's UUID; empty if there is none, or if it is not a valid one."""
     found = variables.get("server_uuid", "")
     return found if UNIQUE.fullmatch(found) else ""
 
 
 def server_identity(variables: Mapping[str, str]) -> str:
-    """Identify a server by whichever way it is reached: by its UUID, else host, port and folder."""
+    """Identify a server, whatever its address: by its UUID, else by host, port and folder."""
     for name in ("server_uuid", "server_uid"):
         if UNIQUE.fullmatch(variables.get(name, "")):
             return variables[name]
-    place = ":".join(variables.get(name, "") for name in ("hostname", "port", "datadir"))
-    if len(place) <= MAX_LENGTH:
-        return place
-    return hashlib.sha256(place.encode(errors="surrogatepass")).hexdigest()
+    location = ":".join(variables.get(name, "") for name in ("hostname", "port", "datadir"))
+    if len(location) <= MAX_LENGTH:
+        return location
+    return hashlib.sha256(location.encode(errors="surrogatepass")).hexdigest()
 
 
 class Identities:
-    """The servers that a target has been.
+    """The servers that a target has been, limited in number.
 
-    A fail-over is another server. One that has another name at each connect would fill the history
-    with servers that never come back, and so push out the other targets' rows.
+    After a fail-over the target is another server. One with a new identity at each connect would
+    fill the history with servers that never return, and push out the rows of the other targets.
     """
 
     def __init__(self) -> None:
         self._first_seen: OrderedDict[str, float] = OrderedDict()
 
     def admits(self, server: str, now: float) -> bool:
-        """Return whether it is known or there was room; `now` in seconds of a monotonic clock."""
+        """Return whether the server is known or there is room; `now` in monotonic seconds."""
         if server in self._first_seen:
             return True
         recent = sum(now - at < NEW_SERVER_SECONDS for at in self._first_seen.values())

@@ -14,7 +14,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class StoreState:
-    """All of it at one time; times in Unix seconds, None where not known yet."""
+    """The status at one time; times in Unix seconds, None if not known yet."""
 
     success: bool | None = None  # of the latest attempt to open or to write
     size: int | None = None  # bytes
@@ -28,15 +28,15 @@ class StoreState:
 
 
 class StatusTracker:
-    """Keeps the state; logs a failure once, and its end."""
+    """Keeps the status, and logs the beginning and the end of a failure."""
 
     def __init__(self, path: Path) -> None:
         self.state = StoreState()
         self._path = path
         self._rows: Counter[str] = Counter()
         self._failures: Counter[StoreFailure] = Counter()
-        self._trouble: StoreFailure | None = None
-        self._gap_told = False
+        self._current_failure: StoreFailure | None = None
+        self._is_gap_logged = False
         self._dropped = 0
 
     def opened(self, rows: Mapping[str, int]) -> None:
@@ -50,10 +50,10 @@ class StatusTracker:
         self.state = replace(self.state, last_write=at, write_seconds=seconds)
 
     def well(self) -> None:
-        """All that was to be done is done."""
-        if self._trouble is not None:
+        """Record that all pending work has been done."""
+        if self._current_failure is not None:
             log.info("the history is written again", extra=fields(path=self._path))
-        self._trouble, self._gap_told = None, False
+        self._current_failure, self._is_gap_logged = None, False
         self.state = replace(self.state, success=True)
 
     def forgot(self, gone: Mapping[str, int]) -> None:
@@ -61,28 +61,28 @@ class StatusTracker:
         self._rows.subtract(gone)
 
     def measured(self, size: int, oldest: Mapping[str, float]) -> None:
-        """The bytes it takes, and the time (Unix seconds) of the oldest row of each kind."""
+        """Record the size in bytes, and the time (Unix seconds) of the oldest row of each kind."""
         self.state = replace(self.state, size=size, rows=dict(self._rows), oldest=oldest)
 
     def failed(self, error: StoreError) -> None:
         """Record a failure; it is logged if it differs from the one before."""
         self._failures[error.kind] += 1
         self.state = replace(self.state, success=False, failures=dict(self._failures))
-        if self._trouble is not error.kind:
+        if self._current_failure is not error.kind:
             text = "the history cannot be used, the agent continues without it: %s"
             log.error(text, error, extra=fields(kind=error.kind))
-        self._trouble = error.kind
+        self._current_failure = error.kind
 
     def put_aside(self, error: StoreError, aside: Path) -> None:
-        """The file was corrupt and has another name now."""
+        """Record that the file was corrupt and was renamed."""
         text = "the history was corrupt and was renamed; a new one was started: %s"
         log.error(text, error, extra=fields(aside=aside))
         self.state = replace(self.state, corrupt_files=self.state.corrupt_files + 1)
 
     def dropped(self, batches: int) -> None:
         """Record the total of batches dropped for lack of room."""
-        if batches > self._dropped and not self._gap_told:
-            self._gap_told = True
+        if batches > self._dropped and not self._is_gap_logged:
+            self._is_gap_logged = True
             log.error(
                 "the history will have a gap: its write buffer is full",
                 extra=fields(batches=batches),

@@ -1,4 +1,4 @@
-"""The history while the agent runs: a worker writes it, so that sampling and fits never wait."""
+"""The history while the agent runs: a worker writes it, so sampling and assessing never wait."""
 
 import logging
 import math
@@ -38,12 +38,12 @@ from agent.support.scheduled_thread import Worker
 
 log = logging.getLogger(__name__)
 
-POLL_SECONDS = 2.0  # seconds between two looks whether the file is still as it was left
-PRUNE_SECONDS = 60.0  # seconds
+POLL_SECONDS = 2.0  # seconds between two checks whether another program changed the file
+PRUNE_SECONDS = 60.0  # seconds between two deletions of old rows
 RETRY_MIN, RETRY_MAX = 1.0, 30.0  # seconds after a failure
 MAX_WAITING_BYTES = 16 * 2**20  # bytes
 ROWS_PER_TRANSACTION = 400  # batches in one transaction
-STAYS_OPEN = (StoreFailure.FULL, StoreFailure.BUSY)  # what is no fault of the file
+STAYS_OPEN = (StoreFailure.FULL, StoreFailure.BUSY)  # these are not caused by the file
 STILL_READABLE = (StoreFailure.FULL, StoreFailure.READ_ONLY, StoreFailure.IO)
 
 WindowFuture = Future[list[WindowRow]]
@@ -53,9 +53,11 @@ Found = TypeVar("Found")
 
 
 class Store:
-    """`put`, `read_window` and `load` are for every thread and never wait; else the worker does it.
+    """Writes the history, and reads it back, in a worker of its own.
 
-    What cannot be written waits, up to a bound, and is tried again; `state` says how it goes.
+    The methods that queue a batch or return a future may be called by any thread and never wait;
+    the worker calls the others. Data that cannot be written waits, up to a limit, and is tried
+    again; `state` is the status.
     """
 
     def __init__(
@@ -70,58 +72,58 @@ class Store:
         self.watched: Collection[str] | None = None  # the targets' names, where they are known
         self.worker = Worker("history", [self.tick], allowance=math.inf, at_end=self.close)
         self._clock = clock
-        self._steady = SteadyClock()
+        self._steady_clock = SteadyClock()
         self._pace = RetentionPace()
         self._cutoffs: dict[str, int] = {}
-        self._more_to_forget = False
-        self._waiting = WriteBuffer(most_waiting)
+        self._has_more_to_delete = False
+        self._buffer = WriteBuffer(most_waiting)
         self._queries: SimpleQueue[tuple[Wanted | None, Callable[[sqlite3.Connection], None]]] = (
             SimpleQueue()
         )
         self._lock = history_file.Lock(path)
         self._connection: sqlite3.Connection | None = None
-        self._file: tuple[int, int] | None = None
+        self._file_identity: tuple[int, int] | None = None
         self._foreign_writes = ForeignWriteCheck(path)
         self._status = StatusTracker(path)
         self._backoff = Backoff(RETRY_MIN, RETRY_MAX)
         self._retry_at = 0.0
         self._prune_at = 0.0
-        self._to_check = True
+        self._needs_check = True
 
     @property
     def state(self) -> StoreState:
-        """Its status."""
-        return replace(self._status.state, dropped=self._waiting.dropped)
+        """The status, for /metrics."""
+        return replace(self._status.state, dropped=self._buffer.dropped)
 
     def put(self, batch: Batch) -> None:
-        """Queue it to be written soon."""
-        self._waiting.put(batch)
+        """Queue a batch to be written soon."""
+        self._buffer.put(batch)
         self.worker.wake()
 
     def read_window(self, wanted: Wanted) -> WindowFuture:
-        """The intervals that were written, oldest first, as soon as the file can be read."""
-        return self._ask(wanted, read_window)
+        """Request the stored intervals, oldest first; they arrive once the file can be read."""
+        return self._request(wanted, read_window)
 
     def load(self, wanted: Wanted, width: float) -> LoadFuture:
-        """The load of the intervals that were written, by steps of `width` seconds, likewise."""
-        return self._ask(wanted, partial(load_sums, width=width))
+        """Request the load of the stored intervals by steps of `width` seconds, in the same way."""
+        return self._request(wanted, partial(load_sums, width=width))
 
     def business(self, wanted: Wanted) -> BusinessFuture:
-        """The values of business metrics that were written, by name, likewise."""
-        return self._ask(wanted, recent_values)
+        """Request the stored values of business metrics by name, in the same way."""
+        return self._request(wanted, recent_values)
 
     def mark(self, marker: Marker) -> None:
-        """Have a deploy marker written soon."""
+        """Queue a deploy marker to be written soon."""
         self.put(Batch("", "", markers=(marker,)))
 
     def markers(self) -> Future[list[Marker]]:
-        """The deploy markers that were written, as soon as the file can be read."""
+        """Request the stored deploy markers; they arrive once the file can be read."""
         result: Future[list[Marker]] = Future()
         self._queries.put((None, lambda c: result.set_result(read_markers(c))))
         self.worker.wake()
         return result
 
-    def _ask(
+    def _request(
         self, wanted: Wanted, read: Callable[[sqlite3.Connection, Wanted], Found]
     ) -> Future[Found]:
         result: Future[Found] = Future()
@@ -130,40 +132,41 @@ class Store:
         return result
 
     def tick(self, now: float) -> float:
-        """Open the file if need be, read, write, forget; answers when to be called next."""
+        """Open the file if need be, write, read, delete old rows; return when to be called next."""
         if now < self._retry_at:
             return self._retry_at
-        self._status.dropped(self._waiting.dropped)
+        self._status.dropped(self._buffer.dropped)
         try:
-            connection = self._sound() or self._open()
+            connection = self._checked_connection() or self._open()
             before = connection.total_changes
-            self._write(connection)  # first: what is read back may have just ended
+            self._write(connection)  # first: the queries may want these rows
             self._run_queries(connection)
-            more = self._forget(connection, now)
+            has_more = self._delete_old_rows(connection, now)
             if connection.total_changes != before or history_file.log_size(self.path):
                 self._foreign_writes.checkpoint(connection)
                 self._measure(connection)  # after the checkpoint, which empties the log
         except (sqlite3.Error, OSError, StoreError) as error:
-            self._failed(as_store_error(self.path, error), now)
+            self._handle_failure(as_store_error(self.path, error), now)
             return self._retry_at
         self._backoff.succeeded()
         self._status.well()
-        return now if more or len(self._waiting) else now + POLL_SECONDS
+        return now if has_more or len(self._buffer) else now + POLL_SECONDS
 
     def close(self) -> None:
-        """Write what waits, if that can be done at once, and close the file."""
+        """Write what waits, if that succeeds at once, and close the file."""
         self._retry_at = 0.0
-        while self._retry_at == 0.0 and len(self._waiting):
+        while self._retry_at == 0.0 and len(self._buffer):
             self.tick(time.monotonic())
-        self._let_go()
+        self._close_connection()
         self._lock.release()
 
-    def _sound(self) -> sqlite3.Connection | None:
-        """The connection, a new one where another program wrote into the file and it is in order.
+    def _checked_connection(self) -> sqlite3.Connection | None:
+        """Return the connection, a new one if another program wrote into the file.
 
-        Raises `StoreError` where it is not; `None` where none is open.
+        The file is then checked; raises `StoreError` if it is not in order. Returns `None` if no
+        connection is open.
         """
-        if self._connection is None or history_file.identity(self.path) != self._file:
+        if self._connection is None or history_file.identity(self.path) != self._file_identity:
             return self._connection
         if not self._foreign_writes.found:
             return self._connection
@@ -171,34 +174,34 @@ class Store:
             text = "another program has emptied the file"
             raise StoreError(StoreFailure.CORRUPT, f"{self.path}: {text}")
         log.info("another program wrote into the history: it is checked")
-        self._let_go()
+        self._close_connection()
         try:
             self._connection = open_to_write(self.path, check=True)
         except StoreError as error:
             if error.kind in (*STAYS_OPEN, StoreFailure.READ_ONLY):
                 raise
-            raise StoreError(StoreFailure.CORRUPT, str(error)) from error  # it was in order before
-        self._take_in(self._connection)
+            raise StoreError(StoreFailure.CORRUPT, str(error)) from error  # it was valid before
+        self._note_contents(self._connection)
         return self._connection
 
     def _open(self) -> sqlite3.Connection:
         history_file.make_folder(self.path.parent)
-        history_file.refuse_another_kind(self.path)  # before our lock says that it is ours
+        history_file.refuse_another_kind(self.path)  # before our lock identifies it as a history
         self._lock.take()
         try:
-            connection = open_to_write(self.path, check=self._to_check)
+            connection = open_to_write(self.path, check=self._needs_check)
         except StoreError as error:
             if error.kind is not StoreFailure.CORRUPT:
                 raise
-            self._put_aside(error)
+            self._rename_corrupt_file(error)
             connection = open_to_write(self.path)
-        self._connection, self._to_check = connection, False
-        self._take_in(connection)
+        self._connection, self._needs_check = connection, False
+        self._note_contents(connection)
         return connection
 
-    def _take_in(self, connection: sqlite3.Connection) -> None:
-        """Note which file it is, and what is in it."""
-        self._file = history_file.identity(self.path)
+    def _note_contents(self, connection: sqlite3.Connection) -> None:
+        """Record which file is open, and its number of rows of each kind."""
+        self._file_identity = history_file.identity(self.path)
         self._status.opened(
             {
                 name: sum(extent.rows for extent in extents(connection, kind))
@@ -216,64 +219,64 @@ class Store:
                 return
             try:
                 if wanted is not None:
-                    self._mind_its_name(connection, wanted)
+                    self._adopt_renamed_target(connection, wanted)
                 query(connection)
             except (sqlite3.Error, StoreError):
-                self._queries.put((wanted, query))  # for when the file is in order
+                self._queries.put((wanted, query))  # to be answered when the file can be read
                 raise
 
-    def _mind_its_name(self, connection: sqlite3.Connection, wanted: Wanted) -> None:
-        """A renamed target keeps its rows; not if the file is read only."""
+    def _adopt_renamed_target(self, connection: sqlite3.Connection, wanted: Wanted) -> None:
+        """Let a renamed target keep its rows, unless the file is open for reading only."""
         if self.watched is None or connection is not self._connection:
             return
-        before = take_along(connection, wanted.target, wanted.server, self.watched)
-        if before is not None:
-            facts = fields(target=wanted.target, before=before)
+        old_name = take_along(connection, wanted.target, wanted.server, self.watched)
+        if old_name is not None:
+            facts = fields(target=wanted.target, before=old_name)
             log.info("renamed: its history has the new name too", extra=facts)
 
     def _write(self, connection: sqlite3.Connection) -> None:
-        batches = self._waiting.first(ROWS_PER_TRANSACTION)
+        batches = self._buffer.first(ROWS_PER_TRANSACTION)
         if not batches:
             return
-        if history_file.identity(self.path) != self._file:
+        if history_file.identity(self.path) != self._file_identity:
             text = "the file was moved or deleted; a new one takes its place"
             raise StoreError(StoreFailure.IO, f"{self.path}: {text}")
         started = time.monotonic()
         added = _commit(connection, batches)
-        self._waiting.done(batches)
+        self._buffer.done(batches)
         self._status.wrote(added, self._clock(), time.monotonic() - started)
 
-    def _forget(self, connection: sqlite3.Connection, now: float) -> bool:
-        """Delete some old rows, when due; returns whether there are more."""
+    def _delete_old_rows(self, connection: sqlite3.Connection, now: float) -> bool:
+        """Delete some old rows, if due; return whether there are more."""
         unix = self._clock()
-        if not self._steady.is_steady(now, unix):
+        if not self._steady_clock.is_steady(now, unix):
             self._pace.wait(now)
             self._cutoffs = {}
         if now < self._prune_at:
             return False
         milliseconds = round(1000 * unix)
-        if not self._more_to_forget:
-            self._cutoffs = self._too_old(connection, now, milliseconds)
-        most = self.settings.max_size
-        gone, more = prune.step(connection, self.path, self._cutoffs, most, milliseconds)
+        if not self._has_more_to_delete:
+            self._cutoffs = self._new_cutoffs(connection, now, milliseconds)
+        max_size = self.settings.max_size
+        deleted, has_more = prune.step(connection, self.path, self._cutoffs, max_size, milliseconds)
         if {INTERVALS.name, FITS.name} <= self._cutoffs.keys():
             forget_markers(connection, min(self._cutoffs[k.name] for k in (INTERVALS, FITS)))
-        self._more_to_forget = more
-        self._status.forgot(gone)
-        self._prune_at = now if more else now + PRUNE_SECONDS
-        return more
+        self._has_more_to_delete = has_more
+        self._status.forgot(deleted)
+        self._prune_at = now if has_more else now + PRUNE_SECONDS
+        return has_more
 
-    def _too_old(self, connection: sqlite3.Connection, now: float, unix: int) -> dict[str, int]:
-        """Before when (ms) rows of each kind may go now."""
-        kept = self.settings.retention.in_milliseconds
-        return self._pace.cutoffs(now, unix, kept, _oldest(connection))
+    def _new_cutoffs(self, connection: sqlite3.Connection, now: float, unix: int) -> dict[str, int]:
+        """Return for each kind the time (ms) before which rows may be deleted now."""
+        retention = self.settings.retention.in_milliseconds
+        return self._pace.cutoffs(now, unix, retention, _oldest(connection))
 
     def _measure(self, connection: sqlite3.Connection) -> None:
         oldest = {name: at / 1000 for name, at in _oldest(connection).items()}
         self._status.measured(history_file.size(self.path), oldest)
 
-    def _failed(self, error: StoreError, now: float) -> None:
-        """Count and log it, and try again later; a corrupt file is replaced by a new one."""
+    def _handle_failure(self, error: StoreError, now: float) -> None:
+        """Count and log a failure, schedule a retry, and rename a corrupt file."""
         self._retry_at = now + self._backoff.failed()
         self._status.failed(error)
         if self._connection is not None:
@@ -281,36 +284,36 @@ class Store:
                 with suppress(sqlite3.Error):
                     self._connection.execute("ROLLBACK")
             if error.kind not in STAYS_OPEN:
-                self._let_go()
+                self._close_connection()
             else:
-                self._foreign_writes.note()  # what was tried may have changed it
+                self._foreign_writes.note()  # the failed write may have changed it
         if error.kind is StoreFailure.CORRUPT:
-            with suppress(OSError):  # the next try finds it corrupt again, and says why
-                self._put_aside(error)
-        self._to_check |= error.kind is StoreFailure.IO
+            with suppress(OSError):  # the next attempt finds it corrupt again, and reports that
+                self._rename_corrupt_file(error)
+        self._needs_check |= error.kind is StoreFailure.IO
         if error.kind in STILL_READABLE and not self._queries.empty():
-            with suppress(sqlite3.Error, StoreError), closing(open_to_read(self.path)) as reading:
-                self._run_queries(reading)
+            with suppress(sqlite3.Error, StoreError), closing(open_to_read(self.path)) as read_only:
+                self._run_queries(read_only)
 
-    def _put_aside(self, error: StoreError) -> None:
+    def _rename_corrupt_file(self, error: StoreError) -> None:
         aside = history_file.put_aside(self.path, self._clock())
         self._status.put_aside(error, aside)
 
-    def _let_go(self) -> None:
+    def _close_connection(self) -> None:
         connection, self._connection = self._connection, None
         if connection is not None:
-            with suppress(sqlite3.Error):  # it ends all the same
+            with suppress(sqlite3.Error):  # it is closed all the same
                 connection.close()
 
 
 def _oldest(connection: sqlite3.Connection) -> dict[str, int]:
-    """The time (ms) of the oldest row of each kind that has any."""
+    """Return the time (ms) of the oldest row of each kind that has any."""
     times = ((name, prune.oldest(connection, kind)) for name, kind in KINDS.items())
     return {name: at for name, at in times if at is not None}
 
 
 def _commit(connection: sqlite3.Connection, batches: list[Batch]) -> Counter[str]:
-    """All of these batches in one transaction; the rows that are new, by kind."""
+    """Write these batches in one transaction; return the number of new rows, by kind."""
     added: Counter[str] = Counter()
     connection.execute("BEGIN IMMEDIATE")
     for batch in batches:

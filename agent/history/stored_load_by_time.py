@@ -1,4 +1,4 @@
-"""Reading the load back by steps of the wall clock, for a forecast of it."""
+"""Reading of the stored load by steps of the wall clock, for its forecast."""
 
 import sqlite3
 
@@ -7,9 +7,9 @@ from agent.history.window_reader import Wanted
 
 
 def load_sums(connection: sqlite3.Connection, wanted: Wanted, width: float) -> list[LoadSum]:
-    """Sum up the intervals of each step of `width` seconds, by their middle; oldest first.
+    """Sum the intervals of each step of `width` seconds, by their midpoints; oldest first.
 
-    Intervals may be of any length; one that is longer than a step counts as one.
+    Intervals may have any length; one that is longer than a step counts with the length of a step.
     """
     found = connection.execute(
         "SELECT CAST((interval.at - 500 * seconds) / (1000 * ?) AS INTEGER) AS step,"

@@ -1,4 +1,4 @@
-"""One target's way into the history and back, as its monitor sees it."""
+"""The history of one target, as its monitor uses it: writing new data and reading it back."""
 
 import logging
 from collections import deque
@@ -34,18 +34,18 @@ from models.forecast.next_hour import STEP_SECONDS
 log = logging.getLogger(__name__)
 
 RECORDED_COLLECTORS = ("status", "statements", "threads", "host")
-"""Collectors whose samples are written: what intervals are made of. No statement's text is."""
-MANY_SAMPLES = 100  # that are handed over before their interval is complete
-MAX_SAMPLES = 5000  # that wait to be handed over
-MAX_CLASS_USES = 60  # intervals of query classes that do
-MAX_VALUES = 1000  # of business metrics that do
+"""Collectors whose samples are written, to make intervals of. No statement text is written."""
+MANY_SAMPLES = 100  # samples that are written before their interval is complete
+MAX_SAMPLES = 5000  # samples that wait to be written
+MAX_CLASS_USES = 60  # intervals of query classes that wait to be written
+MAX_VALUES = 1000  # values of business metrics that wait to be written
 
 
 class Recorder:
     """Writes new data after each interval, and reads back once the server's identity is known.
 
     `connected`, `sampled` and `valued` are called by the workers that read, all other methods by
-    the one that fits.
+    the one that assesses.
     """
 
     def __init__(self, store: Store, target: str) -> None:
@@ -53,21 +53,21 @@ class Recorder:
         self._target = target
         self._samples: deque[Sample] = deque(maxlen=MAX_SAMPLES)
         self._connected_to: str | None = None
-        self.server: str | None = None  # whose intervals the window holds
+        self.server: str | None = None  # the server whose intervals the window holds
         self._identities = Identities()
-        self.refused: str | None = None  # a server of which nothing is written
-        self._past: WindowFuture | None = None
+        self.refused: str | None = None  # a server whose data is not written
+        self._window: WindowFuture | None = None
         self._load: LoadFuture | None = None
-        self._recent: LoadFuture | None = None
+        self._recent_load: LoadFuture | None = None
         self._fit_at: float | None = None
         self._uses: deque[ClassUses] = deque(maxlen=MAX_CLASS_USES)
         self._values: deque[ReadValue] = deque(maxlen=MAX_VALUES)
         self._business: BusinessFuture | None = None
 
     def go_on(self, before: "Recorder") -> None:
-        """Take over the other's window, so that nothing is read back a second time."""
-        self.server, self._past, self._fit_at = before.server, before._past, before._fit_at
-        self._load, self._recent = before._load, before._recent
+        """Continue from another recorder, so that nothing is read back a second time."""
+        self.server, self._window, self._fit_at = before.server, before._window, before._fit_at
+        self._load, self._recent_load = before._load, before._recent_load
         self._business = before._business
         self._identities, self.refused = before._identities, before.refused
 
@@ -81,7 +81,7 @@ class Recorder:
             self._samples.append(sample)
 
     def divided(self, uses: ClassUses) -> None:
-        """Keep what query classes used in an interval until the next fit is written."""
+        """Keep what query classes used in an interval until the next assessment is written."""
         self._uses.append(uses)
 
     def valued(self, value: ReadValue) -> None:
@@ -89,48 +89,54 @@ class Recorder:
         self._values.append(value)
 
     def look(self, history: IntervalBuffer, now: Now) -> None:
-        """Before a fit: mind which server it is, and take in what was read back of it."""
+        """Follow a change of server, and restore what was read back.
+
+        Called before an assessment.
+        """
         server = self._connected_to
         if server is not None and server != self.server:
             if self._identities.admits(server, now.monotonic):
-                self._turn_to(server, history, now)
+                self._switch_to_server(server, history, now)
             else:
-                self._turn_away(server, history)
-        if self._past is not None and self._past.done():
-            past, self._past = self._past, None
-            found = [interval_of(row, count, now) for row, count in past.result()]
+                self._refuse_server(server, history)
+        if self._window is not None and self._window.done():
+            future, self._window = self._window, None
+            found = [interval_of(row, count, now) for row, count in future.result()]
             history.restore(found)
             facts = fields(target=self._target, intervals=len(found))
             log.info("read back from the history", extra=facts)
 
     def take_load(self) -> list[LoadSum] | None:
-        """The load of the days before, by the hour, once it was read back; else None."""
+        """Return the hourly load of the days before, once it has been read back; else None."""
         if self._load is None or not self._load.done():
             return None
-        load, self._load = self._load, None
-        return load.result()
+        future, self._load = self._load, None
+        return future.result()
 
     def take_recent(self) -> list[LoadSum] | None:
-        """The same of the last week, in the steps of `RecentLoad`."""
-        if self._recent is None or not self._recent.done():
+        """Return the load of the last week in the steps of `RecentLoad`, in the same way."""
+        if self._recent_load is None or not self._recent_load.done():
             return None
-        recent, self._recent = self._recent, None
-        return recent.result()
+        future, self._recent_load = self._recent_load, None
+        return future.result()
 
     def take_business(self) -> dict[str, list[UnixValue]] | None:
-        """The values of business metrics of before, once they were read back; else None."""
+        """Return earlier values of business metrics, once they have been read back; else None."""
         if self._business is None or not self._business.done():
             return None
-        business, self._business = self._business, None
-        return business.result()
+        future, self._business = self._business, None
+        return future.result()
 
     def record(
         self, history: IntervalBuffer, fitted: FitState, now: Now, *, last: bool = False
     ) -> None:
-        """After a fit: hand over what is new, with each interval and at the `last`."""
+        """Queue what is new for writing, with each interval and at the `last`.
+
+        Called after an assessment.
+        """
         new = history.take_new()
-        is_time = new or last or self._uses or len(self._samples) >= MANY_SAMPLES
-        if self.server is None or not is_time:
+        is_due = new or last or self._uses or len(self._samples) >= MANY_SAMPLES
+        if self.server is None or not is_due:
             return
         labels = (self._target, self.server)
         row = fit_row(labels, fitted) if fitted.at != self._fit_at else None
@@ -141,29 +147,29 @@ class Recorder:
             [interval_row(labels, interval, now) for interval in new],
             [row] if row else [],
             sample_chunks(samples, now),
-            [row for uses in self._taken_uses() for row in class_rows(labels, uses)],
+            [row for uses in self._take_class_uses() for row in class_rows(labels, uses)],
             business=business_rows(labels, take_all(self._values), now),
         )
         if batch.bytes:
             self._store.put(batch)
 
-    def _taken_uses(self) -> list[ClassUses]:
+    def _take_class_uses(self) -> list[ClassUses]:
         return [self._uses.popleft() for _ in range(len(self._uses))]
 
-    def _turn_away(self, server: str, history: IntervalBuffer) -> None:
+    def _refuse_server(self, server: str, history: IntervalBuffer) -> None:
         """Stop writing for a server beyond the limit; it still has a window of its own."""
         if server == self.refused:
             return
         history.turn_to(server)
-        self.server, self._past, self.refused = None, None, server
-        self._load = self._recent = self._business = None
+        self.server, self._window, self.refused = None, None, server
+        self._load = self._recent_load = self._business = None
         facts = fields(target=self._target, most=MAX_NEW_SERVERS)
         log.warning(
             "too many servers in a day: this one is not written to the history", extra=facts
         )
 
-    def _turn_to(self, server: str, history: IntervalBuffer, now: Now) -> None:
-        """Another server than before does not share the window's data."""
+    def _switch_to_server(self, server: str, history: IntervalBuffer, now: Now) -> None:
+        """Begin the window of another server, which does not share the former one's data."""
         history.turn_to(server)
         if self.server is not None or self.refused is not None:
             self._samples.clear()
@@ -172,12 +178,14 @@ class Recorder:
         self.refused = None
         since, until = (in_milliseconds(at) for at in (now.unix - history.horizon, now.unix))
         wanted = Wanted(self._target, server, history.width, since, until)
-        self.server, self._past = server, self._store.read_window(wanted)
+        self.server, self._window = server, self._store.read_window(wanted)
         self._business = self._store.business(wanted)
-        self._load = self._read_load(wanted, now, HOUR_SECONDS, KEPT_HOURS)
-        self._recent = self._read_load(wanted, now, STEP_SECONDS, hour_ahead_load.KEPT_STEPS)
+        self._load = self._request_load(wanted, now, HOUR_SECONDS, KEPT_HOURS)
+        self._recent_load = self._request_load(
+            wanted, now, STEP_SECONDS, hour_ahead_load.KEPT_STEPS
+        )
 
-    def _read_load(self, wanted: Wanted, now: Now, width: float, count: int) -> LoadFuture:
-        """Ask for the load of this number of steps up to now."""
+    def _request_load(self, wanted: Wanted, now: Now, width: float, count: int) -> LoadFuture:
+        """Request the load of the latest `count` steps."""
         since = in_milliseconds(now.unix - width * count)
         return self._store.load(replace(wanted, since=since), width)

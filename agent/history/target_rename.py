@@ -1,4 +1,4 @@
-"""A renamed target keeps its rows."""
+"""Keeping the rows of a renamed target."""
 
 import sqlite3
 from collections.abc import Collection
@@ -7,18 +7,18 @@ from collections.abc import Collection
 def take_along(
     connection: sqlite3.Connection, name: str, server: str, watched: Collection[str]
 ) -> str | None:
-    """Give that name the rows of its server that another name has, if no target has that name now.
+    """Give this name the rows of its server under an old name that no target has any more.
 
-    Answers the name before. Nothing is taken where the name has rows of that server itself, or
-    where it could be more than one name.
+    Returns the old name, or None if nothing was changed: the name has rows of that server itself,
+    or there is not exactly one old name.
     """
     found = connection.execute("SELECT name FROM target WHERE server = ?", (server,)).fetchall()
-    names = {str(other) for (other,) in found}
-    before = names - set(watched)
-    if name in names or len(before) != 1:
+    names = {str(stored) for (stored,) in found}
+    old_names = names - set(watched)
+    if name in names or len(old_names) != 1:
         return None
-    [other] = before
+    [old_name] = old_names
     connection.execute(
-        "UPDATE target SET name = ? WHERE name = ? AND server = ?", (name, other, server)
+        "UPDATE target SET name = ? WHERE name = ? AND server = ?", (name, old_name, server)
     )
-    return other
+    return old_name

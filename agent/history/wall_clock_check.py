@@ -1,13 +1,13 @@
-"""A check that the wall clock was not set lately; only then it decides which rows are old."""
+"""A check that the wall clock was not set recently, and may decide which rows are old."""
 
 MAX_DIFFERENCE_SECONDS = 30.0  # seconds by which the clocks may drift apart
-MIN_SECONDS = 600.0  # seconds
+MIN_SECONDS = 600.0  # seconds since the wall clock was last set
 
 
 class SteadyClock:
-    """Compares both clocks from time to time, and remembers when the wall clock was set last.
+    """Compares the two clocks at each call, and remembers when the wall clock was last set.
 
-    A clock that is wrong by years at boot, and set right a minute later, must not empty a history.
+    A clock that is wrong by years at boot, and corrected a minute later, must not empty a history.
     """
 
     def __init__(self) -> None:
@@ -15,7 +15,7 @@ class SteadyClock:
         self._since = 0.0
 
     def is_steady(self, monotonic: float, unix: float) -> bool:
-        """Say whether the wall clock has not been set for ten minutes; both clocks in seconds."""
+        """Return whether the wall clock was not set for ten minutes; both clocks in seconds."""
         offset = unix - monotonic
         if self._offset is None or abs(offset - self._offset) > MAX_DIFFERENCE_SECONDS:
             self._offset, self._since = offset, monotonic

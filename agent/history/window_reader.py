@@ -1,4 +1,4 @@
-"""Reading a window back: the intervals of one server, thinned as a window in memory is."""
+"""Reading a window back: the intervals of one server, thinned like a window in memory."""
 
 import sqlite3
 from dataclasses import dataclass
@@ -10,14 +10,14 @@ from agent.history.record_types import INTERVALS, Row
 from agent.history.row_access import Choice, read
 from models.capacity.thinning import MAX_INTERVALS, thin
 
-MAX_ROWS = 2 * MAX_INTERVALS  # intervals; beyond, those that matter least stay in the file
+MAX_ROWS = 2 * MAX_INTERVALS  # intervals; beyond that, the least informative are not read
 MAX_WIDTH_DIFFERENCE = 0.01  # the share by which the widths of intervals may differ
 POINT = np.dtype([("at", "i8"), ("throughput", "f8")])
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Which intervals: of one target on one server, so wide (s), from `since` to `until` (ms)."""
+    """Which intervals: of a target on a server, `width` s wide, from `since` to `until` (ms)."""
 
     target: str
     server: str
@@ -27,11 +27,11 @@ class Wanted:
 
 
 WindowRow = tuple[Row, float]
-"""An interval, and how many it stands for."""
+"""An interval, and the number of intervals that it stands for."""
 
 
 def read_window(connection: sqlite3.Connection, wanted: Wanted) -> list[WindowRow]:
-    """The intervals, oldest first; where there are very many, the spread over load and age."""
+    """Return the intervals, oldest first; if too many, a selection spread over load and age."""
     near = (wanted.width * (1 - MAX_WIDTH_DIFFERENCE), wanted.width * (1 + MAX_WIDTH_DIFFERENCE))
     found = connection.execute(
         "SELECT interval.at, throughput FROM interval JOIN target ON target.id = interval.target"
@@ -51,11 +51,11 @@ def read_window(connection: sqlite3.Connection, wanted: Wanted) -> list[WindowRo
         kept = thin(at / 1000, points["throughput"], now=at[-1] / 1000)
         at, counts = at[kept.indices], kept.counts
     counted = dict(zip(at.tolist(), counts.tolist(), strict=True))
-    return [(row, counted[row.at]) for row in _rows(connection, wanted, counted)]
+    return [(row, counted[row.at]) for row in _rows_at(connection, wanted, counted)]
 
 
-def _rows(connection: sqlite3.Connection, wanted: Wanted, times: dict[int, float]) -> list[Row]:
-    """The rows of these times."""
+def _rows_at(connection: sqlite3.Connection, wanted: Wanted, times: dict[int, float]) -> list[Row]:
+    """Read the rows of these times."""
     rows: list[Row] = []
     for at in times:
         choice = Choice(wanted.target, wanted.server, at, at)

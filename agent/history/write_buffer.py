@@ -1,4 +1,4 @@
-"""What waits to be written: bounded, so that a disk that hangs costs memory for a while only."""
+"""The data that waits to be written, bounded in case the disk hangs."""
 
 import threading
 from collections import deque
@@ -9,12 +9,12 @@ from agent.assessment.markers import Marker
 from agent.history.record_types import Row
 from agent.history.sample_compression import Chunk
 
-ROW_BYTES = 500  # what a row takes in memory, about
+ROW_BYTES = 500  # approximate size of a row in memory
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """The rows of one target for one transaction: all of it or nothing."""
+    """The rows of one target for one transaction: all are written, or none."""
 
     target: str
     server: str
@@ -35,35 +35,35 @@ class Batch:
 
 
 class WriteBuffer:
-    """Batches in the order in which they came; the oldest are dropped, and counted, for room."""
+    """A queue of batches, limited in size: for room, the oldest are dropped and counted."""
 
-    def __init__(self, most_bytes: int) -> None:
+    def __init__(self, max_bytes: int) -> None:
         self.dropped = 0
-        self._most_bytes = most_bytes
+        self._max_bytes = max_bytes
         self._bytes = 0
         self._batches: deque[Batch] = deque()
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
-        """How many wait."""
+        """Return the number of batches that wait."""
         return len(self._batches)
 
     def put(self, batch: Batch) -> None:
-        """Add one; never waits."""
+        """Add a batch; never waits for the disk."""
         with self._lock:
             self._batches.append(batch)
             self._bytes += batch.bytes
-            while self._bytes > self._most_bytes and len(self._batches) > 1:
+            while self._bytes > self._max_bytes and len(self._batches) > 1:
                 self._bytes -= self._batches.popleft().bytes
                 self.dropped += 1
 
     def first(self, count: int) -> list[Batch]:
-        """The oldest batches, which stay in the buffer."""
+        """Return the oldest batches, which stay in the buffer."""
         with self._lock:
             return [batch for batch, _ in zip(self._batches, range(count), strict=False)]
 
     def done(self, batches: Sequence[Batch]) -> None:
-        """These are written; one that was dropped meanwhile was not lost then."""
+        """Remove written batches; those dropped meanwhile no longer count as dropped."""
         with self._lock:
             for batch in batches:
                 if self._batches and self._batches[0] is batch:

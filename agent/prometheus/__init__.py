@@ -1,1 +1,1 @@
-"""Prometheus, and what speaks its HTTP API, as a source of samples."""
+"""Prometheus, or a server that offers its HTTP API, as a source of samples."""

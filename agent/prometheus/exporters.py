@@ -1,4 +1,4 @@
-"""Which series of mysqld_exporter, node_exporter and RDS exporters are which columns.
+"""The series of mysqld_exporter, node_exporter and RDS exporters, and the columns they give.
 
 The names are those of mysqld_exporter 0.14 to 0.19 and node_exporter 0.16 to 1.9. Exporters of
 Amazon RDS export the CPU of an instance as a utilisation, the mean of the time before each sample.
@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 QUESTIONS = "mysql_global_status_questions"
-"""Every mysqld_exporter has it: a target is known by it."""
+"""Exported by every mysqld_exporter: it identifies the targets."""
 MYSQLD: Mapping[str, str] = {
     "mysql_global_status_threads_running": "threads_running",
     "mysql_global_status_uptime": "uptime_s",
@@ -17,11 +17,11 @@ MYSQLD: Mapping[str, str] = {
     "mysql_global_status_innodb_log_writes": "redo_writes",
     "mysql_perf_schema_events_statements_sum_timer_wait": "statement_time_s",
 }
-"""Read beside `QUESTIONS`. The last one, in s, takes --collect.perf_schema.eventsstatementssum."""
+"""Read beside `QUESTIONS`. The last one, in s, needs --collect.perf_schema.eventsstatementssum."""
 NOT_BUSY = 'mode!~"idle|iowait|guest|guest_nice"'
-"""Guests' time is part of `user` already."""
+"""Matches the modes in which a CPU is busy; guests' time is part of `user` already."""
 IDLE = 'mode="idle"'
-"""One series for each CPU."""
+"""Matches one series for each CPU."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,16 +45,16 @@ SERVICES: Mapping[str, Utilisation] = {
 
 
 def selector(metric: str, *matchers: str) -> str:
-    """A metric with these matchers, those without one left out."""
+    """Return the selector of a metric with these matchers; empty ones are left out."""
     return f"{metric}{{{','.join(m for m in matchers if m)}}}"
 
 
 def matcher(label: str, value: str) -> str:
-    """A label's equality with a value that may hold anything."""
+    """Return the matcher of a label that equals a value; any characters are escaped."""
     escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     return f'{label}="{escaped}"'
 
 
 def inner(text: str) -> str:
-    """Strip the braces of a selector, which people write or leave out: `{job="mysql"}`."""
+    """Strip the braces of a selector, which users write or leave out: `{job="mysql"}`."""
     return text.strip().removeprefix("{").removesuffix("}").strip().rstrip(",")

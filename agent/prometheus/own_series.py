@@ -1,7 +1,7 @@
-"""Intervals of a target from what an agent has exported of it, as a Prometheus keeps that.
+"""Intervals of a target from the metrics that an agent has exported, as stored by a Prometheus.
 
-Each scrape shows the latest interval and when it ended, so that nothing has to be computed: what
-several scrapes show of one end is one interval. The metrics are those of docs/metrics.md.
+Each scrape shows the latest interval and its end, so that nothing has to be computed: scrapes with
+the same end show the same interval. The metrics are those of docs/metrics.md.
 """
 
 import math
@@ -37,21 +37,21 @@ OWN_LABELS: Mapping[str, tuple[str, ...]] = {
 }
 """The metrics that are read, and the labels that distinguish series of one target."""
 BUSY = "busy"
-"""The dimension of a device that is the resource itself."""
+"""The `dimension` label that is not part of a resource's name."""
 CHUNK_SECONDS = 6 * 3600.0
-"""Seconds that are asked for at once: of 30 series scraped each second some 20 MiB."""
+"""Seconds of one request: 30 series scraped each second take some 20 MiB."""
 MAX_OVERLAP = 0.01
-"""Of an interval, by which two may do that follow each other."""
+"""Share of an interval by which two consecutive ones may overlap."""
 MIN_SCRAPES_PER_INTERVAL = 1.5
-"""Scrapes between ends from which on each interval was seen more than once."""
+"""Scrapes between two ends from which on each interval counts as scraped more than once."""
 
 Shown = dict[tuple[str, str], float]
-"""What one scrape shows: a number for each metric and its own labels, joined by colons."""
+"""The values of one scrape, by metric and own labels; the labels are joined by colons."""
 
 
 @dataclass(frozen=True, slots=True)
 class OwnTarget:
-    """A target's present configuration; its name is that of the series."""
+    """A target's present configuration; the series have its name as a label."""
 
     name: str
     server: str
@@ -65,9 +65,9 @@ class OwnTarget:
 def exporting_agent(
     client: Client, target: OwnTarget, query: FleetQuery, agent_selector: str
 ) -> Labels | None:
-    """The `job` and `instance` of the one agent that has exported it; None where none has.
+    """Return `job` and `instance` of the agent that has exported the target; None if none has.
 
-    Raises `SourceError` where there are several.
+    Raises `SourceError` if several have.
     """
     wanted = selector(PREFIX + ENDED, matcher("target", target.name), inner(agent_selector))
     known = client.series(wanted, query.start, query.end)
@@ -82,9 +82,9 @@ def exporting_agent(
 def own_intervals(
     client: Client, target: OwnTarget, query: FleetQuery, agent: Labels
 ) -> Iterator[Interval]:
-    """The intervals that this agent has shown, oldest first, their ends in Unix seconds.
+    """Yield the intervals that this agent has exported, oldest first, their ends in Unix seconds.
 
-    Those of another server are left out, and those of which it is not known how wide they are.
+    Intervals of another server or of unknown width are left out.
     """
     last = -math.inf
     for span in chunks(query.start, query.end, CHUNK_SECONDS):
@@ -92,9 +92,9 @@ def own_intervals(
         by_end = {
             round(shown[ENDED, ""], 3): shown
             for shown in scrapes.values()
-            if (ENDED, "") in shown and _is_of(target.server, shown)
+            if (ENDED, "") in shown and _is_of_server(target.server, shown)
         }
-        width = _width(sorted(by_end), sorted(scrapes), target.width)
+        width = _interval_width(sorted(by_end), sorted(scrapes), target.width)
         if width is None:
             continue
         for ended, shown in sorted(by_end.items()):
@@ -106,46 +106,49 @@ def own_intervals(
 def _scrapes(
     client: Client, target: OwnTarget, agent: Labels, span: tuple[float, float]
 ) -> dict[float, Shown]:
-    """What each scrape shows, by its time."""
+    """Return the values of each scrape, by its time."""
     names = "|".join(PREFIX + name for name in OWN_LABELS)
-    who = {"target": target.name, **agent}
-    wanted = selector("", f'__name__=~"{names}"', *(matcher(n, v) for n, v in who.items()))
+    identity = {"target": target.name, **agent}
+    wanted = selector("", f'__name__=~"{names}"', *(matcher(n, v) for n, v in identity.items()))
     scrapes: dict[float, Shown] = {}
     for series in client.samples(wanted, *span):
-        key = _key(series)
+        key = _series_key(series)
         for at, value in zip(series.at.tolist(), series.values.tolist(), strict=True):
             scrapes.setdefault(at, {})[key] = value
     return scrapes
 
 
-def _key(series: Series) -> tuple[str, str]:
+def _series_key(series: Series) -> tuple[str, str]:
     name = series.labels[NAME].removeprefix(PREFIX)
     own = (series.labels.get(label, "") for label in OWN_LABELS[name])
     return name, ":".join(value for value in own if value not in ("", BUSY))
 
 
-def _is_of(server: str, shown: Shown) -> bool:
-    """Return whether it is that server's, as far as that is exported: MariaDB has no UUID."""
+def _is_of_server(server: str, shown: Shown) -> bool:
+    """Return whether a scrape is of that server; True without a UUID, as MariaDB has none."""
     known = [own for name, own in shown if name == WHO and own]
     return not known or server in known
 
 
-def _width(ends: list[float], scraped: list[float], configured: float) -> float | None:
-    """How wide the intervals were that ended then, s; None where it is not known.
+def _interval_width(ends: list[float], scraped: list[float], configured: float) -> float | None:
+    """Return the width of the intervals with these ends, s; None if it is not known.
 
-    Seen more than once each, they were as wide as their ends are apart. Else some were not seen,
-    and they are as wide as is configured now, unless their ends are closer than that.
+    If each was scraped more than once, the width is the distance of the ends. Else some were not
+    scraped, and the width is the one configured now, unless the ends are closer than that.
     """
     if len(ends) < 2:
         return None
-    apart, step = float(np.quantile(np.diff(ends), 0.1)), float(np.median(np.diff(scraped)))
-    if apart >= MIN_SCRAPES_PER_INTERVAL * step:
-        return round(apart, 1)
-    return configured if configured <= apart * (1 + MAX_OVERLAP) else None
+    spacing, scrape_spacing = (
+        float(np.quantile(np.diff(ends), 0.1)),
+        float(np.median(np.diff(scraped))),
+    )
+    if spacing >= MIN_SCRAPES_PER_INTERVAL * scrape_spacing:
+        return round(spacing, 1)
+    return configured if configured <= spacing * (1 + MAX_OVERLAP) else None
 
 
 def _interval(target: OwnTarget, shown: Shown, ended: float, width: float) -> Interval:
-    """The exported part of it; the rest is not known."""
+    """Return the interval with the exported values; the rest is not known."""
     excluded = {kind: value for (name, kind), value in shown.items() if name == THREADS}
     counted = shown.get((CONCURRENCY, Source.THREADS_RUNNING.value), math.nan)
     return Interval(
@@ -156,12 +159,12 @@ def _interval(target: OwnTarget, shown: Shown, ended: float, width: float) -> In
         threads_running=counted + sum(excluded.values()),
         thread_samples=width / target.sampling,
         **{f"excluded_{kind}": excluded.get(kind, math.nan) for kind in EXCLUDED},
-        resources=dict(_used(target.ceilings, shown)),
+        resources=dict(_stored_utilisations(target.ceilings, shown)),
     )
 
 
-def _used(ceilings: ResourceSettings, shown: Shown) -> Iterator[tuple[str, float]]:
-    """Utilisations as they are stored: not yet divided by the configured ceilings."""
+def _stored_utilisations(ceilings: ResourceSettings, shown: Shown) -> Iterator[tuple[str, float]]:
+    """Yield the utilisations as they are stored: not yet divided by the configured ceilings."""
     of_statements = (CPU_SOURCE, CpuSource.STATEMENTS.value) in shown
     for (name, own), value in shown.items():
         if name == UTILISATION and not (own == CPU and of_statements):

@@ -15,18 +15,18 @@ from agent.replay.recording_player import Samples
 from agent.window.interval_buffer import IntervalBuffer
 
 MAX_NAMED = 10
-"""Servers that are named where one must be chosen."""
+"""Servers that are named in the request to choose one."""
 
 
-def prometheus_source(client: Client, query: FleetQuery, wishes: ReplayOptions) -> Source:
-    """The one server of the query, or that of `wishes.target`; raises as `Client` does.
+def prometheus_source(client: Client, query: FleetQuery, options: ReplayOptions) -> Source:
+    """Return the query's only server, or that of `options.target`; raises as `Client` does.
 
-    Raises `SourceError` where there is none, or more than one.
+    Raises `SourceError` if there is none, or more than one.
     """
-    target = chosen(find_targets(client, query), wishes.target)
-    sampling = wishes.sampling or sampling_of(client, target, query)
-    width = interval_for(sampling, wishes.interval, target.instance)
-    settings = structs.replace(wishes.settings, interval=width)
+    target = chosen(find_targets(client, query), options.target)
+    sampling = options.sampling or sampling_of(client, target, query)
+    width = interval_for(sampling, options.interval, target.instance)
+    settings = structs.replace(options.settings, interval=width)
     history = IntervalBuffer(width, settings.window, sampling)
     recording = Samples(readings(client, target, query, sampling), history)
     title = f"{target.instance}: samples {sampling:g} s apart"
@@ -34,7 +34,7 @@ def prometheus_source(client: Client, query: FleetQuery, wishes: ReplayOptions) 
 
 
 def chosen(found: list[FleetTarget], name: str | None, option: str = "--target") -> FleetTarget:
-    """The server of that name, or the only one; raises `SourceError`, which names the option."""
+    """Return the server of that name, or the only one; raises `SourceError` with the option."""
     names = [target.instance for target in found]
     shown = ", ".join(names[:MAX_NAMED]) + (", …" if len(names) > MAX_NAMED else "")
     if not found:

@@ -1,4 +1,4 @@
-"""The servers that a Prometheus knows: found by a selector, and read as recordings."""
+"""The servers in a Prometheus: found by a selector, and read as recordings."""
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
@@ -22,32 +22,32 @@ from collectors.node_exporter import CPU
 
 INSTANCE, NAME = "instance", "__name__"
 CHUNK_SAMPLES = 5000
-"""Of each series in one answer: under what Prometheus gives (11,000), and a few MiB of memory."""
+"""Samples of each series in one response: below Prometheus' maximum (11,000), and a few MiB."""
 LOOK_BACK_SECONDS = 3600.0
-"""Seconds before the end in which it is measured how far apart the samples are."""
+"""Seconds before the end in which the distance between samples is measured."""
 DEFAULT_SAMPLING = 60.0
-"""Seconds between two samples where too few are in that time."""
+"""Seconds between two samples, if too few are in that time to measure it."""
 HOST_BUSY = "host_cpu_busy_s"
 
 
 @dataclass(frozen=True, slots=True)
 class FleetQuery:
-    """Which servers, and how they are joined to their hosts; times in Unix seconds."""
+    """Selects servers, and the hosts that belong to them; times in Unix seconds."""
 
     start: float
     end: float
     selector: str = ""
     host_selector: str | None = ""
-    """Of node_exporter's series; None: hosts are left out."""
+    """Selector of node_exporter's series; None: hosts are left out."""
     join: str | None = None
     """The label whose value a server and its host share; None: the host in `instance`."""
     service: Utilisation | None = None
     """The source of the CPU of a managed service's instances; None: node_exporter."""
     vcpus: float = 2.0
-    """How many processors such an instance has."""
+    """The number of processors of such an instance."""
 
     def key(self, labels: Labels) -> str:
-        """What a server has in common with its host; an instance's name begins its host's."""
+        """Return what a server shares with its host; an instance's name begins the host's."""
         if self.join:
             return labels.get(self.join, "")
         host = host_of(labels.get(INSTANCE, ""))
@@ -56,7 +56,7 @@ class FleetQuery:
 
 @dataclass(frozen=True, slots=True)
 class FleetTarget:
-    """One server: its instance, and that of its host where there is one alone."""
+    """One server: its instance, and that of its host if exactly one matches."""
 
     instance: str
     host: str | None
@@ -64,13 +64,13 @@ class FleetTarget:
 
 @dataclass(slots=True)
 class BusyTime:
-    """CPU time summed up from utilisations, each the mean since the sample before; s."""
+    """CPU time (s) summed up from utilisations, each the mean since the previous sample."""
 
     at: float = math.nan
     total: float = 0.0
 
     def until(self, at: float, processors: float) -> float:
-        """The time up to `at`, and the processors in use since the sample before."""
+        """Add the time since the previous sample, with `processors` in use; return the total."""
         if at > self.at:
             self.total += processors * (at - self.at)
         self.at = at
@@ -78,7 +78,7 @@ class BusyTime:
 
 
 def find_targets(client: Client, query: FleetQuery) -> list[FleetTarget]:
-    """The servers of the selector, in the order of their names."""
+    """Return the servers of the selector, in the order of their names."""
     span = (query.start, query.end)
     servers = client.series(selector(QUESTIONS, inner(query.selector)), *span)
     keys = {labels[INSTANCE]: query.key(labels) for labels in servers if labels.get(INSTANCE)}
@@ -86,11 +86,14 @@ def find_targets(client: Client, query: FleetQuery) -> list[FleetTarget]:
     for key, name in _hosts(client, query):
         hosts.setdefault(key, set()).add(name)
     hosts.pop("", None)  # a host without such a label matches no server
-    return [FleetTarget(instance, _only(hosts.get(key))) for instance, key in sorted(keys.items())]
+    return [
+        FleetTarget(instance, _only_element(hosts.get(key)))
+        for instance, key in sorted(keys.items())
+    ]
 
 
 def _hosts(client: Client, query: FleetQuery) -> Iterator[tuple[str, str]]:
-    """What each host has in common with its server, and its name."""
+    """Yield the key that each host shares with its server, and the host's name."""
     if query.host_selector is None:
         return
     service, chosen = query.service, inner(query.host_selector)
@@ -104,21 +107,29 @@ def _hosts(client: Client, query: FleetQuery) -> Iterator[tuple[str, str]]:
 
 
 def host_of(instance: str) -> str:
-    """The host of `HOST:PORT`, of `[ADDRESS]:PORT`, or the whole where there is no port."""
+    """Return the host of `HOST:PORT` or `[ADDRESS]:PORT`, or the whole if there is no port."""
     host, _, port = instance.rpartition(":")
     return host if host and port.isdigit() and (":" not in host or host.endswith("]")) else instance
 
 
 def sampling_of(client: Client, target: FleetTarget, query: FleetQuery) -> float:
-    """How far apart the samples of that server's status are, or of its service's CPU, s."""
+    """Return the seconds between samples of the server's status and of its service's CPU, if any.
+
+    The slower source counts.
+    """
     span = (max(query.start, query.end - LOOK_BACK_SECONDS), query.end)
-    apart = _apart(client.samples(_of_server(QUESTIONS, target, query), *span))
+    spacing = _sample_spacing(client.samples(_server_selector(QUESTIONS, target, query), *span))
     if query.service is None or target.host is None:
-        return apart
-    return max(apart, _apart(client.samples(_of_service(query.service, target.host, query), *span)))
+        return spacing
+    return max(
+        spacing,
+        _sample_spacing(
+            client.samples(_service_selector(query.service, target.host, query), *span)
+        ),
+    )
 
 
-def _apart(found: Sequence[Series]) -> float:
+def _sample_spacing(found: Sequence[Series]) -> float:
     longest = max((series.at for series in found), key=len, default=np.empty(0))
     if len(longest) < 3:
         return DEFAULT_SAMPLING
@@ -128,14 +139,14 @@ def _apart(found: Sequence[Series]) -> float:
 def readings(
     client: Client, target: FleetTarget, query: FleetQuery, sampling: float
 ) -> Iterator[Reading]:
-    """What was read of a server and its host, in the order of time, a part in memory."""
+    """Yield the readings of a server and its host in the order of time, with a part in memory."""
     collectors = Collectors()
     cpu_until, busy = -math.inf, BusyTime()
     for start, end in chunks(query.start, query.end, CHUNK_SAMPLES * sampling):
-        by_time = _status(client, target, query, (start, end))
+        by_time = _status_columns(client, target, query, (start, end))
         if target.host is not None:
             if query.service is None:
-                cpu = _cpu(client, target.host, query, (start, end), sampling)
+                cpu = _host_cpu(client, target.host, query, (start, end), sampling)
             else:
                 cpu = _service_cpu(client, target.host, query, (start, end), busy)
             for at, known in cpu:
@@ -146,12 +157,12 @@ def readings(
             yield collectors.reading(at, by_time[at])
 
 
-def _status(
+def _status_columns(
     client: Client, target: FleetTarget, query: FleetQuery, span: tuple[float, float]
 ) -> dict[float, dict[str, float]]:
-    """Columns by time. Of replicas of one series the one with the most samples is read."""
+    """Return the columns by time. Of replicas of a series, that with the most samples is read."""
     names = "|".join((QUESTIONS, *MYSQLD))
-    found = client.samples(_of_server("", target, query, f'__name__=~"{names}"'), *span)
+    found = client.samples(_server_selector("", target, query, f'__name__=~"{names}"'), *span)
     best = _longest(s for s in found if s.labels.get(NAME) == QUESTIONS)
     by_time: dict[float, dict[str, float]] = {}
     if best is None:
@@ -159,44 +170,44 @@ def _status(
     columns = {QUESTIONS: "questions", **MYSQLD}
     for series in found:
         name = series.labels.get(NAME, "")
-        if name in columns and _identity(series.labels) == _identity(best.labels):
+        if name in columns and _replica_labels(series.labels) == _replica_labels(best.labels):
             for at, value in _by_time(series).items():
                 by_time.setdefault(at, {})[columns[name]] = value
     return by_time
 
 
-def _cpu(
+def _host_cpu(
     client: Client, host: str, query: FleetQuery, span: tuple[float, float], step: float
 ) -> Iterator[tuple[float, dict[str, float]]]:
-    """The host's CPU time, at the times at which it was read: a sum over CPUs keeps no time.
+    """Yield the host's CPU time at the times of its samples, which a sum over CPUs does not keep.
 
-    Of replicas that with the most times is read. They are asked for as samples: Prometheus takes
-    twenty times as long for `timestamp()` of them at each step.
+    Of replicas, that with the most samples is read. The times are read from the samples themselves:
+    Prometheus takes twenty times as long for `timestamp()` at each step.
     """
-    among = (matcher(INSTANCE, host), inner(query.host_selector or ""))
-    one_cpu = selector(CPU, 'cpu="0"', IDLE, *among)
+    matchers = (matcher(INSTANCE, host), inner(query.host_selector or ""))
+    one_cpu = selector(CPU, 'cpu="0"', IDLE, *matchers)
     best = _longest(client.samples(one_cpu, *span))
     if best is None:
         return
-    busy = f"sum without (cpu, mode) ({selector(CPU, NOT_BUSY, *among)})"
-    counted = f"count without (cpu, mode) ({selector(CPU, IDLE, *among)})"
+    busy = f"sum without (cpu, mode) ({selector(CPU, NOT_BUSY, *matchers)})"
+    counted = f"count without (cpu, mode) ({selector(CPU, IDLE, *matchers)})"
     used, cpus = (
-        _by_time(_matched(client.range(asked, *span, step), best.labels))
-        for asked in (busy, counted)
+        _by_time(_same_replica(client.range(expression, *span, step), best.labels))
+        for expression in (busy, counted)
     )
     latest = np.searchsorted(best.at, list(used), side="right") - 1
-    for (at, busy_until), place in zip(used.items(), latest.tolist(), strict=True):
-        if place >= 0:
-            yield float(best.at[place]), {HOST_BUSY: busy_until, CPUS: cpus.get(at, math.nan)}
+    for (at, busy_until), index in zip(used.items(), latest.tolist(), strict=True):
+        if index >= 0:
+            yield float(best.at[index]), {HOST_BUSY: busy_until, CPUS: cpus.get(at, math.nan)}
 
 
 def _service_cpu(
     client: Client, host: str, query: FleetQuery, span: tuple[float, float], busy: BusyTime
 ) -> Iterator[tuple[float, dict[str, float]]]:
-    """The CPU time of a service's instance, from its utilisation; `busy` is that before."""
+    """Yield the CPU time of a service's instance, from its utilisation; `busy` is that so far."""
     if query.service is None:
         return
-    best = _longest(client.samples(_of_service(query.service, host, query), *span))
+    best = _longest(client.samples(_service_selector(query.service, host, query), *span))
     if best is None:
         return
     for at, per_cent in _by_time(best).items():
@@ -204,7 +215,7 @@ def _service_cpu(
         yield at, {HOST_BUSY: used, CPUS: query.vcpus}
 
 
-def _of_service(service: Utilisation, host: str, query: FleetQuery) -> str:
+def _service_selector(service: Utilisation, host: str, query: FleetQuery) -> str:
     chosen = (*service.matchers, matcher(service.identifier, host))
     return selector(service.metric, *chosen, inner(query.host_selector or ""))
 
@@ -213,29 +224,29 @@ def _by_time(series: Series) -> dict[float, float]:
     return dict(zip(series.at.tolist(), series.values.tolist(), strict=True))
 
 
-def _matched(found: Sequence[Series], labels: Labels) -> Series:
-    """The series of the same host and replica, empty where there is none."""
+def _same_replica(found: Sequence[Series], labels: Labels) -> Series:
+    """Return the series of the same host and replica, an empty one if there is none."""
     for series in found:
-        if _identity(series.labels) == _identity(labels):
+        if _replica_labels(series.labels) == _replica_labels(labels):
             return series
     return Series(labels, np.empty(0), np.empty(0))
 
 
-def _of_server(metric: str, target: FleetTarget, query: FleetQuery, *more: str) -> str:
+def _server_selector(metric: str, target: FleetTarget, query: FleetQuery, *more: str) -> str:
     return selector(metric, *more, matcher(INSTANCE, target.instance), inner(query.selector))
 
 
-def _identity(labels: Labels) -> frozenset[tuple[str, str]]:
-    """What replicas of one series differ in: all but the metric's name, and which CPU it is."""
+def _replica_labels(labels: Labels) -> frozenset[tuple[str, str]]:
+    """Return the labels that tell replicas apart: all but the metric's name, CPU and mode."""
     return frozenset((n, value) for n, value in labels.items() if n not in (NAME, "cpu", "mode"))
 
 
 def _longest(found: Iterable[Series]) -> Series | None:
-    """The one with the most samples; of equals the first by its labels."""
+    """Return the series with the most samples, of equals the first by its labels, or None."""
     ordered = sorted(found, key=lambda series: (-len(series.at), sorted(series.labels.items())))
     return ordered[0] if ordered and len(ordered[0].at) else None
 
 
-def _only(found: set[str] | None) -> str | None:
-    """The one there is; of several hosts by one name none is taken."""
+def _only_element(found: set[str] | None) -> str | None:
+    """Return the only element; None for several hosts of one name, as none can be chosen."""
     return next(iter(found)) if found and len(found) == 1 else None

@@ -24,14 +24,14 @@ def analyse(
     target: FleetTarget,
     query: FleetQuery,
     settings: FitSettings,
-    asked: float | None = None,
+    requested: float | None = None,
 ) -> Snapshot:
-    """Assess a target at the end of the query; `asked` is the interval's width (s), if given.
+    """Assess a target at the end of the query; `requested` is the intervals' width (s), if given.
 
-    Raises `PrometheusError`, or `SourceError` where the samples are too far apart.
+    Raises `PrometheusError`, or `SourceError` if the samples are too far apart.
     """
     sampling = sampling_of(client, target, query)
-    width = interval_for(sampling, asked, target.instance)
+    width = interval_for(sampling, requested, target.instance)
     settings = structs.replace(settings, interval=width)
     history = IntervalBuffer(width, settings.window, sampling)
     load, recent = HourlyLoad(), RecentLoad(-math.inf)

@@ -1,1 +1,1 @@
-"""Query classes, live: the calls of each, and its part of the server's use."""
+"""Live query classes: the calls of each, and its share of the server's use."""

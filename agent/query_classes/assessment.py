@@ -1,8 +1,8 @@
-"""The query classes of a target, once a minute: samples in, a new state out.
+"""The query classes of a target, assessed once a minute: samples in, a new state out.
 
 `assess_classes` has the steps: intervals → table → models → shares → counters → state. Samples
-become intervals in `class_intervals`; time comes in as an argument. `ClassMonitor.append` is called
-by the workers that read, `advance` by the one that fits.
+become intervals in `class_intervals`; the time is an argument. `ClassMonitor.append` is called by
+the workers that read, `advance` by the one that assesses.
 """
 
 import time
@@ -41,12 +41,13 @@ from models.attribution.result import HostUse, Signs, find_reasons
 from models.attribution.sliding_model import ClassShares, SlidingModel
 
 TRACKED, TRACKED_PER_SHOWN = 200, 6
-"""Classes that have a column of their own in the models, and how many of them for each that is
-shown; the others are one. A fit's time grows with their third power, its memory with the second."""
+"""Classes that have a column of their own in the models, and how many of them for each displayed
+class; the others share one. The time of a fit grows with the cube of their number, its memory with
+the square."""
 MAX_KNOWN_CLASSES = 30_000
-"""Classes that are remembered; beyond, all but the tracked ones are forgotten."""
+"""Classes that are remembered; beyond that, all but the tracked ones are forgotten."""
 MAX_KEPT_USES = 60
-"""Intervals whose use is kept for whoever writes it down."""
+"""Intervals whose use is kept until the history takes it."""
 
 
 class ClassModels:
@@ -57,9 +58,9 @@ class ClassModels:
         self._worst = HostUse()
 
     def divide(self, table: ClassIntervals, intervals: Sequence[ClassInterval]) -> Shares:
-        """Divide each resource over the classes of a block, by the intervals in which it is known.
+        """Divide each resource over the classes of a block, in the intervals in which it is known.
 
-        The table is of those intervals in which the classes are.
+        The table has the intervals in which the classes' changes are known.
         """
         shares: dict[str, ClassShares] = {}
         host = host_use(intervals)
@@ -72,20 +73,20 @@ class ClassModels:
         return shares
 
     def recent(self, key: str) -> dict[str, float]:
-        """The recent use of each resource by a class, older blocks counting less."""
+        """Return a class's recent use of each resource; older blocks count less."""
         return {name: model.use().get(key, 0.0) for name, model in self._models.items()}
 
     def recent_cpu(self) -> dict[str, float]:
-        """CPU by class, the same way."""
+        """Return the recent CPU by class; older blocks count less."""
         return self._models["cpu"].use()
 
     def cpu_line(self, key: str) -> Line | None:
-        """The line of a class's CPU on its work time."""
+        """Return the line of a class's CPU over its work time; None if it has no column."""
         names, lines = self._models["cpu"].lines()
         return lines.line(names.index(key)) if key in names else None
 
     def state(self, name: str, shares: Shares, left_over: float | None) -> ResourceState:
-        """Describe how a resource was divided; `left_over` is None where its whole is not known."""
+        """Describe how a resource was divided; `left_over` is None if its whole is not known."""
         model = self._models[name]
         signs = Signs(
             intervals=model.intervals,
@@ -118,7 +119,7 @@ class ClassWindow:
 
     @classmethod
     def empty(cls, settings: ClassSettings, registry: ClassRegistry) -> Self:
-        """No interval yet."""
+        """Return a window without any interval."""
         blocks = max(1, round(settings.window / settings.interval))
         keep = 1 - 1 / blocks
         most = min(TRACKED, TRACKED_PER_SHOWN * settings.top)
@@ -150,7 +151,7 @@ def _state(window: ClassWindow, shares: Shares, names: tuple[str, ...], at: floa
     usage = window.usage
     return ClassesState(
         at=at,
-        classes=tuple(_class(key, window, shares, names) for key in usage.counters.shown),
+        classes=tuple(_class_state(key, window, shares, names) for key in usage.counters.shown),
         resources=tuple(
             window.models.state(name, shares, usage.left_over(name)) for name in usage.divided()
         ),
@@ -162,10 +163,12 @@ def _state(window: ClassWindow, shares: Shares, names: tuple[str, ...], at: floa
     )
 
 
-def _class(key: str, window: ClassWindow, shares: Shares, names: tuple[str, ...]) -> ClassState:
+def _class_state(
+    key: str, window: ClassWindow, shares: Shares, names: tuple[str, ...]
+) -> ClassState:
     cpu = shares.get("cpu")
-    place = names.index(key) if cpu is not None and key in names else None
-    error = float(cpu.error[place]) if cpu is not None and place is not None else np.nan
+    column = names.index(key) if cpu is not None and key in names else None
+    error = float(cpu.error[column]) if cpu is not None and column is not None else np.nan
     texts = window.settings.digest_text
     return ClassState(
         name=name_of(key),
@@ -173,13 +176,13 @@ def _class(key: str, window: ClassWindow, shares: Shares, names: tuple[str, ...]
         recent={**window.models.recent(key), **window.usage.recent_of(key)},
         error=error if np.isfinite(error) and cpu and not cpu.is_measured else None,
         line=None if key in ALWAYS_SHOWN else window.models.cpu_line(key),
-        waits=bool(cpu and place is not None and cpu.waits[place]),
+        waits=bool(cpu and column is not None and cpu.waits[column]),
         text=window.tracked.registry.text(key) if texts else None,
     )
 
 
 class ClassMonitor:
-    """Everything about the query classes of one target."""
+    """The monitor of one target's query classes."""
 
     def __init__(self, settings: ClassSettings) -> None:
         self.state: ClassesState | None = None
@@ -187,42 +190,42 @@ class ClassMonitor:
         registry = ClassRegistry()
         self._maker = ClassIntervalMaker(registry)
         self._window = ClassWindow.empty(settings, registry)
-        self._waiting: list[ClassInterval] = []
-        self._closes: float | None = None
-        self._new: deque[IntervalUsage] = deque(maxlen=MAX_KEPT_USES)
+        self._pending: list[ClassInterval] = []
+        self._block_end: float | None = None
+        self._new_usage: deque[IntervalUsage] = deque(maxlen=MAX_KEPT_USES)
 
     def take_new(self) -> list[IntervalUsage]:
-        """What was used in the intervals since this was asked last, oldest first."""
-        return take_all(self._new)
+        """Return what was used in the intervals since the last call, oldest first."""
+        return take_all(self._new_usage)
 
     def append(self, sample: Sample) -> None:
-        """Take in a sample of any collector."""
+        """Add a sample of any collector."""
         self._maker.append(sample)
 
     def advance(self, now: float, unix: float) -> None:
-        """Work on what has come in, up to `now` (monotonic seconds; `unix` is the same instant)."""
+        """Process the samples up to `now` (monotonic seconds; `unix` is the same instant)."""
         renumbered = False
-        for made in self._maker.intervals(now):
-            interval = self._without_changes(made) if renumbered else made
-            if self._closes is None:
-                self._closes = interval.end - interval.seconds + self.settings.interval
-            self._waiting.append(interval)
-            if interval.end >= self._closes:
+        for completed in self._maker.intervals(now):
+            interval = self._without_changes(completed) if renumbered else completed
+            if self._block_end is None:
+                self._block_end = interval.end - interval.seconds + self.settings.interval
+            self._pending.append(interval)
+            if interval.end >= self._block_end:
                 self._assess(unix - (now - interval.end))
-                renumbered |= self._forget_most()
-                self._closes = max(self._closes + self.settings.interval, interval.end)
+                renumbered |= self._forget_untracked()
+                self._block_end = max(self._block_end + self.settings.interval, interval.end)
 
     def _assess(self, at: float) -> None:
-        """A minute is over."""
-        begun = time.perf_counter()
-        intervals, self._waiting = self._waiting, []
+        """Assess the intervals of the minute that ended at `at` (Unix seconds)."""
+        started = time.perf_counter()
+        intervals, self._pending = self._pending, []
         state, used = assess_classes(intervals, self._window, at)
-        self._new.append(used)
-        seconds = time.perf_counter() - begun
+        self._new_usage.append(used)
+        seconds = time.perf_counter() - started
         self.state = replace(state, lost=dict(self._maker.deltas.lost), seconds=seconds)
 
-    def _forget_most(self) -> bool:
-        """Forget all but the tracked classes where too many were met; their numbers are new."""
+    def _forget_untracked(self) -> bool:
+        """Forget all but the tracked classes if there are too many; the rest is renumbered."""
         tracked = self._window.tracked
         if len(tracked.registry) <= MAX_KNOWN_CLASSES:
             return False
@@ -231,7 +234,7 @@ class ClassMonitor:
         return True
 
     def _without_changes(self, interval: ClassInterval) -> ClassInterval:
-        """One that was made with numbers that are no longer valid: only its use is known."""
+        """Drop the changes of an interval, which have class numbers that are no longer valid."""
         if interval.changes is not None:
             self._maker.deltas.lost[Lost.CHURN] += 1
         return replace(interval, changes=None)

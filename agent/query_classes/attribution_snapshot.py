@@ -12,35 +12,35 @@ from models.attribution.result import Method, PredictionError, Reason
 from models.attribution.sliding_model import ClassShares
 
 Shares = Mapping[str, ClassShares]
-"""By resource."""
+"""The shares of the classes, by resource."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClassState:
-    """One class that is shown, or those that are shown as one."""
+    """One displayed class, or several that are displayed as one."""
 
     name: Name
     totals: Mapping[str, float]
-    """Sums since it is shown, by quantity: calls, statement_time (s), resources in their units."""
+    """Sums since it is displayed: calls, statement_time (s), each resource in its unit."""
     recent: Mapping[str, float]
-    """The same, recently: older minutes count less."""
+    """Recent sums by the same quantities; older minutes count less."""
     error: float | None
-    """Standard error of its CPU as a part of it; None where measured or unknown."""
+    """Standard error of its CPU as a share of it; None if measured or unknown."""
     line: Line | None
-    """Its CPU on its work time, both seconds; None for several classes."""
+    """The line of its CPU over its work time, both in seconds; None for several classes."""
     waits: bool
     text: str | None
-    """Normalised by the server, and cut; None unless texts are to be shown."""
+    """The text as the server normalised it, truncated; None unless texts are to be shown."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResourceState:
-    """How one resource was divided."""
+    """How one resource was divided over the classes."""
 
     name: str
     source: Method | None
     unattributed: float | None
-    """Σ of what no class explains, units of the resource; None where the whole is not known."""
+    """Sum of what no class explains, in units of the resource; None if the whole is not known."""
     unattributed_share: float | None
     """The share of the resource's recent use that is attributed to no class."""
     held_out: PredictionError
@@ -49,7 +49,7 @@ class ResourceState:
     total: float
     """Recent use by all classes and unattributed; older minutes count less."""
     beside_classes: BesideClasses = NOTHING_BESIDE
-    """Of that, what is used beside the clients' classes."""
+    """The part of the total that is used beside the clients' classes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,31 +61,31 @@ class ClassesState:
     resources: tuple[ResourceState, ...]
     lost: Mapping[Lost, int]
     known: int
-    """How many classes were met."""
+    """Number of classes seen so far."""
     seconds: float
-    """How long the latest minute's fits took."""
+    """Seconds that the latest assessment took."""
     interval: float
     """Seconds from one state to the next."""
     recent_seconds: float
-    """Seconds that the recent sums stand for, older minutes counting less."""
+    """Seconds that the recent sums cover; older minutes count less."""
 
     def resource(self, name: str) -> ResourceState | None:
-        """The resource of that name, if it is known."""
+        """Return the resource of that name; None if it is not known."""
         return next((r for r in self.resources if r.name == name), None)
 
 
 @dataclass(frozen=True, slots=True)
 class IntervalUsage:
-    """One interval; `at` is its end, in Unix seconds."""
+    """What the classes used in one interval; `at` is its end, in Unix seconds."""
 
     at: float
     seconds: float
     uses: Mapping[str, Mapping[str, float]]
-    """By class (a key of the registry) and by quantity, as `ClassState.totals`; the classes that
-    were shown, the others together, and what no class explains."""
+    """By class (a key of the registry) and by quantity, as `ClassState.totals`: the displayed
+    classes, the others together, and what no class explains."""
     cpu_source: Method | None
     cpu_error: Mapping[str, float]
-    """Standard error of the CPU, s, where it was estimated."""
+    """Standard error of the CPU, s, if it was estimated."""
     waits: frozenset[str]
 
     @classmethod
@@ -97,7 +97,7 @@ class IntervalUsage:
         cpu: ClassShares | None,
         names: Sequence[str],
     ) -> Self:
-        """`names` are the classes of the division of CPU, which there may be none of."""
+        """Build it from the uses and the division of CPU, if any, over the classes `names`."""
         if cpu is None:
             return cls(at, seconds, uses, None, {}, frozenset())
         return cls(at, seconds, uses, cpu.source, cpu.errors(names), cpu.waiting(names))

@@ -1,4 +1,4 @@
-"""The capacity that each shown class costs, by the resource limits of the snapshot."""
+"""The capacity gain of each displayed class, from the resource limits of the snapshot."""
 
 from dataclasses import dataclass
 
@@ -18,22 +18,22 @@ RESOURCES_OF = (
     ((DISK,), ("read", "written")),
     ((NETWORK,), ("network",)),
 )
-"""Limits, by how their names begin, and the resources of classes that fill them."""
+"""Limits, by the prefix of their names, and the resources of classes that fill them."""
 REMOVED_SHARE, HALVED_SHARE = 0.0, 0.5
 
 
 @dataclass(frozen=True, slots=True)
 class Saving:
-    """How much more of everything else fits, as a part of what fits now; None where unknown."""
+    """How much more of everything else fits, as a share of what fits now; None if unknown."""
 
     removed: float | None
     halved: float | None
 
 
 def saving(state: ClassesState, one: ClassState, capacity: Capacity | None) -> Saving:
-    """The capacity gain of one class; unknown for a target without a capacity.
+    """Return the capacity gain of one class; unknown for a target without a capacity.
 
-    Nor is there anything to mend in what is several statements in one.
+    It is also unknown for several statements in one class, of which none can be improved alone.
     """
     if capacity is None or capacity.value is None or one.name.digest in SEVERAL:
         return Saving(None, None)
@@ -42,7 +42,7 @@ def saving(state: ClassesState, one: ClassState, capacity: Capacity | None) -> S
 
 
 def savings_of(state: ClassesState | None, capacity: Capacity | None) -> dict[Name, Saving]:
-    """The same of all classes of which anything is known."""
+    """Return the gains of all classes for which they are known."""
     if state is None:
         return {}
     found = {one.name: saving(state, one, capacity) for one in state.classes}
@@ -50,9 +50,9 @@ def savings_of(state: ClassesState | None, capacity: Capacity | None) -> dict[Na
 
 
 def _limits(state: ClassesState, one: ClassState, capacity: Capacity) -> list[Limit]:
-    """The limit that most likely binds, and those above it; one that is lower hardly binds.
+    """Return the limit that most likely binds, and those above it; a lower one hardly binds.
 
-    What the capacity itself left out, as a limit whose interval is too wide, is no limit here.
+    Limits that the capacity itself left out, such as one whose interval is too wide, do not count.
     """
     known = {
         resource_limit.resource: Limit(
@@ -77,7 +77,7 @@ def _value(share: DemandShare | None) -> float | None:
 def share_of(
     state: ClassesState, one: ClassState, resource_limit: ResourceLimit
 ) -> DemandShare | None:
-    """Compute the class's part of a limit's demand at the limit; None: unknown."""
+    """Compute the class's share of a limit's demand at the limit; None if unknown."""
     share = share_of_use(state, one, resource_limit.resource)
     cpu = state.resource("cpu") if resource_limit.resource.startswith(CPU_LIMITS) else None
     calls = sum(each.recent.get("calls", 0.0) for each in state.classes)
@@ -89,8 +89,10 @@ def share_of(
 
 
 def share_of_use(state: ClassesState, one: ClassState, resource_limit: str) -> float | None:
-    """The class's part of a limit's demand, of the server's recent use; None: unknown."""
-    names = next((rs for ws, rs in RESOURCES_OF if resource_limit.startswith(ws)), ())
+    """Compute the class's share of a limit's demand in the server's recent use; None if unknown."""
+    names = next(
+        (resources for limits, resources in RESOURCES_OF if resource_limit.startswith(limits)), ()
+    )
     known = [r for name in names if (r := state.resource(name)) is not None]
     whole = sum(r.total for r in known)
     if any(r.name != "cpu" and r.total > 0 and not is_predicted_well(r.held_out) for r in known):

@@ -1,4 +1,4 @@
-"""What the classes did between two readings, and what the whole server used meanwhile."""
+"""What the classes did between two readings, and what the whole server used at the same time."""
 
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,12 +23,12 @@ from models.attribution.waiting_classes import IO_BOUND
 from models.rates import CLOCKS_AGREE
 
 MAX_WAIT_SECONDS = 8.0  # seconds to wait for a sample of every resource beyond an interval's end
-MAX_WAITING = 64  # readings that may wait to be worked on
+MAX_WAITING = 64  # readings that may wait to be processed
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ClassInterval:
-    """One interval; `changes` is None where it was lost, `used` lacks what is not known."""
+    """One interval; `changes` is None if they were lost, `used` lacks what is not known."""
 
     end: float
     """Monotonic seconds."""
@@ -38,15 +38,15 @@ class ClassInterval:
 
 
 class _Reading(NamedTuple):
-    """A reading of the digests, and when the server was started by the status before it."""
+    """A reading of the digests, and the server's start time by the status before it."""
 
     sample: Sample
     born: float | None
 
     def is_of_another_life(self, before: "_Reading") -> bool:
-        """Say whether the server was started between both; one start counts for one reading only.
+        """Return whether the server restarted in between; one restart counts for one reading only.
 
-        By monotonic seconds: a clock that somebody sets is no start.
+        The times are monotonic: a change of the wall clock is not a restart.
         """
         if self.born is None or before.born is None:
             return False
@@ -54,7 +54,7 @@ class _Reading(NamedTuple):
 
 
 class ClassIntervalMaker:
-    """Samples in, intervals out. `append` may be called from other threads than `intervals`."""
+    """Makes intervals of samples. `append` may be called by other threads than `intervals`."""
 
     def __init__(self, registry: ClassRegistry) -> None:
         self.deltas = DigestDeltas(registry)
@@ -63,37 +63,37 @@ class ClassIntervalMaker:
         self._waiting: deque[_Reading] = deque(maxlen=MAX_WAITING)
         self._inbox: deque[Sample] = deque(maxlen=8 * MAX_WAITING)
         self._latest: _Reading | None = None
-        self._born: float | None = None
+        self._server_start: float | None = None
 
     def append(self, sample: Sample) -> None:
-        """Take in a sample of any collector."""
+        """Add a sample of any collector."""
         if sample.collector in ("digests", "host", "status"):
             self._inbox.append(sample)
 
     def intervals(self, now: float) -> list[ClassInterval]:
-        """The intervals that are complete at `now` (monotonic seconds)."""
-        self._sort()
+        """Return the intervals that are complete at `now` (monotonic seconds)."""
+        self._sort_inbox()
         done = []
         while self._waiting and self._is_ready(self._waiting[0].sample.at, now):
-            interval = self._tick(self._waiting.popleft())
+            interval = self._make_interval(self._waiting.popleft())
             if interval is not None:
                 done.append(interval)
         return done
 
-    def _sort(self) -> None:
+    def _sort_inbox(self) -> None:
         while self._inbox:
             sample = self._inbox.popleft()
             if sample.collector == "digests":
-                self._waiting.append(_Reading(sample, self._born))
+                self._waiting.append(_Reading(sample, self._server_start))
             else:
                 self._meter.append(sample)
             if sample.collector == "status":
-                self._born = sample.at - sample.values["uptime"]
+                self._server_start = sample.at - sample.values["uptime"]
 
     def _is_ready(self, at: float, now: float) -> bool:
         return self._meter.reaches(at) or now > at + MAX_WAIT_SECONDS
 
-    def _tick(self, reading: _Reading) -> ClassInterval | None:
+    def _make_interval(self, reading: _Reading) -> ClassInterval | None:
         sample, values = reading.sample, reading.sample.values
         if not isinstance(values, DigestValues):
             return None
@@ -111,7 +111,7 @@ class ClassIntervalMaker:
 
 
 def host_use(intervals: Sequence[ClassInterval]) -> HostUse:
-    """Mean parts of the host's time over the intervals in which they are known."""
+    """Average the shares of the host's time over the intervals in which they are known."""
     known = [interval.used for interval in intervals if ALL_TIME in interval.used]
     whole = sum(used[ALL_TIME] for used in known)
     if whole <= 0:
@@ -124,7 +124,8 @@ def host_use(intervals: Sequence[ClassInterval]) -> HostUse:
 
 
 MIN_SECONDS = 3.0
-"""Seconds: a full second or two is usual, and says little about the classes."""
+"""Minimum length of a saturated period, s: a second or two is usual, and says little about the
+classes."""
 
 LIMITS: Mapping[Reason, tuple[str, float]] = {
     Reason.SATURATED: (BUSY, SATURATED),
@@ -134,18 +135,18 @@ LIMITS: Mapping[Reason, tuple[str, float]] = {
 
 @dataclass(frozen=True)
 class SaturatedPeriod:
-    """A part of the observation in which a limit was passed in every interval."""
+    """A part of the observation in which every interval exceeded a limit."""
 
     reason: Reason
     start: float
     """Seconds since the observation began."""
     end: float
     use: float
-    """The mean part of the host's time in it, 0..1."""
+    """The mean share of the host's time in it, 0..1."""
 
 
 def saturated_periods(intervals: Sequence[ClassInterval]) -> tuple[SaturatedPeriod, ...]:
-    """All periods of an observation, in the order in which they began."""
+    """Return all saturated periods of an observation, in the order of their start."""
     if not intervals:
         return ()
     found = (period for reason in LIMITS for period in _periods(intervals, reason))
@@ -153,7 +154,7 @@ def saturated_periods(intervals: Sequence[ClassInterval]) -> tuple[SaturatedPeri
 
 
 def in_worst_period(host: HostUse, periods: Sequence[SaturatedPeriod]) -> HostUse:
-    """The host's use as it was in the worst period of each kind, where there was one."""
+    """Return the host's use in the worst period of each kind; as it was if there was none."""
 
     def worst(reason: Reason, usual: float | None) -> float | None:
         return max((period.use for period in periods if period.reason is reason), default=usual)
@@ -167,16 +168,16 @@ def in_worst_period(host: HostUse, periods: Sequence[SaturatedPeriod]) -> HostUs
 
 def _periods(intervals: Sequence[ClassInterval], reason: Reason) -> Iterator[SaturatedPeriod]:
     name, limit = LIMITS[reason]
-    begun = intervals[0].end - intervals[0].seconds
-    for is_over, group in groupby(intervals, key=_is_over(name, limit)):
-        together = list(group)
-        start, end = together[0].end - together[0].seconds - begun, together[-1].end - begun
+    origin = intervals[0].end - intervals[0].seconds
+    for is_over, group in groupby(intervals, key=_limit_test(name, limit)):
+        members = list(group)
+        start, end = members[0].end - members[0].seconds - origin, members[-1].end - origin
         if is_over and end - start >= MIN_SECONDS:
-            spent, whole = (sum(t.used[kind] for t in together) for kind in (name, ALL_TIME))
+            spent, whole = (sum(t.used[kind] for t in members) for kind in (name, ALL_TIME))
             yield SaturatedPeriod(reason, start, end, spent / whole)
 
 
-def _is_over(name: str, limit: float) -> Callable[[ClassInterval], bool]:
+def _limit_test(name: str, limit: float) -> Callable[[ClassInterval], bool]:
     """Return a test of whether an interval is over the limit; one without data ends a period."""
 
     def is_over(interval: ClassInterval) -> bool:

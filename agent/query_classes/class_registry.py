@@ -13,46 +13,46 @@ from models.attribution.class_time_series import AGENT, OTHER
 Numbers = NDArray[np.intp]
 
 OVERFLOW, NONE = "overflow", "none"
-"""In place of a digest where several classes are one, beside `OTHER` and `AGENT`: statements that
-found the server's table full, and statements that the server gives no digest."""
+"""Used as the digest of several classes together, beside `OTHER` and `AGENT`: statements that found
+the server's table full, and statements to which the server gives no digest."""
 NOBODY = "unattributed"
-"""In place of one for use that is attributed to no class."""
+"""Used as the class of what is attributed to no class."""
 SEVERAL = (OTHER, AGENT, OVERFLOW, NONE)
 TEXTS_KEPT = MAX_TEXTS + TEXTS_AT_ONCE
 CHARACTERS_KEPT = MAX_CHARACTERS + TEXTS_AT_ONCE * MAX_TEXT_LENGTH
-"""No text goes before the collector is ready to fetch it again."""
+"""No text is dropped before the collector is ready to fetch it again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """A class as labels show it; an empty schema: there was none."""
+    """A class as labels show it; the schema is empty if there was none."""
 
     schema: str
     digest: str
 
 
 def name_of(key: str) -> Name:
-    """The name behind a key, `digest|=schema`, or behind one of the constants."""
+    """Return the name for a key, `digest|=schema`, or for one of the constants."""
     digest, _, schema = key.partition("|")
     return Name(schema.removeprefix("="), digest or OVERFLOW)
 
 
 class ClassRegistry:
-    """Numbers for keys, in the order in which they were met."""
+    """Numbers the keys of classes in the order in which they are first seen."""
 
     def __init__(self) -> None:
         self.keys: list[str] = []
         self._numbers: dict[str, int] = {}
         self._texts: OrderedDict[str, str] = OrderedDict()
-        self._letters = 0  # of all texts
+        self._characters = 0  # of all texts
         self._own: set[str] = set()
 
     def __len__(self) -> int:
-        """How many classes were met."""
+        """Return the number of classes seen."""
         return len(self.keys)
 
     def number(self, key: str) -> int:
-        """The number of a key, a new one if need be."""
+        """Return the number of a key, which is added if it is new."""
         found = self._numbers.get(key)
         if found is None:
             found = self._numbers[key] = len(self.keys)
@@ -60,32 +60,32 @@ class ClassRegistry:
         return found
 
     def add_texts(self, texts: Mapping[str, str], own: Iterable[str]) -> None:
-        """Keep digests' texts, cut, and which of them are the agent's own."""
+        """Keep digests' texts, truncated, and which of them are the agent's own."""
         self._own.update(own)
         for digest, text in texts.items():
-            self._letters -= len(self._texts.pop(digest, ""))
+            self._characters -= len(self._texts.pop(digest, ""))
             self._texts[digest] = text[:MAX_TEXT_LENGTH]
-            self._letters += len(self._texts[digest])
-        while len(self._texts) > TEXTS_KEPT or self._letters > CHARACTERS_KEPT:
-            gone, words = self._texts.popitem(last=False)
-            self._letters -= len(words)
-            self._own.discard(gone)
+            self._characters += len(self._texts[digest])
+        while len(self._texts) > TEXTS_KEPT or self._characters > CHARACTERS_KEPT:
+            oldest, oldest_text = self._texts.popitem(last=False)
+            self._characters -= len(oldest_text)
+            self._own.discard(oldest)
 
     def text(self, key: str) -> str | None:
-        """The normalised text of a key's digest."""
+        """Return the normalised text of a key's digest; None if it is not known."""
         return self._texts.get(_digest(key))
 
     def text_for_models(self, key: str) -> str | None:
-        """The same; a text that was cut here ends as one does that the server has cut."""
+        """Return the text; if truncated here, it ends like one that the server has truncated."""
         text = self.text(key)
         return text if text is None or len(text) < MAX_TEXT_LENGTH else f"{text} ..."
 
     def is_own(self, key: str) -> bool:
-        """Whether it is the agent's own statement."""
+        """Return whether it is the agent's own statement."""
         return _digest(key) in self._own
 
     def keep(self, keys: Iterable[str]) -> None:
-        """Forget all but these; their numbers are new. Texts stay: each is fetched only once."""
+        """Forget all but these, which are renumbered. Texts stay: each is fetched only once."""
         kept = list(keys)
         self.keys, self._numbers = [], {}
         for key in kept:

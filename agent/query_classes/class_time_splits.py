@@ -1,4 +1,4 @@
-"""Where a target's statement time goes, and each query class's."""
+"""Where the statement time goes, of a target and of each of its query classes."""
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from models.time_split.split import TimeSplit
 
 
 def class_time_splits(state: ClassesState, time: TimeUse) -> dict[str, TimeSplit]:
-    """The split of each class that is shown, over what is remembered of it, by its digest's key."""
+    """Return the split of each displayed class over its recent time, by the class's key."""
     if state.recent_seconds <= 0:
         return {}
     splits = class_splits(split_over(time, state.recent_seconds), _class_use(state))
@@ -23,7 +23,7 @@ def class_time_splits(state: ClassesState, time: TimeUse) -> dict[str, TimeSplit
 
 
 def split_over(time: TimeUse, seconds: float) -> TimeSplit:
-    """The target's split scaled to a number of seconds; unknown parts stay unknown."""
+    """Scale the target's split to a number of seconds; unknown parts stay unknown."""
     scale = seconds / time.seconds
     known = (part for part in time.split.seconds if part not in time.split.unknown)
     parts = {part: time.split.seconds[part] * scale for part in known}
@@ -31,7 +31,7 @@ def split_over(time: TimeUse, seconds: float) -> TimeSplit:
 
 
 def class_key(one: ClassState) -> str:
-    """A class's schema and digest in one word."""
+    """Return a class's schema and digest as one word."""
     return f"{one.name.schema}|{one.name.digest}"
 
 

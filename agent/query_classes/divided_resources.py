@@ -1,4 +1,4 @@
-"""What is divided over the classes: resources of the whole server, and what each is made of."""
+"""The resources that are divided over the classes, and the counters that they are made of."""
 
 import math
 from collections import deque
@@ -54,19 +54,19 @@ SUMS = (
     (DELAY, "host", ("process_run_delay_seconds",)),
     (ROW_LOCKS, "status", ("innodb_row_lock_milliseconds",)),
 )
-"""All that is measured between two instants: its name, the collector, the counters of the sum."""
+"""All sums measured between two times: the name, the collector, the counters to add up."""
 LOST = "digests_lost"
 COUNTERS = {LOST, *(counter for _, _, counters in SUMS for counter in counters)}
 
 
 class ResourceMeter:
-    """Recent samples of host and status: how much each resource's use rose between instants."""
+    """Recent samples of host and status, to compute what each resource's use rose by."""
 
     def __init__(self) -> None:
         self._samples: dict[str, deque[Sample]] = {"host": deque(), "status": deque()}
 
     def append(self, sample: Sample) -> None:
-        """Keep what anything here is made of; a sample has other numbers too."""
+        """Keep the counters of a sample that are used here."""
         kept = self._samples.get(sample.collector)
         if kept is None:
             return
@@ -76,34 +76,35 @@ class ResourceMeter:
             kept.popleft()
 
     def reaches(self, at: float) -> bool:
-        """Whether every collector that has been seen has a sample at or after that instant."""
+        """Return whether every collector seen so far has a sample at or after `at`."""
         return all(kept[-1].at >= at for kept in self._samples.values() if kept)
 
     def used(self, start: float, end: float) -> dict[str, float]:
-        """What was used of each resource between two instants; absent where not known."""
-        around = {name: _around(kept, start, end) for name, kept in self._samples.items()}
+        """Return what was used of each resource between two times; unknown ones are absent."""
+        around = {name: _samples_around(kept, start, end) for name, kept in self._samples.items()}
         at = {name: [sample.at for sample in samples] for name, samples in around.items()}
-        risen = {
+        increases = {
             name: rates.increase(
                 start,
                 end,
                 at[collector],
-                [_total(sample, counters) for sample in around[collector]],
+                [_counter_sum(sample, counters) for sample in around[collector]],
                 max_gap=MAX_GAP,
             )
             for name, collector, counters in SUMS
         }
-        return {name: rise for name, rise in risen.items() if math.isfinite(rise)}
+        return {name: increase for name, increase in increases.items() if math.isfinite(increase)}
 
     def lost_digests(self, start: float, end: float) -> bool:
-        """Whether the server's table was too full for a new class between two instants.
+        """Return whether the server's table was too full for a new class between two times.
 
-        By the latest counts before each of them, so that no loss falls between two intervals.
+        The latest counts before each of them are compared, so that no loss falls between two
+        intervals.
         """
-        before, by_end = (self._lost_until(at) for at in (start, end))
+        before, by_end = (self._lost_digests_until(at) for at in (start, end))
         return before is not None and by_end is not None and by_end > before
 
-    def _lost_until(self, at: float) -> float | None:
+    def _lost_digests_until(self, at: float) -> float | None:
         counts = (
             s.values[LOST]
             for s in reversed(self._samples["status"])
@@ -112,8 +113,8 @@ class ResourceMeter:
         return next(counts, None)
 
 
-def _around(kept: deque[Sample], start: float, end: float) -> list[Sample]:
-    """The samples from the last one up to `start` to the first one from `end` on."""
+def _samples_around(kept: deque[Sample], start: float, end: float) -> list[Sample]:
+    """Return the samples from the last one up to `start` to the first one from `end` on."""
     found: list[Sample] = []
     for sample in reversed(kept):
         if sample.at >= end:
@@ -124,8 +125,8 @@ def _around(kept: deque[Sample], start: float, end: float) -> list[Sample]:
     return found[::-1]
 
 
-def _total(sample: Sample, counters: Iterable[str]) -> float:
-    """The sum of these counters; NaN where one of them is missing."""
+def _counter_sum(sample: Sample, counters: Iterable[str]) -> float:
+    """Return the sum of these counters; NaN if one of them is missing."""
     total = 0.0
     for counter in counters:
         total += sample.values.get(counter, math.nan)

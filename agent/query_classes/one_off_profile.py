@@ -1,4 +1,4 @@
-"""Look at one server for a while, here and now, and divide what it used over its query classes."""
+"""A live profile: one server observed for a while, its use divided over its query classes."""
 
 import random
 import time
@@ -27,15 +27,15 @@ from collectors.digests import DigestReader, DigestValues, own_among, texts_of
 
 READING_SECONDS = 1.0  # seconds between two readings, on average
 JITTER = (0.9, 1.1)
-"""Readings come at random moments. The kernel lets throttled reads through every tenth of a second
-(blk-throttle), so readings at a fixed moment would always meet the same part of it."""
+"""Factors of the time between readings, which is random. The kernel releases throttled reads every
+tenth of a second (blk-throttle), so readings at a fixed phase would always see the same part."""
 THREAD_SAMPLES = 4
-"""At the threads of statements, for each reading."""
+"""Samples of the statements' threads for each reading."""
 MAX_SECONDS = 3600.0  # seconds of intervals that are kept
 NO_SETTINGS = ResourceSettings()
 READ_TIMEOUT = 1.0  # seconds that the server may spend on one statement
 SOURCES = ("host", "status", "digests", "host", "status")
-"""In this order, so that what the whole server used is known before and after each interval."""
+"""Read in this order, so that the whole server's use is known before and after each interval."""
 
 
 def observe(
@@ -45,43 +45,43 @@ def observe(
     resources: ResourceSettings = NO_SETTINGS,
     pause: Callable[[float], None] = time.sleep,
 ) -> ObservedClasses:
-    """Read once a second for so long; a reading that the server cuts off is left out.
+    """Observe a server for `seconds`, one reading a second; readings that time out are left out.
 
-    Raises `CollectorError` where the server or its digests cannot be read.
+    Raises `CollectorError` if the server or its digests cannot be read.
     """
     connection = _connection(target)
     registry = ClassRegistry()
     maker = _Recorder(registry)
     intervals: list[ClassInterval] = []
-    cut_off: CollectorError | None = None
+    timeout_error: CollectorError | None = None
     try:
         connection.open()
         readers = _readers(connection, resources)
         end = time.monotonic() + seconds + READING_SECONDS
         while (now := time.monotonic()) < end:
-            cut_off = read_once(readers, maker) or cut_off
-            maker.history.window(time.monotonic())  # it keeps few samples
-            intervals += maker.intervals(time.monotonic())  # it holds few readings that wait
+            timeout_error = read_once(readers, maker) or timeout_error
+            maker.history.window(time.monotonic())  # makes it drop old samples
+            intervals += maker.intervals(time.monotonic())  # few readings may wait in it
             next_at = now + READING_SECONDS * random.uniform(*JITTER)  # noqa: S311
-            cut_off = look_until(next_at, readers, pause) or cut_off
+            timeout_error = look_until(next_at, readers, pause) or timeout_error
         intervals += maker.intervals(time.monotonic() + READING_SECONDS * 10)
     finally:
         connection.close()
-    if cut_off is not None and not intervals:
-        raise cut_off
+    if timeout_error is not None and not intervals:
+        raise timeout_error
     window = maker.history.window(time.monotonic())
     return with_times(observed_classes(registry, intervals), window, resources)
 
 
 class _Recorder(ClassIntervalMaker):
-    """Samples in, intervals out; and the intervals that the time split is made of."""
+    """Makes class intervals of samples, and keeps the server's intervals for the time split."""
 
     def __init__(self, registry: ClassRegistry) -> None:
         super().__init__(registry)
         self.history = IntervalBuffer(READING_SECONDS, MAX_SECONDS, READING_SECONDS)
 
     def append(self, sample: Sample) -> None:
-        """Take in a sample of any collector."""
+        """Add a sample of any collector."""
         super().append(sample)
         if sample.collector in ("host", "status"):
             self.history.append(sample)
@@ -90,11 +90,11 @@ class _Recorder(ClassIntervalMaker):
 def read_once(
     readers: Mapping[str, Callable[[], Values]], maker: ClassIntervalMaker
 ) -> CollectorError | None:
-    """Read each source in its order; answers with the error of one that the server cut off.
+    """Read each source in this order; return the error of one that timed out, if any.
 
     Raises `CollectorError` of any other kind.
     """
-    cut_off = None
+    timeout_error = None
     for name in SOURCES:
         try:
             if name in readers:
@@ -103,32 +103,32 @@ def read_once(
         except CollectorError as error:
             if error.kind is not FailureKind.SLOW:
                 raise
-            cut_off = error
-    return cut_off
+            timeout_error = error
+    return timeout_error
 
 
 def look_until(
     end: float, readers: Mapping[str, Callable[[], Values]], pause: Callable[[float], None]
 ) -> CollectorError | None:
-    """Sample the threads of statements at random moments, until a time in monotonic seconds.
+    """Sample the statements' threads at random times until `end` (monotonic seconds).
 
-    Answers with the error of a look that the server cut off; raises `CollectorError` of any other.
+    Returns the error of a sample that timed out, if any; raises `CollectorError` of any other kind.
     """
-    digests, cut_off = readers["digests"], None
-    for left in range(THREAD_SAMPLES, 0, -1):
-        pause(max(0.0, (end - time.monotonic()) / left))
+    digests, timeout_error = readers["digests"], None
+    for remaining in range(THREAD_SAMPLES, 0, -1):
+        pause(max(0.0, (end - time.monotonic()) / remaining))
         try:
-            if isinstance(digests, DigestReader) and left > 1:
+            if isinstance(digests, DigestReader) and remaining > 1:
                 digests.look()
         except CollectorError as error:
             if error.kind is not FailureKind.SLOW:
                 raise
-            cut_off = error
-    return cut_off
+            timeout_error = error
+    return timeout_error
 
 
 def observe_sums(target: Target) -> ObservedClasses:
-    """Read the server's sums once: all since each class was first seen, or the table emptied.
+    """Read the server's sums once: those since a class was first seen, or the table was emptied.
 
     What only intervals can estimate is not known. Raises `CollectorError` as `observe` does.
     """
@@ -155,7 +155,7 @@ def observe_sums(target: Target) -> ObservedClasses:
 
 
 def texts_from(target: Target, digests: Sequence[str]) -> dict[str, str]:
-    """Normalised texts of these digests; raises `CollectorError` as `observe` does."""
+    """Return the normalised texts of these digests; raises `CollectorError` as `observe` does."""
     connection = _connection(target)
     try:
         connection.open()
@@ -165,7 +165,7 @@ def texts_from(target: Target, digests: Sequence[str]) -> dict[str, str]:
 
 
 def _connection(target: Target) -> Connection:
-    """A session that is yet to be opened."""
+    """Return a connection that is not open yet."""
     login = target.credentials.login
     return Connection(target.endpoint, login, timeout=target.timeout, limit=READ_TIMEOUT)
 
@@ -173,10 +173,10 @@ def _connection(target: Target) -> Connection:
 def _readers(
     connection: Connection, resources: ResourceSettings = NO_SETTINGS
 ) -> dict[str, Callable[[], Values]]:
-    """The function that reads each source.
+    """Return the function that reads each source.
 
-    The other collectors read once: all that an agent asks this server is then known as its own, and
-    a running agent's statements are no classes of the load.
+    The other collectors read once, so that all statements that an agent sends to this server are
+    known as its own, and those of a running agent are not classes of the load.
     """
     found: dict[str, Callable[[], Values]] = {}
     for spec in collectors_with(resources.devices):
@@ -187,8 +187,8 @@ def _readers(
         if prepared.read is not None:
             found[spec.name] = prepared.read
         elif spec.name == "digests":
-            lack = prepared.features[0]
-            message = f"{connection.endpoint}: {lack.reason}; {lack.remedy}"
+            missing = prepared.features[0]
+            message = f"{connection.endpoint}: {missing.reason}; {missing.remedy}"
             raise CollectorError(FailureKind.UNREADABLE, message)
     return found
 
@@ -196,7 +196,7 @@ def _readers(
 def send_once(spec: CollectorSpec, connection: Connection) -> None:
     """Send a collector's statements, whether or not the server answers them.
 
-    Raises `CollectorError` where the session has ended by that.
+    Raises `CollectorError` if that has ended the session.
     """
     try:
         prepared = spec.prepare(connection)

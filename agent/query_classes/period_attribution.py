@@ -1,4 +1,4 @@
-"""Observations of one server's query classes over a period, divided as the agent divides them."""
+"""The query classes of one server over a period, divided as the agent divides them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -38,7 +38,7 @@ MIN_TICKS = 3
 
 @dataclass(frozen=True)
 class ObservedClasses:
-    """What was seen: intervals of the classes, and what each used of CPU and IO where known."""
+    """What was observed: intervals of the classes, and the CPU and IO of each if known."""
 
     registry: ClassRegistry
     seconds: float
@@ -47,47 +47,51 @@ class ObservedClasses:
     cpu_target: Array | None
     """CPU of the whole server, or of all classes where only that is known, s, shape (T,)."""
     cpu_is_sum: bool
-    """The whole server's CPU is not known, only what the classes use."""
+    """The whole server's CPU is not known, only that of the classes."""
     disk: Mapping[str, Attribution]
-    """Of the bytes `read` and `written`, those that are known."""
+    """Attributions of the bytes `read` and `written`, those that are known."""
     saturated_periods: tuple[SaturatedPeriod, ...]
     """Periods in which the host was saturated or waited for IO."""
     network: Attribution | None = None
-    """Of the bytes received and sent."""
+    """Attribution of the bytes received and sent."""
     time: TimeUse | None = None
-    """Where the statement time of the whole server went."""
+    """Where the whole server's statement time went."""
     class_times: tuple[TimeSplit, ...] = ()
-    """The same of each class of the intervals; empty where it is not known."""
+    """The same for each class of the intervals; empty if not known."""
 
 
 def observed_classes(
     registry: ClassRegistry, intervals: Sequence[ClassInterval]
 ) -> ObservedClasses:
     """Divide CPU and bytes over the classes of these intervals."""
-    whole = _alike([interval for interval in intervals if interval.changes is not None])
+    complete = _with_consistent_cpu(
+        [interval for interval in intervals if interval.changes is not None]
+    )
     tracked = TrackedClasses(registry, MAX_CLASSES)
-    tracked.update(whole)
-    table = tracked.table(whole)
-    used = {name: whole_use(name, table, whole) for name in ("cpu", "network", *DISK_RESOURCES)}
-    periods = saturated_periods(whole)
-    host = host_use(whole)
+    tracked.update(complete)
+    table = tracked.table(complete)
+    used = {name: whole_use(name, table, complete) for name in ("cpu", "network", *DISK_RESOURCES)}
+    periods = saturated_periods(complete)
+    host = host_use(complete)
     worst = in_worst_period(host, periods)
-    bytes_of = {name: _bytes(table, used[name], worst) for name in ("network", *DISK_RESOURCES)}
+    bytes_of = {
+        name: _divide_bytes(table, used[name], worst) for name in ("network", *DISK_RESOURCES)
+    }
     return ObservedClasses(
         registry=registry,
         seconds=float(table.seconds.sum()),
         intervals=table,
-        cpu=_cpu(table, used["cpu"], host, worst),
+        cpu=_divide_cpu(table, used["cpu"], host, worst),
         cpu_target=used["cpu"] if np.isfinite(used["cpu"]).all() else None,
-        cpu_is_sum=is_cpu_sum(table, whole),
+        cpu_is_sum=is_cpu_sum(table, complete),
         disk={name: withheld(name, table, y) for name in DISK_RESOURCES if (y := bytes_of[name])},
         saturated_periods=periods,
         network=bytes_of["network"],
     )
 
 
-def _alike(intervals: Sequence[ClassInterval]) -> list[ClassInterval]:
-    """Take those with the server's CPU; where they are fewer than half it is known in none."""
+def _with_consistent_cpu(intervals: Sequence[ClassInterval]) -> list[ClassInterval]:
+    """Keep the intervals with the server's CPU; if they are fewer than half, drop CPU from all."""
     known = [interval for interval in intervals if "cpu" in interval.used]
     if 2 * len(known) >= len(intervals):
         return known
@@ -95,7 +99,9 @@ def _alike(intervals: Sequence[ClassInterval]) -> list[ClassInterval]:
     return [replace(i, used=used) for i, used in zip(intervals, without, strict=True)]
 
 
-def _cpu(table: ClassIntervals, y: Array, host: HostUse, worst: HostUse) -> Attribution | None:
+def _divide_cpu(
+    table: ClassIntervals, y: Array, host: HostUse, worst: HostUse
+) -> Attribution | None:
     measured = table.cpu is not None and bool(table.cpu.any())
     enough = len(table) >= (1 if measured else MIN_TICKS)
     if not enough or not np.isfinite(y).all() or not y.any():
@@ -103,8 +109,8 @@ def _cpu(table: ClassIntervals, y: Array, host: HostUse, worst: HostUse) -> Attr
     return attribute(table, Target(y, cpu_seconds=True), host=host, worst=worst)
 
 
-def _bytes(table: ClassIntervals, y: Array, host: HostUse) -> Attribution | None:
-    """Divide a number of bytes by the intervals in which it is known."""
+def _divide_bytes(table: ClassIntervals, y: Array, host: HostUse) -> Attribution | None:
+    """Divide a number of bytes over the classes, using the intervals in which it is known."""
     known = np.flatnonzero(np.isfinite(y))
     if len(known) < MIN_TICKS or not y[known].any():
         return None
@@ -114,20 +120,20 @@ def _bytes(table: ClassIntervals, y: Array, host: HostUse) -> Attribution | None
 def with_times(
     observed: ObservedClasses, window: Window, resources: ResourceSettings
 ) -> ObservedClasses:
-    """The same with the split of the target's statement time and of each class's."""
-    spent = statement_times(observed)
-    if len(window) == 0 or observed.seconds <= 0 or not spent.any():
+    """Add the split of the statement time of the target and of each class."""
+    class_times = statement_times(observed)
+    if len(window) == 0 or observed.seconds <= 0 or not class_times.any():
         return observed
-    statements = float(spent.sum()) / observed.seconds
+    statements = float(class_times.sum()) / observed.seconds
     found = time_use(window, 0.0, resources, statements)
     if found is None:
         return observed
-    classes = class_splits(split_over(found, observed.seconds), _uses(observed, spent))
+    classes = class_splits(split_over(found, observed.seconds), _class_use(observed, class_times))
     return replace(observed, time=found, class_times=tuple(classes))
 
 
 def statement_times(observed: ObservedClasses) -> Array:
-    """Sum up the time of each class's statements, those that still run included, s, shape (K,)."""
+    """Sum each class's statement time, running statements included, s, shape (K,)."""
     intervals = observed.intervals
     spent = intervals.statement_time.sum(axis=0)
     if intervals.inflight_delta is not None:
@@ -136,7 +142,7 @@ def statement_times(observed: ObservedClasses) -> Array:
     return at_least
 
 
-def _uses(observed: ObservedClasses, spent: Array) -> ClassUse:
+def _class_use(observed: ObservedClasses, spent: Array) -> ClassUse:
     intervals = observed.intervals
     sizes = {name: table.sum(axis=0) for name, table in intervals.sizes}
     read = observed.disk.get("read")
@@ -146,7 +152,7 @@ def _uses(observed: ObservedClasses, spent: Array) -> ClassUse:
         cpu=_totals(observed.cpu),
         locks=locks,
         read_bytes=read_weights(
-            _proven(read),
+            _proven_totals(read),
             0.0 if read is None or not read.total else 1.0 - read.unattributed / read.total,
             rows_of_tables(
                 sizes.get("rows_examined"),
@@ -154,14 +160,14 @@ def _uses(observed: ObservedClasses, spent: Array) -> ClassUse:
                 locks,
             ),
         ),
-        sent_bytes=first_known(_sent(observed.network), sizes.get("rows_sent")),
+        sent_bytes=first_known(_sent_bytes(observed.network), sizes.get("rows_sent")),
         on_disk=None if intervals.on_disk is None else intervals.on_disk.sum(axis=0),
         ready=None if intervals.ready is None else intervals.ready.sum(axis=0),
     )
 
 
-def _sent(found: Attribution | None) -> Array | None:
-    """Bytes by class, where the load has moved enough to know whose they are."""
+def _sent_bytes(found: Attribution | None) -> Array | None:
+    """Return bytes by class, if the load varied enough to attribute them."""
     return _totals(found) if found is not None and moved_as_predicted(found.held_out) else None
 
 
@@ -169,8 +175,8 @@ def _totals(found: Attribution | None) -> Array | None:
     return None if found is None else np.array([use.total for use in found.classes])
 
 
-def _proven(found: Attribution | None) -> Array | None:
-    """Bytes by class, where the division has shown that it knows them."""
+def _proven_totals(found: Attribution | None) -> Array | None:
+    """Return bytes by class, if the division predicted held-out intervals well."""
     if found is None or not is_predicted_well(found.held_out):
         return None
     return _totals(found)

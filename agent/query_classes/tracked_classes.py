@@ -1,6 +1,6 @@
-"""The classes that have a column of their own in the models, and the table of what all of them did.
+"""The classes with a column of their own in the models, and the table of what all classes did.
 
-The others share one column, and the agent's own statements another.
+The other classes share one column, and the agent's own statements have another.
 """
 
 from collections.abc import Sequence
@@ -19,11 +19,11 @@ from models.numerics import TINY
 MIN_REPLACING_RATIO = 1.5
 """A tracked class keeps its column until another's use is this multiple of its own."""
 SIZE_COLUMNS = ("statement_time", "calls", "rows_examined")
-"""A class is as great as the sum of its shares of these."""
+"""The size of a class is the sum of its shares of these."""
 
 
 class TrackedClasses:
-    """The largest classes, up to a number; `keep` is the factor for earlier use at an update."""
+    """The `most` largest classes; `keep` is the factor for earlier use at an update."""
 
     def __init__(self, registry: ClassRegistry, most: int, keep: float = 1.0) -> None:
         self.registry = registry
@@ -33,24 +33,24 @@ class TrackedClasses:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The table's columns."""
+        """The columns of the table."""
         return (*self.keys, OTHER, AGENT)
 
     def update(self, intervals: Sequence[ClassInterval]) -> None:
-        """Give the greatest classes a column, those that have one preferred."""
+        """Give the largest classes a column; those that have one are preferred."""
         weights = np.zeros(len(self.registry))
         weights[: len(self._weights)] = self._weights * self._keep
         for interval in intervals:
             _add_weights(weights, interval)
         self._weights = weights
-        worth = weights.copy()
-        worth[[self.registry.number(key) for key in self.keys]] *= MIN_REPLACING_RATIO
-        best = np.argsort(-worth, kind="stable")[: self._most + len(self._own)]
-        keys = [self.registry.keys[n] for n in best if worth[n] > 0]
+        scores = weights.copy()
+        scores[[self.registry.number(key) for key in self.keys]] *= MIN_REPLACING_RATIO
+        best = np.argsort(-scores, kind="stable")[: self._most + len(self._own_numbers)]
+        keys = [self.registry.keys[n] for n in best if scores[n] > 0]
         self.keys = [key for key in keys if not self.registry.is_own(key)][: self._most]
 
     def table(self, intervals: Sequence[ClassInterval]) -> ClassIntervals:
-        """What the classes did in these intervals, none of which was lost."""
+        """Build the table of what the classes did in these intervals, none of which was lost."""
         texts = tuple(self.registry.text_for_models(key) for key in self.keys)
         return class_table(intervals, self._columns(), self.names, (*texts, None, None))
 
@@ -59,25 +59,25 @@ class TrackedClasses:
         return counted(intervals, self._columns(), len(self.names), counter)
 
     def forget_others(self) -> None:
-        """Forget all classes that have no column; the numbers of the others are new."""
+        """Forget all classes without a column; the others are renumbered."""
         self.registry.keep(self.keys)
         self._weights = np.ones(len(self.keys))
 
     @property
-    def _own(self) -> list[int]:
+    def _own_numbers(self) -> list[int]:
         return [n for n, key in enumerate(self.registry.keys) if self.registry.is_own(key)]
 
     def _columns(self) -> Numbers:
-        """The column of every class that was met."""
+        """Return the column of every known class."""
         columns = np.full(len(self.registry), self.names.index(OTHER), dtype=np.intp)
-        columns[self._own] = self.names.index(AGENT)
+        columns[self._own_numbers] = self.names.index(AGENT)
         for i, key in enumerate(self.keys):
             columns[self.registry.number(key)] = i
         return columns
 
 
 def _add_weights(weights: Array, interval: ClassInterval) -> None:
-    """Add each class's shares of what was used; a statement that still runs uses time."""
+    """Add each class's shares of what was used; the time of running statements counts too."""
     changes = interval.changes
     if changes is None:
         return
@@ -95,9 +95,9 @@ def class_table(
     names: tuple[str, ...],
     texts: tuple[str | None, ...] | None,
 ) -> ClassIntervals:
-    """Arrange intervals, all of them with changes, as the models take them.
+    """Arrange intervals, all of them with changes, as the models need them.
 
-    `column_of` has for each class its place among the names.
+    `column_of` has for the number of each class its column, an index of `names`.
     """
     shape = (len(intervals), len(names))
     known = next((t.changes.names for t in intervals if t.changes), ())
@@ -133,25 +133,25 @@ def class_table(
 def _with_metadata_locks(
     table: ClassIntervals, intervals: Sequence[ClassInterval], seen: Array
 ) -> ClassIntervals:
-    """The same with waits for locks that no class's lock time has, at most all of its time.
+    """Add waits for locks that no class's lock time includes, at most all of its work time.
 
-    Who waits was seen at each reading, `seen`, s, shape (T, K); how long all of them waited the
-    server counts, where it does.
+    `seen` are the waits as sampled at each reading, s, shape (T, K); the total over all classes is
+    the server's, if it counts it.
     """
     if table.lock_time is None or not seen.any():
         return table
     known = [t.changes.lock_waits if t.changes is not None else None for t in intervals]
     waited = np.array([np.nan if total is None else total for total in known])
-    work, there = table.work_time, np.isfinite(waited)
+    work, is_known = table.work_time, np.isfinite(waited)
     waits = np.minimum(seen, work)
-    if there.any():
-        expected = waits[there].sum(axis=0) / np.maximum(work[there].sum(axis=0), TINY)
-        waits[there] = divide_lock_waits(work[there], waited[there], expected)
+    if is_known.any():
+        expected = waits[is_known].sum(axis=0) / np.maximum(work[is_known].sum(axis=0), TINY)
+        waits[is_known] = divide_lock_waits(work[is_known], waited[is_known], expected)
     return replace(table, lock_time=table.lock_time + waits)
 
 
 def _with_row_locks(table: ClassIntervals, intervals: Sequence[ClassInterval]) -> ClassIntervals:
-    """The same with the row-lock waits that the server counts for all classes together."""
+    """Add the row-lock waits that the server counts only for all classes together."""
     locking = locks_rows(dict(table.sizes).get("rows_affected"), table.texts)
     if locking is None or table.lock_time is None:
         return table
@@ -168,23 +168,23 @@ def counted(
     sums = np.zeros(columns)
     for interval in intervals:
         if interval.changes is not None and name in interval.changes.names:
-            risen = interval.changes.values[:, interval.changes.names.index(name)]
-            np.add.at(sums, column_of[interval.changes.classes], risen)
+            increases = interval.changes.values[:, interval.changes.names.index(name)]
+            np.add.at(sums, column_of[interval.changes.classes], increases)
     return sums
 
 
 def whole_use(name: str, table: ClassIntervals, intervals: Sequence[ClassInterval]) -> Array:
-    """The whole server's use of a resource in the table's intervals, shape (T,), NaN: not known.
+    """Return the whole server's use of a resource by interval, shape (T,), NaN if unknown.
 
-    CPU that the server accounts for by class is summed up where the whole is not known at all.
+    If the whole server's CPU is not known at all, it is the sum of what the server counts by class.
     """
     if name == "cpu" and is_cpu_sum(table, intervals) and table.cpu is not None:
         return np.asarray(table.cpu.sum(axis=1))
-    there = [interval for interval in intervals if interval.changes is not None]
-    return np.array([interval.used.get(name, np.nan) for interval in there])
+    not_lost = [interval for interval in intervals if interval.changes is not None]
+    return np.array([interval.used.get(name, np.nan) for interval in not_lost])
 
 
 def is_cpu_sum(table: ClassIntervals, intervals: Sequence[ClassInterval]) -> bool:
-    """Whether no CPU of the whole server is known, only that of the classes."""
+    """Return whether only the CPU of the classes is known, not that of the whole server."""
     known = any("cpu" in interval.used for interval in intervals)
     return not known and table.cpu is not None and bool(table.cpu.any())

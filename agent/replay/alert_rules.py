@@ -18,22 +18,22 @@ from models.capacity.limit_types import FULL_UTILISATION
 from models.trust import Trust
 
 PAGE_SECONDS, PAGE_PROBABILITY, KEEP_FIRING_PROBABILITY = 3600.0, 0.4, 0.1
-"""So probable is it that the load reaches the capacity within so long; a page that fires goes on
-while it is at least the last."""
+"""A page fires if the load reaches the capacity within these seconds with at least the first
+probability, and keeps firing while that is at least the second."""
 WARNING_LOAD, WARNING_PROBABILITY = 1.25, 0.9
-"""So probable is it that the load, grown so far, saturates the server."""
+"""A warning fires if this factor of the load saturates the server with this probability or more."""
 MEASURED_RESOURCES = re.compile(
     f"cpu|server_cpu|connections|{DISK}.+:(operations|bytes)|{NETWORK}.+"
 )
 """Resources that end the throughput's growth once they are full, whatever a model says."""
 OVERLOAD_CONCURRENCY, OVERLOAD_THROUGHPUT = 1.5, 0.70
-"""Of the concurrency and the throughput at the law's peak."""
+"""Factors of the concurrency and the throughput at the law's peak."""
 SHORTEST_RANGE, SHORT_RANGE, LONG_RANGE = 180.0, 300.0, 600.0
 """Seconds that the rules look back."""
 
 
 class Scrape(NamedTuple):
-    """What Prometheus reads of one target at one time; None where there is no series."""
+    """One scrape of a target by Prometheus; None where there is no series."""
 
     at: float
     headroom: float | None = None
@@ -46,15 +46,15 @@ class Scrape(NamedTuple):
     n_max_upper: float | None = None
     x_max: float | None = None
     likely: Mapping[float, float] = {}
-    """The probability of saturation by growth of the load."""
+    """The probability of saturation, by the growth factor of the load."""
     soon: Mapping[float, float] = {}
-    """The same by seconds ahead."""
+    """The probability of saturation, by seconds ahead."""
     resources: Mapping[str, float] = {}
     """Utilisations."""
 
     @classmethod
     def of(cls, snapshot: Snapshot) -> "Scrape":
-        """Read a snapshot at its own time."""
+        """Return what a scrape of the snapshot reads at the snapshot's time."""
         now = snapshot.at
         found, load = snapshot.headroom(now), snapshot.current_load(now)
         capacity, law = snapshot.capacity(now), snapshot.fit(now)
@@ -76,34 +76,34 @@ class Scrape(NamedTuple):
 
 
 class Scrapes:
-    """The latest scrapes, the last of them now."""
+    """The latest scrapes, as far as rules look back; the last one is the present."""
 
     def __init__(self) -> None:
         self._scrapes: deque[Scrape] = deque()
 
     def add(self, scrape: Scrape) -> None:
-        """Take in one, and forget what no rule looks back to."""
+        """Add a scrape, and drop those that no rule looks back to."""
         self._scrapes.append(scrape)
         while self._scrapes[0].at < scrape.at - LONG_RANGE:
             self._scrapes.popleft()
 
     @property
     def now(self) -> Scrape:
-        """The latest."""
+        """The latest scrape."""
         return self._scrapes[-1]
 
     def median(self, seconds: float, value: Callable[[Scrape], float | None]) -> float:
-        """quantile_over_time(0.5, …[seconds]); NaN, which meets no condition, for no sample."""
-        found = self._of(seconds, value)
+        """Return quantile_over_time(0.5, …[seconds]); NaN, which meets no condition, if empty."""
+        found = self._values_within(seconds, value)
         return float(np.median(found)) if found else np.nan
 
     def mean(self, seconds: float, value: Callable[[Scrape], float | None]) -> float:
-        """avg_over_time(…[seconds]); NaN where nothing is known."""
-        found = self._of(seconds, value)
+        """Return avg_over_time(…[seconds]); NaN where nothing is known."""
+        found = self._values_within(seconds, value)
         return float(np.mean(found)) if found else np.nan
 
     def most_used(self, seconds: float) -> float:
-        """The highest of the medians of all measured resources; NaN where none is known."""
+        """Return the highest median of all measured resources; NaN where none is known."""
         used: dict[str, list[float]] = {}
         for scrape in self._scrapes:
             if scrape.at >= self.now.at - seconds:
@@ -114,7 +114,9 @@ class Scrapes:
         ]
         return max(found, default=np.nan)
 
-    def _of(self, seconds: float, value: Callable[[Scrape], float | None]) -> list[float]:
+    def _values_within(
+        self, seconds: float, value: Callable[[Scrape], float | None]
+    ) -> list[float]:
         since = self.now.at - seconds
         found = [value(scrape) for scrape in self._scrapes if scrape.at >= since]
         return [one for one in found if one is not None]
@@ -126,15 +128,15 @@ def _overloaded(scrape: Scrape) -> float | None:
 
 def is_saturated(scrapes: Scrapes) -> bool:
     """MysqlHeadroomSaturated: the load likely reaches the capacity within an hour."""
-    return _soon(scrapes) >= PAGE_PROBABILITY
+    return _saturation_probability(scrapes) >= PAGE_PROBABILITY
 
 
 def stays_saturated(scrapes: Scrapes) -> bool:
     """MysqlHeadroomSaturated while it fires: the load may still reach the capacity."""
-    return _soon(scrapes) >= KEEP_FIRING_PROBABILITY
+    return _saturation_probability(scrapes) >= KEEP_FIRING_PROBABILITY
 
 
-def _soon(scrapes: Scrapes) -> float:
+def _saturation_probability(scrapes: Scrapes) -> float:
     return scrapes.median(SHORTEST_RANGE, lambda s: s.soon.get(PAGE_SECONDS))
 
 
@@ -190,7 +192,7 @@ RULES = (
 
 @dataclass(frozen=True, slots=True)
 class Episode:
-    """A time for which an alert's condition held; None: it did not come to that, or not yet."""
+    """A period in which an alert's condition held; None: it has not fired, or not been resolved."""
 
     alert: str
     severity: str
@@ -206,7 +208,7 @@ class Alerts:
         self._rules = tuple(rules)
         self._scrapes = Scrapes()
         self._active: dict[str, Episode] = {}
-        self._kept_since: dict[str, float] = {}
+        self._not_held_since: dict[str, float] = {}
         self._ended: list[Episode] = []
 
     def observe(self, scrape: Scrape) -> None:
@@ -215,32 +217,32 @@ class Alerts:
         for rule in self._rules:
             episode = self._active.get(rule.alert)
             if not self._holds(rule, episode):
-                if episode is not None and not self._is_kept(rule, episode):
+                if episode is not None and not self._keeps_firing(rule, episode):
                     self._ended.append(replace(self._active.pop(rule.alert), resolved_at=scrape.at))
                 continue
-            self._kept_since.pop(rule.alert, None)
+            self._not_held_since.pop(rule.alert, None)
             episode = episode or Episode(rule.alert, rule.severity, scrape.at)
             if episode.firing_at is None and scrape.at - episode.pending_at >= rule.seconds:
                 episode = replace(episode, firing_at=scrape.at)
             self._active[rule.alert] = episode
 
     def _holds(self, rule: Rule, episode: Episode | None) -> bool:
-        """Whether the alert's condition holds, which may be another while it fires."""
+        """Return whether the alert's condition holds, which may be another one while it fires."""
         fires = episode is not None and episode.firing_at is not None
         condition = rule.stays if fires and rule.stays else rule.holds
         return condition(self._scrapes)
 
-    def _is_kept(self, rule: Rule, episode: Episode) -> bool:
-        """Whether it fires although its condition does not hold, as `keep_firing_for` says."""
+    def _keeps_firing(self, rule: Rule, episode: Episode) -> bool:
+        """Return whether it fires although its condition does not hold, as by `keep_firing_for`."""
         now = self._scrapes.now.at
-        since = self._kept_since.setdefault(rule.alert, now)
-        is_kept = episode.firing_at is not None and now - since < rule.keeps
-        if not is_kept:
-            del self._kept_since[rule.alert]
-        return is_kept
+        since = self._not_held_since.setdefault(rule.alert, now)
+        keeps_firing = episode.firing_at is not None and now - since < rule.keeps
+        if not keeps_firing:
+            del self._not_held_since[rule.alert]
+        return keeps_firing
 
     def take(self) -> Iterator[Episode]:
-        """The episodes that have ended since the last call, and then those that go on."""
+        """Yield the episodes that have ended since the last call, then those still active."""
         ended, self._ended = self._ended, []
         yield from ended
         yield from self._active.values()

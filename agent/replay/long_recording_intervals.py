@@ -1,4 +1,4 @@
-"""Filling a history with a long recording: the daemon's intervals, many at once."""
+"""The intervals of a long recording, the same as the daemon's, but computed many at once."""
 
 import math
 from collections.abc import Iterable, Iterator
@@ -20,7 +20,7 @@ READINGS_AT_ONCE = 2000
 
 
 class Sink(Protocol):
-    """What intervals are added to: the window of a history, or what writes them."""
+    """A receiver of intervals: an interval buffer, or a writer of a history file."""
 
     width: float
     max_gap: float
@@ -30,7 +30,7 @@ class Sink(Protocol):
         """How long after its end an interval counts as complete, s."""
 
     def extend(self, intervals: Iterable[Interval], now: float) -> None:
-        """Add intervals that follow those before."""
+        """Add intervals that follow the previous ones."""
 
 
 def fill(
@@ -39,13 +39,13 @@ def fill(
     load: HourlyLoad,
     recent: RecentLoad | None = None,
 ) -> float | None:
-    """Add every interval that the readings hold; answer the time of the last one, if any.
+    """Add every interval of the readings; return the time of the last status reading, if any.
 
-    `load` takes in their load by the hour, too, and `recent` that of the last week; the readings'
+    Their load is added to `load`, by the hour, and to `recent`, of the last week; the readings'
     times are Unix seconds.
     """
     filler = _Filler(history, load, recent)
-    for part in _parts(readings):
+    for part in _batches(readings):
         filler.add(part)
         filler.close(history.grace)
     filler.close(0.0)
@@ -53,47 +53,50 @@ def fill(
 
 
 class _Filler:
-    """The samples of which intervals are made that are not complete yet."""
+    """Makes intervals of samples, and keeps the samples of those that are not complete yet."""
 
     def __init__(self, history: Sink, load: HourlyLoad, recent: RecentLoad | None) -> None:
         self.last: float | None = None
         self._history, self._load, self._recent = history, load, recent
-        self._raw: dict[str, list[Sample]] = {}
+        self._raw_samples: dict[str, list[Sample]] = {}
         self._closed: float | None = None
-        self._kept = max(KNOWN_FOR, history.max_gap)
+        self._keep_seconds = max(KNOWN_FOR, history.max_gap)
 
     def add(self, part: Iterable[Reading]) -> None:
-        """Take in samples that follow those before."""
+        """Add samples that follow the previous ones."""
         for reading in part:
             for sample in reading.samples:
-                self._raw.setdefault(sample.collector, []).append(sample)
-        if STATUS in self._raw:
-            self.last = self._raw[STATUS][-1].at
+                self._raw_samples.setdefault(sample.collector, []).append(sample)
+        if STATUS in self._raw_samples:
+            self.last = self._raw_samples[STATUS][-1].at
 
     def close(self, grace: float) -> None:
-        """Hand over the intervals that ended `grace` seconds or more before the last sample."""
-        if self.last is None or STATUS not in self._raw:
+        """Add the intervals that ended `grace` seconds or more before the last sample."""
+        if self.last is None or STATUS not in self._raw_samples:
             return
         width = self._history.width
         if self._closed is None:
-            self._closed = width * math.ceil(self._raw[STATUS][0].at / width)
+            self._closed = width * math.ceil(self._raw_samples[STATUS][0].at / width)
         count = math.floor((self.last - grace - self._closed) / width)
         if count <= 0:
             return
         edges = self._closed + width * np.arange(count + 1, dtype=np.float64)
         end = float(edges[-1])
-        found = Window(intervals(self._raw, edges, self._history.max_gap))
+        found = Window(intervals(self._raw_samples, edges, self._history.max_gap))
         self._history.extend(found.rows, end)
         if len(found):
             self._load.add_intervals(found["end"], found["seconds"], found["throughput"])
             if self._recent is not None:
                 self._recent.observe(found, Now(end, end))
         self._closed = end
-        late = {n: [s for s in of if s.at >= end - self._kept] for n, of in self._raw.items()}
-        self._raw = {name: samples for name, samples in late.items() if samples}
+        kept = {
+            n: [s for s in known if s.at >= end - self._keep_seconds]
+            for n, known in self._raw_samples.items()
+        }
+        self._raw_samples = {name: samples for name, samples in kept.items() if samples}
 
 
-def _parts(readings: Iterable[Reading]) -> Iterator[list[Reading]]:
+def _batches(readings: Iterable[Reading]) -> Iterator[list[Reading]]:
     rest = iter(readings)
     while part := list(islice(rest, READINGS_AT_ONCE)):
         yield part

@@ -44,36 +44,36 @@ The host's busy time is one counter in a recording, and several that are added u
 """
 COLUMNS = tuple(column for names in VALUES.values() for column in names)
 CEILINGS = ("max_connections", CPUS, SERVER_CPUS)
-"""Columns of what seldom changes: the latest that is known holds. None of them can be 0."""
+"""Columns that seldom change: the latest known value holds. None of them can be 0."""
 OPTIONAL_COLUMNS = ("threads_connected", "own_statements", "redo_writes", "statement_in_flight_s")
-"""Columns that alone make no sample."""
+"""Columns that do not suffice for a sample."""
 SAMPLE_COLUMNS: Mapping[str, frozenset[str]] = {
     collector: frozenset(names) - {*CEILINGS, *OPTIONAL_COLUMNS}
     for collector, names in VALUES.items()
 }
-"""Of each collector but `STATUS` the columns of which one makes a sample."""
+"""For each collector but `STATUS`, the columns of which one suffices for a sample."""
 
 
 class Reading(NamedTuple):
-    """What was read at one time, in seconds of the recording's clock."""
+    """The samples of one time, in seconds of the recording's clock."""
 
     at: float
     samples: tuple[Sample, ...]
 
     @property
     def of_status(self) -> bool:
-        """Whether the server's status is among it, without which there is no interval."""
+        """Whether the server's status was read, without which there is no interval."""
         return any(sample.collector == STATUS for sample in self.samples)
 
 
 class Collectors:
-    """Makes samples of what is known at a time, by the names of `COLUMNS`."""
+    """Converts the values known at a time, by the names of `COLUMNS`, to samples."""
 
     def __init__(self) -> None:
         self._ceilings: dict[str, float] = {}
 
     def reading(self, at: float, known: Mapping[str, float]) -> Reading:
-        """Make the samples of that time; a collector of which nothing is known has none."""
+        """Return the samples of that time; a collector without a known value has none."""
         found = {
             name: value
             for name, value in known.items()
@@ -88,12 +88,12 @@ class Collectors:
             tuple(
                 Sample(collector, at, _values(collector, found))
                 for collector in VALUES
-                if _is_read(collector, found)
+                if _has_sample(collector, found)
             ),
         )
 
 
-def _is_read(collector: str, found: Mapping[str, float]) -> bool:
+def _has_sample(collector: str, found: Mapping[str, float]) -> bool:
     if collector == STATUS:
         return all(name in found for name in REQUIRED_COLUMNS)
     return not SAMPLE_COLUMNS[collector].isdisjoint(found)

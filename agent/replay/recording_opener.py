@@ -40,19 +40,19 @@ from agent.window.interval_buffer import IntervalBuffer
 from collectors.base import Sample
 
 INTERVAL_SECONDS = (15.0, 30.0, 60.0, 120.0, 300.0, 600.0)
-"""Seconds of an interval where none is asked for: the first that holds two samples."""
+"""Seconds of an interval if none is requested: the first that holds two samples."""
 DEFAULTS = FitSettings()
 ZERO = Now(0.0, 0.0)
-"""The clock of a recording: one for both."""
+"""The clock of a recording: its monotonic time is its Unix time."""
 
 
 class SourceError(InputError):
-    """The recording cannot be replayed so; the message is one line with the remedy."""
+    """The recording cannot be replayed as requested; the message is one line with the remedy."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReplayOptions:
-    """How to replay, as far as that was asked for; times in seconds."""
+    """Options of a replay, None where not requested; times in seconds."""
 
     target: str | None = None
     server: str | None = None
@@ -72,7 +72,7 @@ class ReplayOptions:
     until: float = math.inf
 
     def includes(self, at: float) -> bool:
-        """Return whether that time is to be read."""
+        """Return whether data of that time is to be read."""
         return self.since <= at <= self.until
 
 
@@ -85,28 +85,28 @@ class Source:
     recording: Recording
     settings: FitSettings
     notes: Callable[[], list[str]]
-    """What to know about it, once it was played."""
+    """Returns remarks on the recording, once it was played."""
     server: str | None = None
-    """Of a history: which of the target's servers."""
+    """Of a history: the identity of the server, as a target may have had several."""
     business: Iterator[Row] = field(default_factory=lambda: iter(()))
-    """Of a history: what was read of business metrics, in the order of time."""
+    """Of a history: the values of business metrics, in the order of time."""
 
 
 @contextmanager
-def opened(path: str, wishes: ReplayOptions) -> Iterator[Source]:
-    """Open a recording of either kind, seen by its content.
+def opened(path: str, options: ReplayOptions) -> Iterator[Source]:
+    """Open a recording of either kind, detected by its content.
 
-    Raises `TableFileError`, `StoreError` or `SourceError` where it cannot be used.
+    Raises `TableFileError`, `StoreError` or `SourceError` if it cannot be used.
     """
     if is_history(path):
         with closing(open_to_read(Path(path))) as connection:
-            yield _of_history(connection, path, wishes)
+            yield _history_source(connection, path, options)
     else:
-        yield _of_csv(path, wishes)
+        yield _csv_source(path, options)
 
 
 def is_history(path: str) -> bool:
-    """Whether it is a database; what cannot be read is none."""
+    """Return whether the file is a database; False if it cannot be read."""
     try:
         with Path(path).open("rb") as file:
             return path != STANDARD_INPUT and file.read(len(HEAD)) == HEAD
@@ -114,33 +114,35 @@ def is_history(path: str) -> bool:
         return False
 
 
-def interval_for(sampling: float, asked: float | None, name: str) -> float:
-    """The width of intervals (s) for samples that far apart (s); raises `SourceError`."""
-    least = 2 * sampling
-    if asked is not None and asked < least:
-        problem = f"--interval ({asked:g} s) is less than twice the time between two samples"
-        raise SourceError(f"{name}: {problem} ({sampling:g} s); give --interval {written(least)}")
-    fitting = next((width for width in INTERVAL_SECONDS if width >= least), None)
-    if asked is None and fitting is None:
+def interval_for(sampling: float, requested: float | None, name: str) -> float:
+    """Return the width of intervals (s) for samples that far apart (s); raises `SourceError`."""
+    min_width = 2 * sampling
+    if requested is not None and requested < min_width:
+        problem = f"--interval ({requested:g} s) is less than twice the time between two samples"
+        raise SourceError(
+            f"{name}: {problem} ({sampling:g} s); give --interval {written(min_width)}"
+        )
+    fitting = next((width for width in INTERVAL_SECONDS if width >= min_width), None)
+    if requested is None and fitting is None:
         problem = (
             f"its samples are {sampling:g} s apart, and an interval of {INTERVAL_SECONDS[-1]:g} s"
         )
         raise SourceError(f"{name}: {problem} must hold two; record it more often")
-    return asked if asked is not None else fitting or INTERVAL_SECONDS[-1]
+    return requested if requested is not None else fitting or INTERVAL_SECONDS[-1]
 
 
-def _of_csv(path: str, wishes: ReplayOptions) -> Source:
+def _csv_source(path: str, options: ReplayOptions) -> Source:
     file = SampleFile(path)
-    measured, readings = sampling_of(r for r in file.readings() if wishes.includes(r.at))
-    if measured is None and math.isfinite(wishes.since):
+    measured, readings = sampling_of(r for r in file.readings() if options.includes(r.at))
+    if measured is None and math.isfinite(options.since):
         raise SourceError(f"{file.name}: fewer than two samples in that period; choose another")
     if measured is None:
         problem = "fewer than two rows have questions, threads_running and uptime_s"
         raise SourceError(f"{file.name}: {problem}; record more of them")
-    sampling = wishes.sampling or measured
-    settings = _with_width(wishes, interval_for(sampling, wishes.interval, file.name))
+    sampling = options.sampling or measured
+    settings = _settings_with_width(options, interval_for(sampling, options.interval, file.name))
     history = IntervalBuffer(settings.interval, settings.window, sampling)
-    target = wishes.target or Path(file.name).name.split(".")[0]
+    target = options.target or Path(file.name).name.split(".")[0]
     title = f"{file.name}: samples {sampling:g} s apart"
 
     def notes() -> list[str]:
@@ -157,26 +159,26 @@ def _of_csv(path: str, wishes: ReplayOptions) -> Source:
     return Source(target, title, Samples(readings, history), settings, notes)
 
 
-def _of_history(connection: sqlite3.Connection, path: str, wishes: ReplayOptions) -> Source:
-    extent, others = _chosen(connection, path, wishes)
-    choice = _times(extent, wishes)
-    is_all = math.isinf(wishes.until)
-    one = replace(choice, since=extent.last) if is_all else choice
-    last = next(read(connection, INTERVALS, one), None)
-    if last is None:
+def _history_source(connection: sqlite3.Connection, path: str, options: ReplayOptions) -> Source:
+    extent, others = _choose_server(connection, path, options)
+    choice = _choice_of_rows(extent, options)
+    is_all = math.isinf(options.until)
+    search = replace(choice, since=extent.last) if is_all else choice
+    reference = next(read(connection, INTERVALS, search), None)
+    if reference is None:
         also = f" ({'; '.join(others)})" if others else ""
         problem = f"no intervals of {extent.target} in that period{also}"
         raise SourceError(f"{path}: {problem}; `history show` says what there is")
-    width = wishes.interval or interval_of(last, 1.0, ZERO).seconds
-    settings = _with_width(wishes, width)
+    width = options.interval or interval_of(reference, 1.0, ZERO).seconds
+    settings = _settings_with_width(options, width)
     found = (interval_of(row, 1.0, ZERO) for row in read(connection, INTERVALS, choice))
     same = (one for one in found if math.isclose(one.seconds, width, rel_tol=MAX_WIDTH_DIFFERENCE))
     recording: Recording = Intervals(same, IntervalBuffer(width, settings.window, width))
     title = f"{path}: {extent.target} on {extent.server}"
     if math.isnan(recording.start):
         which = "latest" if is_all else "first"
-        written = f"no intervals of {width:g} s; the {which} are of {last.cells[0]:g} s"
-        recording = _of_samples(connection, choice, settings, f"{path}: {written}")
+        mismatch = f"no intervals of {width:g} s; the {which} are of {reference.cells[0]:g} s"
+        recording = _history_samples(connection, choice, settings, f"{path}: {mismatch}")
         title += ", from its samples"
     business = read(connection, BUSINESS, choice)
     return Source(
@@ -184,59 +186,66 @@ def _of_history(connection: sqlite3.Connection, path: str, wishes: ReplayOptions
     )
 
 
-def _of_samples(
-    connection: sqlite3.Connection, choice: Choice, settings: FitSettings, written: str
+def _history_samples(
+    connection: sqlite3.Connection, choice: Choice, settings: FitSettings, mismatch: str
 ) -> Samples:
-    """Intervals of another width than was written, from the samples that the history keeps."""
+    """Return a recording of the history's samples, for intervals of another width than written."""
     rows = groupby(samples_by_time(connection, choice), key=lambda row: row.at)
     sampling, readings = sampling_of(_reading(at, together) for at, together in rows)
     if sampling is None:
-        raise SourceError(f"{written}, and there are no samples to make others of")
-    interval_for(sampling, settings.interval, f"{written}; of its samples")
+        raise SourceError(f"{mismatch}, and there are no samples to make others of")
+    interval_for(sampling, settings.interval, f"{mismatch}; of its samples")
     return Samples(readings, IntervalBuffer(settings.interval, settings.window, sampling))
 
 
 def _reading(at: int, rows: Iterable[Row]) -> Reading:
-    """What was read at one time, ms since 1970."""
+    """Return what was read at one time, ms since 1970."""
     seconds = at / 1000
     return Reading(
         seconds, tuple(Sample(row.labels[-1], seconds, by_name(row.cells[0])) for row in rows)
     )
 
 
-def _times(extent: Extent, wishes: ReplayOptions) -> Choice:
-    """The rows of that server, of the period that was asked for."""
-    since = 0 if math.isinf(wishes.since) else max(0, math.ceil(1000 * wishes.since))
-    until = LAST_ROW if math.isinf(wishes.until) else math.floor(1000 * wishes.until)
+def _choice_of_rows(extent: Extent, options: ReplayOptions) -> Choice:
+    """Return the choice of that server's rows in the requested period."""
+    since = 0 if math.isinf(options.since) else max(0, math.ceil(1000 * options.since))
+    until = LAST_ROW if math.isinf(options.until) else math.floor(1000 * options.until)
     return Choice(extent.target, extent.server, since, until)
 
 
-def _chosen(
-    connection: sqlite3.Connection, path: str, wishes: ReplayOptions
+def _choose_server(
+    connection: sqlite3.Connection, path: str, options: ReplayOptions
 ) -> tuple[Extent, list[str]]:
-    """One server of one target: that which was asked for, or the latest of the only target."""
-    of_target = list(extents(connection, INTERVALS, Choice(target=wishes.target)))
-    targets = sorted({extent.target for extent in of_target})
+    """Choose the requested server of a target, or the latest of the only target.
+
+    Returns it, and remarks on the others.
+    """
+    target_extents = list(extents(connection, INTERVALS, Choice(target=options.target)))
+    targets = sorted({extent.target for extent in target_extents})
     if len(targets) > 1:
         raise SourceError(f"{path}: there are {', '.join(targets)}; choose one with --target NAME")
-    if not of_target:
-        raise SourceError(f"{path}: {_none_there(target_names(connection), wishes.target)}")
+    if not target_extents:
+        raise SourceError(
+            f"{path}: {_no_intervals_message(target_names(connection), options.target)}"
+        )
     name = targets[0]
-    servers = [extent.server for extent in of_target]
-    if wishes.server is not None and wishes.server not in servers:
-        raise SourceError(f"{path}: {name} was never {wishes.server!r}, but {', '.join(servers)}")
-    of_server = [e for e in of_target if wishes.server in (None, e.server)]
-    chosen = max(of_server, key=lambda extent: extent.last)
-    others = [f"{path}: {name} was also {e.server} (--server)" for e in of_target if e != chosen]
-    return chosen, others if wishes.server is None else []
+    servers = [extent.server for extent in target_extents]
+    if options.server is not None and options.server not in servers:
+        raise SourceError(f"{path}: {name} was never {options.server!r}, but {', '.join(servers)}")
+    server_extents = [e for e in target_extents if options.server in (None, e.server)]
+    chosen = max(server_extents, key=lambda extent: extent.last)
+    others = [
+        f"{path}: {name} was also {e.server} (--server)" for e in target_extents if e != chosen
+    ]
+    return chosen, others if options.server is None else []
 
 
-def _none_there(known: list[str], name: str | None) -> str:
-    """Say why there are no intervals, and what to do."""
+def _no_intervals_message(known: list[str], name: str | None) -> str:
+    """Return why there are no intervals, and the remedy."""
     if name is not None and known and name not in known:
         return f"no target {name!r}; there are {', '.join(known)}"
     return "no intervals in it yet; let the agent run for a minute"
 
 
-def _with_width(wishes: ReplayOptions, width: float) -> FitSettings:
-    return structs.replace(wishes.settings, interval=width)
+def _settings_with_width(options: ReplayOptions, width: float) -> FitSettings:
+    return structs.replace(options.settings, interval=width)

@@ -1,4 +1,4 @@
-"""Recordings that are played into a history as time goes by."""
+"""Recordings that are played forward in time into an interval buffer."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -13,7 +13,7 @@ from agent.window.intervals import Interval
 from collectors.base import Sample
 
 INTERVALS_AT_ONCE = 100
-"""Intervals that are added at once: each time makes a new window of all."""
+"""Intervals that are added at once, as each addition makes a new window of all."""
 SPACING_READINGS = 1000
 """Readings at the beginning of a recording from which the distance of samples is measured."""
 SPACING_DECIMALS = 3
@@ -21,25 +21,25 @@ SPACING_DECIMALS = 3
 
 
 class Recording(Protocol):
-    """What is known of one server over time; times are seconds of the recording's clock."""
+    """The recorded data of one server; times are seconds of the recording's clock."""
 
     history: IntervalBuffer
     start: float
-    """Its first time."""
+    """The time of its beginning."""
 
     @property
     def next_at(self) -> float:
-        """The time of what comes next; infinite at the end."""
+        """The time of the next reading or interval; infinite at the end."""
 
     @property
     def end(self) -> float:
-        """When its last interval is complete; infinite as long as that is not known."""
+        """When its last interval is complete; infinite until that is known."""
 
     def play(self, until: float) -> None:
-        """Put all up to that time into the history, and close what is complete by then."""
+        """Add the data up to that time to `history`, and close the intervals complete by then."""
 
     def is_heard(self, now: float) -> bool:
-        """Whether it has something shortly before that time."""
+        """Return whether it has data shortly before that time."""
 
 
 class Samples:
@@ -49,7 +49,7 @@ class Samples:
         self.history = history
         self._readings = readings
         self._next = next(readings, None)
-        self.start = self._last = self._next.at if self._next else math.nan
+        self.start = self._last_at = self._next.at if self._next else math.nan
 
     @property
     def next_at(self) -> float:
@@ -58,30 +58,30 @@ class Samples:
 
     @property
     def end(self) -> float:
-        """When the last interval is complete, which is known once all was read."""
-        return math.inf if self._next else self._last + self.history.grace
+        """When the last interval is complete, which is known once all readings were played."""
+        return math.inf if self._next else self._last_at + self.history.grace
 
     def play(self, until: float) -> None:
         """Append the samples up to that time; each interval is closed when it is due."""
         while self._next is not None and self._next.at <= until:
-            self._close(self._next.at)
+            self._close_due(self._next.at)
             for sample in self._next.samples:
                 self.history.append(sample)
             if self._next.of_status:
-                self._last = self._next.at
+                self._last_at = self._next.at
             self._next = next(self._readings, None)
-        self._close(until)
+        self._close_due(until)
 
     def is_heard(self, now: float) -> bool:
-        """Whether the latest sample of the server's status is no older than a gap may be."""
-        return now - self._last <= self.history.max_gap
+        """Return whether the latest status sample is no older than the longest gap."""
+        return now - self._last_at <= self.history.max_gap
 
-    def _close(self, now: float) -> None:
-        """As the daemon looks often, one interval after the other; at once where there is none."""
+    def _close_due(self, now: float) -> None:
+        """Close the due intervals one by one, as in the daemon, but all at once in a gap."""
         width = self.history.width
         while (due := self.history.due) is not None and due <= now:
-            is_over = due - self.history.grace - width > self._last + RAW_INTERVALS * width
-            self.history.window(now if is_over else due)
+            is_in_gap = due - self.history.grace - width > self._last_at + RAW_INTERVALS * width
+            self.history.window(now if is_in_gap else due)
 
 
 class Intervals:
@@ -92,7 +92,7 @@ class Intervals:
         self._intervals = intervals
         self._next = next(intervals, None)
         self.start = self._next.end - self._next.seconds if self._next else math.nan
-        self._last = self.start
+        self._last_at = self.start
 
     @property
     def next_at(self) -> float:
@@ -102,40 +102,40 @@ class Intervals:
     @property
     def end(self) -> float:
         """The end of the last interval, which is known once all were read."""
-        return math.inf if self._next else self._last
+        return math.inf if self._next else self._last_at
 
     def play(self, until: float) -> None:
-        """Add the intervals that have ended by that time, a part at once."""
-        while part := list(islice(self._until(until), INTERVALS_AT_ONCE)):
-            self._last = part[-1].end
-            self.history.extend(part, self._last)
+        """Add the intervals that have ended by that time, in parts."""
+        while part := list(islice(self._ended_by(until), INTERVALS_AT_ONCE)):
+            self._last_at = part[-1].end
+            self.history.extend(part, self._last_at)
 
-    def _until(self, time: float) -> Iterator[Interval]:
-        """Take those that have ended by that time."""
+    def _ended_by(self, time: float) -> Iterator[Interval]:
+        """Yield the intervals that have ended by that time."""
         while self._next is not None and self._next.end <= time:
             taken, self._next = self._next, next(self._intervals, None)
             yield taken
 
     def is_heard(self, now: float) -> bool:
-        """Whether the latest interval has ended no longer ago than two take."""
-        return now - self._last <= 2 * self.history.width
+        """Return whether the latest interval ended at most two widths ago."""
+        return now - self._last_at <= 2 * self.history.width
 
 
 def sampling_of(readings: Iterator[Reading]) -> tuple[float | None, Iterator[Reading]]:
-    """Measure how far apart the samples are that bound an interval, s, and give all readings back.
+    """Return the seconds between the samples that bound intervals, and an iterator of all readings.
 
-    The slower source counts; None where there are fewer than two samples.
+    The slower source counts; None if there are fewer than two samples.
     """
     first = list(islice(readings, SPACING_READINGS))
     found = [
-        _distance([s for r in first for s in r.samples if s.collector == name])
+        _sample_spacing([s for r in first for s in r.samples if s.collector == name])
         for name in (STATUS, STATEMENTS)
     ]
     known = [distance for distance in found if distance is not None]
     return (max(known) if found[0] is not None else None), chain(first, readings)
 
 
-def _distance(samples: Sequence[Sample]) -> float | None:
+def _sample_spacing(samples: Sequence[Sample]) -> float | None:
     if len(samples) < 2:
         return None
     return round(float(np.median(np.diff([sample.at for sample in samples]))), SPACING_DECIMALS)

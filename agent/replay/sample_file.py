@@ -1,6 +1,6 @@
-"""Reading samples of a server from a CSV file, a row for each time at which it was read.
+"""Samples of a server in a CSV file, one row for each time at which it was read.
 
-Counters may begin at any number. A cell that is empty or NaN is not known. Rows need not be in
+Counters may start at any number. A cell that is empty or NaN is unknown. Rows need not be in
 order, as long as each is at most `BUFFERED_ROWS` rows away from its place.
 """
 
@@ -13,30 +13,32 @@ from agent.csv_input.table_file import MAX_STREAM_BYTES, TableFileError
 from agent.replay.recorded_readings import COLUMNS, REQUIRED_COLUMNS, Collectors, Reading
 
 UNKNOWN_TEXTS = ("", "nan", "null", "none", "na", "n/a", "-")
-"""Texts of an unread cell."""
+"""Texts of a cell whose value is unknown."""
 BUFFERED_ROWS = 10_000
-"""Rows in memory, to bring them into order: a fifth of a day of samples 2 s apart, 4 MiB."""
+"""Rows in memory, to sort them: a fifth of a day of samples 2 s apart, 4 MiB."""
 MAX_GAP = 366 * 86400.0
-"""Seconds; a recording that leaves out more has a time that is wrong."""
+"""Seconds; after a longer gap between two rows, a time must be wrong."""
 
 Row = tuple[float, int, tuple[float, ...]]
 """The time, the line, and the cells of the columns that are known."""
 
 
 class SampleFile:
-    """A recording as CSV, read as a stream; its mistakes are `TableFileError`s."""
+    """A recording as CSV, read as a stream; mistakes in it raise `TableFileError`."""
 
     def __init__(self, path: str) -> None:
         self._table = Table(path, MAX_STREAM_BYTES)
         self.name = self._table.name
         remedy = f"the columns are {TIME},{','.join(REQUIRED_COLUMNS)} and, where known, "
-        self._time = self._table.column(TIME, remedy + ",".join(COLUMNS[len(REQUIRED_COLUMNS) :]))
+        self._time_index = self._table.column(
+            TIME, remedy + ",".join(COLUMNS[len(REQUIRED_COLUMNS) :])
+        )
         for name in REQUIRED_COLUMNS:
             self._table.column(name, remedy + ",".join(COLUMNS[len(REQUIRED_COLUMNS) :]))
         self._names = [name for name in self._table.header if name in COLUMNS]
-        self._places = [self._table.header.index(name) for name in self._names]
+        self._indices = [self._table.header.index(name) for name in self._names]
         self.duplicates = 0
-        """Rows that were left out so far, for there was one of the same time."""
+        """Rows that were left out so far, because an earlier one has the same time."""
 
     @property
     def passed_over(self) -> list[str]:
@@ -44,10 +46,10 @@ class SampleFile:
         return [name for name in self._table.header if name not in (TIME, *COLUMNS)]
 
     def readings(self) -> Iterator[Reading]:
-        """What was read, in the order of time; of rows of one time the first."""
+        """Yield the readings in the order of time; of rows of the same time, the first."""
         collectors = Collectors()
         before: Row | None = None
-        for row in _in_order(self._rows()):
+        for row in _sorted_by_time(self._rows()):
             if before is not None and row[0] == before[0]:
                 self.duplicates += 1
                 continue
@@ -58,13 +60,13 @@ class SampleFile:
 
     def _rows(self) -> Iterator[Row]:
         for cells in self._table.rows():
-            at = self._table.number(cells, self._time, signed=True)
-            yield at, self._table.line, tuple(self._cell(cells, k) for k in self._places)
+            at = self._table.number(cells, self._time_index, signed=True)
+            yield at, self._table.line, tuple(self._cell(cells, k) for k in self._indices)
 
-    def _cell(self, cells: Sequence[str], place: int) -> float:
-        if place >= len(cells) or cells[place].lower() in UNKNOWN_TEXTS:
+    def _cell(self, cells: Sequence[str], index: int) -> float:
+        if index >= len(cells) or cells[index].lower() in UNKNOWN_TEXTS:
             return math.nan
-        return self._table.number(cells, place)
+        return self._table.number(cells, index)
 
     def _check_order(self, before: Row, row: Row) -> None:
         if row[0] < before[0]:
@@ -75,13 +77,13 @@ class SampleFile:
             raise TableFileError(self.name, row[1], problem, "give it in seconds, or drop the line")
 
 
-def _in_order(rows: Iterable[Row]) -> Iterator[Row]:
-    """Bring rows into the order of their time, some of them in memory."""
-    waiting: list[Row] = []
+def _sorted_by_time(rows: Iterable[Row]) -> Iterator[Row]:
+    """Yield rows in the order of their time, with `BUFFERED_ROWS` of them in memory."""
+    buffer: list[Row] = []
     for row in rows:
-        if len(waiting) < BUFFERED_ROWS:
-            heapq.heappush(waiting, row)
+        if len(buffer) < BUFFERED_ROWS:
+            heapq.heappush(buffer, row)
         else:
-            yield heapq.heappushpop(waiting, row)
-    while waiting:
-        yield heapq.heappop(waiting)
+            yield heapq.heappushpop(buffer, row)
+    while buffer:
+        yield heapq.heappop(buffer)

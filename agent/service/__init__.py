@@ -1,1 +1,1 @@
-"""The daemon: targets watched in threads, reloads, and the service manager."""
+"""The daemon: monitors of the targets in threads, reloads, and the service manager."""

@@ -13,7 +13,7 @@ from agent.history.status import StoreState
 
 @dataclass(frozen=True, slots=True)
 class WorkerState:
-    """How punctual one worker is, in seconds."""
+    """The delays of one worker, in seconds, and its failures."""
 
     name: str
     lag: float
@@ -36,7 +36,7 @@ class WorkState:
 
 @dataclass(frozen=True, slots=True)
 class ReloadState:
-    """Whether the last load of the configuration succeeded; `at`: of the last success (Unix s)."""
+    """Whether the last load of the configuration succeeded, and when one last did (Unix s)."""
 
     successful: bool
     at: float
@@ -44,7 +44,7 @@ class ReloadState:
 
 @dataclass(frozen=True, slots=True)
 class WebState:
-    """Whether the web configuration is valid as it is now, and how many versions were refused."""
+    """Whether the present web configuration is valid, and how many versions were refused."""
 
     successful: bool
     failures: int
@@ -68,15 +68,21 @@ class SelfCollector(Collector):
         self._state = state
 
     def collect(self) -> Iterator[Metric]:
-        """Every family that has a sample, in a fixed order."""
+        """Yield every family that has a sample, in a fixed order."""
         state = self._state()
         history = history_families(state.history) if state.history else ()
-        for family in (*_workers(state), *_work(state), *_reload(state), *_web(state), *history):
+        for family in (
+            *_worker_families(state),
+            *_target_families(state),
+            *_reload_families(state),
+            *_web_config_families(state),
+            *history,
+        ):
             if family.samples:
                 yield family
 
 
-def _workers(state: AgentState) -> Iterator[Metric]:
+def _worker_families(state: AgentState) -> Iterator[Metric]:
     lag = GaugeMetricFamily(
         PREFIX + "worker_lag_seconds",
         "Seconds since the worker's present run began, or by which its next run is late; 0 is "
@@ -105,7 +111,7 @@ def _workers(state: AgentState) -> Iterator[Metric]:
     yield failures
 
 
-def _work(state: AgentState) -> Iterator[Metric]:
+def _target_families(state: AgentState) -> Iterator[Metric]:
     connects = CounterMetricFamily(
         PREFIX + "connects",
         "Sessions that the agent has opened on the server; a number that keeps rising means "
@@ -134,7 +140,7 @@ def _work(state: AgentState) -> Iterator[Metric]:
     yield failures
 
 
-def _reload(state: AgentState) -> Iterator[Metric]:
+def _reload_families(state: AgentState) -> Iterator[Metric]:
     if state.reload is None:
         return
     yield GaugeMetricFamily(
@@ -150,7 +156,7 @@ def _reload(state: AgentState) -> Iterator[Metric]:
     )
 
 
-def _web(state: AgentState) -> Iterator[Metric]:
+def _web_config_families(state: AgentState) -> Iterator[Metric]:
     if state.web is None:
         return
     yield GaugeMetricFamily(

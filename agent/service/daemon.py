@@ -1,4 +1,4 @@
-"""The agent: workers that read and fit for all targets, and a web server that shows."""
+"""The agent: the monitors of all targets, the workers that run them, and the web server."""
 
 import logging
 import time
@@ -44,19 +44,19 @@ from agent.web.reloading_config import Web, WebFile
 
 log = logging.getLogger(__name__)
 
-STOP_SECONDS = 4.0  # seconds for all workers together; what hangs then is left behind
-WRITE_SECONDS = 0.7  # seconds more, to write what they have handed over
-RELOAD_SECONDS = 2.0  # the same where it is one target that ends and not the agent
-MAX_COMPARED_INTERVALS = 5760  # intervals on either side of a time: a day of those of 15 s
+STOP_SECONDS = 4.0  # seconds for all workers together; those that still hang are abandoned
+WRITE_SECONDS = 0.7  # further seconds, to write their last data to the history
+RELOAD_SECONDS = 2.0  # seconds for the workers of the targets that a reload ends
+MAX_COMPARED_INTERVALS = 5760  # intervals on either side of a time: a day at 15 s each
 
 
 class Agent:
-    """All targets: workers for each server, one for this host, one that fits, one that writes."""
+    """The targets' monitors and their workers; shared workers read this host, assess, and write."""
 
     def __init__(self, config: Config, store: Store | None = None) -> None:
         self._store = store
         if store:
-            store.watched = _names(config)
+            store.watched = _target_names(config)
         self.markers = Markers(config.history.retention.of_markers)
         self.monitors = [TargetMonitor(config, target, store=store) for target in config.targets]
         self._settings = {t.name: settings_of(config, t) for t in config.targets}
@@ -66,7 +66,7 @@ class Agent:
         self._fit_worker = Worker("fit", self._fit_ticks())
 
     def snapshots(self) -> list[Snapshot]:
-        """The latest snapshot of every target, with its deploy markers."""
+        """Return the latest snapshot of every target, with its deploy markers."""
         found = [monitor.snapshot for monitor in self.monitors]
         known = self.markers.known()
         if not known:
@@ -77,14 +77,14 @@ class Agent:
         ]
 
     def mark(self, marker: Marker) -> None:
-        """Remember a deploy marker, in the history too where there is one."""
+        """Store a deploy marker, also in the history if there is one."""
         self.markers.add([marker])
         if self._store:
             self._store.mark(marker)
         log.info("deploy marker", extra=fields(name=marker.name, target=marker.target or "all"))
 
     def compare_around(self, target: str, middle: float, length: float) -> Comparison:
-        """Compare up to this number of seconds of a target before that time (Unix s) with after it.
+        """Compare a target before and after `middle` (Unix s), up to `length` seconds on each side.
 
         Raises `TooEarlyError`, `SourceError` where the history has too little of that time, and
         `StoreError` where it cannot be read.
@@ -93,46 +93,46 @@ class Agent:
         if self._store is None or monitor is None:
             raise SourceError(f"{target}: no history of it is written")
         options = monitor.replay_options
-        most = MAX_COMPARED_INTERVALS * options.settings.interval
-        periods = around(middle, min(length, most), time.time())
+        max_length = MAX_COMPARED_INTERVALS * options.settings.interval
+        periods = around(middle, min(length, max_length), time.time())
         return compare_history(self._store.path, options, periods)
 
     def workers(self) -> list[Worker]:
-        """Every worker that should come round."""
-        written = [self._store.worker] if self._store else []
-        return [*self._watching_workers(), *written]
+        """Return all workers, that of the history included."""
+        of_history = [self._store.worker] if self._store else []
+        return [*self._watching_workers(), *of_history]
 
     def _watching_workers(self) -> list[Worker]:
         own = [worker for workers in self._target_workers.values() for worker in workers]
         return [*own, self._host_worker, self._fit_worker]
 
     def start(self) -> None:
-        """Begin to watch."""
+        """Start all workers, and load the deploy markers of the history."""
         if self._store:
             self._store.markers().add_done_callback(lambda read: self.markers.add(read.result()))
         for worker in self.workers():
             worker.start()
 
     def stop(self) -> None:
-        """End every worker, and each its session; then write what is left to be written."""
+        """Stop all workers, which close their sessions; then write the remaining data."""
         deadline = time.monotonic() + STOP_SECONDS + WRITE_SECONDS
         end_workers(self._watching_workers(), self.monitors, STOP_SECONDS)
-        self._hand_over(self.monitors)
+        self._record_remaining(self.monitors)
         if self._store:
             self._store.worker.stop()
             wait_for([self._store.worker], deadline)
 
     def apply(self, config: Config) -> None:
-        """Apply this configuration; an unchanged target continues undisturbed.
+        """Apply this configuration; unchanged targets continue without interruption.
 
-        One that has changed keeps its intervals, where they are as wide as before.
+        A changed target keeps its intervals if its server and their width are the same.
         """
         settings = {target.name: settings_of(config, target) for target in config.targets}
         before = {monitor.target.name: monitor for monitor in self.monitors}
-        same = {name for name in before if self._settings[name] == settings.get(name)}
+        unchanged = {name for name in before if self._settings[name] == settings.get(name)}
         monitors = [
             before[target.name]
-            if target.name in same
+            if target.name in unchanged
             else TargetMonitor(config, target, store=self._store)
             for target in config.targets
         ]
@@ -142,28 +142,28 @@ class Agent:
             if monitor.target.name in before:
                 monitor.take_over(before[monitor.target.name])
         if self._store:
-            self._store.settings, self._store.watched = config.history, _names(config)
+            self._store.settings, self._store.watched = config.history, _target_names(config)
         self.markers.kept = config.history.retention.of_markers
         self.monitors, self._settings = monitors, settings
         self.groups.apply(config)
-        self._begin(new)
+        self._start_monitors(new)
 
     def _retire(self, monitors: list[TargetMonitor]) -> None:
         workers = [worker for monitor in monitors for worker in self._target_workers.pop(monitor)]
         end_workers(workers, monitors, RELOAD_SECONDS)
-        self._hand_over(monitors)
+        self._record_remaining(monitors)
 
-    def _hand_over(self, monitors: list[TargetMonitor]) -> None:
-        """Write the rest of the ended targets' data to the history."""
+    def _record_remaining(self, monitors: list[TargetMonitor]) -> None:
+        """Pass the remaining data of the ended targets to the history."""
         for monitor in monitors:
             monitor.hand_over(last=True)
 
-    def _begin(self, monitors: list[TargetMonitor]) -> None:
-        begun = {monitor: workers_of(monitor) for monitor in monitors}
-        self._target_workers |= begun
+    def _start_monitors(self, monitors: list[TargetMonitor]) -> None:
+        new_workers = {monitor: workers_of(monitor) for monitor in monitors}
+        self._target_workers |= new_workers
         self._host_worker.replace_ticks(host_ticks(self.monitors))
         self._fit_worker.replace_ticks(self._fit_ticks())
-        for workers in begun.values():
+        for workers in new_workers.values():
             for worker in workers:
                 worker.start()
 
@@ -171,7 +171,7 @@ class Agent:
         return [*fit_ticks(self.monitors), self.groups.tick, collect, give_back]
 
     def own_state(self) -> AgentState:
-        """The agent's own status."""
+        """Return the agent's own status."""
         now = time.monotonic()
         return AgentState(
             tuple(
@@ -200,7 +200,7 @@ class Agent:
         reload: Reload | None = None,
         hosts: Sequence[str] = (),
     ) -> WebServer:
-        """Serve /metrics and the page; raises OSError when the address cannot be had."""
+        """Serve /metrics and the page; raises OSError if the address is not available."""
         registry = CollectorRegistry()
         registry.register(SnapshotCollector(self.snapshots, time.time))
         registry.register(GroupCollector(self.groups.states, time.time))
@@ -225,10 +225,10 @@ class Agent:
         return serve(address, pages, web, hosts)
 
 
-def _names(config: Config) -> frozenset[str]:
+def _target_names(config: Config) -> frozenset[str]:
     return frozenset(target.name for target in config.targets)
 
 
 def _web_state(web: Callable[[], Web]) -> WebState | None:
-    """The status of the web configuration, where there is one."""
+    """Return the status of the web configuration, None without one."""
     return WebState(not web.broken, web.failures) if isinstance(web, WebFile) else None

@@ -1,4 +1,4 @@
-"""A target's state by its lifetime: that of one server's window, and that of one interval."""
+"""What was inferred about a target, by its lifetime: of one server, or of one interval."""
 
 from dataclasses import dataclass, field
 
@@ -14,7 +14,7 @@ from models.business_unit import UnitHeadroom
 
 @dataclass(slots=True)
 class ServerState:
-    """What was inferred of one server, window by window: another server makes it void."""
+    """What the windows of one server showed; it is discarded when another server answers."""
 
     classes: ClassMonitor
     forecaster: Forecaster
@@ -24,21 +24,21 @@ class ServerState:
 
     @classmethod
     def new(cls, target: str, settings: ClassSettings, now: float) -> "ServerState":
-        """Nothing is known yet, at `now` on the monotonic clock."""
+        """Return the initial state, without results; `now` in monotonic seconds."""
         fitted = FitState(record=OutlierCounts(since=now))
         return cls(ClassMonitor(settings), Forecaster(target, now), RecentLoad(now), fitted)
 
 
 @dataclass(slots=True)
 class IntervalResults:
-    """What is computed beside the fit, once for each interval that the load is of."""
+    """The results beside the fit, computed once per interval."""
 
     outlook: Outlook | None = None
     """How far the load may rise within the next hour."""
     sla: SlaState | None = None
     class_slas: ClassSlas | None = None
     sla_at: float | None = None
-    """The end of the load that the SLAs were last looked at for, also where that failed."""
+    """The end of the interval for which the SLAs were last computed, even if that failed."""
     units: dict[str, UnitHeadroom] = field(default_factory=dict)
     units_at: float | None = None
-    """The same of the business metrics."""
+    """The same for the business metrics."""

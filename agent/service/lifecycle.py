@@ -1,4 +1,4 @@
-"""The daemon as a process: its start, what signals and the web ask of it, its orderly end."""
+"""The daemon as a process: start, reloads by signal or HTTP request, orderly shutdown."""
 
 import logging
 import os
@@ -30,10 +30,10 @@ def run(
     web: Callable[[], Web] = Web,
     hosts: Sequence[str] = (),
 ) -> int:
-    """Watch until SIGTERM or SIGINT; answers the exit code.
+    """Run the agent until SIGTERM or SIGINT; return the exit code.
 
-    SIGHUP, and with `lifecycle` a POST too, asks `load` for another configuration. `hosts` are
-    names under which the pages are asked for.
+    SIGHUP, and with `lifecycle` a POST request too, reloads the configuration with `load`. `hosts`
+    are further host names that HTTP requests may use.
     """
     set_aside()
     path = history_path(config.history.path, os.environ)

@@ -24,20 +24,19 @@ Order = signal.Signals | Future[Problems]
 
 
 class Loop(Protocol):
-    """What should come round again and again: a worker, or the web server's accepting thread."""
+    """A loop that is watched for hanging: a worker, or the web server's accepting thread."""
 
     name: str
 
     def hangs(self, now: float) -> bool:
-        """Whether it should have come round long ago."""
+        """Return whether its next iteration is long overdue."""
 
 
 class MainLoop:
-    """`run` returns when somebody wants the end.
+    """The main thread's loop; `run` returns on SIGTERM or SIGINT.
 
-    It tells the service manager that all is ready when every target was tried, and that we are
-    alive as long as every worker comes round in time: a target that is down does not matter, a
-    worker that hangs does.
+    It notifies the service manager that the agent is ready once every target was tried, and that
+    it is alive as long as no worker hangs, whether targets are up or down.
     """
 
     def __init__(
@@ -52,23 +51,23 @@ class MainLoop:
         self._reload = reload
         self._notifier = notifier
         self._orders: queue.SimpleQueue[Order] = queue.SimpleQueue()
-        self._ready = False
-        self._refused = False
+        self._is_ready = False
+        self._is_reload_refused = False
         self._hanging: set[str] = set()
-        self._others: list[Loop] = []
-        self._ping_at = 0.0
+        self._other_loops: list[Loop] = []
+        self._next_ping_at = 0.0
 
     def listen_to_signals(self) -> None:
-        """SIGTERM and SIGINT end, SIGHUP loads the configuration again."""
+        """Install the signal handlers: SIGTERM and SIGINT end the loop, SIGHUP reloads."""
         for number in (*ENDINGS, signal.SIGHUP):
             signal.signal(number, self.take_signal)
 
     def look_after(self, loop: Loop) -> None:
-        """Look after this one too, as after a worker."""
-        self._others.append(loop)
+        """Watch this loop, too, for hanging."""
+        self._other_loops.append(loop)
 
     def request_reload(self) -> Problems:
-        """Let the main thread reload, and wait; returns why it was refused, or nothing."""
+        """Have the main thread reload, and wait; return why it was refused, or an empty list."""
         order: Future[Problems] = Future()
         self._orders.put(order)
         try:
@@ -77,11 +76,11 @@ class MainLoop:
             return [f"not done within {RELOAD_SECONDS:g} s"]
 
     def run(self) -> None:
-        """Serve until the end is asked for."""
+        """Run until SIGTERM or SIGINT."""
         while (order := self._next_order()) not in ENDINGS:
             if order is not None:
-                self._carry_out(order)
-            self._look()
+                self._execute_reload(order)
+            self._report_status()
         log.info("stopping", extra=fields(signal=order.name))
         self._notifier.stopping()
 
@@ -92,43 +91,45 @@ class MainLoop:
             return None
 
     def take_signal(self, number: int, frame: FrameType | None) -> None:
-        """Take a signal as an order; returns at once."""
+        """Queue a signal for the main thread; return at once."""
         del frame
         self._orders.put(signal.Signals(number))
 
-    def _carry_out(self, order: Order) -> None:
-        """Reload, which is all that can be asked for but the end."""
-        if self._ready:
+    def _execute_reload(self, order: Order) -> None:
+        """Reload the configuration: any order but SIGTERM and SIGINT asks for that."""
+        if self._is_ready:
             self._notifier.reloading()
         problems = self._reload()
-        self._refused = bool(problems)
-        if self._ready:
+        self._is_reload_refused = bool(problems)
+        if self._is_ready:
             self._notifier.ready()
         if isinstance(order, Future):
             order.set_result(problems)
 
-    def _look(self) -> None:
+    def _report_status(self) -> None:
         snapshots = self._snapshots()
-        if not self._ready and all(snapshot.health.up is not None for snapshot in snapshots):
-            self._ready = True
+        if not self._is_ready and all(snapshot.health.up is not None for snapshot in snapshots):
+            self._is_ready = True
             self._notifier.ready()
         self._notifier.status(self._status(snapshots))
-        self._look_after_workers(time.monotonic())
+        self._check_workers(time.monotonic())
 
     def _status(self, snapshots: Sequence[Snapshot]) -> str:
         text = status_line(snapshots, time.time())
         if self._hanging:
             text = f"hangs: {', '.join(sorted(self._hanging))}; {text}"
         return (
-            f"{text}; the changed configuration was refused, see the log" if self._refused else text
+            f"{text}; the changed configuration was refused, see the log"
+            if self._is_reload_refused
+            else text
         )
 
-    def _look_after_workers(self, now: float) -> None:
-        hanging = {loop.name for loop in (*self._workers(), *self._others) if loop.hangs(now)}
+    def _check_workers(self, now: float) -> None:
+        hanging = {loop.name for loop in (*self._workers(), *self._other_loops) if loop.hangs(now)}
         for name in hanging - self._hanging:
             log.error("a worker hangs", extra=fields(worker=name))
         self._hanging = hanging
-        every = self._notifier.watchdog
-        if every is not None and not hanging and now >= self._ping_at:
+        watchdog = self._notifier.watchdog
+        if watchdog is not None and not hanging and now >= self._next_ping_at:
             self._notifier.alive()
-            self._ping_at = now + every / 2 - POLL_SECONDS
+            self._next_ping_at = now + watchdog / 2 - POLL_SECONDS

@@ -1,4 +1,4 @@
-"""A changed configuration, applied while running: in force as a whole, or refused as a whole."""
+"""Reload of the configuration while running: applied as a whole, or refused as a whole."""
 
 import logging
 import time
@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 
 
 class Reloader:
-    """Loads, checks and applies; remembers how the last time went.
+    """Loads, checks and applies a changed configuration; `state` is the last outcome.
 
     `load` raises `ConfigError` with every mistake; `apply` puts the configuration in force.
     """
@@ -36,10 +36,10 @@ class Reloader:
         self.state = ReloadState(True, clock())
 
     def reload(self) -> list[str]:
-        """Every reason why the changed configuration is refused; none when it is in force."""
+        """Reload; return every reason why the configuration is refused, none if it is in force."""
         try:
             config = self._load()
-            _refuse_what_needs_a_restart(self._config, config)
+            _refuse_changes_that_need_a_restart(self._config, config)
             self._apply(config)
         except ConfigError as error:
             return self._refused(error.problems)
@@ -57,10 +57,10 @@ class Reloader:
         return problems
 
 
-def _refuse_what_needs_a_restart(old: Config, new: Config) -> None:
-    """The address cannot change without a moment in which requests fail.
+def _refuse_changes_that_need_a_restart(old: Config, new: Config) -> None:
+    """Raise `ConfigError` if the listen address or the history file has changed.
 
-    Nor can a history be left for another without a gap in both.
+    Another address would make requests fail for a moment, another file leave a gap in both files.
     """
     problems = []
     if new.address != old.address:
@@ -72,7 +72,7 @@ def _refuse_what_needs_a_restart(old: Config, new: Config) -> None:
 
 
 def settings_of(config: Config, target: Target) -> tuple[Any, ...]:
-    """All that decides how a target is watched: equal where nothing changes for it."""
+    """Return all settings that determine how a target is monitored, to detect changes."""
     merged = ("collectors", "fit", "resources", "group")
     own = {key: value for key, value in asdict(target).items() if key not in merged}
     collectors = [config.collector_settings(target, spec.name) for spec in COLLECTORS]

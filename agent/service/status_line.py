@@ -1,4 +1,4 @@
-"""All targets in one line, for whoever asks the service manager how it goes."""
+"""The state of all targets in one line, for the status that the service manager shows."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -10,14 +10,17 @@ STATES = {True: "up", False: "down", None: "not tried yet"}
 
 
 def status_line(snapshots: Sequence[Snapshot], now: float) -> str:
-    """`watching 3 servers: 2 up, 1 down (replica: no answer); 2 trusted predictions`."""
+    """Return the status line.
+
+    For example: `watching 3 servers: 2 up, 1 down (replica: no answer); 2 trusted predictions`.
+    """
     count = Counter(snapshot.health.up for snapshot in snapshots)
     states = ", ".join(f"{count[up]} {word}" for up, word in STATES.items() if count[up])
     down = "; ".join(_why_down(s) for s in snapshots if s.health.up is False)
-    why = f" ({down})" if down else ""
+    reasons = f" ({down})" if down else ""
     trusted = sum(_is_trusted(snapshot, now) for snapshot in snapshots)
-    servers, predictions = _number(len(snapshots), "server"), _number(trusted, "prediction")
-    return f"watching {servers}: {states}{why}; {predictions.replace(' ', ' trusted ', 1)}"
+    servers, predictions = _pluralised(len(snapshots), "server"), _pluralised(trusted, "prediction")
+    return f"watching {servers}: {states}{reasons}; {predictions.replace(' ', ' trusted ', 1)}"
 
 
 def _why_down(snapshot: Snapshot) -> str:
@@ -30,5 +33,5 @@ def _is_trusted(snapshot: Snapshot, now: float) -> bool:
     return bool(snapshot.health.up) and capacity is not None and capacity.trust is Trust.TRUSTED
 
 
-def _number(count: int, thing: str) -> str:
+def _pluralised(count: int, thing: str) -> str:
     return f"{count or 'no'} {thing}{'' if count == 1 else 's'}"

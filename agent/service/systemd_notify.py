@@ -10,38 +10,38 @@ from agent.support.safe_output import printable
 
 log = logging.getLogger(__name__)
 
-SEND_TIMEOUT = 1.0  # seconds that a service manager with a full queue is waited for
+SEND_TIMEOUT = 1.0  # seconds to wait for a service manager whose queue is full
 
 
 class Notifier:
-    """Datagrams to `$NOTIFY_SOCKET`; without one nothing is sent.
+    """Sends datagrams to `$NOTIFY_SOCKET`; without one nothing is sent.
 
-    A manager that does not listen is no failure of ours, so nothing here raises.
+    Errors while sending are only logged, as the agent works without a service manager, too.
     """
 
     def __init__(self, environment: Mapping[str, str] = os.environ) -> None:
         self._address = _address(environment.get("NOTIFY_SOCKET", ""))
-        self.watchdog = _watchdog(environment) if self._address else None
+        self.watchdog = _watchdog_seconds(environment) if self._address else None
         self._status = ""
 
     def ready(self) -> None:
-        """The start, or a reload, is complete."""
+        """Report that the start, or a reload, is complete."""
         self._send("READY=1")
 
     def reloading(self) -> None:
-        """A reload begins; `ready` ends it."""
+        """Report that a reload begins; `ready` reports its end."""
         self._send(f"RELOADING=1\nMONOTONIC_USEC={time.monotonic_ns() // 1000}")
 
     def stopping(self) -> None:
-        """The end begins."""
+        """Report that the agent is shutting down."""
         self._send("STOPPING=1")
 
     def alive(self) -> None:
-        """A sign of life, due every `watchdog` seconds."""
+        """Ping the watchdog, which expects that every `watchdog` seconds."""
         self._send("WATCHDOG=1")
 
     def status(self, text: str) -> None:
-        """One line for people; sent when it is another than before."""
+        """Send a line that describes the state, if it has changed."""
         line = printable(" ".join(text.split()))
         if line != self._status:
             self._status = line
@@ -59,14 +59,14 @@ class Notifier:
 
 
 def _address(name: str) -> str:
-    """A path, or an abstract name, which is written with an @ for its zero byte."""
+    """Return the socket's path or abstract name (written with @ for the zero byte), or ""."""
     if name.startswith("@"):
         return "\0" + name[1:]
     return name if name.startswith("/") else ""
 
 
-def _watchdog(environment: Mapping[str, str]) -> float | None:
-    """The seconds within which the watchdog expects a message; None: no watchdog."""
+def _watchdog_seconds(environment: Mapping[str, str]) -> float | None:
+    """Return the seconds within which the watchdog expects a message; None: no watchdog."""
     text, owner = environment.get("WATCHDOG_USEC", ""), environment.get("WATCHDOG_PID", "")
-    ours = owner in ("", str(os.getpid()))
-    return int(text) / 1e6 if ours and text.isdecimal() and int(text) > 0 else None
+    is_for_us = owner in ("", str(os.getpid()))
+    return int(text) / 1e6 if is_for_us and text.isdecimal() and int(text) > 0 else None

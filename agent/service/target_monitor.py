@@ -1,4 +1,4 @@
-"""Watching one target: its session fills the history, its assessments make the snapshot."""
+"""The monitor of one target: its session fills the history, its assessments the snapshot."""
 
 import logging
 import time
@@ -35,12 +35,12 @@ from models.business_unit import UnitHeadroom, UnitReason
 
 log = logging.getLogger(__name__)
 
-ASSESSMENT_SECONDS = 1.0  # seconds between two looks for a complete interval
-MIN_CLOCK_STEP = 0.5  # seconds by which the wall clock has been set, if it is off by more
+ASSESSMENT_SECONDS = 1.0  # seconds between two checks for a complete interval
+MIN_CLOCK_STEP = 0.5  # seconds; if it is off by more, the wall clock has been set
 
 
 class Part(StrEnum):
-    """A part of a target's assessment, which fails by itself."""
+    """A part of a target's assessment, which can fail without the others."""
 
     CAPACITY = "capacity"
     CLASSES = "classes"
@@ -50,11 +50,12 @@ class Part(StrEnum):
 
 
 class TargetMonitor:
-    """One target. `server_tick`, `host_tick` and `fit_tick` are run by a worker each.
+    """Monitors one target; `server_tick`, `host_tick` and `fit_tick` each have their worker.
 
-    The first two fill the history; the third replaces `snapshot` by one assignment. `class_tick`
-    takes turns with it and divides what was used over the query classes, and `forecast_tick`
-    forecasts the load. `business` is read by a worker of its own.
+    The first two fill `history`, the buffer of intervals; the third replaces `snapshot` by one
+    assignment. The other ticks take turns with it: `class_tick` attributes the used resources to
+    the query classes, `forecast_tick` forecasts the load. `business` is read by a worker of its
+    own.
     """
 
     def __init__(
@@ -70,7 +71,7 @@ class TargetMonitor:
         offered = collectors_of(config, target) if collectors is None else collectors
         enabled = scheduled(config, target, offered)
         self.recorder = Recorder(store, target.name) if store else None
-        self.session = TargetSession(target, enabled, self._keep, self._opened)
+        self.session = TargetSession(target, enabled, self._handle_sample, self._handle_connect)
         self.history = IntervalBuffer(
             self._settings.interval,
             self._settings.window,
@@ -79,16 +80,16 @@ class TargetMonitor:
         )
         self._state = ServerState.new(target.name, config.classes, time.monotonic())
         self._results = IntervalResults()
-        self._assessed: tuple[Window, Now] | None = None  # by the snapshot
+        self._assessed_input: tuple[Window, Now] | None = None  # what the snapshot is based on
         keep = self.recorder.valued if self.recorder is not None else None
         self.business = BusinessMetricsReader(target, keep)
         self.assessment_failures: Mapping[str, int] = {}
-        self.fit_seconds: float | None = None  # how long the latest fit took
+        self.fit_seconds: float | None = None  # duration of the latest fit
         self.snapshot = self._assess(time.monotonic())
 
     @property
     def connects(self) -> int:
-        """Sessions that were opened."""
+        """The number of sessions opened so far."""
         return self.session.connects
 
     def close(self) -> None:
@@ -96,18 +97,18 @@ class TargetMonitor:
         self.session.close()
 
     def interrupt(self) -> None:
-        """From another thread: end a read in progress, and the session with it."""
+        """End a read in progress, and its session; called from another thread."""
         self.session.interrupt()
         self.business.interrupt()
 
     @property
     def replay_options(self) -> ReplayOptions:
-        """The settings for its history: the present ones, however wide its intervals were."""
+        """The present settings, to replay its history file, whatever the width of its intervals."""
         settings, ceilings = self._settings, self._resources
         return ReplayOptions(self.target.name, settings=settings, ceilings=ceilings)
 
     def progress(self) -> object:
-        """Another value whenever the server has answered; see `Worker`."""
+        """Return a value that changes whenever the server has answered; see `Worker`."""
         return self.session.progress()
 
     def take_over(self, before: "TargetMonitor") -> None:
@@ -133,35 +134,35 @@ class TargetMonitor:
         self.snapshot = before.snapshot
 
     def server_tick(self, now: float) -> float:
-        """Read the server: what is due."""
+        """Run the due collectors of the server; return when to run again."""
         return self.session.read_server(now)
 
     def host_tick(self, now: float) -> float:
-        """Read the server's host: what is due."""
+        """Run the due collectors of the server's host; return when to run again."""
         return self.session.read_host(now)
 
     def fit_tick(self, now: float) -> float:
-        """Publish what is known now, and see to it that no answer takes for ever."""
+        """Assess the target and publish the snapshot; break off overdue answers."""
         self.session.break_off_if_overdue(now)
         self.business.break_off_if_overdue(now)
         before = self.snapshot
-        self._mind_the_server(now)
+        self._reset_if_server_changed(now)
         try:
             self.snapshot = self._assess(now)
         except Exception as error:  # a defect there must not hide that a server is down
-            self._note_defect(Part.CAPACITY, error)
+            self._record_failure(Part.CAPACITY, error)
             fitted = replace(before.fitted, waiting=f"the assessment failed: {located(error)}")
             health = self._current_health()
             self.snapshot = replace(before, at=time.time(), health=health, fitted=fitted)
             raise
         if self.snapshot.fitted.at != before.fitted.at:
             self.fit_seconds = time.monotonic() - now
-        _say_changes(before, self.snapshot)
+        _log_changes(before, self.snapshot)
         self.hand_over()
         return now + ASSESSMENT_SECONDS
 
-    def _mind_the_server(self, now: float) -> None:
-        """Another server behind the same address has nothing to do with what is known."""
+    def _reset_if_server_changed(self, now: float) -> None:
+        """Discard all results when another server answers at the address."""
         server = self.session.server
         if server is not None and self.history.turn_to(server):
             facts = fields(target=self.target.name, server=server)
@@ -179,29 +180,29 @@ class TargetMonitor:
             load = self.recorder.take_load() if self.recorder is not None else None
             if load is not None:
                 self._state.forecaster.restore(load, now)
-            if self._assessed is not None:
-                self._state.forecaster.observe(self._assessed[0], clock)
+            if self._assessed_input is not None:
+                self._state.forecaster.observe(self._assessed_input[0], clock)
             self._state.forecaster.advance(self.snapshot.capacity(clock.unix), clock)
         except Exception as error:  # its state may be broken: start from scratch
-            self._note_defect(Part.FORECAST, error)
+            self._record_failure(Part.FORECAST, error)
             self._state.forecaster = Forecaster(self.target.name, now)
             raise
         return now + ASSESSMENT_SECONDS
 
     def sla_tick(self, now: float) -> float:
-        """Find the load that reaches the SLAs, once for each interval; shown with the next look."""
+        """Find the load that reaches the SLAs, once per interval; shown with the next fit."""
         known, clock = self.snapshot, Now(now, time.time())
         load = known.current_load(clock.unix)
         end = None if load is None else load.end
-        has_any = self.target.sla_seconds is not None or self.target.class_slas
-        if not has_any or end == self._results.sla_at:
+        has_slas = self.target.sla_seconds is not None or self.target.class_slas
+        if not has_slas or end == self._results.sla_at:
             return now + ASSESSMENT_SECONDS
-        self._results.sla_at = end  # also where it fails: the same again would fail again
+        self._results.sla_at = end  # even if it fails: it would fail again
         try:
             self._find_slas(known, clock)
         except Exception as error:
             self._results.sla = self._results.class_slas = None
-            self._note_defect(Part.SLA, error)
+            self._record_failure(Part.SLA, error)
             raise
         return now + ASSESSMENT_SECONDS
 
@@ -209,24 +210,24 @@ class TargetMonitor:
         seconds, slas = self.target.sla_seconds, self.target.class_slas
         if seconds is not None:
             self._results.sla = sla_of(known, seconds, clock.unix)
-        if slas and self._assessed is not None:
-            window, times = self._assessed[0], self._state.response_times
+        if slas and self._assessed_input is not None:
+            window, times = self._assessed_input[0], self._state.response_times
             self._results.class_slas = class_slas_of(known, slas, times, window, clock.unix)
 
     def business_tick(self, now: float) -> float:
-        """Find the headroom in the units of the business, once for each interval."""
+        """Compute the headroom in the units of the business metrics, once per interval."""
         clock = Now(now, time.time())
         load = self.snapshot.current_load(clock.unix)
         end = None if load is None else load.end
-        if not self.target.business_metrics or self._assessed is None:
+        if not self.target.business_metrics or self._assessed_input is None:
             return now + ASSESSMENT_SECONDS
         if end == self._results.units_at:
             return now + ASSESSMENT_SECONDS
-        self._results.units_at = end  # also where it fails: the same again would fail again
-        window, series = self._assessed[0], self.business.series
-        written = self.recorder.take_business() if self.recorder is not None else None
-        if written is not None:
-            self.business.restore(written, clock)
+        self._results.units_at = end  # even if it fails: it would fail again
+        window, series = self._assessed_input[0], self.business.series
+        stored = self.recorder.take_business() if self.recorder is not None else None
+        if stored is not None:
+            self.business.restore(stored, clock)
         try:
             self._results.units = {
                 name: headroom_in_unit(values, window, self.snapshot, clock)
@@ -234,7 +235,7 @@ class TargetMonitor:
             }
         except Exception as error:
             self._results.units = {}
-            self._note_defect(Part.BUSINESS_METRICS, error)
+            self._record_failure(Part.BUSINESS_METRICS, error)
             raise
         return now + ASSESSMENT_SECONDS
 
@@ -251,11 +252,11 @@ class TargetMonitor:
         )
 
     def class_tick(self, now: float) -> float:
-        """Divide what was used over the query classes, once a minute; shown with the next fit."""
+        """Attribute what was used to the query classes, once a minute; shown with the next fit."""
         try:
             self._state.classes.advance(now, time.time())
         except Exception as error:  # its state may be broken: start from scratch
-            self._note_defect(Part.CLASSES, error)
+            self._record_failure(Part.CLASSES, error)
             self._state.classes = ClassMonitor(self._state.classes.settings)
             raise
         for spent in self._state.classes.take_new():
@@ -264,8 +265,8 @@ class TargetMonitor:
                 self.recorder.divided(ClassUses(spent, savings))
         return now + ASSESSMENT_SECONDS
 
-    def _note_defect(self, part: Part, error: Exception) -> None:
-        """Count it for this target; the worker of all targets continues with the others."""
+    def _record_failure(self, part: Part, error: Exception) -> None:
+        """Count and log a failed part; the worker, which all targets share, continues."""
         self.assessment_failures = {
             **self.assessment_failures,
             part: self.assessment_failures.get(part, 0) + 1,
@@ -274,7 +275,7 @@ class TargetMonitor:
         log.error("an assessment failed: %s", located(error), extra=facts)
 
     def hand_over(self, *, last: bool = False) -> None:
-        """Give the history what is new; at the `last`, also what is of no complete interval."""
+        """Pass new data to the history file; the `last` time, also data of incomplete intervals."""
         if self.recorder is not None:
             clock = Now(time.monotonic(), time.time())
             self.recorder.record(self.history, self._state.fitted, clock, last=last)
@@ -288,14 +289,14 @@ class TargetMonitor:
         if self._is_assessed(window, clock):
             snapshot = replace(self.snapshot, at=clock.unix, health=health)
         else:
-            self._assessed = window, clock  # also where it fails: the same again would fail again
+            self._assessed_input = window, clock  # even if it fails: it would fail again
             name, settings, fitted = self.target.name, self._settings, self._state.fitted
             again = is_due(window, fitted, settings, clock)
             snapshot = assess(
                 name, window, health, fitted, settings, clock, self._resources, again=again
             )
             self._state.fitted = snapshot.fitted
-            self._look_ahead(window, clock)
+            self._update_outlook(window, clock)
         return replace(
             snapshot,
             classes=self._state.classes.state,
@@ -308,30 +309,30 @@ class TargetMonitor:
             business=self._business_states(clock),
         )
 
-    def _look_ahead(self, window: Window, clock: Now) -> None:
+    def _update_outlook(self, window: Window, clock: Now) -> None:
         """Estimate how far the load may rise within the next hour."""
-        read = self.recorder.take_recent() if self.recorder is not None else None
-        if read is not None:
-            self._state.recent.restore(read)
+        stored = self.recorder.take_recent() if self.recorder is not None else None
+        if stored is not None:
+            self._state.recent.restore(stored)
         self._state.recent.observe(window, clock)
         self._results.outlook = self._state.recent.outlook(clock)
 
     def _is_assessed(self, window: Window, clock: Now) -> bool:
-        """Whether the snapshot is of this very window, and the wall clock was not set since."""
-        if self._assessed is None:
+        """Return whether the snapshot is of this window and the wall clock was not set since."""
+        if self._assessed_input is None:
             return False
-        before, then = self._assessed
+        before, then = self._assessed_input
         return window is before and abs(clock.to_unix(then.monotonic) - then.unix) < MIN_CLOCK_STEP
 
     def _current_health(self) -> Health:
         health = self.session.health
         return replace(health, collectors=(*health.collectors, *self.business.health))
 
-    def _opened(self, variables: Mapping[str, str]) -> None:
+    def _handle_connect(self, variables: Mapping[str, str]) -> None:
         if self.recorder is not None:
             self.recorder.connected(variables)
 
-    def _keep(self, sample: Sample) -> None:
+    def _handle_sample(self, sample: Sample) -> None:
         if isinstance(sample.values, HistogramValues):
             self._state.response_times.append(sample.at, sample.values)
             return
@@ -343,8 +344,8 @@ class TargetMonitor:
             self.recorder.sampled(sample)
 
 
-def _say_changes(before: Snapshot, after: Snapshot) -> None:
-    """One line when the target's state or the fit's trust is another."""
+def _log_changes(before: Snapshot, after: Snapshot) -> None:
+    """Log when the target comes up, and when the trust in its capacity changes."""
     if before.health.up != after.health.up and after.health.up:
         log.info("up", extra=fields(target=after.target, server=after.health.server))
     old, new = before.fitted.capacity, after.fitted.capacity

@@ -1,7 +1,8 @@
 """One target's session: its connection, the collectors that read through it, and their status.
 
-Read once: the target and its collectors. Kept between sessions: which server it is, its restarts
-and its health. Of one session: the connection, and when to prepare the collectors again.
+The state by lifetime: the target and its collectors never change; the server's identity, restarts
+and health are kept between sessions; the connection, and the time at which the collectors are
+prepared again, are of one session.
 """
 
 import logging
@@ -29,21 +30,22 @@ log = logging.getLogger(__name__)
 
 RECONNECT_MIN, RECONNECT_MAX = 1.0, 30.0  # seconds
 PREPARE_SECONDS = 60.0
-"""Seconds at most after which what was missing is looked for again. Looking for a server's process
-among all of this host takes tens of milliseconds: 50 targets in step took the interpreter for one
-second of each minute."""
-SERVER_SHARE = 0.4  # of the sampling interval: what one statement may take on the server
-MIN_TIMEOUT = 0.2  # seconds that it may take in any case
-STATEMENTS = "statements"  # their time makes a concurrency that a few instants could not
+"""Maximum seconds after which missing features are checked again. Finding a server's process among
+all of this host takes tens of milliseconds: 50 targets at the same time kept the interpreter busy
+for one second of each minute."""
+SERVER_SHARE = 0.4  # of the sampling interval that one statement may take on the server
+MIN_TIMEOUT = 0.2  # seconds that a statement may take in any case
+STATEMENTS = "statements"  # collector of statement time, the better source of concurrency
 SAME_TIME_SECONDS = (
-    0.05  # seconds before its turn that a collector goes with another: waking up costs too
+    0.05  # seconds before it is due that a collector runs with another, to save wake-ups
 )
 
 
 class TargetSession:
-    """`read_server` and `read_host` are run by a worker each; all else is for every thread.
+    """The session of one target, and the collectors that use it.
 
-    Every sample goes to `keep`, and the server's variables to `opened` after each connect.
+    `read_server` and `read_host` are each run by one worker; any thread may use the rest. `keep`
+    is called with every sample, `opened` with the server's variables after each connect.
     """
 
     def __init__(
@@ -55,8 +57,8 @@ class TargetSession:
     ) -> None:
         self._target = target
         self._collectors = collectors
-        self._of_server = [c for c in collectors if c.spec.on_server]
-        self._of_host = [c for c in collectors if not c.spec.on_server]
+        self._server_collectors = [c for c in collectors if c.spec.on_server]
+        self._host_collectors = [c for c in collectors if not c.spec.on_server]
         self._status = next(c for c in collectors if c.spec.name == "status")
         self._keep = keep
         self._opened = opened
@@ -73,23 +75,23 @@ class TargetSession:
         self._replication: tuple[Replication, ...] = ()
         self._restarts = RestartDetector()
         self.server_health = Health()
-        """The status of the server, without that of the collectors."""
-        self.server: str | None = None  # the identity of the server that answered last
+        """The state of the server, without that of the collectors."""
+        self.server: str | None = None  # identity of the server that answered last
         self.connects = 0  # sessions opened
 
     @property
     def endpoint(self) -> Endpoint:
-        """Where the server is."""
+        """The address of the server."""
         return self._connection.endpoint
 
     @property
     def sampling(self) -> float:
-        """Seconds between two samples of what an interval is bounded by."""
+        """Seconds between two samples of the collectors whose samples bound an interval."""
         return max(c.interval for c in self._collectors if c.spec.name in CLOCK_COLLECTORS)
 
     @property
     def health(self) -> Health:
-        """The status of the server and of each collector."""
+        """The state of the server and of each collector."""
         return replace(
             self.server_health,
             collectors=tuple(c.health for c in self._collectors),
@@ -97,11 +99,11 @@ class TargetSession:
         )
 
     def clock(self, now: float) -> ClockOffset | None:
-        """The server's clock less the agent's, by the round trips of this session."""
+        """Estimate the server's clock minus the agent's from the round trips of this session."""
         return clock_offset(self._round_trips, now)
 
     def replication(self, now: float) -> Replication | None:
-        """What replication does, in the mean of the last minutes; `now` in monotonic seconds."""
+        """Return the mean replication activity of the last minutes; `now` in monotonic seconds."""
         return mean_replication(self._replication, now)
 
     def take_over(self, before: "TargetSession") -> None:
@@ -118,19 +120,19 @@ class TargetSession:
         self._connection.close()
 
     def interrupt(self) -> None:
-        """From another thread: end a read in progress, and the session with it."""
+        """End a read in progress, and its session; called from another thread."""
         self._connection.interrupt()
 
     def break_off_if_overdue(self, now: float) -> None:
-        """From another thread: end an answer that only trickles in."""
+        """End a read whose answer arrives too slowly; called from another thread."""
         self._connection.break_off_if_overdue(now)
 
     def progress(self) -> object:
-        """Another value whenever the server has answered; see `Worker`."""
+        """Return a value that changes whenever the server has answered; see `Worker`."""
         return self._connection.statements, self._connection.is_open
 
     def read_server(self, now: float) -> float:
-        """Connect if need be, then run every server collector that is due, status first."""
+        """Connect if necessary, run the due collectors, status first; return when to run again."""
         if not self._connection.is_open and now < self._retry_at:
             return self._retry_at
         try:
@@ -138,30 +140,28 @@ class TargetSession:
                 self._connect()
             elif now >= self._prepare_at:
                 self._prepare([c for c in self._collectors if not c.complete])
-            for collector in self._of_server:
+            for collector in self._server_collectors:
                 if collector.due <= time.monotonic() + SAME_TIME_SECONDS:
-                    self._take(collector.run(time.monotonic()))
+                    self._process_sample(collector.run(time.monotonic()))
             if self._status.failure not in (None, FailureKind.SLOW):
                 self.server_health = replace(self.server_health, up=False)
         except CollectorError:
-            return self._lost()
-        except (
-            Exception
-        ) as error:  # a defect of ours must not look like a server that was not tried
+            return self._handle_lost_session()
+        except Exception as error:  # after a defect of the agent, too, the server counts as tried
             self._status.failed(as_failure(error))
-            self._lost()
+            self._handle_lost_session()
             raise
-        return min(c.due for c in self._of_server)
+        return min(c.due for c in self._server_collectors)
 
     def read_host(self, now: float) -> float:
-        """Run every collector that reads this machine and is due."""
-        for collector in self._of_host:
+        """Run the due collectors of the host; return when to run again."""
+        for collector in self._host_collectors:
             if collector.due <= now:
                 try:
-                    self._take(collector.run(now))
+                    self._process_sample(collector.run(now))
                 except CollectorError:
                     collector.forget_source()
-        return min((c.due for c in self._of_host), default=now + PREPARE_SECONDS)
+        return min((c.due for c in self._host_collectors), default=now + PREPARE_SECONDS)
 
     def _connect(self) -> None:
         try:
@@ -182,7 +182,7 @@ class TargetSession:
         self._prepare(self._collectors)
 
     def _identity(self) -> Identity:
-        """A server behind a socket file has this host's name, as it gives it itself."""
+        """Return the identity; behind a socket file, host and port are the server's variables."""
         at, variables = self._connection.endpoint, self._connection.variables
         host, port = at.host, str(at.port)
         if at.socket:
@@ -195,10 +195,10 @@ class TargetSession:
         self._prepare_at = time.monotonic() + spread(PREPARE_SECONDS)
         for collector in collectors:
             collector.prepare(self._connection)
-        exact = any(c.reads for c in self._collectors if c.spec.name == STATEMENTS)
-        self._status.read_alone(not exact)
+        has_statement_time = any(c.reads for c in self._collectors if c.spec.name == STATEMENTS)
+        self._status.read_alone(not has_statement_time)
 
-    def _take(self, sample: Sample | None) -> None:
+    def _process_sample(self, sample: Sample | None) -> None:
         if sample is None:
             return
         trip = round_trip(sample)
@@ -211,19 +211,19 @@ class TargetSession:
             self._replication = add_replication(self._replication, seen)
         if sample.collector == "status":
             self._backoff.succeeded()
-            self._notice_restart(sample)
+            self._check_for_restart(sample)
             queries = sample.values["questions"]
             self.server_health = replace(self.server_health, up=True, queries=queries)
 
-    def _notice_restart(self, status: Sample) -> None:
+    def _check_for_restart(self, status: Sample) -> None:
         if self._restarts.is_another(status, Session(self.connects, self._connection.id)):
             self.server_health = replace(
                 self.server_health, restarts=self.server_health.restarts + 1
             )
             log.warning("the server has restarted", extra=fields(target=self._target.name))
 
-    def _lost(self) -> float:
-        """The session is lost and reported as such: try again later."""
+    def _handle_lost_session(self) -> float:
+        """Close a lost session and report the server as down; return when to try again."""
         self._connection.close()
         self.server_health = replace(self.server_health, up=False)
         self._retry_at = time.monotonic() + self._backoff.failed()
@@ -233,7 +233,7 @@ class TargetSession:
 def scheduled(
     config: Config, target: Target, offered: Sequence[CollectorSpec]
 ) -> list[ScheduledCollector]:
-    """The collectors that are switched on for this target, in the order of the table."""
+    """Return the collectors that are enabled for this target, in the order of the table."""
     found = []
     for spec in offered:
         settings = config.collector_settings(target, spec.name)

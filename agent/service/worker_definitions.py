@@ -1,4 +1,4 @@
-"""The workers of the targets: which runs what, when one of them hangs, and how they end."""
+"""The workers of the targets: what each runs, when it counts as hanging, how it is stopped."""
 
 import time
 from collections.abc import Sequence
@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from agent.service.target_monitor import TargetMonitor
 from agent.support.scheduled_thread import Tick, Worker
 
-STOP_SECONDS = 1.0  # seconds that a worker has to end what it is in, before its read is cut off
-CONNECT_READS, RESOLVER = 10, 30.0  # answers, and seconds for a name, that connecting may wait for
+STOP_SECONDS = 1.0  # seconds for a worker to finish its run, before its read is interrupted
+CONNECT_READS, RESOLVER = 10, 30.0  # answers, and seconds of name resolution, in a connect
 
 
 def fit_ticks(monitors: Sequence[TargetMonitor]) -> list[Tick]:
-    """Every target's fit and what follows from it; a defect in one does not affect the others."""
+    """Return the ticks that assess every target; a defect in one does not affect the others."""
     return [
         tick
         for monitor in monitors
@@ -26,12 +26,12 @@ def fit_ticks(monitors: Sequence[TargetMonitor]) -> list[Tick]:
 
 
 def host_ticks(monitors: Sequence[TargetMonitor]) -> list[Tick]:
-    """The targets on this host: its counters are read without waiting for anybody."""
+    """Return the host ticks of the targets on this host; they read its counters without waiting."""
     return [monitor.host_tick for monitor in monitors if monitor.target.node_exporter is None]
 
 
 def workers_of(monitor: TargetMonitor) -> list[Worker]:
-    """The target's own: its server; its host on another machine, and its business metrics."""
+    """Return the target's own workers: for its server, its remote host and its business metrics."""
     workers = [_server_worker(monitor)]
     if monitor.target.node_exporter is not None:
         workers.append(_remote_host_worker(monitor))
@@ -41,7 +41,7 @@ def workers_of(monitor: TargetMonitor) -> list[Worker]:
 
 
 def _business_worker(monitor: TargetMonitor) -> Worker:
-    """It waits for queries of the operator's own: they delay no sample."""
+    """Return the worker that waits for the operator's own queries, so that they delay no sample."""
     business = monitor.business
     return Worker(
         "business_metrics",
@@ -53,14 +53,14 @@ def _business_worker(monitor: TargetMonitor) -> Worker:
 
 
 def _remote_host_worker(monitor: TargetMonitor) -> Worker:
-    """It waits for another machine; one that never ends its answer is no reason for a restart."""
+    """Return the worker that reads another machine; it never counts as hanging."""
     return Worker(
         "remote_host", [monitor.host_tick], allowance=float("inf"), target=monitor.target.name
     )
 
 
 def _server_worker(monitor: TargetMonitor) -> Worker:
-    """One that hangs when the server has left more than one answer out."""
+    """Return the worker of the server; its allowance is the longest time that a connect takes."""
     return Worker(
         "server",
         [monitor.server_tick],
@@ -74,7 +74,7 @@ def _server_worker(monitor: TargetMonitor) -> Worker:
 def end_workers(
     workers: Sequence[Worker], monitors: Sequence[TargetMonitor], within: float
 ) -> None:
-    """End the workers: in order, or else by cutting off what they read."""
+    """Stop the workers; interrupt the reads of those that do not end by themselves."""
     started = time.monotonic()
     for worker in workers:
         worker.stop()

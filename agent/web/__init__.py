@@ -1,1 +1,1 @@
-"""The HTTP server: access, limits, and pages that no client can block."""
+"""The HTTP server: access control, limits, and routes that no client can block."""

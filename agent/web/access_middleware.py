@@ -9,7 +9,7 @@ from agent.web.reloading_config import Web
 from agent.web.wsgi_handler import HEADERS, RETRY_AFTER, TEXT, WAIT, Environ, StartResponse
 
 REALM = 'Basic realm="mysql-headroom", charset="UTF-8"'
-REFUSED_AFTER = 0.5  # seconds: one client that guesses asks twice a second and not a thousand times
+REFUSED_AFTER = 0.5  # seconds: limits a client that guesses passwords to two attempts a second
 UNKNOWN_HOST = "421 unknown host name; allow it with --web.allowed-host"
 
 Application = Callable[[Environ, StartResponse], list[bytes]]
@@ -22,7 +22,7 @@ class AccessControl:
         self._pages = pages
         self._web = web
         self._hosts = hosts
-        self._doorkeeper = BasicAuthenticator()
+        self._authenticator = BasicAuthenticator()
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> list[bytes]:
         """Answer one request, or pass it to the pages."""
@@ -33,24 +33,24 @@ class AccessControl:
             kept = [(name, text) for name, text in headers if name not in added]
             return start_response(status, [*kept, *added.items()])
 
-        if (misled := self._misled(environ)) is not None:
-            return _refused(*misled, environ, start)
+        if (refusal := self._cross_site_refusal(environ)) is not None:
+            return _refuse(*refusal, environ, start)
         verdict = self._verdict(config.basic_auth_users, environ)
         if verdict is Verdict.WELCOME:
             return self._pages(environ, start)
         if "HTTP_AUTHORIZATION" in environ:
             environ[WAIT](REFUSED_AFTER)
-        return _turned_away(verdict, environ, start)
+        return _deny(verdict, environ, start)
 
-    def _misled(self, environ: Environ) -> tuple[HTTPStatus, str] | None:
+    def _cross_site_refusal(self, environ: Environ) -> tuple[HTTPStatus, str] | None:
         """Return the refusal of a request that a browser was tricked into, else None.
 
         Requests that change something are always checked, reads where host names are listed.
         """
-        acts = environ["REQUEST_METHOD"] not in ASKING
-        if acts and is_from_a_page(environ):
+        is_write = environ["REQUEST_METHOD"] not in ASKING
+        if is_write and is_from_a_page(environ):
             return HTTPStatus.FORBIDDEN, "403 cross-site requests are not allowed"
-        if (acts or self._hosts.is_strict) and not self._hosts.know(environ):
+        if (is_write or self._hosts.is_strict) and not self._hosts.know(environ):
             return HTTPStatus.MISDIRECTED_REQUEST, UNKNOWN_HOST
         return None
 
@@ -58,17 +58,17 @@ class AccessControl:
         if not users:
             return Verdict.WELCOME
         header, address = environ.get("HTTP_AUTHORIZATION", ""), environ.get("REMOTE_ADDR", "")
-        return self._doorkeeper.verdict(users, header, address)
+        return self._authenticator.verdict(users, header, address)
 
 
-def _turned_away(verdict: Verdict, environ: Environ, start: StartResponse) -> list[bytes]:
+def _deny(verdict: Verdict, environ: Environ, start: StartResponse) -> list[bytes]:
     status, header = HTTPStatus.UNAUTHORIZED, ("WWW-Authenticate", REALM)
     if verdict is Verdict.BUSY:
         status, header = HTTPStatus.TOO_MANY_REQUESTS, RETRY_AFTER
-    return _refused(status, f"{status.value} {status.phrase.lower()}", environ, start, header)
+    return _refuse(status, f"{status.value} {status.phrase.lower()}", environ, start, header)
 
 
-def _refused(
+def _refuse(
     status: HTTPStatus,
     text: str,
     environ: Environ,

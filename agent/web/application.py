@@ -30,23 +30,23 @@ from agent.what_if.answer_json import answer
 from agent.what_if.question import QuestionError, question
 
 Reload = Callable[[], list[str]]
-"""Load the configuration again; answers why it was refused, or nothing."""
+"""Loads the configuration again; returns why it was refused, or an empty list."""
 
 RELOAD = "/-/reload"
 METHODS = {RELOAD: ("POST", "PUT"), MARKERS: ("GET", "HEAD", "POST")}
-"""Of the paths that change something; all others are only read."""
+"""Allowed methods of the paths that change something; all others are read with GET or HEAD."""
 WHAT_IF = "/api/v1/what-if"
 MAX_FIELDS = 40  # of a query string
-RELOAD_PAUSE = 3.0  # times what a reload took: a flood of them takes a quarter of the time at most
+RELOAD_PAUSE = 3.0  # times a reload's duration: a flood of them takes at most a quarter of the time
 MIN_RELOAD_SECONDS = 1.0
-"""Seconds from one reload to the next: a quarter of the time is much of an interpreter that all
-targets and pages share. With 56 targets a flood of reloads held it for 28 % of the time."""
+"""Minimum seconds between two reloads: a quarter of the time is too much of an interpreter that all
+targets and pages share. With 56 targets a flood of reloads used it for 28 % of the time."""
 OPEN_METRICS = "application/openmetrics-text"
 OPEN_METRICS_1 = f"{OPEN_METRICS}; version=1.0.0"
 
 
 class Pages:
-    """The WSGI application; `snapshots` and `clock` (Unix seconds) are asked at each request.
+    """The WSGI application; `snapshots` and `clock` (Unix seconds) are called at each request.
 
     Without a `reload`, requests for one are rejected.
     """
@@ -70,10 +70,10 @@ class Pages:
         self._clock = clock
         self._reload = reload
         self._markers = MarkerRequests(snapshots, clock, mark, markers)
-        self._reloading = threading.Lock()
+        self._reload_lock = threading.Lock()
         self._turns = Turns()
         self._compare = CompareRequests(snapshots, compare, self._turns)
-        self._reload_at = -math.inf
+        self._next_reload_at = -math.inf
         self._shared = SharedResponses()
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> list[bytes]:
@@ -99,7 +99,7 @@ class Pages:
             COMPARE_PAGE: self._compare.page,
             "/-/healthy": self._healthy,
             "/-/ready": self._ready,
-            RELOAD: self._reloaded,
+            RELOAD: self._reload_config,
         }
         page = pages.get(_path(environ))
         if page is None:
@@ -118,12 +118,12 @@ class Pages:
         return HTTPStatus.OK, "text/html; charset=utf-8", self._shared.get("page", page)
 
     def _metrics(self, environ: Environ) -> Response:
-        encode, kind = _format(environ.get("HTTP_ACCEPT", ""))
+        encode, kind = _encoder_and_type(environ.get("HTTP_ACCEPT", ""))
         body = self._shared.get(kind, lambda: encode(self._registry))
         return HTTPStatus.OK, kind, body
 
     def _snapshot(self, environ: Environ) -> Response:
-        """All targets, or those that the query names: `?target=NAME`."""
+        """Return the snapshots of all targets, or of those that the query names: `?target=NAME`."""
         wanted = parse_qs(environ.get("QUERY_STRING", "")).get("target")
         known = [s for s in self._snapshots() if wanted is None or s.target in wanted]
         if wanted is not None and len(known) < len(set(wanted)):
@@ -132,30 +132,30 @@ class Pages:
         return HTTPStatus.OK, "application/json", text.encode()
 
     def _groups_json(self, environ: Environ) -> Response:
-        """All groups of targets."""
+        """Return all groups of targets."""
         del environ
         text = groups_as_json(self._groups(), self._clock())
         return HTTPStatus.OK, "application/json", text.encode()
 
     def _what_if(self, environ: Environ) -> Response:
-        """One target after changes: `?target=NAME&cpu_speed=2&query=DIGEST=0.5`."""
+        """Predict one target after changes: `?target=NAME&cpu_speed=2&query=DIGEST=0.5`."""
         try:
-            asked = parse_qs(
+            fields = parse_qs(
                 environ.get("QUERY_STRING", ""), keep_blank_values=True, max_num_fields=MAX_FIELDS
             )
         except ValueError:
             return bad_request(f"more than {MAX_FIELDS} fields; give fewer")
-        names = asked.pop("target", [])
+        names = fields.pop("target", [])
         known = [s for s in self._snapshots() if not names or s.target in names]
         if not known:
             return NO_SUCH_TARGET
         if len(known) > 1 or len(names) > 1:
             return bad_request("target: give the name of one target, target=NAME")
-        return self._turns.take(lambda: self._predicted(known[0], asked))
+        return self._turns.take(lambda: self._what_if_response(known[0], fields))
 
-    def _predicted(self, known: Snapshot, asked: Mapping[str, list[str]]) -> Response:
+    def _what_if_response(self, known: Snapshot, fields: Mapping[str, list[str]]) -> Response:
         try:
-            text = json_text(answer(known, question(asked), self._clock()))
+            text = json_text(answer(known, question(fields), self._clock()))
         except QuestionError as error:
             return bad_request(str(error))
         return HTTPStatus.OK, "application/json", text.encode()
@@ -165,59 +165,59 @@ class Pages:
         return HTTPStatus.OK, TEXT, b"mysql-headroom is Healthy.\n"
 
     def _ready(self, environ: Environ) -> Response:
-        """Ready once every target was tried, whether it was up or down."""
+        """Return 200 once every target was tried, whether it was up or down, and 503 before."""
         del environ
         if all(snapshot.health.up is not None for snapshot in self._snapshots()):
             return HTTPStatus.OK, TEXT, b"mysql-headroom is Ready.\n"
         return HTTPStatus.SERVICE_UNAVAILABLE, TEXT, b"Service Unavailable\n"
 
-    def _reloaded(self, environ: Environ) -> Response:
-        """As Prometheus has it: only where that was switched on. One at a time, others come again.
+    def _reload_config(self, environ: Environ) -> Response:
+        """Reload the configuration, as Prometheus does: only if enabled. One at a time, else 429.
 
-        Each waits for the main thread; many that wait would hold the places of those that scrape.
+        Each waits for the main thread; many waiting requests would leave scrapers no connection.
         """
         del environ
         if self._reload is None:
             return HTTPStatus.FORBIDDEN, TEXT, b"Lifecycle API is not enabled.\n"
-        if not self._reloading.acquire(blocking=False):
+        if not self._reload_lock.acquire(blocking=False):
             return busy("a reload is going on")
         try:
             started = time.monotonic()
-            if started < self._reload_at:
+            if started < self._next_reload_at:
                 return busy("the configuration was loaded a moment ago")
             problems = self._reload()
             ended = time.monotonic()
-            self._reload_at = ended + max(RELOAD_PAUSE * (ended - started), MIN_RELOAD_SECONDS)
+            self._next_reload_at = ended + max(RELOAD_PAUSE * (ended - started), MIN_RELOAD_SECONDS)
         finally:
-            self._reloading.release()
-        return _outcome(problems)
+            self._reload_lock.release()
+        return _reload_response(problems)
 
 
-def _outcome(problems: list[str]) -> Response:
+def _reload_response(problems: list[str]) -> Response:
     if problems:
         text = "\n".join(["failed to reload config:", *problems, ""])
         return HTTPStatus.INTERNAL_SERVER_ERROR, TEXT, text.encode()
     return HTTPStatus.OK, TEXT, b""
 
 
-def _format(accept: str) -> tuple[Callable[[CollectorRegistry], bytes], str]:
-    """The encoder and content type for an Accept header: OpenMetrics 1.0.0, or else plain text.
+def _encoder_and_type(accept: str) -> tuple[Callable[[CollectorRegistry], bytes], str]:
+    """Return the encoder and content type for an Accept header: OpenMetrics 1.0.0, or plain text.
 
-    The library answers each version and escaping as a format of its own. Our names need no
-    escaping, and each format is one more answer to make: clients must not be able to invent them.
+    The library has a format of its own for each version and escaping. The metrics' names need no
+    escaping, and each format costs one more response: clients must not be able to multiply them.
     """
-    return choose_encoder(OPEN_METRICS_1 if any(map(_is_open, accept.split(","))) else "")
+    return choose_encoder(OPEN_METRICS_1 if any(map(_is_open_metrics, accept.split(","))) else "")
 
 
-def _is_open(media_range: str) -> bool:
-    """Return whether it is OpenMetrics, in the version that is given here or in any."""
+def _is_open_metrics(media_range: str) -> bool:
+    """Return whether a media range is OpenMetrics, of version 1.0.0 or of no stated version."""
     kind, *parameters = (part.strip() for part in media_range.split(";"))
     versions = [text for text in parameters if text.startswith("version=")]
     return kind == OPEN_METRICS and versions in ([], ["version=1.0.0"])
 
 
 def _path(environ: Environ) -> str:
-    """The path as it was sent: none of ours needs an escape, so one with an escape is another."""
+    """Return the path as sent: no route needs escapes, so a path with an escape matches none."""
     return str(environ.get("PATH_INFO", ""))
 
 
@@ -231,10 +231,10 @@ def serve(
     web: Callable[[], Web] = Web,
     hosts: Iterable[str] = (),
 ) -> WebServer:
-    """Listen and serve in the background; raises OSError when the address cannot be had.
+    """Listen and serve in the background; raises OSError if the address is not available.
 
-    `web` is asked at each connection for the web configuration in force, `hosts` are names under
-    which the agent is asked, beside those that it knows.
+    `web` returns the web configuration in force, and is called at each connection. `hosts` are host
+    names that requests may use, beside those that the agent knows.
     """
     server = WebServer(address, web)
     server.set_app(AccessControl(pages, web, HostNames(hosts, listen=address[0])))

@@ -1,6 +1,6 @@
-"""What changed at a time, over HTTP: as JSON, and as a page that a deploy marker links to.
+"""Comparison of before and after a time, over HTTP: as JSON, and as a page that markers link to.
 
-The agent's history is read and each side assessed at the request, so the time on a side is bounded.
+Each request reads the agent's history and assesses each side, so the time on a side is bounded.
 """
 
 import math
@@ -24,15 +24,15 @@ from agent.web.wsgi_handler import TEXT, Environ
 COMPARE, COMPARE_PAGE = "/api/v1/compare", "/compare"
 FIELDS = ("target", "around", "length")
 MAX_SECONDS = 86_400.0
-"""Seconds on either side that are compared at most, and where no length is given."""
+"""Maximum seconds compared on either side, and the default."""
 HTML = "text/html; charset=utf-8"
 
 CompareAround = Callable[[str, float, float], Comparison]
-"""Compare as many seconds of a target before a time as after it; raises as `compare_around`."""
+"""Compares a target before and after a time (Unix s), by length (s); see `Agent.compare_around`."""
 
 
 class CompareRequests:
-    """Answers both; without `compare`, as there is no history, nothing can be compared."""
+    """Answers both kinds of request; without `compare` (no history) each is refused."""
 
     def __init__(
         self,
@@ -45,23 +45,23 @@ class CompareRequests:
         self._turns = turns
 
     def json(self, environ: Environ) -> Response:
-        """`?target=NAME&around=UNIX[&length=SECONDS]` as JSON."""
-        found = self._found(environ)
+        """Return the comparison of `?target=NAME&around=UNIX[&length=SECONDS]` as JSON."""
+        found = self._compare_or_refuse(environ)
         if not isinstance(found, Comparison):
             return found
         return HTTPStatus.OK, "application/json", json_text(comparison_object(found)).encode()
 
     def page(self, environ: Environ) -> Response:
-        """The same for people; so is what cannot be compared."""
-        found = self._found(environ)
+        """Return the same comparison, or its refusal, as a page."""
+        found = self._compare_or_refuse(environ)
         if isinstance(found, Comparison):
             query = str(environ.get("QUERY_STRING", ""))
             return HTTPStatus.OK, HTML, comparison_page(found, f"{COMPARE}?{query}").encode()
-        status, _, said = found
-        return status, HTML, refusal_page(said.decode().partition(" ")[2].strip()).encode()
+        status, _, refusal = found
+        return status, HTML, refusal_page(refusal.decode().partition(" ")[2].strip()).encode()
 
-    def _found(self, environ: Environ) -> Comparison | Response:
-        """The comparison, or the refusal in one line."""
+    def _compare_or_refuse(self, environ: Environ) -> Comparison | Response:
+        """Return the comparison, or the refusal in one line."""
         try:
             given = query_fields(environ.get("QUERY_STRING", ""), FIELDS)
             around, length = _around(given), _length(given)
@@ -71,13 +71,13 @@ class CompareRequests:
         if target not in {snapshot.target for snapshot in self._snapshots()}:
             return NO_SUCH_TARGET
         if self._compare is None:
-            said = "404 without a history (history.path) nothing can be compared\n"
-            return HTTPStatus.NOT_FOUND, TEXT, said.encode()
+            refusal = "404 without a history (history.path) nothing can be compared\n"
+            return HTTPStatus.NOT_FOUND, TEXT, refusal.encode()
         compare = self._compare
-        return self._turns.take(lambda: _compared(compare, target, around, length))
+        return self._turns.take(lambda: _run_comparison(compare, target, around, length))
 
 
-def _compared(
+def _run_comparison(
     compare: CompareAround, target: str, around: float, length: float
 ) -> Comparison | Response:
     try:
@@ -91,7 +91,7 @@ def _compared(
 
 
 def _around(given: Mapping[str, str]) -> float:
-    """The time that is asked for, Unix seconds; raises ValueError."""
+    """Return the requested time, Unix seconds; raises ValueError if it is not a finite number."""
     found = _number(given.get("around", ""))
     if not math.isfinite(found):
         raise ValueError("around: give Unix seconds")
@@ -99,7 +99,7 @@ def _around(given: Mapping[str, str]) -> float:
 
 
 def _length(given: Mapping[str, str]) -> float:
-    """How much is compared on either side, s; raises ValueError."""
+    """Return the requested length of either side, s; raises ValueError if it is out of range."""
     found = _number(given["length"]) if "length" in given else MAX_SECONDS
     if not MIN_SECONDS <= found <= MAX_SECONDS:
         raise ValueError(f"length: give {MIN_SECONDS:g} to {MAX_SECONDS:g} seconds")

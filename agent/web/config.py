@@ -61,7 +61,7 @@ def _password_hash(text: str) -> str:
 
 
 def _is_usable(text: str) -> bool:
-    """Whether the library takes the hash, tried at the lowest cost."""
+    """Return whether the library accepts the hash, tried at the lowest cost."""
     try:
         is_password(b"", f"{text[:4]}04{text[6:]}".encode())
     except ValueError:
@@ -77,7 +77,7 @@ PasswordHash = Annotated[str, Checked(_password_hash)]
 
 
 class TlsServerConfig(Section, frozen=True):
-    """The agent's certificate, and the demands on a client's; paths are relative to the file."""
+    """The agent's certificate, and requirements on the clients'; paths are relative to the file."""
 
     cert_file: str
     key_file: str
@@ -92,7 +92,7 @@ class TlsServerConfig(Section, frozen=True):
 
 
 class Headers(Section, frozen=True):
-    """The headers that may be set, over the agent's own; blank leaves those."""
+    """Headers that override the agent's own; an empty value leaves those."""
 
     content_security_policy: HeaderText = field(default="", name="Content-Security-Policy")
     x_frame_options: Literal["deny", "sameorigin", ""] = field(default="", name="X-Frame-Options")
@@ -103,24 +103,24 @@ class Headers(Section, frozen=True):
     strict_transport_security: HeaderText = field(default="", name="Strict-Transport-Security")
 
     def as_sent(self) -> dict[str, str]:
-        """Those that are set, by the name that is sent."""
+        """Return the headers that are set, by the name that is sent."""
         return {name: text for name, text in msgspec.to_builtins(self).items() if text}
 
 
 class HttpServerConfig(Section, frozen=True):
-    """`http2` is accepted for the format's sake: HTTP/1.0 is spoken either way."""
+    """HTTP settings; `http2` is accepted for compatibility only, the server speaks HTTP/1.0."""
 
     http2: bool = True
     headers: Headers = Headers()
 
 
 class WebConfig(Section, frozen=True):
-    """The whole file."""
+    """The whole web configuration file."""
 
     tls_server_config: TlsServerConfig | None = None
     http_server_config: HttpServerConfig = HttpServerConfig()
     basic_auth_users: Mapping[User, PasswordHash] = field(default_factory=dict)
 
     def __repr__(self) -> str:
-        """Without the users and their hashes."""
+        """Return a representation without the users and their hashes."""
         return f"WebConfig({self.tls_server_config!r}, {self.http_server_config!r})"

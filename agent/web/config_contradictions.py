@@ -1,7 +1,7 @@
-"""Contradictions between keys of a web configuration, and what cannot be supported.
+"""Contradictions between keys of a web configuration, and values that cannot be supported.
 
-Like those of `agent.config.cross_checks`, they are looked for beside the types, so that nothing
-hides them.
+Like those of `agent.config.cross_checks`, they are checked independently of the types, so that a
+wrong type elsewhere hides none of them.
 """
 
 from collections.abc import Iterator
@@ -22,10 +22,13 @@ OLD_VERSIONS = ("TLS10", "TLS11")
 
 
 def mistakes(data: dict[Any, Any], folder: Path) -> Iterator[Mistake]:
-    """Each mistake with its key path; any shape will do. Paths are relative to `folder`."""
+    """Yield each mistake with its key path; `data` may have any shape.
+
+    Paths are relative to `folder`.
+    """
     tls = data.get("tls_server_config")
     if isinstance(tls, dict):
-        for rule in (_files, _clients, _protocol):
+        for rule in (_file_mistakes, _client_auth_mistakes, _protocol_mistakes):
             for key, text in rule(tls, folder):
                 yield ("tls_server_config", *key), text
     if "tls_server_config" in data and tls is None:
@@ -34,9 +37,9 @@ def mistakes(data: dict[Any, Any], folder: Path) -> Iterator[Mistake]:
         yield ("basic_auth_users",), "is empty; leave the key out to ask for no password"
 
 
-def _files(tls: dict[Any, Any], folder: Path) -> Iterator[Mistake]:
+def _file_mistakes(tls: dict[Any, Any], folder: Path) -> Iterator[Mistake]:
     paths = {key: readable(folder / tls[key]) for key in FILES if isinstance(tls.get(key), str)}
-    unusable = {key: text for key, path in paths.items() if (text := _unreadable(path))}
+    unusable = {key: text for key, path in paths.items() if (text := _read_error(path))}
     for key, text in unusable.items():
         yield (key,), text
     usable = {key: path for key, path in paths.items() if key not in unusable}
@@ -46,7 +49,7 @@ def _files(tls: dict[Any, Any], folder: Path) -> Iterator[Mistake]:
         yield from authority_mistake(usable["client_ca_file"])
 
 
-def _unreadable(path: Path) -> str | None:
+def _read_error(path: Path) -> str | None:
     try:
         read_whole(path, MAX_PEM_BYTES)
     except OSError as error:
@@ -56,7 +59,7 @@ def _unreadable(path: Path) -> str | None:
     return None
 
 
-def _clients(tls: dict[Any, Any], folder: Path) -> Iterator[Mistake]:
+def _client_auth_mistakes(tls: dict[Any, Any], folder: Path) -> Iterator[Mistake]:
     """Check client certificates: every key that is given must have an effect."""
     del folder
     kind = tls.get("client_auth_type", "NoClientCert")
@@ -72,17 +75,17 @@ def _clients(tls: dict[Any, Any], folder: Path) -> Iterator[Mistake]:
     if kind in ("NoClientCert", "RequestClientCert") and has_authority:
         yield ("client_ca_file",), "has no effect unless client_auth_type verifies"
     if tls.get("client_allowed_sans") is not None:
-        yield from _sans(kind, tls["client_allowed_sans"])
+        yield from _san_mistakes(kind, tls["client_allowed_sans"])
 
 
-def _sans(kind: object, sans: object) -> Iterator[Mistake]:
+def _san_mistakes(kind: object, sans: object) -> Iterator[Mistake]:
     if kind != "RequireAndVerifyClientCert":
         yield ("client_allowed_sans",), "needs client_auth_type RequireAndVerifyClientCert"
     elif sans == []:
         yield ("client_allowed_sans",), "is empty; leave the key out to allow every name"
 
 
-def _protocol(tls: dict[Any, Any], folder: Path) -> Iterator[Mistake]:
+def _protocol_mistakes(tls: dict[Any, Any], folder: Path) -> Iterator[Mistake]:
     del folder
     for key in ("min_version", "max_version"):
         if tls.get(key) in OLD_VERSIONS:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 @dataclass(eq=False, slots=True)
 class ConnectionSlot:
-    """One connection; its thread replaces `socket` when TLS takes it over."""
+    """An accepted connection; its thread replaces `socket` by one with TLS, if used."""
 
     socket: socket.socket
     host: str
@@ -21,10 +21,11 @@ class ConnectionSlot:
 
 
 class ConnectionLimiter:
-    """Whoever dallies longest leaves when all places are taken, of the host that has most.
+    """Limits the number of connections, and the duration of each.
 
-    So a crowd of slow clients pushes out each other, and a newcomer is served at once. Hanging up
-    wakes the connection's thread, which then gives the place back.
+    If all slots are taken, the oldest connection of the host with the most is closed, first among
+    those whose request has not arrived. So slow clients displace each other, and a new client is
+    served at once. Shutting a connection down wakes its thread, which then frees the slot.
     """
 
     def __init__(
@@ -34,81 +35,83 @@ class ConnectionLimiter:
         self.deadline = deadline
         self._clock = clock
         self._lock = threading.Lock()
-        self._taken: dict[
+        self._slots_by_host: dict[
             str, dict[ConnectionSlot, None]
-        ] = {}  # by host, each in the order they came
+        ] = {}  # by host, each in the order of arrival
         self._count = 0
-        self._leaving: set[ConnectionSlot] = set()
+        self._closing: set[ConnectionSlot] = set()
 
     def enter(self, connection: socket.socket, host: str) -> ConnectionSlot | None:
-        """A place, made free if need be; None while too many are still on their way out."""
+        """Return a slot, freeing one if necessary; None while too many are still being closed."""
         with self._lock:
-            if len(self._leaving) >= self.limit:
+            if len(self._closing) >= self.limit:
                 return None
             if self._count >= self.limit:
-                self._dismiss([self._last_in_favour()])
-            place = ConnectionSlot(connection, host, self._clock())
-            self._taken.setdefault(host, {})[place] = None
+                self._disconnect([self._next_to_close()])
+            slot = ConnectionSlot(connection, host, self._clock())
+            self._slots_by_host.setdefault(host, {})[slot] = None
             self._count += 1
-            return place
+            return slot
 
-    def replace(
-        self, place: ConnectionSlot, wrap: Callable[[socket.socket], socket.socket]
-    ) -> None:
-        """Have another socket take the connection over, while it cannot be closed."""
+    def replace(self, slot: ConnectionSlot, wrap: Callable[[socket.socket], socket.socket]) -> None:
+        """Wrap the slot's socket with `wrap`, under the lock so that it is not closed meanwhile."""
         with self._lock:
-            place.socket = wrap(place.socket)
-            if place in self._leaving:
-                _hang_up(place.socket)
+            slot.socket = wrap(slot.socket)
+            if slot in self._closing:
+                _shut_down(slot.socket)
 
-    def leave(self, place: ConnectionSlot) -> None:
-        """The connection is over: close it and give the place back."""
+    def leave(self, slot: ConnectionSlot) -> None:
+        """Close a connection that has ended, and free its slot."""
         with self._lock:
-            self._discard(place)
-            self._leaving.discard(place)
-            place.socket.close()
+            self._discard(slot)
+            self._closing.discard(slot)
+            slot.socket.close()
 
     def sweep(self) -> None:
-        """Hang up on whoever is past the deadline, whatever it was doing."""
+        """Disconnect all clients that are past the deadline, whatever their state."""
         latest = self._clock() - self.deadline
         with self._lock:
-            self._dismiss([place for place in self._all() if place.since < latest])
+            self._disconnect([slot for slot in self._all_slots() if slot.since < latest])
 
     def dismiss_all(self) -> None:
-        """Hang up on everybody."""
+        """Disconnect all clients."""
         with self._lock:
-            self._dismiss(list(self._all()))
+            self._disconnect(list(self._all_slots()))
 
-    def _all(self) -> Iterator[ConnectionSlot]:
-        return itertools.chain.from_iterable(self._taken.values())
+    def _all_slots(self) -> Iterator[ConnectionSlot]:
+        return itertools.chain.from_iterable(self._slots_by_host.values())
 
-    def _last_in_favour(self) -> ConnectionSlot:
-        most = max(map(len, self._taken.values()))
-        of_each = (_first_to_leave(of) for of in self._taken.values() if len(of) == most)
-        return min(of_each, key=lambda place: (place.is_answered, place.since))
+    def _next_to_close(self) -> ConnectionSlot:
+        max_count = max(map(len, self._slots_by_host.values()))
+        candidates = (
+            _first_to_close(slots)
+            for slots in self._slots_by_host.values()
+            if len(slots) == max_count
+        )
+        return min(candidates, key=lambda slot: (slot.is_answered, slot.since))
 
-    def _discard(self, place: ConnectionSlot) -> None:
-        of_host = self._taken.get(place.host, {})
-        if place in of_host:
-            del of_host[place]
+    def _discard(self, slot: ConnectionSlot) -> None:
+        host_slots = self._slots_by_host.get(slot.host, {})
+        if slot in host_slots:
+            del host_slots[slot]
             self._count -= 1
-        if not of_host:
-            self._taken.pop(place.host, None)
+        if not host_slots:
+            self._slots_by_host.pop(slot.host, None)
 
-    def _dismiss(self, places: Iterable[ConnectionSlot]) -> None:
-        for place in places:
-            self._discard(place)
-            self._leaving.add(place)
-            place.dismissed.set()
-            _hang_up(place.socket)
-
-
-def _first_to_leave(places: Iterable[ConnectionSlot]) -> ConnectionSlot:
-    """Of one host's places, in the order they came."""
-    return next((place for place in places if not place.is_answered), next(iter(places)))
+    def _disconnect(self, slots: Iterable[ConnectionSlot]) -> None:
+        for slot in slots:
+            self._discard(slot)
+            self._closing.add(slot)
+            slot.dismissed.set()
+            _shut_down(slot.socket)
 
 
-def _hang_up(connection: socket.socket) -> None:
-    """End it both ways, under TLS or not, without touching what its thread uses."""
+def _first_to_close(slots: Iterable[ConnectionSlot]) -> ConnectionSlot:
+    """Return which of one host's slots, in the order of arrival, to close first."""
+    return next((slot for slot in slots if not slot.is_answered), next(iter(slots)))
+
+
+def _shut_down(connection: socket.socket) -> None:
+    """Shut down both directions, without touching the TLS state that the thread uses."""
     with suppress(OSError):
         socket.socket.shutdown(connection, socket.SHUT_RDWR)

@@ -1,8 +1,8 @@
 """Cross-site requests and DNS rebinding: requests that another site's page made a browser send.
 
-A page from elsewhere may send a POST to any address that its reader's browser reaches, and by DNS
-rebinding its own name can lead here. Browsers mark both: https://fetch.spec.whatwg.org/#origin-header,
-https://www.w3.org/TR/fetch-metadata/.
+A page of another site may send a POST to any address that its reader's browser reaches, and by DNS
+rebinding its own host name can lead here. Browsers mark both:
+https://fetch.spec.whatwg.org/#origin-header, https://www.w3.org/TR/fetch-metadata/.
 """
 
 import ipaddress
@@ -16,13 +16,13 @@ HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(:\d{0,5})?", re.ASCII)
 
 
 def is_from_a_page(environ: Mapping[str, Any]) -> bool:
-    """Return whether a browser sends it for a page; the agent's own page never sends any."""
+    """Return whether a browser sends the request for a page; the agent's own page sends none."""
     site = environ.get("HTTP_SEC_FETCH_SITE", "none")
     return "HTTP_ORIGIN" in environ or site.strip().lower() != "none"
 
 
 class HostNames:
-    """The names under which the agent is asked: addresses, this machine's own, those `listed`."""
+    """The host names that requests may use: addresses, this machine's names, those `listed`."""
 
     def __init__(self, listed: Iterable[str] = (), listen: str = "") -> None:
         listed = tuple(listed)
@@ -32,7 +32,7 @@ class HostNames:
         self.is_strict = bool(listed)
 
     def know(self, environ: Mapping[str, Any]) -> bool:
-        """Return whether the Host header, where there is one, has such a name."""
+        """Return whether the Host header, if there is one, has such a name."""
         header = environ.get("HTTP_HOST")
         if header is None:  # not a browser
             return True

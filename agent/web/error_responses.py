@@ -1,4 +1,4 @@
-"""Responses of a page: status, content type and body; refusals of one line."""
+"""Responses of a route (status, content type and body), and error responses of one line."""
 
 from http import HTTPStatus
 
@@ -11,10 +11,10 @@ NO_SUCH_TARGET: Response = (HTTPStatus.NOT_FOUND, TEXT, b"404 no such target\n")
 
 
 def bad_request(why: str) -> Response:
-    """400: the question is wrong."""
+    """Return status 400: the request is invalid."""
     return HTTPStatus.BAD_REQUEST, TEXT, f"400 {printable(why)}\n".encode()
 
 
 def busy(why: str) -> Response:
-    """429: not now."""
+    """Return status 429: the client should try again later."""
     return HTTPStatus.TOO_MANY_REQUESTS, TEXT, f"429 {why}, try again\n".encode()

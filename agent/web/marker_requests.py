@@ -1,4 +1,4 @@
-"""Deploy markers over HTTP: list them, and set one by POST; all is in the query string."""
+"""Deploy markers over HTTP: list them, or set one by POST; all fields are in the query string."""
 
 import math
 import threading
@@ -19,7 +19,7 @@ MARKERS = "/api/v1/markers"
 NO_NAME = "name: it is missing; fields go into the address, as in ?name=release: no body is read"
 FIELDS = ("name", "target", "at")
 MAX_PER_MINUTE = 60
-"""Markers set in a minute: a release of many targets fits, and a flood costs little."""
+"""Markers set in a minute: enough for a release of many targets, and a flood costs little."""
 MINUTE = 60.0  # seconds
 
 
@@ -51,11 +51,11 @@ class MarkerRequests:
         if target and target not in {snapshot.target for snapshot in snapshots}:
             return NO_SUCH_TARGET
         if environ["REQUEST_METHOD"] == "POST":
-            return self._set(given, target)
+            return self._set_marker(given, target)
         known = (m for m in self._markers() if not target or m.concerns(target))
         return _json({"markers": [marker_object(marker) for marker in sorted(known)]})
 
-    def _set(self, given: dict[str, str], target: str) -> Response:
+    def _set_marker(self, given: dict[str, str], target: str) -> Response:
         if self._mark is None:
             return HTTPStatus.FORBIDDEN, TEXT, b"403 no marker can be set here\n"
         now = self._clock()
@@ -69,13 +69,13 @@ class MarkerRequests:
             marker = new_marker(given["name"], target, at, now)
         except ValueError as error:
             return bad_request(str(error))
-        if not self._has_room():
+        if not self._count_if_allowed():
             return busy(f"{MAX_PER_MINUTE} markers were set within a minute")
         self._mark(marker)
         return _json(marker_object(marker))
 
-    def _has_room(self) -> bool:
-        """Count one more, unless there were too many within the last minute."""
+    def _count_if_allowed(self) -> bool:
+        """Count one more, or return False if too many were set within the last minute."""
         now = time.monotonic()
         with self._lock:
             oldest = self._set_at[0] if len(self._set_at) == MAX_PER_MINUTE else -math.inf

@@ -1,4 +1,4 @@
-"""A fair queue for password checks, one at a time; the network that asks most comes last."""
+"""A fair queue for password checks, one at a time; networks with most requests come last."""
 
 import ipaddress
 import threading
@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-WAITING = 16  # clients in the queue, the one that is checked among them
+WAITING = 16  # clients in the queue, the one being checked included
 WAITING_OF_ONE_NETWORK = 2
 REMEMBERED_NETWORKS = 4096
-FORGOTTEN_AFTER = 600.0  # seconds in which a network does not ask
-IPV6_NETWORK = 64  # bits; what one household or machine has
+FORGOTTEN_AFTER = 600.0  # seconds without a request, after which the count restarts
+IPV6_NETWORK = 64  # bits of the prefix that one household or machine has
 
 
 @dataclass(eq=False, slots=True)
@@ -23,11 +23,11 @@ class _Client:
 
 
 class PasswordQueue:
-    """The client whose network has asked least since it was last let in goes first.
+    """Checks first the client whose network has the fewest requests since its last success.
 
-    After a restart a scraper is as unknown as a crowd that guesses passwords. But it asks once, and
-    they ask again and again: it waits for the check that is going on, and for networks that ask as
-    seldom. A full queue drops the client whose network has asked most.
+    After a restart a scraper is as unknown as many clients that guess passwords. But it sends one
+    request, and they send many: it waits for the check in progress, and for networks with as few
+    requests. A full queue drops the client whose network has the most requests.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -38,13 +38,13 @@ class PasswordQueue:
 
     @contextmanager
     def turn(self, address: str) -> Iterator[bool]:
-        """Wait for a turn; yields False where the queue is full."""
+        """Wait for a turn; yields False if the queue is full."""
         client = self._enter(network_of(address))
         if client is None:
             yield False
             return
         try:
-            yield self._has_turn(client)
+            yield self._wait_for_turn(client)
         finally:
             self._leave(client)
 
@@ -60,8 +60,8 @@ class PasswordQueue:
                 return None
             client = _Client(network)
             if len(self._clients) >= WAITING:
-                last = max((c for c in self._clients if not c.is_checked), key=self._rank)
-                if self._rank(last) < self._rank(client):
+                last = max((c for c in self._clients if not c.is_checked), key=self._request_count)
+                if self._request_count(last) < self._request_count(client):
                     return None
                 last.is_dismissed = True
                 self._clients.remove(last)
@@ -69,7 +69,7 @@ class PasswordQueue:
             self._clients.append(client)
             return client
 
-    def _has_turn(self, client: _Client) -> bool:
+    def _wait_for_turn(self, client: _Client) -> bool:
         with self._changed:
             while not client.is_dismissed and not self._is_next(client):
                 self._changed.wait()
@@ -85,9 +85,9 @@ class PasswordQueue:
     def _is_next(self, client: _Client) -> bool:
         if any(other.is_checked for other in self._clients):
             return False
-        return min(self._clients, key=self._rank) is client
+        return min(self._clients, key=self._request_count) is client
 
-    def _rank(self, client: _Client) -> int:
+    def _request_count(self, client: _Client) -> int:
         return self._asked.get(client.network, (0, 0.0))[0]
 
     def _count(self, network: str) -> None:
@@ -100,7 +100,7 @@ class PasswordQueue:
 
 
 def network_of(address: str) -> str:
-    """The addresses that count as one: an IPv4 address, or 64 bits of an IPv6 one."""
+    """Return the network whose addresses count as one: an IPv4 address, 64 bits of an IPv6 one."""
     try:
         found = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:

@@ -1,4 +1,4 @@
-"""Connections whose request has yet to arrive: the accepting thread watches them all."""
+"""Connections whose request has not arrived yet, all watched by the accepting thread."""
 
 import select
 import socket
@@ -15,65 +15,65 @@ Act = Callable[[ConnectionSlot], object]
 
 
 class PendingConnections:
-    """Only a request that has arrived costs a thread; a slow or silent client costs none.
+    """Watches connections until their requests have arrived: slow or silent clients cost no thread.
 
-    What has arrived is looked at each time that there is more, and left for the thread that serves
-    it. Used by one thread alone.
+    The bytes received so far are checked each time that there are more, and left in the socket for
+    the thread that serves the request. Not thread-safe.
     """
 
     def __init__(self, longest: int, serve: Act, leave: Act) -> None:
         self._longest = longest
         self._serve = serve
         self._leave = leave
-        self._places: dict[int, ConnectionSlot] = {}
+        self._slots: dict[int, ConnectionSlot] = {}
         self._listener = -1
         self._epoll = select.epoll()
 
     def listen(self, listener: socket.socket) -> None:
-        """Look after the socket that connections come to as well."""
+        """Watch the listening socket as well."""
         self._listener = listener.fileno()
         self._epoll.register(self._listener, select.EPOLLIN)
 
-    def add(self, place: ConnectionSlot) -> None:
-        """Wait for its request."""
-        number = place.socket.fileno()
-        self._places[number] = place
-        self._epoll.register(number, ARRIVES)
+    def add(self, slot: ConnectionSlot) -> None:
+        """Watch a connection until its request has arrived."""
+        descriptor = slot.socket.fileno()
+        self._slots[descriptor] = slot
+        self._epoll.register(descriptor, ARRIVES)
 
     def look(self, seconds: float) -> bool:
-        """Serve what arrives within that time; return whether a connection is to be accepted."""
-        is_asked = False
-        for number, events in self._epoll.poll(seconds):
-            if number == self._listener:
-                is_asked = True
-            elif (act := self._next(self._places[number], events)) is not None:
-                self._epoll.unregister(number)
-                act(self._places.pop(number))
-        return is_asked
+        """Serve what arrives within `seconds`; return whether a connection is to be accepted."""
+        has_connection = False
+        for descriptor, events in self._epoll.poll(seconds):
+            if descriptor == self._listener:
+                has_connection = True
+            elif (action := self._action_for(self._slots[descriptor], events)) is not None:
+                self._epoll.unregister(descriptor)
+                action(self._slots.pop(descriptor))
+        return has_connection
 
     def close(self) -> None:
-        """Wait for nothing any more."""
-        for place in self._places.values():
-            self._leave(place)
-        self._places.clear()
+        """Drop all connections, and stop watching."""
+        for slot in self._slots.values():
+            self._leave(slot)
+        self._slots.clear()
         self._epoll.close()
 
-    def _next(self, place: ConnectionSlot, events: int) -> Act | None:
-        """Whether to serve or drop it; None: wait on."""
+    def _action_for(self, slot: ConnectionSlot, events: int) -> Act | None:
+        """Return whether to serve or drop a connection; None: keep waiting."""
         try:
-            begun = place.socket.recv(self._longest + 1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+            received = slot.socket.recv(self._longest + 1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
         except BlockingIOError:
             return None
         except OSError:
             return self._leave
-        if not begun or place.dismissed.is_set():
+        if not received or slot.dismissed.is_set():
             return self._leave
-        if self._is_whole(begun):
+        if self._is_complete(received):
             return self._serve
         return self._leave if events & ENDED else None
 
-    def _is_whole(self, begun: bytes) -> bool:
-        """Return whether it ends with a blank line, is too long, or is a TLS handshake."""
-        if len(begun) > self._longest or begun.startswith((HANDSHAKE, b"\r\n", b"\n")):
+    def _is_complete(self, received: bytes) -> bool:
+        """Return whether the request has a blank line, is too long, or is a TLS handshake."""
+        if len(received) > self._longest or received.startswith((HANDSHAKE, b"\r\n", b"\n")):
             return True
-        return any(blank in begun for blank in BLANK_LINES)
+        return any(blank in received for blank in BLANK_LINES)

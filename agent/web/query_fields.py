@@ -5,7 +5,7 @@ from urllib.parse import parse_qs
 
 
 def query_fields(query: str, names: Sequence[str]) -> dict[str, str]:
-    """The fields by name; raises ValueError with what would be right."""
+    """Return the fields by name; raises ValueError, which states the remedy."""
     try:
         found = parse_qs(query, keep_blank_values=True, max_num_fields=len(names))
     except ValueError:

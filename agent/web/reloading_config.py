@@ -1,4 +1,4 @@
-"""The web configuration in force: read again when one of its files changes, kept when broken."""
+"""The web configuration in force: reloaded when one of its files changes, kept if invalid."""
 
 import logging
 import ssl
@@ -17,15 +17,15 @@ from agent.web.tls import tls_context
 log = logging.getLogger(__name__)
 
 EXAMPLE = "docs/examples/web-config.yml"
-RETRY = 5.0  # seconds; a file that is missing may come without any other's changing
-MAX_SESSIONS = 512  # of TLS 1.2, about 10 KiB each, that OpenSSL may keep before a new context
+RETRY = 5.0  # seconds; a missing file may appear while no other changes
+MAX_SESSIONS = 512  # TLS 1.2 sessions, about 10 KiB each, that OpenSSL may keep in a context
 
 Signature = tuple[tuple[int, int, int] | None, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Web:
-    """A web configuration ready for use, and the files that it was made of."""
+    """A web configuration ready for use, and the files that it was read from."""
 
     config: WebConfig = field(default_factory=WebConfig)
     context: ssl.SSLContext | None = None
@@ -33,7 +33,7 @@ class Web:
 
     @property
     def protections(self) -> set[str]:
-        """What keeps strangers out."""
+        """The access restrictions that are configured."""
         tls = self.config.tls_server_config
         verifies = self.context is not None and self.context.verify_mode is ssl.CERT_REQUIRED
         found = {
@@ -42,11 +42,11 @@ class Web:
             "client names": tls is not None and tls.client_allowed_sans is not None,
             "users": bool(self.config.basic_auth_users),
         }
-        return {name for name, there in found.items() if there}
+        return {name for name, is_configured in found.items() if is_configured}
 
 
 def load(path: Path) -> Web:
-    """The file, checked; raises `ConfigError` with all its mistakes."""
+    """Read and check the file; raises `ConfigError` with all its mistakes."""
     document = read(path, EXAMPLE)
     folder = path.parent
     config = document.checked(WebConfig, mistakes(document.data, folder))
@@ -63,7 +63,7 @@ def load(path: Path) -> Web:
 
 
 class WebFile:
-    """Asked at each connection; threads may ask at once.
+    """A web configuration file; a call returns the configuration in force. Thread-safe.
 
     `failures` counts the versions that could not be used, and `broken` is whether the latest
     could not.
@@ -72,7 +72,7 @@ class WebFile:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._lock = threading.Lock()
-        self._seen: Signature | None = None
+        self._seen_signature: Signature | None = None
         self._retry_at = 0.0
         self._problems: list[str] = []
         self._web = load(path)
@@ -80,44 +80,44 @@ class WebFile:
 
     @property
     def broken(self) -> bool:
-        """Whether the files as they are now cannot be used."""
+        """Whether the present files cannot be used."""
         return bool(self._problems)
 
     def __call__(self) -> Web:
-        """The configuration in force: the files', or their last good state."""
+        """Return the configuration of the files or, if invalid, of their last valid state."""
         if self._has_changed() and self._lock.acquire(blocking=False):
             try:
-                self._read_anew()
+                self._reload()
             finally:
                 self._lock.release()
         return self._web
 
     def _has_changed(self) -> bool:
-        if _signature(self._web.files) != self._seen:
+        if _signature(self._web.files) != self._seen_signature:
             return True
-        is_due = bool(self._problems) or _sessions(self._web.context) > MAX_SESSIONS
+        is_due = bool(self._problems) or _session_count(self._web.context) > MAX_SESSIONS
         return is_due and time.monotonic() >= self._retry_at
 
-    def _read_anew(self) -> None:
+    def _reload(self) -> None:
         files = self._web.files
-        before = _signature(files)  # what changes while it is read is read again
+        before = _signature(files)  # a file that changes while it is read is read again
         self._retry_at = time.monotonic() + RETRY
         try:
             web = load(self._path)
-            if lost := sorted(self._web.protections - web.protections):
-                taken = f"takes away {', '.join(lost)}: only a restart does that"
-                raise ConfigError([f"{self._path}: {taken}"])
+            if removed := sorted(self._web.protections - web.protections):
+                problem = f"takes away {', '.join(removed)}: only a restart does that"
+                raise ConfigError([f"{self._path}: {problem}"])
         except ConfigError as error:
-            self._seen = before
-            self._refuse(error.problems)
+            self._seen_signature = before
+            self._reject(error.problems)
             return
-        is_news = bool(self._problems) or self._seen not in (None, before)
-        self._seen = before if web.files == files else None
+        is_change = bool(self._problems) or self._seen_signature not in (None, before)
+        self._seen_signature = before if web.files == files else None
         self._web, self._problems = web, []
-        if is_news:
+        if is_change:
             log.info("web configuration reloaded", extra=fields(file=self._path))
 
-    def _refuse(self, problems: list[str]) -> None:
+    def _reject(self, problems: list[str]) -> None:
         """Keep the previous configuration; log each new broken state once."""
         if problems == self._problems:
             return
@@ -127,15 +127,15 @@ class WebFile:
             log.error("web configuration refused, the previous one stays in force: %s", problem)
 
 
-def _sessions(context: ssl.SSLContext | None) -> int:
+def _session_count(context: ssl.SSLContext | None) -> int:
     return 0 if context is None else context.session_stats()["number"]
 
 
 def _signature(files: tuple[Path, ...]) -> Signature:
-    return tuple(_stamp(path) for path in files)
+    return tuple(_file_stamp(path) for path in files)
 
 
-def _stamp(path: Path) -> tuple[int, int, int] | None:
+def _file_stamp(path: Path) -> tuple[int, int, int] | None:
     try:
         found = path.stat()
     except OSError:

@@ -10,82 +10,84 @@ from typing import TypeVar
 
 from agent.web.error_responses import Response, busy
 
-GOOD = 10.0  # times what an answer took to make: a flood takes a tenth of the time
+GOOD = 10.0  # times a response's computation: a flood takes a tenth of the time
 FRESH = 0.9
-"""Seconds from its beginning for which an answer is good at most: samples come once a second. With
-56 targets it takes 0.1 s to make one, and a flood so a ninth of the time."""
+"""Maximum seconds, from the start of its computation, for which a response is valid: samples come
+once a second. With 56 targets the computation takes 0.1 s, and a flood thus a ninth of the time."""
 MIN_VALIDITY_RATIO = (
-    1.5  # times what it took, on a busy machine too: a flood takes two thirds at most
+    1.5  # times the computation, on a busy machine too: a flood takes two thirds at most
 )
-MAX_WAIT_SECONDS = 5.0  # seconds that a question waits for those before it
-OLDEST = 1.0  # seconds; a younger answer is given while the next one is being made
+MAX_WAIT_SECONDS = 5.0  # seconds that a request waits for those before it
+OLDEST = 1.0  # seconds; a younger response is returned while the next one is being computed
 
 T = TypeVar("T")
 
 
 @dataclass(slots=True)
-class _Response:
-    """An answer, when its making began, until when it is good, and the next one being made."""
+class _CachedResponse:
+    """A response, when its computation began, until when it is valid, and the pending next one."""
 
     body: bytes = b""
-    begun: float = float("-inf")
-    until: float = float("-inf")
+    begun_at: float = float("-inf")
+    valid_until: float = float("-inf")
     next: Future[bytes] | None = None
 
 
 class SharedResponses:
-    """Gives requests within a moment the same bytes; a request every second gets new ones.
+    """Returns the same bytes to requests within a moment; a request every second gets new ones.
 
-    One of those who ask makes the next answer. The others are given the last one or, where that is
-    too old, wait for the next all together: a crowd that passes a lock one by one can take longer
-    than the answer is good. The names are the program's: each is kept for ever.
+    One of the requesting threads computes the next response. The others get the last one or, if
+    that is too old, wait together for the next: passing a lock one by one, many threads could take
+    longer than the response is valid. Names must not come from clients: each is kept for ever.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._lock = threading.Lock()
-        self._making = threading.Lock()
-        self._answers: defaultdict[str, _Response] = defaultdict(_Response)
+        self._compute_lock = threading.Lock()
+        self._responses: defaultdict[str, _CachedResponse] = defaultdict(_CachedResponse)
 
     def get(self, name: str, make: Callable[[], bytes]) -> bytes:
-        """Return the answer of that name, made just now or a moment ago."""
+        """Return the response of that name, computed now or a moment ago."""
         with self._lock:
-            answer, now = self._answers[name], self._clock()
-            if now < answer.until or (answer.next and now < answer.begun + OLDEST):
-                return answer.body
-            others, ours = answer.next, Future[bytes]()
-            answer.next = others or ours
-        return others.result() if others else self._made(answer, ours, make)
+            response, now = self._responses[name], self._clock()
+            if now < response.valid_until or (response.next and now < response.begun_at + OLDEST):
+                return response.body
+            pending, own = response.next, Future[bytes]()
+            response.next = pending or own
+        return pending.result() if pending else self._compute(response, own, make)
 
-    def _made(self, answer: _Response, ours: Future[bytes], make: Callable[[], bytes]) -> bytes:
-        """Make the next answer; an error is raised for all that wait for it."""
+    def _compute(
+        self, response: _CachedResponse, own: Future[bytes], make: Callable[[], bytes]
+    ) -> bytes:
+        """Compute the next response; an error is raised in all threads that wait for it."""
         try:
-            with self._making:
+            with self._compute_lock:
                 begun = self._clock()
                 body = make()
                 ended = self._clock()
         except BaseException as error:
             with self._lock:
-                answer.next = None
-            ours.set_exception(error)
+                response.next = None
+            own.set_exception(error)
             raise
-        took = ended - begun
-        good = max(min(GOOD * took, FRESH), MIN_VALIDITY_RATIO * took)
+        duration = ended - begun
+        validity = max(min(GOOD * duration, FRESH), MIN_VALIDITY_RATIO * duration)
         with self._lock:
-            answer.body, answer.begun, answer.until = body, begun, begun + good
-            answer.next = None
-        ours.set_result(body)
+            response.body, response.begun_at, response.valid_until = body, begun, begun + validity
+            response.next = None
+        own.set_result(body)
         return body
 
 
 class Turns:
-    """One question at a time, whoever asks."""
+    """Computes responses one at a time, for all clients together."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
 
     def take(self, make: Callable[[], T]) -> T | Response:
-        """What is made when its turn comes; 429 where those before it take too long."""
+        """Return what `make` returns, or 429 if the requests before this one take too long."""
         if not self._lock.acquire(timeout=MAX_WAIT_SECONDS):
             return busy("other requests are being answered")
         try:

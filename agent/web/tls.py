@@ -1,4 +1,4 @@
-"""TLS of the web pages: the context that a configuration asks for, and who the client is."""
+"""TLS of the web server: the context of a configuration, and checks of certificates."""
 
 import ipaddress
 import ssl
@@ -19,7 +19,7 @@ CLIENTS = {
 
 
 def tls_context(tls: TlsServerConfig, folder: Path) -> ssl.SSLContext:
-    """What each connection is wrapped in; raises OSError where a file cannot be used.
+    """Return the context of all connections; raises OSError if a file cannot be used.
 
     No session is resumed by ticket, so that each connection shows its certificate again.
     """
@@ -43,7 +43,7 @@ def tls_context(tls: TlsServerConfig, folder: Path) -> ssl.SSLContext:
 
 
 def pair_mistake(certificate: Path, key: Path) -> Iterator[Mistake]:
-    """What is wrong with a certificate and its key, if anything."""
+    """Yield what is wrong with a certificate and its key, if anything."""
     try:
         _load_pair(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), certificate, key)
     except ssl.SSLError as error:
@@ -60,13 +60,13 @@ def pair_mistake(certificate: Path, key: Path) -> Iterator[Mistake]:
 
 
 def authority_mistake(path: Path) -> Iterator[Mistake]:
-    """What is wrong with the clients' authority, if anything."""
+    """Yield what is wrong with the clients' certificate authority, if anything."""
     if _holds_no_certificate(path):
         yield ("client_ca_file",), "holds no certificate in PEM form"
 
 
 def is_allowed(connection: ssl.SSLSocket, names: tuple[str, ...] | None) -> bool:
-    """Whether the client's certificate has one of those subject alternative names, exactly."""
+    """Return whether the client's certificate has one of those names (SAN), exactly."""
     if names is None:
         return True
     certificate: dict[str, Any] = connection.getpeercert() or {}
@@ -87,7 +87,7 @@ def _holds_no_certificate(path: Path) -> bool:
 
 
 def _canonical(name: str) -> str:
-    """The name, IP addresses in one way of writing: OpenSSL expands those of IPv6."""
+    """Return the name, IP addresses in canonical form: OpenSSL expands those of IPv6."""
     try:
         return str(ipaddress.ip_address(name.strip()))
     except ValueError:

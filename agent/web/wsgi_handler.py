@@ -1,4 +1,4 @@
-"""One HTTP request: read within bounds, answered by a WSGI application, and then it is over."""
+"""One HTTP request: read within limits, and answered by a WSGI application."""
 
 import logging
 import sys
@@ -13,10 +13,10 @@ from agent.web.connection_limiter import ConnectionSlot
 
 log = logging.getLogger(__name__)
 
-NAME = "mysql-headroom"  # and not what it is written in
+NAME = "mysql-headroom"  # sent instead of the names and versions of Python and its library
 MAX_REQUEST_BYTES = 16384  # bytes: the request line and all headers, of which there may be 100
 TEXT = "text/plain; charset=utf-8"
-WAIT = "mysql_headroom.wait"  # seconds to wait, or until the connection is over
+WAIT = "mysql_headroom.wait"  # environ key: waits for seconds, or until the connection is closed
 RETRY_AFTER = ("Retry-After", "1")
 HEADERS = (
     ("Cache-Control", "no-store"),
@@ -37,14 +37,14 @@ class Handler(WSGIRequestHandler):
     default_request_version = "HTTP/1.0"  # older ones had no headers
     disable_nagle_algorithm = True
 
-    def __init__(self, place: ConnectionSlot, address: Any, server: WSGIServer) -> None:
-        self._place = place
-        super().__init__(place.socket, address, server)
+    def __init__(self, slot: ConnectionSlot, address: Any, server: WSGIServer) -> None:
+        self._slot = slot
+        super().__init__(slot.socket, address, server)
 
     def setup(self) -> None:
         """Limit the size of the request."""
         super().setup()
-        self.rfile = cast("BufferedIOBase", _Bounded(self.rfile, MAX_REQUEST_BYTES))
+        self.rfile = cast("BufferedIOBase", _BoundedReader(self.rfile, MAX_REQUEST_BYTES))
 
     def handle(self) -> None:
         """Read the request and answer it."""
@@ -56,20 +56,22 @@ class Handler(WSGIRequestHandler):
             return
         if not self.raw_requestline or not self.parse_request():
             return
-        self._place.is_answered = True
+        self._slot.is_answered = True
         server: Any = self.server
-        answer = _Answer(BytesIO(), cast("Any", self.wfile), sys.stderr, self.get_environ())
-        answer.request_handler = self
-        answer.run(server.get_app())
+        runner = _ApplicationRunner(
+            BytesIO(), cast("Any", self.wfile), sys.stderr, self.get_environ()
+        )
+        runner.request_handler = self
+        runner.run(server.get_app())
 
     def get_environ(self) -> Environ:
-        """The request for the application; its path is the one that was sent, byte for byte.
+        """Return the request for the application; its path is as sent, byte for byte.
 
-        Decoded or tidied up, it could pass by a rule that a proxy has for the path.
+        Decoded or normalised, it could evade a proxy's rule for the path.
         """
         target = self.requestline.split()[1]
         path = target.partition("?")[0]
-        return {**super().get_environ(), "PATH_INFO": path, WAIT: self._place.dismissed.wait}
+        return {**super().get_environ(), "PATH_INFO": path, WAIT: self._slot.dismissed.wait}
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
         """Answer an invalid request, without quoting it."""
@@ -85,21 +87,21 @@ class Handler(WSGIRequestHandler):
             self.wfile.write(body)
 
     def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
-        """Without what follows a `?`: somebody may have put a secret there."""
+        """Log a request without its query string, which may contain a secret."""
         del size
         self.log_message("%s %s", self.requestline.partition("?")[0], code)
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  (the base's name)
-        """Requests are worth a line where somebody looks for them."""
+        """Log at the debug level only."""
         log.debug("http: " + format, *args)
 
     def address_string(self) -> str:
-        """The address; names are not resolved."""
+        """Return the client's address; names are not resolved."""
         return str(self.client_address[0])
 
 
-class _Answer(ServerHandler):
-    """Runs the application; its failures go to the log; a client's are ignored."""
+class _ApplicationRunner(ServerHandler):
+    """Runs the application; logs its failures, but not those of clients."""
 
     request_handler: Handler
     server_software = NAME
@@ -109,14 +111,14 @@ class _Answer(ServerHandler):
     error_body = b"500 internal server error\n"
 
     def log_exception(self, exc_info: Any) -> None:
-        """A client that breaks off is no event worth a trace."""
+        """Log a failure; only at the debug level where a client has disconnected."""
         if isinstance(exc_info[1], OSError):
             log.debug("a client disconnected", exc_info=exc_info)
         else:
             log.error("a request failed", exc_info=exc_info)
 
 
-class _Bounded:
+class _BoundedReader:
     """A file that raises `LineTooLong` after a number of bytes."""
 
     def __init__(self, file: Any, left: int) -> None:

@@ -1,1 +1,1 @@
-"""The rows of a history as text: CSV for people and their tools, OpenMetrics for Prometheus'."""
+"""A history's rows as text: CSV for people and their tools, OpenMetrics for Prometheus."""

@@ -1,4 +1,4 @@
-"""Cells and times between text and rows; errors are reported with their remedy."""
+"""Conversion of cells and times between text and rows; every error has a remedy."""
 
 import json
 import math
@@ -17,7 +17,7 @@ TARGET = re.compile(NAME)
 
 
 class CellError(InputError):
-    """What is wrong, and what to do about it."""
+    """An invalid cell or row, with the problem and its remedy."""
 
     def __init__(self, problem: str, remedy: str) -> None:
         super().__init__(f"{problem}; {remedy}")
@@ -26,12 +26,12 @@ class CellError(InputError):
 
 
 def time_text(at: int) -> str:
-    """A time (ms) in Unix seconds, to the millisecond."""
+    """Format a time (ms) in Unix seconds, to the millisecond."""
     return f"{at // 1000}.{at % 1000:03d}"
 
 
 def read_time(text: str) -> int:
-    """A time in ms; raises `CellError`."""
+    """Parse a time in Unix seconds, and return it in ms; raises `CellError`."""
     seconds = _number("time", text)
     if not 0 <= seconds < MAX_UNIX:
         raise CellError(f"time is {shortened(text)}", "give it in seconds since 1970")
@@ -39,7 +39,7 @@ def read_time(text: str) -> int:
 
 
 def cell_text(cell: Cell) -> str:
-    """A cell for a table; numbers to their last bit."""
+    """Format a cell for a table; numbers keep their full precision."""
     if cell is None:
         return ""
     if isinstance(cell, str):
@@ -50,7 +50,7 @@ def cell_text(cell: Cell) -> str:
 
 
 def read_cell(column: Column, text: str) -> Cell:
-    """A cell of that column, None where there is no text; raises `CellError`."""
+    """Parse a cell of a column, None if the text is empty; raises `CellError`."""
     if not text:
         return None
     if column.holds is CellType.WORDS:
@@ -61,7 +61,7 @@ def read_cell(column: Column, text: str) -> Cell:
 
 
 def read_number(column: Column, text: str) -> float:
-    """A number that the column may hold; raises `CellError`."""
+    """Parse a number that the column may hold; raises `CellError`."""
     number = _number(column.name, text)
     if number < column.least:
         problem = f"{column.name} is {shortened(text)}, and must be {column.least:g} or more"
@@ -70,7 +70,7 @@ def read_number(column: Column, text: str) -> float:
 
 
 def read_word(name: str, text: str, choices: tuple[str, ...] = ()) -> str:
-    """A word as it may be stored; raises `CellError`."""
+    """Return the text if it may be stored as a word; raises `CellError`."""
     if not text or len(text) > MAX_LENGTH or not text.isprintable() or text != text.strip():
         problem = f"{name} is {shortened(text)!r}"
         raise CellError(problem, f"give 1 to {MAX_LENGTH} printable characters")
@@ -80,22 +80,22 @@ def read_word(name: str, text: str, choices: tuple[str, ...] = ()) -> str:
 
 
 def read_labels(kind: Kind, texts: tuple[str, ...]) -> tuple[str, ...]:
-    """The labels of a row; raises `CellError`."""
+    """Return the labels of a row if they are valid; raises `CellError`."""
     if kind is MARKERS:
         return _marker_labels(*texts)
     labels = tuple(read_word(name, text) for name, text in zip(kind.labels, texts, strict=True))
-    return (_target(labels[0]), *labels[1:])
+    return (_checked_target(labels[0]), *labels[1:])
 
 
 def _marker_labels(target: str, name: str) -> tuple[str, str]:
-    """A marker is of one target or, where none is named, of all."""
+    """Return the labels of a marker, which is for one target or, if that is empty, for all."""
     if len(name) > MAX_NAME_LENGTH:
         remedy = f"give 1 to {MAX_NAME_LENGTH} printable characters"
         raise CellError(f"name is {shortened(name)!r}", remedy)
-    return _target(target) if target else "", read_word("name", name)
+    return _checked_target(target) if target else "", read_word("name", name)
 
 
-def _target(name: str) -> str:
+def _checked_target(name: str) -> str:
     if not TARGET.fullmatch(name):
         problem = f"target is {shortened(name)!r}"
         raise CellError(problem, "name it as a configuration can: letters, digits, _ . : -")
@@ -103,7 +103,7 @@ def _target(name: str) -> str:
 
 
 def read_row(kind: Kind, labels: tuple[str, ...], at: int, cells: tuple[Cell, ...]) -> Row:
-    """A row with all that it needs; raises `CellError`."""
+    """Build a row; raises `CellError` if a required cell is missing."""
     for column, cell in zip(kind.columns, cells, strict=True):
         if column.required and cell is None:
             raise CellError(f"{column.name} is missing", "fill it in or drop the line")
@@ -130,12 +130,12 @@ def _numbers(column: Column, text: str) -> dict[str, float]:
     if not isinstance(found, dict) or not found:
         raise CellError(f"{column.name} has no numbers by name", remedy)
     return {
-        read_word(f"a name in {column.name}", name): _named(column.name, name, value)
+        read_word(f"a name in {column.name}", name): _named_number(column.name, name, value)
         for name, value in found.items()
     }
 
 
-def _named(column: str, name: str, value: object) -> float:
+def _named_number(column: str, name: str, value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise CellError(f"{column}: {shortened(name)} is not a number", 'write {"name": 1.5}')
     return _number(f"{column}: {shortened(name)}", str(value))

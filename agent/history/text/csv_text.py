@@ -1,4 +1,4 @@
-"""A history as CSV: a header, then a row a line; the header says which kind of rows they are."""
+"""A history as CSV: a header, which identifies the kind of rows, and one row per line."""
 
 import csv
 import io
@@ -22,12 +22,12 @@ TIME = "time"
 
 
 def header(kind: Kind) -> list[str]:
-    """The names of the columns."""
+    """Return the names of the columns."""
     return [*kind.labels, TIME, *(column.name for column in kind.columns)]
 
 
 def as_csv(kind: Kind, rows: Iterable[Row]) -> Iterator[str]:
-    """The lines of the file, each with its end."""
+    """Yield the lines of the file, with their line ends."""
     yield _line(header(kind))
     for row in rows:
         yield _line(
@@ -36,9 +36,9 @@ def as_csv(kind: Kind, rows: Iterable[Row]) -> Iterator[str]:
 
 
 def read_csv(name: str, lines: Iterable[str], mistakes: Mistakes) -> Iterator[tuple[Kind, Row]]:
-    """The valid rows of a file, one at a time; the mistakes of the others go to `mistakes`.
+    """Yield the valid rows of a file, one at a time; errors in the others are added to `mistakes`.
 
-    Raises `TableFileError` where it is no such file.
+    Raises `TableFileError` if the file is not an exported history.
     """
     rows = rows_in(name, lines)
     number, first = next(rows, (1, []))

@@ -1,10 +1,11 @@
 r"""A history as OpenMetrics with timestamps, for `promtool tsdb create-blocks-from openmetrics`.
 
-A number column is a gauge; a column of numbers by name has the label `name`; a word is a label
-of a gauge that is 1. https://prometheus.io/docs/specs/om/open_metrics_spec/
+A column of numbers is a gauge; one of numbers by name is a gauge with the label `name`; one of
+words is a gauge that is 1, with the word as a label.
+https://prometheus.io/docs/specs/om/open_metrics_spec/
 
-Read by hand: the parser of `prometheus_client` takes twice the time (21 µs a line), ends at the
-first mistake, and does not say in which line that is.
+The parser is our own: that of `prometheus_client` takes twice the time (21 µs a line), stops at the
+first error, and does not report its line.
 """
 
 import re
@@ -28,7 +29,7 @@ from agent.support.safe_output import printable
 PREFIX = "mysql_headroom_history_"
 END = "# EOF"
 NAME_LABEL = "name"
-MAX_LINES = 1_000_000  # take about 400 MB
+MAX_LINES = 1_000_000  # which take about 400 MB of memory
 LINE = re.compile(r"([A-Za-z_:][\w:]*)\{(.*)\} (\S+) (\S+)")
 LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"(,|$)')
 ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n"}
@@ -36,11 +37,11 @@ UNESCAPES = {"\\\\": "\\", '\\"': '"', "\\n": "\n"}
 
 Labels = tuple[tuple[str, str], ...]
 Entry = tuple[Labels, str, int]
-"""Labels, the value as text, and when (ms)."""
+"""Labels, the value as text, and the time (ms)."""
 
 
 def family(kind: Kind, column: Column) -> str:
-    """The name of a column's metric."""
+    """Return the name of a column's metric."""
     return f"{PREFIX}{kind.one}_{column.name}"
 
 
@@ -50,36 +51,36 @@ FAMILIES = {
 
 
 def as_openmetrics(kinds: Iterable[Kind], read: Callable[[Kind], Iterable[Row]]) -> Iterator[str]:
-    """The lines of the file, each with its end; the rows are read once for each column."""
+    """Yield the lines of the file, with their line ends; rows are read once for each column."""
     for kind in kinds:
         for place, column in enumerate(kind.columns):
             name = family(kind, column)
             yield f"# TYPE {name} gauge\n"
-            for labels, of_one in _series(kind, column, place, read(kind)).items():
+            for labels, points in _series(kind, column, place, read(kind)).items():
                 shown = ",".join(f'{key}="{_escaped(value)}"' for key, value in labels)
-                for value, at in of_one:
+                for value, at in points:
                     yield f"{name}{{{shown}}} {value} {time_text(at)}\n"
     yield f"{END}\n"
 
 
 def read_openmetrics(text: Iterable[str], mistakes: Mistakes) -> Iterator[tuple[Kind, Row]]:
-    """The valid rows of a file; the mistakes of the others go to `mistakes`, line by line.
+    """Yield the valid rows of a file; errors are added to `mistakes`, line by line.
 
-    A row's values are far apart in it, so all of it is in memory: see `refuse_too_many`.
+    The values of a row are far apart in the file, so all of it is in memory: see `refuse_too_many`.
     """
     cells: dict[tuple[str, tuple[str, ...], int], dict[str, Cell]] = {}
-    lines: dict[tuple[str, tuple[str, ...], int], int] = {}
+    line_of_row: dict[tuple[str, tuple[str, ...], int], int] = {}
     last, number = "", 0
     for number, line in enumerate(text, start=1):
         last = line or last
         if not line.strip() or line.startswith("#"):
             continue
         try:
-            kind, labels, at = _take(line, cells)
+            kind, labels, at = _add_line(line, cells)
         except CellError as mistake:
             mistakes.add(number, mistake)
         else:
-            lines.setdefault((kind.name, labels, at), number)
+            line_of_row.setdefault((kind.name, labels, at), number)
     if last != END:
         problem = f"the file does not end with {END}: it was cut off"
         mistakes.add(number + 1, CellError(problem, "export it again"))
@@ -89,18 +90,18 @@ def read_openmetrics(text: Iterable[str], mistakes: Mistakes) -> Iterator[tuple[
             row = tuple(known.get(column.name) for column in kind.columns)
             yield kind, read_row(kind, labels, at, row)
         except CellError as mistake:
-            mistakes.add(lines[kind_name, labels, at], mistake)
+            mistakes.add(line_of_row[kind_name, labels, at], mistake)
 
 
 def refuse_too_many(name: str, text: Iterable[str]) -> None:
-    """Raise `TableFileError` where there are more than `MAX_LINES`, before any is understood."""
+    """Raise `TableFileError` if there are more than `MAX_LINES`, before any is parsed."""
     if next(islice(text, MAX_LINES, None), None) is not None:
         remedy = "export it as CSV, or in parts with --since and --until"
         raise TableFileError(name, MAX_LINES + 1, f"more than {MAX_LINES:,} lines", remedy)
 
 
 def is_openmetrics(text: Iterable[str]) -> bool:
-    """Whether it looks like it, and not like a table."""
+    """Return whether the text begins like OpenMetrics, and not like a table."""
     first = next((line for line in text if line.strip()), "")
     return first.lstrip().startswith((PREFIX, "# TYPE ", "# HELP ", END))
 
@@ -108,7 +109,7 @@ def is_openmetrics(text: Iterable[str]) -> bool:
 def _series(
     kind: Kind, column: Column, place: int, rows: Iterable[Row]
 ) -> dict[Labels, list[tuple[str, int]]]:
-    """A column's values by labels: those of one series must follow each other."""
+    """Group a column's values by labels: those of one series must be adjacent."""
     series: dict[Labels, list[tuple[str, int]]] = {}
     for row in rows:
         for labels, value, at in _entries(kind, column, row, row.cells[place]):
@@ -127,21 +128,21 @@ def _entries(kind: Kind, column: Column, row: Row, cell: Cell) -> Iterator[Entry
         yield labels, repr(float(cell)), row.at
 
 
-def _take(
+def _add_line(
     line: str, cells: dict[tuple[str, tuple[str, ...], int], dict[str, Cell]]
 ) -> tuple[Kind, tuple[str, ...], int]:
-    """Add the value of one line; return its row."""
-    form = LINE.fullmatch(line)
-    if form is None or form[1] not in FAMILIES:
+    """Add the value of one line to `cells`; return the key of its row."""
+    match = LINE.fullmatch(line)
+    if match is None or match[1] not in FAMILIES:
         problem = "this is not a line of an exported history"
         raise CellError(problem, f'it reads {PREFIX}…{{target="…",…}} VALUE TIME')
-    kind, column = FAMILIES[form[1]]
-    given = _labels(form[2])
-    labels = read_labels(kind, tuple(given.pop(name, "") for name in kind.labels))
-    at = read_time(form[4])
-    name, cell = _value(column, given, form[3])
-    if given:
-        raise CellError(f"the label {next(iter(given))} is none of a history's", "remove it")
+    kind, column = FAMILIES[match[1]]
+    unused = _labels(match[2])
+    labels = read_labels(kind, tuple(unused.pop(name, "") for name in kind.labels))
+    at = read_time(match[4])
+    name, cell = _value(column, unused, match[3])
+    if unused:
+        raise CellError(f"the label {next(iter(unused))} is none of a history's", "remove it")
     row = cells.setdefault((kind.name, labels, at), {})
     before = row.get(column.name)
     named = before if isinstance(before, Mapping) else {}
@@ -151,12 +152,12 @@ def _take(
     return kind, labels, at
 
 
-def _value(column: Column, given: dict[str, str], text: str) -> tuple[str, float | str]:
-    """The name, where the column has numbers by name, and the value; taken from the labels."""
+def _value(column: Column, unused: dict[str, str], text: str) -> tuple[str, float | str]:
+    """Return the value's name, empty if it has none, and the value; remove the labels used."""
     if column.holds is CellType.WORDS:
-        return "", read_word(column.name, given.pop(column.name, ""), column.choices)
+        return "", read_word(column.name, unused.pop(column.name, ""), column.choices)
     is_named = column.holds is CellType.NUMBERS
-    name = read_word(NAME_LABEL, given.pop(NAME_LABEL, "")) if is_named else ""
+    name = read_word(NAME_LABEL, unused.pop(NAME_LABEL, "")) if is_named else ""
     return name, read_number(column, text)
 
 

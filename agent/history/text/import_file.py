@@ -1,4 +1,4 @@
-"""A file to import, read twice: once to find its mistakes, once to take its rows."""
+"""A file to import, read twice: first to find its errors, then to take its rows."""
 
 import tempfile
 from collections.abc import Iterator
@@ -25,31 +25,31 @@ from agent.history.text.history_as_openmetrics import (
 )
 from agent.history.text.line_errors import Mistakes
 
-MAX_TEXT_BYTES = 2**32  # bytes, unpacked: ten times what a history holds by default, as text
+MAX_TEXT_BYTES = 2**32  # bytes, unpacked: ten times a history of the default size, as text
 ROWS_PER_TRANSACTION = 5000  # rows in memory
 
 
 @dataclass(frozen=True, slots=True)
 class ImportFile:
-    """The rows to import; the file can be read again from its beginning."""
+    """A file with rows to import, which can be read repeatedly from its beginning."""
 
     name: str
     file: BinaryIO
 
     def rows(self, mistakes: Mistakes) -> Iterator[tuple[Kind, Row]]:
-        """Row by row; raises `TableFileError` where it is no exported history."""
+        """Yield the valid rows; raises `TableFileError` if the file is not an exported history."""
         if not is_openmetrics(self._lines()):
             return read_csv(self.name, self._lines(), mistakes)
         refuse_too_many(self.name, self._lines())
         return read_openmetrics(self._lines(), mistakes)
 
     def batches(self, mistakes: Mistakes) -> Iterator[tuple[Kind, list[Row]]]:
-        """The same, some rows of a kind at once, by label and time."""
+        """Yield the same rows in batches of one kind, sorted by labels and time."""
         rows = self.rows(mistakes)
-        while some := list(islice(rows, ROWS_PER_TRANSACTION)):
+        while batch := list(islice(rows, ROWS_PER_TRANSACTION)):
             for kind in TEXT_KINDS.values():
-                if of_one := [row for its_kind, row in some if its_kind is kind]:
-                    yield kind, sorted(of_one, key=lambda row: (row.labels, row.at))
+                if rows_of_kind := [row for its_kind, row in batch if its_kind is kind]:
+                    yield kind, sorted(rows_of_kind, key=lambda row: (row.labels, row.at))
 
     def _lines(self) -> Iterator[str]:
         self.file.seek(0)
@@ -58,18 +58,18 @@ class ImportFile:
 
 @contextmanager
 def rereadable(path: str) -> Iterator[ImportFile]:
-    """The file, or a private copy on the disk of what cannot be read twice."""
+    """Open the file, or a private copy on the disk if it cannot be read twice (a pipe)."""
     name = shown_name(path)
     with opened(path) as file:
         if file.seekable():
             yield ImportFile(name, file)
             return
-        with _copied(name, file) as copy:
+        with _copy_to_disk(name, file) as copy:
             yield ImportFile(name, copy)
 
 
-def _copied(name: str, file: BinaryIO) -> BinaryIO:
-    """A copy in the temporary directory; raises `StoreError` where it cannot be made there."""
+def _copy_to_disk(name: str, file: BinaryIO) -> BinaryIO:
+    """Copy the file to the temporary directory; raises `StoreError` if that is not possible."""
     pieces = _pieces(name, file)
     try:
         copy = tempfile.TemporaryFile()  # noqa: SIM115  (the caller closes it)
@@ -78,7 +78,7 @@ def _copied(name: str, file: BinaryIO) -> BinaryIO:
             copy.flush()
         except BaseException:
             with suppress(OSError):
-                copy.close()  # what could not be written is written once more
+                copy.close()  # closing writes the rest again, which fails again
             raise
     except OSError as error:
         folder = tempfile.tempdir or "no temporary directory"

@@ -1,14 +1,14 @@
-"""The mistakes in a file to import, line by line."""
+"""Errors in a file to import, line by line."""
 
 from agent.csv_input.table_file import TableFileError
 from agent.history.text.cell_conversion import CellError
 
-MAX_MISTAKES = 20  # that are listed one by one
-MAX_KEPT = 1000  # that are remembered
+MAX_MISTAKES = 20  # listed individually
+MAX_KEPT = 1000  # kept in memory
 
 
 class Mistakes:
-    """Of the file `name`; of very many the first that were found are remembered."""
+    """Errors found in the file `name`: all are counted, the first `MAX_KEPT` are kept."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -16,14 +16,14 @@ class Mistakes:
         self._count = 0
 
     def add(self, line: int, mistake: CellError) -> None:
-        """A line that is not in order."""
+        """Record an error in a line."""
         self._count += 1
         if len(self._found) < MAX_KEPT:
             self._found.append((line, mistake))
 
     @property
     def problems(self) -> list[str]:
-        """The mistakes for people, a line each, in the order of the file."""
+        """The errors as text, one line each, in the order of the file."""
         mistakes = sorted(self._found, key=lambda found: found[0])
         lines = [
             str(TableFileError(self._name, line, mistake.problem, mistake.remedy))
