@@ -1,1 +1,1 @@
-"""The snapshot of a target, and the counters that outlive one assessment."""
+"""The results for a target: its snapshot, and the state kept from one assessment to the next."""

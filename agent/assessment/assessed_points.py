@@ -1,4 +1,4 @@
-"""The intervals that were assessed, and what happened to each."""
+"""The intervals that were assessed, and how each was used."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -18,25 +18,25 @@ class Disposition(StrEnum):
     """How the assessment used an interval."""
 
     USED = "used"
-    IDLE = "idle"  # too little went on for the law; the limits used it
+    IDLE = "idle"  # too little load for the law; used for the resource limits
     OTHER_WORKLOAD = "other_workload"
     OUTLIER = "outlier"
 
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """One interval that was left out as an outlier; `at`, its end, in Unix seconds."""
+    """An interval that was left out as an outlier; `at` is its end, in Unix seconds."""
 
     index: int
     at: float
     reason: OutlierReason
     ratio: float
-    """What it was off by: its time or cost per query over its neighbours'."""
+    """Its time or cost per query, divided by that of its neighbours."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Points:
-    """Arrays of shape (points,), in the order of time; `at`, each one's end, in Unix seconds."""
+    """The assessed intervals as arrays of shape (points,), oldest first; `at`: ends, Unix s."""
 
     at: Array = field(repr=False)
     throughput: Array = field(repr=False)
@@ -45,45 +45,49 @@ class Points:
     """N, threads; NaN where not known."""
     weights: Array = field(repr=False)
     places: NDArray[np.int8] = field(repr=False)
-    """Of each one's `Disposition` among all: as words they would take 64 bytes each."""
+    """The index of each point's `Disposition`; strings would take 64 bytes each."""
     outliers: tuple[LeftOut, ...] = ()
 
     @classmethod
-    def of(cls, seen: Observations, capacity: Capacity, unix: Callable[[float], float]) -> Self:
-        """Assign a fate to each observation; every one must have a throughput above 0."""
-        place = {disposition: np.int8(k) for k, disposition in enumerate(Disposition)}
-        places = np.where(seen.loaded, place[Disposition.USED], place[Disposition.IDLE])
-        at = np.array([unix(end) for end in seen.at])
+    def of(
+        cls, observed: Observations, capacity: Capacity, to_unix: Callable[[float], float]
+    ) -> Self:
+        """Assign a disposition to each observation; each must have a throughput above 0."""
+        index_of = {disposition: np.int8(k) for k, disposition in enumerate(Disposition)}
+        indices = np.where(observed.loaded, index_of[Disposition.USED], index_of[Disposition.IDLE])
+        at = np.array([to_unix(end) for end in observed.at])
         left_out: tuple[LeftOut, ...] = ()
         if capacity.regimes is not None and capacity.outliers is not None:
             current = np.flatnonzero(capacity.regimes.current)
-            places[~capacity.regimes.current] = place[Disposition.OTHER_WORKLOAD]
+            indices[~capacity.regimes.current] = index_of[Disposition.OTHER_WORKLOAD]
             left_out = tuple(
                 LeftOut(int(current[o.index]), float(at[current[o.index]]), o.reason, o.ratio)
                 for o in capacity.outliers.removed
             )
-            places[[o.index for o in left_out]] = place[Disposition.OUTLIER]
-        return cls(at, seen.throughput, seen.concurrency, seen.weights, places, left_out)
+            indices[[o.index for o in left_out]] = index_of[Disposition.OUTLIER]
+        return cls(
+            at, observed.throughput, observed.concurrency, observed.weights, indices, left_out
+        )
 
     def __len__(self) -> int:
-        """Count the points."""
+        """Return the number of points."""
         return len(self.at)
 
     @property
     def dispositions(self) -> NDArray[np.str_]:
-        """The `Disposition` of each, shape (points,)."""
+        """The value of each point's `Disposition`, shape (points,)."""
         return np.array([disposition.value for disposition in Disposition])[self.places]
 
     def curve(self, disposition: Disposition) -> tuple[Array, Array]:
-        """Concurrency and throughput of the points of one disposition, where both are known."""
-        there = self._on_curve(disposition)
-        return self.concurrency[there], self.throughput[there]
+        """Return concurrency and throughput of the points of a disposition, if both are known."""
+        is_on_curve = self._is_on_curve(disposition)
+        return self.concurrency[is_on_curve], self.throughput[is_on_curve]
 
     def is_later(self, disposition: Disposition, at: float) -> NDArray[np.bool_]:
-        """For each point of that curve, whether its interval ended after `at` (Unix seconds)."""
-        later: NDArray[np.bool_] = self.at[self._on_curve(disposition)] > at
+        """Return for each point of `curve` whether its interval ended after `at` (Unix s)."""
+        later: NDArray[np.bool_] = self.at[self._is_on_curve(disposition)] > at
         return later
 
-    def _on_curve(self, disposition: Disposition) -> NDArray[np.bool_]:
-        its: NDArray[np.bool_] = self.dispositions == disposition.value
-        return its & np.isfinite(self.concurrency)
+    def _is_on_curve(self, disposition: Disposition) -> NDArray[np.bool_]:
+        has_disposition: NDArray[np.bool_] = self.dispositions == disposition.value
+        return has_disposition & np.isfinite(self.concurrency)

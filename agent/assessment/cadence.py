@@ -6,24 +6,24 @@ from agent.support.clock_pair import Now
 from agent.window.intervals import Window
 
 INTERVALS_PER_NEW = 20
-"""Intervals in an assessment for each new one that may be missing from it."""
+"""Number of assessed intervals per new one at which an assessment is due."""
 NEAR_CAPACITY = 0.5
-"""From this share of the capacity on each interval is assessed: no alert's rule begins below."""
+"""Share of the capacity from which each interval is assessed: no alert rule starts below it."""
 
 
 def is_due(window: Window, known: FitState, settings: FitSettings, now: Now) -> bool:
-    """Whether the new intervals may change what is known of the capacity.
+    """Return whether the new intervals may change the capacity, so that it must be assessed.
 
-    They are many beside those that were assessed, or one has a load near the capacity, or above
-    what was seen where only a lower bound is known. An assessment is at most half as old as one
-    that is withheld.
+    They may if they are many compared with those assessed, or if the load of one is near the
+    capacity, or above its lower bound where only that is known. An assessment is also due when
+    the last one is half as old as one that is withheld.
     """
     if len(window) == 0 or known.at is None or known.capacity is None or known.points is None:
         return True
-    new = round((now.to_unix(float(window["end"][-1])) - known.at) / settings.interval)
-    most = settings.stale_after / 2 / settings.interval
-    if new < 0 or new >= min(len(known.points) / INTERVALS_PER_NEW, most):
+    new_count = round((now.to_unix(float(window["end"][-1])) - known.at) / settings.interval)
+    max_new_count = settings.stale_after / 2 / settings.interval
+    if new_count < 0 or new_count >= min(len(known.points) / INTERVALS_PER_NEW, max_new_count):
         return True
     value, lower = known.capacity.value, known.capacity.lower
-    near = (lower or 0.0) if value is None else NEAR_CAPACITY * value
-    return bool((window["throughput"][-max(new, 1) :] > near).any())
+    threshold = (lower or 0.0) if value is None else NEAR_CAPACITY * value
+    return bool((window["throughput"][-max(new_count, 1) :] > threshold).any())

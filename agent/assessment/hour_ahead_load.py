@@ -1,4 +1,4 @@
-"""A target's load of the last week in steps of minutes, and how far it may rise from now on."""
+"""A target's load of the last week in steps of minutes, and how far it may rise within an hour."""
 
 from collections import deque
 from collections.abc import Iterable, Mapping
@@ -19,54 +19,54 @@ from models.forecast.next_hour import (
 from models.forecast.weekly_pattern import WEEK_DAYS
 
 KEPT_STEPS = DAY_STEPS * WEEK_DAYS + 2 * max(HORIZON_STEPS)
-"""Steps of which an hour of the earliest day is known in full."""
+"""Steps kept: a week and two hours, so that the following hour is known on the earliest day."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Outlook:
-    """The load of the last minutes, and by how much it may rise."""
+    """The load of the last minutes, and how far it may rise."""
 
     level: float
-    """Its mean, queries/s."""
+    """The mean load, queries/s."""
     rises: Mapping[int, Rise] = field(repr=False)
-    """By how many steps ahead."""
+    """By the number of steps ahead."""
 
 
 class RecentLoad:
-    """One target's, of what ended after `now` (monotonic seconds). For the worker that fits."""
+    """A target's load since `now` (monotonic seconds); used only by the worker that assesses."""
 
     def __init__(self, now: float) -> None:
         self._sums = LoadSums(STEP_SECONDS, KEPT_STEPS)
         self._latest: deque[tuple[float, float, float]] = deque()
         """Ends (monotonic), lengths (s) and throughputs (queries/s) of the last intervals."""
-        self._new = NewIntervals(now)
+        self._new_intervals = NewIntervals(now)
 
     def restore(self, sums: Iterable[LoadSum]) -> None:
-        """Add the load that was read back."""
+        """Add load read back from the history."""
         self._sums.add(sums)
 
     def observe(self, window: Window, now: Now) -> None:
-        """Take in the window's intervals that have ended since the last time."""
-        new = self._new.of(window)
+        """Add the window's intervals that have ended since the last call."""
+        new = self._new_intervals.of(window)
         if new is None:
             return
         ends, seconds, x = new["end"], new["seconds"], new["throughput"]
         self._sums.add_intervals(ends + (now.unix - now.monotonic), seconds, x)
         self._latest.extend(zip(ends.tolist(), seconds.tolist(), x.tolist(), strict=True))
-        while self._latest[0][0] <= self._new.until - (RISE_STEPS + 1) * STEP_SECONDS:
+        while self._latest[0][0] <= self._new_intervals.until - (RISE_STEPS + 1) * STEP_SECONDS:
             self._latest.popleft()
 
     def outlook(self, now: Now) -> Outlook | None:
-        """How far the load may rise from its latest minutes; None while nothing is known."""
-        end = self._new.until
-        level, before = self._mean(end), self._mean(end - RISE_STEPS * STEP_SECONDS)
+        """Compute how far the load may rise from its latest level; None while that is unknown."""
+        end = self._new_intervals.until
+        level, level_before = self._step_mean(end), self._step_mean(end - RISE_STEPS * STEP_SECONDS)
         if level is None:
             return None
         means = self._sums.means(end + (now.unix - now.monotonic))
-        return Outlook(level, rises(means, level, before))
+        return Outlook(level, rises(means, level, level_before))
 
-    def _mean(self, until: float) -> float | None:
-        """The mean load of the step that ended then."""
+    def _step_mean(self, until: float) -> float | None:
+        """Compute the mean load (queries/s) of the step that ended at `until`; None if unknown."""
         found = [(s, x) for end, s, x in self._latest if until - STEP_SECONDS < end <= until]
         seconds = sum(s for s, _ in found)
         return sum(s * x for s, x in found) / seconds if seconds else None

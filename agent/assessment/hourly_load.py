@@ -6,11 +6,11 @@ from models.forecast.daily_peaks import DAY_HOURS
 from models.forecast.hourly_means import HOUR_SECONDS
 
 KEPT_HOURS = DAY_HOURS * (TREND_DAYS + 1)
-"""Hours: those of a trend, and the day that has begun. 7 KiB a target."""
+"""Hours of the days of a trend and of the current day: 7 KiB per target."""
 
 
 class HourlyLoad(LoadSums):
-    """Sums by hour."""
+    """Load sums by hour."""
 
     def __init__(self) -> None:
         super().__init__(HOUR_SECONDS, KEPT_HOURS)

@@ -1,4 +1,4 @@
-"""A target's load as sums by steps of the wall clock, for as long as a forecast looks back."""
+"""A target's load as sums by steps of wall-clock time, for as long as a forecast looks back."""
 
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -10,7 +10,7 @@ from models.rates import Array
 
 
 class LoadSum(NamedTuple):
-    """The measured seconds of one step, numbered since 1970, and the queries in them."""
+    """The measured seconds of one step, numbered from the Unix epoch, and the queries in them."""
 
     step: int
     seconds: float
@@ -18,30 +18,30 @@ class LoadSum(NamedTuple):
 
 
 class LoadSums:
-    """Sums by steps of `width` seconds; of `kept` steps the oldest make room for the newest."""
+    """Load sums by steps of `width` seconds, of the latest `kept` steps."""
 
     def __init__(self, width: float, kept: int) -> None:
         self._width, self._kept = width, kept
-        self._seconds = np.zeros(kept, dtype=np.float32)  # exact within 1e-7, in half of the memory
+        self._seconds = np.zeros(kept, dtype=np.float32)  # exact within 1e-7, half the memory
         self._queries = np.zeros(kept, dtype=np.float32)
         self._last = 0
-        """The latest step, which the last place holds."""
+        """The number of the latest step; its sums are the last elements."""
 
     def add(self, sums: Iterable[LoadSum]) -> None:
-        """Add loads, in any order; those that are too old are left out."""
-        for found in sums:
-            self._move_on_to(found.step)
-            place = self._kept - 1 - (self._last - found.step)
-            is_possible = 0 <= found.seconds <= self._width and 0 <= found.queries < np.inf
-            if place >= 0 and is_possible:
-                self._seconds[place] += found.seconds
-                self._queries[place] += found.queries
+        """Add sums, in any order; those older than the kept steps, or impossible, are ignored."""
+        for load_sum in sums:
+            self._advance_to(load_sum.step)
+            index = self._kept - 1 - (self._last - load_sum.step)
+            is_valid = 0 <= load_sum.seconds <= self._width and 0 <= load_sum.queries < np.inf
+            if index >= 0 and is_valid:
+                self._seconds[index] += load_sum.seconds
+                self._queries[index] += load_sum.queries
 
     def add_intervals(self, end: Array, seconds: Array, throughput: Array) -> None:
         """Add new intervals: ends (Unix s), lengths (s) and queries/s, shape (k,) each.
 
-        Each counts at its middle. After a clock that was far ahead is set back, nothing older is
-        kept.
+        Each counts in the step of its middle. If the clock was far ahead and has been set back,
+        all earlier sums are deleted.
         """
         steps = np.floor((end - seconds / 2) / self._width).astype(int)
         if steps.max() <= self._last - self._kept:
@@ -52,7 +52,7 @@ class LoadSums:
         self.add(LoadSum(*part) for part in parts)
 
     def means(self, now: float) -> Array:
-        """Means (queries/s) up to the last complete step before `now` (Unix seconds).
+        """Compute means (queries/s) up to the last complete step before `now` (Unix seconds).
 
         Shape (steps,), oldest first, NaN where less than half of a step is known.
         """
@@ -63,8 +63,8 @@ class LoadSums:
         until = self._width * np.floor(now / self._width)
         return hourly_means(ends[known], seconds, rates, until, self._width)
 
-    def _move_on_to(self, step: int) -> None:
-        """Let the last place be this step's, if it is later than all before."""
+    def _advance_to(self, step: int) -> None:
+        """Shift the sums so that `step` is the last element, if it is later than all before."""
         ahead = min(step - self._last, self._kept)
         if ahead <= 0:
             return

@@ -6,28 +6,28 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 MAX_MARKERS = 1000
-"""The oldest go for new ones."""
+"""Markers that are kept; the oldest are removed for new ones."""
 MAX_NAME_LENGTH = 100
-"""Characters."""
+"""Characters of a marker's name."""
 MAX_SECONDS_AHEAD = 60.0
 """Seconds that a marker's time may be later than this machine's clock."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Marker:
-    """Something that happened at a time (Unix seconds); `target` is empty where it is for all."""
+    """A deploy or other event at a time (Unix s); `target` is empty if it concerns all targets."""
 
     at: float
     name: str
     target: str = ""
 
     def concerns(self, target: str) -> bool:
-        """Return whether it is for that target."""
+        """Return whether the marker concerns the target."""
         return self.target in ("", target)
 
 
 def new_marker(name: str, target: str, at: float, now: float) -> Marker:
-    """Check a marker that somebody asks for; raises ValueError with what would be right."""
+    """Create a marker from a user's input; raises ValueError with what would be valid."""
     if not 0 < len(name) <= MAX_NAME_LENGTH or not name.isprintable() or name != name.strip():
         rule = f"1 to {MAX_NAME_LENGTH} printable characters, with no space around them"
         raise ValueError(f"name: {name[:30]!r} is not a marker name; give {rule}")
@@ -37,7 +37,7 @@ def new_marker(name: str, target: str, at: float, now: float) -> Marker:
 
 
 class Markers:
-    """The markers of the last `kept` seconds, bounded in number; for every thread."""
+    """The markers of the last `kept` seconds, limited in number; thread-safe."""
 
     def __init__(self, kept: float, clock: Callable[[], float] = time.time) -> None:
         self.kept = kept
@@ -46,11 +46,11 @@ class Markers:
         self._lock = threading.Lock()
 
     def add(self, markers: Iterable[Marker]) -> None:
-        """Add these to the others; one that is there already changes nothing."""
+        """Add markers; those that are known already are ignored."""
         with self._lock:
             self._known = tuple(sorted({*self._known, *markers})[-MAX_MARKERS:])
 
     def known(self) -> tuple[Marker, ...]:
-        """All of them, the oldest first."""
+        """Return the markers, oldest first."""
         since = self._clock() - self.kept
         return tuple(marker for marker in self._known if marker.at >= since)

@@ -1,24 +1,24 @@
-"""Which intervals of a window have ended since it was looked at last."""
+"""The intervals of a window that have ended since the previous call."""
 
 from agent.window.intervals import Window
 
 
 class NewIntervals:
-    """Remembers the latest window, and the end of its last interval."""
+    """A selector of new intervals: it keeps the latest window and the end of its last interval."""
 
     def __init__(self, now: float) -> None:
-        """Count intervals that end after now, in monotonic seconds."""
+        """Start with the intervals that end after `now` (monotonic seconds)."""
         self.until = now
-        """The end of the last interval seen."""
-        self._seen: Window | None = None
+        """The end of the last interval seen, in monotonic seconds."""
+        self._last_window: Window | None = None
 
     def of(self, window: Window) -> Window | None:
-        """Take the window's intervals that are new; None where there are none."""
-        if window is self._seen:
+        """Return the window's new intervals; None if there are none."""
+        if window is self._last_window:
             return None
-        self._seen, end = window, window["end"]
-        new = end > self.until
-        if not new.any():
+        self._last_window, end = window, window["end"]
+        is_new = end > self.until
+        if not is_new.any():
             return None
         self.until = float(end.max())
-        return window.select(new)
+        return window.select(is_new)

@@ -15,34 +15,39 @@ from models.capacity.result import Capacity
 
 @dataclass(frozen=True, slots=True)
 class OutlierCounts:
-    """Immutable; `after` returns the next. Times are monotonic seconds unless stated otherwise."""
+    """Outliers counted so far; immutable, `after` returns the updated counts.
+
+    Times are monotonic seconds unless stated otherwise.
+    """
 
     since: float = -inf
     """Intervals that ended before this are not counted: an earlier process counted them."""
     outliers: Mapping[OutlierReason, int] = field(default_factory=dict)
-    """How many intervals have been left out so far, each once, by its first reason."""
+    """Number of intervals left out so far, each counted once, by its first reason."""
     counted: frozenset[float] = frozenset()
     """The ends of the counted outliers that are still in the window."""
     mix_changed: float | None = None
     """The end of the first interval after the latest change of the mix, in Unix seconds."""
 
     def after(
-        self, seen: Observations, capacity: Capacity, unix: Callable[[float], float]
+        self, observed: Observations, capacity: Capacity, to_unix: Callable[[float], float]
     ) -> "OutlierCounts":
-        """Add the outliers and the change that this assessment has found."""
+        """Return the counts with the outliers and the mix change of an assessment added."""
         if capacity.regimes is None or capacity.outliers is None:
             return self
-        ends = seen.at[capacity.regimes.current]
+        ends = observed.at[capacity.regimes.current]
         found = {float(ends[o.index]): o.reason for o in capacity.outliers.removed}
         new = {end for end in found if end > self.since and end not in self.counted}
         counts = {reason: self.outliers.get(reason, 0) for reason in OutlierReason}
         for end in new:
             counts[found[end]] += 1
-        kept = {end for end in self.counted if end >= float(seen.at[0])}
+        kept = {end for end in self.counted if end >= float(observed.at[0])}
         change = capacity.regimes.change
         return replace(
             self,
             outliers=counts,
             counted=frozenset(kept | new),
-            mix_changed=self.mix_changed if change is None else unix(float(seen.at[change.index])),
+            mix_changed=self.mix_changed
+            if change is None
+            else to_unix(float(observed.at[change.index])),
         )

@@ -36,7 +36,7 @@ from models.what_if.sla_headroom import SlaHeadroom
 STALE_INTERVALS = 3
 """Age in intervals up to which data is never stale."""
 FORECAST_STALE_SECONDS = 7200.0
-"""Seconds after which a forecast is withheld: two of them were not made."""
+"""Age in seconds above which a forecast is withheld: two later ones are missing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class Identity:
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """The status of a target's collectors, apart from what was read."""
+    """The status of a target and its collectors, without the values read."""
 
     up: bool | None = None  # None: not tried yet
     server: str = ""
@@ -62,9 +62,9 @@ class Health:
     collectors: tuple[CollectorHealth, ...] = ()
     features: tuple[Feature, ...] = ()
     identity: Identity | None = None
-    """Of the server that answered last; None: none did yet."""
+    """Identity of the server that answered last; None: none has answered yet."""
     queries: float | None = None
-    """The server's own count, Questions, as it was read last; None: not yet."""
+    """The server's counter Questions when last read; None: not read yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,15 +74,15 @@ class Load:
     end: float
     throughput: float  # queries/s
     concurrency: Mapping[Source, float]  # threads
-    excluded: Mapping[str, float]  # threads within Threads_running that are no client's work
+    excluded: Mapping[str, float]  # threads in Threads_running that do not work for clients
     resources: Mapping[str, float] = field(default_factory=dict)
-    """Utilisations: 1 is a resource's ceiling."""
+    """Utilisation of each resource; 1 is its ceiling."""
     clock: float | None = None
-    """How fast the clocks of the server's CPUs run; 1 is as fast as they can."""
+    """Clock rate of the server's CPUs as a share of the highest; turbo counts as 1."""
     cpus: Mapping[str, float] = field(default_factory=dict)
-    """How many processors there are behind the resources `cpu` and `server_cpu`."""
+    """Number of processors of the resources `cpu` and `server_cpu`."""
     cpu_source: CpuSource | None = None
-    """The source of the CPU; None: it is not known."""
+    """The source of the CPU utilisation; None: that is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ class FitState:
     at: float | None = None
     capacity: Capacity | None = None
     source: Source | None = None
-    points: Points | None = None  # what went in
+    points: Points | None = None  # the assessed intervals
     record: OutlierCounts = field(default_factory=OutlierCounts)
     waiting: str = ""
 
@@ -104,9 +104,9 @@ class ForecastState:
     at: float
     saturation: Saturation
     growth_per_day: float | None = None
-    """Of the present daily peak, as a share of it; None: the growth is not significant."""
+    """Growth of the daily peak as a share of the present one; None: it is not significant."""
     days: int = 0
-    """Days of the load that it rests on."""
+    """Days of load that the forecast is based on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,12 +115,12 @@ class SlaState:
 
     at: float
     seconds: float
-    """The mean residence time that is allowed."""
+    """The allowed mean residence time."""
     residence_time: float | None
-    """The present one."""
+    """The present mean residence time."""
     found: SlaHeadroom
     at_capacity: Estimate | None
-    """The residence time at the capacity; None: not known, or without end there."""
+    """The residence time at the capacity; None: not known, or unbounded there."""
     trust: Trust = Trust.NOT_IDENTIFIABLE
     """No more than the capacity's."""
 
@@ -132,11 +132,11 @@ class ClassSlaState:
     digest: str
     quantile: float
     seconds: float
-    """What that quantile of the class's response times may be."""
+    """The allowed value of that quantile of the class's response times."""
     present: Estimate | None
-    """What it was in the last minutes; None where too few statements were seen."""
+    """The quantile's value in the last minutes; None where too few statements were seen."""
     calls: int
-    """The statements that it rests on."""
+    """Number of statements that `present` is based on."""
     found: ClassHeadroom
 
 
@@ -151,7 +151,7 @@ class ClassSlas:
 
     @property
     def first(self) -> ClassSlaState | None:
-        """The class that most likely breaks its SLA first; None: not known, or the capacity."""
+        """The class most likely to break its SLA first; None: unknown, or the capacity is first."""
         known = [(one.found.first, one) for one in self.classes if one.found.first is not None]
         first, state = max(known, key=lambda pair: pair[0], default=(0.0, None))
         capacity_first = 1 - sum(probability for probability, _ in known)
@@ -171,13 +171,13 @@ class BusinessState:
     found: UnitHeadroom
 
     def without_headroom(self, reason: UnitReason) -> "BusinessState":
-        """The same with the reason why none is shown."""
+        """Return a copy without the headroom, with the reason why none is shown."""
         return replace(self, found=UnitHeadroom(reason=reason))
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """All that any way out may show of one target; `at` in Unix seconds."""
+    """All results for one target at one time; `at`, and `now` of its methods, in Unix seconds."""
 
     target: str
     at: float
@@ -193,100 +193,100 @@ class Snapshot:
     business: tuple[BusinessState, ...] = ()
     """The target's business metrics, in the order of the configuration."""
     markers: tuple[Marker, ...] = ()
-    """Deploy markers that concern it, the oldest first."""
+    """Deploy markers that concern the target, oldest first."""
     outlook: Outlook | None = None
     """How far the load may rise within the next hour; None while no interval has ended."""
     clock: ClockOffset | None = None
-    """The server's clock less the agent's; None: not read in the last minutes."""
+    """The server's clock minus the agent's; None: not read in the last minutes."""
     replication: Replication | None = None
-    """What replication does, in the mean of the last minutes; None: not known."""
+    """Threads busy with replication, mean of the last minutes; None: not known."""
 
     def capacity(self, now: float) -> Capacity | None:
-        """The capacity, unless there is none or it is stale at `now` (Unix seconds)."""
-        fresh = self.fitted.at is not None and now - self.fitted.at <= self.stale_after
-        return self.fitted.capacity if fresh else None
+        """Return the capacity, unless there is none or it is stale at `now` (Unix seconds)."""
+        is_fresh = self.fitted.at is not None and now - self.fitted.at <= self.stale_after
+        return self.fitted.capacity if is_fresh else None
 
     def current_clock(self) -> ClockOffset | None:
-        """How far the server's clock is ahead of the agent's; None where unknown or it is down."""
+        """Return the server's clock offset; None if it is unknown or the target is down."""
         return self.clock if self.health.up else None
 
     def current_classes(self, now: float) -> ClassesState | None:
-        """The query classes, unless there are none or they are stale at `now` (Unix seconds)."""
+        """Return the query classes; None if there are none or they are stale at `now` (Unix s)."""
         if self.classes is None:
             return None
-        longest = max(self.stale_after, STALE_INTERVALS * self.classes.interval)
-        return self.classes if now - self.classes.at <= longest else None
+        max_age = max(self.stale_after, STALE_INTERVALS * self.classes.interval)
+        return self.classes if now - self.classes.at <= max_age else None
 
     def current_time_use(self, now: float) -> TimeUse | None:
-        """Where statement time goes; None where unknown or stale, or the target is down."""
+        """Return where statement time goes; None if unknown or stale, or the target is down."""
         if self.time_use is None or not self.health.up:
             return None
         return self.time_use if now - self.time_use.at <= self.stale_after else None
 
     def layers(self, now: float) -> Mapping[Layer, float]:
-        """What each layer of a server of several takes, in threads; empty where not known."""
+        """Return the time in each layer, in threads (seconds per second); empty if unknown."""
         use = self.current_time_use(now)
         return {} if use is None else layers_of(use.split, use.seconds, self.replication)
 
     def class_splits(self, now: float) -> Mapping[str, TimeSplit]:
-        """Where the time of each query class goes, by `class_key`; empty where not known."""
+        """Return the time split of each query class, by `class_key`; empty if unknown."""
         state, time = self.current_classes(now), self.current_time_use(now)
         return class_time_splits(state, time) if state and time else {}
 
     def current_forecast(self, now: float) -> ForecastState | None:
-        """The forecast, unless there is none or it, or its capacity, is stale at `now` (Unix s)."""
+        """Return the forecast; None without one, or if it or the capacity is stale at `now`."""
         known = self.forecast
         if known is None or self.capacity(now) is None:
             return None
         return known if now - known.at <= FORECAST_STALE_SECONDS else None
 
     def fit(self, now: float) -> UslFit | None:
-        """The law that the capacity rests on, unless it was refused or is stale at `now`."""
+        """Return the law that the capacity is based on; None if it was refused or is stale."""
         capacity = self.capacity(now)
         return capacity.usl if capacity else None
 
     def refusal(self, now: float) -> Finding | None:
-        """Why the law cannot be fitted to the data, if so."""
+        """Return why the law cannot be fitted to the data; None if it can, or that is unknown."""
         capacity = self.capacity(now)
         return capacity.usl_finding if capacity and capacity.usl is None else None
 
     def current_load(self, now: float) -> Load | None:
-        """The load, unless the target is down or the load is stale at `now` (Unix seconds)."""
+        """Return the load; None if the target is down or it is stale at `now` (Unix seconds)."""
         if self.load is None or not self.health.up:
             return None
         return self.load if now - self.load.end <= self.stale_after else None
 
     def operating_point(self, now: float) -> tuple[float, float] | None:
-        """The load as N (threads, by the fit's own source) and X (queries/s), where known."""
+        """Return the load as N (threads, the fit's source) and X (queries/s); None if unknown."""
         load, source = self.current_load(now), self.fitted.source
         if load is None or source is None or source not in load.concurrency:
             return None
         return load.concurrency[source], load.throughput
 
     def residence_time(self, now: float) -> float | None:
-        """Seconds from a statement's begin to its end, R = N/X; None where not known."""
+        """Return the mean residence time in seconds, R = N/X; None if unknown."""
         point = self.operating_point(now)
         return point[0] / point[1] if point and point[0] > 0 and point[1] > 0 else None
 
     def current_sla(self, now: float) -> SlaState | None:
-        """The distance from the SLA; None without one, where it is stale, or the target is down."""
+        """Return the distance from the SLA; None without one, if stale, or the target is down."""
         if self.sla is None or self.current_load(now) is None:
             return None
         return self.sla if now - self.sla.at <= self.stale_after else None
 
     def current_class_slas(self, now: float) -> ClassSlas | None:
-        """The classes that have an SLA; None without one, where stale, or the target is down."""
+        """Return the classes with an SLA; None without one, if stale, or the target is down."""
         if self.class_slas is None or self.current_load(now) is None:
             return None
         return self.class_slas if now - self.class_slas.at <= self.stale_after else None
 
     def current_business(self, now: float) -> tuple[BusinessState, ...]:
-        """The business metrics, without what is stale at `now` (Unix seconds)."""
+        """Return the business metrics, without what is stale at `now` (Unix seconds)."""
         is_known = self.current_load(now) is not None and self.capacity(now) is not None
         return tuple(_current_business(one, now, is_known=is_known) for one in self.business)
 
     def headroom(self, now: float) -> Headroom | None:
-        """Distance of the load from the capacity, on either side of the peak; None if not known."""
+        """Compute the load's distance from the capacity on either side of the peak, if known."""
         load, capacity = self.current_load(now), self.capacity(now)
         if load is None or capacity is None:
             return None
@@ -296,14 +296,14 @@ class Snapshot:
         return headroom(capacity, load.throughput, n, used)
 
     def saturation_probability(self, now: float) -> Probabilities:
-        """How likely the load saturates the server, as it is and grown; empty if not known."""
+        """Compute the saturation probabilities of the present load and more; empty if unknown."""
         load, capacity = self.current_load(now), self.capacity(now)
         if load is None or capacity is None:
             return ()
         return saturation_probability(capacity, load.throughput, self.headroom(now))
 
     def saturation_soon(self, now: float) -> Probabilities:
-        """Probability that the load reaches the capacity, by seconds from now; empty: not known."""
+        """Compute the probabilities of saturation by seconds from now; empty if unknown."""
         load, capacity, outlook = self.current_load(now), self.capacity(now), self.outlook
         if load is None or capacity is None or outlook is None:
             return ()
@@ -311,7 +311,7 @@ class Snapshot:
 
 
 def _current_business(known: BusinessState, now: float, *, is_known: bool) -> BusinessState:
-    """Withhold a value that is stale, and the headroom with it or without a current load."""
+    """Remove a stale value and its headroom; also the headroom if load or capacity is unknown."""
     if known.at is None or now - known.at > known.stale_after:
         return replace(known, value=None).without_headroom(UnitReason.NO_VALUE)
     return known if is_known else known.without_headroom(UnitReason.NO_CAPACITY)

@@ -1,1 +1,1 @@
-"""Every way out of a snapshot: metrics, the page, pictures."""
+"""Output: snapshots, fits and profiles as metrics, the page, JSON, plots and text."""

@@ -1,6 +1,6 @@
 """An assessment as a small inline SVG: points, what was left out, the law and the capacity.
 
-Written by hand: matplotlib, with which `--plot` draws, takes 48 MiB, as much as the whole agent.
+Matplotlib, which `--plot` uses, is not used here: it takes 48 MiB, as much as the whole agent.
 """
 
 import math
@@ -19,19 +19,19 @@ from models.usl.law import Array
 
 WIDTH, HEIGHT = 720, 260
 LEFT, RIGHT, BOTTOM, TOP = 64, 16, 34, 12
-MAX_ABOVE = 2.0  # times the greatest throughput seen: how far up a capacity is still shown
+MAX_ABOVE = 2.0  # multiple of the greatest throughput seen up to which a capacity is shown
 BLUE, ORANGE, RED, GREEN = "#3b82c4", "#d9730d", "#c4453b", "#2f8f4e"
 
 
 @dataclass(frozen=True, slots=True)
 class _Frame:
-    """The plot's area: `right` threads across, `top` queries/s up."""
+    """The plot's area: `right` threads wide, `top` queries/s high."""
 
     right: float
     top: float
 
-    def place(self, n: float, x: float) -> tuple[float, float]:
-        """Where a point lies in the picture."""
+    def pixel(self, n: float, x: float) -> tuple[float, float]:
+        """Return the pixel coordinates of a point."""
         across = LEFT + (WIDTH - LEFT - RIGHT) * n / self.right
         up = HEIGHT - BOTTOM - (HEIGHT - BOTTOM - TOP) * x / self.top
         return round(across, 1), round(up, 1)
@@ -43,7 +43,7 @@ def chart(
     now: tuple[float, float] | None = None,
     marker: Marker | None = None,
 ) -> str:
-    """An SVG element, empty where no concurrency is known; `now`: the load's n and x.
+    """Return an SVG element; empty if no concurrency is known; `now` is the load's N and X.
 
     Points since the deploy marker have another colour.
     """
@@ -59,16 +59,16 @@ def chart(
     frame = _Frame(right, 1.15 * max(float(x.max()), float(curve.max()), ceiling))
     parts = [
         _axes(frame),
-        _capacity(frame, capacity),
+        _capacity_level(frame, capacity),
         _dots(
             frame, *points.curve(Disposition.OTHER_WORKLOAD), 'fill="currentColor" opacity=".15"'
         ),
         _dots(frame, n[~later], x[~later], 'fill="currentColor" opacity=".45"'),
         _dots(frame, n[later], x[later], f'fill="{BLUE}" opacity=".7"'),
         _crosses(frame, *points.curve(Disposition.OUTLIER)),
-        _line(frame, at, curve) if law else "",
+        _curve(frame, at, curve) if law else "",
         _peak(frame, law) if law else "",
-        _now(frame, now),
+        _present_load(frame, now),
     ]
     return (
         f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="throughput against'
@@ -77,13 +77,13 @@ def chart(
 
 
 def legend(points: Points) -> str:
-    """What the marks of the chart are, beyond the dots; empty where there are none."""
+    """Describe the chart's crosses and faint dots; empty if there are none."""
     parts = []
     others = int(np.count_nonzero(points.dispositions == Disposition.OTHER_WORKLOAD.value))
     if points.outliers:
         count = Counter(outlier.reason for outlier in points.outliers)
-        why = "; ".join(f"{n} as {reason.sentence}" for reason, n in count.most_common())
-        parts.append(f"× left out: {why}")
+        reasons = "; ".join(f"{n} as {reason.sentence}" for reason, n in count.most_common())
+        parts.append(f"× left out: {reasons}")
     if others:
         parts.append(f"faint: {others} of another workload, left out")
     return ". ".join(parts)
@@ -91,14 +91,14 @@ def legend(points: Points) -> str:
 
 def _dots(frame: _Frame, n: Array, x: Array, style: str) -> str:
     inside = n <= frame.right
-    return "".join(_circle(*frame.place(a, b), 2.5, style) for a, b in _pairs(n[inside], x[inside]))
+    return "".join(_circle(*frame.pixel(a, b), 2.5, style) for a, b in _pairs(n[inside], x[inside]))
 
 
 def _crosses(frame: _Frame, n: Array, x: Array) -> str:
-    """Outliers; those beyond the picture at its edge, for a pile-up can be far out."""
+    """Draw outliers; those outside the area at its edge, because a pile-up can be far out."""
     strokes = []
     for a, b in _pairs(np.minimum(n, frame.right), np.minimum(x, frame.top)):
-        px, py = frame.place(a, b)
+        px, py = frame.pixel(a, b)
         strokes.append(f"M{px - 4},{py - 4}l8,8m0,-8l-8,8")
     if not strokes:
         return ""
@@ -106,19 +106,19 @@ def _crosses(frame: _Frame, n: Array, x: Array) -> str:
     return f'<path d="{"".join(strokes)}" fill="none" stroke="{RED}">{title}</path>'
 
 
-def _line(frame: _Frame, at: Array, curve: Array) -> str:
-    line = " ".join(f"{px},{py}" for px, py in (frame.place(a, b) for a, b in _pairs(at, curve)))
+def _curve(frame: _Frame, at: Array, curve: Array) -> str:
+    line = " ".join(f"{px},{py}" for px, py in (frame.pixel(a, b) for a, b in _pairs(at, curve)))
     return f'<polyline points="{line}" fill="none" stroke="{BLUE}" stroke-width="2"/>'
 
 
-def _capacity(frame: _Frame, capacity: Capacity) -> str:
-    """A level across the picture and its interval, if it is known and within the picture."""
-    is_told = capacity.trust is not Trust.NOT_IDENTIFIABLE
-    if not is_told or capacity.value is None or capacity.value > frame.top:
+def _capacity_level(frame: _Frame, capacity: Capacity) -> str:
+    """Draw the capacity as a level with its interval, if it is identifiable and within the area."""
+    is_identifiable = capacity.trust is not Trust.NOT_IDENTIFIABLE
+    if not is_identifiable or capacity.value is None or capacity.value > frame.top:
         return ""
-    py = frame.place(0.0, capacity.value)[1]
+    py = frame.pixel(0.0, capacity.value)[1]
     low, high = capacity.lower or capacity.value, capacity.upper or frame.top
-    top, floor = (frame.place(0.0, bound)[1] for bound in (min(high, frame.top), low))
+    top, floor = (frame.pixel(0.0, bound)[1] for bound in (min(high, frame.top), low))
     band = (
         f'<rect x="{LEFT}" y="{top}" width="{WIDTH - RIGHT - LEFT}" height="{floor - top:.1f}"'
         f' fill="{ORANGE}" opacity=".12"><title>90 % interval of the capacity</title></rect>'
@@ -133,17 +133,17 @@ def _capacity(frame: _Frame, capacity: Capacity) -> str:
 def _peak(frame: _Frame, fit: UslFit) -> str:
     if fit.n_max is None or fit.x_max is None or fit.n_max > frame.right:
         return ""
-    px, py = frame.place(fit.n_max, fit.x_max)
-    sure = fit.trust is Trust.TRUSTED
-    look = f'fill="{ORANGE}"' if sure else f'fill="none" stroke="{ORANGE}"'
-    name = "the law's peak" if sure else "perhaps the law's peak"
-    return _circle(px, py, 5, look) + _text(px, py + 18, name, "middle")
+    px, py = frame.pixel(fit.n_max, fit.x_max)
+    is_trusted = fit.trust is Trust.TRUSTED
+    style = f'fill="{ORANGE}"' if is_trusted else f'fill="none" stroke="{ORANGE}"'
+    name = "the law's peak" if is_trusted else "perhaps the law's peak"
+    return _circle(px, py, 5, style) + _text(px, py + 18, name, "middle")
 
 
-def _now(frame: _Frame, now: tuple[float, float] | None) -> str:
+def _present_load(frame: _Frame, now: tuple[float, float] | None) -> str:
     if now is None:
         return ""
-    px, py = frame.place(*now)
+    px, py = frame.pixel(*now)
     ring = _circle(px, py, 6, f'fill="none" stroke="{GREEN}" stroke-width="2"')
     return ring + _text(px, py + 20, "now", "middle")
 
@@ -158,9 +158,9 @@ def _circle(px: float, py: float, radius: float, style: str) -> str:
 
 def _axes(frame: _Frame) -> str:
     floor = HEIGHT - 18
-    parts = [_text(frame.place(n, 0)[0], floor, quantity(n), "middle") for n in _ticks(frame.right)]
+    parts = [_text(frame.pixel(n, 0)[0], floor, quantity(n), "middle") for n in _ticks(frame.right)]
     for x in _ticks(frame.top):
-        py = frame.place(0.0, x)[1]
+        py = frame.pixel(0.0, x)[1]
         parts.append(_text(LEFT - 6, py + 4, quantity(x), "end"))
         parts.append(
             f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{py}" y2="{py}" stroke="currentColor"'
@@ -172,7 +172,7 @@ def _axes(frame: _Frame) -> str:
 
 
 def _ticks(top: float) -> list[float]:
-    """Round numbers from 0 up to `top`, four to ten of them."""
+    """Return four to ten round numbers from 0 up to `top`."""
     magnitude = 10.0 ** math.floor(math.log10(top))
     step = next(s for s in (0.2, 0.5, 1.0, 2.0) if top / (s * magnitude) <= 9) * magnitude
     return [step * k for k in range(int(top / step) + 1)]

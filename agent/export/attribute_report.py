@@ -1,4 +1,4 @@
-"""A division of a resource over query classes in words, with its errors."""
+"""A text report of the attribution of a resource to query classes, with its errors."""
 
 from models.attribution.result import Attribution, ClassUse, Method, PredictionError
 
@@ -25,7 +25,7 @@ OTHERS = {
 def in_words(
     resource: str, found: Attribution, prediction: PredictionError | None, truth_error: float | None
 ) -> str:
-    """Write the report, several lines without the last line feed, at most 80 columns."""
+    """Return the report: lines of at most 80 columns, without a final line feed."""
     return "\n".join(
         [
             headline(resource, found),
@@ -38,7 +38,7 @@ def in_words(
 
 
 def headline(resource: str, found: Attribution) -> str:
-    """Say in one sentence who uses most."""
+    """Return a sentence on the class that uses most."""
     first = found.ranked[0]
     name = cut(resource, 20)
     if first.total <= 0:
@@ -48,55 +48,55 @@ def headline(resource: str, found: Attribution) -> str:
 
 
 def _table(found: Attribution) -> list[str]:
-    """List classes by use, the small ones together, and what no class explains."""
+    """Return the table's lines: classes by use, the smallest together, the unattributed part."""
     ranked = found.ranked
     shown = ranked if len(ranked) <= MAX_CLASSES + 1 else ranked[:MAX_CLASSES]
     rest = ranked[len(shown) :]
-    most = max(use.share for use in ranked) or 1.0
-    word = "measured" if found.method is Method.MEASURED else "estimated"
-    title = f"  {'class':<{NAME_WIDTH}} {'share':>{BAR_WIDTH + 8}}  {word:>9}"
-    lines = [title if word == "measured" else f"{title} ± error"]
-    lines += [_row(use, most) for use in shown]
+    greatest = max(use.share for use in ranked) or 1.0
+    column = "measured" if found.method is Method.MEASURED else "estimated"
+    title = f"  {'class':<{NAME_WIDTH}} {'share':>{BAR_WIDTH + 8}}  {column:>9}"
+    lines = [title if column == "measured" else f"{title} ± error"]
+    lines += [_row(use, greatest) for use in shown]
     if rest:
         name = f"{len(rest)} more"
         share, total = sum(u.share for u in rest), sum(u.total for u in rest)
         lines.append(f"  {name:<{NAME_WIDTH}} {bar(0, 1)} {percent(share):>7}  {amount(total)}")
-    part = found.unattributed / found.total if found.total > 0 else 0.0
-    note = f"{percent(part)} of all"
+    unattributed_share = found.unattributed / found.total if found.total > 0 else 0.0
+    note = f"{percent(unattributed_share)} of all"
     name = "unattributed"
-    gap = " " * (BAR_WIDTH + 8)
-    return [*lines, f"  {name:<{NAME_WIDTH}} {gap}  {amount(found.unattributed)}  {note}"]
+    padding = " " * (BAR_WIDTH + 8)
+    return [*lines, f"  {name:<{NAME_WIDTH}} {padding}  {amount(found.unattributed)}  {note}"]
 
 
-def _row(use: ClassUse, most: float) -> str:
+def _row(use: ClassUse, greatest: float) -> str:
     error = "" if use.stderr is None else f" ± {short(use.stderr)}"
     waits = "  waits" if use.waits else ""
     name = f"{cut(use.name, NAME_WIDTH):<{NAME_WIDTH}}"
     used = f"{amount(use.total)}{error:<8}{waits}"
-    return f"  {name} {bar(use.share, most)} {percent(use.share):>7}  {used}".rstrip()
+    return f"  {name} {bar(use.share, greatest)} {percent(use.share):>7}  {used}".rstrip()
 
 
 def _notes(
     found: Attribution, prediction: PredictionError | None, truth_error: float | None
 ) -> list[str]:
-    of = f"{len(found.classes):,} classes" if len(found.classes) > 1 else "one class"
-    whole = f"{short(found.total)} in {found.intervals:,} intervals, {of}"
-    whole += "; shares of what they explain"
-    lines = [f"  {'total':<14} {whole}", f"  {'source':<14} {SOURCES[found.method]}"]
+    classes = f"{len(found.classes):,} classes" if len(found.classes) > 1 else "one class"
+    total = f"{short(found.total)} in {found.intervals:,} intervals, {classes}"
+    total += "; shares of what they explain"
+    lines = [f"  {'total':<14} {total}", f"  {'source':<14} {SOURCES[found.method]}"]
     for name, quality in (("fit", found.fit), ("held out", found.held_out)):
-        lines.append(f"  {name:<14} {_quality(quality)}")
+        lines.append(f"  {name:<14} {_quality_text(quality)}")
     if prediction is not None:
-        lines.append(f"  {'prediction':<14} {_quality(prediction)}")
+        lines.append(f"  {'prediction':<14} {_quality_text(prediction)}")
     if found.disagreement is not None and found.compared_with is not None:
         other = OTHERS[found.compared_with]
-        moved = f"{percent(found.disagreement / 2)} of the use differs with {other}"
-        lines.append(f"  {'disagreement':<14} {moved}")
+        difference = f"{percent(found.disagreement / 2)} of the use differs with {other}"
+        lines.append(f"  {'disagreement':<14} {difference}")
     if truth_error is not None:
         lines.append(f"  {'truth':<14} shares differ from it by {truth_error:.3f} in all")
     return [*lines, *(f"  {'caution':<14} {reason.sentence}" for reason in found.reasons)]
 
 
-def _quality(quality: PredictionError) -> str:
+def _quality_text(quality: PredictionError) -> str:
     if quality.mape is None:
         return "not identifiable"
     parts = [f"the total within {percent(quality.mape)} on average"]
@@ -107,26 +107,26 @@ def _quality(quality: PredictionError) -> str:
     return ", ".join(parts)
 
 
-def percent(part: float) -> str:
-    """Write a share."""
-    value = 100 * part
+def percent(share: float) -> str:
+    """Format a share as a percentage."""
+    value = 100 * share
     return f"{value:.1f} %" if value < 99.95 else f"{value:.0f} %"
 
 
-def bar(share: float, most: float) -> str:
-    """Draw a share beside the greatest."""
-    eighths = round(8 * BAR_WIDTH * share / most)
+def bar(share: float, greatest: float) -> str:
+    """Draw a share as a bar, relative to the greatest share."""
+    eighths = round(8 * BAR_WIDTH * share / greatest)
     full, part = divmod(eighths, 8)
     return ("█" * full + (BLOCKS[part] if part else "")).ljust(BAR_WIDTH)
 
 
 def amount(value: float) -> str:
-    """Write a number right-aligned."""
+    """Format a number, right-aligned."""
     return f"{short(value):>9}"
 
 
 def short(value: float) -> str:
-    """Write three digits, with a letter for thousands."""
+    """Format a number with three digits, and k, M, G or T from 10,000 on."""
     for unit, letter in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e4, "k")):
         if abs(value) >= unit:
             return f"{value / (unit if letter != 'k' else 1e3):#.3g}".rstrip(".") + letter
@@ -136,7 +136,7 @@ def short(value: float) -> str:
 
 
 def cut(name: str, width: int) -> str:
-    """Shorten in the middle: names of classes differ at both ends."""
+    """Shorten a class's name in the middle: names differ at both ends."""
     clean = "".join(c if c.isprintable() else "·" for c in name)
     if len(clean) <= width:
         return clean

@@ -1,4 +1,4 @@
-"""The picture of a profile: one class's CPU on its time, and predicted on actual CPU."""
+"""The plot of a profile: CPU against time of one class, and predicted against actual CPU."""
 
 from typing import TYPE_CHECKING
 
@@ -22,15 +22,15 @@ TITLE_LENGTH = 60
 
 
 def plot_class(path: str, observed: ObservedClasses, profile: Profile) -> None:
-    """Draw into a .png or .svg file; where CPU is not known the panels say so.
+    """Draw the profile into a .png or .svg file; if CPU is not known, the plot says so.
 
-    Raises OSError when the file cannot be written. Loads matplotlib, without a display.
+    Raises OSError when the file cannot be written. Loads matplotlib; needs no display.
     """
     write_figure(drawn(observed, profile), path)
 
 
 def drawn(observed: ObservedClasses, profile: Profile) -> "Figure":
-    """Draw the two panels: the first class's CPU on its time, predicted on actual CPU."""
+    """Draw the first class's CPU against its time, and predicted against actual CPU."""
     figure = new_figure(*SIZE_INCHES)
     left, right = figure.subplots(1, 2)
     found, y = observed.cpu, observed.cpu_target
@@ -50,7 +50,7 @@ def drawn(observed: ObservedClasses, profile: Profile) -> "Figure":
 def _draw_class(
     axes: "Axes", observed: ObservedClasses, found: Attribution, y: Array, profile: Profile
 ) -> None:
-    """Draw z on x of the first class, with its line."""
+    """Draw CPU (z) against work time (x) of the first class, with the fitted line."""
     first = profile.rows[0]
     k = next(
         i
@@ -76,7 +76,7 @@ def _draw_class(
 
 
 def _draw_prediction(axes: "Axes", observed: ObservedClasses, found: Attribution, y: Array) -> None:
-    """Draw predicted on actual CPU of every interval; the diagonal is perfect."""
+    """Draw predicted against actual CPU of every interval; the diagonal is a perfect prediction."""
     predicted = found.predictor.predict(observed.intervals)
     top = 1.05 * float(max(y.max(), predicted.max()))
     axes.plot([0, top], [0, top], color=GREY, lw=1, ls=(0, (4, 2)), label="perfect")

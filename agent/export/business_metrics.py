@@ -11,7 +11,7 @@ NAME = "business_metric"
 
 
 def business_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]:
-    """One row for each business metric of each target; its unit is in `business_metric_info`."""
+    """Yield a row for each business metric of each target; `business_metric_info` has its unit."""
     known = [((s.target, one.name), one) for s in snapshots for one in s.current_business(now)]
     yield gauge(
         f"{NAME}_info",
@@ -40,14 +40,14 @@ def business_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]
         "How much more of the business metric, in its unit, is possible up to the capacity; 0 "
         "or less where nothing is left. Absent while it is not known: see "
         "business_metric_reason.",
-        ((labels, left.value) for labels, left in found),
+        ((labels, headroom.value) for labels, headroom in found),
         NAME,
     )
     yield gauge(
         f"{NAME}_headroom_lower",
         "How much more of the business metric, in its unit, is possible up to the capacity, "
         f"{LOWER}; absent while it is not known: see business_metric_reason.",
-        ((labels, left.lower) for labels, left in found),
+        ((labels, headroom.lower) for labels, headroom in found),
         NAME,
     )
     yield gauge(
@@ -55,7 +55,7 @@ def business_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]
         "How much more of the business metric, in its unit, is possible up to the capacity, "
         f"{UPPER}; absent while it is not known (see business_metric_reason), and where the "
         "capacity has no upper bound.",
-        ((labels, left.upper) for labels, left in found),
+        ((labels, headroom.upper) for labels, headroom in found),
         NAME,
     )
     yield gauge(

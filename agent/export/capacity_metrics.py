@@ -101,11 +101,13 @@ LIMIT_GAUGES: tuple[tuple[str, str, Callable[[ResourceLimit], float | None]], ..
 
 
 def capacity_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]:
-    """The capacity, its limit and its trust."""
+    """Yield the capacity, its limits and its trust, and what it was assessed from."""
     known = [(s.target, capacity) for s in snapshots if (capacity := s.capacity(now)) is not None]
-    placed = [(s.target, headroom) for s in snapshots if (headroom := s.headroom(now)) is not None]
+    headrooms = [
+        (s.target, headroom) for s in snapshots if (headroom := s.headroom(now)) is not None
+    ]
     for name, text, share in HEADROOM_GAUGES:
-        yield gauge(name, text, [((target,), share(headroom)) for target, headroom in placed])
+        yield gauge(name, text, [((target,), share(headroom)) for target, headroom in headrooms])
     yield gauge(
         "saturation_probability",
         "Probability, 0 to 1, that the capacity is at most the present load times the label "
@@ -155,11 +157,11 @@ def capacity_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]
         "reason",
     )
     yield from _resource_families(snapshots, now)
-    yield from _record_families(snapshots, now)
+    yield from _interval_families(snapshots, now)
 
 
 def _resource_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]:
-    """How busy each resource is, and where it ends."""
+    """Yield the utilisation and the limit of each resource."""
     loads = [(s.target, load) for s in snapshots if (load := s.current_load(now)) is not None]
     yield gauge(
         "resource_utilisation_ratio",
@@ -237,8 +239,8 @@ def _resource_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric
     )
 
 
-def _record_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]:
-    """What was left out, and how much there was."""
+def _interval_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]:
+    """Yield how many intervals were left out and kept, and when the mix changed last."""
     records = [(s.target, s.fitted.record) for s in snapshots]
     yield counter(
         "outliers",
@@ -262,5 +264,5 @@ def _record_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]:
         "intervals_kept",
         "Intervals of the window that were assessed, at most 500; absent while nothing is "
         "assessed.",
-        (((target,), float(len(seen))) for target, seen in points if seen is not None),
+        (((target,), float(len(assessed))) for target, assessed in points if assessed is not None),
     )

@@ -9,7 +9,7 @@ from models.capacity.result import USL, Capacity, CapacityReason
 from models.capacity.saturation_probability import Probabilities
 from models.trust import Trust
 
-MIN_CLEAR_SHARE = 0.7  # a limit of this probability is named alone
+MIN_CLEAR_SHARE = 0.7  # a limit with at least this probability is named alone
 KINDS = {
     "cpu": "this host's CPU",
     "server_cpu": "the server's own CPU",
@@ -29,7 +29,7 @@ PARTS = {
 
 
 def resource_words(name: str) -> str:
-    """A resource as people call it: `disk:sda` is "disk sda"."""
+    """Return a resource's display name: `disk:sda` is "disk sda"."""
     if name in KINDS:
         return KINDS[name]
     kind, _, rest = name.partition(":")
@@ -38,34 +38,34 @@ def resource_words(name: str) -> str:
 
 
 def headline(capacity: Capacity, headroom: Headroom | None) -> str:
-    """One sentence, or two: how much, what ends it, and how much of it is left now."""
+    """Return one or two sentences: the capacity, its limit, and how much of it is left now."""
     if capacity.trust is Trust.NOT_IDENTIFIABLE or capacity.value is None:
         bound = "" if capacity.lower is None else f": at least {quantity(capacity.lower)} queries/s"
         return f"The capacity of this server is not yet identifiable{bound}."
     left = "" if headroom is None else f" {headroom_words(headroom)}"
-    end = f"the limit is {_ends(capacity)}"
+    limit = f"the limit is {_likely_limits(capacity)}"
     if capacity.trust is Trust.TRUSTED:
-        return f"This server can do {quantity(capacity.value)} queries/s; {end}.{left}"
-    about = f"{quantity(capacity.value)} queries/s ({bounds(capacity)})"
-    return f"This server can do about {about}; {end}. Take it as an indication.{left}"
+        return f"This server can do {quantity(capacity.value)} queries/s; {limit}.{left}"
+    estimate = f"{quantity(capacity.value)} queries/s ({bounds(capacity)})"
+    return f"This server can do about {estimate}; {limit}. Take it as an indication.{left}"
 
 
-def _ends(capacity: Capacity) -> str:
-    """What most likely ends it; both of two that are nearly as likely."""
+def _likely_limits(capacity: Capacity) -> str:
+    """Return the most likely limit, or the two likeliest if none is clearly ahead."""
     likely = sorted(capacity.shares, key=lambda name: -capacity.shares[name])
     named = likely[:1] if capacity.shares[likely[0]] >= MIN_CLEAR_SHARE else likely[:2]
     return " or ".join(resource_words(name) for name in named)
 
 
 def bounds(capacity: Capacity) -> str:
-    """The 90 % interval, or the bound there is."""
+    """Return the 90 % interval, or only the lower bound if there is no upper one."""
     if capacity.upper is None:
         return f"95 %: at least {quantity(capacity.lower)}"
     return f"90 %: {quantity(capacity.lower)} to {quantity(capacity.upper)}"
 
 
 def headroom_words(headroom: Headroom) -> str:
-    """The part of the capacity that is left, or the loss by overload, as a sentence."""
+    """Return a sentence on the part of the capacity that is left, or the loss by overload."""
     if headroom.overloaded:
         return f"It is {past_peak_words(headroom.overload_loss)}."
     if headroom.ratio < 0:
@@ -74,37 +74,37 @@ def headroom_words(headroom: Headroom) -> str:
 
 
 def saturation_words(likely: Probabilities) -> tuple[str, str]:
-    """How likely the present load saturates the server, and the same load grown."""
+    """Return the saturation probability of the present load, and a note with that of more load."""
     now, *grown = [(growth, f"{100 * p:.0f} %") for growth, p in likely]
     more = ", ".join(f"{100 * (growth - 1):.0f} % more: {p}" for growth, p in grown)
     return now[1], f"probability at this load; at {more}"
 
 
 def soon_words(soon: Probabilities) -> tuple[str, str]:
-    """How likely the load reaches the capacity within an hour, and within less."""
+    """Return the probability of saturation within an hour, and a note with shorter times."""
     *sooner, (_, hour) = [(seconds, f"{100 * p:.0f} %") for seconds, p in soon]
     less = ", ".join(f"{words(seconds)}: {p}" for seconds, p in sooner)
     return hour, f"probability that the load reaches the capacity; within {less}"
 
 
 def doubts(capacity: Capacity) -> list[str]:
-    """Why it is not trusted, or what to know about it, and what would settle it; nothing twice."""
+    """List reasons for doubt, remarks, and the load that would settle the capacity, each once."""
     reasons = list(capacity.reasons)
     if CapacityReason.NO_LIMIT_SEEN in reasons and CapacityReason.NO_RESOURCE_LIMIT in reasons:
         reasons.remove(CapacityReason.NO_RESOURCE_LIMIT)
-    found = [reason.sentence for reason in reasons]
+    texts = [reason.sentence for reason in reasons]
     if capacity.usl is None and capacity.usl_finding is not None:
         general = CapacityReason.CONCURRENCY_UNKNOWN.sentence
-        found = [text for text in found if text != general]
-        found.append(capacity.usl_finding.check.sentence)
+        texts = [text for text in texts if text != general]
+        texts.append(capacity.usl_finding.check.sentence)
     if capacity.settle_throughput is not None:
         load = quantity(capacity.settle_throughput)
-        found.append(f"a load of about {load} queries/s would settle it")
-    return found
+        texts.append(f"a load of about {load} queries/s would settle it")
+    return texts
 
 
 def why_none(snapshot: Snapshot) -> str:
-    """What a prediction is waiting for."""
+    """Return why there is no prediction yet."""
     if snapshot.health.up is False:
         errors = [c.last_error for c in snapshot.health.collectors if c.last_error]
         return errors[0] if errors else "the server does not answer"

@@ -1,6 +1,6 @@
-"""Query classes as Prometheus metrics: counters to rate(), how they were obtained, what they cost.
+"""Query classes as Prometheus metrics: counters, their sources and errors, capacity gains.
 
-Counters rise once a minute, when a minute was divided: take rates over five minutes or more.
+Counters rise once a minute, after its use was attributed: take rates over five minutes or more.
 """
 
 from collections.abc import Callable, Iterator
@@ -22,11 +22,11 @@ COUNTERS = (
     ("network", "network_bytes", "Bytes sent to clients and received from them"),
     ("row_operations", "row_operations", "InnoDB rows read and changed"),
 )
-"""Quantities of a class, what follows `query_` and, for what no class explains, `unattributed_`,
-and what is counted."""
+"""Key of the quantity, the metric's name after `query_` and `unattributed_`, and the beginning of
+its help text."""
 
 MODES = (("user_cpu", "user"), ("system_cpu", "system"))
-"""Parts of the CPU time, and their values of the label `mode`; they are no more than estimated."""
+"""Keys of the parts of the CPU time and their values of the label `mode`; always estimated."""
 
 EVENTS = (
     ("errors", "errors", "Statements of the query class that failed"),
@@ -42,7 +42,7 @@ EVENTS = (
     ),
     ("tmp_disk_tables", "tmp_disk_tables", "Temporary tables of the query class on disk"),
 )
-"""What the server counts of a class besides, and what follows `query_`."""
+"""Key of another counter of the server, the metric's name after `query_`, and the help text."""
 
 NOT_SHOWN = "absent while the class is not among those shown"
 
@@ -78,14 +78,14 @@ Known = list[tuple[Snapshot, ClassesState]]
 
 
 def class_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]:
-    """Counters always, the rest while it is fresh."""
+    """Yield the counters of all targets, and the other metrics of those with recent results."""
     known = [(s, s.classes) for s in snapshots if s.classes is not None]
     fresh = [(s, c) for s, _ in known if (c := s.current_classes(now)) is not None]
     yield from _counters(known)
-    yield from _modes(known)
+    yield from _cpu_modes(known)
     yield from _events(known)
-    yield from _of_classes(fresh, now)
-    yield from _of_models(fresh)
+    yield from _class_gauges(fresh, now)
+    yield from _model_gauges(fresh)
     yield gauge(
         "query_classes",
         "Query classes seen so far; absent before the first minute.",
@@ -120,7 +120,7 @@ def _counters(known: Known) -> Iterator[Metric]:
         )
 
 
-def _modes(known: Known) -> Iterator[Metric]:
+def _cpu_modes(known: Known) -> Iterator[Metric]:
     yield counter(
         "query_cpu_mode_seconds",
         "CPU seconds of the query class in the server's own code (user) or in the kernel "
@@ -158,7 +158,7 @@ def _events(known: Known) -> Iterator[Metric]:
         yield counter(f"query_{name}", f"{text}; {NOT_SHOWN}.", counts, "schema", "digest")
 
 
-def _of_classes(fresh: Known, now: float) -> Iterator[Metric]:
+def _class_gauges(fresh: Known, now: float) -> Iterator[Metric]:
     each = [(s, c, one) for s, c in fresh for one in c.classes]
     lines = [(_labels(s, one), one.line) for s, _, one in each if one.line and one.line.usable]
     yield gauge(
@@ -213,7 +213,7 @@ def _of_classes(fresh: Known, now: float) -> Iterator[Metric]:
     )
 
 
-def _of_models(fresh: Known) -> Iterator[Metric]:
+def _model_gauges(fresh: Known) -> Iterator[Metric]:
     resources = [(s.target, r) for s, c in fresh for r in c.resources]
     yield gauge(
         "query_source_info",
@@ -229,7 +229,7 @@ def _of_models(fresh: Known) -> Iterator[Metric]:
         "query_model_reason",
         "1 for each reason to doubt the attribution of the quantity to query classes; absent "
         "without one.",
-        (((t, r.name, why.value), 1.0) for t, r in resources for why in r.reasons),
+        (((t, r.name, reason.value), 1.0) for t, r in resources for reason in r.reasons),
         "quantity",
         "reason",
     )

@@ -1,4 +1,4 @@
-"""The SLAs of query classes as Prometheus metrics: which breaks first, at how much more load."""
+"""The SLAs of query classes as Prometheus metrics: which breaks first, and at what load."""
 
 from collections.abc import Callable, Iterator
 
@@ -51,7 +51,7 @@ GAUGES: tuple[tuple[str, str, Callable[[ClassSlaState], float | None]], ...] = (
 
 
 def class_sla_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]:
-    """A series of each for every class that has an SLA."""
+    """Yield the metrics of every query class that has an SLA."""
     known = [(s.target, state) for s in snapshots if (state := s.current_class_slas(now))]
     each = [
         ((t, c.digest, f"{100 * c.quantile:g}"), c) for t, state in known for c in state.classes

@@ -11,31 +11,31 @@ DIGEST_LENGTH, TEXT_LENGTH = 16, 60
 
 
 def class_sla_words(snapshot: Snapshot, now: float) -> Iterator[str]:
-    """One sentence on the first, if one is known, and one on each class; empty without SLAs."""
+    """Yield a sentence on the first class to break its SLA, if known, and one on each class."""
     state = snapshot.current_class_slas(now)
     if state is None:
         return
     classes = snapshot.current_classes(now)
     texts = {one.name.digest: one.text for one in classes.classes if one.text} if classes else {}
-    if (said := _first(state, texts)) is not None:
-        yield said
+    if (sentence := _first_sentence(state, texts)) is not None:
+        yield sentence
     for one in state.classes:
-        yield _class(one, texts)
+        yield _class_sentence(one, texts)
 
 
-def _first(state: ClassSlas, texts: Mapping[str, str]) -> str | None:
+def _first_sentence(state: ClassSlas, texts: Mapping[str, str]) -> str | None:
     first = state.first
     if first is None or first.found.first is None:
         return None
     doubt = "" if state.trust is Trust.TRUSTED else " That is indicative, as the capacity is."
-    name = _name(first, texts)
+    name = _class_name(first, texts)
     probability = f"probability {first.found.first:.0%}"
     return f"The first class to break its SLA as the load grows is {name} ({probability}).{doubt}"
 
 
-def _class(one: ClassSlaState, texts: Mapping[str, str]) -> str:
+def _class_sentence(one: ClassSlaState, texts: Mapping[str, str]) -> str:
     share = f"{100 * one.quantile:g} %"
-    sla = f"{_name(one, texts)}: {share} of its statements may take {short_time(one.seconds)}"
+    sla = f"{_class_name(one, texts)}: {share} of its statements may take {short_time(one.seconds)}"
     if one.present is not None:
         sla += f"; they take up to {short_time(one.present.value)} now"
     ratio = one.found.load_ratio
@@ -45,7 +45,7 @@ def _class(one: ClassSlaState, texts: Mapping[str, str]) -> str:
     return f"{sla}. That is reached at {quantity(ratio.value)} times the load ({_bounds(ratio)})."
 
 
-def _name(one: ClassSlaState, texts: Mapping[str, str]) -> str:
+def _class_name(one: ClassSlaState, texts: Mapping[str, str]) -> str:
     return texts.get(one.digest, one.digest[:DIGEST_LENGTH])[:TEXT_LENGTH]
 
 

@@ -40,41 +40,41 @@ DIGEST_LENGTH, TEXT_LENGTH = 16, 100
 
 
 def classes_table(snapshot: Snapshot, now: float) -> str:
-    """A row for each class that is shown, the greatest first; empty where none is known."""
+    """Return a table with a row for each class shown, largest first; empty if none is known."""
     state = snapshot.current_classes(now)
     if state is None:
         return ""
     cpu = state.resource("cpu")
-    by = "cpu" if cpu is not None else "statement_time"
-    whole = sum(one.recent.get(by, 0.0) for one in state.classes)
-    if whole <= 0:
+    ranked_by = "cpu" if cpu is not None else "statement_time"
+    total = sum(one.recent.get(ranked_by, 0.0) for one in state.classes)
+    if total <= 0:
         return ""
-    ranked = sorted(state.classes, key=lambda one: -one.recent.get(by, 0.0))
-    most = ranked[0].recent.get(by, 0.0) / whole
-    rows = "".join(_row(snapshot, state, one, by, (whole, most), now) for one in ranked)
+    ranked = sorted(state.classes, key=lambda one: -one.recent.get(ranked_by, 0.0))
+    greatest = ranked[0].recent.get(ranked_by, 0.0) / total
+    rows = "".join(_row(snapshot, state, one, ranked_by, (total, greatest), now) for one in ranked)
     head = "".join(f"<th>{name}</th>" for name in COLUMNS)
-    span = f"Queries of the last {words(state.recent_seconds)}; older minutes count less."
-    caption = f'<p class="grey">{span}</p>'
-    return f'{caption}<table class="classes"><tr>{head}</tr>{rows}</table>{_note(cpu)}'
+    period = f"Queries of the last {words(state.recent_seconds)}; older minutes count less."
+    caption = f'<p class="grey">{period}</p>'
+    return f'{caption}<table class="classes"><tr>{head}</tr>{rows}</table>{_cpu_note(cpu)}'
 
 
 def _row(
     snapshot: Snapshot,
     state: ClassesState,
     one: ClassState,
-    by: str,
+    ranked_by: str,
     scale: tuple[float, float],
     now: float,
 ) -> str:
-    whole, most = scale
-    share = one.recent.get(by, 0.0) / whole
+    total, greatest = scale
+    share = one.recent.get(ranked_by, 0.0) / total
     split = snapshot.class_splits(now).get(class_key(one))
     gains = saving(state, one, snapshot.capacity(now))
     cells = (
-        _name(one),
-        bar(share, most),
-        f"{share:.1%}" if by == "cpu" else "",
-        "" if one.error is None or by != "cpu" else f"{one.error:.0%}",
+        _class_name(one),
+        bar(share, greatest),
+        f"{share:.1%}" if ranked_by == "cpu" else "",
+        "" if one.error is None or ranked_by != "cpu" else f"{one.error:.0%}",
         f"{quantity(one.recent.get('statement_time', 0.0))} s",
         quantity(one.recent.get("calls", 0.0)),
         "" if gains.removed is None else f"+{gains.removed:.0%} capacity",
@@ -84,27 +84,27 @@ def _row(
     return "<tr>" + "".join(f"<td>{cell}</td>" for cell in (*map(escape, cells), *time)) + "</tr>"
 
 
-def _name(one: ClassState) -> str:
+def _class_name(one: ClassState) -> str:
     if one.text is not None:
         return one.text[:TEXT_LENGTH]
     digest = one.name.digest[:DIGEST_LENGTH]
     name = f"{one.name.schema}.{digest}" if one.name.schema else digest
-    known = {
+    reserved = {
         OTHER: "all others",
         AGENT: "mysql-headroom itself",
         OVERFLOW: "no room for more",
         NONE: "statements without a digest",
     }
-    return (known.get(digest) or name) + (" (waits)" if one.waits else "")
+    return (reserved.get(digest) or name) + (" (waits)" if one.waits else "")
 
 
-def _note(cpu: ResourceState | None) -> str:
+def _cpu_note(cpu: ResourceState | None) -> str:
     if cpu is None:
         return '<p class="grey">CPU is not known here: classes are ranked by their time.</p>'
-    return f'<p class="grey">CPU {escape(", ".join(_notes(cpu)))}.</p>'
+    return f'<p class="grey">CPU {escape(", ".join(_cpu_notes(cpu)))}.</p>'
 
 
-def _notes(cpu: ResourceState) -> Iterator[str]:
+def _cpu_notes(cpu: ResourceState) -> Iterator[str]:
     if cpu.source is not None:
         yield SOURCES[cpu.source]
     if cpu.unattributed_share is not None:

@@ -1,4 +1,4 @@
-"""A comparison of two periods as JSON; docs/compare.md has every key."""
+"""A comparison of two periods as JSON; docs/compare.md lists every key."""
 
 from typing import Any
 
@@ -9,19 +9,19 @@ from models.estimate_difference import Change, Estimate
 
 
 def comparison_object(comparison: Comparison) -> Any:
-    """One document; what is not known is null."""
+    """Return the comparison as one document; what is not known is null."""
     return finite(
         {
             "target": comparison.target,
-            "before": _side(comparison.before),
-            "after": _side(comparison.after),
+            "before": _period_object(comparison.before),
+            "after": _period_object(comparison.after),
             "loads_differ": comparison.loads_differ,
-            "quantities": [_object(row) for row in comparison.rows],
+            "quantities": [_quantity_object(row) for row in comparison.rows],
         }
     )
 
 
-def _side(side: Assessed) -> dict[str, object]:
+def _period_object(side: Assessed) -> dict[str, object]:
     capacity = side.capacity
     low, middle, high = side.loads
     return {
@@ -35,17 +35,17 @@ def _side(side: Assessed) -> dict[str, object]:
     }
 
 
-def _object(row: Compared) -> dict[str, object]:
+def _quantity_object(row: Compared) -> dict[str, object]:
     return {
         "name": row.name,
         "unit": row.unit.value or None,
-        "before": _values(row.before),
-        "after": _values(row.after),
-        "difference" if row.is_difference else "ratio": _values(row.change),
+        "before": _estimate_object(row.before),
+        "after": _estimate_object(row.after),
+        "difference" if row.is_difference else "ratio": _estimate_object(row.change),
         "verdict": row.change.verdict,
         "why": row.why or None,
     }
 
 
-def _values(known: Estimate | Change) -> dict[str, float | None]:
+def _estimate_object(known: Estimate | Change) -> dict[str, float | None]:
     return {"value": known.value, "lower": known.low, "upper": known.high}

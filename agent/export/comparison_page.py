@@ -8,14 +8,14 @@ from agent.export.page import STYLE
 
 
 def comparison_page(comparison: Comparison, json_path: str) -> str:
-    """The whole page as HTML; `json_path` is where the same is as JSON."""
+    """Return the whole page as HTML; `json_path` is the path of the comparison as JSON."""
     sides = (("before", comparison.before), ("after", comparison.after))
-    said = "".join(f"<li>{name}: {escape(side_words(side))}</li>" for name, side in sides)
+    periods = "".join(f"<li>{name}: {escape(side_words(side))}</li>" for name, side in sides)
     head = "".join(f"<th>{escape(name)}</th>" for name in HEADER)
     rows = "".join(map(_row, comparison.rows))
-    minds = "".join(f"<p>{escape(note)}</p>" for note in notes(comparison))
+    remarks = "".join(f"<p>{escape(note)}</p>" for note in notes(comparison))
     return _document(
-        f"<section><header><h2>{escape(comparison.target)}</h2></header><ul>{said}</ul>{minds}"
+        f"<section><header><h2>{escape(comparison.target)}</h2></header><ul>{periods}</ul>{remarks}"
         f'<table class="limits"><tr>{head}</tr>{rows}</table></section>'
         f'<p class="grey"><a href="/">all targets</a>, <a href="{escape(json_path)}">the same</a>'
         " for programs</p>"
@@ -23,7 +23,7 @@ def comparison_page(comparison: Comparison, json_path: str) -> str:
 
 
 def refusal_page(why: str) -> str:
-    """A page that says why nothing is compared."""
+    """Return a page that says why nothing is compared."""
     return _document(
         f'<p class="lead">Not compared: {escape(why)}.</p>'
         '<p class="grey"><a href="/">all targets</a></p>'

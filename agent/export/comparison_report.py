@@ -1,4 +1,4 @@
-"""A comparison of two periods in words: a row for each quantity, and notes."""
+"""A comparison of two periods as text: a row for each quantity, and notes."""
 
 from collections.abc import Callable, Iterator
 
@@ -12,7 +12,7 @@ from models.estimate_difference import Change, Estimate, Verdict
 
 HEADER = ("", "before", "90 % interval", "after", "90 % interval", "change", "90 % interval", "")
 NUMBERS = (1, 3, 5)
-"""The columns of numbers."""
+"""The indices of the columns of numbers."""
 VERDICTS = {
     Verdict.HIGHER: "HIGHER",
     Verdict.LOWER: "LOWER",
@@ -30,7 +30,7 @@ DIGEST_LENGTH = 12
 
 
 def side_words(side: Assessed) -> str:
-    """Say from when to when, and what the load was."""
+    """Describe a period: its start and end, the number of intervals and the load."""
     span = f"{time_text(side.period.start)} to {time_text(side.period.end)}"
     low, middle, high = map(quantity, side.loads)
     load = f"{middle} queries/s (5 to 95 %: {low} to {high})"
@@ -38,7 +38,7 @@ def side_words(side: Assessed) -> str:
 
 
 def notes(comparison: Comparison) -> Iterator[str]:
-    """What to mind in reading the rows."""
+    """Yield notes on how to read the rows."""
     if comparison.loads_differ:
         yield "The loads do not overlap: what a query costs may differ for that alone."
     if not comparison.has_changed:
@@ -46,17 +46,20 @@ def notes(comparison: Comparison) -> Iterator[str]:
 
 
 def cells(row: Compared) -> tuple[str, ...]:
-    """Write one quantity, a cell for each column of `HEADER`."""
-    show = _number_of(row)
+    """Return one quantity as a cell for each column of `HEADER`."""
+    format_number = _number_format(row)
     verdict = VERDICTS[row.change.verdict] + (f": {row.why}" if row.why else "")
-    before, after = ((_or_dash(show, e.value), _range(show, e)) for e in (row.before, row.after))
-    change = _signed if row.is_difference else _percent
+    before, after = (
+        (_or_dash(format_number, e.value), _range(format_number, e))
+        for e in (row.before, row.after)
+    )
+    format_change = _signed_number if row.is_difference else _percent_change
     shown = row.change if row.change.verdict is not Verdict.CANNOT_TELL else Change(Verdict.WITHIN)
-    difference = _or_dash(change, shown.value), _range(change, shown)
-    return (_title(row.name), *before, *after, *difference, verdict)
+    difference = _or_dash(format_change, shown.value), _range(format_change, shown)
+    return (_row_title(row.name), *before, *after, *difference, verdict)
 
 
-def _title(name: str) -> str:
+def _row_title(name: str) -> str:
     kind, _, rest = name.partition(":")
     if kind == "demand":
         return f"{resource_words(rest)}, per query"
@@ -71,8 +74,8 @@ def _title(name: str) -> str:
     return PARAMETERS[name]
 
 
-def _number_of(row: Compared) -> Callable[[float], str]:
-    """Seconds in one unit for the whole row, all else to three digits."""
+def _number_format(row: Compared) -> Callable[[float], str]:
+    """Return the row's number format: seconds in one unit, all else with three digits."""
     if row.unit is not Unit.SECONDS:
         return quantity
     known = [e.value for e in (row.before, row.after) if e.value]
@@ -80,21 +83,21 @@ def _number_of(row: Compared) -> Callable[[float], str]:
     return lambda value: f"{quantity(value / size)} {unit}"
 
 
-def _or_dash(show: Callable[[float], str], value: float | None) -> str:
-    return DASH if value is None else show(value)
+def _or_dash(format_number: Callable[[float], str], value: float | None) -> str:
+    return DASH if value is None else format_number(value)
 
 
-def _range(show: Callable[[float], str], known: Estimate | Change) -> str:
+def _range(format_number: Callable[[float], str], known: Estimate | Change) -> str:
     if known.low is None and known.high is None:
         return DASH
-    return f"{_or_dash(show, known.low)} to {_or_dash(show, known.high)}"
+    return f"{_or_dash(format_number, known.low)} to {_or_dash(format_number, known.high)}"
 
 
-def _percent(ratio: float) -> str:
+def _percent_change(ratio: float) -> str:
     if ratio > 10:
         return f"×{quantity(ratio)}"
     return f"{100 * (ratio - 1):+.1f} %"
 
 
-def _signed(difference: float) -> str:
+def _signed_number(difference: float) -> str:
     return f"{difference:+.3g}"

@@ -1,4 +1,4 @@
-"""Metric families of one row a sample; what is None is left out, for absent is not zero."""
+"""Builders of metric families, a row per sample; None is left out, as absent is not zero."""
 
 from collections.abc import Iterable
 
@@ -17,31 +17,31 @@ Rows = Iterable[tuple[tuple[str, ...], float | None]]
 
 
 def gauge(name: str, text: str, rows: Rows, *labels: str) -> Metric:
-    """A gauge; `labels` are the names of those beside the target."""
-    return _filled(GaugeMetricFamily(PREFIX + name, text, labels=("target", *labels)), rows)
+    """Return a gauge; `labels` are the names of those other than the target."""
+    return _with_rows(GaugeMetricFamily(PREFIX + name, text, labels=("target", *labels)), rows)
 
 
 def group_gauge(name: str, text: str, rows: Rows, *labels: str) -> Metric:
-    """A gauge of groups; `labels` are the names of those beside the group."""
-    return _filled(GaugeMetricFamily(PREFIX + name, text, labels=("group", *labels)), rows)
+    """Return a gauge of groups; `labels` are the names of those other than the group."""
+    return _with_rows(GaugeMetricFamily(PREFIX + name, text, labels=("group", *labels)), rows)
 
 
 def group_counter(name: str, text: str, rows: Rows, *labels: str) -> Metric:
-    """A counter of groups, named without its `_total`."""
-    return _filled(CounterMetricFamily(PREFIX + name, text, labels=("group", *labels)), rows)
+    """Return a counter of groups; `name` is without the suffix `_total`."""
+    return _with_rows(CounterMetricFamily(PREFIX + name, text, labels=("group", *labels)), rows)
 
 
 def counter(name: str, text: str, rows: Rows, *labels: str) -> Metric:
-    """A counter, named without its `_total`."""
-    return _filled(CounterMetricFamily(PREFIX + name, text, labels=("target", *labels)), rows)
+    """Return a counter; `name` is without the suffix `_total`."""
+    return _with_rows(CounterMetricFamily(PREFIX + name, text, labels=("target", *labels)), rows)
 
 
 def states_of(labels: tuple[str, ...], trust: Trust) -> Rows:
-    """A row for each state of trust: 1 for the current one, 0 for the others."""
+    """Return a row for each state of trust: 1 for the current one, 0 for the others."""
     return [((*labels, state.value), float(state is trust)) for state in Trust]
 
 
-def _filled(family: GaugeMetricFamily | CounterMetricFamily, rows: Rows) -> Metric:
+def _with_rows(family: GaugeMetricFamily | CounterMetricFamily, rows: Rows) -> Metric:
     for labels, value in rows:
         if value is not None:
             family.add_metric(labels, value)

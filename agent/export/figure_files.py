@@ -1,4 +1,4 @@
-"""Figures of matplotlib, which is loaded with the first of them, and their files."""
+"""Matplotlib figures and their files; matplotlib is loaded with the first figure."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,7 +10,7 @@ DOTS_PER_INCH = 130
 
 
 def new_figure(width: float, height: float) -> "Figure":
-    """Begin a figure of that size, in inches, that needs no display."""
+    """Create a figure of the given size, in inches; it needs no display."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -20,5 +20,5 @@ def new_figure(width: float, height: float) -> "Figure":
 
 
 def write_figure(figure: "Figure", path: str) -> None:
-    """Write it as the end of the path says, .png or .svg; raises OSError when that fails."""
+    """Write a figure as its path's suffix says, .png or .svg; raises OSError if that fails."""
     figure.savefig(path, dpi=DOTS_PER_INCH, format=Path(path).suffix[1:].lower())

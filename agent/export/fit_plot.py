@@ -1,4 +1,4 @@
-"""The picture of a fit: points, curve, its 90 % band, the peak and its interval."""
+"""The plot of a fit: points, curve, its 90 % band, the peak and its interval."""
 
 from textwrap import wrap
 from typing import TYPE_CHECKING
@@ -27,20 +27,20 @@ MAX_PLOT_RATIO = {Trust.TRUSTED: 1.6, Trust.INDICATIVE: 2.0, Trust.NOT_IDENTIFIA
 def plot_fit(path: str, curve: CurveFile, fitted: UslFit) -> None:
     """Draw the fit into a .png or .svg file.
 
-    Raises OSError when the file cannot be written. Loads matplotlib, without a display.
+    Raises OSError when the file cannot be written. Loads matplotlib; needs no display.
     """
     figure = new_figure(*SIZE_INCHES)
     axes = figure.add_subplot()
-    at = np.linspace(0, _farthest(fitted), CURVE_POINTS)[1:]
+    at = np.linspace(0, _right_end(fitted), CURVE_POINTS)[1:]
     _draw_band(axes, curve, fitted, at)
     _draw_curve(axes, fitted, at)
     _draw_points(axes, curve, fitted)
     _draw_peak(axes, fitted, at[-1])
-    _label(axes, fitted, at[-1])
+    _add_labels(axes, fitted, at[-1])
     write_figure(figure, path)
 
 
-def _farthest(fitted: UslFit) -> float:
+def _right_end(fitted: UslFit) -> float:
     seen, peak = fitted.n_observed_max, fitted.n_max or 0.0
     high = fitted.n_max_interval.high if fitted.n_max_interval else peak
     return max(1.15 * seen, min(1.15 * max(high, peak), MAX_PLOT_RATIO[fitted.trust] * seen))
@@ -53,7 +53,7 @@ def _draw_band(axes: "Axes", curve: CurveFile, fitted: UslFit, at: Array) -> Non
 
 
 def _draw_curve(axes: "Axes", fitted: UslFit, at: Array) -> None:
-    """Draw the law: whole where it was measured, dashed beyond."""
+    """Draw the law: solid up to the highest measured load, dashed beyond."""
     x, seen = fitted.law.throughput(at), at <= fitted.n_observed_max
     axes.plot(at[seen], x[seen], color=BLUE, lw=2, label=f"fitted law ({fitted.method.value})")
     beyond = at >= at[seen][-1]
@@ -82,7 +82,7 @@ def _draw_points(axes: "Axes", curve: CurveFile, fitted: UslFit) -> None:
 
 
 def _draw_peak(axes: "Axes", fitted: UslFit, right: float) -> None:
-    """Mark the peak and its intervals, or the least it can be where it is not identifiable."""
+    """Mark the peak and its intervals, or its lower bound if it is not identifiable."""
     if fitted.trust is Trust.NOT_IDENTIFIABLE:
         bound = fitted.x_max_lower_bound
         label = f"the peak is at least {quantity(bound)} queries/s"
@@ -111,7 +111,7 @@ def _draw_peak(axes: "Axes", fitted: UslFit, right: float) -> None:
         axes.plot([right], [fitted.x_max], marker=">", ms=9, ls="", color=ORANGE, clip_on=False)
 
 
-def _label(axes: "Axes", fitted: UslFit, right: float) -> None:
+def _add_labels(axes: "Axes", fitted: UslFit, right: float) -> None:
     law = fitted.law
     top = max(fitted.x_observed_max, float(law.throughput(min(right, fitted.n_max or right))))
     high = fitted.x_max_interval.high if fitted.x_max_interval else top
@@ -123,7 +123,7 @@ def _label(axes: "Axes", fitted: UslFit, right: float) -> None:
     axes.yaxis.set_major_formatter(lambda value, _: quantity(value))
     title = "\n".join(wrap(headline(fitted), TITLE_LENGTH))
     axes.set_title(title, loc="left", fontsize=13, fontweight="bold", pad=24)
-    axes.text(0, 1.025, _note(fitted), transform=axes.transAxes, fontsize=9, color=GREY)
+    axes.text(0, 1.025, _subtitle(fitted), transform=axes.transAxes, fontsize=9, color=GREY)
     axes.grid(color="#dddddd", lw=0.6)
     axes.set_axisbelow(True)
     for side in ("top", "right"):
@@ -131,8 +131,8 @@ def _label(axes: "Axes", fitted: UslFit, right: float) -> None:
     axes.legend(loc="best", frameon=True, framealpha=0.9, edgecolor="none", fontsize=9)
 
 
-def _note(fitted: UslFit) -> str:
-    """Say under the title why the peak is not settled and what would; else the parameters."""
+def _subtitle(fitted: UslFit) -> str:
+    """Return the subtitle: the parameters, or why the peak is uncertain and what to measure."""
     law = fitted.law
     if fitted.trust is Trust.TRUSTED:
         return f"σ = {law.sigma:.3g}   κ = {law.kappa:.3g}   λ = {quantity(law.lam)} queries/s"

@@ -31,7 +31,7 @@ TIMES: tuple[tuple[str, str, Callable[[Saturation], float | None]], ...] = (
 
 
 def forecast_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]:
-    """When the load reaches the capacity, with bounds, and why that may not be known."""
+    """Yield the time to saturation with bounds, its probabilities, and why it is not known."""
     known = [(s.target, state) for s in snapshots if (state := s.current_forecast(now))]
     for name, text, value in TIMES:
         yield gauge(name, text, [((target,), value(state.saturation)) for target, state in known])

@@ -3,21 +3,21 @@
 from models.forecast.saturation import DAY_SECONDS, ForecastReason, Saturation
 
 MIN_SHOWN_PROBABILITY = 0.05
-"""A probability below is not mentioned."""
+"""Smaller probabilities are not mentioned."""
 WEEK_DAYS = 7
 
 
 def forecast_words(found: Saturation) -> str:
-    """One sentence, and another one where a probability is worth it."""
+    """Return one sentence, and a second one if saturation within a week is likely enough."""
     if found.seconds is not None:
         return f"At this growth the load reaches the limit in {_with_bounds(found.seconds, found)}."
     chance = dict(found.probability).get(WEEK_DAYS, 0.0)
-    likely = f" It may still be reached within a week: {100 * chance:.0f} %."
-    return f"{_why_none(found)}{likely if chance >= MIN_SHOWN_PROBABILITY else ''}"
+    within_week = f" It may still be reached within a week: {100 * chance:.0f} %."
+    return f"{_why_not_known(found)}{within_week if chance >= MIN_SHOWN_PROBABILITY else ''}"
 
 
 def when_words(found: Saturation) -> str:
-    """The same in a few words, for a table."""
+    """Return the forecast in a few words, for a table."""
     if found.seconds is not None:
         return _with_bounds(found.seconds, found)
     if found.reason is ForecastReason.TOO_FAR and found.lower is not None:
@@ -26,11 +26,11 @@ def when_words(found: Saturation) -> str:
 
 
 def _with_bounds(seconds: float, found: Saturation) -> str:
-    low, high = _days(found.lower or 0.0), _days(found.upper)
+    low, high = _days_text(found.lower or 0.0), _days_text(found.upper)
     return f"{span(seconds)} ({f'{low} to {high}' if high else f'{low} or more'})"
 
 
-def _why_none(found: Saturation) -> str:
+def _why_not_known(found: Saturation) -> str:
     if found.reason is ForecastReason.TOO_FAR and found.lower is not None:
         return f"At this growth the load reaches the limit in {span(found.lower)} at the earliest."
     sentence = found.reason.sentence if found.reason else "nothing is known yet"
@@ -38,15 +38,15 @@ def _why_none(found: Saturation) -> str:
 
 
 def span(seconds: float) -> str:
-    """A time ahead for people: hours below two days, else days."""
+    """Format a time ahead in hours below two days, else in days."""
     hours = seconds / 3600
     if hours < 1:
         return "less than an hour"
     return f"{hours:.0f} hours" if hours < 48 else f"{seconds / DAY_SECONDS:.0f} days"
 
 
-def _days(seconds: float | None) -> str:
-    """Days, to a tenth below three."""
+def _days_text(seconds: float | None) -> str:
+    """Format seconds as days, with one decimal below three; empty for None."""
     if seconds is None:
         return ""
     days = seconds / DAY_SECONDS

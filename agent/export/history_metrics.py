@@ -1,4 +1,4 @@
-"""The status of the history file as Prometheus metrics; they are the agent's own."""
+"""The status of the history file as Prometheus metrics; they have no label for a target."""
 
 from collections.abc import Iterator
 
@@ -9,7 +9,7 @@ from agent.history.status import StoreState
 
 
 def history_families(state: StoreState) -> Iterator[Metric]:
-    """The families of the history's status; none where no history is kept."""
+    """Yield the metrics of the history's status; called only if a history is kept."""
     single = (
         (
             "history_write_success",

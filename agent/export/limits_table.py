@@ -1,4 +1,4 @@
-"""The resource limits as a table for people."""
+"""The resource limits as an HTML table."""
 
 from html import escape
 
@@ -14,11 +14,11 @@ CPU_SOURCES = {
     CpuSource.NODE_EXPORTER: "the node_exporter of the server's host",
     CpuSource.STATEMENTS: "the CPU time of statements, scaled by what it misses, and vcpus",
 }
-MIN_SHOWN_SHARE = 0.005  # a smaller probability to be the limit is none
+MIN_SHOWN_SHARE = 0.005  # a smaller probability to be the limit is not shown
 
 
 def limits_table(snapshot: Snapshot, now: float) -> str:
-    """A row for each resource, the one that ends first at the top; empty where none is known."""
+    """Return a table with a row for each resource, lowest limit first; empty if none is known."""
     capacity, load = snapshot.capacity(now), snapshot.current_load(now)
     if capacity is None or not capacity.resource_limits:
         return ""
@@ -27,13 +27,16 @@ def limits_table(snapshot: Snapshot, now: float) -> str:
         capacity.resource_limits,
         key=lambda resource_limit: (resource_limit.x_max is None, resource_limit.x_max or 0.0),
     )
-    rows = "".join(_row(w, used.get(w.resource), capacity.shares.get(w.resource)) for w in ordered)
+    rows = "".join(
+        _row(limit, used.get(limit.resource), capacity.shares.get(limit.resource))
+        for limit in ordered
+    )
     head = "".join(f"<th>{name}</th>" for name in COLUMNS)
-    return f'<table class="limits"><tr>{head}</tr>{rows}</table>{_cpu_source(load)}'
+    return f'<table class="limits"><tr>{head}</tr>{rows}</table>{_cpu_source_line(load)}'
 
 
-def _cpu_source(load: Load | None) -> str:
-    """The source of the CPU, in a line."""
+def _cpu_source_line(load: Load | None) -> str:
+    """Return a line with the source of the CPU utilisation."""
     if load is None or load.cpu_source is None:
         return ""
     return f'<p class="grey">CPU from {escape(CPU_SOURCES[load.cpu_source])}.</p>'
@@ -47,13 +50,13 @@ def _row(resource_limit: ResourceLimit, used: float | None, share: float | None)
         "" if resource_limit.demand is None else short_time(resource_limit.demand),
         "" if resource_limit.x_max is None else f"{quantity(resource_limit.x_max)} /s",
         f"{quantity(interval.low)} to {quantity(interval.high)}" if interval else "",
-        _trust(resource_limit),
+        _trust_cell(resource_limit),
         f"{share:.0%} likely" if share and share >= MIN_SHOWN_SHARE else "",
     )
     return "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>"
 
 
-def _trust(resource_limit: ResourceLimit) -> str:
+def _trust_cell(resource_limit: ResourceLimit) -> str:
     if resource_limit.x_max is None:
         return "; ".join(reason.sentence for reason in resource_limit.reasons)
     return resource_limit.trust.value.replace("_", " ")

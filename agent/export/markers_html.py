@@ -1,6 +1,6 @@
-"""The latest deploy markers of a target on the page, each with a link and a command that compare.
+"""The latest deploy markers of a target on the page, each with a link and a command to compare.
 
-They name the time and not the marker, for a later one may have the same name.
+Both give the marker's time instead of its name, because a later one may have the same name.
 """
 
 import shlex
@@ -17,26 +17,26 @@ SHOWN_MARKERS = 5
 
 
 def markers_section(snapshot: Snapshot, now: float, history: str | None) -> str:
-    """A list, the latest first; empty where there is no marker.
+    """Return a list of markers, latest first; empty if there is none.
 
-    `history` is the file that is compared in, None where there is none.
+    `history` is the path of the history file, from which periods are compared; None: none is kept.
     """
     shown = snapshot.markers[: -SHOWN_MARKERS - 1 : -1]
     if not shown:
         return ""
     items = "".join(_item(marker, snapshot.target, now, history) for marker in shown)
-    key = f"Blue points: since {escape(shown[0].name)}." if snapshot.fitted.points else ""
-    return f"<p>Deploy markers: {key}</p><ul>{items}</ul>"
+    note = f"Blue points: since {escape(shown[0].name)}." if snapshot.fitted.points else ""
+    return f"<p>Deploy markers: {note}</p><ul>{items}</ul>"
 
 
 def _item(marker: Marker, target: str, now: float, history: str | None) -> str:
     at = datetime.fromtimestamp(marker.at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
     age = words(max(0.0, now - marker.at))
-    said = f"<li>{escape(marker.name)}, {at} ({escape(age)} ago)"
+    text = f"<li>{escape(marker.name)}, {at} ({escape(age)} ago)"
     if history is None:
-        return f"{said}<br>without a history (history.path) nothing can be compared</li>"
+        return f"{text}<br>without a history (history.path) nothing can be compared</li>"
     options = f"--target {shlex.quote(target)} --around {marker.at:.3f}"
     command = f"mysql-headroom compare {shlex.quote(history)} {options}"
     path = "/compare?" + urlencode({"target": target, "around": f"{marker.at:.3f}"})
     link = f'<a href="{escape(path)}">before and after</a>'
-    return f"{said}: {link}<br>in a shell: <code>{escape(command)}</code></li>"
+    return f"{text}: {link}<br>in a shell: <code>{escape(command)}</code></li>"

@@ -97,7 +97,7 @@ FIT_GAUGES: tuple[tuple[str, str, Callable[[UslFit], float | None]], ...] = (
 
 
 class SnapshotCollector(Collector):
-    """The targets' latest snapshots as metric families; both arguments are asked at a scrape."""
+    """The targets' latest snapshots as metric families; both arguments are called at a scrape."""
 
     def __init__(
         self, snapshots: Callable[[], Iterable[Snapshot]], clock: Callable[[], float]
@@ -106,7 +106,7 @@ class SnapshotCollector(Collector):
         self._clock = clock
 
     def collect(self) -> Iterator[Metric]:
-        """Every family that has a sample, in a fixed order."""
+        """Yield every family that has a sample, in a fixed order."""
         snapshots = sorted(self._snapshots(), key=lambda snapshot: snapshot.target)
         now = self._clock()
         yield InfoMetricFamily(
@@ -121,13 +121,13 @@ class SnapshotCollector(Collector):
 
 
 def health_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]:
-    """Status of the collectors of each target; true whatever the time."""
+    """Yield the status of each target and its collectors, which is never stale."""
     del now
     yield gauge(
         "up",
         "1 if the server's status was read at the last attempt, 0 if not; absent before the "
         "first attempt.",
-        (((s.target,), _flag(s.health.up)) for s in snapshots),
+        (((s.target,), _as_number(s.health.up)) for s in snapshots),
     )
     yield _target_info(snapshots)
     clocks = [((s.target,), clock) for s in snapshots if (clock := s.current_clock()) is not None]
@@ -170,9 +170,9 @@ def health_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]:
 
 
 def _target_info(snapshots: list[Snapshot]) -> Metric:
-    """Each target has the labels that any is given; those that it is not given are empty."""
-    who = [(s.target, i) for s in snapshots if (i := s.health.identity) is not None]
-    names = sorted({name for _, identity in who for name, _ in identity.labels})
+    """Return the info metric; labels that only other targets have are empty."""
+    identities = [(s.target, i) for s in snapshots if (i := s.health.identity) is not None]
+    names = sorted({name for _, identity in identities for name, _ in identity.labels})
 
     def values(target: str, i: Identity) -> tuple[str, ...]:
         given = dict(i.labels)
@@ -184,7 +184,7 @@ def _target_info(snapshots: list[Snapshot]) -> Metric:
         "Host, port, version and server_uuid of the target, and its labels from the "
         "configuration, to join its series with those of other exporters; always 1. Absent "
         "before the first session.",
-        ((values(*each), 1.0) for each in who),
+        ((values(*each), 1.0) for each in identities),
         *INFO_LABELS,
         *names,
     )
@@ -196,7 +196,7 @@ def _collector_families(snapshots: list[Snapshot]) -> Iterator[Metric]:
         "collector_success",
         "1 if the collector's last reading succeeded, 0 if it failed; absent while the "
         "collector is off or has not run.",
-        (((target, c.name), _flag(c.success)) for target, c in health),
+        (((target, c.name), _as_number(c.success)) for target, c in health),
         "collector",
     )
     yield gauge(
@@ -233,7 +233,7 @@ def _collector_families(snapshots: list[Snapshot]) -> Iterator[Metric]:
 
 
 def load_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]:
-    """The load over the latest interval."""
+    """Yield the load over the latest interval."""
     loads = [(s.target, load) for s in snapshots if (load := s.current_load(now)) is not None]
     yield gauge(
         "throughput_queries_per_second",
@@ -259,11 +259,11 @@ def load_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]:
 
 
 def fit_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]:
-    """The fitted law, its peak with bounds, and its trust."""
+    """Yield the fitted law, its peak with bounds, and its trust."""
     fits = [(s.target, fit) for s in snapshots if (fit := s.fit(now)) is not None]
     for name, text, value in FIT_GAUGES:
         yield gauge(name, text, [((target,), value(fit)) for target, fit in fits])
-    judged_fits = [(s.target, *judged) for s in snapshots if (judged := _judged(s, now))]
+    judged_fits = [(s.target, *judged) for s in snapshots if (judged := _law_trust(s, now))]
     yield gauge(
         "usl_trust",
         f"Trust in the fit of the Universal Scalability Law: {TRUST}; absent while nothing is "
@@ -293,8 +293,8 @@ def fit_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]:
     )
 
 
-def _judged(snapshot: Snapshot, now: float) -> tuple[Trust, tuple[str, ...]] | None:
-    """The law's trust and why; one that may not be fitted is not identifiable."""
+def _law_trust(snapshot: Snapshot, now: float) -> tuple[Trust, tuple[str, ...]] | None:
+    """Return the law's trust and reasons; one that may not be fitted is not identifiable."""
     fit, refusal = snapshot.fit(now), snapshot.refusal(now)
     if refusal is not None:
         return Trust.NOT_IDENTIFIABLE, (refusal.check.value,)
@@ -303,7 +303,7 @@ def _judged(snapshot: Snapshot, now: float) -> tuple[Trust, tuple[str, ...]] | N
     return fit.trust, tuple(reason.value for reason in fit.reasons)
 
 
-def _flag(state: bool | None) -> float | None:
+def _as_number(state: bool | None) -> float | None:
     return None if state is None else float(state)
 
 

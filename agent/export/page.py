@@ -1,4 +1,4 @@
-"""The HTML page: every target, in words first, numbers after."""
+"""The HTML page: for every target sentences first, then numbers, tables and a chart."""
 
 from collections.abc import Iterator, Sequence
 from html import escape
@@ -47,28 +47,32 @@ def render(
     groups: Sequence[GroupState] = (),
     history: str | None = None,
 ) -> str:
-    """The whole page as HTML; `now` in Unix seconds, `history` the file's path."""
-    sections = "".join(_target(s, now, history) for s in sorted(snapshots, key=lambda s: s.target))
-    shared = groups_section(groups, now)
+    """Return the whole page as HTML; `now` in Unix seconds, `history` is the file's path."""
+    sections = "".join(
+        _target_section(s, now, history) for s in sorted(snapshots, key=lambda s: s.target)
+    )
+    group_sections = groups_section(groups, now)
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         f'<meta http-equiv="refresh" content="{REFRESH_SECONDS}">'
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
         f"<title>mysql-headroom</title><style>{STYLE}</style></head><body>"
-        f'<h1>mysql-headroom <span class="grey">{escape(__version__)}</span></h1>{shared}{sections}'
+        f'<h1>mysql-headroom <span class="grey">{escape(__version__)}</span></h1>'
+        f"{group_sections}{sections}"
         '<p class="grey"><a href="/metrics">/metrics</a> for Prometheus,'
         ' <a href="/api/v1/snapshot">/api/v1/snapshot</a> for programs</p></body></html>'
     )
 
 
-def _target(snapshot: Snapshot, now: float, history: str | None) -> str:
+def _target_section(snapshot: Snapshot, now: float, history: str | None) -> str:
     return (
         f"<section><header><h2>{escape(snapshot.target)}</h2>{_badges(snapshot, now)}"
         f'<span class="grey">{escape(snapshot.health.server)}</span></header>'
-        f"{_lead(snapshot, now)}{_numbers(snapshot, now)}{limits_table(snapshot, now)}"
+        f"{_lead(snapshot, now)}{_number_list(snapshot, now)}{limits_table(snapshot, now)}"
         f"{time_section(snapshot, now)}{_chart(snapshot, now)}"
         f"{markers_section(snapshot, now, history)}"
-        f"{classes_table(snapshot, now)}{_missing(snapshot)}{_collectors(snapshot, now)}</section>"
+        f"{classes_table(snapshot, now)}{_missing_features(snapshot)}"
+        f"{_collectors(snapshot, now)}</section>"
     )
 
 
@@ -90,44 +94,49 @@ def _badge(text: str, kind: str) -> str:
 
 
 def _lead(snapshot: Snapshot, now: float) -> str:
-    """The sentence to read first, and why not more can be said."""
+    """Return the headline, further sentences, and a list of the reasons for doubt."""
     capacity = snapshot.capacity(now)
     if capacity is None:
-        return f'<p class="lead">No prediction yet: {escape(_why_none(snapshot, now))}.</p>'
+        return (
+            f'<p class="lead">No prediction yet: {escape(_why_no_prediction(snapshot, now))}.</p>'
+        )
     items = "".join(f"<li>{escape(doubt)}</li>" for doubt in doubts(capacity))
     sentence = escape(headline(capacity, snapshot.headroom(now)))
-    lead = f'<p class="lead">{sentence}</p>{_forecast(snapshot, now)}{_sla(snapshot, now)}'
-    lead += _business(snapshot, now)
+    lead = (
+        f'<p class="lead">{sentence}</p>{_forecast_paragraph(snapshot, now)}'
+        f"{_sla_paragraphs(snapshot, now)}"
+    )
+    lead += _business_paragraphs(snapshot, now)
     return lead + (f"<ul>{items}</ul>" if items else "")
 
 
-def _forecast(snapshot: Snapshot, now: float) -> str:
-    """When the limit is reached, in a sentence."""
+def _forecast_paragraph(snapshot: Snapshot, now: float) -> str:
+    """Return a sentence on when the load reaches the limit."""
     known = snapshot.current_forecast(now)
     return f"<p>{escape(forecast_words(known.saturation))}</p>" if known else ""
 
 
-def _sla(snapshot: Snapshot, now: float) -> str:
-    """Where residence times reach the SLAs, in a few sentences."""
+def _sla_paragraphs(snapshot: Snapshot, now: float) -> str:
+    """Return a few sentences on the loads at which the SLAs are reached."""
     known = snapshot.current_sla(now)
-    said = [sla_words(known)] if known else []
-    said += class_sla_words(snapshot, now)
-    return "".join(f"<p>{escape(sentence)}</p>" for sentence in said)
+    sentences = [sla_words(known)] if known else []
+    sentences += class_sla_words(snapshot, now)
+    return "".join(f"<p>{escape(sentence)}</p>" for sentence in sentences)
 
 
-def _business(snapshot: Snapshot, now: float) -> str:
-    """How much more the server bears in the units of the business, a sentence each."""
-    said = (business_words(one) for one in snapshot.current_business(now))
-    return "".join(f"<p>{escape(words)}</p>" for words in said)
+def _business_paragraphs(snapshot: Snapshot, now: float) -> str:
+    """Return a sentence on the headroom in the unit of each business metric."""
+    sentences = (business_words(one) for one in snapshot.current_business(now))
+    return "".join(f"<p>{escape(sentence)}</p>" for sentence in sentences)
 
 
-def _why_none(snapshot: Snapshot, now: float) -> str:
+def _why_no_prediction(snapshot: Snapshot, now: float) -> str:
     if snapshot.fitted.capacity is not None and snapshot.fitted.at is not None:
         return f"the last one is {words(now - snapshot.fitted.at)} old and withheld"
     return why_none(snapshot)
 
 
-def _numbers(snapshot: Snapshot, now: float) -> str:
+def _number_list(snapshot: Snapshot, now: float) -> str:
     cells = [*_load_cells(snapshot, now), *_capacity_cells(snapshot, now)]
     rows = "".join(
         f"<div><dt>{escape(name)}</dt><dd>{escape(value)}<small>{escape(note)}</small></dd></div>"
@@ -161,10 +170,10 @@ def _capacity_cells(snapshot: Snapshot, now: float) -> Iterator[Cell]:
     if headroom is not None and soon and not headroom.overloaded:
         yield "within an hour", *soon_words(soon)
     if fit is not None and fit.x_max is not None:
-        note = "; ".join(filter(None, (_range(fit.x_max_interval), _caution(fit))))
+        note = "; ".join(filter(None, (_interval_text(fit.x_max_interval), _caution(fit))))
         yield "the law's peak", f"{quantity(fit.x_max)} /s", note
     if fit is not None and fit.n_max is not None:
-        yield "at concurrency", quantity(fit.n_max), _range(fit.n_max_interval)
+        yield "at concurrency", quantity(fit.n_max), _interval_text(fit.n_max_interval)
 
 
 def _headroom_cell(capacity: Capacity, headroom: Headroom) -> Cell:
@@ -176,12 +185,12 @@ def _headroom_cell(capacity: Capacity, headroom: Headroom) -> Cell:
     return "headroom", "none", "; ".join(filter(None, notes))
 
 
-def _range(interval: tuple[float, float] | None) -> str:
+def _interval_text(interval: tuple[float, float] | None) -> str:
     return f"90 %: {quantity(interval[0])} to {quantity(interval[1])}" if interval else ""
 
 
-def _caution(of: Capacity | UslFit) -> str:
-    return "" if of.trust is Trust.TRUSTED else "not to be relied on yet"
+def _caution(judged: Capacity | UslFit) -> str:
+    return "" if judged.trust is Trust.TRUSTED else "not to be relied on yet"
 
 
 def _chart(snapshot: Snapshot, now: float) -> str:
@@ -194,23 +203,23 @@ def _chart(snapshot: Snapshot, now: float) -> str:
     return chart(points, capacity, snapshot.operating_point(now), latest) + caption
 
 
-def _missing(snapshot: Snapshot) -> str:
-    lacks: dict[tuple[str, str], list[str]] = {}
+def _missing_features(snapshot: Snapshot) -> str:
+    missing: dict[tuple[str, str], list[str]] = {}
     for feature in snapshot.health.features:
         if not feature.enabled:
-            lacks.setdefault((feature.reason, feature.remedy), []).append(feature.name)
+            missing.setdefault((feature.reason, feature.remedy), []).append(feature.name)
     items = "".join(
         f"<li>{escape(', '.join(names))}: {escape(reason)}"
         + (f"<br>remedy: <code>{escape(remedy)}</code>" if remedy else "")
         + "</li>"
-        for (reason, remedy), names in lacks.items()
+        for (reason, remedy), names in missing.items()
     )
     return f"<p>Not available:</p><ul>{items}</ul>" if items else ""
 
 
 def _collectors(snapshot: Snapshot, now: float) -> str:
     rows = "".join(
-        f"<tr><td>{escape(c.name)}</td><td>{_state(c.success)}</td>"
+        f"<tr><td>{escape(c.name)}</td><td>{_state_text(c.success)}</td>"
         f"<td>{'' if c.duration is None else f'{1000 * c.duration:.1f} ms'}</td>"
         f"<td>{'' if c.last_at is None else words(max(0.0, now - c.last_at)) + ' ago'}</td>"
         f"<td>{sum(c.failures.values())}</td><td>{c.skipped}</td><td>{escape(c.last_error)}</td></tr>"
@@ -221,5 +230,5 @@ def _collectors(snapshot: Snapshot, now: float) -> str:
     return f"<details><summary>Collector status</summary>{table}</details>"
 
 
-def _state(success: bool | None) -> str:
+def _state_text(success: bool | None) -> str:
     return {True: "reads", False: "fails", None: "–"}[success]

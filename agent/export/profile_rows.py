@@ -26,35 +26,35 @@ class Row:
     digest: str
     calls: float
     seconds: float
-    """Time that its statements took, those that still run included."""
+    """Statement time in seconds, including that of statements still running."""
     cpu: float | None
     cpu_stderr: float | None
     io: float | None
-    """Bytes read and written, if they can be divided; estimated."""
+    """Bytes read and written, estimated; None if they cannot be attributed."""
     latency: float | None
-    """Mean seconds of a statement."""
+    """Mean time of a statement, in seconds."""
     rows_examined: float | None
     rows_sent: float | None
     waits: bool
     text: str | None
     share: float | None = None
-    """Of all classes, by what the rows are sorted by."""
+    """Share of all classes' use of the quantity by which the rows are sorted."""
     removed_gain: float | None = None
-    """How much more of all other queries fits without it, as a part of what fits now."""
+    """More of all other queries that would fit without the class, as a share of what fits now."""
     halved_gain: float | None = None
-    """The same with it at half its cost."""
+    """The same at half the class's cost."""
     time: TimeSplit | None = None
-    """Where the time of its statements went."""
+    """The time split of its statements."""
 
     @property
     def limited_by(self) -> LimitedBy | None:
-        """The part that takes most of its time."""
+        """The limit on which it spends most of its time."""
         return LimitedBy.of(self.time) if self.time else None
 
 
 @dataclass(frozen=True)
 class Moved:
-    """Bytes that were read or written, and how well they are divided."""
+    """Bytes read or written, and how well they can be attributed to classes."""
 
     total: float
     unattributed: float
@@ -67,33 +67,33 @@ NOT_JUDGED = PredictionError(None, None, None)
 
 @dataclass(frozen=True)
 class Profile:
-    """Classes, the greatest first, and how their use was obtained."""
+    """Query classes, the greatest first, and how their resource use was determined."""
 
     rows: tuple[Row, ...]
     sort: str
     seconds: float
-    """For how long the server was watched, all gaps left out; of sums, since the oldest began."""
+    """Seconds observed, without gaps; for a profile of sums, seconds since the oldest began."""
     cpu_source: Method | None
     cpu_total: float | None
     cpu_unattributed: float | None
     cpu_error: float | None
-    """Mean error of the CPU of an interval as predicted from other intervals, as a part of it."""
+    """Mean relative error of an interval's CPU as predicted from other intervals."""
     disagreement: float | None
     compared_with: Method | None
     reasons: tuple[Reason, ...]
     saturated_periods: tuple[SaturatedPeriod, ...] = ()
     """Periods in which the host was saturated or waited for IO."""
     io: Mapping[str, Moved] = field(default_factory=dict)
-    """Of the bytes `read` and `written`, those that are known."""
+    """The bytes `read` and `written`, where they are known."""
     recorded: tuple[float, float] | None = None
-    """From when to when (Unix seconds), where it comes from the history."""
+    """Start and end (Unix seconds) of a profile from the history."""
     time: TimeUse | None = None
-    """Where the statement time of the whole server went."""
+    """The time split of the whole server."""
     of_sums: bool = False
-    """Nothing was watched: the server's own sums were read once."""
+    """True if no interval was observed, and the server's own sums were read once."""
 
     def digests(self, top: int) -> list[str]:
-        """Those of the first classes that are one statement each."""
+        """Return the digests among the first `top` rows that are of a single class."""
         return [row.digest for row in self.rows[:top] if row.digest not in SEVERAL]
 
 
@@ -113,16 +113,16 @@ def profile_of(
     with_text: bool,
     savings: Mapping[Name, Saving] = NO_ROWS,
 ) -> Profile:
-    """Rank the classes; by time where the requested order is not known."""
+    """Build a profile sorted as requested, or by time if that quantity is not known."""
     cpu = observed.cpu
-    known_whole = cpu is not None and not observed.cpu_is_sum
+    is_total_known = cpu is not None and not observed.cpu_is_sum
     profile = Profile(
         rows=tuple(_rows(observed, with_text=with_text)),
         sort=sort,
         seconds=observed.seconds,
         cpu_source=cpu.method if cpu else None,
         cpu_total=cpu.total if cpu else None,
-        cpu_unattributed=cpu.unattributed if cpu and known_whole else None,
+        cpu_unattributed=cpu.unattributed if cpu and is_total_known else None,
         cpu_error=cpu.held_out.mape if cpu else None,
         disagreement=cpu.disagreement if cpu else None,
         compared_with=cpu.compared_with if cpu else None,
@@ -138,44 +138,48 @@ def profile_of(
 
 
 def ranked(profile: Profile, savings: Mapping[Name, Saving]) -> Profile:
-    """The same, the greatest first, with each class's share and what it costs in capacity."""
+    """Return the profile sorted, with each class's share and its capacity gains."""
     rows = [row for row in profile.rows if row.calls or row.seconds > 0]
     sort = profile.sort if any(SORTS[profile.sort](row) for row in rows) else "time"
     value = SORTS[sort]
-    whole = 0.0 if sort == "latency" else sum(value(row) or 0.0 for row in rows)
+    total = 0.0 if sort == "latency" else sum(value(row) or 0.0 for row in rows)
     rows.sort(key=lambda row: (-(value(row) or 0.0), row.digest))
-    found = (_shared(row, value(row), whole) for row in rows)
-    return replace(profile, sort=sort, rows=tuple(_costed(row, savings) for row in found))
+    with_shares = (_with_share(row, value(row), total) for row in rows)
+    return replace(profile, sort=sort, rows=tuple(_with_gains(row, savings) for row in with_shares))
 
 
 def with_texts(profile: Profile, texts: Mapping[str, str]) -> Profile:
-    """The same with the statements' texts, by digest."""
+    """Return the profile with the statements' texts, given by digest."""
     rows = (replace(row, text=texts.get(row.digest)) for row in profile.rows)
     return replace(profile, rows=tuple(rows))
 
 
 def _rows(observed: ObservedClasses, *, with_text: bool) -> list[Row]:
     intervals = observed.intervals
-    spent = intervals.statement_time.sum(axis=0)
+    statement_time = intervals.statement_time.sum(axis=0)
     if intervals.inflight_delta is not None:
-        spent = np.maximum(spent + intervals.inflight_delta.sum(axis=0), 0.0)
-    count = intervals.count.sum(axis=0) if intervals.count is not None else np.zeros(len(spent))
-    ended = intervals.statement_time.sum(axis=0)
+        statement_time = np.maximum(statement_time + intervals.inflight_delta.sum(axis=0), 0.0)
+    count = (
+        intervals.count.sum(axis=0)
+        if intervals.count is not None
+        else np.zeros(len(statement_time))
+    )
+    completed_time = intervals.statement_time.sum(axis=0)
     sizes = {name: table.sum(axis=0) for name, table in intervals.sizes}
     rows = []
     for k, key in enumerate(intervals.names):
         name = name_of(key)
-        cpu, stderr, waits = _use(observed.cpu, k)
+        cpu, stderr, waits = _cpu_use(observed.cpu, k)
         rows.append(
             Row(
                 schema=name.schema,
                 digest=name.digest,
                 calls=float(count[k]),
-                seconds=float(spent[k]),
+                seconds=float(statement_time[k]),
                 cpu=cpu,
                 cpu_stderr=stderr,
-                io=_moved(observed, k),
-                latency=float(ended[k] / count[k]) if count[k] else None,
+                io=_io_bytes(observed, k),
+                latency=float(completed_time[k] / count[k]) if count[k] else None,
                 rows_examined=float(sizes["rows_examined"][k])
                 if "rows_examined" in sizes
                 else None,
@@ -188,24 +192,26 @@ def _rows(observed: ObservedClasses, *, with_text: bool) -> list[Row]:
     return rows
 
 
-def _use(found: Attribution | None, k: int) -> tuple[float | None, float | None, bool]:
+def _cpu_use(found: Attribution | None, k: int) -> tuple[float | None, float | None, bool]:
     if found is None:
         return None, None, False
     use = found.classes[k]
     return use.total, use.stderr, use.waits
 
 
-def _moved(observed: ObservedClasses, k: int) -> float | None:
-    """Bytes of the resources that are predicted well enough to be divided."""
-    believed = [found for found in observed.disk.values() if is_predicted_well(found.held_out)]
-    return sum(found.classes[k].total for found in believed) if believed else None
+def _io_bytes(observed: ObservedClasses, k: int) -> float | None:
+    """Sum the class's bytes that are predicted well enough to be attributed; None if none are."""
+    well_predicted = [
+        found for found in observed.disk.values() if is_predicted_well(found.held_out)
+    ]
+    return sum(found.classes[k].total for found in well_predicted) if well_predicted else None
 
 
-def _shared(row: Row, value: float | None, whole: float) -> Row:
-    return row if value is None or whole <= 0 else replace(row, share=value / whole)
+def _with_share(row: Row, value: float | None, total: float) -> Row:
+    return row if value is None or total <= 0 else replace(row, share=value / total)
 
 
-def _costed(row: Row, savings: Mapping[Name, Saving]) -> Row:
+def _with_gains(row: Row, savings: Mapping[Name, Saving]) -> Row:
     saving = savings.get(Name(row.schema, row.digest))
     if saving is None:
         return row

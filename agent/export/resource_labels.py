@@ -5,15 +5,15 @@ from agent.window.resource_utilisation import PARTS
 LABELS = ("resource", "device", "dimension")
 DEVICES = ("disk", "network")
 BUSY = "busy"
-"""The dimension of a device that is named alone: a disk's busy time."""
+"""The dimension of a device whose name has none: a disk's busy time."""
 DIMENSIONS = ("flush", "operations", "bytes", "received", "sent")
 
 
 def resource_labels(name: str) -> tuple[str, str, str]:
-    """The values of LABELS of a resource as the models name it; empty where it has none.
+    """Return the values of LABELS for a resource's name in the models; empty where it has none.
 
     `disk:sda:flush` is ("disk", "sda", "flush"), `disk:sda` is ("disk", "sda", "busy"), and `cpu`,
-    which has no device, ("cpu", "", ""). To Prometheus an empty label is one that is not there.
+    which has no device, ("cpu", "", ""). Prometheus treats an empty label as absent.
     """
     kind, _, rest = name.partition(":")
     if kind not in DEVICES:
@@ -23,5 +23,5 @@ def resource_labels(name: str) -> tuple[str, str, str]:
 
 
 def cpu_part(name: str) -> str | None:
-    """`server` or `steal` where this is a part of the host's CPU; None: a whole resource."""
+    """Return `server` or `steal` for a part of the host's CPU; None for a whole resource."""
     return name.partition(":")[2] if name in PARTS else None

@@ -35,11 +35,11 @@ ESTIMATES: tuple[tuple[str, str, Callable[[SlaState], Estimate | None]], ...] = 
         lambda state: state.at_capacity,
     ),
 )
-"""A name with a place for the bound, and a text with a place for what it is called."""
+"""Name with a place for the bound, help text with a place for its description, and estimate."""
 
 
 def sla_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]:
-    """Residence time, and for targets with an SLA where it ends."""
+    """Yield the residence time, and for targets with an SLA the load at which that is reached."""
     yield gauge(
         "residence_time_seconds",
         "Mean time in seconds from a statement's start to its end over the latest interval "
@@ -53,13 +53,15 @@ def sla_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]:
         "and while the server is down.",
         (((target,), state.seconds) for target, state in known),
     )
-    for name, text, of in ESTIMATES:
-        found = [((target,), one) for target, state in known if (one := of(state)) is not None]
-        yield gauge(_name(name), text.format(""), ((t, one.value) for t, one in found))
+    for name, text, estimate_of in ESTIMATES:
+        found = [
+            ((target,), one) for target, state in known if (one := estimate_of(state)) is not None
+        ]
+        yield gauge(_metric_name(name), text.format(""), ((t, one.value) for t, one in found))
         lower = ((t, one.lower) for t, one in found)
-        yield gauge(_name(name, "lower_"), text.format(f", {LOWER}"), lower)
+        yield gauge(_metric_name(name, "lower_"), text.format(f", {LOWER}"), lower)
         upper = ((t, one.upper) for t, one in found)
-        yield gauge(_name(name, "upper_"), text.format(f", {UPPER}"), upper)
+        yield gauge(_metric_name(name, "upper_"), text.format(f", {UPPER}"), upper)
     yield gauge(
         "sla_capacity_first_probability",
         "Probability, 0 to 1, that a growing load reaches the capacity before it breaks the "
@@ -85,6 +87,6 @@ def sla_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]:
     )
 
 
-def _name(name: str, bound: str = "") -> str:
-    """The bound stands before the unit, and last where there is none."""
+def _metric_name(name: str, bound: str = "") -> str:
+    """Return the name with the bound before the unit, or at the end where there is no unit."""
     return name.format(bound).rstrip("_")

@@ -1,7 +1,7 @@
 """Snapshots as JSON: all results, their inputs, and what was left out.
 
-Numbers are in base units and times in Unix seconds; what is not known is null. docs/snapshot.md has
-every key.
+Numbers are in base units and times in Unix seconds; what is not known is null. docs/snapshot.md
+lists every key.
 """
 
 import json
@@ -34,57 +34,57 @@ Object = dict[str, Any]
 
 
 def snapshots_as_json(snapshots: Iterable[Snapshot], now: float) -> str:
-    """One JSON document; `now` in Unix seconds decides what is stale."""
+    """Return one JSON document; `now` in Unix seconds decides what is stale."""
     return json.dumps(snapshots_object(snapshots, now), allow_nan=False, ensure_ascii=False)
 
 
 def snapshots_object(snapshots: Iterable[Snapshot], now: float) -> Object:
-    """The same before it is written."""
+    """Return the document before it is serialised."""
     targets = [target_object(s, now) for s in sorted(snapshots, key=lambda s: s.target)]
     document: Object = finite({"version": __version__, "at": now, "targets": targets})
     return document
 
 
 def target_object(snapshot: Snapshot, now: float) -> Object:
-    """One of `targets`; numbers that JSON cannot say are in it as they are."""
+    """Return one element of `targets`; NaN and infinity are not replaced yet."""
     capacity, law, refusal = snapshot.capacity(now), snapshot.fit(now), snapshot.refusal(now)
     return {
         "target": snapshot.target,
         "server": snapshot.health.server or None,
         "up": snapshot.health.up,
-        "load": _load(snapshot, now),
-        "time": _time(snapshot.current_time_use(now)),
-        "class_time": _class_time(snapshot, now),
+        "load": _load_object(snapshot, now),
+        "time": _time_object(snapshot.current_time_use(now)),
+        "class_time": _class_time_objects(snapshot, now),
         "assessed_at": snapshot.fitted.at,
         "waiting": snapshot.fitted.waiting or None,
         "concurrency_source": snapshot.fitted.source,
-        "capacity": capacity and _capacity(capacity, snapshot, now),
-        "forecast": _forecast(snapshot.current_forecast(now)),
+        "capacity": capacity and _capacity_object(capacity, snapshot, now),
+        "forecast": _forecast_object(snapshot.current_forecast(now)),
         "residence_time": snapshot.residence_time(now),
-        "sla": _sla(snapshot.current_sla(now)),
-        "class_slas": _class_slas(snapshot.current_class_slas(now)),
-        "business_metrics": [_business(one) for one in snapshot.current_business(now)],
+        "sla": _sla_object(snapshot.current_sla(now)),
+        "class_slas": _class_slas_object(snapshot.current_class_slas(now)),
+        "business_metrics": [_business_object(one) for one in snapshot.current_business(now)],
         "resource_limits": [
-            _resource_limit(resource_limit) for resource_limit in capacity.resource_limits
+            _resource_limit_object(resource_limit) for resource_limit in capacity.resource_limits
         ]
         if capacity
         else [],
-        "usl": law and _law(law),
+        "usl": law and _law_object(law),
         "usl_refused": refusal and {"reason": refusal.check, "text": refusal.check.sentence},
-        "workload": _workload(snapshot, capacity),
-        "outliers": _outliers(snapshot) if capacity else [],
+        "workload": _workload_object(snapshot, capacity),
+        "outliers": _outlier_objects(snapshot) if capacity else [],
         "outliers_total": dict(snapshot.fitted.record.outliers),
-        "points": _points(snapshot) if capacity else [],
+        "points": _point_objects(snapshot) if capacity else [],
         "markers": [marker_object(marker) for marker in snapshot.markers],
     }
 
 
 def marker_object(marker: Marker) -> Object:
-    """A deploy marker; `target` is null where it is for all of them."""
+    """Return a deploy marker; `target` is null if it concerns all targets."""
     return {"at": marker.at, "name": marker.name, "target": marker.target or None}
 
 
-def _load(snapshot: Snapshot, now: float) -> Object | None:
+def _load_object(snapshot: Snapshot, now: float) -> Object | None:
     load = snapshot.current_load(now)
     if load is None:
         return None
@@ -99,14 +99,14 @@ def _load(snapshot: Snapshot, now: float) -> Object | None:
     }
 
 
-def _time(use: TimeUse | None) -> Object | None:
+def _time_object(use: TimeUse | None) -> Object | None:
     if use is None:
         return None
     profile = use.fitted_profile
     return {
         "at": use.at,
         "seconds": use.seconds,
-        **_split(use.split, use.limited_by),
+        **_split_object(use.split, use.limited_by),
         "excess": use.split.excess,
         "over_explained": use.split.over_explained,
         "unknown": sorted(use.split.unknown),
@@ -118,16 +118,20 @@ def _time(use: TimeUse | None) -> Object | None:
     }
 
 
-def _class_time(snapshot: Snapshot, now: float) -> list[Object]:
+def _class_time_objects(snapshot: Snapshot, now: float) -> list[Object]:
     splits, state = snapshot.class_splits(now), snapshot.classes
     return [
-        {"schema": one.name.schema, "digest": one.name.digest, **_split(split, LimitedBy.of(split))}
+        {
+            "schema": one.name.schema,
+            "digest": one.name.digest,
+            **_split_object(split, LimitedBy.of(split)),
+        }
         for one in (state.classes if state else ())
         if (split := splits.get(class_key(one)))
     ]
 
 
-def _split(split: TimeSplit, limited: LimitedBy | None) -> Object:
+def _split_object(split: TimeSplit, limited: LimitedBy | None) -> Object:
     return {
         "statement_time": split.statement_time,
         "shares": dict(split.known_shares),
@@ -136,7 +140,7 @@ def _split(split: TimeSplit, limited: LimitedBy | None) -> Object:
     }
 
 
-def _capacity(capacity: Capacity, snapshot: Snapshot, now: float) -> Object:
+def _capacity_object(capacity: Capacity, snapshot: Snapshot, now: float) -> Object:
     headroom, likely = snapshot.headroom(now), snapshot.saturation_probability(now)
     soon = snapshot.saturation_soon(now)
     return {
@@ -153,14 +157,14 @@ def _capacity(capacity: Capacity, snapshot: Snapshot, now: float) -> Object:
         "limit": capacity.limit,
         "limits": capacity.shares,
         "trust": capacity.trust,
-        "reasons": _reasons(capacity.reasons),
+        "reasons": _reason_objects(capacity.reasons),
         "throughput_seen": capacity.x_seen,
         "settling_throughput": capacity.settle_throughput,
         "too_many_outliers": bool(capacity.outliers and capacity.outliers.too_many),
     }
 
 
-def _forecast(state: ForecastState | None) -> Object | None:
+def _forecast_object(state: ForecastState | None) -> Object | None:
     if state is None:
         return None
     found = state.saturation
@@ -175,11 +179,11 @@ def _forecast(state: ForecastState | None) -> Object | None:
         "probability_within": {f"{days}d": p for days, p in found.probability},
         "growth_per_day": state.growth_per_day,
         "days": state.days,
-        "reasons": _reasons([reason] if reason else []),
+        "reasons": _reason_objects([reason] if reason else []),
     }
 
 
-def _sla(state: SlaState | None) -> Object | None:
+def _sla_object(state: SlaState | None) -> Object | None:
     if state is None:
         return None
     found = state.found
@@ -191,22 +195,22 @@ def _sla(state: SlaState | None) -> Object | None:
         "capacity_first": found.capacity_first,
         "residence_time_at_capacity": estimate_object(state.at_capacity),
         "trust": state.trust,
-        "reasons": _reasons([found.reason] if found.reason else []),
+        "reasons": _reason_objects([found.reason] if found.reason else []),
     }
 
 
-def _class_slas(state: ClassSlas | None) -> Object | None:
+def _class_slas_object(state: ClassSlas | None) -> Object | None:
     if state is None:
         return None
     first = state.first
     return {
         "first": first and {"digest": first.digest, "quantile": first.quantile},
         "trust": state.trust,
-        "classes": [_class_sla(one) for one in state.classes],
+        "classes": [_class_sla_object(one) for one in state.classes],
     }
 
 
-def _class_sla(state: ClassSlaState) -> Object:
+def _class_sla_object(state: ClassSlaState) -> Object:
     found = state.found
     return {
         "digest": state.digest,
@@ -216,11 +220,11 @@ def _class_sla(state: ClassSlaState) -> Object:
         "calls": state.calls,
         "load_ratio": estimate_object(found.load_ratio),
         "first": found.first,
-        "reasons": _reasons([found.reason] if found.reason else []),
+        "reasons": _reason_objects([found.reason] if found.reason else []),
     }
 
 
-def _business(state: BusinessState) -> Object:
+def _business_object(state: BusinessState) -> Object:
     found = state.found
     return {
         "name": state.name,
@@ -230,18 +234,18 @@ def _business(state: BusinessState) -> Object:
         "headroom": estimate_object(found.headroom),
         "per_query_rate": estimate_object(found.per_query_rate),
         "trust": found.trust,
-        "reasons": _reasons([found.reason] if found.reason else []),
+        "reasons": _reason_objects([found.reason] if found.reason else []),
     }
 
 
 def estimate_object(known: Estimate | None) -> Object | None:
-    """A value with its bounds; null where it is not known."""
+    """Return a value with its bounds; None if it is not known."""
     if known is None:
         return None
     return {"value": known.value, "lower": known.lower, "upper": known.upper}
 
 
-def _resource_limit(resource_limit: ResourceLimit) -> Object:
+def _resource_limit_object(resource_limit: ResourceLimit) -> Object:
     return {
         "resource": resource_limit.resource,
         "value": resource_limit.x_max,
@@ -250,11 +254,11 @@ def _resource_limit(resource_limit: ResourceLimit) -> Object:
         "demand_grows": resource_limit.growth,
         "utilisation_seen": resource_limit.utilisation_max,
         "trust": resource_limit.trust,
-        "reasons": _reasons(resource_limit.reasons),
+        "reasons": _reason_objects(resource_limit.reasons),
     }
 
 
-def _law(law: UslFit) -> Object:
+def _law_object(law: UslFit) -> Object:
     return {
         "sigma": law.law.sigma,
         "kappa": law.law.kappa,
@@ -263,12 +267,12 @@ def _law(law: UslFit) -> Object:
         "max_concurrency": {"value": law.n_max, **_bounds(law.n_max_interval)},
         "r_squared": law.r_squared,
         "trust": law.trust,
-        "reasons": _reasons(law.reasons),
+        "reasons": _reason_objects(law.reasons),
     }
 
 
-def _workload(snapshot: Snapshot, capacity: Capacity | None) -> Object:
-    """Detected workloads: a change in the window, the latest of all, two that alternate."""
+def _workload_object(snapshot: Snapshot, capacity: Capacity | None) -> Object:
+    """Return detected workloads: a change in the window, the latest of all, two that alternate."""
     regimes, points = capacity and capacity.regimes, snapshot.fitted.points
     change, clusters = (regimes.change, regimes.clusters) if regimes else (None, None)
     at = points.at[change.index] if change and points else None
@@ -280,7 +284,7 @@ def _workload(snapshot: Snapshot, capacity: Capacity | None) -> Object:
     }
 
 
-def _outliers(snapshot: Snapshot) -> list[Object]:
+def _outlier_objects(snapshot: Snapshot) -> list[Object]:
     points = snapshot.fitted.points
     return [
         {"at": o.at, "reason": o.reason, "text": o.reason.sentence, "ratio": o.ratio}
@@ -288,7 +292,7 @@ def _outliers(snapshot: Snapshot) -> list[Object]:
     ]
 
 
-def _points(snapshot: Snapshot) -> list[Object]:
+def _point_objects(snapshot: Snapshot) -> list[Object]:
     points = snapshot.fitted.points
     if points is None:
         return []
@@ -309,12 +313,12 @@ def _bounds(interval: Interval | None) -> Object:
     return {"lower": low, "upper": high}
 
 
-def _reasons(reasons: Iterable[Any]) -> list[Object]:
+def _reason_objects(reasons: Iterable[Any]) -> list[Object]:
     return [{"reason": reason.value, "text": reason.sentence} for reason in reasons]
 
 
 def finite(value: Any) -> Any:
-    """The same without what JSON cannot say: not-a-number and infinity are null."""
+    """Replace NaN and infinity, which JSON does not have, by None, in nested values too."""
     if isinstance(value, dict):
         return {key: finite(part) for key, part in value.items()}
     if isinstance(value, list):

@@ -25,11 +25,11 @@ COLUMNS = (
 
 
 def groups_section(states: Iterable[GroupState], now: float) -> str:
-    """A section for each group; empty where there is none."""
-    return "".join(_group(state, now) for state in states)
+    """Return an HTML section for each group; empty if there is none."""
+    return "".join(_group_section(state, now) for state in states)
 
 
-def _group(state: GroupState, now: float) -> str:
+def _group_section(state: GroupState, now: float) -> str:
     summary = state.current(now)
     title = f"<header><h2>Group {escape(state.name)}</h2></header>"
     if summary is None:
@@ -48,31 +48,31 @@ def _group(state: GroupState, now: float) -> str:
 
 
 def group_words(summary: GroupSummary) -> str:
-    """The group in a few sentences, the bottleneck by its name."""
+    """Describe the group in a few sentences, with the name of its bottleneck."""
     read = len(summary.nodes) - len(summary.lost)
     count = f"{read} of {len(summary.nodes)} nodes do"
-    said = f"{count} {quantity(summary.throughput or 0.0)} queries/s."
+    text = f"{count} {quantity(summary.throughput or 0.0)} queries/s."
     if summary.bottleneck is not None:
-        said += f" {summary.bottleneck} has the least headroom"
-        said += f" and limits the growth first{_growth(summary)}."
+        text += f" {summary.bottleneck} has the least headroom"
+        text += f" and limits the growth first{_growth_clause(summary)}."
     if summary.divided_at_will_headroom is not None:
         unused = f"{summary.divided_at_will_headroom:.0%}"
-        said += f" With the load divided in proportion to capacity, {unused} would be unused."
-    return said
+        text += f" With the load divided in proportion to capacity, {unused} would be unused."
+    return text
 
 
 def layer_words(state: GroupState) -> str:
-    """Where the time of all nodes goes, layer by layer, and what the uneven load costs."""
+    """Describe the layers' shares of the nodes' time, and the loss by uneven load."""
     shares = shares_of(list(state.layers.values()))
-    said = ", ".join(f"{layer} {share:.0%}" for layer, share in shares.items())
+    parts = ", ".join(f"{layer} {share:.0%}" for layer, share in shares.items())
     loss = state.summary.imbalance_loss if state.summary else None
-    words = f" Time goes to: {said}." if said else ""
+    text = f" Time goes to: {parts}." if parts else ""
     if loss is not None:
-        words += f" Uneven load leaves {loss:.0%} of the nodes' time unused when the first is full."
-    return words
+        text += f" Uneven load leaves {loss:.0%} of the nodes' time unused when the first is full."
+    return text
 
 
-def _growth(summary: GroupSummary) -> str:
+def _growth_clause(summary: GroupSummary) -> str:
     growth = summary.divided_as_today_growth
     if growth is None:
         return ""
@@ -80,18 +80,18 @@ def _growth(summary: GroupSummary) -> str:
 
 
 def scaling_words(scaling: NodeScaling) -> str:
-    """How throughput scales with the number of nodes, or why that is not known."""
+    """Describe how throughput scales with the number of nodes, or why that is not known."""
     if scaling.fit is None:
         return f"Scaling over nodes: {scaling.reason.sentence if scaling.reason else 'not known'}."
     law = scaling.fit.law
-    most = f"; the most at {scaling.fit.n_max:.1f} nodes" if scaling.fit.n_max else ""
+    peak = f"; the most at {scaling.fit.n_max:.1f} nodes" if scaling.fit.n_max else ""
     trust = scaling.trust.value.replace("_", " ")
-    parts = f"contention {law.sigma:.1%}, coherency {law.kappa:.2%} of a node's work{most}"
+    parts = f"contention {law.sigma:.1%}, coherency {law.kappa:.2%} of a node's work{peak}"
     return f"Scaling over nodes: {parts} ({trust})."
 
 
 def clock_words(clock: ClockOffset | None) -> str:
-    """How far a clock is ahead of the agent's, in milliseconds; empty where not known."""
+    """Format a clock's offset from the agent's in milliseconds; empty if not known."""
     if clock is None:
         return ""
     return f"{1000 * clock.seconds:+.1f} ± {1000 * clock.uncertainty:.1f} ms"

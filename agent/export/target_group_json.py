@@ -1,4 +1,4 @@
-"""Groups of targets as JSON, for programs: docs/groups.md has the keys; null is not known."""
+"""Groups of targets as JSON: docs/groups.md lists the keys; null means not known."""
 
 import json
 from collections.abc import Iterable
@@ -12,24 +12,24 @@ from models.group.usl_over_nodes import NodeScaling
 
 
 def groups_as_json(states: Iterable[GroupState], now: float) -> str:
-    """One JSON document; `now` in Unix seconds decides what is stale."""
-    document = finite({"at": now, "groups": [_group(state, now) for state in states]})
+    """Return one JSON document; `now` in Unix seconds decides what is stale."""
+    document = finite({"at": now, "groups": [_group_object(state, now) for state in states]})
     return json.dumps(document, allow_nan=False, ensure_ascii=False)
 
 
-def _group(state: GroupState, now: float) -> Object:
+def _group_object(state: GroupState, now: float) -> Object:
     summary = state.current(now)
     return {
         "group": state.name,
         "targets": list(state.targets),
         "at": state.at,
-        "summary": summary and _summary(summary, state),
-        "scaling": _scaling(state.scaling) if summary and state.scaling else None,
+        "summary": summary and _summary_object(summary, state),
+        "scaling": _scaling_object(state.scaling) if summary and state.scaling else None,
         "intervals_lost": dict(state.lost),
     }
 
 
-def _summary(summary: GroupSummary, state: GroupState) -> Object:
+def _summary_object(summary: GroupSummary, state: GroupState) -> Object:
     return {
         "throughput": summary.throughput,
         "capacity": summary.capacity,
@@ -42,12 +42,12 @@ def _summary(summary: GroupSummary, state: GroupState) -> Object:
         "lost": list(summary.lost),
         "trust": summary.trust,
         "reasons": [{"reason": r.value, "text": r.sentence} for r in summary.reasons],
-        "clock_difference": _clock(state.clock_difference),
-        "nodes": [_node(node, state) for node in summary.nodes],
+        "clock_difference": _clock_object(state.clock_difference),
+        "nodes": [_node_object(node, state) for node in summary.nodes],
     }
 
 
-def _node(node: Node, state: GroupState) -> Object:
+def _node_object(node: Node, state: GroupState) -> Object:
     return {
         "target": node.name,
         "throughput": node.throughput,
@@ -55,18 +55,18 @@ def _node(node: Node, state: GroupState) -> Object:
         "headroom": node.headroom,
         "capacity_used": node.used,
         "trust": node.trust,
-        "clock_offset": _clock(state.clocks.get(node.name)),
+        "clock_offset": _clock_object(state.clocks.get(node.name)),
         "layers": state.layers.get(node.name),
     }
 
 
-def _clock(found: ClockOffset | None) -> Object | None:
+def _clock_object(found: ClockOffset | None) -> Object | None:
     if found is None:
         return None
     return {"seconds": found.seconds, "uncertainty": found.uncertainty}
 
 
-def _scaling(scaling: NodeScaling) -> Object:
+def _scaling_object(scaling: NodeScaling) -> Object:
     fit = scaling.fit
     return {
         "sigma": fit and fit.law.sigma,

@@ -1,4 +1,4 @@
-"""Groups of targets as Prometheus metrics, named as the fleet's recording rules are."""
+"""Groups of targets as Prometheus metrics, with the names of the fleet's recording rules."""
 
 from collections.abc import Callable, Iterable, Iterator
 
@@ -80,7 +80,7 @@ LAW: tuple[tuple[str, str, Callable[[NodeScaling], float | None]], ...] = (
 
 
 class GroupCollector(Collector):
-    """The groups' latest states as metric families; both arguments are asked at a scrape."""
+    """The groups' latest states as metric families; both arguments are called at a scrape."""
 
     def __init__(
         self, states: Callable[[], Iterable[GroupState]], clock: Callable[[], float]
@@ -89,14 +89,14 @@ class GroupCollector(Collector):
         self._clock = clock
 
     def collect(self) -> Iterator[Metric]:
-        """Every family that has a sample, in a fixed order."""
+        """Yield every family that has a sample, in a fixed order."""
         for family in group_families(list(self._states()), self._clock()):
             if family.samples:
                 yield family
 
 
 def group_families(states: list[GroupState], now: float) -> Iterator[Metric]:
-    """What the targets of each group do together."""
+    """Yield the summary of each group, its clocks and how it scales."""
     known = [(s.name, summary) for s in states if (summary := s.current(now)) is not None]
     yield group_gauge(
         "group_targets",
@@ -137,21 +137,21 @@ def group_families(states: list[GroupState], now: float) -> Iterator[Metric]:
 
 def _clock_families(states: list[GroupState], now: float) -> Iterator[Metric]:
     found = [
-        ((state.name,), apart)
+        ((state.name,), difference)
         for state in states
-        if state.current(now) and (apart := state.clock_difference) is not None
+        if state.current(now) and (difference := state.clock_difference) is not None
     ]
     yield group_gauge(
         "group_clock_difference_seconds",
         "Difference in seconds between the clocks of the group's servers that are furthest "
         "ahead and furthest behind; absent where fewer than two are known.",
-        ((labels, apart.seconds) for labels, apart in found),
+        ((labels, difference.seconds) for labels, difference in found),
     )
     yield group_gauge(
         "group_clock_difference_uncertainty_seconds",
         "Largest error in seconds of the difference between the group's clocks, either way; "
         "absent where fewer than two are known.",
-        ((labels, apart.uncertainty) for labels, apart in found),
+        ((labels, difference.uncertainty) for labels, difference in found),
     )
 
 

@@ -1,4 +1,4 @@
-"""Where statement time goes, on the page: stacked bars, of a target with a legend."""
+"""Where statement time goes, on the page: stacked bars, with a legend for each target."""
 
 from collections.abc import Iterator
 from html import escape
@@ -23,7 +23,7 @@ SWATCH = 10
 
 
 def time_section(snapshot: Snapshot, now: float) -> str:
-    """A bar and two sentences; empty where nothing is known."""
+    """Return a bar with two sentences and a legend; empty if nothing is known."""
     time = snapshot.current_time_use(now)
     if time is None or not time.split.shares:
         return ""
@@ -31,13 +31,13 @@ def time_section(snapshot: Snapshot, now: float) -> str:
     if time.limited_by is not None:
         limited = f"Limited by {limited_words(time.limited_by)} of"
     lead = f"{limited} the statement time of the last {words(time.seconds)}."
-    said = "; ".join([parts_in_words(time.split), *doubts_in_words(time.split)])
+    details = "; ".join([parts_in_words(time.split), *doubts_in_words(time.split)])
     bar = _bar(time.split, WIDTH, HEIGHT)
-    return f'<p>{escape(lead)}</p>{bar}<p class="grey">{escape(said)}.</p>{_legend(time.split)}'
+    return f'<p>{escape(lead)}</p>{bar}<p class="grey">{escape(details)}.</p>{_legend(time.split)}'
 
 
 def class_bar(split: TimeSplit) -> str:
-    """The bar of a query class, for its row of the table."""
+    """Return the bar of a query class, for its row of the table."""
     return _bar(split, CLASS_WIDTH, CLASS_HEIGHT)
 
 
@@ -59,7 +59,7 @@ def _rectangles(split: TimeSplit, width: int, height: int) -> Iterator[str]:
 
 
 def _legend(split: TimeSplit) -> str:
-    """The colours of all parts that a class may have."""
+    """Return the legend of all known parts, including those that only a class may have."""
     known = [
         f'<svg viewBox="0 0 {SWATCH} {SWATCH}" width="{SWATCH}" aria-hidden="true">'
         f'<rect width="{SWATCH}" height="{SWATCH}" fill="{COLOURS[part]}"/></svg> '

@@ -1,4 +1,4 @@
-"""Where statement time goes as Prometheus metrics: sixteen series a target, one for each class."""
+"""Where statement time goes as Prometheus metrics: 16 series per target, one per query class."""
 
 from collections.abc import Iterator
 
@@ -11,7 +11,7 @@ from models.time_split.limiting_resource import Limit, LimitedBy
 
 
 def time_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]:
-    """The split of each target, and what limits it and its classes."""
+    """Yield the time split of each target, and what limits it and its query classes."""
     known = [(s.target, time) for s in snapshots if (time := s.current_time_use(now)) is not None]
     yield gauge(
         "statement_time_ratio",
@@ -56,14 +56,14 @@ def time_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]:
         "query_limited_by_ratio",
         "Share of the query class's time that is spent on the limit where it spends most, 0 to "
         "1; the label limit names it. Absent where that is not known.",
-        _of_classes(snapshots, now),
+        _class_limits(snapshots, now),
         "schema",
         "digest",
         "limit",
     )
 
 
-def _of_classes(
+def _class_limits(
     snapshots: list[Snapshot], now: float
 ) -> Iterator[tuple[tuple[str, ...], float | None]]:
     for snapshot in snapshots:

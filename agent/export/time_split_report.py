@@ -1,4 +1,4 @@
-"""The split of statement time for people: names, and a bar of characters."""
+"""The split of statement time as text: names, and a bar of characters."""
 
 from models.time_split.limiting_resource import Limit, LimitedBy
 from models.time_split.split import Part, TimeSplit
@@ -32,35 +32,35 @@ LIMITS = {
 }
 WIDTH = 20
 MIN_SHOWN_SHARE = 0.005
-"""A smaller share is not written."""
+"""Smaller shares are not listed."""
 
 
 def stacked_bar(split: TimeSplit, width: int = WIDTH) -> str:
-    """Draw the parts side by side, each with as many characters as its share has of the width."""
-    bar, reached = "", 0.0
+    """Draw the parts side by side in `width` characters, each in proportion to its share."""
+    bar, cumulative = "", 0.0
     for part, share in split.shares.items():
-        reached += share
-        bar += CHARACTERS[part] * (round(reached * width) - len(bar))
+        cumulative += share
+        bar += CHARACTERS[part] * (round(cumulative * width) - len(bar))
     return bar
 
 
 def limited_words(limited: LimitedBy | None) -> str:
-    """Name what limits, and its share; a dash where nothing ran."""
+    """Return the limit and its share; a dash if no statement ran."""
     return f"{LIMITS[limited.limit]} {limited.share:.0%}" if limited else "–"
 
 
 def parts_in_words(split: TimeSplit) -> str:
-    """List the parts that there are, with their shares."""
+    """List the parts with their shares, except negligible ones."""
     shares = split.shares.items()
     return ", ".join(f"{NAMES[p]} {share:.0%}" for p, share in shares if share >= MIN_SHOWN_SHARE)
 
 
 def doubts_in_words(split: TimeSplit) -> list[str]:
-    """List what weakens the split."""
-    said = []
+    """List the reasons for doubt in the split."""
+    doubts = []
     if split.over_explained:
-        said.append(f"the parts exceed the time by {split.excess:.0%} and were scaled down to it")
+        doubts.append(f"the parts exceed the time by {split.excess:.0%} and were scaled down to it")
     if split.unknown:
         names = ", ".join(NAMES[part] for part in Part if part in split.unknown)
-        said.append(f"not known here, and so not allocated: {names}")
-    return said
+        doubts.append(f"not known here, and so not allocated: {names}")
+    return doubts

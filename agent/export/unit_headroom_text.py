@@ -1,4 +1,4 @@
-"""The headroom in the units of the business in words."""
+"""The headroom in the unit of a business metric as text."""
 
 from agent.assessment.snapshot import BusinessState
 from agent.export.fit_report import quantity
@@ -6,15 +6,15 @@ from models.trust import Trust
 
 
 def business_words(state: BusinessState) -> str:
-    """One or two sentences."""
+    """Describe a business metric and its headroom in one or two sentences."""
     now = "not read" if state.value is None else f"{quantity(state.value)} {state.unit}"
-    begin = f"{state.name} is {now}"
+    start = f"{state.name} is {now}"
     found = state.found
     if found.headroom is None or found.headroom.value <= 0:
         why = f": {found.reason.sentence}" if found.reason else ""
-        left = "the headroom is not yet identifiable"
-        return f"{begin}; {left if found.headroom is None else 'no more are possible'}{why}."
+        unknown = "the headroom is not yet identifiable"
+        return f"{start}; {unknown if found.headroom is None else 'no more are possible'}{why}."
     upper = f"to {quantity(found.headroom.upper)}" if found.headroom.upper else "or more"
     bounds = f"{quantity(found.headroom.lower)} {upper}"
     doubt = "" if found.trust is Trust.TRUSTED else " That is indicative, as the capacity is."
-    return f"{begin}; {quantity(found.headroom.value)} more are possible ({bounds}).{doubt}"
+    return f"{start}; {quantity(found.headroom.value)} more are possible ({bounds}).{doubt}"

@@ -36,54 +36,54 @@ from models.usl.law import Array
 from models.usl.points_and_residuals import MIN_POINTS
 
 MAX_LIMIT_RATIO = 12.0
-"""A limit whose interval is wider is left aside."""
+"""A limit whose interval spans a greater ratio is ignored."""
 
 
 def assess_capacity(seen: Observations) -> Capacity:
-    """Tell the capacity: current regime, outliers, limits, the law, the lower of all, doubts."""
+    """Compute the capacity: current regime, outliers, limits, law, the lowest of them, trust."""
     known = seen.throughput > 0
     if not known.any():
         return nothing()
-    ours = seen.without_filled().select(known)
-    regimes = find_regimes(ours)
-    current = ours.select(regimes.current)
-    met = find_observed_peak(current)
-    rising = _rising(current, met)
-    outliers = find_outliers(current.select(rising)).among(rising)
-    kept = current.select(outliers.kept & rising)
+    known_intervals = seen.without_filled().select(known)
+    regimes = find_regimes(known_intervals)
+    current = known_intervals.select(regimes.current)
+    observed_peak = find_observed_peak(current)
+    below_peak = _is_below_peak(current, observed_peak)
+    outliers = find_outliers(current.select(below_peak)).among(below_peak)
+    kept = current.select(outliers.kept & below_peak)
     x_seen = quantile(kept.throughput, SEEN_QUANTILE)
-    limits = _limits(kept, x_seen)
-    nearest = _first(_near(limits, kept))
-    law, finding, peak = _law(current.select(outliers.kept), nearest, x_seen)
+    limits = _find_limits(kept, x_seen)
+    nearest = _lowest_or_none(_nearest_limit_candidates(limits, kept))
+    law, finding, peak = _fit_law_and_peak(current.select(outliers.kept), nearest, x_seen)
     plateau = None
-    if met is None and not _is_full(nearest):
+    if observed_peak is None and not _is_full(nearest):
         plateau = find_plateau(current, None if nearest is None else nearest.resource)
-    usable = _usable(limits)
-    if met is not None:
-        estimate = Estimate.of_observed(met, x_seen)
+    usable = _usable_limits(limits)
+    if observed_peak is not None:
+        estimate = Estimate.of_observed(observed_peak, x_seen)
     elif peak is None:
         estimate = Estimate.of_law(law, finding, x_seen)
     else:
         peak = replace(peak, met_at=plateau)
         estimate = Estimate.of_lowest(usable, peak, current.select(outliers.served), x_seen)
-    used = np.flatnonzero(regimes.current)[outliers.kept & rising]
-    estimate = estimate.lowered(lower_bound_at_present(usable, ours, used))
+    used = np.flatnonzero(regimes.current)[outliers.kept & below_peak]
+    estimate = estimate.lowered(lower_bound_at_present(usable, known_intervals, used))
     evidence = Evidence(
-        seen=ours,
+        seen=known_intervals,
         current=current,
         kept=kept,
         regimes=regimes,
         outliers=outliers,
         nearest=nearest,
-        lowest=_first(usable),
+        lowest=_lowest_or_none(usable),
         earliest=min(usable, key=_lower_bound, default=None),
         law=law,
         finding=finding,
-        plateau=None if _is_the_laws(law, finding) else plateau,
+        plateau=None if _is_law_sound(law, finding) else plateau,
         estimate=estimate,
     )
     return replace(
-        with_concurrency(judged(evidence), met, law),
+        with_concurrency(judged(evidence), observed_peak, law),
         concurrency_seen=current.concurrency_at(x_seen),
         resource_limits=limits,
         contention=peak,
@@ -94,39 +94,41 @@ def assess_capacity(seen: Observations) -> Capacity:
     )
 
 
-def _limits(kept: Observations, x_seen: float) -> tuple[ResourceLimit, ...]:
-    """Find the resource limits, as what was served allows them."""
-    many = kept.clients
-    clients = None if many is None else Clients(many, kept.uncontended_time)
+def _find_limits(kept: Observations, x_seen: float) -> tuple[ResourceLimit, ...]:
+    """Find the resource limits, corrected where the observed throughput refutes them."""
+    connections = kept.clients
+    clients = None if connections is None else Clients(connections, kept.uncontended_time)
     found = find_resource_limits(
         kept.throughput, kept.resources, kept.weights, clients, kept.concurrency
     )
     return tuple(
-        if_passed(limit, x_seen, _used_at(x_seen, kept, limit.resource))
+        if_passed(limit, x_seen, _utilisation_near(x_seen, kept, limit.resource))
         if limit.is_passed(x_seen)
         else limit
         for limit in found
     )
 
 
-def _rising(seen: Observations, met: ObservedPeak | None) -> NDArray[np.bool_]:
-    """Mark the intervals before the peak: past it queries cost and wait as nowhere below."""
-    if met is None:
+def _is_below_peak(seen: Observations, observed_peak: ObservedPeak | None) -> NDArray[np.bool_]:
+    """Mark the intervals before an observed peak: past it queries cost and wait differently."""
+    if observed_peak is None:
         return np.ones(len(seen), dtype=np.bool_)
-    past: NDArray[np.bool_] = seen.concurrency > met.concurrency_upper
+    past: NDArray[np.bool_] = seen.concurrency > observed_peak.concurrency_upper
     return ~past
 
 
-def _law(
+def _fit_law_and_peak(
     kept: Observations, resource_limit: ResourceLimit | None, x_seen: float
 ) -> tuple[UslFit | None, Finding | None, Peak | None]:
-    """Fit the law where concurrency allows, and where it peaks beside the nearest limit."""
+    """Fit the law where concurrency allows, and find contention's peak, given the nearest limit."""
     loaded = kept.select(kept.loaded)
     disturbed = loaded.disturbed
     if np.count_nonzero(disturbed) > MAJORITY * len(loaded):
         loaded = loaded.select(~disturbed)
     check = check_concurrency(loaded)
-    points = merge_noisy(loaded, None if resource_limit is None else _busy(loaded, resource_limit))
+    points = merge_noisy(
+        loaded, None if resource_limit is None else _relative_use(loaded, resource_limit)
+    )
     n, x, w, v, _ = points
     if check is None and np.count_nonzero(w) < MIN_POINTS:
         check = Finding(Check.NOISY, float(np.count_nonzero(w)))
@@ -136,29 +138,31 @@ def _law(
     if resource_limit is None or resource_limit.x_max is None:
         return law, finding, None
     log_shared = max(resource_limit.log_shared, 0.0 if kept.log_counted else UNCOUNTED_LOG_PRIOR)
-    ahead = NearestLimit(resource_limit.x_max, _together(kept, resource_limit.x_max), log_shared)
+    nearest = NearestLimit(
+        resource_limit.x_max, _uncontended_concurrency(kept, resource_limit.x_max), log_shared
+    )
     fitted = points if law else Points(*(column[:0] for column in points))
-    return law, finding, find_peak(fitted, ahead, x_seen)
+    return law, finding, find_peak(fitted, nearest, x_seen)
 
 
-def _busy(loaded: Observations, resource_limit: ResourceLimit) -> Array:
-    """Look up how busy the limit's resource was."""
+def _relative_use(loaded: Observations, resource_limit: ResourceLimit) -> Array:
+    """Return the use of the limit's resource, as shares of its ceiling, shape (intervals,)."""
     return loaded.resource(resource_limit.resource).relative_use
 
 
-def _together(kept: Observations, x: float) -> float | None:
-    """Estimate how many statements at once this throughput takes when none waits: R·X."""
+def _uncontended_concurrency(kept: Observations, x: float) -> float | None:
+    """Estimate the concurrency (threads) at throughput x when no statement waits: R·X."""
     r = kept.uncontended_time
     return None if r is None else max(r * x, MIN_CONCURRENCY)
 
 
-def _is_the_laws(law: UslFit | None, finding: Finding | None) -> bool:
-    """Whether the law describes how the throughput ends: its peak was seen, and it fits."""
+def _is_law_sound(law: UslFit | None, finding: Finding | None) -> bool:
+    """Return whether the law describes how the growth ends: it is trusted, and fits the points."""
     return law is not None and finding is None and law.trust is Trust.TRUSTED
 
 
-def _used_at(x: float, kept: Observations, name: str) -> float:
-    """Compute how much of its ceiling was used in the intervals about a throughput; 0: unknown.
+def _utilisation_near(x: float, kept: Observations, name: str) -> float:
+    """Compute the share of a resource's ceiling used at about throughput x or more; 0: unknown.
 
     A device that serves several requests at once may be busy all the time and still serve more.
     """
@@ -171,12 +175,12 @@ def _used_at(x: float, kept: Observations, name: str) -> float:
 
 
 def _is_full(resource_limit: ResourceLimit | None) -> bool:
-    """Whether a resource was full for a while: then that is what ends the growth."""
+    """Return whether the limit's resource was full for a while, so that it ends the growth."""
     return resource_limit is not None and resource_limit.utilisation_max >= FULL_UTILISATION
 
 
-def _first(resource_limits: list[ResourceLimit]) -> ResourceLimit | None:
-    """The lowest of them; None where there is none."""
+def _lowest_or_none(resource_limits: list[ResourceLimit]) -> ResourceLimit | None:
+    """Return the lowest of the limits; None where there is none."""
     return lowest_of(resource_limits) if resource_limits else None
 
 
@@ -184,18 +188,22 @@ def _lower_bound(limit: ResourceLimit) -> float:
     return 0.0 if limit.x_max_interval is None else limit.x_max_interval.low
 
 
-def _usable(resource_limits: tuple[ResourceLimit, ...]) -> list[ResourceLimit]:
-    """The limits that may count: those whose interval is not hopeless."""
+def _usable_limits(resource_limits: tuple[ResourceLimit, ...]) -> list[ResourceLimit]:
+    """List the limits whose interval is narrow enough to use them."""
     return [
-        w for w in resource_limits if w.x_max_interval and w.x_max_interval.ratio < MAX_LIMIT_RATIO
+        limit
+        for limit in resource_limits
+        if limit.x_max_interval and limit.x_max_interval.ratio < MAX_LIMIT_RATIO
     ]
 
 
-def _near(resource_limits: tuple[ResourceLimit, ...], kept: Observations) -> list[ResourceLimit]:
-    """The usable limits that contention may be expected beside: of settings those mostly used."""
+def _nearest_limit_candidates(
+    resource_limits: tuple[ResourceLimit, ...], kept: Observations
+) -> list[ResourceLimit]:
+    """List the usable limits near which contention may be expected: settings if mostly used."""
     settings = {resource.name for resource in kept.resources if resource.is_setting}
     return [
         resource_limit
-        for resource_limit in _usable(resource_limits)
+        for resource_limit in _usable_limits(resource_limits)
         if resource_limit.resource not in settings or resource_limit.utilisation_max > MAJORITY
     ]

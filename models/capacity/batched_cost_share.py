@@ -1,4 +1,4 @@
-"""How many queries avoid a cost that one pays for all, by a counter of how often it is paid.
+"""The share of queries that avoid a cost because one query pays it for all, from a counter of it.
 
 An idle processor is woken once for all queries that arrive while it runs, and a log is written and
 flushed once for all that commit meanwhile (group commit: D. DeWitt and others 1984; D. Gawlick, D.
@@ -16,26 +16,26 @@ from models.numerics import quantile
 from models.usl.law import Array
 
 MIN_LOAD_SHARE = 0.2
-"""From this share of the highest throughput on, what the system does by itself hardly counts."""
+"""The share of the highest throughput from which on background activity hardly counts."""
 POLYNOMIAL_DEGREE = 3
-"""The share over the throughput is smoothed by a polynomial: as a regressor it must have no noise
-of its own, which would hide what it explains."""
+"""Of the polynomial that smooths the share over the throughput: the share is a regressor, and noise
+of its own would hide what it explains."""
 
 
 @dataclass(frozen=True, eq=False)
 class SharedCost:
-    """How many queries were spared a cost in each interval."""
+    """The share of queries that were spared a cost, in each interval."""
 
     saved: Array = field(repr=False)
     """The share of the queries that did not pay it, shape (intervals,); NaN where not known."""
     per_query: float
-    """How often it is paid for each query, at low loads."""
+    """How often a query pays it at low loads."""
 
     @classmethod
     def of(cls, x: Array, paid: Array) -> Self | None:
-        """Compare how often a query pays with how often it does at low loads.
+        """Compute the share from how often a query pays, compared with low loads.
 
-        x in queries/s, paid per second, both of shape (intervals,). None where too few of them are
+        x in queries/s, paid per second, both of shape (intervals,). None where too few are
         known.
         """
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -50,13 +50,13 @@ class SharedCost:
         return cls(np.clip(1 - per_query / at_low_load, 0.0, 1.0), at_low_load)
 
     def selected(self, saved: Array) -> Self:
-        """The same for other intervals: `saved` of shape (intervals,)."""
+        """Return the cost for other intervals: `saved` of shape (intervals,)."""
         return replace(self, saved=saved)
 
     def smoothed(self, t: Array, otherwise: Array, weights: Array) -> Self:
-        """Smooth the share over the throughput t; what weighs nothing is left out.
+        """Return the cost with `saved` smoothed over the throughput t, by weight.
 
-        Where nothing is known it is what it would be otherwise. All of shape (intervals,).
+        Where `saved` is not known, `otherwise` is used. All of shape (intervals,).
         """
         saved = np.where(np.isfinite(self.saved), self.saved, np.clip(otherwise, 0.0, 1.0))
         used = (weights > 0) & np.isfinite(saved)

@@ -1,4 +1,4 @@
-"""Whether all intervals belong to one workload: finds a change of the mix, or two alternating ones.
+"""Detection of changes of the mix, and of two workloads that alternate in one window.
 
 Per query, a workload takes a certain time and costs a certain share of each resource at a given
 load. A step of these over time is a change: the intervals before it describe another workload. Two
@@ -30,26 +30,26 @@ from models.usl.law import Array
 
 TIME_PER_QUERY = "time_per_query"
 MIN_SIDE_INTERVALS = 10
-"""Fewer intervals on one side of a change may be an episode: a backup."""
+"""The least number of intervals on each side of a change; fewer may be an episode: a backup."""
 MIN_STEP = np.log(1.12)
-"""A smaller change is not worth the loss of the older intervals."""
+"""The least change, of ln: a smaller one is not worth the loss of the older intervals."""
 MIN_STEP_Z = 8.0
-"""How many standard errors a change must be beyond."""
+"""The number of standard errors that a change must exceed."""
 MAX_STEPS = 3
-"""So many changes in one window are told apart."""
+"""The greatest number of changes in one window that are distinguished."""
 FAR_DEVIATIONS = 4.0
-"""So many deviations off is far: costs count as no further off, and the middles of two clusters are
-so many apart."""
+"""The number of deviations beyond which costs are cut off, and by which the medians of two clusters
+differ at least."""
 MIN_CLUSTER_RATIO = 1.5
-"""The more expensive cluster's cost over that of the other, at least: with hyper-threads a
-query costs half as much again beyond the cores, and they are no second workload."""
+"""The least ratio of the more expensive cluster's cost to that of the other: with hyper-threads a
+query costs half as much again beyond the cores, and that is no second workload."""
 MAX_SWITCHES = 2
-"""Two workloads take turns when they change places more often than this."""
+"""Two workloads alternate when they change places more often than this."""
 
 
 @dataclass(frozen=True)
 class Change:
-    """A step in what a query takes; older intervals are left out."""
+    """A step in the time or cost of a query; older intervals are left out."""
 
     index: int
     """The first interval of the present workload."""
@@ -61,7 +61,7 @@ class Change:
 
 @dataclass(frozen=True)
 class TwoClusters:
-    """Two workloads that take turns; the one that serves fewer queries is left out."""
+    """Two workloads that alternate; the one with fewer queries is left out."""
 
     quantity: str
     ratio: float
@@ -72,7 +72,7 @@ class TwoClusters:
 
 @dataclass(frozen=True, eq=False)
 class Regimes:
-    """The intervals of the workload to assess, and what the others were."""
+    """The intervals of the workload to assess, and why others were left out."""
 
     current: NDArray[np.bool_] = field(repr=False)
     """Shape (intervals,)."""
@@ -81,23 +81,23 @@ class Regimes:
 
 
 def find_regimes(seen: Observations) -> Regimes:
-    """Find the intervals that belong to the workload of now."""
+    """Find the intervals that belong to the present workload."""
     current = np.ones(len(seen), dtype=np.bool_)
     if len(seen) < MIN_CURVE_POINTS:
         return Regimes(current)
-    costs = _costs(seen)
+    costs = _ln_costs(seen)
     for name, cost in costs.items():
-        split = _split_in_two(name, cost, seen)
-        if split is not None and _is_of_the_work(name, split[0], costs, seen):
+        split = _separate_clusters(name, cost, seen)
+        if split is not None and _are_two_workloads(name, split[0], costs, seen):
             return Regimes(split[0], clusters=split[1])
-    change = _clearest_change(costs, seen)
+    change = _most_significant_change(costs, seen)
     if change is not None:
         current[: change.index] = False
     return Regimes(current, change=change)
 
 
-def _costs(seen: Observations) -> dict[str, Array]:
-    """Per query, the logarithm of its time and of what it costs of each resource."""
+def _ln_costs(seen: Observations) -> dict[str, Array]:
+    """Compute the logarithms of the time of a query and of its cost in each resource."""
     x = seen.throughput
     with np.errstate(divide="ignore", invalid="ignore"):
         costs = {}
@@ -113,23 +113,23 @@ def _costs(seen: Observations) -> dict[str, Array]:
     }
 
 
-def _clearest_change(costs: dict[str, Array], seen: Observations) -> Change | None:
-    """Find the latest step of each cost, and take the most significant of these.
+def _most_significant_change(costs: dict[str, Array], seen: Observations) -> Change | None:
+    """Find the latest step of each cost, and return the most significant of these.
 
-    What a query takes is a curve of the concurrency, where that is exact: past the peak it has two
-    values at a throughput. Time and concurrency share their noise, which at steps of the load looks
-    like one of the time: it must show over the throughput too.
+    A cost is a curve of the concurrency, where that is exact: past the peak it has two values at a
+    throughput. Time and concurrency share their noise, which at steps of the load looks like a step
+    of the time, so that a step must show over the throughput too.
     """
     x, n = seen.throughput, seen.concurrency
-    found = {name: _step(name, cost, x) for name, cost in costs.items()}
+    found = {name: _latest_step(name, cost, x) for name, cost in costs.items()}
     if not seen.n_variance.any():
-        found = {name: step and _step(name, costs[name], n) for name, step in found.items()}
+        found = {name: step and _latest_step(name, costs[name], n) for name, step in found.items()}
     steps = [step for step in found.values() if step]
     return max(steps, key=lambda step: step[0])[1] if steps else None
 
 
-def _step(name: str, cost: Array, load: Array) -> tuple[float, Change] | None:
-    """Fit cost = curve(load) + steps over time; the latest step that is beyond doubt, if any.
+def _latest_step(name: str, cost: Array, load: Array) -> tuple[float, Change] | None:
+    """Fit cost = curve(load) + steps over time; return the z and the latest certain step.
 
     Steps are added one by one where they explain most, then all are fitted together.
     """
@@ -142,28 +142,28 @@ def _step(name: str, cost: Array, load: Array) -> tuple[float, Change] | None:
     y = np.clip(y, -limit, limit)
     spread = np.linspace(side, len(rows) - side, PERIODS).astype(int)
     places = np.array(sorted(set(spread.tolist())))  # np.unique would load numpy.ma, 2 MiB
-    steps = _Steps.at(places, _curve(load[rows]), y)
-    chosen = steps.best(side)
-    sizes, errors = steps.fitted(chosen)
+    steps = _PossibleSteps.at(places, _cost_basis(load[rows]), y)
+    chosen = steps.choose_greedily(side)
+    sizes, errors = steps.fit(chosen)
     if np.abs(sizes).max() <= MIN_STEP:
         return None
-    levels, residuals = steps.left(chosen, sizes)
+    levels, residuals = steps.without_curve(chosen, sizes)
     errors *= _long_run_deviation(residuals)
     begins = places[chosen].tolist()
     for i in np.argsort(begins)[::-1]:
         size, place = float(sizes[i]), begins[i]
-        sure = abs(size) > max(MIN_STEP, MIN_STEP_Z * float(errors[i]))
-        if sure and _holds(levels, place, begins, size, side):
+        is_certain = abs(size) > max(MIN_STEP, MIN_STEP_Z * float(errors[i]))
+        if is_certain and _is_lasting_step(levels, place, begins, size, side):
             ratio = float(np.exp(size))
             return abs(size) / float(errors[i]), Change(int(rows[place]), name, ratio)
     return None
 
 
-class _Steps(NamedTuple):
-    """Steps of y at several places, each 1 from its place on, less what a basis has of it.
+class _PossibleSteps(NamedTuple):
+    """Possible steps of y at several places, each 1 from its place on, orthogonal to a basis.
 
-    Of products with such a step sums from its place on remain. So all that is asked of the steps is
-    computed from these few numbers, and not from the intervals.
+    A product with such a step is a sum from its place on. So everything about the steps is computed
+    from these few numbers, and not from the intervals.
     """
 
     places: NDArray[np.intp]
@@ -171,13 +171,13 @@ class _Steps(NamedTuple):
     basis: Array
     """Orthonormal columns, shape (intervals, columns)."""
     of_basis: Array
-    """The basis' products with y, shape (columns,)."""
+    """The products of the basis with y, shape (columns,)."""
     sums: Array
-    """The basis' sums from each place on, shape (places, columns)."""
+    """The sums of the basis from each place on, shape (places, columns)."""
     products: Array
-    """Of the steps with y, shape (places,)."""
+    """The products of the steps with y, shape (places,)."""
     gram: Array
-    """Of the steps with each other, shape (places, places)."""
+    """The products of the steps with each other, shape (places, places)."""
 
     @classmethod
     def at(cls, places: NDArray[np.intp], basis: Array, y: Array) -> Self:
@@ -187,10 +187,10 @@ class _Steps(NamedTuple):
         gram = len(y) - np.maximum.outer(places, places) - sums @ sums.T
         return cls(places, y, basis, of_basis, sums, products, gram)
 
-    def best(self, side: int) -> list[int]:
-        """Choose places greedily by what a step explains, each `side` from the others at least.
+    def choose_greedily(self, side: int) -> list[int]:
+        """Choose places greedily by what a step explains, at least `side` from each other.
 
-        Returns their indices. What the chosen ones have of the others is taken from them, as in the
+        Returns their indices. The other steps are made orthogonal to the chosen ones, as to the
         basis (orthogonal least squares: S. Chen, S. Billings, W. Luo 1989).
         """
         products, gram, chosen = self.products, self.gram, list[int]()
@@ -208,28 +208,28 @@ class _Steps(NamedTuple):
             gram = gram - share[:, None] * gram[best]
         return chosen
 
-    def fitted(self, chosen: list[int]) -> tuple[Array, Array]:
+    def fit(self, chosen: list[int]) -> tuple[Array, Array]:
         """Fit the chosen steps together: their sizes, and the errors where y's deviation is 1."""
         ridge = NEGLIGIBLE * (len(self.y) - self.places[chosen])
         inverse = np.linalg.inv(self.gram[chosen][:, chosen] + np.diag(ridge))
         return inverse @ self.products[chosen], np.sqrt(inverse.diagonal())
 
-    def left(self, chosen: list[int], sizes: Array) -> tuple[Array, Array]:
-        """Compute y less the curve, the steps fitted with it, and less the steps too."""
+    def without_curve(self, chosen: list[int], sizes: Array) -> tuple[Array, Array]:
+        """Compute y less the curve that is fitted with the steps, and that less the steps."""
         levels = self.y - self.basis @ (self.of_basis - sizes @ self.sums[chosen])
         steps = np.arange(len(self.y))[:, None] >= self.places[chosen]
         return levels, levels - steps @ sizes
 
 
 def _sums_from(columns: Array, places: NDArray[np.intp]) -> Array:
-    """Sum each column from each place, ascending, on; shape (places, …)."""
+    """Sum each column from each place on, places ascending; shape (places, …)."""
     between = np.add.reduceat(columns, places, axis=0)
     sums: Array = np.cumsum(between[::-1], axis=0)[::-1]
     return sums
 
 
-def _holds(levels: Array, place: int, chosen: list[int], size: float, side: int) -> bool:
-    """Whether most of the step is in the medians of both sides too, and in the latest intervals.
+def _is_lasting_step(levels: Array, place: int, chosen: list[int], size: float, side: int) -> bool:
+    """Return whether most of a step shows in the medians of both sides, and in the latest ones.
 
     An episode moves the mean, not the median, and it ends.
     """
@@ -240,17 +240,17 @@ def _holds(levels: Array, place: int, chosen: list[int], size: float, side: int)
     return all((median(level) - earlier) / size > MAJORITY for level in later)
 
 
-def _curve(load: Array) -> Array:
-    """An orthonormal basis for what a query costs over the load X: 1, X, X², 1/X."""
+def _cost_basis(load: Array) -> Array:
+    """Compute an orthonormal basis for a query's cost over the load X: 1, X, X², 1/X."""
     high = max(quantile(load, HIGH_QUANTILE), TINY)
     t = np.minimum(load / high, 2.0)  # pile-ups must not set the scale
     return np.linalg.qr(np.column_stack([np.ones_like(t), curve_shape(t)]))[0]
 
 
 def _long_run_deviation(residuals: Array) -> float:
-    """The deviation that errors of means follow: from how the means of neighbouring blocks differ.
+    """Estimate the deviation that errors of means follow, from the means of neighbouring blocks.
 
-    Their median difference, that another step in the window does not touch.
+    It uses their median difference, which another step in the window hardly affects.
     """
     size = max(1, len(residuals) // GROUP_INTERVALS)
     blocks = residuals[: len(residuals) // size * size].reshape(-1, size).mean(axis=1)
@@ -258,63 +258,67 @@ def _long_run_deviation(residuals: Array) -> float:
     return max(typical * float(np.sqrt(size)), MIN_NOISE)
 
 
-def _split_in_two(
+def _separate_clusters(
     name: str, cost: Array, seen: Observations
 ) -> tuple[NDArray[np.bool_], TwoClusters] | None:
-    """Tell two clusters apart that take turns; None when it is one."""
+    """Separate two clusters that alternate; None where there is one, or they do not."""
     rows = np.flatnonzero(np.isfinite(cost))
-    excess = _excess(cost[rows], seen.throughput[rows])
-    border = _border(excess)
+    excess = _ln_cost_excess(cost[rows], seen.throughput[rows])
+    border = _cluster_border(excess)
     if border is None:
         return None
-    dear = excess > border
-    if np.count_nonzero(np.diff(dear)) <= MAX_SWITCHES:
+    is_expensive = excess > border
+    if np.count_nonzero(np.diff(is_expensive)) <= MAX_SWITCHES:
         return None
     served = seen.throughput[rows] * seen.weights[rows]
-    keep_dear = served[dear].sum() > served[~dear].sum()
+    keep_expensive = served[is_expensive].sum() > served[~is_expensive].sum()
     current = np.ones(len(seen), dtype=np.bool_)
-    current[rows[dear != keep_dear]] = False
-    middles = [median(excess[dear == side]) for side in (keep_dear, not keep_dear)]
+    current[rows[is_expensive != keep_expensive]] = False
+    middles = [
+        median(excess[is_expensive == side]) for side in (keep_expensive, not keep_expensive)
+    ]
     share = float(np.mean(~current))
     return current, TwoClusters(name, float(np.exp(middles[1] - middles[0])), share)
 
 
-def _is_of_the_work(
+def _are_two_workloads(
     name: str, current: NDArray[np.bool_], costs: dict[str, Array], seen: Observations
 ) -> bool:
-    """Whether two clusters are two kinds of work: what takes another time costs otherwise too.
+    """Return whether two clusters are two workloads: if their times differ, their costs do too.
 
-    On a server at its end they take many times as long and cost the same: they wait. Where most of
-    them wait for a processor they may cost more for that alone, with colder caches.
+    On a saturated server queries take many times as long and cost the same: they wait. Where most
+    of them wait for a processor they may cost more for that alone, with colder caches.
     """
     used = [cost for other, cost in costs.items() if other != TIME_PER_QUERY]
     if name != TIME_PER_QUERY or not used:
         return True
     served = ~seen.queued
-    return any(_differ(np.where(served, cost, np.nan), current, seen.throughput) for cost in used)
+    return any(
+        _costs_differ(np.where(served, cost, np.nan), current, seen.throughput) for cost in used
+    )
 
 
-def _differ(cost: Array, current: NDArray[np.bool_], x: Array) -> bool:
-    """Whether both cost otherwise at like loads."""
+def _costs_differ(cost: Array, current: NDArray[np.bool_], x: Array) -> bool:
+    """Return whether the costs of both clusters differ at similar loads."""
     rows = np.flatnonzero(np.isfinite(cost))
-    ours = current[rows]
-    if min(np.count_nonzero(ours), np.count_nonzero(~ours)) < MIN_SIDE_INTERVALS:
+    is_current = current[rows]
+    if min(np.count_nonzero(is_current), np.count_nonzero(~is_current)) < MIN_SIDE_INTERVALS:
         return False
     curve = CostCurve(x[rows], cost[rows], np.ones(len(rows)))
     off = curve.off(curve)
-    return bool(abs(median(off[ours]) - median(off[~ours])) > MIN_STEP)
+    return bool(abs(median(off[is_current]) - median(off[~is_current])) > MIN_STEP)
 
 
-def _excess(cost: Array, x: Array) -> Array:
-    """What a query costs over what it would by the busier half of the intervals."""
+def _ln_cost_excess(cost: Array, x: Array) -> Array:
+    """Compute ln of a query's cost over its median in the busier half of the intervals."""
     busier = x >= median(x)
     line = median(cost[busier])
     excess: Array = cost - line
     return excess
 
 
-def _border(values: Array) -> float | None:
-    """Find the widest gap with a cluster at each side that is narrow beside it."""
+def _cluster_border(values: Array) -> float | None:
+    """Find the middle of the widest gap between two clusters that are narrow beside it, if any."""
     ordered = np.sort(values)
     least = max(MIN_SIDE_INTERVALS, int(EPISODE_SHARE * len(ordered)))
     if len(ordered) < 2 * least:
@@ -324,11 +328,11 @@ def _border(values: Array) -> float | None:
         return None
     place = least + int(np.argmax(gaps))
     low, high = ordered[:place], ordered[place:]
-    empty = float(ordered[place] - ordered[place - 1])
-    if empty < QUERY_VARIATION:
+    gap = float(ordered[place] - ordered[place - 1])
+    if gap < QUERY_VARIATION:
         return None
     spread = max(float(low.std()), float(high.std()), QUERY_VARIATION)
-    apart = float(median(high) - median(low))
-    if apart < max(FAR_DEVIATIONS * spread, np.log(MIN_CLUSTER_RATIO)) or empty < spread:
+    distance = float(median(high) - median(low))
+    if distance < max(FAR_DEVIATIONS * spread, np.log(MIN_CLUSTER_RATIO)) or gap < spread:
         return None
     return float(ordered[place] + ordered[place - 1]) / 2

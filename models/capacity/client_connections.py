@@ -1,9 +1,9 @@
 """The clients' connections as a limit: none is free once each of them has a statement.
 
-By Little's law X·R statements run at once, and no more can than there are connections: X ≤ m/R with
-m of them (the asymptotic bounds of a closed network, P. Denning, J. Buzen 1978). With few of them
+By Little's law X·R statements run at once, and not more than there are connections: X ≤ m/R with m
+of them (the asymptotic bounds of a closed network, P. Denning, J. Buzen 1978). With few of them
 that comes before any resource is full, above all where a statement mostly waits, as a durable
-commit does for the log: 8 connections got 4,000 updates/s of a MySQL that did 5,700 for 64.
+commit does for the log: a MySQL served 4,000 updates/s over 8 connections, and 5,700 over 64.
 
 Connections are a limit only as far as their number is fixed, as that of a pool is.
 """
@@ -20,33 +20,33 @@ from models.usl.law import Array
 CLIENT_CONNECTIONS = "client_connections"
 """The name of the resource."""
 FIXED_SHARE = 0.9
-"""From this share of the most connections on their number is that; in most intervals it is."""
+"""In most intervals a fixed number of connections is at least this share of its maximum."""
 
 
 def client_connections(
     throughput: Array, concurrency: Array, connections: Array
 ) -> Resource | None:
-    """Describe how many of the connections had a statement; None where that is no limit.
+    """Return the connections as a resource, used by statements; None where they are no limit.
 
     Throughput in queries/s, concurrency in threads and open connections, all of shape (intervals,),
-    NaN where not known. It is none where the number of connections follows the load, nor where most
-    of them always have a statement: clients that send the next one at once, as a batch job does,
-    are no arriving load; nor where more statements do not complete more: contention comes first.
-    Where all have one the utilisation is not known: throughput follows the load no longer.
+    NaN where not known. They are no limit where their number follows the load; where most of them
+    always have a statement, because clients that send the next one at once, as a batch job does,
+    are no arriving load; and where more statements do not complete more, because contention comes
+    first. Where all have one the utilisation is NaN: throughput no longer follows the load.
     """
-    is_open = connections[np.isfinite(connections)]
-    most = float(is_open.max(initial=0.0))
-    if most < 1 or np.median(is_open) < FIXED_SHARE * most:
+    known = connections[np.isfinite(connections)]
+    most = float(known.max(initial=0.0))
+    if most < 1 or np.median(known) < FIXED_SHARE * most:
         return None
     used = concurrency / most
-    if np.count_nonzero(used < MAJORITY) < MIN_POINTS or _stays(throughput, used):
+    if np.count_nonzero(used < MAJORITY) < MIN_POINTS or _is_throughput_level(throughput, used):
         return None
     used = np.where(used < FULL_UTILISATION, used, np.nan)
     return Resource(CLIENT_CONNECTIONS, used, is_setting=True)
 
 
-def _stays(x: Array, used: Array) -> bool:
-    """Whether throughput does not grow while the second half of the connections is taken.
+def _is_throughput_level(x: Array, used: Array) -> bool:
+    """Return whether throughput does not grow while the second half of the connections is taken.
 
     x in queries/s, both of shape (intervals,).
     """

@@ -1,7 +1,7 @@
-"""Where contention ends the growth of throughput, when a resource limit is known above.
+"""The peak at which contention ends the growth of throughput, given a resource limit.
 
 Far below the peak the points do not show where it is, and the prior decides. Fitted alone, the law
-can only use a prior relative to the loads seen. Beside a limit a better one is available:
+can only use a prior relative to the loads seen. With a known limit a better one is available:
 contention ends the growth of a server near its resource limits, or never. So the prior of the peak
 is centred at the limit, and the points move it from there.
 
@@ -9,7 +9,7 @@ is centred at the limit, and the points move it from there.
 points.
 
 Where few statements at once fill the resource, they rarely wait for each other elsewhere: a lock
-that each of them holds for its whole residence time R still lets 1/R of them through in a second
+that each of them holds for its whole residence time R still lets 1/R of them pass in a second
 (asymptotic bounds: P. Denning, J. Buzen 1978).
 """
 
@@ -28,59 +28,61 @@ from models.robust import neighbour_deviation, normal_cdf
 from models.usl.law import Array
 
 PEAK_PRIORS = ((0.85, 0.25, 0.4), (0.15, -0.7, 1.0))
-"""ln(peak / limit): probability, mean and deviation. Built for its work, or held up early."""
+"""The prior of ln(peak / limit), probability, mean and deviation: of servers built so that a
+resource is their limit, and of those whose growth contention ends early."""
 ABRUPT_PRIOR = 0.12
 """The probability of a contention that the law cannot foresee, since it sets in abruptly: a lock
 that is free below the peak and a convoy above."""
 ABRUPT_DECAY = 0.25
-"""It is the likelier the nearer to what was seen: ln(peak / seen) beyond which it is rare."""
+"""The decay of its probability over ln(peak / seen): the nearer to the loads seen, the likelier."""
 PLATEAU_ERROR = 0.04
-"""How far off, in ln X, the peak may still be from a plateau."""
+"""The deviation of ln of the peak from ln of an observed plateau."""
 NO_EVIDENCE_PRIOR = 0.02
-"""The probability that residence times tell nothing of the peak: none of the shapes is true."""
+"""The probability that residence times do not show the peak, because no model is right."""
 UNCOUNTED_LOG_PRIOR = 0.3
-"""The probability that commits share the writes of the log where nobody counted these: of 28
-recorded loads eight do. Of 112 intervals without that count 92 hold the peak, 88 with none; with
-0.6 as many."""
+"""The probability that commits share the writes of the log where these are not counted: in eight of
+28 recorded loads they do. Of 112 intervals without that count 92 hold the peak; with a probability
+of 0 it is 88, with 0.6 also 92."""
 GRID_BELOW, GRID_ABOVE = 0.25, 1.8
-"""ln X: so many peaks are looked at, from so far below the highest throughput that was seen to so
-far above it and the limit."""
+"""The range of peaks considered, in ln X: from this far below the highest throughput seen to this
+far above the higher of it and the limit."""
 MIN_CONTENDING = 6.0
-"""Statements at once from which on contention is expected beside the limit; fewer hardly meet."""
+"""The concurrency from which on contention is expected near the limit; fewer statements hardly
+meet."""
 MAX_LOG_ODDS = 3.0
-"""ln of how much likelier residence times make one place than another, if they `_may_mislead`."""
+"""The greatest ln of the odds between two places by residence times that `_may_mislead`."""
 MISLEADING_LOAD, MISLEADING_DEVIATION = 0.55, 0.05
-"""The share of the limit from which on they may, and how far neighbours in throughput then differ
-in ln R: the deviation of one."""
+"""The share of the limit from which on they may, and the deviation of ln R between neighbours in
+throughput beyond which they do."""
 
 
 @dataclass(frozen=True)
 class NearestLimit:
-    """The nearest limit."""
+    """The nearest resource limit."""
 
     x: float
     """Queries/s."""
     n: float | None
-    """How many statements at once fill it while none waits; None: not known."""
+    """The number of statements at once that fill it while none waits; None: not known."""
     log_shared: float = 0.0
-    """The probability that its demand falls as more commits share the writes of the log: what they
-    wait for then is the next write, which all share, and no contention."""
+    """The probability that its demand falls as more commits share the writes of the log: they then
+    wait for the next write, which all share, and that is no contention."""
 
 
 @dataclass(frozen=True, eq=False)
 class Peak:
-    """The probability that contention's peak lies below, over ln throughput."""
+    """The distribution of contention's peak: P(peak ≤ x) as a table over ln throughput."""
 
     grid: Array = field(repr=False)
     cdf: Array = field(repr=False)
     from_points: bool
-    """Whether points had a say; else it is the prior alone."""
+    """Whether points contributed; else it is the prior alone."""
     met_at: float | None = None
-    """Queries/s that more statements did not raise; None: the throughput still grew."""
+    """The throughput (queries/s) of an observed plateau; None: the throughput still grew."""
 
     @property
     def median(self) -> float:
-        """The throughput that the peak lies below or above with equal probability."""
+        """The median of the peak, queries/s."""
         return float(np.exp(np.interp(0.5, self.cdf, self.grid)))
 
     def survival(self, ln_x: Array) -> Array:
@@ -93,21 +95,21 @@ class Peak:
 
 
 def find_peak(points: Points, resource_limit: NearestLimit, x_seen: float) -> Peak:
-    """Weigh where the peak is; X and the limit in queries/s, points in the order of time.
+    """Compute the distribution of the peak; X in queries/s, points in the order of time.
 
-    Where many statements complete less than few, the peak was passed, or they wait for a lock that
-    has nothing to do with the load: then the other points alone show where it is.
+    Where many statements complete less than few, either the peak was passed, or they wait for a
+    lock that has nothing to do with the load: then only the other points show where the peak is.
     """
-    peak, piled = _weigh_peak(points, resource_limit, x_seen), _piled_up(points)
+    peak, piled = _peak_distribution(points, resource_limit, x_seen), _is_piled_up(points)
     if np.count_nonzero(piled) < MIN_POINTS:
         return peak
     rest = Points(*(column[~piled] for column in points))
-    without = _weigh_peak(rest, resource_limit, x_seen)
+    without = _peak_distribution(rest, resource_limit, x_seen)
     mixed = (1 - FALSE_SIGN_PROBABILITY) * peak.cdf + FALSE_SIGN_PROBABILITY * without.cdf
     return replace(peak, cdf=mixed)
 
 
-def _piled_up(points: Points) -> NDArray[np.bool_]:
+def _is_piled_up(points: Points) -> NDArray[np.bool_]:
     """Mark where more statements than at the top complete less, shape (points,)."""
     if len(points.n) < 2 * MIN_POINTS:
         return np.zeros(len(points.n), dtype=np.bool_)
@@ -116,8 +118,8 @@ def _piled_up(points: Points) -> NDArray[np.bool_]:
     return piled
 
 
-def _weigh_peak(points: Points, resource_limit: NearestLimit, x_seen: float) -> Peak:
-    """Weigh where the peak is by all of these points."""
+def _peak_distribution(points: Points, resource_limit: NearestLimit, x_seen: float) -> Peak:
+    """Compute the distribution of the peak from all of these points."""
     top = max(np.log(resource_limit.x), np.log(x_seen)) + GRID_ABOVE
     ln_peak = np.linspace(np.log(x_seen) - GRID_BELOW, top, TABLE_SIZE)
     prior = _prior(ln_peak - np.log(resource_limit.x), resource_limit.n)
@@ -146,10 +148,10 @@ def _weigh_peak(points: Points, resource_limit: NearestLimit, x_seen: float) -> 
 
 
 def _may_mislead(points: Points, resource_limit: NearestLimit, x_seen: float) -> bool:
-    """Whether queues at the limit's resource may look like another limit.
+    """Return whether queues at the limit's resource may look like another limit.
 
     They do where few statements fill it, and near it where residence times vary by more than
-    throughput tells: bursts within an interval move R and N together.
+    throughput explains: bursts within an interval move R and N together.
     """
     if resource_limit.n is not None and resource_limit.n < 2 * MIN_CONTENDING:
         return True
@@ -160,17 +162,17 @@ def _may_mislead(points: Points, resource_limit: NearestLimit, x_seen: float) ->
     )
 
 
-def _prior(beside: Array, n_limit: float | None) -> Array:
-    """Believe a peak at ln(peak/limit), before any point: the fewer at once, the farther."""
+def _prior(ln_ratio: Array, n_limit: float | None) -> Array:
+    """Compute the prior density at ln(peak/limit): the fewer statements fill it, the farther."""
     n = MIN_CONTENDING if n_limit is None else min(n_limit, MIN_CONTENDING)
-    shifted = beside - np.log(MIN_CONTENDING / n)
+    shifted = ln_ratio - np.log(MIN_CONTENDING / n)
     prior = sum(p / d * np.exp(-0.5 * ((shifted - m) / d) ** 2) for p, m, d in PEAK_PRIORS)
     if n_limit is not None:
-        prior = prior * (beside >= -np.log(n_limit))
+        prior = prior * (ln_ratio >= -np.log(n_limit))
     return np.asarray(prior)
 
 
 def _cdf(p: Array) -> Array:
-    """Cumulate the probabilities of even steps, each cell's half before its middle."""
+    """Compute the distribution function at the middles of even steps of these probabilities."""
     cdf: Array = (np.cumsum(p) - p / 2) / p.sum()
     return cdf

@@ -19,28 +19,28 @@ from models.robust import LinearFit, fit_linear
 from models.usl.law import Array
 
 MIN_UTILISATION = 0.04
-"""Of a resource that is used less, the base load is most of what is seen."""
+"""The least utilisation that shows the cost; below, most of it is the base load."""
 MIN_THROUGHPUT_SHARE = 0.05
-"""Of the high loads: below, the hyperbola of the curve goes no higher."""
+"""The share of the high loads below which the hyperbola of the curve stays constant."""
 
 
 @dataclass(frozen=True, eq=False)
 class CostCurve:
-    """What a query costs of one resource over the throughput; arrays of shape (intervals,)."""
+    """The cost of a query in one resource over the throughput; arrays of shape (intervals,)."""
 
     x: Array = field(repr=False)
-    """The throughputs (queries/s) where the utilisation tells the cost, in the order of time."""
+    """The throughputs (queries/s) where the utilisation shows the cost, in the order of time."""
     ln_cost: Array = field(repr=False)
     weights: Array = field(repr=False)
 
     @classmethod
     def of(cls, seen: Observations, name: str) -> Self:
-        """Look the costs of this resource up; the more it is used, the better they are known."""
+        """Compute the costs in this resource, weighted by its utilisation."""
         x, u = intervals_with_known_cost(seen, name)
         return cls(x, np.log(u) - np.log(x), u)
 
     def __len__(self) -> int:
-        """Count the intervals that tell the cost."""
+        """Return the number of intervals with a known cost."""
         return len(self.x)
 
     @cached_property
@@ -50,7 +50,7 @@ class CostCurve:
 
     @cached_property
     def shape(self) -> Array:
-        """The curve's columns but for its level, shape (intervals, 3)."""
+        """The curve's columns except for its level, shape (intervals, 3)."""
         return curve_shape(self.x / self.unit)
 
     @cached_property
@@ -60,14 +60,14 @@ class CostCurve:
         return fit_linear(design, self.ln_cost, self.weights, MIN_NOISE)
 
     def off(self, other: "CostCurve") -> Array:
-        """Compute by how much the ln costs of other intervals are off this curve."""
+        """Compute by how much the ln costs of other intervals are above this curve."""
         design = np.column_stack([np.ones_like(other.x), curve_shape(other.x / self.unit)])
         off: Array = other.ln_cost - design @ self.fit.coefficients
         return off
 
 
 def intervals_with_known_cost(seen: Observations, name: str) -> tuple[Array, Array]:
-    """The throughputs (queries/s) and utilisations by the server where they show the cost; (k,)."""
+    """Return throughputs (queries/s) and the server's use where they show the cost, both (k,)."""
     resource = seen.resource(name)
     u = resource.relative_own_use
     known = (u > MIN_UTILISATION) & (u < FULL_UTILISATION) & (not resource.is_setting)
@@ -75,5 +75,5 @@ def intervals_with_known_cost(seen: Observations, name: str) -> tuple[Array, Arr
 
 
 def curve_shape(t: Array) -> Array:
-    """The columns X, X² and 1/X of the curve of a cost over the load, shape (intervals, 3)."""
+    """Return the columns X, X² and 1/X of a cost curve over the load X, shape (intervals, 3)."""
     return np.column_stack([t, t * t, 1 / np.maximum(t, MIN_THROUGHPUT_SHARE)])

@@ -1,4 +1,4 @@
-"""Whether the cost of a query has drifted within the window, which is not a step of the mix.
+"""Whether the cost of a query has drifted within the window, without a step of the mix.
 
 Limits are computed from averages over the window. So the cost of a query is fitted as a curve of
 the load and a level for each period together, and the last level is compared with those of the high
@@ -20,9 +20,9 @@ from models.robust import fit_linear
 
 
 def cost_drift(cost: CostCurve) -> float:
-    """Compute ln of what a query costs of the resource now over its cost at high loads.
+    """Compute ln of the present cost of a query in the resource over its cost at high loads.
 
-    0 where that is no more than chance, or where too few intervals say how busy it was.
+    0 where that is no more than chance, or where the cost is known in too few intervals.
     """
     x = cost.x
     if len(x) < MIN_CURVE_POINTS:
@@ -40,10 +40,10 @@ def cost_drift(cost: CostCurve) -> float:
 
 
 def latest_cost_change(cost: CostCurve, latest: CostCurve) -> float:
-    """Compute ln of what a query of the last few intervals cost over others at like loads.
+    """Compute ln of a query's cost in the latest intervals over that of all at similar loads.
 
-    `latest` has outliers too, of which the curve knows nothing. 0 where that is no more than
-    chance, or where too few intervals say how busy the resource was.
+    `latest` includes outliers, which the curve does not. 0 where that is no more than chance, or
+    where the cost is known in too few intervals.
     """
     if len(cost) < MIN_CURVE_POINTS or len(latest) < MIN_CURVE_POINTS:
         return 0.0

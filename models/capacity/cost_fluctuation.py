@@ -1,4 +1,4 @@
-"""Whether the cost of queries, or what others use, fluctuates, so that averages may not hold.
+"""Whether the cost of queries, or the use by others, fluctuates, so that averages may not hold.
 
 Limits are computed from averages over the window. Mixes change, neighbours slow a processor down,
 and the use by other programs or the time stolen by a hypervisor varies over hours; then the
@@ -16,19 +16,19 @@ from models.usl.law import Array
 
 
 def cost_variance(cost: CostCurve) -> float:
-    """Compute the deviation of ln of what a query costs of the resource from period to period.
+    """Compute the deviation of ln of the cost of a query in the resource from period to period.
 
-    0 where too few intervals say how busy it was.
+    0 where the cost is known in too few intervals.
     """
     if len(cost) < MIN_CURVE_POINTS:
         return 0.0
-    return _between_periods(cost.off(cost))
+    return _deviation_between_periods(cost.off(cost))
 
 
 def residual_variance(seen: Observations, name: str) -> float:
-    """Compute the same of what others leave of the resource, but for what follows the throughput.
+    """Compute the same of what others leave of the resource, less its trend over the throughput.
 
-    0 where the server's own part is not known, or too few intervals tell.
+    0 where the server's own part is not known, or known in too few intervals.
     """
     resource, x = seen.resource(name), seen.throughput
     if resource.own is None:
@@ -40,11 +40,11 @@ def residual_variance(seen: Observations, name: str) -> float:
     x, left = x[known], left[known]
     design, ln_left = np.column_stack([np.ones_like(x), x / x.max()]), np.log(left)
     fitted = fit_linear(design, ln_left, np.ones_like(x), MIN_NOISE)
-    return _between_periods(ln_left - design @ fitted.coefficients)
+    return _deviation_between_periods(ln_left - design @ fitted.coefficients)
 
 
-def _between_periods(off: Array) -> float:
-    """Compute the deviation between periods, beyond chance, of what is in the order of time."""
+def _deviation_between_periods(off: Array) -> float:
+    """Compute the deviation between periods, beyond chance, of values in the order of time."""
     periods = min(PERIODS, len(off) // LATEST_INTERVALS)
     length, longer = divmod(len(off), periods)
     sizes = length + (np.arange(periods) < longer)

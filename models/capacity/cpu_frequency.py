@@ -12,10 +12,10 @@ from models.numerics import median, quantile
 
 
 def clock_rise(seen: Observations, name: str) -> float:
-    """Compute how many times as fast this resource's clock may still run, or ran at high loads.
+    """Compute the factor by which this resource's clock may still rise, or rose at high loads.
 
-    A clock below 1 at the highest loads may still be raised; one that is above that of the busier
-    half of the others has been. 1 where the clock is not known, or the resource has none.
+    A clock below 1 at the highest loads may still rise; one that is higher there than in the busier
+    half of the other intervals has risen. 1 where the clock is not known, or there is none.
     """
     clock = seen.resource(name).clock
     if clock is None or np.count_nonzero(np.isfinite(clock)) < MIN_POINTS:

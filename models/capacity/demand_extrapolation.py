@@ -1,8 +1,8 @@
 """The models of how a demand continues up to the ceiling, and their probabilities.
 
 Each model has a strength with a prior; the points weigh the strengths, and so the models. For a
-given strength the ceiling c is reached where an expression that is linear in the coefficients is,
-so the uncertainty of that throughput follows without an approximation (E. Fieller 1954):
+given strength the ceiling c is reached where an expression that is linear in the coefficients
+reaches c, so the uncertainty of that throughput follows without an approximation (E. Fieller 1954):
 P(limit ≤ X) = P(U(X) ≥ c).
 """
 
@@ -20,7 +20,7 @@ from models.robust import LinearFit, student_cdf
 from models.usl.law import Array
 
 CEILING = (0.975, 0.02)
-"""Where a resource is full, mean and deviation: some end before all of their time is used."""
+"""The utilisation at which a resource is full, mean and deviation: of some it is less than 1."""
 
 
 class Prior(NamedTuple):
@@ -35,7 +35,7 @@ class Prior(NamedTuple):
 
     @classmethod
     def within(cls, low: float, high: float, mean: float, deviation: float) -> "Prior":
-        """Cut a normal distribution off at low and high."""
+        """Create the prior of a normal distribution that is cut off at low and high."""
         places = np.linspace(low, high, NODE_COUNT)
         p = np.exp(-0.5 * ((places - mean) / deviation) ** 2)
         return cls(places, np.log(p / p.sum()), NODE_OVERLAP * float(places[1] - places[0]))
@@ -44,34 +44,35 @@ class Prior(NamedTuple):
 NODE_COUNT, NODE_OVERLAP = 16, 0.6
 STEADY = Prior(np.zeros(1), np.zeros(1), 0.05)
 GROWING = Prior.within(0.1, 1.2, mean=0.25, deviation=0.3)
-"""Of how the demand changes up to the limit, Q·X/D."""
+"""The prior of how much the demand changes up to the limit, Q·X/D."""
 FALLING = Prior.within(0.05, 0.8, mean=0.42, deviation=0.14)
-"""Of what waking is of the demand of an idle resource, w/(D + w)."""
+"""The prior of the share of waking in the demand of an idle resource, w/(D + w)."""
 MAX_FALLING_SHARE = 0.9
-"""The largest share that is possible."""
+"""The largest possible share."""
 LOG_WRITE_SHARE_PRIOR = (0.6, 0.2)
-"""The same of a write of the log, mean and deviation: of durable commits on a real server 0.6 and
-0.7 were measured."""
+"""The same share of a write of the log, mean and deviation: 0.6 and 0.7 were measured for durable
+commits on a real server."""
 MAX_LOG_WRITE_SECONDS = 500e-6
-"""Seconds of processor time that a write of the log costs at most; 98 to 337 µs were measured. Of
-queries that hardly write that is a small part."""
+"""The greatest processor time (s) of a write of the log; 98 to 337 µs were measured. It is a small
+part of queries that hardly write."""
 WAKEUP_SECONDS, MAX_WAKEUP_SECONDS = 50e-6, 150e-6
-"""Seconds of processor time that an idle entry costs: usually below, and at most. About 25, 50 and
-150 were measured on three virtual machines; of long queries that is a small part."""
+"""The processor time (s) that an idle entry costs: usually less than the first, at most the second.
+About 25, 50 and 150 µs were measured on three virtual machines; it is a small part of long
+queries."""
 
 
 class LogSharing(NamedTuple):
-    """How many commits share the writes of others as the throughput grows.
+    """The share of commits that need no log write of their own, over the throughput.
 
-    With one write of the log at a time, each of so many seconds, X/(1 + X·seconds) are made, and
-    the odds of sharing one grow with X; where commits queue for a processor too, more come
-    together, and the odds grow with a power of X.
+    With one write of the log at a time, each of τ seconds, X/(1 + X·τ) are made per second, and the
+    odds of sharing one grow with X; where commits queue for a processor too, more come together,
+    and the odds grow with a power of X.
     """
 
     t: float
-    """The throughput at which the share was seen, of the same scale as the limit."""
+    """The throughput at which the share was seen, in the units of the limit."""
     odds: float
-    """Of sharing a write there."""
+    """The odds of sharing a write there."""
     power: float
 
     def at(self, t: Array) -> Array:
@@ -89,20 +90,20 @@ class DemandModel(NamedTuple):
     """rows·coefficients is about `values` at each strength; shape (strengths, 3)."""
     values: Array
     prior: Prior
-    """Of the strengths."""
+    """The prior of the strengths."""
     share: float
-    """Its probability before any point."""
+    """The probability of the model before any point."""
     falls: bool = False
-    """Whether the third coefficient is w of (2) or (3), and not Q of (1)."""
+    """Whether the third coefficient is w of (2) or (3) in `utilisation_fit`, not Q of (1)."""
     busy: float = 0.0
-    """The share of the queries that were spared what falls, at the highest loads."""
+    """The share of the queries without the falling part of the demand, at the highest loads."""
     sharing: LogSharing | None = None
-    """Where that share follows the throughput; else it is the ceiling's in the end."""
+    """That share over the throughput; None: at the limit it is the utilisation of the ceiling."""
     as_steady: bool = False
-    """Whether nothing shows of it: the points are as likely as with a demand that stays."""
+    """Whether the points cannot show it: they are as likely as with a demand that stays."""
 
     def saved(self, t: Array) -> Array:
-        """Compute the share of queries without the falling part, (points,), at a ceiling t."""
+        """Compute the share of queries without the falling part if t is the limit, (points,)."""
         return np.full_like(t, CEILING[0]) if self.sharing is None else self.sharing.at(t)
 
     def third_factor(self, t: Array) -> Array:
@@ -112,84 +113,90 @@ class DemandModel(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Extrapolations:
-    """How several utilisations may continue: all strengths of all their models, in one array.
+    """The possible continuations of several utilisations, as arrays of all strengths of all models.
 
-    All at once: for one of them numpy's calls take longer than what they compute.
+    They are computed together because for a single one numpy's calls take longer than the
+    arithmetic.
     """
 
     models: Sequence[DemandModel]
     model: NDArray[np.intp] = field(repr=False)
     """The index of the model that each strength belongs to; shape (strengths,)."""
     utilisation: NDArray[np.intp] = field(repr=False)
-    """Which utilisation it is of, likewise, rising."""
+    """The index of the utilisation that each belongs to, likewise, ascending."""
     coefficients: Array = field(repr=False)
-    """Of the whole utilisation, shape (strengths, 3)."""
+    """Those of the whole utilisation, shape (strengths, 3)."""
     covariance: Array = field(repr=False)
     """Shape (strengths, 3, 3)."""
     parts: Array = field(repr=False)
-    """w/(D + w) of the first part, 0 where nothing falls; shape (strengths,)."""
+    """w/(D + w) of the first part, 0 where the demand does not fall; shape (strengths,)."""
     shares: Array = field(repr=False)
     """The probability of each strength; those of a utilisation sum to 1."""
 
     @classmethod
     def of(cls, many: Sequence[FittedParts], reach: Sequence[float]) -> Self:
-        """Extrapolate the first part of each utilisation, while the others stay.
+        """Extrapolate the first part of each utilisation, while the demands of the others stay.
 
-        reach is the t at which each is full if its demand stays. All are over the same t.
+        reach is the t at which each is full if its demand stays. All have the same t.
         """
         t = many[0].parts[0].t
         high = t >= quantile(t, HIGH_QUANTILE)
-        each = [_demand_models(seen, at, high) for seen, at in zip(many, reach, strict=True)]
-        models = [model for some in each for model in some]
+        groups = [_demand_models(seen, at, high) for seen, at in zip(many, reach, strict=True)]
+        models = [model for group in groups for model in group]
         model = np.repeat(np.arange(len(models)), [len(m.values) for m in models])
-        utilisation = np.repeat(np.arange(len(many)), [len(some) for some in each])[model]
+        utilisation = np.repeat(np.arange(len(many)), [len(group) for group in groups])[model]
         coefficients, covariance, ln_p = _condition(models, model)
         waking = coefficients[:, 2] / np.maximum(coefficients[:, 1], ROUNDING)
-        parts = np.clip(waking, 0.0, MAX_FALLING_SHARE) * _each(models, model, lambda m: m.falls)
+        parts = np.clip(waking, 0.0, MAX_FALLING_SHARE) * _model_values(
+            models, model, lambda m: m.falls
+        )
         for i, seen in enumerate(many):  # the errors of the other parts are independent
             for part in seen.parts[1:]:
                 coefficients[utilisation == i] += part.at_full_load.coefficients
                 covariance[utilisation == i] += part.at_full_load.covariance
-        shares = _shares(models, model, utilisation, ln_p)
+        shares = _posterior_probabilities(models, model, utilisation, ln_p)
         return cls(models, model, utilisation, coefficients, covariance, parts, shares)
 
     def only(self, which: int) -> Self:
-        """Take one utilisation."""
-        of = self.utilisation == which
+        """Return the extrapolations of one utilisation."""
+        selected = self.utilisation == which
         columns = ("model", "coefficients", "covariance", "parts", "shares")
-        rows = {name: getattr(self, name)[of] for name in columns}
+        rows = {name: getattr(self, name)[selected] for name in columns}
         return replace(self, utilisation=np.zeros(len(rows["model"]), dtype=np.intp), **rows)
 
     @property
     def growth(self) -> Array:
         """The probability that the demand of each grows, shape (utilisations,)."""
-        return self._expected(_each(self.models, self.model, lambda m: m.prior is GROWING))
+        return self._expected(_model_values(self.models, self.model, lambda m: m.prior is GROWING))
 
     @property
     def log_shared(self) -> Array:
-        """The probability that it falls as more commits share the writes of the log, likewise."""
-        return self._expected(_each(self.models, self.model, lambda m: m.sharing is not None))
+        """The probability that each falls as more commits share the writes of the log, likewise."""
+        return self._expected(
+            _model_values(self.models, self.model, lambda m: m.sharing is not None)
+        )
 
     @property
     def waking(self) -> Array:
-        """What waking costs as a part of the demand of the first part at its ceiling, w/D.
+        """The cost of waking as a part of the demand of the first part at its ceiling, w/D.
 
-        At the expected w/(D + w), since the expected w/D has a long tail; shape (utilisations,).
+        It is that of the expected w/(D + w), because w/D has a long tail; shape (utilisations,).
         """
         part = self._expected(self.parts)
         return part / (1 - part)
 
     def further_fall(self, reach: Sequence[float]) -> Array:
-        """Expect how much of each demand at the highest loads seen is gone at the ceiling.
+        """Compute the expected fall of each demand from the highest loads to the ceiling, a share.
 
-        The demand is D + w − w·busy; busy is the share that finds the resource busy.
+        The demand is D + w − w·busy; busy is the share of queries that find the resource busy.
         """
-        of_model = self.utilisation[_starts(self.model)]
-        found = [
-            m.saved(np.array([reach[i]]))[0] for m, i in zip(self.models, of_model, strict=True)
+        utilisation_of_model = self.utilisation[_starts(self.model)]
+        saved = [
+            m.saved(np.array([reach[i]]))[0]
+            for m, i in zip(self.models, utilisation_of_model, strict=True)
         ]
-        at_ceiling = np.array(found)[self.model]
-        busy = _each(self.models, self.model, lambda m: m.busy)
+        at_ceiling = np.array(saved)[self.model]
+        busy = _model_values(self.models, self.model, lambda m: m.busy)
         more = np.maximum(at_ceiling - busy, 0.0)
         return self._expected(self.parts * more / (1 - self.parts * busy))
 
@@ -203,31 +210,31 @@ class Extrapolations:
         t and the result have shape (utilisations, points).
         """
         kept = self.shares > NEGLIGIBLE
-        model, of = self.model[kept], self.utilisation[kept]
+        model, utilisation = self.model[kept], self.utilisation[kept]
         starts = _starts(model)
         thirds = [
             self.models[m].third_factor(t[i])
-            for m, i in zip(model[starts], of[starts], strict=True)
+            for m, i in zip(model[starts], utilisation[starts], strict=True)
         ]
         third_factor = np.repeat(thirds, np.diff(starts, append=len(model)), axis=0)
-        t = t[of]
+        t = t[utilisation]
         c0, c1, c2 = self.coefficients[kept].T[:, :, None]
         v = self.covariance[kept].T[..., None]
         variance = v[0, 0] + t * (2 * v[0, 1] + t * v[1, 1])
         variance += third_factor * (2 * v[0, 2] + 2 * v[1, 2] * t + v[2, 2] * third_factor)
-        falling = c2 * _each(self.models, model, lambda m: m.falls)[:, None]
-        steep = CEILING[1] * (1 + falling * t)
+        falling = c2 * _model_values(self.models, model, lambda m: m.falls)[:, None]
+        ceiling_deviation = CEILING[1] * (1 + falling * t)
         z = (c0 + c1 * t + c2 * third_factor - CEILING[0]) / np.sqrt(
-            np.maximum(variance, 0) + steep**2
+            np.maximum(variance, 0) + ceiling_deviation**2
         )
-        freedom = _each(self.models, model, lambda m: m.fit.freedom)[:, None]
+        freedom = _model_values(self.models, model, lambda m: m.fit.freedom)[:, None]
         each = np.maximum.accumulate(student_cdf(z, freedom), axis=1)
         each *= self.shares[kept, None]
-        cdf: Array = np.add.reduceat(each, _starts(of))
+        cdf: Array = np.add.reduceat(each, _starts(utilisation))
         return cdf
 
 
-def _each(
+def _model_values(
     models: Sequence[DemandModel],
     model: NDArray[np.intp],
     value: Callable[[DemandModel], float],
@@ -251,11 +258,11 @@ def _condition(
     rows, values = (np.concatenate([getattr(m, c) for m in models]) for c in ("rows", "values"))
     before = np.stack([m.fit.coefficients for m in models])[model]
     covariance = np.stack([m.fit.covariance for m in models])[model]
-    freedom = _each(models, model, lambda m: m.fit.freedom)
+    freedom = _model_values(models, model, lambda m: m.fit.freedom)
     spread = (rows[:, None, :] @ covariance)[:, 0, :]
     variance = np.sum(spread * rows, axis=1)
     off = values - np.sum(rows * before, axis=1)
-    whole = variance + _each(models, model, lambda m: m.prior.width) ** 2
+    whole = variance + _model_values(models, model, lambda m: m.prior.width) ** 2
     ln_p = np.concatenate([m.prior.ln_p for m in models]) + 0.5 * np.log(variance / whole)
     ln_p -= 0.5 * (freedom + 1) * np.log1p(off**2 / (whole * freedom))
     gain = spread / whole[:, None]
@@ -263,21 +270,22 @@ def _condition(
     return coefficients, covariance - gain[:, :, None] * spread[:, None, :], ln_p
 
 
-def _shares(
+def _posterior_probabilities(
     models: Sequence[DemandModel],
     model: NDArray[np.intp],
     utilisation: NDArray[np.intp],
     ln_p: Array,
 ) -> Array:
-    """Weigh the strengths of each utilisation by how likely they make the points.
+    """Compute the posterior probabilities of the strengths of each utilisation.
 
-    Points that correlate count as fewer: as the same number for all models, else that would decide.
+    Correlated points count as fewer, and as the same number for all models of a utilisation:
+    otherwise that number would decide.
     """
-    starts, freedom = _starts(utilisation), _each(models, model, lambda m: m.fit.freedom)
-    ln_p = ln_p + _each(models, model, lambda m: m.as_steady) * ln_p[starts][utilisation]
-    ln_scale = np.log(_each(models, model, lambda m: m.fit.scale))
+    starts, freedom = _starts(utilisation), _model_values(models, model, lambda m: m.fit.freedom)
+    ln_p = ln_p + _model_values(models, model, lambda m: m.as_steady) * ln_p[starts][utilisation]
+    ln_scale = np.log(_model_values(models, model, lambda m: m.fit.scale))
     ln_p -= np.minimum.reduceat(freedom, starts)[utilisation] * ln_scale
-    ln_p += np.log(_each(models, model, lambda m: m.share))
+    ln_p += np.log(_model_values(models, model, lambda m: m.share))
     p = np.exp(ln_p - np.maximum.reduceat(ln_p, starts)[utilisation])
     shares: Array = p / np.add.reduceat(p, starts)[utilisation]
     return shares
@@ -288,7 +296,7 @@ UNINFORMATIVE_DEVIATION = 1e3
 
 
 def _demand_models(seen: FittedParts, reach: float, high: NDArray[np.bool_]) -> list[DemandModel]:
-    """List the models of the first part: its demand stays, grows, falls by (2), falls by (3).
+    """Create the models of the first part: its demand stays, grows, falls by (2), falls by (3).
 
     high marks the high loads, shape as t.
     """
@@ -299,17 +307,17 @@ def _demand_models(seen: FittedParts, reach: float, high: NDArray[np.bool_]) -> 
     models = [
         DemandModel(first.curved, growth[:1], STEADY.places, STEADY, next(shares)),
         DemandModel(first.curved, growth, GROWING.places, GROWING, next(shares)),
-        _falling(next(awake), FALLING, next(shares), next(busy)),
+        _falling_model(next(awake), FALLING, next(shares), next(busy)),
     ]
     if first.idleness is not None:
         prior = _waking_prior(first.idleness.per_query / first.slope)
-        models.append(_falling(next(awake), prior, next(shares), next(busy)))
+        models.append(_falling_model(next(awake), prior, next(shares), next(busy)))
     if first.wakes_unseen is not None:
-        models.append(_falling_unseen(first, next(shares)))
+        models.append(_unseen_falling_model(first, next(shares)))
     if first.log_sharing is not None:
         part = MAX_LOG_WRITE_SECONDS * first.log_sharing.per_query / first.slope
         prior = Prior.within(0.0, min(part, MAX_FALLING_SHARE), *LOG_WRITE_SHARE_PRIOR)
-        falling = _falling(next(awake), prior, 0.0, next(busy))
+        falling = _falling_model(next(awake), prior, 0.0, next(busy))
         saved = min(falling.busy, CEILING[0])
         for power in LOG_SHARING_POWERS:
             sharing = LogSharing(median(first.t[high]), saved / (1 - saved), power)
@@ -317,8 +325,8 @@ def _demand_models(seen: FittedParts, reach: float, high: NDArray[np.bool_]) -> 
     return models
 
 
-def _falling(awake: LinearFit, prior: Prior, share: float, busy: float) -> DemandModel:
-    """Follow (2) or (3), fitted with the share of the queries that find the resource busy."""
+def _falling_model(awake: LinearFit, prior: Prior, share: float, busy: float) -> DemandModel:
+    """Create the model by (2) or (3), from its fit; busy: as `DemandModel` has it."""
     rows = np.zeros((NODE_COUNT, 3))
     rows[:, 1], rows[:, 2] = -prior.places, 1.0
     rows /= awake.coefficients[1]
@@ -326,24 +334,24 @@ def _falling(awake: LinearFit, prior: Prior, share: float, busy: float) -> Deman
 
 
 def _waking_prior(part: float) -> Prior:
-    """The prior of what waking a processor costs; part: one second of it as a share of D + w."""
+    """Return the prior of w/(D + w) of a processor; part: what it would be for w of one second."""
     most = min(MAX_WAKEUP_SECONDS * part, MAX_FALLING_SHARE)
     return Prior.within(0.0, most, mean=0.0, deviation=WAKEUP_SECONDS * part)
 
 
-def _falling_unseen(first: Part, share: float) -> DemandModel:
-    """Follow (3) where each query seen has woken the processor and the last ones will not.
+def _unseen_falling_model(first: Part, share: float) -> DemandModel:
+    """Create the model by (3) where each query seen has woken the processor and the last will not.
 
-    So are those of clients that send them evenly. The points are as likely as with a demand that
-    stays, whatever w: that is believed alone.
+    So it is with clients that send them evenly. The points are as likely as with a demand that
+    stays, whatever w is, so that only the prior of w counts.
     """
     covariance = first.straight.covariance.copy()
     covariance[2, 2] = (UNINFORMATIVE_DEVIATION * first.slope) ** 2
     unknown = replace(first.straight, covariance=covariance)
-    model = _falling(unknown, _waking_prior(first.wakes_unseen or 0.0), share, 0.0)
+    model = _falling_model(unknown, _waking_prior(first.wakes_unseen or 0.0), share, 0.0)
     return model._replace(as_steady=True)
 
 
 LOG_SHARING_POWERS = (2.0, 3.0)
-"""The power of X with which the odds of sharing a write of the log grow: 1 while one write is made
+"""The powers of X with which the odds of sharing a write of the log grow: 1 while one write is made
 at a time, 2.4 to 3.2 were measured up to the peaks of durable commits."""

@@ -1,10 +1,11 @@
-"""How many requests at once a device serves that only tells for how long it was busy.
+"""The number of requests that a device serves at once, where only its busy time is known.
 
 Busy time counts one request as much as ten. A device of m channels, each busy for a share ρ of
-the time, independent of each other, is busy for U = 1 − (1 − ρ)^m: a half at m = 8 is a twelfth of
-what it can do. ρ is linear in the throughput (utilisation law), and m·(1 − (1−U)^(1/m)) is m·ρ: so
-each m is a straight line through the points in its own scale, ends where that reaches m, and is
-weighed by how well it gives back U. Far below its end every m is straight, and nothing is known.
+the time, independent of each other, is busy for U = 1 − (1 − ρ)^m: at m = 8 half busy is a twelfth
+of what it can do. ρ is linear in the throughput (utilisation law), and m·(1 − (1−U)^(1/m)) is m·ρ.
+So each m gives a straight line through the points in its own scale, whose limit is where it reaches
+m, and is weighted by how well it reproduces U. Far below the limit the points of every m lie on a
+straight line, and the number remains unknown.
 """
 
 import numpy as np
@@ -16,14 +17,14 @@ from models.robust import fit_columns, student_cdf
 from models.usl.law import Array
 
 CHANNELS = 2 ** np.arange(7)
-"""So many channels are equally probable before any point."""
+"""The numbers of channels considered; all are equally probable before any point."""
 
 
 class DeviceParallelism:
-    """What is known of the number of channels of one device; every line's limit with it."""
+    """The probability of each number of channels of one device, and its limit with each."""
 
     def __init__(self, part: Part, extrapolations: Extrapolations) -> None:
-        """Weigh each number; one channel continues as `extrapolations` alone says."""
+        """Weigh each number of channels; with one, the utilisation follows `extrapolations`."""
         self._extrapolations = extrapolations
         design = np.stack([np.ones_like(part.t), part.t], axis=1)
         u = np.where(part.weights > 0, np.clip(part.u, 0.0, 1.0), 0.0)[:, None]
@@ -41,7 +42,7 @@ class DeviceParallelism:
         """The probability of each of CHANNELS."""
 
     def reached(self, t: Array) -> Array:
-        """Compute P(the device is full below t), shape (points,), t ascending; never falls."""
+        """Compute P(the device is full below t), shape (points,), t ascending; it never falls."""
         cdf = self.shares[0] * self._extrapolations.reached(t[None, :])[0]
         ceiling, deviation = CEILING
         rows = np.stack([np.ones_like(t), t], axis=1)

@@ -13,17 +13,17 @@ from models.robust import NORMAL_95, normal_cdf
 from models.usl.law import Array
 
 UNBOUNDED_SPREAD = 2.0
-"""Without a 95 % quantile the capacity may be as much higher as lower, and as much again."""
+"""The ratio of the deviation above the median to that below, where there is no 95 % quantile."""
 UNKNOWN_LOWER_DEVIATION = 1.0
-"""The deviation of the logarithm below the median where the 5 % quantile says nothing."""
+"""The deviation of the logarithm below the median where the 5 % quantile is 0."""
 TABLE_DEVIATIONS, TABLE_SIZE = 4.0, 129
-"""A table of a distribution reaches so many deviations to either side, at so many places,
+"""The extent of a distribution's table, in deviations to either side, and its number of places,
 one of them the middle."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Distribution:
-    """P(C ≤ x) as a table over ln x, both of shape (places,), rising.
+    """P(C ≤ x) as a table over ln x, both of shape (places,), ascending.
 
     Above the last place nothing more is known: there the probability stays as it is at that place.
     """
@@ -33,10 +33,10 @@ class Distribution:
 
     @classmethod
     def of_quantiles(cls, lower: float, median: float, upper: float | None) -> Self:
-        """A split normal of ln C with these 5, 50 and 95 % quantiles (queries/s)."""
-        down = _spread(median / lower) if lower > 0 else UNKNOWN_LOWER_DEVIATION
+        """Create a split normal of ln C with these 5, 50 and 95 % quantiles (queries/s)."""
+        down = _ln_deviation(median / lower) if lower > 0 else UNKNOWN_LOWER_DEVIATION
         known = upper is not None and upper < inf
-        up = _spread(upper / median) if upper and known else UNBOUNDED_SPREAD * down
+        up = _ln_deviation(upper / median) if upper and known else UNBOUNDED_SPREAD * down
         z = np.linspace(-TABLE_DEVIATIONS, TABLE_DEVIATIONS, TABLE_SIZE)
         return cls(log(median) + np.where(z < 0, down, up) * z, normal_cdf(z))
 
@@ -52,9 +52,10 @@ class Distribution:
         return reached
 
     def lowered(self, least: float) -> "Distribution":
-        """Lower the half below the median by factors between `least` and 1, lowest first.
+        """Return the distribution, the half below the median lowered by factors from `least` to 1.
 
-        Without a unit, they have an arcsine distribution: near one of the two rather than between.
+        The lowest quantile gets `least`. The factors have an arcsine distribution: they are near
+        one of the two rather than between.
         """
         ln_x, cdf = self.ln_x, self.cdf
         if cdf[-1] > 0.5:  # the median becomes a place of the table, so that it stays
@@ -70,6 +71,6 @@ class Distribution:
         return found
 
 
-def _spread(ratio: float) -> float:
-    """Compute the deviation of ln C: C's median over its 5 % quantile, or 95 % over the median."""
+def _ln_deviation(ratio: float) -> float:
+    """Compute the deviation of ln C from the ratio of its median and its 5 or 95 % quantile."""
     return max(log(ratio) / NORMAL_95, MIN_NOISE)

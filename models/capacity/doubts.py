@@ -55,7 +55,7 @@ class Evidence:
     lowest: ResourceLimit | None
     """The lowest limit of all."""
     earliest: ResourceLimit | None
-    """The one whose lower bound is the lowest."""
+    """The limit whose lower bound is the lowest."""
     law: UslFit | None
     finding: Finding | None
     """Why there is no law, or what is wrong with it."""
@@ -65,7 +65,7 @@ class Evidence:
 
     @cached_property
     def cost(self) -> CostCurve | None:
-        """What a query costs of the nearest limit's resource; None without one."""
+        """The cost of a query in the nearest limit's resource; None without one."""
         return CostCurve.of(self.kept, self.nearest.resource) if self.nearest else None
 
 
@@ -75,34 +75,35 @@ class Doubt(NamedTuple):
     reason: Why
     statistic: Callable[[Evidence], float]
     beyond: float
-    """The statistic counts where it is greater; one that is 1 where something holds: `MAJORITY`."""
+    """The threshold above which the statistic counts: `MAJORITY` for one that is 0 or 1."""
     shown_by: str
     """A scenario of bench/capacity.py, or a test."""
 
 
 MAX_ERROR = 0.1
-"""A capacity that one cause may put off by so much is not trusted: the highest loads off the curve,
-a demand that still falls, a clock that still rises. So is one that an unsure law sets with so much
-probability."""
+"""A capacity that one cause may change by more is not trusted: highest loads off the curve, a
+demand that still falls, a clock that still rises. An uncertain law that sets the capacity with a
+greater probability is reported."""
 MAX_DRIFT = 0.07
-"""Of ln of a cost, from period to period or since the high loads. A drift of the mix is to a part
-one of the load, which the curve of the cost takes: capacities were off by twice as much."""
+"""The greatest change of ln of a cost, between periods or since the high loads. A drift of the mix
+partly looks like one of the load, which the cost curve absorbs: capacities were off by twice as
+much."""
 MAX_WRONG_LAW_PROBABILITY = 0.25
-"""The probability that a law sets the capacity whose shape the points contradict."""
+"""The greatest probability that a law whose shape the points contradict sets the capacity."""
 MIN_NEAR_INTERVALS = 8
-"""A trusted capacity had loads near it served in so many intervals. One that is 15 % too high is
+"""The least number of intervals with loads near a trusted capacity. One that is 15 % too high is
 then trusted from 92 % of the truth on: of simulated servers seen up to 90 % of it, those that were
-trusted and so far off had served 70 % of what was said."""
+trusted and that far off had served 70 % of the estimate."""
 
 
 def doubts(evidence: Evidence) -> set[Why]:
-    """Find every reason whose statistic is beyond its threshold."""
+    """Find all reasons whose statistic exceeds its threshold."""
     found = {doubt.reason for doubt in DOUBTS if doubt.statistic(evidence) > doubt.beyond}
     return found & OF_MEASURED if evidence.estimate.observed else found
 
 
-def _of_cost(statistic: Callable[[CostCurve], float]) -> Callable[[Evidence], float]:
-    """Apply a statistic to what queries cost of the nearest limit's resource; 0 without one."""
+def _cost_statistic(statistic: Callable[[CostCurve], float]) -> Callable[[Evidence], float]:
+    """Apply a statistic to the cost in the nearest limit's resource; 0 without one."""
 
     def value(evidence: Evidence) -> float:
         return 0.0 if evidence.cost is None else abs(statistic(evidence.cost))
@@ -110,14 +111,14 @@ def _of_cost(statistic: Callable[[CostCurve], float]) -> Callable[[Evidence], fl
     return value
 
 
-def _latest_cost(evidence: Evidence) -> float:
+def _latest_change_of_cost(evidence: Evidence) -> float:
     if evidence.nearest is None or evidence.cost is None:
         return 0.0
     latest = CostCurve.of(evidence.current, evidence.nearest.resource)
     return abs(latest_cost_change(evidence.cost, latest))
 
 
-def _highest_loads(evidence: Evidence) -> float:
+def _error_at_high_loads(evidence: Evidence) -> float:
     limit = evidence.nearest
     return 0.0 if limit is None else abs(error_at_highest_loads(evidence.kept, limit))
 
@@ -130,12 +131,12 @@ def _served_above_peak(evidence: Evidence) -> float:
     return float(np.mean(x[x >= NEAR_SHARE * estimate.value] > estimate.upper))
 
 
-def _others(evidence: Evidence) -> float:
+def _fluctuation_of_others(evidence: Evidence) -> float:
     limit = evidence.earliest
     return 0.0 if limit is None else residual_variance(evidence.seen, limit.resource)
 
 
-def _clock(evidence: Evidence) -> float:
+def _possible_clock_rise(evidence: Evidence) -> float:
     limit = evidence.nearest
     return 0.0 if limit is None else clock_rise(evidence.kept, limit.resource) - 1
 
@@ -148,7 +149,7 @@ def _share_of_latest_left_out(evidence: Evidence) -> float:
     return 1 - float(np.mean(evidence.regimes.current[-LATEST_INTERVALS:]))
 
 
-def _latest_outliers(evidence: Evidence) -> float:
+def _is_latest_different(evidence: Evidence) -> float:
     return float(evidence.outliers.latest_differ)
 
 
@@ -156,33 +157,33 @@ def _further_fall(evidence: Evidence) -> float:
     return 0.0 if evidence.nearest is None else evidence.nearest.further_fall
 
 
-def _alternating(evidence: Evidence) -> float:
+def _has_two_workloads(evidence: Evidence) -> float:
     return float(evidence.regimes.clusters is not None)
 
 
-def _changed(evidence: Evidence) -> float:
+def _has_mix_changed(evidence: Evidence) -> float:
     return float(evidence.regimes.change is not None)
 
 
-def _plateau(evidence: Evidence) -> float:
+def _has_plateau(evidence: Evidence) -> float:
     return float(evidence.plateau is not None)
 
 
-def _share_of_law(evidence: Evidence) -> float:
+def _probability_of_law(evidence: Evidence) -> float:
     """Compute the probability that the law sets the capacity; 1 where there is only a bound."""
     estimate = evidence.estimate
     return 1.0 if estimate.value is None else estimate.shares.get(USL, 0.0)
 
 
-def _share_of_wrong_law(evidence: Evidence) -> float:
+def _probability_of_wrong_law(evidence: Evidence) -> float:
     law, finding = evidence.law, evidence.finding
     is_wrong = finding is not None and not finding.refuses
     if evidence.estimate.value is None and law is not None and evidence.nearest is None:
         is_wrong |= Reason.SEEN_ABOVE_PEAK in law.reasons
-    return _share_of_law(evidence) * is_wrong
+    return _probability_of_law(evidence) * is_wrong
 
 
-def _served_before(evidence: Evidence) -> float:
+def _served_above_law_before_change(evidence: Evidence) -> float:
     """Compute the share of intervals before a change that served more than the law allows."""
     change, estimate = evidence.regimes.change, evidence.estimate
     if change is None or estimate.limit != USL or estimate.upper is None:
@@ -192,61 +193,61 @@ def _served_before(evidence: Evidence) -> float:
     return np.count_nonzero(x[~evidence.regimes.current] > most) / len(x)
 
 
-def _law_alone_is_unsure(evidence: Evidence) -> float:
+def _is_law_alone_uncertain(evidence: Evidence) -> float:
     if evidence.estimate.value is None or evidence.nearest is not None:
         return 0.0
     return float(evidence.law is not None and evidence.law.trust is not Trust.TRUSTED)
 
 
-def _share_of_unsure_law(evidence: Evidence) -> float:
+def _probability_of_uncertain_law(evidence: Evidence) -> float:
     is_sure = evidence.law is not None and evidence.law.trust is Trust.TRUSTED
     if is_sure or evidence.nearest is None:
         return 0.0
     return evidence.estimate.shares.get(USL, 0.0)
 
 
-def _low_over_high(evidence: Evidence) -> float:
+def _low_to_high_load(evidence: Evidence) -> float:
     low, high = quantiles(evidence.kept.throughput, (1 - SEEN_QUANTILE, SEEN_QUANTILE))
     return float(low / high)
 
 
-def _over_seen(evidence: Evidence) -> float:
+def _capacity_to_seen_load(evidence: Evidence) -> float:
     return (evidence.estimate.value or 0.0) / evidence.estimate.x_seen
 
 
 def _missing_high_loads(evidence: Evidence) -> float:
     value = evidence.estimate.value
-    if value is None or _over_seen(evidence) > 1 / MIN_LOAD:
+    if value is None or _capacity_to_seen_load(evidence) > 1 / MIN_LOAD:
         return 0.0
     return MIN_NEAR_INTERVALS - float(
         np.count_nonzero(evidence.kept.throughput >= NEAR_SHARE * value)
     )
 
 
-def _ratio(evidence: Evidence) -> float:
+def _interval_ratio(evidence: Evidence) -> float:
     return 0.0 if evidence.estimate.value is None else evidence.estimate.ratio
 
 
-def _counts_waits(evidence: Evidence) -> float:
+def _counts_waits_at_lowest(evidence: Evidence) -> float:
     lowest = evidence.lowest
     return float(lowest is not None and evidence.kept.resource(lowest.resource).counts_waits)
 
 
-def _pool_may_grow(evidence: Evidence) -> float:
+def _is_pool_lowest(evidence: Evidence) -> float:
     lowest = evidence.lowest
     return float(lowest is not None and lowest.resource == CLIENT_CONNECTIONS)
 
 
-def _is_assumed(evidence: Evidence) -> float:
+def _is_ceiling_assumed(evidence: Evidence) -> float:
     lowest = evidence.lowest
     return float(lowest is not None and evidence.kept.resource(lowest.resource).is_ceiling_assumed)
 
 
-def _law_refused(evidence: Evidence) -> float:
+def _is_law_refused(evidence: Evidence) -> float:
     return float(evidence.finding is not None and evidence.finding.refuses)
 
 
-def _disturbed(evidence: Evidence) -> float:
+def _share_of_disturbed(evidence: Evidence) -> float:
     return float(np.mean(evidence.kept.disturbed))
 
 
@@ -255,27 +256,27 @@ DOUBTS = (
     Doubt(Why.MODEL_DOES_NOT_FIT, _share_of_outliers, EPISODE_SHARE, "pile-ups 4 %"),
     Doubt(
         Why.MODEL_DOES_NOT_FIT,
-        _highest_loads,
+        _error_at_high_loads,
         MAX_ERROR,
         "test_the_highest_loads_may_contradict_a_limit",
     ),
-    Doubt(Why.LATEST_DIFFER, _latest_outliers, MAJORITY, "mix changed"),
+    Doubt(Why.LATEST_DIFFER, _is_latest_different, MAJORITY, "mix changed"),
     Doubt(Why.LATEST_DIFFER, _share_of_latest_left_out, MAJORITY, "night jobs"),
     Doubt(
         Why.LATEST_DIFFER,
-        _latest_cost,
+        _latest_change_of_cost,
         MIN_STEP,
         "test_queries_that_cost_more_of_late_take_trust_away_at_once",
     ),
     Doubt(
         Why.COST_FLUCTUATES,
-        _of_cost(cost_drift),
+        _cost_statistic(cost_drift),
         MAX_DRIFT,
         "test_a_mix_that_drifts_takes_trust_away",
     ),
     Doubt(
         Why.COST_FLUCTUATES,
-        _of_cost(cost_variance),
+        _cost_statistic(cost_variance),
         MAX_DRIFT,
         "test_a_cost_that_wanders_takes_trust_away",
     ),
@@ -287,54 +288,56 @@ DOUBTS = (
     ),
     Doubt(
         Why.OTHERS_FLUCTUATE,
-        _others,
+        _fluctuation_of_others,
         MAX_DRIFT,
         "test_neighbours_that_come_and_go_take_trust_away",
     ),
     Doubt(
         Why.CLOCK_LOW,
-        _clock,
+        _possible_clock_rise,
         MAX_ERROR,
         "test_a_clock_that_is_lowered_at_low_loads_takes_trust_away",
     ),
     Doubt(Why.DEMAND_FALLS, _further_fall, MAX_ERROR, "one processor, wake-ups"),
-    Doubt(Why.THROUGHPUT_PLATEAU, _plateau, MAJORITY, "queueing, and a lock"),
+    Doubt(Why.THROUGHPUT_PLATEAU, _has_plateau, MAJORITY, "queueing, and a lock"),
     Doubt(
         Why.LAW_DOES_NOT_FIT,
-        _share_of_wrong_law,
+        _probability_of_wrong_law,
         MAX_WRONG_LAW_PROBABILITY,
         "law, plateau at the cores",
     ),
     Doubt(
         Why.LAW_DOES_NOT_FIT,
-        _served_before,
+        _served_above_law_before_change,
         EPISODE_SHARE,
         "test_contention_that_an_older_mix_contradicts_is_not_trusted",
     ),
-    Doubt(Why.LAW_NOT_SURE, _law_alone_is_unsure, MAJORITY, "law, full far beyond"),
-    Doubt(Why.ONE_LOAD, _low_over_high, 1 / MIN_SPREAD, "hour only"),
-    Doubt(Why.LOAD_TOO_LOW, _over_seen, 1 / MIN_LOAD, "hour only"),
+    Doubt(Why.LAW_NOT_SURE, _is_law_alone_uncertain, MAJORITY, "law, full far beyond"),
+    Doubt(Why.ONE_LOAD, _low_to_high_load, 1 / MIN_SPREAD, "hour only"),
+    Doubt(Why.LOAD_TOO_LOW, _capacity_to_seen_load, 1 / MIN_LOAD, "hour only"),
     Doubt(
         Why.FEW_HIGH_LOADS,
         _missing_high_loads,
         MAJORITY,
         "test_a_short_burst_of_load_is_trusted_for_nothing",
     ),
-    Doubt(Why.WIDE_INTERVAL, _ratio, TRUSTED_RATIO, "noise 6 %"),
+    Doubt(Why.WIDE_INTERVAL, _interval_ratio, TRUSTED_RATIO, "noise 6 %"),
     Doubt(
         Why.WAITS_COUNTED,
-        _counts_waits,
+        _counts_waits_at_lowest,
         MAJORITY,
         "test_statements_that_wait_elsewhere_fill_no_innodb",
     ),
-    Doubt(Why.POOL_MAY_GROW, _pool_may_grow, MAJORITY, "test_a_pool_that_may_grow_is_not_trusted"),
-    Doubt(Why.CPU_ASSUMED, _is_assumed, MAJORITY, "test_an_assumed_share_leaves_an_indication"),
-    Doubt(Why.CONTENTION_UNKNOWN, _share_of_unsure_law, MAX_ERROR, "law, convoy"),
-    Doubt(Why.CONCURRENCY_UNKNOWN, _law_refused, MAJORITY, "few processors, no delay"),
+    Doubt(Why.POOL_MAY_GROW, _is_pool_lowest, MAJORITY, "test_a_pool_that_may_grow_is_not_trusted"),
+    Doubt(
+        Why.CPU_ASSUMED, _is_ceiling_assumed, MAJORITY, "test_an_assumed_share_leaves_an_indication"
+    ),
+    Doubt(Why.CONTENTION_UNKNOWN, _probability_of_uncertain_law, MAX_ERROR, "law, convoy"),
+    Doubt(Why.CONCURRENCY_UNKNOWN, _is_law_refused, MAJORITY, "few processors, no delay"),
     Doubt(Why.NO_RESOURCE_LIMIT, lambda e: float(e.nearest is None), MAJORITY, "Amdahl, κ ≈ 0"),
-    Doubt(Why.OTHERS_INTERFERE, _disturbed, EPISODE_SHARE, "neighbours"),
-    Doubt(Why.MIX_CHANGED, _changed, MAJORITY, "mix changed"),
-    Doubt(Why.TWO_WORKLOADS, _alternating, MAJORITY, "night jobs"),
+    Doubt(Why.OTHERS_INTERFERE, _share_of_disturbed, EPISODE_SHARE, "neighbours"),
+    Doubt(Why.MIX_CHANGED, _has_mix_changed, MAJORITY, "mix changed"),
+    Doubt(Why.TWO_WORKLOADS, _has_two_workloads, MAJORITY, "night jobs"),
 )
 OF_MEASURED = {
     Why.LATEST_DIFFER,
@@ -346,4 +349,4 @@ OF_MEASURED = {
     Why.OTHERS_INTERFERE,
     Why.CONCURRENCY_UNKNOWN,
 }
-"""What speaks of a capacity that was measured; all others speak against an extrapolation."""
+"""Reasons that apply to a measured capacity; all others speak against an extrapolation."""

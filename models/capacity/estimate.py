@@ -1,6 +1,6 @@
-"""The capacity as a distribution, before it is judged: from limits, from the law, or as observed.
+"""The estimate of the capacity, without its trust: from limits, from the law, or as observed.
 
-Resource limits and contention's peak are both uncertain. The lower of independent quantities is
+Resource limits and contention's peak are both uncertain. The lowest of independent quantities is
 above c when each of them is: P(C > c) = P(peak > c) · P(lowest limit > c), and the probability of
 each to be the lowest follows from their hazards.
 """
@@ -26,8 +26,8 @@ from models.usl.fit import UslFit
 from models.usl.law import Array
 
 CONTENTION_VISIBLE_FROM = 1 / 3
-"""Below this share of the nearest limit, the most likely one, nothing of contention shows, and the
-limit is the best guess. That contention may come before is in the bounds."""
+"""Below this share of the nearest limit contention does not show, and the limit, if it is the most
+likely one, is the best estimate. The bounds include that contention may come first."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +38,7 @@ class Estimate:
     """None: only a lower bound is known."""
     lower: float
     upper: float | None
-    """None: nothing bounds it."""
+    """None: no upper bound is known."""
     shares: dict[str, float]
     """The probability of each limit to be the lowest; empty where only a bound is known."""
     x_seen: float
@@ -47,7 +47,7 @@ class Estimate:
     observed: bool = False
     """Whether the peak was passed, so that nothing is extrapolated."""
     settle: float | None = None
-    """The load that would tell more, where there is only a lower bound; queries/s."""
+    """The load to measure next, where there is only a lower bound; queries/s."""
 
     @property
     def ratio(self) -> float:
@@ -56,16 +56,16 @@ class Estimate:
 
     @property
     def limit(self) -> str | None:
-        """What most likely ends the growth."""
+        """The name of what most likely ends the growth; None: not known."""
         return max(self.shares, key=lambda name: self.shares[name], default=None)
 
     @classmethod
     def at_least(cls, bound: float, x_seen: float, settle: float | None = None) -> Self:
-        """Only a lower bound is known, queries/s."""
+        """Create an estimate that is only a lower bound, queries/s."""
         return cls(None, bound, None, {}, x_seen, settle=settle)
 
     def lowered(self, least: float) -> "Estimate":
-        """The same, but that it may as well be lower, down to `least` (queries/s)."""
+        """Return the estimate with its lower half extended down to `least` (queries/s)."""
         if self.distribution is None or self.value is None or least >= self.value:
             return self
         lowered = self.distribution.lowered(least / self.value)
@@ -74,7 +74,7 @@ class Estimate:
 
     @classmethod
     def of_observed(cls, peak: ObservedPeak, x_seen: float) -> Self:
-        """Take the throughput at a peak that was passed."""
+        """Create the estimate from the throughput at a peak that was passed."""
         spread = float(np.exp(NORMAL_95 * np.hypot(peak.error, QUERY_VARIATION)))
         x = peak.throughput
         quantiles = Distribution.of_quantiles(x / spread, x, x * spread)
@@ -84,9 +84,9 @@ class Estimate:
 
     @classmethod
     def of_law(cls, law: UslFit | None, finding: Finding | None, x_seen: float) -> Self:
-        """Take the law's peak, or where that is not identifiable a lower bound only."""
+        """Create the estimate from the law's peak, or a lower bound if that is not identifiable."""
         if finding is not None and finding.check is Check.LOW_CONCURRENCY:
-            # below contention N grows with X
+            # without contention N grows with X
             return cls.at_least(x_seen, x_seen, x_seen * MIN_CONTENDING / finding.value)
         if law is None or law.x_max is None or law.x_max_interval is None:
             return cls.at_least(x_seen, x_seen)
@@ -105,19 +105,19 @@ class Estimate:
     def of_lowest(
         cls, usable: list[ResourceLimit], peak: Peak, served: Observations, x_seen: float
     ) -> Self:
-        """Take the lower of the limits and the peak, given that what was served is possible."""
+        """Create the estimate from the lowest of limits and peak, given what was served."""
         ends = [float(limit.grid[-1]) for limit in usable]
         grid = np.linspace(np.log(x_seen) - 0.1, max(min(ends), np.log(x_seen) + 0.2), TABLE_SIZE)
         names = [limit.resource for limit in usable] + [USL]
         survivals = [limit.survival(grid) for limit in usable] + [peak.survival(grid)]
         each = np.maximum(np.stack(survivals), ROUNDING)
         each = np.minimum(each / each[:, :1], 1.0)
-        each[:-1] = _parts_of_lowest(each[:-1])
+        each[:-1] = _factors_of_lowest_survival(each[:-1])
         lowest = lowest_of(usable)
         possible = likelihood(grid, served, lowest.resource)
         survival = np.prod(each, axis=0)
-        shares = _shares(each, survival, possible)
-        survival = _given(survival, possible)
+        shares = _probabilities_to_be_lowest(each, survival, possible)
+        survival = _posterior_survival(survival, possible)
         low, middle, high = np.exp(np.interp(QUANTILES, 1 - survival, grid))
         if (
             lowest.x_max is not None
@@ -140,10 +140,11 @@ def lowest_of(limits: list[ResourceLimit]) -> ResourceLimit:
     return min(limits, key=lambda limit: limit.x_max or np.inf)
 
 
-def _parts_of_lowest(limits: Array) -> Array:
-    """Give each the part of the least survival's fall that it makes; their product is the least.
+def _factors_of_lowest_survival(limits: Array) -> Array:
+    """Divide the lowest survival of the limits into factors, one of each limit.
 
-    Two limits are no independent draws: the host's processors and the server's are one measurement.
+    A limit's factor falls where its survival is the lowest. Limits are not independent: the host's
+    processors and the server's are one measurement.
     """
     least = np.minimum.accumulate(limits.min(axis=0))
     falls = np.diff(np.log(least), prepend=0.0)
@@ -152,15 +153,15 @@ def _parts_of_lowest(limits: Array) -> Array:
     return parts
 
 
-def _given(survival: Array, likelihood: Array) -> Array:
-    """Weigh each place's density by how likely it makes what was served."""
+def _posterior_survival(survival: Array, likelihood: Array) -> Array:
+    """Compute the survival after weighting its density by the likelihood of what was served."""
     falls = -np.diff(survival) * likelihood[1:]
     whole = float(falls.sum()) + float(survival[-1] * likelihood[-1])
-    left: Array = 1 - np.append(0.0, np.cumsum(falls)) / max(whole, TINY)
-    return left
+    posterior: Array = 1 - np.append(0.0, np.cumsum(falls)) / max(whole, TINY)
+    return posterior
 
 
-def _shares(each: Array, survival: Array, likelihood: Array) -> Array:
+def _probabilities_to_be_lowest(each: Array, survival: Array, likelihood: Array) -> Array:
     """Compute the probability of each to be the lowest: ∫ S(c)·L(c)·dH_i(c), H_i = −ln S_i."""
     hazards = -np.diff(np.log(each), axis=1)
     middle = (survival[1:] + survival[:-1]) / 2

@@ -1,7 +1,7 @@
 """Whether the law may be fitted to the points at all, and whether it describes them.
 
 The checks of B. Schwartz and E. Fortune, *Forecasting MySQL Scalability with the Universal
-Scalability Law* (Percona): efficiency X/(λN) must not pass 1, residuals must have no pattern, and
+Scalability Law* (Percona): efficiency X/(λN) must not exceed 1, residuals must have no pattern, and
 Threads_running of two or three makes points that look almost random.
 """
 
@@ -29,18 +29,18 @@ from models.usl.fit import SUPERLINEAR_EFFICIENCY, SUPERLINEAR_SHARE, UslFit
 from models.usl.law import Array, Usl
 
 LOW_CONCURRENCY = 4.0
-"""Below, in threads, sampled concurrency is not used."""
+"""Sampled concurrency below this, in threads, is not used."""
 UNCONTENDED_CONCURRENCY = 2.0
-"""Below, in threads, statements hardly ever meet, so that they show no contention: σ·(N−1) and
-κ·N·(N−1) are nothing."""
+"""Below this, in threads, statements hardly ever meet, so that they show no contention: σ·(N−1) and
+κ·N·(N−1) are negligible."""
 MERGED_ERROR = 0.05
-"""Neighbours in throughput are merged until their concurrency is known as well as this."""
+"""The relative error of concurrency at which neighbours in throughput need no more merging."""
 MIN_PATTERN_POINTS = 5 * WINDOW_PARTS
-"""So many points must tell of a pattern, or of what lies off at the highest loads."""
+"""The least number of points that show a pattern, or an error at the highest loads."""
 
 
 class Check(StrEnum):
-    """What can be wrong with the points, or with the law through them."""
+    """A possible problem of the points, or of the law through them."""
 
     FEW_POINTS = "few_points"
     LOW_CONCURRENCY = "low_concurrency"
@@ -72,12 +72,12 @@ class Finding:
 
     @property
     def refuses(self) -> bool:
-        """Whether the law is not to be fitted."""
+        """Whether the law must not be fitted."""
         return self.check in (Check.FEW_POINTS, Check.LOW_CONCURRENCY, Check.NOISY)
 
 
 def check_concurrency(loaded: Observations) -> Finding | None:
-    """Tell why no law may be fitted to these intervals, if so."""
+    """Return why no law may be fitted to these intervals; None where it may."""
     n, variance = loaded.concurrency, loaded.n_variance
     if len(n) < MIN_POINTS:
         return Finding(Check.FEW_POINTS, float(len(n)))
@@ -99,17 +99,17 @@ class Points(NamedTuple):
     x: Array
     """X, queries/s."""
     weights: Array
-    """How many intervals each stands for."""
+    """How many intervals each represents."""
     n_variance: Array
     busy: Array
-    """How busy the resource was that is full first, as a share of its ceiling; NaN: not known."""
+    """The use of the resource that is full first, as a share of its ceiling; NaN: not known."""
 
 
 def merge_noisy(loaded: Observations, busy: Array | None = None) -> Points:
     """Merge neighbours in throughput until each concurrency is known within 5 %.
 
     `busy` has shape (intervals,). Points that are exact stay in the order of time. Noise in N tilts
-    a fit over N towards contention; throughput is exact, so that groups by throughput do not
+    a fit over N towards contention; throughput is exact, so that grouping by throughput does not
     (measured: the bias of Nmax falls from 90 % to 1 %).
     """
     n, x, w, v = loaded.concurrency, loaded.throughput, loaded.weights, loaded.n_variance
@@ -131,27 +131,27 @@ def merge_noisy(loaded: Observations, busy: Array | None = None) -> Points:
 
 
 def check_fit(n: Array, x: Array, weights: Array, n_variance: Array, law: Usl) -> Finding | None:
-    """Why a law does not describe these points, shape (points,); None where it does.
+    """Return why a law does not describe these points, shape (points,); None where it does.
 
     n and n_variance in threads (squared), x in queries/s.
     """
     residuals = np.log(x / law.throughput(n))
-    noise = _noise(n, residuals)
+    noise = _residual_noise(n, residuals)
     above = np.log(x / (law.lam * n)) - 2 * np.sqrt(n_variance) / n
     least = max(float(np.log(SUPERLINEAR_EFFICIENCY)), 2 * noise)
     share = float(np.average(above > least, weights=weights))
     if share > SUPERLINEAR_SHARE:
         return Finding(Check.SUPERLINEAR, share)
-    worst = _pattern(n, residuals, noise)
+    worst = _residual_pattern(n, residuals, noise)
     return Finding(Check.PATTERN, worst) if abs(worst) > MAX_ERROR else None
 
 
-def _noise(n: Array, residuals: Array) -> float:
+def _residual_noise(n: Array, residuals: Array) -> float:
     """Estimate the deviation of a residual from neighbours in load, whatever the law."""
     return max(neighbour_deviation(residuals, n), MIN_NOISE)
 
 
-def _pattern(n: Array, residuals: Array, noise: float) -> float:
+def _residual_pattern(n: Array, residuals: Array, noise: float) -> float:
     """Find the greatest median residual of a group of neighbours in load beyond its error, or 0."""
     if len(n) < MIN_PATTERN_POINTS:
         return 0.0
@@ -164,7 +164,7 @@ def _pattern(n: Array, residuals: Array, noise: float) -> float:
 
 
 def with_doubts(law: UslFit | None, finding: Finding | None) -> UslFit | None:
-    """The same law, not trusted where the checks find that its shape is wrong."""
+    """Return the law, indicative at most where a finding shows that its shape is wrong."""
     if law is None or finding is None:
         return law
     doubt = Reason.SUPERLINEAR if finding.check is Check.SUPERLINEAR else Reason.RESIDUAL_PATTERN
@@ -175,9 +175,9 @@ def with_doubts(law: UslFit | None, finding: Finding | None) -> UslFit | None:
 def error_at_highest_loads(seen: Observations, limit: ResourceLimit) -> float:
     """Compute by which share a limit's resource was busier at the highest loads than its curve.
 
-    A few intervals do not steer a limit, which is right for a backup; at the highest loads they are
-    what tells where it ends: the second half of the hyper-threads does less than the first. 0 where
-    too few intervals tell.
+    A few intervals hardly influence a limit, which is right for a backup, but at the highest loads
+    they show where it is: the second half of the hyper-threads does less than the first. 0 where
+    the utilisation is known in too few intervals.
     """
     resource, x = seen.resource(limit.resource), seen.throughput
     u = resource.relative_own_use
@@ -185,5 +185,5 @@ def error_at_highest_loads(seen: Observations, limit: ResourceLimit) -> float:
     if resource.is_busy_time or limit.curve is None or np.count_nonzero(known) < MIN_PATTERN_POINTS:
         return 0.0
     top = known & (x >= quantile(x[known], SEEN_QUANTILE))
-    # beside a resource that is little used, an error counts less
+    # of a resource that is little used, an error counts less
     return median(u[top] - limit.curve.at(x[top])) / max(median(u[top]), MAJORITY)

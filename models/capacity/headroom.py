@@ -1,9 +1,9 @@
 """Headroom: how far a load is from the server's capacity, on either side of the peak.
 
 Below the peak it is the share of the capacity that is unused, 1 − X/C. Past the peak throughput
-says nothing of the load: a server that completes 80 % of its capacity because it is overloaded has
-no fifth left. There headroom is 1 − N/N*, at most 0: how many more statements run at once than at
-the capacity, as a share of those. docs/capacity.md defines it for users.
+does not show the load: a server that completes 80 % of its capacity because it is overloaded has
+no fifth of it left. There headroom is 1 − N/N*, at most 0: how many more statements run at once
+than at the capacity, as a share of those. docs/capacity.md defines it for users.
 """
 
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from models.capacity.result import USL, Capacity
 from models.usl.fit import UslFit
 
 MIN_LIMITING_UTILISATION = 0.9
-"""A limiting resource that is used less keeps nothing waiting: statements pile up elsewhere."""
+"""A limiting resource that is used less makes nothing wait: statements pile up elsewhere."""
 MIN_EXPLAINED_SHARE = 0.7
 """Past the peak of contention the law predicts the throughput. With less than this share of it,
 statements wait for something else than contention: they pile up, and that is no overload."""
@@ -48,11 +48,11 @@ def headroom(
     unused = 1 - throughput / capacity.value
     if concurrency is None:
         return Headroom(unused, overloaded=False, overload_loss=0.0)
-    if _is_beyond_the_known(capacity, concurrency):
+    if _is_far_beyond_seen_concurrency(capacity, concurrency):
         return None
-    if not _is_past(capacity, throughput, concurrency, utilisation):
+    if not _is_past_peak(capacity, throughput, concurrency, utilisation):
         return Headroom(unused, overloaded=False, overload_loss=0.0)
-    return _past_peak(unused, concurrency, capacity.concurrency)
+    return _headroom_past_peak(unused, concurrency, capacity.concurrency)
 
 
 def headroom_on_curve(fitted: UslFit, concurrency: float) -> Headroom | None:
@@ -66,7 +66,7 @@ def headroom_on_curve(fitted: UslFit, concurrency: float) -> Headroom | None:
     unused = 1 - float(fitted.law.throughput(concurrency)) / fitted.x_max
     if concurrency <= upper:
         return Headroom(unused, overloaded=False, overload_loss=0.0)
-    return _past_peak(unused, concurrency, fitted.n_max)
+    return _headroom_past_peak(unused, concurrency, fitted.n_max)
 
 
 def peak_upper(fitted: UslFit) -> float | None:
@@ -77,20 +77,20 @@ def peak_upper(fitted: UslFit) -> float | None:
     return max(high, CELL_RATIO * fitted.n_max)
 
 
-def _past_peak(unused: float, n: float, at_peak: float | None) -> Headroom:
+def _headroom_past_peak(unused: float, n: float, at_peak: float | None) -> Headroom:
     beyond = min(1 - n / (at_peak or n), 0.0)
     return Headroom(beyond, overloaded=True, overload_loss=max(unused, 0.0))
 
 
-def _is_beyond_the_known(capacity: Capacity, n: float) -> bool:
-    """Tell whether contention limits at an unknown N*, and N is far above that near the top."""
+def _is_far_beyond_seen_concurrency(capacity: Capacity, n: float) -> bool:
+    """Return whether contention limits at an unknown N*, and N is far above that near the top."""
     top = capacity.concurrency_seen
     unknown = capacity.limit == USL and capacity.concurrency_upper is None
     return unknown and top is not None and n > BEYOND_PEAK_RATIO * top
 
 
-def _is_past(capacity: Capacity, x: float, n: float, utilisation: float | None) -> bool:
-    """Tell whether more statements run than at the capacity, and what limits it has them wait."""
+def _is_past_peak(capacity: Capacity, x: float, n: float, utilisation: float | None) -> bool:
+    """Return whether more statements run than at the capacity, and wait for what limits it."""
     upper = capacity.concurrency_upper
     if upper is None or not isfinite(n) or n <= upper:
         return False

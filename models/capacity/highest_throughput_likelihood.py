@@ -1,12 +1,12 @@
-"""What was served was possible: no capacity is far below the highest throughputs seen.
+"""The likelihood of the highest throughputs seen: no capacity is far below them.
 
-The models describe averages over the window, and what counts as seen is a quantile, for a burst of
-cheap queries is no capacity. But a model that ends below several bursts is wrong, however well it
-fits what lies below. With costs that vary from interval to interval by s (of ln), a server of
-capacity c serves m intervals of the highest loads at c·exp(s·z), z normal; the j-th highest passes
-x with the probability P that j or more of m do, each with Φ(ln(c/x)/s): a binomial distribution's
-tail (order statistics: H. A. David 1981). Below a fifth that speaks against c; up to ε, that its
-queries were cheap, or miscounted:
+The models describe averages over the window, and the throughput that counts as seen is a quantile,
+because a burst of cheap queries is no capacity. But a capacity below several bursts is wrong,
+however well its model fits the lower loads. With costs whose logarithm varies from interval to
+interval by s, a server of capacity c serves m intervals of the highest loads at c·exp(s·z), z
+normal. The j-th highest exceeds x with the probability P that j or more of m do, each with
+Φ(ln(c/x)/s): a binomial distribution's tail (order statistics: H. A. David 1981). A P below a fifth
+speaks against c, down to ε, the probability that the queries were cheap, or miscounted:
 ε + (1−ε)·min(1, 5·P).
 """
 
@@ -27,9 +27,9 @@ from models.robust import neighbour_deviation, normal_cdf
 from models.usl.law import Array
 
 CHANCE_PROBABILITY = 0.2
-"""What happens by chance so often speaks against nothing."""
+"""The probability from which on the throughputs do not speak against a capacity."""
 DEFAULT_VARIATION = 0.1
-"""It varies by so much where nothing tells."""
+"""The deviation of ln of a query's cost where it cannot be estimated."""
 
 
 def likelihood(ln_capacity: Array, seen: Observations, name: str) -> Array:
@@ -41,7 +41,7 @@ def likelihood(ln_capacity: Array, seen: Observations, name: str) -> Array:
     near = int(np.count_nonzero(x >= NEAR_SHARE * x[0]))
     rank = np.arange(1, min(MIN_LASTING, near) + 1)
     passed = (np.log(x[: len(rank)]) - ln_capacity[:, None]) / cost_variation(seen, name)
-    by_chance = _at_least(rank, near, normal_cdf(-passed))
+    by_chance = _binomial_tail(rank, near, normal_cdf(-passed))
     p: Array = np.prod(
         FALSE_SIGN_PROBABILITY
         + (1 - FALSE_SIGN_PROBABILITY) * np.minimum(by_chance / CHANCE_PROBABILITY, 1.0),
@@ -50,10 +50,10 @@ def likelihood(ln_capacity: Array, seen: Observations, name: str) -> Array:
     return p
 
 
-def _at_least(rank: NDArray[np.intp], count: int, p: Array) -> Array:
+def _binomial_tail(rank: NDArray[np.intp], count: int, p: Array) -> Array:
     """Compute the probability that rank or more of count pass, each with p: (points, ranks).
 
-    The binomial distribution's few first terms, less than rank of them, are taken from 1.
+    The first terms of the binomial distribution, for fewer than rank, are subtracted from 1.
     """
     fewer = np.zeros_like(p)
     term = (1 - p) ** count
@@ -65,9 +65,9 @@ def _at_least(rank: NDArray[np.intp], count: int, p: Array) -> Array:
 
 
 def cost_variation(seen: Observations, name: str) -> float:
-    """Compute the deviation of ln of a query's cost between intervals of like throughput.
+    """Compute the deviation of ln of a query's cost between intervals of similar throughput.
 
-    Of the upper half of the loads: lower ones are measured less well.
+    It uses the upper half of the loads, because lower ones are measured less well.
     """
     u, x = seen.resource(name).relative_own_use, seen.throughput
     known = (u > 0) & (u < FULL_UTILISATION) & (x > 0.5 * x.max())

@@ -1,11 +1,11 @@
-"""How many queries find a processor busy, measured by how often it goes idle.
+"""The share of queries that find a processor busy, measured by how often it goes idle.
 
-A query that finds the processor idle pays for waking it: the interrupt, the way out of the idle
-state (on a virtual machine through the hypervisor), cold caches. Of queries that come at random a
-share 1 − U finds one processor idle. Clients that a processor of their own serialises send theirs
-evenly: each query finds the server idle again, however busy it was, and the utilisation nears 1
-long before the processor is full. The kernel counts how often a processor goes idle, so that share
-is measured and not assumed: `saved` is the share of the queries that found it busy.
+A query that finds the processor idle pays for waking it: the interrupt, leaving the idle state (on
+a virtual machine through the hypervisor), cold caches. If queries arrive at random, a share 1 − U
+of them finds a single processor idle. Clients that are serialised by a processor of their own send
+queries evenly: each finds the server idle again, however busy it was, and the utilisation
+approaches 1 long before the processor is full. The kernel counts how often a processor goes idle,
+so the share is measured, not assumed: `saved` is the share of the queries that found it busy.
 """
 
 import numpy as np
@@ -16,14 +16,14 @@ from models.capacity.batched_cost_share import SharedCost
 FULL_BUSY_SHARE = 0.9
 """A processor is full only where at least this share of the queries found it busy."""
 SHORT_QUERY_SECONDS = 1.5e-3
-"""Seconds of processor time: of longer queries waking a processor is a tenth at most."""
+"""A query of less processor time (s) is short: of longer ones waking is a tenth at most."""
 FULL_CONCURRENCY = 2.0
-"""Where idle entries are not counted, a processor is full of short queries only where so many are
-at work at once for each: before a full one they queue."""
+"""Where idle entries are not counted, a processor is full of short queries only where at least this
+many per processor run at once: they queue for a full one."""
 
 
 class CpuWakeups(SharedCost):
-    """How many queries of each interval found a processor busy, which none of them had to wake."""
+    """The share of queries in each interval that found a processor busy, and did not wake it."""
 
     @property
     def allows_full(self) -> NDArray[np.bool_]:

@@ -1,4 +1,4 @@
-"""A resource, and the throughput at which it is full: the types."""
+"""The types of a resource, and of the throughput at which it is full."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -18,7 +18,7 @@ from models.usl.posterior import Interval
 
 
 class LimitReason(StrEnum):
-    """Why a limit is not trusted, or what is peculiar about it."""
+    """Why a limit is not trusted, or a remark on it."""
 
     FEW_POINTS = "few_points"
     NO_DEMAND = "no_demand"
@@ -56,10 +56,10 @@ SENTENCES = {
 FULL_UTILISATION = 0.97
 """A resource this near its ceiling is full: its utilisation can no longer follow the load."""
 CLIENT_USE_QUANTILE = 0.1
-"""The quantile of what others use per query that counts as work for the server's queries: clients
-on the same host do it."""
+"""The quantile of the use by others per query that counts as work for the server's queries: by
+clients on the same host."""
 OTHER_PROGRAMS_SHARE = 0.15
-"""Use beyond that, as a share of the ceiling, is work of other programs."""
+"""Use by others beyond that, as a share of the ceiling, counts as that of other programs."""
 
 
 COLUMNS = (
@@ -72,7 +72,7 @@ COLUMNS = (
     "processors",
     "short_query_concurrency",
 )
-"""Of a resource, what has a value for each interval."""
+"""The fields of a resource that have a value for each interval."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,19 +89,19 @@ class Resource:
     is_ceiling_assumed: bool = False
     """Whether the ceiling was measured on other servers only."""
     is_setting: bool = False
-    """Whether somebody set its limit; such a one says nothing of where contention ends."""
+    """Whether its limit is configured, and so says nothing about where contention may begin."""
     is_busy_time: bool = False
-    """Whether one request at a time makes it as busy as many at once."""
+    """Whether it is busy time: one request at a time makes it as busy as many at once."""
     is_stock: bool = False
-    """Whether it holds what came in and not yet went out, as a log does."""
+    """Whether it measures what has come in and not yet gone out, as the fill level of a log."""
     counts_waits: bool = False
-    """Whether what waits elsewhere counts as using it: it may seem full long before it is."""
+    """Whether it also counts statements that wait elsewhere: it may seem full long before it is."""
     own: Array | None = field(repr=False, default=None)
     """The part of the utilisation that is the server's own, shape (intervals,); None: not known."""
     is_of_statements: bool = False
-    """Whether that is the CPU time of statements, which waking a processor is no part of."""
+    """Whether `own` is the CPU time of statements, which does not include waking a processor."""
     clock: Array | None = field(repr=False, default=None)
-    """How fast it ran, 1 is as fast as it can, shape (intervals,); None: not known."""
+    """Its clock as a share of the fastest, shape (intervals,); None: not known."""
     idle_entries: Array | None = field(repr=False, default=None)
     """How often one of its processors went idle, per second; shape (intervals,); None: unknown."""
     log_writes: Array | None = field(repr=False, default=None)
@@ -109,30 +109,30 @@ class Resource:
     waiting: Array | None = field(repr=False, default=None)
     """How many of the server's threads waited for it, shape (intervals,); None: not known."""
     processors: Array | None = field(repr=False, default=None)
-    """How many processors it is, shape (intervals,); None: it is none, or that is not known."""
+    """The number of processors, shape (intervals,); None: no processor, or not known."""
     short_query_concurrency: Array | None = field(repr=False, default=None)
     """Short statements at once for each processor where idle entries are not counted, shape
-    (intervals,), NaN where that is not known; `Observations.of` has it of N."""
+    (intervals,), NaN where not known; `Observations.of` computes it from N."""
     idleness: CpuWakeups | None = field(repr=False, default=None)
-    """How many queries found it busy; `Observations.of` compares idle entries and throughput."""
+    """The share of queries that found it busy; `Observations.of` computes it from idle entries."""
     log_sharing: SharedCost | None = field(repr=False, default=None)
-    """How many queries shared the log writes of others, likewise."""
+    """The share of queries that needed no log write of their own, likewise from log writes."""
     others_per_query: float | None = None
     """The use by others per query, as by clients on the same host: a share of the ceiling for one
     query/s, NaN where unknown; `Observations.of` estimates it from the whole window."""
 
     @property
     def count(self) -> float | None:
-        """How many processors it is, in most intervals; None: it is none, or that is not known."""
+        """The median number of processors; None: no processor, or not known."""
         if self.processors is None or not np.isfinite(self.processors).any():
             return None
         return median(self.processors[np.isfinite(self.processors)])
 
     @property
     def full(self) -> NDArray[np.bool_]:
-        """Where it is full, shape (intervals,): a processor that queries find idle is not."""
-        surely = self.ceiling * np.exp(SIGNIFICANT_Z * self.ceiling_deviation)
-        full: NDArray[np.bool_] = (self.utilisation >= FULL_UTILISATION * surely) & self.may_be_full
+        """Where it is full, shape (intervals,); a processor that queries find idle is not."""
+        bound = self.ceiling * np.exp(SIGNIFICANT_Z * self.ceiling_deviation)
+        full: NDArray[np.bool_] = (self.utilisation >= FULL_UTILISATION * bound) & self.may_be_full
         return full
 
     @property
@@ -154,43 +154,43 @@ class Resource:
         return filled
 
     def used_by_other_programs(self, x: Array) -> NDArray[np.bool_]:
-        """Where others used more of it than follows the throughput x (queries/s), shape as x."""
+        """Mark where other programs used a good part of it; x in queries/s, shape (intervals,)."""
         others: NDArray[np.bool_] = self.use_of_other_programs(x) > OTHER_PROGRAMS_SHARE
         return others
 
     def use_of_other_programs(self, x: Array) -> Array:
-        """How much more of it others used than follows the throughput, a share of the ceiling.
+        """Compute the use by others beyond their use per query times x, a share of the ceiling.
 
         x in queries/s, shape (intervals,), as the result; NaN where that is not known.
         """
-        others: Array = self._of_others - self.use_by_others_per_query(x) * x
+        others: Array = self._use_by_others - self.use_by_others_per_query(x) * x
         return others
 
     def use_by_others_per_query(self, x: Array) -> float:
-        """Find the use by others per query, a share of the ceiling for one query/s; NaN: unknown.
+        """Return the use by others per query, a share of the ceiling for one query/s; NaN: unknown.
 
         That of the whole window, or else estimated from x, queries/s, shape (intervals,).
         """
         if self.others_per_query is not None:
             return self.others_per_query
-        others = self._of_others
+        others = self._use_by_others
         follows = (x > 0) & ~self.filled_by_others & np.isfinite(others)
         if np.count_nonzero(follows) < MIN_POINTS:
             return np.nan
-        return _per_query(x[follows], others[follows])
+        return _use_by_others_per_query(x[follows], others[follows])
 
     @property
-    def _of_others(self) -> Array:
+    def _use_by_others(self) -> Array:
         """The use by others, shares of the ceiling, NaN where unknown; shape (intervals,)."""
         own = np.nan if self.own is None else self.own
         others: Array = (self.utilisation - own) / self.ceiling
         return others
 
     def used_for_server(self, x: Array) -> Array:
-        """How much of the ceiling its queries use at throughputs x (queries/s), shape as x.
+        """Compute the use for the server's queries, a share of the ceiling, shape (intervals,).
 
-        With what clients on the same host use for them. Beside other programs it is the server's
-        own part, NaN where that is not known.
+        It includes what clients on the same host use for them. Beside other programs it is the
+        server's own part, NaN where that is not known. x is the throughput, queries/s.
         """
         ours = self.relative_own_use
         apart = self.used_by_other_programs(x) | np.isnan(ours)
@@ -208,17 +208,17 @@ class Resource:
         return self.relative_use if self.own is None else self.own / self.ceiling
 
     def mapped(self, change: Callable[[Array], Array]) -> "Resource":
-        """The same resource with each column, shape (intervals,), changed."""
+        """Return the resource with each column, shape (intervals,), changed."""
         columns = {name: getattr(self, name) for name in COLUMNS}
         known: dict[str, Any] = {
             name: change(column) for name, column in columns.items() if column is not None
         }
-        shared = self.log_sharing and self.log_sharing.selected(change(self.log_sharing.saved))
-        asked = self.idleness and self.idleness.selected(change(self.idleness.saved))
-        return replace(self, log_sharing=shared, idleness=asked, **known)
+        log_sharing = self.log_sharing and self.log_sharing.selected(change(self.log_sharing.saved))
+        idleness = self.idleness and self.idleness.selected(change(self.idleness.saved))
+        return replace(self, log_sharing=log_sharing, idleness=idleness, **known)
 
     def with_shared_costs(self, x: Array, n: Array) -> "Resource":
-        """The same, with what of it is shared by queries: idle entries, log writes, others' work.
+        """Return the resource with what queries share: idle entries, log writes, others' work.
 
         x in queries/s and n, the concurrency, in threads, both of shape (intervals,).
         """
@@ -232,18 +232,19 @@ class Resource:
         )
 
     def _short_query_concurrency(self, x: Array, n: Array) -> Array | None:
-        """Compute n for each processor where waking one may be a good part of a query."""
+        """Compute n for each processor where waking one may be a good part of a query's cost."""
         if self.processors is None or self.own is None or self.is_of_statements:
             return None
         is_short = self.own * self.processors < SHORT_QUERY_SECONDS * x
         return np.where(is_short, n / self.processors, np.nan)
 
 
-def _per_query(x: Array, others: Array) -> float:
-    """Compute what others use for each query: as far as the least they use grows with x.
+def _use_by_others_per_query(x: Array, others: Array) -> float:
+    """Compute the use by others per query: the increase with x of the least that they use.
 
-    x in queries/s, others as a share of the ceiling, both of shape (intervals,). From the lower
-    half of the throughputs to the upper one (A. Wald 1940), within chance, where they differ.
+    x in queries/s, others as a share of the ceiling, both of shape (intervals,). The increase is
+    that from the lower half of the throughputs to the upper one (A. Wald 1940), two standard errors
+    more, where the halves differ.
     """
     least = max(quantile(others / x, CLIENT_USE_QUANTILE), 0.0)
     halves = (x <= median(x), x > median(x))
@@ -286,27 +287,27 @@ class ResourceLimit:
     growth: float
     """The probability that the demand grows with the load."""
     utilisation_max: float
-    """The highest that was seen, as a share of the ceiling."""
+    """The highest utilisation seen, as a share of the ceiling."""
     trust: Trust
     reasons: tuple[LimitReason, ...]
     grid: Array = field(repr=False)
-    """ln throughput, ascending, and the probability that the limit is lower."""
+    """ln throughput, ascending; `cdf` has the probability that the limit is lower."""
     cdf: Array = field(repr=False)
     waking: float = 0.0
-    """What waking an idle processor costs a query, as a part of its demand at the limit: at the
-    expected part of an idle processor's demand, none where waking costs nothing."""
+    """The cost of waking an idle processor as a part of a query's demand at the limit, from its
+    expected part of an idle processor's demand; 0 where waking costs nothing."""
     further_fall: float = 0.0
-    """By how much the demand is expected to fall from the highest loads seen up to the limit."""
+    """The share by which the demand is expected to fall from the highest loads to the limit."""
     log_shared: float = 0.0
     """The probability that its demand falls as more commits share the writes of the log."""
     demand_error: float | None = None
     """The standard error of the demand; None: not known."""
     curve: UtilisationCurve | None = field(repr=False, default=None)
-    """How busy the server makes the resource, as the limit rests on it; None: not known."""
+    """The server's use of the resource over the throughput, as fitted; None: not known."""
 
     @classmethod
     def none(cls, resource: str, seen: float, reason: LimitReason) -> "ResourceLimit":
-        """Tell that there is no limit, and why."""
+        """Create the result for a resource without a limit, with the reason."""
         grid = np.array([0.0, 1.0])
         unknown, reasons = Trust.NOT_IDENTIFIABLE, (reason,)
         return cls(resource, None, None, None, 0.0, seen, unknown, reasons, grid, 0 * grid)
@@ -317,7 +318,7 @@ class ResourceLimit:
         return self.x_max is not None
 
     def is_passed(self, x: float) -> bool:
-        """Whether a throughput x (queries/s) that was served contradicts it: P(limit > x) < 5 %."""
+        """Return whether an observed throughput x (queries/s) refutes it: P(limit > x) < 5 %."""
         return self.usable and float(self.survival(np.log(np.array([x])))[0]) < QUANTILES[0]
 
     def survival(self, ln_x: Array) -> Array:

@@ -24,11 +24,11 @@ class Observations:
     concurrency: Array = field(repr=False)
     """N, threads."""
     n_variance: Array = field(repr=False)
-    """How uncertain N is, threads²: 0 by Little's law, N/k as the average of k instants."""
+    """The variance of N, threads²: 0 by Little's law, N/k for the average of k instants."""
     weights: Array = field(repr=False)
-    """How many intervals each weighs as; `keep.thin` gives them."""
+    """How many intervals each one counts as; `thinning.thin` computes them."""
     connections: Array = field(repr=False)
-    """How many of the clients' connections are open."""
+    """The number of the clients' open connections."""
     resources: tuple[Resource, ...] = ()
     log_counted: bool = True
     """Whether writes of the redo or binary log were counted."""
@@ -46,10 +46,10 @@ class Observations:
         connections: ArrayLike = np.nan,
         log_counted: bool = True,
     ) -> Self:
-        """Check and convert; what is not finite, or below 0, becomes "not known".
+        """Check and convert the arrays; values that are not finite, or below 0, become NaN.
 
         Raises ValueError for arrays that are not one-dimensional and of one length, for times that
-        fall, and for a ceiling that is not above 0.
+        decrease, and for a ceiling that is not above 0.
         """
         times = np.asarray(at, dtype=np.float64)
         if times.ndim != 1 or not np.isfinite(times).all() or np.any(np.diff(times) < 0):
@@ -57,18 +57,18 @@ class Observations:
         if not all(np.isfinite(r.ceiling) and r.ceiling > 0 for r in resources):
             raise ValueError("the ceiling of a resource must be above 0")
         given = (throughput, concurrency, n_variance, weights, connections)
-        x, n, variance, weigh, opened = (_column(times, values) for values in given)
+        x, n, variance, weight, opened = (_column(times, values) for values in given)
         checked = [r.mapped(lambda column: _column(times, column)) for r in resources]
         known = tuple(resource.with_shared_costs(x, n) for resource in checked)
-        variance, weigh = np.nan_to_num(variance), np.nan_to_num(weigh)
-        return cls(times, x, n, variance, weigh, opened, known, log_counted)
+        variance, weight = np.nan_to_num(variance), np.nan_to_num(weight)
+        return cls(times, x, n, variance, weight, opened, known, log_counted)
 
     def __len__(self) -> int:
         """Count the intervals."""
         return len(self.at)
 
     def select(self, which: ArrayLike | slice) -> "Observations":
-        """Take the intervals at these indices, of this slice, or where this mask holds."""
+        """Return the intervals at these indices, of this slice, or where this mask is true."""
         rows = which if isinstance(which, slice) else np.asarray(which)
         if not isinstance(rows, slice) and rows.dtype == np.bool_ and rows.all():
             return self
@@ -84,31 +84,31 @@ class Observations:
         )
 
     def resource(self, name: str) -> Resource:
-        """The resource of that name, which is one of them."""
+        """Return the resource of that name, which must be one of them."""
         return next(resource for resource in self.resources if resource.name == name)
 
     @property
     def disturbed(self) -> NDArray[np.bool_]:
-        """Where a resource was busy and others had a good part of it; shape (intervals,).
+        """Where other programs used a good part of a busy resource; shape (intervals,).
 
-        Queries also waited for those others, so their residence times say nothing of contention.
+        Queries also waited for those programs, so residence times say nothing about contention.
         """
         return self._for_any_resource(self._is_disturbed)
 
     def _is_disturbed(self, resource: Resource) -> NDArray[np.bool_]:
-        """Where others use more of a busy resource than follows the throughput."""
+        """Mark where other programs use a good part of a busy resource; shape (intervals,)."""
         busy: NDArray[np.bool_] = resource.relative_use >= MIN_PEAK_UTILISATION
         return busy & resource.used_by_other_programs(self.throughput) if busy.any() else busy
 
     @property
     def beside_other_programs(self) -> NDArray[np.bool_]:
-        """Where others used more of a resource than follows the throughput; shape (intervals,)."""
+        """Where other programs used a good part of a resource, busy or not; shape (intervals,)."""
         return self._for_any_resource(lambda r: r.used_by_other_programs(self.throughput))
 
     def _for_any_resource(
         self, condition: Callable[[Resource], NDArray[np.bool_]]
     ) -> NDArray[np.bool_]:
-        """Where the condition holds for one resource at least; shape (intervals,)."""
+        """Mark where the condition holds for at least one resource; shape (intervals,)."""
         found = np.zeros(len(self), dtype=np.bool_)
         for resource in self.resources:
             found |= condition(resource)
@@ -116,11 +116,11 @@ class Observations:
 
     @property
     def queued(self) -> NDArray[np.bool_]:
-        """Where most of the statements at once wait for a busy resource; shape (intervals,)."""
+        """Where most of the running statements wait for a busy resource; shape (intervals,)."""
         return self._for_any_resource(self.queued_for)
 
     def queued_for(self, resource: Resource) -> NDArray[np.bool_]:
-        """Where this busy resource keeps most of the statements waiting; shape (intervals,)."""
+        """Mark where most of the running statements wait for this resource, and it is busy."""
         if resource.waiting is None:
             return np.zeros(len(self), dtype=np.bool_)
         busy = resource.utilisation >= MIN_PEAK_UTILISATION * resource.ceiling
@@ -128,7 +128,7 @@ class Observations:
         return queued
 
     def without_filled(self) -> "Observations":
-        """The same, concurrency not known where others filled a resource."""
+        """Return the observations with concurrency NaN where other programs filled a resource."""
         filled = self._for_any_resource(lambda r: r.filled_by_others)
         if not filled.any():
             return self
@@ -136,17 +136,17 @@ class Observations:
         return replace(self, concurrency=np.where(unknown, np.nan, self.concurrency))
 
     def without_queues(self) -> "Observations":
-        """The same, without the statements that wait for a resource, where they are counted."""
+        """Return the observations without statements that wait for a resource that counts them."""
         n = self.concurrency
         for resource in self.resources:
             if resource.waiting is not None:
-                # two resources may count the same ones
+                # two resources may count the same statements
                 n = np.fmin(n, np.maximum(self.concurrency - resource.waiting, 0.0))
         return replace(self, concurrency=n)
 
     @property
     def loaded(self) -> NDArray[np.bool_]:
-        """Where the law may be fitted: N of half a thread at least, shape (intervals,)."""
+        """Where the law can be fitted: N is half a thread or more; shape (intervals,)."""
         n, x = self.concurrency, self.throughput
         loaded: NDArray[np.bool_] = (n >= MIN_CONCURRENCY) & (n < MAX_MAGNITUDE)
         return loaded & (x > 1 / MAX_MAGNITUDE) & (x < MAX_MAGNITUDE)
@@ -165,9 +165,9 @@ class Observations:
 
     @property
     def uncontended_time(self) -> float | None:
-        """The residence time of statements that do not wait for each other (s), where N is known.
+        """The residence time of statements that do not wait for each other (s); None: not known.
 
-        Sampled concurrencies are averaged: of single ones the least are chance.
+        Sampled concurrencies are averaged, because the lowest single samples are low by chance.
         """
         known = np.isfinite(self.concurrency)
         if not known.any():
@@ -178,32 +178,33 @@ class Observations:
 
     @property
     def clients(self) -> float | None:
-        """How many statements may usually run at once: open connections, or as many as often did.
+        """The number of statements that can usually run at once; None: not known.
 
-        An overload opens more of them for a while.
+        The higher 90 % quantile of open connections and of concurrency, not their maximum: an
+        overload opens more connections for a while.
         """
         known = (each[np.isfinite(each)] for each in (self.connections, self.concurrency))
         return max((quantile(each, HIGH_QUANTILE) for each in known if len(each)), default=None)
 
     def concurrency_at(self, x: float) -> float | None:
-        """Find the highest N (threads) of the intervals with about that throughput or more."""
+        """Compute the 95 % quantile of N (threads) at about throughput x (queries/s) or more."""
         near = self.loaded & (self.throughput >= SAME_LOAD_SHARE * x)
         return quantile(self.concurrency[near], SEEN_QUANTILE) if near.any() else None
 
 
 SAME_LOAD_SHARE = 0.95
-"""From this share of a throughput on, a load is about the same."""
+"""A load of at least this share of a throughput is about the same."""
 MAX_CONCURRENCY_ERROR = 0.1
 """Concurrencies with a larger relative error are not well known."""
 UNCONTENDED_QUANTILE = 0.2
 """The quantile of the residence times that counts as that of statements that do not wait."""
 MAX_MAGNITUDE = 1e120
-"""Beyond this, and below its inverse, powers of a number have no place in a float."""
+"""Powers of greater numbers, and of those below its inverse, may not fit into a float."""
 MIN_PEAK_UTILISATION = 0.8
-"""The resource that ends the growth is used this much at the peak already. One that is full beyond
+"""The least utilisation, at the peak, of the resource that ends the growth. One that is full beyond
 the peak but not at it was filled by other, or more expensive, queries: a report, a backup."""
 MIN_CONCURRENCY = 0.5
-"""Nearly idle intervals say nothing about threads that disturb each other."""
+"""The least N, threads, for the law: nearly idle intervals say nothing about contention."""
 
 
 def _column(times: Array, values: ArrayLike) -> Array:

@@ -2,7 +2,7 @@
 
 Below its peak a server completes more, the more statements run at once. Where a resource is full
 and 50 % more statements complete no more, the peak lies in between and needs no extrapolation: the
-capacity is what was completed around it (the saturation point of a closed network, P. Denning, J.
+capacity is the throughput around it (the saturation point of a closed network, P. Denning, J.
 Buzen 1978). Without a full resource, statements may only have piled up for a while: see `plateau`.
 """
 
@@ -20,12 +20,12 @@ from models.robust import medians
 from models.usl.law import Array
 
 CELLS_PER_OCTAVE = 4
-"""Intervals are compared in cells of concurrency, so many to the octave."""
+"""The number of cells of concurrency to the octave, in which intervals are compared."""
 CELL_RATIO = 2 ** (1 / CELLS_PER_OCTAVE)
 BEYOND_PEAK_RATIO = 1.5
-"""So many times the concurrency that suffices for the peak is beyond it."""
+"""From this multiple of the concurrency that suffices for the peak on, N is far beyond it."""
 PLATEAU_END_RATIO = 3.0
-"""Where throughput stays level, the peak ends at so many times the concurrency that suffices."""
+"""Where throughput stays level, the peak ends at this multiple of the concurrency that suffices."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class ObservedPeak:
     throughput: float
     """Queries/s."""
     error: float
-    """The standard deviation of its ln: from interval to interval, and of what was not seen."""
+    """The standard deviation of its ln: between intervals, and where none was seen."""
     concurrency: float
     """N at the peak, threads."""
     concurrency_upper: float
@@ -45,16 +45,17 @@ class ObservedPeak:
 
 
 def find_observed_peak(seen: Observations) -> ObservedPeak | None:
-    """Find the peak that the intervals reach beyond; None where throughput may still grow."""
+    """Find the peak if intervals beyond it were seen; None where throughput may still grow."""
     known = seen.well_known
-    return _passed(seen, known) or _passed_over(seen, known)
+    return _peak_among_intervals(seen, known) or _peak_between_intervals(seen, known)
 
 
-def _passed(seen: Observations, known: NDArray[np.bool_]) -> ObservedPeak | None:
+def _peak_among_intervals(seen: Observations, known: NDArray[np.bool_]) -> ObservedPeak | None:
     """Find the peak where intervals around it were seen.
 
-    Where none has a concurrency between its own and those far beyond it, the peak may lie there, up
-    to X/U by the utilisation law: it is taken in the middle, as uncertain as it is far.
+    Where no interval has a concurrency between that of the peak and those far beyond it, the peak
+    may lie there, up to X/U by the utilisation law: the middle is taken, with half of the
+    difference as its uncertainty.
     """
     n, x = seen.concurrency, seen.throughput
     cells = _cells(n, x, known)
@@ -65,36 +66,36 @@ def _passed(seen: Observations, known: NDArray[np.bool_]) -> ObservedPeak | None
     far = known & (n >= BEYOND_PEAK_RATIO * knee)
     if np.count_nonzero(far) < MIN_LASTING or median(x[far]) > cells[:, 1].max():
         return None
-    resource = _full(seen, far, known & _in_cells(n, cells[at_peak, 0]))
+    resource = _resource_full_beyond(seen, far, known & _in_cells(n, cells[at_peak, 0]))
     if resource is None:
         return None
-    upper = min(_end(cells, at_peak), PLATEAU_END_RATIO * knee)
+    upper = min(_end_of_peak(cells, at_peak), PLATEAU_END_RATIO * knee)
     inside = cells[at_peak & (cells[:, 0] <= upper)]
     best = float(inside[np.argmax(inside[:, 1]), 0])
-    # all intervals between both ends: the cells at the peak alone would be the fast moments
+    # all intervals between both ends: the cells at the peak alone would be biased upwards
     around = known & (_cell(n) >= _cell(cells[at_peak, 0])[0]) & (n <= upper)
     ln_x = np.log(x[around])
     further = 0.0
     if _is_gap_above(cells, at_peak):
-        used = _used(seen, seen.resource(resource), around)
+        used = _median_use(seen, seen.resource(resource), around)
         further = max(float(np.log(CEILING[0] / used)), 0.0) / 2
-    error = float(np.hypot(_error(ln_x), further))
+    error = float(np.hypot(_interval_deviation(ln_x), further))
     return ObservedPeak(float(np.exp(median(ln_x) + further)), error, best, upper, resource)
 
 
-def _passed_over(seen: Observations, known: NDArray[np.bool_]) -> ObservedPeak | None:
+def _peak_between_intervals(seen: Observations, known: NDArray[np.bool_]) -> ObservedPeak | None:
     """Find the peak between intervals in which a resource is nearly full, and those past it.
 
-    The load rose so fast that none lies around it. Nearly full with so few statements, the
-    resource allows X/U at most, by the utilisation law, and what is served past the peak is
-    the least: the peak is taken in the middle, as uncertain as they differ.
+    The load rose so fast that no interval lies around it. Nearly full with so few statements, the
+    resource allows X/U at most, by the utilisation law, and the throughput past the peak is the
+    least: the middle is taken, with half of the difference as its uncertainty.
     """
-    for resource in _ending(seen):
+    for resource in _possible_limits(seen):
         if np.count_nonzero(known & resource.full) < MIN_LASTING:
             continue
         used = resource.used_for_server(seen.throughput)
-        ours = known & (used >= MIN_PEAK_UTILISATION)
-        full, nearly = ours & resource.full, ours & ~resource.full
+        is_used = known & (used >= MIN_PEAK_UTILISATION)
+        full, nearly = is_used & resource.full, is_used & ~resource.full
         if min(np.count_nonzero(full), np.count_nonzero(nearly)) < MIN_LASTING:
             continue
         n, x = seen.concurrency, seen.throughput
@@ -104,11 +105,11 @@ def _passed_over(seen: Observations, known: NDArray[np.bool_]) -> ObservedPeak |
             continue
         most = median(x[nearly] / np.maximum(resource.relative_use, used)[nearly])
         least = median(x[far])
-        apart = abs(np.log(most / least)) / 2
+        error = abs(np.log(most / least)) / 2
         middle = max(least, np.sqrt(least * most))
         return ObservedPeak(
             float(middle),
-            float(apart),
+            float(error),
             BEYOND_PEAK_RATIO * knee,
             PLATEAU_END_RATIO * knee,
             resource.name,
@@ -116,13 +117,13 @@ def _passed_over(seen: Observations, known: NDArray[np.bool_]) -> ObservedPeak |
     return None
 
 
-def _error(ln_x: Array) -> float:
-    """Compute the deviation of what is served there, as the next interval may be any of them."""
+def _interval_deviation(ln_x: Array) -> float:
+    """Compute the deviation of single intervals, not of their mean: the next may be any of them."""
     return float(np.std(ln_x))
 
 
 def _cell(n: Array) -> Array:
-    """Number the cell of each concurrency; NaN where there is none."""
+    """Number the cell of each concurrency; NaN where that is not known."""
     with np.errstate(divide="ignore", invalid="ignore"):
         cell: Array = np.floor(CELLS_PER_OCTAVE * np.log2(n))
     return cell
@@ -145,12 +146,12 @@ def _cells(n: Array, x: Array, known: NDArray[np.bool_]) -> Array:
 
 
 def _is_gap_above(cells: Array, at_peak: NDArray[np.bool_]) -> bool:
-    """Whether no concurrency between that of the peak and those far beyond it was seen."""
+    """Return whether no concurrency between that of the peak and those far beyond it was seen."""
     last = int(np.flatnonzero(at_peak)[-1])
     return last + 1 < len(cells) and cells[last + 1, 0] >= BEYOND_PEAK_RATIO * cells[last, 0]
 
 
-def _end(cells: Array, at_peak: NDArray[np.bool_]) -> float:
+def _end_of_peak(cells: Array, at_peak: NDArray[np.bool_]) -> float:
     """Interpolate the concurrency at which throughput falls below the peak's level."""
     last = int(np.flatnonzero(at_peak)[-1])
     n, x = cells[last]
@@ -161,14 +162,20 @@ def _end(cells: Array, at_peak: NDArray[np.bool_]) -> float:
     return float(n * (n_next / n) ** share)
 
 
-def _full(seen: Observations, far: NDArray[np.bool_], around: NDArray[np.bool_]) -> str | None:
-    """Find the resource that was full in most of the intervals beyond, and busy at the peak."""
-    full = {r.name: _used(seen, r, far) for r in _ending(seen) if _fills(seen, r, far, around)}
+def _resource_full_beyond(
+    seen: Observations, far: NDArray[np.bool_], around: NDArray[np.bool_]
+) -> str | None:
+    """Find the resource that was full in most of the intervals far beyond, and busy at the peak."""
+    full = {
+        r.name: _median_use(seen, r, far)
+        for r in _possible_limits(seen)
+        if _is_limit_of_peak(seen, r, far, around)
+    }
     return max(full, key=lambda name: full[name], default=None)
 
 
-def _ending(seen: Observations) -> list[Resource]:
-    """List the resources that end the growth where they are full."""
+def _possible_limits(seen: Observations) -> list[Resource]:
+    """List the resources that end the growth of throughput when they are full."""
     return [r for r in seen.resources if not (r.is_setting or r.is_busy_time or r.is_stock)]
 
 
@@ -178,14 +185,14 @@ def _is_full(seen: Observations, resource: Resource) -> NDArray[np.bool_]:
     return full & ~resource.filled_by_others
 
 
-def _fills(
+def _is_limit_of_peak(
     seen: Observations, resource: Resource, far: NDArray[np.bool_], around: NDArray[np.bool_]
 ) -> bool:
     full = _is_full(seen, resource)
     mostly = 2 * np.count_nonzero(full & far) > np.count_nonzero(far)
-    return bool(mostly and _used(seen, resource, around) >= MIN_PEAK_UTILISATION)
+    return bool(mostly and _median_use(seen, resource, around) >= MIN_PEAK_UTILISATION)
 
 
-def _used(seen: Observations, resource: Resource, which: NDArray[np.bool_]) -> float:
-    """Compute how busy the server's queries made it in these intervals."""
+def _median_use(seen: Observations, resource: Resource, which: NDArray[np.bool_]) -> float:
+    """Compute the median use of the resource for the server's queries in these intervals."""
     return float(medians(resource.used_for_server(seen.throughput)[which]))

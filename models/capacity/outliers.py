@@ -31,13 +31,13 @@ from models.robust import MAD_TO_DEVIATION, fit_columns, medians
 from models.usl.law import Array
 
 IDLE_CONCURRENCY_ERROR = 0.05
-"""What a concurrency is off by at least, threads: nearly idle intervals vary a lot."""
+"""The least error of a concurrency, threads: nearly idle intervals vary a lot."""
 MIN_OUTLIER_RATIO = 1.25
-"""An outlier is beyond doubt, and so many times its neighbours."""
+"""The least ratio of an outlier to its neighbours, besides its being significant."""
 
 
 class OutlierReason(StrEnum):
-    """What an interval was left out for."""
+    """Why an interval was left out."""
 
     GLITCH = "counter_glitch"
     FOREIGN_WORK = "foreign_work"
@@ -63,12 +63,12 @@ class Outlier:
     index: int
     reason: OutlierReason
     ratio: float
-    """What it was off by: its time or cost per query over its neighbours'."""
+    """Its time or cost per query over that of its neighbours."""
 
 
 @dataclass(frozen=True, eq=False)
 class Outliers:
-    """What was left out, and whether more would have had to be."""
+    """The intervals left out, and whether the suspects were too many to be left out."""
 
     removed: tuple[Outlier, ...]
     suspects: int
@@ -76,11 +76,11 @@ class Outliers:
     kept: NDArray[np.bool_] = field(repr=False)
     """Shape (intervals,)."""
     latest_differ: bool = False
-    """Whether in most of the latest intervals queries cost otherwise, or take another time. That
-    they take longer is no sign at high loads: so they do under a load beyond the capacity."""
+    """Whether in most of the latest intervals the cost or the time of queries differs. A longer
+    time is no sign at high loads, since a load beyond the capacity also causes it."""
 
     def among(self, which: NDArray[np.bool_]) -> "Outliers":
-        """The same over all intervals, of which this mask, (intervals,), has those looked at."""
+        """Return the same over all intervals; the mask, (intervals,), marks those examined."""
         indices, kept = np.flatnonzero(which), np.ones(len(which), dtype=np.bool_)
         kept[indices] = self.kept
         removed = tuple(replace(one, index=int(indices[one.index])) for one in self.removed)
@@ -88,20 +88,20 @@ class Outliers:
 
     @property
     def served(self) -> NDArray[np.bool_]:
-        """Where the throughput counts although queries took long, (intervals,): no glitches."""
+        """Where the throughput counts: everywhere but in counter glitches; shape (intervals,)."""
         served = np.ones_like(self.kept)
         served[[one.index for one in self.removed if one.reason is OutlierReason.GLITCH]] = False
         return served
 
 
 def find_outliers(seen: Observations) -> Outliers:
-    """Find the intervals to leave out; all stay when they would be more than a tenth."""
+    """Find the intervals to leave out; none if they would be more than a tenth."""
     count = len(seen)
     kept = np.ones(count, dtype=np.bool_)
     if count < MIN_CURVE_POINTS:
         return Outliers((), 0, too_many=False, kept=kept)
-    off, noise = _time(seen)
-    excess = np.column_stack([off, *_costs(seen).T])
+    off, noise = _ln_time_excess(seen)
+    excess = np.column_stack([off, *_ln_cost_excess(seen).T])
     floor = np.column_stack([noise, *np.full((excess.shape[1] - 1, count), QUERY_VARIATION)])
     extreme = _is_extreme(excess, floor, seen.throughput)
     suspects = np.flatnonzero(extreme.any(axis=1))
@@ -109,21 +109,21 @@ def find_outliers(seen: Observations) -> Outliers:
     if not too_many:
         kept[suspects] = False
     removed = () if too_many else tuple(_outlier(int(i), excess[i], extreme[i]) for i in suspects)
-    # at loads not near those queries do not take longer for the load
+    # below the high loads, queries do not take longer because of the load
     low = seen.throughput < NEAR_SHARE * quantile(seen.throughput, SEEN_QUANTILE)
     changed = extreme[:, 1:].any(axis=1) | (extreme[:, 0] & ((off < 0) | low))
-    latest = _most(changed[-LATEST_INTERVALS:])
-    if _most(np.any(extreme[-LATEST_INTERVALS:], axis=1)):
+    latest = _is_most_of_latest(changed[-LATEST_INTERVALS:])
+    if _is_most_of_latest(np.any(extreme[-LATEST_INTERVALS:], axis=1)):
         latest = latest or bool(np.any(np.abs(medians(excess[-LATEST_INTERVALS:, 1:])) > MIN_STEP))
     return Outliers(removed, len(suspects), too_many, kept, latest)
 
 
-def _most(which: ArrayLike) -> bool:
+def _is_most_of_latest(which: ArrayLike) -> bool:
     return bool(np.count_nonzero(which) > LATEST_INTERVALS / 2)
 
 
 def _outlier(index: int, excess: Array, extreme: NDArray[np.bool_]) -> Outlier:
-    """Name what an interval is left out for: what it is furthest off in."""
+    """Create the outlier of an interval, with the reason and ratio of its greatest deviation."""
     place = int(np.argmax(np.where(extreme, np.abs(excess), -1.0)))
     ratio = float(np.exp(excess[place]))
     if ratio < 1:
@@ -131,8 +131,8 @@ def _outlier(index: int, excess: Array, extreme: NDArray[np.bool_]) -> Outlier:
     return Outlier(index, OutlierReason.FOREIGN_WORK if place else OutlierReason.PILE_UP, ratio)
 
 
-def _time(seen: Observations) -> tuple[Array, Array]:
-    """Compare ln R with that of neighbours in throughput; and what noise it has."""
+def _ln_time_excess(seen: Observations) -> tuple[Array, Array]:
+    """Compute ln R less that of neighbours in throughput, and its noise; both (intervals,)."""
     known = (seen.concurrency > 0) & (seen.throughput > 0)
     n, x = np.where(known, seen.concurrency, 1.0), np.where(known, seen.throughput, 1.0)
     time = np.where(known, np.log(n) - np.log(x), np.nan)
@@ -147,11 +147,11 @@ def _time(seen: Observations) -> tuple[Array, Array]:
     return off, noise
 
 
-def _costs(seen: Observations) -> Array:
-    """Compare each utilisation with the robust curve over throughput, logarithmic.
+def _ln_cost_excess(seen: Observations) -> Array:
+    """Compute ln of each utilisation over a robust curve of the throughput.
 
-    A backup can fill a whole group of neighbours, so that groups would not do here.
-    Shape (intervals, resources); limits that somebody set are held by queries, not used by them.
+    Groups of neighbours would not do here, because a backup can fill a whole group. Shape
+    (intervals, resources), without configured limits, which queries hold rather than use.
     """
     resources = [r for r in seen.resources if not r.is_setting]
     if not resources:
@@ -177,7 +177,7 @@ def _groups(x: Array) -> NDArray[np.intp]:
 
 
 def _is_extreme(excess: Array, floor: Array, x: Array) -> NDArray[np.bool_]:
-    """Find what is beyond the spread of its group and of all, shape as given."""
+    """Mark what is beyond the spread of its group and of all, shape as `excess`."""
     groups = _groups(x)
     sizes = np.where((groups >= 0)[:, :, None], np.abs(excess)[groups], np.nan)
     overall = MAD_TO_DEVIATION * medians(np.abs(excess))

@@ -1,16 +1,16 @@
 """Whether throughput has stopped growing: more statements at once, but no more throughput.
 
-Below its limit a server completes more, the more statements are at work. Where far more complete
-no more, interval after interval, something else delays them, and the throughput is the maximum: by
-the asymptotic bounds of a closed network (P. Denning, J. Buzen 1978) it is one over the longest
-demand. A lock looks like this, while no resource is full.
+Below its limit a server completes more, the more statements run at once. Where far more statements
+complete no more, interval after interval, something else delays them, and the throughput is the
+maximum: by the asymptotic bounds of a closed network (P. Denning, J. Buzen 1978) it is one over the
+longest demand. A lock looks like this, while no resource is full.
 
-Where clients do not wait for each other's answers, throughput is what arrives, and N = X·R (J.
-Little 1961) also varies with how long statements take. So more statements are only those beyond
-what this scatter of R makes of N, and neither those beside other programs, which take processors
-from them for a while, nor those that wait for a processor: its limit is known. And there is a
-plateau only from one statement at once on: at a limit that lets one of them pass at a time there is
-always one, or the next that waits for it.
+Where clients do not wait for each other's answers, throughput is the arrival rate, and N = X·R (J.
+Little 1961) also varies with the residence time. So N counts as higher only beyond what the scatter
+of R explains. Intervals beside other programs, which take processors away for a while, do not
+count, nor do statements that wait for a processor, whose limit is known. There is a plateau only
+from one statement at once on: at a limit that lets one statement pass at a time there is always
+one, or the next that waits for it.
 """
 
 import numpy as np
@@ -23,19 +23,19 @@ from models.robust import neighbour_deviation
 from models.usl.law import Array
 
 TOP_SHARE = 0.92
-"""From this share of the third highest throughput on it is the top: two may be bursts."""
+"""Throughputs of at least this share of the third highest are the top; two may be bursts."""
 FEW_THREADS_RATIO = 1.25
-"""Up to so many times the concurrency that first reached the top are few threads, from
-`BEYOND_PEAK_RATIO` on many."""
+"""Up to this multiple of the concurrency that first reached the top, threads are few; from
+`BEYOND_PEAK_RATIO` on they are many."""
 MAX_ELASTICITY = 0.1
-"""dlnX/dlnN from few to many must not be more."""
+"""The greatest dlnX/dlnN, from few to many threads, of a plateau."""
 
 
 def find_plateau(seen: Observations, nearest: str | None = None) -> float | None:
     """Find the throughput (queries/s) that more statements do not raise; None: it still grows.
 
-    None also where too little was seen below the top to know how much residence times vary, and
-    where the resource with the nearest limit, of that name, is so busy that they may wait for it.
+    None also where too few intervals below the top show how much residence times vary, and where
+    the resource named `nearest`, which has the nearest limit, is so busy that they may wait for it.
     """
     seen = seen.select(~seen.beside_other_programs).without_queues()
     loaded = seen.well_known
@@ -43,10 +43,10 @@ def find_plateau(seen: Observations, nearest: str | None = None) -> float | None
         return None
     n, x = seen.concurrency[loaded], seen.throughput[loaded]
     top, first = reach_of_top(n, x)
-    scatter = _scatter_below(seen, top)
+    scatter = _residence_time_scatter(seen, top)
     if first < 1 or scatter is None:
         return None
-    # the first may be so much below its usual concurrency, and others so much above it
+    # by chance the first concurrency may be that far below its usual value, and others above
     beyond = max(BEYOND_PEAK_RATIO, np.exp(2 * SIGNIFICANT_Z * scatter))
     many, few = n >= beyond * first, (x >= top) & (n < FEW_THREADS_RATIO * first)
     if min(np.count_nonzero(many), np.count_nonzero(few)) < MIN_POINTS:
@@ -57,7 +57,7 @@ def find_plateau(seen: Observations, nearest: str | None = None) -> float | None
             return None
     level = median(x[many])
     growth = np.log(level / median(x[few])) / np.log(median(n[many]) / median(n[few]))
-    # else they piled up: most of the intervals with many statements are at the top, too
+    # on a plateau most intervals with many statements are at the top; else they piled up
     stays = 2 * np.count_nonzero(x[many] >= top) > np.count_nonzero(many)
     return level if stays and growth <= MAX_ELASTICITY else None
 
@@ -65,9 +65,9 @@ def find_plateau(seen: Observations, nearest: str | None = None) -> float | None
 def reach_of_top(n: Array, x: Array) -> tuple[float, float]:
     """Find the least throughput that counts as the top, and the concurrency that reaches it.
 
-    n in threads and x in queries/s, both of shape (intervals,), at least three of them; the two
-    results in these units. The concurrency is N = X·R with the residence time R of intervals near
-    the top, since most at the top may be beyond it.
+    n in threads and x in queries/s, both of shape (intervals,), at least three of them; the results
+    are in x's and n's units. The concurrency is N = X·R with the residence time R of intervals just
+    below the top, since most intervals at the top may have more than is needed to reach it.
     """
     top = float(TOP_SHARE * np.sort(x)[-MIN_LASTING])
     near = (x < top) & (x >= SAME_LOAD_SHARE * top)
@@ -76,10 +76,10 @@ def reach_of_top(n: Array, x: Array) -> tuple[float, float]:
     return top, top * median(n[near] / x[near])
 
 
-def _scatter_below(seen: Observations, top: float) -> float | None:
-    """Compute the deviation of ln R between intervals of like throughput, from half of top to it.
+def _residence_time_scatter(seen: Observations, top: float) -> float | None:
+    """Compute the deviation of ln R between intervals of similar throughput, half of top to top.
 
-    None for too few of them. top in queries/s.
+    None for too few intervals. top in queries/s.
     """
     n, x = seen.concurrency, seen.throughput
     below = seen.measured & (x < top) & (x > 0.5 * top)

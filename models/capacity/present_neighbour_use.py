@@ -1,7 +1,7 @@
 """The present use of resources by other programs, compared with the intervals of an estimate.
 
-A neighbour may have begun since. By the utilisation law a full resource serves in proportion to
-what others leave of it.
+Another program may have started since. By the utilisation law a full resource serves in proportion
+to what others leave of it.
 """
 
 from collections.abc import Sequence
@@ -23,10 +23,11 @@ from models.usl.law import Array
 def lower_bound_at_present(
     limits: Sequence[ResourceLimit], seen: Observations, kept: NDArray[np.intp]
 ) -> float:
-    """Find the lowest of the limits (queries/s) if others keep what they use now; else infinity.
+    """Find the lowest limit (queries/s) at the present use by others, where that has grown.
 
-    kept are the indices of the intervals, of those seen, that the limits were estimated from. Of
-    processors that the server may not all use, others are taken to use the rest.
+    Infinity where it has not. kept are the indices of those intervals of `seen`
+    from which the limits were estimated. Where the server may use only some of the processors,
+    others are assumed to use the rest.
     """
     counts = [count for r in seen.resources if (count := r.count) is not None]
     fewest = min(counts, default=None)
@@ -42,14 +43,14 @@ def lower_bound_at_present(
 
 
 def remaining_at_present(resource: Resource, x: Array, kept: NDArray[np.intp]) -> float:
-    """Compute what other programs leave of the resource now, over what they left in the kept.
+    """Compute what other programs leave of the resource now, over what they left in `kept`.
 
-    x in queries/s, shape (intervals,), in the order of time; kept are indices of them. 1 where they
-    use about as much now, or less, or that is not known.
+    x in queries/s, shape (intervals,), in the order of time; kept are indices of these intervals. 1
+    where others use about as much now, or less, or where that is not known.
     """
     use = resource.use_of_other_programs(x)
-    latest, then = (some[np.isfinite(some)] for some in (use[-LATEST_INTERVALS:], use[kept]))
-    if len(latest) == 0 or len(then) == 0:
+    latest, earlier = (part[np.isfinite(part)] for part in (use[-LATEST_INTERVALS:], use[kept]))
+    if len(latest) == 0 or len(earlier) == 0:
         return 1.0
-    now, before = min(float(latest[-1]), FULL_UTILISATION), float(np.mean(then))
+    now, before = min(float(latest[-1]), FULL_UTILISATION), float(np.mean(earlier))
     return (1 - now) / (1 - before) if now - before > OTHER_PROGRAMS_SHARE else 1.0

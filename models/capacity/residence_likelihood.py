@@ -1,9 +1,9 @@
-"""How well several forms of the residence time describe the points, for each place of the peak.
+"""The likelihood of the points for each place of the peak, by several forms of the residence time.
 
-The law; one server at which all queue (a lock), whose residence time rises later and more steeply;
-and a queue at the resource whose limit is near, which is no sign of another limit. As in the law's
-posterior, R = v·N + A·(1 − u·N)² with u = 1/Nmax, v = 1/Xmax, linear in A. The shape Nmax/(A·Xmax)
-is 2 for coherency alone and grows with the share of contention.
+They are the law; one server at which all queue (a lock), whose residence time rises later and more
+steeply; and a queue at the resource of the nearest limit, which is no sign of another limit. As in
+the law's posterior, R = v·N + A·(1 − u·N)² with u = 1/Nmax, v = 1/Xmax, linear in A. The shape
+Nmax/(A·Xmax) is 2 for coherency alone and grows with the share of contention.
 """
 
 from collections.abc import Callable
@@ -32,42 +32,43 @@ SHAPE_MEDIAN, SHAPE_EDGE = 1.2, 0.15
 and how far below 0 noise may make it seem."""
 SHAPE_RANGE = (0.7, 40.0)
 QUEUE_PRIOR = (float(np.log(0.6)), 0.8)
-"""ln c of a queue c·S·ρ/(1−ρ): 1 with random times, half with equal ones, less in a closed loop."""
+"""ln c of a queue c·S·ρ/(1−ρ), mean and deviation; c is 1 with random times, half with equal ones,
+less in a closed loop."""
 QUEUE_RANGE, QUEUE_COUNT, COARSE_QUEUE_COUNT = (0.2, 6.0), 24, 6
-"""Of c, and how many of it are summed; of two queues at once so many of each."""
+"""The range of c, and how many values of it are summed; and how many of each of two queues."""
 QUEUE_EXPONENTS = (0.0, 1.0, 2.0, 3.0, 4.5, 6.0)
 """The exponents k of a queue before several servers."""
 COARSE_QUEUE_EXPONENTS = QUEUE_EXPONENTS[::2]
-"""Those that stand for all of them beside a lock."""
+"""Those that represent all of them beside a lock, or the law."""
 MIN_GROWTH = 0.3
-"""dlnX/dlnN counts as no less: throughput has its noise too."""
+"""The least dlnX/dlnN that is used, because throughput is noisy too."""
 SHAPE_COUNT, COARSE_SHAPE_COUNT = 64, 24
-"""So many of the law, and of the law beside a queue."""
+"""The number of shapes of the law, and of the law beside a queue."""
 GROUP_COUNT = 48
-"""So many groups of neighbours in throughput stand for the points: queues hardly differ in one."""
+"""The number of groups of neighbours in throughput within which queues hardly differ."""
 
 
 class PeakGrid(NamedTuple):
-    """Where the peak may be; both of shape (peaks,)."""
+    """The possible peaks; both arrays of shape (peaks,)."""
 
     ln_peak: Array
     """ln of the scaled peak."""
     prior: Array
-    """The prior probability of each, up to a constant factor: few of them need to be computed."""
+    """The prior probability of each, up to a constant factor: improbable ones are not computed."""
 
 
 class QueuesRemoved(NamedTuple):
-    """What residence times are without queues at the limit's resource, by what those may be."""
+    """Residence times without queues at the limit's resource, for each try of these queues."""
 
     ln_p: Array
-    """Of each try, shape (tries,)."""
+    """ln of the prior of each try, shape (tries,)."""
     rest: Array
-    """Shape (tries, points)."""
+    """The remaining residence times, shape (tries, points)."""
 
 
 @dataclass(frozen=True, eq=False)
 class ResidenceModels:
-    """The points in units of the greatest N and X, linearised in the logarithm of R, X rising."""
+    """The points in units of the greatest N and X, linearised in ln R, X ascending."""
 
     x: Array
     z: Array
@@ -76,14 +77,14 @@ class ResidenceModels:
     """Weights of z: each point's own over R̂²."""
     m: Array
     busy: Array
-    """As `Points` has it."""
+    """As in `Points`."""
     starts: Indices
     """The first point of each of the groups."""
     idle: float
-    """R of the least loaded."""
+    """R at the lowest loads."""
     weight: float
     by_n: float
-    """ln of how much smaller an error of N is as one of R(N) than as one of R(X)."""
+    """ln of the factor by which errors of N are smaller as those of R(N) than as those of R(X)."""
     x_scale: float
     n_scale: float
 
@@ -94,7 +95,7 @@ class ResidenceModels:
         n_scale, x_scale = float(n.max()), float(x.max())
         m, r = n / n_scale, n / x * (x_scale / n_scale)
         r = r * (1 + 0.5 * n_variance / n**2)  # E ln N is lower than ln E N by half of this
-        fitted, w, growth = _linearised(m, r, weights, n_variance / n_scale**2)
+        fitted, w, growth = _linearise(m, r, weights, n_variance / n_scale**2)
         z = fitted * (1 + np.log(r / fitted))
         order = np.argsort(x)
         order = order[w[order] > 0]
@@ -116,16 +117,16 @@ class ResidenceModels:
     def likelihood_by_law(self, peaks: PeakGrid) -> Array:
         """Compute ln p(points | peak) by the law, up to a constant; its shape is summed out.
 
-        The answer has shape (peaks,), here and below.
+        The result has shape (peaks,), here and below.
         """
-        return self._by_law(peaks, QueuesRemoved(np.zeros(1), self.z[None, :]), SHAPE_COUNT)
+        return self._ln_p_by_law(peaks, QueuesRemoved(np.zeros(1), self.z[None, :]), SHAPE_COUNT)
 
     def likelihood_by_queue(self, peaks: PeakGrid) -> Array:
         """Compute the same for one server at which all queue: R = a + c·S·ρ/(1−ρ), ρ = X·S.
 
-        Shape (peaks,). S = 1/peak is how long a query holds it (M/M/1: c = 1); c is summed out.
+        Shape (peaks,). S = 1/peak is the time a query holds it (M/M/1: c = 1); c is summed out.
         """
-        return self._by_queue(self._lock(peaks), peaks.prior)
+        return self._ln_p_by_queue(self._lock_queue(peaks), peaks.prior)
 
     def likelihood_by_limit(self, peaks: PeakGrid) -> Array:
         """Compute the same for a queue at the limit's resource: R = a + c·S·ρ^k/(1−ρ), S = U/X.
@@ -134,24 +135,24 @@ class ResidenceModels:
         later they queue: k = √(2(m+1)) − 1 (H. Sakasegawa 1977), and 0 where a contains no S.
         U = a·X/(1 + w·X) as in `utilisation_fit`; ρ = U over U at the peak, or over 1.
         """
-        first, second = self._fitted_busy(self.x * self.x)
+        first, second = self._fit_busy(self.x * self.x)
         smooth = np.clip(first * self.x + second * self.x * self.x, 0.0, 1.0)
-        a, w = self._fitted_busy(-self.x * smooth)
-        peak, x = np.exp(peaks.ln_peak), self._grouped(self.x)
+        a, w = self._fit_busy(-self.x * smooth)
+        peak, x = np.exp(peaks.ln_peak), self._group_means(self.x)
         end = np.minimum(a * peak / np.maximum(1 + w * peak, MIN_NOISE), 1.0)
         u = np.maximum(a * x / np.maximum(1 + w * x, MIN_NOISE), MIN_NOISE)
         rho = np.minimum(u / np.maximum(end, MIN_NOISE)[:, None], FULL_UTILISATION)
         queue = u / (x * self.n_scale) / (1 - rho)
         queues = np.exp(np.array(QUEUE_EXPONENTS)[:, None, None] * np.log(rho)) * queue
         priors = np.tile(peaks.prior, len(QUEUE_EXPONENTS))
-        by_servers = self._by_queue(queues.reshape(-1, len(x)), priors)
+        by_servers = self._ln_p_by_queue(queues.reshape(-1, len(x)), priors)
         ln_p: Array = np.logaddexp.reduce(by_servers.reshape(len(QUEUE_EXPONENTS), -1))
         return ln_p
 
-    def _fitted_busy(self, beside: Array) -> Array:
-        """Fit how busy the resource was by X and something beside it; two coefficients."""
+    def _fit_busy(self, regressor: Array) -> Array:
+        """Fit the use of the resource by X and another regressor; return both coefficients."""
         root = np.sqrt(self.w)
-        design = np.column_stack([self.x, beside]) * root[:, None]
+        design = np.column_stack([self.x, regressor]) * root[:, None]
         return np.asarray(np.linalg.lstsq(design, self.busy * root, rcond=None)[0])
 
     def likelihood_by_both(self, peaks: PeakGrid, removed: "QueuesRemoved") -> Array:
@@ -159,7 +160,9 @@ class ResidenceModels:
 
         R = a + b·S·U^k/(1−U) + c·ρ/(1−ρ)/peak, ρ = X/peak; b, k and c are summed out.
         """
-        ln_p = self._with_queue(self._lock(peaks), peaks.prior, removed, COARSE_QUEUE_COUNT)
+        ln_p = self._ln_p_with_queue(
+            self._lock_queue(peaks), peaks.prior, removed, COARSE_QUEUE_COUNT
+        )
         both: Array = ln_p + np.log(len(QUEUE_EXPONENTS))
         return both
 
@@ -168,26 +171,26 @@ class ResidenceModels:
 
         R = b·S·U^k/(1−U) + v·N + A·(1−u·N)².
         """
-        return self._by_law(peaks, removed, COARSE_SHAPE_COUNT)
+        return self._ln_p_by_law(peaks, removed, COARSE_SHAPE_COUNT)
 
     def remove_limit_queues(self) -> "QueuesRemoved":
         """Subtract queues at the limit's resource from the residence times: R − b·S·U^k/(1−U)."""
         u = np.clip(self.busy, MIN_NOISE, FULL_UTILISATION)
         wait = u / (1 - u) / (self.x * self.n_scale)
-        b = _evenly(*QUEUE_RANGE, COARSE_QUEUE_COUNT)
-        resource_limits = b[:, None, None] * wait * u ** np.array(COARSE_QUEUE_EXPONENTS)[:, None]
-        rest = self.z - resource_limits.reshape(-1, len(u))
+        b = _geomspace(*QUEUE_RANGE, COARSE_QUEUE_COUNT)
+        queues = b[:, None, None] * wait * u ** np.array(COARSE_QUEUE_EXPONENTS)[:, None]
+        rest = self.z - queues.reshape(-1, len(u))
         return QueuesRemoved(np.repeat(_ln_strength_prior(b), len(COARSE_QUEUE_EXPONENTS)), rest)
 
-    def _by_law(self, peaks: PeakGrid, removed: "QueuesRemoved", shapes: int) -> Array:
+    def _ln_p_by_law(self, peaks: PeakGrid, removed: "QueuesRemoved", shapes: int) -> Array:
         """Compute ln p of z = v·N + A·(1 − u·N)², A in closed form; tries and shapes summed out.
 
-        With f = (1 − u·N)² and y = A·|f|, |f|² = Σ w·f², the squares left are c + y·(y − 2·best),
+        With f = (1 − u·N)² and y = A·|f|, |f|² = Σ w·f², the sum of squares is c + y·(y − 2·best),
         where best is y without a bound. Cells of shape (peaks, tries, shapes).
         """
         z, powers = removed.rest, powers_of(self.m)
         s, t = (powers @ self.w).tolist(), (z * self.w) @ powers[:3].T
-        v, by_shape = np.exp(-peaks.ln_peak)[:, None], _evenly(*SHAPE_RANGE, shapes) * self.idle
+        v, by_shape = np.exp(-peaks.ln_peak)[:, None], _geomspace(*SHAPE_RANGE, shapes) * self.idle
         u = v / by_shape
         ff = s[0] + u * (-4 * s[1] + u * (6 * s[2] + u * (-4 * s[3] + u * s[4])))
         size = np.sqrt(np.maximum(ff, ROUNDING * s[0]))
@@ -208,53 +211,56 @@ class ResidenceModels:
             ln_p: Array = _ln_shape_prior(scale[peak, shape] / y[peak, a_try, shape])
             return ln_p + removed.ln_p[a_try]
 
-        return self._ln_mean(best.reshape(len(v), -1), peaks.prior, ln_prior)
+        return self._ln_mean_likelihood(best.reshape(len(v), -1), peaks.prior, ln_prior)
 
-    def _grouped(self, values: Array) -> Array:
+    def _group_means(self, values: Array) -> Array:
         """Average over the groups, by weight; shape (…, points) becomes (…, groups)."""
         sums, weights = (np.add.reduceat(v * self.w, self.starts, axis=-1) for v in (values, 1.0))
         means: Array = sums / np.maximum(weights, TINY)
         return means
 
-    def _lock(self, peaks: PeakGrid) -> Array:
+    def _lock_queue(self, peaks: PeakGrid) -> Array:
         """Compute ρ/(1−ρ)·S of a lock that is full at each peak, shape (peaks, groups)."""
         held = np.exp(-peaks.ln_peak)[:, None]
-        rho = np.minimum(self._grouped(self.x) * held, FULL_UTILISATION)
+        rho = np.minimum(self._group_means(self.x) * held, FULL_UTILISATION)
         queue: Array = rho / (1 - rho) * held / self.n_scale
         return queue
 
-    def _by_queue(self, queue: Array, prior: Array) -> Array:
+    def _ln_p_by_queue(self, queue: Array, prior: Array) -> Array:
         """Sum c out of R = a + c·queue; a queue of shape (peaks, groups), the prior of (peaks,)."""
-        return self._with_queue(
+        return self._ln_p_with_queue(
             queue, prior, QueuesRemoved(np.zeros(1), self.z[None, :]), QUEUE_COUNT
         )
 
-    def _with_queue(
+    def _ln_p_with_queue(
         self, queue: Array, prior: Array, removed: "QueuesRemoved", strengths: int
     ) -> Array:
-        """Compute ln p of z = a + c·queue, a in closed form; tries and so many c are summed out.
+        """Compute ln p of z = a + c·queue, a in closed form; tries and values of c are summed out.
 
-        A queue of shape (peaks, groups); cells of shape (peaks, c, tries).
+        strengths is the number of these values. A queue of shape (peaks, groups); cells of shape
+        (peaks, c, tries).
         """
-        w, rest = np.add.reduceat(self.w, self.starts), self._grouped(removed.rest)
+        w, rest = np.add.reduceat(self.w, self.starts), self._group_means(removed.rest)
         g0, g1, g2 = float(w.sum()), queue @ w, np.square(queue) @ w
         z1, gz, zz = rest @ w, queue @ (rest * w).T, np.square(removed.rest) @ self.w
-        c = _evenly(*QUEUE_RANGE, strengths)[:, None]
+        c = _geomspace(*QUEUE_RANGE, strengths)[:, None]
         rss = c * (g2 - g1**2 / g0)[:, None, None] - 2 * (gz - g1[:, None] * z1 / g0)[:, None]
         rss *= c
         rss += zz - z1**2 / g0
         rss[c * g1[:, None, None] >= z1] = np.inf
         ln_prior = (_ln_strength_prior(c) + removed.ln_p).ravel()
         cells = rss.reshape(len(queue), -1)
-        return self._ln_mean(cells, prior, lambda _, cell: ln_prior[cell])
+        return self._ln_mean_likelihood(cells, prior, lambda _, cell: ln_prior[cell])
 
-    def _ln_mean(self, rss: Array, prior: Array, ln_prior: Callable[..., Array]) -> Array:
+    def _ln_mean_likelihood(
+        self, rss: Array, prior: Array, ln_prior: Callable[..., Array]
+    ) -> Array:
         """Average Student's likelihood of squared relative errors over each peak's cells, in ln.
 
-        rss has shape (peaks, cells) and is lost; it is infinite where a cell cannot be. prior is
-        that of the peaks, (peaks,), ln_prior(rows, columns) that of cells, at most about 0. Only
-        cells that count are looked at, and they are few: the others all together are no more than
-        rounding, both beside the likeliest cell, and beside that with the likeliest peak.
+        rss has shape (peaks, cells) and is overwritten; it is infinite where a cell is impossible.
+        prior is that of the peaks, (peaks,), ln_prior(rows, columns) that of cells, at most about
+        0. Only cells that matter are computed, and they are few: all others together are within
+        rounding, both of their peak's likeliest cell and of that of the likeliest peak.
         """
         power = 0.5 * (PSEUDO_POINTS + self.weight)
         np.maximum(rss, 0, out=rss)
@@ -262,8 +268,8 @@ class ResidenceModels:
         peaks, cells = rss.shape
         rows, best = np.arange(peaks), np.argmin(rss, axis=1)
         slack = np.exp((log(rss.size / ROUNDING) - ln_prior(rows, best)) / power)
-        most, believed = rss[rows, best] * slack, np.maximum(prior, TINY) ** (1 / power)
-        most = np.maximum(most.min(), (most / believed).min() * believed)
+        most, prior_factor = rss[rows, best] * slack, np.maximum(prior, TINY) ** (1 / power)
+        most = np.maximum(most.min(), (most / prior_factor).min() * prior_factor)
         counting = np.flatnonzero(rss < most[:, None])
         peak, cell = np.divmod(counting, cells)
         ln_p = ln_prior(peak, cell) - power * np.log(rss.ravel()[counting])
@@ -274,8 +280,8 @@ class ResidenceModels:
 
 
 @cache
-def _evenly(low: float, high: float, count: int) -> Array:
-    """So many numbers, even in their logarithms."""
+def _geomspace(low: float, high: float, count: int) -> Array:
+    """Return `count` numbers from low to high, evenly spaced in their logarithms."""
     return np.geomspace(low, high, count)
 
 
@@ -286,18 +292,18 @@ def _ln_strength_prior(c: Array) -> Array:
 
 
 def _ln_shape_prior(shape: Array) -> Array:
-    """Log-logistic above 2, with a soft edge below; per step of ln shape."""
+    """Compute the ln prior: log-logistic above 2, with a soft edge below; per step of ln shape."""
     over = shape - 2
     beyond = np.log1p(np.maximum(over, 0) / SHAPE_MEDIAN)
     ln_p: Array = np.log(shape) - 2 * beyond - 0.5 * np.square(np.minimum(over, 0) / SHAPE_EDGE)
     return ln_p
 
 
-def _linearised(m: Array, r: Array, weights: Array, variance: Array) -> tuple[Array, Array, Array]:
-    """Fit a curve to linearise about, the weights, and dlnX/dlnN on it.
+def _linearise(m: Array, r: Array, weights: Array, variance: Array) -> tuple[Array, Array, Array]:
+    """Fit a curve to linearise about; return it, the weights, and dlnX/dlnN on it.
 
-    A weight holds the effective variance, Tukey's doubt about what no smooth curve explains, the
-    correlation of neighbours, and the cap.
+    A weight includes the effective variance, Tukey's biweight for what no smooth curve explains,
+    the correlation of neighbours, and the cap.
     """
     design = np.stack([np.ones_like(m), m, m * m], axis=1)
     c = fit_linear(design, r, weights / r**2, 1e-3 * median(r)).coefficients
@@ -306,7 +312,7 @@ def _linearised(m: Array, r: Array, weights: Array, variance: Array) -> tuple[Ar
     share = RELATIVE_ERROR**2 / (RELATIVE_ERROR**2 + sensitivity**2 * variance)
     residuals = np.log(r / fitted)
     scale = max(mad(residuals * np.sqrt(share)), RELATIVE_ERROR / 2)
-    doubt = np.clip(1 - share * (residuals / (2 * TUKEY * scale)) ** 2, 0, None) ** 2
-    w = weights * share * (doubt if doubt.any() else 1.0)
+    biweight = np.clip(1 - share * (residuals / (2 * TUKEY * scale)) ** 2, 0, None) ** 2
+    w = weights * share * (biweight if biweight.any() else 1.0)
     w = w * (len(w) / persistence(residuals) / weights.sum())
     return fitted, w * min(1.0, TOTAL_WEIGHT / float(w.sum())), sensitivity * m

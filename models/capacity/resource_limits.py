@@ -1,9 +1,9 @@
-"""The resource limits: at which throughput a resource is full.
+"""The resource limits: the throughputs at which resources are full.
 
 Utilisation law U = X·D (P. Denning, J. Buzen, *The Operational Analysis of Queueing Network
 Models*, 1978): utilisation grows with throughput, with the service demand D as its slope. It is
-linear, so it sees the limit from far below. How the demand may change on the way:
-`demand_extrapolation`. The limit is the throughput where the utilisation reaches the ceiling.
+linear, so it shows the limit from far below. `demand_extrapolation` has how the demand may change
+on the way. The limit is the throughput where the utilisation reaches the ceiling.
 """
 
 from collections.abc import Sequence
@@ -55,19 +55,20 @@ from models.usl.law import Array
 from models.usl.posterior import Interval
 
 MAX_FULL_GROWTH = 1.5
-"""A full resource holds the throughput; where it grows by more, being busy is not being full."""
+"""A full resource stops the throughput; where that grows by more, it was busy and not full."""
 MAX_FILLING_SHARE = 0.75
-"""A stock that rises in more of the intervals is not in balance: how full it is, is its age."""
+"""A stock that rises in a greater share of the intervals is not in equilibrium: its level shows how
+long it has been filling, not the load."""
 LIMIT_RANGE = (-2.5, 2.0)
-"""ln X: from so far below where a straight line is full to so far above a limit is looked for."""
+"""The range of ln X, relative to the limit of a straight line, in which a limit is sought."""
 MIN_VARIANCE_SHARE = 0.25
-"""Of the variance of a utilisation at the median load: those at lower loads have no less."""
+"""The least variance of a utilisation at low loads, as a share of that at the median load."""
 CLIENT_USE_PRIOR = (0.1, 0.4)
-"""What others use for each of the server's queries, in its own demand: mean and deviation."""
+"""The use by others per query, as a share of the server's own demand: mean and deviation."""
 AT_CEILING = CEILING[0] - CEILING[1]
-"""With so much used by the server alone it is at the limit, or past it."""
+"""A server that alone uses this much of a resource is at the limit, or past it."""
 FULL_THROUGHPUT_ERRORS = (0.02, 0.08)
-"""How far off ln of the throughputs then is, deviations: of all of them, and of each."""
+"""The deviations of ln of the throughputs then: a common error of all, and that of each."""
 
 
 def find_resource_limits(
@@ -77,11 +78,11 @@ def find_resource_limits(
     clients: Clients | None = None,
     concurrency: Array | None = None,
 ) -> tuple[ResourceLimit, ...]:
-    """Find where each resource ends; x in queries/s, shape (intervals,), in the order of time.
+    """Find the limit of each resource; x in queries/s, shape (intervals,), in the order of time.
 
-    Weights say how many intervals each stands for; concurrency is N in threads, of the same shape.
-    What is NaN is left out. Without clients a full processor is taken to serve as much as at its
-    best number of threads.
+    Weights say how many intervals each represents; concurrency is N in threads, of the same shape.
+    NaN is left out. Without clients a full processor is assumed to serve as much as at its best
+    number of threads.
     """
     if not resources:
         return ()
@@ -94,24 +95,29 @@ def find_resource_limits(
         lost = clients.loss_beyond(concurrency[known])
     if not known.all():
         resources = [r.mapped(lambda column: column[known]) for r in resources]
-    u, own, by_others = _of_the_ceiling(resources)
+    u, own, filled_by_others = _stack_relative_use(resources)
     full = np.stack([r.full for r in resources], axis=1)
     fitted = _fit_utilisations(x, w, resources, u, own, full)
     seen, x_scale = _highest_utilisations(u), float(x.max())
     found = [
-        _limit_without_fit(resource, x, u[:, i], full[:, i], float(seen[i]), fitted[i].parts[0])
+        _limit_without_extrapolation(
+            resource, x, u[:, i], full[:, i], float(seen[i]), fitted[i].parts[0]
+        )
         for i, resource in enumerate(resources)
     ]
-    farther = [i for i, limit in enumerate(found) if limit is None]
+    to_extrapolate = [i for i, limit in enumerate(found) if limit is None]
     extrapolated = iter(
         _extrapolate(
-            [resources[i] for i in farther], [fitted[i] for i in farther], seen[farther], x_scale
+            [resources[i] for i in to_extrapolate],
+            [fitted[i] for i in to_extrapolate],
+            seen[to_extrapolate],
+            x_scale,
         )
     )
     resource_limits = []
     for i, resource in enumerate(resources):
-        resource_limit = _corrected(found[i] or next(extrapolated), resource, x, clients, lost)
-        if by_others[i] and not resource_limit.usable:
+        resource_limit = _correct_limit(found[i] or next(extrapolated), resource, x, clients, lost)
+        if filled_by_others[i] and not resource_limit.usable:
             reasons = (LimitReason.FILLED_BY_OTHERS, *resource_limit.reasons)
             resource_limit = replace(resource_limit, reasons=reasons)
         curve = UtilisationCurve(fitted[i].parts[0].fit.coefficients, x_scale)
@@ -119,15 +125,15 @@ def find_resource_limits(
     return tuple(resource_limits)
 
 
-def _corrected(
+def _correct_limit(
     limit: ResourceLimit, resource: Resource, x: Array, clients: Clients | None, lost: Array
 ) -> ResourceLimit:
     """Correct a limit for the clients' connections, full intervals, and an uncertain ceiling."""
     if clients is not None and LimitReason.ALREADY_FULL not in limit.reasons:
         limit = _with_oversubscription(resource, limit, clients)
-    if limit.usable and _ends_growth(resource):
-        filled = _is_filled(resource, x) & resource.may_be_full
-        limit = _with_filled(limit, x[filled], lost[filled])
+    if limit.usable and _is_limit_measurable(resource):
+        filled = _is_filled_by_server(resource, x) & resource.may_be_full
+        limit = _with_filled_intervals(limit, x[filled], lost[filled])
     if limit.usable and resource.ceiling_deviation > 0:
         limit = _with_uncertain_ceiling(resource, limit)
     return limit
@@ -141,34 +147,34 @@ def _fit_utilisations(
     own: Array,
     full: NDArray[np.bool_],
 ) -> list[FittedParts]:
-    """Fit each utilisation over the throughput where it follows it; the server's own part apart.
+    """Fit each utilisation where it follows the throughput, and the server's own part separately.
 
-    Columns of u, own and full are the resources'.
+    Columns of u, own and full are those of the resources.
     """
     x_scale = float(x.max())
     t = x / x_scale
     # the variance of a utilisation grows with it, as that of a sum of demands does
     rough = np.maximum(t / median(t), MIN_VARIANCE_SHARE)
     follows = (~full) & np.isfinite(u)
-    apart = np.flatnonzero(np.count_nonzero(follows & np.isfinite(own), axis=0) >= MIN_POINTS)
-    columns = np.concatenate([u, own[:, apart], u[:, apart] - own[:, apart]], axis=1)
-    used = np.concatenate([follows, *2 * [follows[:, apart]]], axis=1) & np.isfinite(columns)
-    weighed = np.where(used, (weights / rough)[:, None], 0.0)
+    separate = np.flatnonzero(np.count_nonzero(follows & np.isfinite(own), axis=0) >= MIN_POINTS)
+    columns = np.concatenate([u, own[:, separate], u[:, separate] - own[:, separate]], axis=1)
+    used = np.concatenate([follows, *2 * [follows[:, separate]]], axis=1) & np.isfinite(columns)
+    weights_used = np.where(used, (weights / rough)[:, None], 0.0)
     design = np.stack([np.ones_like(t), t, t * t], axis=1)
-    fits = fit_columns(design, columns, weighed, MIN_UTILISATION_NOISE)
-    every = [Part(t, *part) for part in zip(columns.T, weighed.T, fits, strict=True)]
-    parts = [[whole] for whole in every[: len(resources)]]
-    for place, i in enumerate(apart.tolist(), start=len(resources)):
-        parts[i] = _own_and_others([*parts[i], *every[place :: len(apart)][:2]], resources[i], x)
+    fits = fit_columns(design, columns, weights_used, MIN_UTILISATION_NOISE)
+    all_parts = [Part(t, *part) for part in zip(columns.T, weights_used.T, fits, strict=True)]
+    parts = [[whole] for whole in all_parts[: len(resources)]]
+    for place, i in enumerate(separate.tolist(), start=len(resources)):
+        parts[i] = _add_priors([*parts[i], *all_parts[place :: len(separate)][:2]], resources[i], x)
     return fit_parts(parts)
 
 
 def if_passed(limit: ResourceLimit, x: float, used: float) -> ResourceLimit:
-    """Take the limit for none, for a throughput x (queries/s) was held that it hardly allows.
+    """Move or drop a limit that is refuted by an observed throughput x (queries/s).
 
-    Where the resource was nearly full meanwhile, used as a share of its ceiling, it ends the growth
-    all the same, and by the utilisation law at x/used: the estimate was off by as much (processors
-    whose speed varies), and so may the new one be.
+    Where the resource was nearly full meanwhile (used is a share of its ceiling), it ends the
+    growth all the same, by the utilisation law at x/used: the estimate was off by that much
+    (processors whose speed varies), and the new one may be as well. Otherwise there is no limit.
     """
     if limit.x_max is None or used < MIN_PEAK_UTILISATION or x > MAX_FULL_GROWTH * limit.x_max:
         return ResourceLimit.none(limit.resource, limit.utilisation_max, LimitReason.NOT_A_LIMIT)
@@ -177,30 +183,38 @@ def if_passed(limit: ResourceLimit, x: float, used: float) -> ResourceLimit:
     wider = max(float(full_at - middle) / upper, 1.0)
     grid = full_at + wider * (limit.grid - middle)
     demand = float(np.exp(-full_at))
-    moved = _describe(limit.resource, limit.utilisation_max, grid, limit.cdf, demand, limit.growth)
+    moved = _limit_from_distribution(
+        limit.resource, limit.utilisation_max, grid, limit.cdf, demand, limit.growth
+    )
     kept = {name: getattr(limit, name) for name in ("demand", "demand_error", "waking", "curve")}
     return replace(moved, reasons=(LimitReason.ALREADY_FULL, *moved.reasons), **kept)
 
 
-def _of_the_ceiling(resources: Sequence[Resource]) -> tuple[Array, Array, NDArray[np.bool_]]:
-    """Stack utilisations, their own parts, and which were filled by others, as columns.
+def _stack_relative_use(resources: Sequence[Resource]) -> tuple[Array, Array, NDArray[np.bool_]]:
+    """Stack utilisations, the server's own parts, and which were filled by others, as columns.
 
-    What others have filled says nothing about the server: not known.
+    The utilisations are shares of the ceiling; NaN where others filled a resource, which says
+    nothing about the server.
     """
     u = np.stack([r.relative_use for r in resources], axis=1)
-    nothing = np.full(len(u), np.nan)
-    own = np.stack([nothing if r.own is None else r.own / r.ceiling for r in resources], axis=1)
+    unknown = np.full(len(u), np.nan)
+    own = np.stack([unknown if r.own is None else r.own / r.ceiling for r in resources], axis=1)
     filled = np.stack([r.filled_by_others for r in resources], axis=1)
-    by_others = np.count_nonzero(filled, axis=0) >= MIN_POINTS
-    return np.where(filled, np.nan, u), np.where(filled, np.nan, np.minimum(own, u)), by_others
+    filled_by_others = np.count_nonzero(filled, axis=0) >= MIN_POINTS
+    return (
+        np.where(filled, np.nan, u),
+        np.where(filled, np.nan, np.minimum(own, u)),
+        filled_by_others,
+    )
 
 
-def _own_and_others(parts: Sequence[Part], resource: Resource, x: Array) -> list[Part]:
-    """Describe what the server uses and what others use of it, beside throughputs x (queries/s).
+def _add_priors(parts: Sequence[Part], resource: Resource, x: Array) -> list[Part]:
+    """Add the priors to the server's own part of a utilisation, and to that of others.
 
-    Others may work for it (clients on the same host, the kernel's network): somewhat less. Where
-    other programs came with the high loads, as nothing but a use below 0 at no load could explain,
-    what others use for each query is that of the other intervals.
+    x: throughputs, queries/s. Others may work for the server (clients on the same host, the
+    kernel's network), and use somewhat less. Where other programs ran at the high loads, so that
+    the line of others starts below 0 at no load, their use per query is that of the other
+    intervals.
     """
     whole, own, others = parts
     x_scale = float(x.max())
@@ -222,15 +236,15 @@ def _own_and_others(parts: Sequence[Part], resource: Resource, x: Array) -> list
         shared = written.smoothed(own.t, np.zeros_like(own.t), own.weights)
         own = replace(own, shares=(*own.shares, *LOG_MODEL_PRIORS), log_sharing=shared)
     mean, deviation = CLIENT_USE_PRIOR[0] * own.slope, CLIENT_USE_PRIOR[1] * abs(own.slope)
-    below = others.straight.coefficients[0] < 0
-    if below and np.count_nonzero(resource.used_by_other_programs(x)) >= MIN_POINTS:
+    starts_below_zero = others.straight.coefficients[0] < 0
+    if starts_below_zero and np.count_nonzero(resource.used_by_other_programs(x)) >= MIN_POINTS:
         mean = resource.use_by_others_per_query(x) * x_scale
         deviation = CLIENT_USE_PRIOR[1] * mean
     return [own, replace(others, fit=others.fit.given(1, mean, deviation))]
 
 
 def _highest_utilisations(u: Array) -> Array:
-    """Find the utilisation that each column reached for a while: its 95 % quantile, or 0."""
+    """Compute the utilisation that each column reached for a while: its 95 % quantile, or 0."""
     last = np.maximum(np.count_nonzero(np.isfinite(u), axis=0) - 1, 0)
     ordered = np.sort(u, axis=0)  # NaN come last
     seen: Array = np.nan_to_num(
@@ -239,7 +253,7 @@ def _highest_utilisations(u: Array) -> Array:
     return seen
 
 
-def _limit_without_fit(
+def _limit_without_extrapolation(
     resource: Resource,
     x: Array,
     u: Array,
@@ -247,7 +261,7 @@ def _limit_without_fit(
     seen: float,
     part: Part,
 ) -> ResourceLimit | None:
-    """Measure the limit where the resource is always full; None: the demand leads to it."""
+    """Return the limit where it is measured, or there is none; None: it must be extrapolated."""
     name = resource.name
     known = np.isfinite(u)
     if np.count_nonzero(known) < MIN_POINTS:
@@ -259,7 +273,7 @@ def _limit_without_fit(
     follows, full = known & ~full, known & full
     if np.count_nonzero(full) >= MIN_POINTS:
         low, middle, high = quantiles(x[full], QUANTILES)
-        # it may be far lower once it is full: past the peak threads burn what others would need
+        # throughput may fall far once it is full: past the peak threads waste what others need
         filling = x[follows & (u > MIN_PEAK_UTILISATION)]
         began = median(filling) if len(filling) >= MIN_POINTS else low
         if high > MAX_FULL_GROWTH * began:
@@ -267,35 +281,35 @@ def _limit_without_fit(
         if np.count_nonzero(follows) < MIN_POINTS or np.max(u[follows]) < MIN_UTILISATION:
             if resource.is_busy_time:
                 return ResourceLimit.none(name, seen, LimitReason.SEVERAL_AT_ONCE)
-            return _measured(name, seen, float(middle), float(high / low))
+            return _measured_limit(name, seen, float(middle), float(high / low))
     if np.count_nonzero(follows) < MIN_POINTS:
         return ResourceLimit.none(name, seen, LimitReason.FEW_POINTS)
-    # of a stock that is emptied now and then some of the intervals look like noise
+    # a stock that is emptied now and then looks noisy in some of the intervals
     if not part.is_demand(CERTAIN_Z if resource.is_stock else SIGNIFICANT_Z):
         return ResourceLimit.none(name, seen, LimitReason.NO_DEMAND)
     return None
 
 
-def _ends_growth(resource: Resource) -> bool:
-    """Whether what is served while the server fills the resource is what the resource allows."""
-    apart = resource.is_busy_time or resource.is_stock or resource.counts_waits
-    return not apart and resource.ceiling_deviation == 0
+def _is_limit_measurable(resource: Resource) -> bool:
+    """Return whether the throughput while the server fills the resource measures its limit."""
+    is_excluded = resource.is_busy_time or resource.is_stock or resource.counts_waits
+    return not is_excluded and resource.ceiling_deviation == 0
 
 
-def _is_filled(resource: Resource, x: Array) -> NDArray[np.bool_]:
-    """Mark where the server fills it, alone or with its clients on the same host; shape as x."""
+def _is_filled_by_server(resource: Resource, x: Array) -> NDArray[np.bool_]:
+    """Mark where the server, alone or with clients on the same host, fills it; shape as x."""
     if resource.own is None:
         return np.zeros(len(x), dtype=np.bool_)
     alone: NDArray[np.bool_] = resource.relative_own_use >= AT_CEILING
     return alone | (resource.used_for_server(x) >= FULL_UTILISATION)
 
 
-def _with_filled(limit: ResourceLimit, x: Array, lost: Array) -> ResourceLimit:
-    """Weigh the limit by the throughputs x (queries/s) of intervals in which the server filled it.
+def _with_filled_intervals(limit: ResourceLimit, x: Array, lost: Array) -> ResourceLimit:
+    """Update the limit by the throughputs x (queries/s) of intervals in which the server filled it.
 
-    They follow the load no longer, so no curve is fitted to them: each is a measurement of the
-    limit, somewhat off, and all of them may be off alike, past the peak or on their way to it.
-    More statements than the clients usually have connections may have lost so much of ln x.
+    They no longer follow the load, so no curve is fitted to them: each is a measurement of the
+    limit with an error of its own, and a common one, past the peak or on the way to it. lost is the
+    loss of ln x where more statements ran than the clients usually have connections.
     """
     if len(x) < MIN_LASTING:
         return limit
@@ -314,9 +328,9 @@ def _with_filled(limit: ResourceLimit, x: Array, lost: Array) -> ResourceLimit:
 def _with_oversubscription(
     resource: Resource, limit: ResourceLimit, clients: Clients
 ) -> ResourceLimit:
-    """Lower a processor's limit by what it loses with all of the clients' connections at once.
+    """Lower a processor's limit by the loss with statements in all of the clients' connections.
 
-    As far as commits share the writes of a log it takes many of them to fill it.
+    There is less loss as far as commits share the writes of a log: then many are needed to fill it.
     """
     if limit.x_max is None or resource.count is None:
         return limit
@@ -337,32 +351,33 @@ def _with_uncertain_ceiling(resource: Resource, limit: ResourceLimit) -> Resourc
 
 
 def _shifted(limit: ResourceLimit, by: float, deviation: float) -> ResourceLimit:
-    """Shift ln limit by something normal with this mean and deviation."""
+    """Shift ln limit by a normally distributed amount with this mean and deviation."""
     step = float(limit.grid[1] - limit.grid[0])
     reach = int(np.ceil(TABLE_DEVIATIONS * deviation / step))
     ends = step * np.arange(1, reach + 1)
     grid = np.concatenate((limit.grid[0] - ends[::-1], limit.grid, limit.grid[-1] + ends))
     cdf = np.interp(grid, limit.grid, limit.cdf, left=0.0)
-    weights = np.diff(cdf, prepend=0.0)  # what is above all that was looked at stays there
-    apart: Array = step * (np.arange(1 - len(grid), len(grid), dtype=np.float64) + 0.5)
-    shifted = np.convolve(normal_cdf(apart / deviation), weights, "valid")  # places are even steps
+    weights = np.diff(cdf, prepend=0.0)  # what is above the grid stays there
+    distances: Array = step * (np.arange(1 - len(grid), len(grid), dtype=np.float64) + 0.5)
+    # the grid has even steps
+    shifted = np.convolve(normal_cdf(distances / deviation), weights, "valid")
     return _with_distribution(limit, grid + by, shifted)
 
 
 def _with_distribution(limit: ResourceLimit, grid: Array, cdf: Array) -> ResourceLimit:
-    """Give a limit another distribution; what is known of the demand stays."""
+    """Return the limit with another distribution; what is known of the demand stays."""
     kept = ("demand_error", "waking", "curve", "further_fall", "log_shared")
     known = {name: getattr(limit, name) for name in kept}
     demand = limit.demand or 0.0
-    return _describe(
+    return _limit_from_distribution(
         limit.resource, limit.utilisation_max, grid, cdf, demand, limit.growth, **known
     )
 
 
 def _is_filling(u: Array) -> bool:
-    """Whether a stock grows from interval to interval, but for the moments when it is emptied.
+    """Return whether a stock grows from interval to interval, except when it is emptied.
 
-    One in balance, that lets out the more the fuller it is, falls as often as it rises.
+    One in equilibrium, which drains faster the fuller it is, falls as often as it rises.
     """
     changes = np.diff(u)
     return bool(np.count_nonzero(changes > 0) > MAX_FILLING_SHARE * np.count_nonzero(changes))
@@ -371,7 +386,7 @@ def _is_filling(u: Array) -> bool:
 def _extrapolate(
     resources: Sequence[Resource], fitted: Sequence[FittedParts], seen: Array, x_scale: float
 ) -> list[ResourceLimit]:
-    """Follow the utilisations up to the ceiling, whatever their demands do on the way."""
+    """Extrapolate the utilisations to the ceiling, with demands that stay, grow or fall."""
     if not resources:
         return []
     reach = [_straight_limit(each.parts) for each in fitted]
@@ -386,11 +401,13 @@ def _extrapolate(
         error = hypot(*(part.slope_error for part in each.parts)) / x_scale
         if resource.is_busy_time:
             channels = DeviceParallelism(each.parts[0], extrapolations.only(i))
-            limit = _of_channels(resource.name, float(seen[i]), channels, reach[i], slope, x_scale)
+            limit = _limit_of_channels(
+                resource.name, float(seen[i]), channels, reach[i], slope, x_scale
+            )
             limit = replace(limit, demand_error=error)
         else:
             ln_x = grid[i] + np.log(x_scale)
-            limit = _describe(
+            limit = _limit_from_distribution(
                 resource.name,
                 float(seen[i]),
                 ln_x,
@@ -415,21 +432,21 @@ def _straight_limit(parts: Sequence[Part]) -> float:
     return max((CEILING[0] - base) / max(slope, NEGLIGIBLE), 0.5)
 
 
-def _of_channels(
+def _limit_of_channels(
     name: str, seen: float, channels: DeviceParallelism, reach: float, demand: float, x_scale: float
 ) -> ResourceLimit:
-    """Look for the limit up to where as many channels as are possible are full."""
+    """Compute the limit of a device, up to where the greatest number of channels is full."""
     grid = np.linspace(
         LIMIT_RANGE[0], LIMIT_RANGE[1] + np.log(CHANNELS[-1]), 2 * TABLE_SIZE
     ) + np.log(reach)
     cdf = channels.reached(np.exp(grid))
-    limit = _describe(name, seen, grid + np.log(x_scale), cdf, demand, 0.0)
+    limit = _limit_from_distribution(name, seen, grid + np.log(x_scale), cdf, demand, 0.0)
     if channels.shares[0] > MAJORITY:
         return limit
     return replace(limit, reasons=(LimitReason.SEVERAL_AT_ONCE, *limit.reasons))
 
 
-def _describe(
+def _limit_from_distribution(
     name: str,
     seen: float,
     grid: Array,
@@ -438,7 +455,7 @@ def _describe(
     growth: float,
     **known: Any,
 ) -> ResourceLimit:
-    """Summarise the distribution of a limit; what else is known of it goes with it."""
+    """Create a limit from its distribution; known are further fields."""
     low, middle, high = np.exp(np.interp(QUANTILES, cdf, grid))
     interval = Interval(float(low), float(high))
     trust = trust_of(interval.ratio, doubted=interval.ratio >= TRUSTED_RATIO)
@@ -461,11 +478,11 @@ def _describe(
     )
 
 
-def _measured(name: str, seen: float, x: float, spread: float) -> ResourceLimit:
-    """Take the limit from the throughput of a resource that is full nearly always."""
+def _measured_limit(name: str, seen: float, x: float, spread: float) -> ResourceLimit:
+    """Create the limit from the throughput x of a resource that is nearly always full."""
     deviation = max(np.log(spread) / (2 * NORMAL_95), QUERY_VARIATION)
     grid = np.log(x) + np.linspace(-TABLE_DEVIATIONS, TABLE_DEVIATIONS, TABLE_SIZE) * deviation
-    resource_limit = _describe(
+    resource_limit = _limit_from_distribution(
         name, seen, grid, normal_cdf((grid - np.log(x)) / deviation), 1 / x, 0.0
     )
     return ResourceLimit(

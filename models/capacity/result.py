@@ -17,7 +17,7 @@ USL = "usl"
 
 
 class CapacityReason(StrEnum):
-    """Why the capacity is not trusted, the weightiest first; or what to know about it."""
+    """Why the capacity is not trusted, the most important first, or a remark on it."""
 
     NO_LIMIT_SEEN = "no_limit_seen"
     MODEL_DOES_NOT_FIT = "model_does_not_fit"
@@ -82,12 +82,12 @@ INFORMATION = {
     CapacityReason.MIX_CHANGED,
     CapacityReason.TWO_WORKLOADS,
 }
-"""Reasons that by themselves take no trust away: the interval carries what they cost."""
+"""Reasons that by themselves do not lower trust: the interval includes their effect."""
 
 
 @dataclass(frozen=True, eq=False)
 class Capacity:
-    """What the server can do, queries/s, how sure that is, what ends it; and all it came from."""
+    """The capacity (queries/s), its trust and its limit, and the results that it is based on."""
 
     value: float | None
     """The median; the nearest limit where less than a third of it was seen; the law's Xmax where
@@ -95,16 +95,16 @@ class Capacity:
     lower: float | None
     """At least this much: the 5 % quantile. None where nothing was seen."""
     upper: float | None
-    """The 95 % quantile; None where nothing bounds it."""
+    """The 95 % quantile; None where no upper bound is known."""
     limit: str | None
     """What most likely ends the growth: a resource's name, or "usl"."""
     shares: dict[str, float]
-    """The probability of each limit to be the one; they sum to 1."""
+    """The probability of each limit to be the lowest; they sum to 1."""
     trust: Trust
     reasons: tuple[CapacityReason, ...]
     x_seen: float
     settle_throughput: float | None
-    """The load to measure next, queries/s. None where load is not what lacks."""
+    """The load to measure next, queries/s. None where more load would not help."""
     distribution: Distribution | None = field(repr=False, default=None)
     """P(C ≤ x), of which `lower` and `upper` are quantiles; None where only they are known."""
     concurrency: float | None = None
@@ -118,6 +118,6 @@ class Capacity:
     usl_finding: Finding | None = None
     """Why there is no law, or what is wrong with it."""
     contention: Peak | None = field(repr=False, default=None)
-    """Where contention may end the growth, beside the limits; None where that was not asked."""
+    """Where contention may end the growth, given the limits; None where not computed."""
     outliers: Outliers | None = field(repr=False, default=None)
     regimes: Regimes | None = field(repr=False, default=None)

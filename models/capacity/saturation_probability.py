@@ -2,7 +2,7 @@
 
 The load is the present one, grown by a factor, or the highest expected within an hour.
 
-A wide interval is part of the probability. There is no probability where the points contradict the
+The probability takes account of a wide interval. It is absent where the points contradict the
 model, because then the interval itself is wrong.
 """
 
@@ -14,23 +14,23 @@ from models.capacity.result import Capacity, CapacityReason
 from models.forecast.next_hour import STEP_SECONDS, Rise
 
 GROWTHS = (1.0, 1.1, 1.25, 1.5)
-"""The present load, and what it is when it has grown by 10, 25 and 50 %."""
+"""Factors of the present load: unchanged, and grown by 10, 25 and 50 %."""
 REFUTING_HEADROOM = -0.15
-"""Headroom below it, without overload, refutes the prediction: more is served than can be."""
+"""Headroom below this, without overload, refutes the capacity: the throughput is far above it."""
 CONTRADICTED = {
     CapacityReason.NO_LIMIT_SEEN,
     CapacityReason.MODEL_DOES_NOT_FIT,
     CapacityReason.LATEST_DIFFER,
     CapacityReason.LAW_DOES_NOT_FIT,
 }
-"""With one of these the points contradict the distribution, or there is none."""
+"""Reasons with which the points contradict the distribution, or there is none."""
 
 Probabilities = tuple[tuple[float, float], ...]
-"""By growth, or by seconds ahead, rising; empty where it is not known."""
+"""Pairs of a growth, or of seconds ahead, ascending, and a probability; empty where not known."""
 
 
 def is_contradicted(capacity: Capacity) -> bool:
-    """Tell whether what was seen contradicts the capacity's distribution."""
+    """Return whether the observations contradict the capacity's distribution."""
     return not CONTRADICTED.isdisjoint(capacity.reasons)
 
 
@@ -39,36 +39,37 @@ def saturation_probability(
 ) -> Probabilities:
     """Compute P(C ≤ growth · X) for each growth; X in queries/s, `found` its headroom.
 
-    Past the peak X says nothing of the load, which is more than the capacity already.
+    Past the peak X does not show the load, which already exceeds the capacity.
     """
-    limit = _limit(capacity, found)
-    if limit is None or found is None:
+    distribution = _unrefuted_distribution(capacity, found)
+    if distribution is None or found is None:
         return ()
     if found.overloaded:
         return tuple((growth, 1.0) for growth in GROWTHS)
-    return tuple((growth, float(limit.at_most(growth * throughput))) for growth in GROWTHS)
+    return tuple((growth, float(distribution.at_most(growth * throughput))) for growth in GROWTHS)
 
 
 def saturation_soon(
     capacity: Capacity, level: float, rises: Mapping[int, Rise], found: Headroom | None
 ) -> Probabilities:
-    """Compute the probability that the load meets C within each time that it may rise.
+    """Compute the probability that the load reaches C within each horizon of `rises`.
 
-    level: the load of the last minutes, queries/s; rises by steps of `STEP_SECONDS` seconds ahead.
+    level: the load of the last minutes, queries/s; rises: by the number of steps ahead, of
+    `STEP_SECONDS` each; `found`: the present headroom.
     """
-    limit = _limit(capacity, found)
-    if limit is None or found is None:
+    distribution = _unrefuted_distribution(capacity, found)
+    if distribution is None or found is None:
         return ()
     if found.overloaded:
         return tuple((STEP_SECONDS * steps, 1.0) for steps in rises)
     return tuple(
-        (STEP_SECONDS * steps, rise.saturation_probability(level, limit))
+        (STEP_SECONDS * steps, rise.saturation_probability(level, distribution))
         for steps, rise in rises.items()
     )
 
 
-def _limit(capacity: Capacity, found: Headroom | None) -> Distribution | None:
-    """Take the capacity's distribution; None where it is not known or refuted."""
+def _unrefuted_distribution(capacity: Capacity, found: Headroom | None) -> Distribution | None:
+    """Return the capacity's distribution; None where it is not known or refuted."""
     if found is None or is_contradicted(capacity):
         return None
     is_refuted = found.ratio < REFUTING_HEADROOM and not found.overloaded

@@ -1,8 +1,8 @@
 """The share of a server's CPU that its statements account for (MySQL's SUM_CPU_TIME).
 
-Beside statements there are the network (waiting for the next packet, TLS), connections, background
-threads, and the rest of the host. Where only the CPU time of statements is known, a processor is
-full when that time reaches this share of it, which is a distribution: ln share is normal.
+The rest is used for the network (waiting for the next packet, TLS), connections, background
+threads, and by the rest of the host. Where only the CPU time of statements is known, a processor is
+full when that time reaches this share of it. The share has a distribution: ln share is normal.
 
 Measured with MySQL 9.7 at full load (bench/uncounted_cpu.py): 0.81 for inserts over TLS to 0.99 for
 ranges of 2,000 rows over a socket, on average 0.88; the deviation of ln share is 0.07. At a tenth
@@ -15,23 +15,23 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class AccountedShare:
-    """The share, and how sure it is."""
+    """The share and its uncertainty."""
 
     value: float
     deviation: float
-    """Of ln share."""
+    """The standard deviation of ln share."""
     is_assumed: bool
     """Whether it was measured on other servers only."""
 
 
 ASSUMED_SHARE = AccountedShare(0.88, 0.07, is_assumed=True)
 MEASURED_DEVIATION = 0.05
-"""Of a share that somebody measured at the server itself, at whatever load: about half of what lies
-between a tenth of the load and all of it."""
+"""The deviation of ln share if it was measured on the server itself, at any load: about half of the
+difference between a tenth of the load and full load."""
 
 
 def accounted_share(measured: float | None) -> AccountedShare:
-    """Take the share that was measured at the server, 0 to 1, or else the one of other servers."""
+    """Return the share that was measured on the server, 0 to 1, or else that of other servers."""
     if measured is None:
         return ASSUMED_SHARE
     return AccountedShare(measured, MEASURED_DEVIATION, is_assumed=False)

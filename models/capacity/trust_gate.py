@@ -1,4 +1,4 @@
-"""How sure a capacity is: trusted, indicative or not identifiable, and why."""
+"""The trust in a capacity: trusted, indicative or not identifiable, and the reasons."""
 
 from dataclasses import replace
 
@@ -10,11 +10,11 @@ from models.trust import Trust, trust_of
 from models.usl.fit import UslFit
 
 SETTLING_LOAD = 0.85
-"""The share of the capacity from which on most of them are trusted, in simulation."""
+"""The share of a capacity that must be seen for most of them to be trusted, in simulation."""
 
 
 def judged(evidence: Evidence) -> Capacity:
-    """Give the estimate the trust that it deserves, and every reason against more."""
+    """Return the estimate as a capacity, with its trust and all reasons."""
     estimate, found = evidence.estimate, doubts(evidence)
     doubted = bool(found - INFORMATION)
     trust = trust_of(estimate.ratio, doubted=doubted, refused=estimate.value is None)
@@ -29,13 +29,16 @@ def judged(evidence: Evidence) -> Capacity:
         trust=trust,
         reasons=tuple(reason for reason in CapacityReason if reason in found),
         x_seen=estimate.x_seen,
-        settle_throughput=_settling(evidence, trust),
+        settle_throughput=_settling_throughput(evidence, trust),
         distribution=estimate.distribution,
     )
 
 
-def _settling(evidence: Evidence, trust: Trust) -> float | None:
-    """Find the load that would settle it: the share that mostly does, or half of what is left."""
+def _settling_throughput(evidence: Evidence, trust: Trust) -> float | None:
+    """Compute the load (queries/s) that would settle the capacity; None: more would not help.
+
+    The share of it that mostly suffices, but at least halfway from the highest load seen to it.
+    """
     value, seen = evidence.estimate.value, evidence.estimate.x_seen
     if value is None:
         load = evidence.estimate.settle
@@ -46,13 +49,13 @@ def _settling(evidence: Evidence, trust: Trust) -> float | None:
 
 
 def nothing() -> Capacity:
-    """Tell that nothing was seen."""
+    """Return the capacity of a server of which nothing was seen."""
     reasons, unknown = (CapacityReason.NO_LIMIT_SEEN,), Trust.NOT_IDENTIFIABLE
     return Capacity(None, None, None, None, {}, unknown, reasons, 0.0, None)
 
 
 def with_concurrency(capacity: Capacity, met: ObservedPeak | None, law: UslFit | None) -> Capacity:
-    """Add the concurrency at the capacity: as it was observed, or as a trusted law has it."""
+    """Return the capacity with its concurrency, as observed or else by a trusted law."""
     if met is not None:
         at_peak, upper = met.concurrency, met.concurrency_upper
         return replace(capacity, concurrency=at_peak, concurrency_upper=upper)

@@ -1,4 +1,4 @@
-"""How a utilisation goes on beyond what was seen: its demand stays, grows, or falls.
+"""Fits of a utilisation whose demand stays, grows or falls beyond the loads seen.
 
 Utilisation law U = U0 + D·X (Denning, Buzen 1978), with a demand per query that need not stay:
 
@@ -6,13 +6,13 @@ Utilisation law U = U0 + D·X (Denning, Buzen 1978), with a demand per query tha
     it falls, a query that finds the resource idle
     pays w for waking it, the others do not:         U = U0 + D·X + w·X·(1 − U)       (2)
 
-Queries come at any time, so a share 1 − U of them finds one processor idle. (2) is linear in U0,
-a = D + w and w where U is known: U = U0 + a·X − w·X·U. Where it is measured how many queries find
-the processor busy (`idleness`), that share B stands once more in the place of U:
+Queries arrive at random, so a share 1 − U of them finds a single processor idle. (2) is linear in
+U0, a = D + w and w where U is known: U = U0 + a·X − w·X·U. Where the share B of queries that find
+the processor busy is measured (`idleness`), it takes the place of U in a further model:
 
     U = U0 + a·X − w·X·B                                                              (3)
 
-How much of each: `demand_extrapolation`.
+`demand_extrapolation` weighs these models.
 """
 
 from collections.abc import Sequence
@@ -32,57 +32,57 @@ from models.usl.law import Array
 MIN_UTILISATION_NOISE = 0.002
 """The least deviation of a utilisation."""
 BASE_PRIOR = (0.02, 0.1)
-"""U0, mean and deviation, as shares of the ceiling: matters where all loads are alike."""
+"""The prior of U0, mean and deviation, shares of the ceiling: it matters where loads are alike."""
 OWN_BASE_PRIOR = (0.005, 0.015)
-"""The same for what the server itself uses: one that is asked nothing uses next to nothing."""
+"""The same for the server's own use: without queries it uses next to nothing."""
 MODEL_PRIORS = (0.8, 0.12, 0.08)
-"""The probabilities that it stays, grows, falls with the utilisation."""
+"""The prior probabilities that the demand stays, grows, falls with the utilisation."""
 PROCESSOR_MODEL_PRIORS = (0.3, 0.1, 0.6)
-"""The same for a processor, of which the server's own part is known: waking it costs."""
+"""The same for a processor of which the server's own part is known: waking it costs time."""
 WAKEUP_MODEL_PRIORS = (0.1, 0.1, 0.5, 0.3)
-"""The same, and that it falls by (3), where it is measured how many queries find it busy."""
+"""The same, and that it falls by (3), where the share of queries that find it busy is measured."""
 UNCOUNTED_WAKEUP_MODEL_PRIORS = (0.27, 0.1, 0.53, 0.1)
-"""The same, and that it falls by (3) and nothing shows of it: nobody counts idle entries."""
+"""The same, and that it falls by (3) unseen, where idle entries are not counted."""
 LOG_MODEL_PRIORS = (0.4, 0.4)
-"""Beside these, that it falls by (3) as more commits share the writes of the log: slowly, fast."""
+"""In addition, that it falls by (3) as more commits share the writes of the log: slowly, fast."""
 
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """One part of a utilisation over throughput t, and what is believed of its base."""
+    """One part of a utilisation over throughput t, and the prior of its base."""
 
     t: Array = field(repr=False)
     u: Array = field(repr=False)
     weights: Array = field(repr=False)
-    """Shape (intervals,), all three; weight 0 where it does not count."""
+    """All three have shape (intervals,); weight 0 where an interval does not count."""
     fit: LinearFit
     """Coefficients of 1, t and t²."""
     base: tuple[float, float] = BASE_PRIOR
     shares: tuple[float, ...] = MODEL_PRIORS
-    """Of the models in `demand_extrapolation`, in their order."""
+    """The prior probabilities of the models in `demand_extrapolation`, in their order."""
     idleness: CpuWakeups | None = None
     wakes_unseen: float | None = None
     """One second of processor time as a part of the demand, where idle entries are not counted and
-    each query may have woken the processor; None: they are, or it is no processor."""
+    each query may have woken the processor; None: they are counted, or it is no processor."""
     log_sharing: SharedCost | None = None
 
     @cached_property
     def curved(self) -> LinearFit:
-        """With its base's prior, and any curvature."""
+        """The fit with the prior of the base, and any curvature."""
         return self.fit.given(0, *self.base)
 
     @cached_property
     def straight(self) -> LinearFit:
-        """The same, without a curvature."""
+        """The same without a curvature."""
         return self.curved.given(2, 0.0, 1e-6)
 
     @cached_property
     def at_full_load(self) -> LinearFit:
-        """Its straight line once the server needs the whole resource.
+        """The straight line when the server needs the whole resource.
 
         Other programs then keep between nothing and all of what they use at the highest loads: the
-        scheduler may divide processors again, a hypervisor may not. Mean and deviation of an
-        arcsine distribution between the two.
+        scheduler may divide processors again, a hypervisor may not. Their use has the mean and
+        deviation of an arcsine distribution between the two.
         """
         straight = self.straight
         base, slope, _ = straight.coefficients.tolist()
@@ -107,49 +107,51 @@ class Part:
         return float(np.sqrt(max(self.straight.covariance[1, 1], 0.0)))
 
     def is_demand(self, errors: float) -> bool:
-        """Whether it grows with the throughput, by more than so many standard errors."""
+        """Return whether it grows with the throughput, by more than `errors` standard errors."""
         return self.slope > errors * self.slope_error
 
 
 class FittedParts(NamedTuple):
-    """The parts of a utilisation, of which the first may fall."""
+    """The parts of a utilisation; the demand of the first may fall."""
 
     parts: Sequence[Part]
     busy: Sequence[Array]
     """The share of queries that find it busy, by each measure of it: U, and B."""
     awake: Sequence[LinearFit]
-    """The first part by (2) and (3) with these: the coefficients of 1, t and −t·busy."""
+    """The first part by (2) and (3) with each of these: the coefficients of 1, t and −t·busy."""
 
 
 def fit_parts(many: Sequence[Sequence[Part]]) -> list[FittedParts]:
     """Fit (2) and (3) to the first parts of several utilisations, where they are a demand.
 
-    All are over the same t. At once, for one of them numpy's calls take longer than what they
-    compute.
+    All have the same t. They are fitted together because for a single one numpy's calls take longer
+    than the arithmetic.
     """
-    shares = [_busy(parts) if parts[0].is_demand(SIGNIFICANT_Z) else [] for parts in many]
-    each = [(parts[0], busy) for parts, some in zip(many, shares, strict=True) for busy in some]
-    fits = iter(_awake(each) if each else ())
+    shares = [_busy_shares(parts) if parts[0].is_demand(SIGNIFICANT_Z) else [] for parts in many]
+    pairs = [
+        (parts[0], busy) for parts, of_part in zip(many, shares, strict=True) for busy in of_part
+    ]
+    fits = iter(_fit_awake(pairs) if pairs else ())
     return [
         FittedParts(parts, busy, [next(fits) for _ in busy])
         for parts, busy in zip(many, shares, strict=True)
     ]
 
 
-def _busy(parts: Sequence[Part]) -> list[Array]:
-    """List the whole utilisation, smooth, and the measured shares that find it busy."""
+def _busy_shares(parts: Sequence[Part]) -> list[Array]:
+    """List the shares of queries that find it busy: the smoothed utilisation, measured shares."""
     t, measured = parts[0].t, (parts[0].idleness, parts[0].log_sharing)
     base, slope, bend = sum((part.curved.coefficients for part in parts), np.zeros(3))
     whole = np.clip(base + t * (slope + t * bend), 0.0, 1.0)
     return [whole, *(each.saved for each in measured if each is not None)]
 
 
-def _awake(each: Sequence[tuple[Part, Array]]) -> list[LinearFit]:
-    """Fit each part with the share that finds it busy."""
-    t = each[0][0].t
-    designs = np.empty((len(each), len(t), 3))
+def _fit_awake(pairs: Sequence[tuple[Part, Array]]) -> list[LinearFit]:
+    """Fit each part with its share of queries that find it busy."""
+    t = pairs[0][0].t
+    designs = np.empty((len(pairs), len(t), 3))
     designs[:, :, 0], designs[:, :, 1] = 1.0, t
-    designs[:, :, 2] = -t * np.array([busy for _, busy in each])
-    u, weights = (np.array([getattr(p, c) for p, _ in each]).T for c in ("u", "weights"))
+    designs[:, :, 2] = -t * np.array([busy for _, busy in pairs])
+    u, weights = (np.array([getattr(p, c) for p, _ in pairs]).T for c in ("u", "weights"))
     fits = fit_each(designs, u, weights, MIN_UTILISATION_NOISE)
-    return [fit.given(0, *p.base) for fit, (p, _) in zip(fits, each, strict=True)]
+    return [fit.given(0, *p.base) for fit, (p, _) in zip(fits, pairs, strict=True)]

@@ -1,1 +1,1 @@
-"""When the load reaches the capacity: a forecast of its daily peaks, and how sure that is."""
+"""The time until the load reaches the capacity: a forecast of daily peaks, and its uncertainty."""

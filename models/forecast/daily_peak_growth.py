@@ -1,4 +1,4 @@
-"""How daily peaks grow: a straight line beside changes of level, without the week.
+"""The growth of daily peaks: a straight line and changes of level, without the weekly pattern.
 
     √(peak(d) / week(d mod 7)) = level + growth·d + Σ step·[d < k] + noise
 
@@ -7,7 +7,7 @@ one that grows by as much each day (G. E. P. Box, D. R. Cox, 1964, with λ = 1/2
 like growth and growth like a launch, so that three shapes are compared by the Bayesian
 information criterion (G. Schwarz, Annals of Statistics 6, 1978): a line, no growth, and no growth
 since one more change, a step or the end of a line. Each is fitted by Tukey's biweight
-(`models/robust.py`), which bursts and holidays do not steer.
+(`models/robust.py`), which bursts and holidays hardly influence.
 """
 
 from collections.abc import Mapping, Sequence
@@ -32,26 +32,26 @@ from models.robust import LinearFit, fit_linear, mad, persistence_of, student_cd
 MIN_GROWTH_PROBABILITY = 0.9
 """Probability of growth from which a load is said to grow."""
 TREND_DAYS = 5 * WEEK_DAYS
-"""Days that a trend rests on: older ones say less of how it goes on. 28 miss slow growth and 42
-announce growth that has stopped (`bench/forecast.py`)."""
+"""Days that a trend is based on: older ones say less about how it continues. 28 miss slow growth,
+and 42 report growth that has stopped (`bench/forecast.py`)."""
 MIN_CRITERION_GAIN = 12.0
 """By how much a change of level must improve the criterion; from 8 to 18 little changes."""
 MIN_SIDE_DAYS = HALF_WEEK_DAYS
 """Known days on each side of a change of level; fewer may be a burst."""
 SETTLING_DAYS = 2 * WEEK_DAYS
-"""Days after which an end of growth shows."""
+"""Days after which an end of growth is visible."""
 OUTLIER_DEVIATIONS = 3.0
-"""Deviations beyond which a day weighs no more in a comparison."""
+"""Deviations beyond which the error of a day counts no more in a comparison."""
 GROWTH_INDEX = WEEK_DAYS
 """Where the growth is among the coefficients, after the level and the week."""
 
 
 class TrendShape(StrEnum):
-    """How a load goes on."""
+    """The shape of a load's trend."""
 
     GROWTH = "growth"
     LEVEL = "level"
-    CHANGE = "change"  # a level since one more change than a line needs
+    CHANGE = "change"  # no growth since one more change than the line has
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -61,22 +61,22 @@ class Candidate:
     shape: TrendShape
     weight: float
     fit: LinearFit
-    """Of the root: the level now, six corrections of the week, and the growth per day where there
-    is one; then the steps."""
+    """The fit of the root: the level now, six corrections of the week, and the growth per day where
+    there is one; then the steps."""
     residuals: Array
     """Shares of the fitted root, shape (known days,)."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Trend:
-    """What daily peaks show of their trend."""
+    """The trend of daily peaks."""
 
     candidates: tuple[Candidate, ...]
     """The first is that of `TrendShape.GROWTH`."""
     changes: tuple[int, ...]
     """The days (at most 0) at which the level stepped."""
     days: int
-    """Known ones."""
+    """The number of known days."""
     week: Array
     """Factors of the days of the week, shape (7,)."""
     scale: float
@@ -84,7 +84,7 @@ class Trend:
 
     @property
     def grows(self) -> bool:
-        """Whether it grows for sure."""
+        """Whether the load is said to grow."""
         return self.growth_probability >= MIN_GROWTH_PROBABILITY
 
     @property
@@ -96,7 +96,9 @@ class Trend:
     @property
     def growth_probability(self) -> float:
         """The probability that the load grows."""
-        return sum(c.weight * _is_positive(c.fit) for c in self.candidates if c.shape == "growth")
+        return sum(
+            c.weight * _positive_probability(c.fit) for c in self.candidates if c.shape == "growth"
+        )
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -114,17 +116,17 @@ class _Days:
         return left
 
     def steps(self, changes: Sequence[int]) -> Array:
-        """A column for each change, 1 before it: the level stays the one of now."""
+        """Return a column for each change, 1 before it: the level is that of now."""
         columns: Array = (self.day[:, None] < np.array(changes, dtype=np.float64)).astype(float)
         return columns
 
     def bends(self, changes: Sequence[int]) -> Array:
-        """A column for each change, a line that ends at it: the level does not grow since."""
+        """Return a column for each change, a line that ends at it: there is no growth since."""
         columns: Array = np.minimum(self.day[:, None] - np.array(changes, dtype=np.float64), 0.0)
         return columns / len(self.day)
 
     def places(self, taken: Sequence[int]) -> list[int]:
-        """Days at which the trend may change, beside those that are taken."""
+        """List the days at which the trend may change, besides those that are taken."""
         inner = self.day[MIN_SIDE_DAYS : len(self.day) - MIN_SIDE_DAYS + 1]
         return [int(k) for k in inner if all(abs(k - other) >= MIN_SIDE_DAYS for other in taken)]
 
@@ -132,7 +134,7 @@ class _Days:
 def fit_trend(peaks: Array) -> Trend:
     """Fit the latest daily peaks (queries/s), shape (days,), the last one now, NaN: not known.
 
-    At least two weeks, or the week cannot be told from growth.
+    At least two weeks: with fewer the weekly pattern cannot be distinguished from growth.
     """
     peaks = peaks[-TREND_DAYS:]
     known = np.isfinite(peaks)
@@ -141,7 +143,7 @@ def fit_trend(peaks: Array) -> Trend:
     seen = _Days(day, np.sqrt(peaks[known] / week[of_week(day)] / scale))
     base = np.column_stack((np.ones_like(day), week_contrasts(day)))
     line = np.column_stack((base, day))
-    changes = _changes(seen, line)
+    changes = _find_changes(seen, line)
     level = np.column_stack((base, seen.steps(changes)))
     designs = {
         TrendShape.GROWTH: np.column_stack((line, seen.steps(changes))),
@@ -153,7 +155,7 @@ def fit_trend(peaks: Array) -> Trend:
         others = np.column_stack((seen.steps(places), seen.bends(ends)))
         best = int(np.argmax(_gains(seen, level, others)))
         designs[TrendShape.CHANGE] = np.column_stack((level, others[:, best]))
-    weights = _weights(seen, designs)
+    weights = _shape_probabilities(seen, designs)
     candidates = (_candidate(seen, c, weights[c], design) for c, design in designs.items())
     return Trend(tuple(candidates), tuple(sorted(changes)), len(day), week, scale)
 
@@ -164,16 +166,16 @@ def _candidate(seen: _Days, shape: TrendShape, weight: float, design: Array) -> 
     return Candidate(shape, weight, fit, seen.root / fitted - 1)
 
 
-def _changes(seen: _Days, line: Array) -> list[int]:
-    """Find changes of level, one after the other, while each surely improves the line."""
+def _find_changes(seen: _Days, line: Array) -> list[int]:
+    """Find changes of level, one after the other, while each clearly improves the line."""
     found: list[int] = []
     design = line
     while places := seen.places(found):
         at = places[int(np.argmax(_gains(seen, design, seen.steps(places))))]
         longer = np.column_stack((design, seen.steps([at])))
         before, after = seen.residuals(design), seen.residuals(longer)
-        bound, effective = _bound(after), _effective(after)
-        improved = effective * (_cost(before, bound) - _cost(after, bound))
+        bound, effective = _residual_bound(after), _effective_days(after)
+        improved = effective * (_ln_mean_square(before, bound) - _ln_mean_square(after, bound))
         if improved - 2 * np.log(len(after)) < MIN_CRITERION_GAIN:
             break
         found.append(at)
@@ -182,9 +184,9 @@ def _changes(seen: _Days, line: Array) -> list[int]:
 
 
 def _gains(seen: _Days, design: Array, columns: Array) -> Array:
-    """By how much each further column would lower the sum of this design's squares."""
+    """Compute by how much each further column would lower the design's sum of squares."""
     residuals = seen.residuals(design)
-    bound = _bound(residuals)
+    bound = _residual_bound(residuals)
     orthogonal, _ = np.linalg.qr(design)
     columns = columns - orthogonal @ (orthogonal.T @ columns)
     bounded = np.clip(residuals, -bound, bound)
@@ -194,38 +196,40 @@ def _gains(seen: _Days, design: Array, columns: Array) -> Array:
     return gains
 
 
-def _weights(seen: _Days, designs: Mapping[TrendShape, Array]) -> dict[TrendShape, float]:
-    """The probability of each shape; residuals that are alike from day to day count as fewer."""
+def _shape_probabilities(
+    seen: _Days, designs: Mapping[TrendShape, Array]
+) -> dict[TrendShape, float]:
+    """Compute the probability of each shape; correlated residuals count as fewer."""
     residuals = {shape: seen.residuals(design) for shape, design in designs.items()}
-    bound = _bound(residuals[TrendShape.GROWTH])
-    effective = _effective(residuals[TrendShape.GROWTH])
+    bound = _residual_bound(residuals[TrendShape.GROWTH])
+    effective = _effective_days(residuals[TrendShape.GROWTH])
     scores = {
-        shape: effective * _cost(residuals[shape], bound)
+        shape: effective * _ln_mean_square(residuals[shape], bound)
         + np.log(max(effective, 2.0)) * (design.shape[1] + (shape is TrendShape.CHANGE))
-        for shape, design in designs.items()  # where a change is, is one number more
+        for shape, design in designs.items()  # the place of the change is one parameter more
     }
     best = min(scores.values())
     odds = {shape: float(np.exp(-(score - best) / 2)) for shape, score in scores.items()}
     return {shape: odd / sum(odds.values()) for shape, odd in odds.items()}
 
 
-def _effective(residuals: Array) -> float:
-    """How many days count: neighbours that are alike, beyond the noise floor, count as fewer."""
+def _effective_days(residuals: Array) -> float:
+    """Compute the effective number of days: correlated ones, beyond the noise floor, are fewer."""
     squares = np.sum(residuals**2) + len(residuals) * MIN_NOISE**2
     alike = persistence_of(np.sum(residuals[1:] * residuals[:-1]), squares)
     return len(residuals) / float(alike)
 
 
-def _cost(residuals: Array, bound: float) -> float:
-    """The logarithm of the mean square, to which a day adds no more than the bound's."""
+def _ln_mean_square(residuals: Array, bound: float) -> float:
+    """Compute the logarithm of the mean square, to which a day adds at most that of the bound."""
     return float(np.log(np.mean(np.minimum(residuals**2, bound**2)) + MIN_NOISE**2))
 
 
-def _bound(residuals: Array) -> float:
+def _residual_bound(residuals: Array) -> float:
     return OUTLIER_DEVIATIONS * max(mad(residuals), MIN_NOISE)
 
 
-def _is_positive(fit: LinearFit) -> float:
-    """The probability that the growth is more than nothing, by Student's distribution."""
+def _positive_probability(fit: LinearFit) -> float:
+    """Compute the probability that the growth is positive, by Student's distribution."""
     t = fit.coefficients[GROWTH_INDEX] / np.sqrt(fit.covariance[GROWTH_INDEX, GROWTH_INDEX])
     return float(student_cdf(np.array(t), fit.freedom))

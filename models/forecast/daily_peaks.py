@@ -1,7 +1,7 @@
 """Daily peaks of a load: the busiest hour of each 24, counted back from the latest hour.
 
-Blocks of 24 hours that end now hold every hour of the day once, whatever the time zone: the daily
-pattern is in none of their differences, and the day that has just begun is in the last one.
+Blocks of 24 hours that end now contain every hour of the day once, whatever the time zone: the
+daily pattern does not affect their differences, and the present day is in the last one.
 """
 
 import numpy as np
@@ -14,7 +14,7 @@ DAY_HOURS = 24
 def daily_peaks(hours: Array) -> Array:
     """Find the highest hourly mean (queries/s) of each day; NaN for a gap.
 
-    hours: hourly means, shape (hours,), oldest first, NaN where not known. Answers shape (days,),
+    hours: hourly means, shape (hours,), oldest first, NaN where not known. Returns shape (days,),
     oldest first; an incomplete first day is left out.
     """
     days = len(hours) // DAY_HOURS

@@ -1,4 +1,4 @@
-"""Means of a load by the hour, or by other steps, that was measured over spans of any length."""
+"""Means over hours, or other steps, of a load that was measured over spans of any length."""
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,12 +12,12 @@ HOUR_SECONDS = 3600.0
 def hourly_means(
     end: ArrayLike, seconds: ArrayLike, rate: ArrayLike, until: float, width: float = HOUR_SECONDS
 ) -> Array:
-    """Average a load over consecutive hours, or steps so wide (s); the last ends at `until`.
+    """Average a load over consecutive hours, or steps of a width (s); the last ends at `until`.
 
-    Of each span its end and length in seconds and the mean rate within it (queries/s), shape
-    (spans,), in the order of time. Shorter ones are averaged, longer ones count for each hour that
-    they touch; what one has in common with the one before counts once. Answers shape (hours,),
-    oldest first, NaN where less than half of the hour is known.
+    Each span has an end and a length in seconds and a mean rate (queries/s), all of shape (spans,),
+    in the order of time. Shorter spans are averaged, longer ones count for each hour that they
+    touch; the overlap of a span with the one before counts once. Returns shape (hours,), oldest
+    first, NaN where less than half of the hour is known.
     """
     ends = np.asarray(end, dtype=np.float64)
     rates = np.asarray(rate, dtype=np.float64)
@@ -30,15 +30,15 @@ def hourly_means(
     hours = int(np.ceil((until - starts[0]) / width))
     edges = until - width * np.arange(hours, -1, -1.0)
     knots = np.column_stack((starts, ends)).ravel()
-    covered = _integral(edges, knots, ends - starts)
-    total = _integral(edges, knots, rates * (ends - starts))
+    covered = _amounts_between(edges, knots, ends - starts)
+    total = _amounts_between(edges, knots, rates * (ends - starts))
     known = covered >= width / 2
     means: Array = np.divide(total, covered, out=np.full(hours, np.nan), where=known)
     return means
 
 
-def _integral(edges: Array, knots: Array, amounts: Array) -> Array:
-    """How much of amounts, each spread evenly between two knots, lies between the edges."""
+def _amounts_between(edges: Array, knots: Array, amounts: Array) -> Array:
+    """Compute how much of amounts, each spread evenly between two knots, lies between edges."""
     sums = np.concatenate(([0.0], np.cumsum(amounts)))
     steps = np.column_stack((sums[:-1], sums[1:])).ravel()
     between: Array = np.diff(np.interp(edges, knots, steps))

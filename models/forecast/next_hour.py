@@ -1,4 +1,4 @@
-"""How far a load may rise within the next hour, from its rises at this time of earlier days.
+"""The possible rise of a load within the next hour, from its rises at this time on earlier days.
 
 The usual rise at a time of day is taken from the days before, as a ratio, so that it applies to
 higher and lower days alike. A rise that those days do not explain may be chance, or something new.
@@ -21,43 +21,43 @@ from models.numerics import even_shares, median
 from models.rates import Array
 
 STEP_SECONDS = 300.0
-"""Seconds of one mean: a saturation that lasts for less is none."""
+"""Seconds of one mean: a saturation that lasts for less does not count."""
 HORIZON_STEPS = (3, 6, 12)
-"""Steps ahead: a quarter of an hour, half of one, one."""
+"""Steps ahead: a quarter of an hour, half an hour, an hour."""
 DAY_STEPS = int(DAY_HOURS * HOUR_SECONDS / STEP_SECONDS)
 NEIGHBOUR_STEPS = 6
 """Steps to either side of the same time of an earlier day that count as well."""
 RISE_STEPS = 2
 """Steps over which a rise is measured."""
 MIN_MOMENTS = 6
-"""Moments of earlier days from which they say something."""
+"""The least number of moments of earlier days from which rises are estimated."""
 RISE_NOISE = 0.02
-"""A rise is no better known than so, as a logarithm."""
+"""The least deviation of a rise, as a logarithm."""
 NEW_RISE_PROBABILITY, NEW_RISE_DEVIATION = 0.001, 0.3
-"""How often a rise is something new before it is looked at, about once in a week's rises, and its
-deviation, a logarithm."""
+"""The prior probability that a rise is new, about once in a week's rises, and the deviation of a
+new rise, as a logarithm."""
 RISE_END_PROBABILITIES = even_shares(10)
-"""Probabilities that a rise has ended by then; each stands for a tenth of all."""
+"""Probabilities that a rise has ended by a time; each represents a tenth of all."""
 MEAN_AGE_STEPS = 0.5
-"""A mean over a step is what the load was half a step ago; something new has risen since."""
+"""The age of a mean over a step: a new rise has continued since."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Rise:
-    """How much higher a load may come within a time: logarithms of ratios."""
+    """The possible rises of a load within a time, as logarithms of ratios."""
 
     usual: Array = field(repr=False)
-    """As on earlier days, shape (moments,)."""
+    """Those on earlier days, shape (moments,)."""
     new: float = 0.0
-    """The probability that something new makes it rise."""
+    """The probability of a new rise, which earlier days do not explain."""
     further: Array = field(default_factory=lambda: np.zeros(1), repr=False)
-    """By how much more it then rises, equally probable, shape (ways,)."""
+    """By how much more the load then rises: equally probable values, shape (ways,)."""
 
     def saturation_probability(self, level: float, limit: Distribution) -> float:
-        """Compute the probability that the load (queries/s), risen so, reaches the capacity."""
+        """Compute the probability that the load reaches the capacity; level is in queries/s."""
         as_usual = np.maximum(self.usual, 0.0)
-        more = as_usual[:, None] + self.further
-        usual, new = (float(limit.at_most(level * np.exp(r)).mean()) for r in (as_usual, more))
+        with_new = as_usual[:, None] + self.further
+        usual, new = (float(limit.at_most(level * np.exp(r)).mean()) for r in (as_usual, with_new))
         return (1 - self.new) * usual + self.new * new
 
 
@@ -65,17 +65,17 @@ def rises(means: Array, level: float, before: float | None) -> Mapping[int, Rise
     """Estimate the rises within each of `HORIZON_STEPS`.
 
     means: of the load (queries/s) in steps of five minutes up to about now, shape (steps,), NaN
-    where not known; from a step without a query on there is no ratio. level and before: its mean
-    of the last five minutes, and of those that ended `RISE_STEPS` steps earlier; None: not known.
-    A load that only comes back to where it was within the last hour is nothing new.
+    where not known; a step without a query counts as unknown, as it has no ratio. level and before:
+    the mean of the last five minutes, and of those that ended `RISE_STEPS` steps earlier; None: not
+    known. A load that only returns to where it was within the last hour is no new rise.
     """
     logs = np.log(np.where(means > 0, means, np.nan))
-    moments = _moments(len(means))
+    moments = _moments_of_earlier_days(len(means))
     earlier = np.arange(RISE_STEPS, max(HORIZON_STEPS) + 1)
     changes = logs[moments] - np.fmax.reduce(logs[moments[:, None] - earlier], axis=1)
     changes = changes[np.isfinite(changes)]
     highest = np.fmax.reduce(means[-max(HORIZON_STEPS) : -RISE_STEPS], initial=before or np.nan)
-    new, grown = _new(level, float(highest), changes)
+    new, grown = _new_rise(level, float(highest), changes)
     found = {}
     for steps in HORIZON_STEPS:
         ahead = np.fmax.reduce(logs[moments[:, None] + np.arange(1, steps + 1)], axis=1)
@@ -90,22 +90,26 @@ def rises(means: Array, level: float, before: float | None) -> Mapping[int, Rise
     return found
 
 
-def _new(level: float, before: float, changes: Array) -> tuple[float, float]:
-    """Compute the probability that something new makes the load rise, and by how much it has."""
+def _new_rise(level: float, before: float, changes: Array) -> tuple[float, float]:
+    """Compute the probability of a new rise, and how high it is so far, as a logarithm."""
     if not 0 < before < level or len(changes) < MIN_MOMENTS:
         return 0.0, 0.0
     grown = float(np.log(level / before) - median(changes))
     if grown <= 0:
         return 0.0, 0.0
-    chance = max(float(changes.std()), RISE_NOISE)
-    either = np.hypot(chance, NEW_RISE_DEVIATION)
-    likelier = np.log(chance / either) + (grown / chance) ** 2 / 2 - (grown / either) ** 2 / 2
-    odds = NEW_RISE_PROBABILITY / (1 - NEW_RISE_PROBABILITY) * np.exp(min(likelier, 100.0))
+    usual_deviation = max(float(changes.std()), RISE_NOISE)
+    new_deviation = np.hypot(usual_deviation, NEW_RISE_DEVIATION)
+    ln_ratio = (
+        np.log(usual_deviation / new_deviation)
+        + (grown / usual_deviation) ** 2 / 2
+        - (grown / new_deviation) ** 2 / 2
+    )
+    odds = NEW_RISE_PROBABILITY / (1 - NEW_RISE_PROBABILITY) * np.exp(min(ln_ratio, 100.0))
     return float(odds / (1 + odds)), grown
 
 
-def _moments(count: int) -> NDArray[np.intp]:
-    """Number the steps at about this time of earlier days, as far as what followed is known."""
+def _moments_of_earlier_days(count: int) -> NDArray[np.intp]:
+    """List the steps at about this time on earlier days that have enough steps before and after."""
     same = count - 1 - DAY_STEPS * np.arange(1, WEEK_DAYS + 1)
     found = (same[:, None] + np.arange(-NEIGHBOUR_STEPS, NEIGHBOUR_STEPS + 1)).ravel()
     kept: NDArray[np.intp] = found[

@@ -17,15 +17,15 @@ from models.robust import LinearFit
 
 PATH_COUNT = 1000
 GROWTH_SPREAD = 0.4
-"""Deviation of the growth to come from that of the days seen, as a share of it. Without it 83 %
+"""Deviation of future growth from that of the days seen, as a share of it. Without it 83 %
 of the days a month ahead are within the 90 % interval, and half of those after growth that is in
 proportion to the load."""
 LEVEL_NOISE = 0.01
-"""Deviation of a day's change of the level that no trend foresees, ln."""
+"""Deviation of a day's change of the level that no trend predicts, ln."""
 LEVEL_CHANGE_DEVIATION = 0.2
 """Deviation of a change of level, ln."""
 DAYS_PER_LEVEL_CHANGE = 120.0
-"""Days for one change of level, before any was seen."""
+"""Mean days between changes of level, before any was seen."""
 SEED = 20
 
 
@@ -36,31 +36,31 @@ def future_peaks(trend: Trend, days: int) -> Array:
     ends = np.round(PATH_COUNT * shares / shares[-1]).astype(int)
     counts = np.diff(ends, prepend=0)
     parts = [
-        _roots(candidate, count, days, rng)
+        _draw_roots(candidate, count, days, rng)
         for candidate, count in zip(trend.candidates, counts, strict=True)
     ]
     week = trend.week[of_week(np.arange(1.0, days + 1))]
-    strayed = np.exp(_random_walk(trend, days, rng))
-    peaks: Array = trend.scale * week * np.concatenate(parts) ** 2 * strayed
+    walk = np.exp(_draw_random_walk(trend, days, rng))
+    peaks: Array = trend.scale * week * np.concatenate(parts) ** 2 * walk
     return peaks
 
 
-def _roots(c: Candidate, count: int, days: int, rng: RandomNumbers) -> Array:
+def _draw_roots(c: Candidate, count: int, days: int, rng: RandomNumbers) -> Array:
     """Draw the roots of one shape, without the random walk, shape (count, days)."""
-    drawn = _coefficients(c.fit, count, rng)
+    drawn = _draw_coefficients(c.fit, count, rng)
     ahead = np.arange(1.0, days + 1)
     level = drawn[:, :1] + drawn[:, 1:WEEK_DAYS] @ week_contrasts(ahead).T
     if c.shape is TrendShape.GROWTH:
         pace = 1 + GROWTH_SPREAD * rng.normal((count, 1))
         level = level + drawn[:, GROWTH_INDEX, None] * pace * ahead
-    residuals = np.sort(c.residuals)[:-1]  # what happened once is not yet a habit
-    again = residuals[rng.integers(len(residuals), (count, days))]
-    roots: Array = np.maximum(level, MIN_NOISE) * np.maximum(1 + again, 0.0)
+    residuals = np.sort(c.residuals)[:-1]  # without the highest, which happened only once
+    drawn_residuals = residuals[rng.integers(len(residuals), (count, days))]
+    roots: Array = np.maximum(level, MIN_NOISE) * np.maximum(1 + drawn_residuals, 0.0)
     return roots
 
 
-def _coefficients(fit: LinearFit, count: int, rng: RandomNumbers) -> Array:
-    """Draw coefficients as uncertain as they are, shape (count, p)."""
+def _draw_coefficients(fit: LinearFit, count: int, rng: RandomNumbers) -> Array:
+    """Draw coefficients from their Student distribution, shape (count, p)."""
     values, vectors = np.linalg.eigh(fit.covariance)
     normal = rng.normal((count, len(values))) * np.sqrt(np.maximum(values, 0))
     chi = np.sqrt(rng.chi_square(fit.freedom, (count, 1)) / fit.freedom)
@@ -68,13 +68,14 @@ def _coefficients(fit: LinearFit, count: int, rng: RandomNumbers) -> Array:
     return drawn
 
 
-def _random_walk(trend: Trend, days: int, rng: RandomNumbers) -> Array:
-    """Draw how far the level strays, ln, shape (PATH_COUNT, days): small steps, now and then one.
+def _draw_random_walk(trend: Trend, days: int, rng: RandomNumbers) -> Array:
+    """Draw random walks of the level, ln, shape (PATH_COUNT, days): small and rare large steps.
 
-    Changes are as frequent as those seen, with half a one more in half of `DAYS_PER_LEVEL_CHANGE`.
+    Large steps are as frequent as the changes seen, with half a change more, in half of
+    `DAYS_PER_LEVEL_CHANGE` more.
     """
     rate = (len(trend.changes) + 0.5) / (trend.days + DAYS_PER_LEVEL_CHANGE / 2)
     small = LEVEL_NOISE * rng.normal((PATH_COUNT, days))
     large = LEVEL_CHANGE_DEVIATION * rng.normal((PATH_COUNT, days))
-    strayed: Array = np.cumsum(small + large * (rng.uniform((PATH_COUNT, days)) < rate), axis=1)
-    return strayed
+    walk: Array = np.cumsum(small + large * (rng.uniform((PATH_COUNT, days)) < rate), axis=1)
+    return walk

@@ -1,4 +1,4 @@
-"""When the load reaches the capacity, with both as uncertain as they are.
+"""The time until the load reaches the capacity, with the uncertainty of both.
 
 P(saturated within h) = E[F(max of the daily peaks up to h)], the mean over possible futures, with
 F the capacity's distribution.
@@ -25,9 +25,9 @@ DAY_SECONDS = DAY_HOURS * HOUR_SECONDS
 HORIZON_DAYS = (1, 7, 30)
 """Days within which the probability of saturation is given."""
 MIN_DAYS = 2 * WEEK_DAYS
-"""Known days: with fewer the week cannot be told from growth."""
+"""The least number of known days: with fewer the week cannot be distinguished from growth."""
 MAX_DAYS_AHEAD = 3 * HORIZON_DAYS[-1]
-"""Days ahead that are looked at; never more than twice the days seen."""
+"""The greatest number of days forecast; never more than twice the days seen."""
 
 
 class ForecastReason(StrEnum):
@@ -66,7 +66,7 @@ class LoadForecast:
     reason: ForecastReason | None = None
 
     def interval(self, day: int, share: float = 0.9) -> tuple[float, float] | None:
-        """The interval that holds the peak of a day ahead (1 is the next) with that probability."""
+        """Return the interval with the peak of a day ahead (1 is the next) at that probability."""
         if self.peaks is None or day > self.peaks.shape[1]:
             return None
         tail = (1 - share) / 2
@@ -83,9 +83,10 @@ class Saturation:
     lower: float | None = None
     """The 5 % quantile: hardly sooner than that."""
     upper: float | None = None
-    """The 95 % quantile; None where it is beyond what can be said."""
+    """The 95 % quantile; None where it is beyond the days forecast."""
     probability: tuple[tuple[int, float], ...] = ()
-    """By horizon in days; empty where no forecast can be made, shorter where history is short."""
+    """Pairs of a horizon in days and a probability; none where no forecast can be made, fewer where
+    history is short."""
     reason: ForecastReason | None = None
     """Why there is no median."""
 
@@ -105,14 +106,14 @@ def forecast_load(hours: Array) -> LoadForecast:
 
 
 def limit_of(capacity: Capacity | None) -> Distribution | None:
-    """Take the distribution of a capacity; None where it says too little."""
+    """Return the distribution of a capacity; None where it is not identifiable."""
     if capacity is None or capacity.trust is Trust.NOT_IDENTIFIABLE:
         return None
     return capacity.distribution
 
 
 def saturation(forecast: LoadForecast, limit: Distribution | None) -> Saturation:
-    """Combine a forecast with a capacity."""
+    """Compute when the load reaches the capacity, from a forecast and a distribution."""
     if forecast.peaks is None or forecast.trend is None:
         return Saturation(reason=forecast.reason)
     if limit is None:
@@ -124,13 +125,13 @@ def saturation(forecast: LoadForecast, limit: Distribution | None) -> Saturation
     probability = tuple((h, float(within[h])) for h in HORIZON_DAYS if h < len(within))
     if not forecast.trend.grows:
         return Saturation(probability=probability, reason=ForecastReason.NO_GROWTH)
-    lower, median, upper = (_when(within, share) for share in QUANTILES)
+    lower, median, upper = (_seconds_until(within, share) for share in QUANTILES)
     reason = ForecastReason.TOO_FAR if median is None else None
     return Saturation(median, lower, upper, probability, reason)
 
 
-def _when(within: Array, share: float) -> float | None:
-    """After how many seconds the probability reaches that share; None: not within the days."""
+def _seconds_until(within: Array, share: float) -> float | None:
+    """Compute the seconds until the probability reaches that share; None: not within the days."""
     if within[-1] < share:
         return None
     day = int(np.argmax(within >= share))

@@ -1,4 +1,4 @@
-"""The pattern of the week in daily values: what each of its days is beside the others."""
+"""The weekly pattern of daily values: how each day of the week differs from the others."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,10 +21,10 @@ def of_week(day: Array) -> NDArray[np.intp]:
 
 
 def week_factors(peaks: Array) -> Array:
-    """Find what a day's peak is over the median of the seven days around it (X-11's first step).
+    """Compute a day's peak over the median of the seven days around it (X-11's first step).
 
-    peaks: shape (days,), the last one of day 0, NaN where not known. Answers shape (7,), by
-    `of_week`, with a geometric mean of 1; at least two weeks, or some days of the week stay 1.
+    peaks: shape (days,), the last one of day 0, NaN where not known. Returns shape (7,), by
+    `of_week`, with a geometric mean of 1; with less than two weeks some days of the week have 1.
     """
     logs = np.log(np.maximum(peaks, np.finfo(np.float64).tiny))
     ratios = np.full(len(peaks), np.nan)
@@ -41,7 +41,7 @@ def week_factors(peaks: Array) -> Array:
 
 
 def week_contrasts(day: Array) -> Array:
-    """Six columns that tell the days of the week apart, shape (days, 6); each sums to 0 in one."""
+    """Return columns that code the days of the week, shape (days, 6); each sums to 0 in a week."""
     place = of_week(day)
     last = (place == WEEK_DAYS - 1)[:, None]
     columns: Array = (place[:, None] == np.arange(WEEK_DAYS - 1)).astype(np.float64) - last
