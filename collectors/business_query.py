@@ -37,7 +37,7 @@ def prepare(connection: Connection, query: str, timeout: float) -> Prepared:
 def checked(value: float) -> float:
     """Return the value, a count; raises `CollectorError` if it is below 0."""
     if value < 0:
-        raise CollectorError(FailureKind.UNREADABLE, f"its value is below 0: {value:g}")
+        raise CollectorError(FailureKind.UNREADABLE, f"the query's value is below 0: {value:g}")
     return value
 
 

@@ -199,7 +199,7 @@ class Connection:
         """
         failed = failure(error, self.endpoint, user)
         if self._was_interrupted:
-            message = f"{self.endpoint}: no whole answer within {seconds:g} s"
+            message = f"{self.endpoint}: no complete answer within {seconds:g} s"
             failed = CollectorError(FailureKind.TIMEOUT, message)
         if failed.kind.ends_session:
             self.close()
@@ -236,7 +236,9 @@ class Connection:
         known = {text(name): text(value) for name, value in rows if value is not None}
         self.variables = {name: known[name] for name in IDENTITY if name in known}
         if not self.variables.get("version"):
-            message = f"{self.endpoint}: it reports no version: is it MySQL or MariaDB?"
+            message = (
+                f"{self.endpoint}: the server reports no version: check that it is MySQL or MariaDB"
+            )
             raise CollectorError(FailureKind.UNREADABLE, message)
         self.id = whole("CONNECTION_ID()", self.cell("SELECT CONNECTION_ID()"))
 

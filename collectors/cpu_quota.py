@@ -12,7 +12,9 @@ from collectors.base import Feature
 
 CGROUPS = Path("/sys/fs/cgroup")
 HIDDEN = "the server's cgroup is not visible here: a CPU quota, if it has one, is not known"
-REMEDY = "show the agent the host's /sys/fs/cgroup and cgroup namespace (docs/containers.md)"
+REMEDY = (
+    "give the agent access to the host's /sys/fs/cgroup and cgroup namespace (docs/containers.md)"
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -177,7 +177,9 @@ def _in_flight_feature(connection: Connection, active: set[str], thread: int) ->
             return Feature(name, False, f"the consumer {consumer} is off: {late}", remedy)
     rows = connection.query(OWN_DIGEST.format(thread_id=thread))
     if not rows or rows[0][0] is None:
-        return Feature(name, False, f"this server names no running statement's class: {late}")
+        return Feature(
+            name, False, f"this server does not report the class of a running statement: {late}"
+        )
     return Feature(name, enabled=True)
 
 

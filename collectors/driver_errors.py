@@ -68,7 +68,7 @@ def _connect_problem(refusal: Exception) -> str:
     elif isinstance(refusal, FileNotFoundError):
         remedy = "check the path; is the server up?"
     elif isinstance(refusal, PermissionError):
-        remedy = "may this user reach it?"
+        remedy = "check that the agent's user may access it"
     else:
         remedy = "is the server up, and does it listen there?"
     return f"cannot connect: {why}; {remedy}"
@@ -80,7 +80,7 @@ def _code_and_text(error: Exception) -> tuple[int, str]:
         if len(arguments) > 1 and isinstance(arguments[0], int):
             return arguments[0], _printable(str(arguments[1]))
         return 0, _printable(str(error) or type(error).__name__)
-    return 0, f"no answer of a MySQL server ({type(error).__name__}); is it one?"
+    return 0, f"not an answer of a MySQL server ({type(error).__name__}); check host and port"
 
 
 def _printable(text: str) -> str:

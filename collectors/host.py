@@ -31,7 +31,9 @@ def prepare(connection: Connection, named: Devices = NONE_NAMED) -> Prepared:
     try:
         process = find_server_process(connection)
     except (psutil.Error, OSError) as error:
-        return Prepared(None, (Feature("host", False, f"cannot look at this host: {error}"),))
+        return Prepared(
+            None, (Feature("host", False, f"cannot read this host's processes: {error}"),)
+        )
     if isinstance(process, ProcessNotFound):
         remedy = "run the agent on the server's host, in its PID namespace"
         return Prepared(None, (Feature("host", False, process.reason, remedy),))
@@ -102,7 +104,7 @@ def _read(process: psutil.Process, devices: Devices, ceilings: _Ceilings, *, io:
         moved |= {**_disk_counters(devices.disks), **_interface_counters(devices.interfaces)}
         return {**_cpu_counters(), **_process_counters(process), **moved, **ceilings.read()}
     except psutil.NoSuchProcess as error:
-        message = f"the server's process {process.pid} is gone"
+        message = f"the server's process {process.pid} has ended"
         raise CollectorError(FailureKind.LOST, message) from error
     except (psutil.Error, OSError, RuntimeError) as error:
         raise CollectorError(FailureKind.UNREADABLE, f"host counters: {error}") from error

@@ -120,5 +120,7 @@ def _wrong_column_count(shape: Shape, columns: object) -> CollectorError:
 
 
 def _too_large(what: str) -> CollectorError:
-    message = f"the result has {what} than the statement can return: is it MySQL or MariaDB?"
+    message = (
+        f"the result has {what} than the statement can return: check that it is MySQL or MariaDB"
+    )
     return CollectorError(FailureKind.OVERSIZED, message)

@@ -52,8 +52,8 @@ class UnitReason(StrEnum):
 
     NO_VALUE = "no_value", "no recent value has been read"
     NO_CAPACITY = "no_capacity", "the capacity or the present load is not known"
-    CONTRADICTED = "contradicted", "what was seen contradicts the capacity's model"
-    PAST_PEAK = "past_peak", "the server is past its peak: none is left"
+    CONTRADICTED = "contradicted", "the measurements contradict the capacity's model"
+    PAST_PEAK = "past_peak", "the server is past its peak, so there is no headroom"
     FEW_VALUES = "few_values", "there are fewer than 20 intervals below the capacity with a value"
     NOT_VARIED = "not_varied", "the load has not varied enough to relate the value to it"
     DOES_NOT_FOLLOW = "does_not_follow", "its values do not follow the throughput"

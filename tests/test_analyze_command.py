@@ -288,7 +288,7 @@ def test_a_server_that_cannot_be_asked_is_one_line(
     assert "tried 4 times" in asked_of(capsys, nobody)
     assert "check the URL" in asked_of(capsys, f"{url}/nowhere")
     assert "check the selector" in asked_of(capsys, url, "--selector", '{job=="x"}')
-    assert "it knows no such server" in asked_of(capsys, url, "--selector", '{job="x"}')
+    assert "it has no such server" in asked_of(capsys, url, "--selector", '{job="x"}')
     assert "is not a URL" in asked_of(capsys, "prometheus:9090")
     assert "does not belong in the URL" in asked_of(capsys, "http://a:b@localhost:9090")
 
@@ -312,9 +312,9 @@ def test_a_login_and_a_certificate_are_used_and_asked_for(
         login = ("--user", "headroom", "--password-file", str(password))
         code, found = analysed(capsys, secured, "--ca", str(authority.file), *login)
         assert (code, len(found)) == (0, 3)
-        assert "name its authority with --ca" in asked_of(capsys, secured, *login)
+        assert "give its CA certificate with --ca" in asked_of(capsys, secured, *login)
         text = asked_of(capsys, secured, "--ca", str(authority.file))
-        assert "the login is refused (401); give --user with --password-file" in text
+        assert "login refused (401); give --user with --password-file" in text
 
 
 class Gate(BaseHTTPRequestHandler):

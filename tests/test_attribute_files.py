@@ -140,7 +140,7 @@ def test_files_that_do_not_go_together_are_one_line(
 ) -> None:
     """A long file without a host, a wide one with it, an unknown column, a missing file."""
     assert "name that file with --host" in failure(capsys, long_file)
-    assert "leave --host out" in failure(capsys, wide_file, "--host", host_file)
+    assert "omit --host" in failure(capsys, wide_file, "--host", host_file)
     assert "no column x" in failure(capsys, wide_file, "--resource", "x")
     assert "no column x" in failure(capsys, long_file, "--host", host_file, "--resource", "x")
     assert "there is no such file" in failure(capsys, tmp_path / "none.csv")

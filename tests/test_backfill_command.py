@@ -71,7 +71,7 @@ def test_the_first_assessment_of_a_new_agent_has_the_filled_intervals(
     assert backfilled(url, file) == 0
     count = len(written_rows(file))
     assert count == pytest.approx(LENGTH / WIDTH, abs=3)
-    assert f"shop: {count} intervals of 30s added from db1:9104, 0 were there" in (
+    assert f"shop: {count} intervals of 30s added from db1:9104, 0 existed already" in (
         capsys.readouterr().out
     )
     store = Store(tmp_path / "state" / "history.db", SETTINGS)

@@ -115,7 +115,7 @@ def test_what_an_agent_has_seen_comes_back_as_it_was(
     file = configured(tmp_path)
     assert backfilled(url, file, "--series", "agent") == 0
     count = COUNT - OF_ANOTHER
-    said = f"shop: {count} intervals of 15s added from the agent db1:10104, 0 were there"
+    said = f"shop: {count} intervals of 15s added from the agent db1:10104, 0 existed already"
     assert said in capsys.readouterr().out
     found, expected = restored(file), watched()[OF_ANOTHER:]
     assert len(found) == count
@@ -186,7 +186,7 @@ def test_which_agent_is_told_when_there_are_several(
     with serving(prometheus, fill(tmp_path, promtool, [*one, *other])) as url:
         file = configured(tmp_path)
         said = one_line(capsys, backfilled(url, file))
-        assert 'shop: 2 agents have exported it: {job="headroom",instance="db1:10104"}' in said
+        assert 'shop: 2 agents export this target: {job="headroom",instance="db1:10104"}' in said
         assert "choose one with --agent-selector" in said
         none = ("--agent-selector", '{instance="db3:10104"}')
         assert "knows no agent that has watched it" in one_line(

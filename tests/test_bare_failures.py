@@ -69,7 +69,7 @@ def test_a_server_without_its_client_is_completed(copy: BareRoot) -> None:
     done = copy.run("scripts/demo", "--seconds", "5")
     assert done.returncode == 0, done
     assert re.search(
-        r"could not make a data directory .*my_print_defaults.*; trying another …\n"
+        r"could not create a data directory .*my_print_defaults.*; trying another …\n"
         r"installing mariadb-server-core mariadb-client-core from",
         done.stdout,
     ), done.stdout
@@ -132,7 +132,7 @@ def test_a_full_disk_is_one_line_wherever_it_is(used: BareRoot, copy: BareRoot) 
         assert not small.path(f"{CHECKOUT}/.venv").exists()
     copy.do("mount", "-t", "tmpfs", "-o", "size=50m", "tmpfs", "/tmp")
     assert re.fullmatch(
-        r"/tmp has 52 MB free and a private server takes some \d+: "
+        r"/tmp has 52 MB free, but a private server needs about \d+: "
         r"free some space, or set TMPDIR to another folder",
         message(copy.run("scripts/demo")),
     )
@@ -176,4 +176,4 @@ def test_a_taken_port_is_one_line(copy: BareRoot) -> None:
         )
         done = copy.run("scripts/demo", "--seconds", "2")
         assert done.returncode == 0, done
-        assert "port 10104 is taken; the page takes one that is free" in done.stdout
+        assert "port 10104 is taken; the page uses a free port instead" in done.stdout

@@ -90,11 +90,11 @@ def test_all_mistakes_are_listed_by_their_places() -> None:
         "inner.more": "unknown key",
         "word": "should be 'a' or 'b'",
         "items.0.doubled": "should be less than or equal to 10",
-        "items.1": "needs keys and values below it",
+        "items.1": "must be a mapping of keys to values",
         "items.2.share": "must be a number",
-        "names.A": "is not of the right form",
+        "names.A": "is not in the right form",
         "names.b": "must be a whole number",
-        "own": "needs keys and values below it",
+        "own": "must be a mapping of keys to values",
         "whole": "should be greater than or equal to 1",
         "flag": "must be true or false",
         "text": "missing",
@@ -107,7 +107,7 @@ def test_all_mistakes_are_listed_by_their_places() -> None:
     [
         ({"text": "off", "flag": True}, {"": "the flag and the text contradict each other"}),
         ({"text": 3, "flag": True}, {"text": "must be text"}),
-        ({"text": "x", "names": {"a\n": 1}}, {"names.a\n": "is not of the right form"}),
+        ({"text": "x", "names": {"a\n": 1}}, {"names.a\n": "is not in the right form"}),
         (
             {"text": "x", "items": [{}] * 3},
             {"items": "should have a length less than or equal to 2"},
@@ -115,7 +115,7 @@ def test_all_mistakes_are_listed_by_their_places() -> None:
         ({"text": "x", "items": "abc"}, {"items": "must be a list"}),
         ({"text": "x", "inner": {"share": 10**400}}, {"inner.share": "should be a finite number"}),
         ({"text": "x", "whole": 1.5}, {"whole": "must be a whole number"}),
-        (["text"], {"": "needs keys and values below it"}),
+        (["text"], {"": "must be a mapping of keys to values"}),
     ],
 )
 def test_a_mistake_is_said_in_the_words_of_a_file(data: object, expected: dict[str, str]) -> None:

@@ -184,12 +184,15 @@ def answer(kind: str, result: object) -> object:
     [
         (answer("vector", [{"metric": {}, "value": [1.0, "12.5"]}]), 12.5),
         (answer("scalar", [1.0, "3"]), 3.0),
-        (answer("vector", []), "the query gave 0 series instead of one number"),
-        (answer("vector", 2 * [{"metric": {}, "value": [1.0, "1"]}]), "gave 2 series instead"),
-        (answer("scalar", [1.0, "NaN"]), "the query gave nan instead of one number"),
-        (answer("scalar", [1.0, "-1"]), "its value is below 0: -1"),
-        (answer("matrix", [{"metric": {}, "values": []}]), "this is not Prometheus' instant value"),
-        ({"status": "error"}, "this is not Prometheus' answer"),
+        (answer("vector", []), "the query returned 0 series instead of one number"),
+        (answer("vector", 2 * [{"metric": {}, "value": [1.0, "1"]}]), "returned 2 series instead"),
+        (answer("scalar", [1.0, "NaN"]), "the query returned nan instead of one number"),
+        (answer("scalar", [1.0, "-1"]), "the query's value is below 0: -1"),
+        (
+            answer("matrix", [{"metric": {}, "values": []}]),
+            "this is not a Prometheus response: no instant value",
+        ),
+        ({"status": "error"}, "this is not a Prometheus response: no answer"),
     ],
 )
 def test_prometheus_gives_one_number_or_one_reason(given: object, expected: float | str) -> None:

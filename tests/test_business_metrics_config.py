@@ -54,21 +54,33 @@ def test_one_select_is_accepted(query: str) -> None:
 @pytest.mark.parametrize(
     ("changed", "expected"),
     [
-        ({"query": "DELETE FROM shop.orders"}, ".query: must be one SELECT that gives one number"),
-        ({"query": "SELECT 1; DROP TABLE shop.t"}, ".query: must be one SELECT that gives one"),
-        ({"query": "SELECT id FROM shop.t FOR  UPDATE"}, ".query: locks rows; leave FOR UPDATE"),
-        ({"query": "SELECT 1 FROM shop.t lock in share mode"}, ".query: locks rows; leave FOR"),
+        (
+            {"query": "DELETE FROM shop.orders"},
+            ".query: must be a single SELECT that returns one number",
+        ),
+        (
+            {"query": "SELECT 1; DROP TABLE shop.t"},
+            ".query: must be a single SELECT that returns one",
+        ),
+        (
+            {"query": "SELECT id FROM shop.t FOR  UPDATE"},
+            ".query: must not lock rows; remove FOR UPDATE",
+        ),
+        (
+            {"query": "SELECT 1 FROM shop.t lock in share mode"},
+            ".query: must not lock rows; remove FOR",
+        ),
         (
             {"query": "SELECT 1 INTO OUTFILE '/tmp/x'"},
-            ".query: writes a file or a variable with INTO",
+            ".query: must not write a file or a variable; remove INTO",
         ),
         ({"query": "SELECT /*+ SET_VAR(a=1) */ 1"}, ".query: comments and hints are not accepted"),
         ({"query": "SELECT 1 -- all"}, ".query: comments and hints are not accepted"),
         ({"query": "SELECT 1 # all"}, ".query: comments and hints are not accepted"),
         ({"query": None}, ": give either a query or prometheus"),
         ({"prometheus": ORDERS["prometheus"]}, ": give either a query or prometheus"),
-        ({"name": "Active"}, ".name: is not of the right form"),
-        ({"unit": ""}, ".unit: is not of the right form"),
+        ({"name": "Active"}, ".name: is not in the right form"),
+        ({"unit": ""}, ".unit: is not in the right form"),
         ({"interval": "2h"}, ".interval: must be from 1s to 1h"),
         ({"timeout": "20s"}, ".timeout: must be from 100ms to 10s"),
         ({"timeout": "9s", "interval": "10s"}, ": timeout must be at most half of interval"),

@@ -127,7 +127,7 @@ targets:
     )
     assert mistakes(load, path) == [
         "3: resources.ceilings.cpu: should be less than or equal to 1",
-        "4: resources.ceilings.gpu: is not of the right form (see config.example.yaml)",
+        "4: resources.ceilings.gpu: is not in the right form (see config.example.yaml)",
         "5: resources.ceilings.disk:sda: should be greater than 0",
         "7: resources.disks.sda.iops: unknown key",
         "7: resources.disks.sda.operations: should be greater than 0",

@@ -163,9 +163,9 @@ def test_it_never_reads_more_than_a_day_of_usual_intervals(server: WebServer) ->
 @pytest.mark.parametrize(
     ("fields", "status", "text"),
     [
-        ({"target": TARGET}, 400, "around: give Unix seconds"),
-        ({"target": TARGET, "around": "soon"}, 400, "around: give Unix seconds"),
-        ({"target": TARGET, "around": "inf"}, 400, "around: give Unix seconds"),
+        ({"target": TARGET}, 400, "around: must be Unix seconds"),
+        ({"target": TARGET, "around": "soon"}, 400, "around: must be Unix seconds"),
+        ({"target": TARGET, "around": "inf"}, 400, "around: must be Unix seconds"),
         ({"target": TARGET, "around": "9e9"}, 400, "around: that time has not come"),
         ({"target": TARGET, "around": MIDDLE, "length": 5}, 400, "length: give 60 to 86400 s"),
         ({"target": TARGET, "around": MIDDLE, "length": 1e9}, 400, "length: give 60 to 86400 s"),

@@ -102,7 +102,7 @@ targets:
 """,
     )
     assert problems(path) == [
-        "1: listen: is not of the right form (see config.example.yaml)",
+        "1: listen: is not in the right form (see config.example.yaml)",
         "2: fitt: unknown key",
         "4: fit.interval: must be from 1s to 10m",
         "5: fit.window: not a duration; write 500ms, 15s, 10m, 6h, 1d or a number of seconds",
@@ -113,7 +113,8 @@ targets:
         "14: targets[1].password_file: no such file",
         "15: targets[1].collectors.status.enabled: status cannot be switched off: everything "
         "else depends on it",
-        "15: targets[1].collectors.statuss: unknown collector; there are status, statements,"
+        "15: targets[1].collectors.statuss: unknown collector;"
+        " the collectors are status, statements,"
         " threads, digests, host",
         "16: targets[2].user: missing (or give a defaults_file that names one)",
         "17: targets[2].socket: give either a socket, or host and port",
@@ -127,17 +128,17 @@ targets:
     [
         ("targets: [\n- a: {", "2: not readable as YAML"),
         ("listen: :1\nlisten: :2\n", "2: not readable as YAML: the key 'listen' is written twice"),
-        ("", " not a configuration; config.example.yaml shows one"),
-        ("- a", " not a configuration; config.example.yaml shows one"),
+        ("", " not a configuration; see config.example.yaml"),
+        ("- a", " not a configuration; see config.example.yaml"),
         ("listen: :1\n", "1: targets: missing"),
         ("listen: :65536\n", "1: listen: a port is at most 65535"),
         ("targets: []\n", "1: targets: must name at least one server"),
         ("targets: {a: 1}\n", "1: targets: must be a list"),
-        ("targets: [3]\n", "1: targets[0]: needs keys and values below it"),
-        ("targets: [{name: 'a b', user: u}]\n", "1: targets[0].name: is not of the right form"),
-        ('targets: [{name: "a\\n", user: u}]\n', "1: targets[0].name: is not of the right form"),
+        ("targets: [3]\n", "1: targets[0]: must be a mapping of keys to values"),
+        ("targets: [{name: 'a b', user: u}]\n", "1: targets[0].name: is not in the right form"),
+        ('targets: [{name: "a\\n", user: u}]\n', "1: targets[0].name: is not in the right form"),
         ("a: &a [*a]\n", "1: a: unknown key"),
-        ("targets: &a [*a]\n", "1: targets[0]: needs keys and values below it"),
+        ("targets: &a [*a]\n", "1: targets[0]: must be a mapping of keys to values"),
         ("? [a]\n: b\n", "1: not readable as YAML"),
         ("\tx", "1: not readable as YAML"),
     ],
@@ -231,9 +232,9 @@ def test_a_file_that_is_loaded_again_says_what_it_says_by_then(tmp_path: Path) -
     ("options", "expected"),
     [
         ("[client]\nport=many\nuser=u\n", "port: must be a whole number from 1 to 65535"),
-        ("[client]\nhost=h\n", "names no user under [client]"),
+        ("[client]\nhost=h\n", "has no user in its group [client]"),
         ("[client]\nuser=u\nssl-ca=/no/such\n", "ssl-ca: no such file"),
-        ("[client]\nuser=u\nssl-mode=VERIFY_CA\n", "ssl-mode: verifies against an ssl-ca"),
+        ("[client]\nuser=u\nssl-mode=VERIFY_CA\n", "ssl-mode: needs an ssl-ca to verify"),
     ],
 )
 def test_a_my_cnf_that_cannot_be_used_is_told_at_the_start(
@@ -391,7 +392,7 @@ def test_processors_are_counted_by_one_source(tmp_path: Path) -> None:
     target = "{name: a, user: u, node_exporter: {url: http://h:9100}"
     file = tmp_path / "config.yaml"
     file.write_text(f"targets:\n  - {target}, resources: {{vcpus: 4}}}}\n")
-    with pytest.raises(ConfigError, match="node_exporter counts the processors"):
+    with pytest.raises(ConfigError, match="node_exporter reports the number of processors"):
         load(file)
     file.write_text(f"resources: {{vcpus: 4}}\ntargets:\n  - {target}}}\n")
     config = load(file)
@@ -404,10 +405,10 @@ def test_labels_of_a_target_are_those_of_prometheus() -> None:
     config = Config.validated({"targets": [base | {"labels": {"team": "shop"}}]})
     assert dict(config.targets[0].labels) == {"team": "shop"}
     for name, problem in (
-        ("host", "this label is taken"),
-        ("instance", "this label is taken"),
+        ("host", "this label is reserved"),
+        ("instance", "this label is reserved"),
         ("__x", "Prometheus's own"),
-        ("a-b", "is not of the right form"),
+        ("a-b", "is not in the right form"),
     ):
         with pytest.raises(InvalidValuesError, match=problem):
             Config.validated({"targets": [base | {"labels": {name: "x"}}]})

@@ -286,7 +286,7 @@ def test_the_usual_port_may_be_taken() -> None:
         pass  # taken as it is
     with usual:
         assert choose_address(None, said.append).bind() == ("127.0.0.1", 0)
-    assert said == ["port 10104 is taken; the page takes one that is free"]
+    assert said == ["port 10104 is taken; the page uses a free port instead"]
 
 
 def test_a_port_may_be_taken_after_it_was_chosen() -> None:
@@ -296,7 +296,7 @@ def test_a_port_may_be_taken_after_it_was_chosen() -> None:
         port = faster.getsockname()[1]
         with listen_on(Address("127.0.0.1", port), socket.create_server, said.append) as mine:
             assert mine.getsockname()[1] != port
-        assert said == [f"port {port} is taken; the page takes one that is free"]
+        assert said == [f"port {port} is taken; the page uses a free port instead"]
         with pytest.raises(AddressError, match=rf"^cannot listen on 127\.0\.0\.1:{port}: Address"):
             listen_on(Address("127.0.0.1", port, asked=True), socket.create_server, said.append)
 

@@ -113,7 +113,10 @@ def test_a_remedy_is_told_where_there_is_one() -> None:
             FileNotFoundError(2, "No such file or directory"),
             "No such file or directory; check the path; is the server up?",
         ),
-        (PermissionError(13, "Permission denied"), "Permission denied; may this user reach it?"),
+        (
+            PermissionError(13, "Permission denied"),
+            "Permission denied; check that the agent's user may access it",
+        ),
         (OSError("odd"), "odd; is the server up, and does it listen there?"),
     ],
     ids=lambda value: type(value).__name__,

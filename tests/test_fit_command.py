@@ -308,7 +308,7 @@ ERRORS = {
     "overflow": (b"concurrency,throughput\n1,10\n2,1e999\n3,30\n", ":3: throughput is 1e999"),
     "too much": (b"concurrency,throughput\n1,10\n2,1e300\n3,30\n", ":3: throughput is 1e300"),
     "too little": (b"concurrency,throughput\n1e-300,1\n2,2\n3,3\n", ":2: concurrency is 1e-300"),
-    "thousands": (b"concurrency,throughput\n1,10\n2,1,000\n3,30\n", ":3: 3 cells, and the header"),
+    "thousands": (b"concurrency,throughput\n1,10\n2,1,000\n3,30\n", ":3: 3 cells, the header"),
     "negative": (b"concurrency,throughput\n1,10\n2,-20\n3,30\n", ":3: throughput is -20"),
     "no load": (b"concurrency,throughput\n# idle\n0,10\n2,20\n3,30\n", ":3: concurrency is 0"),
     "no work": (b"concurrency,throughput\n1,0\n2,20\n3,30\n", ":2: throughput is 0"),

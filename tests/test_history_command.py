@@ -62,7 +62,7 @@ def test_show_finds_the_file_in_the_configuration(
     assert main(["history", "show", "--config.file", str(config)]) == 0
     config.write_text(target)
     assert main(["history", "show", "--config.file", str(config)]) == 2
-    assert "names no history.path; give --file DB" in capsys.readouterr().err
+    assert "has no history.path; give --file DB" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -78,10 +78,10 @@ def test_what_goes_out_comes_in_as_it_was(
     other = tmp_path / "other" / "history.db"
     code, out, err = run("import", text, file=other)
     count = {"samples": 600, "classes": 120}.get(kind, 40)
-    assert (code, out, err) == (0, f"{kind}: {count} added, 0 were there\n", "")
+    assert (code, out, err) == (0, f"{kind}: {count} added, 0 existed already\n", "")
     assert rows(other, KINDS[kind]) == rows(path, KINDS[kind])
     before = everything(other)
-    assert run("import", text, file=other)[1] == f"{kind}: 0 added, {count} were there\n"
+    assert run("import", text, file=other)[1] == f"{kind}: 0 added, {count} existed already\n"
     assert everything(other) == before
     assert run("export", "--kind", kind, "--format", style, file=other)[1] == text.read_text()
 
@@ -173,7 +173,7 @@ def test_nothing_is_made_where_there_is_nothing(path: Path, run: Run) -> None:
     for action in (["show"], ["export"], ["prune", "--before", "1d"]):
         code, _, err = run(*action)
         assert code == 1
-        assert "there is no such history" in err
+        assert "there is no history at this path" in err
     assert not path.parent.exists()
 
 

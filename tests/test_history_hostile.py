@@ -116,7 +116,7 @@ def test_an_import_takes_the_same_memory_however_many_rows(path: Path, is_piped:
         file = path.with_name(f"{count}.db")
         code, out, err, peak = bounded("history", "import", "--file", file, *given, stdin=stdin)
         assert (code, err) == (0, "")
-        assert out == f"intervals: {count:,} added, 0 were there\n"
+        assert out == f"intervals: {count:,} added, 0 existed already\n"
         assert len(rows(file, INTERVALS)) == count
         peaks.append(peak)
     assert peaks[1] < peaks[0] + 12 * 2**20
@@ -134,7 +134,7 @@ def test_a_mistake_at_the_end_of_a_long_file_adds_nothing(path: Path, run: Run) 
     source.write_text(HEADER + "db,s,x,15,1,,,,,,,\n" * 30_000)
     code, _, err = run("import", source)
     assert (code, len(err.splitlines())) == (2, 21)
-    assert "and 29,980 more lines like these" in err.replace("29980", "29,980")
+    assert "and 29,980 more invalid lines" in err.replace("29980", "29,980")
 
 
 def test_an_openmetrics_file_of_too_many_lines_is_refused(path: Path, tmp_path: Path) -> None:

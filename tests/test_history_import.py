@@ -28,10 +28,13 @@ GOOD = "".join(as_csv(INTERVALS, [interval(0), interval(1)])).splitlines()
         ("db,s,1700000000,15,,,,,,,,", "throughput is missing; fill it in or drop the line"),
         ("db,s,1700000000,15,nan,,,,,,,", "throughput is 'nan', which is not a finite number"),
         ("db,s,1700000000,15,1e999,,,,,,,", "throughput is '1e999', which is not a finite number"),
-        ("d b,s,1700000000,15,1,,,,,,,", "target is 'd b'; name it as a configuration can"),
+        (
+            "d b,s,1700000000,15,1,,,,,,,",
+            "target is 'd b'; use only the characters of a target name",
+        ),
         (",s,1700000000,15,1,,,,,,,", "target is ''; give 1 to 255 printable characters"),
-        ("db,s,1700000000,15,1", "5 cells, and the header names 12 columns"),
-        ("db,s,1700000000,15,1,,,,,,,{", "resources is no JSON"),
+        ("db,s,1700000000,15,1", "5 cells, the header has 12 columns"),
+        ("db,s,1700000000,15,1,,,,,,,{", "resources is not valid JSON"),
         ('db,s,1700000000,15,1,,,,,,,"[1]"', "resources has no numbers by name"),
         ('db,s,1700000000,15,1,,,,,,,"{""cpu"": ""x""}"', "resources: cpu is not a number"),
     ],
@@ -58,14 +61,17 @@ LABELS = f'{{target="db",server="{SERVER}"}}'
     [
         ("something 1 2", "this is not a line of an exported history"),
         (f"{THROUGHPUT}_x{LABELS} 1 1700000000", "this is not a line of an exported history"),
-        (f"{THROUGHPUT}{{target=db}} 1 1700000000", "these are no labels"),
+        (f"{THROUGHPUT}{{target=db}} 1 1700000000", "the labels are invalid"),
         (f'{THROUGHPUT}{{target="db"}} 1 1700000000', "server is ''"),
-        (f'{THROUGHPUT}{{target="d",server="s",x="y"}} 1 1700000000', "the label x is none"),
+        (f'{THROUGHPUT}{{target="d",server="s",x="y"}} 1 1700000000', "the label x is not known"),
         (
             f"{THROUGHPUT}{LABELS} NaN 1700000000",
             "throughput is 'NaN', which is not a finite number",
         ),
-        (f"{THROUGHPUT}{LABELS} 5.0 1700000000.000", "the same value was given before"),
+        (
+            f"{THROUGHPUT}{LABELS} 5.0 1700000000.000",
+            "this series has a value at this time already",
+        ),
         (f"{THROUGHPUT}{LABELS} 5.0 1800000000.000", "seconds is missing"),
         (
             'mysql_headroom_history_fit_trust{target="d",server="s",trust="blind"} 1 1700000000',
@@ -103,7 +109,7 @@ def test_many_mistakes_are_told_in_part(tmp_path: Path, run: Run) -> None:
     text.write_text("\n".join([GOOD[0], *["db"] * 100]) + "\n")
     _, _, err = run("import", text)
     assert err.count("\n") == 21
-    assert err.endswith("and 80 more lines like these\n")
+    assert err.endswith("and 80 more invalid lines\n")
 
 
 def test_a_table_of_something_else_is_told(tmp_path: Path, run: Run) -> None:
@@ -112,7 +118,10 @@ def test_a_table_of_something_else_is_told(tmp_path: Path, run: Run) -> None:
     text.write_text("concurrency,throughput\n1,2\n")
     code, _, err = run("import", text)
     assert code == 2
-    assert "this is not the header of an exported history; the header is target,server,time" in err
+    assert (
+        "this is not the header of an exported history; the header must be target,server,time"
+        in err
+    )
     for kind in KINDS.values():
         assert ",".join(header(kind)) in err
 

@@ -15,7 +15,7 @@ from agent.history.text.csv_text import as_csv
 
 NO_HISTORY = "file is not a database; this is not a history: check the path"
 DENIED = "Permission denied; run this as the agent's user or root: the file is private"
-FOREIGN = "this database is not a history; name another file under `history`"
+FOREIGN = "this database is not a history; set another path under `history`"
 
 
 def nothing(place: Path) -> None:
@@ -35,11 +35,19 @@ def somebody_elses(place: Path) -> None:
 
 
 PLACES = [
-    (nothing, "there is no such history; check the path: the agent makes it when it runs", None),
+    (
+        nothing,
+        "there is no history at this path; check it: the agent creates the file when it runs",
+        None,
+    ),
     (Path.touch, "this file is empty; check the path: the agent fills it when it runs", None),
     (noise, NO_HISTORY, NO_HISTORY),
     (Path.mkdir, "this is a folder; name the file in it", "Is a directory; name the file in it"),
-    (os.mkfifo, "this is no file; check the path", "this is no file; check the path"),
+    (
+        os.mkfifo,
+        "this is not a regular file; check the path",
+        "this is not a regular file; check the path",
+    ),
     (somebody_elses, FOREIGN, FOREIGN),
 ]
 

@@ -23,7 +23,7 @@ OTHERS = {
     "image.png": b"\x89PNG\r\n\x1a\n" + bytes(9000),
     "zeroes": bytes(8192),
 }
-REMEDY = "this file is not a history, and is left as it is; name another file under `history`"
+REMEDY = "this file is not a history and was not changed; set another path under `history`"
 
 
 def looks(folder: Path) -> dict[str, tuple[int, int, bytes]]:

@@ -119,5 +119,5 @@ def test_force_alone_is_a_usage_error(
 ) -> None:
     """There is nothing that it could replace."""
     assert main(["files", *others, "--force"]) == 2
-    problem = "--force replaces what --write finds; give --write DIR too"
+    problem = "--force needs --write DIR"
     assert capsys.readouterr() == ("", f"mysql-headroom: {problem}\n")

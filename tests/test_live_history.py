@@ -163,7 +163,7 @@ def test_a_target_that_is_renamed_keeps_its_window(
         wait_until("its window", lambda: (known() or 0) >= before, PATIENCE)
         end(agent, signal.SIGTERM)
     assert {row.labels[0] for row in rows(Path(history["path"]), INTERVALS)} == {"primary"}
-    assert "renamed: its history has the new name too" in agent.log
+    assert "target renamed: its history continues under the new name" in agent.log
 
 
 def without_power(agent: Daemon, path: Path) -> list[Row]:

@@ -79,7 +79,7 @@ def test_a_certificate_is_verified_against_the_authority_and_the_host(
         (asking(other.file), "certificate is not trusted"),
         (asking(other.file, identity=False), "certificate is not trusted"),
         (asking(authority.file, "localhost"), "certificate is not trusted"),
-        (asking(tmp_path / "server.key"), "holds no certificate"),
+        (asking(tmp_path / "server.key"), "contains no PEM certificate"),
         (asking(tmp_path / "nothing"), "No such file"),
     ):
         refused = refusal(wrong, account)

@@ -112,7 +112,9 @@ def test_the_headroom_in_a_unit_is_said_in_words() -> None:
     ) in text(room)
     assert "active_users is not read; the headroom is not yet" in text(room, 500.0)
     full = UnitHeadroom(Estimate(0.0, 0.0, 0.0), trust=Trust.TRUSTED, reason=UnitReason.PAST_PEAK)
-    assert "no more are possible: the server is past its peak: none is left." in text(full)
+    assert "no more are possible: the server is past its peak, so there is no headroom." in text(
+        full
+    )
 
 
 def test_what_cannot_be_trusted_says_why_and_what_would_settle_it() -> None:

@@ -227,7 +227,7 @@ def test_a_number_of_classes_that_cannot_be_is_refused(
         main(["profile", "--config.file", "config.yaml", f"--top={top}"])
     assert stopped.value.code == 2
     [complaint] = capsys.readouterr().err.splitlines()[-1:]
-    assert complaint.endswith(f"argument --top: a whole number from 1 on, not {top!r}")
+    assert complaint.endswith(f"argument --top: must be an integer of at least 1, not {top!r}")
 
 
 def test_a_server_that_is_not_there_is_one_line(

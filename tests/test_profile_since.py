@@ -87,18 +87,18 @@ def test_texts_that_cannot_be_had_do_not_cost_the_profile(
     code, out, err = asked(capsys, history, "--since", "1h", "--text")
     assert code == 0
     assert "shop.a1b2" in out
-    assert err.startswith("mysql-headroom: no texts: ")
+    assert err.startswith("mysql-headroom: the statement texts cannot be read: ")
     assert err.count("\n") == 1
 
 
 @pytest.mark.parametrize(
     ("options", "code", "complaint"),
     [
-        (["--since", "1h", "--target", "b"], 1, "nothing about query classes of b in that time"),
-        (["--since", "2000-01-01T00:00Z", "--plot", "x.png"], 2, "--plot draws what is read"),
+        (["--since", "1h", "--target", "b"], 1, "no query classes of b are stored for that time"),
+        (["--since", "2000-01-01T00:00Z", "--plot", "x.png"], 2, "--plot needs readings"),
         (["--since", "1h", "--seconds", "5"], 2, "--seconds says how long to watch from now on"),
         (["--since", "start", "--seconds", "5"], 2, "--seconds says how long to watch from now"),
-        (["--since", "0s"], 1, "nothing about query classes of db in that time"),
+        (["--since", "0s"], 1, "no query classes of db are stored for that time"),
     ],
 )
 def test_what_the_history_cannot_tell_is_one_line(
@@ -123,11 +123,11 @@ def test_without_a_history_since_a_time_is_refused(
     config.write_text("targets: [{name: db, user: x, port: 1}]\n")
     code, _, err = asked(capsys, config, "--since", "1h")
     assert code == 2
-    assert "names no history.path, which --since TIME reads; set history.path" in err
+    assert "has no history.path, which --since TIME reads; set history.path" in err
     config.write_text(f"history: {{path: {tmp_path}/none.db}}\n{config.read_text()}")
     code, _, err = asked(capsys, config, "--since", "1h")
     assert code == 1
-    assert f"{tmp_path}/none.db: there is no such history" in err
+    assert f"{tmp_path}/none.db: there is no history at this path" in err
 
 
 @pytest.mark.parametrize("since", ["yesterday", "2026-13-01", "-5", "1e99", ""])

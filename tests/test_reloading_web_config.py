@@ -155,7 +155,7 @@ def test_no_command_goes_on_with_a_wrong_file(name: str, config: Path) -> None:
     ("sections", "told"),
     [
         ({"tls_server_config": TLS, "basic_auth_users": {"alice": HASH}}, "TLS, users"),
-        ({"http_server_config": {"http2": False}}, "open to everybody"),
+        ({"http_server_config": {"http2": False}}, "no authentication and no TLS"),
     ],
 )
 def test_a_check_says_what_a_right_file_does(

@@ -101,11 +101,11 @@ def test_of_several_targets_and_servers_one_is_chosen(
     assert main(["replay", str(path), "--target", "a"]) == 0
     shown = capsys.readouterr()
     assert "a on second" in shown.out
-    assert "a was also first (--server)" in shown.err
+    assert "a also has data of server first (--server)" in shown.err
     [first] = said(capsys, path, "--target", "a", "--server", "first", "--at", rows[half - 1].end)
     assert first["assessed_at"] == rows[half - 1].end
     assert main(["replay", str(path), "--target", "a", "--server", "x"]) == 2
-    assert "a was never 'x', but first, second" in capsys.readouterr().err
+    assert "a has no server 'x'; it has first, second" in capsys.readouterr().err
 
 
 def test_only_intervals_of_one_width_are_replayed(
@@ -121,7 +121,10 @@ def test_only_intervals_of_one_width_are_replayed(
     assert min(point["at"] for point in late["points"]) >= rows[half].end
     assert max(point["at"] for point in early["points"]) <= rows[half - 1].end
     assert main(["replay", str(path), "--interval", "5s"]) == 2
-    text = "no intervals of 5 s; the latest are of 4 s, and there are no samples to make others of"
+    text = (
+        "no intervals of 5 s; the latest are of 4 s,"
+        " and there are no samples to compute others from"
+    )
     assert text in capsys.readouterr().err
 
 
@@ -174,7 +177,7 @@ def test_a_history_that_cannot_be_read_is_one_line(
     empty = history(tmp_path / "empty" / "history.db")
     broken = tmp_path / "broken.db"
     broken.write_bytes(path.read_bytes()[:5000])
-    for file, code, text in ((broken, 1, "broken.db: "), (empty, 2, "no intervals in it yet")):
+    for file, code, text in ((broken, 1, "broken.db: "), (empty, 2, "no intervals yet")):
         assert main(["replay", str(file)]) == code
         shown = capsys.readouterr()
         assert shown.out == ""

@@ -228,7 +228,7 @@ def test_a_defect_of_a_collector_is_a_failure_of_its_own(
             assert made.run(now) is None
     assert made.health.failures == {FailureKind.UNREADABLE: 2}
     (line,) = [found.getMessage() for found in caplog.records]
-    assert line.startswith("cannot read: not understood: ValueError: could not convert")
+    assert line.startswith("cannot read: unexpected answer: ValueError: could not convert")
     assert "(test_scheduled_collector.py:" in line
 
 
@@ -243,7 +243,7 @@ def test_a_defect_in_preparing_makes_an_absent_feature() -> None:
     (feature,) = made.features
     assert not feature.enabled
     assert feature.reason.startswith(
-        "not understood: IndexError: no row (test_scheduled_collector.py:"
+        "unexpected answer: IndexError: no row (test_scheduled_collector.py:"
     )
 
 

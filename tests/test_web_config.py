@@ -89,23 +89,24 @@ rate_limit: {{}}
     )
     assert problems(path) == [
         "3: tls_server_config.key_file: cannot be read: No such file or directory",
-        "4: tls_server_config.client_auth_type: would let in whoever makes a certificate; use"
+        "4: tls_server_config.client_auth_type: accepts any certificate; use"
         " RequireAndVerifyClientCert",
         "5: tls_server_config.client_allowed_sans[0]: must be text",
-        "6: tls_server_config.min_version: TLS 1.0 and 1.1 are not offered; should be 'TLS12' or"
+        "6: tls_server_config.min_version: TLS 1.0 and 1.1 are not supported; use 'TLS12' or"
         " 'TLS13'",
         "7: tls_server_config.max_version: should be 'TLS12' or 'TLS13'",
-        "8: tls_server_config.cipher_suites: has none for TLS 1.2; add one, or min_version: TLS13",
-        "9: tls_server_config.cipher_suites[0]: not a cipher suite that is offered here"
+        "8: tls_server_config.cipher_suites: has no TLS 1.2 suite; add one,"
+        " or set min_version: TLS13",
+        "9: tls_server_config.cipher_suites[0]: not a supported cipher suite"
         " (docs/web.md lists them)",
-        "10: tls_server_config.curve_preferences: more than one cannot be set here; give one, or"
-        " leave it out",
+        "10: tls_server_config.curve_preferences: only one curve is supported; give one, or"
+        " remove the key",
         "11: tls_server_config.certfile: unknown key",
         "13: http_server_config.http2: must be true or false",
         "15: http_server_config.headers.X-Frame-Options: should be 'deny', 'sameorigin' or ''",
         "16: http_server_config.headers.Server: unknown key",
         "18: basic_auth_users.alice: is not a bcrypt hash (docs/web.md shows how to make one)",
-        "19: basic_auth_users.a:b: must be a user's name without a colon",
+        "19: basic_auth_users.a:b: must be a user name without a colon",
         "20: basic_auth_users.bob: has a bcrypt cost above 15: each check would take seconds",
         "21: rate_limit: unknown key",
     ]
@@ -116,11 +117,11 @@ rate_limit: {{}}
     [
         ({"cert_file": "server.crt"}, "key_file: missing"),
         ({}, "cert_file: missing"),
-        ({**TLS, "key_file": "ca.crt"}, "key_file: holds no private key in PEM form"),
-        ({**TLS, "cert_file": "server.key"}, "cert_file: holds no certificate in PEM form"),
+        ({**TLS, "key_file": "ca.crt"}, "key_file: contains no PEM private key"),
+        ({**TLS, "cert_file": "server.key"}, "cert_file: contains no PEM certificate"),
         ({**TLS, "cert_file": "ca.crt"}, "key_file: is not the key of cert_file"),
         ({**TLS, "cert_file": "."}, "cert_file: cannot be read: Is a directory"),
-        ({**TLS, "cert_file": "a\0"}, "cert_file: cannot be"),
+        ({**TLS, "cert_file": "a\0"}, "cert_file: is not a valid"),
         ({**TLS, "client_auth_type": "RequireAndVerifyClientCert"}, "client_ca_file: missing"),
         ({**TLS, "client_auth_type": "VerifyClientCertIfGiven"}, "client_ca_file: missing"),
         ({**TLS, "client_ca_file": "ca.crt"}, "client_ca_file: has no effect"),
@@ -128,7 +129,7 @@ rate_limit: {{}}
         ({**TLS, "min_version": "TLS13", "max_version": "TLS12"}, "max_version: is below"),
         (
             {**TLS, "client_auth_type": "VerifyClientCertIfGiven", "client_ca_file": "server.key"},
-            "client_ca_file: holds no certificate",
+            "client_ca_file: contains no PEM certificate",
         ),
     ],
 )
@@ -192,7 +193,7 @@ def test_a_header_is_one_line(folder: Path) -> None:
     """A value that ends with a line feed would begin another header."""
     headers = {"Content-Security-Policy": "default-src 'self'\n"}
     assert problems(written(folder, http_server_config={"headers": headers})) == [
-        "3: http_server_config.headers.Content-Security-Policy: is not of the right form"
+        "3: http_server_config.headers.Content-Security-Policy: is not in the right form"
         " (see docs/examples/web-config.yml)"
     ]
 
@@ -213,7 +214,7 @@ def test_a_key_with_a_password_is_refused_without_asking_for_it(folder: Path) ->
     form = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
     key.write_bytes(plain.private_bytes(*form, how))
     (problem,) = problems(written(folder, tls_server_config=TLS))
-    assert "holds no private key in PEM form that opens without a password" in problem
+    assert "contains no PEM private key without a password" in problem
 
 
 def test_every_key_is_documented() -> None:

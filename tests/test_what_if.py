@@ -239,7 +239,7 @@ def test_a_residence_time_that_is_all_service_has_no_queue_to_lose() -> None:
         ({"cores": 2.0}, "CPU use"),
         ({"disk_latency": 0.5}, "disks"),
         ({"network": 2.0}, "link"),
-        ({"queries": {"c": 0.5}}, "part of what fills cpu"),
+        ({"queries": {"c": 0.5}}, "its share of cpu"),
     ],
 )
 def test_what_is_not_known_is_said_and_no_number(change: dict[str, Any], needed: str) -> None:
@@ -276,7 +276,7 @@ def test_assumptions_are_those_of_the_changes() -> None:
     assert len(assumptions(TODAY, Changes())) == 1
     said = " ".join(assumptions(TODAY, Changes(servers=2.0, disk_rate=2.0)))
     assert "share all queries equally" in said
-    assert "sequential is not known" in said
+    assert "The sequential share of the disk" in said
 
 
 def heavy(waking: float, load: float, share: float = 0.41, beside: Any = NOTHING_BESIDE) -> float:

@@ -110,12 +110,12 @@ def test_every_key_is_documented(server: WebServer) -> None:
     [
         ([("target", "other")], 404, "404 no such target"),
         ([("target", "db"), ("target", "db")], 400, "400 target: give the name of one target"),
-        ([("cpu", "2")], 400, "400 'cpu': no such change; there are cpu_speed, cores, disk_rate"),
+        ([("cpu", "2")], 400, "400 'cpu': unknown change; known are cpu_speed, cores, disk_rate"),
         ([("cores", "two")], 400, "400 cores: 'two' is not a factor; write 8 or 2x"),
         ([("load", "0")], 400, "400 load: '0' is out of range; give 0.001 to 1000"),
         ([("load", "1"), ("load", "2")], 400, "400 load: given 2 times; give it once"),
         ([("query", "a1a1")], 400, "400 query: 'a1a1' is not a class; write DIGEST=0.5x"),
-        ([("query", "a1a2=2x")], 400, "400 query a1a2: no such digest; near are "),
+        ([("query", "a1a2=2x")], 400, "400 query a1a2: no such digest; similar are "),
         ([("query", "\x1b[2J=2x")], 400, "400 query: '\\x1b[2J=2x' is not a class"),
         ([("load", "1")] * 50, 400, "400 more than 40 fields; give fewer"),
         ([("query", "a1a1=2x"), ("query", "a1a1a1=2x")], 400, f"400 query {'a1' * 16}: given"),
@@ -135,7 +135,7 @@ def test_what_is_not_known_has_a_reason_and_no_number(server: WebServer) -> None
     """No disk is seen: what a faster one would change is left open; so is all of a new target."""
     found = document(server, ("disk_rate", "2x"))
     assert found["then"]["capacity"] is None
-    assert "cannot be told" in found["then"]["unknown"][0]
+    assert "cannot be predicted" in found["then"]["unknown"][0]
     with listening(snapshot(True)) as new:
         found = document(new, ("load", "2x"))
         assert found["then"]["capacity"] is found["then"]["residence_time"] is None
@@ -163,7 +163,7 @@ def test_the_command_prints_a_table(url: str, capsys: pytest.CaptureFixture[str]
         "today",
         "cores 2x",
         "load 1.1x",
-        "all of it",
+        "all changes",
     ]
     assert any(line.startswith("Assumed: Contention") for line in lines)
 
@@ -181,7 +181,7 @@ def test_the_command_prints_the_agents_json(
     ("arguments", "code", "text"),
     [
         (["--cpu-speed", "fast"], 2, "--cpu-speed: 'fast' is not a factor; write 2x or 0.5x"),
-        (["--query", "ffff=0.5x"], 2, "query ffff: no such digest; near are a1"),
+        (["--query", "ffff=0.5x"], 2, "query ffff: no such digest; similar are a1"),
         (["--target", "other"], 2, "--target: the agent watches no such target"),
         (["--password-file", "x"], 2, "--password-file needs --user"),
         (["--agent", "ftp://x"], 1, "'ftp://x' is not a URL; write http://HOST:10104"),

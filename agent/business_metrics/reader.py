@@ -159,5 +159,7 @@ def _read_prometheus(settings: PrometheusQuery, timeout: float) -> Values:
         raise CollectorError(FailureKind.UNREADABLE, str(error)) from None
     if len(found) != 1 or not math.isfinite(found[0]):
         gave = f"{len(found)} series" if len(found) != 1 else f"{found[0]}"
-        raise CollectorError(FailureKind.UNREADABLE, f"the query gave {gave} instead of one number")
+        raise CollectorError(
+            FailureKind.UNREADABLE, f"the query returned {gave} instead of one number"
+        )
     return {VALUE: checked(found[0])}

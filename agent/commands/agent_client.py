@@ -54,7 +54,7 @@ class AgentClient:
             with error:
                 raise self._refusal(error.code, error.read(MAX_TEXT_LENGTH)) from None
         except UntrustedError:
-            remedy = "name its authority with --ca"
+            remedy = "give its CA certificate with --ca"
             raise AgentError(f"{self._url}: its certificate is not verified; {remedy}") from None
         except NoAnswerError as error:
             remedy = "start the agent, or name it with --agent"
@@ -62,18 +62,18 @@ class AgentClient:
         except (ValueError, RecursionError):
             found = None
         if not isinstance(found, dict):
-            raise AgentError(f"{self._url}: this is not an answer of an agent; check the URL")
+            raise AgentError(f"{self._url}: this is not a valid answer of an agent; check the URL")
         return found
 
     def _refusal(self, code: int, content: bytes) -> Exception:
         text = printable(content.decode(errors="replace").strip())
         if code in (401, 403):
             remedy = "give --user with --password-file"
-            return AgentError(f"{self._url}: the login is refused ({code}); {remedy}")
+            return AgentError(f"{self._url}: login refused ({code}); {remedy}")
         if code == 404 and "target" in text:
             return RefusedError("--target: the agent watches no such target; its page lists them")
         if code == 400:
             return RefusedError(text.removeprefix("400 "))
         if code in (421, 429):
             return AgentError(f"{self._url}: {text.partition(' ')[2]}")
-        return AgentError(f"{self._url}: it answers {code}; check the URL")
+        return AgentError(f"{self._url}: HTTP status {code}; check the URL")

@@ -66,7 +66,7 @@ def _analyze(args: argparse.Namespace) -> int:
     snapshots, failed = _analyse_targets(client, query, args.interval)
     if not snapshots and not failed:
         remedy = "check --selector, --since, and that mysqld_exporter is scraped"
-        complain_of(f"{args.prometheus}: it knows no such server; {remedy}")
+        complain_of(f"{args.prometheus}: it has no such server; {remedy}")
         return FAILED
     end = query.end
     ordered = by_danger(snapshots, end)

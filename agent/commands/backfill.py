@@ -113,7 +113,7 @@ class _Job:
     def report(self, filled: Backfill, source: str) -> None:
         """Print how many intervals were added, and how many existed."""
         added = f"{filled.added:,} intervals of {written(filled.width)} added from {source}"
-        there = f"{filled.were_there:,} were there; the agent reads them at its start"
+        there = f"{filled.were_there:,} existed already; the agent reads them when it starts"
         say_line(f"{self.own.name}: {added}, {there}")
 
 
@@ -122,7 +122,7 @@ def _backfill(args: argparse.Namespace) -> int:
     target = target_of(config, args.target)
     path = args.file or config.history.path
     if path is None:
-        raise ConfigError([f"{args.config_file}: names no history.path; give --file DB"])
+        raise ConfigError([f"{args.config_file}: has no history.path; give --file DB"])
     client, query = client_of(args, args.prometheus), query_of(args)
     job = _Job(client, query, target, _own_target(args, config, target))
     agent, exporter = _find_agent(job, args), None
@@ -185,8 +185,8 @@ def _fill_from_agent(job: _Job, agent: Labels, connection: sqlite3.Connection) -
         widths = ", ".join(written(width) for width in sorted(other_widths))
         configured = written(job.own.width)
         complain_of(
-            f"{job.own.name}: some were of {widths}, and fit.interval is {configured}: they serve"
-            " the forecast alone"
+            f"{job.own.name}: some intervals are {widths} wide,"
+            f" but fit.interval is {configured}: they are used for the forecast only"
         )
 
 
@@ -199,10 +199,10 @@ def _fill_from_exporters(job: _Job, source: FleetTarget, connection: sqlite3.Con
     fill(filled, readings(job.client, source, job.query, sampling), HourlyLoad())
     job.report(filled, source.instance)
     if not fits:
-        needs = f"samples {sampling:g} s apart make intervals of {written(width)}"
+        needs = f"samples {sampling:g} s apart allow intervals of {written(width)} only"
         complain_of(
-            f"{job.own.name}: {needs}, and fit.interval is {written(configured)}: they serve"
-            f" the forecast alone; with fit.interval: {written(width)} the window has them too"
+            f"{job.own.name}: {needs}, and fit.interval is {written(configured)}: they are used for"
+            f" the forecast only; with fit.interval: {written(width)} they are also in the window"
         )
 
 

@@ -23,7 +23,7 @@ HOST_FEATURES = {"host", FEATURE}
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Register the sub-command."""
-    text = "connect to every target and print what works, what is missing and what would mend it"
+    text = "connect to every target and print what works, what is missing and how to enable it"
     parser = subparsers.add_parser("check", help=text, description=text.capitalize() + ".")
     add_file_options(parser)
     parser.set_defaults(run=run)
@@ -34,7 +34,9 @@ def run(args: argparse.Namespace) -> int:
     config, web = loaded(partial(load, args.config_file), args.web_file)
     if args.web_file is not None:
         say_line(f"{args.web_file} (web pages)")
-        say_line(f"  ok       {', '.join(sorted(web().protections)) or 'open to everybody'}")
+        say_line(
+            f"  ok       {', '.join(sorted(web().protections)) or 'no authentication and no TLS'}"
+        )
     return max(check(config, target) for target in config.targets)
 
 
@@ -69,7 +71,7 @@ def _print_cpu_source(offered: set[str], vcpus: float | None) -> None:
     if offered & HOST_FEATURES:
         return
     if vcpus is None:
-        say_line("  missing  cpu: nothing of the server's host can be read")
+        say_line("  missing  cpu: the counters of the server's host cannot be read")
         say_line("           remedy: name its node_exporter, or how many processors it has: vcpus")
     elif "statements_cpu" in offered:
         say_line(f"  ok       cpu: the CPU time of statements, of {vcpus:g} processors")

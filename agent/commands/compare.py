@@ -98,7 +98,7 @@ def _compare(args: argparse.Namespace) -> int:
 def _list_markers(args: argparse.Namespace) -> int:
     """Print every marker, the newest first, each with its target where it has one."""
     if any(given is not None for given in (args.around, args.before, args.after, args.marker)):
-        raise SourceError("--markers lists them and compares nothing; leave the periods out")
+        raise SourceError("--markers only lists the markers; give no periods with it")
     known = _markers(args, "--markers")[::-1]
     if args.format == "json":
         say(json_text({"markers": [marker_object(marker) for marker in known]}))
@@ -139,7 +139,7 @@ def _periods(args: argparse.Namespace) -> tuple[Period, Period]:
     except ValueError as error:
         raise SourceError(str(error)) from None
     raise SourceError(
-        "no two periods; give --before FROM..TO and --after FROM..TO, or --around TIME,"
+        "two periods are needed; give --before FROM..TO and --after FROM..TO, or --around TIME,"
         " or --around-marker NAME"
     )
 
@@ -147,9 +147,7 @@ def _periods(args: argparse.Namespace) -> tuple[Period, Period]:
 def _periods_around_marker(args: argparse.Namespace, now: float) -> tuple[Period, Period]:
     """Return the periods around the latest marker of that name; raises `SourceError`."""
     if any(given is not None for given in (args.around, args.before, args.after)):
-        raise SourceError(
-            "--around, --before, --after: a period too many; give --around-marker alone"
-        )
+        raise SourceError("--around-marker excludes --around, --before and --after; give it alone")
     wanted = _markers(args, "--around-marker")
     found = [marker for marker in wanted if marker.name == args.marker]
     if not found:

@@ -12,10 +12,10 @@ DESCRIPTION = """\
 Start a private MySQL or MariaDB server in a temporary folder, put a load on it that rises and
 falls, and run the real agent on it: the page, /metrics and a summary here. An installed server's
 program is used, otherwise one is installed from the distribution's packages; no service is started
-and no other server is touched. Needs some hundred MB of disk and memory while it runs."""
+and no other server is touched. Needs a few hundred MB of disk and memory while it runs."""
 EPILOG = """\
 Ends after --seconds, or at any moment by Ctrl-C or SIGTERM: exit code 0, and nothing is left.
-Exit code 1 when a server or the address cannot be had."""
+Exit code 1 if no server can be started or the address is not available."""
 ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 

@@ -28,7 +28,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 def run(args: argparse.Namespace) -> int:
     """Return 0 if done, 1 if a file cannot be read or written, 2 for a usage error."""
     if args.force and args.write is None:
-        complain_of("--force replaces what --write finds; give --write DIR too")
+        complain_of("--force needs --write DIR")
         return USAGE_ERROR
     try:
         if args.name is not None:

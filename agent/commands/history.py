@@ -50,7 +50,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     export_parser.add_argument("--since", metavar="TIME", type=_moment, help=when)
     export_parser.add_argument("--until", metavar="TIME", type=_moment, help="likewise")
     export_parser.add_argument(
-        "-o", dest="output", metavar="FILE", type=Path, help="instead of the screen"
+        "-o", dest="output", metavar="FILE", type=Path, help="instead of standard output"
     )
     import_parser = _add_action(
         actions, "import", import_, "add exported rows; existing rows stay as they are"
@@ -64,7 +64,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     prune_parser.add_argument("--before", metavar="TIME", type=_moment, required=True, help=when)
     _add_kind(prune_parser, [*KINDS, ALL], ALL)
     for action in (export_parser, prune_parser):
-        action.add_argument("--target", metavar="NAME", help="one target alone")
+        action.add_argument("--target", metavar="NAME", help="only this target")
 
 
 def show(args: argparse.Namespace, path: Path) -> int:
@@ -86,7 +86,7 @@ def export(args: argparse.Namespace, path: Path) -> int:
     choice = Choice(args.target, None, since, until)
     kinds = [kind for kind in TEXT_KINDS.values() if args.kind in (kind.name, ALL)]
     if args.format == "csv" and len(kinds) > 1:
-        complain_of("a CSV file has rows of one --kind")
+        complain_of("a CSV file can hold one --kind only")
         return USAGE_ERROR
     with closing(open_to_read(path)) as connection:
         _require_target(connection, args.target)
@@ -114,10 +114,12 @@ def import_(args: argparse.Namespace, path: Path) -> int:
                 counts = done.setdefault(kind.name, Counter())
                 counts.update(added=insert(connection, kind, rows), given=len(rows))
             if mistakes.problems:  # the file has changed meanwhile
-                raise TableFileError(source.name, None, "it was changed", "import it again")
+                raise TableFileError(
+                    source.name, None, "it was changed during the import", "import it again"
+                )
     for name, counts in done.items():
         were_there = counts["given"] - counts["added"]
-        say(f"{name}: {counts['added']:,} added, {were_there:,} were there")
+        say(f"{name}: {counts['added']:,} added, {were_there:,} existed already")
     return 0
 
 
@@ -184,7 +186,7 @@ def _run_action(args: argparse.Namespace, action: Callable[[argparse.Namespace, 
     """Return 0 if done, 1 if the history cannot be used, 2 if the input is wrong."""
     path = args.file or load(args.config_file).history.path
     if path is None:
-        raise InputError(f"{args.config_file}: names no history.path; give --file DB")
+        raise InputError(f"{args.config_file}: has no history.path; give --file DB")
     try:
         return action(args, path)
     except (sqlite3.Error, OSError) as error:

@@ -17,7 +17,7 @@ def extent_lines(path: Path, size: int, extents: Sequence[Extent]) -> Iterator[s
     """Yield a line about the file, then a row for each target and kind."""
     yield f"{path}: {size_in_words(size)}, schema {VERSION}"
     if not extents:
-        yield "nothing in it yet"
+        yield "it is empty"
         return
     ordered = sorted(extents, key=lambda e: (e.target, e.server))
     yield from table_lines([HEADER, *(_cells(extent) for extent in ordered)])

@@ -93,7 +93,7 @@ def target_of(config: Config, name: str | None) -> Target:
     for target in config.targets:
         if target.name == name:
             return target
-    problem = "which target?" if name is None else f"no target {name!r}"
+    problem = "no target is chosen;" if name is None else f"no target {name!r}"
     raise ConfigError([f"--target: {problem} there are {', '.join(known)}"])
 
 

@@ -103,10 +103,10 @@ def _usage_problem(args: argparse.Namespace, config: Config) -> str | None:
     if args.seconds is not None:
         return "--seconds says how long to watch from now on; use it with --since now"
     if args.plot:
-        return "--plot draws what is read second by second; use it with --since now"
+        return "--plot needs readings of every second; use it with --since now"
     if args.since != START and _history_path(config) is None:
         remedy = "set history.path, or use --since start"
-        return f"{args.config_file}: names no history.path, which --since TIME reads; {remedy}"
+        return f"{args.config_file}: has no history.path, which --since TIME reads; {remedy}"
     return None
 
 
@@ -148,14 +148,14 @@ def _profile_from_history(
     profile = recorded(path, target.name, args.since, time.time(), args.sort)
     if profile is None:
         remedy = "an agent writes it with `history.path` and the collector `digests`"
-        text = f"nothing about query classes of {target.name} in that time; {remedy}"
+        text = f"no query classes of {target.name} are stored for that time; {remedy}"
         complain_of(f"{path}: {text}")
         return BROKEN
     if with_text:
         try:
             profile = with_texts(profile, texts_from(target, profile.digests(args.top)))
         except CollectorError as error:
-            complain_of(f"no texts: {error}")
+            complain_of(f"the statement texts cannot be read: {error}")
     say(FORMATS[args.format](profile, args.top))
     return 0
 
@@ -198,5 +198,5 @@ def _duration(text: str) -> float:
 
 def _count(text: str) -> int:
     if not text.isascii() or not text.isdigit() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"a whole number from 1 on, not {text!r}")
+        raise argparse.ArgumentTypeError(f"must be an integer of at least 1, not {text!r}")
     return int(text)

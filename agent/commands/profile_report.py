@@ -58,7 +58,7 @@ def in_words(profile: Profile, top: int) -> str:
 def headline(profile: Profile) -> str:
     """Name the first class in one sentence."""
     if not profile.rows:
-        return f"No statement ended in {words(profile.seconds)}."
+        return f"No statement completed in {words(profile.seconds)}."
     first = profile.rows[0]
     by = {"cpu": "CPU", "time": "time", "count": "calls", "io": "IO", "latency": "latency"}
     if first.share is None or profile.sort == "latency":
@@ -175,7 +175,10 @@ def _notes(profile: Profile) -> list[str]:
 
 def _cpu_notes(profile: Profile) -> list[str]:
     if profile.cpu_source is None or profile.cpu_total is None:
-        return [f"  {'CPU':<14} not known: neither the process nor CPU per statement is seen"]
+        return [
+            f"  {'CPU':<14} not known: neither the CPU of the process nor that of statements can"
+            " be read"
+        ]
     whole = f"{short(profile.cpu_total)} s"
     if profile.cpu_unattributed is not None:
         part = profile.cpu_unattributed / (profile.cpu_total or 1.0)

@@ -151,7 +151,7 @@ class _AlertLog:
                 for e in episodes
                 if e.resolved_at is not None and e.firing_at is not None
             ]
-            goes_on = ", and goes on" if len(lengths) < len(episodes) else ""
+            goes_on = ", and still fires" if len(lengths) < len(episodes) else ""
             length = f", for {words(sum(lengths))} in all" if lengths else ""
             yield f"{alert} would have fired {_times(len(episodes))}{length}{goes_on}."
 

@@ -18,7 +18,7 @@ def as_table(found: Object) -> str:
     rows = [COLUMNS, _row("today", found["today"])]
     rows += [_row(_name(one), one) for one in found["changes"]]
     if len(found["changes"]) > 1:
-        rows.append(_row("all of it", found["then"]))
+        rows.append(_row("all changes", found["then"]))
     return "\n".join([_headline(found), "", *table_lines(rows, RIGHT), "", *_notes(found)])
 
 
@@ -27,7 +27,7 @@ def _headline(found: Object) -> str:
     if load is None:
         return f"{found['target']}: no load is known now."
     x, r = quantity(load["throughput"]), short_time(load["residence_time"])
-    return f"{found['target']} at {x} queries/s, of which one takes {r}."
+    return f"{found['target']} at {x} queries/s, with a residence time of {r}."
 
 
 def _name(change: Object) -> str:

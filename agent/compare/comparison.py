@@ -102,7 +102,9 @@ def _compare_capacity(first: Capacity | None, second: Capacity | None) -> Compar
             reason = found.reasons[0].sentence if found and found.reasons else "not identifiable"
             why = f"{side}: {reason}"
             return Compared("capacity", Unit.QUERIES, before, after, NOT_KNOWN, why=why)
-    return _compare_ratio("capacity", Unit.QUERIES, before, after, lambda side: f"{side}: no bound")
+    return _compare_ratio(
+        "capacity", Unit.QUERIES, before, after, lambda side: f"{side}: no confidence interval"
+    )
 
 
 def _compare_laws(first: Capacity | None, second: Capacity | None) -> Iterator[Compared]:
@@ -157,7 +159,7 @@ def _compare_demands(first: Capacity | None, second: Capacity | None) -> Iterato
             if resource_limit.demand is None or not resource_limit.reasons:
                 reasons = resource_limit.reasons
                 return f"{side}: {reasons[0].sentence if reasons else 'no demand'}"
-            return f"{side}: its error is not known"
+            return f"{side}: its uncertainty is not known"
 
         yield _compare_ratio(f"demand:{name}", Unit.SECONDS, before, after, why)
 
@@ -174,7 +176,7 @@ def _demand(resource_limit: ResourceLimit | None) -> Estimate:
 
 
 def _class_refusal(side: str) -> str:
-    return f"{side}: seen in too little of the period"
+    return f"{side}: called in too few parts of the period"
 
 
 def _compare_ratio(

@@ -40,7 +40,7 @@ class Period:
         """Parse `A..B`; raises ValueError with the correct form."""
         start, separator, end = text.partition(SEPARATOR)
         if not separator or not start or not end:
-            raise ValueError(f"{text[:60]!r} is not a period; write FROM{SEPARATOR}TO")
+            raise ValueError(f"{text[:60]!r} is not a valid period; write FROM{SEPARATOR}TO")
         return cls(moment(start), moment(end)).checked()
 
     def checked(self) -> "Period":
@@ -63,10 +63,10 @@ def around(middle: float, length: float, now: float) -> tuple[Period, Period]:
     `TooEarlyError` if the time is in the future, or less than `MIN_SECONDS` ago.
     """
     if middle >= now:
-        raise TooEarlyError("that time has not come; give one that has passed")
+        raise TooEarlyError("that time is in the future; give a past time")
     if now - middle < MIN_SECONDS:
         problem = f"{now - middle:.0f} s have passed since that time"
-        raise TooEarlyError(f"{problem}; {MIN_SECONDS:g} are needed to compare")
+        raise TooEarlyError(f"{problem}; a comparison needs {MIN_SECONDS:g} s")
     length = min(length, now - middle)
     return Period(middle - length, middle), Period(middle, middle + length)
 

@@ -18,7 +18,7 @@ from agent.support.errors import InputError
 KeyPath = tuple[str | int, ...]
 Mistake = tuple[KeyPath, str]
 """The keys and indices that lead to a value, and what is wrong with it."""
-WRONG_FORM = "is not of the right form"
+WRONG_FORM = "is not in the right form"
 TYPE_MISTAKES = {
     "str": "must be text",
     "bool": "must be true or false",
@@ -174,7 +174,7 @@ def _validate_entries(value: object, key_hint: Any, hint: Any) -> Mapping[Any, A
 
 def _check_mapping(value: object) -> Mapping[Any, Any]:
     if not isinstance(value, Mapping):
-        raise ValueError("needs keys and values below it")
+        raise ValueError("must be a mapping of keys to values")
     return value
 
 

@@ -20,7 +20,7 @@ COMMENT = re.compile(r"/\*|#|--(?:\s|$)")
 LOCKING = re.compile(r"\bFOR\s+(UPDATE|SHARE)\b|\bLOCK\s+IN\s+SHARE\s+MODE\b", re.IGNORECASE)
 INTO = re.compile(r"\bINTO\b", re.IGNORECASE)
 READS = re.compile(r"\s*(SELECT|WITH)\b", re.IGNORECASE)
-NOT_ONE_SELECT = "must be one SELECT that gives one number"
+NOT_ONE_SELECT = "must be a single SELECT that returns one number"
 
 Interval = Annotated[float, Parsed(seconds), within(1, 3600)]
 Patience = Annotated[float, Parsed(seconds), within(0.1, 10)]
@@ -34,9 +34,9 @@ def one_select(query: str) -> str:
     if not READS.match(bare) or ";" in bare.rstrip().removesuffix(";"):
         raise ValueError(NOT_ONE_SELECT)
     if LOCKING.search(bare):
-        raise ValueError("locks rows; leave FOR UPDATE, FOR SHARE and LOCK IN SHARE MODE out")
+        raise ValueError("must not lock rows; remove FOR UPDATE, FOR SHARE or LOCK IN SHARE MODE")
     if INTO.search(bare):
-        raise ValueError("writes a file or a variable with INTO; leave it out")
+        raise ValueError("must not write a file or a variable; remove INTO")
     return query.strip().removesuffix(";").rstrip()
 
 

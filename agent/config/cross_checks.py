@@ -47,7 +47,7 @@ def _target_contradictions(target: dict[Any, Any]) -> Iterator[tuple[KeyPath, st
         use = ", ".join(PASSWORD_SOURCES)
         yield ("password",), f"a password does not belong in this file; use one of {use}"
     if len(sources) > 1:
-        yield (sources[1],), f"the password comes from {sources[0]} already; give one source"
+        yield (sources[1],), f"a password source, {sources[0]}, is already given; give only one"
     if target.get("socket") and (target.get("host") or target.get("port")):
         yield ("socket",), "give either a socket, or host and port"
     if not target.get("user") and not target.get("defaults_file"):
@@ -55,7 +55,10 @@ def _target_contradictions(target: dict[Any, Any]) -> Iterator[tuple[KeyPath, st
     resources = target.get("resources")
     has_vcpus = isinstance(resources, dict) and resources.get("vcpus") is not None
     if has_vcpus and target.get("node_exporter") is not None:
-        yield ("resources", "vcpus"), "node_exporter counts the processors; give one of the two"
+        yield (
+            ("resources", "vcpus"),
+            "node_exporter reports the number of processors; give only one of the two",
+        )
     if _is_status_off(target):
         yield ("collectors", "status", "enabled"), STATUS
 

@@ -100,7 +100,7 @@ class TlsSettings(Section, frozen=True):
 def _check_collector_name(name: str) -> str:
     known = [spec.name for spec in COLLECTORS]
     if name not in known:
-        raise ValueError(f"unknown collector; there are {', '.join(known)}")
+        raise ValueError(f"unknown collector; the collectors are {', '.join(known)}")
     return name
 
 
@@ -157,7 +157,7 @@ class Target(Section, frozen=True):
         ca = str(self.tls.ca) if self.tls and self.tls.ca else options.get("ssl-ca")
         mode = options.get("ssl-mode", "").upper()
         if mode in TLS_MODES[1:] and not ca and not self.tls:
-            raise ValueError("ssl-mode: verifies against an ssl-ca, and none is named")
+            raise ValueError("ssl-mode: needs an ssl-ca to verify the server, and none is given")
         return Endpoint(
             host=self.host or address_options.get("host") or "127.0.0.1",
             port=self.port or _parse_port(address_options.get("port", "3306")),
@@ -181,7 +181,7 @@ class Target(Section, frozen=True):
             why = str(error) if isinstance(error, CollectorError) else reason(error)
             raise ValueError(source + why.removeprefix(source)) from None
         if self.defaults_file and not login.user:
-            raise ValueError(f"{self.defaults_file}: names no user under [client]")
+            raise ValueError(f"{self.defaults_file}: has no user in its group [client]")
         for option, path in (
             ("ssl-ca", endpoint.tls_ca),
             ("server-public-key-path", endpoint.public_key),

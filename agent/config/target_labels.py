@@ -20,7 +20,7 @@ def _check_reserved(labels: Mapping[str, str]) -> Mapping[str, str]:
     """Raise ValueError for names that Prometheus or the metric itself uses."""
     for name in labels:
         if name in RESERVED_LABELS:
-            raise ValueError(f"{name}: this label is taken; choose another name")
+            raise ValueError(f"{name}: this label is reserved; choose another name")
         if name.startswith("__"):
             raise ValueError(f"{name}: names that begin with __ are Prometheus's own")
     return labels

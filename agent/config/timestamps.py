@@ -53,7 +53,7 @@ def recorded_moment(text: str) -> float:
         return datetime.fromisoformat(text).timestamp()
     with suppress(ValueError):
         return seconds(text)
-    remedy = "write seconds or 6h from its zero on, or a date"
+    remedy = "write seconds or a duration such as 6h from its start, or a date"
     raise ValueError(f"{text[:30]!r} is not a time in the recording; {remedy}")
 
 

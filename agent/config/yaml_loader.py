@@ -81,7 +81,11 @@ def read(path: Path, example: str) -> Document:
         data = deepcopy(parsed)
     except OSError as error:
         is_large = error.errno == errno.EFBIG
-        remedy = "no configuration is so large" if is_large else "check the path and its rights"
+        remedy = (
+            "the limit of a configuration is 1 MiB"
+            if is_large
+            else "check the path and its permissions"
+        )
         reason = f"{error.strerror or error}; {remedy}"
         raise ConfigError([f"{path}: cannot be read: {reason}"]) from None
     except UnicodeDecodeError:
@@ -97,9 +101,11 @@ def read(path: Path, example: str) -> Document:
         first = _mask_quotations(str(error).splitlines()[0])
         raise ConfigError([f"{path}: not readable as YAML: {first}"]) from None
     except (LookupError, AttributeError, TypeError):  # from PyYAML, for `!!bool x` and the like
-        raise ConfigError([f"{path}: not readable as YAML: a value is not of its tag"]) from None
+        raise ConfigError(
+            [f"{path}: not readable as YAML: a value does not match its YAML tag"]
+        ) from None
     if not isinstance(data, dict):
-        raise ConfigError([f"{path}: not a configuration; {example} shows one"])
+        raise ConfigError([f"{path}: not a configuration; see {example}"])
     return Document(path, data, lines, example)
 
 
@@ -132,7 +138,7 @@ class _StrictLoader(yaml.SafeLoader):
         """Compose and count a key or a value: each costs time and memory."""
         self._nodes += 1
         if self._nodes > MAX_NODES:
-            text = f"more than {MAX_NODES:,} keys and values: no configuration has so many"
+            text = f"more than {MAX_NODES:,} keys and values, the limit of a configuration"
             raise _KeyMistake(problem=text, problem_mark=self.get_mark())
         return super().compose_node(parent, index)
 

@@ -69,7 +69,9 @@ class Table:
         counts = Counter(header)
         for column in header:
             if counts[column] > 1:
-                raise self.error(f"two columns are named {shortened(column)}", "name each once")
+                raise self.error(
+                    f"two columns are named {shortened(column)}", "give each a name of its own"
+                )
             if not column:
                 raise self.error("a column has no name", "name every column")
 
@@ -245,7 +247,7 @@ def _texts(records: Sequence[_Record], names: tuple[str, ...]) -> tuple[str | No
 def _require_intervals(table: Table, intervals: int) -> None:
     if intervals < MIN_INTERVALS:
         count = "no intervals" if intervals == 0 else "1 interval"
-        raise table.error(f"{count}, and one cannot tell classes apart", "record two or more")
+        raise table.error(f"{count}, too few to distinguish classes", "record two or more")
 
 
 def _first_names(names: Sequence[str], most: int = 5) -> str:

@@ -68,7 +68,7 @@ def _column_index(name: str, line: int, header: list[str], wanted: str) -> int:
 def _check_width(name: str, line: int, header: list[str], row: list[str]) -> None:
     """Raise TableFileError for a cell without a column: 1,000 would be read as 1."""
     if any(row[len(header) :]):
-        problem = f"{len(row)} cells, and the header names {len(header)} columns"
+        problem = f"{len(row)} cells, the header has {len(header)} columns"
         remedy = "write numbers without a comma, or name every column"
         raise TableFileError(name, line, problem, remedy)
 

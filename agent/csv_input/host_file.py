@@ -86,7 +86,7 @@ def joined(classes: ClassFile, host: HostFile) -> ClassFile:
     """Return a long class file with its resource, restricted to the intervals of both files."""
     if classes.at is None:
         problem = "each row holds its resource itself"
-        raise TableFileError(classes.name, None, problem, "leave --host out")
+        raise TableFileError(classes.name, None, problem, "omit --host")
     tolerance = MAX_CLOCK_DIFFERENCE * float(np.median(np.diff(classes.at)))
     right = np.clip(np.searchsorted(host.at, classes.at), 1, max(len(host.at) - 1, 1))
     left = right - 1

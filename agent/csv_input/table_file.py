@@ -78,7 +78,7 @@ def text_lines(name: str, file: BinaryIO, max_bytes: int) -> Iterator[str]:
     for number, line in enumerate(_byte_lines(name, _limited(name, file, max_bytes)), start=1):
         if number > max_lines:
             problem = f"it holds more than {max_lines:,} lines"
-            raise TableFileError(name, None, problem, "give it in parts")
+            raise TableFileError(name, None, problem, "split it into smaller files")
         text = _decoded_line(name, number, line.removeprefix(BOM) if number == 1 else line)
         yield from text.splitlines() or [""]
 
@@ -114,11 +114,11 @@ def _limited(name: str, file: BinaryIO, max_bytes: int) -> Iterator[bytes]:
             size += len(piece)
             if size > max_bytes:
                 problem = f"it holds more than {max_bytes // 2**20} MiB"
-                raise TableFileError(name, None, problem, "give it in parts")
+                raise TableFileError(name, None, problem, "split it into smaller files")
             yield piece
     except (EOFError, zlib.error) as error:
         problem = f"it cannot be unpacked ({error})"
-        raise TableFileError(name, None, problem, "pack it with gzip again") from None
+        raise TableFileError(name, None, problem, "compress it with gzip again") from None
     except (OSError, ValueError) as error:
         raise unreadable(name, error) from None
 
@@ -176,7 +176,7 @@ def _decoded_line(name: str, number: int, line: bytes) -> str:
 def unreadable(name: str, error: Exception) -> TableFileError:
     """Return a TableFileError for a system error about this file."""
     problem = f"it cannot be read ({getattr(error, 'strerror', None) or error})"
-    return TableFileError(name, None, problem, "check the path and its rights")
+    return TableFileError(name, None, problem, "check the path and its permissions")
 
 
 def rows_in(name: str, lines: Iterable[str]) -> Iterator[tuple[int, list[str]]]:

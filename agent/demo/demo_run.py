@@ -50,14 +50,14 @@ class Demo:
         address = choose_address(self._listen, say)
         with ExitStack() as stack:
             server = _start_server(stack)
-            self._title += f": a private {server.name} under a made-up load"
+            self._title += f": a private {server.name} under a generated load"
             say("loading tables …")
             password = _create_shop_and_account(server)
             agent, url = stack.enter_context(_running_agent(server, password, address))
             load = stack.enter_context(Load(server.socket))
             say(f"page     {url}/")
             say(f"metrics  {url}/metrics")
-            say(f"the load begins; first fit in about {FIRST_FIT_SECONDS} s …")
+            say(f"starting the load; first fit in about {FIRST_FIT_SECONDS} s …")
             try:
                 self._show_results(agent, load, url)
             finally:
@@ -154,7 +154,7 @@ def _require_disk_space() -> None:
     free = shutil.disk_usage(folder).free
     if free < MIN_FREE_BYTES:
         raise ServerError(
-            f"{folder} has {free / 1e6:.0f} MB free and a private server takes some "
+            f"{folder} has {free / 1e6:.0f} MB free, but a private server needs about "
             f"{MIN_FREE_BYTES / 1e6:.0f}: free some space, or set TMPDIR to another folder"
         )
 

@@ -71,7 +71,7 @@ def _fallback(address: Address, reason: OSError, say: Callable[[str], None]) -> 
         advice = "choose another with --web.listen-address HOST:PORT"
         raise AddressError(f"cannot listen on {address}: {reason.strerror}; {advice}") from None
     if reason.errno == errno.EADDRINUSE:
-        say(f"port {address.port} is taken; the page takes one that is free")
+        say(f"port {address.port} is taken; the page uses a free port instead")
     return Address(address.host, 0)
 
 

@@ -83,7 +83,7 @@ def servers_to_try(say: Callable[[str], None]) -> Iterator[Callable[[], Program]
 def how_to_install() -> str:
     """Return in one line how to install a server on this machine."""
     if shutil.which("apt-get") is None:
-        return "install a MySQL or MariaDB server by this distribution's own tool"
+        return "install a MySQL or MariaDB server with the distribution's package manager"
     known = (names for _, names in PACKAGES if apt_installer.has_candidate(names[0]))
     return f"as root: {apt_installer.command_to_install(next(known, DEFAULT_PACKAGES))}"
 
@@ -100,7 +100,9 @@ def _install(say: Callable[[str], None], flavour: Flavour, names: tuple[str, ...
         _fail(str(error))
     program = find_server(flavour)
     if program is None:
-        raise ServerError(f"{' '.join(names)} is installed and has no server that runs here")
+        raise ServerError(
+            f"{' '.join(names)} is installed, but contains no server that runs on this machine"
+        )
     return program
 
 

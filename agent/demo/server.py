@@ -258,7 +258,7 @@ class PrivateServer:
                     **self._user.arguments(),
                 )
             except subprocess.SubprocessError as error:
-                reason = f"could not make a data directory ({_reason(error)})"
+                reason = f"could not create a data directory ({_reason(error)})"
                 raise self._error(reason) from error
 
     def _environment(self) -> dict[str, str]:

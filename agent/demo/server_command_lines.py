@@ -127,4 +127,4 @@ def _mariadb_install_script(program: Program) -> str:
     for name in ("mariadb-install-db", "mysql_install_db"):
         if script := shutil.which(name, path=path):
             return script
-    raise ServerError(f"{program.path} is there but mariadb-install-db is not")
+    raise ServerError(f"{program.path} exists, but mariadb-install-db is missing")

@@ -111,12 +111,16 @@ def _require_readable_file(path: Path) -> None:
     try:
         mode = path.stat().st_mode
     except FileNotFoundError:
-        text = "there is no such history; check the path: the agent makes it when it runs"
+        text = "there is no history at this path; check it: the agent creates the file when it runs"
         raise StoreError(StoreFailure.IO, f"{path}: {text}") from None
     except OSError as error:
         raise as_store_error(path, error) from error
     if not stat.S_ISREG(mode):
-        what = "a folder; name the file in it" if stat.S_ISDIR(mode) else "no file; check the path"
+        what = (
+            "a folder; name the file in it"
+            if stat.S_ISDIR(mode)
+            else "not a regular file; check the path"
+        )
         raise StoreError(StoreFailure.IO, f"{path}: this is {what}")
     if not os.access(path, os.R_OK, effective_ids=True):  # open and close would end its locks
         denied = PermissionError(errno.EACCES, os.strerror(errno.EACCES))

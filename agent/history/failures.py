@@ -50,17 +50,17 @@ SHORT_READ = 522  # SQLITE_IOERR_SHORT_READ: the file ends where a page should b
 SQLITE_REMEDIES = {
     sqlite3.SQLITE_FULL: "free space on that disk",
     sqlite3.SQLITE_READONLY: "the user who runs this needs write access to file and folder",
-    sqlite3.SQLITE_BUSY: "another program holds it: try again",
-    sqlite3.SQLITE_LOCKED: "another program holds it: try again",
+    sqlite3.SQLITE_BUSY: "another program has locked it: try again",
+    sqlite3.SQLITE_LOCKED: "another program has locked it: try again",
     sqlite3.SQLITE_CORRUPT: "`sqlite3 FILE .recover` may save some of it",
     sqlite3.SQLITE_NOTADB: "this is not a history: check the path",
-    sqlite3.SQLITE_INTERRUPT: "it takes too long: the file is damaged, or much too large",
+    sqlite3.SQLITE_INTERRUPT: "reading takes too long: the file is damaged or far too large",
     sqlite3.SQLITE_TOOBIG: "the file is damaged, or was not made by the agent",
 }
 SYSTEM_REMEDIES = {
     errno.ENOSPC: "free space on that disk",
     errno.EDQUOT: "free space on that disk",
-    errno.EROFS: "name a place that can be written to",
+    errno.EROFS: "choose a path on a writable file system",
     errno.EACCES: "run this as the agent's user or root: the file is private",
     errno.EPERM: "run this as the agent's user or root: the file is private",
     errno.ENOENT: "create its folder",

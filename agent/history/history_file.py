@@ -43,7 +43,7 @@ def refuse_another_kind(path: Path) -> None:
     with path.open("rb") as file:
         head = file.read(len(HEAD))
     if head and head != HEAD:
-        text = "this file is not a history, and is left as it is; name another file under `history`"
+        text = "this file is not a history and was not changed; set another path under `history`"
         raise StoreError(StoreFailure.FOREIGN, f"{path}: {text}")
 
 
@@ -69,7 +69,7 @@ def make_private(path: Path) -> None:
     try:
         mode = os.fstat(descriptor).st_mode
         if not stat.S_ISREG(mode):
-            raise StoreError(StoreFailure.IO, "this is no file; check the path")
+            raise StoreError(StoreFailure.IO, "this is not a regular file; check the path")
         if stat.S_IMODE(mode) & OTHERS_MAY_ANYTHING:
             os.fchmod(descriptor, 0o600)
     finally:
@@ -84,7 +84,7 @@ def make_folder(folder: Path) -> None:
     folder.mkdir(mode=0o700, exist_ok=True)
     status = folder.stat()
     if status.st_uid not in (os.geteuid(), 0) or status.st_mode & OTHERS_MAY_WRITE:
-        problem = f"{folder}: others may write into this folder"
+        problem = f"{folder}: other users may write into this folder"
         remedy = "give the history a folder of its own, mode 0700, of the user who runs the agent"
         raise StoreError(StoreFailure.EXPOSED, f"{problem}; {remedy}")
 

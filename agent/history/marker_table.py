@@ -32,7 +32,7 @@ def read_markers(connection: sqlite3.Connection) -> list[Marker]:
     try:
         return [Marker(int(at) / 1000, str(name), str(target)) for at, name, target in rows[::-1]]
     except (ValueError, TypeError, OverflowError):
-        raise StoreError(StoreFailure.CORRUPT, "a marker has no time") from None
+        raise StoreError(StoreFailure.CORRUPT, "a marker has an invalid time") from None
 
 
 def forget_markers(connection: sqlite3.Connection, before: int) -> None:

@@ -154,7 +154,7 @@ def refuse_other_tables(connection: sqlite3.Connection) -> None:
     A view or a trigger with the name of a table would run any SQL of its author.
     """
     if _contents(connection) != _expected_contents():
-        text = "this file has other tables than a history; it was not made by the agent"
+        text = "this file does not have the tables of a history; it was not made by the agent"
         raise StoreError(StoreFailure.FOREIGN, text)
 
 
@@ -181,7 +181,7 @@ def version_of(connection: sqlite3.Connection) -> int:
     if application != APPLICATION_ID and (application, version, tables) != (0, 0, 0):
         raise StoreError(
             StoreFailure.FOREIGN,
-            "this database is not a history; name another file under `history`",
+            "this database is not a history; set another path under `history`",
         )
     if version > VERSION:
         text = f"made by a later version of the agent (schema {version}, here {VERSION})"

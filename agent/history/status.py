@@ -52,7 +52,7 @@ class StatusTracker:
     def well(self) -> None:
         """Record that all pending work has been done."""
         if self._current_failure is not None:
-            log.info("the history is written again", extra=fields(path=self._path))
+            log.info("the history can be written again", extra=fields(path=self._path))
         self._current_failure, self._is_gap_logged = None, False
         self.state = replace(self.state, success=True)
 

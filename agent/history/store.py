@@ -173,7 +173,7 @@ class Store:
         if self.path.stat().st_size == 0:
             text = "another program has emptied the file"
             raise StoreError(StoreFailure.CORRUPT, f"{self.path}: {text}")
-        log.info("another program wrote into the history: it is checked")
+        log.info("another program wrote into the history: checking the file")
         self._close_connection()
         try:
             self._connection = open_to_write(self.path, check=True)
@@ -232,7 +232,7 @@ class Store:
         old_name = take_along(connection, wanted.target, wanted.server, self.watched)
         if old_name is not None:
             facts = fields(target=wanted.target, before=old_name)
-            log.info("renamed: its history has the new name too", extra=facts)
+            log.info("target renamed: its history continues under the new name", extra=facts)
 
     def _write(self, connection: sqlite3.Connection) -> None:
         batches = self._buffer.first(ROWS_PER_TRANSACTION)

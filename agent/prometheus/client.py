@@ -151,11 +151,11 @@ class Client:
         """Map an HTTP error to an exception with a remedy."""
         if code in (401, 403):
             remedy = "give --user with --password-file, or --token-file"
-            return PrometheusError(f"{self._url}: the login is refused ({code}); {remedy}")
+            return PrometheusError(f"{self._url}: login refused ({code}); {remedy}")
         try:
             text = _one_line(json.loads(content)["error"])
         except (ValueError, TypeError, KeyError, RecursionError):
-            text = f"it answers {code}"
+            text = f"HTTP status {code}"
         if code in TRANSIENT_STATUSES:
             return _TransientError(text)
         remedy = "check the selector" if code in (400, 422) else "check the URL"
@@ -163,11 +163,11 @@ class Client:
 
     def _untrusted_error(self, why: UntrustedError) -> PrometheusError:
         text = f"its certificate is not verified ({_one_line(why)})"
-        return PrometheusError(f"{self._url}: {text}; name its authority with --ca")
+        return PrometheusError(f"{self._url}: {text}; give its CA certificate with --ca")
 
     def _unusable_error(self, what: str) -> PrometheusError:
-        text = f"this is not Prometheus' {what}"
-        return PrometheusError(f"{self._url}: {text}; check the URL, its path too")
+        text = f"this is not a Prometheus response: no {what}"
+        return PrometheusError(f"{self._url}: {text}; check the URL, including its path")
 
 
 class _TransientError(Exception):

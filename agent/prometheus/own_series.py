@@ -74,7 +74,7 @@ def exporting_agent(
     found = sorted({(labels.get("job", ""), labels.get("instance", "")) for labels in known})
     if len(found) > 1:
         shown = ", ".join(f'{{job="{job}",instance="{at}"}}' for job, at in found[:10])
-        problem = f"{len(found)} agents have exported it: {shown}"
+        problem = f"{len(found)} agents export this target: {shown}"
         raise SourceError(f"{target.name}: {problem}; choose one with --agent-selector")
     return dict(zip(("job", "instance"), found[0], strict=True)) if found else None
 

@@ -38,10 +38,10 @@ def chosen(found: list[FleetTarget], name: str | None, option: str = "--target")
     names = [target.instance for target in found]
     shown = ", ".join(names[:MAX_NAMED]) + (", …" if len(names) > MAX_NAMED else "")
     if not found:
-        raise SourceError("Prometheus knows no such server; check --selector and --since")
+        raise SourceError("Prometheus has no such server; check --selector and --since")
     if name is None and len(found) > 1:
-        raise SourceError(f"there are {shown}; choose one with {option} INSTANCE")
+        raise SourceError(f"several servers: {shown}; choose one with {option} INSTANCE")
     for target in found:
         if name in (None, target.instance):
             return target
-    raise SourceError(f"no server {name!r}; there are {shown}")
+    raise SourceError(f"no server {name!r}; the servers are {shown}")

@@ -127,7 +127,7 @@ def interval_for(sampling: float, requested: float | None, name: str) -> float:
         problem = (
             f"its samples are {sampling:g} s apart, and an interval of {INTERVAL_SECONDS[-1]:g} s"
         )
-        raise SourceError(f"{name}: {problem} must hold two; record it more often")
+        raise SourceError(f"{name}: {problem} must contain two; sample more often")
     return requested if requested is not None else fitting or INTERVAL_SECONDS[-1]
 
 
@@ -138,7 +138,7 @@ def _csv_source(path: str, options: ReplayOptions) -> Source:
         raise SourceError(f"{file.name}: fewer than two samples in that period; choose another")
     if measured is None:
         problem = "fewer than two rows have questions, threads_running and uptime_s"
-        raise SourceError(f"{file.name}: {problem}; record more of them")
+        raise SourceError(f"{file.name}: {problem}; record a longer period")
     sampling = options.sampling or measured
     settings = _settings_with_width(options, interval_for(sampling, options.interval, file.name))
     history = IntervalBuffer(settings.interval, settings.window, sampling)
@@ -148,12 +148,12 @@ def _csv_source(path: str, options: ReplayOptions) -> Source:
     def notes() -> list[str]:
         found = []
         if file.passed_over:
-            found.append(f"{file.name}: columns that are not used: {', '.join(file.passed_over)}")
+            found.append(f"{file.name}: ignored columns: {', '.join(file.passed_over)}")
         if len(history.window(-math.inf)) == 0:
             remedy = "t_s and uptime_s must be in seconds, and rows at most an interval apart"
-            found.append(f"{file.name}: no interval was complete at the end; {remedy}")
+            found.append(f"{file.name}: no complete interval; {remedy}")
         if file.duplicates:
-            found.append(f"{file.name}: {file.duplicates:,} rows of a time that was there already")
+            found.append(f"{file.name}: {file.duplicates:,} rows with a duplicate time")
         return found
 
     return Source(target, title, Samples(readings, history), settings, notes)
@@ -168,7 +168,7 @@ def _history_source(connection: sqlite3.Connection, path: str, options: ReplayOp
     if reference is None:
         also = f" ({'; '.join(others)})" if others else ""
         problem = f"no intervals of {extent.target} in that period{also}"
-        raise SourceError(f"{path}: {problem}; `history show` says what there is")
+        raise SourceError(f"{path}: {problem}; `history show` lists what is available")
     width = options.interval or interval_of(reference, 1.0, ZERO).seconds
     settings = _settings_with_width(options, width)
     found = (interval_of(row, 1.0, ZERO) for row in read(connection, INTERVALS, choice))
@@ -193,7 +193,7 @@ def _history_samples(
     rows = groupby(samples_by_time(connection, choice), key=lambda row: row.at)
     sampling, readings = sampling_of(_reading(at, together) for at, together in rows)
     if sampling is None:
-        raise SourceError(f"{mismatch}, and there are no samples to make others of")
+        raise SourceError(f"{mismatch}, and there are no samples to compute others from")
     interval_for(sampling, settings.interval, f"{mismatch}; of its samples")
     return Samples(readings, IntervalBuffer(settings.interval, settings.window, sampling))
 
@@ -231,11 +231,15 @@ def _choose_server(
     name = targets[0]
     servers = [extent.server for extent in target_extents]
     if options.server is not None and options.server not in servers:
-        raise SourceError(f"{path}: {name} was never {options.server!r}, but {', '.join(servers)}")
+        raise SourceError(
+            f"{path}: {name} has no server {options.server!r}; it has {', '.join(servers)}"
+        )
     server_extents = [e for e in target_extents if options.server in (None, e.server)]
     chosen = max(server_extents, key=lambda extent: extent.last)
     others = [
-        f"{path}: {name} was also {e.server} (--server)" for e in target_extents if e != chosen
+        f"{path}: {name} also has data of server {e.server} (--server)"
+        for e in target_extents
+        if e != chosen
     ]
     return chosen, others if options.server is None else []
 
@@ -244,7 +248,7 @@ def _no_intervals_message(known: list[str], name: str | None) -> str:
     """Return why there are no intervals, and the remedy."""
     if name is not None and known and name not in known:
         return f"no target {name!r}; there are {', '.join(known)}"
-    return "no intervals in it yet; let the agent run for a minute"
+    return "no intervals yet; let the agent run for a minute"
 
 
 def _settings_with_width(options: ReplayOptions, width: float) -> FitSettings:

@@ -74,7 +74,9 @@ class SampleFile:
             raise TableFileError(self.name, row[1], problem, f"sort the rows by {TIME}")
         if row[0] - before[0] > MAX_GAP:
             problem = f"{TIME} is {row[0]:g}, more than a year after the row before it"
-            raise TableFileError(self.name, row[1], problem, "give it in seconds, or drop the line")
+            raise TableFileError(
+                self.name, row[1], problem, "give it in seconds, or remove the line"
+            )
 
 
 def _sorted_by_time(rows: Iterable[Row]) -> Iterator[Row]:

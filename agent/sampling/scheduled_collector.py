@@ -165,4 +165,4 @@ def as_failure(error: Exception) -> CollectorError:
     """Convert an exception to a `CollectorError`, also a defect at an unexpected answer."""
     if isinstance(error, CollectorError):
         return error
-    return CollectorError(FailureKind.UNREADABLE, f"not understood: {located(error)}")
+    return CollectorError(FailureKind.UNREADABLE, f"unexpected answer: {located(error)}")

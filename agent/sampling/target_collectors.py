@@ -62,7 +62,7 @@ def fetch_from(settings: NodeExporterSettings) -> Fetch:
         except AccessError as error:
             raise _failure(url, str(error)) from None
         if len(page) > MAX_BYTES:
-            raise _failure(url, f"a page of more than {MAX_BYTES // 2**20} MiB")
+            raise _failure(url, f"the page is larger than {MAX_BYTES // 2**20} MiB")
         return page
 
     return fetch
@@ -70,8 +70,8 @@ def fetch_from(settings: NodeExporterSettings) -> Fetch:
 
 def _refusal(code: int) -> str:
     if code in (401, 403):
-        return f"the login is refused ({code}); give user and password_file, or token_file"
-    return f"it answers {code}"
+        return f"login refused ({code}); give user and password_file, or token_file"
+    return f"HTTP status {code}"
 
 
 def _failure(url: str, problem: str) -> CollectorError:

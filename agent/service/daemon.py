@@ -91,7 +91,7 @@ class Agent:
         """
         monitor = next((one for one in self.monitors if one.target.name == target), None)
         if self._store is None or monitor is None:
-            raise SourceError(f"{target}: no history of it is written")
+            raise SourceError(f"{target}: the agent keeps no history of it")
         options = monitor.replay_options
         max_length = MAX_COMPARED_INTERVALS * options.settings.interval
         periods = around(middle, min(length, max_length), time.time())

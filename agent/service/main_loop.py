@@ -73,7 +73,7 @@ class MainLoop:
         try:
             return order.result(RELOAD_SECONDS)
         except TimeoutError:
-            return [f"not done within {RELOAD_SECONDS:g} s"]
+            return [f"the reload did not finish within {RELOAD_SECONDS:g} s"]
 
     def run(self) -> None:
         """Run until SIGTERM or SIGINT."""

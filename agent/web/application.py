@@ -144,7 +144,7 @@ class Pages:
                 environ.get("QUERY_STRING", ""), keep_blank_values=True, max_num_fields=MAX_FIELDS
             )
         except ValueError:
-            return bad_request(f"more than {MAX_FIELDS} fields; give fewer")
+            return bad_request(f"the query string has more than {MAX_FIELDS} fields")
         names = fields.pop("target", [])
         known = [s for s in self._snapshots() if not names or s.target in names]
         if not known:
@@ -180,7 +180,7 @@ class Pages:
         if self._reload is None:
             return HTTPStatus.FORBIDDEN, TEXT, b"Lifecycle API is not enabled.\n"
         if not self._reload_lock.acquire(blocking=False):
-            return busy("a reload is going on")
+            return busy("a reload is in progress")
         try:
             started = time.monotonic()
             if started < self._next_reload_at:

@@ -94,7 +94,7 @@ def _around(given: Mapping[str, str]) -> float:
     """Return the requested time, Unix seconds; raises ValueError if it is not a finite number."""
     found = _number(given.get("around", ""))
     if not math.isfinite(found):
-        raise ValueError("around: give Unix seconds")
+        raise ValueError("around: must be Unix seconds")
     return found
 
 

@@ -41,13 +41,13 @@ Curve = Literal["X25519", "CurveP256", "CurveP384", "CurveP521"]
 
 def _cipher_suite(name: str) -> str:
     if name not in TLS12_SUITES and name not in TLS13_SUITES:
-        raise ValueError("not a cipher suite that is offered here (docs/web.md lists them)")
+        raise ValueError("not a supported cipher suite (docs/web.md lists them)")
     return name
 
 
 def _user(name: str) -> str:
     if not re.fullmatch(r"[^:\x00-\x1f\x7f]{1,255}", name):
-        raise ValueError("must be a user's name without a colon")
+        raise ValueError("must be a user name without a colon")
     return name
 
 

@@ -32,9 +32,9 @@ def mistakes(data: dict[Any, Any], folder: Path) -> Iterator[Mistake]:
             for key, text in rule(tls, folder):
                 yield ("tls_server_config", *key), text
     if "tls_server_config" in data and tls is None:
-        yield ("tls_server_config",), "is empty; leave the key out to serve without TLS"
+        yield ("tls_server_config",), "is empty; remove the key to serve without TLS"
     if "basic_auth_users" in data and not data["basic_auth_users"]:
-        yield ("basic_auth_users",), "is empty; leave the key out to ask for no password"
+        yield ("basic_auth_users",), "is empty; remove the key to require no password"
 
 
 def _file_mistakes(tls: dict[Any, Any], folder: Path) -> Iterator[Mistake]:
@@ -55,7 +55,7 @@ def _read_error(path: Path) -> str | None:
     except OSError as error:
         return f"cannot be read: {error.strerror}"
     except ValueError:
-        return "cannot be the name of a file"
+        return "is not a valid file name"
     return None
 
 
@@ -66,7 +66,7 @@ def _client_auth_mistakes(tls: dict[Any, Any], folder: Path) -> Iterator[Mistake
     if kind in UNVERIFYING:
         yield (
             ("client_auth_type",),
-            "would let in whoever makes a certificate; use RequireAndVerifyClientCert",
+            "accepts any certificate; use RequireAndVerifyClientCert",
         )
         return
     has_authority = tls.get("client_ca_file") is not None
@@ -89,14 +89,14 @@ def _protocol_mistakes(tls: dict[Any, Any], folder: Path) -> Iterator[Mistake]:
     del folder
     for key in ("min_version", "max_version"):
         if tls.get(key) in OLD_VERSIONS:
-            yield (key,), "TLS 1.0 and 1.1 are not offered; should be 'TLS12' or 'TLS13'"
+            yield (key,), "TLS 1.0 and 1.1 are not supported; use 'TLS12' or 'TLS13'"
     if tls.get("min_version") == "TLS13" and tls.get("max_version") == "TLS12":
         yield ("max_version",), "is below min_version"
     suites = tls.get("cipher_suites")
     if tls.get("min_version") != "TLS13" and isinstance(suites, list) and suites:
         named = {name for name in suites if isinstance(name, str)}
         if named.isdisjoint(TLS12_SUITES):
-            yield ("cipher_suites",), "has none for TLS 1.2; add one, or min_version: TLS13"
+            yield ("cipher_suites",), "has no TLS 1.2 suite; add one, or set min_version: TLS13"
     curves = tls.get("curve_preferences")
     if isinstance(curves, list) and len(curves) > 1:
-        yield ("curve_preferences",), "more than one cannot be set here; give one, or leave it out"
+        yield ("curve_preferences",), "only one curve is supported; give one, or remove the key"

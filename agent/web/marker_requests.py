@@ -16,7 +16,7 @@ from agent.web.query_fields import query_fields
 from agent.web.wsgi_handler import TEXT, Environ
 
 MARKERS = "/api/v1/markers"
-NO_NAME = "name: it is missing; fields go into the address, as in ?name=release: no body is read"
+NO_NAME = "name: missing; give it in the query string, as ?name=release; a request body is ignored"
 FIELDS = ("name", "target", "at")
 MAX_PER_MINUTE = 60
 """Markers set in a minute: enough for a release of many targets, and a flood costs little."""
@@ -57,12 +57,12 @@ class MarkerRequests:
 
     def _set_marker(self, given: dict[str, str], target: str) -> Response:
         if self._mark is None:
-            return HTTPStatus.FORBIDDEN, TEXT, b"403 no marker can be set here\n"
+            return HTTPStatus.FORBIDDEN, TEXT, b"403 setting markers is not enabled\n"
         now = self._clock()
         try:
             at = float(given.get("at", now))
         except ValueError:
-            return bad_request("at: give Unix seconds")
+            return bad_request("at: must be Unix seconds")
         if "name" not in given:
             return bad_request(NO_NAME)
         try:

@@ -9,10 +9,10 @@ def query_fields(query: str, names: Sequence[str]) -> dict[str, str]:
     try:
         found = parse_qs(query, keep_blank_values=True, max_num_fields=len(names))
     except ValueError:
-        raise ValueError(f"more than {len(names)} fields; give {', '.join(names)}") from None
+        raise ValueError(f"more than {len(names)} fields; allowed are {', '.join(names)}") from None
     for name, values in found.items():
         if name not in names:
-            raise ValueError(f"{name[:30]}: no such field; give {', '.join(names)}")
+            raise ValueError(f"{name[:30]}: unknown field; allowed are {', '.join(names)}")
         if len(values) > 1:
             raise ValueError(f"{name}: given twice")
     return {name: values[0] for name, values in found.items()}

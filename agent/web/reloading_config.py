@@ -105,7 +105,7 @@ class WebFile:
         try:
             web = load(self._path)
             if removed := sorted(self._web.protections - web.protections):
-                problem = f"takes away {', '.join(removed)}: only a restart does that"
+                problem = f"removes {', '.join(removed)}, which needs a restart"
                 raise ConfigError([f"{self._path}: {problem}"])
         except ConfigError as error:
             self._seen_signature = before

@@ -48,13 +48,13 @@ def pair_mistake(certificate: Path, key: Path) -> Iterator[Mistake]:
         _load_pair(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), certificate, key)
     except ssl.SSLError as error:
         if _holds_no_certificate(certificate):
-            yield ("cert_file",), "holds no certificate in PEM form"
+            yield ("cert_file",), "contains no PEM certificate"
         elif error.reason == "KEY_VALUES_MISMATCH":
             yield ("key_file",), "is not the key of cert_file"
         elif error.reason and error.reason.endswith(("TOO_SMALL", "TOO_WEAK")):
             yield ("cert_file",), f"is too weak for OpenSSL ({error.reason})"
         else:
-            yield ("key_file",), "holds no private key in PEM form that opens without a password"
+            yield ("key_file",), "contains no PEM private key without a password"
     except OSError as error:
         yield ("cert_file",), f"cannot be read: {error.strerror}"
 
@@ -62,7 +62,7 @@ def pair_mistake(certificate: Path, key: Path) -> Iterator[Mistake]:
 def authority_mistake(path: Path) -> Iterator[Mistake]:
     """Yield what is wrong with the clients' certificate authority, if anything."""
     if _holds_no_certificate(path):
-        yield ("client_ca_file",), "holds no certificate in PEM form"
+        yield ("client_ca_file",), "contains no PEM certificate"
 
 
 def is_allowed(connection: ssl.SSLSocket, names: tuple[str, ...] | None) -> bool:

@@ -60,7 +60,7 @@ def question(asked: Mapping[str, Sequence[str]], option: str = "{}") -> Question
             queries.update(_parse_classes(texts, place))
         elif name not in FACTORS:
             raise QuestionError(
-                f"{_quoted(name)}: no such change; there are {_known_options(option)}"
+                f"{_quoted(name)}: unknown change; known are {_known_options(option)}"
             )
         elif len(texts) != 1:
             raise QuestionError(f"{place}: given {len(texts)} times; give it once")
@@ -110,7 +110,7 @@ def _parse_number(text: str, place: str, name: str) -> Number:
 
 def _parse_classes(texts: Sequence[str], place: str) -> dict[str, float]:
     if len(texts) > MAX_CLASSES:
-        raise QuestionError(f"{place}: more than {MAX_CLASSES} of them; give fewer")
+        raise QuestionError(f"{place}: more than {MAX_CLASSES} classes; give fewer")
     found = dict[str, float]()
     for text in texts:
         digest, equals, factor = text.partition("=")
@@ -148,9 +148,11 @@ def _complete_digest(asked: str, known: Sequence[str]) -> str:
         return found[0]
     if found:
         which = ", ".join(digest[:16] for digest in found[:5])
-        raise QuestionError(f"query {asked}: that begins several digests ({which}); write more")
+        raise QuestionError(
+            f"query {asked}: several digests begin with it ({which}); write more of it"
+        )
     near = get_close_matches(asked, known, n=3, cutoff=0.5) or list(known[:3])
-    remedy = f"near are {', '.join(near)}" if near else "no query class is known of this server"
+    remedy = f"similar are {', '.join(near)}" if near else "no query class of this server is known"
     raise QuestionError(f"query {asked}: no such digest; {remedy}")
 
 

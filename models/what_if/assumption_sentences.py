@@ -8,13 +8,13 @@ from models.what_if.measured_starting_point import measured_at
 def assumptions(today: CurrentState, changes: Changes) -> tuple[str, ...]:
     """Return the assumptions of a prediction for these changes, as sentences."""
     found = [
-        "Contention (σ) and coherency (κ) of the law stay; λ changes with the time that a query"
-        " takes of the resources that change, and the time that no resource explains stays.",
+        "Contention (σ) and coherency (κ) of the law do not change; λ changes with the time that a"
+        " query takes of the changed resources; time that no resource explains does not change.",
         *_hardware_assumptions(today, changes),
         *_workload_assumptions(today, changes),
     ]
     if any(limit.kind is Kind.SETTING and limit.probability > 0 for limit in today.limits):
-        found.append("Limits that are settings, such as the number of connections, stay.")
+        found.append("Limits that are settings, such as the number of connections, do not change.")
     if today.capacity is not None and today.upper is None:
         found.append("Today's capacity has no upper bound, so the predicted one has none either.")
     return tuple(found)
@@ -24,20 +24,20 @@ def _hardware_assumptions(today: CurrentState, changes: Changes) -> list[str]:
     found = []
     if changes.cores != 1:
         found.append(
-            "More processors run more statements at once; none of them becomes faster, and each"
-            " processor is worth as much as those of today (hyper-threads are not)."
+            "More processors run more statements at once; no statement becomes faster, and each"
+            " processor does as much as those of today (hyper-threads do not)."
         )
     if changes.cpu_speed != 1:
         found.append("A faster processor shortens all CPU time alike, including waits for memory.")
     if changes.disk_rate != 1 or changes.disk_latency != 1:
         found.append(
-            "How much of the disk's time is sequential is not known: anything from none to all."
-            " Nor is it known how much of it queries wait for."
+            "The sequential share of the disk's time, and the share that queries wait for, are not"
+            " known: each is taken as anything from none to all."
         )
         if not any(limit.kind in DISK_KINDS for limit in today.limits):
-            found.append("No disk shows a limit today: its change moves no limit that is known.")
+            found.append("No disk has a known limit today, so changing it moves no known limit.")
     if changes.network != 1 and today.limit(Kind.NETWORK) is None:
-        found.append("The link shows no limit today: its change moves no limit that is known.")
+        found.append("The link has no known limit today, so changing it moves no known limit.")
     if changes.servers != 1:
         found.append(
             "The servers are alike, share all queries equally, and none waits for another; this "
@@ -49,7 +49,7 @@ def _hardware_assumptions(today: CurrentState, changes: Changes) -> list[str]:
 def _workload_assumptions(today: CurrentState, changes: Changes) -> list[str]:
     found = []
     if changes.load != 1:
-        found.append("The mix of queries stays as it is while the load changes.")
+        found.append("The mix of queries does not change with the load.")
     measured = None if today.load is None else measured_at(today.load, changes)
     if measured is not None:
         found.append(

@@ -116,15 +116,16 @@ def _estimate_residence_time(
     resource = _resource_without_time(today, changes)
     if resource:
         missing.append(
-            f"The residence time cannot be told: how long a query uses the {resource} is unknown."
+            f"The residence time cannot be predicted: how long a query uses the {resource} is "
+            "not known."
         )
         return None
     start, start_load, remaining = from_measured(today, load, changes)
     grows = start_load is load and changes.load / changes.servers != 1
     if grows and today.law is None and not today.uses:
         missing.append(
-            "The residence time cannot be told: neither the law nor a resource says how it grows "
-            "with the load."
+            "The residence time cannot be predicted: neither the law nor a resource predicts how "
+            "it grows with the load."
         )
         return None
     times = residence_times(start, start_load, remaining, draws)

@@ -24,7 +24,7 @@ class SlaReason(StrEnum):
 
     NO_LOAD = "no_load", "today's residence time is not known"
     NO_CAPACITY = "no_capacity", "the capacity is not known"
-    CONTRADICTED = "contradicted", "what was seen contradicts the capacity's model"
+    CONTRADICTED = "contradicted", "the measurements contradict the capacity's model"
     COST_FLUCTUATES = "cost_fluctuates", "the cost per query fluctuates"
     THROUGHPUT_PLATEAU = (
         "throughput_plateau",
@@ -36,20 +36,20 @@ class SlaReason(StrEnum):
     )
     UNEXPLAINED = (
         "unexplained",
-        "no resource explains most of a query's time, and no law says how that grows",
+        "most of a query's time is not explained by a resource, and no law predicts how it grows",
     )
     GROWS_OTHERWISE = (
         "grows_otherwise",
         "residence times grew with the load by more than the resources and the law explain",
     )
-    NO_GROWTH = "no_growth", "neither the law nor a resource says how residence times grow"
+    NO_GROWTH = "no_growth", "neither the law nor a resource predicts how residence times grow"
     NOT_IDENTIFIABLE = (
         "not_identifiable",
-        "how short a query becomes at less load is not known",
+        "the residence time at a lower load is not known",
     )
     NO_HISTOGRAMS = "no_histograms", "the server has no histograms per digest, or none were read"
     FEW_CALLS = "few_calls", "too few statements of the class were seen in the last minutes"
-    NEVER_MET = "never_met", "even a fiftieth of the load takes longer than the SLA"
+    NEVER_MET = "never_met", "even at a fiftieth of the load the residence time is above the SLA"
 
 
 @dataclass(frozen=True)

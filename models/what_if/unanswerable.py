@@ -18,7 +18,7 @@ def why_unknown(today: CurrentState, changes: Changes) -> tuple[str, ...]:
 
 
 def _unknown_resource_text(what: str, use: str) -> str:
-    return f"What other {what} would change cannot be told: {use} is not known of this server."
+    return f"The effect of other {what} cannot be predicted: {use} is not known."
 
 
 def _unknown_class_text(today: CurrentState, name: str) -> str:
@@ -28,13 +28,13 @@ def _unknown_class_text(today: CurrentState, name: str) -> str:
         return ""
     if first.kind is Kind.SETTING:
         return (
-            f"What {name} costs of the capacity cannot be told: the limit is {first.name}, and how "
-            "much of that a class holds is not known."
+            f"The effect of {name} on the capacity cannot be predicted: the limit is {first.name}, "
+            "and the share of it that a class holds is not known."
         )
     shares = today.time_shares if first.kind is Kind.CONTENTION else first.shares
     if name in shares:
         return ""
     return (
-        f"What {name} costs of the capacity cannot be told: its part of what fills {first.name} "
-        "is not known, or too uncertain."
+        f"The effect of {name} on the capacity cannot be predicted: its share of {first.name} is "
+        "not known, or too uncertain."
     )

@@ -98,7 +98,9 @@ def _marker_labels(target: str, name: str) -> tuple[str, str]:
 def _checked_target(name: str) -> str:
     if not TARGET.fullmatch(name):
         problem = f"target is {shortened(name)!r}"
-        raise CellError(problem, "name it as a configuration can: letters, digits, _ . : -")
+        raise CellError(
+            problem, "use only the characters of a target name: letters, digits, _ . : -"
+        )
     return name
 
 
@@ -117,7 +119,7 @@ def _number(name: str, text: str) -> float:
         number = math.nan
     if not math.isfinite(number):
         problem = f"{name} is {shortened(text)!r}, which is not a finite number"
-        raise CellError(problem, "write digits and a decimal point, or nothing where not known")
+        raise CellError(problem, "write digits and a decimal point, or leave it empty if unknown")
     return number
 
 
@@ -126,7 +128,7 @@ def _numbers(column: Column, text: str) -> dict[str, float]:
     try:
         found = json.loads(text)
     except (ValueError, RecursionError):
-        raise CellError(f"{column.name} is no JSON", remedy) from None
+        raise CellError(f"{column.name} is not valid JSON", remedy) from None
     if not isinstance(found, dict) or not found:
         raise CellError(f"{column.name} has no numbers by name", remedy)
     return {

@@ -46,7 +46,7 @@ def read_csv(name: str, lines: Iterable[str], mistakes: Mistakes) -> Iterator[tu
     if kind is None:
         problem = "this is not the header of an exported history"
         headers = "; or ".join(",".join(header(kind)) for kind in TEXT_KINDS.values())
-        raise TableFileError(name, number, problem, f"the header is {headers}")
+        raise TableFileError(name, number, problem, f"the header must be {headers}")
     for number, cells in rows:
         try:
             yield kind, _row(kind, cells)
@@ -57,8 +57,8 @@ def read_csv(name: str, lines: Iterable[str], mistakes: Mistakes) -> Iterator[tu
 def _row(kind: Kind, cells: list[str]) -> Row:
     names = header(kind)
     if len(cells) != len(names):
-        problem = f"{len(cells)} cells, and the header names {len(names)} columns"
-        raise CellError(problem, "give every column a cell, if an empty one")
+        problem = f"{len(cells)} cells, the header has {len(names)} columns"
+        raise CellError(problem, "write a cell for every column; it may be empty")
     labels = read_labels(kind, tuple(map(from_spreadsheet, cells[: len(kind.labels)])))
     at, *values = cells[len(kind.labels) :]
     found = tuple(read_cell(c, value) for c, value in zip(kind.columns, values, strict=True))

@@ -142,12 +142,12 @@ def _add_line(
     at = read_time(match[4])
     name, cell = _value(column, unused, match[3])
     if unused:
-        raise CellError(f"the label {next(iter(unused))} is none of a history's", "remove it")
+        raise CellError(f"the label {next(iter(unused))} is not known", "remove it")
     row = cells.setdefault((kind.name, labels, at), {})
     before = row.get(column.name)
     named = before if isinstance(before, Mapping) else {}
     if name in named or (before is not None and not named):
-        raise CellError("the same value was given before, for the same time", "drop one line")
+        raise CellError("this series has a value at this time already", "remove one line")
     row[column.name] = {**named, name: cell} if isinstance(cell, float) and name else cell
     return kind, labels, at
 
@@ -167,7 +167,7 @@ def _labels(text: str) -> dict[str, str]:
     while place < len(text):
         label = LABEL.match(text, place)
         if label is None:
-            raise CellError("these are no labels", 'write them as name="value", with commas')
+            raise CellError("the labels are invalid", 'write them as name="value", with commas')
         found[label[1]] = re.sub(r"\\.", lambda e: UNESCAPES.get(e[0], e[0]), label[2])
         place = label.end()
     return found

@@ -94,7 +94,7 @@ def _pieces(name: str, file: BinaryIO) -> Iterator[bytes]:
         size += len(piece)
         if size > MAX_TEXT_BYTES:
             problem = f"it holds more than {MAX_TEXT_BYTES // 2**20} MiB"
-            raise TableFileError(name, None, problem, "give it in parts")
+            raise TableFileError(name, None, problem, "split it into smaller files")
         yield piece
 
 

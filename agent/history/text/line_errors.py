@@ -30,4 +30,4 @@ class Mistakes:
             for line, mistake in mistakes[:MAX_MISTAKES]
         ]
         more = self._count - len(lines)
-        return [*lines, f"{self._name}: and {more} more lines like these"] if more else lines
+        return [*lines, f"{self._name}: and {more} more invalid lines"] if more else lines
