@@ -1,1 +1,1 @@
-"""An aggregate, such as CPU seconds, divided over query classes."""
+"""Attribution: the use of a resource, such as CPU time, divided over query classes."""

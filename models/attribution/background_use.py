@@ -1,15 +1,15 @@
-"""What a server uses of a resource at any load, apart from what its calls use.
+"""Background use: what a server uses of a resource at any load, apart from its calls.
 
-What no class explains of a resource is of two kinds: what calls use and no class is counted for
-(reading the statement, sending the answer), and background work, which is there at any load
-(flushing, replication, the agent's own statements). With r what no class explains in an interval of
+The use that no class explains is of two kinds: that of calls, which is counted for no class
+(reading the statement, sending the result), and background work, which is there at any load
+(flushing, replication, the agent's own statements). With r the unexplained use in an interval of
 dt seconds with n calls, the utilisation law with a base (Denning and Buzen, "The Operational
 Analysis of Queueing Network Models", ACM Computing Surveys 10, 1978) is
 
     r/dt = b + o·n/dt
 
 fitted by least squares, intervals weighted by dt. At a higher load b is the same, and so a smaller
-part of all that is used.
+part of all use.
 """
 
 from dataclasses import dataclass
@@ -21,7 +21,8 @@ from models.attribution.class_time_series import AGENT, Array, ClassIntervals
 from models.attribution.shared_unit_costs import calls
 
 ANY_PART = (0.5, 12**-0.5)
-"""The part of the rest that is background where nothing is known: uniform from 0 to 1."""
+"""Mean and standard deviation of the background's part of the unexplained use where nothing is
+known: uniform from 0 to 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +33,7 @@ class BesideClasses:
     error: float = 0.0
     """Standard deviation of the background's part."""
     of_calls: float = 0.0
-    """What calls use and no class is counted for."""
+    """The use of calls that is counted for no class."""
 
 
 NOTHING_BESIDE = BesideClasses()
@@ -40,21 +41,21 @@ NOTHING_BESIDE = BesideClasses()
 
 @dataclass(frozen=True)
 class BackgroundUse:
-    """Sums over intervals, from which the part of the background follows."""
+    """Sums over intervals, from which the background's part of the unexplained use r follows."""
 
     sums: Array
     """Σ of 1, dt, n, r, n²/dt, nr/dt and r²/dt, shape (7,)."""
 
     @classmethod
     def none(cls) -> Self:
-        """Of no interval."""
+        """Return the sums of no interval."""
         return cls(np.zeros(7))
 
     @classmethod
     def of(cls, intervals: ClassIntervals, y: Array, z: Array) -> Self:
         """Sum up intervals by their use y, shape (T,), and that of their classes z, shape (T, K).
 
-        The agent asks the same at any load: what its class uses is background.
+        The agent sends the same statements at any load, so its class counts as background.
         """
         clients = np.array([name != AGENT for name in intervals.names], dtype=bool)
         n, rest = calls(intervals)[:, clients].sum(axis=1), y - z[:, clients].sum(axis=1)
@@ -63,7 +64,7 @@ class BackgroundUse:
         return cls(np.array([column.sum() for column in columns]))
 
     def faded(self, keep: float) -> "BackgroundUse":
-        """Let them count for less."""
+        """Multiply the weight of all intervals by a factor."""
         return BackgroundUse(keep * self.sums)
 
     def __add__(self, other: "BackgroundUse") -> "BackgroundUse":
@@ -71,7 +72,7 @@ class BackgroundUse:
         return BackgroundUse(self.sums + other.sums)
 
     def beside(self, total: float) -> BesideClasses:
-        """Describe it, where all use is `total`; older intervals may count less in both."""
+        """Return it as parts of all use, `total`; older intervals may count less in both."""
         if total <= 0:
             return NOTHING_BESIDE
         rest = min(max(float(self.sums[3]) / total, 0.0), 1.0)
@@ -80,7 +81,7 @@ class BackgroundUse:
 
     @property
     def part(self) -> tuple[float, float]:
-        """The part of the rest that is background, 0..1, and its standard deviation."""
+        """The background's part of the unexplained use, 0..1, and its standard deviation."""
         count, seconds, *_ = self.sums
         if seconds <= 0:
             return ANY_PART
@@ -95,7 +96,7 @@ class BackgroundUse:
 
 
 def _with_prior(part: float, error: float) -> tuple[float, float]:
-    """Weigh a measured part and `ANY_PART` by their variances."""
+    """Average a measured part and `ANY_PART`, weighted by their variances."""
     mean, deviation = ANY_PART
     weight = deviation**2 / (deviation**2 + error**2)
     found = min(max(weight * part + (1 - weight) * mean, 0.0), 1.0)

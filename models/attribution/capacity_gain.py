@@ -1,14 +1,14 @@
-"""What a query class costs in capacity: how much more of all other queries fits when it costs less.
+"""The capacity gain of a class: how much more of all other queries fits when it costs less.
 
 A resource's utilisation is U = U0 + D·X; it is full (c) at X_w = (c − U0)/D. A class that makes the
 share q of the queries and takes the share s of the demand D takes s·D/q for each of its queries.
 When it costs the part f of that, the others' demand is as before, and the same mix costs
 D' = D·(1 − s·(1 − f)), so the limit moves to X_w' = X_w / (1 − s·(1 − f)). Removed altogether
 (f = 0) the remaining queries, 1 − q of the mix, cost D·(1 − s)/(1 − q) each: their limit is
-X_w·(1 − q)/(1 − s), again 1/(1 − s) times what they had: q cancels, as long as one counts the work
-that remains. Of several limits the lowest counts, before and after: what one limit gives back, the
-next may keep. (Bottleneck analysis: Denning and Buzen, "The Operational Analysis of Queueing
-Network Models", ACM Computing Surveys 10 (1978).)
+X_w·(1 − q)/(1 − s), again 1/(1 − s) times their present throughput: q cancels, as long as only the
+remaining work is counted. Of several limits the lowest counts, before and after: when one moves up,
+the next may become the lowest. (Bottleneck analysis: Denning and Buzen, "The Operational Analysis
+of Queueing Network Models", ACM Computing Surveys 10 (1978).)
 
 s is the share of the demand at the limit. It differs from the class's share of all use at a lower
 load for three reasons (`share_at_limit`). The background, U0, is not demand. Unattributed use that
@@ -31,7 +31,7 @@ MIN_LEFT = 1e-3
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """One limit of the throughput: where it is (queries/s), the class's share of its demand."""
+    """One limit of the throughput (queries/s), and the class's share of the demand at it."""
 
     x: float
     share: float | None
@@ -40,7 +40,7 @@ class Limit:
 
 @dataclass(frozen=True, slots=True)
 class ClassUse:
-    """A class's part of a resource's use at the load that was seen."""
+    """A class's part of a resource's use at the observed load."""
 
     share: float
     """Of all use, 0..1."""
@@ -55,30 +55,32 @@ class DemandShare:
 
     value: float
     deviation: float = 0.0
-    """Standard."""
+    """Standard deviation."""
 
 
 def share_at_limit(use: ClassUse, waking: float, load: float) -> DemandShare:
     """Compute a class's share of the demand at the limit from its use at a lower load.
 
-    `waking` is w/D: what waking costs a call as a part of the mean demand at the limit, and `load`
-    u = X/X_w. What waking costs is known no better than that it is expected so.
+    `waking` is w/D, the cost of waking for a call as a part of the mean demand at the limit; `load`
+    is u = X/X_w. The cost of waking is a mere expectation, so all of its effect is uncertain.
     """
     beside = use.beside
-    value = _without_waking(use, _of_demand(use, beside.background), waking, load)
-    more = _without_waking(use, _of_demand(use, beside.background + beside.error), waking, load)
-    asleep = _of_demand(use, beside.background)
-    return DemandShare(value, hypot(more - value, value - asleep))
+    value = _share_without_waking(use, _share_of_demand(use, beside.background), waking, load)
+    with_more_background = _share_without_waking(
+        use, _share_of_demand(use, beside.background + beside.error), waking, load
+    )
+    with_waking = _share_of_demand(use, beside.background)
+    return DemandShare(value, hypot(with_more_background - value, value - with_waking))
 
 
-def _of_demand(use: ClassUse, background: float) -> float:
-    """Compute the share of the demand, without background; calls share what is unattributed."""
+def _share_of_demand(use: ClassUse, background: float) -> float:
+    """Compute the share of the demand, without background; calls share the unattributed part."""
     demand = max(1 - background, use.share, MIN_LEFT)
     return min((use.share + use.calls * use.beside.of_calls) / demand, 1.0)
 
 
-def _without_waking(use: ClassUse, share: float, waking: float, load: float) -> float:
-    """Take off what waking costs each call.
+def _share_without_waking(use: ClassUse, share: float, waking: float, load: float) -> float:
+    """Subtract what waking costs each call from the share.
 
     With U = u·(1 + w/D)/(1 + u·w/D) waking takes the part
     φ = (w/D)·(1 − U)/(1 + (w/D)·(1 − U)) of all use at that load, each call as much as any other,
@@ -90,11 +92,11 @@ def _without_waking(use: ClassUse, share: float, waking: float, load: float) -> 
 
 
 def gain(limits: Sequence[Limit], cost: float) -> float | None:
-    """How many times as much of the work that remains the server can do, less 1.
+    """Compute the factor by which the server can do more of the remaining work, less 1.
 
-    `cost` is what the class costs then as a part of what it costs now, 0 (removed) to 1. A limit of
-    which the class's share is not known ends the gain where that limit is now. None where it is the
-    lowest, where there is no limit, or where the class is all there is.
+    `cost` is the later cost of the class as a part of the present one, 0 (removed) to 1. A limit at
+    which the class's share is not known does not move. None if that is the lowest limit, if there
+    is no limit, or if the class makes all of the demand.
     """
     freed = [(limit.share or 0.0) * (1 - cost) for limit in limits]
     if not limits or max(freed) > 1 - MIN_LEFT:

@@ -1,9 +1,10 @@
-"""Normal equations of one unit cost per class, solved by eigenvalues of the classes' sums.
+"""Normal equations of one unit cost per class, solved with an eigendecomposition.
 
-Unknowns are (u, b, c): K unit costs relative to ū, the base as a part of Σy, and their mean. Of
-the matrix only the K·K sums are great: G = VΛV' is taken apart once, and G/s + P·I is inverted and
-measured in products of V for every noise s and precision P (W. Press et al., "Numerical Recipes"
-(3rd ed.), 15.4 and 2.7). b and c are a border of two rows, taken out by Schur's complement.
+The unknowns are (u, b, c): K unit costs relative to ū, the base as a share of Σy, and the mean unit
+cost. Only the K·K block of the matrix is large: its sums G = VΛV' are decomposed once, from which
+the inverse and the determinant of G/s + P·I follow for every noise s and precision P (W. Press et
+al., "Numerical Recipes" (3rd ed.), 15.4 and 2.7). b and c are a border of two rows, eliminated by
+Schur's complement.
 """
 
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from models.numerics import NEGLIGIBLE, ROUNDING
 
 @dataclass(frozen=True)
 class Spectrum:
-    """G = VΛV' of K classes; beyond the r eigenvalues that are kept it is 0."""
+    """The decomposition G = VΛV' for K classes; eigenvalues beyond the r that are kept are 0."""
 
     values: Array
     """Λ, shape (r,), at least 0."""
@@ -27,28 +28,28 @@ class Spectrum:
 
     @classmethod
     def of_gram(cls, gram: Array) -> "Spectrum":
-        """Take G itself apart, shape (K, K)."""
+        """Decompose G, shape (K, K)."""
         values, vectors = np.linalg.eigh(gram)
         return cls(np.maximum(values, 0.0), vectors)
 
     @classmethod
     def of_rows(cls, rows: Array) -> "Spectrum":
-        """Take X'X apart, X of shape (T, K); of fewer rows than columns at the cost of T·T·K."""
+        """Decompose X'X, X of shape (T, K); if T is less than K, at a cost of T·T·K."""
         if len(rows) >= rows.shape[1]:
             return cls.of_gram(rows.T @ rows)
         basis, triangle = np.linalg.qr(rows.T)
-        inner = cls.of_gram(triangle @ triangle.T)
-        return cls(inner.values, basis @ inner.vectors)
+        reduced = cls.of_gram(triangle @ triangle.T)
+        return cls(reduced.values, basis @ reduced.vectors)
 
     def product(self, x: Array) -> Array:
-        """G·x, shape (K,)."""
+        """Return G·x, shape (K,)."""
         result: Array = self.vectors @ (self.values * (x @ self.vectors))
         return result
 
 
 @dataclass(frozen=True)
 class Ridge:
-    """H = G/s + P·I with the classes `held` left out of it; answers are 0 there."""
+    """The matrix H = G/s + P·I without the classes `held`, for which results are 0."""
 
     spectrum: Spectrum
     noise: float
@@ -56,68 +57,70 @@ class Ridge:
     held: Mask
 
     def solve(self, right: Array) -> Array:
-        """H⁻¹·right, shape (K, M)."""
-        whole = self._solved(np.where(self.held[:, None], 0.0, right))
+        """Return H⁻¹·right, shape (K, M)."""
+        solution = self._solve_whole(np.where(self.held[:, None], 0.0, right))
         if not self.held.any():
-            return whole
-        whole -= self._columns @ np.linalg.solve(self._columns[self.held], whole[self.held])
-        whole[self.held] = 0.0
-        return whole
+            return solution
+        solution -= self._held_columns @ np.linalg.solve(
+            self._held_columns[self.held], solution[self.held]
+        )
+        solution[self.held] = 0.0
+        return solution
 
     def variances(self) -> Array:
-        """The diagonal of H⁻¹, shape (K,)."""
-        vectors, inner = self.spectrum.vectors, 1 / self._stretched
-        result: Array = vectors**2 @ inner
-        if not self._is_whole:
+        """Return the diagonal of H⁻¹, shape (K,)."""
+        vectors, inverse_eigenvalues = self.spectrum.vectors, 1 / self._eigenvalues
+        result: Array = vectors**2 @ inverse_eigenvalues
+        if not self._has_all_eigenvalues:
             result += np.maximum(1 - (vectors**2).sum(axis=1), 0.0) / self.precision
         if self.held.any():
-            columns = self._columns
+            columns = self._held_columns
             explained = np.linalg.solve(columns[self.held], columns.T).T
             result -= (columns * explained).sum(axis=1)
             result[self.held] = 0.0
         return result
 
     def log_determinant(self) -> float:
-        """ln|H|."""
-        beyond = len(self.held) - len(self.spectrum.values)
-        result = float(np.log(self._stretched).sum()) + beyond * float(np.log(self.precision))
+        """Return ln|H|."""
+        dropped = len(self.held) - len(self.spectrum.values)
+        result = float(np.log(self._eigenvalues).sum()) + dropped * float(np.log(self.precision))
         if self.held.any():
-            result += float(np.linalg.slogdet(self._columns[self.held])[1])
+            result += float(np.linalg.slogdet(self._held_columns[self.held])[1])
         return result
 
     @property
-    def _is_whole(self) -> bool:
+    def _has_all_eigenvalues(self) -> bool:
         return len(self.spectrum.values) == len(self.held)
 
     @cached_property
-    def _stretched(self) -> Array:
-        """The eigenvalues of H that are not P, nothing held."""
+    def _eigenvalues(self) -> Array:
+        """The eigenvalues of the whole H, nothing held, other than those that are P."""
         stretched: Array = self.spectrum.values / self.noise + self.precision
         return stretched
 
     @cached_property
-    def _columns(self) -> Array:
-        """The held classes' columns of H⁻¹, nothing held, shape (K, held)."""
+    def _held_columns(self) -> Array:
+        """The columns of the held classes in the inverse of the whole H, shape (K, held)."""
         which = np.flatnonzero(self.held)
         unit = np.zeros((len(self.held), len(which)))
         unit[which, np.arange(len(which))] = 1.0
-        return self._solved(unit)
+        return self._solve_whole(unit)
 
-    def _solved(self, right: Array) -> Array:
-        """H⁻¹·right, nothing held."""
+    def _solve_whole(self, right: Array) -> Array:
+        """Return H⁻¹·right of the whole H, nothing held, shape (K, M)."""
         vectors = self.spectrum.vectors
-        inside = vectors.T @ right
-        result: Array = vectors @ (inside / self._stretched[:, None])
-        if self._is_whole:
+        coordinates = vectors.T @ right
+        result: Array = vectors @ (coordinates / self._eigenvalues[:, None])
+        if self._has_all_eigenvalues:
             return result
-        beyond = right - vectors @ inside
-        beyond -= vectors @ (vectors.T @ beyond)  # once more: what is left of V is rounding
-        return result + beyond / self.precision
+        orthogonal = right - vectors @ coordinates
+        orthogonal -= vectors @ (vectors.T @ orthogonal)  # again: rounding left a part of it
+        return result + orthogonal / self.precision
 
 
 @dataclass(frozen=True)
 class UnitCostProblem:
-    """Weighted sums over intervals, of y in units of its total and of K classes that were there."""
+    """Weighted sums over intervals, of y in units of its total and of the K active classes."""
 
     spectrum: Spectrum
     """Of the classes' sums Σ w·xx', shape (K, K)."""
@@ -138,11 +141,11 @@ class UnitCostProblem:
         return len(self.border)
 
     def under(self, tau: float, noise: float) -> "UnitCostEquations":
-        """Set up the normal equations at a strength and the variance of an interval."""
+        """Set up the normal equations for a prior strength τ and the variance of an interval."""
         return UnitCostEquations(self, 1 / tau**2, noise)
 
     def residual_square(self, coefficients: Array) -> float:
-        """Σ w·(y − ŷ)² of these (u, b), shape (K+1,)."""
+        """Compute Σ w·(y − ŷ)² for these (u, b), shape (K+1,)."""
         u, b = coefficients[:-1], float(coefficients[-1])
         fitted = u @ self.spectrum.product(u) + 2 * b * (u @ self.border) + b**2 * self.corner
         return max(float(self.square - 2 * coefficients @ self.projection + fitted), 0.0)
@@ -150,7 +153,7 @@ class UnitCostProblem:
 
 @dataclass(frozen=True)
 class UnitCostEquations:
-    """M·(u, b, c) = v at one strength and noise."""
+    """The equations M·(u, b, c) = v for one prior strength and noise."""
 
     problem: UnitCostProblem
     precision: float
@@ -158,30 +161,30 @@ class UnitCostEquations:
 
     @cached_property
     def sides(self) -> Array:
-        """M's columns of b and c in the classes' rows, shape (K, 2)."""
+        """The elements of M in the rows of the classes and the columns of b and c, shape (K, 2)."""
         common = np.full(self.problem.classes, -self.precision)
         return np.column_stack((self.problem.border / self.noise, common))
 
     @property
     def corner(self) -> Array:
-        """M's rows and columns of b and c, shape (2, 2)."""
+        """The elements of M in the rows and columns of b and c, shape (2, 2)."""
         spread = self.problem.base_spread
-        base = NEGLIGIBLE if spread is None else 1 / spread**2
-        together = self.problem.classes * self.precision * (1 + NEGLIGIBLE) + NEGLIGIBLE
-        return np.diag([self.problem.corner / self.noise + base, together])
+        base_precision = NEGLIGIBLE if spread is None else 1 / spread**2
+        mean_precision = self.problem.classes * self.precision * (1 + NEGLIGIBLE) + NEGLIGIBLE
+        return np.diag([self.problem.corner / self.noise + base_precision, mean_precision])
 
     @cached_property
     def vector(self) -> Array:
-        """v, shape (K+2,)."""
+        """The right-hand side v, shape (K+2,)."""
         return np.append(self.problem.projection / self.noise, 0.0)
 
     def at(self, free: Mask) -> "Solved":
-        """Leave these unknowns free, shape (K+2,), and hold the others at 0."""
+        """Solve for the unknowns that are free, shape (K+2,), with the others held at 0."""
         ridge = Ridge(self.problem.spectrum, self.noise, self.precision, ~free[:-2])
         return Solved(self, ridge, free[-2:])
 
     def minimum(self, start: Array) -> Array:
-        """Find the minimum over (u, b, c) ≥ 0, shape (K+2,), from that of a similar problem."""
+        """Find the minimum over (u, b, c) ≥ 0, shape (K+2,), from a similar problem's."""
         scale = np.sqrt(np.append(self._diagonal, np.diag(self.corner)))
         tolerance = ROUNDING * float(np.abs(self.vector / scale).max())
         return np.maximum(
@@ -195,10 +198,12 @@ class UnitCostEquations:
         )
 
     def product(self, x: Array) -> Array:
-        """M·x, shape (K+2,)."""
-        u, ends = x[:-2], x[-2:]
-        inner = self.problem.spectrum.product(u) / self.noise + self.precision * u
-        return np.append(inner + self.sides @ ends, u @ self.sides + self.corner @ ends)
+        """Return M·x, shape (K+2,)."""
+        u, base_and_mean = x[:-2], x[-2:]
+        classes = self.problem.spectrum.product(u) / self.noise + self.precision * u
+        return np.append(
+            classes + self.sides @ base_and_mean, u @ self.sides + self.corner @ base_and_mean
+        )
 
     @property
     def _diagonal(self) -> Array:
@@ -209,7 +214,7 @@ class UnitCostEquations:
 
 @dataclass(frozen=True)
 class Solved:
-    """The equations with some unknowns held at 0."""
+    """The solution of the equations with some unknowns held at 0."""
 
     equations: UnitCostEquations
     ridge: Ridge
@@ -217,33 +222,35 @@ class Solved:
     """Mask of those of b and c that are free, shape (2,)."""
 
     def solution(self) -> Array:
-        """(u, b, c), shape (K+2,), 0 where held."""
+        """Return (u, b, c), shape (K+2,), 0 where held."""
         vector, sides = self.equations.vector, self.equations.sides[:, self.ends]
-        alone = self.ridge.solve(vector[:-2, None])[:, 0]
+        without_border = self.ridge.solve(vector[:-2, None])[:, 0]
         ends = np.zeros(2)
-        ends[self.ends] = np.linalg.solve(self._complement, vector[-2:][self.ends] - alone @ sides)
-        return np.append(alone - self._through @ ends[self.ends], ends)
+        ends[self.ends] = np.linalg.solve(
+            self._schur_complement, vector[-2:][self.ends] - without_border @ sides
+        )
+        return np.append(without_border - self._solved_border @ ends[self.ends], ends)
 
     def variances(self) -> Array:
-        """The diagonal of M⁻¹, shape (K+2,), 0 where held."""
-        inverse = np.linalg.inv(self._complement)
-        beside = ((self._through @ inverse) * self._through).sum(axis=1)
+        """Return the diagonal of M⁻¹, shape (K+2,), 0 where held."""
+        inverse = np.linalg.inv(self._schur_complement)
+        from_border = ((self._solved_border @ inverse) * self._solved_border).sum(axis=1)
         ends = np.zeros(2)
         ends[self.ends] = np.diag(inverse)
-        return np.append(self.ridge.variances() + beside, ends)
+        return np.append(self.ridge.variances() + from_border, ends)
 
     def log_determinant(self) -> float:
-        """ln|M|."""
-        return self.ridge.log_determinant() + float(np.linalg.slogdet(self._complement)[1])
+        """Return ln|M|."""
+        return self.ridge.log_determinant() + float(np.linalg.slogdet(self._schur_complement)[1])
 
     @cached_property
-    def _through(self) -> Array:
-        """H⁻¹ of the columns of b and c that are free."""
+    def _solved_border(self) -> Array:
+        """H⁻¹ times the columns of b and c that are free, shape (K, free)."""
         return self.ridge.solve(self.equations.sides[:, self.ends])
 
     @cached_property
-    def _complement(self) -> Array:
+    def _schur_complement(self) -> Array:
         free = self.ends
         corner = self.equations.corner[np.ix_(free, free)]
-        result: Array = corner - self.equations.sides[:, free].T @ self._through
+        result: Array = corner - self.equations.sides[:, free].T @ self._solved_border
         return result

@@ -1,4 +1,4 @@
-"""The fit of class costs: priors, its equations (C and b in shares of Σy), and its result."""
+"""The fit of class costs: priors, equations (C and b as shares of Σy), and result."""
 
 from dataclasses import dataclass
 from typing import NamedTuple, Self
@@ -10,23 +10,24 @@ from models.attribution.sufficient_statistics import INFLATION, MIN_SHARE, Momen
 from models.numerics import NEGLIGIBLE, TINY
 
 COMPUTE_SPREAD = 0.3
-"""Classes that compute differ by this part in their use per second of work time (measured: 0.12 on
-a quiet host to 0.32 on a saturated one)."""
+"""Relative standard deviation of the use per second of work time, over classes that compute
+(measured: 0.12 on a quiet host to 0.32 on a saturated one)."""
 WAIT_SPREAD = 2.0
-"""Unit costs that all share miss the cost of one class by about this factor."""
+"""Relative standard deviation of the use of a class that waits from that by shared unit costs."""
 BASE_SHARE, BASE_SPREAD = 0.08, 0.1
-"""What no class explains is about this part of the total (measured: 0.07 to 0.1), give or take."""
+"""Share of the total that no class explains (measured: 0.07 to 0.1), and its spread."""
 TYPICAL_NOISE = 0.05
 """Approximate relative deviation of an interval: the start value of the noise, and what priors are
 weighed against."""
 MIN_FREE_SHARE = 0.75
-"""Of the intervals, those that are left for the noise in any case."""
+"""Least share of the intervals that is left as degrees of freedom of the noise."""
 NOISE_ITERATIONS = 2
 """Iterations for level and noise; after one, a hypothesis still has those of another."""
 SUM_SPREAD = 0.03
-"""Classes and base are the whole: what they use together is Σy, up to this part of it."""
+"""Standard deviation of the sum of all classes and the base from Σy, as a share of it."""
 NOISE_INFLATION = 4.0
-"""Of the variance: the model is not quite true, and standard errors come out half without it."""
+"""Factor on the variance: the model is not exact, and without it standard errors come out half as
+large as they should be."""
 MISFIT_ERROR = 0.1
 """A relative error of this size per interval is no longer noise: the costs themselves vary, and the
 variance is inflated once more."""
@@ -34,7 +35,7 @@ variance is inflated once more."""
 
 @dataclass(frozen=True)
 class Priors:
-    """Priors per class, from before the total is used; units of y, shape (K,)."""
+    """Priors per class, known before the total is used; units of y, shape (K,)."""
 
     by_size: Array
     """P_k: calls and rows at shared unit costs."""
@@ -58,7 +59,7 @@ class FittedMixture:
 
     totals: Array
     base: float
-    """What went on without any class: b·ΣΔt."""
+    """Use without any class: b·ΣΔt."""
     variances: Array
     """Of the totals, shape (K,)."""
     computing: Array
@@ -71,7 +72,7 @@ class FittedMixture:
 
     @classmethod
     def nothing(cls, classes: int, total: float, intervals: int) -> Self:
-        """No class used anything: all of the total went on without them."""
+        """Return a fit in which no class used anything: all of the total is the base."""
         zeros = np.zeros(classes)
         return cls(zeros, total, zeros, zeros + 1, None, 0.0, intervals)
 
@@ -90,7 +91,7 @@ class Prior(NamedTuple):
 
 @dataclass(frozen=True)
 class Problem:
-    """Everything in shares: of Σy, of Σ work, of each regressor's total. K classes."""
+    """The fit of K classes in shares: of Σy, of Σ work, of each regressor's total."""
 
     moments: Moments
     size: Array
@@ -108,7 +109,7 @@ class Problem:
 
     @classmethod
     def of(cls, moments: Moments, priors: Priors) -> "Problem":
-        """Scale what is known; Σy must be above 0."""
+        """Scale moments and priors to shares; Σy must be above 0."""
         work = np.zeros_like(priors.by_size) if priors.work is None else priors.work
         unit = float(work.sum()) or 1.0
         most = np.full_like(work, np.inf) if priors.most is None else priors.most
@@ -116,8 +117,8 @@ class Problem:
         size = np.minimum(priors.by_size / moments.y_total, most)
         levels = (NEGLIGIBLE, np.inf)
         if priors.min_computing_level is not None:
-            second = unit / moments.y_total
-            levels = (max(priors.min_computing_level, NEGLIGIBLE) * second, second)
+            unit_level = unit / moments.y_total
+            levels = (max(priors.min_computing_level, NEGLIGIBLE) * unit_level, unit_level)
         waiting = np.zeros_like(work) if priors.waiting is None else priors.waiting
         return cls(
             moments.scaled(), size, most, work / unit, unit, levels, waiting, priors.inflation
@@ -125,33 +126,33 @@ class Problem:
 
     @property
     def classes(self) -> int:
-        """How many."""
+        """The number of classes."""
         return len(self.size)
 
     def within(self, level: float) -> float:
-        """The nearest level that is possible."""
+        """Return the nearest level that is possible."""
         return min(max(level, self.levels[0]), self.levels[1])
 
     def unexplained_time_ratio(self, level: float) -> Array:
-        """Ratio of each class's time to the time that its rows explain, shape (K,)."""
+        """Compute the ratio of each class's time to what its rows explain, shape (K,)."""
         return level * self.work / np.maximum(self.size, TINY)
 
     def spreads(self, level: float) -> tuple[Array, Array]:
-        """Standard deviations of C if it computes and if it waits, shape (K,)."""
+        """Compute the standard deviations of C if it computes and if it waits, shape (K,)."""
         least = MIN_SHARE / self.classes
         computes = np.maximum(COMPUTE_SPREAD * level * self.work, least)
         waits = np.minimum(WAIT_SPREAD * self.size, self.most)
         return computes, np.maximum(waits, least)
 
     def prior(self, computing: Array, level: float) -> Prior:
-        """The prior of C at these probabilities of computing, 0..1, shape (K,)."""
+        """Compute the prior of C at these probabilities of computing, 0..1, shape (K,)."""
         computes, waits = self.spreads(level)
         by_time, by_size = computing / computes**2, (1 - computing) / waits**2
         precision = by_time + by_size
         return Prior((by_time * level * self.work + by_size * self.size) / precision, precision)
 
     def normal(self, prior: Prior, noise: float) -> tuple[Array, Array]:
-        """Normal equations of (C, b), shapes (K+1, K+1) and (K+1,); `noise`: a variance."""
+        """Set up normal equations of (C, b), shapes (K+1, K+1), (K+1,); `noise`: a variance."""
         k, diagonal = self.classes, np.arange(self.classes)
         matrix = self.moments.gram / noise + 1 / SUM_SPREAD**2
         vector = self.moments.projection / noise + 1 / SUM_SPREAD**2
@@ -162,7 +163,7 @@ class Problem:
         return matrix, vector
 
     def prior_penalty(self, prior: Prior, found: Array) -> float:
-        """Sum the squared deviations of (C, b), shape (K+1,), from the priors, in spreads."""
+        """Sum the squared deviations of (C, b), shape (K+1,), from the priors, standardised."""
         k = self.classes
         off = float(prior.precision @ (found[:k] - prior.mean) ** 2)
         off += float((found.sum() - 1) ** 2) / SUM_SPREAD**2
@@ -170,5 +171,5 @@ class Problem:
 
 
 def inflated(variance: float, factor: float = NOISE_INFLATION) -> float:
-    """The variance of an interval as the model is to take it."""
+    """Inflate the variance of an interval, more so if its deviation is beyond `MISFIT_ERROR`."""
     return factor * variance * (1 + variance / MISFIT_ERROR**2)

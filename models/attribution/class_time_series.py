@@ -1,4 +1,4 @@
-"""What query classes did in each interval: the input of every model that divides a resource."""
+"""Time series of query classes: the input of every model that divides a resource."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
@@ -10,16 +10,16 @@ Array = NDArray[np.float64]
 Mask = np.ndarray[tuple[int], np.dtype[np.bool_]]
 
 SIZES = ("rows_examined", "rows_sent", "rows_affected", "sort_rows", "tmp_tables")
-"""What a call's work grows with, besides the call itself."""
+"""Quantities, besides the call itself, with which the work of a call grows."""
 MIN_FIT_INTERVALS = 20
 """Fewer intervals are not split into parts, and a fit of them alone is not used."""
 OTHER, AGENT = "other", "agent"
-"""Columns that are several classes: those without a column of their own, the agent's statements."""
+"""Columns of several classes: those without a column of their own, and the agent's statements."""
 
 
 @dataclass(frozen=True)
 class ClassIntervals:
-    """T intervals of K query classes. Matrices have shape (T, K); absent is None, not zeros."""
+    """T intervals of K query classes. Matrices have shape (T, K); None, not zeros, if not known."""
 
     names: tuple[str, ...]
     seconds: Array
@@ -43,7 +43,7 @@ class ClassIntervals:
     """Digest texts; None when none are known."""
 
     def __post_init__(self) -> None:
-        """Refuse shapes that differ, values that are not finite or negative."""
+        """Raise ValueError if shapes differ, or if a value is negative or not finite."""
         shape = (len(self.seconds), len(self.names))
         for name, matrix in [*self._matrices(), *self.sizes]:
             if matrix.shape != shape:
@@ -56,12 +56,12 @@ class ClassIntervals:
             raise ValueError("one text per class, or none")
 
     def __len__(self) -> int:
-        """How many intervals."""
+        """Return the number of intervals."""
         return len(self.seconds)
 
     @property
     def work_time(self) -> Array:
-        """Compute the time that statements did not spend on locks, those in flight included, s."""
+        """The time of statements less their waits for locks, those in flight included, s."""
         work = self.statement_time
         if self.lock_time is not None:
             work = work - self.lock_time
@@ -70,11 +70,11 @@ class ClassIntervals:
         return np.maximum(work, 0.0)
 
     def at(self, intervals: Sequence[int] | NDArray[np.int64] | slice) -> "ClassIntervals":
-        """Take some of the intervals."""
+        """Return only these intervals."""
         return self._mapped(lambda matrix: matrix[intervals], self.seconds[intervals], self.names)
 
     def arranged(self, names: Sequence[str]) -> "ClassIntervals":
-        """Take these classes in this order; a class that is not there did nothing."""
+        """Return these classes in this order; the values of a class that is not there are 0."""
         place = {name: i for i, name in enumerate(self.names)}
         found = [(to, place[name]) for to, name in enumerate(names) if name in place]
         to, source = ([pair[i] for pair in found] for i in (0, 1))
@@ -91,7 +91,7 @@ class ClassIntervals:
         return self._mapped(arrange, self.seconds, tuple(names), texts)
 
     def pooled(self, names: Sequence[str], rest: str) -> "ClassIntervals":
-        """Take these classes in this order; what the others did is the class `rest` of them."""
+        """Return these classes in this order; the others are added to the class `rest` of them."""
         place = {name: i for i, name in enumerate(names)}
         to = np.zeros((len(self.names), len(names)))
         to[range(len(self.names)), [place.get(name, place[rest]) for name in self.names]] = 1.0

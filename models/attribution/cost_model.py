@@ -44,11 +44,11 @@ class CostModel:
         return np.where(present, self.mixture.totals / unit, 0.0)
 
     def parts(self, intervals: ClassIntervals) -> Array:
-        """Predict each class's use in each interval, shape (T, K), of the same classes."""
+        """Predict each class's use in each interval, shape (T, K); the classes are the model's."""
         return self.regressors(intervals) * self.unit_costs
 
     def predict(self, intervals: ClassIntervals) -> Array:
-        """Predict y, shape (T,), of any classes; a new one is of the rest, or adds nothing."""
+        """Predict y, shape (T,), of any classes; a new one is part of `other`, or adds nothing."""
         if OTHER in self.names:
             known = intervals.pooled(self.names, OTHER)
         else:
@@ -61,7 +61,9 @@ def fit_statement_times(intervals: ClassIntervals, y: Array) -> CostModel:
     """Fit y, shape (T,), on statement times alone, one unit cost per class, without calls."""
     time = intervals.statement_time
     mixture = fit_unit_costs_by_interval(time, intervals.seconds, y, interval_weights(y))
-    return _model(intervals.names, time.sum(axis=0), mixture, float(intervals.seconds.sum()), None)
+    return _make_model(
+        intervals.names, time.sum(axis=0), mixture, float(intervals.seconds.sum()), None
+    )
 
 
 def fit_block(
@@ -72,30 +74,32 @@ def fit_block(
     bounds: CpuBounds | None = None,
     texts: Sequence[str | None] | None = None,
 ) -> tuple[CostModel, Mask]:
-    """Fit what each class costs to a window's sum, at the unit costs it was measured in.
+    """Fit the cost of each class to a window's sum, whose regressors have these unit costs.
 
     `time_like`: a class that computes uses y in proportion to its work time; `bounds`: y is CPU;
     `texts`: the digest texts of the block's classes, None where none is known.
-    Classes that did nothing are left out of the model. Answers beside it which of its classes
+    Classes that did nothing are left out of the model. Returns the model, and which of its classes
     cannot have computed all their time.
     """
-    there = np.flatnonzero(block.moments.totals[:-1] > 0)
-    moments = _of_classes(block.moments, there)
-    names = tuple(block.names[i] for i in there)
-    work = block.work[there]
+    active = np.flatnonzero(block.moments.totals[:-1] > 0)
+    moments = _select_classes(block.moments, active)
+    names = tuple(block.names[i] for i in active)
+    work = block.work[active]
     priors, waiting = priors_of(moments.totals[:-1], work, moments.y_total, bounds)
-    known = None if texts is None else [texts[int(i)] for i in there]
-    waits = evidence_of_waiting(block.elasticity.at(there), moments.totals[:-1], known)
+    active_texts = None if texts is None else [texts[int(i)] for i in active]
+    waits = evidence_of_waiting(block.elasticity.at(active), moments.totals[:-1], active_texts)
     priors = replace(priors, waiting=waits, inflation=block.errors.inflation)
     mixture = (
         fit_mixture(moments, priors) if time_like else fit_class_unit_costs(moments, BASE_SPREAD)
     )
     seconds = float(moments.totals[-1])
-    return _model(names, moments.totals[:-1], mixture, seconds, shared_costs), waiting
+    return _make_model(names, moments.totals[:-1], mixture, seconds, shared_costs), waiting
 
 
-def _of_classes(moments: Moments, there: "np.ndarray[tuple[int], np.dtype[np.intp]]") -> Moments:
-    kept = np.append(there, len(moments.totals) - 1)
+def _select_classes(
+    moments: Moments, active: "np.ndarray[tuple[int], np.dtype[np.intp]]"
+) -> Moments:
+    kept = np.append(active, len(moments.totals) - 1)
     return replace(
         moments,
         gram=moments.gram[np.ix_(kept, kept)],
@@ -120,7 +124,7 @@ def priors_of(
 def evidence_of_waiting(
     elasticity: Elasticity, size: Array, texts: Sequence[str | None] | None
 ) -> Array:
-    """Compute how much more probable what was seen is of a class that waits, log, shape (K,).
+    """Compute the log likelihood ratio of the data, waiting over computing, shape (K,).
 
     `size`, shape (K,), is each class's calls and rows at their unit costs; `texts` are the digest
     texts.
@@ -129,7 +133,7 @@ def evidence_of_waiting(
     return elasticity.evidence(size) - NO_WAIT_LOG_ODDS * known
 
 
-def _model(
+def _make_model(
     names: tuple[str, ...],
     totals: Array,
     mixture: FittedMixture,

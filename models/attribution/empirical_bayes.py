@@ -24,15 +24,15 @@ from models.attribution.sufficient_statistics import Moments
 PRIOR_STRENGTHS = (0.03, 0.1, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0)
 """τ: from "all classes cost the same" to "each has a cost of its own"."""
 MIN_NOISE_VARIANCE = 1e-6
-"""Of an interval's use, as a variance: a tenth of a per cent. Fewer intervals than classes can be
-met exactly, and the equations of no noise at all take ten times as long to solve."""
+"""Relative variance of an interval's use: a deviation of a tenth of a per cent. Fewer intervals
+than classes can be fitted exactly, and equations without noise take ten times as long to solve."""
 MAX_EVIDENCE_GAP = 8.0
-"""ln: a strength whose evidence is so far below the best is beyond it; those after it are worse."""
+"""The search ends at a strength so far below the best in ln evidence: later ones are worse."""
 
 
 @dataclass(frozen=True)
 class _Fit:
-    """(u, b, c) in units of ū, Σy and ū, at one strength."""
+    """The fit of (u, b, c), in units of ū, Σy and ū, at one strength."""
 
     equations: UnitCostEquations
     mode: Array
@@ -43,8 +43,8 @@ class _Fit:
 def fit_class_unit_costs(moments: Moments, base_spread: float | None = None) -> FittedMixture:
     """Fit moments whose regressors are the classes' own columns x; see the module.
 
-    `base_spread`: the prior of b is at most about this part of Σy, which matters if the load hardly
-    varies; None: no prior.
+    `base_spread` is the standard deviation of the prior of b about 0, as a share of Σy, which
+    matters if the load hardly varies; None: no prior.
     """
     x = moments.totals[:-1]
     active = np.flatnonzero(x > 0)
@@ -66,7 +66,7 @@ def fit_class_unit_costs(moments: Moments, base_spread: float | None = None) -> 
 
 
 def fit_unit_costs_by_interval(x: Array, seconds: Array, y: Array, weights: Array) -> FittedMixture:
-    """Fit intervals themselves, shapes (T, K) and (T,), which costs less where K is above T."""
+    """Fit the intervals themselves, shapes (T, K) and (T,), which takes less time if K > T."""
     totals, y_total = x.sum(axis=0), float(y.sum())
     active = np.flatnonzero(totals > 0)
     if y_total <= 0 or not len(active):
@@ -107,7 +107,7 @@ def _fitted_mixture(problem: UnitCostProblem, x: Array, y_total: float) -> Fitte
 
 
 def _fits(problem: UnitCostProblem) -> Iterator[_Fit]:
-    """Fit at every strength, each from where the one before ended."""
+    """Yield the fit at each strength, each started from the previous one."""
     fit: _Fit | None = None
     best = -np.inf
     for tau in PRIOR_STRENGTHS:
@@ -118,21 +118,21 @@ def _fits(problem: UnitCostProblem) -> Iterator[_Fit]:
             return
 
 
-def _fit(problem: UnitCostProblem, tau: float, near: _Fit | None) -> _Fit:
-    """Find mode and noise in turn at one strength."""
+def _fit(problem: UnitCostProblem, tau: float, start: _Fit | None) -> _Fit:
+    """Find mode and noise alternately at one strength, starting from another fit."""
     classes, intervals = problem.classes, problem.intervals
-    noise = near.noise if near else TYPICAL_NOISE
-    mode = near.mode if near else np.ones(classes + 2)
-    held = np.append(np.full(classes, 1 / tau**2), [0.0, classes / tau**2])
+    noise = start.noise if start else TYPICAL_NOISE
+    mode = start.mode if start else np.ones(classes + 2)
+    prior_precision = np.append(np.full(classes, 1 / tau**2), [0.0, classes / tau**2])
     for _ in range(NOISE_ITERATIONS):
         equations = problem.under(tau, noise)
         mode = equations.minimum(mode)
         free = mode > 0
         solved = equations.at(free)
-        freedom = float(free.sum() - solved.variances() @ held)
+        freedom = float(free.sum() - solved.variances() @ prior_precision)
         square = problem.residual_square(mode[:-1])
         noise = square / max(intervals - freedom, MIN_FREE_SHARE * intervals)
         noise = max(noise, MIN_NOISE_VARIANCE)
-    drawn = float(((mode[:classes] - mode[-1]) ** 2).sum()) / tau**2
-    evidence = -square / noise - intervals * np.log(noise) - drawn - 2 * classes * np.log(tau)
+    penalty = float(((mode[:classes] - mode[-1]) ** 2).sum()) / tau**2
+    evidence = -square / noise - intervals * np.log(noise) - penalty - 2 * classes * np.log(tau)
     return _Fit(equations, mode, noise, 0.5 * float(evidence - solved.log_determinant()))

@@ -1,4 +1,4 @@
-"""The sources by which a resource can be divided: each returns parts z, shape (T, K), and errors.
+"""The methods that divide a resource over classes: each returns parts z, (T, K), and errors.
 
 A division in proportion to time charges a class for all the time that it runs. Waits that are not
 counted (for the log, for latches, for a slow client) come in bursts, while the cost of a call stays
@@ -21,23 +21,23 @@ from models.attribution.waiting_classes import capped, waits_by_text
 MODEL_WEIGHT = 0.2
 """Weight of the model's totals in the mean with the division of work time; their errors differ."""
 WRITER_COMPUTING_SHARE = 0.9
-"""A statement that changes rows waits a part of its work time for the log and for latches
-(measured: 0.1 to 0.4, the more the busier the server)."""
+"""Share of its work time that a statement that changes rows computes; for the rest it waits for the
+log and for latches (measured: 0.1 to 0.4, more on a busier server)."""
 
 
 MIN_COMPUTING_PROBABILITY = 0.9
-"""A class that computes with a lower probability gets the model's share, not that of its time."""
+"""A class that computes with a lower probability gets the model's share, not one by its time."""
 
 
 @dataclass(frozen=True, slots=True)
 class DividedResource:
-    """A resource of the whole server."""
+    """A resource of the whole server that is divided over classes."""
 
     name: str
     cpu: bool = False
     """CPU seconds: no class uses more than its time."""
     part: bool = False
-    """Of the CPU: what was used in the kernel, or outside of it."""
+    """A part of the CPU: system or user CPU alone."""
 
 
 class Predictor(Protocol):
@@ -50,26 +50,26 @@ class Predictor(Protocol):
 
 @dataclass(frozen=True)
 class Target:
-    """What is divided."""
+    """The use of a resource that is divided."""
 
     y: Array
     """Shape (T,), at least 0."""
     cpu_seconds: bool = False
-    """It is CPU time in the seconds of the statements' times: no class uses more than its time."""
+    """y is CPU time in the seconds of the statements' times: no class uses more than its time."""
     time_like: bool = True
-    """Classes that compute use it in proportion to their time. CPU is, bytes are not."""
+    """Classes that compute use it in proportion to their time: true for CPU, false for bytes."""
     bounds: CpuBounds = WHOLE_CPU
-    """Of CPU time, where it is that."""
+    """The bounds of CPU time, if y is CPU time."""
 
     @property
     def cpu_bounds(self) -> CpuBounds | None:
-        """The bounds; None where it is no CPU time."""
+        """The bounds; None if y is not CPU time."""
         return self.bounds if self.cpu_seconds else None
 
 
 @dataclass(frozen=True)
 class WlrPredictor:
-    """Lines on time, as published."""
+    """Prediction by one line over time for each class, as published."""
 
     names: tuple[str, ...]
     wlr: Wlr
@@ -87,7 +87,7 @@ class Parts:
 
     z: Array
     x: Array
-    """What the lines are fitted on."""
+    """The times over which the lines are fitted, shape (T, K)."""
     error: Array
     """Standard error of each class's total, shape (K,); NaN where it has none."""
     waits: Mask
@@ -95,20 +95,20 @@ class Parts:
 
 
 def by_wlr(intervals: ClassIntervals, target: Target) -> Parts:
-    """Divide statement time, as published."""
+    """Divide in proportion to statement time, as published."""
     x = intervals.statement_time
     wlr = fit_wlr(x, target.y)
-    error = np.array([_line_error(line) for line in wlr.lines])
+    error = np.array([_total_error(line) for line in wlr.lines])
     predictor = WlrPredictor(intervals.names, wlr, work_time=False)
     return Parts(blame(x, target.y)[0], x, error, _none_waiting(intervals), predictor)
 
 
 def by_work_time(intervals: ClassIntervals, target: Target) -> Parts:
-    """Divide statement time less lock time, wait functions capped; else as published."""
+    """Divide by statement time less lock time, with wait functions capped; else as published."""
     x = work_of(intervals)
     wlr = fit_wlr(x, target.y)
     spread = COMPUTE_SPREAD * wlr.totals
-    error = np.hypot([_line_error(line) for line in wlr.lines], spread)
+    error = np.hypot([_total_error(line) for line in wlr.lines], spread)
     waits = waits_by_text(intervals.texts, len(intervals.names))
     predictor = WlrPredictor(intervals.names, wlr, work_time=True)
     return Parts(blame(x, target.y)[0], x, error, waits, predictor)
@@ -117,7 +117,7 @@ def by_work_time(intervals: ClassIntervals, target: Target) -> Parts:
 def by_model(
     model: CostModel, computing: Array, intervals: ClassIntervals, target: Target
 ) -> Parts:
-    """Mean of the model's totals and a division of work time that knows which classes wait.
+    """Average the model's parts and a division by work time that allows for classes that wait.
 
     `computing` is the computing part of each class's work time, 0..1, shape (K,). Intervals have
     the model's classes, in its order; they need not be those of the fit.
@@ -132,14 +132,14 @@ def by_model(
     divided = scaled_to_median_cost(
         divided, equivalent_calls(model.regressors(intervals), calls(intervals))
     )
-    apart = (1 - MODEL_WEIGHT) * (modelled - divided).sum(axis=0)
+    difference = (1 - MODEL_WEIGHT) * (modelled - divided).sum(axis=0)
     z = MODEL_WEIGHT * modelled + (1 - MODEL_WEIGHT) * divided
-    error = np.hypot(error * _ratio(z.sum(axis=0), model.mixture.totals), apart)
+    error = np.hypot(error * _ratio(z.sum(axis=0), model.mixture.totals), difference)
     return Parts(z, work, error, waits | (computing < 0.5), model)
 
 
 def bounded_parts(parts: Parts, intervals: ClassIntervals, target: Target) -> Parts:
-    """Cut totals to what is possible: a class's CPU to its time, all together to Σy.
+    """Limit totals to what is possible: a class's CPU to its time, that of all classes to Σy.
 
     Measured CPU is not changed.
     """
@@ -151,8 +151,8 @@ def bounded_parts(parts: Parts, intervals: ClassIntervals, target: Target) -> Pa
         if intervals.inflight_delta is not None:
             time = np.maximum(time + intervals.inflight_delta.sum(axis=0), 0.0)
         factor = np.minimum(1.0, time / np.where(totals > 0, totals, 1.0))
-    together = float((factor * totals).sum())
-    factor *= min(1.0, float(target.y.sum()) / together) if together > 0 else 1.0
+    attributed = float((factor * totals).sum())
+    factor *= min(1.0, float(target.y.sum()) / attributed) if attributed > 0 else 1.0
     return replace(parts, z=parts.z * factor, error=parts.error * factor)
 
 
@@ -165,13 +165,13 @@ def computing_share(model: CostModel, work: Array, impossible: Mask) -> Array:
     """
     mixture = model.mixture
     by_time = (mixture.level or 0.0) * work
-    whole, less = (mixture.totals > 0).astype(np.float64), mixture.totals < by_time
-    share = np.divide(mixture.totals, by_time, out=whole, where=less)
+    by_default, is_less = (mixture.totals > 0).astype(np.float64), mixture.totals < by_time
+    share = np.divide(mixture.totals, by_time, out=by_default, where=is_less)
     return np.where((mixture.computing < MIN_COMPUTING_PROBABILITY) | impossible, share, 1.0)
 
 
 def work_of(intervals: ClassIntervals) -> Array:
-    """Compute work time, s, shape (T, K), that of classes known to wait capped."""
+    """Compute work time, s, shape (T, K), capped for classes that are known to wait."""
     return capped(
         intervals.work_time, intervals.count, waits_by_text(intervals.texts, len(intervals.names))
     )
@@ -189,27 +189,27 @@ def _none_waiting(intervals: ClassIntervals) -> Mask:
 
 
 def _ratio(used: Array, fitted: Array) -> Array:
-    """Compute how many times what was fitted each class used, shape (K,); 1 where unknown."""
+    """Divide the use of each class by what was fitted, shape (K,); 1 where unknown."""
     result: Array = np.divide(used, fitted, out=np.ones_like(used), where=fitted > 0)
     return result
 
 
-def _line_error(line: Line) -> float:
-    """Standard error of the sum of n fitted values: residual·√n; NaN below three samples."""
+def _total_error(line: Line) -> float:
+    """Compute the standard error of the sum of n fitted values: residual·√n; NaN if n < 3."""
     return np.nan if line.residual is None else float(line.residual * np.sqrt(line.samples))
 
 
 MIN_GROUP_CALLS = 30
-"""Intervals with fewer calls are taken together: the median of few is not that of their mean."""
+"""Intervals with fewer calls are grouped: the median cost of few calls differs from their mean."""
 
 MIN_GROUPS = 8
-"""With fewer groups of calls the mean counts."""
+"""With fewer groups of calls the mean is used instead of the median."""
 
 
 def equivalent_calls(size: Array, count: Array) -> Array:
-    """Count calls and rows at their unit costs, `size`, in mean calls of the class; shape (T, K).
+    """Convert calls and rows at their unit costs, `size`, to mean calls of the class, shape (T, K).
 
-    Where nothing has a unit cost, calls count as they are.
+    Where nothing has a unit cost, calls are counted as they are.
     """
     total = size.sum(axis=0)
     part = size / np.where(total > 0, total, 1.0)
@@ -217,30 +217,30 @@ def equivalent_calls(size: Array, count: Array) -> Array:
 
 
 def scaled_to_median_cost(parts: Array, count: Array) -> Array:
-    """Scale each class's parts to what its calls usually cost; all together stay what they were.
+    """Scale each class's parts to the median cost of its calls; the sum over all stays the same.
 
-    Both have shape (T, K); `count` may be any measure of what was done, in calls.
+    Both have shape (T, K); `count` may be any measure of the work, in calls.
     """
-    had = parts.sum(axis=0)
+    totals = parts.sum(axis=0)
     classes = zip(parts.T, count.T, strict=True)
-    usual = np.array([_median_call_cost(z, n) for z, n in classes]) * count.sum(axis=0)
-    together = float(usual.sum())
-    factor = usual / np.where(had > 0, had, 1.0)
-    result: Array = parts * (factor * float(had.sum()) / together if together > 0 else 1.0)
+    usual_totals = np.array([_median_call_cost(z, n) for z, n in classes]) * count.sum(axis=0)
+    usual_sum = float(usual_totals.sum())
+    factor = usual_totals / np.where(totals > 0, totals, 1.0)
+    result: Array = parts * (factor * float(totals.sum()) / usual_sum if usual_sum > 0 else 1.0)
     return result
 
 
 def _median_call_cost(parts: Array, count: Array) -> float:
-    """Take the weighted median of what a call costs, of one class, shape (T,)."""
-    made = np.cumsum(count)
-    if not len(made) or made[-1] <= 0:
+    """Compute the weighted median of the cost of a call, for one class, shape (T,)."""
+    calls_so_far = np.cumsum(count)
+    if not len(calls_so_far) or calls_so_far[-1] <= 0:
         return 0.0
-    _, group = np.unique((made - count / 2) // MIN_GROUP_CALLS, return_inverse=True)
+    _, group = np.unique((calls_so_far - count / 2) // MIN_GROUP_CALLS, return_inverse=True)
     calls, sums = np.bincount(group, count), np.bincount(group, parts)
-    there = calls > 0
-    if there.sum() < MIN_GROUPS:
-        return float(parts.sum() / made[-1])
-    calls, cost = calls[there], sums[there] / calls[there]
+    has_calls = calls > 0
+    if has_calls.sum() < MIN_GROUPS:
+        return float(parts.sum() / calls_so_far[-1])
+    calls, cost = calls[has_calls], sums[has_calls] / calls[has_calls]
     order = np.argsort(cost)
-    below = np.cumsum(calls[order])
-    return float(cost[order][np.searchsorted(below, below[-1] / 2)])
+    cumulated = np.cumsum(calls[order])
+    return float(cost[order][np.searchsorted(cumulated, cumulated[-1] / 2)])

@@ -9,7 +9,7 @@ from models.attribution.class_time_series import Array, Mask
 from models.numerics import NEGLIGIBLE, ROUNDING, TINY
 
 MAX_BLOCK_EXCHANGES = 3
-"""How often all classes may change sides at once without progress, before one at a time."""
+"""How often all wrong unknowns are exchanged at once without progress, before one at a time is."""
 MAX_ITERATIONS = 500
 
 
@@ -36,14 +36,14 @@ def pivoted(
 ) -> Array:
     """Find which unknowns are above 0, and return the minimum, shape (K,).
 
-    `solve` gives the minimum with the others held at 0, `slope` the gradient there; a slope above
-    −`tolerance` is no reason to leave 0.
+    `solve` returns the minimum with all but the free unknowns held at 0, `slope` the gradient
+    there; an unknown stays at 0 if its slope is above −`tolerance`.
 
     Block principal pivoting: J. Kim, H. Park, "Fast Nonnegative Matrix Factorization", SIAM J.
     Sci. Comput. 33 (2011), algorithm 2, with the backup rule of Júdice and Pires.
     """
     free = free.copy()
-    fewest, chances = len(free) + 1, MAX_BLOCK_EXCHANGES
+    fewest, exchanges_left = len(free) + 1, MAX_BLOCK_EXCHANGES
     x = np.zeros(len(free))
     for _ in range(MAX_ITERATIONS):
         x = solve(free)
@@ -52,9 +52,9 @@ def pivoted(
         if count == 0:
             break
         if count < fewest:
-            fewest, chances = count, MAX_BLOCK_EXCHANGES
-        elif chances:
-            chances -= 1
+            fewest, exchanges_left = count, MAX_BLOCK_EXCHANGES
+        elif exchanges_left:
+            exchanges_left -= 1
         else:
             wrong &= np.arange(len(free)) == np.flatnonzero(wrong)[-1]
         free ^= wrong

@@ -1,25 +1,26 @@
-"""What each class uses, inferred from how the total moves with calls and rows.
+"""Estimation of the use of each class from how the total varies with calls and rows.
 
 y_t = b·Δt + Σ_k C_k·g_kt + noise, g_kt the part of class k's calls and rows at their unit costs
-(`shared_unit_costs`) that fell into interval t: C_k is what class k used in all. Two priors about
-each C_k compete, and the data decides:
+(`shared_unit_costs`) that fell into interval t: C_k is the total use of class k. Each C_k has two
+competing priors, between which the data decide:
 
 - it computes: C_k ~ N(θ·W_k, (0.3·θ·W_k)²), W_k its work time, θ the same for all and unknown;
 - it waits: C_k ~ N(P_k, (2·P_k)²), P_k its calls and rows at the common unit costs.
 
 A mixture of two normals per coefficient: E. George, R. McCulloch, "Variable Selection via Gibbs
 Sampling", JASA 88 (1993). Which classes wait is found among few hypotheses; where none is certain
-the precisions of both priors are weighed by their probabilities, as in a mean field.
+the precisions of both priors are weighted by their probabilities, as in a mean field.
 
-At first all classes are taken to compute. Then one after the other changes sides, each time the one
-that makes the whole most probable, for as long as it does. Given which wait everything is normal,
-and the evidence is in closed form:
+At first all classes are taken to compute. Then one class at a time is reassigned, always the one
+that raises the evidence most, as long as one does. Given which classes wait, all distributions are
+normal, and the evidence has a closed form:
 
     −2·log Z = Σ w·(y − ŷ)²/s² + T'·log s² + |C − prior|² + log|A| − log|prior precision|
 
-with A the matrix of the normal equations and T' the intervals that inflated noise s² leaves. (D.
-MacKay, "Bayesian Interpolation", Neural Computation 4 (1992).) The level θ and the noise settle
-under each by itself, so that no wrong one hides behind the level of another.
+with A the matrix of the normal equations and T' the number of intervals divided by the inflation of
+the noise s². (D. MacKay, "Bayesian Interpolation", Neural Computation 4 (1992).) The level θ and
+the noise are fitted under each hypothesis, so that a wrong one does not gain from the level of
+another.
 """
 
 from collections.abc import Iterator
@@ -47,49 +48,52 @@ WAIT_PRIOR_STEPS = ((15.0, 0.7), (60.0, 0.19))
 """Prior probability that a class waits: `BASE_WAIT_PRIOR`, and more for one with more time than its
 rows explain: (ratio of the times at which half of the step is reached, height of the step)."""
 MIN_WAIT_RATIO = 5.0
-"""A class with at least this ratio may wait; one below it computes."""
+"""A class may wait if the ratio of its time to what its rows explain is above this; else it
+computes."""
 NEGLIGIBLE_WORK_SHARE = 0.002
 """Share of the computing classes' work time below which a class may count as either."""
 MAX_CANDIDATES = 12
-"""Classes that are suspected at once, and that change sides one after the other."""
+"""The most classes that are tried in one step, and the most steps."""
 
 
 def fit_mixture(moments: Moments, priors: Priors) -> FittedMixture:
-    """Weigh both priors by moments of regressors that are by_size per interval; see the module."""
+    """Fit both priors to moments whose regressors are `by_size` per interval; see the module."""
     total = moments.y_total
     if total <= 0 or not (priors.by_size > 0).any():
         return FittedMixture.nothing(len(priors.by_size), total, moments.intervals)
     problem = Problem.of(moments, priors)
-    found = select_waiting(problem)
+    selection = select_waiting(problem)
     k = problem.classes
-    matrix, vector = problem.normal(problem.prior(found.computing, found.level), found.noise)
-    mean = _bounded(problem, matrix, vector)
-    used = float(found.computing @ mean[:k])
-    worked = float(found.computing @ problem.work)
+    matrix, vector = problem.normal(
+        problem.prior(selection.computing, selection.level), selection.noise
+    )
+    mean = _bounded_mode(problem, matrix, vector)
+    used = float(selection.computing @ mean[:k])
+    worked = float(selection.computing @ problem.work)
     level = problem.within(used / worked) if worked > 0 else 0.0
     return FittedMixture(
         totals=mean[:k] * total,
         base=float(mean[k]) * total,
-        variances=_variances(matrix)[:k] * total**2,
-        computing=found.computing,
+        variances=_inverse_diagonal(matrix)[:k] * total**2,
+        computing=selection.computing,
         level=None if priors.work is None else level * total / problem.work_unit,
-        noise=float(np.sqrt(found.variance)),
+        noise=float(np.sqrt(selection.variance)),
         intervals=moments.intervals,
     )
 
 
-def _bounded(problem: Problem, matrix: Array, vector: Array) -> Array:
-    """Find the mode under C, b ≥ 0 and C within what is possible; both are changed."""
-    free = minimise_non_negative(matrix, vector)
-    over = np.flatnonzero(free[: problem.classes] > problem.most)
+def _bounded_mode(problem: Problem, matrix: Array, vector: Array) -> Array:
+    """Find the mode with C, b ≥ 0 and C at most what is possible; may change both arguments."""
+    mode = minimise_non_negative(matrix, vector)
+    over = np.flatnonzero(mode[: problem.classes] > problem.most)
     if not len(over):
-        return free
+        return mode
     hold(matrix, vector, over, problem.most)
-    return minimise_non_negative(matrix, vector, free)
+    return minimise_non_negative(matrix, vector, mode)
 
 
-def _variances(matrix: Array) -> Array:
-    """The diagonal of the inverse."""
+def _inverse_diagonal(matrix: Array) -> Array:
+    """Return the diagonal of the inverse."""
     scale = 1 / np.sqrt(np.diag(matrix))
     result: Array = np.diag(np.linalg.inv(matrix * scale[:, None] * scale)) * scale**2
     return result
@@ -97,7 +101,7 @@ def _variances(matrix: Array) -> Array:
 
 @dataclass(frozen=True)
 class WaitSelection:
-    """Which classes compute, and the level and noise of that hypothesis."""
+    """The probability that each class computes, and level and noise of the best hypothesis."""
 
     computing: Array
     """Probability that each computes, shape (K,)."""
@@ -120,19 +124,19 @@ class _Hypothesis:
 
 
 def select_waiting(problem: Problem) -> WaitSelection:
-    """Find the most probable hypothesis, and weigh it with those beside it, each once."""
+    """Find the most probable hypothesis, and weigh it against the others that were tried."""
     best = _tried(problem, problem.work <= 0, TYPICAL_NOISE)
     seen = {best.waits.tobytes(): best}
     for _ in range(MAX_CANDIDATES):
         noise = inflated(best.variance, problem.inflation)
-        beside = [_tried(problem, waits, noise) for waits in _beside(problem, best)]
-        if not beside:
+        neighbours = [_tried(problem, waits, noise) for waits in _beside(problem, best)]
+        if not neighbours:
             break
-        likely = max(beside, key=lambda one: one.evidence)
-        if likely.evidence <= best.evidence:
-            seen = {one.waits.tobytes(): one for one in beside} | seen
+        best_neighbour = max(neighbours, key=lambda one: one.evidence)
+        if best_neighbour.evidence <= best.evidence:
+            seen = {one.waits.tobytes(): one for one in neighbours} | seen
             break
-        seen, best = seen | {likely.waits.tobytes(): likely}, likely
+        seen, best = seen | {best_neighbour.waits.tobytes(): best_neighbour}, best_neighbour
     tried = seen.values()
     weights = np.array([np.exp(min(one.evidence - best.evidence, 0.0)) for one in tried])
     computing = weights @ np.array([~one.waits for one in tried]) / weights.sum()
@@ -140,11 +144,13 @@ def select_waiting(problem: Problem) -> WaitSelection:
 
 
 def _beside(problem: Problem, known: _Hypothesis) -> Iterator[Mask]:
-    """The same with one class on the other side: one that matters, and may be there."""
+    """Yield the neighbours: one class reassigned, if its work time matters and allows it."""
     work, ratio = problem.work, problem.unexplained_time_ratio(known.level)
-    left = float(work[~known.waits].sum())
+    computing_work = float(work[~known.waits].sum())
     suspected = (
-        (ratio > MIN_WAIT_RATIO) & (work > NEGLIGIBLE_WORK_SHARE * left) & (work < left - MIN_SHARE)
+        (ratio > MIN_WAIT_RATIO)
+        & (work > NEGLIGIBLE_WORK_SHARE * computing_work)
+        & (work < computing_work - MIN_SHARE)
     )
     changes = np.where(known.waits, work > 0, suspected)
     order = [k for k in np.argsort(-work, kind="stable") if changes[k]]
@@ -155,7 +161,7 @@ def _beside(problem: Problem, known: _Hypothesis) -> Iterator[Mask]:
 
 
 def _tried(problem: Problem, waits: Mask, noise: float) -> _Hypothesis:
-    """Settle level and noise under a hypothesis, and weigh it."""
+    """Fit level and noise under a hypothesis, and compute its evidence."""
     computing, k = (~waits).astype(float), problem.classes
     work = float(computing @ problem.work)
     level = problem.within((1 - BASE_SHARE) / work) if work > 0 else 0.0
@@ -172,15 +178,17 @@ def _tried(problem: Problem, waits: Mask, noise: float) -> _Hypothesis:
     log_det = float(np.linalg.slogdet(matrix)[1] - 2 * np.log(scale).sum())
     loss = square / noise + problem.moments.intervals / problem.inflation * np.log(noise)
     loss += problem.prior_penalty(prior, mean) + log_det - float(np.log(prior.precision).sum())
-    believed = _believed_beforehand(problem, waits, level)
-    return _Hypothesis(waits, believed - 0.5 * float(loss), level, variance)
+    log_prior = _log_prior(problem, waits, level)
+    return _Hypothesis(waits, log_prior - 0.5 * float(loss), level, variance)
 
 
-def _believed_beforehand(problem: Problem, waits: Mask, level: float) -> float:
-    """Log of how probable a hypothesis is before the totals: the strange are suspected."""
+def _log_prior(problem: Problem, waits: Mask, level: float) -> float:
+    """Compute the log prior of a hypothesis: classes with unexplained time are likelier to wait."""
     ratio = np.minimum(problem.unexplained_time_ratio(level), 1 / NEGLIGIBLE)
-    odds = BASE_WAIT_PRIOR + sum(
-        more * (1 - 1 / (1 + (ratio / half) ** 2)) for half, more in WAIT_PRIOR_STEPS
+    probability = BASE_WAIT_PRIOR + sum(
+        height * (1 - 1 / (1 + (ratio / half) ** 2)) for half, height in WAIT_PRIOR_STEPS
     )
-    believed = np.log(np.where(waits, odds, 1 - odds)) + np.where(waits, problem.waiting, 0.0)
-    return float(believed[problem.work > 0].sum())
+    log_probability = np.log(np.where(waits, probability, 1 - probability)) + np.where(
+        waits, problem.waiting, 0.0
+    )
+    return float(log_probability[problem.work > 0].sum())

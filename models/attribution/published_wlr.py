@@ -1,8 +1,8 @@
 """Weighted linear regression: an aggregate divided over classes, then one line per class.
 
 B. Schwartz, "Estimating CPU Per Query With Weighted Linear Regression" (2016), and the sample code
-that came with it. It is a division in proportion to x, with error bars: right while everybody who
-is running is computing, wrong about those who wait.
+that came with it. It is a division in proportion to x, with error bars: right as long as all
+statements that run compute, wrong about those that wait.
 """
 
 from dataclasses import dataclass
@@ -18,8 +18,8 @@ from models.numerics import ROUNDING
 class Line:
     """z = intercept + slope·x of one class over the samples where it was present.
 
-    Slope in units of y per unit of x, intercept in units of y. None is what the samples cannot
-    tell: a slope without samples, R² below two different z, errors below three samples.
+    Slope in units of y per unit of x, intercept in units of y. None is what the samples do not
+    determine: a slope without samples, R² below two different z, errors below three samples.
     """
 
     slope: float | None
@@ -33,7 +33,7 @@ class Line:
 
     @property
     def usable(self) -> bool:
-        """A class that runs longer should use more, not less: other slopes are refused."""
+        """Whether the slope is positive: a class that runs longer should use more, not less."""
         return self.slope is not None and self.slope > 0
 
     @property
@@ -47,7 +47,7 @@ NO_LINE = Line(None, 0.0, None, None, None, None, 0)
 
 @dataclass(frozen=True)
 class Wlr:
-    """One line per class, and the part of y that was blamed on each, shape (K,)."""
+    """One line per class, and the part of y that was attributed to each, shape (K,)."""
 
     lines: tuple[Line, ...]
     totals: Array
@@ -64,9 +64,9 @@ class Wlr:
 def fit_wlr(x: ArrayLike, y: ArrayLike) -> Wlr:
     """Fit x, shape (T, K), to the aggregate y, shape (T,); both at least 0."""
     given = np.asarray(x, dtype=np.float64)
-    blamed, used = blame(given, y)
-    columns = zip(given[used].T, blamed[used].T, strict=True)
-    return Wlr(tuple(fit_line(xs, zs) for xs, zs in columns), blamed.sum(axis=0))
+    attributed, used = blame(given, y)
+    columns = zip(given[used].T, attributed[used].T, strict=True)
+    return Wlr(tuple(fit_line(xs, zs) for xs, zs in columns), attributed.sum(axis=0))
 
 
 def blame(x: ArrayLike, y: ArrayLike) -> tuple[Array, "np.ndarray[tuple[int], np.dtype[np.bool_]]"]:

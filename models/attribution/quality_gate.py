@@ -1,8 +1,8 @@
 """The quality gate: bytes and rows go to classes only where the model predicts them well.
 
-CPU follows the time of statements that compute. Bytes follow nothing that a server reports of its
-classes but calls and rows: reads depend on the contents of the buffer pool, and most writes happen
-long after the statement. A division that predicts badly would charge the wrong classes.
+CPU follows the time of statements that compute. Bytes follow nothing that a server reports about
+its classes except calls and rows: reads depend on the contents of the buffer pool, and most writes
+happen long after the statement. A division that predicts badly would charge the wrong classes.
 """
 
 import re
@@ -23,11 +23,11 @@ STEADY_ERROR = 0.05
 DISK_RESOURCES = ("read", "written")
 ROW_COUNTERS = ("rows_examined", "rows_affected")
 FUNCTION = re.compile(r"[`\"]\s*\(|\.\s*\w+\s*\(")
-"""A name that is quoted or has a schema, and arguments."""
+"""The call of a function by a name that is quoted or has a schema."""
 
 
 def is_predicted_well(held_out: PredictionError) -> bool:
-    """Whether the prediction error is small and the prediction correlates with the actual use."""
+    """Return whether the error is small and the prediction correlates with the actual use."""
     error, moved = held_out.mape, held_out.r_squared
     if error is None or error > MAX_ERROR:
         return False
@@ -35,47 +35,54 @@ def is_predicted_well(held_out: PredictionError) -> bool:
 
 
 def moved_as_predicted(held_out: PredictionError) -> bool:
-    """Whether a division is known beyond its sum: of a steady load any one predicts well."""
+    """Return whether the use varied as predicted: of a steady load any division predicts well."""
     return is_predicted_well(held_out) and (held_out.r_squared or 0.0) >= MIN_R_SQUARED
 
 
 def may_have_used(resource: str, intervals: ClassIntervals) -> Mask:
-    """Which classes may have used it, shape (K,): no disk bytes for those that only wait.
+    """Find the classes that may have used it, shape (K,): no disk bytes if they only wait.
 
     The agent's own statements read tables in memory. A class that names no table moves no bytes,
     except by a stored function that touches rows of one. A class that touches no row reads nothing,
-    but may write another's, as COMMIT does.
+    but may write what other classes changed, as COMMIT does.
     """
     may = np.ones(len(intervals.names), dtype=np.bool_)
     if resource not in DISK_RESOURCES:
         return may
     may &= ~waits_by_text(intervals.texts, len(intervals.names))
     may &= np.array([name != AGENT for name in intervals.names], dtype=np.bool_)
-    touched = _touched(intervals)
+    touched = _rows_touched(intervals)
     if resource == "read" and touched is not None:
         may &= touched.sum(axis=0) > 0
     if intervals.texts is not None:
-        computes = np.array([_names_no_table(text) for text in intervals.texts], dtype=np.bool_)
-        calls = np.array([_may_call_a_stored_function(text) for text in intervals.texts], np.bool_)
-        may &= ~(computes & ~(calls & _touch_a_table(intervals)))
+        without_table = np.array(
+            [_names_no_table(text) for text in intervals.texts], dtype=np.bool_
+        )
+        calls_function = np.array(
+            [_may_call_a_stored_function(text) for text in intervals.texts], np.bool_
+        )
+        may &= ~(without_table & ~(calls_function & _touch_table_rows(intervals)))
     return may
 
 
 def _names_no_table(text: str | None) -> bool:
-    """Whether it is a SELECT that is whole and has no FROM."""
+    """Return whether it is a SELECT without FROM, and not truncated."""
     if text is None or text.rstrip().endswith("..."):
         return False
     return text.startswith("SELECT") and " FROM " not in text
 
 
 def _may_call_a_stored_function(text: str | None) -> bool:
-    """Whether it calls something by a quoted or qualified name; digests quote built-in ones too."""
+    """Return whether it calls a quoted or qualified name; digests quote built-in ones too."""
     return text is not None and FUNCTION.search(text) is not None
 
 
-def _touch_a_table(intervals: ClassIntervals) -> Mask:
-    """Which classes touch more than a row a call, which MySQL counts of no table; shape (K,)."""
-    touched = _touched(intervals)
+def _touch_table_rows(intervals: ClassIntervals) -> Mask:
+    """Find the classes that touch rows of a table, shape (K,).
+
+    MySQL counts one row for each call without a table, so more than that are required.
+    """
+    touched = _rows_touched(intervals)
     if touched is None or intervals.count is None:
         return np.ones(len(intervals.names), dtype=np.bool_)
     examined, affected = touched
@@ -83,7 +90,7 @@ def _touch_a_table(intervals: ClassIntervals) -> Mask:
     return touch
 
 
-def _touched(intervals: ClassIntervals) -> Array | None:
+def _rows_touched(intervals: ClassIntervals) -> Array | None:
     """Sum up the rows that each class touched, by `ROW_COUNTERS`, shape (R, K); None: not known."""
     sizes = {name: table.sum(axis=0) for name, table in intervals.sizes if name in ROW_COUNTERS}
     if len(sizes) < len(ROW_COUNTERS):
@@ -92,26 +99,28 @@ def _touched(intervals: ClassIntervals) -> Array | None:
 
 
 def passed_by_gate(resource: str, intervals: ClassIntervals, held_out: PredictionError) -> Array:
-    """What is left of each class's part of bytes or rows, 0 or 1, shape (K,)."""
+    """Return 1 for each class that keeps its part of the bytes or rows, else 0, shape (K,)."""
     if not is_predicted_well(held_out):
         return np.zeros(len(intervals.names))
     return may_have_used(resource, intervals).astype(np.float64)
 
 
 def withheld(resource: str, intervals: ClassIntervals, found: Attribution) -> Attribution:
-    """The same with what is not allowed left to no class; lines are of no use then."""
+    """Return the attribution with what does not pass unattributed; its lines are then invalid."""
     parts = passed_by_gate(resource, intervals, found.held_out)
     totals = found.totals * parts
-    together = float(totals.sum()) or 1.0
+    attributed = float(totals.sum()) or 1.0
     classes = tuple(
         replace(
             use,
             total=float(total),
-            share=float(total) / together,
+            share=float(total) / attributed,
             stderr=use.stderr if part else None,
         )
         for use, total, part in zip(found.classes, totals, parts, strict=True)
     )
-    why = () if is_predicted_well(found.held_out) else (Reason.WITHHELD,)
+    added_reasons = () if is_predicted_well(found.held_out) else (Reason.WITHHELD,)
     rest = found.total - float(totals.sum())
-    return replace(found, classes=classes, unattributed=rest, reasons=(*found.reasons, *why))
+    return replace(
+        found, classes=classes, unattributed=rest, reasons=(*found.reasons, *added_reasons)
+    )

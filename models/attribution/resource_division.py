@@ -1,4 +1,4 @@
-"""Dividing the use of a resource over query classes, by the best source available.
+"""Division of the use of a resource over query classes, by the best source available.
 
 Measured CPU where the server accounts for it; otherwise work time, corrected by the learned model;
 otherwise the learned model alone. `wlr` is the published method, for comparison. For each source
@@ -38,7 +38,7 @@ from models.numerics import ROUNDING
 
 FOLDS = 4
 Progress = Callable[[int, int], None]
-"""Receives how many steps of how many are done."""
+"""Called with the number of steps done, and of all steps."""
 
 
 def attribute(
@@ -49,11 +49,12 @@ def attribute(
     progress: Progress | None = None,
     worst: HostUse | None = None,
 ) -> Attribution:
-    """Divide the target over the classes; `progress` hears how many steps of how many are done.
+    """Divide the target over the classes; `progress` receives the steps done.
 
-    `worst` is the host's use in its worst period, by which the reasons are found; None: as `host`.
+    `worst` is the host's use in its worst period, from which the reasons follow; None: `host`.
 
-    Raises ValueError where the shapes differ, or where `measured` is asked for and not there.
+    Raises ValueError if the shapes differ, if a value of y is negative or not finite, or if
+    `measured` is requested and no CPU was measured.
     """
     host = host or HostUse()
     worst = worst or host
@@ -68,22 +69,22 @@ def attribute(
     progress = progress or _no_progress
     progress(0, steps)
     parts = bounded_parts(_divide(intervals, target, method, chosen), intervals, target)
-    held_out = _held_out(intervals, target, method, lambda fold: progress(1 + fold, steps))
-    left = float(y.sum() - parts.z.sum())
-    other = _second_method(intervals, target, method, chosen)
-    apart = None
+    held_out = _predict_held_out(intervals, target, method, lambda fold: progress(1 + fold, steps))
+    unexplained = float(y.sum() - parts.z.sum())
+    other = _comparison_method(intervals, target, method, chosen)
+    difference = None
     if other is not None:
         second = bounded_parts(_divide(intervals, target, other, other), intervals, target)
-        apart = disagreement(parts.z.sum(axis=0), second.z.sum(axis=0))
+        difference = disagreement(parts.z.sum(axis=0), second.z.sum(axis=0))
     return Attribution(
         method=chosen,
         total=float(y.sum()),
         classes=_class_uses(intervals.names, parts),
-        unattributed=left if left > ROUNDING * y.sum() else 0.0,
+        unattributed=unexplained if unexplained > ROUNDING * y.sum() else 0.0,
         predictor=parts.predictor,
         fit=PredictionError.of(y, parts.predictor.predict(intervals)),
         held_out=held_out,
-        disagreement=apart,
+        disagreement=difference,
         compared_with=other,
         reasons=_reasons(intervals, target, chosen, parts, held_out, worst),
         intervals=len(intervals),
@@ -91,7 +92,7 @@ def attribute(
 
 
 def parts_of(intervals: ClassIntervals, y: Array, method: Method) -> tuple[Array, Array]:
-    """What the lines of a division of CPU by `method` were fitted on: x and z, shape (T, K)."""
+    """Return what the lines of a division of CPU by `method` are fitted to: x, z, shape (T, K)."""
     target = Target(y, cpu_seconds=True)
     asked = Method.AUTO if method is Method.WORK_TIME else method
     parts = bounded_parts(_divide(intervals, target, asked, method), intervals, target)
@@ -111,31 +112,31 @@ def _divide(intervals: ClassIntervals, target: Target, asked: Method, chosen: Me
     if chosen is Method.WLR:
         return by_wlr(intervals, target)
     if chosen is Method.MEASURED:
-        return _measured(intervals, target)
+        return _use_measured_cpu(intervals, target)
     if chosen is Method.WORK_TIME and asked is Method.WORK_TIME:
         return by_work_time(intervals, target)
     return fit_intervals(intervals, target).divide(intervals, target)
 
 
-def _measured(intervals: ClassIntervals, target: Target) -> Parts:
-    """Take the CPU that the server accounts for; what it does not cover is left over."""
+def _use_measured_cpu(intervals: ClassIntervals, target: Target) -> Parts:
+    """Return the CPU that the server accounts for; the rest stays unattributed."""
     if intervals.cpu is None:
         raise ValueError("no CPU was measured per class")
-    nothing = np.full(len(intervals.names), np.nan)
-    waits = waits_by_text(intervals.texts, len(nothing))
+    no_error = np.full(len(intervals.names), np.nan)
+    waits = waits_by_text(intervals.texts, len(no_error))
     return Parts(
-        intervals.cpu, work_of(intervals), nothing, waits, fit_intervals(intervals, target).model
+        intervals.cpu, work_of(intervals), no_error, waits, fit_intervals(intervals, target).model
     )
 
 
 def _class_uses(names: tuple[str, ...], parts: Parts) -> tuple[ClassUse, ...]:
     totals = parts.z.sum(axis=0)
-    together = float(totals.sum()) or 1.0
+    attributed = float(totals.sum()) or 1.0
     return tuple(
         ClassUse(
             name=name,
             total=float(totals[k]),
-            share=float(totals[k]) / together,
+            share=float(totals[k]) / attributed,
             stderr=float(parts.error[k]) if np.isfinite(parts.error[k]) else None,
             line=fit_line(parts.x[:, k], parts.z[:, k]),
             waits=bool(parts.waits[k]),
@@ -144,29 +145,29 @@ def _class_uses(names: tuple[str, ...], parts: Parts) -> tuple[ClassUse, ...]:
     )
 
 
-def _held_out(
-    intervals: ClassIntervals, target: Target, method: Method, before: Callable[[int], None]
+def _predict_held_out(
+    intervals: ClassIntervals, target: Target, method: Method, on_fold: Callable[[int], None]
 ) -> PredictionError:
-    """Predict each quarter from the other three."""
+    """Predict each quarter of the intervals from the others, and return the error."""
     if len(intervals) < 2 * FOLDS:
         return PredictionError(None, None, None)
     everything = np.arange(len(intervals))
     predicted = np.zeros(len(intervals))
     for fold, unknown in enumerate(np.array_split(everything, FOLDS)):
-        before(fold)
+        on_fold(fold)
         known = np.setdiff1d(everything, unknown)
-        part = replace(target, y=target.y[known])
-        there = intervals.at(known)
-        chosen = choose(there, part) if method is Method.AUTO else method
-        predictor = _divide(there, part, method, chosen).predictor
+        known_target = replace(target, y=target.y[known])
+        known_intervals = intervals.at(known)
+        chosen = choose(known_intervals, known_target) if method is Method.AUTO else method
+        predictor = _divide(known_intervals, known_target, method, chosen).predictor
         predicted[unknown] = predictor.predict(intervals.at(unknown))
     return PredictionError.of(target.y, predicted)
 
 
-def _second_method(
+def _comparison_method(
     intervals: ClassIntervals, target: Target, asked: Method, chosen: Method
 ) -> Method | None:
-    """Choose the best other source: for `auto`, which corrects work time, work time alone."""
+    """Choose the method to compare with: the best other; for `auto` by work time, that alone."""
     if len(intervals.names) < 2:
         return None
     if asked is Method.AUTO and chosen is Method.WORK_TIME:
@@ -182,7 +183,7 @@ def _second_method(
 
 
 def _no_progress(_done: int, _steps: int) -> None:
-    """Say nothing."""
+    """Do nothing."""
 
 
 def _reasons(
@@ -195,14 +196,14 @@ def _reasons(
 ) -> tuple[Reason, ...]:
     model = parts.predictor
     level = model.mixture.level if isinstance(model, CostModel) else None
-    rich = intervals.count is not None
+    has_counts = intervals.count is not None
     return find_reasons(
         Signs(
             intervals=len(intervals),
             held_out_mape=held_out.mape if isinstance(model, CostModel) else None,
             level=level if target.cpu_seconds else None,
             host=host,
-            time_is_work=rich and (method is Method.WLR or _ignores_texts(intervals, method)),
+            time_is_work=has_counts and (method is Method.WLR or _ignores_texts(intervals, method)),
         )
     )
 

@@ -21,7 +21,7 @@ COMPUTING_CPU_SHARE = 0.15
 
 
 class Reason(StrEnum):
-    """What weakens an attribution."""
+    """Why an attribution is less reliable."""
 
     FEW_INTERVALS = "few_intervals"
     COST_VARIES = "cost_varies"
@@ -33,7 +33,7 @@ class Reason(StrEnum):
 
     @property
     def sentence(self) -> str:
-        """Say it to a person."""
+        """The reason in words."""
         return SENTENCES[self]
 
 
@@ -60,7 +60,7 @@ class HostUse:
 
 @dataclass(frozen=True)
 class Signs:
-    """What the reasons are found from."""
+    """The figures from which the reasons are derived."""
 
     intervals: int
     held_out_mape: float | None
@@ -71,7 +71,7 @@ class Signs:
 
 
 def find_reasons(signs: Signs) -> tuple[Reason, ...]:
-    """List every reason for care, the most general first."""
+    """List every reason why the attribution is less reliable, the most general first."""
     found = {
         Reason.FEW_INTERVALS: signs.intervals < MIN_INTERVALS,
         Reason.COST_VARIES: (signs.held_out_mape or 0.0) > STEADY_MAPE,
@@ -84,7 +84,7 @@ def find_reasons(signs: Signs) -> tuple[Reason, ...]:
 
 
 class Method(StrEnum):
-    """Where the parts come from."""
+    """The method by which a resource is divided."""
 
     AUTO = "auto"
     MEASURED = "measured"
@@ -102,16 +102,16 @@ class ClassUse:
     share: float
     """Of what all classes used together: shares add up to 1, or are 0."""
     stderr: float | None
-    """Standard error of total; None where it was measured or cannot be told."""
+    """Standard error of total; None if it was measured or is not known."""
     line: Line
-    """Its part on its time: statement time for wlr, work time else; units of y per unit of time."""
+    """Its part over its time, statement time for wlr, else work time; units of y per unit of it."""
     waits: bool
-    """Time passes without use: by its digest text, or found."""
+    """Whether its time passes without use: by its digest text, or as estimated."""
 
 
 @dataclass(frozen=True)
 class PredictionError:
-    """Predicted against actual; None where it does not exist. A fit to itself is not a check."""
+    """Predicted against actual use; None if undefined. On the fitted data itself it is no check."""
 
     mape: float | None
     """Mean of |actual − predicted|/actual over intervals with actual > 0."""
@@ -152,7 +152,7 @@ class Attribution:
     disagreement: float | None
     """Σ|share − other share| between the source and the next best one, where there is one."""
     compared_with: Method | None
-    """Divided as if asked for: work time is the division alone, as `by_work_time` makes it."""
+    """That next best source, used as if requested: work time is `by_work_time` alone."""
     reasons: tuple[Reason, ...]
     intervals: int
 

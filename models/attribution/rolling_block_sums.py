@@ -1,4 +1,4 @@
-"""Blocks of intervals as sums, of which a sliding window is made.
+"""Sums over blocks of intervals, of which a sliding window consists.
 
 A block keeps of its intervals what a fit needs: moments of the classes' regressors (calls and rows
 at their unit costs), moments for the fit of unit costs, and each class's totals. Blocks can be
@@ -46,9 +46,9 @@ class Block:
     work: Array
     """Each class's work time, s, shape (K,)."""
     elasticity: Elasticity
-    """How its time per call went with the others'."""
+    """How each class's time per call varied with that of the others."""
     errors: Autocorrelation
-    """How y missed what was expected."""
+    """The deviations of y from what was expected."""
 
     @classmethod
     def of(
@@ -60,17 +60,17 @@ class Block:
         weights: Array,
         errors: Autocorrelation = NO_ERRORS,
     ) -> "Block":
-        """Sum up intervals and their y, shape (T,), work, shape (T, K), and weights, shape (T,)."""
+        """Sum up intervals with y, shape (T,), work, shape (T, K), and weights, shape (T,)."""
         tables, size = (
             [calls(intervals), *(table for _, table in intervals.sizes)],
             unit_costs.costs(intervals),
         )
-        together = np.column_stack([table.sum(axis=1) for table in tables])
+        pooled = np.column_stack([table.sum(axis=1) for table in tables])
         return cls(
             names=intervals.names,
             features=("calls", *(name for name, _ in intervals.sizes)),
             moments=Moments.of(size, intervals.seconds, y, weights),
-            pooled=Moments.of(together, intervals.seconds, y, weights),
+            pooled=Moments.of(pooled, intervals.seconds, y, weights),
             uses=np.column_stack([table.sum(axis=0) for table in tables]),
             work=work.sum(axis=0),
             elasticity=Elasticity.of_parts(work, calls(intervals), size),
@@ -78,11 +78,11 @@ class Block:
         )
 
     def arranged(self, names: tuple[str, ...], rest: str) -> "Block":
-        """Speak of these classes; what others did is the class `rest`, one of them."""
+        """Return the block with these classes; the others are added to the class `rest` of them."""
         if names == self.names:
             return self
         place = {name: i for i, name in enumerate(names)}
-        had = {name: i for i, name in enumerate(self.names)}
+        old_place = {name: i for i, name in enumerate(self.names)}
         to = np.zeros((len(names) + 1, len(self.names) + 1))
         for i, name in enumerate(self.names):
             to[place.get(name, place[rest]), i] = 1.0
@@ -100,15 +100,18 @@ class Block:
             moments=moments,
             uses=classes @ self.uses,
             work=classes @ self.work,
-            elasticity=self.elasticity.at([had.get(name, -1) for name in names]),
+            elasticity=self.elasticity.at([old_place.get(name, -1) for name in names]),
         )
 
     def recosted(self, unit_costs: UnitCosts) -> "Block":
-        """Measure each class's regressor at these unit costs."""
+        """Return the block with each class's regressor at these unit costs."""
         by_name = {"calls": unit_costs.per_call, **dict(unit_costs.sizes)}
-        wanted = self.uses @ np.array([by_name.get(name, 0.0) for name in self.features])
-        had = self.moments.totals[:-1]
-        ratio = np.append(np.where(had > 0, wanted / np.where(had > 0, had, 1.0), 0.0), 1.0)
+        new_totals = self.uses @ np.array([by_name.get(name, 0.0) for name in self.features])
+        old_totals = self.moments.totals[:-1]
+        ratio = np.append(
+            np.where(old_totals > 0, new_totals / np.where(old_totals > 0, old_totals, 1.0), 0.0),
+            1.0,
+        )
         moments = replace(
             self.moments,
             gram=self.moments.gram * ratio[:, None] * ratio,
@@ -143,73 +146,77 @@ def unit_costs_of_blocks(
     return unit_costs_from_sums(pooled, blocks[0].features[1:], least, bounds)
 
 
-RECENT_BLOCKS = 10  # blocks that are kept apart, and that are added to a group at once
+RECENT_BLOCKS = 10  # blocks that are kept separately, and that are added to a group together
 MAX_GROUPS = 12
 
 
 class RollingBlocks:
-    """Holds the latest blocks, in tens and at least 20: their number, or up to a group less.
+    """The latest blocks: their number, in tens and at least 20, or up to a group less.
 
     A group is ten blocks, or about a twelfth of them all where that is more: a window of 1 to 25
     blocks holds 11 to 20, one of 60 holds 51 to 60, one of 1,440 holds 1,321 to 1,440.
 
-    Old blocks are kept as sums, so memory depends on the tracked classes alone, and hardly on the
-    window's length. Nearly all of it is the blocks' matrices, which are symmetric: half of each is
-    kept.
+    Old blocks are kept as sums, so memory depends on the number of tracked classes, and hardly on
+    the window's length. Nearly all of it is the blocks' matrices, which are symmetric: half of each
+    is kept.
     """
 
     def __init__(self, blocks: int) -> None:
-        self._in_groups = RECENT_BLOCKS * max(1, round(blocks / RECENT_BLOCKS) - 1)
-        self._in_one = RECENT_BLOCKS * max(1, round(blocks / (RECENT_BLOCKS * MAX_GROUPS)))
+        self._max_in_groups = RECENT_BLOCKS * max(1, round(blocks / RECENT_BLOCKS) - 1)
+        self._max_in_one_group = RECENT_BLOCKS * max(
+            1, round(blocks / (RECENT_BLOCKS * MAX_GROUPS))
+        )
         self._recent: list[Block] = []
         self._groups: deque[tuple[int, Block]] = deque()  # how many blocks each is the sum of
 
     def __len__(self) -> int:
-        """How many blocks are held."""
+        """Return the number of blocks held."""
         return sum(count for count, _ in self._groups) + len(self._recent)
 
     def add(self, block: Block, unit_costs: UnitCosts) -> None:
-        """Keep a block; ten that are old are added to the latest group, at these unit costs."""
+        """Add a block; the ten oldest recent ones are added to the latest group, at these costs."""
         if self._recent and self._recent[-1].features != block.features:
             self._recent.clear()
             self._groups.clear()
-        self._recent.append(_halved(block))
+        self._recent.append(_pack(block))
         if len(self._recent) > RECENT_BLOCKS:
             old, self._recent = self._recent[:RECENT_BLOCKS], self._recent[RECENT_BLOCKS:]
-            self._age(old, unit_costs, block.names)
+            self._move_to_groups(old, unit_costs, block.names)
 
-    def _age(self, old: list[Block], unit_costs: UnitCosts, names: tuple[str, ...]) -> None:
-        """Add these to the latest group until it is full; let go what is too old."""
-        count, blocks = len(old), list(map(_whole, old))
-        if self._groups and self._groups[-1][0] < self._in_one:
+    def _move_to_groups(
+        self, old: list[Block], unit_costs: UnitCosts, names: tuple[str, ...]
+    ) -> None:
+        """Add blocks to the latest group, or to a new one if that is full; drop groups too old."""
+        count, blocks = len(old), list(map(_unpack, old))
+        if self._groups and self._groups[-1][0] < self._max_in_one_group:
             before, group = self._groups.pop()
-            count, blocks = before + count, [_whole(group), *blocks]
-        self._groups.append((count, _halved(summed(blocks, unit_costs, names))))
-        while len(self) - len(self._recent) > self._in_groups:
+            count, blocks = before + count, [_unpack(group), *blocks]
+        self._groups.append((count, _pack(summed(blocks, unit_costs, names))))
+        while len(self) - len(self._recent) > self._max_in_groups:
             self._groups.popleft()
 
     @property
     def blocks(self) -> list[Block]:
-        """The groups, and the latest blocks."""
-        return [_whole(block) for block in (*(group for _, group in self._groups), *self._recent)]
+        """The sums of the groups, and the recent blocks."""
+        return [_unpack(block) for block in (*(group for _, group in self._groups), *self._recent)]
 
 
 def summed(blocks: Sequence[Block], unit_costs: UnitCosts, names: tuple[str, ...]) -> Block:
-    """Add blocks up, of these classes and at these unit costs."""
+    """Sum up blocks, converted to these classes and unit costs."""
     first, *others = (block.recosted(unit_costs).arranged(names, OTHER) for block in blocks)
     for block in others:
         first = first + block
     return first
 
 
-def _halved(block: Block) -> Block:
-    """The same with the upper half of its matrix alone, shape ((K+1)(K+2)/2,)."""
+def _pack(block: Block) -> Block:
+    """Return the block with the upper triangle of its matrix only, shape ((K+1)(K+2)/2,)."""
     gram = block.moments.gram
     return replace(block, moments=replace(block.moments, gram=gram[np.triu_indices(len(gram))]))
 
 
-def _whole(block: Block) -> Block:
-    """The block as it was before it was halved."""
+def _unpack(block: Block) -> Block:
+    """Return a packed block with its full matrix."""
     size = len(block.moments.projection)
     gram = np.zeros((size, size))
     gram[np.triu_indices(size)] = block.moments.gram

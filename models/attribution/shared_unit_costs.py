@@ -22,7 +22,7 @@ MAX_UNIT_CPU = {
     "sort_rows": 1e-5,
     "tmp_tables": 3e-3,
 }
-"""CPU seconds that one of each costs at most on average, three times and more what was measured."""
+"""Most CPU seconds that one of each can cost on average: at least three times what was measured."""
 USUAL_CPU = {
     "calls": 4e-5,
     "rows_examined": 3e-7,
@@ -41,12 +41,12 @@ MIN_CALL_SHARE = 0.3
 
 
 MIN_CALL_SECONDS = 30e-6
-"""Least CPU of a call."""
+"""Least CPU time of a call, s."""
 
 
 @dataclass(frozen=True)
 class CpuBounds:
-    """Bounds of CPU time before any fit, in the same seconds as the statements' times."""
+    """Bounds of CPU time that hold before any fit, in the seconds of the statements' times."""
 
     min_computing_level: float = 0.0
     """CPU seconds that a computing class uses per second of its work time, at least; 0: unknown."""
@@ -55,7 +55,7 @@ class CpuBounds:
 
     @property
     def is_of_a_part(self) -> bool:
-        """Whether they are of user or system CPU alone."""
+        """Whether these are the bounds of user or system CPU alone."""
         return self == PART_OF_CPU
 
 
@@ -63,7 +63,7 @@ WHOLE_CPU = CpuBounds()
 
 
 PART_OF_CPU = CpuBounds(least_call=0.0)
-"""User or system CPU alone: at most the time."""
+"""Bounds of user or system CPU alone: at most the statements' time."""
 
 
 @dataclass(frozen=True)
@@ -99,44 +99,46 @@ def fit_unit_costs(
     """Fit y ≈ Σ_f cost_f·(sum over classes of f) + b·Δt with costs ≥ 0, robust weights.
 
     y has shape (T,), units of the resource. A call costs `least_share` of the mean cost at least.
-    With `bounds` y is CPU seconds: a call costs no less than is possible and, where their level is
-    known, nothing more.
+    With `bounds` y is CPU seconds: a call costs no less than is possible and, if the computing
+    level is known, no unit costs more.
     """
     names = tuple(name for name, _ in intervals.sizes)
     summed = [calls(intervals).sum(axis=1), *(matrix.sum(axis=1) for _, matrix in intervals.sizes)]
     features = np.column_stack(summed)
     weights = interval_weights(y)
     solved = np.zeros(len(summed) + 1)
-    most, usual = _most(names, bounds), _usual(names, bounds)
+    most, usual = _max_unit_costs(names, bounds), _usual_unit_costs(names, bounds)
     for _ in range(REWEIGHTING_ITERATIONS):
         moments = Moments.of(features, intervals.seconds, y, weights)
         solved = _solve(moments, usual, 0.0 if usual is None else BASE_PRIOR, most)
         weights = robust_weights(y, features @ solved[:-1] + intervals.seconds * solved[-1])
-    made = float(summed[0].sum())
-    return _as_unit_costs(solved, names, made, float(y.sum()), least_share, bounds)
+    call_count = float(summed[0].sum())
+    return _as_unit_costs(solved, names, call_count, float(y.sum()), least_share, bounds)
 
 
 def unit_costs_from_sums(
     pooled: Moments, sizes: Sequence[str], least_share: float, bounds: CpuBounds | None = None
 ) -> UnitCosts:
-    """Fit the same from moments whose columns are the calls and these sizes, summed over classes.
+    """Fit unit costs to moments whose columns are calls and these sizes, summed over classes.
 
-    Their weights are to be robust ones already.
+    The weights of the moments must be robust ones already.
     """
-    made = float(pooled.totals[0])
-    solved = _solve(pooled, _usual(sizes, bounds), BASE_PRIOR, _most(sizes, bounds))
-    return _as_unit_costs(solved, tuple(sizes), made, pooled.y_total, least_share, bounds)
+    call_count = float(pooled.totals[0])
+    solved = _solve(
+        pooled, _usual_unit_costs(sizes, bounds), BASE_PRIOR, _max_unit_costs(sizes, bounds)
+    )
+    return _as_unit_costs(solved, tuple(sizes), call_count, pooled.y_total, least_share, bounds)
 
 
-def _most(sizes: Sequence[str], bounds: CpuBounds | None) -> Array | None:
-    """What is possible, for calls, these sizes and the base; None: anything."""
+def _max_unit_costs(sizes: Sequence[str], bounds: CpuBounds | None) -> Array | None:
+    """Return upper bounds for the calls, these sizes and the base; None: no bounds."""
     if bounds is None or not bounds.min_computing_level:
         return None
     return np.array([*(MAX_UNIT_CPU.get(name, np.inf) for name in ("calls", *sizes)), np.inf])
 
 
-def _usual(sizes: Sequence[str], bounds: CpuBounds | None) -> Array | None:
-    """What calls and these sizes cost about; None where y is no CPU, or a part of it."""
+def _usual_unit_costs(sizes: Sequence[str], bounds: CpuBounds | None) -> Array | None:
+    """Return the usual cost of calls and these sizes; None if y is not CPU, or a part of it."""
     if bounds is None or bounds.is_of_a_part:
         return None
     return np.array([USUAL_CPU.get(name, 0.0) for name in ("calls", *sizes)])
@@ -145,42 +147,42 @@ def _usual(sizes: Sequence[str], bounds: CpuBounds | None) -> Array | None:
 def _as_unit_costs(
     solved: Array,
     names: tuple[str, ...],
-    made: float,
+    count: float,
     y_total: float,
     least_share: float,
     bounds: CpuBounds | None,
 ) -> UnitCosts:
     least_call = bounds.least_call if bounds else 0.0
-    least = max(least_share * y_total / made, min(least_call, y_total / made)) if made else 0.0
+    least = max(least_share * y_total / count, min(least_call, y_total / count)) if count else 0.0
     sizes = tuple(zip(names, map(float, solved[1:-1]), strict=True))
     return UnitCosts(max(float(solved[0]), least), sizes, float(solved[-1]))
 
 
 def calls(intervals: ClassIntervals) -> Array:
-    """The counts of calls, shape (T, K), without which unit costs cannot be fitted."""
+    """Return the counts of calls, shape (T, K); raise ValueError if they are not known."""
     if intervals.count is None:
         raise ValueError("unit costs of calls need counts")
     return intervals.count
 
 
 def interval_weights(y: Array) -> Array:
-    """Weigh intervals by 1/y, shape (T,): the spread of y grows with its root at least."""
+    """Compute weights 1/y, shape (T,): the spread of y grows at least with its square root."""
     mean = float(y.mean()) or 1.0
     return 1 / np.maximum(y, MIN_SHARE * mean)
 
 
 def robust_weights(y: Array, fitted: Array) -> Array:
-    """Weigh by 1/ŷ, and down what is missed by far, shape (T,): errors of Student's t with 4.
+    """Compute weights 1/ŷ, lower for large errors, shape (T,): Student's t with 4 degrees.
 
     K. Lange, R. Little, J. Taylor, "Robust Statistical Modeling Using the t Distribution", JASA 84
-    (1989); the scale is the median's.
+    (1989); the scale comes from the median.
     """
     weights = interval_weights(fitted)
-    missed = weights * (y - fitted) ** 2
-    usual = median(missed) * MAD_TO_DEVIATION**2
-    if usual <= ROUNDING * float((weights * y**2).mean()):
+    weighted_squares = weights * (y - fitted) ** 2
+    scale = median(weighted_squares) * MAD_TO_DEVIATION**2
+    if scale <= ROUNDING * float((weights * y**2).mean()):
         return weights
-    result: Array = weights * (STUDENT_FREEDOM + 1) / (STUDENT_FREEDOM + missed / usual)
+    result: Array = weights * (STUDENT_FREEDOM + 1) / (STUDENT_FREEDOM + weighted_squares / scale)
     return result
 
 
@@ -196,8 +198,8 @@ def _solve(moments: Moments, usual: Array | None, base_prior: float, most: Array
     if usual is not None:
         share = usual * unit[:-1]
         share = share / max(float(share.sum()), TINY)
-        believed = np.maximum(share, MIN_SHARE)  # within the whole of it
-        precision = np.append((TYPICAL_NOISE / believed) ** 2, 0.0)
+        deviation = np.maximum(share, MIN_SHARE)  # the deviation is the share itself
+        precision = np.append((TYPICAL_NOISE / deviation) ** 2, 0.0)
         gram[np.diag_indices(size)] += precision
         vector += precision * np.append(share, 0.0)
     shares = minimise_non_negative(gram, vector)

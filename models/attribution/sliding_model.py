@@ -1,4 +1,4 @@
-"""The model of one resource, fitted to a window that advances by a minute, and its shares."""
+"""The model of one resource over a window that advances by a minute, and the classes' shares."""
 
 from collections import deque
 from collections.abc import Sequence
@@ -20,11 +20,11 @@ from models.attribution.window_model import WindowModel, block_of, block_unit_co
 
 MIN_INTERVALS = 3
 REFIT_SHARE = 0.1
-"""The fit is made again when so much of its window is new; most of its cost is in that."""
+"""The fit is repeated when this share of its window is new; it is most of the computing cost."""
 UNKNOWN_CLASS_SHARE = 0.02
-"""Or at once, when classes that it does not know did so much of a block."""
+"""It is repeated at once when classes that it does not know did this share of a block's work."""
 MAX_JUDGED_BLOCKS = 240
-"""Blocks of which it is remembered what was predicted and what came."""
+"""Blocks whose predicted and actual use are kept, to compare them."""
 
 
 @dataclass(frozen=True)
@@ -34,37 +34,37 @@ class ClassShares:
     source: Method
     uses: Array
     estimate: Array
-    """The estimate, where `uses` was measured; else the same."""
+    """The estimate if `uses` was measured; else the same as `uses`."""
     error: Array
-    """Standard error of the estimate as a part of it; NaN where it cannot be told."""
+    """Standard error of the estimate as a share of it; NaN where it is not known."""
     waits: Array
-    """1 for a class whose time passes without use."""
+    """1 for a class that waits: its time passes without use."""
 
     @property
     def is_measured(self) -> bool:
-        """Whether the server itself accounts for it."""
+        """Whether the server itself accounts for the use of each class."""
         return self.source is Method.MEASURED
 
     def errors(self, names: Sequence[str]) -> dict[str, float]:
-        """Standard errors by name, units of the resource; none where it was measured."""
+        """Return standard errors by name, units of the resource; none if the use was measured."""
         if self.is_measured:
             return {}
         errors = zip(names, self.error * self.uses, strict=True)
         return {name: float(error) for name, error in errors if np.isfinite(error)}
 
     def waiting(self, names: Sequence[str]) -> frozenset[str]:
-        """The names of those whose time passes without use."""
+        """Return the names of the classes whose time passes without use."""
         return frozenset(name for name, waits in zip(names, self.waits, strict=True) if waits)
 
 
 class SlidingModel:
-    """Fitted block by block; `blocks` is how many the window holds."""
+    """The model of a resource, fitted block by block; `blocks` is the length of the window."""
 
     def __init__(self, resource: DividedResource, blocks: int) -> None:
         self.resource = resource
         self._keep = 1 - 1 / blocks
         self._blocks = RollingBlocks(blocks)
-        self._pairs: deque[tuple[Array, Array]] = deque(maxlen=min(blocks, MAX_JUDGED_BLOCKS))
+        self._predictions: deque[tuple[Array, Array]] = deque(maxlen=min(blocks, MAX_JUDGED_BLOCKS))
         self._fit: WindowModel | None = None
         self._blocks_since_fit = 0
         self._levels: deque[float] = deque(maxlen=blocks)
@@ -76,15 +76,17 @@ class SlidingModel:
 
     @property
     def held_out(self) -> PredictionError:
-        """How well each block's total was predicted by the model of the blocks before it."""
-        if not self._pairs:
+        """The error of the prediction of each block's total from the blocks before it."""
+        if not self._predictions:
             return PredictionError(None, None, None)
-        actual, predicted = (np.concatenate([pair[i] for pair in self._pairs]) for i in (0, 1))
+        actual, predicted = (
+            np.concatenate([pair[i] for pair in self._predictions]) for i in (0, 1)
+        )
         return PredictionError.of(actual, predicted)
 
     @property
     def intervals(self) -> int:
-        """How many the model was fitted to."""
+        """The number of intervals to which the model was fitted."""
         return self._fit.intervals if self._fit else 0
 
     @property
@@ -101,7 +103,7 @@ class SlidingModel:
 
     @property
     def total(self) -> float:
-        """What all used recently, what no class explains included; older blocks count less."""
+        """Recent use, including what no class explains; older blocks count less."""
         return self._total
 
     @property
@@ -117,31 +119,31 @@ class SlidingModel:
         return self._background.beside(self._total)
 
     def use(self) -> dict[str, float]:
-        """What each class used recently; older blocks count less."""
+        """Return the recent use of each class; older blocks count less."""
         return dict(zip(self._names, map(float, self._use), strict=True))
 
     def lines(self) -> tuple[tuple[str, ...], RegressionSums]:
-        """The classes, and sums for the line of each one's use on its work time."""
+        """Return the classes, and the sums for the line of the use of each over its work time."""
         return self._names, self._lines
 
     def take(self, intervals: ClassIntervals, y: Array, host: HostUse) -> ClassShares:
-        """Learn from a block of intervals and divide y, shape (T,), over them.
+        """Add a block of intervals to the window, and divide its y, shape (T,), over the classes.
 
-        The window's level of CPU per work time is that of its busiest block.
+        The window's least level of CPU per work time is that of its busiest block.
         """
         self._levels.append(min_computing_level(host.running, host.io_wait))
         work = work_of(intervals)
-        self._arrange(intervals.names)
+        self._change_classes(intervals.names)
         target = self._target(y)
         if len(intervals) >= MIN_INTERVALS:
-            self._refit(intervals, target)
-        parts, error, waits = self._estimated(intervals, target)
+            self._add_block(intervals, target)
+        parts, error, waits = self._estimate_parts(intervals, target)
         whole = self.resource.cpu and not self.resource.part
         measured = whole and intervals.cpu is not None and bool(intervals.cpu.any())
         z = intervals.cpu if measured and intervals.cpu is not None else parts
-        self._remember(y, z, parts, work)
-        found = BackgroundUse.of(intervals, y, z)
-        self._background = self._background.faded(self._keep) + found
+        self._update_recent(y, z, parts, work)
+        background = BackgroundUse.of(intervals, y, z)
+        self._background = self._background.faded(self._keep) + background
         return ClassShares(
             source=Method.MEASURED if measured else self._source(intervals),
             uses=z.sum(axis=0),
@@ -159,16 +161,16 @@ class SlidingModel:
         known = self.resource.cpu and intervals.texts is not None and any(intervals.texts)
         return Method.WORK_TIME if known else Method.LEARNED
 
-    def _refit(self, intervals: ClassIntervals, target: Target) -> None:
-        """Compare with what was predicted, add the block, fit the window."""
-        own = None
+    def _add_block(self, intervals: ClassIntervals, target: Target) -> None:
+        """Compare y with its prediction, add the block, and refit the window if outdated."""
+        own_unit_costs = None
         if self._fit is None:
-            own = unit_costs = block_unit_costs(intervals, target)
+            own_unit_costs = unit_costs = block_unit_costs(intervals, target)
             block = first_block(intervals, target, unit_costs)
         else:
             model = self._fit.model
             expected = model.predict(intervals)
-            self._pairs.append((target.y, expected))
+            self._predictions.append((target.y, expected))
             unit_costs = model.shared_costs or block_unit_costs(intervals, target)
             block = block_of(
                 intervals, target, unit_costs, expected, Autocorrelation.of(target.y, expected)
@@ -177,34 +179,38 @@ class SlidingModel:
         self._blocks_since_fit += 1
         if self._is_outdated(intervals):
             blocks = self._blocks.blocks
-            self._fit = WindowModel.of(blocks, intervals.names, target, intervals.texts, own)
+            self._fit = WindowModel.of(
+                blocks, intervals.names, target, intervals.texts, own_unit_costs
+            )
             self._blocks_since_fit = 0
 
     def _is_outdated(self, intervals: ClassIntervals) -> bool:
-        """Whether there is enough that the latest fit has not seen: blocks, or classes in this."""
+        """Return whether too many blocks, or too much of this one's work, are new to the fit."""
         if self._fit is None:
             return True
         model = self._fit.model
         work, known = model.regressors(intervals).sum(axis=0), set(model.names)
-        strange = float(work[[name not in known for name in intervals.names]].sum())
+        unknown_work = float(work[[name not in known for name in intervals.names]].sum())
         is_old = self._blocks_since_fit >= REFIT_SHARE * len(self._blocks)
-        return is_old or strange > UNKNOWN_CLASS_SHARE * float(work.sum())
+        return is_old or unknown_work > UNKNOWN_CLASS_SHARE * float(work.sum())
 
-    def _estimated(self, intervals: ClassIntervals, target: Target) -> tuple[Array, Array, Array]:
-        """Parts, shape (T, K), relative errors and waits, shape (K,), by the latest fit."""
+    def _estimate_parts(
+        self, intervals: ClassIntervals, target: Target
+    ) -> tuple[Array, Array, Array]:
+        """Estimate parts, (T, K), relative errors and waits, (K,) each, by the latest fit."""
         classes = len(intervals.names)
         if self._fit is None or not self._fit.model.names:
             return np.zeros((len(intervals), classes)), np.full(classes, np.nan), np.zeros(classes)
-        found = bounded_parts(self._fit.divide(intervals, target), intervals, target)
-        used = found.z.sum(axis=0)
-        error = np.where(used > 0, found.error / np.where(used > 0, used, 1.0), np.nan)
+        division = bounded_parts(self._fit.divide(intervals, target), intervals, target)
+        used = division.z.sum(axis=0)
+        error = np.where(used > 0, division.error / np.where(used > 0, used, 1.0), np.nan)
         if self.resource.cpu:
-            return found.z, error, found.waits.astype(np.float64)
+            return division.z, error, division.waits.astype(np.float64)
         passed = passed_by_gate(self.resource.name, intervals, self.held_out)
         error = np.where(passed > 0, error, np.nan)
-        return found.z * passed, error, found.waits.astype(np.float64)
+        return division.z * passed, error, division.waits.astype(np.float64)
 
-    def _remember(self, y: Array, z: Array, estimate: Array, work: Array) -> None:
+    def _update_recent(self, y: Array, z: Array, estimate: Array, work: Array) -> None:
         keep = self._keep
         self._use = keep * self._use + z.sum(axis=0)
         self._estimate = keep * self._estimate + estimate.sum(axis=0)
@@ -212,24 +218,24 @@ class SlidingModel:
         self._total = keep * self._total + float(y.sum())
         self._explained = keep * self._explained + float(z.sum())
 
-    def _arrange(self, names: tuple[str, ...]) -> None:
-        """Speak of these classes from now on; what the others did recently goes to the rest."""
+    def _change_classes(self, names: tuple[str, ...]) -> None:
+        """Change to these classes; the recent use of classes left out is added to `other`."""
         if names == self._names:
             return
         before = {name: i for i, name in enumerate(self._names)}
-        place = np.array([before.get(name, -1) for name in names], dtype=np.intp)
-        self._lines = self._lines.arranged(place)
+        indices = np.array([before.get(name, -1) for name in names], dtype=np.intp)
+        self._lines = self._lines.arranged(indices)
         self._use, self._estimate = (
-            _arranged(values, place, names) for values in (self._use, self._estimate)
+            _arranged(values, indices, names) for values in (self._use, self._estimate)
         )
         self._names = names
 
 
-def _arranged(values: Array, place: NDArray[np.intp], names: tuple[str, ...]) -> Array:
-    """Values of the classes at these places, −1 is a new one; those left out are the rest's."""
+def _arranged(values: Array, indices: NDArray[np.intp], names: tuple[str, ...]) -> Array:
+    """Return the values at these indices, −1 for a new class; those left out go to `other`."""
     if not len(values):
         return np.zeros(len(names))
-    found: Array = np.where(place >= 0, values[place], 0.0)
+    result: Array = np.where(indices >= 0, values[indices], 0.0)
     if OTHER in names:
-        found[names.index(OTHER)] += np.delete(values, place[place >= 0]).sum()
-    return found
+        result[names.index(OTHER)] += np.delete(values, indices[indices >= 0]).sum()
+    return result

@@ -1,4 +1,4 @@
-"""Sums kept instead of the samples, that add up: for least squares, lines, and autocorrelation."""
+"""Additive sums kept instead of samples: for least squares, lines, and autocorrelation."""
 
 from dataclasses import dataclass
 
@@ -12,10 +12,10 @@ from models.robust import persistence_of
 
 @dataclass(frozen=True)
 class Moments:
-    """Weighted sums over intervals of y = Σ_k c_k·g_k + b·Δt. Blocks of intervals add up.
+    """Weighted sums over intervals, for the fit of y = Σ_k c_k·g_k + b·Δt; blocks can be added.
 
-    The last row and column belong to Δt; K classes make shapes (K+1, K+1) and (K+1,). A window
-    that slides is the sum of its blocks, never a difference of old sums.
+    The last row and column belong to Δt, so that K classes make shapes (K+1, K+1) and (K+1,). A
+    sliding window is the sum of its blocks; nothing is subtracted from an older sum.
     """
 
     gram: Array
@@ -55,7 +55,7 @@ class Moments:
         )
 
     def scaled(self) -> "Moments":
-        """Measure each regressor in its total, y in Σy, and weights so that Σ w·y² = intervals."""
+        """Scale each regressor by its total, y by Σy, and weights so that Σ w·y² = intervals."""
         unit = np.where(self.totals > 0, self.totals, 1.0)
         y_unit = self.y_total or 1.0
         weight = self.intervals / (self.square or 1.0)
@@ -69,48 +69,48 @@ class Moments:
         )
 
     def residual_square(self, coefficients: Array) -> float:
-        """Σ w·(y − ŷ)² of these coefficients, shape (K+1,)."""
+        """Compute Σ w·(y − ŷ)² for these coefficients, shape (K+1,)."""
         c = coefficients
         return max(float(self.square - 2 * c @ self.projection + c @ self.gram @ c), 0.0)
 
 
 @dataclass(frozen=True)
 class RegressionSums:
-    """Σ over the intervals where x > 0 of 1, x, z, x², xz and z², shape (6, K).
+    """Sums over the intervals where x > 0 of 1, x, z, x², xz and z², shape (6, K).
 
-    They make the lines of many classes at once: textbook least squares, as in `published_wlr`.
+    The lines of all classes follow from them: textbook least squares, as in `published_wlr`.
     """
 
     sums: Array
 
     @classmethod
     def none(cls, classes: int) -> "RegressionSums":
-        """No interval yet."""
+        """Return the sums of no interval."""
         return cls(np.zeros((6, classes)))
 
     @classmethod
     def of(cls, x: Array, z: Array) -> "RegressionSums":
         """Sum up x and z, shape (T, K)."""
-        there = (x > 0).astype(float)
-        x, z = x * there, z * there
-        return cls(np.stack([t.sum(axis=0) for t in (there, x, z, x * x, x * z, z * z)]))
+        present = (x > 0).astype(float)
+        x, z = x * present, z * present
+        return cls(np.stack([t.sum(axis=0) for t in (present, x, z, x * x, x * z, z * z)]))
 
     def __add__(self, other: "RegressionSums") -> "RegressionSums":
         """Add other intervals of the same classes."""
         return RegressionSums(self.sums + other.sums)
 
     def faded(self, keep: float) -> "RegressionSums":
-        """Let all intervals so far count for this part of what they did, 0..1."""
+        """Multiply the weight of all intervals so far by a factor, 0..1."""
         return RegressionSums(self.sums * keep)
 
     def arranged(self, place: "np.ndarray[tuple[int], np.dtype[np.intp]]") -> "RegressionSums":
-        """Take these classes in this order; −1 is one that is new."""
+        """Return the classes at these indices, in this order; −1 is a new one."""
         if not self.sums.shape[1]:
             return RegressionSums.none(len(place))
         return RegressionSums(np.where(place >= 0, self.sums[:, place], 0.0))
 
     def line(self, k: int) -> Line:
-        """The line of class k: z = intercept + slope·x."""
+        """Fit the line of class k: z = intercept + slope·x."""
         n, sx, sz, sxx, sxz, szz = map(float, self.sums[:, k])
         if n < 1 or sx <= 0:
             return NO_LINE
@@ -135,17 +135,17 @@ class RegressionSums:
 
 
 MIN_SHARE = 1e-4
-"""Of a total: no class has a smaller share, and none is known more exactly."""
+"""Least share of a total that a class is given, and least error of a share."""
 INFLATION = 2.0
-"""Of the variance where hypotheses are compared, since an interval's regressors err together."""
+"""Factor on the variance when hypotheses are compared: an interval's regressors share errors."""
 
 
 @dataclass(frozen=True)
 class Autocorrelation:
-    """Sums of the relative errors of successive intervals: what n intervals are worth.
+    """Sums of the relative errors of successive intervals, for the effective number of intervals.
 
-    Costs that drift with the load, a checkpoint, a cold cache make a model err for long in
-    the same way. Of errors with lag-1 autocorrelation ρ the mean of n is as uncertain as that of
+    Costs that drift with the load, a checkpoint or a cold cache cause similar errors for a long
+    time. With errors of lag-1 autocorrelation ρ, the mean of n is as uncertain as that of
     n·(1 − ρ)/(1 + ρ) independent ones (G. Bayley, J. Hammersley, "The 'Effective' Number of
     Independent Observations in an Autocorrelated Time Series", J. R. Stat. Soc. Suppl. 8 (1946)).
     """
@@ -155,11 +155,11 @@ class Autocorrelation:
 
     @classmethod
     def of(cls, y: Array, expected: Array) -> "Autocorrelation":
-        """Sum up intervals one after the other, shape (T,)."""
+        """Sum up the errors of successive intervals, shape (T,)."""
         known = expected > 0
-        off = np.where(known, y / np.where(known, expected, 1.0) - 1, 0.0)
-        off = np.minimum(off, 1.0)  # one accident does not last
-        return cls(float(off[1:] @ off[:-1]), float(off @ off))
+        error = np.where(known, y / np.where(known, expected, 1.0) - 1, 0.0)
+        error = np.minimum(error, 1.0)  # a single outlier is no persistent error
+        return cls(float(error[1:] @ error[:-1]), float(error @ error))
 
     def __add__(self, other: "Autocorrelation") -> "Autocorrelation":
         """Add other intervals."""
@@ -168,8 +168,8 @@ class Autocorrelation:
     @property
     def inflation(self) -> float:
         """The number of intervals with as much information as one independent interval."""
-        alike = float(persistence_of(self.products, self.squares))
-        return INFLATION * alike
+        persistence = float(persistence_of(self.products, self.squares))
+        return INFLATION * persistence
 
 
 NO_ERRORS = Autocorrelation()

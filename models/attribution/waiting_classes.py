@@ -1,4 +1,4 @@
-"""Statements that wait: on purpose, by their digest text or more time than CPU; for row locks.
+"""Classes that wait: by wait functions in the text, by time beyond the CPU, and for row locks.
 
 The server counts row-lock waits for all statements together, not for each class:
 `Innodb_row_lock_time` rises, when a wait ends, by the time that it took. MariaDB's LOCK_TIME of a
@@ -25,10 +25,10 @@ from models.attribution.sufficient_statistics import MIN_SHARE
 from models.numerics import NEGLIGIBLE, TINY
 
 WAIT_CALL_SECONDS = 50e-6
-"""What a call that only waits costs: parsing, planning, the answer. Measured: 46 to 71 µs."""
+"""CPU of a call that only waits, s: parsing, planning, the result. Measured: 46 to 71 µs."""
 
 IO_BOUND = 0.1
-"""Share of the host's time that waits for IO, above which times are not used."""
+"""Share of the host's time spent waiting for IO above which times are not used."""
 
 
 WAIT_FUNCTIONS = (
@@ -40,13 +40,13 @@ WAIT_FUNCTIONS = (
     "SOURCE_POS_WAIT",
     "MASTER_GTID_WAIT",
 )
-"""BENCHMARK is not among them: it computes. RELEASE_LOCK does not wait."""
+"""Functions that wait. BENCHMARK is not among them: it computes. RELEASE_LOCK does not wait."""
 
 MAX_TEXTS = 1000
 """Size of the cache of texts and whether they wait: 1 MiB at most for five targets."""
 
-_WAITS = re.compile(rf"(?<![\w$`.])`?(?:{'|'.join(WAIT_FUNCTIONS)})`?\s*\(", re.IGNORECASE)
-_QUOTED = re.compile(r"'(?:[^'\\]|\\.|'')*'|\"(?:[^\"\\]|\\.|\"\")*\"")
+_WAIT_CALL = re.compile(rf"(?<![\w$`.])`?(?:{'|'.join(WAIT_FUNCTIONS)})`?\s*\(", re.IGNORECASE)
+_QUOTED_STRING = re.compile(r"'(?:[^'\\]|\\.|'')*'|\"(?:[^\"\\]|\\.|\"\")*\"")
 
 
 def waits_by_text(texts: Sequence[str | None] | None, classes: int) -> Mask:
@@ -58,8 +58,8 @@ def waits_by_text(texts: Sequence[str | None] | None, classes: int) -> Mask:
 
 @lru_cache(MAX_TEXTS)
 def _calls_wait_function(text: str) -> bool:
-    """Whether it does; cached, because each fit of each resource checks the same texts."""
-    return _WAITS.search(_QUOTED.sub("''", text)) is not None
+    """Return whether a text does; cached, since each fit of each resource checks the same."""
+    return _WAIT_CALL.search(_QUOTED_STRING.sub("''", text)) is not None
 
 
 MIN_COMPUTING_LEVEL = 0.4
@@ -70,7 +70,7 @@ MIN_COMPUTING_LEVEL = 0.4
 def min_computing_level(running: float | None, io_wait: float | None) -> float:
     """Compute the least CPU that a computing class uses per second of its work time.
 
-    `running`: of the time in which threads could run, the part in which they had a CPU. 0 if it is
+    `running` is the part of the threads' runnable time in which they had a CPU. Returns 0 if it is
     not known or the host waits for IO.
     """
     return 0.0 if running is None or (io_wait or 0.0) > IO_BOUND else MIN_COMPUTING_LEVEL * running
@@ -79,8 +79,8 @@ def min_computing_level(running: float | None, io_wait: float | None) -> float:
 def must_wait(work: Array, total: float, level: float) -> Mask:
     """Find classes whose time is more than computing can explain, shape (K,).
 
-    Those that compute use `level`·work at least, together no more than the total: while they
-    would, the one with most work is taken out. No text and no count of rows is needed for it.
+    Classes that compute use at least `level`·work, and together no more than the total: as long as
+    they exceed it, the one with most work is taken to wait. This needs neither texts nor rows.
     """
     waiting = np.zeros(len(work), dtype=np.bool_)
     if level <= 0:
@@ -99,20 +99,20 @@ def capped(work: Array, count: Array | None, waiting: Mask) -> Array:
     return np.where(waiting, np.minimum(work, WAIT_CALL_SECONDS * count), work)
 
 
-_LOCKS = re.compile(r"\bFOR\s+(?:UPDATE|SHARE)\b|\bLOCK\s+IN\s+SHARE\s+MODE\b", re.IGNORECASE)
+_LOCK_CLAUSE = re.compile(r"\bFOR\s+(?:UPDATE|SHARE)\b|\bLOCK\s+IN\s+SHARE\s+MODE\b", re.IGNORECASE)
 
 
 def locks_rows(rows_affected: Array | None, texts: Sequence[str | None] | None) -> Mask | None:
     """Find the classes that lock rows, shape (K,): they change rows, or their text requests locks.
 
-    `rows_affected` has shape (T, K). None where it is not known.
+    `rows_affected` has shape (T, K). Returns None if it is not known.
     """
     if rows_affected is None:
         return None
     words = texts or [None] * rows_affected.shape[1]
     pairs = zip(rows_affected.sum(axis=0), words, strict=True)
     return np.array(
-        [bool(rows or (text and _LOCKS.search(text))) for rows, text in pairs], np.bool_
+        [bool(rows or (text and _LOCK_CLAUSE.search(text))) for rows, text in pairs], np.bool_
     )
 
 
@@ -123,7 +123,7 @@ def divide_lock_waits(work: Array, waited: Array, expected: Array) -> Array:
     class; `waited`, s, shape (T,), the waits that are in `work`; `expected`, shape (K,), up to a
     factor, the fraction of its work that a class is expected to wait, 0 for one that never does.
     Each class waits for a fraction of its work, between 0 and 1: least squares of the waits on the
-    work, drawn to what is expected as far as the intervals do not distinguish the classes.
+    work, drawn towards what is expected as far as the intervals do not distinguish the classes.
     """
     result = np.zeros_like(work)
     classes = np.flatnonzero((expected > 0) & (work.sum(axis=0) > 0))
@@ -145,11 +145,12 @@ def divide_lock_waits(work: Array, waited: Array, expected: Array) -> Array:
 
 
 COMPUTES_SPREAD = 0.2
-"""Of e about 1, of classes that compute (measured: 0.6 to 1.4)."""
+"""Standard deviation of e about 1 for classes that compute (measured: e of 0.6 to 1.4)."""
 
 WAITS_SPREAD = 0.6
-"""Of e about 0, of classes that wait (measured: 0 for sleepers, up to 0.5 for a lock whose holder
-computes, and 1.5 where the loads of all rise together: so does the queue for the lock)."""
+"""Standard deviation of e about 0 for classes that wait (measured: e of 0 for sleepers, up to 0.5
+for a lock whose holder computes, and 1.5 where the loads of all classes rise together, and with
+them the queue for the lock)."""
 
 DISK_BOUND_SHARE = 0.05
 """Share of the computing classes that do not queue with the others, because they wait for disks."""
@@ -164,7 +165,7 @@ Places = NDArray[np.intp]
 class Elasticity:
     """Sums over parts of Σ n·dq², Σ n·dq·dr, their squares and product, shape (5, K).
 
-    n are the calls, dq and dr are off their means of the part.
+    n are the calls, dq and dr the deviations of q and r from their means in the part.
     """
 
     sums: Array
@@ -172,20 +173,20 @@ class Elasticity:
     @classmethod
     def of(cls, work: Array, count: Array, size: Array) -> "Elasticity":
         """Sum up one part: work, s, calls, and what calls and rows cost, each of shape (T, K)."""
-        there = count > 0
-        usual = _ratio(work.sum(axis=0), count.sum(axis=0))
-        own = _ratio(work, count * usual)
-        others, known = _mean_of_others(own, np.where(there, size, 0.0))
-        calls = np.where(there & known, count, 0.0)
-        whole = calls.sum(axis=0)
-        q = _ratio(others, _ratio((calls * others).sum(axis=0), whole)) - 1
-        r = _ratio(own, _ratio((calls * own).sum(axis=0), whole)) - 1
+        has_calls = count > 0
+        mean_time = _ratio(work.sum(axis=0), count.sum(axis=0))
+        own = _ratio(work, count * mean_time)
+        others, known = _mean_of_others(own, np.where(has_calls, size, 0.0))
+        calls = np.where(has_calls & known, count, 0.0)
+        total_calls = calls.sum(axis=0)
+        q = _ratio(others, _ratio((calls * others).sum(axis=0), total_calls)) - 1
+        r = _ratio(own, _ratio((calls * own).sum(axis=0), total_calls)) - 1
         qq, qr = (calls * q * q).sum(axis=0), (calls * q * r).sum(axis=0)
         return cls(np.stack((qq, qr, qq * qq, qq * qr, qr * qr)))
 
     @classmethod
     def of_parts(cls, work: Array, count: Array, size: Array) -> "Elasticity":
-        """Sum up many intervals, part by part; few are one part."""
+        """Sum up many intervals, part by part; few intervals are one part."""
         if len(work) < MIN_FIT_INTERVALS:
             return cls.of(work, count, size)
         parts = max(MIN_PARTS, len(work) // MAX_PART_INTERVALS)
@@ -197,15 +198,15 @@ class Elasticity:
         return Elasticity(self.sums + other.sums)
 
     def at(self, places: Sequence[int] | Places) -> "Elasticity":
-        """Take the classes at these places; at −1 is one of which nothing is known."""
-        where = np.asarray(places, dtype=np.intp)
-        return Elasticity(np.where(where >= 0, self.sums[:, where], 0.0))
+        """Return the classes at these indices; −1 is a class of which nothing is known."""
+        indices = np.asarray(places, dtype=np.intp)
+        return Elasticity(np.where(indices >= 0, self.sums[:, indices], 0.0))
 
     def elasticities(self, size: Array) -> tuple[Array, Array]:
         """Fit e and its standard error, shape (K,), NaN where there is none.
 
-        e is relative to its mean over all classes by `size`. Errors of neighbouring intervals are
-        correlated, so only parts count as independent.
+        e is relative to its mean over all classes, weighted by `size`. Errors of neighbouring
+        intervals are correlated, so only parts count as independent.
         """
         qq, qr, q4, q3r, q2r2 = self.sums
         unit = np.where((qq > 0) & (q4 < qq * qq), qq, np.nan)
@@ -214,28 +215,29 @@ class Elasticity:
         known = np.isfinite(e)
         total = np.where(known, size, 0.0)
         mean = float(total @ np.where(known, e, 0.0)) / max(float(total.sum()), TINY)
-        scale = mean if mean > 0 else np.nan  # 1 but for noise in q, which divides it out
+        scale = mean if mean > 0 else np.nan  # 1 except for noise in q, which the division cancels
         return e / scale, error / scale
 
     def evidence(self, size: Array) -> Array:
-        """Log likelihood ratio of e, waiting over computing, shape (K,).
+        """Compute the log likelihood ratio of e, waiting over computing, shape (K,).
 
-        0 if unknown: few intervals, a queue that never changes. Far above 1 is never waiting: if
-        many calls wait, the mean e is low, and that of computing classes is high relative to it.
+        0 if unknown: few intervals, or a queue that never changes. An e far above 1 never means
+        waiting: if many calls wait, the mean e is low, and computing classes are high relative to
+        it.
         """
         e, error = self.elasticities(size)
         known = np.isfinite(e)
         e, error = np.where(known, np.clip(e, 0.0, 1.0), 0.0), np.where(known, error, 1.0)
         waits = _log_normal(e, np.hypot(error, WAITS_SPREAD))
         computes = _log_normal(e - 1, np.hypot(error, COMPUTES_SPREAD))
-        either = np.logaddexp(
+        computes_or_reads = np.logaddexp(
             computes + np.log(1 - DISK_BOUND_SHARE), waits + np.log(DISK_BOUND_SHARE)
         )
-        return np.where(known, waits - either, 0.0)
+        return np.where(known, waits - computes_or_reads, 0.0)
 
 
 def _mean_of_others(own: Array, weight: Array) -> tuple[Array, Mask]:
-    """Compute q, shape (T, K), and where there is one: the mean of the others by these weights."""
+    """Compute q, the weighted mean of the other classes, and where it exists, shape (T, K) each."""
     weighted = own * weight
     rest = weight.sum(axis=1, keepdims=True) - weight
     known = rest > NEGLIGIBLE * weight
@@ -244,9 +246,9 @@ def _mean_of_others(own: Array, weight: Array) -> tuple[Array, Mask]:
 
 
 def _ratio(part: Array, whole: Array) -> Array:
-    """Divide; 0 where there is no whole, whose shape may be that of the columns alone."""
-    there = whole > TINY
-    return np.where(there, part / np.where(there, whole, 1.0), 0.0)
+    """Divide `part` by `whole`, which may have the shape of the columns alone; 0 where it is 0."""
+    is_positive = whole > TINY
+    return np.where(is_positive, part / np.where(is_positive, whole, 1.0), 0.0)
 
 
 def _log_normal(off: Array, spread: Array) -> Array:

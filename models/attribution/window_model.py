@@ -1,7 +1,7 @@
-"""The model of a window of blocks: what its classes cost, and what they used of a resource.
+"""The model of a window of blocks: the costs of its classes, and their use of a resource.
 
-The agent's window is the blocks of an hour, one more each minute; a watch or a file is a window of
-one block. Both are fitted and divided here.
+The agent's window is the blocks of an hour, with a new one each minute; that of `profile` or of a
+file is one block. Both are fitted and divided here.
 """
 
 from collections.abc import Sequence
@@ -31,7 +31,7 @@ from models.attribution.sufficient_statistics import MIN_SHARE, NO_ERRORS, Autoc
 
 @dataclass(frozen=True)
 class WindowModel:
-    """A fit, and the classes that compute by it."""
+    """A fitted cost model, and how far each class computes according to it."""
 
     model: CostModel
     computing: Array
@@ -39,7 +39,7 @@ class WindowModel:
 
     @property
     def intervals(self) -> int:
-        """The number of intervals that it was fitted to."""
+        """The number of intervals to which the model was fitted."""
         return self.model.mixture.intervals
 
     @classmethod
@@ -51,40 +51,41 @@ class WindowModel:
         texts: Sequence[str | None] | None,
         unit_costs: UnitCosts | None = None,
     ) -> "WindowModel":
-        """Fit blocks of a resource like the target, whose y is not used.
+        """Fit blocks of the target's resource; the target's y is not used.
 
-        Classes that are not among the names are the rest; `texts` are the digest texts by name.
-        `unit_costs` are those of the only block, fitted to its intervals; None: from the sums.
+        Classes that are not among `names` are added to `other`; `texts` are the digest texts of
+        `names`. `unit_costs` are those of the only block, fitted to its intervals; None: they are
+        fitted to the blocks' sums.
         """
         time_like, bounds = target.time_like, target.cpu_bounds
         unit_costs = unit_costs or unit_costs_of_blocks(blocks, time_like=time_like, bounds=bounds)
-        together = summed(blocks, unit_costs, names)
+        whole_window = summed(blocks, unit_costs, names)
         model, waiting = fit_block(
-            together, unit_costs, time_like=time_like, bounds=bounds, texts=texts
+            whole_window, unit_costs, time_like=time_like, bounds=bounds, texts=texts
         )
-        place = {name: i for i, name in enumerate(together.names)}
-        work = together.work[[place[name] for name in model.names]]
+        index = {name: i for i, name in enumerate(whole_window.names)}
+        work = whole_window.work[[index[name] for name in model.names]]
         return cls(model, computing_share(model, work, waiting))
 
     def divide(self, intervals: ClassIntervals, target: Target) -> Parts:
-        """Divide the target over intervals of any classes; those not in the model get 0."""
+        """Divide the target over the classes of the intervals; those not in the model get 0."""
         known = intervals.arranged(self.model.names)
         found = by_model(self.model, self.computing, known, target)
-        place = {name: i for i, name in enumerate(self.model.names)}
-        here = [i for i, name in enumerate(intervals.names) if name in place]
-        source = [place[intervals.names[i]] for i in here]
+        index = {name: i for i, name in enumerate(self.model.names)}
+        columns = [i for i, name in enumerate(intervals.names) if name in index]
+        source = [index[intervals.names[i]] for i in columns]
         z, error = (
             np.zeros((len(intervals), len(intervals.names))),
             np.full(len(intervals.names), np.nan),
         )
         waits = np.zeros(len(intervals.names), dtype=np.bool_)
-        z[:, here] = found.z[:, source]
-        error[here], waits[here] = found.error[source], found.waits[source]
+        z[:, columns] = found.z[:, source]
+        error[columns], waits[columns] = found.error[source], found.waits[source]
         return Parts(z, work_of(intervals), error, waits, self.model)
 
 
 def fit_intervals(intervals: ClassIntervals, target: Target) -> WindowModel:
-    """Fit a window of one block; from the statement times alone where no calls are known."""
+    """Fit a window of one block; to the statement times alone if no calls are known."""
     if intervals.count is None or not intervals.count.any():
         model = fit_statement_times(intervals, target.y)
         return WindowModel(model, np.ones(len(model.names)))
@@ -94,11 +95,11 @@ def fit_intervals(intervals: ClassIntervals, target: Target) -> WindowModel:
 
 
 def first_block(intervals: ClassIntervals, target: Target, unit_costs: UnitCosts) -> Block:
-    """Sum up the first intervals: the expected use comes from their own fit."""
+    """Sum up the first intervals; the expected use comes from a fit to themselves."""
     expected = unit_costs.total(intervals)
     if target.time_like and len(intervals) >= MIN_FIT_INTERVALS:
         first = block_of(intervals, target, unit_costs, expected, NO_ERRORS)
-        # fewer: the unit costs alone; for 12 the error is 0.24 by their fit and 0.16 by unit costs
+        # with fewer, by unit costs alone: for 12 the error is 0.24 by the fit, 0.16 by unit costs
         model = WindowModel.of([first], intervals.names, target, intervals.texts, unit_costs).model
         expected = model.predict(intervals)
     return block_of(intervals, target, unit_costs, expected, Autocorrelation.of(target.y, expected))
@@ -111,7 +112,7 @@ def block_of(
     expected: Array,
     errors: Autocorrelation,
 ) -> Block:
-    """Sum up intervals at these unit costs; those far off the expected y, (T,), count less.
+    """Sum up intervals at these unit costs; those far from the expected y count less.
 
     `expected` has shape (T,), in units of the resource.
     """

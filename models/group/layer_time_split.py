@@ -1,10 +1,10 @@
-"""Where the time of a server of several goes: the system, the distribution, the application.
+"""The split of a node's time over layers: the system, the distribution, the application.
 
-The layers of M. Taufer, T. Stricker and R. Weber, "Scalability and resource usage of an OLAP
-benchmark on clusters of PCs", SPAA 2002, section 3.1, for servers that replicate or share a load.
-They measure with them; here each statement's time is given to one. What the resources of a node
-take is the system's (table 1), what being several nodes takes the distribution's, and what no
-resource explains the application's, which is the DBMS here (section 4.1).
+The layers are those of M. Taufer, T. Stricker and R. Weber, "Scalability and resource usage of an
+OLAP benchmark on clusters of PCs", SPAA 2002, section 3.1, for servers that replicate or share a
+load. The paper measures with them; here each statement's time is assigned to one. Time on the
+resources of a node belongs to the system (table 1), the cost of being several nodes to the
+distribution, and what no resource explains to the application, here the DBMS (section 4.1).
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,12 +19,12 @@ from models.time_split.split import Part, TimeSplit
 
 
 class Layer(StrEnum):
-    """What time is spent in."""
+    """The layer in which time is spent."""
 
     SYSTEM = "system"
     """On processors, disks and links of the node, and waiting for them."""
     DISTRIBUTION = "distribution"
-    """Applying what another node wrote, and commits that wait for a replica to have it."""
+    """Applying what another node wrote, and commits that wait for a replica's acknowledgement."""
     APPLICATION = "application"
     """Locks, and what no resource explains."""
 
@@ -40,7 +40,7 @@ SYSTEM = (
 
 @dataclass(frozen=True, slots=True)
 class Replication:
-    """What replication did when it was looked at, or in the mean of several looks, in threads."""
+    """The activity of replication in one sample, or the mean of several, in threads."""
 
     at: float
     """Monotonic seconds."""
@@ -51,30 +51,30 @@ class Replication:
 
 
 def add_replication(known: Sequence[Replication], new: Replication) -> tuple[Replication, ...]:
-    """Remember one more look, and forget those that are too old."""
-    return (*(one for one in known if new.at - one.at < ROUND_TRIP_LIFETIME), new)
+    """Add a sample, and drop those that are too old."""
+    return (*(sample for sample in known if new.at - sample.at < ROUND_TRIP_LIFETIME), new)
 
 
 def mean_replication(known: Sequence[Replication], now: float) -> Replication | None:
-    """Take the mean of the last minutes at `now` (monotonic seconds); None: nobody looked."""
-    recent = [one for one in known if now - one.at < ROUND_TRIP_LIFETIME]
+    """Average the samples of the minutes before `now` (monotonic seconds); None without any."""
+    recent = [sample for sample in known if now - sample.at < ROUND_TRIP_LIFETIME]
     if not recent:
         return None
     return Replication(
         recent[-1].at,
-        float(np.mean([one.applying for one in recent])),
-        float(np.mean([one.waiting for one in recent])),
+        float(np.mean([sample.applying for sample in recent])),
+        float(np.mean([sample.waiting for sample in recent])),
     )
 
 
 def layers_of(
     split: TimeSplit, seconds: float, replication: Replication | None
 ) -> Mapping[Layer, float]:
-    """Divide a node's statement time of so many seconds, and what its appliers do, over the layers.
+    """Divide a node's statement time in `seconds`, and the time of its appliers, over the layers.
 
-    The answer is in threads: seconds per second. Waits for replicas are part of what no resource
-    explains, and no more than that; appliers work beside all statements. It is empty where CPU,
-    disk or replication is not known, or the parts contradict the statement time.
+    The result is in threads: seconds per second. Waits for replicas are part of what no resource
+    explains, and at most all of it; appliers work beside all statements. It is empty if CPU, disk
+    or replication is not known, or if the parts contradict the statement time.
     """
     if replication is None or seconds <= 0 or split.contradicted or split.unknown & REQUIRED_PARTS:
         return {}
@@ -88,7 +88,7 @@ def layers_of(
 
 
 def shares_of(nodes: Sequence[Mapping[Layer, float]]) -> Mapping[Layer, float]:
-    """Each layer's share of the time of all nodes, 0..1; empty where there was none."""
+    """Return each layer's share of the time of all nodes, 0..1; empty if there was none."""
     sums = {layer: sum(node.get(layer, 0.0) for node in nodes) for layer in Layer}
     total = sum(sums.values())
     return {layer: value / total for layer, value in sums.items()} if total > 0 else {}

@@ -1,9 +1,9 @@
-"""How far another clock is ahead of ours, from round trips that carry its time.
+"""The offset of a server's clock from the agent's, from round trips that carry its time.
 
 D. L. Mills, J. Martin, J. Burbank and W. Kasch, "Network Time Protocol Version 4", RFC 5905, 2010,
-section 10, the clock filter: of the latest round trips that with the least delay is believed, since
-what a queue adds to one way of a trip cannot be told from an offset. A server's time was taken at
-some moment of the round trip, so its offset from the middle is off by half of the trip at most.
+section 10, the clock filter: of the latest round trips the one with the least delay is used, since
+a queue on one way of a trip cannot be distinguished from an offset. The server's time was taken at
+some moment of the round trip, so its offset from the middle is wrong by at most half of the trip.
 """
 
 from collections.abc import Sequence
@@ -12,24 +12,24 @@ from dataclasses import dataclass
 ROUND_TRIP_LIFETIME = 300.0
 """Seconds for which a round trip counts."""
 MAX_CLOCK_DRIFT = 15e-6
-"""Seconds that two clocks may part in a second (PHI of RFC 5905, section 7.1)."""
+"""Seconds by which two clocks may drift apart in a second (PHI of RFC 5905, section 7.1)."""
 CLOCK_RESOLUTION = 1e-6
 """Seconds: the server's time comes in whole microseconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class RoundTrip:
-    """One reading of another clock."""
+    """One reading of a server's clock."""
 
     at: float
     """When the answer had arrived, monotonic seconds."""
     offset: float
-    """The other clock less ours at the middle of the trip, s."""
+    """The server's clock less the agent's at the middle of the trip, s."""
     seconds: float
-    """How long the trip took."""
+    """Duration of the trip."""
 
     def uncertainty(self, now: float) -> float:
-        """By how much the offset may be off at `now` (monotonic s): half the trip, and drift."""
+        """Return the uncertainty of the offset at `now` (monotonic s): half the trip, and drift."""
         return self.seconds / 2 + CLOCK_RESOLUTION + MAX_CLOCK_DRIFT * abs(now - self.at)
 
 
@@ -43,30 +43,30 @@ class ClockOffset:
 
 
 def add_round_trip(known: Sequence[RoundTrip], new: RoundTrip) -> tuple[RoundTrip, ...]:
-    """Remember one more round trip, and forget those that are too old or no better than it.
+    """Add a round trip, and drop those that are too old or no better than it.
 
-    Where it contradicts one that is known, a clock was set in between: all before it are forgotten.
+    If it contradicts a known one, a clock was set in between, and all earlier ones are dropped.
     """
-    recent = [one for one in known if new.at - one.at < ROUND_TRIP_LIFETIME]
-    room = new.uncertainty(new.at)
-    if any(abs(one.offset - new.offset) > room + one.uncertainty(new.at) for one in recent):
+    recent = [trip for trip in known if new.at - trip.at < ROUND_TRIP_LIFETIME]
+    margin = new.uncertainty(new.at)
+    if any(abs(trip.offset - new.offset) > margin + trip.uncertainty(new.at) for trip in recent):
         return (new,)
     # an older one that is less certain now will never be the most certain
-    return (*(one for one in recent if one.uncertainty(new.at) < room), new)
+    return (*(trip for trip in recent if trip.uncertainty(new.at) < margin), new)
 
 
 def clock_offset(known: Sequence[RoundTrip], now: float) -> ClockOffset | None:
-    """Take the offset of the round trip that is least uncertain at `now` (monotonic seconds).
+    """Return the offset of the round trip that is least uncertain at `now` (monotonic seconds).
 
-    None where there was none for as long as one counts.
+    None if there was none within the time that a round trip counts.
     """
-    recent = [one for one in known if now - one.at < ROUND_TRIP_LIFETIME]
-    best = min(recent, key=lambda one: one.uncertainty(now), default=None)
+    recent = [trip for trip in known if now - trip.at < ROUND_TRIP_LIFETIME]
+    best = min(recent, key=lambda trip: trip.uncertainty(now), default=None)
     return None if best is None else ClockOffset(best.offset, best.uncertainty(now))
 
 
 def clock_difference(offsets: Sequence[ClockOffset]) -> ClockOffset | None:
-    """How far the clock that is most ahead and the one most behind are apart; of two at least."""
+    """Return the difference of the clocks most ahead and most behind; None of fewer than two."""
     if len(offsets) < 2:
         return None
     first, last = (f(offsets, key=lambda one: one.seconds) for f in (max, min))

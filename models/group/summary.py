@@ -1,6 +1,6 @@
 """A group of servers at one time: totals, imbalance, and which of them ends the growth first.
 
-The notions are those of the recording rules over many agents (docs/fleet.md): X is a node's
+The terms are those of the recording rules over many agents (docs/fleet.md): X is a node's
 throughput and C its capacity, both in queries/s.
 """
 
@@ -71,12 +71,12 @@ class GroupSummary:
     """The least C/X, less 1: by how much the load can grow, divided as it is, until the first node
     is at its capacity."""
     imbalance: float | None
-    """The greatest X/C over their mean: 1 where all use the same part; None: one node is known."""
+    """The greatest X/C over their mean: 1 if all use the same share; None: fewer than two known."""
     imbalance_loss: float | None
     """1 − the mean X/C over the greatest: the share of the nodes' time that stays unused when the
     busiest is full, 0..1, as long as the load is divided as it is."""
     trust: Trust
-    """The least of the nodes', where all capacities are known."""
+    """The lowest trust of the nodes, if all capacities are known."""
     reasons: tuple[GroupReason, ...] = field(default=())
 
     @property
@@ -86,16 +86,16 @@ class GroupSummary:
 
 
 def summarise(nodes: Sequence[Node]) -> GroupSummary:
-    """Put the nodes of one interval together; a node that was lost counts in no sum."""
+    """Summarise the nodes of one interval; a lost node is left out of the sums."""
     read = [node for node in nodes if node.throughput is not None]
     known = [(node, used) for node in read if (used := node.used) is not None]
-    placed = [node for node in read if node.headroom is not None]
+    with_headroom = [node for node in read if node.headroom is not None]
     x = sum(node.throughput or 0.0 for node, _ in known)
     c = sum(node.capacity or 0.0 for node, _ in known)
     most = max((used for _, used in known), default=0.0)
     mean = sum(used for _, used in known) / len(known) if known else 0.0
     is_shared = len(known) > 1 and most > 0
-    bottleneck = min(placed, key=lambda node: node.headroom or 0.0, default=None)
+    bottleneck = min(with_headroom, key=lambda node: node.headroom or 0.0, default=None)
     return GroupSummary(
         nodes=tuple(nodes),
         throughput=sum(node.throughput or 0.0 for node in read) if read else None,
@@ -105,13 +105,13 @@ def summarise(nodes: Sequence[Node]) -> GroupSummary:
         divided_as_today_growth=1 / most - 1 if most > 0 else None,
         imbalance=most / mean if is_shared else None,
         imbalance_loss=1 - mean / most if is_shared else None,
-        trust=_trust(read, len(known)),
+        trust=_lowest_trust(read, len(known)),
         reasons=tuple(_reasons(nodes, read, len(known))),
     )
 
 
-def _trust(read: Sequence[Node], known: int) -> Trust:
-    """Believe the whole as far as the node that is believed least."""
+def _lowest_trust(read: Sequence[Node], known: int) -> Trust:
+    """Return the lowest trust of the nodes; not identifiable unless all capacities are known."""
     if not read or known < len(read):
         return Trust.NOT_IDENTIFIABLE
     return reduce(Trust.at_most, (node.trust for node in read))

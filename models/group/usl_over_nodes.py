@@ -1,9 +1,9 @@
-"""How the throughput of a group scales with the number of nodes that serve: the USL over nodes.
+"""The USL over nodes: how a group's throughput scales with the number of nodes that serve.
 
-X(k) = λk / (1 + σ(k−1) + κk(k−1)) with k nodes in the place of statements at once (N. Gunther,
+X(k) = λk / (1 + σ(k−1) + κk(k−1)) with k nodes in the place of concurrent statements (N. Gunther,
 *Guerrilla Capacity Planning*, 2007, chapter 4: scalability over processors follows the same law).
-It describes what the nodes do when they are fully used: intervals with less load tell how much was
-asked for, not how the group scales, and are left out.
+It describes nodes that are fully used: intervals with less load show the demand, not how the group
+scales, and are left out.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ from models.usl.points_and_residuals import MIN_POINTS
 FULL_LOAD = 0.9
 """The share of the capacities of the serving nodes, ΣX/ΣC, from which on a group is fully used."""
 MIN_INTERVALS = 5
-"""So many intervals at full load tell what a number of nodes can do."""
+"""Intervals at full load that are required for each number of nodes."""
 
 
 class ScalingReason(StrEnum):
@@ -46,11 +46,11 @@ SENTENCES = {
 
 @dataclass(frozen=True, slots=True)
 class GroupLoad:
-    """What a group did while a certain number of its nodes served."""
+    """The load of a group while a certain number of its nodes served."""
 
     nodes: int
     throughput: float
-    """Queries/s of all."""
+    """Of all nodes, queries/s."""
     used: float | None
     """ΣX/ΣC of those that served; None: not known."""
 
@@ -78,20 +78,22 @@ class NodeScaling:
 
 
 def fit_scaling(loads: Sequence[GroupLoad], nodes: int) -> NodeScaling:
-    """Fit the law to the loads of a group of so many nodes, where it can be fitted."""
+    """Fit the law to the loads of a group of `nodes` nodes, if they are sufficient."""
     full: dict[int, list[float]] = {}
     for load in loads:
         if load.nodes > 0 and load.used is not None and load.used >= FULL_LOAD:
             full.setdefault(load.nodes, []).append(load.throughput)
     known = {k: full[k] for k in sorted(full) if len(full[k]) >= MIN_INTERVALS}
-    reason = _reason(nodes, {load.nodes for load in loads if load.nodes > 0}, len(known))
+    reason = _reason_against_fit(
+        nodes, {load.nodes for load in loads if load.nodes > 0}, len(known)
+    )
     n = [k for k, throughputs in known.items() for _ in throughputs]
     x = [throughput for throughputs in known.values() for throughput in throughputs]
     medians = {k: float(np.median(throughputs)) for k, throughputs in known.items()}
     return NodeScaling(None if reason else fit_map(n, x), reason, medians)
 
 
-def _reason(nodes: int, served: set[int], full: int) -> ScalingReason | None:
+def _reason_against_fit(nodes: int, served: set[int], full: int) -> ScalingReason | None:
     if nodes < MIN_POINTS:
         return ScalingReason.FEW_NODES
     if len(served) < MIN_POINTS:

@@ -1,20 +1,20 @@
-"""The columns by which a time on disk or network is divided over query classes."""
+"""The weights by which time on disk or network is divided over query classes."""
 
 import numpy as np
 
 from models.rates import Array
 
 MIN_ATTRIBUTED = 0.5
-"""Of a resource's bytes: where less is attributed to classes, it is not known whose they are."""
+"""Share of a resource's bytes that must be attributed to classes for the bytes to be weights."""
 
 
 def read_weights(
     read: Array | None, attributed: float, rows_examined: Array | None
 ) -> Array | None:
-    """The weights by which time on disk is divided over classes, shape (K,); None: not known.
+    """Return the weights to divide time on disk over classes, shape (K,); None if not known.
 
-    `attributed` is the part of the bytes read that the classes explain. Where that is little, rows
-    examined are used instead: classes that compute have no room for more.
+    `attributed` is the part of the bytes read that the classes explain. If that is small, rows
+    examined are used instead: classes that compute have no statement time left for the disk.
     """
     if read is not None and attributed >= MIN_ATTRIBUTED:
         return read
@@ -24,10 +24,10 @@ def read_weights(
 def rows_of_tables(
     rows: Array | None, calls: Array | None, lock_time: Array | None
 ) -> Array | None:
-    """Rows examined in tables; shape (K,) each, None where not known of any class.
+    """Return the rows examined in tables; shape (K,) each, None if not known of any class.
 
     MySQL counts a row for each call of a SELECT without a table. Opening a table takes lock time,
-    on either server, so a class without any has none of its own.
+    on either server, so a class without lock time opens no table.
     """
     if rows is None or calls is None:
         return rows
@@ -37,5 +37,5 @@ def rows_of_tables(
 
 
 def first_known(*columns: Array | None) -> Array | None:
-    """The first column, shape (K,), that is known; None where none is."""
+    """Return the first column, shape (K,), that is known; None if there is none."""
     return next((column for column in columns if column is not None), None)

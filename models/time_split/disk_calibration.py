@@ -1,8 +1,8 @@
-"""Reads of a disk: sequential and random ones told apart, and the disk's calibration learned.
+"""Sequential and random reads of a disk, and the calibration of the disk from them.
 
 The paper counts accesses with a stride of one as sequential (section 3.2). The kernel shows no
-strides, but sizes: a page that is read for itself is one request of a page, while a scan's pages
-are read ahead, merged, and sent in large requests.
+strides, but sizes: a page that is read by itself is one request of a page, while a scan's pages are
+read ahead, merged, and sent in large requests.
 """
 
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ def random_share(reads: Reads) -> float:
     """Compute the part of the requests that are random, 0..1, from their mean size and merges.
 
     The requests are a mixture of single pages and of large ones, so their mean size says how many
-    are large. Each merge has joined a request to its neighbour: as many cannot be random.
+    are large. Each merge joined a request to its neighbour, so as many requests are not random.
     """
     if reads.operations <= 0:
         return 1.0
@@ -60,7 +60,7 @@ def service_seconds(reads: Reads, disk: DiskProfile) -> tuple[float, float]:
 
 
 def sequential_part(reads: Reads, disk: DiskProfile | None) -> float:
-    """Compute the part of the time on the disk that went on sequential reads, 0..1.
+    """Compute the part of the time on the disk that was spent on sequential reads, 0..1.
 
     By the disk's profile; without one, by bytes.
     """
@@ -77,8 +77,8 @@ def sequential_part(reads: Reads, disk: DiskProfile | None) -> float:
 def fit_profile(operations: Array, bytes_read: Array, seconds: Array) -> DiskProfile | None:
     """Learn a disk's profile from intervals: seconds = a · operations + bytes / rate.
 
-    `seconds`, shape (T,), is the time that the device reports for its reads. None where too little
-    was read, or all requests were of one size: then a and the rate cannot be told apart.
+    `seconds`, shape (T,), is the time that the device reports for its reads. None if too little
+    was read, or if all requests were of one size, so that a and the rate cannot be distinguished.
     """
     known = np.isfinite(operations + bytes_read + seconds) & (operations > 0)
     n, size, took = operations[known], bytes_read[known], seconds[known]

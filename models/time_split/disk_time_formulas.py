@@ -1,4 +1,4 @@
-"""The time that a disk takes for what is read from it: row 2 of Table 1 of the paper.
+"""The service time of a disk for reads: row 2 of Table 1 of the paper.
 
 M. Taufer, T. Stricker and R. Weber, "Scalability and resource usage of an OLAP benchmark on
 clusters of PCs", SPAA 2002, section 3.3, for one node.
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class DiskProfile:
-    """What one disk can do: the calibration of its rows in Table 1."""
+    """The performance of one disk: the calibration of its rows in Table 1."""
 
     sequential_bytes_per_second: float
     """`disk_rate`."""
@@ -18,13 +18,17 @@ class DiskProfile:
 
 
 def sequential_seconds(bytes_read: float, disk: DiskProfile) -> float:
-    """Row 2: t_seq = 2 · blk · seq / disk_rate, with the bytes of all `seq` accesses."""
+    """Compute the time of sequential reads, s.
+
+    Row 2: t_seq = 2 · blk · seq / disk_rate, with the bytes of all `seq` accesses.
+    """
     return bytes_read / disk.sequential_bytes_per_second
 
 
 def random_seconds(operations: float, disk: DiskProfile) -> float:
-    """Row 2: t_no_seq = no_seq · t_avg_stride, every stride charged the whole t_rand_access.
+    """Compute the time of random reads, s.
 
-    That holds where the time does not depend on the distance.
+    Row 2: t_no_seq = no_seq · t_avg_stride, every stride charged the whole t_rand_access. That
+    holds if the time does not depend on the distance.
     """
     return operations * disk.random_seconds

@@ -1,4 +1,4 @@
-"""From one interval's counters to the time split of a target."""
+"""The time split of a target, computed from the counters of one interval."""
 
 from dataclasses import dataclass
 
@@ -11,7 +11,7 @@ from models.time_split.split import Part, TimeSplit
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What one interval's counters show; None where a counter is not known."""
+    """The counters of one interval; None if a counter is not known."""
 
     seconds: float
     """The interval's length."""
@@ -28,15 +28,15 @@ class Usage:
     reads_waiting: float | None = None
     """Mean number of statements that wait for a read of InnoDB or a flush of the redo log."""
     read_bytes: float | None = None
-    """Bytes that the server's process read from disks; None: as much as all disks were read."""
+    """Bytes that the server's process read from disks; None: all that was read from the disk."""
     disk: Reads | None = None
-    """Reads of the disk, whoever asked for them."""
+    """Reads of the disk by all processes."""
     disk_seconds: float | None = None
     """The time that the disk reports for its reads, queues at it included, s."""
     profile: DiskProfile | None = None
     """The disk's calibration as configured."""
     fitted_profile: DiskProfile | None = None
-    """The calibration that the disk's own figures show."""
+    """The calibration learned from the times that the disk reports."""
     link_share: float | None = None
     """The part of the time in which the busiest link's busier direction is full, 0..1."""
 
@@ -47,7 +47,7 @@ def time_split(usage: Usage) -> TimeSplit:
     disk = _disk_seconds(usage, population)
     sequential = _sequential_part(usage)
     network = None
-    if usage.link_share is not None:  # the kernel sends from a buffer: a statement may not wait
+    if usage.link_share is not None:  # the kernel sends from a buffer: statements need not wait
         network = at_the_resource(usage.link_share, population) * usage.seconds
     measured = {
         Part.CPU: usage.cpu,
@@ -67,7 +67,7 @@ def _sum_of_known(*seconds: float | None) -> float | None:
 
 
 def own_reads(usage: Usage) -> Reads | None:
-    """The part of the disk's reads that the server's process asked for."""
+    """Return the part of the disk's reads that the server's process requested."""
     disk = usage.disk
     if disk is None or usage.read_bytes is None or disk.bytes <= 0:
         return disk
@@ -76,10 +76,10 @@ def own_reads(usage: Usage) -> Reads | None:
 
 
 def _disk_seconds(usage: Usage, population: float) -> float | None:
-    """Time on disk: by the configured profile, else as seen waiting, else as the disk reports.
+    """Compute the time on disk: by the configured profile, else by waiting reads, else the disk's.
 
-    The profile gives the service time, and the queue if all statements came back to this disk; of
-    what lies between, the reads that were seen waiting.
+    The profile gives the service time, and the time with queue if all statements returned to this
+    disk. Between these bounds, the reads that were seen waiting decide.
     """
     own = own_reads(usage)
     if usage.profile is not None and own is not None:

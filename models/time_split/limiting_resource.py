@@ -1,6 +1,6 @@
 """The resource that limits a query: the one on which most of its time is spent.
 
-Section 4.1 of the paper (see `disk_service_times`) calls a query CPU-, disk- or network-limited by
+Section 4.1 of the paper (see `disk_time_formulas`) calls a query CPU-, disk- or network-limited by
 its most critical resource, and limited by the DBMS where most of its time cannot be allocated to a
 resource (query 8, of which a fifth to a quarter was explained). Locks are a class that we add.
 """
@@ -29,7 +29,7 @@ PARTS_OF = {
     Limit.LOCKS: (Part.LOCKS,),
     Limit.DBMS: (Part.NOT_ALLOCATED,),
 }
-"""Who waits for a processor is limited by processors."""
+"""The parts of each limit. A statement that waits for a processor is limited by the CPU."""
 REQUIRED_PARTS = frozenset((Part.CPU, Part.DISK_SEQUENTIAL, Part.DISK_RANDOM))
 
 
@@ -42,9 +42,9 @@ class LimitedBy:
 
     @classmethod
     def of(cls, split: TimeSplit) -> Self | None:
-        """Classify a split; None where no statement ran, or it cannot be told.
+        """Classify a split; None if no statement ran, or if the limit is not known.
 
-        What is not allocated is the DBMS's own only where CPU and disk are known.
+        Time that is not allocated is the DBMS's own only if CPU and disk are known.
         """
         shares = split.shares
         if not shares:

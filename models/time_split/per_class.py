@@ -1,14 +1,15 @@
 """The time split of each query class, from what the class models attribute to it.
 
-CPU and lock waits are the class's own. The whole server's time on disk is divided by how often the
-class's threads were seen to wait for one. How often they were seen ready divides CPU and the wait
-for processors together: what it gives a class beyond its CPU is the class's wait. Then comes the
-time on the network, by the bytes that each class sends. Where threads were not seen, the wait for
-processors is divided by CPU and, last of all, the disk by the bytes that each class reads.
-A class takes no more of any than its statement time leaves. What it cannot take of the processors'
-and the disk's, which are measured, goes to the others, unless these were seen and did not wait; the
-network's is an upper bound (of a full link all who are at work might wait), so there it goes to
-nobody.
+CPU and lock waits are the class's own. The server's time on disk is divided by how often threads of
+each class were seen to wait for one. CPU and the wait for processors are divided together, by how
+often threads of the class were seen ready: what exceeds its CPU is its wait. Then the time on the
+network is divided by the bytes that each class sends. If the threads were not seen, the wait for
+processors is divided by CPU and, last of all, the time on disk by the bytes that each class reads.
+
+A class is given no more of any part than its statement time has room for. The excess of processors
+and disks, whose time is measured, goes to the other classes, unless threads were seen and these did
+not wait. The time on the network is an upper bound (at a full link all statements might be
+waiting), so its excess is dropped.
 """
 
 from collections.abc import Mapping
@@ -23,7 +24,7 @@ from models.time_split.split import Part, TimeSplit
 
 @dataclass(frozen=True, eq=False)
 class ClassUse:
-    """What each class used, shape (K,) each; None where that is not known of any."""
+    """What each class used, shape (K,) each; None if it is not known of any class."""
 
     statement_time: Array
     """s."""
@@ -34,33 +35,33 @@ class ClassUse:
     read_bytes: Array | None = None
     sent_bytes: Array | None = None
     on_disk: Array | None = None
-    """How often threads of its statements were seen to wait for a disk, and"""
+    """How often threads of its statements were seen to wait for a disk."""
     ready: Array | None = None
-    """to run or to wait for a processor."""
+    """How often they were seen to run or to wait for a processor."""
 
 
 DISK_PARTS = (Part.DISK_SEQUENTIAL, Part.DISK_RANDOM)
 MIN_THREAD_SAMPLES = 10
-"""Looks at threads that wait for a disk, below which bytes tell more of whose they are."""
+"""Samples of threads waiting for a disk that are required; with fewer, bytes are used."""
 
 
 def class_splits(target: TimeSplit, use: ClassUse) -> list[TimeSplit]:
-    """Split each class's statement time; `target` is that of the whole server in the same time."""
-    nothing = np.zeros(len(use.statement_time))
+    """Split each class's statement time; `target` is the split of the whole server meanwhile."""
+    zeros = np.zeros(len(use.statement_time))
     total = np.maximum(use.statement_time, 0.0)
-    cpu = nothing if use.cpu is None else np.clip(use.cpu, 0.0, None)
-    locks = nothing if use.locks is None else np.clip(use.locks, 0.0, None)
+    cpu = zeros if use.cpu is None else np.clip(use.cpu, 0.0, None)
+    locks = zeros if use.locks is None else np.clip(use.locks, 0.0, None)
     room = np.maximum(total - cpu - locks, 0.0)
-    seen = use.on_disk is not None and float(use.on_disk.sum()) >= MIN_THREAD_SAMPLES
-    read = use.on_disk if seen else use.read_bytes
+    threads_seen = use.on_disk is not None and float(use.on_disk.sum()) >= MIN_THREAD_SAMPLES
+    read = use.on_disk if threads_seen else use.read_bytes
     on_disk, queue = _sum_of(target, *DISK_PARTS), _sum_of(target, Part.PROCESSOR_QUEUE)
-    disk, queued = nothing, shared_out(queue, use.cpu, room)
-    if seen:
+    disk, queued = zeros, shared_out(queue, use.cpu, room)
+    if threads_seen:
         disk = as_seen(on_disk, use.on_disk, room)
         ready = as_seen(float(cpu.sum()) + queue, use.ready, total)
         queued = np.clip(ready - cpu, 0.0, room - disk)
     network = divided(_sum_of(target, Part.NETWORK), use.sent_bytes, room - disk - queued)
-    if not seen:
+    if not threads_seen:
         disk = shared_out(on_disk, read, room - queued - network)
     sequential = target.seconds[Part.DISK_SEQUENTIAL] / on_disk if on_disk > 0 else 0.0
     columns: Mapping[Part, tuple[Array | None, Array]] = {
@@ -79,7 +80,7 @@ def class_splits(target: TimeSplit, use: ClassUse) -> list[TimeSplit]:
 
 
 def as_seen(amount: float, looks: Array | None, room: Array) -> Array:
-    """Divide an amount as threads were seen, no more to a class than its room; shape (K,)."""
+    """Divide an amount by samples of threads, to each class at most its room; shape (K,)."""
     if looks is None or looks.sum() <= 0:
         return np.zeros(len(room))
     found: Array = np.minimum(amount * looks / float(looks.sum()), room)
@@ -89,20 +90,20 @@ def as_seen(amount: float, looks: Array | None, room: Array) -> Array:
 def divided(amount: float, weights: Array | None, room: Array) -> Array:
     """Divide an amount (s) by weights, shape (K,); what exceeds a class's room is lost.
 
-    A byte waits as long as another at the same link, whoever sends it: no class is given more for
-    its weight than the one of the greatest weight has room for.
+    Every byte waits equally long at a link, whichever class sends it: no class gets more per weight
+    than the class with the greatest weight has room for.
     """
     wanted = np.zeros(len(room)) if weights is None else np.clip(weights, 0.0, None)
     if not wanted.any():
         return wanted
-    top = int(np.argmax(wanted))
-    each = min(amount / float(wanted.sum()), float(room[top] / wanted[top]))
+    largest = int(np.argmax(wanted))
+    each = min(amount / float(wanted.sum()), float(room[largest] / wanted[largest]))
     found: Array = np.minimum(each * wanted, room)
     return found
 
 
 def shared_out(amount: float, weights: Array | None, room: Array) -> Array:
-    """Share out an amount in proportion to weights, no more to each than its room; shape (K,)."""
+    """Divide an amount by weights; what exceeds a class's room goes to the others; shape (K,)."""
     given = np.zeros(len(room))
     if weights is None:
         return given

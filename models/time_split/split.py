@@ -7,7 +7,7 @@ from typing import Self
 
 
 class Part(StrEnum):
-    """Where statement time goes."""
+    """A part of statement time."""
 
     CPU = "cpu"
     PROCESSOR_QUEUE = "processor_queue"
@@ -22,8 +22,8 @@ class Part(StrEnum):
 
 EXPLAINED_PARTS = tuple(part for part in Part if part is not Part.NOT_ALLOCATED)
 MAX_EXCESS = 0.1
-"""The parts may exceed the statement time by so much: the paper's model explains execution time
-within 10 % on average (section 4.1)."""
+"""The share of the statement time by which the parts may exceed it: the paper's model explains
+execution time within 10 % on average (section 4.1)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +33,10 @@ class TimeSplit:
     statement_time: float
     seconds: Mapping[Part, float]
     excess: float
-    """By how much the parts as measured exceeded the statement time, as a part of it; 0 where they
-    did not. They were then scaled down to it."""
+    """By how much the measured parts exceeded the statement time, as a share of it; 0 if they did
+    not. They were then scaled down to it."""
     unknown: frozenset[Part]
-    """Parts that nothing was known of: their time is in what is not allocated."""
+    """Parts that are not known: their time is in what is not allocated."""
 
     @classmethod
     def of(cls, statement_time: float, measured: Mapping[Part, float | None]) -> Self:
@@ -60,7 +60,7 @@ class TimeSplit:
     def contradicted(self) -> bool:
         """Whether the parts are more than twice the statement time: then one of the two is wrong.
 
-        Statements that count only when they end, and end outside what was looked at, are missing.
+        Statements count only when they end, so those that end outside the interval are missing.
         """
         return self.excess > 1.0
 
@@ -73,5 +73,5 @@ class TimeSplit:
 
     @property
     def known_shares(self) -> dict[Part, float]:
-        """The same without the parts of which nothing is known."""
+        """The shares without the parts that are not known."""
         return {part: share for part, share in self.shares.items() if part not in self.unknown}
