@@ -10,7 +10,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before numpy is imported; 
 
 from agent import __version__
 from agent.support.errors import HeadroomError
-from agent.support.safe_output import complain_of
+from agent.support.safe_output import print_error
 
 COMMANDS = (
     "run",
@@ -54,7 +54,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return INTERRUPTED
     except HeadroomError as error:
         for problem in error.problems:
-            complain_of(problem)
+            print_error(problem)
         return error.exit_code
     return int(code)
 

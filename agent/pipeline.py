@@ -4,25 +4,31 @@ from dataclasses import replace
 
 import numpy as np
 
-from agent.assessment.assessed_points import Points
-from agent.assessment.snapshot import STALE_INTERVALS, FitState, Health, Load, Snapshot
+from agent.assessment.assessed_points import AssessedPoints
+from agent.assessment.snapshot import STALE_INTERVALS, AssessmentState, Health, Load, Snapshot
 from agent.config.resources import ResourceSettings
 from agent.config.settings import FitSettings
-from agent.support.clock_pair import Now
-from agent.window.concurrency import Source, best_source, concurrency, idle_baseline, n_variance
+from agent.support.clock_pair import ClockPair
+from agent.window.concurrency import (
+    Source,
+    best_source,
+    concurrency,
+    concurrency_variance,
+    idle_baseline,
+)
 from agent.window.intervals import EXCLUDED, Window
 from agent.window.recent_time_split import TimeUse, time_use
 from agent.window.resource_utilisation import (
     CLOCK,
-    COUNTS,
     CPU,
+    CPU_PARTS,
     OPEN_CONNECTIONS,
-    PARTS,
+    PROCESSOR_COUNTS,
     CpuSource,
     cpu_source,
-    limiting,
+    limiting_resources,
     log_writes,
-    with_ceilings,
+    resources_with_ceilings,
 )
 from models.capacity.assess import assess_capacity
 from models.capacity.client_connections import client_connections
@@ -42,9 +48,9 @@ def assess(
     target: str,
     window: Window,
     health: Health,
-    previous: FitState,
+    previous: AssessmentState,
     settings: FitSettings,
-    now: Now,
+    now: ClockPair,
     ceilings: ResourceSettings = NO_CEILINGS,
     *,
     again: bool = True,
@@ -59,13 +65,13 @@ def assess(
         stale_after=max(settings.stale_after, STALE_INTERVALS * settings.interval),
         health=health,
         load=latest_load(window, now, ceilings),
-        fitted=fit(window, previous, settings, now, ceilings) if again else previous,
+        assessed=fit(window, previous, settings, now, ceilings) if again else previous,
         time_use=recent_time_use(window, now, ceilings),
     )
 
 
 def recent_time_use(
-    window: Window, now: Now, ceilings: ResourceSettings = NO_CEILINGS
+    window: Window, now: ClockPair, ceilings: ResourceSettings = NO_CEILINGS
 ) -> TimeUse | None:
     """Split the statement time of the latest intervals; None without an interval."""
     if len(window) == 0:
@@ -74,16 +80,18 @@ def recent_time_use(
     return time_use(recent, now.to_unix(float(window["end"][-1])), ceilings)
 
 
-def latest_load(window: Window, now: Now, ceilings: ResourceSettings = NO_CEILINGS) -> Load | None:
+def latest_load(
+    window: Window, now: ClockPair, ceilings: ResourceSettings = NO_CEILINGS
+) -> Load | None:
     """Return the load of the latest complete interval, None without one."""
     if len(window) == 0:
         return None
     known = {source: float(concurrency(window, source)[-1]) for source in Source}
     excluded = {kind: float(window[f"excluded_{kind}"][-1]) for kind in EXCLUDED}
     excluded[IDLE_BASELINE] = idle_baseline(window)
-    used = with_ceilings(window.utilisations, window.rates, ceilings)
+    used = resources_with_ceilings(window.utilisations, window.rates, ceilings)
     busy = {r.name: float(r.utilisation[-1] / r.ceiling) for r in used}
-    busy |= {name: float(u[-1]) for name, u in window.utilisations.items() if name in PARTS}
+    busy |= {name: float(u[-1]) for name, u in window.utilisations.items() if name in CPU_PARTS}
     clock = float(window.utilisations.get(CLOCK, np.array([np.nan]))[-1])
     return Load(
         end=now.to_unix(float(window["end"][-1])),
@@ -91,7 +99,7 @@ def latest_load(window: Window, now: Now, ceilings: ResourceSettings = NO_CEILIN
         concurrency={source: n for source, n in known.items() if np.isfinite(n)},
         excluded={kind: n for kind, n in excluded.items() if np.isfinite(n)},
         resources={name: u for name, u in busy.items() if np.isfinite(u)},
-        clock=clock if np.isfinite(clock) else None,
+        cpu_clock_rate=clock if np.isfinite(clock) else None,
         cpus=_processor_counts(window, ceilings),
         cpu_source=cpu_source(window.utilisations, window.rates, ceilings),
     )
@@ -101,7 +109,7 @@ def _processor_counts(window: Window, ceilings: ResourceSettings) -> dict[str, f
     """Return the latest number of processors behind each resource, where it is known."""
     if cpu_source(window.utilisations, window.rates, ceilings) is CpuSource.STATEMENTS:
         return {CPU: ceilings.vcpus or 0.0}
-    known = {name: window.utilisations.get(key) for name, key in COUNTS.items()}
+    known = {name: window.utilisations.get(key) for name, key in PROCESSOR_COUNTS.items()}
     return {
         name: float(count[-1])
         for name, count in known.items()
@@ -111,14 +119,16 @@ def _processor_counts(window: Window, ceilings: ResourceSettings) -> dict[str, f
 
 def fit(
     window: Window,
-    previous: FitState,
+    previous: AssessmentState,
     settings: FitSettings,
-    now: Now,
+    now: ClockPair,
     ceilings: ResourceSettings = NO_CEILINGS,
-) -> FitState:
+) -> AssessmentState:
     """Assess the capacity of the window, once per interval, or state what data is missing."""
     if len(window) == 0:
-        return FitState(waiting="no complete interval yet", record=previous.record)
+        return AssessmentState(
+            waiting="no complete interval yet", outlier_counts=previous.outlier_counts
+        )
     end = now.to_unix(float(window["end"][-1]))
     if previous.at is not None and abs(previous.at - end) < settings.interval / 2:
         return previous
@@ -126,11 +136,13 @@ def fit(
     observed = observations(window, source, ceilings)
     if len(observed) == 0:
         waiting = f"none of {len(window)} intervals had a query"
-        return FitState(end, source=source, record=previous.record, waiting=waiting)
+        return AssessmentState(
+            end, source=source, outlier_counts=previous.outlier_counts, waiting=waiting
+        )
     capacity = assess_capacity(observed)
-    points = Points.of(observed, capacity, now.to_unix)
-    record = previous.record.after(observed, capacity, now.to_unix)
-    return FitState(end, capacity, source, points, record)
+    points = AssessedPoints.of(observed, capacity, now.to_unix)
+    record = previous.outlier_counts.with_assessment(observed, capacity, now.to_unix)
+    return AssessmentState(end, capacity, source, points, record)
 
 
 def observations(
@@ -139,15 +151,15 @@ def observations(
     """Return the window's intervals with a load, thinned, and all resources of known ceiling."""
     end, x = window["end"], window["throughput"]
     n = concurrency(window, source)
-    resources = limiting(
-        with_ceilings(window.utilisations, window.rates, ceilings), window.utilisations
+    resources = limiting_resources(
+        resources_with_ceilings(window.utilisations, window.rates, ceilings), window.utilisations
     )
-    pool = client_connections(x, n, window.used(OPEN_CONNECTIONS))
+    pool = client_connections(x, n, window.utilisation_or_rate(OPEN_CONNECTIONS))
     observed = Observations.of(
         end,
         x,
         n,
-        n_variance=n_variance(window, source),
+        n_variance=concurrency_variance(window, source),
         connections=_connection_counts(window),
         resources=resources if pool is None else [*resources, pool],
         log_counted=log_writes(window.rates) is not None,
@@ -160,7 +172,7 @@ def observations(
 
 def _connection_counts(window: Window) -> Array:
     """Return the clients' open connections, shape (intervals,); an assumption if never counted."""
-    open_connections = window.used(OPEN_CONNECTIONS)
+    open_connections = window.utilisation_or_rate(OPEN_CONNECTIONS)
     return (
         open_connections
         if np.isfinite(open_connections).any()

@@ -28,7 +28,7 @@ from agent.assessment.hour_ahead_load import KEPT_STEPS, RecentLoad
 from agent.assessment.load_by_time_step import LoadSum
 from agent.config.settings import FitSettings
 from agent.replay.alert_rules import RULES, Alerts, Rule, Scrape
-from agent.replay.recording_player import Intervals
+from agent.replay.recording_player import IntervalRecording
 from agent.replay.replay import Replay
 from agent.window.interval_buffer import IntervalBuffer
 from agent.window.intervals import Interval
@@ -107,13 +107,13 @@ def play(known: Month, stretch: PlayedSpan) -> list[Scrape]:
     first, last = (int(at / MINUTE) for at in stretch.span)
     before = known.intervals(max(first - KEPT_STEPS * int(STEP_SECONDS / MINUTE), 0), first)
     history = IntervalBuffer(MINUTE, DAY, 1.0)
-    history.extend(before[-PER_DAY:], stretch.span[0])
+    history.append_intervals(before[-PER_DAY:], stretch.span[0])
     load, seen = RecentLoad(stretch.span[0]), Recorder()
     load.restore(_sums(before))
-    recording = Intervals(iter(known.intervals(first, last)), history)
+    recording = IntervalRecording(iter(known.intervals(first, last)), history)
     settings = FitSettings(interval=MINUTE)
     replay = Replay("simulated", recording, settings, pace=PACE, alerts=seen, recent=load)
-    replay.until(stretch.span[1])
+    replay.play_until(stretch.span[1])
     return seen.seen
 
 
@@ -192,7 +192,11 @@ def certainty(played: Iterable[Played]) -> Iterator[str]:
             minute = int(scrape.at / MINUTE) - 1
             asked = float(one.known.asked[max(minute - 2, 0) : minute + 1].mean())
             if asked < 1:
-                pairs += [(p, growth * asked) for growth, p in scrape.likely.items() if growth > 1]
+                pairs += [
+                    (p, growth * asked)
+                    for growth, p in scrape.saturation_by_growth.items()
+                    if growth > 1
+                ]
     said, asked_for = np.array(pairs).T
     for low, high in ((0, 0.05), (0.05, 0.2), (0.2, 0.5), (0.5, 0.8), (0.8, 0.95), (0.95, 1.01)):
         inside = (said >= low) & (said < high)

@@ -10,14 +10,16 @@ def by_probability(growth: float, least: float) -> Callable[[Scrapes], bool]:
     """P(capacity ≤ growth · load) is at least so much, by the median of five minutes."""
 
     def likely(scrape: Scrape) -> float | None:
-        return scrape.likely.get(growth)
+        return scrape.saturation_by_growth.get(growth)
 
     return lambda scrapes: scrapes.median(SHORT_RANGE, likely) >= least
 
 
 def by_the_hour(seconds: float, least: float) -> Callable[[Scrapes], bool]:
     """The load reaches the capacity within that time with at least that probability, likewise."""
-    return lambda scrapes: scrapes.median(SHORTEST_RANGE, lambda s: s.soon.get(seconds)) >= least
+    return lambda scrapes: (
+        scrapes.median(SHORTEST_RANGE, lambda s: s.saturation_by_time.get(seconds)) >= least
+    )
 
 
 def is_full(scrapes: Scrapes) -> bool:

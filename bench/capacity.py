@@ -24,7 +24,7 @@ from models.capacity.assess import assess_capacity
 from models.capacity.limit_types import Resource
 from models.capacity.observations import Observations
 from models.trust import Trust
-from models.usl.fit import fit_linearised, fit_lsq, fit_map
+from models.usl.fit import fit_bayes, fit_linearised, fit_lsq
 from models.usl.law import Array
 from testbed.simulated.capacity_trials import Trial, passes_gate, trials
 from testbed.simulated.day_scenarios import live, scenarios
@@ -119,7 +119,7 @@ def _recorded_line(name: str, share: float, seen: Observations, peak: float) -> 
     found = assess_capacity(seen)
     loaded = seen.select(seen.loaded)
     n, x = loaded.concurrency, loaded.throughput
-    law = fit_map(n, x, n_variance=loaded.n_variance)
+    law = fit_bayes(n, x, n_variance=loaded.n_variance)
     resource_limits = [
         resource_limit.x_max for resource_limit in found.resource_limits if resource_limit.x_max
     ]
@@ -173,7 +173,7 @@ def print_speed() -> None:
 
     start = (0.01, 1e-4, float(np.max(loaded.throughput / loaded.concurrency)))
     ours = _fastest(lambda: assess_capacity(seen))
-    alone = _fastest(lambda: fit_map(loaded.concurrency, loaded.throughput))
+    alone = _fastest(lambda: fit_bayes(loaded.concurrency, loaded.throughput))
     for count in (0, 1, 2, 5):
         fewer = replace(seen, resources=tuple(many[:count]))
         print(f"with {count} resources {1e3 * _fastest(partial(assess_capacity, fewer)):.1f} ms")

@@ -37,7 +37,7 @@ from sysbench_workloads import Workload
 
 from agent.assessment.snapshot import Snapshot
 from agent.demo.server import PrivateServer, find_server
-from agent.what_if.current_state import today_of
+from agent.what_if.current_state import current_state_of
 from collectors.host import process_clock
 from models.robust import mad
 from models.what_if.changes import MIN_FACTOR, Changes
@@ -250,7 +250,7 @@ def report(seen: Sequence[Run], said: Snapshot, found: Sequence[tuple[str, Besid
             continue
         one = next(c for c in state.classes if (c.text or "").startswith(text))
         cost = MIN_FACTOR if kind == WITHOUT else mean(b.cost(name) for b in beside)
-        answer = what_if(today_of(said, now), Changes(queries={one.name.digest: cost}))
+        answer = what_if(current_state_of(said, now), Changes(queries={one.name.digest: cost}))
         q = mean(mix.calls(name) for mix in mixes)
         left = 1 - q if kind == WITHOUT else 1.0
         shares = [

@@ -15,7 +15,7 @@ from collections.abc import Callable
 import numpy as np
 from scipy.optimize import nnls
 
-from agent.query_classes.assessment import TRACKED
+from agent.query_classes.assessment import MAX_TRACKED
 from agent.query_classes.class_registry import ClassRegistry
 from agent.query_classes.digest_deltas import DigestDeltas
 from agent.query_classes.divided_resources import RESOURCES
@@ -57,7 +57,7 @@ def main() -> None:
 
 def window(rng: np.random.Generator, intervals: int) -> tuple[ClassIntervals, Array]:
     """Draw a window of as many classes as are tracked."""
-    names = (*(f"q{k}" for k in range(TRACKED)), "other", "agent")
+    names = (*(f"q{k}" for k in range(MAX_TRACKED)), "other", "agent")
     rate = 10 ** rng.uniform(-2, 3, len(names))
     cost = 10 ** rng.uniform(-5, -2, len(names)) / np.maximum(rate, 1) ** 0.7
     count = rng.poisson(rate * np.exp(0.3 * rng.normal(size=(intervals, len(names))))).astype(float)
@@ -107,7 +107,7 @@ def parsed(keys: list[str], texts: list[str], since: float | None) -> DigestRows
         since=since,
         running={},
         texts={},
-        own=frozenset(),
+        own_digests=frozenset(),
     )
 
 

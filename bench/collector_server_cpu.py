@@ -17,7 +17,7 @@ from many_digest_fixture import WatchedServer, watched_server
 
 from agent.demo.server import Flavour
 from collectors import COLLECTORS
-from collectors.bounded_results import ONE_CELL, Row, Shape
+from collectors.bounded_results import ONE_CELL, ResultLimits, Row
 from collectors.connection import Connection
 
 FLAVOURS: tuple[Flavour, ...] = ("mysql", "mariadb")
@@ -31,7 +31,7 @@ class MeasuredConnection(Connection):
     watched: WatchedServer
     costs: list[float] | None = None
 
-    def query(self, sql: str, shape: Shape = ONE_CELL) -> list[Row]:
+    def query(self, sql: str, shape: ResultLimits = ONE_CELL) -> list[Row]:
         """As the session has it."""
         if self.costs is None:
             return super().query(sql, shape)

@@ -10,7 +10,7 @@ from agent.config.retention import HistorySettings
 from agent.history.row_mapping import interval_row
 from agent.history.store import Store
 from agent.history.write_buffer import Batch
-from agent.support.clock_pair import Now
+from agent.support.clock_pair import ClockPair
 from agent.window.intervals import Interval
 from models.usl.law import Usl
 
@@ -36,7 +36,7 @@ def write_day(path: Path, targets: Sequence[str], server: str, hours: float = 24
 
     Of the day only the last `hours` are written.
     """
-    now = Now(INTERVALS * WIDTH + 60, time.time())
+    now = ClockPair(INTERVALS * WIDTH + 60, time.time())
     intervals = day()[-round(3600 * hours / WIDTH) :]
     store = Store(path, HistorySettings())
     for number, target in enumerate(targets):

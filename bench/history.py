@@ -13,7 +13,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from agent.compare.periods import around
+from agent.compare.periods import periods_around
 from agent.compare.two_periods import compare_history
 from agent.config.retention import HistorySettings
 from agent.history.database import open_to_read
@@ -23,7 +23,7 @@ from agent.history.store import Store
 from agent.history.window_reader import Wanted, read_window
 from agent.history.write_buffer import Batch
 from agent.replay.recording_opener import ReplayOptions
-from agent.support.clock_pair import Now
+from agent.support.clock_pair import ClockPair
 from collectors.base import Sample
 from testbed.recorded.record_collector_readings import FIXTURES, recorded
 
@@ -98,7 +98,7 @@ def read_back(path: Path) -> None:
 
 def compare_halves(path: Path) -> None:
     """The CPU of a comparison of the day's halves, as a deploy marker's link asks for."""
-    periods = around(ZERO + DAY / 2, DAY / 2, ZERO + DAY)
+    periods = periods_around(ZERO + DAY / 2, DAY / 2, ZERO + DAY)
     compare_history(path, ReplayOptions("db"), periods)
     started = time.process_time()
     found = compare_history(path, ReplayOptions("db"), periods)
@@ -124,7 +124,9 @@ def batch(
         *labels,
         [interval] if "intervals" in kinds else [],
         [fit] if "fits" in kinds else [],
-        sample_chunks(part, Now(first, float(ZERO + WIDTH * number))) if "samples" in kinds else [],
+        sample_chunks(part, ClockPair(first, float(ZERO + WIDTH * number)))
+        if "samples" in kinds
+        else [],
     )
 
 

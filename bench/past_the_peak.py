@@ -61,7 +61,7 @@ def run(flavour: Flavour, name: str, seconds: float) -> dict[str, Any]:
                 before = questions(server)
                 sysbench(server, workload, seconds, threads)
                 served = (questions(server) - before) / seconds
-                rows = [row._asdict() for row in window_of(agent).rows]
+                rows = [row._asdict() for row in window_of(agent).as_intervals]
                 stages.append({"threads": threads, "intervals": len(rows), "served": served})
     return {"name": title, "truth": truth, "best": best, "stages": stages, "intervals": rows}
 

@@ -176,7 +176,7 @@ class Moments:
 
     def others_of(self, window: Window) -> list[dict[str, Any]]:
         """Return the intervals in which no peak was measured."""
-        return [row._asdict() for row in window.rows if is_of(row, self._beside)]
+        return [row._asdict() for row in window.as_intervals if is_of(row, self._beside)]
 
 
 def until_next_interval(interval: float) -> float:

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from agent.csv_input.class_file import read_classes
-from agent.csv_input.host_file import joined, read_host
+from agent.csv_input.host_file import join_host_file, read_host
 from models.attribution.class_time_series import Array, ClassIntervals
 from models.attribution.estimators import Target
 from models.attribution.resource_division import attribute
@@ -34,10 +34,10 @@ def main() -> None:
     print("|---|---|---|---|---|---|---|---|")
     for host in sorted(args.folder.glob("*_host.csv*")):
         path = host.with_name(host.name.replace("_host.csv", ".csv"))
-        found = joined(read_classes(str(path)), file := read_host(str(host)))
+        found = join_host_file(read_classes(str(path)), file := read_host(str(host)))
         assert found.y is not None
         assert found.truth is not None
-        score(path.name.split(".")[0], found.intervals, found.y, found.truth, file.use)
+        score(path.name.split(".")[0], found.intervals, found.y, found.truth, file.worst_minute_use)
 
 
 def score(name: str, intervals: ClassIntervals, y: Array, truth: Array, host: HostUse) -> None:

@@ -63,7 +63,7 @@ class SimulatedServer:
             del connection
             return Prepared(read_now, (Feature(name, enabled=True),))
 
-        return CollectorSpec(name, prepare, STEP, on_server=on_server, vital=vital)
+        return CollectorSpec(name, prepare, STEP, on_server=on_server, is_vital=vital)
 
     def _advance(self) -> None:
         """Let the time since the reading before have passed, at one load."""
@@ -138,6 +138,6 @@ class SimulatedServer:
             since=None if before is None else self._now() - before,
             running={},
             texts={key.split("|")[1]: f"SELECT {key}" for key in keys},
-            own=frozenset(),
+            own_digests=frozenset(),
         )
         return DigestValues(rows, {"rows": float(len(keys))})

@@ -36,7 +36,7 @@ from agent.export.page import render
 from agent.history.history_file import size
 from agent.history.store import Store
 from agent.service.target_monitor import TargetMonitor
-from agent.support.memory_tuning import give_back, share_one_heap
+from agent.support.memory_tuning import trim_heap, use_one_heap
 from testbed.real.server_programs import least_account, server_program
 from testbed.trend_significance import refuse_too_few, trend
 
@@ -117,7 +117,7 @@ class Life:
 
     def close(self) -> None:
         """End it in order."""
-        self.watch.hand_over(last=True)
+        self.watch.record_new_data(last=True)
         self.watch.close()
         self.store.close()
 
@@ -129,7 +129,7 @@ class Life:
         """As the daemon does for a target whose settings have changed."""
         before = self.watch
         before.close()
-        before.hand_over(last=True)
+        before.record_new_data(last=True)
         self.watch = self._new_watch()
         self.watch.take_over(before)
 
@@ -159,7 +159,7 @@ def main() -> None:
     args = parser.parse_args()
     refuse_too_few(parser, args.days, args.every)
     logging.disable(logging.WARNING)
-    share_one_heap()  # as the daemon does
+    use_one_heap()  # as the daemon does
     program = server_program("mysql") or server_program("mariadb")
     assert program, "no server here"
     with (
@@ -203,7 +203,7 @@ def _config(folder: Path, server: PrivateServer) -> Config:
 def _row(life: Life, day: int, minutes: float) -> tuple[int, int]:
     """Print what is held; answers bytes of memory and how many classes are known."""
     gc.collect()
-    give_back(0.0)  # as the daemon does
+    trim_heap(0.0)  # as the daemon does
     rss, objects = psutil.Process().memory_info().rss, len(gc.get_objects())
     file, rows = size(life.history), life.store.state.rows
     classes = life.watch.snapshot.classes

@@ -21,13 +21,13 @@ from sysbench_loads import CACHE, DATABASE
 
 from agent.demo.server import PrivateServer, find_server
 from collectors.host import process_clock
-from collectors.statement_totals import ALL_CLIENTS
+from collectors.statement_totals import CLIENT_STATEMENTS
 
 PICOSECOND = 1e-12
 MICROSECOND = 1e-6
 ROWS = "--table-size=50000"
 USER = "sysbench"
-SUMS = f"SELECT SUM(COUNT_STAR), SUM(SUM_CPU_TIME) FROM {ALL_CLIENTS}"
+SUMS = f"SELECT SUM(COUNT_STAR), SUM(SUM_CPU_TIME) FROM {CLIENT_STATEMENTS}"
 CONSUMER = """
 UPDATE performance_schema.setup_consumers SET ENABLED = %s WHERE NAME = 'events_statements_cpu'"""
 PAIRS = 60

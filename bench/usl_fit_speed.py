@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import OptimizeWarning, curve_fit
 
-from models.usl.fit import fit_map
+from models.usl.fit import fit_bayes
 from models.usl.law import Array, Usl
 from models.usl.point_fit import fit_curve
 from models.usl.points_and_residuals import Points
@@ -74,7 +74,7 @@ def tasks(n: Array, x: Array) -> list[Callable[[], object]]:
         lambda: fit_curve(Points.of(n, x)),
         lambda: curve_fit(_law, n, x, start, bounds=(0, np.inf)),
         lambda: curve_fit(_law, n, x, start),
-        lambda: fit_map(n, x),
+        lambda: fit_bayes(n, x),
     ]
 
 

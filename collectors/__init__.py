@@ -28,37 +28,42 @@ class CollectorSpec:
     prepare: Callable[[Connection], Prepared]
     interval: float
     on_server: bool
-    vital: bool = False
-    most_share: float = 1.0
-    readings: int = 3
-    shortest: float = 1.0
+    is_vital: bool = False
+    max_share: float = 1.0
+    readings_per_interval: int = 3
+    min_interval: float = 1.0
 
-    def interval_in(self, width: float) -> float:
+    def interval_for_width(self, width: float) -> float:
         """Compute the default interval for fit intervals of `width` seconds, in seconds."""
-        return min(max(width / self.readings, self.shortest), self.interval)
+        return min(max(width / self.readings_per_interval, self.min_interval), self.interval)
 
 
 _HOST = CollectorSpec("host", host.prepare, 5.0, on_server=False)
 COLLECTORS = (
-    CollectorSpec("status", status.prepare, 5.0, on_server=True, vital=True),
+    CollectorSpec("status", status.prepare, 5.0, on_server=True, is_vital=True),
     CollectorSpec("statements", statement_totals.prepare, 5.0, on_server=True),
     CollectorSpec(
-        "threads", non_client_threads.prepare, 15.0, on_server=True, readings=1, shortest=5.0
+        "threads",
+        non_client_threads.prepare,
+        15.0,
+        on_server=True,
+        readings_per_interval=1,
+        min_interval=5.0,
     ),
     CollectorSpec(
         "digests",
         digests.prepare,
         15.0,
         on_server=True,
-        most_share=0.01,
-        readings=1,
-        shortest=2.0,
+        max_share=0.01,
+        readings_per_interval=1,
+        min_interval=2.0,
     ),
     _HOST,
 )
 
 
-REMOTE_SHORTEST = 2.0
+REMOTE_MIN_INTERVAL = 2.0
 """Minimum time in seconds between two readings of another machine's node_exporter."""
 
 
@@ -70,5 +75,5 @@ def collectors_with(
         host_spec = replace(_HOST, prepare=partial(host.prepare, named=named))
     else:
         prepare = partial(node_exporter.prepare, fetch=remote)
-        host_spec = replace(_HOST, prepare=prepare, shortest=REMOTE_SHORTEST)
+        host_spec = replace(_HOST, prepare=prepare, min_interval=REMOTE_MIN_INTERVAL)
     return tuple(host_spec if spec is _HOST else spec for spec in COLLECTORS)

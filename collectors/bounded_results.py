@@ -26,7 +26,7 @@ ROW_BYTES, COLUMN_BYTES = 16, 1024  # bytes of each row and column besides the c
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class ResultLimits:
     """Limits of a result: the exact number of columns, the most rows, and the most bytes of cells.
 
     A statement without columns returns no rows, only OK.
@@ -42,8 +42,8 @@ class Shape:
         return PACKET_BYTES + COLUMN_BYTES * self.columns + ROW_BYTES * self.rows + self.bytes
 
 
-ONE_CELL = Shape()
-DONE = Shape(columns=0, rows=0, bytes=0)
+ONE_CELL = ResultLimits()
+NO_ROWS = ResultLimits(columns=0, rows=0, bytes=0)
 
 
 def text(cell: Cell, characters: int = DEFAULT_LENGTH) -> str:
@@ -66,7 +66,7 @@ def number_or_zero(name: str, cell: Cell) -> float:
     return 0.0 if cell is None else number(name, cell)
 
 
-def whole(name: str, cell: Cell | str) -> int:
+def whole_number(name: str, cell: Cell | str) -> int:
     """Parse an unsigned 64-bit integer; raises `CollectorError` with this name if it is none."""
     found = _ascii_text(cell)
     if not WHOLE.fullmatch(found):

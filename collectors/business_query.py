@@ -7,12 +7,12 @@ the server stops waiting for a lock after a second, and aborts the query at its 
 import re
 
 from collectors.base import CollectorError, FailureKind, Prepared
-from collectors.bounded_results import Shape, number
+from collectors.bounded_results import ResultLimits, number
 from collectors.connection import Connection
 from collectors.statement_totals import own_account
 
 VALUE = "value"
-FEW_ROWS = Shape(columns=1, rows=2, bytes=4096)
+RESULT_SHAPE = ResultLimits(columns=1, rows=2, bytes=4096)
 READ_ONLY = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED, READ ONLY"
 LOCK_WAIT_SECONDS = 1  # seconds
 
@@ -34,7 +34,7 @@ def prepare(connection: Connection, query: str, timeout: float) -> Prepared:
     return Prepared(lambda: {VALUE: _read(connection, query, timeout)}, ())
 
 
-def checked(value: float) -> float:
+def non_negative(value: float) -> float:
     """Return the value, a count; raises `CollectorError` if it is below 0."""
     if value < 0:
         raise CollectorError(FailureKind.UNREADABLE, f"the query's value is below 0: {value:g}")
@@ -45,7 +45,7 @@ def _read(connection: Connection, query: str, timeout: float) -> float:
     connection.run(READ_ONLY)
     connection.run("SET SESSION " + ", ".join(_limits(connection, timeout)))
     try:
-        rows = connection.query(query, FEW_ROWS)
+        rows = connection.query(query, RESULT_SHAPE)
     except CollectorError as error:
         if error.kind is not FailureKind.PRIVILEGE:
             raise
@@ -53,13 +53,13 @@ def _read(connection: Connection, query: str, timeout: float) -> float:
     if len(rows) != 1:
         count = "more than one row" if rows else "no row"
         raise CollectorError(FailureKind.UNREADABLE, f"the query gave {count} instead of one")
-    return checked(number("its value", rows[0][0]))
+    return non_negative(number("its value", rows[0][0]))
 
 
 def _limits(connection: Connection, timeout: float) -> list[str]:
     limits = [
         f"innodb_lock_wait_timeout = {LOCK_WAIT_SECONDS}",
-        f"sql_select_limit = {FEW_ROWS.rows}",
+        f"sql_select_limit = {RESULT_SHAPE.rows}",
     ]
     if "max_execution_time" in connection.variables:
         limits.append(f"max_execution_time = {max(1, round(timeout * 1000))}")

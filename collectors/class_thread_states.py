@@ -22,7 +22,7 @@ from typing import Self
 
 import psutil
 
-from collectors.bounded_results import Shape, number, text, whole
+from collectors.bounded_results import ResultLimits, number, text, whole_number
 from collectors.connection import Connection
 from collectors.process_lookup import MAX_THREADS, ProcessNotFound, find_server_process
 from collectors.statement_totals import PICOSECOND, RUNNING
@@ -32,7 +32,7 @@ LITERALS = (
     r'|"(?:[^"\\]|\\.|"")*"|\b[0-9]\w*|\bNULL\b|\W)+'
 )
 """Matches everything between two words of a statement: literals, comments, operators."""
-IN_HEX = f"0x{LITERALS.encode().hex()}"
+LITERALS_HEX = f"0x{LITERALS.encode().hex()}"
 """In hexadecimal, since the meaning of quotes and backslashes depends on sql_mode."""
 MAX_STATEMENT_LENGTH = 1024  # characters, as many as a digest's text has
 MAX_STATEMENTS, MAX_NAME_LENGTH = 1000, 400
@@ -46,7 +46,8 @@ SELECT CONCAT_WS('|', DIGEST, COALESCE(CONCAT('=', CURRENT_SCHEMA), '')), THREAD
  LIMIT {MAX_STATEMENTS}"""  # noqa: S608  (constants only)
 MARIADB = f"""
 SELECT CONCAT_WS('|', SHA2(TRIM(UPPER(CONVERT(REGEXP_REPLACE(
-           LEFT(PROCESSLIST_INFO, {MAX_STATEMENT_LENGTH}), {IN_HEX}, ' ') USING utf8mb4))), 256),
+           LEFT(PROCESSLIST_INFO, {MAX_STATEMENT_LENGTH}), {LITERALS_HEX}, ' ')
+           USING utf8mb4))), 256),
        COALESCE(CONCAT('=', PROCESSLIST_DB), '')), THREAD_OS_ID, NULLIF(0, 0)
   FROM performance_schema.threads
  WHERE PROCESSLIST_COMMAND = 'Query'
@@ -55,21 +56,21 @@ SELECT CONCAT_WS('|', SHA2(TRIM(UPPER(CONVERT(REGEXP_REPLACE(
    AND THREAD_ID <> {{thread_id}}
  LIMIT {MAX_STATEMENTS}"""  # noqa: S608  (constants only)
 """The elapsed time is NULL: it is only in a table whose consumer is off by default."""
-SHAPE = Shape(3, rows=MAX_STATEMENTS, bytes=MAX_STATEMENTS * (MAX_NAME_LENGTH + 64))
+SHAPE = ResultLimits(3, rows=MAX_STATEMENTS, bytes=MAX_STATEMENTS * (MAX_NAME_LENGTH + 64))
 ON_DISK, READY = "D", "R"
 
 
 @dataclass(frozen=True)
-class Looks:
+class ThreadStateCounts:
     """How many threads of statements waited for a disk, and how many were ready to run."""
 
     on_disk: Counter[str] = field(default_factory=Counter)
     """By `digest|=schema`."""
     ready: Counter[str] = field(default_factory=Counter)
 
-    def __add__(self, other: Self) -> "Looks":
+    def __add__(self, other: Self) -> "ThreadStateCounts":
         """Add the counts of two samples."""
-        return Looks(self.on_disk + other.on_disk, self.ready + other.ready)
+        return ThreadStateCounts(self.on_disk + other.on_disk, self.ready + other.ready)
 
 
 @dataclass
@@ -81,7 +82,7 @@ class DigestHashes:
     def add(self, texts: Mapping[str, str]) -> None:
         """Add the hashes of the normalised texts of digests."""
         for digest, words in texts.items():
-            found = hash_of(words)
+            found = words_hash(words)
             self.known[found] = digest if self.known.get(found, digest) == digest else None
 
     def class_of(self, name: str) -> str | None:
@@ -91,7 +92,7 @@ class DigestHashes:
         return None if digest is None else f"{digest}|{schema}"
 
 
-def hash_of(words: str) -> str:
+def words_hash(words: str) -> str:
     """Compute the hash of a normalised text, as MariaDB computes it of a statement."""
     return sha256(re.sub(LITERALS, " ", words).strip().upper().encode()).hexdigest()
 
@@ -105,17 +106,17 @@ class StatementThreads:
         self._query = query.format(thread_id=own_thread)
         self._connection, self._tasks = connection, f"/proc/{pid}/task"
 
-    def read(self) -> Looks:
+    def read(self) -> ThreadStateCounts:
         """Count the statements whose threads wait for a disk, or are ready, by class."""
         begun, states = time.monotonic(), thread_states(self._tasks)
         if not states:
-            return Looks()
+            return ThreadStateCounts()
         rows = self._connection.query(self._query, SHAPE)
         took = time.monotonic() - begun
-        found = Looks()
+        found = ThreadStateCounts()
         seen = {ON_DISK: found.on_disk, READY: found.ready}
         for name, thread, elapsed in rows:
-            state = states.get(whole("THREAD_OS_ID", thread))
+            state = states.get(whole_number("THREAD_OS_ID", thread))
             was_running = elapsed is None or number("TIMER_WAIT", elapsed) * PICOSECOND > took
             key = self._class_of(text(name, MAX_NAME_LENGTH))
             if was_running and key is not None and state in seen:

@@ -13,13 +13,21 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from collectors.base import CollectorError, FailureKind, Feature
-from collectors.bounded_results import DONE, ONE_CELL, Cell, Row, Shape, text, whole
+from collectors.bounded_results import (
+    NO_ROWS,
+    ONE_CELL,
+    Cell,
+    ResultLimits,
+    Row,
+    text,
+    whole_number,
+)
 from collectors.driver_errors import failure
 from collectors.transport_security import Endpoint as Endpoint
-from collectors.transport_security import protection, secret_options
+from collectors.transport_security import protection_features, security_options
 from collectors.untrusted_server_session import Session
 
-IDENTITY = (
+SERVER_VARIABLES = (
     "datadir",
     "event_scheduler",
     "hostname",
@@ -38,12 +46,12 @@ IDENTITY = (
     "version_comment",
 )
 
-VARIABLES = Shape(columns=2, rows=len(IDENTITY), bytes=16_384)
+VARIABLES = ResultLimits(columns=2, rows=len(SERVER_VARIABLES), bytes=16_384)
 
 MAX_VERSION_LENGTH = 60  # characters, as the servers' own source says (SERVER_VERSION_LENGTH)
 MAX_STATEMENTS_SENT, MAX_STATEMENT_LENGTH = 256, 4000
-ANSWER_SECONDS = 2.0  # time-outs that a whole answer may take: a time-out is for each read
-LOGIN_SECONDS = 30.0, 5.0  # login limit: seconds to resolve a name, plus so many time-outs
+ANSWER_TIMEOUTS = 2.0  # time-outs that a whole answer may take: a time-out is for each read
+LOGIN_LIMITS = 30.0, 5.0  # login limit: seconds to resolve a name, plus so many time-outs
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +77,9 @@ class Connection:
         self.endpoint = endpoint
         self.variables: dict[str, str] = {}
         self.id = 0
-        self.statements = 0
-        self.sent: set[str] = set()
-        self.notes: dict[str, Any] = {}
+        self.statement_count = 0
+        self.sent_statements: set[str] = set()
+        self.collector_state: dict[str, Any] = {}
         self._login = login
         self._timeout = timeout
         self._limit = limit
@@ -100,7 +108,7 @@ class Connection:
         """Connect, read the server's identity, and set the session's own limits."""
         self.close()
         login = self._login()
-        resolving, reads = LOGIN_SECONDS
+        resolving, reads = LOGIN_LIMITS
         with self._deadline(resolving + reads * self._timeout, login.user):
             self._session = self._connect(login)
         try:
@@ -123,7 +131,7 @@ class Connection:
             if sock is not None:
                 socket.socket.shutdown(sock, socket.SHUT_RDWR)  # not TLS's, made for one thread
 
-    def break_off_if_overdue(self, now: float) -> None:
+    def interrupt_if_overdue(self, now: float) -> None:
         """Interrupt, from another thread, a request without a complete answer for too long.
 
         The library's time-out is for each read: an answer that comes bit by bit would never end.
@@ -132,24 +140,24 @@ class Connection:
             self._was_interrupted = True
             self.interrupt()
 
-    def query(self, sql: str, shape: Shape = ONE_CELL) -> list[Row]:
+    def query(self, sql: str, shape: ResultLimits = ONE_CELL) -> list[Row]:
         """Execute a statement and return all its rows, within the limits of `shape`.
 
         Raises `CollectorError`, and closes a broken session.
         """
         if self._session is None:
             raise CollectorError(FailureKind.LOST, f"not connected to {self.endpoint}")
-        self.statements += 1
-        if len(self.sent) < MAX_STATEMENTS_SENT and len(sql) < MAX_STATEMENT_LENGTH:
-            self.sent.add(sql)
-        with self._deadline(ANSWER_SECONDS * self._timeout):
+        self.statement_count += 1
+        if len(self.sent_statements) < MAX_STATEMENTS_SENT and len(sql) < MAX_STATEMENT_LENGTH:
+            self.sent_statements.add(sql)
+        with self._deadline(ANSWER_TIMEOUTS * self._timeout):
             return self._session.ask(sql, shape)
 
     def run(self, sql: str) -> None:
         """Execute a statement that returns no rows."""
-        self.query(sql, DONE)
+        self.query(sql, NO_ROWS)
 
-    def row(self, sql: str, shape: Shape = ONE_CELL) -> Row:
+    def row(self, sql: str, shape: ResultLimits = ONE_CELL) -> Row:
         """Return the first row of a statement's result; raises `CollectorError` without one."""
         rows = self.query(sql, shape)
         if not rows:
@@ -179,7 +187,7 @@ class Connection:
     def protection(self) -> tuple[Feature, ...]:
         """Return the features of the session's protection; see `transport_security`."""
         sock = self._socket()
-        return protection(sock) if sock is not None else ()
+        return protection_features(sock) if sock is not None else ()
 
     @contextmanager
     def _deadline(self, seconds: float, user: str = "") -> Iterator[None]:
@@ -222,7 +230,7 @@ class Connection:
             write_timeout=self._timeout,
             program_name="mysql-headroom",
             defer_connect=True,
-            **secret_options(self.endpoint),
+            **security_options(self.endpoint),
         )
         try:
             self._opening_session.connect()
@@ -231,16 +239,16 @@ class Connection:
             self._opening_session = None
 
     def _read_identity(self) -> None:
-        names = ", ".join(f"'{name}'" for name in IDENTITY)
+        names = ", ".join(f"'{name}'" for name in SERVER_VARIABLES)
         rows = self.query(f"SHOW VARIABLES WHERE Variable_name IN ({names})", VARIABLES)
         known = {text(name): text(value) for name, value in rows if value is not None}
-        self.variables = {name: known[name] for name in IDENTITY if name in known}
+        self.variables = {name: known[name] for name in SERVER_VARIABLES if name in known}
         if not self.variables.get("version"):
             message = (
                 f"{self.endpoint}: the server reports no version: check that it is MySQL or MariaDB"
             )
             raise CollectorError(FailureKind.UNREADABLE, message)
-        self.id = whole("CONNECTION_ID()", self.cell("SELECT CONNECTION_ID()"))
+        self.id = whole_number("CONNECTION_ID()", self.cell("SELECT CONNECTION_ID()"))
 
     def _set_session_limits(self) -> None:
         """Set limits that protect the server from this session, and the session from locks."""

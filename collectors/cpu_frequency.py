@@ -32,7 +32,7 @@ IDLE_SHOWS_LOWEST = (b"intel_pstate", b"amd-pstate-epp")
 MHZ = 1e3  # kHz
 
 
-class Clocks:
+class CpuClocks:
     """Reads the clocks of the CPUs that `cpus` returns: those online that a process may use."""
 
     def __init__(self, cpus: Callable[[], list[int] | None]) -> None:

@@ -11,19 +11,19 @@ import psutil
 from collectors.base import Feature
 
 CGROUPS = Path("/sys/fs/cgroup")
-HIDDEN = "the server's cgroup is not visible here: a CPU quota, if it has one, is not known"
+CGROUP_HIDDEN = "the server's cgroup is not visible here: a CPU quota, if it has one, is not known"
 REMEDY = (
     "give the agent access to the host's /sys/fs/cgroup and cgroup namespace (docs/containers.md)"
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Hierarchy:
+class CgroupHierarchy:
     """A hierarchy of cgroups, the process's own cgroup in it, and how to read a quota there."""
 
     root: Path
-    own: str
-    is_agents: bool
+    process_path: str
+    contains_agent: bool
     """Whether the agent is in the same cgroup."""
     quota: Callable[[Path], float]
 
@@ -47,12 +47,12 @@ class Hierarchy:
         A container that has no cgroup namespace (usually version 1) sees its own cgroup as the
         root, but reads the name that this has on the host: there the root is the agent's cgroup.
         """
-        if self.own.startswith("/.."):
+        if self.process_path.startswith("/.."):
             return None
-        folder = self.root / self.own.strip("/")
+        folder = self.root / self.process_path.strip("/")
         if folder.is_dir():
             return folder
-        return self.root if self.is_agents and self.root.is_dir() else None
+        return self.root if self.contains_agent and self.root.is_dir() else None
 
 
 def process_cpus(process: psutil.Process) -> float:
@@ -62,7 +62,7 @@ def process_cpus(process: psutil.Process) -> float:
     """
     try:
         allowed = float(len(process.cpu_affinity() or ()) or psutil.cpu_count() or 1)
-        found = hierarchy(_read_cgroups(process.pid), _read_cgroups("self"))
+        found = cpu_hierarchy(_read_cgroups(process.pid), _read_cgroups("self"))
     except (psutil.Error, OSError):
         return float(psutil.cpu_count() or 1)
     quotas = list(found.quotas()) if found else []
@@ -72,15 +72,15 @@ def process_cpus(process: psutil.Process) -> float:
 def quota_feature(pid: int) -> Feature:
     """Check whether a quota of the process would be visible."""
     try:
-        found = hierarchy(_read_cgroups(pid), _read_cgroups("self"))
+        found = cpu_hierarchy(_read_cgroups(pid), _read_cgroups("self"))
     except OSError as error:
-        return Feature("host_quota", False, f"{HIDDEN} ({error.strerror})", REMEDY)
+        return Feature("host_quota", False, f"{CGROUP_HIDDEN} ({error.strerror})", REMEDY)
     if found is None or found.is_visible:
         return Feature("host_quota", enabled=True)
-    return Feature("host_quota", False, HIDDEN, REMEDY)
+    return Feature("host_quota", False, CGROUP_HIDDEN, REMEDY)
 
 
-def hierarchy(groups: str, agents: str) -> Hierarchy | None:
+def cpu_hierarchy(groups: str, agents: str) -> CgroupHierarchy | None:
     """Return the hierarchy that divides CPU time, from a process's /proc/PID/cgroup; None: no such.
 
     `agents` is the same file of the agent itself.
@@ -90,9 +90,9 @@ def hierarchy(groups: str, agents: str) -> Hierarchy | None:
     for line in groups.splitlines():
         _, controllers, own = line.split(":", 2)
         if "cpu" in controllers.split(","):
-            return Hierarchy(CGROUPS / "cpu", own, line in shared, _quota_v1)
+            return CgroupHierarchy(CGROUPS / "cpu", own, line in shared, _quota_v1)
         if not controllers:
-            unified = Hierarchy(CGROUPS, own, line in shared, _quota_v2)
+            unified = CgroupHierarchy(CGROUPS, own, line in shared, _quota_v2)
     return unified
 
 

@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from collectors.base import CollectorError, FailureKind
-from collectors.bounded_results import MAX_NUMBER, Cell, Shape, number, text, whole
+from collectors.bounded_results import MAX_NUMBER, Cell, ResultLimits, number, text, whole_number
 from collectors.connection import Connection
-from collectors.statement_totals import ALL_CLIENTS
+from collectors.statement_totals import CLIENT_STATEMENTS
 
 Array = NDArray[np.float64]
 
@@ -53,21 +53,21 @@ ROW_BY_ROW = f"""
 SELECT CONCAT({NUMBERS}),
        {KEY}
   FROM {TABLE}"""  # noqa: S608  (constants only)
-AT_ONCE = f"""
+ALL_IN_ONE_ROW = f"""
 SELECT COUNT(*),
        GROUP_CONCAT({NUMBERS} SEPARATOR ' '),
        GROUP_CONCAT({KEY} SEPARATOR '{SEPARATOR}')
   FROM {TABLE}"""  # noqa: S608  (constants only)
-ALL_ROWS_SUMMED = f"SELECT CONCAT_WS(' ', {{sums}}) FROM {ALL_CLIENTS}"  # noqa: S608  (constants only)
+ALL_ROWS_SUMMED = f"SELECT CONCAT_WS(' ', {{sums}}) FROM {CLIENT_STATEMENTS}"  # noqa: S608  (constants only)
 RAISE_CONCAT_LENGTH = "SET SESSION group_concat_max_len = 33554432"
 MAX_ROWS = 50_000  # of about 150 bytes: within MariaDB's max_allowed_packet, 16 MiB
 MAX_BYTES = 16 * 2**20
 MAX_KEY_LENGTH = 400  # bytes: a time, a hash and the name of a schema, which has 64 characters
-WHOLE_TABLE = Shape(columns=3, bytes=MAX_BYTES)
-SOME_ROWS = Shape(columns=2, rows=MAX_ROWS + 1, bytes=MAX_BYTES)
+WHOLE_TABLE = ResultLimits(columns=3, bytes=MAX_BYTES)
+SOME_ROWS = ResultLimits(columns=2, rows=MAX_ROWS + 1, bytes=MAX_BYTES)
 LIMIT = f" LIMIT {SOME_ROWS.rows}"
-COLUMN_NAMES = Shape(rows=200, bytes=16_384)
-TOO_MANY = (
+COLUMN_NAMES = ResultLimits(rows=200, bytes=16_384)
+TOO_MANY_ROWS = (
     f"more than {MAX_ROWS:,} rows of the digest table are in use; set"
     f" performance_schema_digests_size to {MAX_ROWS} or less, or empty the table"
 )
@@ -82,7 +82,7 @@ class DigestTable:
         size = number(setting, connection.variables.get(setting, "0"))
         self._reads_at_once = 0 < size <= MAX_ROWS
         self._connection = connection
-        self._unit = units(self.names)
+        self._unit = unit_factors(self.names)
         self._columns = ", ' ', ".join(columns)
         if self._reads_at_once:
             connection.run(RAISE_CONCAT_LENGTH)
@@ -100,21 +100,23 @@ class DigestTable:
         return self._decoded_keys(keys), table[:, 0] * 1e-6, table[:, 1:] * self._unit
 
     def _read_at_once(self, where: str) -> tuple[Sequence[Cell], Array, int]:
-        count, numbers, joined = self._connection.row(self._statement(AT_ONCE, where), WHOLE_TABLE)
+        count, numbers, joined = self._connection.row(
+            self._statement(ALL_IN_ONE_ROW, where), WHOLE_TABLE
+        )
         most = MAX_ROWS * (1 + len(self.names))
-        found = self._parsed(lambda: as_numbers(numbers, most))
+        found = self._parsed(lambda: parse_numbers(numbers, most))
         if joined is not None and joined.count(SEPARATOR.encode()) >= MAX_ROWS:
-            raise self._unreadable(TOO_MANY)
+            raise self._unreadable(TOO_MANY_ROWS)
         keys = joined.split(SEPARATOR.encode()) if joined else []
-        return keys, found, whole("COUNT(*)", count)
+        return keys, found, whole_number("COUNT(*)", count)
 
     def _read_row_by_row(self, where: str) -> tuple[Sequence[Cell], Array]:
         rows = self._connection.query(self._statement(ROW_BY_ROW, where) + LIMIT, SOME_ROWS)
         if len(rows) > MAX_ROWS:
-            raise self._unreadable(TOO_MANY)
+            raise self._unreadable(TOO_MANY_ROWS)
         most = len(rows) * (1 + len(self.names))
         joined = b" ".join([row[0] or b"" for row in rows])
-        found = self._parsed(lambda: as_numbers(joined, most))
+        found = self._parsed(lambda: parse_numbers(joined, most))
         return [row[1] for row in rows], found
 
     def _statement(self, query: str, where: str) -> str:
@@ -144,7 +146,7 @@ class AllStatements:
 
     def __init__(self, connection: Connection, columns: Mapping[str, str]) -> None:
         self._connection = connection
-        self._unit = units(tuple(columns.values()))
+        self._unit = unit_factors(tuple(columns.values()))
         self._query = ALL_ROWS_SUMMED.format(sums=", ".join(f"SUM({column})" for column in columns))
 
     def read(self) -> Array | None:
@@ -156,13 +158,13 @@ class AllStatements:
                 raise
             return None
         try:
-            found = as_numbers(numbers, self._unit.size)
+            found = parse_numbers(numbers, self._unit.size)
         except ValueError:
             return None
         return found * self._unit if found.size == self._unit.size else None
 
 
-def as_numbers(cell: Cell, most: int) -> Array:
+def parse_numbers(cell: Cell, most: int) -> Array:
     """Parse up to `most` numbers separated by spaces, shape (numbers,); else raise ValueError."""
     if not cell:
         return np.zeros(0)
@@ -177,6 +179,6 @@ def as_numbers(cell: Cell, most: int) -> Array:
     return found
 
 
-def units(names: Sequence[str]) -> Array:
+def unit_factors(names: Sequence[str]) -> Array:
     """Return the factors for the server's numbers, shape (names,): times are in picoseconds."""
     return np.array([PICOSECOND if name in TIMES else 1.0 for name in names])

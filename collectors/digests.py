@@ -15,8 +15,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from collectors.base import CollectorError, FailureKind, Feature, Prepared, Values
-from collectors.bounded_results import Shape, number_or_zero, text
-from collectors.class_thread_states import DigestHashes, Looks, StatementThreads, statement_threads
+from collectors.bounded_results import ResultLimits, number_or_zero, text
+from collectors.class_thread_states import (
+    DigestHashes,
+    StatementThreads,
+    ThreadStateCounts,
+    statement_threads,
+)
 from collectors.connection import Connection
 from collectors.digest_table import (
     COLUMN_NAMES,
@@ -30,7 +35,7 @@ from collectors.digest_table import (
     DigestTable,
 )
 from collectors.statement_totals import (
-    CONSUMER_ON,
+    ENABLE_CONSUMER,
     RUNNING,
     WAITS_FOR_A_LOCK,
     consumers,
@@ -48,10 +53,10 @@ MAX_TEXT_LENGTH = 1024  # characters; the server's default is as many bytes
 TEXTS = f"""
 SELECT DIGEST, MAX(LEFT(DIGEST_TEXT, {MAX_TEXT_LENGTH})) FROM {TABLE}
  WHERE DIGEST IN ({{digests}}) GROUP BY DIGEST"""  # noqa: S608
-ALL_WAITS = "*"
+ALL_CLASSES = "*"
 """In place of a class, in the row that has the waits of all classes."""
 IN_FLIGHT = f"""
-SELECT '{ALL_WAITS}', 0, 0, SUM_TIMER_WAIT
+SELECT '{ALL_CLASSES}', 0, 0, SUM_TIMER_WAIT
   FROM performance_schema.events_waits_summary_global_by_event_name
  WHERE EVENT_NAME = 'wait/lock/metadata/sql/mdl'
    AND COUNT_STAR > 0
@@ -67,15 +72,17 @@ SELECT '{ALL_WAITS}', 0, 0, SUM_TIMER_WAIT
 """The total time of finished waits for metadata locks, which MySQL counts by default, but not in
 any statement's lock time; and the statements in flight by class."""
 
-MARGIN = 2.0  # seconds that LAST_SEEN may be late; MariaDB's has no fraction
-COMPLETE_SECONDS = 600.0  # seconds after which all rows are read again
-TEXTS_AT_ONCE = 500
+LAST_SEEN_MARGIN = 2.0  # seconds that LAST_SEEN may be late; MariaDB's has no fraction
+COMPLETE_EVERY_SECONDS = 600.0  # seconds after which all rows are read again
+MAX_TEXTS_PER_QUERY = 500
 MAX_TEXTS = 30_000  # digests that are remembered as those whose text was fetched
 MAX_CHARACTERS = 8 * 2**20  # total length of their texts
-TEXT_SHAPE = Shape(2, rows=TEXTS_AT_ONCE, bytes=TEXTS_AT_ONCE * (4 * MAX_TEXT_LENGTH + 64))
-RUNNING_SHAPE = Shape(4, rows=MAX_RUNNING + 1, bytes=MAX_RUNNING * (MAX_KEY_LENGTH + 48))
-SHOWN_WORDS = 5  # words of a truncated text that identify its statement
-NOTES = "digests"
+TEXT_SHAPE = ResultLimits(
+    2, rows=MAX_TEXTS_PER_QUERY, bytes=MAX_TEXTS_PER_QUERY * (4 * MAX_TEXT_LENGTH + 64)
+)
+RUNNING_SHAPE = ResultLimits(4, rows=MAX_RUNNING + 1, bytes=MAX_RUNNING * (MAX_KEY_LENGTH + 48))
+MIN_IDENTIFYING_WORDS = 5  # words of a truncated text that identify its statement
+STATE_KEY = "digests"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -99,18 +106,18 @@ class DigestRows:
     """Elapsed seconds of statements in flight, by `digest|=schema`."""
     texts: Mapping[str, str]
     """Normalised texts by digest, each fetched once."""
-    own: frozenset[str]
+    own_digests: frozenset[str]
     """Those of the digests in `texts` that are the agent's own statements."""
-    everything: Array | None = None
+    all_statements: Array | None = None
     """Counters of all statements, with or without a digest, shape (names,): read just before the
     rows, in the first reading just after them, so that what ends in between has a digest."""
-    locked: Mapping[str, float] = field(default_factory=dict)
+    waiting_for_locks: Mapping[str, float] = field(default_factory=dict)
     """Numbers of statements in flight that wait for locks that SUM_LOCK_TIME does not count, by
     `digest|=schema`."""
     lock_waits: float | None = None
     """Total time of waits for metadata locks since the server's start, s, present waits included;
     None where the server does not count it."""
-    threads: Looks | None = None
+    thread_states: ThreadStateCounts | None = None
     """States of the threads that run statements; None where the threads are not visible."""
 
 
@@ -173,7 +180,7 @@ def _in_flight_feature(connection: Connection, active: set[str], thread: int) ->
     name, late = "digests_in_flight", "a running statement is counted only when it ends"
     for consumer in ("thread_instrumentation", "events_statements_current"):
         if consumer not in active and not connection.is_mariadb:
-            remedy = CONSUMER_ON.format(consumer)
+            remedy = ENABLE_CONSUMER.format(consumer)
             return Feature(name, False, f"the consumer {consumer} is off: {late}", remedy)
     rows = connection.query(OWN_DIGEST.format(thread_id=thread))
     if not rows or rows[0][0] is None:
@@ -186,7 +193,7 @@ def _in_flight_feature(connection: Connection, active: set[str], thread: int) ->
 def _absent_feature(active: set[str]) -> Feature | None:
     for consumer in ("global_instrumentation", "statements_digest"):
         if consumer not in active:
-            remedy = CONSUMER_ON.format(consumer)
+            remedy = ENABLE_CONSUMER.format(consumer)
             return Feature("digests", False, f"the consumer {consumer} is off", remedy)
     return None
 
@@ -196,7 +203,9 @@ def _cpu_feature(columns: Sequence[str], active: set[str]) -> Feature:
         return Feature("digests_cpu", False, "this server does not account for CPU per statement")
     if "events_statements_cpu" not in active:
         reason = "the consumer events_statements_cpu is off: CPU per class is estimated"
-        return Feature("digests_cpu", False, reason, CONSUMER_ON.format("events_statements_cpu"))
+        return Feature(
+            "digests_cpu", False, reason, ENABLE_CONSUMER.format("events_statements_cpu")
+        )
     return Feature("digests_cpu", enabled=True)
 
 
@@ -214,9 +223,11 @@ class DigestReader:
         self._table = DigestTable(connection, columns)
         self._all_statements = AllStatements(connection, columns)
         self._in_flight = in_flight
-        self._state: _PersistentState = connection.notes.setdefault(NOTES, _PersistentState())
+        self._state: _PersistentState = connection.collector_state.setdefault(
+            STATE_KEY, _PersistentState()
+        )
         self._threads = threads
-        self._thread_states = Looks()
+        self._thread_states = ThreadStateCounts()
         if threads is not None and threads.hashes is not None:
             threads.hashes = self._state.hashes
 
@@ -224,15 +235,15 @@ class DigestReader:
         """Read them all; raises `CollectorError` where the server's answer is not usable."""
         state, begun = self._state, time.monotonic()
         since = None if state.read_at is None else begun - state.read_at
-        complete = since is None or begun >= state.complete_at + COMPLETE_SECONDS
+        complete = since is None or begun >= state.complete_at + COMPLETE_EVERY_SECONDS
         where = "" if since is None or complete else _recently_seen(since)
         everything = None if since is None else self._all_statements.read()
         keys, age, counters = self._table.read(where)
         if since is None:
             everything = self._all_statements.read()
         running, locked, lock_waits = self._read_running()
-        self.look()
-        seen, self._thread_states = self._thread_states, Looks()
+        self.sample_threads()
+        seen, self._thread_states = self._thread_states, ThreadStateCounts()
         texts = {} if since is None else self._fetch_new_texts(keys, running)
         state.read_at = begun
         state.complete_at = begun if complete else state.complete_at
@@ -245,15 +256,15 @@ class DigestReader:
             since=since,
             running=running,
             texts=texts,
-            own=own_among(self._connection, texts),
-            everything=everything,
-            locked=locked,
+            own_digests=own_digests(self._connection, texts),
+            all_statements=everything,
+            waiting_for_locks=locked,
             lock_waits=lock_waits,
-            threads=None if self._threads is None else seen,
+            thread_states=None if self._threads is None else seen,
         )
         return DigestValues(rows, {"rows": float(len(keys)), "complete": float(complete)})
 
-    def look(self) -> None:
+    def sample_threads(self) -> None:
         """Sample the states of the statements' threads; the next reading returns all samples."""
         if self._threads is not None:
             self._thread_states = self._thread_states + self._threads.read()
@@ -271,7 +282,7 @@ class DigestReader:
         for name, wait, count, waited in self._connection.query(self._in_flight, RUNNING_SHAPE):
             seconds = number_or_zero("the time of waits for locks", waited) * PICOSECOND
             key = text(name, MAX_KEY_LENGTH)
-            if key == ALL_WAITS:
+            if key == ALL_CLASSES:
                 ended = seconds
                 continue
             waiting += seconds
@@ -290,7 +301,7 @@ class DigestReader:
             self._state.characters = 0
             self._state.hashes.known.clear()
         digests = {key.split("|", 2)[1] for key in keys} | {key.split("|", 1)[0] for key in running}
-        wanted = sorted(digests - known - {""})[:TEXTS_AT_ONCE]
+        wanted = sorted(digests - known - {""})[:MAX_TEXTS_PER_QUERY]
         if not wanted:
             return {}
         found = texts_of(self._connection, wanted)
@@ -303,7 +314,7 @@ class DigestReader:
 
 def texts_of(connection: Connection, digests: Sequence[str]) -> dict[str, str]:
     """Fetch the texts of these digests, as the server normalises them."""
-    requested = [d for d in digests if d.isascii() and d.isalnum()][:TEXTS_AT_ONCE]
+    requested = [d for d in digests if d.isascii() and d.isalnum()][:MAX_TEXTS_PER_QUERY]
     listed = ", ".join(f"'{digest}'" for digest in requested)
     rows = connection.query(TEXTS.format(digests=listed or "''"), TEXT_SHAPE)
     found = {
@@ -312,30 +323,32 @@ def texts_of(connection: Connection, digests: Sequence[str]) -> dict[str, str]:
     return {digest: found[digest] for digest in requested if digest in found}
 
 
-def own_among(connection: Connection, texts: Mapping[str, str]) -> frozenset[str]:
+def own_digests(connection: Connection, texts: Mapping[str, str]) -> frozenset[str]:
     """Return those of the digests whose texts are statements that this connection has sent."""
-    own_shapes = {shape(statement) for statement in connection.sent}
-    return frozenset(digest for digest, text in texts.items() if is_one_of(text, own_shapes))
+    own_shapes = {statement_words(statement) for statement in connection.sent_statements}
+    return frozenset(
+        digest for digest, text in texts.items() if matches_any_shape(text, own_shapes)
+    )
 
 
-def shape(statement: str) -> str:
+def statement_words(statement: str) -> str:
     """Return the words of a statement or of its digest's text, without literals and punctuation."""
     bare = re.sub(r"'[^']*'|\"[^\"]*\"", " ", statement)
     return " ".join(re.findall(r"\b[A-Za-z_]\w*", bare)).upper()
 
 
-def is_one_of(text: str, shapes: set[str]) -> bool:
+def matches_any_shape(text: str, shapes: set[str]) -> bool:
     """Return whether the text, which the server may have truncated, has one of these shapes.
 
     A truncated text of fewer than `SHOWN_WORDS` words could be any client's, and counts as none.
     """
-    words = shape(text)
+    words = statement_words(text)
     if not text.rstrip().endswith("...") and len(text) < MAX_TEXT_LENGTH:
         return words in shapes
-    if len(words.split()) < SHOWN_WORDS:
+    if len(words.split()) < MIN_IDENTIFYING_WORDS:
         return False
     return any(own.startswith(words) for own in shapes)
 
 
 def _recently_seen(since: float) -> str:
-    return RECENTLY_SEEN.format(seconds=math.ceil(since + MARGIN))
+    return RECENTLY_SEEN.format(seconds=math.ceil(since + LAST_SEEN_MARGIN))

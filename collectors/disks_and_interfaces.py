@@ -64,7 +64,7 @@ def named_feature(named: Devices) -> tuple[Feature, ...]:
 def physical_disks() -> frozenset[str]:
     """Return the busiest whole disks, without partitions, volumes and memory devices."""
     used = psutil.disk_io_counters(perdisk=True)
-    names = [name for name in used if not name.startswith(NOT_DISKS) and is_real("block", name)]
+    names = [name for name in used if not name.startswith(NOT_DISKS) and is_physical("block", name)]
     names.sort(key=lambda name: -(used[name].read_bytes + used[name].write_bytes))
     return frozenset(names[:MAX_DISKS])
 
@@ -72,7 +72,7 @@ def physical_disks() -> frozenset[str]:
 def physical_interfaces() -> frozenset[str]:
     """Return the busiest physical interfaces, without bridges and the ends of containers."""
     used = psutil.net_io_counters(pernic=True)
-    names = [name for name in used if is_real("net", name)]
+    names = [name for name in used if is_physical("net", name)]
     names.sort(key=lambda name: -(used[name].bytes_recv + used[name].bytes_sent))
     return frozenset(names[:MAX_INTERFACES])
 
@@ -86,7 +86,7 @@ def link_speeds(interfaces: frozenset[str]) -> dict[str, float]:
     }
 
 
-def is_real(kind: str, name: str) -> bool:
+def is_physical(kind: str, name: str) -> bool:
     """Return whether it is a whole device of that kind, neither a partition nor virtual."""
     place = DEVICES / kind / name
     whole = place.exists() and not (place / "partition").exists()

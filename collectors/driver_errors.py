@@ -25,7 +25,7 @@ PRIVILEGE = {
     1370,  # execution of a routine
 }
 TIMEOUT_ERRORS = {3024, 1969, 1317, 1205}  # time limits: MySQL's, MariaDB's; interrupted; lock wait
-DISCONNECT_ERRORS = {
+DISCONNECT_CODES = {
     1053,
     1152,
     1158,
@@ -103,7 +103,7 @@ def _failure_kind(code: int, text: str, error: Exception) -> FailureKind:
             return kind
     if isinstance(error, UnicodeDecodeError):
         return FailureKind.UNREADABLE
-    if isinstance(error, pymysql.MySQLError) and _is_answer(code) and code not in DISCONNECT_ERRORS:
+    if isinstance(error, pymysql.MySQLError) and _is_answer(code) and code not in DISCONNECT_CODES:
         return FailureKind.UNREADABLE
     return FailureKind.LOST
 

@@ -10,12 +10,12 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 
 from collectors.base import CollectorError, FailureKind, Feature, Prepared, Values
-from collectors.bounded_results import Cell, Shape, number, text, whole
+from collectors.bounded_results import Cell, ResultLimits, number, text, whole_number
 from collectors.connection import Connection
 from collectors.digest_table import PICOSECOND, TABLE
 from collectors.digests import MAX_DIGEST_LENGTH
 from collectors.statement_totals import (
-    CONSUMER_ON,
+    ENABLE_CONSUMER,
     consumers,
     missing_grant,
     performance_schema_off,
@@ -24,7 +24,7 @@ from collectors.statement_totals import (
 NAME = "histograms"
 FEATURE = "digest_histograms"
 HISTOGRAMS = "events_statements_histogram_by_digest"
-IS_THERE = f"""
+TABLE_EXISTS = f"""
 SELECT COUNT(*) FROM information_schema.TABLES
  WHERE TABLE_SCHEMA = 'performance_schema' AND TABLE_NAME = '{HISTOGRAMS}'"""  # noqa: S608
 MAX_ROWS = 20_000
@@ -36,7 +36,9 @@ SELECT STRAIGHT_JOIN h.DIGEST, h.BUCKET_TIMER_LOW, h.BUCKET_TIMER_HIGH, h.COUNT_
     ON h.SCHEMA_NAME <=> s.SCHEMA_NAME AND h.DIGEST = s.DIGEST
  WHERE s.DIGEST IN ({{digests}}) AND h.COUNT_BUCKET > 0
  LIMIT {MAX_ROWS + 1}"""  # noqa: S608  (hexadecimal digits of the configuration)
-COUNTS_SHAPE = Shape(columns=4, rows=MAX_ROWS + 1, bytes=(MAX_ROWS + 1) * (MAX_DIGEST_LENGTH + 60))
+COUNTS_SHAPE = ResultLimits(
+    columns=4, rows=MAX_ROWS + 1, bytes=(MAX_ROWS + 1) * (MAX_DIGEST_LENGTH + 60)
+)
 NO_TABLE = "the server has no histograms per digest"
 CONSUMER = "statements_digest"
 
@@ -75,10 +77,10 @@ def _absent_feature(connection: Connection) -> Feature | None:
         if error.kind is not FailureKind.PRIVILEGE:
             raise
         return missing_grant(connection, FEATURE)
-    if whole("the count of tables", connection.cell(IS_THERE)) == 0:
+    if whole_number("the count of tables", connection.cell(TABLE_EXISTS)) == 0:
         return Feature(FEATURE, False, NO_TABLE)
     if CONSUMER not in active:
-        reason, remedy = f"the consumer {CONSUMER} is off", CONSUMER_ON.format(CONSUMER)
+        reason, remedy = f"the consumer {CONSUMER} is off", ENABLE_CONSUMER.format(CONSUMER)
         return Feature(FEATURE, False, reason, remedy)
     return None
 

@@ -13,7 +13,7 @@ import psutil
 
 from collectors.base import CollectorError, FailureKind, Feature, Prepared, Values
 from collectors.connection import Connection
-from collectors.cpu_frequency import Clocks
+from collectors.cpu_frequency import CpuClocks
 from collectors.cpu_idle import IdleEntries
 from collectors.cpu_quota import process_cpus, quota_feature
 from collectors.disk_flushes import disk_flushes
@@ -39,7 +39,7 @@ def prepare(connection: Connection, named: Devices = NONE_NAMED) -> Prepared:
         return Prepared(None, (Feature("host", False, process.reason, remedy),))
     devices = physical_devices() | named
     io = _process_io_feature(process.pid)
-    delay, clocks = RunDelay(process.pid), Clocks(process.cpu_affinity)
+    delay, clocks = RunDelay(process.pid), CpuClocks(process.cpu_affinity)
     idle = IdleEntries(_allowed_processors(process))
     ceilings = _Ceilings(process, devices.interfaces)
 

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-NEEDED_LATE = "cryptography"
+DEFERRED_PACKAGE = "cryptography"
 
 
 @contextmanager
@@ -26,7 +26,7 @@ def _hidden_from_import(package: str) -> Iterator[None]:
         del sys.modules[package]
 
 
-with _hidden_from_import(NEEDED_LATE):
+with _hidden_from_import(DEFERRED_PACKAGE):
     import pymysql as pymysql
     from pymysql import _auth
     from pymysql.constants import COMMAND
@@ -46,5 +46,5 @@ def _encrypt_by_rsa(password: bytes, salt: bytes, public_key: bytes) -> bytes:
     return bytes(_auth.sha2_rsa_encrypt(password, salt, public_key))
 
 
-if NEEDED_LATE not in sys.modules:
+if DEFERRED_PACKAGE not in sys.modules:
     _auth.sha2_rsa_encrypt = _encrypt_by_rsa

@@ -15,7 +15,7 @@ from collectors.connection import Connection
 from collectors.disks_and_interfaces import MAX_DISKS, MAX_INTERFACES, NOT_DISKS
 from collectors.host import CPU_FIELDS
 
-WANTED = ("cpu", "diskstats", "netdev", "netclass")
+NODE_COLLECTORS = ("cpu", "diskstats", "netdev", "netclass")
 """The node_exporter collectors that are requested: a page of all is ten times as large."""
 MAX_BYTES = 2**22
 """Largest page; 64 processors and 200 devices take 150 KiB."""
@@ -60,10 +60,10 @@ class Metric(NamedTuple):
 def prepare(connection: Connection, fetch: Fetch) -> Prepared:
     """Prepare to read the page that `fetch` returns, but not yet, so that nothing waits for it."""
     del connection  # the page describes the host, not a server
-    return Prepared(lambda: values_of(fetch()), (Feature(FEATURE, enabled=True),))
+    return Prepared(lambda: parse_page(fetch()), (Feature(FEATURE, enabled=True),))
 
 
-def values_of(page: bytes) -> Values:
+def parse_page(page: bytes) -> Values:
     """Parse the counters of a page; raises `CollectorError` where it has no CPU time."""
     cpus: set[str] = set()
     values: defaultdict[str, float] = defaultdict(float)

@@ -13,7 +13,7 @@ InnoDB have no such state, but a counter of their time.
 """
 
 from collectors.base import CollectorError, FailureKind, Feature, Prepared, Values
-from collectors.bounded_results import Shape, number
+from collectors.bounded_results import ResultLimits, number
 from collectors.connection import Connection
 from collectors.server_clock import CLOCK, with_clock
 from collectors.statement_totals import WAITS_FOR_A_LOCK, missing_grant, performance_schema_off
@@ -36,7 +36,7 @@ SELECT COALESCE(SUM(PROCESSLIST_COMMAND LIKE 'Binlog Dump%'), 0),
                     AND {WAITS_FOR_A_LOCK}), 0),
        {CLOCK}
   FROM performance_schema.threads"""  # noqa: S608  (constants only)
-SHAPE = Shape(columns=6)
+SHAPE = ResultLimits(columns=6)
 APPLYING, WAITING = "applying", "waiting_for_replicas"
 WAITING_FOR_LOCKS = "waiting_for_locks"
 """Statements that wait for locks other than InnoDB's row locks."""

@@ -14,7 +14,7 @@ import psutil
 
 TABLES = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))
 MAX_TABLE_BYTES = 2**18  # bytes, 1,700 lines: listening sockets come first
-LISTENING = rb"(?m)^ *\d+: [0-9A-F]+:%04X [0-9A-F]+:0000 0A \S+ \S+ +\S+ +\d+ +\d+ +(\d+) "
+LISTENING_SOCKET = rb"(?m)^ *\d+: [0-9A-F]+:%04X [0-9A-F]+:0000 0A \S+ \S+ +\S+ +\d+ +\d+ +(\d+) "
 
 
 def listening_process(port: int) -> int | None:
@@ -27,7 +27,7 @@ def listening_process(port: int) -> int | None:
 
 def _listening_inodes(port: int) -> Iterator[int]:
     """Yield the inodes of the sockets that listen on the port."""
-    line = re.compile(LISTENING % port)
+    line = re.compile(LISTENING_SOCKET % port)
     for table in TABLES:
         with suppress(OSError), table.open("rb") as file:
             yield from map(int, line.findall(file.read(MAX_TABLE_BYTES)))

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import psutil
 
-from collectors.bounded_results import Shape, number, whole
+from collectors.bounded_results import ResultLimits, number, whole_number
 from collectors.connection import Connection
 from collectors.port_owner import listening_process
 from collectors.regular_file import first_bytes
@@ -70,7 +70,7 @@ def _own_addresses() -> set[str]:
 
 
 def _uptime(connection: Connection) -> float:
-    row = connection.row("SHOW GLOBAL STATUS LIKE 'Uptime'", Shape(columns=2))
+    row = connection.row("SHOW GLOBAL STATUS LIKE 'Uptime'", ResultLimits(columns=2))
     return number("Uptime", row[1])
 
 
@@ -85,7 +85,7 @@ def _pid_from_file(connection: Connection) -> int | None:
 
 
 def _pid_from_port(connection: Connection) -> int | None:
-    return listening_process(whole("port", connection.variables.get("port", "0")))
+    return listening_process(whole_number("port", connection.variables.get("port", "0")))
 
 
 def _server(pid: int, started: float | None = None) -> psutil.Process | None:
@@ -142,8 +142,8 @@ MAX_THREADS = 256
 """Maximum number of threads of a process that are read; of more, an even sample."""
 
 
-ALL_WAITED, CLIENTS_WAITED = "process_run_delay_seconds", "connection_run_delay_seconds"
-CONNECTIONS = ("connection", "one_connection")
+ALL_THREADS_WAIT, CLIENT_THREADS_WAIT = "process_run_delay_seconds", "connection_run_delay_seconds"
+CLIENT_THREAD_NAMES = ("connection", "one_connection")
 """Names of clients' threads, on servers that name their threads."""
 
 
@@ -158,7 +158,7 @@ class RunDelay:
         self._last_waits: dict[str, int] = {}
         self._clients: dict[str, bool] = {}
         self._step = 1
-        self._sums = {ALL_WAITED: 0.0, CLIENTS_WAITED: 0.0}
+        self._sums = {ALL_THREADS_WAIT: 0.0, CLIENT_THREADS_WAIT: 0.0}
 
     def read(self) -> dict[str, float]:
         """Return the sums since the first call (s), of all and of the clients' threads, if known.
@@ -190,15 +190,15 @@ class RunDelay:
         for task, waited in now.items():
             before = self._last_waits.get(task, 0 if counts_new_threads else waited)
             increase = weight * max(0, waited - before) * NANOSECOND
-            self._sums[ALL_WAITED] += increase
+            self._sums[ALL_THREADS_WAIT] += increase
             if self._clients[task] or not named:
-                self._sums[CLIENTS_WAITED] += increase
+                self._sums[CLIENT_THREADS_WAIT] += increase
         self._last_waits, self._step = now, step
 
     def _is_client(self, task: str) -> bool:
         """Return whether the server named this thread as a client's."""
         try:
-            return (self._tasks / task / "comm").read_text().strip() in CONNECTIONS
+            return (self._tasks / task / "comm").read_text().strip() in CLIENT_THREAD_NAMES
         except OSError:
             return False
 

@@ -9,7 +9,7 @@ import os
 import stat
 from pathlib import Path
 
-HOW = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+OPEN_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
 def read_whole(path: Path, most: int) -> bytes:
@@ -23,7 +23,7 @@ def read_whole(path: Path, most: int) -> bytes:
 def first_bytes(path: Path, count: int) -> bytes:
     """Read the first `count` bytes, or fewer; raises OSError where it is not a regular file."""
     _require_regular(path, path.stat())  # before it is opened, on which a device may act
-    descriptor = os.open(path, HOW)
+    descriptor = os.open(path, OPEN_FLAGS)
     try:
         _require_regular(path, os.fstat(descriptor))  # it may have been replaced since
         return _read(descriptor, count)

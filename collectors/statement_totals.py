@@ -9,14 +9,22 @@ binlog dump lasts as long as its replica: neither is counted.
 """
 
 from collectors.base import CollectorError, FailureKind, Feature, Prepared, Values
-from collectors.bounded_results import ONE_CELL, Row, Shape, number, number_or_zero, text, whole
+from collectors.bounded_results import (
+    ONE_CELL,
+    ResultLimits,
+    Row,
+    number,
+    number_or_zero,
+    text,
+    whole_number,
+)
 from collectors.connection import Connection
 from collectors.server_clock import CLOCK, with_clock
 
 PICOSECOND = 1e-12
 ATTEMPTS = 3  # at reading both sums without a long statement ending in between
 
-ALL_CLIENTS = """performance_schema.events_statements_summary_global_by_event_name
+CLIENT_STATEMENTS = """performance_schema.events_statements_summary_global_by_event_name
  WHERE COUNT_STAR > 0
    AND (EVENT_NAME LIKE 'statement/sql/%' OR EVENT_NAME LIKE 'statement/com/%')
    AND EVENT_NAME NOT LIKE 'statement/com/Binlog Dump%'"""
@@ -25,8 +33,8 @@ ALL_CLIENTS = """performance_schema.events_statements_summary_global_by_event_na
 Of 220 kinds only some twenty ever run: COUNT_STAR avoids comparing the names of the others."""
 TOTALS = f"""
 SELECT SUM(COUNT_STAR), SUM(SUM_TIMER_WAIT), {{cpu}}, {CLOCK}
-  FROM {ALL_CLIENTS}"""  # noqa: S608  (constants only)
-NOTHING, CPU = "NULLIF(0, 0)", "SUM(SUM_CPU_TIME)"
+  FROM {CLIENT_STATEMENTS}"""  # noqa: S608  (constants only)
+NULL_EXPRESSION, CPU = "NULLIF(0, 0)", "SUM(SUM_CPU_TIME)"
 """A literal NULL is absent from digest texts, by whose words the agent finds its own statements."""
 
 RUNNING = """END_EVENT_ID IS NULL AND NESTING_EVENT_LEVEL = 0
@@ -39,7 +47,7 @@ WAITS_FOR_A_LOCK = "PROCESSLIST_STATE LIKE 'Waiting for %lock'"
 """A metadata, table or global lock; waits for InnoDB's row locks have no such state."""
 
 IN_FLIGHT = f"""
-SELECT COUNT(*), COALESCE(SUM(TIMER_WAIT), 0), {NOTHING}, {NOTHING}
+SELECT COUNT(*), COALESCE(SUM(TIMER_WAIT), 0), {NULL_EXPRESSION}, {NULL_EXPRESSION}
   FROM performance_schema.events_statements_current
  WHERE {RUNNING}"""  # noqa: S608  (constants only)
 
@@ -51,21 +59,23 @@ SELECT COUNT(*) FROM performance_schema.setup_instruments
    AND NOT (ENABLED = 'YES' AND TIMED = 'YES')"""
 CONSUMERS = """
 SELECT NAME FROM performance_schema.setup_consumers WHERE ENABLED = 'YES'"""
-CONSUMER_NAMES = Shape(rows=100)  # there are 16
+CONSUMER_NAMES = ResultLimits(rows=100)  # there are 16
 CPU_CONSUMER = "events_statements_cpu"
 """In MySQL 8.0.28 and later, like the column SUM_CPU_TIME; off by default."""
 CPU_ENABLED = f"""
 SELECT ENABLED FROM performance_schema.setup_consumers WHERE NAME = '{CPU_CONSUMER}'"""  # noqa: S608
-SUMS, SUMS_AND_RUNNING = Shape(columns=4), Shape(columns=4, rows=2)
+TOTALS_SHAPE, SUMS_AND_RUNNING = ResultLimits(columns=4), ResultLimits(columns=4, rows=2)
 
 MAX_ACCOUNT_LENGTH = 32 + 1 + 255  # characters
 GRANT = "GRANT SELECT ON performance_schema.* TO {account}"
-SWITCH_ON = "set performance_schema = ON under [mysqld] in the server's my.cnf and restart it"
-INSTRUMENT_ON = (
+ENABLE_PERFORMANCE_SCHEMA = (
+    "set performance_schema = ON under [mysqld] in the server's my.cnf and restart it"
+)
+ENABLE_INSTRUMENTS = (
     "UPDATE performance_schema.setup_instruments SET ENABLED = 'YES', TIMED = 'YES'"
     " WHERE NAME LIKE 'statement/%'"
 )
-CONSUMER_ON = "UPDATE performance_schema.setup_consumers SET ENABLED = 'YES' WHERE NAME = '{}'"
+ENABLE_CONSUMER = "UPDATE performance_schema.setup_consumers SET ENABLED = 'YES' WHERE NAME = '{}'"
 
 
 def prepare(connection: Connection) -> Prepared:
@@ -81,7 +91,7 @@ def prepare(connection: Connection) -> Prepared:
         return Prepared(None, (absent, in_flight))
     in_flight, cpu = _in_flight_feature(connection), _cpu_feature(connection)
     current = IN_FLIGHT.format(thread_id=own_thread(connection)) if in_flight.enabled else None
-    totals = TOTALS.format(cpu=CPU if cpu is not None and cpu.enabled else NOTHING)
+    totals = TOTALS.format(cpu=CPU if cpu is not None and cpu.enabled else NULL_EXPRESSION)
     read = _Reader(connection, totals, current)
     offered = (in_flight,) if cpu is None else (in_flight, cpu)
     return Prepared(read, (Feature("statements", enabled=True), *offered))
@@ -103,27 +113,29 @@ def own_account(connection: Connection) -> str:
 def own_thread(connection: Connection) -> int:
     """Return the performance_schema thread of this session; 0 where it is not instrumented."""
     rows = connection.query(THREAD.format(id=connection.id), ONE_CELL)
-    return whole("THREAD_ID", rows[0][0]) if rows else 0
+    return whole_number("THREAD_ID", rows[0][0]) if rows else 0
 
 
 def performance_schema_off(connection: Connection, feature: str) -> Feature | None:
     """Return the feature as absent if the server runs without performance_schema, else None."""
     if connection.variables.get("performance_schema", "OFF").upper() in ("ON", "1"):
         return None
-    return Feature(feature, False, "performance_schema is off on this server", SWITCH_ON)
+    return Feature(
+        feature, False, "performance_schema is off on this server", ENABLE_PERFORMANCE_SCHEMA
+    )
 
 
 def _absent_feature(connection: Connection) -> Feature | None:
     off = performance_schema_off(connection, "statements")
     if off is not None:
         return off
-    if whole("the count of instruments", connection.cell(INSTRUMENTS)) > 0:
+    if whole_number("the count of instruments", connection.cell(INSTRUMENTS)) > 0:
         reason = "statement instruments are off or untimed"
-        return Feature("statements", False, reason, INSTRUMENT_ON)
+        return Feature("statements", False, reason, ENABLE_INSTRUMENTS)
     if "global_instrumentation" not in consumers(connection):
-        remedy = CONSUMER_ON.format("global_instrumentation")
+        remedy = ENABLE_CONSUMER.format("global_instrumentation")
         return Feature("statements", False, "the consumer global_instrumentation is off", remedy)
-    connection.row(TOTALS.format(cpu=NOTHING), SUMS)
+    connection.row(TOTALS.format(cpu=NULL_EXPRESSION), TOTALS_SHAPE)
     return None
 
 
@@ -137,7 +149,7 @@ def _in_flight_feature(connection: Connection) -> Feature:
     for consumer in ("thread_instrumentation", "events_statements_current"):
         if consumer not in active:
             reason = f"the consumer {consumer} is off: running statements count only when they end"
-            remedy = CONSUMER_ON.format(consumer)
+            remedy = ENABLE_CONSUMER.format(consumer)
             return Feature("statements_in_flight", False, reason, remedy)
     return Feature("statements_in_flight", enabled=True)
 
@@ -150,7 +162,7 @@ def _cpu_feature(connection: Connection) -> Feature | None:
     if text(rows[0][0]) == "YES":
         return Feature("statements_cpu", enabled=True)
     reason = f"the consumer {CPU_CONSUMER} is off: the CPU time of statements is not known"
-    return Feature("statements_cpu", False, reason, CONSUMER_ON.format(CPU_CONSUMER))
+    return Feature("statements_cpu", False, reason, ENABLE_CONSUMER.format(CPU_CONSUMER))
 
 
 class _Reader:
@@ -163,7 +175,7 @@ class _Reader:
     def __init__(self, connection: Connection, totals: str, current: str | None) -> None:
         self._connection = connection
         self._query = totals if current is None else f"{totals}\n UNION ALL{current}"
-        self._shape = SUMS if current is None else SUMS_AND_RUNNING
+        self._shape = TOTALS_SHAPE if current is None else SUMS_AND_RUNNING
         self._spent_before = 0.0
 
     def __call__(self) -> Values:

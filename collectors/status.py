@@ -5,7 +5,7 @@ read by SHOW GLOBAL STATUS, which copies the whole status first.
 """
 
 from collectors.base import CollectorError, FailureKind, Feature, Prepared, Values
-from collectors.bounded_results import Cell, Shape, number, text
+from collectors.bounded_results import Cell, ResultLimits, number, text
 from collectors.connection import Connection
 from collectors.server_clock import CLOCK, with_clock
 from collectors.statement_totals import performance_schema_off
@@ -41,7 +41,7 @@ NAMES = {
 """The server's names and the agent's. All are counters, except threads_*, replicas_connected,
 checkpoint_* and *_pending_*."""
 
-OUR_NAMES = {name.lower(): key for name, key in NAMES.items()}
+KEYS = {name.lower(): key for name, key in NAMES.items()}
 REQUIRED = ("questions", "threads_running", "uptime")
 WANTED = "WHERE Variable_name IN ({})".format(", ".join(f"'{name}'" for name in NAMES))
 SHOW = f"SHOW GLOBAL STATUS {WANTED}"
@@ -53,7 +53,7 @@ SELECT VARIABLE_NAME, VARIABLE_VALUE FROM {{table}} {WANTED}
 SELECT_MYSQL = SELECT.format(table="performance_schema.global_status")
 SELECT_MARIADB = SELECT.format(table="information_schema.GLOBAL_STATUS")
 """Its variable names are in capitals."""
-SHAPE = Shape(columns=2, rows=len(NAMES) + 1, bytes=8192)
+SHAPE = ResultLimits(columns=2, rows=len(NAMES) + 1, bytes=8192)
 
 
 def prepare(connection: Connection) -> Prepared:
@@ -65,12 +65,12 @@ def prepare(connection: Connection) -> Prepared:
 
     def read() -> Values:
         rows, clock = with_clock(ask, lambda rows: rows.get(TIME))
-        found = [(OUR_NAMES.get(name.lower()), name, value) for name, value in rows.items()]
+        found = [(KEYS.get(name.lower()), name, value) for name, value in rows.items()]
         values = {key: number(name, value) for key, name, value in found if key}
         missing = [name for name in REQUIRED if name not in values]
         if missing:
             raise CollectorError(FailureKind.UNREADABLE, f"the global status has no {missing[0]}")
-        values["own_statements"] = float(connection.statements)
+        values["own_statements"] = float(connection.statement_count)
         return {**values, **_limits(connection, values), **clock}
 
     return Prepared(read, (Feature("status", enabled=True), *connection.protection()))

@@ -55,7 +55,7 @@ class Endpoint:
         return self.socket or f"{self.host}:{self.port}"
 
 
-def secret_options(endpoint: Endpoint) -> dict[str, Any]:
+def security_options(endpoint: Endpoint) -> dict[str, Any]:
     """Return PyMySQL's options for keys and TLS; raises `CollectorError` for an unusable file."""
     return {**_tls_options(endpoint), "server_public_key": _public_key(endpoint.public_key)}
 
@@ -97,7 +97,7 @@ def _tls_options(endpoint: Endpoint) -> dict[str, Any]:
     if endpoint.tls_ca is None and not endpoint.tls_required:
         return {}  # TLS where the server offers it
     if endpoint.tls_ca is None:
-        return {"ssl": believing_anybody()}
+        return {"ssl": unverified_context()}
     try:
         file = os.stat(endpoint.tls_ca)  # noqa: PTH116  (any path that OpenSSL takes)
         version = (file.st_ino, file.st_mtime_ns, file.st_size)
@@ -108,7 +108,7 @@ def _tls_options(endpoint: Endpoint) -> dict[str, Any]:
 
 
 @cache
-def believing_anybody() -> ssl.SSLContext:
+def unverified_context() -> ssl.SSLContext:
     """Return a TLS context that does not verify the server."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
@@ -129,7 +129,7 @@ def _verifying_context(authority: str, verify_identity: bool, version: object) -
     return context
 
 
-def protection(connection: socket.socket) -> tuple[Feature, ...]:
+def protection_features(connection: socket.socket) -> tuple[Feature, ...]:
     """Return the protections of this session as features; an absent one has its remedy."""
     return _encryption_feature(connection), _verification_feature(connection)
 
@@ -145,7 +145,7 @@ def _encryption_feature(connection: socket.socket) -> Feature:
 
 
 def _verification_feature(connection: socket.socket) -> Feature:
-    if is_trusted(connection):
+    if is_server_verified(connection):
         return Feature("verified_server", enabled=True)
     if _is_local(connection):
         reason = (
@@ -160,7 +160,7 @@ def _verification_feature(connection: socket.socket) -> Feature:
     return Feature("verified_server", False, reason, USE_TLS)
 
 
-def is_trusted(connection: socket.socket) -> bool:
+def is_server_verified(connection: socket.socket) -> bool:
     """Return whether the server is verified: a socket file, or TLS with a verified certificate."""
     if isinstance(connection, ssl.SSLSocket):
         return connection.context.verify_mode is ssl.CERT_REQUIRED

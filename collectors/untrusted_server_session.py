@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from collectors.base import CollectorError, FailureKind
-from collectors.bounded_results import Row, Shape
+from collectors.bounded_results import ResultLimits, Row
 from collectors.lazy_cryptography import COM_QUERY, pymysql
-from collectors.transport_security import USE_SOCKET, believing_anybody, is_trusted
+from collectors.transport_security import USE_SOCKET, is_server_verified, unverified_context
 
 if TYPE_CHECKING:
     from pymysql.cursors import Cursor
@@ -50,7 +50,7 @@ class Session(Library):
                 f" is refused: {USE_SOCKET}, or name its key in server_public_key",
             )
 
-    def ask(self, statement: str, shape: Shape) -> list[Row]:
+    def ask(self, statement: str, shape: ResultLimits) -> list[Row]:
         """Return the rows of a statement's result; raises `CollectorError` beyond its `Shape`."""
         self._bytes_left = shape.size
         self._execute_command(COM_QUERY, statement)  # type: ignore[attr-defined]
@@ -67,7 +67,7 @@ class Session(Library):
             raise ValueError("no end of the columns")
         return list(self._rows(shape))
 
-    def _rows(self, shape: Shape) -> Iterator[Row]:
+    def _rows(self, shape: ResultLimits) -> Iterator[Row]:
         rows_left = shape.rows
         while not (packet := self._next_packet()).is_eof_packet():
             rows_left -= 1
@@ -81,7 +81,7 @@ class Session(Library):
 
     def _create_ssl_ctx(self, sslp: object) -> ssl.SSLContext:
         """Return the context given, or the shared one; the library would load all CAs each time."""
-        return sslp if isinstance(sslp, ssl.SSLContext) else believing_anybody()
+        return sslp if isinstance(sslp, ssl.SSLContext) else unverified_context()
 
     def _next_packet(self) -> "MysqlPacket":
         return self._read_packet()  # type: ignore[no-any-return,no-untyped-call]
@@ -96,7 +96,7 @@ class Session(Library):
 
     def _process_auth(self, plugin_name: bytes, *rest: Any) -> Any:
         """Use the plugin that the server asks for; raises `CollectorError` for an insecure one."""
-        if plugin_name in PLAIN_PLUGINS and not is_trusted(self._sock):  # type: ignore[attr-defined]
+        if plugin_name in PLAIN_PLUGINS and not is_server_verified(self._sock):  # type: ignore[attr-defined]
             raise CollectorError(
                 FailureKind.UNTRUSTED,
                 f"the server asks for the password in the clear ({plugin_name.decode()}), which is"
@@ -108,13 +108,13 @@ class Session(Library):
         return super()._process_auth(plugin_name, *rest)  # type: ignore[misc]
 
 
-def _empty_result(shape: Shape, columns: int) -> list[Row]:
+def _empty_result(shape: ResultLimits, columns: int) -> list[Row]:
     if columns != shape.columns:
         raise CollectorError(FailureKind.UNREADABLE, "the query returned no rows")
     return []
 
 
-def _wrong_column_count(shape: Shape, columns: object) -> CollectorError:
+def _wrong_column_count(shape: ResultLimits, columns: object) -> CollectorError:
     message = f"the result has {columns} columns instead of {shape.columns}"
     return CollectorError(FailureKind.LOST, message)
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from models.capacity.headroom import Headroom
 from models.capacity.result import Capacity
-from models.capacity.sample_sizes import MIN_NOISE, MIN_SPREAD
+from models.capacity.sample_sizes import MIN_LOAD_RATIO, MIN_NOISE
 from models.capacity.saturation_probability import is_contradicted
 from models.numerics import QUANTILES, even_shares, median, quantiles
 from models.robust import NORMAL_95, LinearFit, fit_linear
@@ -86,7 +86,7 @@ class UnitValues:
     concurrency: Array
     """N, threads; NaN where not known."""
 
-    def below_the_peak(self, capacity: Capacity) -> "UnitValues":
+    def below_peak(self, capacity: Capacity) -> "UnitValues":
         """Select the intervals in which throughput still grows with the unit."""
         limit = np.inf if capacity.value is None else capacity.value
         is_below = self.throughput < NEAR_CAPACITY * limit
@@ -108,7 +108,7 @@ def unit_headroom(
         return UnitHeadroom(reason=UnitReason.NO_CAPACITY)
     if is_contradicted(capacity):
         return UnitHeadroom(reason=UnitReason.CONTRADICTED)
-    relation = _fit_relation(seen.below_the_peak(capacity))
+    relation = _fit_relation(seen.below_peak(capacity))
     if isinstance(relation, UnitReason):
         return UnitHeadroom(reason=relation)
     if found.overloaded:
@@ -167,7 +167,7 @@ def _fit_relation(seen: UnitValues) -> _Relation | UnitReason:
     if len(x) < MIN_VALUES:
         return UnitReason.FEW_VALUES
     low, high = quantiles(x, QUANTILES[::2])
-    if high < MIN_SPREAD * low:
+    if high < MIN_LOAD_RATIO * low:
         return UnitReason.NOT_VARIED
     x_unit, u_unit = median(x), median(u)
     if u_unit <= 0:

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 Array = NDArray[np.float64]
 
-CLOCKS_AGREE = 3.0
+START_TOLERANCE = 3.0
 """Uptime counts whole seconds: a server's start may seem to move by less than this (s)."""
 
 
@@ -27,7 +27,7 @@ def epochs(at: ArrayLike, uptime: ArrayLike) -> Array:
     times, up = _array(at), _array(uptime)
     if times.size == 0:
         return times
-    moved = np.abs(np.diff(times - up)) > CLOCKS_AGREE
+    moved = np.abs(np.diff(times - up)) > START_TOLERANCE
     return np.concatenate(([0.0], np.cumsum(moved | (np.diff(up) < 0))))
 
 

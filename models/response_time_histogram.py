@@ -46,7 +46,7 @@ class ResponseTimes:
         found: Array = self.low[at] + np.clip(part, 0.0, 1.0) * (self.high[at] - self.low[at])
         return found
 
-    def drawn(self, share: float, normal: Array) -> Array:
+    def draw_quantile(self, share: float, normal: Array) -> Array:
         """Draw the quantile with its sampling error, shape of `normal` (a standard normal).
 
         How many of n calls are below the true quantile is binomial (H. A. David, H. N. Nagaraja,
@@ -57,5 +57,5 @@ class ResponseTimes:
 
     def interval(self, share: float) -> tuple[float, float]:
         """Compute the 90 % interval of the quantile, s."""
-        low, high = self.drawn(share, np.array([-NORMAL_95, NORMAL_95]))
+        low, high = self.draw_quantile(share, np.array([-NORMAL_95, NORMAL_95]))
         return float(low), float(high)

@@ -6,7 +6,7 @@ import numpy as np
 
 from models.capacity.limit_types import Resource
 from models.capacity.observations import Observations
-from models.capacity.result import INFORMATION, Capacity
+from models.capacity.result import REMARKS, Capacity
 from models.trust import Trust
 from models.usl.law import Array
 from testbed.simulated.day_scenarios import Life, live
@@ -53,5 +53,5 @@ def without_concurrency(seen: Observations) -> Observations:
 
 def explained_well(found: Capacity) -> None:
     """Whatever is not trusted has a reason that takes trust away, or nothing would settle it."""
-    weighty = set(found.reasons) - INFORMATION
+    weighty = set(found.reasons) - REMARKS
     assert bool(weighty) == (found.trust is not Trust.TRUSTED)

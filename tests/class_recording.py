@@ -62,7 +62,9 @@ def blind(sample: Sample) -> Sample:
         values.rows,
         names=tuple(values.rows.names[i] for i in keep),
         counters=values.rows.counters[:, keep],
-        everything=None if values.rows.everything is None else values.rows.everything[keep],
+        all_statements=None
+        if values.rows.all_statements is None
+        else values.rows.all_statements[keep],
     )
     return replace(sample, values=DigestValues(rows, dict(values)))
 

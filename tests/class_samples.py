@@ -58,6 +58,6 @@ def samples(
             since=None if t == 0 else 1.0,
             running={},
             texts={n: text or "" for n, text in known.items()} if t == 1 else {},
-            own=frozenset(),
+            own_digests=frozenset(),
         )
         yield Sample("digests", at, DigestValues(digests, {}))

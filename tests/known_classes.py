@@ -1,8 +1,8 @@
 """A made-up state of query classes that has a value for everything that may be shown."""
 
 from agent.query_classes.attribution_snapshot import ClassesState, ClassState, ResourceState
-from agent.query_classes.class_registry import Name
-from agent.query_classes.digest_deltas import Lost
+from agent.query_classes.class_registry import ClassName
+from agent.query_classes.digest_deltas import LossReason
 from models.attribution.class_time_series import AGENT, OTHER
 from models.attribution.published_wlr import Line
 from models.attribution.result import Method, PredictionError, Reason
@@ -16,7 +16,7 @@ def one_class(digest: str, use: float, text: str | None = None) -> ClassState:
     """A class that uses so much of everything."""
     several = digest in (OTHER, AGENT)
     return ClassState(
-        name=Name("" if several else "shop", digest),
+        name=ClassName("" if several else "shop", digest),
         totals={
             "calls": 1000 * use,
             "statement_time": 2 * use,
@@ -54,7 +54,7 @@ def known_classes(at: float) -> ClassesState:
             )
             for name in RESOURCES
         ),
-        lost={Lost.RESET: 1, Lost.FULL: 0},
+        lost={LossReason.RESET: 1, LossReason.FULL: 0},
         known=321,
         seconds=0.05,
         interval=60.0,

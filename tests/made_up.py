@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from agent.assessment.snapshot import FitState, Health, Snapshot
+from agent.assessment.snapshot import AssessmentState, Health, Snapshot
 from agent.config.settings import FitSettings
 from agent.pipeline import assess
-from agent.support.clock_pair import Now
+from agent.support.clock_pair import ClockPair
 from agent.window.intervals import Interval, Window
 from models.usl.law import Usl
 
@@ -63,17 +63,17 @@ def with_usage(rows: Sequence[Interval], usage: Mapping[str, float]) -> list[Int
     return [row._replace(resources=dict(usage)) for row in rows]
 
 
-def now(seconds: float) -> Now:
+def now(seconds: float) -> ClockPair:
     """That many seconds after the monotonic clock's zero."""
-    return Now(monotonic=seconds, unix=ZERO + seconds)
+    return ClockPair(monotonic=seconds, unix=ZERO + seconds)
 
 
 def known(
-    rows: Sequence[Interval], health: Health = UP, *, previous: FitState | None = None
+    rows: Sequence[Interval], health: Health = UP, *, previous: AssessmentState | None = None
 ) -> Snapshot:
     """What is known of target `db` a second after these intervals."""
     at = rows[-1].end + 1 if rows else 1.0
-    return assess("db", Window(rows), health, previous or FitState(), SETTINGS, now(at))
+    return assess("db", Window(rows), health, previous or AssessmentState(), SETTINGS, now(at))
 
 
 def seen_at(rows: Sequence[Interval]) -> float:

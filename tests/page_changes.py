@@ -2,7 +2,7 @@
 
 from itertools import pairwise
 
-from agent.query_classes.digest_deltas import Lost
+from agent.query_classes.digest_deltas import LossReason
 from collectors.base import FailureKind
 from testbed.real.daemon import PREFIX, Page
 
@@ -49,7 +49,8 @@ def has_restarted(name: str, before: Page, after: Page) -> bool:
 def lost(name: str, before: Page, after: Page) -> dict[str, int]:
     """Intervals of which it is not known what a target's query classes did, by each reason."""
     rises = {
-        str(k): rise("query_intervals_lost_total", before, after, target=name, kind=k) for k in Lost
+        str(k): rise("query_intervals_lost_total", before, after, target=name, kind=k)
+        for k in LossReason
     }
     return {kind: round(found) for kind, found in rises.items() if found}
 

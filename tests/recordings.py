@@ -6,8 +6,8 @@ from math import sin
 from pathlib import Path
 from typing import Any
 
-from agent.replay.recorded_readings import COLUMNS, HOST, VALUES
-from agent.window.resource_utilisation import BUSY
+from agent.replay.recorded_readings import COLLECTOR_COLUMNS, COLUMNS, HOST
+from agent.window.resource_utilisation import BUSY_CPU_COUNTERS
 from collectors.base import Sample
 from models.usl.law import Usl
 
@@ -51,8 +51,8 @@ def as_rows(samples: Sequence[Sample]) -> Iterator[dict[str, Any]]:
     for sample in samples:
         values = dict(sample.values)
         if sample.collector == HOST:
-            values[BUSY[0]] = sum(values[name] for name in BUSY)
-        names = VALUES.get(sample.collector, {})
+            values[BUSY_CPU_COUNTERS[0]] = sum(values[name] for name in BUSY_CPU_COUNTERS)
+        names = COLLECTOR_COLUMNS.get(sample.collector, {})
         known = {column: values[name] for column, name in names.items() if name in values}
         yield {"t_s": repr(sample.at), **{name: known.get(name, "") for name in COLUMNS}}
 

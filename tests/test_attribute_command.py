@@ -13,7 +13,7 @@ from attribute_command import served as served
 from attribute_command import wide_file as wide_file
 from simulated_classes import Simulated
 
-from agent.export.attribute_report import in_words
+from agent.export.attribute_report import format_attribution
 from models.attribution.class_time_series import ClassIntervals
 from models.attribution.estimators import Target
 from models.attribution.resource_division import attribute
@@ -169,7 +169,9 @@ def test_many_classes_with_long_names_fit_the_screen(classes: int) -> None:
     names = tuple(f"{k:03d} SELECT {'a' * 90} {k:03d}\t" for k in range(classes))
     intervals = ClassIntervals(names, np.ones(30), x)
     found = attribute(intervals, Target(1e9 * x.sum(axis=1)))
-    lines = in_words("a_resource_with_quite_a_long_name", found, found.fit, 0.1).splitlines()
+    lines = format_attribution(
+        "a_resource_with_quite_a_long_name", found, found.fit, 0.1
+    ).splitlines()
     assert max(map(len, lines)) <= 80
     rows = [line for line in lines if "…" in line and "%" in line][1:]
     assert len(rows) == (classes if classes <= 21 else 20)
@@ -180,7 +182,7 @@ def test_nothing_explained_is_said_in_words() -> None:
     """No class did anything: all of it is unattributed."""
     intervals = ClassIntervals(("a", "b"), np.ones(5), np.zeros((5, 2)))
     found = attribute(intervals, Target(np.ones(5)), Method.WLR)
-    text = in_words("cpu", found, None, None)
+    text = format_attribution("cpu", found, None, None)
     assert text.startswith("No class explains any of cpu: 5.00 in 5 intervals.")
     assert "100 % of all" in text
 

@@ -8,7 +8,7 @@ import pytest
 from simulated_classes import COSTS, RATES, Simulated, simulate
 
 from agent.csv_input.class_file import ClassFile, read_classes
-from agent.csv_input.host_file import joined, read_host
+from agent.csv_input.host_file import join_host_file, read_host
 from models.attribution.class_time_series import ClassIntervals
 from models.attribution.estimators import Target
 from models.attribution.resource_division import attribute, choose
@@ -201,7 +201,7 @@ def test_parts_of_a_recording_are_enough(name: str, quarters: int) -> None:
 def recording(name: str) -> ClassFile:
     """A recording with its resource."""
     classes = read_classes(str(data(f"mysql97/{name}.csv.gz")))
-    return joined(classes, read_host(str(data(f"mysql97/{name}_host.csv.gz"))))
+    return join_host_file(classes, read_host(str(data(f"mysql97/{name}_host.csv.gz"))))
 
 
 def test_the_best_source_is_chosen() -> None:

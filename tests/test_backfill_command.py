@@ -11,13 +11,13 @@ from history_rows import SERVER, SETTINGS, batch, is_sound
 from prometheus_server import exported, fill, serving
 from recordings import LAW, rows
 
-from agent.assessment.snapshot import FitState, Health
+from agent.assessment.snapshot import AssessmentState, Health
 from agent.cli import main
 from agent.config.settings import FitSettings
 from agent.history.store import Store
 from agent.history.target_history import Recorder
 from agent.pipeline import assess
-from agent.support.clock_pair import Now
+from agent.support.clock_pair import ClockPair
 from agent.window.interval_buffer import IntervalBuffer
 from testbed.real.daemon import free_port
 
@@ -76,20 +76,20 @@ def test_the_first_assessment_of_a_new_agent_has_the_filled_intervals(
     )
     store = Store(tmp_path / "state" / "history.db", SETTINGS)
     recorder, history = Recorder(store, "shop"), IntervalBuffer(WIDTH, FIT.window, sampling=1.0)
-    now = Now(5.0, END + 1.0)
+    now = ClockPair(5.0, END + 1.0)
     try:
-        recorder.connected({"server_uuid": SERVER})
-        recorder.look(history, now)
+        recorder.note_server({"server_uuid": SERVER})
+        recorder.follow_server(history, now)
         store.tick(5.0)
-        recorder.look(history, now)
+        recorder.follow_server(history, now)
     finally:
         store.close()
     window = history.window(now.monotonic)
     assert len(window) == pytest.approx(count, abs=2)
     assert float(window["throughput"].max()) == pytest.approx(float(LAW.throughput(15.0)), rel=0.01)
-    known = assess("shop", window, Health(True), FitState(), FIT, now)
-    assert known.fitted.capacity is not None
-    assert known.fitted.capacity.value == pytest.approx(7700, rel=0.1)
+    known = assess("shop", window, Health(True), AssessmentState(), FIT, now)
+    assert known.assessed.capacity is not None
+    assert known.assessed.capacity.value == pytest.approx(7700, rel=0.1)
     assert "cpu" in window.utilisations
 
 

@@ -13,16 +13,16 @@ from prometheus_client import CollectorRegistry
 from prometheus_server import Sample, exported, fill, serving
 from recordings import rows
 
-from agent.assessment.snapshot import FitState, Health, Identity, Snapshot
+from agent.assessment.snapshot import AssessmentState, Health, Identity, Snapshot
 from agent.cli import main
 from agent.config.resources import DiskSettings, ResourceSettings
 from agent.export.metrics import SnapshotCollector
 from agent.history.database import open_to_read
 from agent.history.record_types import INTERVALS
 from agent.history.row_access import read
-from agent.history.row_mapping import interval_of
+from agent.history.row_mapping import interval_from_row
 from agent.pipeline import latest_load, observations
-from agent.support.clock_pair import Now
+from agent.support.clock_pair import ClockPair
 from agent.window.concurrency import Source
 from agent.window.intervals import Interval, Window
 from models.capacity.assess import assess_capacity
@@ -37,7 +37,7 @@ AGENT = {"job": "headroom", "instance": "db1:10104"}
 ANOTHER = "00000000-0000-0000-0000-000000000000"
 OF_ANOTHER = 5
 """The first intervals are of another server."""
-ZERO = Now(0.0, 0.0)
+ZERO = ClockPair(0.0, 0.0)
 
 
 def watched() -> list[Interval]:
@@ -61,7 +61,10 @@ def shown(seen: Sequence[Interval], after: Sequence[float] = (2.0,)) -> Iterator
     for k, interval in enumerate(seen):
         server = ANOTHER if k < OF_ANOTHER else SERVER
         health = Health(up=True, identity=Identity("db1", "3306", "9.7", server))
-        load, fitted = latest_load(Window([interval]), ZERO, CEILINGS), FitState(at=interval.end)
+        load, fitted = (
+            latest_load(Window([interval]), ZERO, CEILINGS),
+            AssessmentState(at=interval.end),
+        )
         for later in after:
             at = round(interval.end + later, 3)
             current[:] = [Snapshot("shop", at, 60.0, health, load, fitted)]
@@ -105,7 +108,7 @@ def backfilled(url: str, file: Path, *words: str) -> int:
 def restored(file: Path) -> list[Interval]:
     """The intervals of the history."""
     with closing(open_to_read(file.parent / "state" / "history.db")) as connection:
-        return [interval_of(row, 1.0, ZERO) for row in read(connection, INTERVALS)]
+        return [interval_from_row(row, 1.0, ZERO) for row in read(connection, INTERVALS)]
 
 
 def test_what_an_agent_has_seen_comes_back_as_it_was(

@@ -11,7 +11,7 @@ from history_rows import SETTINGS
 from made_up import WAVES, intervals
 from test_replay_history import SERVER, ZERO, history
 
-from agent.assessment.snapshot import FitState
+from agent.assessment.snapshot import AssessmentState
 from agent.business_metrics.joined_values import MAX_VALUES, ValueSeries
 from agent.business_metrics.reader import BusinessMetricsReader
 from agent.cli import main
@@ -22,14 +22,14 @@ from agent.history.record_types import BUSINESS, Row
 from agent.history.row_access import insert, read
 from agent.history.store import Store
 from agent.history.target_history import Recorder
-from agent.support.clock_pair import Now
+from agent.support.clock_pair import ClockPair
 from agent.window.interval_buffer import IntervalBuffer
 from agent.window.intervals import Interval
 
 WIDTH = 10.0
 USERS = {"name": "active_users", "unit": "users", "query": "SELECT 1"}
 EACH = 2.5  # users for each query/s
-THEN, LATER = Now(1000.0, ZERO), Now(50.0, ZERO + 300.0)
+THEN, LATER = ClockPair(1000.0, ZERO), ClockPair(50.0, ZERO + 300.0)
 """Two lives of an agent; the second has another monotonic clock."""
 
 
@@ -50,11 +50,11 @@ def reader(*names: str) -> BusinessMetricsReader:
     return BusinessMetricsReader(config.targets[0])
 
 
-def recorder(store: Store, server: str, now: Now) -> Recorder:
+def recorder(store: Store, server: str, now: ClockPair) -> Recorder:
     """A target's way into the history, once that server has said who it is."""
     found, buffer = Recorder(store, "db"), IntervalBuffer(WIDTH, 3600.0, 1.0)
-    found.connected({"server_uuid": server})
-    found.look(buffer, now)
+    found.note_server({"server_uuid": server})
+    found.follow_server(buffer, now)
     return found
 
 
@@ -62,9 +62,9 @@ def test_an_agent_that_starts_again_has_the_values_of_before(store: Store) -> No
     """At their times, before its own, by name; those of another server and metric are not taken."""
     first = recorder(store, SERVER, THEN)
     for k in range(5):
-        first.valued(ReadValue("active_users", 900.0 + 10 * k, 100.0 + k))
-        first.valued(ReadValue("gone", 900.0 + 10 * k, 1.0))
-    first.record(IntervalBuffer(WIDTH, 3600.0, 1.0), FitState(), THEN, last=True)
+        first.keep_value(ReadValue("active_users", 900.0 + 10 * k, 100.0 + k))
+        first.keep_value(ReadValue("gone", 900.0 + 10 * k, 1.0))
+    first.record(IntervalBuffer(WIDTH, 3600.0, 1.0), AssessmentState(), THEN, last=True)
     store.tick(1.0)
     again, elsewhere = recorder(store, SERVER, LATER), recorder(store, "another", LATER)
     assert again.take_business() is None

@@ -43,11 +43,11 @@ def test_values_belong_to_the_interval_that_they_were_read_in() -> None:
     series, window = ValueSeries(), Window(intervals([1.0, 2.0, 4.0, 8.0]))
     for at, value in ((9.0, 5.0), (10.0, 7.0), (10.1, 3.0), (39.0, 1.0), (41.0, 99.0)):
         series.append(at, value)
-    joined = series.joined(window, Source.STATEMENT_TIME)
+    joined = series.interval_averages(window, Source.STATEMENT_TIME)
     assert joined.unit.tolist() == [6.0, 3.0, 1.0]
     assert joined.concurrency.tolist() == [1.0, 2.0, 8.0]
     assert joined.throughput.tolist() == window["throughput"][[0, 1, 3]].tolist()
-    assert len(ValueSeries().joined(window, None).unit) == 0
+    assert len(ValueSeries().interval_averages(window, None).unit) == 0
 
 
 def test_values_are_bounded() -> None:
@@ -66,21 +66,21 @@ def test_a_number_that_follows_the_load_has_a_headroom() -> None:
     now = rows[-1].end + 1
     monitor.fit_tick(now)
     [before] = monitor.snapshot.current_business(monitor.snapshot.at)
-    assert before.found.reason is UnitReason.NO_CAPACITY
+    assert before.unit_headroom.reason is UnitReason.NO_CAPACITY
     monitor.business_tick(now)
     monitor.fit_tick(now)
     [known] = monitor.snapshot.current_business(monitor.snapshot.at)
-    capacity, load = monitor.snapshot.fitted.capacity, monitor.snapshot.load
+    capacity, load = monitor.snapshot.assessed.capacity, monitor.snapshot.load
     assert capacity is not None
     assert capacity.value is not None
     assert load is not None
     assert known.value == pytest.approx(2 * rows[-1].throughput)
-    assert known.found.headroom is not None
+    assert known.unit_headroom.headroom is not None
     left = 2 * (capacity.value - load.throughput)
-    assert known.found.headroom.value == pytest.approx(left, rel=0.02)
-    assert known.found.trust is capacity.trust is Trust.TRUSTED
+    assert known.unit_headroom.headroom.value == pytest.approx(left, rel=0.02)
+    assert known.unit_headroom.trust is capacity.trust is Trust.TRUSTED
     [stale] = monitor.snapshot.current_business(monitor.snapshot.at + 200)
-    assert (stale.value, stale.found.reason) == (None, UnitReason.NO_VALUE)
+    assert (stale.value, stale.unit_headroom.reason) == (None, UnitReason.NO_VALUE)
 
 
 def test_a_headroom_that_cannot_be_computed_costs_nothing_else(
@@ -96,7 +96,7 @@ def test_a_headroom_that_cannot_be_computed_costs_nothing_else(
     monitor.business_tick(now)
     monitor.fit_tick(now)
     assert monitor.assessment_failures == {"business_metrics": 1}
-    assert monitor.snapshot.fitted.capacity is not None
+    assert monitor.snapshot.assessed.capacity is not None
 
 
 def test_a_reload_keeps_the_values_of_what_is_defined_as_before() -> None:

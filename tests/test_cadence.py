@@ -7,25 +7,25 @@ from made_up import SETTINGS, WAVES, WIDTH, interval, intervals
 from msgspec import structs
 
 from agent.assessment.cadence import is_due
-from agent.assessment.snapshot import FitState
+from agent.assessment.snapshot import AssessmentState
 from agent.config.settings import FitSettings
 from agent.pipeline import fit
-from agent.support.clock_pair import Now
+from agent.support.clock_pair import ClockPair
 from agent.window.intervals import Window
 
 LONG_STALE = structs.replace(SETTINGS, stale_after=3600.0)
 
 
-def now_at(window: Window) -> Now:
+def now_at(window: Window) -> ClockPair:
     """When the last interval of a window was complete."""
     end = float(window["end"][-1])
-    return Now(end, 1_700_000_000.0 + end)
+    return ClockPair(end, 1_700_000_000.0 + end)
 
 
-def assessed(loads: list[float]) -> FitState:
+def assessed(loads: list[float]) -> AssessmentState:
     """What is known after these intervals."""
     window = Window(intervals(loads))
-    found = fit(window, FitState(), SETTINGS, now_at(window))
+    found = fit(window, AssessmentState(), SETTINGS, now_at(window))
     assert found.capacity is not None
     return found
 
@@ -87,4 +87,4 @@ def test_a_clock_that_was_set_makes_it_due() -> None:
 def test_without_an_assessment_it_is_due() -> None:
     """Nothing is known, or what was known is of another window."""
     window = Window(intervals(WAVES))
-    assert is_due(window, FitState(), LONG_STALE, now_at(window))
+    assert is_due(window, AssessmentState(), LONG_STALE, now_at(window))

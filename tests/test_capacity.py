@@ -48,14 +48,14 @@ def test_far_below_an_interval_is_given_and_no_trust() -> None:
     low, value, high = numbers(found)
     assert low < 0.8 * value
     assert low < truth < high
-    assert found.settle_throughput is not None
-    assert found.x_seen < found.settle_throughput < value
+    assert found.settling_throughput is not None
+    assert found.x_seen < found.settling_throughput < value
 
 
 def test_reaching_the_settling_load_settles_it() -> None:
     """A day up to the load that was asked for is trusted, and right."""
     truth, seen = day(Life(0.4), full_at=0.8)
-    asked = assess_capacity(seen).settle_throughput
+    asked = assess_capacity(seen).settling_throughput
     assert asked is not None
     _, more = day(Life(asked / truth), full_at=0.8)
     found = assess_capacity(more)
@@ -206,7 +206,7 @@ def test_a_setting_far_away_is_no_place_to_expect_contention() -> None:
 
     def connections(most: float) -> Observations:
         used = seen.concurrency / (most * seen.concurrency.max())
-        return replace(seen, resources=(Resource("connections", used, is_setting=True),))
+        return replace(seen, resources=(Resource("connections", used, has_configured_limit=True),))
 
     far = assess_capacity(connections(10.0))
     alone = assess_capacity(replace(seen, resources=()))

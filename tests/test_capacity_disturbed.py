@@ -66,7 +66,7 @@ def test_a_short_burst_of_load_is_trusted_for_nothing(
     assert (found.trust is Trust.TRUSTED) == (not reasons)
     assert reasons <= set(found.reasons)
     assert found.value == pytest.approx(server.capacity, rel=0.05)
-    assert (found.settle_throughput is None) == (not reasons)
+    assert (found.settling_throughput is None) == (not reasons)
 
 
 def test_too_many_outliers_forbid_trust() -> None:

@@ -188,7 +188,9 @@ def test_statements_that_wait_elsewhere_fill_no_innodb() -> None:
     n = x * 0.02 * np.exp(rng.normal(0, 0.01, len(x)))
     at = 15.0 * np.arange(1, len(x) + 1)
     for counts_waits in (False, True):
-        inside = Resource("innodb_threads", n / 4, is_setting=True, counts_waits=counts_waits)
+        inside = Resource(
+            "innodb_threads", n / 4, has_configured_limit=True, counts_waits=counts_waits
+        )
         found = assess_capacity(Observations.of(at, x, n, resources=[inside]))
         assert found.value == pytest.approx(200, rel=0.1)
         assert (found.trust is Trust.TRUSTED) is not counts_waits

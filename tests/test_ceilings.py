@@ -10,7 +10,7 @@ from agent.config.bandwidths import bytes_per_second
 from agent.config.loader import load
 from agent.config.resources import DiskSettings, InterfaceSettings, ResourceSettings
 from agent.config.settings import Config
-from agent.service.reload import settings_of
+from agent.service.reload import monitor_settings
 from collectors.disks_and_interfaces import Devices
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -76,7 +76,7 @@ def test_a_reload_notices_a_changed_ceiling() -> None:
 
     def settings(**resources: Any) -> tuple[Any, ...]:
         config = Config.validated({"resources": resources, "targets": [TARGET]})
-        return settings_of(config, config.targets[0])
+        return monitor_settings(config, config.targets[0])
 
     assert settings() == settings()
     assert settings() != settings(ceilings={"cpu": 0.5})

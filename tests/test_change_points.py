@@ -75,7 +75,7 @@ def test_going_past_the_peak_is_no_change(seed: int, rounds: int) -> None:
     rng = np.random.default_rng(seed)
     n = np.tile(np.repeat(np.linspace(1.0, 100.0, 20), 3), rounds)
     x = LAW.throughput(n) * np.exp(rng.normal(0, 0.04, len(n)))
-    connections = Resource("connections", (n + 5) / 150, is_setting=True)
+    connections = Resource("connections", (n + 5) / 150, has_configured_limit=True)
     found = find_regimes(Observations.of(np.arange(len(n)), x, n, resources=[connections]))
     assert found.change is None
 

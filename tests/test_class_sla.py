@@ -84,9 +84,9 @@ def test_what_was_before_does_not_count() -> None:
     long_ago, now = counted(lasting(0.001, 50_000)), counted(lasting(0.1, 500))
     times = RecentResponseTimes()
     times.append(0.0, HistogramValues({SLOW: long_ago}))
-    assert times.of(SLOW, 0.95) is None
+    assert times.latest(SLOW, 0.95) is None
     times.append(10.0, HistogramValues({SLOW: sums(long_ago, now)}))
-    found = times.of(SLOW, 0.95)
+    found = times.latest(SLOW, 0.95)
     assert found is not None
     assert (found.start, found.end, found.times.calls) == (0.0, 10.0, 500)
     assert found.times.quantile(0.5) == pytest.approx(0.1 * np.log(2), rel=0.15)
@@ -98,10 +98,10 @@ def test_the_latest_calls_do_where_they_are_many() -> None:
     for at, mean in ((0.0, 1.0), (10.0, 1.0), (20.0, 0.05), (30.0, 0.05)):
         total = sums(total, counted(lasting(mean, 250)))
         times.append(at, HistogramValues({SLOW: total}))
-    found = times.of(SLOW, 0.95)
+    found = times.latest(SLOW, 0.95)
     assert found is not None
     assert (found.start, found.times.calls) == (10.0, 500)
-    every = times.of(SLOW, 0.99)
+    every = times.latest(SLOW, 0.99)
     assert every is not None
     assert (every.start, every.times.calls) == (0.0, 750)
 
@@ -117,11 +117,11 @@ def test_counts_that_fell_begin_anew(later: dict[str, Buckets] | None, gap: floa
     times = RecentResponseTimes()
     times.append(0.0, HistogramValues(first))
     times.append(5.0, HistogramValues({SLOW: {(0.0, 1.0): 300.0}}))
-    assert times.of(SLOW, 0.5) is not None
+    assert times.latest(SLOW, 0.5) is not None
     times.append(
         5.0 + gap, HistogramValues({SLOW: {(0.0, 1.0): 500.0}} if later is None else later)
     )
-    assert times.of(SLOW, 0.5) is None
+    assert times.latest(SLOW, 0.5) is None
 
 
 def test_minutes_that_are_over_are_forgotten() -> None:
@@ -129,7 +129,7 @@ def test_minutes_that_are_over_are_forgotten() -> None:
     times = RecentResponseTimes()
     for k in range(100):
         times.append(10.0 * k, HistogramValues({SLOW: {(0.0, 1.0): 1.0 * k}}))
-    found = times.of(SLOW, 0.95)
+    found = times.latest(SLOW, 0.95)
     assert found is not None
     assert found.end - found.start <= MAX_SECONDS + 10.0
 
@@ -249,15 +249,15 @@ def test_page_and_json_name_the_class_that_breaks_first() -> None:
 def test_what_is_not_known_of_a_class_says_why() -> None:
     """No histogram, too few calls, a capacity that was refuted: one reason, and no number."""
     never = states(watched(3000.0, 2.0), RecentResponseTimes())
-    assert {one.found.reason for one in never.classes} == {SlaReason.NO_HISTOGRAMS}
+    assert {one.headroom.reason for one in never.classes} == {SlaReason.NO_HISTOGRAMS}
     few = RecentResponseTimes()
     few.append(0.0, HistogramValues({}))
     few.append(10.0, HistogramValues({QUICK: counted(lasting(0.02, 99))}))
-    assert {one.found.reason for one in states(watched(3000.0, 2.0), few).classes} == {
+    assert {one.headroom.reason for one in states(watched(3000.0, 2.0), few).classes} == {
         SlaReason.FEW_CALLS
     }
     refuted = states(watched(3000.0, 2.0, CapacityReason.LATEST_DIFFER), read())
-    assert {one.found.reason for one in refuted.classes} == {SlaReason.CONTRADICTED}
+    assert {one.headroom.reason for one in refuted.classes} == {SlaReason.CONTRADICTED}
     assert (refuted.trust, refuted.first) == (Trust.NOT_IDENTIFIABLE, None)
     assert all(one.present is not None for one in refuted.classes)
     shown = replace(watched(3000.0, 2.0), class_slas=never)

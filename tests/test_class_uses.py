@@ -20,8 +20,8 @@ from agent.history.row_access import insert
 from agent.history.row_mapping import ClassUses
 from agent.history.store import Store
 from agent.history.write_buffer import Batch
-from agent.query_classes.capacity_gain import Saving, savings_of
-from agent.query_classes.class_registry import NOBODY, Name
+from agent.query_classes.capacity_gain import CapacityGain, capacity_gains
+from agent.query_classes.class_registry import UNATTRIBUTED, ClassName
 from models.attribution.class_time_series import AGENT, OTHER
 
 
@@ -37,7 +37,7 @@ def test_the_intervals_add_up_to_all_that_was_used(top: int) -> None:
     settings = ClassSettings(top=top, interval=A_MINUTE.interval, window=A_MINUTE.window)
     simulated = simulate(7, intervals=SECONDS)
     classes, states = followed(simulated, settings)
-    spent = classes.take_new()
+    spent = classes.take_new_usage()
     assert [one.at for one in spent] == [state.at for state in states]
     assert simulated.intervals.count is not None
     last = round(states[-1].at - 1e9 - START)
@@ -46,17 +46,19 @@ def test_the_intervals_add_up_to_all_that_was_used(top: int) -> None:
     for quantity, whole in (("calls", calls), ("cpu", float(simulated.y[1 : last + 1].sum()))):
         found = sum(used[quantity] for one in spent for used in one.uses.values())
         assert found == pytest.approx(whole, rel=1e-9)
-    assert all(len(one.uses) <= top + len((OTHER, AGENT, NOBODY)) for one in spent)
-    assert classes.take_new() == []
+    assert all(len(one.uses) <= top + len((OTHER, AGENT, UNATTRIBUTED)) for one in spent)
+    assert classes.take_new_usage() == []
 
 
 def test_an_interval_is_written_with_what_each_class_costs(path: Path) -> None:
     """Its use, error and gains; what is not known is NULL, as is a digest of the rest."""
     classes, _ = followed(simulate(7, intervals=SECONDS))
-    last = classes.take_new()[-1]
+    last = classes.take_new_usage()[-1]
     life = Life(path, UNIX)
     life.begin()
-    life.recorder.divided(ClassUses(last, {Name("shop", "scan"): Saving(0.5, 0.2)}))
+    life.recorder.keep_class_uses(
+        ClassUses(last, {ClassName("shop", "scan"): CapacityGain(0.5, 0.2)})
+    )
     life.look()
     life.end()
     found = {
@@ -71,7 +73,7 @@ def test_an_interval_is_written_with_what_each_class_costs(path: Path) -> None:
     assert found["sleep|=shop"]["waits"] == 1.0
     assert found["sleep|=shop"]["removed_gain"] is None
     assert scan["network"] is None
-    assert found[NOBODY]["cpu"] == last.uses[NOBODY]["cpu"]
+    assert found[UNATTRIBUTED]["cpu"] == last.uses[UNATTRIBUTED]["cpu"]
 
 
 def test_a_span_is_summed_by_class(path: Path) -> None:
@@ -90,7 +92,7 @@ def test_a_span_is_summed_by_class(path: Path) -> None:
         found = {use.name: use for use in uses.uses(connection, span)}
         assert found["a1b2|=shop"].calls == sum(30.0 + k for k in range(4, 10))
         assert found["a1b2|=shop"].cpu == 6 * 1.25
-        assert uses.sources(connection, span) == {"work-time"}
+        assert uses.cpu_methods(connection, span) == {"work-time"}
         assert found["unattributed"].calls is None
         gains = uses.latest_gains(connection, span)
         assert gains == {name: uses.Gain(0.75, 0.25) for name in ("a1b2|=shop", "c3d4|")}
@@ -116,11 +118,11 @@ def test_a_name_stays_as_long_as_a_row_has_it(path: Path) -> None:
     with closing(open_to_write(path)) as connection:
         assert insert(connection, CLASSES, class_uses(1)) == 3
         assert insert(connection, CLASSES, class_uses(1)) == 0
-        uses.forget_names(connection, ZERO + 5 * STEP)
+        uses.delete_unused_names(connection, ZERO + 5 * STEP)
     assert rows(path, CLASSES) == [*class_uses(1), *class_uses(5)]
 
 
 def test_savings_are_known_only_with_a_capacity() -> None:
     """Without one nothing is said."""
-    assert savings_of(known_classes(1.0), None) == {}
-    assert savings_of(None, None) == {}
+    assert capacity_gains(known_classes(1.0), None) == {}
+    assert capacity_gains(None, None) == {}

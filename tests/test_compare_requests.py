@@ -72,7 +72,7 @@ def server(config: Path, recorded: Path) -> Iterator[WebServer]:
     """Its pages, with markers; it watches nothing yet."""
     loaded = load(config)
     agent = daemon.Agent(loaded, Store(recorded, loaded.history))
-    agent.markers.kept = 1e12
+    agent.markers.kept_seconds = 1e12
     agent.markers.add([Marker(MIDDLE, "4.2")])
     snapshots = agent.snapshots()
     with listening(*snapshots, compare=agent.compare_around) as found:

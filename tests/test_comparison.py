@@ -6,7 +6,7 @@ import pytest
 from models.capacity.limit_types import Resource
 from models.capacity.resource_limits import find_resource_limits
 from models.estimate_difference import Estimate, Verdict, difference, ratio
-from models.usl.fit import fit_map
+from models.usl.fit import fit_bayes
 from models.usl.law import Usl
 
 TRIALS = 4000
@@ -61,7 +61,7 @@ def test_the_laws_intervals_hold_its_parameters() -> None:
         random = np.random.default_rng(seed)
         n = random.uniform(1.0, 16.0, 200)
         x = law.throughput(n) * np.exp(0.03 * random.standard_normal(200))
-        intervals = fit_map(n, x).law_intervals
+        intervals = fit_bayes(n, x).law_intervals
         assert intervals is not None
         pairs = zip(intervals, truth, strict=True)
         held += [known.low <= true <= known.high for known, true in pairs]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from made_up import RISING, intervals, with_usage
 
-from agent.window.concurrency import Source, concurrency, statements_at_work
+from agent.window.concurrency import Source, concurrency, running_statements
 from agent.window.intervals import Interval, Window
 from models.capacity.assess import assess_capacity
 from models.capacity.demand_extrapolation import CEILING
@@ -33,10 +33,10 @@ def window(run_delay: float | None) -> Window:
 def test_threads_that_wait_for_a_processor_run_at_once_too() -> None:
     """At low loads they are more than the statements that have begun; then those count."""
     seen = window(run_delay=8.0)
-    assert statements_at_work(seen, Source.STATEMENT_TIME) == pytest.approx(RISING)
+    assert running_statements(seen, Source.STATEMENT_TIME) == pytest.approx(RISING)
     expected = [max(load, 8.0 + min(load, 2.0)) for load in RISING]
     assert concurrency(seen, Source.STATEMENT_TIME) == pytest.approx(expected)
-    sampled = statements_at_work(seen, Source.THREADS_RUNNING)
+    sampled = running_statements(seen, Source.THREADS_RUNNING)
     assert concurrency(seen, Source.THREADS_RUNNING) == pytest.approx(sampled)
 
 
@@ -153,7 +153,7 @@ def test_clients_of_a_real_server_are_seen_before_their_statements_begin() -> No
     """
     run = saved(RECORDED)
     rows = Window(Interval(**row) for row in run["intervals"])
-    both = [f(rows, Source.STATEMENT_TIME) for f in (concurrency, statements_at_work)]
+    both = [f(rows, Source.STATEMENT_TIME) for f in (concurrency, running_statements)]
     begun = 0
     for stage in run["stages"]:
         ours, theirs = (n[begun + SETTLED : stage["intervals"]] for n in both)

@@ -323,7 +323,7 @@ def test_short_intervals_are_read_often_enough(
     short = {"collectors": often} if interval < 2 else {}
     target = {"name": "a", "user": "u"}
     config = Config.validated({"fit": {"interval": interval}, "targets": [target], **short})
-    found = {spec.name: config.sampling(config.targets[0], spec) for spec in COLLECTORS}
+    found = {spec.name: config.sampling_interval(config.targets[0], spec) for spec in COLLECTORS}
     assert found == {**expected, **(dict.fromkeys(often, 0.5) if short else {})}
 
 
@@ -332,7 +332,7 @@ def test_each_division_over_query_classes_has_a_reading() -> None:
     classes, targets = {"interval": "5s"}, [{"name": "a", "user": "u"}]
     config = Config.validated({"classes": classes, "targets": targets})
     digests = next(spec for spec in COLLECTORS if spec.name == "digests")
-    assert config.sampling(config.targets[0], digests) == 5.0
+    assert config.sampling_interval(config.targets[0], digests) == 5.0
 
 
 def test_targets_take_turns_and_those_of_a_group_go_together() -> None:

@@ -11,14 +11,14 @@ from models.capacity.assess import assess_capacity
 from models.capacity.change_points import Change, Regimes
 from models.capacity.cost_curve import CostCurve
 from models.capacity.cost_drift import cost_drift
-from models.capacity.cost_fluctuation import cost_variance, residual_variance
+from models.capacity.cost_fluctuation import cost_fluctuation, others_fluctuation
 from models.capacity.doubts import MAX_DRIFT, Evidence
 from models.capacity.estimate import Estimate
 from models.capacity.limit_types import Resource
 from models.capacity.observations import Observations
 from models.capacity.outliers import find_outliers
 from models.capacity.result import USL, Capacity, CapacityReason
-from models.capacity.trust_gate import judged
+from models.capacity.trust_gate import judge
 from models.robust import LinearFit, fit_linear
 from models.trust import Trust
 from models.usl.law import Array
@@ -82,14 +82,14 @@ def test_a_cost_that_wanders_takes_trust_away(seed: int) -> None:
     rng = np.random.default_rng([14, seed])
     periods = rng.normal(0, 1, INTERVALS // 20)
     seen = day(np.exp(np.repeat(0.2 * periods, 20)), seed)
-    assert MAX_DRIFT < cost_variance(CostCurve.of(seen, "cpu")) < 0.3
+    assert MAX_DRIFT < cost_fluctuation(CostCurve.of(seen, "cpu")) < 0.3
     found = assess_capacity(seen)
     assert CapacityReason.COST_FLUCTUATES in found.reasons
     assert found.trust is not Trust.TRUSTED
     noise = day(np.exp(rng.normal(0, 0.1, INTERVALS)), seed, reach=0.85)
-    assert cost_variance(CostCurve.of(noise, "cpu")) < MAX_DRIFT
+    assert cost_fluctuation(CostCurve.of(noise, "cpu")) < MAX_DRIFT
     little = day(np.exp(np.repeat(MAX_DRIFT / 2 * periods, 20)), seed, reach=0.85)
-    assert cost_variance(CostCurve.of(little, "cpu")) < MAX_DRIFT
+    assert cost_fluctuation(CostCurve.of(little, "cpu")) < MAX_DRIFT
     assert CapacityReason.COST_FLUCTUATES not in assess_capacity(little).reasons
 
 
@@ -109,15 +109,15 @@ def test_neighbours_that_come_and_go_take_trust_away(seed: int) -> None:
     wild = replace(seen, throughput=seen.throughput * (1 - periods))
     own = cpu.relative_own_use * (1 - periods)
     wild = replace(wild, resources=(replace(cpu, utilisation=own + 0.05 + periods, own=own),))
-    assert residual_variance(wild, "cpu") > MAX_DRIFT
+    assert others_fluctuation(wild, "cpu") > MAX_DRIFT
     found = assess_capacity(wild)
     assert CapacityReason.OTHERS_FLUCTUATE in found.reasons
     assert found.trust is not Trust.TRUSTED
     beside = with_others(0.3 * cpu.relative_own_use)
-    assert residual_variance(beside, "cpu") < MAX_DRIFT
+    assert others_fluctuation(beside, "cpu") < MAX_DRIFT
     unsteady = with_others(rng.uniform(0, 0.1, INTERVALS))
-    assert residual_variance(unsteady, "cpu") < MAX_DRIFT
-    assert residual_variance(replace(seen, resources=(replace(cpu, own=None),)), "cpu") == 0.0
+    assert others_fluctuation(unsteady, "cpu") < MAX_DRIFT
+    assert others_fluctuation(replace(seen, resources=(replace(cpu, own=None),)), "cpu") == 0.0
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -154,15 +154,15 @@ def test_too_few_or_idle_intervals_tell_no_drift() -> None:
     seen = day(2.0**WHEN, 1)
     [cpu] = seen.resources
     idle = replace(cpu, name="idle", utilisation=cpu.utilisation / 50, own=None)
-    setting = replace(cpu, name="setting", is_setting=True)
+    setting = replace(cpu, name="setting", has_configured_limit=True)
     more = replace(seen, resources=(cpu, idle, setting))
     assert cost_drift(CostCurve.of(more, "cpu")) > 0
     assert [cost_drift(CostCurve.of(more, name)) for name in ("idle", "setting")] == [0.0, 0.0]
     wild = replace(seen, throughput=seen.throughput * np.exp(np.sin(np.arange(INTERVALS) / 9)))
-    assert cost_variance(CostCurve.of(wild, "cpu")) > MAX_DRIFT
-    assert cost_variance(CostCurve.of(wild.select(slice(24)), "cpu")) == 0.0
-    settings = replace(wild, resources=(replace(cpu, is_setting=True),))
-    assert cost_variance(CostCurve.of(settings, "cpu")) == 0.0
+    assert cost_fluctuation(CostCurve.of(wild, "cpu")) > MAX_DRIFT
+    assert cost_fluctuation(CostCurve.of(wild.select(slice(24)), "cpu")) == 0.0
+    settings = replace(wild, resources=(replace(cpu, has_configured_limit=True),))
+    assert cost_fluctuation(CostCurve.of(settings, "cpu")) == 0.0
     assert cost_drift(CostCurve.of(more.select(slice(30)), "cpu")) == 0.0
 
 
@@ -229,15 +229,15 @@ def test_contention_that_an_older_mix_contradicts_is_not_trusted(
         outliers=find_outliers(rising),
         nearest=None,
         lowest=None,
-        earliest=None,
+        lowest_lower_bound=None,
         law=None,
         finding=None,
         plateau=None,
         estimate=Estimate(1250.0, 1200.0, 1300.0, {limit: 1.0}, 1200.0),
     )
-    found = judged(evidence)
+    found = judge(evidence)
     assert found.trust is trust
     assert (CapacityReason.LAW_DOES_NOT_FIT in found.reasons) == (trust is not Trust.TRUSTED)
-    unchanged = judged(replace(evidence, regimes=Regimes(regimes.current)))
+    unchanged = judge(replace(evidence, regimes=Regimes(regimes.current)))
     assert unchanged.trust is Trust.TRUSTED
     assert (found.value, found.limit) == (unchanged.value, unchanged.limit) == (1250.0, limit)

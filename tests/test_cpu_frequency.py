@@ -6,7 +6,7 @@ import psutil
 import pytest
 
 from collectors import cpu_frequency
-from collectors.cpu_frequency import CPUS_AT_ONCE, Clocks
+from collectors.cpu_frequency import CPUS_AT_ONCE, CpuClocks
 from testbed.real.daemon import wait_until
 
 
@@ -43,7 +43,7 @@ def saving(cpus: Path, cpu: int, now: int, nominal: int = 2_400_000, **files: ob
 
 def ratio(*cpus: int) -> float | None:
     """Of these CPUs, which are on."""
-    return Clocks(lambda: list(cpus)).ratio()
+    return CpuClocks(lambda: list(cpus)).ratio()
 
 
 def test_a_governor_that_lowers_the_clock_shows(cpus: Path) -> None:
@@ -123,7 +123,7 @@ def test_what_cannot_be_read_says_nothing_of_the_others(cpus: Path) -> None:
 
 def test_a_cpu_tells_as_soon_as_it_can(cpus: Path) -> None:
     """A CPU that comes on, and one whose nominal clock could not be read at first."""
-    found = Clocks(lambda: [0])
+    found = CpuClocks(lambda: [0])
     assert found.ratio() is None
     base = saving(cpus, 0, 1_200_000, cpuinfo_max_freq="") / "base_frequency"
     base.unlink()
@@ -137,7 +137,7 @@ def test_of_many_cpus_a_few_are_read_at_a_time(cpus: Path) -> None:
     for cpu in range(64):
         saving(cpus, cpu, 2_400_000 if cpu < 32 else 1_200_000)
     on = list(range(64))
-    many = Clocks(lambda: on)
+    many = CpuClocks(lambda: on)
     ratios = [many.ratio() for _ in range(64 // CPUS_AT_ONCE)]
     assert ratios == [1.0] * (32 // CPUS_AT_ONCE) + [0.5] * (32 // CPUS_AT_ONCE)
     assert many.ratio() == 1.0
@@ -151,13 +151,13 @@ def test_a_process_that_is_gone_has_no_clocks() -> None:
     def gone() -> list[int]:
         raise psutil.NoSuchProcess(1)
 
-    assert Clocks(gone).ratio() is None
+    assert CpuClocks(gone).ratio() is None
 
 
 def test_the_clocks_of_this_machine_are_known_or_absent() -> None:
     """By whatever kernel runs this: nothing where it has no cpufreq, as in a virtual machine."""
     cpus = psutil.Process().cpu_affinity()
-    clocks = Clocks(lambda: cpus)
+    clocks = CpuClocks(lambda: cpus)
     if any(Path(f"/sys/devices/system/cpu/cpu{cpu}/cpufreq").exists() for cpu in cpus):
         found = wait_until("a CPU that was in use", clocks.ratio)
         assert found is not None

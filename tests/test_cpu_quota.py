@@ -49,7 +49,7 @@ def test_quotas_are_read_up_to_the_root(
     """All that limit the process are found; `max` and -1 are no limits."""
     write(tmp_path, files)
     monkeypatch.setattr(cpu_quota, "CGROUPS", tmp_path)
-    hierarchy = cpu_quota.hierarchy(groups, "0::/agent\n")
+    hierarchy = cpu_quota.cpu_hierarchy(groups, "0::/agent\n")
     assert hierarchy
     assert hierarchy.is_visible
     assert list(hierarchy.quotas()) == found
@@ -70,7 +70,7 @@ def test_another_containers_quota_is_not_taken_from_the_agents_own(
     """If the root shown is the agent's own cgroup, the server's quota is not known."""
     write(tmp_path, files)
     monkeypatch.setattr(cpu_quota, "CGROUPS", tmp_path)
-    hierarchy = cpu_quota.hierarchy(groups, "0::/agent\n")
+    hierarchy = cpu_quota.cpu_hierarchy(groups, "0::/agent\n")
     assert hierarchy
     assert not hierarchy.is_visible
     assert list(hierarchy.quotas()) == []
@@ -87,7 +87,7 @@ def test_the_agents_own_root_counts_for_a_server_beside_it(
     """Both in one container without a cgroup namespace: its cgroup is the root that is shown."""
     write(tmp_path, {"cpu/cpu.cfs_quota_us": "50000\n", "cpu/cpu.cfs_period_us": "100000\n"})
     monkeypatch.setattr(cpu_quota, "CGROUPS", tmp_path)
-    hierarchy = cpu_quota.hierarchy(V1, agents)
+    hierarchy = cpu_quota.cpu_hierarchy(V1, agents)
     assert hierarchy
     assert hierarchy.is_visible == bool(found)
     assert list(hierarchy.quotas()) == found

@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from agent.assessment.snapshot import Snapshot
-from agent.demo.report import rows as report_rows
+from agent.demo.report import result_rows as report_rows
 from agent.export.metrics import SnapshotCollector
 from agent.export.page import render
 from agent.export.snapshot_json import snapshots_as_json
@@ -113,7 +113,7 @@ def test_the_numbers_are_finite_and_in_order(name: str, statement_time: bool) ->
     snapshot, at = assessed(name, statement_time=statement_time)
     capacity = snapshot.capacity(at)
     if capacity is None:
-        assert snapshot.fitted.waiting
+        assert snapshot.assessed.waiting
         return
     bounds = [b for b in (capacity.lower, capacity.value, capacity.upper) if b is not None]
     assert bounds == sorted(bounds)
@@ -121,7 +121,7 @@ def test_the_numbers_are_finite_and_in_order(name: str, statement_time: bool) ->
     assert capacity.lower is not None
     assert capacity.lower > 0
     assert sum(capacity.shares.values()) == pytest.approx(1 if capacity.shares else 0)
-    assert (capacity.settle_throughput or np.inf) > capacity.x_seen
+    assert (capacity.settling_throughput or np.inf) > capacity.x_seen
 
 
 @each_source
@@ -129,7 +129,7 @@ def test_the_numbers_are_finite_and_in_order(name: str, statement_time: bool) ->
 def test_what_tells_nothing_is_not_trusted(name: str, statement_time: bool) -> None:
     """No capacity and no law out of points that say nothing of it."""
     snapshot, at = assessed(name, statement_time=statement_time)
-    capacity, law = snapshot.capacity(at), snapshot.fit(at)
+    capacity, law = snapshot.capacity(at), snapshot.current_law(at)
     assert (capacity is None) == (name == "all idle")
     assert Trust.TRUSTED not in [found.trust for found in (capacity, law) if found]
 

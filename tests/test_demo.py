@@ -23,18 +23,18 @@ import numpy as np
 import psutil
 import pytest
 
-from agent.assessment.snapshot import FitState, Load
+from agent.assessment.snapshot import AssessmentState, Load
 from agent.cli import main
 from agent.demo import demo_run, server_user
 from agent.demo.load_generator import (
     MAX_TOP_CLIENTS,
     PERIOD,
     clients_at,
-    clients_at_the_top,
     is_rising,
+    peak_clients,
 )
 from agent.demo.page_address import Address, AddressError, choose_address, listen_on
-from agent.demo.report import lead, rows
+from agent.demo.report import result_rows, summary_sentence
 from agent.demo.screen import ENTER, HOME, LEAVE, View, draw
 from agent.demo.server import FOLDER_PREFIX, Program, ServerError, find_server
 from agent.window.concurrency import Source
@@ -285,7 +285,7 @@ def test_the_usual_port_may_be_taken() -> None:
     except OSError:
         pass  # taken as it is
     with usual:
-        assert choose_address(None, said.append).bind() == ("127.0.0.1", 0)
+        assert choose_address(None, said.append).socket_address() == ("127.0.0.1", 0)
     assert said == ["port 10104 is taken; the page uses a free port instead"]
 
 
@@ -298,7 +298,9 @@ def test_a_port_may_be_taken_after_it_was_chosen() -> None:
             assert mine.getsockname()[1] != port
         assert said == [f"port {port} is taken; the page uses a free port instead"]
         with pytest.raises(AddressError, match=rf"^cannot listen on 127\.0\.0\.1:{port}: Address"):
-            listen_on(Address("127.0.0.1", port, asked=True), socket.create_server, said.append)
+            listen_on(
+                Address("127.0.0.1", port, is_explicit=True), socket.create_server, said.append
+            )
 
 
 @pytest.mark.parametrize(
@@ -322,7 +324,7 @@ def test_wrong_arguments_are_refused(
 
 def test_the_wave_goes_up_and_down_within_bounds() -> None:
     """The clients rise from few to the top and fall again, never more than the bound."""
-    top = clients_at_the_top()
+    top = peak_clients()
     wave = [clients_at(second, top) for second in np.linspace(0, PERIOD, 100)]
     assert min(wave) == wave[0] == wave[-1] == 2
     assert max(wave) == top <= MAX_TOP_CLIENTS
@@ -341,9 +343,9 @@ def a_view(waiting: str = "") -> View:
         for k, load in enumerate([*np.linspace(0.5, 15, 40), 2.0])
     ]
     snapshot = replace(made_up.known(rows), at=1000.0)
-    fitted = FitState(waiting=waiting) if waiting else replace(snapshot.fitted, at=1000.0)
+    fitted = AssessmentState(waiting=waiting) if waiting else replace(snapshot.assessed, at=1000.0)
     load = Load(1000.0, 900.0, {Source.STATEMENT_TIME: 2.0}, {})
-    snapshot = replace(snapshot, load=load, fitted=fitted)
+    snapshot = replace(snapshot, load=load, assessed=fitted)
     return View("demo", snapshot, 1001.0, 20.0, "rising, 5 of 24", "first fit", "http://here:1")
 
 
@@ -372,23 +374,23 @@ def test_a_load_beyond_the_predicted_peak_is_said_in_words() -> None:
     """A throughput above the capacity is no headroom of 0 %."""
     snapshot = a_view().snapshot
     beyond = Load(1000.0, 1e6, {Source.STATEMENT_TIME: 2.0}, {})
-    shown = dict(rows(replace(snapshot, load=beyond), 1001.0))["headroom"]
+    shown = dict(result_rows(replace(snapshot, load=beyond), 1001.0))["headroom"]
     assert shown == "none"
 
 
 def test_a_load_past_the_peak_has_no_headroom_and_says_what_is_lost() -> None:
     """More statements at once than at the peak, and less throughput: more load gives less."""
     snapshot = a_view().snapshot
-    capacity = snapshot.fitted.capacity
+    capacity = snapshot.assessed.capacity
     assert capacity is not None
     assert capacity.value is not None
     assert capacity.concurrency_upper is not None
     n = 1.5 * capacity.concurrency_upper
     past = Load(1000.0, 0.9 * capacity.value, {Source.STATEMENT_TIME: n}, {})
-    shown = dict(rows(replace(snapshot, load=past), 1001.0))["headroom"]
+    shown = dict(result_rows(replace(snapshot, load=past), 1001.0))["headroom"]
     words = "past its peak: more load lowers the throughput; 10 % of it is lost"
     assert shown.startswith(f"none, {words} (")
-    assert lead(replace(snapshot, load=past), 1001.0).endswith(f"It is {words}.")
+    assert summary_sentence(replace(snapshot, load=past), 1001.0).endswith(f"It is {words}.")
 
 
 def test_without_a_fit_it_says_what_is_missing() -> None:

@@ -36,10 +36,10 @@ def test_what_the_kernel_makes_up_is_no_device(kernel: Path) -> None:
     add(kernel, "net", "eth0", "pci0000:00/virtio2")
     add(kernel, "net", "docker0", "virtual")
     names = ("sda", "sdb", "sda1", "dm-0", "nvme0n1", "gone")
-    real = [name for name in names if disks_and_interfaces.is_real("block", name)]
+    real = [name for name in names if disks_and_interfaces.is_physical("block", name)]
     assert real == ["sda", "sdb", "nvme0n1"]
-    assert disks_and_interfaces.is_real("net", "eth0")
-    assert not disks_and_interfaces.is_real("net", "docker0")
+    assert disks_and_interfaces.is_physical("net", "eth0")
+    assert not disks_and_interfaces.is_physical("net", "docker0")
 
 
 def test_this_machines_own_are_bounded_and_none_is_made_up() -> None:

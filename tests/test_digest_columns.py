@@ -11,7 +11,7 @@ from class_recording import CPU_ON, connected
 from conftest import ServerFactory
 
 from agent.demo.server import PrivateServer
-from agent.query_classes.class_registry import ClassRegistry, name_of
+from agent.query_classes.class_registry import ClassRegistry, class_name_of
 from agent.query_classes.digest_deltas import Changes, DigestDeltas
 from collectors import digests
 from collectors.connection import Connection
@@ -61,7 +61,7 @@ class Watched:
         """One reading."""
         values = self._read()
         assert isinstance(values, DigestValues)
-        self._registry.add_texts(values.rows.texts, values.rows.own)
+        self._registry.add_texts(values.rows.texts, values.rows.own_digests)
         return values.rows
 
     def changes(self) -> Changes | None:
@@ -84,7 +84,7 @@ class Watched:
         for number, values in zip(changes.classes, changes.values, strict=True):
             key = self._registry.keys[number]
             counted = dict(zip(changes.names, map(float, values), strict=True))
-            found[self._registry.text(key) or name_of(key).digest] = counted
+            found[self._registry.text(key) or class_name_of(key).digest] = counted
         return found
 
 
@@ -146,7 +146,7 @@ def test_only_what_was_used_lately_is_read_again(server: PrivateServer, watched:
         for number in range(30):
             ask(f"SELECT {number} AS `old_{number}`")
         before = watched.rows()
-        time.sleep(digests.MARGIN + 2.2)
+        time.sleep(digests.LAST_SEEN_MARGIN + 2.2)
         watched.rows()
         ask("SELECT 1 AS old_7")
         again = watched.rows()
@@ -219,7 +219,7 @@ def test_one_statement_in_two_schemas_and_in_none_is_three_classes(
     assert changes is not None
     calls = {}
     for number, values in zip(changes.classes, changes.values, strict=True):
-        name = name_of(watched.key(number))
+        name = class_name_of(watched.key(number))
         if "`anywhere`" in watched.text(f"|{watched.key(number)}"):
             calls[name.schema] = values[changes.names.index("calls")]
     assert calls == {"": 1, "known": 2, "performance_schema": 3}

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from agent.query_classes.class_intervals import ClassInterval, ClassIntervalMaker
-from agent.query_classes.class_registry import NONE, TEXTS_KEPT, ClassRegistry, name_of
-from agent.query_classes.digest_deltas import Changes, DigestDeltas, Lost
+from agent.query_classes.class_registry import NONE, TEXTS_KEPT, ClassRegistry, class_name_of
+from agent.query_classes.digest_deltas import Changes, DigestDeltas, LossReason
 from agent.query_classes.divided_resources import ResourceMeter
 from agent.query_classes.tracked_classes import class_table
 from collectors.base import Sample
-from collectors.class_thread_states import Looks
-from collectors.digests import DigestRows, DigestValues, is_one_of, shape
+from collectors.class_thread_states import ThreadStateCounts
+from collectors.digests import DigestRows, DigestValues, matches_any_shape, statement_words
 
 NAMES = ("calls", "statement_time")
 A, B, OVERFLOW = "aa|=shop", "bb|", "|"
@@ -41,8 +41,8 @@ def reading(
         since=since,
         running=running or {},
         texts={},
-        own=frozenset(),
-        everything=None if everything is None else np.array(everything, dtype=float),
+        own_digests=frozenset(),
+        all_statements=None if everything is None else np.array(everything, dtype=float),
     )
 
 
@@ -61,7 +61,7 @@ class Followed:
         lines = zip(changes.classes, changes.values, changes.in_flight, strict=True)
         return {self.registry.keys[n]: [*v, f] for n, v, f in lines}
 
-    def lost(self) -> dict[Lost, int]:
+    def lost(self) -> dict[LossReason, int]:
         """What was lost, by kind."""
         return {kind: count for kind, count in self.deltas.lost.items() if count}
 
@@ -104,7 +104,7 @@ def test_sums_of_everything_that_fall_or_go_say_nothing() -> None:
     }
     assert followed.take(reading({row: (11, 1.5)})) == {}
     assert followed.take(reading({row: (11, 1.5)}, everything=(90, 9.0))) == {}
-    assert name_of(NONE).digest == "none"
+    assert class_name_of(NONE).digest == "none"
 
 
 def test_a_new_class_counts_from_zero_only_if_it_is_new(followed: Followed) -> None:
@@ -112,7 +112,7 @@ def test_a_new_class_counts_from_zero_only_if_it_is_new(followed: Followed) -> N
     new, old = "2|cc|", "0|dd|"
     first = followed.take(reading({new: (4, 0.4), old: (9e9, 1e6)}, ages={new: 1.5}))
     assert first == {"cc|": [4, 0.4, 0]}
-    assert followed.lost() == {Lost.UNSEEN: 1}
+    assert followed.lost() == {LossReason.UNSEEN: 1}
     assert followed.take(reading({old: (9e9 + 2, 1e6 + 1)})) == {"dd|": [2, 1, 0]}
 
 
@@ -125,9 +125,9 @@ def test_an_age_that_says_nothing_is_not_new(followed: Followed, age: float) -> 
 def test_threads_that_were_seen_are_columns_of_their_classes(followed: Followed) -> None:
     """Also of a class of which no statement ended; where nobody looked there are no columns."""
     rows = reading({f"1|{A}": (13, 1.5)})
-    seen = replace(rows, threads=Looks(Counter({B: 2, A: 1}), Counter({A: 3})))
+    seen = replace(rows, thread_states=ThreadStateCounts(Counter({B: 2, A: 1}), Counter({A: 3})))
     assert followed.take(seen) == {A: [3, 0.5, 1, 3, 0], B: [0, 0, 2, 0, 0]}
-    none = replace(reading({f"1|{A}": (14, 1.6)}), threads=Looks())
+    none = replace(reading({f"1|{A}": (14, 1.6)}), thread_states=ThreadStateCounts())
     assert followed.take(none) == {A: [1, pytest.approx(0.1), 0, 0, 0]}
     assert followed.take(reading({f"1|{A}": (15, 1.6)})) == {A: [1, 0, 0]}
 
@@ -136,8 +136,12 @@ def test_the_overflow_row_and_classes_without_a_schema_are_load_too(followed: Fo
     """NULL is a name like any other."""
     row = f"2|{OVERFLOW}"
     assert followed.take(reading({row: (4, 0.4)}, ages={row: 1})) == {OVERFLOW: [4, 0.4, 0]}
-    assert name_of(OVERFLOW).digest == "overflow"
-    assert (name_of(A).schema, name_of(A).digest, name_of(B).schema) == ("shop", "aa", "")
+    assert class_name_of(OVERFLOW).digest == "overflow"
+    assert (class_name_of(A).schema, class_name_of(A).digest, class_name_of(B).schema) == (
+        "shop",
+        "aa",
+        "",
+    )
 
 
 def test_rows_of_one_class_are_added_up(followed: Followed) -> None:
@@ -154,7 +158,7 @@ def test_rows_that_cannot_be_told_apart_are_one(followed: Followed) -> None:
     rows = reading({f"1|{A}": (11, 1.1), "x": (500, 50.0)})
     twin = DigestRows(**{**{k: getattr(rows, k) for k in rows.__slots__}, "keys": [f"1|{A}"] * 2})
     assert followed.take(twin) is None
-    assert followed.lost() == {Lost.RESET: 1}
+    assert followed.lost() == {LossReason.RESET: 1}
     assert followed.take(twin) == {}
 
 
@@ -172,32 +176,32 @@ def test_a_table_that_was_emptied_loses_one_interval(
 ) -> None:
     """TRUNCATE: nothing negative, nothing from zero, and the next interval is whole."""
     assert followed.take(reading(rows, ages=ages)) is None
-    assert followed.lost() == {Lost.RESET: 1}
+    assert followed.lost() == {LossReason.RESET: 1}
     [(key, (calls, seconds))] = rows.items()
     found = followed.take(reading({key: (calls + 1, seconds + 1)}))
     assert found is not None
     assert found[A] == pytest.approx([1, 1, 0])
-    assert followed.lost() == {Lost.RESET: 1}
+    assert followed.lost() == {LossReason.RESET: 1}
 
 
 def test_a_restart_loses_one_interval_even_where_all_sums_have_grown(followed: Followed) -> None:
     """A busy server may have passed its old sums when it is read again."""
     assert followed.take(reading({f"1|{A}": (999, 99.0)}), restarted=True) is None
-    assert followed.lost() == {Lost.RESTART: 1}
+    assert followed.lost() == {LossReason.RESTART: 1}
     assert followed.take(reading({f"1|{A}": (1000, 99.0)})) == {A: [1, 0, 0]}
 
 
 @pytest.mark.parametrize(
     ("before", "after"),
     [
-        ("status digests status digests", {Lost.RESTART: 1}),
-        ("digests status digests", {Lost.RESET: 1}),
+        ("status digests status digests", {LossReason.RESTART: 1}),
+        ("digests status digests", {LossReason.RESET: 1}),
     ],
     ids=["told before it is read", "told after it is read"],
 )
 @pytest.mark.parametrize("at_once", [True, False])
 def test_one_restart_loses_one_interval_whenever_it_is_told(
-    before: str, after: dict[Lost, int], at_once: bool
+    before: str, after: dict[LossReason, int], at_once: bool
 ) -> None:
     """Also where the last reading of the old life still waits for what the host used."""
     maker = ClassIntervalMaker(ClassRegistry())
@@ -230,12 +234,12 @@ def test_a_servers_clock_that_is_set_loses_nothing(ahead: float) -> None:
 @pytest.mark.parametrize(
     ("how", "why"),
     [
-        ({"since": 500.0}, Lost.GAP),
-        ({"names": ("calls", "cpu_time")}, Lost.COLUMNS),
+        ({"since": 500.0}, LossReason.GAP),
+        ({"names": ("calls", "cpu_time")}, LossReason.COLUMNS),
     ],
 )
 def test_a_gap_and_other_columns_lose_one_interval(
-    followed: Followed, how: dict[str, float], why: Lost
+    followed: Followed, how: dict[str, float], why: LossReason
 ) -> None:
     """The changes over a gap say nothing of an interval; another column has no earlier sum."""
     assert followed.take(reading({f"1|{A}": (99, 9.0)}, **how)) is None  # type: ignore[arg-type]
@@ -267,7 +271,7 @@ def locked_for_two_seconds(*lock_waits: float | None) -> list[ClassInterval]:
             first,
             counters=count * counters,
             running=running,
-            locked={A: 1.0, B: 3.0},
+            waiting_for_locks={A: 1.0, B: 3.0},
             lock_waits=total,
         )
         changes = deltas.take(rows)
@@ -310,15 +314,15 @@ def test_rows_that_have_gone_are_forgotten(followed: Followed) -> None:
     assert followed.take(reading({f"1|{B}": (6, 0.5)}, complete=True)) == {B: [1, 0, 0]}
     assert followed.take(reading({f"1|{B}": (8, 0.5)})) == {B: [2, 0, 0]}
     assert followed.take(reading({f"1|{A}": (500, 5.0)})) == {}  # gone and back: not known
-    assert followed.lost() == {Lost.UNSEEN: 1}
+    assert followed.lost() == {LossReason.UNSEEN: 1}
 
 
 def test_a_statement_is_recognised_by_its_digest_text() -> None:
     """As servers normalise it: quoted names, literals as signs, lists shortened."""
     statement = "SELECT a.b, 'x y', 5 FROM t WHERE c IN ('p', 'q') AND d > 1.5"
     text = "SELECT `a` . `b` , ? , ? FROM `t` WHERE `c` IN (...) AND `d` > ?"
-    assert shape(statement) == shape(text)
-    assert shape(statement) != shape("SELECT `a` . `b` FROM `t`")
+    assert statement_words(statement) == statement_words(text)
+    assert statement_words(statement) != statement_words("SELECT `a` . `b` FROM `t`")
 
 
 def test_many_classes_grow_the_memory_in_steps() -> None:
@@ -376,4 +380,4 @@ def test_a_full_table_is_noticed_in_every_interval_in_which_it_lost_a_class(ever
 )
 def test_a_text_that_was_cut_short_is_nobodys(text: str, own: bool) -> None:
     """A few words are anybody's: only several of them tell that a statement is the agent's own."""
-    assert is_one_of(text, {shape("SELECT a, b FROM t WHERE c = 1")}) is own
+    assert matches_any_shape(text, {statement_words("SELECT a, b FROM t WHERE c = 1")}) is own

@@ -13,9 +13,17 @@ from agent.query_classes.class_registry import NONE, ClassRegistry
 from agent.query_classes.digest_deltas import DigestDeltas
 from collectors import digest_table, digests
 from collectors.base import CollectorError, FailureKind, Values
-from collectors.bounded_results import ONE_CELL, Cell, Row, Shape, number, number_or_zero, whole
+from collectors.bounded_results import (
+    ONE_CELL,
+    Cell,
+    ResultLimits,
+    Row,
+    number,
+    number_or_zero,
+    whole_number,
+)
 from collectors.connection import Connection, Endpoint, Login
-from collectors.digest_table import COUNTERS, DigestTable, as_numbers, units
+from collectors.digest_table import COUNTERS, DigestTable, parse_numbers, unit_factors
 from collectors.digests import DigestRows, DigestValues
 from testbed.real.clients import run_as_root
 from testbed.real.server_programs import least_account
@@ -58,7 +66,7 @@ def test_statements_between_the_first_two_readings_have_their_digests(
     assert read is not None
     query = connection.query
 
-    def busy(sql: str, shape: Shape = ONE_CELL) -> list[Row]:
+    def busy(sql: str, shape: ResultLimits = ONE_CELL) -> list[Row]:
         rows = query(sql, shape)
         run_as_root(server, *["SELECT 'busy'"] * 20)
         return rows
@@ -101,10 +109,10 @@ def test_a_text_that_was_cut_is_asked_for_row_by_row(
     )
     table = DigestTable(connection, COLUMNS)
     for _ in range(2):
-        before = connection.statements
+        before = connection.statement_count
         keys, age, counters = table.read("")
         assert len(keys) == len(age) == len(counters) > 10
-    assert connection.statements == before + 1
+    assert connection.statement_count == before + 1
 
 
 def test_a_server_with_small_packets_is_read_whole(
@@ -129,7 +137,7 @@ def test_a_server_with_small_packets_is_read_whole(
 class Torn(Connection):
     """A session whose answers lack the last number of each row."""
 
-    def query(self, sql: str, shape: Shape = ONE_CELL) -> list[Row]:
+    def query(self, sql: str, shape: ResultLimits = ONE_CELL) -> list[Row]:
         """The server's answer, cut as something on the way might."""
         rows = super().query(sql, shape)
         if shape != digest_table.SOME_ROWS:
@@ -153,9 +161,9 @@ def test_rows_without_all_their_numbers_are_refused_by_name(server: PrivateServe
 
 def test_a_text_of_numbers_is_read_up_to_its_bounds() -> None:
     """As many as there can be, each one that can be counted with; nothing is not a number."""
-    assert as_numbers(b"1 2.5 -3e2", 3).tolist() == [1, 2.5, -300]
-    assert as_numbers(b"1e30 -1e30", 2).tolist() == [1e30, -1e30]
-    assert as_numbers(b"", 3).size == as_numbers(None, 3).size == 0
+    assert parse_numbers(b"1 2.5 -3e2", 3).tolist() == [1, 2.5, -300]
+    assert parse_numbers(b"1e30 -1e30", 2).tolist() == [1e30, -1e30]
+    assert parse_numbers(b"", 3).size == parse_numbers(None, 3).size == 0
 
 
 @pytest.mark.parametrize(
@@ -164,7 +172,7 @@ def test_a_text_of_numbers_is_read_up_to_its_bounds() -> None:
 def test_a_text_of_something_else_is_refused(cell: bytes) -> None:
     """One too many, a word, a sign that is no digit, and what cannot be counted with."""
     with pytest.raises(ValueError, match="number"):
-        as_numbers(cell, 2)
+        parse_numbers(cell, 2)
 
 
 def test_times_are_picoseconds_and_all_else_is_counted() -> None:
@@ -172,12 +180,12 @@ def test_times_are_picoseconds_and_all_else_is_counted() -> None:
     times = {"statement_time", "lock_time", "cpu_time"}
     names = list(COUNTERS.values())
     assert times < set(names)
-    assert dict(zip(names, units(names), strict=True)) == {
+    assert dict(zip(names, unit_factors(names), strict=True)) == {
         name: 1e-12 if name in times else 1 for name in names
     }
 
 
-@pytest.mark.parametrize("read", [number, whole, number_or_zero])
+@pytest.mark.parametrize("read", [number, whole_number, number_or_zero])
 def test_what_is_no_number_is_told_with_its_name(read: Callable[[str, Cell], float]) -> None:
     """A reader of the log knows which variable or column of the server it was."""
     with pytest.raises(CollectorError) as caught:

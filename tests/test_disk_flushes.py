@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from agent.config.resources import ResourceSettings
-from agent.window.resource_utilisation import is_busy_time, with_ceilings
+from agent.window.resource_utilisation import is_busy_time, resources_with_ceilings
 from collectors import disk_flushes as module
 from collectors.disk_flushes import disk_flushes
 from collectors.disks_and_interfaces import physical_disks
-from collectors.node_exporter import values_of
+from collectors.node_exporter import parse_page
 
 TABLE = """\
    7       0 loop0 10 0 80 1 0 0 0 0 0 4 1 0 0 0 0 0 0
@@ -61,13 +61,13 @@ def test_node_exporter_tells_them_too() -> None:
         'node_disk_flush_requests_total{device="sda"} 40\n'
         'node_disk_flush_requests_time_seconds_total{device="sda"} 0.25\n'
     )
-    found = values_of(page.encode())
+    found = parse_page(page.encode())
     assert (found["disk:sda:flushes"], found["disk:sda:flush_seconds"]) == (40.0, 0.25)
 
 
 def test_one_flush_serves_many_commits_so_its_time_looks_busy_early() -> None:
     """As the busy time of a disk does."""
-    (flush,) = with_ceilings({"disk:sda:flush": np.full(8, 0.9)}, {}, ResourceSettings())
+    (flush,) = resources_with_ceilings({"disk:sda:flush": np.full(8, 0.9)}, {}, ResourceSettings())
     assert flush.is_busy_time
     assert is_busy_time("disk:sda")
     assert not is_busy_time("disk:sda:operations")

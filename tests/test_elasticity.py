@@ -9,7 +9,7 @@ import pytest
 from simulated_classes import Simulated, simulate
 
 from agent.csv_input.class_file import read_classes
-from agent.csv_input.host_file import joined, read_host
+from agent.csv_input.host_file import join_host_file, read_host
 from models.attribution.class_cost_priors import FittedMixture
 from models.attribution.class_time_series import Array, ClassIntervals
 from models.attribution.cost_model import CostModel, fit_block
@@ -173,7 +173,7 @@ def test_classes_are_taken_by_their_place() -> None:
 def test_recorded_sleepers_are_told_from_those_who_compute() -> None:
     """MySQL 9.7 at 73 % of CPU: SLEEP and GET_LOCK wait, the greatest users of CPU do not."""
     path, host = (str(data(f"mysql97/A_moderate{end}.csv.gz")) for end in ("", "_host"))
-    recorded = joined(read_classes(path), read_host(host))
+    recorded = join_host_file(read_classes(path), read_host(host))
     assert recorded.y is not None
     assert recorded.truth is not None
     found = told(replace(recorded.intervals, texts=None), recorded.y)

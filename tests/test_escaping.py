@@ -21,7 +21,7 @@ from agent.cli import main
 from agent.history.database import open_to_write
 from agent.history.record_types import INTERVALS
 from agent.history.row_access import insert
-from agent.support.logs import fields, set_up
+from agent.support.logs import fields, set_up_logging
 from agent.support.safe_output import for_spreadsheet, from_spreadsheet, json_text, printable
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -52,7 +52,7 @@ def test_a_log_line_is_one_line_to_every_reader(style: str) -> None:
     root = logging.getLogger()
     before = root.handlers[:], root.level
     try:
-        set_up("info", style, stream)
+        set_up_logging("info", style, stream)
         logging.getLogger("test").warning("said %s", HOSTILE, extra=fields(server=HOSTILE))
     finally:
         root.handlers[:], root.level = before

@@ -21,12 +21,12 @@ from prometheus_client.parser import text_string_to_metric_families
 from prometheus_rules import documented_metrics
 
 from agent import __version__
-from agent.assessment.hour_ahead_load import Outlook
+from agent.assessment.hour_ahead_load import LoadOutlook
 from agent.assessment.snapshot import (
+    AssessmentState,
     BusinessState,
     ClassSlas,
     ClassSlaState,
-    FitState,
     ForecastState,
     Health,
     Identity,
@@ -45,11 +45,11 @@ from agent.service.agent_metrics import (
     AgentState,
     ReloadState,
     SelfCollector,
+    TargetActivity,
     WebState,
     WorkerState,
-    WorkState,
 )
-from agent.support.clock_pair import Now
+from agent.support.clock_pair import ClockPair
 from agent.window.interval_buffer import IntervalBuffer
 from agent.window.intervals import Window
 from collectors.base import FailureKind, Feature
@@ -73,7 +73,7 @@ ZERO = 1_700_000_000.0
 RECORDINGS = {"mysql": "mysql-9.7.4", "mariadb": "mariadb-10.11.19-no-schema"}
 OWN = AgentState(
     (WorkerState("server", 0.25, 1.5, target="mysql"), WorkerState("fit", 0.0, 0.125)),
-    (WorkState("mysql", 2, 0.5, {"classes": 1}), WorkState("down", 0, None)),
+    (TargetActivity("mysql", 2, 0.5, {"classes": 1}), TargetActivity("down", 0, None)),
     ReloadState(True, ZERO),
     StoreState(
         success=False,
@@ -105,13 +105,13 @@ def replayed(target: str, name: str) -> Snapshot:
     """The last snapshot of a recording."""
     about, samples = recorded(FIXTURES / f"{name}.jsonl.gz")
     history = IntervalBuffer(SETTINGS.interval, SETTINGS.window, sampling=1.0)
-    fitted = FitState()
+    fitted = AssessmentState()
     for sample in samples:
         history.append(sample)
-        moment = Now(sample.at, ZERO + sample.at)
+        moment = ClockPair(sample.at, ZERO + sample.at)
         health = Health(True, about["server"], 0, *_fares(about, ZERO + sample.at))
         known = assess(target, history.window(sample.at), health, fitted, SETTINGS, moment)
-        fitted = known.fitted
+        fitted = known.assessed
     return known
 
 
@@ -135,18 +135,20 @@ def snapshots() -> list[Snapshot]:
     who = Identity("db1.example.com", "3306", "9.7.4", "5f0c9f5e-0000-11f0-8000-000000000001")
     who = replace(who, labels=(("region", "eu-1"), ("team", "shop")))
     well[0] = replace(well[0], health=replace(well[0].health, identity=who, queries=123456.0))
-    record = replace(well[0].fitted.record, mix_changed=ZERO)
+    record = replace(well[0].assessed.outlier_counts, mix_changed_at=ZERO)
     classes = known_classes(well[0].at)
     met = Saturation(
         12 * DAY_SECONDS, 5 * DAY_SECONDS, 30 * DAY_SECONDS, ((1, 0.01), (7, 0.125), (30, 0.95))
     )
     flat = Saturation(probability=((1, 0.0), (7, 0.0)), reason=ForecastReason.NO_GROWTH)
-    well[0] = replace(well[0], fitted=replace(well[0].fitted, record=record), classes=classes)
+    well[0] = replace(
+        well[0], assessed=replace(well[0].assessed, outlier_counts=record), classes=classes
+    )
     well[0] = replace(well[0], forecast=ForecastState(well[0].at, met, 0.01, 31))
     rises = {3: Rise(np.array([0.0, 0.02])), 6: Rise(np.array([0.02, 0.05]))}
     rises[12] = Rise(np.array([0.05, 0.1]), 0.1, np.array([0.1, 0.3]))
-    well[0] = replace(well[0], outlook=Outlook(4000.0, rises))
-    well[0] = replace(well[0], time_use=known_time_use(well[0].at), clock=CLOCKS["mysql"])
+    well[0] = replace(well[0], outlook=LoadOutlook(4000.0, rises))
+    well[0] = replace(well[0], time_use=known_time_use(well[0].at), clock_offset=CLOCKS["mysql"])
     well[0] = replace(well[0], replication=Replication(0.0, applying=0.25, waiting=0.125))
     less, slow = Estimate(800.0, 700.0, 900.0), Estimate(0.02, 0.01, 0.05)
     far = SlaHeadroom(less, Estimate(40.0, 35.0, 45.0), Estimate(0.25, 0.1, 0.5), 0.125)
@@ -170,7 +172,7 @@ def snapshots() -> list[Snapshot]:
         "status", False, 3.0, 2, {FailureKind.TIMEOUT: 4, FailureKind.REFUSED: 1}, "no answer", ZERO
     )
     down = replace(well[0], target="down", health=Health(False, "MySQL", 1, (failing,), ()))
-    new = Snapshot("new", ZERO, 60.0, Health(), None, FitState())
+    new = Snapshot("new", ZERO, 60.0, Health(), None, AssessmentState())
     full = replace(with_a_processor("full", 1 / 2, well[0].at - ZERO), classes=classes)
     return [*well, with_a_processor("quiet", 1 / 8, well[0].at - ZERO), full, down, new]
 
@@ -180,8 +182,10 @@ def with_a_processor(target: str, part: float, end: float) -> Snapshot:
     rows = with_resources(intervals([load * part for load in WAVES]), cpu=1 / 5000)
     rows = [row._replace(resources={**row.resources, "cpu:clock": 0.97}) for row in rows]
     moved = [row._replace(end=end - rows[-1].end + row.end) for row in rows]
-    moment = Now(end, ZERO + end)
-    return assess(target, Window(moved), Health(True, "MySQL 9"), FitState(), SETTINGS, moment)
+    moment = ClockPair(end, ZERO + end)
+    return assess(
+        target, Window(moved), Health(True, "MySQL 9"), AssessmentState(), SETTINGS, moment
+    )
 
 
 def page(snapshots: list[Snapshot], now: float | None = None) -> str:

@@ -14,28 +14,28 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from agent.assessment.forecaster import (
-    FORECAST_SECONDS,
-    MIN_FORECAST_SECONDS,
+    FORECAST_INTERVAL,
+    MIN_FORECAST_INTERVAL,
     START_SPREAD_SECONDS,
     Forecaster,
-    forecast_state,
+    forecast_saturation,
 )
 from agent.assessment.hourly_load import KEPT_HOURS, HourlyLoad
 from agent.assessment.load_by_time_step import LoadSum
 from agent.assessment.snapshot import FORECAST_STALE_SECONDS, ForecastState, Snapshot
 from agent.commands.analyze_report import as_csv, as_table
 from agent.config.settings import Config
-from agent.export.forecast_sentences import forecast_words, when_words
+from agent.export.forecast_sentences import forecast_text, time_to_saturation_text
 from agent.export.metrics import SnapshotCollector
 from agent.export.page import render
 from agent.export.snapshot_json import snapshots_as_json
 from agent.history.record_types import Row
 from agent.history.store import Store
 from agent.history.write_buffer import Batch
-from agent.replay.long_recording_intervals import fill
+from agent.replay.long_recording_intervals import add_readings
 from agent.replay.recorded_readings import Reading
 from agent.service.target_monitor import TargetMonitor
-from agent.support.clock_pair import Now
+from agent.support.clock_pair import ClockPair
 from agent.window.interval_buffer import IntervalBuffer
 from agent.window.intervals import Window
 from collectors.base import Sample
@@ -142,19 +142,19 @@ def test_a_forecast_is_made_once_an_hour_and_when_the_capacity_moves() -> None:
     made = []
     steps = (
         (START_SPREAD_SECONDS, 2400.0),
-        (FORECAST_SECONDS - 1, 2400.0),
-        (MIN_FORECAST_SECONDS, 2800.0),
-        (FORECAST_SECONDS + START_SPREAD_SECONDS, 2800.0),
+        (FORECAST_INTERVAL - 1, 2400.0),
+        (MIN_FORECAST_INTERVAL, 2800.0),
+        (FORECAST_INTERVAL + START_SPREAD_SECONDS, 2800.0),
     )
     for wait, value in steps:
         at += wait
-        forecaster.advance(capacity(value), Now(at, UNIX + at))
+        forecaster.update_if_due(capacity(value), ClockPair(at, UNIX + at))
         assert forecaster.state is not None
         made.append(forecaster.state.at)
     assert made == [
         UNIX + START_SPREAD_SECONDS,
         UNIX + START_SPREAD_SECONDS,
-        UNIX + at - FORECAST_SECONDS - START_SPREAD_SECONDS,
+        UNIX + at - FORECAST_INTERVAL - START_SPREAD_SECONDS,
         UNIX + at,
     ]
     assert forecaster.state is not None
@@ -168,8 +168,8 @@ def test_a_forecast_is_made_once_an_hour_and_when_the_capacity_moves() -> None:
 def test_a_young_agent_says_that_it_is_too_early() -> None:
     """Nothing was read back: after two minutes the reason is there, and no number."""
     forecaster = Forecaster("db", 0.0)
-    forecaster.observe(Window(intervals(WAVES)), Now(1300.0, UNIX))
-    forecaster.advance(capacity(9000.0), Now(1300.0, UNIX))
+    forecaster.observe(Window(intervals(WAVES)), ClockPair(1300.0, UNIX))
+    forecaster.update_if_due(capacity(9000.0), ClockPair(1300.0, UNIX))
     assert forecaster.state is not None
     assert forecaster.state.saturation == Saturation(reason=ForecastReason.HISTORY_TOO_SHORT)
 
@@ -200,7 +200,7 @@ def test_a_month_in_the_file_is_forecast_after_a_restart(tmp_path: Path) -> None
     config = Config.validated({"targets": [{"name": "db", "user": "u"}], "fit": fit})
     monitor = TargetMonitor(config, config.targets[0], store=store)
     assert monitor.recorder is not None
-    monitor.recorder.connected({"server_uuid": SERVER})
+    monitor.recorder.note_server({"server_uuid": SERVER})
     monitor.fit_tick(time.monotonic())
     store.tick(time.monotonic() + 100)
     now = time.monotonic()
@@ -270,12 +270,12 @@ def test_a_recording_of_weeks_is_forecast() -> None:
         for at, q in zip(times.tolist(), asked.tolist(), strict=True)
     )
     load = HourlyLoad()
-    fill(IntervalBuffer(600.0, DAY_SECONDS, width), readings, load)
+    add_readings(IntervalBuffer(600.0, DAY_SECONDS, width), readings, load)
     means = load.means(UNIX)
     assert len(means) == 20 * 24
     hours = np.arange(0.5 - 20 * 24, 0.0)
     assert means == pytest.approx(growing(hours), rel=0.02)
-    state = forecast_state(load, capacity(2200.0), UNIX)
+    state = forecast_saturation(load, capacity(2200.0), UNIX)
     assert state.days == 20
     assert state.saturation.seconds is not None
     assert state.saturation.seconds / DAY_SECONDS == pytest.approx(10, abs=4)
@@ -321,7 +321,7 @@ def test_an_old_forecast_is_withheld() -> None:
 )
 def test_a_table_has_it_in_a_few_words(found: Saturation, words: str) -> None:
     """The same number, or the reason."""
-    assert when_words(found) == words
+    assert time_to_saturation_text(found) == words
 
 
 @pytest.mark.parametrize(
@@ -347,4 +347,4 @@ def test_a_table_has_it_in_a_few_words(found: Saturation, words: str) -> None:
 )
 def test_the_sentence_is_plain(found: Saturation, words: str) -> None:
     """It says when, how sure that is, or why nothing can be said."""
-    assert forecast_words(found).endswith(words)
+    assert forecast_text(found).endswith(words)

@@ -10,10 +10,10 @@ import pytest
 from known_time import known_time_use
 from made_up import UP, WIDTH, ZERO, intervals, known, now, with_resources
 
-from agent.assessment.snapshot import FitState, Health, Load, Snapshot
+from agent.assessment.snapshot import AssessmentState, Health, Load, Snapshot
 from agent.config.loader import ConfigError, load
 from agent.config.settings import Config
-from agent.export.target_group_html import group_words, groups_section, layer_words
+from agent.export.target_group_html import group_sentences, groups_section, layer_sentences
 from agent.export.target_group_json import groups_as_json
 from agent.export.target_group_metrics import GroupCollector
 from agent.groups.common_intervals import KEPT_INTERVALS, CommonIntervals, TargetInterval
@@ -147,13 +147,13 @@ def test_intervals_that_end_together_are_taken_together() -> None:
     base = CommonIntervals(NAMES, WIDTH)
     for name in NAMES:
         base.add(name, TargetInterval(10.0, 1.0))
-    assert base.take(NAMES) == (10.0, dict.fromkeys(NAMES, 1.0))
-    assert base.take(NAMES) is None
+    assert base.take_next(NAMES) == (10.0, dict.fromkeys(NAMES, 1.0))
+    assert base.take_next(NAMES) is None
     for name in ("a", "b"):
         base.add(name, TargetInterval(20.02, 2.0))
-    assert base.take(NAMES) is None
+    assert base.take_next(NAMES) is None
     base.add("c", TargetInterval(19.98, 3.0))
-    assert base.take(NAMES) == (20.02, {"a": 2.0, "b": 2.0, "c": 3.0})
+    assert base.take_next(NAMES) == (20.02, {"a": 2.0, "b": 2.0, "c": 3.0})
 
 
 def test_one_that_is_lost_is_not_waited_for() -> None:
@@ -161,19 +161,19 @@ def test_one_that_is_lost_is_not_waited_for() -> None:
     base = CommonIntervals(NAMES, WIDTH)
     for name in NAMES:
         base.add(name, TargetInterval(10.0, 1.0))
-    base.take(NAMES)
+    base.take_next(NAMES)
     for end in (20.0, 30.0, 40.0):
         for name in ("a", "b"):
             base.add(name, TargetInterval(end, 2.0))
-        taken = base.take(("a", "b"))
+        taken = base.take_next(("a", "b"))
         assert taken == (end, {"a": 2.0, "b": 2.0})
     for end in (50.0, 60.0):
         for name in ("a", "b"):
             base.add(name, TargetInterval(end, 2.0))
-        base.take(NAMES)
+        base.take_next(NAMES)
     base.add("a", TargetInterval(70.0, 2.0))
     base.add("b", TargetInterval(70.0, 2.0))
-    assert base.take(NAMES) == (60.0, {"a": 2.0, "b": 2.0})
+    assert base.take_next(NAMES) == (60.0, {"a": 2.0, "b": 2.0})
     assert all(len(kept) <= KEPT_INTERVALS for kept in base._latest.values())
 
 
@@ -191,7 +191,9 @@ def later(one: Snapshot, intervals_later: int) -> Snapshot:
     """The same server some intervals on, with the same load."""
     assert one.load is not None
     end = one.load.end + WIDTH * intervals_later
-    return replace(one, load=replace(one.load, end=end), fitted=replace(one.fitted, at=end), at=end)
+    return replace(
+        one, load=replace(one.load, end=end), assessed=replace(one.assessed, at=end), at=end
+    )
 
 
 def watched() -> GroupMonitor:
@@ -207,7 +209,7 @@ def test_the_dearest_node_is_the_bottleneck() -> None:
     assert summary is not None
     assert summary.bottleneck == "b"
     assert summary.throughput == pytest.approx(sum(s.load.throughput for s in SNAPSHOTS if s.load))
-    assert "b has the least headroom" in group_words(summary)
+    assert "b has the least headroom" in group_sentences(summary)
 
 
 def test_a_node_that_is_gone_is_counted_and_the_picture_goes_on() -> None:
@@ -250,7 +252,9 @@ def test_it_is_shown_everywhere() -> None:
 def test_clocks_that_differ_are_shown() -> None:
     """Each against the agent's, and how far they are apart; one that is down has none."""
     ahead, behind = ClockOffset(0.0205, 0.0005), ClockOffset(-0.01, 0.001)
-    told = [replace(s, clock=c) for s, c in zip(SNAPSHOTS, (ahead, behind, ahead), strict=True)]
+    told = [
+        replace(s, clock_offset=c) for s, c in zip(SNAPSHOTS, (ahead, behind, ahead), strict=True)
+    ]
     monitor = GroupMonitor("shop", NAMES, WIDTH, stale=100.0)
     monitor.observe([*told[:2], replace(told[2], health=Health(up=False))], END + 1)
     state, at = monitor.state, END + 1
@@ -283,8 +287,8 @@ def test_where_the_time_of_several_nodes_goes_is_shown() -> None:
     shares = group["summary"]["layer_shares"]
     assert sum(shares.values()) == pytest.approx(1.0)
     assert shares["distribution"] == pytest.approx(0.375 / (500 / 300 + 0.25))
-    assert "Time goes to: system 73%, distribution 20%, application 7%." in layer_words(state)
-    assert escape(layer_words(state)) in groups_section([state], at)
+    assert "Time goes to: system 73%, distribution 20%, application 7%." in layer_sentences(state)
+    assert escape(layer_sentences(state)) in groups_section([state], at)
 
 
 TARGETS = """
@@ -334,7 +338,7 @@ def test_a_group_has_few_series() -> None:
 def test_a_target_without_an_interval_is_lost_and_not_zero() -> None:
     """One that was never read: its group is shown, its throughput is not."""
     monitor = GroupMonitor("shop", NAMES, WIDTH, stale=100.0)
-    none = Snapshot("c", END, 100.0, UP, None, FitState())
+    none = Snapshot("c", END, 100.0, UP, None, AssessmentState())
     monitor.observe([*SNAPSHOTS[:2], none], END + 1)
     assert monitor.state.summary is None  # it is up, and has an interval's time
     assert isinstance(SNAPSHOTS[0].load, Load)

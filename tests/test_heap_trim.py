@@ -10,8 +10,8 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="malloc_trim(3) 
 THREADS = 6
 PROGRAM = f"""
 import ctypes, threading
-from agent.support.memory_tuning import share_one_heap
-share_one_heap() if {{shared}} else None
+from agent.support.memory_tuning import use_one_heap
+use_one_heap() if {{shared}} else None
 library = ctypes.CDLL(None)
 library.fopen.restype = ctypes.c_void_p
 together = threading.Barrier({THREADS})
@@ -30,7 +30,7 @@ library.fclose(file)
 SIZE, COUNT = 10_000, 4000
 FREED = f"""
 import ctypes
-from agent.support.memory_tuning import TRIM_SECONDS, give_back
+from agent.support.memory_tuning import TRIM_SECONDS, trim_heap
 def resident():
     words = open("/proc/self/smaps_rollup").read().split()
     return 1024 * int(words[words.index("Rss:") + 1])
@@ -40,28 +40,28 @@ places = [library.malloc({SIZE}) for _ in range({COUNT})]
 for place in places: ctypes.memset(place, 1, {SIZE})
 for place in places[:-1]: library.free(ctypes.c_void_p(place))
 before = resident()
-assert give_back(7.0) >= 7.0 + TRIM_SECONDS
+assert trim_heap(7.0) >= 7.0 + TRIM_SECONDS
 print(before - resident())
 """
 
 RUBBISH = """
 import gc, sys, weakref
-from agent.support.memory_tuning import COLLECT_SECONDS, collect, give_back
+from agent.support.memory_tuning import COLLECT_SECONDS, collect_garbage, trim_heap
 class Ring: pass
 def ring():
     made = Ring()
     made.itself = made
     return weakref.ref(made)
-give_back(0.0)
+trim_heap(0.0)
 gc.collect()
 gc.disable()
-give_back(10.0)
+trim_heap(10.0)
 print("of giving back", gc.collect())
 old = ring()
 spare = [tuple(range(n, n + 15)) for n in range(2000)]
 spare = None
 before = sys.getallocatedblocks()
-assert collect(7.0) >= 7.0 + COLLECT_SECONDS
+assert collect_garbage(7.0) >= 7.0 + COLLECT_SECONDS
 print("left", old())
 print("spare", (before - sys.getallocatedblocks()) // 1900)
 """
@@ -77,10 +77,10 @@ def test_rubbish_and_spare_tuples_go_and_giving_back_makes_none() -> None:
 ASIDE = """
 import gc, weakref
 import agent.service.daemon
-from agent.support.memory_tuning import set_aside
+from agent.support.memory_tuning import freeze_imported_objects
 class Ring: pass
 before = len(gc.get_objects())
-set_aside()
+freeze_imported_objects()
 made = Ring()
 made.itself = made
 left, made = weakref.ref(made), None
@@ -127,7 +127,7 @@ def test_arrays_that_come_and_go_take_the_pages_of_the_last() -> None:
 
 
 @pytest.mark.parametrize("shared", [False, True])
-def test_threads_share_one_heap(shared: bool) -> None:
+def test_threads_use_one_heap(shared: bool) -> None:
     """Where the C library would give each thread its own."""
     command = [sys.executable, "-c", PROGRAM.format(shared=shared)]
     told = subprocess.run(command, capture_output=True, text=True, check=True).stdout

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from history_rows import SERVER, SETTINGS, rows
 
-from agent.assessment.snapshot import FitState, Health
+from agent.assessment.snapshot import AssessmentState, Health
 from agent.config.retention import HistorySettings, RetentionSettings
 from agent.config.settings import FitSettings
 from agent.history.database import open_to_read
@@ -17,7 +17,7 @@ from agent.history.server_identity import MAX_NEW_SERVERS, server_identity
 from agent.history.store import Store
 from agent.history.target_history import Recorder
 from agent.pipeline import assess
-from agent.support.clock_pair import Now
+from agent.support.clock_pair import ClockPair
 from agent.window.interval_buffer import IntervalBuffer
 from collectors.base import Sample
 
@@ -39,21 +39,21 @@ class Life:
         self.store = Store(path, settings)
         self.history = IntervalBuffer(WIDTH, FIT.window, sampling=1.0)
         self.recorder = Recorder(self.store, "db")
-        self.fitted = FitState()
+        self.fitted = AssessmentState()
         self.at = born
         self.ahead = unix - born
 
     @property
-    def now(self) -> Now:
+    def now(self) -> ClockPair:
         """The present moment on both clocks."""
-        return Now(self.at, self.at + self.ahead)
+        return ClockPair(self.at, self.at + self.ahead)
 
     def begin(self, variables: dict[str, str] = MYSQL) -> None:
         """The server answers, and what was read back is taken in."""
-        self.recorder.connected(variables)
-        self.recorder.look(self.history, self.now)
+        self.recorder.note_server(variables)
+        self.recorder.follow_server(self.history, self.now)
         self.store.tick(self.at)
-        self.recorder.look(self.history, self.now)
+        self.recorder.follow_server(self.history, self.now)
 
     def live(self, seconds: float, load: float = 100.0) -> None:
         """Sample once a second, and look for a complete interval each time."""
@@ -69,15 +69,15 @@ class Life:
             }
             sample = Sample("status", self.at, values)
             self.history.append(sample)
-            self.recorder.sampled(sample)
+            self.recorder.keep_sample(sample)
             self.look()
 
     def look(self) -> None:
         """As the worker that fits does."""
-        self.recorder.look(self.history, self.now)
+        self.recorder.follow_server(self.history, self.now)
         window = self.history.window(self.at)
         known = assess("db", window, Health(True), self.fitted, FIT, self.now)
-        self.fitted = known.fitted
+        self.fitted = known.assessed
         self.recorder.record(self.history, self.fitted, self.now)
         self.store.tick(self.at)
 
@@ -181,7 +181,7 @@ def test_classes_of_statements_are_not_written(path: Path) -> None:
     """What could hold the text of a statement does not get into the file."""
     life = Life(path, UNIX)
     life.begin()
-    life.recorder.sampled(Sample("digests", 1.0, {"select secret": 1.0}))
+    life.recorder.keep_sample(Sample("digests", 1.0, {"select secret": 1.0}))
     life.live(30)
     life.end()
     assert {row.labels[2] for row in rows(path, SAMPLES)} == {"status"}
@@ -206,9 +206,9 @@ def test_a_window_that_was_carried_over_is_not_read_back_too(path: Path) -> None
     life.begin()
     life.live(100)
     after = Recorder(life.store, "db")
-    after.go_on(life.recorder)
+    after.continue_from(life.recorder)
     history = IntervalBuffer(WIDTH, FIT.window, sampling=1.0)
-    history.carry(life.history)
+    history.take_window_from(life.history)
     life.recorder, life.history = after, history
     life.begin()
     assert len(life.ends) == 8
@@ -237,7 +237,7 @@ def test_another_server_under_the_same_name_inherits_nothing(first: Life, path: 
 def renamed(path: Path, *watched: str, after: float = 400.0) -> Life:
     """A later life in which the target is called `primary`."""
     life = Life(path, UNIX + after)
-    life.store.watched = set(watched)
+    life.store.target_names = set(watched)
     life.recorder = Recorder(life.store, "primary")
     life.begin()
     return life
@@ -277,12 +277,12 @@ def test_a_server_that_takes_anothers_place_begins_anew(path: Path) -> None:
     life = Life(path, UNIX)
     life.begin()
     life.live(100)
-    life.recorder.connected(OTHER)
+    life.recorder.note_server(OTHER)
     life.live(60, load=9.0)
     throughput = life.history.window(life.at)["throughput"]
     assert throughput == pytest.approx([9.0] * len(throughput))
     assert 4 <= len(throughput) <= 5
-    life.recorder.connected(MYSQL)
+    life.recorder.note_server(MYSQL)
     life.look()
     life.look()
     throughput = life.history.window(life.at)["throughput"]
@@ -389,8 +389,8 @@ def test_a_server_that_was_turned_away_stays_so_after_a_reload(path: Path) -> No
     before.begin()
     for number in range(MAX_NEW_SERVERS + 1):
         before.begin({**MYSQL, "server_uuid": f"liar-{number}"})
-    assert before.recorder.refused is not None
+    assert before.recorder.refused_server is not None
     after = Recorder(before.store, "db")
-    after.go_on(before.recorder)
-    assert after.refused == before.recorder.refused
+    after.continue_from(before.recorder)
+    assert after.refused_server == before.recorder.refused_server
     before.end()

@@ -266,8 +266,8 @@ def test_what_is_young_stays(path: Path) -> None:
     filled(path, 40)
     with closing(open_to_write(path)) as connection:
         at = ZERO + 30 * STEP
-        assert prune.forget(connection, INTERVALS, at, limit=1000) == 30
-        assert prune.forget(connection, SAMPLES, at, limit=1000) == 15 * 30
+        assert prune.delete_rows(connection, INTERVALS, at, limit=1000) == 30
+        assert prune.delete_rows(connection, SAMPLES, at, limit=1000) == 15 * 30
     assert next(row.at for row in rows(path, INTERVALS)) == at
     assert len(rows(path, FITS)) == 40
 
@@ -401,9 +401,9 @@ def test_a_target_of_which_nothing_is_left_is_forgotten_too(path: Path) -> None:
     filled(path, 1, "new")
     with closing(open_to_write(path)) as connection:
         for kind in KINDS.values():
-            prune.forget(connection, kind, ZERO + 10 * STEP)
+            prune.delete_rows(connection, kind, ZERO + 10 * STEP)
         insert(connection, INTERVALS, [interval(9, "new")])
-        prune.forget_targets(connection)
+        prune.delete_unused_names(connection)
         assert connection.execute("SELECT name FROM target").fetchall() == [("new",)]
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 import pytest
 
-from agent.window.interval_buffer import CROWDED, IntervalBuffer
+from agent.window.interval_buffer import THIN_ABOVE, IntervalBuffer
 from agent.window.intervals import Interval, Window
 from collectors.base import Sample
 
@@ -59,7 +59,7 @@ def test_a_full_processor_is_used_no_more_than_whole() -> None:
             "cpus": 2.0,
             "cpu_user_seconds": 2 * part * (at + 0.03 * (-1) ** (round(at) // 10)),
         }
-        used = window({"status": status, "host": host}).used("cpu")
+        used = window({"status": status, "host": host}).utilisation_or_rate("cpu")
         assert used.max() == 1.0 if part == 1.0 else used.max() > part
         assert used == pytest.approx([part] * 5, abs=0.01)
 
@@ -314,10 +314,10 @@ def test_a_month_of_intervals_takes_no_more_memory_than_a_day() -> None:
     most = 0
     rows = made_up(month)
     for start in range(0, month, 500):
-        history.extend(rows[start : start + 500], 0.0)
+        history.append_intervals(rows[start : start + 500], 0.0)
         most = max(most, len(history.window(0)))
-    assert most <= CROWDED
-    kept = history.window(0).rows
+    assert most <= THIN_ABOVE
+    kept = history.window(0).as_intervals
     assert sum(row.stands_for for row in kept) == pytest.approx(month)
     assert max(row.throughput for row in kept) == 3690.0
     assert len([row for row in kept if row.throughput > 90]) > 40
@@ -339,10 +339,10 @@ def test_windows_join_and_give_their_intervals_back() -> None:
     first, second = made_up(1000)[:2]
     old, new = first._replace(resources={"cpu": 0.5}), second._replace(resources={"disk": 0.25})
     both = Window([old]).followed_by(Window([new]))
-    assert both.rows == Window([old, new]).rows == [old, new]
+    assert both.as_intervals == Window([old, new]).as_intervals == [old, new]
     assert both.utilisations["cpu"].tolist() == pytest.approx([0.5, np.nan], nan_ok=True)
     later = both.select(both["end"] > old.end)
-    assert later.rows == [new]
+    assert later.as_intervals == [new]
     assert set(later.utilisations) == {"disk"}
     assert len(both) == 2
 

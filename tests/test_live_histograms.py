@@ -45,15 +45,15 @@ def test_recent_response_times_are_those_of_the_clients(mysql_server: PrivateSer
             values = prepared.read()
             assert isinstance(values, HistogramValues)
             times.append(time.monotonic(), values)
-            if times.of(digest, 0.5) is None:
+            if times.latest(digest, 0.5) is None:
                 for name in SCHEMAS:
                     naps(mysql_server, NAP, CALLS, "USE `" + name.replace("`", "``") + "`")
                 naps(mysql_server, NAP, CALLS)
-    found = times.of(digest, 0.5)
+    found = times.latest(digest, 0.5)
     assert found is not None
     assert found.times.calls == 3 * CALLS
     assert NAP <= float(found.times.quantile(0.1)) < 0.05
-    assert times.of("f" * 64, 0.5) is None
+    assert times.latest("f" * 64, 0.5) is None
 
 
 def test_a_mariadb_has_none_and_says_so(mariadb_server: PrivateServer) -> None:

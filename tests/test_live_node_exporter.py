@@ -14,9 +14,9 @@ from web_clients import SERVER, Authority
 
 from agent.config.node_exporter import NodeExporterSettings
 from agent.demo.server import PrivateServer
-from agent.sampling.target_collectors import fetch_from
+from agent.sampling.target_collectors import page_fetcher
 from collectors.base import CollectorError
-from collectors.node_exporter import values_of
+from collectors.node_exporter import parse_page
 from testbed.real.clients import Clients
 from testbed.real.daemon import Page, free_port, target, wait_until, watching
 from testbed.real.server_programs import least_account
@@ -90,18 +90,18 @@ def test_it_is_reached_over_tls_with_a_password(tmp_path: Path) -> None:
     )
     with node_exporter(port, f"--web.config.file={web}"):
         wait_until("it listens", lambda: answers(trusting), 20)
-        assert values_of(fetch_from(trusting)())["cpus"] == os.cpu_count()
+        assert parse_page(page_fetcher(trusting)())["cpus"] == os.cpu_count()
         unknown = structs.replace(trusting, ca=None)
         with pytest.raises(CollectorError, match="name its authority with ca"):
-            fetch_from(unknown)()
+            page_fetcher(unknown)()
         password.write_text("wrong\n")
         with pytest.raises(CollectorError, match="login refused"):
-            fetch_from(trusting)()
+            page_fetcher(trusting)()
 
 
 def answers(settings: NodeExporterSettings) -> bool:
     """Whether it lets the agent in."""
     try:
-        return bool(fetch_from(settings)())
+        return bool(page_fetcher(settings)())
     except CollectorError:
         return False

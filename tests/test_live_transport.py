@@ -17,7 +17,7 @@ from web_clients import Authority
 
 from agent.demo.server import Flavour, PrivateServer
 from collectors.base import CollectorError, FailureKind
-from collectors.bounded_results import Shape, text
+from collectors.bounded_results import ResultLimits, text
 from collectors.connection import Connection, Endpoint, Login
 from testbed.real.daemon import COMMAND, is_root, target, watching
 from testbed.real.namespaces import other_host, server_inside
@@ -41,7 +41,7 @@ def opened(endpoint: Endpoint, account: Account) -> str:
     connection = Connection(endpoint, lambda: Login(*account), timeout=5, limit=5)
     connection.open()
     try:
-        return text(connection.row(CIPHER, Shape(columns=2))[1])
+        return text(connection.row(CIPHER, ResultLimits(columns=2))[1])
     finally:
         connection.close()
 

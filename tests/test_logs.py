@@ -9,7 +9,15 @@ from typing import Any
 
 import pytest
 
-from agent.support.logs import AT_ONCE, MAX_KINDS, PAUSE, RepeatedMessages, fields, located, set_up
+from agent.support.logs import (
+    BURST,
+    MAX_KINDS,
+    PAUSE,
+    RepeatedMessages,
+    describe_error,
+    fields,
+    set_up_logging,
+)
 
 
 @pytest.fixture
@@ -24,7 +32,7 @@ def root() -> Iterator[logging.Logger]:
 def logged(style: str, root: logging.Logger, message: str, **facts: object) -> str:
     """What one warning looks like."""
     stream = io.StringIO()
-    set_up("info", style, stream)
+    set_up_logging("info", style, stream)
     root.debug("not shown")
     root.warning(message, extra=fields(**facts))
     return stream.getvalue()
@@ -45,7 +53,7 @@ def test_logfmt_quotes_what_needs_it(root: logging.Logger) -> None:
 def test_what_is_not_known_is_left_out(root: logging.Logger, style: str) -> None:
     """Nothing is called None; 0 is known."""
     stream = io.StringIO()
-    set_up("info", style, stream)
+    set_up_logging("info", style, stream)
     root.info("capacity", extra=fields(capacity=None, limit=None, headroom=0.0, target="a"))
     said = stream.getvalue()
     assert "capacity" in said
@@ -68,7 +76,7 @@ def test_json_is_one_object_a_line(root: logging.Logger) -> None:
 def test_a_defect_is_told_with_its_trace_on_the_same_line(root: logging.Logger, style: str) -> None:
     """A trace does not break the rule of one line per event."""
     stream = io.StringIO()
-    set_up("info", style, stream)
+    set_up_logging("info", style, stream)
     try:
         raise ValueError("odd")
     except ValueError:
@@ -94,15 +102,15 @@ def test_a_server_that_comes_and_goes_does_not_flood_the_log() -> None:
         event = record("cannot read: %s", f"reason {second}", target="db1", collector="status")
         if repeats.filter(event):
             told.append(event.fields.get("repeated", 0))
-    assert AT_ONCE + 600 / PAUSE - 2 <= len(told) <= AT_ONCE + 600 / PAUSE
-    assert told[:AT_ONCE] == [0] * AT_ONCE
+    assert BURST + 600 / PAUSE - 2 <= len(told) <= BURST + 600 / PAUSE
+    assert told[:BURST] == [0] * BURST
     assert sum(told) + len(told) == pytest.approx(600, abs=PAUSE)
 
 
 def test_only_what_is_alike_is_summed_up() -> None:
     """Another target, another collector, another event, and every mistake of a file get a line."""
     repeats = RepeatedMessages(lambda: 0.0)
-    for _ in range(AT_ONCE + 3):
+    for _ in range(BURST + 3):
         repeats.filter(record("cannot read: %s", "x", target="db1", collector="status"))
     assert repeats.filter(record("cannot read: %s", "x", target="db2", collector="status"))
     assert repeats.filter(record("cannot read: %s", "x", target="db1", collector="threads"))
@@ -118,13 +126,13 @@ def test_only_what_is_alike_is_summed_up() -> None:
 def test_the_count_of_those_left_out_is_in_the_line(root: logging.Logger) -> None:
     """For people and for programs alike."""
     stream = io.StringIO()
-    set_up("info", "logfmt", stream)
+    set_up_logging("info", "logfmt", stream)
     (repeats,) = [f for f in root.handlers[0].filters if isinstance(f, RepeatedMessages)]
     now = [0.0]
     repeats._clock = lambda: now[0]
-    for now[0] in (*[0.0] * (AT_ONCE + 2), 2 * PAUSE):
+    for now[0] in (*[0.0] * (BURST + 2), 2 * PAUSE):
         root.warning("down", extra=fields(target="db1"))
-    assert stream.getvalue().count("\n") == AT_ONCE + 1
+    assert stream.getvalue().count("\n") == BURST + 1
     assert stream.getvalue().endswith("target=db1 repeated=2\n")
 
 
@@ -133,8 +141,8 @@ def test_a_defect_is_located_on_one_line() -> None:
     try:
         int("a\nb")
     except ValueError as error:
-        text = located(error)
+        text = describe_error(error)
     assert text.startswith("ValueError: invalid literal for int() with base 10: ")
     assert "(test_logs.py:" in text
     assert text.endswith("in test_a_defect_is_located_on_one_line)")
-    assert located(KeyError()) == "KeyError"
+    assert describe_error(KeyError()) == "KeyError"

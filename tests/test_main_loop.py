@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from web_clients import listening, snapshot
 
-from agent.assessment.snapshot import FitState, Health, Snapshot
+from agent.assessment.snapshot import AssessmentState, Health, Snapshot
 from agent.service.main_loop import MainLoop
 from agent.service.systemd_notify import Notifier
 from agent.support.scheduled_thread import Worker
@@ -37,7 +37,7 @@ class Watched:
 
     def snapshots(self) -> list[Snapshot]:
         """As it is now."""
-        return [Snapshot("db", NOW, 60.0, Health(up=self.up), None, FitState())]
+        return [Snapshot("db", NOW, 60.0, Health(up=self.up), None, AssessmentState())]
 
     def reload(self) -> list[str]:
         """Always refused."""
@@ -137,9 +137,9 @@ def test_a_web_server_that_stands_still_ends_the_signs_of_life(
     monkeypatch.setattr("agent.web.http_listener.ALLOWANCE", 2.0)
     watched = Watched()
     with listening(snapshot(True)) as server, supervised(tmp_path, watched) as (found, heard):
-        found.look_after(server)
+        found.watch_loop(server)
         wait_until("signs of life", lambda: "WATCHDOG=1" in heard.now())
-        assert not server.hangs(time.monotonic())
+        assert not server.is_hanging(time.monotonic())
         server.shutdown()  # the loop has ended, as it would by a defect
         wait_until("hangs", lambda: any("STATUS=hangs: web;" in text for text in heard.now()))
         count = heard.now().count("WATCHDOG=1")

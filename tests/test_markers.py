@@ -24,11 +24,11 @@ from agent.cli import main
 from agent.config.settings import Config
 from agent.export.page import render
 from agent.history.database import open_to_read, open_to_write
-from agent.history.marker_table import forget_markers, insert_markers, read_markers
+from agent.history.marker_table import delete_markers_before, insert_markers, read_markers
 from agent.history.store import Store
 from agent.service.daemon import Agent
 from agent.web.marker_requests import MARKERS, MAX_PER_MINUTE
-from agent.web.reloading_config import WebFile
+from agent.web.reloading_config import WebConfigFile
 
 TARGET = "db<1>"
 
@@ -133,7 +133,7 @@ def test_the_command_sets_one_where_the_login_is_right(
     tmp_path: Path, found: list[Marker], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """With a wrong login, a wrong target or a wrong name it ends with one line."""
-    web = WebFile(written(tmp_path, basic_auth_users={"ops": password_hash("secret")}))
+    web = WebConfigFile(written(tmp_path, basic_auth_users={"ops": password_hash("secret")}))
     (password := tmp_path / "password").write_text("secret\n")
     with listening(snapshot(True), settings=web, mark=found.append) as server:
         agent = ("--agent", f"http://127.0.0.1:{server.server_port}")
@@ -170,7 +170,7 @@ def test_the_history_keeps_the_latest_and_forgets_the_old(tmp_path: Path) -> Non
     with closing(open_to_write(tmp_path / "history.db")) as connection:
         insert_markers(connection, [*many, many[-1]])
         assert read_markers(connection) == many[5:]
-        forget_markers(connection, round(1000 * many[-2].at))
+        delete_markers_before(connection, round(1000 * many[-2].at))
         assert read_markers(connection) == many[-2:]
 
 
@@ -218,8 +218,8 @@ def test_an_agent_that_starts_again_knows_its_markers(tmp_path: Path) -> None:
 def test_the_page_shows_them_with_the_command_that_compares() -> None:
     """Names are escaped, and the points since the latest have a colour of their own."""
     found = known(intervals(RISING))
-    assert found.fitted.points is not None
-    middle = float(found.fitted.points.at[len(found.fitted.points) // 2])
+    assert found.assessed.points is not None
+    middle = float(found.assessed.points.at[len(found.assessed.points) // 2])
     assert 'fill="#3b82c4" opacity' not in render([found], found.at)
     marked = replace(found, markers=(Marker(middle, "a <b> 'c'", "db"),))
     page = render([marked], found.at, history="/var/lib/it's/history.db")

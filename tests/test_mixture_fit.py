@@ -170,10 +170,10 @@ def test_the_second_half_is_predicted_from_the_first() -> None:
 @pytest.mark.parametrize(("name", "most"), [("A_moderate", 0.06), ("D_light", 0.05)])
 def test_the_second_half_of_a_recording_is_predicted(name: str, most: float) -> None:
     """MySQL 9.7, 1 s intervals: at most 6 % on a moderate load, 5 % on a light one."""
-    from agent.csv_input.host_file import joined, read_host
+    from agent.csv_input.host_file import join_host_file, read_host
 
     classes = read_classes(str(data(f"mysql97/{name}.csv.gz")))
-    recorded = joined(classes, read_host(str(data(f"mysql97/{name}_host.csv.gz"))))
+    recorded = join_host_file(classes, read_host(str(data(f"mysql97/{name}_host.csv.gz"))))
     assert recorded.y is not None
     half = len(recorded.y) // 2
     known = recorded.intervals.at(slice(half))

@@ -17,7 +17,7 @@ from models.capacity.distribution import Distribution
 from models.capacity.estimate import Estimate
 from models.capacity.limit_types import Resource
 from models.capacity.observations import Observations
-from models.capacity.present_neighbour_use import lower_bound_at_present, remaining_at_present
+from models.capacity.present_neighbour_use import lower_bound_at_present, remaining_share_at_present
 from models.capacity.resource_limits import find_resource_limits
 from models.trust import Trust
 from testbed.recorded.peak_predictions import saved, seen_below
@@ -109,13 +109,13 @@ def test_a_neighbour_that_was_there_all_the_time_lowers_nothing() -> None:
     unknown = np.where(np.arange(60) < 40, np.nan, own)
     begun = np.where(np.arange(60) < 57, 0.0, 0.4)
     kept = np.arange(60)
-    assert remaining_at_present(Resource("cpu", own + steady, own=own), x, kept) == 1.0
-    assert remaining_at_present(Resource("cpu", own + steady, own=unknown), x, kept) == 1.0
+    assert remaining_share_at_present(Resource("cpu", own + steady, own=own), x, kept) == 1.0
+    assert remaining_share_at_present(Resource("cpu", own + steady, own=unknown), x, kept) == 1.0
     late = np.where(np.arange(60) >= 57, np.nan, own)
     cpu = Resource("cpu", own + begun, own=late)
-    assert remaining_at_present(cpu, x, kept) == 1.0
+    assert remaining_share_at_present(cpu, x, kept) == 1.0
     cpu = Resource("cpu", own + begun, own=own)
-    assert remaining_at_present(cpu, x, kept) == pytest.approx(0.6, abs=0.02)
+    assert remaining_share_at_present(cpu, x, kept) == pytest.approx(0.6, abs=0.02)
     seen = Observations.of(np.arange(60.0), x, 1.0, resources=[cpu])
     (limit,) = find_resource_limits(seen.throughput, seen.resources)
     assert limit.x_max is not None

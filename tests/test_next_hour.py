@@ -11,7 +11,7 @@ from models.forecast.next_hour import (
     RISE_END_PROBABILITIES,
     RISE_STEPS,
     Rise,
-    rises,
+    possible_rises,
 )
 from models.rates import Array
 
@@ -33,25 +33,25 @@ def test_the_load_rises_as_at_this_hour_of_earlier_days() -> None:
         steps = np.arange(at + 1.0)
         means = daily(steps)
         level, before = factor * means[-1], factor * means[-1 - RISE_STEPS]
-        found = rises(means, level, before)
+        found = possible_rises(means, level, before)
         assert tuple(found) == HORIZON_STEPS
         for ahead in HORIZON_STEPS:
             true = max(float(daily(steps[-1:] + k)[0]) for k in range(ahead + 1)) / means[-1]
             usual = np.maximum(found[ahead].usual, 0.0)
             assert np.exp(np.median(usual)) == pytest.approx(true, rel=0.03)
-            assert found[ahead].new < 0.05
+            assert found[ahead].new_probability < 0.05
 
 
 def test_a_rise_that_no_day_explains_goes_on() -> None:
     """A quarter more within ten minutes is new; it grows by as much again in one of two cases."""
     means = daily(np.arange(WEEK + 144.0), noise=0.02)
-    found = rises(means, 1.25 * means[-1], means[-1 - RISE_STEPS])[12]
-    assert found.new > 0.99
+    found = possible_rises(means, 1.25 * means[-1], means[-1 - RISE_STEPS])[12]
+    assert found.new_probability > 0.99
     ways = (
         np.minimum(RISE_END_PROBABILITIES / (1 - RISE_END_PROBABILITIES), 12 / RISE_STEPS)
         + MEAN_AGE_STEPS / RISE_STEPS
     )
-    assert found.further == pytest.approx(np.log(1.25) * ways, rel=0.2)
+    assert found.further_rises == pytest.approx(np.log(1.25) * ways, rel=0.2)
     assert np.median(ways) == pytest.approx(1 + MEAN_AGE_STEPS / RISE_STEPS, abs=0.05)
 
 
@@ -59,8 +59,8 @@ def test_a_rise_that_no_day_explains_goes_on() -> None:
 def test_chance_is_not_new(ratio: float) -> None:
     """What a noisy load does anyway, and a fall, promise nothing."""
     means = daily(np.arange(WEEK + 144.0), noise=0.03)
-    found = rises(means, ratio * means[-1 - RISE_STEPS], means[-1 - RISE_STEPS])
-    assert all(rise.new < 0.1 for rise in found.values())
+    found = possible_rises(means, ratio * means[-1 - RISE_STEPS], means[-1 - RISE_STEPS])
+    assert all(rise.new_probability < 0.1 for rise in found.values())
 
 
 def test_a_load_that_comes_back_is_not_new() -> None:
@@ -68,30 +68,32 @@ def test_a_load_that_comes_back_is_not_new() -> None:
     means = daily(np.arange(WEEK + 144.0), noise=0.02)
     level = means[-1]
     means[-4:] *= 0.5
-    found = rises(means, level, 0.5 * level)
-    assert all(rise.new < 0.1 for rise in found.values())
+    found = possible_rises(means, level, 0.5 * level)
+    assert all(rise.new_probability < 0.1 for rise in found.values())
 
 
 def test_without_a_day_before_the_load_stays() -> None:
     """Nothing is known of this hour: neither a rise nor what is usual."""
     for count in (1, 40, DAY_STEPS // 2):
         means = daily(np.arange(float(count)))
-        found = rises(means, 900.0, 500.0)
-        assert all(list(rise.usual) == [0.0] and rise.new == 0 for rise in found.values())
-    assert rises(np.zeros(0), 900.0, None)[3].saturation_probability(900.0, LIMIT) < 0.01
+        found = possible_rises(means, 900.0, 500.0)
+        assert all(
+            list(rise.usual) == [0.0] and rise.new_probability == 0 for rise in found.values()
+        )
+    assert possible_rises(np.zeros(0), 900.0, None)[3].saturation_probability(900.0, LIMIT) < 0.01
 
 
 def test_gaps_and_silence_are_left_out() -> None:
     """Days that are not known, and hours without a query, count for nothing."""
     steps = np.arange(WEEK + 73.0)
     means = daily(steps)
-    whole = rises(means, means[-1], means[-1 - RISE_STEPS])[12]
+    whole = possible_rises(means, means[-1], means[-1 - RISE_STEPS])[12]
     means[: 5 * DAY_STEPS] = np.nan
     means[6 * DAY_STEPS + 60 : 6 * DAY_STEPS + 90 : 3] = np.nan
-    found = rises(means, means[-1], means[-1 - RISE_STEPS])[12]
+    found = possible_rises(means, means[-1], means[-1 - RISE_STEPS])[12]
     assert 0 < len(found.usual) < len(whole.usual) / 2
     assert np.median(found.usual) == pytest.approx(np.median(whole.usual), rel=0.05)
-    assert rises(np.zeros(WEEK), 0.0, 0.0)[12].saturation_probability(0.0, LIMIT) == 0
+    assert possible_rises(np.zeros(WEEK), 0.0, 0.0)[12].saturation_probability(0.0, LIMIT) == 0
 
 
 def test_the_probability_is_the_mean_over_all_rises() -> None:

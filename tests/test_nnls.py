@@ -5,7 +5,7 @@ import pytest
 import scipy
 
 from models.usl.law import Array
-from models.usl.parabola_nnls import NOTHING, non_negative
+from models.usl.parabola_nnls import ZERO_COEFFICIENTS, fit_non_negative
 
 DRAWS = 3000
 
@@ -26,7 +26,7 @@ def test_no_other_parabola_is_nearer(levels: int) -> None:
         target = np.polynomial.polynomial.polyval(m, truth) + rng.normal(0, 0.1, len(m))
         w = rng.uniform(0.2, 2, len(m))
         powers = m ** np.arange(5)[:, None]
-        found = non_negative((powers @ w).tolist(), (powers[:3] @ (w * target)).tolist())
+        found = fit_non_negative((powers @ w).tolist(), (powers[:3] @ (w * target)).tolist())
         root = np.sqrt(w)
         best, _ = scipy.optimize.nnls((powers[:3] * root).T, target * root)
         assert min(found) >= 0
@@ -37,10 +37,10 @@ def test_no_other_parabola_is_nearer(levels: int) -> None:
 
 def test_where_nothing_is_of_use_all_are_zero() -> None:
     """Targets below 0 are met best by 0."""
-    assert non_negative([3.0, 2.0, 1.5, 1.2, 1.0], [-1.0, -0.5, -0.2]) == NOTHING
+    assert fit_non_negative([3.0, 2.0, 1.5, 1.2, 1.0], [-1.0, -0.5, -0.2]) == ZERO_COEFFICIENTS
 
 
 def test_sums_that_are_too_small_for_a_float_are_no_error() -> None:
     """Loads over fifty decades: what has vanished explains nothing."""
-    assert non_negative([1.0, 0.0, 0.0, 0.0, 0.0], [1.0, 0.0, 0.0]) == (1.0, 0.0, 0.0)
-    assert min(non_negative([1.0, 1e-200, 0.0, 0.0, 0.0], [1.0, 1e-200, 1e-300])) >= 0
+    assert fit_non_negative([1.0, 0.0, 0.0, 0.0, 0.0], [1.0, 0.0, 0.0]) == (1.0, 0.0, 0.0)
+    assert min(fit_non_negative([1.0, 1e-200, 0.0, 0.0, 0.0], [1.0, 1e-200, 1e-300])) >= 0

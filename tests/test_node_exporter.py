@@ -11,10 +11,10 @@ import pytest
 
 from agent.config.base_model import InvalidValuesError
 from agent.config.node_exporter import NodeExporterSettings
-from agent.sampling.target_collectors import fetch_from
+from agent.sampling.target_collectors import page_fetcher
 from collectors.base import CollectorError, FailureKind
 from collectors.disks_and_interfaces import MAX_DISKS
-from collectors.node_exporter import values_of
+from collectors.node_exporter import parse_page
 
 PAGE = b"""# HELP node_cpu_seconds_total Seconds the CPUs spent in each mode.
 # TYPE node_cpu_seconds_total counter
@@ -44,7 +44,7 @@ node_network_speed_bytes{device="wlan0"} -125000
 
 def test_the_counters_have_the_names_of_this_hosts() -> None:
     """CPUs are added up; volumes, bridges and unknown speeds are left out."""
-    assert values_of(PAGE) == {
+    assert parse_page(PAGE) == {
         "cpu_user_seconds": 30.5,
         "cpu_idle_seconds": 300.0,
         "cpus": 2.0,
@@ -60,7 +60,7 @@ def test_the_counters_have_the_names_of_this_hosts() -> None:
 def test_of_many_disks_the_busiest_are_read() -> None:
     """A host with hundreds does not cost as many series."""
     lines = [f'node_disk_read_bytes_total{{device="sd{n}"}} {n}' for n in range(40)]
-    values = values_of(PAGE + "\n".join((*lines, "")).encode())
+    values = parse_page(PAGE + "\n".join((*lines, "")).encode())
     disks = {name for name in values if name.endswith(":read_bytes")}
     assert disks == {f"disk:sd{n}:read_bytes" for n in range(40 - MAX_DISKS, 40)}
 
@@ -73,7 +73,7 @@ def test_of_many_disks_the_busiest_are_read() -> None:
 def test_what_is_no_such_page_is_one_line(page: bytes) -> None:
     """A failure of a kind that leaves the session with the server alone."""
     with pytest.raises(CollectorError) as caught:
-        values_of(page)
+        parse_page(page)
     assert caught.value.kind is FailureKind.UNREADABLE
     assert "\n" not in str(caught.value)
 
@@ -118,7 +118,7 @@ def test_it_gets_in_with_a_password_from_a_file(tmp_path: Path) -> None:
     password.write_text("secret\n")
     with host(needs="Basic YWdlbnQ6c2VjcmV0") as url:
         settings = NodeExporterSettings(url=f"{url}/metrics", user="agent", password_file=password)
-        fetch = fetch_from(settings)
+        fetch = page_fetcher(settings)
         assert fetch() == PAGE
         password.write_text("wrong")
         with pytest.raises(CollectorError, match="login refused"):
@@ -134,13 +134,13 @@ def test_each_failure_names_the_url_and_ends_no_session() -> None:
     ]
     for answer, problem in cases:
         with host(**answer) as url:  # type: ignore[arg-type]
-            fetch = fetch_from(NodeExporterSettings(url=url, timeout=0.5))
+            fetch = page_fetcher(NodeExporterSettings(url=url, timeout=0.5))
             with pytest.raises(CollectorError, match=problem) as caught:
                 fetch()
             assert str(caught.value).startswith(f"{url}/metrics: ")
             assert not caught.value.kind.ends_session
     with pytest.raises(CollectorError, match="no answer"):
-        fetch_from(NodeExporterSettings(url=url))()
+        page_fetcher(NodeExporterSettings(url=url))()
 
 
 @pytest.mark.parametrize(

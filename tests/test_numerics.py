@@ -15,7 +15,7 @@ SHARES = (0.0, 0.05, 0.1, 0.5, 0.9, 0.95, 1.0)
 ASSESS = """
 from made_up import WAVES, intervals, known, with_resources
 rows = with_resources(intervals(WAVES), cpu=0.0002, disk=0.0001)
-assert known(rows).fitted.capacity.value is not None
+assert known(rows).assessed.capacity.value is not None
 """
 DIVIDE = """
 from simulated_classes import simulate
@@ -31,12 +31,12 @@ assert model.intervals
 """
 FORECAST = """
 import numpy as np
-from models.forecast.next_hour import DAY_STEPS, RISE_STEPS, rises
+from models.forecast.next_hour import DAY_STEPS, RISE_STEPS, possible_rises
 from models.forecast.saturation import forecast_load
 hours = 500 - 300 * np.cos(2 * np.pi * np.arange(42 * 24) / 24)
 assert forecast_load(hours).trend is not None
 steps = 500 - 300 * np.cos(2 * np.pi * np.arange(8 * DAY_STEPS + 100) / DAY_STEPS)
-assert rises(steps, 1.3 * steps[-1], steps[-1 - RISE_STEPS])
+assert possible_rises(steps, 1.3 * steps[-1], steps[-1 - RISE_STEPS])
 """
 LOADED = """
 import sys

@@ -74,7 +74,7 @@ def test_connections_that_wait_are_no_foreign_work() -> None:
     piled = changed(day(), slice(40, 50), n=4.0)
     held = np.where(np.arange(len(piled)) // 10 == 4, 10.0, 1.0) * piled.concurrency / 400
     found = find_outliers(
-        replace(piled, resources=(Resource("connections", held, is_setting=True),))
+        replace(piled, resources=(Resource("connections", held, has_configured_limit=True),))
     )
     assert {outlier.index for outlier in found.removed} == set(range(40, 50))
     assert {outlier.reason for outlier in found.removed} == {OutlierReason.PILE_UP}
@@ -86,7 +86,7 @@ def test_more_than_a_tenth_is_never_removed() -> None:
     assert found.removed == ()
     assert found.kept.all()
     assert found.too_many
-    assert found.suspects > EPISODE_SHARE * 300
+    assert found.suspect_count > EPISODE_SHARE * 300
 
 
 def test_a_server_near_its_peak_loses_nothing() -> None:

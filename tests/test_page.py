@@ -8,7 +8,7 @@ from html.parser import HTMLParser
 import pytest
 from made_up import SETTINGS, WAVES, ZERO, intervals, known, now, seen_at, with_resources
 
-from agent.assessment.snapshot import BusinessState, FitState, Health, Snapshot
+from agent.assessment.snapshot import AssessmentState, BusinessState, Health, Snapshot
 from agent.export.capacity_sentences import headline
 from agent.export.page import render
 from agent.pipeline import assess
@@ -29,7 +29,9 @@ def snapshot(loads: Sequence[float] = (), up: bool | None = True, cpu: float = 0
     """A target with intervals of those concurrencies; the last ended at NOW."""
     rows = with_resources(intervals(loads), **({"cpu": cpu} if cpu else {}))
     rows = [row._replace(end=400.0 - rows[-1].end + row.end) for row in rows]
-    return assess("db1", Window(rows), Health(up, "MySQL 9"), FitState(), SETTINGS, now(400.0))
+    return assess(
+        "db1", Window(rows), Health(up, "MySQL 9"), AssessmentState(), SETTINGS, now(400.0)
+    )
 
 
 class Nesting(HTMLParser):
@@ -85,7 +87,7 @@ def test_the_sla_is_said_in_words_where_there_is_one() -> None:
 
     def text(sla: float | None) -> str:
         up, at = Health(True, "MySQL 9"), now(400.0)
-        known = assess("db1", Window(rows), up, FitState(), SETTINGS, at)
+        known = assess("db1", Window(rows), up, AssessmentState(), SETTINGS, at)
         return seen(replace(known, sla=sla_of(known, sla, at.unix) if sla else None))
 
     assert "SLA" not in text(None)

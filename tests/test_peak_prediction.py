@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from models.trust import Reason, Trust
-from models.usl.fit import UslFit, fit, fit_map
+from models.usl.fit import UslFit, fit, fit_bayes
 from models.usl.law import Array, Usl
 from models.usl.peak_posterior_grid import TABLE_PRIOR, PeakPrior
 from testbed.published import held_out
@@ -188,9 +188,9 @@ def test_many_right_peaks_are_trusted() -> None:
 def test_a_pause_before_a_second_rise_is_no_peak() -> None:
     """The ray tracer paused at 24 processors and rose by half again: not trusted before its end."""
     for count in range(3, len(RAYTRACER[0])):
-        fitted = fit_map(RAYTRACER[0][:count], RAYTRACER[1][:count])
+        fitted = fit_bayes(RAYTRACER[0][:count], RAYTRACER[1][:count])
         assert fitted.trust is not Trust.TRUSTED
-    paused = fit_map(RAYTRACER[0][:7], RAYTRACER[1][:7])
+    paused = fit_bayes(RAYTRACER[0][:7], RAYTRACER[1][:7])
     assert paused.reasons == (Reason.STILL_GROWING,)
     assert paused.settle_concurrency is not None
     assert paused.settle_concurrency >= 36
@@ -199,14 +199,14 @@ def test_a_pause_before_a_second_rise_is_no_peak() -> None:
 def test_a_curve_past_its_peak_is_trusted() -> None:
     """Sysbench read-write from one level past its peak on: within 10 % and without a reason."""
     for count in range(12, len(SYSBENCH_RW[0]) + 1):
-        fitted = fit_map(SYSBENCH_RW[0][:count], SYSBENCH_RW[1][:count])
+        fitted = fit_bayes(SYSBENCH_RW[0][:count], SYSBENCH_RW[1][:count])
         assert fitted.trust is Trust.TRUSTED
         assert fitted.x_max == pytest.approx(max(SYSBENCH_RW[1]), rel=0.1)
 
 
 def test_the_white_papers_five_points_stay_an_indication() -> None:
     """1–16 threads of Cisco's 32: indicative, for it still grew, and within 15 %."""
-    fitted = fit_map([1, 2, 4, 8, 16], [955.16, 1878.91, 3548.68, 6531.08, 9897.24])
+    fitted = fit_bayes([1, 2, 4, 8, 16], [955.16, 1878.91, 3548.68, 6531.08, 9897.24])
     assert fitted.trust is Trust.INDICATIVE
     assert Reason.STILL_GROWING in fitted.reasons
     assert fitted.x_max_interval is not None
@@ -235,9 +235,9 @@ def test_throughput_above_the_peak_takes_trust_away() -> None:
     law = Usl(0.03, 0.97 / 40**2, 1000.0)
     n = np.linspace(1, 60, 40)
     x = law.throughput(n) * np.exp(np.random.default_rng(3).normal(0, 0.02, 40))
-    assert fit_map(n, x).trust is Trust.TRUSTED
+    assert fit_bayes(n, x).trust is Trust.TRUSTED
     x[30] *= 1.5
-    fitted = fit_map(n, x)
+    fitted = fit_bayes(n, x)
     assert fitted.outliers == (30,)
     assert fitted.trust is Trust.NOT_IDENTIFIABLE
     assert Reason.SEEN_ABOVE_PEAK in fitted.reasons
@@ -248,7 +248,7 @@ def refuted(seed: int, gain: float, noise: float, past: int, present: int) -> Us
     law, rng = Usl(0.05, 0.002, 100.0), np.random.default_rng(seed)
     n = np.concatenate([np.exp(rng.uniform(0, np.log(40), past)), rng.uniform(15, 25, present)])
     gains = np.repeat([1.0, gain], [past, present])
-    return fit_map(n, law.throughput(n) * gains * np.exp(rng.normal(0, noise, len(n))))
+    return fit_bayes(n, law.throughput(n) * gains * np.exp(rng.normal(0, noise, len(n))))
 
 
 @pytest.mark.parametrize(("past", "present"), [(300, 28), (1200, 120)])
@@ -273,8 +273,8 @@ def test_points_that_wind_about_the_law_are_told() -> None:
     law = Usl(0.03, 0.97 / 40**2, 1000.0)
     n = np.linspace(1, 60, 200)
     noise = np.exp(np.random.default_rng(4).normal(0, 0.02, 200))
-    plain = fit_map(n, law.throughput(n) * noise)
-    winding = fit_map(n, law.throughput(n) * noise * np.exp(0.12 * np.sin(n / 3)))
+    plain = fit_bayes(n, law.throughput(n) * noise)
+    winding = fit_bayes(n, law.throughput(n) * noise * np.exp(0.12 * np.sin(n / 3)))
     assert plain.trust is Trust.TRUSTED
     assert Reason.RESIDUAL_PATTERN in winding.reasons
     assert winding.trust is not Trust.TRUSTED

@@ -24,7 +24,7 @@ from made_up import (
 
 from agent.assessment.assessed_points import Disposition
 from agent.assessment.outlier_totals import OutlierCounts
-from agent.assessment.snapshot import FitState, Health
+from agent.assessment.snapshot import AssessmentState, Health
 from agent.config.resources import DiskSettings, ResourceSettings
 from agent.config.settings import FitSettings
 from agent.pipeline import assess, fit, latest_load, observations
@@ -37,10 +37,10 @@ from models.capacity.thinning import MAX_INTERVALS
 from models.trust import Reason, Trust
 
 
-def law_points(state: FitState) -> list[float]:
+def law_points(state: AssessmentState) -> list[float]:
     """The concurrencies that the law was fitted to."""
     assert state.points is not None
-    loads: list[float] = state.points.curve(Disposition.USED)[0].tolist()
+    loads: list[float] = state.points.known_points(Disposition.USED)[0].tolist()
     return loads
 
 
@@ -48,7 +48,7 @@ def test_clean_points_give_back_the_law_that_made_them() -> None:
     """The whole path finds the peak it was shown and trusts it; no limit is known, so it counts."""
     rows = intervals(RISING * 4)
     snapshot, at = known(rows), seen_at(rows)
-    law, capacity = snapshot.fit(at), snapshot.capacity(at)
+    law, capacity = snapshot.current_law(at), snapshot.capacity(at)
     assert law is not None
     assert capacity is not None
     assert law.x_max == pytest.approx(LAW.x_max, rel=0.03)
@@ -94,8 +94,8 @@ def test_a_limit_below_the_laws_peak_is_the_capacity() -> None:
 
 def test_statement_time_is_preferred_where_it_is_known() -> None:
     """Little's law is the better concurrency; Threads_running is the other."""
-    by_time = fit(window(RISING), FitState(), SETTINGS, now(101))
-    by_threads = fit(window(RISING, statement_time=False), FitState(), SETTINGS, now(101))
+    by_time = fit(window(RISING), AssessmentState(), SETTINGS, now(101))
+    by_threads = fit(window(RISING, statement_time=False), AssessmentState(), SETTINGS, now(101))
     assert by_time.source is Source.STATEMENT_TIME
     assert by_threads.source is Source.THREADS_RUNNING
     assert law_points(by_threads) == RISING
@@ -105,7 +105,7 @@ def test_a_source_that_is_gone_is_left_for_the_other() -> None:
     """When performance_schema goes away the fit goes on with Threads_running at once."""
     before = intervals(RISING * 5)
     after = [interval(50 + k, load, statement_time=False) for k, load in enumerate(RISING * 2)]
-    state = fit(Window([*before, *after]), FitState(), SETTINGS, now(701))
+    state = fit(Window([*before, *after]), AssessmentState(), SETTINGS, now(701))
     assert state.source is Source.THREADS_RUNNING
 
 
@@ -113,14 +113,14 @@ def test_a_source_is_chosen_by_time_however_few_old_intervals_were_kept() -> Non
     """What counts is the last while, not the last so many rows of a window that was thinned."""
     old = [interval(100 * k, load, statement_time=False) for k, load in enumerate(RISING)]
     young = [interval(1000 + k, load) for k, load in enumerate(RISING[:4])]
-    state = fit(Window([*old, *young]), FitState(), SETTINGS, now(10_041))
+    state = fit(Window([*old, *young]), AssessmentState(), SETTINGS, now(10_041))
     assert state.source is Source.STATEMENT_TIME
 
 
 def test_a_noisy_source_makes_a_wider_interval() -> None:
     """Ten readings of Threads_running are not taken for an exact concurrency."""
     rows = [intervals(RISING[:9], statement_time=exact) for exact in (True, False)]
-    exact, noisy = (known(found).fit(seen_at(found)) for found in rows)
+    exact, noisy = (known(found).current_law(seen_at(found)) for found in rows)
     assert exact is not None
     assert exact.x_max_interval is not None
     assert noisy is not None
@@ -130,7 +130,7 @@ def test_a_noisy_source_makes_a_wider_interval() -> None:
 
 def test_idle_intervals_do_not_enter_the_law() -> None:
     """A night without load says nothing about the limit."""
-    state = fit(window(RISING, idle=50), FitState(), SETTINGS, now(601))
+    state = fit(window(RISING, idle=50), AssessmentState(), SETTINGS, now(601))
     assert law_points(state) == RISING
     assert state.points is not None
     assert np.count_nonzero(state.points.dispositions == Disposition.IDLE.value) > 0
@@ -146,7 +146,7 @@ def test_idle_intervals_do_not_enter_the_law() -> None:
 )
 def test_without_any_query_it_says_what_is_missing(rows: list[Interval], words: str) -> None:
     """`Cannot tell yet` comes with its reason, and no number."""
-    state = fit(Window(rows), FitState(), SETTINGS, now(60))
+    state = fit(Window(rows), AssessmentState(), SETTINGS, now(60))
     assert (state.capacity, state.waiting) == (None, words)
 
 
@@ -154,12 +154,12 @@ def test_two_intervals_are_no_law_but_a_lower_bound() -> None:
     """What was seen can be done again, and the law says what it lacks."""
     rows = intervals([4.0, 5.0])
     snapshot, at = known(rows), seen_at(rows)
-    capacity, refusal = snapshot.capacity(at), snapshot.refusal(at)
+    capacity, refusal = snapshot.capacity(at), snapshot.law_refusal(at)
     assert capacity is not None
     assert refusal is not None
     assert (capacity.value, capacity.trust) == (None, Trust.NOT_IDENTIFIABLE)
     assert capacity.lower == pytest.approx(LAW.throughput(5.0), rel=0.05)
-    assert snapshot.fit(at) is None
+    assert snapshot.current_law(at) is None
     assert refusal.check is Check.FEW_POINTS
 
 
@@ -169,8 +169,8 @@ def test_two_or_three_threads_running_refuse_the_law_and_not_the_limit() -> None
     loads = 1.0 + 1.5 * rng.random(80)
     rows = with_resources(intervals(loads.tolist(), statement_time=False), cpu=1 / 1400)
     snapshot, at = known(rows), seen_at(rows)
-    refusal, capacity = snapshot.refusal(at), snapshot.capacity(at)
-    assert snapshot.fit(at) is None
+    refusal, capacity = snapshot.law_refusal(at), snapshot.capacity(at)
+    assert snapshot.current_law(at) is None
     assert refusal is not None
     assert refusal.check is Check.LOW_CONCURRENCY
     assert capacity is not None
@@ -186,7 +186,7 @@ def test_a_law_of_the_wrong_shape_is_not_trusted_by_itself() -> None:
         interval(k, load, throughput=float(LAW.throughput(load)) * (1 + 0.12 * np.sin(load / 3)))
         for k, load in enumerate(loads)
     ]
-    law = known(bent).fit(seen_at(bent))
+    law = known(bent).current_law(seen_at(bent))
     assert law is not None
     assert law.trust is not Trust.TRUSTED
     assert Reason.RESIDUAL_PATTERN in law.reasons
@@ -196,7 +196,7 @@ def test_the_same_window_is_not_fitted_twice() -> None:
     """Between two intervals the fit is the one there was, also where nothing can be told."""
     for rows in (intervals(RISING), [interval(0, 0.0, throughput=0.0)]):
         at = rows[-1].end + 1
-        first = fit(Window(rows), FitState(), SETTINGS, now(at))
+        first = fit(Window(rows), AssessmentState(), SETTINGS, now(at))
         assert fit(Window(rows), first, SETTINGS, now(at + 3)) is first
         longer = [*rows, interval(len(rows), 40.0)]
         assert fit(Window(longer), first, SETTINGS, now(at + 10)) is not first
@@ -272,20 +272,20 @@ def test_the_clock_of_the_latest_interval_is_shown_and_is_no_utilisation() -> No
     rows = with_usage(intervals(RISING), {"cpu": 0.4, "cpu:clock": 0.7})
     load = latest_load(Window(rows), now(101))
     assert load is not None
-    assert (load.resources, load.clock) == ({"cpu": 0.4}, 0.7)
+    assert (load.resources, load.cpu_clock_rate) == ({"cpu": 0.4}, 0.7)
     [cpu] = observations(Window(rows), Source.STATEMENT_TIME).resources
     assert cpu.clock is not None
     assert cpu.clock.tolist() == [0.7] * len(RISING)
     rows[-1] = rows[-1]._replace(resources={"cpu": 0.4})
     load = latest_load(Window(rows), now(101))
     assert load is not None
-    assert load.clock is None
+    assert load.cpu_clock_rate is None
 
 
 def test_a_long_window_is_thinned_for_the_fit() -> None:
     """However many intervals, the models see no more than the limit, and all loads."""
     rows = intervals(WAVES * 20)
-    state = fit(Window(rows), FitState(), SETTINGS, now(rows[-1].end + 1))
+    state = fit(Window(rows), AssessmentState(), SETTINGS, now(rows[-1].end + 1))
     assert state.points is not None
     assert len(state.points) <= MAX_INTERVALS
     assert state.points.concurrency.max() == pytest.approx(max(WAVES), rel=0.01)
@@ -302,11 +302,11 @@ def pile_up(rows: list[Interval], *places: int) -> list[Interval]:
 def test_each_outlier_is_counted_once_though_the_window_is_assessed_again_and_again() -> None:
     """The counter says how many intervals were left out, not how often they were found."""
     rows = pile_up(intervals(WAVES), 50, 80)
-    state = FitState()
+    state = AssessmentState()
     for length in range(90, 121, 3):
-        state = known(rows[:length], previous=state).fitted
-    assert state.record.outliers[OutlierReason.PILE_UP] == 2
-    assert state.record.outliers[OutlierReason.GLITCH] == 0
+        state = known(rows[:length], previous=state).assessed
+    assert state.outlier_counts.outliers[OutlierReason.PILE_UP] == 2
+    assert state.outlier_counts.outliers[OutlierReason.GLITCH] == 0
     assert state.points is not None
     assert [left.reason for left in state.points.outliers] == [OutlierReason.PILE_UP] * 2
     assert [left.at for left in state.points.outliers] == pytest.approx(
@@ -321,7 +321,7 @@ def test_a_pile_up_leaves_the_law_trusted_and_shows_far_beyond_its_peak() -> Non
     rows = intervals(WAVES * 2)
     rows += [interval(len(rows) + k, 200.0, throughput=800.0) for k in range(10)]
     snapshot, at = known(rows), seen_at(rows)
-    law, place = snapshot.fit(at), snapshot.operating_point(at)
+    law, place = snapshot.current_law(at), snapshot.operating_point(at)
     assert law is not None
     assert law.trust is Trust.TRUSTED
     assert law.n_max_interval is not None
@@ -332,24 +332,24 @@ def test_a_pile_up_leaves_the_law_trusted_and_shows_far_beyond_its_peak() -> Non
     headroom = snapshot.headroom(at)
     assert headroom is not None
     assert not headroom.overloaded
-    assert snapshot.fitted.record.outliers[OutlierReason.PILE_UP] == 10
+    assert snapshot.assessed.outlier_counts.outliers[OutlierReason.PILE_UP] == 10
 
 
 def test_outliers_from_before_the_process_are_not_counted() -> None:
     """Intervals that come out of a store were counted by the process that saw them."""
     rows = pile_up(intervals(WAVES), 50, 80)
-    state = FitState(record=OutlierCounts(since=rows[60].end))
-    assert known(rows, previous=state).fitted.record.outliers[OutlierReason.PILE_UP] == 1
+    state = AssessmentState(outlier_counts=OutlierCounts(counted_since=rows[60].end))
+    assert known(rows, previous=state).assessed.outlier_counts.outliers[OutlierReason.PILE_UP] == 1
 
 
 def test_what_is_remembered_of_outliers_is_bounded_by_the_window() -> None:
     """The times counted already are forgotten with the intervals; the count goes on."""
     rows = pile_up(intervals(WAVES), 20)
-    record = known(rows).fitted.record
-    assert len(record.counted) == 1
+    record = known(rows).assessed.outlier_counts
+    assert len(record.counted_ends) == 1
     later = [row._replace(end=row.end + 5000.0) for row in intervals(WAVES)]
-    again = known(later, previous=FitState(record=record)).fitted.record
-    assert len(again.counted) == 0
+    again = known(later, previous=AssessmentState(outlier_counts=record)).assessed.outlier_counts
+    assert len(again.counted_ends) == 0
     assert again.outliers[OutlierReason.PILE_UP] == 1
 
 
@@ -360,14 +360,18 @@ def test_a_changed_mix_is_told_with_its_time_and_remembered() -> None:
         interval(k, load, throughput=float(LAW.throughput(load)) / (1 if k < 150 else 1.5))
         for k, load in enumerate(loads)
     ]
-    state = known(rows).fitted
+    state = known(rows).assessed
     assert state.capacity is not None
     assert CapacityReason.MIX_CHANGED in state.capacity.reasons
-    assert state.record.mix_changed == pytest.approx(ZERO + rows[150].end, abs=10 * WIDTH)
+    assert state.outlier_counts.mix_changed_at == pytest.approx(
+        ZERO + rows[150].end, abs=10 * WIDTH
+    )
     assert state.points is not None
     assert (state.points.dispositions[:100] == Disposition.OTHER_WORKLOAD.value).all()
-    later = known(intervals(RISING), previous=FitState(record=state.record)).fitted
-    assert later.record.mix_changed == state.record.mix_changed
+    later = known(
+        intervals(RISING), previous=AssessmentState(outlier_counts=state.outlier_counts)
+    ).assessed
+    assert later.outlier_counts.mix_changed_at == state.outlier_counts.mix_changed_at
 
 
 def test_a_stale_fit_and_a_stale_load_are_withheld() -> None:
@@ -375,8 +379,8 @@ def test_a_stale_fit_and_a_stale_load_are_withheld() -> None:
     rows = intervals(RISING)
     snapshot = known(rows)
     late = ZERO + 100 + SETTINGS.stale_after + 1
-    assert snapshot.fit(late - 2) is not None
-    assert snapshot.fit(late) is None
+    assert snapshot.current_law(late - 2) is not None
+    assert snapshot.current_law(late) is None
     assert snapshot.capacity(late) is None
     assert snapshot.current_load(late) is None
     assert snapshot.headroom(late) is None
@@ -386,8 +390,8 @@ def test_what_is_no_older_than_three_intervals_is_not_stale() -> None:
     """Intervals of ten minutes do not make every prediction stale after five."""
     wide = FitSettings(interval=600.0)
     rows = [row._replace(end=60 * row.end, seconds=600.0) for row in intervals(RISING)]
-    snapshot = assess("db", Window(rows), UP, FitState(), wide, now(6001))
-    assert snapshot.fit(ZERO + 6000 + 1500) is not None
+    snapshot = assess("db", Window(rows), UP, AssessmentState(), wide, now(6001))
+    assert snapshot.current_law(ZERO + 6000 + 1500) is not None
 
 
 def test_a_server_that_is_down_has_no_load_but_keeps_its_fit() -> None:
@@ -396,5 +400,5 @@ def test_a_server_that_is_down_has_no_load_but_keeps_its_fit() -> None:
     snapshot, at = known(rows, Health(up=False)), seen_at(rows)
     assert snapshot.current_load(at) is None
     assert snapshot.headroom(at) is None
-    assert snapshot.fit(at) is not None
+    assert snapshot.current_law(at) is not None
     assert replace(snapshot, health=UP).headroom(at) is not None

@@ -160,7 +160,9 @@ def test_without_a_network_and_a_name(
     """As the demo has it: nothing listens on TCP, and root's server is no user with a name."""
     with start_server(release, network=False, unprivileged=True) as server:
         process = psutil.Process(server.pid)
-        reachable = ServerUser.of(server.folder, server.program, unprivileged=True).uid is not None
+        reachable = (
+            ServerUser.choose(server.folder, server.program, unprivileged=True).uid is not None
+        )
         assert (process.uids().effective != os.geteuid()) == reachable
         assert not process.net_connections("tcp")
         assert ask(server, "SELECT @@skip_networking") == 1

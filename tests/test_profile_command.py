@@ -13,15 +13,15 @@ from class_samples import samples
 from known_classes import known_classes, one_class
 from simulated_classes import simulate
 
-from agent.assessment.snapshot import FitState, Health, Snapshot
+from agent.assessment.snapshot import AssessmentState, Health, Snapshot
 from agent.cli import main
 from agent.commands.profile_report import as_csv, as_json, in_words
 from agent.demo.server import PrivateServer
-from agent.export.attribution_plot import drawn, plot_class
+from agent.export.attribution_plot import draw_figure, plot_class
 from agent.export.class_table import classes_table
-from agent.export.profile_rows import SORTS, profile_of, ranked
+from agent.export.profile_rows import SORT_KEYS, profile_of, ranked_profile
 from agent.query_classes.class_intervals import ClassInterval, ClassIntervalMaker
-from agent.query_classes.class_registry import ClassRegistry, name_of
+from agent.query_classes.class_registry import ClassRegistry, class_name_of
 from agent.query_classes.period_attribution import ObservedClasses, observed_classes
 from models.attribution.class_time_series import OTHER
 from testbed.real.clients import Clients, run_as_root
@@ -60,13 +60,13 @@ def test_the_table_names_the_greatest_its_share_and_the_source(estimated: Observ
     assert sum(row.share or 0 for row in profile.rows) == pytest.approx(1)
 
 
-@pytest.mark.parametrize("sort", SORTS)
+@pytest.mark.parametrize("sort", SORT_KEYS)
 def test_every_order_is_by_what_it_says(estimated: ObservedClasses, sort: str) -> None:
     """The greatest first; where what is asked for is not known, by time."""
     profile = profile_of(estimated, sort, with_text=False)
     used = sort if sort != "io" else "time"  # nothing was read or written
     assert profile.sort == used
-    values = [SORTS[used](row) or 0 for row in profile.rows]
+    values = [SORT_KEYS[used](row) or 0 for row in profile.rows]
     assert values == sorted(values, reverse=True)
     assert "SELECT" not in in_words(profile, 50)
 
@@ -104,7 +104,7 @@ def test_a_mean_of_many_classes_is_no_classs_latency() -> None:
     profile = profile_of(seen, "latency", with_text=False)
     first, *_ = profile.rows
     pooled = replace(first, digest=OTHER, latency=1e6)
-    found = ranked(replace(profile, rows=(pooled, *profile.rows)), {})
+    found = ranked_profile(replace(profile, rows=(pooled, *profile.rows)), {})
     assert found.rows[0].digest == first.digest
     assert found.rows[-1] == pooled
     more = len(found.rows) - 2
@@ -116,7 +116,9 @@ def test_a_mean_of_many_classes_is_no_classs_latency() -> None:
 
 def test_sums_that_were_read_once_were_not_watched() -> None:
     """The words say who summed them up, and since when."""
-    profile = replace(profile_of(observed(), "time", with_text=False), of_sums=True, seconds=84.0)
+    profile = replace(
+        profile_of(observed(), "time", with_text=False), is_of_sums=True, seconds=84.0
+    )
     text = in_words(profile, 5)
     assert "watched" not in text
     assert "summed up      by the server, over 84 s at most" in text
@@ -133,10 +135,12 @@ def test_the_panels_show_what_the_profile_says(estimated: ObservedClasses) -> No
     """The first class's points add up to its CPU, on its work time; each interval as it was."""
     profile = profile_of(estimated, "time", with_text=True)
     profile = replace(profile, rows=tuple(sorted(profile.rows, key=lambda row: -(row.cpu or 0))))
-    left, right = drawn(estimated, profile).axes
+    left, right = draw_figure(estimated, profile).axes
     first = profile.rows[0]
     k = next(
-        i for i, key in enumerate(estimated.intervals.names) if name_of(key).digest == first.digest
+        i
+        for i, key in enumerate(estimated.intervals.names)
+        if class_name_of(key).digest == first.digest
     )
     assert estimated.cpu is not None
     assert estimated.cpu_target is not None
@@ -176,7 +180,7 @@ def test_the_pages_table_speaks_of_one_span_alone() -> None:
     state = known_classes(100.0)
     first, *others = state.classes
     new = replace(first, totals=dict.fromkeys(first.totals, 0.0))
-    snapshot = Snapshot("db", 100.0, 60.0, Health(True), None, FitState())
+    snapshot = Snapshot("db", 100.0, 60.0, Health(True), None, AssessmentState())
     text = page_of(replace(snapshot, classes=replace(state, classes=(new, *others))))
     assert text == page_of(replace(snapshot, classes=state))
     assert "Queries of the last 30 min; older minutes count less." in text
@@ -188,7 +192,7 @@ def test_the_pages_table_ranks_names_and_warns() -> None:
     state = known_classes(100.0)
     evil = one_class("c3", 9.0, "SELECT `<b>` FROM `t`")
     state = replace(state, classes=(*state.classes, evil))
-    snapshot = Snapshot("db", 100.0, 60.0, Health(True), None, FitState(), state)
+    snapshot = Snapshot("db", 100.0, 60.0, Health(True), None, AssessmentState(), state)
     text = classes_table(snapshot, 100.0)
     assert "<b>" not in text
     assert text.index("&lt;b&gt;") < text.index("`a`") < text.index("shop.b2")

@@ -12,10 +12,10 @@ from agent.query_classes.class_intervals import MAX_WAITING, ClassIntervalMaker
 from agent.query_classes.class_registry import ClassRegistry
 from agent.query_classes.one_off_profile import (
     THREAD_SAMPLES,
-    look_until,
     observe,
     read_once,
-    send_once,
+    sample_threads_until,
+    send_statements_once,
 )
 from collectors import CollectorSpec
 from collectors.base import CollectorError, FailureKind, Prepared, Values
@@ -77,14 +77,14 @@ def test_a_look_that_the_server_cuts_off_ends_no_reading(
         if kind := kinds[len(looked) - 1]:
             failing(kind)()
 
-    monkeypatch.setattr(DigestReader, "look", look)
-    found = look_until(time.monotonic() + 0.4, {"digests": reader}, time.sleep)
+    monkeypatch.setattr(DigestReader, "sample_threads", look)
+    found = sample_threads_until(time.monotonic() + 0.4, {"digests": reader}, time.sleep)
     assert found is not None
     assert found.kind is FailureKind.SLOW
     assert len(looked) == THREAD_SAMPLES - 1
     assert looked[2] - looked[0] == pytest.approx(0.2, abs=0.15)
     with pytest.raises(CollectorError, match="it is lost"):
-        look_until(time.monotonic(), {"digests": reader}, time.sleep)
+        sample_threads_until(time.monotonic(), {"digests": reader}, time.sleep)
 
 
 def unneeded(kind: FailureKind | None, *, at_once: bool) -> CollectorSpec:
@@ -109,6 +109,6 @@ def test_a_collector_that_is_not_needed_ends_no_look(
     spec = unneeded(kind, at_once=at_once)
     if kind is not None and kind.ends_session:
         with pytest.raises(CollectorError, match=f"it is {kind}"):
-            send_once(spec, connection)
+            send_statements_once(spec, connection)
     else:
-        send_once(spec, connection)
+        send_statements_once(spec, connection)

@@ -13,7 +13,7 @@ from simulated_classes import Simulated, simulate
 from agent.config.top_class_settings import ClassSettings
 from agent.query_classes.assessment import ClassMonitor
 from agent.query_classes.attribution_snapshot import ClassesState
-from agent.query_classes.digest_deltas import Lost
+from agent.query_classes.digest_deltas import LossReason
 from collectors.base import Sample
 from models.attribution.class_time_series import AGENT, OTHER, Array
 from models.attribution.result import Method, Reason, disagreement
@@ -191,7 +191,7 @@ def test_a_lost_interval_is_nobodys_and_the_whole_is_kept() -> None:
             rows.counters[:] = rows.counters - emptied
         feed(classes, states, sample)
     last = round(states[-1].at - 1e9 - START)
-    assert states[-1].lost[Lost.RESET] == 1
+    assert states[-1].lost[LossReason.RESET] == 1
     assert whole(states[-1], "cpu") == pytest.approx(float(simulated.y[1 : last + 1].sum()))
 
 
@@ -234,7 +234,7 @@ def test_after_a_renumbering_no_class_takes_another_ones_place(
     Also where several minutes are worked on at once, after a pause.
     """
     monkeypatch.setattr("agent.query_classes.assessment.MAX_KNOWN_CLASSES", 5)
-    monkeypatch.setattr("agent.query_classes.assessment.TRACKED", 3)
+    monkeypatch.setattr("agent.query_classes.assessment.MAX_TRACKED", 3)
     simulated = simulate(4, intervals=300)
     classes = ClassMonitor(ClassSettings(interval=10.0, window=600.0, digest_text=True))
     states = list[ClassesState]()
@@ -245,7 +245,7 @@ def test_after_a_renumbering_no_class_takes_another_ones_place(
             if classes.state is not None:
                 states.append(classes.state)
     last = round(states[-1].at - 1e9 - START)
-    assert states[-1].lost[Lost.CHURN] > 5
+    assert states[-1].lost[LossReason.CHURN] > 5
     assert whole(states[-1], "cpu") == pytest.approx(float(simulated.y[1 : last + 1].sum()))
     used = dict(zip(simulated.intervals.names, simulated.truth.sum(axis=0), strict=True))
     for one in states[-1].classes:

@@ -3,7 +3,7 @@
 import pytest
 
 from collectors.base import CollectorError, FailureKind
-from collectors.bounded_results import Shape, number, number_or_zero, text, whole
+from collectors.bounded_results import ResultLimits, number, number_or_zero, text, whole_number
 
 WIDE = "\N{SNOWMAN WITHOUT SNOW}\N{GRINNING FACE}"  # three and four bytes in UTF-8
 
@@ -66,11 +66,11 @@ def test_only_null_is_the_sum_of_nothing() -> None:
 
 def test_a_whole_number_has_64_bits_and_no_sign() -> None:
     """Twenty digits; a cell or a word."""
-    assert whole("n", b"18446744073709551615") == 2**64 - 1
-    assert whole("n", "0") == 0
+    assert whole_number("n", b"18446744073709551615") == 2**64 - 1
+    assert whole_number("n", "0") == 0
     for cell in (b"-1", b"+1", b"1.0", b"1e3", b"0" * 21, b"", None):
         with pytest.raises(CollectorError):
-            whole("n", cell)
+            whole_number("n", cell)
 
 
 def test_a_message_shows_the_beginning_of_what_is_no_number() -> None:
@@ -97,8 +97,10 @@ def test_a_text_is_cut_in_characters_and_decoded_without_an_error() -> None:
 
 def test_a_larger_result_has_more_room() -> None:
     """Each row, each column and each byte of the cells takes its own."""
-    least = Shape(columns=2, rows=10, bytes=100)
-    for more in (Shape(3, 10, 100), Shape(2, 11, 100), Shape(2, 10, 101)):
+    least = ResultLimits(columns=2, rows=10, bytes=100)
+    for more in (ResultLimits(3, 10, 100), ResultLimits(2, 11, 100), ResultLimits(2, 10, 101)):
         assert more.size > least.size
-    assert Shape(2, 20, 100).size - least.size == 10 * (Shape(2, 11, 100).size - least.size)
-    assert Shape(0, 0, 0).size > 0
+    assert ResultLimits(2, 20, 100).size - least.size == 10 * (
+        ResultLimits(2, 11, 100).size - least.size
+    )
+    assert ResultLimits(0, 0, 0).size > 0

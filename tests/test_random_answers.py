@@ -15,12 +15,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agent.assessment.snapshot import FitState, Health
+from agent.assessment.snapshot import AssessmentState, Health
 from agent.config.settings import FitSettings
 from agent.config.top_class_settings import ClassSettings
 from agent.pipeline import assess
 from agent.query_classes.assessment import ClassMonitor
-from agent.support.clock_pair import Now
+from agent.support.clock_pair import ClockPair
 from agent.window.interval_buffer import IntervalBuffer
 from collectors import COLLECTORS, CollectorSpec, status
 from collectors.base import CollectorError, Sample
@@ -285,8 +285,8 @@ def readings(draw: st.DrawFn) -> list[Sample]:
         rows = DigestRows(
             names=COUNTED, keys=keys, counters=counters, age=np.full(len(keys), base[5]),
             complete=second % 7 == 0, since=None if second == 0 else 1.0,
-            running={"a|=s": base[1]}, texts={"a": "SELECT ?"}, own=frozenset(),
-            everything=counters.sum(axis=0),
+            running={"a|=s": base[1]}, texts={"a": "SELECT ?"}, own_digests=frozenset(),
+            all_statements=counters.sum(axis=0),
         )  # fmt: skip
         found.append(Sample("digests", at, DigestValues(rows, {"rows": 1.0})))
     return found
@@ -299,15 +299,15 @@ def test_no_assessment_has_an_exception_whatever_was_read(samples: list[Sample])
     """Numbers that a server may say, in any order: capacity and classes are assessed, or not."""
     history = IntervalBuffer(5.0, 600.0, 1.0)
     classes = ClassMonitor(ClassSettings(interval=10.0, window=60.0))
-    fitted = FitState()
+    fitted = AssessmentState()
     for sample in samples:
         classes.append(sample)
         if sample.collector == "digests":
             classes.advance(sample.at, 1e9 + sample.at)
-            now = Now(sample.at, 1e9 + sample.at)
+            now = ClockPair(sample.at, 1e9 + sample.at)
             window = history.window(sample.at)
             fitted = assess(
                 "db", window, Health(True), fitted, FitSettings(interval=5.0), now
-            ).fitted
+            ).assessed
         else:
             history.append(sample)

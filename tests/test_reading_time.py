@@ -2,7 +2,7 @@
 
 import pytest
 
-from agent.sampling.server_clock_dating import dated, round_trip
+from agent.sampling.server_clock_dating import round_trip, with_reading_time
 from collectors.base import Sample
 from collectors.server_clock import ANSWERED, OFFSET, ROUND_TRIP
 from models.group.ntp_clock_filter import ClockOffset
@@ -33,7 +33,7 @@ def reading(offset: float) -> Sample:
 def test_a_reading_is_dated_by_the_server(offset: float, at: float) -> None:
     """At the time that its clock shows, and never outside of the round trip."""
     sample = reading(offset)
-    found = dated(sample, round_trip(sample), AHEAD)
+    found = with_reading_time(sample, round_trip(sample), AHEAD)
     assert found.at == pytest.approx(at)
     assert found.values == {"questions": 5.0}
 
@@ -42,4 +42,4 @@ def test_without_a_clock_it_was_in_the_middle() -> None:
     """Of the time that the reading took."""
     bare = Sample("host", 100.0, {"cpu": 1.0}, took=1.0)
     assert round_trip(bare) is None
-    assert dated(bare, None, AHEAD).at == 99.5
+    assert with_reading_time(bare, None, AHEAD).at == 99.5

@@ -101,7 +101,7 @@ def test_queries_that_wait_for_other_programs_are_no_contention() -> None:
     assert CapacityReason.OTHERS_INTERFERE in found.reasons
     assert abs(error) < 0.2
     seen = recorded("hot-beside-others", 0.7)
-    assert 0.3 < float(np.mean(seen.disturbed)) < 0.7
+    assert 0.3 < float(np.mean(seen.disturbed_by_others)) < 0.7
     blind = [Resource(r.name, r.utilisation) for r in seen.resources[1:]]
     columns = (seen.at, seen.throughput, seen.concurrency)
     deceived = assess_capacity(Observations.of(*columns, resources=blind))

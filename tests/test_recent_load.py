@@ -11,7 +11,7 @@ from history_rows import SERVER, SETTINGS
 from made_up import WAVES, intervals, known, seen_at, with_resources
 from prometheus_client import CollectorRegistry, generate_latest
 
-from agent.assessment.hour_ahead_load import KEPT_STEPS, Outlook, RecentLoad
+from agent.assessment.hour_ahead_load import KEPT_STEPS, LoadOutlook, RecentLoad
 from agent.assessment.hourly_load import HourlyLoad
 from agent.assessment.load_by_time_step import LoadSum
 from agent.assessment.snapshot import Snapshot
@@ -23,12 +23,12 @@ from agent.history.record_types import Row
 from agent.history.store import Store
 from agent.history.write_buffer import Batch
 from agent.replay.alert_rules import Alerts, Scrape
-from agent.replay.long_recording_intervals import fill
+from agent.replay.long_recording_intervals import add_readings
 from agent.replay.recorded_readings import Reading
-from agent.replay.recording_player import Intervals
+from agent.replay.recording_player import IntervalRecording
 from agent.replay.replay import Replay
 from agent.service.target_monitor import TargetMonitor
-from agent.support.clock_pair import Now
+from agent.support.clock_pair import ClockPair
 from agent.window.interval_buffer import IntervalBuffer
 from agent.window.intervals import Interval, Window
 from collectors.base import Sample
@@ -62,7 +62,7 @@ def rows(start: float, end: float, width: float = WIDTH) -> list[Interval]:
     ]
 
 
-def ratio(outlook: Outlook | None, steps: int) -> float:
+def ratio(outlook: LoadOutlook | None, steps: int) -> float:
     """By how much the load usually rises within so many steps."""
     assert outlook is not None
     return float(np.exp(np.median(np.maximum(outlook.rises[steps].usual, 0.0))))
@@ -78,9 +78,9 @@ def rise_of(at: float, steps: int) -> float:
 def test_a_week_of_intervals_says_how_the_next_hour_goes(width: float) -> None:
     """In the morning by as much as on the days before, whatever the intervals' width."""
     morning = UNIX - UNIX % DAY + 8 * 3600
-    load, clock = RecentLoad(0.0), Now(0.0, morning - 3 * DAY)
+    load, clock = RecentLoad(0.0), ClockPair(0.0, morning - 3 * DAY)
     window = Window(rows(morning - 3 * DAY, morning, width))
-    moved = Window([row._replace(end=row.end - clock.unix) for row in window.rows])
+    moved = Window([row._replace(end=row.end - clock.unix) for row in window.as_intervals])
     load.observe(moved, clock)
     outlook = load.outlook(clock)
     assert outlook is not None
@@ -96,14 +96,14 @@ def test_the_level_is_that_of_the_last_five_minutes() -> None:
     for end in np.arange(UNIX + WIDTH, UNIX + 1500, WIDTH):
         window = Window(rows(UNIX, float(end)))
         for _ in range(2):
-            load.observe(window, Now(float(end), float(end)))
-        outlook = load.outlook(Now(float(end), float(end)))
+            load.observe(window, ClockPair(float(end), float(end)))
+        outlook = load.outlook(ClockPair(float(end), float(end)))
         assert outlook is not None
         level = outlook.level
         expected = daily(np.array([end - STEP_SECONDS / 2])) if end >= UNIX + STEP_SECONDS else None
         assert expected is None or level == pytest.approx(expected[0], rel=0.01)
     assert level > 0
-    assert RecentLoad(0.0).outlook(Now(1.0, UNIX)) is None
+    assert RecentLoad(0.0).outlook(ClockPair(1.0, UNIX)) is None
 
 
 def test_steps_of_before_are_kept_for_a_week() -> None:
@@ -114,9 +114,10 @@ def test_steps_of_before_are_kept_for_a_week() -> None:
         for k in range(KEPT_STEPS + 9)
     )
     load.observe(
-        Window(rows(0.0, STEP_SECONDS)), Now(STEP_SECONDS, STEP_SECONDS * (first + KEPT_STEPS + 9))
+        Window(rows(0.0, STEP_SECONDS)),
+        ClockPair(STEP_SECONDS, STEP_SECONDS * (first + KEPT_STEPS + 9)),
     )
-    outlook = load.outlook(Now(STEP_SECONDS, STEP_SECONDS * (first + KEPT_STEPS + 9)))
+    outlook = load.outlook(ClockPair(STEP_SECONDS, STEP_SECONDS * (first + KEPT_STEPS + 9)))
     assert outlook is not None
     assert len(outlook.rises[12].usual) == 7 * 13
 
@@ -139,13 +140,13 @@ def test_an_agent_knows_the_days_before_after_a_restart(tmp_path: Path) -> None:
     config = Config.validated({"targets": [{"name": "db", "user": "u"}], "fit": fit})
     monitor = TargetMonitor(config, config.targets[0], store=store)
     assert monitor.recorder is not None
-    monitor.recorder.connected({"server_uuid": SERVER})
+    monitor.recorder.note_server({"server_uuid": SERVER})
     monitor.fit_tick(time.monotonic())
     store.tick(time.monotonic() + 100)
     monitor.fit_tick(time.monotonic())
     mono = time.monotonic()
     latest = [r._replace(end=mono + 600.0) for r in rows(now + 300, now + 600, 300.0)]
-    monitor.history.extend(latest, mono + 600.0)
+    monitor.history.append_intervals(latest, mono + 600.0)
     monitor.fit_tick(mono + 600.0)
     store.close()
     outlook = monitor.snapshot.outlook
@@ -165,8 +166,8 @@ def test_a_recording_is_filled_in_many_parts() -> None:
         for at, q in zip(times.tolist(), asked.tolist(), strict=True)
     )
     recent = RecentLoad(-np.inf)
-    fill(IntervalBuffer(120.0, DAY, 60.0), readings, HourlyLoad(), recent)
-    outlook = recent.outlook(Now(morning, morning))
+    add_readings(IntervalBuffer(120.0, DAY, 60.0), readings, HourlyLoad(), recent)
+    outlook = recent.outlook(ClockPair(morning, morning))
     for steps in HORIZON_STEPS:
         assert ratio(outlook, steps) == pytest.approx(rise_of(morning, steps), rel=0.06)
 
@@ -187,10 +188,14 @@ def test_a_replay_foresees_what_the_day_before_did() -> None:
     """In the morning of the second day the noon is near, which reaches nine tenths of it."""
     start = UNIX - UNIX % DAY
     history, seen = IntervalBuffer(WIDTH, DAY, 1.0), Seen()
-    recording = Intervals(iter(rows(start, start + 1.6 * DAY)), history)
+    recording = IntervalRecording(iter(rows(start, start + 1.6 * DAY)), history)
     settings = FitSettings(interval=WIDTH)
-    Replay("db", recording, settings, pace=3600.0, alerts=seen).until(start + 1.6 * DAY)
-    soon = {round((s.at - start) / WIDTH): s.soon for s in seen.scrapes if s.soon}
+    Replay("db", recording, settings, pace=3600.0, alerts=seen).play_until(start + 1.6 * DAY)
+    soon = {
+        round((s.at - start) / WIDTH): s.saturation_by_time
+        for s in seen.scrapes
+        if s.saturation_by_time
+    }
     at = {hour: soon[round((DAY + 3600 * hour) / WIDTH)] for hour in (2.0, 8.0, 11.0)}
     assert all(tuple(found) == (900, 1800, 3600) for found in at.values())
     assert all(list(found.values()) == sorted(found.values()) for found in at.values())
@@ -202,14 +207,14 @@ def with_outlook() -> Snapshot:
     found = known(with_resources(intervals(WAVES), cpu=1 / 6000))
     assert found.load is not None
     rises = {3: Rise(np.zeros(1)), 6: Rise(np.zeros(1)), 12: Rise(np.array([0.0, 5.0]))}
-    return replace(found, outlook=Outlook(found.load.throughput, rises))
+    return replace(found, outlook=LoadOutlook(found.load.throughput, rises))
 
 
 def test_metrics_page_and_json_say_the_same() -> None:
     """One probability for each time, three ways out; none without a load."""
     snapshot = with_outlook()
     now = seen_at(with_resources(intervals(WAVES), cpu=1 / 6000))
-    likely = dict(snapshot.saturation_soon(now))
+    likely = dict(snapshot.saturation_within(now))
     assert likely[3600] == pytest.approx((1 + likely[900]) / 2, abs=0.01)
     registry = CollectorRegistry()
     registry.register(SnapshotCollector(lambda: [snapshot], lambda: now))
@@ -222,6 +227,6 @@ def test_metrics_page_and_json_say_the_same() -> None:
     assert "probability that the load reaches the capacity; within 15 min: " in render(
         [snapshot], now
     )
-    assert replace(snapshot, load=None).saturation_soon(now) == ()
-    assert replace(snapshot, outlook=None).saturation_soon(now) == ()
-    assert snapshot.saturation_soon(now + 1000) == ()
+    assert replace(snapshot, load=None).saturation_within(now) == ()
+    assert replace(snapshot, outlook=None).saturation_within(now) == ()
+    assert snapshot.saturation_within(now + 1000) == ()

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from agent.csv_input.class_file import ClassFile, read_classes
-from agent.csv_input.host_file import joined, read_host
+from agent.csv_input.host_file import join_host_file, read_host
 from models.attribution.estimators import Target
 from models.attribution.resource_division import attribute
 from models.attribution.result import Attribution, Reason, disagreement
@@ -23,13 +23,13 @@ WAIT = ("SLEEP", "GET_LOCK")
 def divided(kind: str, part: slice, *, texts: bool) -> tuple[Attribution, float, float]:
     """A division, its Σ|share − true share|, and the greatest part that a waiting class gets."""
     host = read_host(str(RECORDED / f"{kind}_host.csv.gz"))
-    file: ClassFile = joined(read_classes(str(RECORDED / f"{kind}.csv.gz")), host)
+    file: ClassFile = join_host_file(read_classes(str(RECORDED / f"{kind}.csv.gz")), host)
     assert file.y is not None
     assert file.truth is not None
     assert file.intervals.texts is not None
     intervals = file.intervals.at(part)
     known = intervals if texts else replace(intervals, texts=None)
-    found = attribute(known, Target(file.y[part], cpu_seconds=True), host=host.use)
+    found = attribute(known, Target(file.y[part], cpu_seconds=True), host=host.worst_minute_use)
     error = disagreement(found.totals, file.truth[part].sum(axis=0))
     assert error is not None
     named = zip(found.classes, file.intervals.texts, strict=True)

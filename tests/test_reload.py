@@ -25,7 +25,7 @@ from agent.config.loader import ConfigError, load
 from agent.config.settings import Config
 from agent.demo.server import Flavour, PrivateServer
 from agent.service.daemon import Agent
-from agent.service.reload import Reloader, settings_of
+from agent.service.reload import Reloader, monitor_settings
 from agent.support.scheduled_thread import Worker
 from agent.web import application
 from agent.window.interval_buffer import IntervalBuffer
@@ -112,8 +112,8 @@ def test_a_setting_that_only_moves_is_no_change() -> None:
     raw = {"targets": [{"name": "a", "user": "u", "port": 1, **own}]}
     of_its_own = Config.validated(raw)
     (a,), (b,) = for_all.targets, of_its_own.targets
-    assert settings_of(for_all, a) == settings_of(of_its_own, b)
-    assert settings_of(for_all, a) != settings_of(config("a"), a)
+    assert monitor_settings(for_all, a) == monitor_settings(of_its_own, b)
+    assert monitor_settings(for_all, a) != monitor_settings(config("a"), a)
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def test_a_setting_that_only_moves_is_no_change() -> None:
 def test_a_change_of_any_section_is_a_change(changed: dict[str, Any]) -> None:
     """Also what is exported of statements: a reload takes it back at once."""
     before, after = config("a"), config("a", **changed)
-    assert settings_of(before, before.targets[0]) != settings_of(after, after.targets[0])
+    assert monitor_settings(before, before.targets[0]) != monitor_settings(after, after.targets[0])
 
 
 def test_a_carried_history_begins_with_the_latest_intervals() -> None:
@@ -140,7 +140,7 @@ def test_a_carried_history_begins_with_the_latest_intervals() -> None:
         window = before.window(sample.at)
     for horizon, count in ((600.0, len(window)), (10.0, 2)):
         after = IntervalBuffer(before.width, horizon, 1.0)
-        after.carry(before)
+        after.take_window_from(before)
         carried = after.window(sample.at)
         assert carried["end"].tolist() == window["end"].tolist()[-count:]
     assert len(window) > 2
@@ -292,7 +292,7 @@ class Running:
     @property
     def intervals(self) -> list[Interval]:
         """What the first target's window is made of."""
-        return self.agent.monitors[0].history.held.rows
+        return self.agent.monitors[0].history.latest_window.as_intervals
 
     def snapshot(self, name: str = "db0") -> Snapshot:
         """What is known of a target."""

@@ -24,7 +24,7 @@ from web_clients import (
 
 from agent.web import reloading_config as web_file
 from agent.web.config import TlsServerConfig
-from agent.web.reloading_config import WebFile
+from agent.web.reloading_config import WebConfigFile
 
 HASH = password_hash("hunter2")
 TLS = {"cert_file": "server.crt", "key_file": "server.key"}
@@ -40,7 +40,7 @@ def folder(tmp_path: Path) -> Path:
 
 def test_a_change_is_taken_up_at_the_next_connection(tmp_path: Path) -> None:
     """Neither restart nor signal is needed."""
-    file = WebFile(written(tmp_path, http_server_config={"http2": False}))
+    file = WebConfigFile(written(tmp_path, http_server_config={"http2": False}))
     with listening(snapshot(True), settings=file) as server:
         assert ask(server.server_port)[0] == 200
         written(tmp_path, basic_auth_users={"alice": HASH})
@@ -57,7 +57,7 @@ def test_a_broken_file_keeps_the_former_in_force_and_is_said_once(
 ) -> None:
     """A slip of the pen neither opens the pages nor fills the log."""
     caplog.set_level(logging.INFO)
-    file = WebFile(written(tmp_path, basic_auth_users={"alice": HASH}))
+    file = WebConfigFile(written(tmp_path, basic_auth_users={"alice": HASH}))
     with listening(snapshot(True), settings=file) as server:
         saying(tmp_path, "basic_auth_users: {alice: hunter2}\n")
         for _ in range(5):
@@ -85,7 +85,7 @@ def test_a_change_cannot_take_protection_away(folder: Path, left: str) -> None:
         "client certificates": full | {"tls_server_config": TLS},
         "client names": full | {"tls_server_config": {**TLS, **clients}},
     }
-    file = WebFile(written(folder, **full))
+    file = WebConfigFile(written(folder, **full))
     before = file().protections
     written(folder, **less[left])
     assert file().protections == before
@@ -96,8 +96,8 @@ def test_a_file_that_appears_later_mends_a_broken_state(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The new configuration may name files that come after it."""
-    monkeypatch.setattr(web_file, "RETRY", 0.0)
-    file = WebFile(written(folder, tls_server_config=TLS))
+    monkeypatch.setattr(web_file, "RETRY_SECONDS", 0.0)
+    file = WebConfigFile(written(folder, tls_server_config=TLS))
     written(folder, tls_server_config={"cert_file": "new.crt", "key_file": "new.key"})
     assert file().config.tls_server_config == TlsServerConfig.validated(TLS)
     assert file.broken
@@ -109,7 +109,7 @@ def test_a_file_that_appears_later_mends_a_broken_state(
 def test_a_write_that_keeps_the_time_of_the_file_is_seen(tmp_path: Path) -> None:
     """Some tools set the time back, and the size may be the same."""
     path = written(tmp_path, basic_auth_users={"alice": HASH})
-    file = WebFile(path)
+    file = WebConfigFile(path)
     file()
     before = path.stat()
     path.write_text(path.read_text().replace("alice", "carol"))

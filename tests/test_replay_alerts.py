@@ -41,8 +41,8 @@ def scrapes(seed: int, hours: int) -> Iterator[Scrape]:
                 law_trusted=known and trusted,
                 n_max_upper=N_UPPER if known else None,
                 x_max=X_MAX if known else None,
-                likely={1.25: 0.8 if odd else likely} if known else {},
-                soon={3600: 0.35 if odd else likely} if known else {},
+                saturation_by_growth={1.25: 0.8 if odd else likely} if known else {},
+                saturation_by_time={3600: 0.35 if odd else likely} if known else {},
                 resources={"cpu": cpu, "disk:sda": 1.0} if known else {},
             )
             at += STEP
@@ -51,8 +51,12 @@ def scrapes(seed: int, hours: int) -> Iterator[Scrape]:
 def series(found: Sequence[Scrape]) -> list[dict[str, str]]:
     """The scrapes as promtool takes them: `stale` where a series ends, `_` while there is none."""
     columns: dict[str, list[float | None]] = {
-        'saturation_soon_probability{horizon="1h", %s}': [s.soon.get(3600) for s in found],
-        'saturation_probability{load="1.25", %s}': [s.likely.get(1.25) for s in found],
+        'saturation_soon_probability{horizon="1h", %s}': [
+            s.saturation_by_time.get(3600) for s in found
+        ],
+        'saturation_probability{load="1.25", %s}': [
+            s.saturation_by_growth.get(1.25) for s in found
+        ],
         'resource_utilisation_ratio{resource="cpu", %s}': [s.resources.get("cpu") for s in found],
         'resource_utilisation_ratio{resource="disk", device="sda", dimension="busy", %s}': [
             s.resources.get("disk:sda") for s in found
@@ -101,7 +105,7 @@ def test_the_replays_alerts_are_those_of_the_shipped_rules(promtool: str, tmp_pa
     expected = [(at, state) for at, state in states(found) if at % 45 == 0]
     names = "|".join(rule.alert for rule in REPLAYED)
     said = {state for _, by_alert in expected for state in by_alert.items()}
-    waiting = {(r.alert, "pending") for r in REPLAYED if r.seconds}
+    waiting = {(r.alert, "pending") for r in REPLAYED if r.for_seconds}
     assert said == waiting | {(r.alert, "firing") for r in REPLAYED}
     tests: list[dict[str, Any]] = [
         {

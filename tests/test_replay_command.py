@@ -20,13 +20,13 @@ from recordings import LAW, Row, as_rows, nearly, rows, written
 
 from agent.assessment.forecaster import Forecaster
 from agent.assessment.hour_ahead_load import RecentLoad
-from agent.assessment.snapshot import FitState, Health, Snapshot
+from agent.assessment.snapshot import AssessmentState, Health, Snapshot
 from agent.cli import main
 from agent.config.settings import FitSettings
 from agent.export.snapshot_json import snapshots_as_json
 from agent.pipeline import assess
 from agent.replay.sample_file import SampleFile
-from agent.support.clock_pair import Now
+from agent.support.clock_pair import ClockPair
 from agent.what_if.sla import sla_of
 from agent.window.interval_buffer import IntervalBuffer
 from collectors.base import Sample
@@ -62,20 +62,20 @@ def hour(tmp_path: Path) -> Path:
 def as_the_daemon(samples: Iterable[Sample], settings: FitSettings, sampling: float) -> Snapshot:
     """What the daemon's own loop makes of samples: it looks once a second, and assesses."""
     history = IntervalBuffer(settings.interval, settings.window, sampling)
-    fitted, now, snapshot = FitState(), -math.inf, None
+    fitted, now, snapshot = AssessmentState(), -math.inf, None
     ordered = sorted(samples, key=lambda sample: sample.at)
     recent, forecaster = RecentLoad(ordered[0].at), Forecaster("db", ordered[0].at)
     for sample in ordered:
         now = max(now, math.floor(sample.at / TICK) * TICK)
         while now <= sample.at:
             window = history.window(now)
-            snapshot = assess("db", window, Health(up=True), fitted, settings, Now(now, now))
-            recent.observe(window, Now(now, now))
-            forecaster.observe(window, Now(now, now))
-            outlook = recent.outlook(Now(now, now))
-            forecast = forecaster.forecast(snapshot.capacity(now), Now(now, now))
+            snapshot = assess("db", window, Health(up=True), fitted, settings, ClockPair(now, now))
+            recent.observe(window, ClockPair(now, now))
+            forecaster.observe(window, ClockPair(now, now))
+            outlook = recent.outlook(ClockPair(now, now))
+            forecast = forecaster.forecast(snapshot.capacity(now), ClockPair(now, now))
             snapshot = replace(snapshot, outlook=outlook, forecast=forecast)
-            fitted, now = snapshot.fitted, now + TICK
+            fitted, now = snapshot.assessed, now + TICK
         history.append(sample)
     assert snapshot is not None
     return snapshot
@@ -174,7 +174,7 @@ def test_the_same_recording_gives_the_same_bytes(
 def test_a_line_has_the_shape_of_a_target_in_the_snapshot(hour: Path, replayed: Replayed) -> None:
     """The same keys, and the time and the alerts; steps are whole hours, the last is the end."""
     lines = replayed(hour, "--every", "20m")
-    empty = Snapshot("db", 0.0, 60.0, Health(), None, FitState())
+    empty = Snapshot("db", 0.0, 60.0, Health(), None, AssessmentState())
     keys = list(json.loads(snapshots_as_json([empty], 0.0))["targets"][0])
     assert all(list(line) == ["at", *keys, "alerts"] for line in lines)
     assert [line["at"] for line in lines] == [1200, 2400, 3600, pytest.approx(3607.75)]

@@ -16,7 +16,7 @@ from agent.history.record_types import INTERVALS
 from agent.history.row_access import insert, insert_chunk, target_id
 from agent.history.row_mapping import interval_row, sample_chunks
 from agent.pipeline import observations
-from agent.support.clock_pair import Now
+from agent.support.clock_pair import ClockPair
 from agent.window.concurrency import Source
 from agent.window.interval_buffer import IntervalBuffer
 from agent.window.intervals import Interval, Window
@@ -41,7 +41,7 @@ def real_intervals() -> list[Interval]:
 
 def history(path: Path, *written: tuple[str, str, Iterable[Interval]]) -> Path:
     """A history with these intervals of each target and server."""
-    clock = Now(0.0, 0.0)
+    clock = ClockPair(0.0, 0.0)
     path.parent.mkdir(mode=0o700, exist_ok=True)
     with closing(open_to_write(path)) as connection:
         for target, server, rows in written:
@@ -151,8 +151,8 @@ def test_intervals_of_another_width_are_made_of_samples(
         narrow.append(sample)
         buffer.window(sample.at)
         narrow.window(sample.at)
-    clock = Now(0.0, ZERO)
-    written = [row._replace(end=row.end + ZERO) for row in buffer.window(300.0).rows]
+    clock = ClockPair(0.0, ZERO)
+    written = [row._replace(end=row.end + ZERO) for row in buffer.window(300.0).as_intervals]
     history(path, ("db", SERVER, written))
     with closing(open_to_write(path)) as connection:
         target = target_id(connection, "db", SERVER)

@@ -263,20 +263,20 @@ def test_a_log_that_fills_up_until_it_is_emptied_is_no_limit() -> None:
     """A checkpoint's age as MariaDB lets it grow: it is its age, and not the load's."""
     x, rng = loads(0.1, 0.5, 120)
     filled = np.cumsum(x) / 4000 % 0.85 * np.exp(rng.normal(0, 0.01, len(x)))
-    [resource_limit] = find_resource_limits(x, [Resource("log", filled, is_stock=True)])
+    [resource_limit] = find_resource_limits(x, [Resource("log", filled, is_fill_level=True)])
     assert resource_limit.reasons == (LimitReason.STILL_FILLING,)
     assert not resource_limit.usable
     thinned = rng.permutation(len(x))
     [resource_limit] = find_resource_limits(
-        x[thinned], [Resource("log", filled[thinned], is_stock=True)]
+        x[thinned], [Resource("log", filled[thinned], is_fill_level=True)]
     )
     assert not resource_limit.usable
     balanced = busy(x, rng, base=0.02) * np.exp(rng.normal(0, 0.1, len(x)))
-    [resource_limit] = find_resource_limits(x, [Resource("log", balanced, is_stock=True)])
+    [resource_limit] = find_resource_limits(x, [Resource("log", balanced, is_fill_level=True)])
     low, _, high = around(resource_limit)
     assert low < 1000 < high
     [resource_limit] = find_resource_limits(
-        500 + x / 100, [Resource("log", np.ones_like(x), is_stock=True)]
+        500 + x / 100, [Resource("log", np.ones_like(x), is_fill_level=True)]
     )
     assert resource_limit.reasons[0] is LimitReason.ALREADY_FULL
 

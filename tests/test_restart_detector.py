@@ -32,8 +32,8 @@ def test_a_restart_is_told_by_when_the_server_was_born(
 ) -> None:
     """One of 50 s that had answered 1000 questions was seen at 100 s."""
     lives = RestartDetector()
-    assert not lives.is_another(status(100, 50, 1000), FIRST)
-    assert lives.is_another(after, session) is another
+    assert not lives.was_restarted(status(100, 50, 1000), FIRST)
+    assert lives.was_restarted(after, session) is another
 
 
 @pytest.mark.parametrize("off", [8.0, -8.0])
@@ -46,7 +46,7 @@ def test_an_answer_that_was_long_under_way_is_no_restart(
     detector = RestartDetector()
     answers = [status(100 + 10 * turn, 50 + 10 * turn, 1000) for turn in range(4)]
     answers[late] = replace(answers[late], at=answers[late].at + off, took=took)
-    assert any(detector.is_another(answer, SAME) for answer in answers) is another
+    assert any(detector.was_restarted(answer, SAME) for answer in answers) is another
 
 
 @pytest.mark.parametrize(("session", "another"), [(ANEW, True), (NEXT, False)])
@@ -55,8 +55,8 @@ def test_a_life_as_short_as_the_one_before_it_is_told_by_its_sessions(
 ) -> None:
     """The same uptime, as many questions; only the session is numbered from the beginning."""
     lives = RestartDetector()
-    lives.is_another(status(100, 1, 40), FIRST)
-    assert lives.is_another(status(102.5, 1, 40), session) is another
+    lives.was_restarted(status(100, 1, 40), FIRST)
+    assert lives.was_restarted(status(102.5, 1, 40), session) is another
 
 
 @pytest.mark.parametrize(
@@ -73,6 +73,6 @@ def test_a_life_in_which_others_were_first_is_told_by_the_engine(
     """The same uptime, more questions and sessions than before."""
     lives = RestartDetector()
     first, then = status(100, 1, 40), status(102.5, 1, 60)
-    lives.is_another(replace(first, values={**first.values, "innodb_writes": 285.0}), FIRST)
+    lives.was_restarted(replace(first, values={**first.values, "innodb_writes": 285.0}), FIRST)
     then = replace(then, values={**then.values, "innodb_writes": writes})
-    assert lives.is_another(then, session) is another
+    assert lives.was_restarted(then, session) is another

@@ -14,7 +14,7 @@ from models.capacity.headroom import Headroom
 from models.capacity.result import Capacity, CapacityReason
 from models.capacity.saturation_probability import (
     GROWTHS,
-    REFUTING_HEADROOM,
+    MIN_PLAUSIBLE_HEADROOM,
     saturation_probability,
 )
 from models.trust import Trust
@@ -85,7 +85,7 @@ def test_a_model_that_the_points_contradict_is_silent(reason: CapacityReason) ->
 
 def test_nothing_known_and_more_served_than_possible_are_silent() -> None:
     """Without a distribution, without headroom, and where the load refutes it, there is none."""
-    refuted = Headroom(REFUTING_HEADROOM - 0.01, overloaded=False, overload_loss=0.0)
+    refuted = Headroom(MIN_PLAUSIBLE_HEADROOM - 0.01, overloaded=False, overload_loss=0.0)
     assert saturation_probability(capacity(known=None), 1000, BELOW) == ()
     assert saturation_probability(capacity(), 1000, None) == ()
     assert saturation_probability(capacity(), 1000, refuted) == ()
@@ -99,7 +99,7 @@ def test_past_the_peak_it_is_sure() -> None:
 
 def test_an_assessed_server_agrees_with_its_own_interval() -> None:
     """At the bounds of an assessed capacity the probabilities are the 5 and 95 % they stand for."""
-    found = served(3000.0).fitted.capacity
+    found = served(3000.0).assessed.capacity
     assert found is not None
     assert found.distribution is not None
     assert found.lower is not None

@@ -10,7 +10,7 @@ from contextlib import suppress
 import pytest
 
 from agent.sampling.scheduled_collector import MAX_PAUSE, MAX_PENALTY, ScheduledCollector
-from agent.support.backoff import Backoff, spread
+from agent.support.backoff import Backoff, with_jitter
 from collectors import CollectorSpec
 from collectors.base import CollectorError, FailureKind, Feature, Prepared, Values
 from collectors.connection import Connection, Endpoint, Login
@@ -65,7 +65,7 @@ def test_what_no_other_source_has_is_read_more_often() -> None:
     made = ScheduledCollector("db", spec, 5.0, alone=1.0)
     made.prepare(CONNECTION)
     for alone, due in ((True, 101.0), (False, 105.0)):
-        made.read_alone(alone)
+        made.set_only_source(alone)
         made.due = 0.0
         made.run(100.0)
         assert made.due == due
@@ -99,7 +99,7 @@ def test_a_reading_that_costs_more_than_its_share_is_followed_by_a_longer_pause(
         time.sleep(0.005)
         return {}
 
-    spec = CollectorSpec("x", lambda _: Prepared(read, (ON,)), 1.0, True, most_share=1e-3)
+    spec = CollectorSpec("x", lambda _: Prepared(read, (ON,)), 1.0, True, max_share=1e-3)
     made = ScheduledCollector("db", spec, 1.0)
     made.prepare(CONNECTION)
     made.run(100.0)
@@ -138,7 +138,7 @@ def test_one_that_is_cut_off_waits_longer_each_time_and_recovers() -> None:
 
 def test_a_vital_one_keeps_its_interval_when_it_is_cut_off() -> None:
     """A server in trouble is not taken for one that is down because we looked away."""
-    spec = CollectorSpec("status", lambda _: Prepared(None, ()), 1.0, on_server=True, vital=True)
+    spec = CollectorSpec("status", lambda _: Prepared(None, ()), 1.0, on_server=True, is_vital=True)
     made = ScheduledCollector("db", spec, 1.0)
     made._read = failing(FailureKind.SLOW)
     for now in (1.0, 2.0, 3.0):
@@ -159,7 +159,7 @@ def test_a_source_that_offers_nothing_is_not_read_and_has_not_failed() -> None:
     """An absent feature is no failure, and its turns go by."""
     made = job(None, Feature("x", False, "it is off", "switch it on"))
     assert made.run(1.0) is None
-    assert (made.due, made.health.success, made.complete) == (2.0, None, False)
+    assert (made.due, made.health.success, made.is_complete) == (2.0, None, False)
 
 
 def test_an_absent_feature_is_said_when_it_changes_only(caplog: pytest.LogCaptureFixture) -> None:
@@ -174,7 +174,7 @@ def test_an_absent_feature_is_said_when_it_changes_only(caplog: pytest.LogCaptur
         "not available: it is off",
         "available now",
     ]
-    assert made.complete
+    assert made.is_complete
 
 
 def test_a_right_that_was_taken_away_is_looked_for_again() -> None:
@@ -195,10 +195,10 @@ def test_a_right_that_was_taken_away_is_looked_for_again() -> None:
     for grant in (True, False, True):
         granted[0] = grant
         for _ in range(2):
-            if not made.complete:
+            if not made.is_complete:
                 made.prepare(CONNECTION)
             made.run(made.due)
-        found.append((made.complete, made.features[0].enabled, made.health.success))
+        found.append((made.is_complete, made.features[0].enabled, made.health.success))
     assert found == [(True, True, True), (False, False, False), (True, True, True)]
 
 
@@ -293,6 +293,6 @@ def test_waits_between_tries_grow_to_a_limit_and_differ() -> None:
 
 def test_waits_that_begin_at_once_end_at_different_times() -> None:
     """None is longer than what was asked for, or shorter by more than a quarter."""
-    waits = [spread(60.0) for _ in range(50)]
+    waits = [with_jitter(60.0) for _ in range(50)]
     assert all(45.0 <= wait <= 60.0 for wait in waits)
     assert max(waits) - min(waits) > 5.0

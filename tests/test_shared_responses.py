@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from web_clients import eventually
 
-from agent.web.shared_responses import OLDEST, SharedResponses
+from agent.web.shared_responses import MAX_STALE_AGE, SharedResponses
 
 
 class Maker:
@@ -67,7 +67,7 @@ def test_a_crowd_is_given_the_last_answer_while_the_next_is_made() -> None:
         inner.append(maker.get())
         return b"next"
 
-    maker.now += OLDEST - 0.15  # 0.95 s after its beginning
+    maker.now += MAX_STALE_AGE - 0.15  # 0.95 s after its beginning
     assert maker.answers.get("a", make) == b"next"
     assert inner == [b"1"]
 

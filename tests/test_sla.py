@@ -190,7 +190,7 @@ def watched(throughput: float, concurrency: float, *reasons: CapacityReason) -> 
     counted = {OPEN_CONNECTIONS: 10.0, LOG_WRITES: 0.0}
     found = known([row._replace(resources={**row.resources, **counted}) for row in rows])
     assert found.load is not None
-    assert found.fitted.capacity is not None
+    assert found.assessed.capacity is not None
     full = {"cpu": min(throughput / 6000, 1.0)} if concurrency < 12 else {"cpu": 1.0}
     load = replace(
         found.load,
@@ -198,9 +198,9 @@ def watched(throughput: float, concurrency: float, *reasons: CapacityReason) -> 
         concurrency=dict.fromkeys(found.load.concurrency, concurrency),
         resources=full,
     )
-    capacity = replace(found.fitted.capacity, concurrency=10.0, concurrency_upper=12.0)
+    capacity = replace(found.assessed.capacity, concurrency=10.0, concurrency_upper=12.0)
     capacity = replace(capacity, reasons=reasons)
-    return replace(found, load=load, fitted=replace(found.fitted, capacity=capacity))
+    return replace(found, load=load, assessed=replace(found.assessed, capacity=capacity))
 
 
 @pytest.mark.parametrize(
@@ -215,10 +215,14 @@ def watched(throughput: float, concurrency: float, *reasons: CapacityReason) -> 
 def test_a_capacity_in_such_doubt_gives_no_number(reason: CapacityReason, said: SlaReason) -> None:
     """The same server without that reason against its capacity has one."""
     plain, refuted = watched(3000.0, 2.0), watched(3000.0, 2.0, reason)
-    assert sla_of(plain, 0.01, plain.at).found.headroom is not None
+    assert sla_of(plain, 0.01, plain.at).headroom.headroom is not None
     state = sla_of(refuted, 0.01, refuted.at)
-    assert state.found.reason is said
-    assert (state.found.throughput, state.found.headroom, state.at_capacity) == (None, None, None)
+    assert state.headroom.reason is said
+    assert (state.headroom.throughput, state.headroom.headroom, state.at_capacity) == (
+        None,
+        None,
+        None,
+    )
 
 
 def test_past_the_peak_nothing_is_left_of_the_sla() -> None:
@@ -227,7 +231,7 @@ def test_past_the_peak_nothing_is_left_of_the_sla() -> None:
     left = past.headroom(past.at)
     assert left is not None
     assert left.overloaded
-    found = sla_of(past, 1.5 * 60.0 / 4000.0, past.at).found
+    found = sla_of(past, 1.5 * 60.0 / 4000.0, past.at).headroom
     assert found.reason is SlaReason.PAST_PEAK
     assert found.headroom is not None
     assert found.headroom.value == left.ratio < 0
@@ -295,8 +299,8 @@ def test_before_contention_without_a_law_residence_times_grow_up_to_as_a_queue_d
     assert isinstance(beside, Growth)
     assert isinstance(free, Growth)
     for grown in (1.5, 2.0, 3.0):
-        factor = np.full_like(beside.ends, grown)
-        longer = beside.times(factor) / free.times(factor)
+        factor = np.full_like(beside.capacity_factors, grown)
+        longer = beside.residence_times_at(factor) / free.residence_times_at(factor)
         place = beside.draws.limits[-1]
         queue = (1 - 300.0 / place) / (1 - np.minimum(grown * 300.0 / place, 0.99))
         assert longer.min() >= 1 - 1e-9

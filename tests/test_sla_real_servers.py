@@ -13,14 +13,14 @@ import numpy as np
 import pytest
 from test_real_servers import RECORDED, RUNS
 
-from agent.assessment.snapshot import FitState, Health, Snapshot
+from agent.assessment.snapshot import AssessmentState, Health, Snapshot
 from agent.config.settings import FitSettings
 from agent.pipeline import assess
-from agent.support.clock_pair import Now
-from agent.what_if.current_state import today_of
+from agent.support.clock_pair import ClockPair
+from agent.what_if.current_state import current_state_of
 from agent.what_if.sla import sla_of
 from agent.window.intervals import Interval, Window
-from agent.window.resource_utilisation import COUNTS, CPU, SERVER_CPU
+from agent.window.resource_utilisation import CPU, PROCESSOR_COUNTS, SERVER_CPU
 from models.trust import Trust
 from models.what_if.posterior_draws import draws_of
 from models.what_if.predict import Estimate
@@ -30,7 +30,7 @@ HALF = 1
 """The place of what was seen below half of the peak."""
 HIGHER, ABOUT = (0.6, 0.7, 0.8, 0.9), 0.05
 """Parts of the peak, and how far off intervals may be that are taken together."""
-CPUS = {COUNTS[CPU]: 2.0, COUNTS[SERVER_CPU]: 1.0}
+CPUS = {PROCESSOR_COUNTS[CPU]: 2.0, PROCESSOR_COUNTS[SERVER_CPU]: 1.0}
 """How many processors the host and the server had: the recordings are older than their counts."""
 ONE_PROCESSOR = [run for run in RUNS if not run.endswith("-2-processors")]
 """`CPUS` and `INTERVAL` are theirs."""
@@ -43,10 +43,17 @@ def known(seen: dict[str, Any]) -> tuple[Snapshot, list[Interval], float]:
     rows = [row._replace(resources={**row.resources, **CPUS}) for row in rows]
     parts = seen["caps"]
     count = parts[HALF]["intervals"]
-    now, settings = Now(rows[count - 1].end, UNIX), FitSettings(interval=INTERVAL, window=3600.0)
+    now, settings = (
+        ClockPair(rows[count - 1].end, UNIX),
+        FitSettings(interval=INTERVAL, window=3600.0),
+    )
     window = Window(rows[:count])
     peak = float(np.mean([true_peak(part["peaks"])[0] for part in parts[HALF:]]))
-    return assess("db", window, Health(up=True), FitState(), settings, now), rows[count:], peak
+    return (
+        assess("db", window, Health(up=True), AssessmentState(), settings, now),
+        rows[count:],
+        peak,
+    )
 
 
 @cache
@@ -56,7 +63,7 @@ def predicted(run: str) -> tuple[tuple[float, Estimate | None, Trust], ...]:
     found = []
     for x, r in measured(later, peak):
         state = sla_of(snapshot, r, UNIX)
-        found.append((x, state.found.throughput, state.trust))
+        found.append((x, state.headroom.throughput, state.trust))
     return tuple(found)
 
 
@@ -99,7 +106,7 @@ def test_the_median_prediction_is_off_by_less_than_a_third() -> None:
 def test_sla_capacity_and_saturation_never_contradict_each_other(run: str) -> None:
     """They come from one set of draws, also where the capacity is not trusted."""
     snapshot, later, peak = known(saved(RECORDED / f"{run}.json.gz"))
-    capacity, draws = snapshot.capacity(UNIX), draws_of(today_of(snapshot, UNIX))
+    capacity, draws = snapshot.capacity(UNIX), draws_of(current_state_of(snapshot, UNIX))
     assert capacity is not None
     assert capacity.upper is not None
     assert snapshot.load is not None
@@ -107,7 +114,7 @@ def test_sla_capacity_and_saturation_never_contradict_each_other(run: str) -> No
         drawn = np.mean(draws.capacity <= growth * snapshot.load.throughput)
         assert drawn == pytest.approx(probability, abs=0.001)
     for _, r in measured(later, peak):
-        found, at = sla_of(snapshot, r, UNIX).found, sla_of(snapshot, r, UNIX).at_capacity
+        found, at = sla_of(snapshot, r, UNIX).headroom, sla_of(snapshot, r, UNIX).at_capacity
         assert found.throughput is not None
         assert found.throughput.upper is not None
         assert found.throughput.upper <= 1.01 * capacity.upper

@@ -13,7 +13,7 @@ import pytest
 from made_up import WAVES, ZERO, interval, intervals, known, seen_at, with_resources
 from web_clients import ask, listening, snapshot
 
-from agent.assessment.snapshot import FitState, ForecastState, Health, Snapshot
+from agent.assessment.snapshot import AssessmentState, ForecastState, Health, Snapshot
 from agent.export.snapshot_json import snapshots_as_json
 from agent.window.intervals import Interval
 from models.forecast.saturation import ForecastReason, Saturation
@@ -43,7 +43,7 @@ def with_a_pile_up() -> list[Interval]:
 def test_a_capacity_its_limits_and_what_was_left_out_are_all_there() -> None:
     """Every number that the models gave, in base units."""
     rows = with_a_pile_up()
-    found, state = parsed(rows), known(rows).fitted
+    found, state = parsed(rows), known(rows).assessed
     assert state.capacity is not None
     assert found["capacity"]["value"] == state.capacity.value
     assert found["capacity"]["trust"] == "trusted"
@@ -76,7 +76,7 @@ def test_what_is_not_known_is_null() -> None:
 
 def test_nothing_known_yet_is_a_document_too() -> None:
     """A target that was never tried."""
-    new = Snapshot("new", ZERO, 60.0, Health(), None, FitState(waiting="nothing yet"))
+    new = Snapshot("new", ZERO, 60.0, Health(), None, AssessmentState(waiting="nothing yet"))
     [found] = json.loads(snapshots_as_json([new], ZERO))["targets"]
     assert (found["up"], found["capacity"], found["load"]) == (None, None, None)
     assert (found["points"], found["resource_limits"], found["waiting"]) == ([], [], "nothing yet")

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from made_up import SETTINGS, UP, interval, now, seen_at
 
-from agent.assessment.snapshot import FitState, Snapshot
+from agent.assessment.snapshot import AssessmentState, Snapshot
 from agent.config.resources import ResourceSettings
-from agent.export.limits_table import limits_table
+from agent.export.limits_table import resource_limits_table
 from agent.export.snapshot_json import target_object
 from agent.pipeline import assess
 from agent.window.intervals import Interval, Window, intervals
@@ -15,7 +15,7 @@ from agent.window.resource_utilisation import (
     STATEMENT_CPU,
     CpuSource,
     cpu_source,
-    with_ceilings,
+    resources_with_ceilings,
 )
 from collectors.base import Sample
 from models.capacity.limit_types import LimitReason, Resource, ResourceLimit
@@ -98,12 +98,12 @@ def known(settings: ResourceSettings) -> Snapshot:
     """What is known of it with these settings."""
     window = Window(rows())
     at = float(window["end"][-1]) + 1
-    return assess("db", window, UP, FitState(), SETTINGS, now(at), settings)
+    return assess("db", window, UP, AssessmentState(), SETTINGS, now(at), settings)
 
 
 def capacity_with(settings: ResourceSettings) -> Capacity:
     """Its capacity."""
-    capacity = known(settings).fitted.capacity
+    capacity = known(settings).assessed.capacity
     assert capacity is not None
     return capacity
 
@@ -150,7 +150,7 @@ def test_the_source_is_shown() -> None:
         LOADS[-1] * DEMAND / VCPUS / ASSUMED_SHARE.value, rel=0.1
     )
     assert target_object(snapshot, at)["load"]["cpu_source"] == "statements"
-    assert "CPU from the CPU time of statements" in limits_table(snapshot, at)
+    assert "CPU from the CPU time of statements" in resource_limits_table(snapshot, at)
 
 
 @pytest.mark.parametrize(
@@ -166,7 +166,7 @@ def test_a_host_that_can_be_read_comes_first(names: tuple[str, ...], source: Cpu
     seen = {name: np.full(8, 0.5) for name in names}
     rates = {STATEMENT_CPU: np.full(8, 1.0)}
     assert cpu_source(seen, rates, RDS) is source
-    [cpu] = with_ceilings(seen, rates, RDS)
+    [cpu] = resources_with_ceilings(seen, rates, RDS)
     assert cpu.is_ceiling_assumed is (source is CpuSource.STATEMENTS)
 
 
@@ -174,9 +174,9 @@ def test_a_host_without_the_servers_process_has_its_statements_as_its_part() -> 
     """What they account for over their share, in processors of that host, and never above all."""
     seen = {"cpu": np.array([0.5, 0.5, 0.2]), "cpu:cpus": np.full(3, 4.0)}
     rates = {STATEMENT_CPU: np.array([0.9, 0.0, 0.9])}
-    [cpu] = with_ceilings(seen, rates, ResourceSettings(statement_cpu_share=0.9))
+    [cpu] = resources_with_ceilings(seen, rates, ResourceSettings(statement_cpu_share=0.9))
     assert cpu.own == pytest.approx([0.25, 0.0, 0.2])
-    [without] = with_ceilings(seen, {}, ResourceSettings())
+    [without] = resources_with_ceilings(seen, {}, ResourceSettings())
     assert without.own is None
 
 
@@ -195,7 +195,7 @@ def beside_others(*, counted: bool) -> Capacity:
         kept.append(interval(k, 2.0, throughput=x)._replace(resources=resources))
     window = Window(kept)
     at = now(float(window["end"][-1]) + 1)
-    capacity = assess("db", window, UP, FitState(), SETTINGS, at).fitted.capacity
+    capacity = assess("db", window, UP, AssessmentState(), SETTINGS, at).assessed.capacity
     assert capacity is not None
     return capacity
 

@@ -11,14 +11,14 @@ import pytest
 from reached import connected
 
 from agent.demo.server import PrivateServer
-from collectors.bounded_results import Shape, text
+from collectors.bounded_results import ResultLimits, text
 from collectors.class_thread_states import (
     MARIADB,
     DigestHashes,
     StatementThreads,
-    hash_of,
     statement_threads,
     thread_states,
+    words_hash,
 )
 from collectors.connection import Connection
 from collectors.statement_totals import own_thread
@@ -70,7 +70,7 @@ def digests_of(connection: Connection, threads: StatementThreads) -> dict[str, s
 
 def connection_rows(connection: Connection) -> dict[str, str]:
     """All digests' texts."""
-    rows = connection.query(TEXTS, Shape(2, rows=1000, bytes=2**20))
+    rows = connection.query(TEXTS, ResultLimits(2, rows=1000, bytes=2**20))
     return {text(digest): text(words, 1024) for digest, words in rows if digest}
 
 
@@ -100,18 +100,18 @@ def test_a_running_text_and_its_digest_have_one_hash(
     quoted = statement.replace("\\", "\\\\").replace("'", "''")
     asked = expression.replace("PROCESSLIST_INFO", f"'{quoted}'")
     [[hashed]] = run_as_root(mariadb_server, f"SELECT {asked}")
-    assert hash_of(str(words)) == str(hashed), words
+    assert words_hash(str(words)) == str(hashed), words
 
 
 def test_two_digests_of_the_same_words_are_no_class() -> None:
     """`a < ?` and `a > ?` cannot be told apart by words; a third one can."""
     hashes = DigestHashes()
     hashes.add({"x": "SELECT `a` FROM `t` WHERE `a` < ?", "z": "SELECT `b` FROM `t`"})
-    name = f"{hash_of('select a from t where a < 7')}|=shop"
+    name = f"{words_hash('select a from t where a < 7')}|=shop"
     assert hashes.class_of(name) == "x|=shop"
     hashes.add({"y": "SELECT `a` FROM `t` WHERE `a` > ?"})
     assert hashes.class_of(name) is None
-    assert hashes.class_of(f"{hash_of('SELECT b FROM t')}|") == "z|"
+    assert hashes.class_of(f"{words_hash('SELECT b FROM t')}|") == "z|"
     assert hashes.class_of("unknown|") is None
 
 

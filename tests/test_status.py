@@ -73,7 +73,7 @@ def test_mysql_has_the_same_in_its_table_and_by_show(
     with session(server, Login(*least_account(server))) as connection:
         read(connection)
         asked = status.SELECT_MYSQL if performance_schema else status.SHOW
-        assert ({status.SELECT_MYSQL, status.SHOW} & connection.sent) == {asked}
+        assert ({status.SELECT_MYSQL, status.SHOW} & connection.sent_statements) == {asked}
         names = [
             {name for name, _ in connection.query(query, status.SHAPE)}
             for query in (status.SHOW, asked)

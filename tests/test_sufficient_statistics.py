@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 from agent.commands import history, profile
-from agent.config.timestamps import moment
+from agent.config.timestamps import parse_time
 
 NOON = datetime(2026, 11, 21, 12, 0, tzinfo=UTC).timestamp()
 HERE = "XYZ-05:30"  # POSIX counts westwards: five and a half hours ahead of UTC
@@ -64,6 +64,6 @@ def test_the_help_says_which_zone_that_is(
 
 def test_a_day_begins_at_the_local_midnight() -> None:
     """The length of a time ago and Unix seconds have no zone."""
-    assert moment("2026-11-22", NOON) == NOON + 6.5 * 3600
-    assert moment("6h", NOON) == NOON - 6 * 3600
-    assert moment(f"{NOON:.0f}", 0.0) == NOON
+    assert parse_time("2026-11-22", NOON) == NOON + 6.5 * 3600
+    assert parse_time("6h", NOON) == NOON - 6 * 3600
+    assert parse_time(f"{NOON:.0f}", 0.0) == NOON

@@ -6,7 +6,7 @@ import pytest
 
 from agent.config import systemd_credentials
 from agent.config.settings import Target
-from agent.config.systemd_credentials import readable
+from agent.config.systemd_credentials import readable_path
 
 
 @pytest.fixture
@@ -16,7 +16,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "credentials").mkdir()
     (tmp_path / "etc/password").write_text("root's")
     (tmp_path / "credentials/password").write_text("copy")
-    monkeypatch.setattr(systemd_credentials, "FOLDER", tmp_path / "etc")
+    monkeypatch.setattr(systemd_credentials, "CREDENTIAL_FOLDER", tmp_path / "etc")
     monkeypatch.setenv("CREDENTIALS_DIRECTORY", str(tmp_path / "credentials"))
     return tmp_path / "etc"
 
@@ -32,11 +32,11 @@ def test_without_systemd_the_file_itself_is_read(
 ) -> None:
     """So root may check the same configuration at any time."""
     monkeypatch.delenv("CREDENTIALS_DIRECTORY")
-    assert readable(folder / "password") == folder / "password"
+    assert readable_path(folder / "password") == folder / "password"
 
 
 def test_another_file_of_that_name_is_not_mistaken_for_it(folder: Path) -> None:
     """No password goes to another server: files elsewhere and those without a copy stay."""
     elsewhere = folder / "second/password"
     for path in (elsewhere, folder / "other", Path("password")):
-        assert readable(path) == path
+        assert readable_path(path) == path

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from made_up import WAVES, intervals, known
 
-from agent.assessment.snapshot import FitState, Health, Snapshot
+from agent.assessment.snapshot import AssessmentState, Health, Snapshot
 from agent.sampling.collector_health import CollectorHealth
 from agent.service.status_line import status_line
 from agent.service.systemd_notify import Notifier
@@ -44,7 +44,7 @@ def test_each_message_is_a_datagram(manager: socket.socket) -> None:
     notifier = Notifier(environment(manager))
     for tell, text in (
         (notifier.ready, "READY=1"),
-        (notifier.alive, "WATCHDOG=1"),
+        (notifier.ping_watchdog, "WATCHDOG=1"),
         (notifier.stopping, "STOPPING=1"),
     ):
         tell()
@@ -86,13 +86,15 @@ def test_nobody_who_listens_is_no_failure(tmp_path: Path) -> None:
 )
 def test_the_watchdog_is_ours_or_nobodys(settings: dict[str, str], seconds: float | None) -> None:
     """One that was meant for another process, or that cannot be read, is none."""
-    assert Notifier({"NOTIFY_SOCKET": "@x", **settings}).watchdog == seconds
+    assert Notifier({"NOTIFY_SOCKET": "@x", **settings}).watchdog_seconds == seconds
 
 
 def snapshot(name: str, up: bool | None, error: str = "", *, trusted: bool = False) -> Snapshot:
     """A target in that state."""
     health = Health(up=up, collectors=(CollectorHealth("status", up, last_error=error),))
-    fitted = replace(known(intervals(WAVES)).fitted, at=NOW) if trusted else FitState(at=NOW)
+    fitted = (
+        replace(known(intervals(WAVES)).assessed, at=NOW) if trusted else AssessmentState(at=NOW)
+    )
     return Snapshot(name, NOW, 60.0, health, None, fitted)
 
 

@@ -23,7 +23,7 @@ def test_another_server_behind_the_same_address_begins_anew() -> None:
         monitor.session.server = server
         monitor.fit_tick(50.0)
         assert len(monitor.history.window(50.0)) == kept
-    assert monitor.snapshot.fitted.capacity is None
+    assert monitor.snapshot.assessed.capacity is None
     assert monitor.snapshot.load is None
 
 
@@ -38,7 +38,7 @@ def test_a_defect_in_the_models_hides_no_server_that_is_down(
     with pytest.raises(ZeroDivisionError):
         monitor.fit_tick(50.0)
     assert monitor.snapshot.health.up is False
-    assert "ZeroDivisionError" in monitor.snapshot.fitted.waiting
+    assert "ZeroDivisionError" in monitor.snapshot.assessed.waiting
 
 
 def failures(agent: Agent) -> list[Mapping[str, int]]:
@@ -74,7 +74,7 @@ def test_an_assessment_that_fails_touches_no_other_target(
     assert broken.assessment_failures["capacity"] == 1
     assert "capacity" not in whole.assessment_failures
     _, healthy = agent.snapshots()
-    assert healthy.fitted.capacity is not None
+    assert healthy.assessed.capacity is not None
     said = [r for r in caplog.records if r.message.startswith("an assessment failed: Zero")]
     assert [vars(record)["fields"]["target"] for record in said] == ["broken"]
 
@@ -123,7 +123,7 @@ def test_an_sla_that_cannot_be_computed_costs_nothing_else(
     assert before.sla is not None
     assert before.sla.seconds == 0.05
     monkeypatch.setattr("agent.service.target_monitor.sla_of", lambda *_: 1 / 0)
-    monitor.history.extend([rows[-1]._replace(end=now)], now)
+    monitor.history.append_intervals([rows[-1]._replace(end=now)], now)
     monitor.fit_tick(now)
     with pytest.raises(ZeroDivisionError):
         monitor.sla_tick(now)
@@ -131,4 +131,4 @@ def test_an_sla_that_cannot_be_computed_costs_nothing_else(
     monitor.fit_tick(now)
     assert monitor.assessment_failures == {"sla": 1}
     assert monitor.snapshot.sla is None
-    assert monitor.snapshot.fitted.capacity is not None
+    assert monitor.snapshot.assessed.capacity is not None

@@ -8,7 +8,11 @@ import pytest
 from models.capacity.assess import assess_capacity
 from models.capacity.limit_types import Resource, ResourceLimit
 from models.capacity.observations import Observations
-from models.capacity.oversubscription_loss import LOSS_PER_DOUBLING, LOSSLESS_CONCURRENCY, Clients
+from models.capacity.oversubscription_loss import (
+    LOSS_PER_DOUBLING,
+    LOSSLESS_CONCURRENCY,
+    ClientConnections,
+)
 from models.capacity.resource_limits import find_resource_limits
 
 DEMAND = 5e-3
@@ -24,7 +28,7 @@ def processor(count: float | None) -> Resource:
     return Resource("server_cpu", used, own=used, processors=processors)
 
 
-def limit(count: float | None, clients: Clients | None) -> ResourceLimit:
+def limit(count: float | None, clients: ClientConnections | None) -> ResourceLimit:
     """Where it ends."""
     return find_resource_limits(X, [processor(count)], clients=clients)[0]
 
@@ -32,26 +36,31 @@ def limit(count: float | None, clients: Clients | None) -> ResourceLimit:
 def test_as_many_connections_as_fill_it_lose_nothing() -> None:
     """Nor do fewer, nor none."""
     for connections in (0.0, 1.0, LOSSLESS_CONCURRENCY, 3 * LOSSLESS_CONCURRENCY):
-        assert Clients(connections, None).loss(3.0, FULL) == 0.0
-    assert Clients(LOSSLESS_CONCURRENCY, None).loss(0.3, FULL) == 0.0
+        assert ClientConnections(connections, None).loss(3.0, FULL) == 0.0
+    assert ClientConnections(LOSSLESS_CONCURRENCY, None).loss(0.3, FULL) == 0.0
 
 
 def test_each_doubling_of_the_connections_costs_as_much() -> None:
     """The loss grows with the number of doublings."""
     for doublings in (1, 2, 4):
-        loss = Clients(LOSSLESS_CONCURRENCY * 2**doublings, None).loss(1.0, FULL)
+        loss = ClientConnections(LOSSLESS_CONCURRENCY * 2**doublings, None).loss(1.0, FULL)
         assert loss == pytest.approx(doublings * LOSS_PER_DOUBLING)
 
 
 def test_statements_that_mostly_wait_need_many_connections_to_fill_it() -> None:
     """By Little's law 64 of them fill it where each takes 64 times its processor time."""
-    assert Clients(64.0, 64 * DEMAND).loss(1.0, FULL) == 0.0
-    assert Clients(64.0, 8 * DEMAND).loss(1.0, FULL) == pytest.approx(3 * LOSS_PER_DOUBLING)
+    assert ClientConnections(64.0, 64 * DEMAND).loss(1.0, FULL) == 0.0
+    assert ClientConnections(64.0, 8 * DEMAND).loss(1.0, FULL) == pytest.approx(
+        3 * LOSS_PER_DOUBLING
+    )
 
 
 def test_the_limit_is_lower_and_wider_for_many_connections() -> None:
     """By the mean of the loss, with its deviation added to the limit's own."""
-    few, many = limit(1.0, Clients(LOSSLESS_CONCURRENCY, DEMAND)), limit(1.0, Clients(64.0, DEMAND))
+    few, many = (
+        limit(1.0, ClientConnections(LOSSLESS_CONCURRENCY, DEMAND)),
+        limit(1.0, ClientConnections(64.0, DEMAND)),
+    )
     assert few.x_max is not None
     assert many.x_max is not None
     assert np.log(few.x_max / many.x_max) == pytest.approx(4 * LOSS_PER_DOUBLING, abs=0.01)
@@ -62,9 +71,12 @@ def test_the_limit_is_lower_and_wider_for_many_connections() -> None:
 
 
 @pytest.mark.parametrize(
-    ("count", "clients"), [(None, Clients(64.0, DEMAND)), (np.nan, Clients(64.0, DEMAND))]
+    ("count", "clients"),
+    [(None, ClientConnections(64.0, DEMAND)), (np.nan, ClientConnections(64.0, DEMAND))],
 )
-def test_processors_that_nobody_counted_lose_nothing(count: float | None, clients: Clients) -> None:
+def test_processors_that_nobody_counted_lose_nothing(
+    count: float | None, clients: ClientConnections
+) -> None:
     """How many connections are too many is not known then."""
     assert limit(count, clients).x_max == limit(1.0, None).x_max
 
@@ -83,7 +95,7 @@ def test_commits_that_share_a_log_need_all_the_connections() -> None:
     ).with_shared_costs(x, x)
     alone, asked = (
         find_resource_limits(x, [counted], clients=clients)[0]
-        for clients in (None, Clients(64.0, DEMAND))
+        for clients in (None, ClientConnections(64.0, DEMAND))
     )
     assert alone.x_max is not None
     assert asked.x_max is not None
@@ -110,7 +122,9 @@ def test_an_overload_with_more_connections_shows_less_than_the_usual_ones_get() 
     used = np.minimum(np.append(X * DEMAND, np.full(8, 1.0)), 1.0)
     full = Resource("server_cpu", used, own=used, processors=np.ones(len(x)))
     usual, many = (
-        find_resource_limits(x, [full], clients=Clients(connections, DEMAND), concurrency=n)[0]
+        find_resource_limits(
+            x, [full], clients=ClientConnections(connections, DEMAND), concurrency=n
+        )[0]
         for connections in (64.0, 256.0)
     )
     assert usual.x_max is not None
@@ -124,7 +138,7 @@ def test_an_overload_with_more_connections_shows_less_than_the_usual_ones_get() 
 
 def test_what_is_lost_beyond_the_usual_connections_grows_with_each_doubling() -> None:
     """Nothing up to them, nor where nobody knows how many statements ran."""
-    lost = Clients(64.0, None).loss_beyond(np.array([8.0, 64.0, 128.0, 256.0, np.nan]))
+    lost = ClientConnections(64.0, None).loss_beyond(np.array([8.0, 64.0, 128.0, 256.0, np.nan]))
     assert lost == pytest.approx(LOSS_PER_DOUBLING * np.array([0, 0, 1, 2, 0]))
 
 
@@ -134,7 +148,7 @@ def test_as_many_clients_as_often_ran_at_once_where_nobody_counted_connections()
     One interval in twenty is an overload, and does not count.
     """
     at, n = np.arange(20) * 15.0, np.append(np.full(19, 40.0), 90.0)
-    assert Observations.of(at, n, n).clients == pytest.approx(40)
+    assert Observations.of(at, n, n).usual_connections == pytest.approx(40)
     open_ = np.append(np.full(18, 60.0), [90.0, np.nan])
-    assert Observations.of(at, n, n, connections=open_).clients == pytest.approx(60)
-    assert Observations.of(at, n, np.nan).clients is None
+    assert Observations.of(at, n, n, connections=open_).usual_connections == pytest.approx(60)
+    assert Observations.of(at, n, np.nan).usual_connections is None

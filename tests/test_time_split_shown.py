@@ -9,17 +9,17 @@ from known_classes import known_classes
 from known_time import known_time_use
 from made_up import intervals
 
-from agent.assessment.snapshot import FitState, Health, Snapshot
+from agent.assessment.snapshot import AssessmentState, Health, Snapshot
 from agent.config.resources import ResourceSettings
 from agent.export.page import render
 from agent.export.snapshot_json import snapshots_as_json
 from agent.export.time_split_html import time_section
 from agent.export.time_split_metrics import time_families
-from agent.export.time_split_report import NAMES, doubts_in_words, limited_words, stacked_bar
+from agent.export.time_split_report import NAMES, doubt_texts, limit_text, stacked_bar
 from agent.pipeline import NO_CEILINGS
 from agent.window.intervals import Window
 from agent.window.recent_time_split import time_use
-from agent.window.resource_utilisation import CPUS, OF_THE_CPU
+from agent.window.resource_utilisation import CPUS, SERVER_SHARE_OF_CPU
 from agent.window.time_split_inputs import CLIENT_RUN_DELAY, RATE, RUN_DELAY, SENT
 from models.group.layer_time_split import Layer
 from models.time_split.class_weights import read_weights, rows_of_tables
@@ -29,7 +29,9 @@ from models.time_split.split import Part, TimeSplit
 
 NOW = 1_700_000_000.0
 USE = known_time_use(NOW)
-SHOWN = Snapshot("db", NOW, 60.0, Health(True), None, FitState(), known_classes(NOW), time_use=USE)
+SHOWN = Snapshot(
+    "db", NOW, 60.0, Health(True), None, AssessmentState(), known_classes(NOW), time_use=USE
+)
 
 
 def test_the_page_says_what_limits() -> None:
@@ -83,15 +85,15 @@ def test_a_bar_has_a_letter_for_each_twentieth() -> None:
     """Rounded so that the characters of all parts together fill the bar."""
     assert len(stacked_bar(USE.split)) == 20
     assert stacked_bar(USE.split).count("R") == 10
-    assert limited_words(USE.limited_by) == "disk 58%"
+    assert limit_text(USE.limited_by) == "disk 58%"
 
 
 def test_doubts_are_said() -> None:
     """Parts that exceed the time, and those that are not known, in words."""
-    (excess, unknown) = doubts_in_words(TimeSplit.of(10.0, {Part.CPU: 15.0}))
+    (excess, unknown) = doubt_texts(TimeSplit.of(10.0, {Part.CPU: 15.0}))
     assert "50%" in excess
     assert "network" in unknown
-    assert doubts_in_words(USE.split) == []
+    assert doubt_texts(USE.split) == []
 
 
 def test_who_reads_is_not_guessed() -> None:
@@ -117,7 +119,7 @@ def test_who_reads_is_not_guessed() -> None:
 
 def test_the_wait_for_a_processor_is_that_of_the_clients_threads() -> None:
     """What background threads wait is no statement's; of all where theirs is not known."""
-    own = {OF_THE_CPU: 0.1, CPUS: 2.0, RUN_DELAY: 0.8}
+    own = {SERVER_SHARE_OF_CPU: 0.1, CPUS: 2.0, RUN_DELAY: 0.8}
     for known, expected in (({}, 0.8), ({CLIENT_RUN_DELAY: 0.3}, 0.3)):
         rows = [row._replace(resources=own | known) for row in intervals([2.0] * 3)]
         use = time_use(Window(rows), NOW, NO_CEILINGS)
@@ -142,7 +144,7 @@ def test_the_headers_of_what_a_server_sends_are_its_own(payload: float, busy: fl
 
 def test_what_limits_stays_open_where_the_parts_contradict_the_statement_time() -> None:
     """As where statements run for longer than was looked at, and count only when they end."""
-    cpu = {OF_THE_CPU: 0.5, CPUS: 2.0}  # one second a second
+    cpu = {SERVER_SHARE_OF_CPU: 0.5, CPUS: 2.0}  # one second a second
     uses = []
     for ended in (1.0, 0.8, 0.2):
         rows = [row._replace(resources=cpu) for row in intervals([ended] * 3)]

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from known_classes import known_classes, one_class
 
-from agent.query_classes.capacity_gain import Saving, saving, savings_of
-from agent.query_classes.class_registry import SEVERAL
+from agent.query_classes.capacity_gain import CapacityGain, capacity_gain, capacity_gains
+from agent.query_classes.class_registry import COMBINED_CLASSES
 from agent.query_classes.exported_class_totals import (
     FORMER_PER_PLACE,
     MIN_REPLACING_RATIO,
@@ -21,7 +21,7 @@ from models.attribution.result import Method, Reason
 from models.capacity.limit_types import ResourceLimit
 from models.capacity.result import Capacity
 from models.trust import Trust
-from models.usl.fit import fit_map
+from models.usl.fit import fit_bayes
 from models.usl.posterior import Interval
 
 WHAT = ("calls", "cpu")
@@ -95,7 +95,7 @@ def test_what_is_negative_is_taken_off_what_comes_next() -> None:
         assert cpu(totals)["a"] == expected
     for left, expected in ((1.0, 1.0), (-3.0, 1.0), (2.0, 1.0), (2.5, 2.5)):
         add(totals, left)
-        assert totals.left_over[1] == expected
+        assert totals.unattributed[1] == expected
 
 
 @given(
@@ -186,10 +186,12 @@ def test_waking_the_processor_is_no_cost_of_a_class_at_the_limit() -> None:
     awake = resource_limit("server_cpu", 100.0)
     asleep = replace(awake, waking=0.6)
     plain, mended = (capacity("server_cpu", one) for one in (awake, asleep))
-    assert (saving(state, heavy, mended).removed or 0) > 1.1 * (
-        saving(state, heavy, plain).removed or 0
+    assert (capacity_gain(state, heavy, mended).removed or 0) > 1.1 * (
+        capacity_gain(state, heavy, plain).removed or 0
     )
-    assert (saving(state, light, mended).removed or 0) < (saving(state, light, plain).removed or 0)
+    assert (capacity_gain(state, light, mended).removed or 0) < (
+        capacity_gain(state, light, plain).removed or 0
+    )
 
 
 def test_a_class_is_worth_its_share_of_the_binding_limit() -> None:
@@ -199,23 +201,23 @@ def test_a_class_is_worth_its_share_of_the_binding_limit() -> None:
     first, second = state.classes[:2]
     cpu = capacity("server_cpu", resource_limit("server_cpu", 100.0))
     share = 6 / 10.25
-    assert saving(state, first, cpu).removed == pytest.approx(1 / (1 - share) - 1)
-    assert saving(state, first, cpu).halved == pytest.approx(1 / (1 - share / 2) - 1)
+    assert capacity_gain(state, first, cpu).removed == pytest.approx(1 / (1 - share) - 1)
+    assert capacity_gain(state, first, cpu).halved == pytest.approx(1 / (1 - share / 2) - 1)
     disk = capacity(
         "disk:sda", resource_limit("disk:sda", 100.0), resource_limit("connections", 110.0)
     )
-    assert saving(state, second, disk).removed == pytest.approx(0.1)
-    for digest in SEVERAL:
+    assert capacity_gain(state, second, disk).removed == pytest.approx(0.1)
+    for digest in COMBINED_CLASSES:
         one = one_class(digest, 3.0)
-        assert saving(state, one, cpu) == Saving(None, None)
-        assert savings_of(replace(state, classes=(one,)), cpu) == {}
+        assert capacity_gain(state, one, cpu) == CapacityGain(None, None)
+        assert capacity_gains(replace(state, classes=(one,)), cpu) == {}
     few = replace(state.resources[0], reasons=(Reason.FEW_INTERVALS,))
     early = replace(state, resources=(replace(few, source=Method.LEARNED), *state.resources[1:]))
-    assert saving(early, first, cpu) == Saving(None, None)
+    assert capacity_gain(early, first, cpu) == CapacityGain(None, None)
     sure = replace(state, resources=(replace(few, source=Method.MEASURED), *state.resources[1:]))
-    assert saving(sure, first, cpu) == saving(state, first, cpu)
-    assert saving(state, first, capacity(None)) == Saving(None, None)
-    assert saving(state, first, None) == Saving(None, None)
+    assert capacity_gain(sure, first, cpu) == capacity_gain(state, first, cpu)
+    assert capacity_gain(state, first, capacity(None)) == CapacityGain(None, None)
+    assert capacity_gain(state, first, None) == CapacityGain(None, None)
 
 
 def test_nobody_knows_who_makes_the_contention() -> None:
@@ -225,36 +227,36 @@ def test_nobody_knows_who_makes_the_contention() -> None:
     held = capacity(
         "connections", resource_limit("connections", 100.0), resource_limit("cpu", 110.0)
     )
-    assert saving(state, first, held) == Saving(None, None)
+    assert capacity_gain(state, first, held) == CapacityGain(None, None)
     n = np.array([1.0, 2, 4, 8, 16, 24, 32, 48])
-    law = fit_map(n, 10 * n / (1 + 0.05 * (n - 1) + 0.002 * n * (n - 1)))
+    law = fit_bayes(n, 10 * n / (1 + 0.05 * (n - 1) + 0.002 * n * (n - 1)))
     assert law.x_max is not None
     contended = replace(
         capacity("usl", resource_limit("cpu", 2 * law.x_max)),
         usl=law,
         shares={"usl": 0.9, "cpu": 0.1},
     )
-    assert saving(state, first, contended) == Saving(None, None)
-    assert savings_of(state, contended) == {}
+    assert capacity_gain(state, first, contended) == CapacityGain(None, None)
+    assert capacity_gains(state, contended) == {}
     other = replace(
         contended, limit="cpu", resource_limits=(resource_limit("cpu", law.x_max / 1.1),)
     )
-    assert saving(state, first, other).removed == pytest.approx(0.1)
+    assert capacity_gain(state, first, other).removed == pytest.approx(0.1)
 
 
 def test_a_lower_limit_that_hardly_binds_takes_nothing_back() -> None:
     """The likeliest limit counts, and those above it."""
     state = known_classes(0.0)
     both = capacity("cpu", resource_limit("cpu", 100.0), resource_limit("connections", 60.0))
-    assert (saving(state, state.classes[1], both).removed or 0) > 0.2
+    assert (capacity_gain(state, state.classes[1], both).removed or 0) > 0.2
 
 
 def test_a_limit_that_the_capacity_left_out_is_no_limit() -> None:
     """One that may be anywhere keeps nothing; and without a capacity there is no gain to tell."""
     state = known_classes(0.0)
     both = capacity("cpu", resource_limit("cpu", 100.0), resource_limit("connections", 101.0))
-    assert (saving(state, state.classes[0], both).removed or 0) < 0.02
+    assert (capacity_gain(state, state.classes[0], both).removed or 0) < 0.02
     without = replace(both, shares={"cpu": 1.0})
-    assert (saving(state, state.classes[0], without).removed or 0) > 1
+    assert (capacity_gain(state, state.classes[0], without).removed or 0) > 1
     unknown = replace(both, value=None)
-    assert saving(state, state.classes[0], unknown) == Saving(None, None)
+    assert capacity_gain(state, state.classes[0], unknown) == CapacityGain(None, None)

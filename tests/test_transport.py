@@ -13,10 +13,10 @@ from web_clients import Authority
 from collectors.base import CollectorError, Feature
 from collectors.connection import Connection, Endpoint, Login
 from collectors.transport_security import (
-    believing_anybody,
-    is_trusted,
-    protection,
-    secret_options,
+    is_server_verified,
+    protection_features,
+    security_options,
+    unverified_context,
 )
 
 DOWN = Endpoint(port=1)  # a closed port
@@ -27,7 +27,7 @@ MOST = 0.010  # CPU seconds of one; to load all authorities took 0.033
 def test_a_target_that_is_down_costs_little() -> None:
     """Fifty tries to connect load no certificates: each takes a few milliseconds of CPU at most."""
     connection = Connection(DOWN, lambda: Login("headroom", "Qz7"), timeout=1, limit=1)
-    believing_anybody()
+    unverified_context()
     begun = time.process_time()
     for _ in range(TRIES):
         with pytest.raises(CollectorError):
@@ -43,11 +43,11 @@ def test_an_authority_is_loaded_once_and_again_when_its_file_changes(tmp_path: P
     file = tmp_path / "named.pem"
     file.write_bytes(first.file.read_bytes())
     endpoint = Endpoint(tls_ca=str(file), tls_required=True)
-    context = secret_options(endpoint)["ssl"]
-    assert secret_options(endpoint)["ssl"] is context
+    context = security_options(endpoint)["ssl"]
+    assert security_options(endpoint)["ssl"] is context
     file.unlink()
     file.write_bytes(second.file.read_bytes())
-    renewed = secret_options(endpoint)["ssl"]
+    renewed = security_options(endpoint)["ssl"]
     assert renewed is not context
     assert renewed.get_ca_certs() != context.get_ca_certs()
 
@@ -58,27 +58,29 @@ def test_only_a_socket_file_or_a_certified_server_is_trusted(
 ) -> None:
     """Over TCP it is TLS with a certificate of the authority that counts, not TLS alone."""
     authority = str(Authority(tmp_path).file) if has_authority else None
-    context = secret_options(Endpoint(tls_ca=authority, tls_required=True))["ssl"]
+    context = security_options(Endpoint(tls_ca=authority, tls_required=True))["ssl"]
     with socket.create_server(("127.0.0.1", 0)) as listener:
         plain = socket.create_connection(listener.getsockname())
-        assert not is_trusted(plain)
+        assert not is_server_verified(plain)
         with context.wrap_socket(plain, server_hostname="a", do_handshake_on_connect=False) as over:
-            assert is_trusted(over) is has_authority
+            assert is_server_verified(over) is has_authority
     here, there = socket.socketpair()
     with here, there:
-        assert is_trusted(here)
+        assert is_server_verified(here)
 
 
 def test_tls_is_asked_for_as_the_endpoint_says(tmp_path: Path) -> None:
     """Never over a socket file; with any certificate, or one of the authority; else if offered."""
     authority = str(Authority(tmp_path).file)
-    assert secret_options(Endpoint(socket="/run/a.sock", tls_ca=authority))["ssl_disabled"] is True
-    assert secret_options(Endpoint()) == {"server_public_key": None}
-    anybody = secret_options(Endpoint(tls_required=True))["ssl"]
+    assert (
+        security_options(Endpoint(socket="/run/a.sock", tls_ca=authority))["ssl_disabled"] is True
+    )
+    assert security_options(Endpoint()) == {"server_public_key": None}
+    anybody = security_options(Endpoint(tls_required=True))["ssl"]
     assert anybody.verify_mode is ssl.CERT_NONE
     for identity in (True, False):
         endpoint = Endpoint(tls_ca=authority, tls_verify_identity=identity)
-        certified = secret_options(endpoint)["ssl"]
+        certified = security_options(endpoint)["ssl"]
         assert certified.verify_mode is ssl.CERT_REQUIRED
         assert certified.check_hostname is identity
 
@@ -93,7 +95,7 @@ def test_a_public_key_in_either_form_is_taken(tmp_path: Path, form: PublicFormat
     """As MySQL writes it, and as OpenSSL's older commands do."""
     file = tmp_path / "key.pem"
     file.write_bytes(RSA_KEY.public_bytes(Encoding.PEM, form))
-    options = secret_options(Endpoint(public_key=str(file)))
+    options = security_options(Endpoint(public_key=str(file)))
     assert options["server_public_key"] == file.read_bytes()
 
 
@@ -114,7 +116,7 @@ def test_a_file_without_a_public_key_is_one_line(tmp_path: Path, content: bytes)
     file = tmp_path / "key.pem"
     file.write_bytes(content)
     with pytest.raises(CollectorError) as caught:
-        secret_options(Endpoint(public_key=str(file)))
+        security_options(Endpoint(public_key=str(file)))
     assert str(caught.value) == (
         f"server_public_key: {file}: holds no RSA public key in PEM;"
         " copy public_key.pem of the server's data directory"
@@ -140,7 +142,7 @@ def test_a_session_within_this_machine_is_as_if_encrypted_and_not_verified(addre
         server.bind((address, 0))
         server.listen()
         client.connect(server.getsockname())
-        encrypted, verified = protection(client)
+        encrypted, verified = protection_features(client)
     assert encrypted == Feature("encrypted_session", enabled=True)
     assert not verified.enabled
     assert "any user of this machine can impersonate it" in verified.reason

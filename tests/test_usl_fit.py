@@ -12,9 +12,9 @@ from models.usl.classical_fits import linearise
 from models.usl.fit import (
     Method,
     fit,
+    fit_bayes,
     fit_linearised,
     fit_lsq,
-    fit_map,
     throughput_band,
 )
 from models.usl.law import Array, Usl
@@ -129,7 +129,7 @@ def test_the_posterior_holds_the_peak_that_was_measured(
     curve: tuple[list[float], list[float]],
 ) -> None:
     """On published curves past their peak, the greatest throughput lies in the 90 % interval."""
-    fitted = fit_map(*curve)
+    fitted = fit_bayes(*curve)
     assert fitted.trust is Trust.TRUSTED
     assert fitted.x_max_interval is not None
     assert 0.99 * fitted.x_max_interval.low < max(curve[1]) < 1.01 * fitted.x_max_interval.high
@@ -229,7 +229,7 @@ def test_the_interval_of_the_peak_covers_it_as_often_as_it_says() -> None:
         assert law.x_max is not None
         top = law.concurrency_at_throughput(float(rng.uniform(0.6, 0.9)) * law.x_max)
         n = np.geomspace(1, top, 12)
-        interval = fit_map(n, noisy(law, n, 0.03, seed)).x_max_interval
+        interval = fit_bayes(n, noisy(law, n, 0.03, seed)).x_max_interval
         assert interval is not None
         covered.append(interval.low <= law.x_max <= interval.high)
     assert 0.85 <= np.mean(covered) <= 0.99
@@ -243,7 +243,7 @@ def test_the_lower_bound_of_the_peak_holds_from_far_below_it() -> None:
         law = random_law(rng)
         assert law.x_max is not None
         n = np.linspace(0.5, law.concurrency_at_throughput(0.2 * law.x_max), 15)
-        fitted = fit_map(n, noisy(law, n, 0.03, seed))
+        fitted = fit_bayes(n, noisy(law, n, 0.03, seed))
         held.append(fitted.x_max_lower_bound <= law.x_max)
         assert fitted.trust is not Trust.TRUSTED
     assert np.mean(held) >= 0.95
@@ -260,7 +260,7 @@ def test_what_is_trusted_is_near_the_truth() -> None:
         share = float(rng.uniform(0.3, 1.2))
         top = law.concurrency_at_throughput(share * law.x_max) if share < 1 else share * law.n_max
         n = np.geomspace(1, top, 12)
-        fitted = fit_map(n, noisy(law, n, 0.03, seed))
+        fitted = fit_bayes(n, noisy(law, n, 0.03, seed))
         if fitted.trust is Trust.TRUSTED:
             errors.append(abs((fitted.x_max or 0) / law.x_max - 1))
     assert len(errors) > 15
@@ -273,11 +273,11 @@ def test_load_that_is_asked_for_settles_an_indication() -> None:
     settled = []
     for seed in range(40):
         n = np.geomspace(1, 22, 12)
-        first = fit_map(n, noisy(LAW, n, 0.02, seed))
+        first = fit_bayes(n, noisy(LAW, n, 0.02, seed))
         if first.settle_concurrency is None:
             continue
         more = np.append(n, np.linspace(22, first.settle_concurrency, 6)[1:])
-        settled.append(fit_map(more, noisy(LAW, more, 0.02, seed)).trust)
+        settled.append(fit_bayes(more, noisy(LAW, more, 0.02, seed)).trust)
     assert len(settled) >= 20
     assert settled.count(Trust.TRUSTED) >= 0.6 * len(settled)
 
@@ -300,8 +300,8 @@ def test_effective_variance_takes_the_bias_out_of_noisy_concurrency() -> None:
     with_variance, without = [], []
     for seed in range(12):
         n, x = live_windows(seed)
-        with_variance.append((fit_map(n, x, n_variance=n / 15).n_max or 0) / 40)
-        without.append((fit_map(n, x).n_max or 0) / 40)
+        with_variance.append((fit_bayes(n, x, n_variance=n / 15).n_max or 0) / 40)
+        without.append((fit_bayes(n, x).n_max or 0) / 40)
     assert abs(np.median(with_variance) - 1) < 0.25
     assert abs(np.median(with_variance) - 1) < abs(np.median(without) - 1)
 
@@ -309,8 +309,8 @@ def test_effective_variance_takes_the_bias_out_of_noisy_concurrency() -> None:
 def test_thousands_of_samples_do_not_fake_certainty() -> None:
     """The total weight is capped: 20 times the same windows give the same interval."""
     n, x = live_windows(1)
-    once = fit_map(n, x, n_variance=n / 15).x_max_interval
-    often = fit_map(np.tile(n, 20), np.tile(x, 20), n_variance=np.tile(n, 20) / 15).x_max_interval
+    once = fit_bayes(n, x, n_variance=n / 15).x_max_interval
+    often = fit_bayes(np.tile(n, 20), np.tile(x, 20), n_variance=np.tile(n, 20) / 15).x_max_interval
     assert once is not None
     assert often is not None
     assert often.ratio == pytest.approx(once.ratio, rel=1e-3)
@@ -321,29 +321,29 @@ def test_a_weight_of_two_is_the_point_twice() -> None:
     n, x = (np.array(values, dtype=float) for values in CISCO)
     weights = np.ones(32)
     weights[4], weights[9] = 2, 0
-    weighted = fit_map(n, x, weights=weights)
+    weighted = fit_bayes(n, x, weights=weights)
     order = [i for i in range(32) if i != 9]
     order.append(4)
-    repeated = fit_map(n[order], x[order])
+    repeated = fit_bayes(n[order], x[order])
     assert weighted.x_max == pytest.approx(repeated.x_max, rel=1e-6)
     assert weighted.n_max == pytest.approx(repeated.n_max, rel=1e-6)
 
 
 def test_no_variance_and_a_variance_of_zero_are_the_same() -> None:
     """The effective variance adds nothing where the concurrency is exact."""
-    assert fit_map(*CISCO, n_variance=0.0) == fit_map(*CISCO)
+    assert fit_bayes(*CISCO, n_variance=0.0) == fit_bayes(*CISCO)
 
 
 def test_a_contention_of_zero_is_zero() -> None:
     """σ at its bound is 0, not what rounding leaves of it."""
     n = np.array([1, 2, 4, 8, 12], dtype=float)
-    assert fit_map(n, 100 * n * (1 + n / 40)).law.sigma == 0.0
+    assert fit_bayes(n, 100 * n * (1 + n / 40)).law.sigma == 0.0
 
 
 def test_a_negative_variance_is_refused() -> None:
     """ValueError, not a nan from a square root."""
     with pytest.raises(ValueError, match="variance"):
-        fit_map(*CISCO, n_variance=-1.0)
+        fit_bayes(*CISCO, n_variance=-1.0)
 
 
 # Outliers
@@ -353,9 +353,9 @@ def test_pile_ups_are_left_out_and_reported() -> None:
     """Two points at a third of their throughput are named; the peak stays where it was."""
     n = np.linspace(1, 60, 40)
     x = noisy(LAW, n, 0.02, 3)
-    clean = fit_map(n, x)
+    clean = fit_bayes(n, x)
     x[[7, 21]] /= 3
-    fitted = fit_map(n, x)
+    fitted = fit_bayes(n, x)
     assert fitted.outliers == (7, 21)
     assert fitted.points == 40
     assert fitted.x_max == pytest.approx(clean.x_max, rel=0.02)
@@ -372,8 +372,8 @@ def test_the_least_squares_methods_leave_nothing_out() -> None:
 def test_clean_and_small_data_has_no_outliers() -> None:
     """Gaussian noise of 10 % alone, and fewer than ten points, lose nothing."""
     n = np.linspace(1, 60, 40)
-    assert sum(len(fit_map(n, noisy(LAW, n, 0.1, seed)).outliers) for seed in range(20)) <= 1
-    assert fit_map([1, 2, 3, 4, 5], [10, 20, 5, 40, 50]).outliers == ()
+    assert sum(len(fit_bayes(n, noisy(LAW, n, 0.1, seed)).outliers) for seed in range(20)) <= 1
+    assert fit_bayes([1, 2, 3, 4, 5], [10, 20, 5, 40, 50]).outliers == ()
 
 
 def test_when_the_law_fails_nothing_is_an_outlier() -> None:
@@ -381,7 +381,7 @@ def test_when_the_law_fails_nothing_is_an_outlier() -> None:
     n = np.linspace(1, 60, 40)
     x = noisy(LAW, n, 0.01, 3)
     x[::4] /= 3
-    assert fit_map(n, x).outliers == ()
+    assert fit_bayes(n, x).outliers == ()
 
 
 # Ill-conditioned
@@ -442,7 +442,7 @@ def test_exact_amdahl_data_has_no_peak() -> None:
     assert lsq.n_max is None
     assert lsq.x_max == pytest.approx(500, rel=1e-6)
     assert Reason.NO_PEAK in lsq.reasons
-    posterior = fit_map(n, law.throughput(n))
+    posterior = fit_bayes(n, law.throughput(n))
     assert posterior.n_max is not None
     assert posterior.n_max > 32
 
@@ -504,12 +504,12 @@ def test_only_the_posterior_has_an_interval_and_can_be_trusted() -> None:
         assert fitted.x_max_interval is None
         assert fitted.trust is Trust.INDICATIVE
         assert fitted.reasons == (Reason.NO_INTERVAL,)
-    assert fit_map(*CISCO).reasons == ()
+    assert fit_bayes(*CISCO).reasons == ()
 
 
 def test_too_little_load_is_told_with_what_would_be_enough() -> None:
     """Cisco's first five points: a lower bound, the reasons, and a higher load."""
-    fitted = fit_map(CISCO[0][:5], CISCO[1][:5])
+    fitted = fit_bayes(CISCO[0][:5], CISCO[1][:5])
     assert fitted.trust is Trust.NOT_IDENTIFIABLE
     assert Reason.LOAD_TOO_LOW in fitted.reasons
     assert fitted.x_max_lower_bound < 12211
@@ -522,7 +522,7 @@ def test_the_band_holds_the_curve_and_widens_beyond_the_points() -> None:
     n, x = CISCO[0][:15], CISCO[1][:15]
     at = np.array([1.0, 10.0, 15.0, 40.0])
     low, high = throughput_band(n, x, at)
-    curve = fit_map(n, x).law.throughput(at)
+    curve = fit_bayes(n, x).law.throughput(at)
     assert (low < curve).all()
     assert (curve < high).all()
     assert (high / low)[3] - 1 > 5 * ((high / low)[1] - 1)
@@ -553,9 +553,9 @@ def test_points_that_cannot_be_fitted_are_refused(
 def test_weights_that_leave_too_few_points_are_refused() -> None:
     """Three points with weight are needed, and no weight is negative."""
     with pytest.raises(ValueError, match="at least 3"):
-        fit_map([1, 2, 3], [1, 2, 3], weights=[1, 1, 0])
+        fit_bayes([1, 2, 3], [1, 2, 3], weights=[1, 1, 0])
     with pytest.raises(ValueError, match="weights"):
-        fit_map([1, 2, 3, 4], [1, 2, 3, 4], weights=[1, 1, 1, -1])
+        fit_bayes([1, 2, 3, 4], [1, 2, 3, 4], weights=[1, 1, 1, -1])
 
 
 def test_an_unknown_method_is_refused() -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy
 
-from models.usl.fit import fit_lsq, fit_map
+from models.usl.fit import fit_bayes, fit_lsq
 from models.usl.law import Usl
 from testbed.published.examples import CISCO, RAYTRACER
 
@@ -76,7 +76,7 @@ def test_an_unconstrained_fit_loses_the_peak_of_the_ray_tracer() -> None:
     start = [0.1, 0.01, float(np.max(x / n))]
     theirs = scipy.optimize.least_squares(residuals, start, method="lm").x  # type: ignore[arg-type]
     assert theirs[1] < 0
-    bounded, ours = fit_lsq(n, x), fit_map(n, x)
+    bounded, ours = fit_lsq(n, x), fit_bayes(n, x)
     assert bounded.law.kappa == 0
     assert bounded.n_max is None
     assert ours.law.kappa > 0

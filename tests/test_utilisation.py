@@ -4,7 +4,7 @@ import numpy as np
 from numpy.testing import assert_array_equal
 
 from agent.config.resources import DiskSettings, ResourceSettings
-from agent.window.resource_utilisation import limiting, with_ceilings
+from agent.window.resource_utilisation import limiting_resources, resources_with_ceilings
 from models.rates import Array
 
 HALF, QUARTER = np.full(8, 0.5), np.full(8, 0.25)
@@ -13,7 +13,7 @@ HALF, QUARTER = np.full(8, 0.5), np.full(8, 0.25)
 def test_the_servers_part_of_the_processors_is_known_and_no_resource_itself() -> None:
     """It goes with the host's CPU; CPUs that only the server may use are its own altogether."""
     seen = {"cpu": HALF, "cpu:server": QUARTER, "server_cpu": HALF, "disk:sda": QUARTER}
-    found = {r.name: r for r in with_ceilings(seen, {}, ResourceSettings())}
+    found = {r.name: r for r in resources_with_ceilings(seen, {}, ResourceSettings())}
     assert set(found) == {"cpu", "server_cpu", "disk:sda"}
     owned = {name: r.own for name, r in found.items() if r.own is not None}
     assert set(owned) == {"cpu", "server_cpu"}
@@ -24,19 +24,22 @@ def test_the_servers_part_of_the_processors_is_known_and_no_resource_itself() ->
 def test_the_clock_goes_with_the_processors_and_is_no_resource_itself() -> None:
     """No disk has one; where the kernel shows none, nobody has."""
     seen = {"cpu": HALF, "cpu:clock": QUARTER, "server_cpu": HALF, "disk:sda": QUARTER}
-    found = {r.name: r.clock for r in with_ceilings(seen, {}, ResourceSettings())}
+    found = {r.name: r.clock for r in resources_with_ceilings(seen, {}, ResourceSettings())}
     assert set(found) == {"cpu", "server_cpu", "disk:sda"}
     assert found["disk:sda"] is None
     for name in ("cpu", "server_cpu"):
         assert_array_equal(found[name], QUARTER)
     del seen["cpu:clock"]
-    assert [r.clock for r in with_ceilings(seen, {}, ResourceSettings())] == [None] * 3
+    assert [r.clock for r in resources_with_ceilings(seen, {}, ResourceSettings())] == [None] * 3
 
 
 def names(of_all: Array, of_its: Array) -> set[str]:
     """What may end the growth of a server with these shares of the host's and of its own CPUs."""
     seen = {"cpu": HALF, "cpu:server": of_all, "server_cpu": of_its}
-    return {r.name for r in limiting(with_ceilings(seen, {}, ResourceSettings()), seen)}
+    return {
+        r.name
+        for r in limiting_resources(resources_with_ceilings(seen, {}, ResourceSettings()), seen)
+    }
 
 
 def test_the_servers_own_cpus_limit_it_where_they_are_not_all() -> None:
@@ -48,8 +51,8 @@ def test_the_servers_own_cpus_limit_it_where_they_are_not_all() -> None:
 def test_a_limit_makes_a_resource_of_a_rate() -> None:
     """Without one nobody knows how much 300 operations a second are."""
     rates = {"disk:sda:operations_per_second": np.full(8, 300.0)}
-    assert with_ceilings({}, rates, ResourceSettings()) == []
-    [disk] = with_ceilings(
+    assert resources_with_ceilings({}, rates, ResourceSettings()) == []
+    [disk] = resources_with_ceilings(
         {}, rates, ResourceSettings(disks={"sda": DiskSettings(operations=600.0)})
     )
     assert (disk.name, disk.ceiling) == ("disk:sda:operations", 600.0)

@@ -218,7 +218,7 @@ def web_threads() -> int:
 
 def test_silent_clients_are_dropped_and_give_their_place_back(server: WebServer) -> None:
     """Connections that say nothing hold no thread for longer than the deadline."""
-    server.places.deadline = 0.3
+    server.connection_limiter.deadline = 0.3
     silent = [connected(server.server_port) for _ in range(10)]
     assert ask(server.server_port)[0] == 200
     for connection in silent:
@@ -229,7 +229,7 @@ def test_silent_clients_are_dropped_and_give_their_place_back(server: WebServer)
 
 def test_the_deadline_is_for_the_whole_request(server: WebServer) -> None:
     """A client that keeps sending a byte now and then is dropped like a silent one."""
-    server.places.deadline = 0.5
+    server.connection_limiter.deadline = 0.5
     with connected(server.server_port) as slow:
         slow.settimeout(0.05)
         started = time.monotonic()
@@ -256,7 +256,7 @@ def test_a_client_that_does_not_read_its_answer_is_dropped(server: WebServer) ->
         return [b"x" * 50_000_000]
 
     server.set_app(much)
-    server.places.deadline = 0.5
+    server.connection_limiter.deadline = 0.5
     with connected(server.server_port) as deaf:
         deaf.sendall(b"GET / HTTP/1.0\r\n\r\n")
         assert eventually(lambda: web_threads() == 2)
@@ -293,7 +293,7 @@ def test_connections_are_accepted_at_a_bounded_pace(
 ) -> None:
     """Clients that come again and again wait in the kernel's queue; each is answered."""
     monkeypatch.setattr("agent.web.http_listener.MAX_ACCEPTED_PER_SECOND", 20.0)
-    monkeypatch.setattr("agent.web.http_listener.AT_ONCE", 2)
+    monkeypatch.setattr("agent.web.http_listener.ACCEPT_BURST", 2)
     started = time.monotonic()
     assert {ask(port)[0] for _ in range(12)} == {200}
     assert time.monotonic() - started > 0.4

@@ -8,7 +8,7 @@ from test_web import web_threads
 from test_web_auth import basic
 from web_clients import ask, eventually, listening, password_hash, snapshot, written
 
-from agent.web.reloading_config import WebFile
+from agent.web.reloading_config import WebConfigFile
 from testbed.attacks.web_attacks import FLOODS, HELD, attacking
 
 LASTS = 3.0  # seconds
@@ -28,7 +28,7 @@ def test_all_attacks_at_once_are_refused_and_hold_up_no_scrape(
         time.sleep(0.02)
         return []
 
-    file = WebFile(written(tmp_path, basic_auth_users={"alice": password_hash("secret")}))
+    file = WebConfigFile(written(tmp_path, basic_auth_users={"alice": password_hash("secret")}))
     right = basic("alice", "secret")
     with listening(snapshot(True), settings=file, reload=reload) as server:
         assert ask(server.server_port, Authorization=right)[0] == 200

@@ -13,16 +13,16 @@ import bcrypt
 import pytest
 from web_clients import SOON, ask, eventually, listening, password_hash, snapshot, written
 
-from agent.web.access_middleware import REFUSED_AFTER
+from agent.web.access_middleware import FAILURE_DELAY
 from agent.web.auth import REMEMBERED_FAILURES, BasicAuthenticator, Verdict
 from agent.web.password_queue import (
+    MAX_WAITING,
+    MAX_WAITING_PER_NETWORK,
     REMEMBERED_NETWORKS,
-    WAITING,
-    WAITING_OF_ONE_NETWORK,
     PasswordQueue,
     network_of,
 )
-from agent.web.reloading_config import WebFile
+from agent.web.reloading_config import WebConfigFile
 
 USERS = {"alice": password_hash("secret"), "bób": password_hash("pass: wörd")}
 
@@ -69,7 +69,7 @@ def doorkeeper(checks: Checks) -> BasicAuthenticator:
 @pytest.fixture
 def port(tmp_path: Path) -> Iterator[int]:
     """A server with the two users."""
-    file = WebFile(written(tmp_path, basic_auth_users=USERS))
+    file = WebConfigFile(written(tmp_path, basic_auth_users=USERS))
     with listening(snapshot(True), settings=file) as server:
         yield server.server_port
 
@@ -118,7 +118,7 @@ def test_anything_else_does_not(port: int, header: str) -> None:
 
 def test_without_users_nobody_is_asked(tmp_path: Path) -> None:
     """A file that says nothing of users leaves the pages open."""
-    with listening(snapshot(True), settings=WebFile(written(tmp_path))) as server:
+    with listening(snapshot(True), settings=WebConfigFile(written(tmp_path))) as server:
         assert ask(server.server_port, Authorization="Basic !!!")[0] == 200
 
 
@@ -130,7 +130,7 @@ def test_configured_headers_appear_on_every_answer(tmp_path: Path) -> None:
         "Content-Security-Policy": "",
     }
     path = written(tmp_path, http_server_config={"headers": headers}, basic_auth_users=USERS)
-    with listening(snapshot(True), settings=WebFile(path)) as server:
+    with listening(snapshot(True), settings=WebConfigFile(path)) as server:
         for authorization in ("", basic("alice", "secret")):
             _, found, _ = ask(server.server_port, Authorization=authorization)
             assert found["Strict-Transport-Security"] == "max-age=60"
@@ -144,8 +144,8 @@ def test_a_password_is_checked_once_and_then_remembered() -> None:
     checks = Checks()
     keeper = doorkeeper(checks)
     for _ in range(5):
-        assert keeper.verdict(USERS, basic("alice", "secret"), "a") is Verdict.WELCOME
-        assert keeper.verdict(USERS, basic("alice", "wrong"), "a") is Verdict.STRANGER
+        assert keeper.verdict(USERS, basic("alice", "secret"), "a") is Verdict.ADMITTED
+        assert keeper.verdict(USERS, basic("alice", "wrong"), "a") is Verdict.UNAUTHORISED
     assert len(checks.asked) == 2
 
 
@@ -153,11 +153,11 @@ def test_what_is_remembered_ends_with_the_hash_it_was_checked_against() -> None:
     """A new password or a user's leaving counts at once."""
     keeper = BasicAuthenticator(pause=lambda seconds: None)
     right = basic("alice", "secret")
-    assert keeper.verdict(USERS, right, "a") is Verdict.WELCOME
+    assert keeper.verdict(USERS, right, "a") is Verdict.ADMITTED
     changed = {**USERS, "alice": password_hash("other")}
-    assert keeper.verdict(changed, right, "a") is Verdict.STRANGER
-    assert keeper.verdict({"bób": USERS["bób"]}, right, "a") is Verdict.STRANGER
-    assert keeper.verdict(USERS, right, "a") is Verdict.WELCOME
+    assert keeper.verdict(changed, right, "a") is Verdict.UNAUTHORISED
+    assert keeper.verdict({"bób": USERS["bób"]}, right, "a") is Verdict.UNAUTHORISED
+    assert keeper.verdict(USERS, right, "a") is Verdict.ADMITTED
 
 
 def test_strangers_guesses_push_out_nobody_who_is_known() -> None:
@@ -168,7 +168,7 @@ def test_strangers_guesses_push_out_nobody_who_is_known() -> None:
     for guess in range(2 * REMEMBERED_FAILURES):
         keeper.verdict(USERS, basic("alice", str(guess)), "a")
     done = len(checks.asked)
-    assert keeper.verdict(USERS, basic("alice", "secret"), "a") is Verdict.WELCOME
+    assert keeper.verdict(USERS, basic("alice", "secret"), "a") is Verdict.ADMITTED
     assert len(checks.asked) == done
 
 
@@ -177,7 +177,7 @@ def test_an_unknown_user_costs_the_same_check_as_a_known_one() -> None:
     checks = Checks()
     users = {"a": USERS["alice"], "b": USERS["alice"].replace("$04$", "$07$")}
     keeper = doorkeeper(checks)
-    assert keeper.verdict(users, basic("nobody", "secret"), "a") is Verdict.STRANGER
+    assert keeper.verdict(users, basic("nobody", "secret"), "a") is Verdict.UNAUTHORISED
     ((_, decoy),) = checks.asked
     assert decoy.startswith(b"$2b$07$")
     assert len(decoy) == 60
@@ -188,8 +188,8 @@ def test_a_long_password_is_cut_where_bcrypt_cuts_it() -> None:
     long = "x" * 72
     users = {"alice": password_hash(long)}
     keeper = BasicAuthenticator(pause=lambda seconds: None)
-    assert keeper.verdict(users, basic("alice", long + "more"), "a") is Verdict.WELCOME
-    assert keeper.verdict(users, basic("alice", long[1:]), "a") is Verdict.STRANGER
+    assert keeper.verdict(users, basic("alice", long + "more"), "a") is Verdict.ADMITTED
+    assert keeper.verdict(users, basic("alice", long[1:]), "a") is Verdict.UNAUTHORISED
 
 
 def test_after_a_failure_the_next_check_waits() -> None:
@@ -218,12 +218,12 @@ def test_one_check_at_a_time_and_a_short_line_with_room_for_other_addresses() ->
         return lambda: verdicts.append(keeper.verdict(USERS, basic("alice", password), address))
 
     with in_background(*(come("crowd", str(number)) for number in range(200))):
-        assert eventually(lambda: len(verdicts) == 200 - WAITING_OF_ONE_NETWORK)
+        assert eventually(lambda: len(verdicts) == 200 - MAX_WAITING_PER_NETWORK)
         assert set(verdicts) == {Verdict.BUSY}
         with in_background(come("real", "secret")):
             checks.go_on.set()
-    assert verdicts.count(Verdict.WELCOME) == 1
-    assert verdicts.count(Verdict.STRANGER) == WAITING_OF_ONE_NETWORK
+    assert verdicts.count(Verdict.ADMITTED) == 1
+    assert verdicts.count(Verdict.UNAUTHORISED) == MAX_WAITING_PER_NETWORK
     assert checks.most_at_once == 1
 
 
@@ -239,9 +239,9 @@ def test_the_line_is_short_over_all_addresses() -> None:
         return lambda: verdicts.append(keeper.verdict(USERS, header, f"host{number}"))
 
     with in_background(*(come(number) for number in range(100))):
-        assert eventually(lambda: len(verdicts) == 100 - WAITING)
+        assert eventually(lambda: len(verdicts) == 100 - MAX_WAITING)
         checks.go_on.set()
-    assert verdicts.count(Verdict.STRANGER) == WAITING
+    assert verdicts.count(Verdict.UNAUTHORISED) == MAX_WAITING
 
 
 def test_two_hundred_clients_with_wrong_passwords_hold_up_no_real_scraper(tmp_path: Path) -> None:
@@ -250,7 +250,7 @@ def test_two_hundred_clients_with_wrong_passwords_hold_up_no_real_scraper(tmp_pa
     users["slow"] = "$2b$10$" + users["alice"][7:]
     stop = threading.Event()
     with listening(
-        snapshot(True), settings=WebFile(written(tmp_path, basic_auth_users=users))
+        snapshot(True), settings=WebConfigFile(written(tmp_path, basic_auth_users=users))
     ) as s:
         assert ask(s.server_port, Authorization=basic("alice", "secret"))[0] == 200
 
@@ -280,7 +280,7 @@ def test_a_crowd_that_guesses_after_a_restart_keeps_no_scraper_out(tmp_path: Pat
     users = {"prometheus": bcrypt.hashpw(b"secret", bcrypt.gensalt(10)).decode()}
     stop = threading.Event()
     answered: Counter[str] = Counter()
-    file = WebFile(written(tmp_path, basic_auth_users=users))
+    file = WebConfigFile(written(tmp_path, basic_auth_users=users))
     with listening(snapshot(True), settings=file) as server:
 
         def guess(number: int) -> None:
@@ -321,20 +321,20 @@ def test_who_asks_least_goes_first_and_who_asks_most_makes_room() -> None:
         for _ in range(times):
             line._count(network_of(address))
 
-    for number in range(WAITING):
+    for number in range(MAX_WAITING):
         is_asked(f"10.0.0.{number}", 10 + number)
     is_asked("10.0.0.3", 100)
     line.succeeded("10.0.0.3")
     with in_background(come("10.0.0.0")):
         assert first.wait(SOON)
-        others = [f"10.0.0.{number}" for number in range(1, WAITING)]
+        others = [f"10.0.0.{number}" for number in range(1, MAX_WAITING)]
         with in_background(*map(come, others)):
-            assert eventually(lambda: len(line._clients) == WAITING)
+            assert eventually(lambda: len(line._clients) == MAX_WAITING)
             with in_background(come("10.9.9.9")):
                 assert eventually(lambda: any(c.network == "10.9.9.9" for c in line._clients))
-                assert len(line._clients) == WAITING
+                assert len(line._clients) == MAX_WAITING
                 go_on.set()
-    loudest = f"no 10.0.0.{WAITING - 1}"
+    loudest = f"no 10.0.0.{MAX_WAITING - 1}"
     assert [a for a in order if a != loudest][:4] in (
         ["10.0.0.0", "10.9.9.9", "10.0.0.3", "10.0.0.1"],
         ["10.0.0.0", "10.0.0.3", "10.9.9.9", "10.0.0.1"],
@@ -377,9 +377,9 @@ def test_addresses_that_one_client_can_have_many_of_count_as_one(
 
 def test_who_is_turned_away_is_kept_for_a_moment(tmp_path: Path) -> None:
     """A client that guesses asks twice a second at most; without a password it does not wait."""
-    file = WebFile(written(tmp_path, basic_auth_users=USERS))
+    file = WebConfigFile(written(tmp_path, basic_auth_users=USERS))
     with listening(snapshot(True), settings=file) as server:
         for _ in range(2):  # checked, then remembered
             started = time.monotonic()
             assert ask(server.server_port, Authorization=basic("alice", "wrong"))[0] == 401
-            assert time.monotonic() - started >= REFUSED_AFTER
+            assert time.monotonic() - started >= FAILURE_DELAY

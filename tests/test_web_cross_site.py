@@ -104,9 +104,11 @@ def test_a_page_elsewhere_may_not_read_an_answer(port: int) -> None:
 
 def test_the_address_that_is_listened_on_is_a_name_too() -> None:
     """`listen: agent.internal:10104` need not be said again."""
-    assert HostNames(listen="agent.internal").know({"HTTP_HOST": "agent.internal:10104"})
-    assert not HostNames(listen="").know({"HTTP_HOST": ""})
-    assert HostNames().know({})
+    assert HostNames(listen="agent.internal").includes_host_of(
+        {"HTTP_HOST": "agent.internal:10104"}
+    )
+    assert not HostNames(listen="").includes_host_of({"HTTP_HOST": ""})
+    assert HostNames().includes_host_of({})
 
 
 def test_the_option_takes_names_alone(capsys: pytest.CaptureFixture[str]) -> None:
@@ -121,5 +123,5 @@ def test_the_option_takes_names_alone(capsys: pytest.CaptureFixture[str]) -> Non
 def test_names_may_come_from_an_iterator() -> None:
     """They bind reading to them all the same."""
     assert HostNames(iter(["agent.internal"])).is_strict
-    assert HostNames(iter(["agent.internal"])).know({"HTTP_HOST": "agent.internal"})
+    assert HostNames(iter(["agent.internal"])).includes_host_of({"HTTP_HOST": "agent.internal"})
     assert not HostNames(iter([])).is_strict

@@ -10,7 +10,7 @@ import pytest
 from web_clients import CLIENT, SERVER, Authority, ask, eventually, listening, snapshot, written
 
 from agent.web import reloading_config as web_file
-from agent.web.reloading_config import WebFile
+from agent.web.reloading_config import WebConfigFile
 
 Pair = tuple[Path, Path] | None
 REFUSED = (ssl.SSLError, ConnectionError)  # TLS 1.3 tells a client after its own handshake
@@ -30,9 +30,9 @@ def tls_section(**more: object) -> dict[str, object]:
 
 
 @contextmanager
-def serving(folder: Path, **more: object) -> Iterator[tuple[int, WebFile]]:
+def serving(folder: Path, **more: object) -> Iterator[tuple[int, WebConfigFile]]:
     """A server under TLS with those settings, and its file."""
-    file = WebFile(written(folder, tls_server_config=tls_section(**more)))
+    file = WebConfigFile(written(folder, tls_server_config=tls_section(**more)))
     with listening(snapshot(True), settings=file) as server:
         yield server.server_port, file
 
@@ -226,7 +226,7 @@ def test_sessions_that_openssl_keeps_do_not_pile_up(
 ) -> None:
     """A client of TLS 1.2 at every scrape does not make the agent grow."""
     monkeypatch.setattr(web_file, "MAX_SESSIONS", 5)
-    monkeypatch.setattr(web_file, "RETRY", 0.0)
+    monkeypatch.setattr(web_file, "RETRY_SECONDS", 0.0)
     client = authority.client()
     client.maximum_version = ssl.TLSVersion.TLSv1_2
     with serving(authority.folder) as (port, file):

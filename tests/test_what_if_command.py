@@ -16,7 +16,7 @@ from web_clients import NOW, ask, listening, password_hash, snapshot, written
 from agent.assessment.snapshot import Snapshot
 from agent.cli import main
 from agent.web.http_listener import WebServer
-from agent.web.reloading_config import WebFile
+from agent.web.reloading_config import WebConfigFile
 
 DOCS = (Path(__file__).resolve().parent.parent / "docs" / "what-if.md").read_text()
 PATH = "/api/v1/what-if"
@@ -66,7 +66,7 @@ def document(server: WebServer, *fields: tuple[str, str]) -> dict[str, Any]:
 def test_without_a_change_it_is_the_snapshots_capacity(server: WebServer) -> None:
     """The same numbers, to the last digit."""
     found = document(server, ("target", "db"))
-    capacity = watched().fitted.capacity
+    capacity = watched().assessed.capacity
     assert capacity is not None
     assert found["then"] == found["today"]
     assert found["then"]["capacity"] == {
@@ -147,7 +147,7 @@ def test_what_is_not_known_has_a_reason_and_no_number(server: WebServer) -> None
 
 def test_a_login_is_needed_where_the_pages_need_one(tmp_path: Path) -> None:
     """The question passes by the same access control as the page."""
-    web = WebFile(written(tmp_path, basic_auth_users={"me": password_hash("secret")}))
+    web = WebConfigFile(written(tmp_path, basic_auth_users={"me": password_hash("secret")}))
     with listening(watched(), settings=web) as closed:
         assert asked(closed, ("load", "2x"))[0] == 401
 

@@ -18,12 +18,12 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from prometheus_client import CollectorRegistry
 
 from agent.assessment.markers import Marker
-from agent.assessment.snapshot import FitState, Health, Snapshot
+from agent.assessment.snapshot import AssessmentState, Health, Snapshot
 from agent.export.metrics import SnapshotCollector
 from agent.web import application
 from agent.web.compare_requests import CompareAround
 from agent.web.http_listener import WebServer
-from agent.web.reloading_config import Web
+from agent.web.reloading_config import LoadedWebConfig
 
 NOW = 1_700_000_000.0
 SOON = 20.0  # seconds; what should be at once has happened by then, whatever else runs here
@@ -33,13 +33,13 @@ Answer = tuple[int, dict[str, str], str]
 
 def snapshot(up: bool | None) -> Snapshot:
     """A target of which nothing is known but whether it is up."""
-    return Snapshot("db<1>", NOW, 60.0, Health(up=up), None, FitState(waiting="no load yet"))
+    return Snapshot("db<1>", NOW, 60.0, Health(up=up), None, AssessmentState(waiting="no load yet"))
 
 
 @contextmanager
 def listening(
     *snapshots: Snapshot,
-    settings: Callable[[], Web] = Web,
+    settings: Callable[[], LoadedWebConfig] = LoadedWebConfig,
     reload: application.Reload | None = None,
     hosts: Sequence[str] = (),
     mark: Callable[[Marker], None] | None = None,

@@ -24,7 +24,7 @@ class Disposition(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class LeftOut:
+class LeftOutInterval:
     """An interval that was left out as an outlier; `at` is its end, in Unix seconds."""
 
     index: int
@@ -35,7 +35,7 @@ class LeftOut:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Points:
+class AssessedPoints:
     """The assessed intervals as arrays of shape (points,), oldest first; `at`: ends, Unix s."""
 
     at: Array = field(repr=False)
@@ -44,9 +44,9 @@ class Points:
     concurrency: Array = field(repr=False)
     """N, threads; NaN where not known."""
     weights: Array = field(repr=False)
-    places: NDArray[np.int8] = field(repr=False)
+    disposition_indices: NDArray[np.int8] = field(repr=False)
     """The index of each point's `Disposition`; strings would take 64 bytes each."""
-    outliers: tuple[LeftOut, ...] = ()
+    outliers: tuple[LeftOutInterval, ...] = ()
 
     @classmethod
     def of(
@@ -56,12 +56,14 @@ class Points:
         index_of = {disposition: np.int8(k) for k, disposition in enumerate(Disposition)}
         indices = np.where(observed.loaded, index_of[Disposition.USED], index_of[Disposition.IDLE])
         at = np.array([to_unix(end) for end in observed.at])
-        left_out: tuple[LeftOut, ...] = ()
+        left_out: tuple[LeftOutInterval, ...] = ()
         if capacity.regimes is not None and capacity.outliers is not None:
             current = np.flatnonzero(capacity.regimes.current)
             indices[~capacity.regimes.current] = index_of[Disposition.OTHER_WORKLOAD]
             left_out = tuple(
-                LeftOut(int(current[o.index]), float(at[current[o.index]]), o.reason, o.ratio)
+                LeftOutInterval(
+                    int(current[o.index]), float(at[current[o.index]]), o.reason, o.ratio
+                )
                 for o in capacity.outliers.removed
             )
             indices[[o.index for o in left_out]] = index_of[Disposition.OUTLIER]
@@ -76,14 +78,16 @@ class Points:
     @property
     def dispositions(self) -> NDArray[np.str_]:
         """The value of each point's `Disposition`, shape (points,)."""
-        return np.array([disposition.value for disposition in Disposition])[self.places]
+        return np.array([disposition.value for disposition in Disposition])[
+            self.disposition_indices
+        ]
 
-    def curve(self, disposition: Disposition) -> tuple[Array, Array]:
+    def known_points(self, disposition: Disposition) -> tuple[Array, Array]:
         """Return concurrency and throughput of the points of a disposition, if both are known."""
         is_on_curve = self._is_on_curve(disposition)
         return self.concurrency[is_on_curve], self.throughput[is_on_curve]
 
-    def is_later(self, disposition: Disposition, at: float) -> NDArray[np.bool_]:
+    def ended_after(self, disposition: Disposition, at: float) -> NDArray[np.bool_]:
         """Return for each point of `curve` whether its interval ended after `at` (Unix s)."""
         later: NDArray[np.bool_] = self.at[self._is_on_curve(disposition)] > at
         return later

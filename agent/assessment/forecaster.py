@@ -7,15 +7,15 @@ from agent.assessment.hourly_load import HourlyLoad
 from agent.assessment.load_by_time_step import LoadSum
 from agent.assessment.new_intervals import NewIntervals
 from agent.assessment.snapshot import ForecastState
-from agent.support.clock_pair import Now
+from agent.support.clock_pair import ClockPair
 from agent.window.intervals import Window
 from models.capacity.distribution import Distribution
 from models.capacity.result import Capacity
-from models.forecast.saturation import forecast_load, limit_of, saturation
+from models.forecast.saturation import forecast_load, saturation, usable_distribution
 
-FORECAST_SECONDS = 3600.0
+FORECAST_INTERVAL = 3600.0
 """Seconds between two forecasts."""
-MIN_FORECAST_SECONDS = 300.0
+MIN_FORECAST_INTERVAL = 300.0
 """Minimum seconds between two forecasts if the capacity has changed."""
 MIN_CAPACITY_CHANGE = 0.05
 """Relative change of the capacity after which the forecast is updated."""
@@ -32,7 +32,7 @@ class Forecaster:
         self._new_intervals = NewIntervals(now)
         self._start_delay = float(crc32(target.encode()) % START_SPREAD_SECONDS)
         self._due_at = now + START_SPREAD_SECONDS + self._start_delay
-        self._made_at = -MIN_FORECAST_SECONDS
+        self._made_at = -MIN_FORECAST_INTERVAL
         self._last_limit: Distribution | None = None
 
     def restore(self, sums: Iterable[LoadSum], now: float) -> None:
@@ -40,38 +40,38 @@ class Forecaster:
         self._load.add(sums)
         self._due_at = min(self._due_at, now + self._start_delay)
 
-    def observe(self, window: Window, now: Now) -> None:
+    def observe(self, window: Window, now: ClockPair) -> None:
         """Add the window's intervals that have ended since the last call."""
-        new = self._new_intervals.of(window)
+        new = self._new_intervals.select(window)
         if new is None:
             return
         ends = new["end"] + (now.unix - now.monotonic)
         self._load.add_intervals(ends, new["seconds"], new["throughput"])
 
-    def advance(self, capacity: Capacity | None, now: Now) -> None:
+    def update_if_due(self, capacity: Capacity | None, now: ClockPair) -> None:
         """Update `state` with a new forecast, if one is due."""
-        limit = limit_of(capacity)
-        earliest = self._made_at + MIN_FORECAST_SECONDS
+        limit = usable_distribution(capacity)
+        earliest = self._made_at + MIN_FORECAST_INTERVAL
         has_changed = self.state is not None and _has_changed(self._last_limit, limit)
         if now.monotonic < self._due_at and not (has_changed and now.monotonic >= earliest):
             return
         self._due_at, self._made_at, self._last_limit = (
-            now.monotonic + FORECAST_SECONDS,
+            now.monotonic + FORECAST_INTERVAL,
             now.monotonic,
             limit,
         )
         self.state = self.forecast(capacity, now)
 
-    def forecast(self, capacity: Capacity | None, now: Now) -> ForecastState:
+    def forecast(self, capacity: Capacity | None, now: ClockPair) -> ForecastState:
         """Return a forecast made now; `state` stays as it is."""
-        return forecast_state(self._load, capacity, now.unix)
+        return forecast_saturation(self._load, capacity, now.unix)
 
 
-def forecast_state(load: HourlyLoad, capacity: Capacity | None, now: float) -> ForecastState:
+def forecast_saturation(load: HourlyLoad, capacity: Capacity | None, now: float) -> ForecastState:
     """Forecast when the load reaches the capacity; `now` in Unix seconds."""
     forecast = forecast_load(load.means(now))
-    found, trend = saturation(forecast, limit_of(capacity)), forecast.trend
-    growth = trend.growth_per_day if trend and trend.grows else None
+    found, trend = saturation(forecast, usable_distribution(capacity)), forecast.trend
+    growth = trend.growth_per_day if trend and trend.is_growing else None
     return ForecastState(now, found, growth, trend.days if trend else 0)
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from agent.assessment.load_by_time_step import LoadSum, LoadSums
 from agent.assessment.new_intervals import NewIntervals
-from agent.support.clock_pair import Now
+from agent.support.clock_pair import ClockPair
 from agent.window.intervals import Window
 from models.forecast.next_hour import (
     DAY_STEPS,
@@ -14,7 +14,7 @@ from models.forecast.next_hour import (
     RISE_STEPS,
     STEP_SECONDS,
     Rise,
-    rises,
+    possible_rises,
 )
 from models.forecast.weekly_pattern import WEEK_DAYS
 
@@ -23,7 +23,7 @@ KEPT_STEPS = DAY_STEPS * WEEK_DAYS + 2 * max(HORIZON_STEPS)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Outlook:
+class LoadOutlook:
     """The load of the last minutes, and how far it may rise."""
 
     level: float
@@ -45,25 +45,27 @@ class RecentLoad:
         """Add load read back from the history."""
         self._sums.add(sums)
 
-    def observe(self, window: Window, now: Now) -> None:
+    def observe(self, window: Window, now: ClockPair) -> None:
         """Add the window's intervals that have ended since the last call."""
-        new = self._new_intervals.of(window)
+        new = self._new_intervals.select(window)
         if new is None:
             return
         ends, seconds, x = new["end"], new["seconds"], new["throughput"]
         self._sums.add_intervals(ends + (now.unix - now.monotonic), seconds, x)
         self._latest.extend(zip(ends.tolist(), seconds.tolist(), x.tolist(), strict=True))
-        while self._latest[0][0] <= self._new_intervals.until - (RISE_STEPS + 1) * STEP_SECONDS:
+        while (
+            self._latest[0][0] <= self._new_intervals.seen_until - (RISE_STEPS + 1) * STEP_SECONDS
+        ):
             self._latest.popleft()
 
-    def outlook(self, now: Now) -> Outlook | None:
+    def outlook(self, now: ClockPair) -> LoadOutlook | None:
         """Compute how far the load may rise from its latest level; None while that is unknown."""
-        end = self._new_intervals.until
+        end = self._new_intervals.seen_until
         level, level_before = self._step_mean(end), self._step_mean(end - RISE_STEPS * STEP_SECONDS)
         if level is None:
             return None
         means = self._sums.means(end + (now.unix - now.monotonic))
-        return Outlook(level, rises(means, level, level_before))
+        return LoadOutlook(level, possible_rises(means, level, level_before))
 
     def _step_mean(self, until: float) -> float | None:
         """Compute the mean load (queries/s) of the step that ended at `until`; None if unknown."""

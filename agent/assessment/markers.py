@@ -40,7 +40,7 @@ class Markers:
     """The markers of the last `kept` seconds, limited in number; thread-safe."""
 
     def __init__(self, kept: float, clock: Callable[[], float] = time.time) -> None:
-        self.kept = kept
+        self.kept_seconds = kept
         self._clock = clock
         self._known: tuple[Marker, ...] = ()
         self._lock = threading.Lock()
@@ -52,5 +52,5 @@ class Markers:
 
     def known(self) -> tuple[Marker, ...]:
         """Return the markers, oldest first."""
-        since = self._clock() - self.kept
+        since = self._clock() - self.kept_seconds
         return tuple(marker for marker in self._known if marker.at >= since)

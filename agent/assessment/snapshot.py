@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from agent.assessment.assessed_points import Points
-from agent.assessment.hour_ahead_load import Outlook
+from agent.assessment.assessed_points import AssessedPoints
+from agent.assessment.hour_ahead_load import LoadOutlook
 from agent.assessment.markers import Marker
 from agent.assessment.outlier_totals import OutlierCounts
 from agent.query_classes.attribution_snapshot import ClassesState
@@ -77,7 +77,7 @@ class Load:
     excluded: Mapping[str, float]  # threads in Threads_running that do not work for clients
     resources: Mapping[str, float] = field(default_factory=dict)
     """Utilisation of each resource; 1 is its ceiling."""
-    clock: float | None = None
+    cpu_clock_rate: float | None = None
     """Clock rate of the server's CPUs as a share of the highest; turbo counts as 1."""
     cpus: Mapping[str, float] = field(default_factory=dict)
     """Number of processors of the resources `cpu` and `server_cpu`."""
@@ -86,14 +86,14 @@ class Load:
 
 
 @dataclass(frozen=True, slots=True)
-class FitState:
+class AssessmentState:
     """The latest assessment, or in words why there is none; `at` in Unix seconds."""
 
     at: float | None = None
     capacity: Capacity | None = None
     source: Source | None = None
-    points: Points | None = None  # the assessed intervals
-    record: OutlierCounts = field(default_factory=OutlierCounts)
+    points: AssessedPoints | None = None  # the assessed intervals
+    outlier_counts: OutlierCounts = field(default_factory=OutlierCounts)
     waiting: str = ""
 
 
@@ -118,7 +118,7 @@ class SlaState:
     """The allowed mean residence time."""
     residence_time: float | None
     """The present mean residence time."""
-    found: SlaHeadroom
+    headroom: SlaHeadroom
     at_capacity: Estimate | None
     """The residence time at the capacity; None: not known, or unbounded there."""
     trust: Trust = Trust.NOT_IDENTIFIABLE
@@ -137,7 +137,7 @@ class ClassSlaState:
     """The quantile's value in the last minutes; None where too few statements were seen."""
     calls: int
     """Number of statements that `present` is based on."""
-    found: ClassHeadroom
+    headroom: ClassHeadroom
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +152,9 @@ class ClassSlas:
     @property
     def first(self) -> ClassSlaState | None:
         """The class most likely to break its SLA first; None: unknown, or the capacity is first."""
-        known = [(one.found.first, one) for one in self.classes if one.found.first is not None]
+        known = [
+            (one.headroom.first, one) for one in self.classes if one.headroom.first is not None
+        ]
         first, state = max(known, key=lambda pair: pair[0], default=(0.0, None))
         capacity_first = 1 - sum(probability for probability, _ in known)
         return state if first > capacity_first else None
@@ -168,11 +170,11 @@ class BusinessState:
     """When it was read, Unix seconds; None: not yet."""
     value: float | None
     stale_after: float  # seconds
-    found: UnitHeadroom
+    unit_headroom: UnitHeadroom
 
     def without_headroom(self, reason: UnitReason) -> "BusinessState":
         """Return a copy without the headroom, with the reason why none is shown."""
-        return replace(self, found=UnitHeadroom(reason=reason))
+        return replace(self, unit_headroom=UnitHeadroom(reason=reason))
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +186,7 @@ class Snapshot:
     stale_after: float  # seconds after which load and fit are withheld
     health: Health
     load: Load | None
-    fitted: FitState
+    assessed: AssessmentState
     classes: ClassesState | None = None
     forecast: ForecastState | None = None
     time_use: TimeUse | None = None
@@ -194,21 +196,21 @@ class Snapshot:
     """The target's business metrics, in the order of the configuration."""
     markers: tuple[Marker, ...] = ()
     """Deploy markers that concern the target, oldest first."""
-    outlook: Outlook | None = None
+    outlook: LoadOutlook | None = None
     """How far the load may rise within the next hour; None while no interval has ended."""
-    clock: ClockOffset | None = None
+    clock_offset: ClockOffset | None = None
     """The server's clock minus the agent's; None: not read in the last minutes."""
     replication: Replication | None = None
     """Threads busy with replication, mean of the last minutes; None: not known."""
 
     def capacity(self, now: float) -> Capacity | None:
         """Return the capacity, unless there is none or it is stale at `now` (Unix seconds)."""
-        is_fresh = self.fitted.at is not None and now - self.fitted.at <= self.stale_after
-        return self.fitted.capacity if is_fresh else None
+        is_fresh = self.assessed.at is not None and now - self.assessed.at <= self.stale_after
+        return self.assessed.capacity if is_fresh else None
 
-    def current_clock(self) -> ClockOffset | None:
+    def current_clock_offset(self) -> ClockOffset | None:
         """Return the server's clock offset; None if it is unknown or the target is down."""
-        return self.clock if self.health.up else None
+        return self.clock_offset if self.health.up else None
 
     def current_classes(self, now: float) -> ClassesState | None:
         """Return the query classes; None if there are none or they are stale at `now` (Unix s)."""
@@ -240,12 +242,12 @@ class Snapshot:
             return None
         return known if now - known.at <= FORECAST_STALE_SECONDS else None
 
-    def fit(self, now: float) -> UslFit | None:
+    def current_law(self, now: float) -> UslFit | None:
         """Return the law that the capacity is based on; None if it was refused or is stale."""
         capacity = self.capacity(now)
         return capacity.usl if capacity else None
 
-    def refusal(self, now: float) -> Finding | None:
+    def law_refusal(self, now: float) -> Finding | None:
         """Return why the law cannot be fitted to the data; None if it can, or that is unknown."""
         capacity = self.capacity(now)
         return capacity.usl_finding if capacity and capacity.usl is None else None
@@ -258,7 +260,7 @@ class Snapshot:
 
     def operating_point(self, now: float) -> tuple[float, float] | None:
         """Return the load as N (threads, the fit's source) and X (queries/s); None if unknown."""
-        load, source = self.current_load(now), self.fitted.source
+        load, source = self.current_load(now), self.assessed.source
         if load is None or source is None or source not in load.concurrency:
             return None
         return load.concurrency[source], load.throughput
@@ -290,7 +292,7 @@ class Snapshot:
         load, capacity = self.current_load(now), self.capacity(now)
         if load is None or capacity is None:
             return None
-        source, limit = self.fitted.source, capacity.limit
+        source, limit = self.assessed.source, capacity.limit
         n = load.concurrency.get(source) if source is not None else None
         used = load.resources.get(limit) if limit is not None else None
         return headroom(capacity, load.throughput, n, used)
@@ -302,7 +304,7 @@ class Snapshot:
             return ()
         return saturation_probability(capacity, load.throughput, self.headroom(now))
 
-    def saturation_soon(self, now: float) -> Probabilities:
+    def saturation_within(self, now: float) -> Probabilities:
         """Compute the probabilities of saturation by seconds from now; empty if unknown."""
         load, capacity, outlook = self.current_load(now), self.capacity(now), self.outlook
         if load is None or capacity is None or outlook is None:

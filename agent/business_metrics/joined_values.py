@@ -37,7 +37,7 @@ class ValueSeries:
         """The time and the value of the latest one, None without any."""
         return self._pairs[-1] if self._pairs else None
 
-    def joined(self, window: Window, source: Source | None) -> UnitValues:
+    def interval_averages(self, window: Window, source: Source | None) -> UnitValues:
         """Average the values read in each interval; intervals without a value are left out."""
         at, values = np.array(tuple(self._pairs), dtype=np.float64).reshape(-1, 2).T
         end = window["end"]

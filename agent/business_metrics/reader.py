@@ -17,11 +17,11 @@ from agent.prometheus.client import Client
 from agent.sampling.collector_health import CollectorHealth
 from agent.sampling.scheduled_collector import ScheduledCollector
 from agent.support.backoff import Backoff
-from agent.support.clock_pair import Now
+from agent.support.clock_pair import ClockPair
 from agent.support.http_client import AccessError
 from collectors import CollectorSpec, business_query
 from collectors.base import CollectorError, FailureKind, Prepared, Values
-from collectors.business_query import VALUE, checked
+from collectors.business_query import VALUE, non_negative
 from collectors.connection import Connection
 
 IDLE_SESSION_SECONDS = 60.0
@@ -62,14 +62,14 @@ class BusinessMetricsReader:
             if before._metrics.get(name) == metric:
                 self.series[name] = before.series[name]
 
-    def restore(self, written: Mapping[str, Sequence[UnixValue]], now: Now) -> None:
+    def restore(self, written: Mapping[str, Sequence[UnixValue]], now: ClockPair) -> None:
         """Insert values of an earlier run of the agent, as far as they precede those present."""
         for name, pairs in written.items():
             if name in self.series:
                 found = [(now.to_monotonic(at), value) for at, value in pairs]
                 self.series[name].restore(found)
 
-    def forget(self) -> None:
+    def clear(self) -> None:
         """Discard all values, because another server answers."""
         self.series = {name: ValueSeries() for name in self._metrics}
 
@@ -83,7 +83,7 @@ class BusinessMetricsReader:
 
     def break_off_if_overdue(self, now: float) -> None:
         """End a read whose answer arrives too slowly; called from another thread."""
-        self._connection.break_off_if_overdue(now)
+        self._connection.interrupt_if_overdue(now)
 
     def tick(self, now: float) -> float:
         """Read the due metrics; return when the next one is due."""
@@ -121,7 +121,7 @@ class BusinessMetricsReader:
         try:
             self._connection.open()
         except CollectorError as error:
-            collector.failed(error)
+            collector.record_failure(error)
             self._retry_at = time.monotonic() + self._backoff.failed()
             raise
         self._backoff.succeeded()
@@ -134,7 +134,7 @@ def connection_for(target: Target) -> Connection:
     return Connection(target.endpoint, target.credentials.login, timeout=timeout, limit=longest)
 
 
-def spec_of(metric: BusinessMetric) -> CollectorSpec:
+def collector_spec(metric: BusinessMetric) -> CollectorSpec:
     """Return the specification of the metric's collector."""
     name = f"business_metric_{metric.name}"
     if metric.prometheus is not None:
@@ -144,17 +144,17 @@ def spec_of(metric: BusinessMetric) -> CollectorSpec:
     prepare: Callable[[Connection], Prepared] = partial(
         business_query.prepare, query=query, timeout=metric.timeout
     )
-    return CollectorSpec(name, prepare, metric.interval, on_server=True, most_share=MAX_SHARE)
+    return CollectorSpec(name, prepare, metric.interval, on_server=True, max_share=MAX_SHARE)
 
 
 def _scheduled_collector(target: str, metric: BusinessMetric) -> ScheduledCollector:
-    return ScheduledCollector(target, spec_of(metric), metric.interval)
+    return ScheduledCollector(target, collector_spec(metric), metric.interval)
 
 
 def _read_prometheus(settings: PrometheusQuery, timeout: float) -> Values:
     """Return the value of a query, without retries: the next reading comes soon enough."""
     try:
-        found = Client(settings.access(timeout), tries=1).now(settings.query)
+        found = Client(settings.access(timeout), tries=1).instant_values(settings.query)
     except AccessError as error:
         raise CollectorError(FailureKind.UNREADABLE, str(error)) from None
     if len(found) != 1 or not math.isfinite(found[0]):
@@ -162,4 +162,4 @@ def _read_prometheus(settings: PrometheusQuery, timeout: float) -> Values:
         raise CollectorError(
             FailureKind.UNREADABLE, f"the query returned {gave} instead of one number"
         )
-    return {VALUE: checked(found[0])}
+    return {VALUE: non_negative(found[0])}

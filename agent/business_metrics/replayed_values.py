@@ -4,10 +4,10 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from agent.assessment.snapshot import BusinessState, Snapshot
 from agent.business_metrics.joined_values import ValueSeries
-from agent.business_metrics.unit_headroom import headroom_in_unit, state_of
+from agent.business_metrics.unit_headroom import business_state, headroom_in_unit
 from agent.config.business_metrics import BusinessMetric
 from agent.history.record_types import Row
-from agent.support.clock_pair import Now
+from agent.support.clock_pair import ClockPair
 from agent.window.intervals import Window
 
 
@@ -25,10 +25,10 @@ class RecordedValues:
 
         `window` is the one of that time.
         """
-        now = Now(snapshot.at, snapshot.at)
+        now = ClockPair(snapshot.at, snapshot.at)
         self._play(snapshot.at)
         return tuple(
-            state_of(metric, series, headroom_in_unit(series, window, snapshot, now), now)
+            business_state(metric, series, headroom_in_unit(series, window, snapshot, now), now)
             for metric in self._metrics
             for series in (self._series[metric.name],)
         )

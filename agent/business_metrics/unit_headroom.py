@@ -3,7 +3,7 @@
 from agent.assessment.snapshot import BusinessState, Snapshot
 from agent.business_metrics.joined_values import ValueSeries
 from agent.config.business_metrics import BusinessMetric
-from agent.support.clock_pair import Now
+from agent.support.clock_pair import ClockPair
 from agent.window.intervals import Window
 from models.business_unit import UnitHeadroom, unit_headroom
 
@@ -12,20 +12,20 @@ STALE_INTERVALS = 3
 
 
 def headroom_in_unit(
-    series: ValueSeries, window: Window, snapshot: Snapshot, now: Now
+    series: ValueSeries, window: Window, snapshot: Snapshot, now: ClockPair
 ) -> UnitHeadroom:
     """Compute the headroom from the values in the intervals of the present workload."""
     load, capacity = snapshot.current_load(now.unix), snapshot.capacity(now.unix)
     changed = _changed_at(snapshot)
     if changed is not None:
         window = window.select(window["end"] > now.to_monotonic(changed))
-    seen = series.joined(window, snapshot.fitted.source)
+    seen = series.interval_averages(window, snapshot.assessed.source)
     throughput = load.throughput if load else None
     return unit_headroom(seen, capacity, throughput, snapshot.headroom(now.unix))
 
 
-def state_of(
-    metric: BusinessMetric, series: ValueSeries, found: UnitHeadroom, now: Now
+def business_state(
+    metric: BusinessMetric, series: ValueSeries, found: UnitHeadroom, now: ClockPair
 ) -> BusinessState:
     """Join the latest value with the latest headroom."""
     at, value = series.latest or (None, None)
@@ -35,12 +35,12 @@ def state_of(
         at=None if at is None else now.to_unix(at),
         value=value,
         stale_after=STALE_INTERVALS * metric.interval,
-        found=found,
+        unit_headroom=found,
     )
 
 
 def _changed_at(snapshot: Snapshot) -> float | None:
     """Return when the workload changed within the window, Unix seconds; None if it did not."""
-    capacity, points = snapshot.fitted.capacity, snapshot.fitted.points
+    capacity, points = snapshot.assessed.capacity, snapshot.assessed.points
     change = capacity.regimes.change if capacity and capacity.regimes else None
     return float(points.at[change.index]) if change and points else None

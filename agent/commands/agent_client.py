@@ -40,7 +40,7 @@ class AgentClient:
         self._headers = access.authorisation()
         self._opener = access.opener()
 
-    def ask(
+    def request(
         self, path: str, fields: Sequence[tuple[str, str]], method: str = "GET"
     ) -> dict[str, Any]:
         """Send a request and return the answer; raises `AgentError` or `RefusedError`."""

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from agent.assessment.snapshot import Snapshot
-from agent.commands.analyze_report import as_csv, as_table, by_danger
+from agent.commands.analyze_report import as_csv, as_table, least_headroom_first
 from agent.commands.exit_codes import FAILED, USAGE_ERROR
 from agent.commands.pipeline_options import duration
-from agent.commands.plot_requirements import plot_problem, without_matplotlib
+from agent.commands.plot_requirements import matplotlib_problem, plot_path_problem
 from agent.commands.progress import interruptible, progress_of
 from agent.commands.prometheus_options import add_prometheus_options, client_of, query_of
 from agent.config.settings import FitSettings
@@ -19,12 +19,12 @@ from agent.prometheus.server_recordings import FleetQuery, FleetTarget, find_tar
 from agent.prometheus.target_assessment import analyse
 from agent.replay.recording_opener import SourceError
 from agent.support.http_client import AccessError
-from agent.support.safe_output import complain_of, json_text
+from agent.support.safe_output import json_text, print_error
 
 MONTH = 30 * 86400.0
 MAX_WINDOW = 31 * 86400.0
 """Seconds; `fit.window` is at most this."""
-AT_ONCE = 2
+CONCURRENT_TARGETS = 2
 """Targets analysed concurrently: while Prometheus answers for one, another is computed."""
 
 
@@ -59,17 +59,17 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _analyze(args: argparse.Namespace) -> int:
-    if args.plot is not None and (problem := without_matplotlib() or plot_problem(args.plot)):
-        complain_of(problem)
+    if args.plot is not None and (problem := matplotlib_problem() or plot_path_problem(args.plot)):
+        print_error(problem)
         return USAGE_ERROR
     client, query = client_of(args, args.prometheus), query_of(args)
     snapshots, failed = _analyse_targets(client, query, args.interval)
     if not snapshots and not failed:
         remedy = "check --selector, --since, and that mysqld_exporter is scraped"
-        complain_of(f"{args.prometheus}: it has no such server; {remedy}")
+        print_error(f"{args.prometheus}: it has no such server; {remedy}")
         return FAILED
     end = query.end
-    ordered = by_danger(snapshots, end)
+    ordered = least_headroom_first(snapshots, end)
     formats: dict[str, Callable[[], Iterator[str]]] = {
         "table": lambda: as_table(ordered, end),
         "csv": lambda: as_csv(ordered, end),
@@ -89,7 +89,7 @@ def _draw_plot(path: str, snapshots: Sequence[Snapshot], now: float) -> bool:
     try:
         plot_fleet(path, snapshots, now)
     except OSError as error:
-        complain_of(f"{path}: cannot be written ({error.strerror or error})")
+        print_error(f"{path}: cannot be written ({error.strerror or error})")
         return False
     return True
 
@@ -110,12 +110,12 @@ def _analyse_targets(
         except SourceError as error:
             return error
 
-    with ThreadPoolExecutor(AT_ONCE) as executor:
+    with ThreadPoolExecutor(CONCURRENT_TARGETS) as executor:
         for done, found in enumerate(executor.map(analyse_or_error, targets)):
             show_progress(done, len(targets))
             if isinstance(found, Snapshot):
                 snapshots.append(found)
             else:
-                complain_of(found)
+                print_error(found)
                 failed += 1
     return snapshots, failed

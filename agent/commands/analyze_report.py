@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 from agent.assessment.snapshot import Snapshot
 from agent.commands.text_table import table_lines
-from agent.export.capacity_sentences import resource_words, why_none
-from agent.export.fit_report import DASH, quantity
-from agent.export.forecast_sentences import when_words
+from agent.export.capacity_sentences import resource_display_name, why_no_prediction
+from agent.export.fit_report import DASH, format_number
+from agent.export.forecast_sentences import time_to_saturation_text
 from agent.support.safe_output import for_spreadsheet, printable
 
 HEADER = (
@@ -58,12 +58,12 @@ class Row(NamedTuple):
     """The headroom at the highest load in the window."""
     overloaded: bool | None
     limit: str | None
-    seconds: float | None
+    time_to_saturation: float | None
     """The median time until the load reaches the capacity."""
-    seconds_lower: float | None
+    time_to_saturation_lower: float | None
     trust: str | None
     reasons: tuple[str, ...]
-    waiting: str
+    missing_reason: str
     when: str
 
     @classmethod
@@ -88,24 +88,24 @@ class Row(NamedTuple):
             headroom_at_peak=1 - capacity.x_seen / value if capacity and value else None,
             overloaded=headroom.overloaded if headroom else None,
             limit=capacity.limit if capacity else None,
-            seconds=forecast.saturation.seconds if forecast else None,
-            seconds_lower=forecast.saturation.lower if forecast else None,
+            time_to_saturation=forecast.saturation.seconds if forecast else None,
+            time_to_saturation_lower=forecast.saturation.lower if forecast else None,
             trust=capacity.trust.value if capacity else None,
             reasons=tuple(reason.value for reason in capacity.reasons) if capacity else (),
-            waiting="" if capacity else why_none(snapshot),
-            when=when_words(forecast.saturation) if forecast else DASH,
+            missing_reason="" if capacity else why_no_prediction(snapshot),
+            when=time_to_saturation_text(forecast.saturation) if forecast else DASH,
         )
 
     @property
-    def danger(self) -> tuple[float, str]:
+    def sort_key(self) -> tuple[float, str]:
         """Sort key: the lesser headroom, now or at the highest load; an unknown one comes last."""
         left = [h for h in (self.headroom, self.headroom_at_peak) if h is not None]
         return (min(left) - bool(self.overloaded) if left else math.inf), self.target
 
 
-def by_danger(snapshots: Iterable[Snapshot], now: float) -> list[Snapshot]:
+def least_headroom_first(snapshots: Iterable[Snapshot], now: float) -> list[Snapshot]:
     """Sort snapshots by headroom, the least first; overloaded ones come before all others."""
-    return sorted(snapshots, key=lambda snapshot: Row.of(snapshot, now).danger)
+    return sorted(snapshots, key=lambda snapshot: Row.of(snapshot, now).sort_key)
 
 
 def as_table(snapshots: Sequence[Snapshot], now: float) -> Iterator[str]:
@@ -126,16 +126,18 @@ def as_csv(snapshots: Sequence[Snapshot], now: float) -> Iterator[str]:
 
 
 def _cells(row: Row) -> tuple[str, ...]:
-    interval = DASH if row.lower is None else f"{quantity(row.lower)} to {quantity(row.upper)}"
-    trust = row.trust.replace("_", " ") if row.trust else printable(row.waiting)
+    interval = (
+        DASH if row.lower is None else f"{format_number(row.lower)} to {format_number(row.upper)}"
+    )
+    trust = row.trust.replace("_", " ") if row.trust else printable(row.missing_reason)
     return (
         printable(row.target),
-        quantity(row.throughput),
-        quantity(row.capacity),
+        format_number(row.throughput),
+        format_number(row.capacity),
         interval,
         _percent(row.headroom),
         _percent(row.headroom_at_peak),
-        resource_words(row.limit) if row.limit else DASH,
+        resource_display_name(row.limit) if row.limit else DASH,
         row.when,
         f"{trust}, overloaded" if row.overloaded else trust,
     )

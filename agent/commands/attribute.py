@@ -8,10 +8,10 @@ from dataclasses import asdict, dataclass, replace
 from agent.commands.exit_codes import USAGE_ERROR
 from agent.commands.progress import interruptible, progress_of
 from agent.csv_input.class_file import ClassFile, read_classes
-from agent.csv_input.host_file import DEFAULT_RESOURCE, joined, read_host
+from agent.csv_input.host_file import DEFAULT_RESOURCE, join_host_file, read_host
 from agent.csv_input.table_file import TableFileError
-from agent.export.attribute_report import in_words
-from agent.support.safe_output import complain_of, json_text, say
+from agent.export.attribute_report import format_attribution
+from agent.support.safe_output import json_text, print_error, print_lines
 from models.attribution.class_time_series import ClassIntervals
 from models.attribution.estimators import Target
 from models.attribution.quality_gate import withheld
@@ -21,7 +21,7 @@ from models.attribution.shared_unit_costs import PART_OF_CPU, WHOLE_CPU
 
 CPU_SECONDS = re.compile(r"cpu\w*_s$|^[us]time_s$")
 """Resources that are CPU time in seconds, by their names."""
-PARTS = re.compile(r"^[us]time|user|sys")
+PARTIAL_CPU = re.compile(r"^[us]time|user|sys")
 """Those of them that are a part of the CPU time: in user mode or in the kernel."""
 WRITTEN, READ = re.compile(r"writ\w*bytes|wchar"), re.compile(r"read\w*bytes|rchar")
 """Resources that are bytes of disks, by their names."""
@@ -83,12 +83,12 @@ def run(args: argparse.Namespace) -> int:
     """Read, divide, predict, print. Return 0, or 2 with one line on standard error."""
     if args.predict_host and not args.predict:
         text = "--predict-host needs a file to predict; name the other file with --predict"
-        complain_of(text)
+        print_error(text)
         return USAGE_ERROR
     with interruptible():
         answer = _answer(args)
     formats: dict[str, Callable[[Answer], str]] = {"table": _as_table, "json": as_json}
-    say(formats[args.format](answer))
+    print_lines(formats[args.format](answer))
     return 0
 
 
@@ -115,7 +115,7 @@ def _read(path: str, host_path: str | None, resource: str | None) -> ClassFile:
     """Read a class file and, for the long form, its resource."""
     classes = read_classes(path, resource)
     if host_path is not None:
-        return joined(classes, read_host(host_path, resource or DEFAULT_RESOURCE))
+        return join_host_file(classes, read_host(host_path, resource or DEFAULT_RESOURCE))
     if classes.y is None:
         problem = "a row per interval and class, and the resource is in another file"
         raise TableFileError(classes.name, 1, problem, "name that file with --host HOST.csv")
@@ -130,7 +130,7 @@ def _target(classes: ClassFile) -> Target:
     if classes.at is None:
         return Target(y)
     cpu = CPU_SECONDS.search(resource) is not None
-    bounds = PART_OF_CPU if PARTS.search(resource) else WHOLE_CPU
+    bounds = PART_OF_CPU if PARTIAL_CPU.search(resource) else WHOLE_CPU
     return Target(y, cpu_seconds=cpu, time_like=cpu, bounds=bounds)
 
 
@@ -156,7 +156,9 @@ def _truth_error(classes: ClassFile, target: Target, found: Attribution) -> floa
 
 
 def _as_table(answer: Answer) -> str:
-    return in_words(answer.resource, answer.attribution, answer.prediction, answer.truth_error)
+    return format_attribution(
+        answer.resource, answer.attribution, answer.prediction, answer.truth_error
+    )
 
 
 def as_json(answer: Answer) -> str:

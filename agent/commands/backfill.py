@@ -13,7 +13,7 @@ from agent.commands.exit_codes import FAILED
 from agent.commands.pipeline_options import target_of
 from agent.commands.progress import interruptible
 from agent.commands.prometheus_options import add_prometheus_options, client_of, query_of
-from agent.config.durations import written
+from agent.config.durations import duration_text
 from agent.config.loader import ConfigError, load
 from agent.config.settings import Config, Target
 from agent.history.backfill import ROWS_PER_TRANSACTION, Backfill
@@ -21,19 +21,19 @@ from agent.history.database import open_to_write
 from agent.history.failures import as_store_error
 from agent.history.server_identity import server_identity
 from agent.prometheus.client import Client, Labels
-from agent.prometheus.own_series import OwnTarget, exporting_agent, own_intervals
-from agent.prometheus.replay_source import chosen
+from agent.prometheus.own_series import OwnTarget, exported_intervals, exporting_agent
+from agent.prometheus.replay_source import choose_target
 from agent.prometheus.server_recordings import (
     FleetQuery,
     FleetTarget,
     find_targets,
     host_of,
+    measure_sampling,
     readings,
-    sampling_of,
 )
-from agent.replay.long_recording_intervals import fill
+from agent.replay.long_recording_intervals import add_readings
 from agent.replay.recording_opener import SourceError, interval_for
-from agent.support.safe_output import complain_of, say_line
+from agent.support.safe_output import print_error, print_line
 from collectors import COLLECTORS
 from collectors.base import CollectorError
 from collectors.connection import Connection
@@ -94,7 +94,7 @@ def run(args: argparse.Namespace) -> int:
         with interruptible():
             return _backfill(args)
     except CollectorError as error:
-        complain_of(error)
+        print_error(error)
         return FAILED
 
 
@@ -112,9 +112,9 @@ class _Job:
 
     def report(self, filled: Backfill, source: str) -> None:
         """Print how many intervals were added, and how many existed."""
-        added = f"{filled.added:,} intervals of {written(filled.width)} added from {source}"
-        there = f"{filled.were_there:,} existed already; the agent reads them when it starts"
-        say_line(f"{self.own.name}: {added}, {there}")
+        added = f"{filled.added:,} intervals of {duration_text(filled.width)} added from {source}"
+        there = f"{filled.already_stored:,} existed already; the agent reads them when it starts"
+        print_line(f"{self.own.name}: {added}, {there}")
 
 
 def _backfill(args: argparse.Namespace) -> int:
@@ -144,7 +144,7 @@ def _own_target(args: argparse.Namespace, config: Config, target: Target) -> Own
         name=target.name,
         server=args.server or _server_of(target),
         width=config.fit_settings(target).interval,
-        sampling=config.sampling(target, STATUS),
+        sampling=config.sampling_interval(target, STATUS),
         ceilings=config.resource_settings(target),
     )
 
@@ -170,21 +170,23 @@ def _find_exporter(job: _Job, instance: str | None, *, is_needed: bool) -> Fleet
     of_host = [t.instance for t in found if host_of(t.instance) == job.target.endpoint.host]
     if not is_needed and instance is None and len(of_host) != 1:
         return None
-    return chosen(found, instance or (of_host[0] if len(of_host) == 1 else None), "--instance")
+    return choose_target(
+        found, instance or (of_host[0] if len(of_host) == 1 else None), "--instance"
+    )
 
 
 def _fill_from_agent(job: _Job, agent: Labels, connection: sqlite3.Connection) -> None:
     """Write the intervals that the agent exported; those written before a failure stay."""
     filled = Backfill(connection, job.labels, job.own.width, job.own.sampling)
-    found, other_widths = own_intervals(job.client, job.own, job.query, agent), set[float]()
+    found, other_widths = exported_intervals(job.client, job.own, job.query, agent), set[float]()
     while part := list(islice(found, ROWS_PER_TRANSACTION)):
-        filled.extend(part, job.query.end)
+        filled.append_intervals(part, job.query.end)
         other_widths |= {interval.seconds for interval in part} - {job.own.width}
     job.report(filled, f"the agent {agent['instance']}")
     if other_widths:
-        widths = ", ".join(written(width) for width in sorted(other_widths))
-        configured = written(job.own.width)
-        complain_of(
+        widths = ", ".join(duration_text(width) for width in sorted(other_widths))
+        configured = duration_text(job.own.width)
+        print_error(
             f"{job.own.name}: some intervals are {widths} wide,"
             f" but fit.interval is {configured}: they are used for the forecast only"
         )
@@ -192,17 +194,18 @@ def _fill_from_agent(job: _Job, agent: Labels, connection: sqlite3.Connection) -
 
 def _fill_from_exporters(job: _Job, source: FleetTarget, connection: sqlite3.Connection) -> None:
     """Write intervals of the exporters' samples; those written before a failure stay."""
-    sampling, configured = sampling_of(job.client, source, job.query), job.own.width
+    sampling, configured = measure_sampling(job.client, source, job.query), job.own.width
     fits = configured >= 2 * sampling
     width = interval_for(sampling, configured if fits else None, source.instance)
     filled = Backfill(connection, job.labels, width, sampling)
-    fill(filled, readings(job.client, source, job.query, sampling), HourlyLoad())
+    add_readings(filled, readings(job.client, source, job.query, sampling), HourlyLoad())
     job.report(filled, source.instance)
     if not fits:
-        needs = f"samples {sampling:g} s apart allow intervals of {written(width)} only"
-        complain_of(
-            f"{job.own.name}: {needs}, and fit.interval is {written(configured)}: they are used for"
-            f" the forecast only; with fit.interval: {written(width)} they are also in the window"
+        needs = f"samples {sampling:g} s apart allow intervals of {duration_text(width)} only"
+        print_error(
+            f"{job.own.name}: {needs}, and fit.interval is {duration_text(configured)}:"
+            " they are used for the forecast only; with fit.interval:"
+            f" {duration_text(width)} they are also in the window"
         )
 
 

@@ -3,13 +3,13 @@
 import argparse
 from functools import partial
 
-from agent.business_metrics.reader import connection_for, spec_of
-from agent.commands.config_path_options import add_file_options, loaded
+from agent.business_metrics.reader import collector_spec, connection_for
+from agent.commands.config_path_options import add_file_options, load_files
 from agent.config.business_metrics import BusinessMetric
 from agent.config.loader import load
 from agent.config.settings import Config, Target
 from agent.sampling.target_collectors import collectors_of
-from agent.support.safe_output import say_line
+from agent.support.safe_output import print_line
 from collectors import CollectorSpec
 from collectors.base import CollectorError, Feature
 from collectors.business_query import VALUE, MissingGrantError
@@ -31,10 +31,10 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 def run(args: argparse.Namespace) -> int:
     """Return 0 if every target can be watched, 1 if one cannot, 2 if a file is wrong."""
-    config, web = loaded(partial(load, args.config_file), args.web_file)
+    config, web = load_files(partial(load, args.config_file), args.web_file)
     if args.web_file is not None:
-        say_line(f"{args.web_file} (web pages)")
-        say_line(
+        print_line(f"{args.web_file} (web pages)")
+        print_line(
             f"  ok       {', '.join(sorted(web().protections)) or 'no authentication and no TLS'}"
         )
     return max(check(config, target) for target in config.targets)
@@ -42,22 +42,22 @@ def run(args: argparse.Namespace) -> int:
 
 def check(config: Config, target: Target) -> int:
     """Print what one target offers; return 1 if it cannot be watched at all, else 0."""
-    say_line(f"{target.name} ({target.endpoint})")
+    print_line(f"{target.name} ({target.endpoint})")
     connection = Connection(
         target.endpoint, target.credentials.login, timeout=target.timeout, limit=1.0
     )
     try:
         connection.open()
-        say_line(f"  ok       connected to {connection.flavour}")
+        print_line(f"  ok       connected to {connection.flavour}")
         offered: set[str] = set()
         for spec in collectors_of(config, target):
             if config.collector_settings(target, spec.name).enabled:
                 offered |= _try_collector(spec, connection)
             else:
-                say_line(f"  off      {spec.name}")
+                print_line(f"  off      {spec.name}")
         _print_cpu_source(offered, config.resource_settings(target).vcpus)
     except CollectorError as error:
-        say_line(f"  FAILED   {error}")
+        print_line(f"  FAILED   {error}")
         return BROKEN
     finally:
         connection.close()
@@ -71,12 +71,14 @@ def _print_cpu_source(offered: set[str], vcpus: float | None) -> None:
     if offered & HOST_FEATURES:
         return
     if vcpus is None:
-        say_line("  missing  cpu: the counters of the server's host cannot be read")
-        say_line("           remedy: name its node_exporter, or how many processors it has: vcpus")
+        print_line("  missing  cpu: the counters of the server's host cannot be read")
+        print_line(
+            "           remedy: name its node_exporter, or how many processors it has: vcpus"
+        )
     elif "statements_cpu" in offered:
-        say_line(f"  ok       cpu: the CPU time of statements, of {vcpus:g} processors")
+        print_line(f"  ok       cpu: the CPU time of statements, of {vcpus:g} processors")
     else:
-        say_line("  missing  cpu: the server does not count the CPU time of statements")
+        print_line("  missing  cpu: the server does not count the CPU time of statements")
 
 
 def _try_collector(spec: CollectorSpec, connection: Connection) -> set[str]:
@@ -91,9 +93,9 @@ def _try_collector(spec: CollectorSpec, connection: Connection) -> set[str]:
             prepared.read()
         return {feature.name for feature in prepared.features if feature.enabled}
     except CollectorError as error:
-        if error.kind.ends_session or spec.vital:
+        if error.kind.ends_session or spec.is_vital:
             raise
-        say_line(f"  missing  {spec.name}: {error}")
+        print_line(f"  missing  {spec.name}: {error}")
         return set()
 
 
@@ -108,24 +110,24 @@ def _check_business(target: Target) -> None:
 
 
 def _try_metric(metric: BusinessMetric, connection: Connection) -> None:
-    spec = spec_of(metric)
+    spec = collector_spec(metric)
     try:
         if spec.on_server and not connection.is_open:
             connection.open()
         read = spec.prepare(connection).read
         value = read()[VALUE] if read else 0.0
-        say_line(f"  ok       {spec.name}: {value:g} {metric.unit}")
+        print_line(f"  ok       {spec.name}: {value:g} {metric.unit}")
     except MissingGrantError as error:
         _print_features((Feature(spec.name, False, error.reason, error.remedy),))
     except CollectorError as error:
-        say_line(f"  missing  {spec.name}: {error}")
+        print_line(f"  missing  {spec.name}: {error}")
 
 
 def _print_features(features: tuple[Feature, ...]) -> None:
     for feature in features:
         if feature.enabled:
-            say_line(f"  ok       {feature.name}")
+            print_line(f"  ok       {feature.name}")
             continue
-        say_line(f"  missing  {feature.name}: {feature.reason}")
+        print_line(f"  missing  {feature.name}: {feature.reason}")
         if feature.remedy:
-            say_line(f"           remedy: {feature.remedy}")
+            print_line(f"           remedy: {feature.remedy}")

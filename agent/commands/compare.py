@@ -12,22 +12,33 @@ from pathlib import Path
 
 from agent.assessment.markers import Marker
 from agent.commands.compare_report import as_json, as_table
-from agent.commands.pipeline_options import add_pipeline_options, duration, of_source, wishes_of
+from agent.commands.pipeline_options import (
+    add_pipeline_options,
+    duration,
+    replay_options_of,
+    run_on_source,
+)
 from agent.commands.prometheus_options import add_prometheus_options, client_of, query_of
 from agent.commands.text_table import table_lines
-from agent.compare.periods import MIN_SECONDS, Period, TooEarlyError, around
+from agent.compare.periods import MIN_SECONDS, Period, TooEarlyError, periods_around
 from agent.compare.two_periods import compare_periods
-from agent.config.timestamps import moment, recorded_moment, time_text, zone_here
+from agent.config.timestamps import local_zone_text, parse_recording_time, parse_time, time_text
 from agent.csv_input.table_file import STANDARD_INPUT
 from agent.export.snapshot_json import marker_object
 from agent.history.database import open_to_read
 from agent.history.marker_table import read_markers
 from agent.prometheus.replay_source import prometheus_source
-from agent.replay.recording_opener import ReplayOptions, Source, SourceError, is_history, opened
-from agent.support.safe_output import json_text, printable, say
+from agent.replay.recording_opener import (
+    RecordingSource,
+    ReplayOptions,
+    SourceError,
+    is_history,
+    open_recording,
+)
+from agent.support.safe_output import json_text, print_lines, printable
 
 DAY = 86400.0
-LISTED = 10
+MAX_LISTED_MARKERS = 10
 """The most marker names in a message; `--markers` lists all."""
 FORMATS = {"table": as_table, "json": as_json}
 
@@ -47,7 +58,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         help="the history.db of an agent, samples as CSV, or http://HOST:9090 of a Prometheus: "
         "as `replay` takes them",
     )
-    date = f"2026-11-21T13:00 ({zone_here()}; or with a zone)"
+    date = f"2026-11-21T13:00 ({local_zone_text()}; or with a zone)"
     when = f"FROM..TO, each {date}, 6h (ago; in a CSV file from its zero on), or seconds"
     parser.add_argument("--before", metavar="PERIOD", help=when)
     parser.add_argument("--after", metavar="PERIOD", help="likewise")
@@ -81,13 +92,13 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 def run(args: argparse.Namespace) -> int:
     """Return 0 if both were assessed, 1 if a source cannot be read, 2 if the input is wrong."""
-    return of_source(_compare, args)
+    return run_on_source(_compare, args)
 
 
 def _compare(args: argparse.Namespace) -> int:
     if args.markers:
         return _list_markers(args)
-    options, periods = wishes_of(args), _periods(args)
+    options, periods = replay_options_of(args), _periods(args)
     history = Path(args.source) if is_history(args.source) else None
     comparison = compare_periods(partial(_open_recording, args), options, periods, history)
     for line in FORMATS[args.format](comparison):
@@ -101,21 +112,21 @@ def _list_markers(args: argparse.Namespace) -> int:
         raise SourceError("--markers only lists the markers; give no periods with it")
     known = _markers(args, "--markers")[::-1]
     if args.format == "json":
-        say(json_text({"markers": [marker_object(marker) for marker in known]}))
+        print_lines(json_text({"markers": [marker_object(marker) for marker in known]}))
     elif known:
         rows = [(time_text(m.at), m.target or "all targets", m.name) for m in known]
-        say("\n".join(map(printable, table_lines(rows))))
+        print_lines("\n".join(map(printable, table_lines(rows))))
     return 0
 
 
 @contextmanager
-def _open_recording(args: argparse.Namespace, options: ReplayOptions) -> Iterator[Source]:
+def _open_recording(args: argparse.Namespace, options: ReplayOptions) -> Iterator[RecordingSource]:
     """Open the recording: a file, a history or a Prometheus; raises as `run` expects."""
     if args.source.startswith(("http://", "https://")):
         query = replace(query_of(args), start=options.since, end=options.until)
         yield prometheus_source(client_of(args, args.source), query, options)
         return
-    with opened(args.source, options) as source:
+    with open_recording(args.source, options) as source:
         yield source
 
 
@@ -129,11 +140,11 @@ def _periods(args: argparse.Namespace) -> tuple[Period, Period]:
     has_dates = is_history(args.source) or args.source.startswith(("http://", "https://"))
 
     def at(text: str) -> float:
-        return moment(text, now) if has_dates else recorded_moment(text)
+        return parse_time(text, now) if has_dates else parse_recording_time(text)
 
     try:
         if args.around is not None and args.before is None and args.after is None:
-            return around(at(args.around), args.length, now if has_dates else math.inf)
+            return periods_around(at(args.around), args.length, now if has_dates else math.inf)
         if args.around is None and None not in (args.before, args.after):
             return Period.of(args.before, at), Period.of(args.after, at)
     except ValueError as error:
@@ -152,12 +163,14 @@ def _periods_around_marker(args: argparse.Namespace, now: float) -> tuple[Period
     found = [marker for marker in wanted if marker.name == args.marker]
     if not found:
         names = list(dict.fromkeys(marker.name for marker in reversed(wanted)))
-        there = f"the latest are {', '.join(names[:LISTED])}" if names else "there is none"
-        if len(names) > LISTED:
-            there += f", and {len(names) - LISTED} more that --markers lists"
+        there = (
+            f"the latest are {', '.join(names[:MAX_LISTED_MARKERS])}" if names else "there is none"
+        )
+        if len(names) > MAX_LISTED_MARKERS:
+            there += f", and {len(names) - MAX_LISTED_MARKERS} more that --markers lists"
         raise SourceError(f"--around-marker: no marker {args.marker[:100]!r}; {there}")
     try:
-        return around(found[-1].at, args.length, now)
+        return periods_around(found[-1].at, args.length, now)
     except TooEarlyError as error:
         raise SourceError(f"--around-marker: {error}") from None
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from agent.commands.text_table import table_lines
 from agent.compare.comparison import Comparison
 from agent.export.comparison_json import comparison_object
-from agent.export.comparison_report import HEADER, NUMBERS, cells, notes, side_words
+from agent.export.comparison_report import HEADER, NUMBER_COLUMNS, notes, period_text, row_cells
 from agent.support.safe_output import json_text, printable
 
 
@@ -13,9 +13,11 @@ def as_table(comparison: Comparison) -> Iterator[str]:
     """Yield a table with a row for each quantity, and notes on how to read it."""
     yield printable(comparison.target)
     for name, side in (("before", comparison.before), ("after", comparison.after)):
-        yield printable(f"  {name:<7} {side_words(side)}")
+        yield printable(f"  {name:<7} {period_text(side)}")
     yield ""
-    yield from map(printable, table_lines([HEADER, *map(cells, comparison.rows)], NUMBERS))
+    yield from map(
+        printable, table_lines([HEADER, *map(row_cells, comparison.rows)], NUMBER_COLUMNS)
+    )
     yield ""
     yield from notes(comparison)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from agent.config.loader import ConfigError
 from agent.config.settings import Config
-from agent.web.reloading_config import Web, WebFile
+from agent.web.reloading_config import LoadedWebConfig, WebConfigFile
 
 
 def add_config_option(parser: argparse.ArgumentParser) -> None:
@@ -33,14 +33,14 @@ def add_file_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def loaded(
+def load_files(
     load_config: Callable[[], Config], web_file: Path | None
-) -> tuple[Config, Callable[[], Web]]:
+) -> tuple[Config, Callable[[], LoadedWebConfig]]:
     """Load both files; raises `ConfigError` with the mistakes of both."""
-    web: Callable[[], Web] = Web
+    web: Callable[[], LoadedWebConfig] = LoadedWebConfig
     problems: list[str] = []
     try:
-        web = WebFile(web_file) if web_file else Web
+        web = WebConfigFile(web_file) if web_file else LoadedWebConfig
     except ConfigError as error:
         problems = error.problems
     try:

@@ -16,10 +16,10 @@ and no other server is touched. Needs a few hundred MB of disk and memory while 
 EPILOG = """\
 Ends after --seconds, or at any moment by Ctrl-C or SIGTERM: exit code 0, and nothing is left.
 Exit code 1 if no server can be started or the address is not available."""
-ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+END_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-class Ended(BaseException):
+class DemoEnded(BaseException):
     """A signal ends the demo; raised wherever the demo is at that time."""
 
 
@@ -50,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         with _end_on_signal():
             return _run_demo(args)
-    except Ended:
+    except DemoEnded:
         return 0
 
 
@@ -79,9 +79,9 @@ def _end_on_signal() -> Iterator[None]:
         del number, frame
         if not ended:
             ended = True
-            raise Ended
+            raise DemoEnded
 
-    former = {number: signal.signal(number, end) for number in ENDINGS}
+    former = {number: signal.signal(number, end) for number in END_SIGNALS}
     try:
         yield
     finally:

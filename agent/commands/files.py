@@ -5,8 +5,8 @@ import sys
 from pathlib import Path
 
 from agent.commands.exit_codes import FAILED, USAGE_ERROR
-from agent.support.atomic_replace import replacement
-from agent.support.safe_output import complain_of, say_line
+from agent.support.atomic_replace import replace_atomically
+from agent.support.safe_output import print_error, print_line
 from agent.support.shipped_files import HOST_FILES
 
 MODE = 0o644
@@ -28,7 +28,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 def run(args: argparse.Namespace) -> int:
     """Return 0 if done, 1 if a file cannot be read or written, 2 for a usage error."""
     if args.force and args.write is None:
-        complain_of("--force needs --write DIR")
+        print_error("--force needs --write DIR")
         return USAGE_ERROR
     try:
         if args.name is not None:
@@ -38,7 +38,7 @@ def run(args: argparse.Namespace) -> int:
         else:
             print_list()
     except OSError as error:
-        complain_of(_error_text(error))
+        print_error(_error_text(error))
         return FAILED
     return 0
 
@@ -47,7 +47,7 @@ def print_list() -> None:
     """Print a line for each file: its name and its purpose."""
     width = max(map(len, BY_NAME))
     for file in HOST_FILES:
-        say_line(f"{file.name:{width}}  {file.purpose}")
+        print_line(f"{file.name:{width}}  {file.purpose}")
 
 
 def write(folder: Path, *, replace: bool) -> None:
@@ -59,13 +59,13 @@ def write(folder: Path, *, replace: bool) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for path, text in texts.items():
         _write_file(path, text)
-        say_line(str(path))
+        print_line(str(path))
 
 
 def _write_file(path: Path, text: str) -> None:
     """Write a file, whole or not at all; a link at `path` is replaced, not followed."""
     try:
-        with replacement(path, MODE) as file:
+        with replace_atomically(path, MODE) as file:
             file.write(text)
     except OSError as error:
         raise OSError(error.errno, error.strerror, str(path)) from None

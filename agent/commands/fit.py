@@ -8,12 +8,12 @@ from math import isfinite
 from pathlib import Path
 
 from agent.commands.exit_codes import USAGE_ERROR
-from agent.commands.plot_requirements import without_matplotlib
+from agent.commands.plot_requirements import matplotlib_problem
 from agent.config.durations import seconds
 from agent.csv_input.curve_file import CurveFile, read_curve
 from agent.csv_input.table_file import TableFileError
-from agent.export.fit_report import AskedLoad, in_words
-from agent.support.safe_output import complain_of, say
+from agent.export.fit_report import RequestedPoint, format_fit
+from agent.support.safe_output import print_error, print_lines
 from models.usl.fit import Method, UslFit, fit
 from models.usl.law import Usl
 from models.usl.law_point import LoadPoint, at_concurrency, at_residence_time, at_throughput
@@ -68,20 +68,20 @@ def _add_load_options(parser: argparse.ArgumentParser) -> None:
 
 def _parse_load(
     option: str, parse: Callable[[str], float], point: Callable[[Usl, float], LoadPoint], text: str
-) -> AskedLoad:
+) -> RequestedPoint:
     try:
         value = parse(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
     if not (value > 0 and isfinite(value)):
         raise argparse.ArgumentTypeError(f"above 0, not {text!r}")
-    return AskedLoad(f"{option[2:].replace('-', ' ')} {text}", lambda law: point(law, value))
+    return RequestedPoint(f"{option[2:].replace('-', ' ')} {text}", lambda law: point(law, value))
 
 
 def run(args: argparse.Namespace) -> int:
     """Read, fit, draw, print. Return 0, or 2 with one line on standard error."""
-    if args.plot is not None and (problem := without_matplotlib()):
-        complain_of(problem)
+    if args.plot is not None and (problem := matplotlib_problem()):
+        print_error(problem)
         return USAGE_ERROR
     if args.plot is not None:
         _check_plot_format(args.plot)
@@ -89,12 +89,12 @@ def run(args: argparse.Namespace) -> int:
     fitted = fit(curve.n, curve.x, args.method)
     if args.plot is not None:
         _draw_plot(args.plot, curve, fitted)
-    formats = {"table": in_words, "json": as_json}
-    say(formats[args.format](curve, fitted, args.at))
+    formats = {"table": format_fit, "json": as_json}
+    print_lines(formats[args.format](curve, fitted, args.at))
     return 0
 
 
-def as_json(curve: CurveFile, fitted: UslFit, asked: Sequence[AskedLoad]) -> str:
+def as_json(curve: CurveFile, fitted: UslFit, asked: Sequence[RequestedPoint]) -> str:
     """Write the fit as JSON: null where something does not exist, the keys always the same."""
     answer = {
         "method": fitted.method.value,

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 
 from agent.assessment.snapshot import Snapshot
 from agent.commands.analyze_report import Row
-from agent.export.capacity_sentences import resource_words
+from agent.export.capacity_sentences import resource_display_name
 from agent.export.figure_files import new_figure, write_figure
-from agent.export.fit_report import quantity
+from agent.export.fit_report import format_number
 from agent.support.safe_output import printable
 from models.trust import Trust
 
@@ -28,10 +28,10 @@ def plot_fleet(path: str, snapshots: Sequence[Snapshot], now: float) -> None:
 
     Raises OSError when the file cannot be written. Loads matplotlib, without a display.
     """
-    write_figure(drawn([Row.of(snapshot, now) for snapshot in snapshots]), path)
+    write_figure(fleet_figure([Row.of(snapshot, now) for snapshot in snapshots]), path)
 
 
-def drawn(rows: Sequence[Row]) -> "Figure":
+def fleet_figure(rows: Sequence[Row]) -> "Figure":
     """Return a figure with a bar for each server, the first on top."""
     shown = rows[:MAX_SERVERS]
     figure = new_figure(WIDTH_INCHES, MARGIN_INCHES + ROW_INCHES * len(shown))
@@ -79,7 +79,9 @@ def _label_axes(axes: "Axes", rows: Sequence[Row], others: int) -> None:
 
 def _name(row: Row) -> str:
     known = (
-        "" if row.limit is None else f"  {quantity(row.capacity)}/s, {resource_words(row.limit)}"
+        ""
+        if row.limit is None
+        else f"  {format_number(row.capacity)}/s, {resource_display_name(row.limit)}"
     )
     # a dollar sign would begin a formula
     return (printable(row.target) + known).replace("$", r"\$")

@@ -12,19 +12,19 @@ from pathlib import Path
 from agent.commands.exit_codes import USAGE_ERROR
 from agent.commands.history_contents import extent_lines
 from agent.config.loader import load
-from agent.config.timestamps import moment, zone_here
+from agent.config.timestamps import local_zone_text, parse_time
 from agent.csv_input.table_file import STANDARD_INPUT, TableFileError
 from agent.history import history_file, prune
 from agent.history.database import open_to_read, open_to_write
 from agent.history.failures import as_store_error
 from agent.history.record_types import INTERVALS, KINDS, TEXT_KINDS, Kind, Row
-from agent.history.row_access import LAST_ROW, Choice, extents, insert, read, target_names
+from agent.history.row_access import MAX_TIME, Choice, extents, insert, read, target_names
 from agent.history.text.csv_text import as_csv
 from agent.history.text.history_as_openmetrics import as_openmetrics
-from agent.history.text.import_file import rereadable
+from agent.history.text.import_file import open_rereadable
 from agent.history.text.line_errors import Mistakes
 from agent.support.errors import InputError
-from agent.support.safe_output import complain_of, say
+from agent.support.safe_output import print_error, print_lines
 
 ALL = "all"
 
@@ -46,7 +46,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     )
     export_parser.add_argument("--format", choices=["csv", "openmetrics"], default="csv")
     _add_kind(export_parser, [*TEXT_KINDS, ALL], INTERVALS.name)
-    when = f"2026-11-21T13:00 ({zone_here()}; or with a zone), or 6h (ago)"
+    when = f"2026-11-21T13:00 ({local_zone_text()}; or with a zone), or 6h (ago)"
     export_parser.add_argument("--since", metavar="TIME", type=_moment, help=when)
     export_parser.add_argument("--until", metavar="TIME", type=_moment, help="likewise")
     export_parser.add_argument(
@@ -72,21 +72,21 @@ def show(args: argparse.Namespace, path: Path) -> int:
     del args
     with closing(open_to_read(path)) as connection:
         found = [extent for kind in KINDS.values() for extent in extents(connection, kind)]
-    say("\n".join(extent_lines(path, history_file.size(path), found)))
+    print_lines("\n".join(extent_lines(path, history_file.size(path), found)))
     return 0
 
 
 def export(args: argparse.Namespace, path: Path) -> int:
     """Write rows as text."""
     since = 0 if args.since is None else round(1000 * args.since)
-    until = LAST_ROW if args.until is None else round(1000 * args.until)
+    until = MAX_TIME if args.until is None else round(1000 * args.until)
     if since > until:
-        complain_of("--since is later than --until: nothing lies between")
+        print_error("--since is later than --until: nothing lies between")
         return USAGE_ERROR
     choice = Choice(args.target, None, since, until)
     kinds = [kind for kind in TEXT_KINDS.values() if args.kind in (kind.name, ALL)]
     if args.format == "csv" and len(kinds) > 1:
-        complain_of("a CSV file can hold one --kind only")
+        print_error("a CSV file can hold one --kind only")
         return USAGE_ERROR
     with closing(open_to_read(path)) as connection:
         _require_target(connection, args.target)
@@ -102,7 +102,7 @@ def export(args: argparse.Namespace, path: Path) -> int:
 
 def import_(args: argparse.Namespace, path: Path) -> int:
     """Add the rows of a file, all or none: it is checked as a whole before the history changes."""
-    with rereadable(args.input) as source:
+    with open_rereadable(args.input) as source:
         mistakes = Mistakes(source.name)
         for _ in source.rows(mistakes):
             pass
@@ -119,13 +119,13 @@ def import_(args: argparse.Namespace, path: Path) -> int:
                 )
     for name, counts in done.items():
         were_there = counts["given"] - counts["added"]
-        say(f"{name}: {counts['added']:,} added, {were_there:,} existed already")
+        print_lines(f"{name}: {counts['added']:,} added, {were_there:,} existed already")
     return 0
 
 
 def _report_mistakes(mistakes: Mistakes) -> int:
     for problem in mistakes.problems:
-        complain_of(problem)
+        print_error(problem)
     return USAGE_ERROR
 
 
@@ -139,8 +139,8 @@ def prune_(args: argparse.Namespace, path: Path) -> int:
             deleted = 0
             while step := _delete_some(connection, kind, before, args.target):
                 deleted += step
-            say(f"{kind.name}: {deleted:,} deleted")
-        prune.give_back(connection, prune.pages(connection)[1])
+            print_lines(f"{kind.name}: {deleted:,} deleted")
+        prune.release_free_pages(connection, prune.pages(connection)[1])
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     return 0
 
@@ -159,8 +159,8 @@ def _delete_some(
 ) -> int:
     """Delete a few rows, so that a running agent waits only a moment; return their number."""
     with _transaction(connection):
-        deleted = prune.forget(connection, kind, before, target=target)
-        prune.forget_targets(connection)
+        deleted = prune.delete_rows(connection, kind, before, target=target)
+        prune.delete_unused_names(connection)
     return deleted
 
 
@@ -199,7 +199,7 @@ def _kinds(name: str) -> list[Kind]:
 
 def _moment(text: str) -> float:
     try:
-        return moment(text, time.time())
+        return parse_time(text, time.time())
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
 
@@ -210,7 +210,7 @@ def _write(lines: Iterator[str], output: Path | None) -> None:
         sys.stdout.writelines(lines)
         return
     try:
-        with history_file.written_privately(output) as file:
+        with history_file.open_private(output) as file:
             file.writelines(lines)
     except OSError as error:
         problem = f"it cannot be written ({error.strerror or error})"

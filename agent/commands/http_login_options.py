@@ -10,16 +10,16 @@ AGENT = "http://127.0.0.1:10104"
 """Where an agent listens by default."""
 
 
-def add_agent(parser: argparse.ArgumentParser) -> None:
+def add_agent_options(parser: argparse.ArgumentParser) -> None:
     """Add the options for the agent's URL and the login."""
     group = parser.add_argument_group("the agent")
     group.add_argument(
         "--agent", default=AGENT, metavar="URL", help=f"where it listens (default: {AGENT})"
     )
-    add_login(group)
+    add_login_options(group)
 
 
-def add_login(group: "argparse._ArgumentGroup") -> None:
+def add_login_options(group: "argparse._ArgumentGroup") -> None:
     """Add the options for the login, the certificate authority and the timeout."""
     group.add_argument("--user", metavar="NAME", help="the user for basic authentication")
     group.add_argument(

@@ -5,10 +5,10 @@ import time
 
 from agent.assessment.markers import Marker, new_marker
 from agent.commands.agent_client import AgentClient
-from agent.commands.http_login_options import access_of, add_agent, login_problem
-from agent.config.timestamps import moment, zone_here
+from agent.commands.http_login_options import access_of, add_agent_options, login_problem
+from agent.config.timestamps import local_zone_text, parse_time
 from agent.support.errors import InputError
-from agent.support.safe_output import say_line
+from agent.support.safe_output import print_line
 
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -25,10 +25,10 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     parser.add_argument(
         "--at",
         metavar="TIME",
-        help=f"2026-11-21T13:00 ({zone_here()}; or with a zone), 6h (ago), or Unix seconds "
+        help=f"2026-11-21T13:00 ({local_zone_text()}; or with a zone), 6h (ago), or Unix seconds "
         "(default: now)",
     )
-    add_agent(parser)
+    add_agent_options(parser)
     parser.set_defaults(run=run)
 
 
@@ -40,15 +40,15 @@ def run(args: argparse.Namespace) -> int:
     fields = [("name", marker.name)]
     fields += [("target", marker.target)] if marker.target else []
     fields += [("at", f"{marker.at:.3f}")] if args.at is not None else []
-    AgentClient(access_of(args, args.agent)).ask("/api/v1/markers", fields, "POST")
-    say_line(f"marked {marker.name!r} for {marker.target or 'all targets'}")
+    AgentClient(access_of(args, args.agent)).request("/api/v1/markers", fields, "POST")
+    print_line(f"marked {marker.name!r} for {marker.target or 'all targets'}")
     return 0
 
 
 def _marker(args: argparse.Namespace, now: float) -> Marker:
     """Return the requested marker; raises `InputError` with the remedy."""
     try:
-        at = now if args.at is None else moment(args.at, now)
+        at = now if args.at is None else parse_time(args.at, now)
     except ValueError as error:
         raise InputError(str(error)) from None
     try:

@@ -9,7 +9,7 @@ from msgspec.structs import asdict
 
 from agent.commands.progress import interruptible
 from agent.config.base_model import InvalidValuesError
-from agent.config.durations import seconds, written
+from agent.config.durations import duration_text, seconds
 from agent.config.loader import ConfigError, load
 from agent.config.settings import Config, FitSettings, Target
 from agent.history.failures import as_store_error
@@ -40,7 +40,7 @@ def add_pipeline_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def wishes_of(args: argparse.Namespace) -> ReplayOptions:
+def replay_options_of(args: argparse.Namespace) -> ReplayOptions:
     """Return the options of the replay; raises `ConfigError` or `SourceError` if they are wrong."""
     config = load(args.config_file) if args.config_file else None
     target = target_of(config, args.target) if config else None
@@ -79,7 +79,9 @@ def duration(least: float, most: float = MAX_SECONDS) -> Callable[[str], float]:
         except ValueError as error:
             raise argparse.ArgumentTypeError(str(error)) from None
         if not least <= found <= most:
-            raise argparse.ArgumentTypeError(f"must be from {written(least)} to {written(most)}")
+            raise argparse.ArgumentTypeError(
+                f"must be from {duration_text(least)} to {duration_text(most)}"
+            )
         return found
 
     return parse
@@ -97,7 +99,7 @@ def target_of(config: Config, name: str | None) -> Target:
     raise ConfigError([f"--target: {problem} there are {', '.join(known)}"])
 
 
-def of_source(command: Callable[[argparse.Namespace], int], args: argparse.Namespace) -> int:
+def run_on_source(command: Callable[[argparse.Namespace], int], args: argparse.Namespace) -> int:
     """Run a command on a source; raises `StoreError` if that is a broken history."""
     try:
         with interruptible():

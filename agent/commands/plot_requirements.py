@@ -8,7 +8,7 @@ MATPLOTLIB = "matplotlib>=3.8"
 """As in the extra `plot` in pyproject.toml."""
 
 
-def without_matplotlib() -> str | None:
+def matplotlib_problem() -> str | None:
     """Return how to install matplotlib if it is missing, else None, without importing it."""
     if find_spec("matplotlib") is not None:
         return None
@@ -16,7 +16,7 @@ def without_matplotlib() -> str | None:
     return f"--plot needs matplotlib, which is not installed here; {remedy}"
 
 
-def plot_problem(path: str) -> str | None:
+def plot_path_problem(path: str) -> str | None:
     """Return why no plot can be written to that file, or None; to check before anything else."""
     if not path.lower().endswith((".png", ".svg")):
         return f"{path}: a plot ends in .png or .svg"

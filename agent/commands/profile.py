@@ -10,18 +10,18 @@ from pathlib import Path
 
 from agent.commands.config_path_options import add_config_option
 from agent.commands.exit_codes import USAGE_ERROR
-from agent.commands.plot_requirements import plot_problem, without_matplotlib
-from agent.commands.profile_history import latest_savings, recorded
+from agent.commands.plot_requirements import matplotlib_problem, plot_path_problem
+from agent.commands.profile_history import latest_savings, recorded_profile
 from agent.commands.profile_report import as_csv, as_json, in_words
 from agent.config.durations import seconds
 from agent.config.loader import load
 from agent.config.settings import Config, Target
-from agent.config.timestamps import moment, zone_here
-from agent.export.profile_rows import SORTS, profile_of, with_texts
+from agent.config.timestamps import local_zone_text, parse_time
+from agent.export.profile_rows import SORT_KEYS, profile_of, with_texts
 from agent.history.history_file import history_path
-from agent.query_classes.one_off_profile import observe, observe_sums, texts_from
+from agent.query_classes.one_off_profile import observe, observe_totals, texts_from
 from agent.query_classes.period_attribution import ObservedClasses
-from agent.support.safe_output import complain_of, say
+from agent.support.safe_output import print_error, print_lines
 from collectors.base import CollectorError
 
 BROKEN = 1
@@ -53,10 +53,10 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         default=NOW,
         metavar="WHEN",
         help="now: watch from now on (default); start: the server's own totals since it first "
-        f"saw each class, without estimates; 1h (ago) or 2026-11-21T10:00 ({zone_here()}; "
+        f"saw each class, without estimates; 1h (ago) or 2026-11-21T10:00 ({local_zone_text()}; "
         "or with a zone): from the history of an agent",
     )
-    parser.add_argument("--sort", choices=list(SORTS), default="cpu", help="default: cpu")
+    parser.add_argument("--sort", choices=list(SORT_KEYS), default="cpu", help="default: cpu")
     parser.add_argument(
         "--top", type=_count, default=20, metavar="N", help="how many (default: 20)"
     )
@@ -74,7 +74,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 def run(args: argparse.Namespace) -> int:
     """Return 0 if there is a profile, 1 if it cannot be obtained, 2 for a usage error."""
-    if args.plot and (problem := without_matplotlib()):
+    if args.plot and (problem := matplotlib_problem()):
         return _report_usage_error(problem)
     config = load(args.config_file)
     target = _target(config, args.target)
@@ -90,13 +90,13 @@ def run(args: argparse.Namespace) -> int:
             return _profile_from_history(args, config, target, with_text=with_text)
         return _profile_from_server(args, config, target, with_text=with_text)
     except CollectorError as error:
-        complain_of(error)
+        print_error(error)
         return BROKEN
 
 
 def _usage_problem(args: argparse.Namespace, config: Config) -> str | None:
     """Return the problem with the options, or None; checked before any server is contacted."""
-    if args.plot and (problem := plot_problem(args.plot)):
+    if args.plot and (problem := plot_path_problem(args.plot)):
         return problem
     if args.since == NOW:
         return None
@@ -117,12 +117,12 @@ def _profile_from_server(
     of_sums, length = args.since == START, DEFAULT_SECONDS if args.seconds is None else args.seconds
     if args.format == "table" and not of_sums:
         sys.stderr.write(f"watching {target.name} for {length:g} s …\n")
-    observed = observe_sums(target) if of_sums else _watch(config, target, length)
+    observed = observe_totals(target) if of_sums else _watch(config, target, length)
     path = _history_path(config)
     savings = latest_savings(path, target.name, time.time()) if path else {}
     profile = profile_of(observed, args.sort, with_text=with_text, savings=savings)
-    profile = replace(profile, of_sums=of_sums)
-    say(FORMATS[args.format](profile, args.top))
+    profile = replace(profile, is_of_sums=of_sums)
+    print_lines(FORMATS[args.format](profile, args.top))
     if args.plot:
         from agent.export.attribution_plot import plot_class
 
@@ -145,23 +145,23 @@ def _profile_from_history(
     """Print a profile from an agent's history; statement texts are read from the server."""
     path = _history_path(config)
     assert path is not None  # noqa: S101  (checked by `_usage_problem`)
-    profile = recorded(path, target.name, args.since, time.time(), args.sort)
+    profile = recorded_profile(path, target.name, args.since, time.time(), args.sort)
     if profile is None:
         remedy = "an agent writes it with `history.path` and the collector `digests`"
         text = f"no query classes of {target.name} are stored for that time; {remedy}"
-        complain_of(f"{path}: {text}")
+        print_error(f"{path}: {text}")
         return BROKEN
     if with_text:
         try:
             profile = with_texts(profile, texts_from(target, profile.digests(args.top)))
         except CollectorError as error:
-            complain_of(f"the statement texts cannot be read: {error}")
-    say(FORMATS[args.format](profile, args.top))
+            print_error(f"the statement texts cannot be read: {error}")
+    print_lines(FORMATS[args.format](profile, args.top))
     return 0
 
 
 def _report_usage_error(problem: str) -> int:
-    complain_of(problem)
+    print_error(problem)
     return USAGE_ERROR
 
 
@@ -180,7 +180,7 @@ def _since(text: str) -> str | float:
     if text in (NOW, START):
         return text
     try:
-        return moment(text, time.time())
+        return parse_time(text, time.time())
     except ValueError as error:
         raise argparse.ArgumentTypeError(f"{error}; or {NOW}, {START}") from None
 

@@ -5,12 +5,12 @@ from collections.abc import Iterable
 from contextlib import closing
 from pathlib import Path
 
-from agent.export.profile_rows import NOT_JUDGED, Moved, Profile, Row, ranked
-from agent.history.class_uses import Span, Use, latest_gains, latest_span, sources, uses
+from agent.export.profile_rows import NO_PREDICTION_ERROR, IoBytes, Profile, Row, ranked_profile
+from agent.history.class_uses import Span, Use, cpu_methods, latest_gains, latest_span, uses
 from agent.history.database import open_to_read
 from agent.history.failures import StoreError, as_store_error
-from agent.query_classes.capacity_gain import Saving
-from agent.query_classes.class_registry import NOBODY, Name, name_of
+from agent.query_classes.capacity_gain import CapacityGain
+from agent.query_classes.class_registry import UNATTRIBUTED, ClassName, class_name_of
 from models.attribution.quality_gate import DISK_RESOURCES
 from models.attribution.result import Method
 
@@ -18,7 +18,9 @@ RECENT_SECONDS = 900.0  # seconds for which a class's capacity gain is current
 WORST_FIRST = (Method.WLR, Method.LEARNED, Method.WORK_TIME, Method.MEASURED)
 
 
-def recorded(path: Path, target: str, since: float, until: float, sort: str) -> Profile | None:
+def recorded_profile(
+    path: Path, target: str, since: float, until: float, sort: str
+) -> Profile | None:
     """Return the profile between two times (Unix seconds), or None if no rows are from then.
 
     Raises `StoreError` if the history cannot be read.
@@ -30,10 +32,10 @@ def recorded(path: Path, target: str, since: float, until: float, sort: str) -> 
                 return None
             found = {use.name: use for use in uses(connection, span)}
             savings = _savings(connection, span)
-            source_names = sources(connection, span)
+            source_names = cpu_methods(connection, span)
     except sqlite3.Error as error:
         raise as_store_error(path, error) from error
-    unattributed = found.pop(NOBODY, None)
+    unattributed = found.pop(UNATTRIBUTED, None)
     known = [use for use in (*found.values(), unattributed) if use and use.cpu is not None]
     methods = [method for method in WORST_FIRST if method.value in source_names]
     profile = Profile(
@@ -50,21 +52,21 @@ def recorded(path: Path, target: str, since: float, until: float, sort: str) -> 
         io=_io(found.values(), unattributed),
         recorded=(span.begin / 1000, span.last / 1000),
     )
-    return ranked(profile, savings)
+    return ranked_profile(profile, savings)
 
 
-def _io(classes: Iterable[Use], unattributed: Use | None) -> dict[str, Moved]:
+def _io(classes: Iterable[Use], unattributed: Use | None) -> dict[str, IoBytes]:
     """Return the total and unattributed bytes; their prediction errors are not in the history."""
     io = {}
     for name in DISK_RESOURCES:
         left = getattr(unattributed, name) if unattributed else None
         parts = [part for use in classes if (part := getattr(use, name)) is not None]
         if left is not None or parts:
-            io[name] = Moved(sum(parts) + (left or 0.0), left or 0.0, NOT_JUDGED, ())
+            io[name] = IoBytes(sum(parts) + (left or 0.0), left or 0.0, NO_PREDICTION_ERROR, ())
     return io
 
 
-def latest_savings(path: Path, target: str, now: float) -> dict[Name, Saving]:
+def latest_savings(path: Path, target: str, now: float) -> dict[ClassName, CapacityGain]:
     """Return the capacity gain of each class that an agent wrote recently; empty if none did."""
     try:
         with closing(open_to_read(path)) as connection:
@@ -75,13 +77,15 @@ def latest_savings(path: Path, target: str, now: float) -> dict[Name, Saving]:
         return {}
 
 
-def _savings(connection: sqlite3.Connection, span: Span) -> dict[Name, Saving]:
+def _savings(connection: sqlite3.Connection, span: Span) -> dict[ClassName, CapacityGain]:
     gains = latest_gains(connection, span)
-    return {name_of(key): Saving(gain.removed, gain.halved) for key, gain in gains.items()}
+    return {
+        class_name_of(key): CapacityGain(gain.removed, gain.halved) for key, gain in gains.items()
+    }
 
 
 def _row(use: Use) -> Row:
-    name, calls, seconds = name_of(use.name), use.calls or 0.0, use.statement_time or 0.0
+    name, calls, seconds = class_name_of(use.name), use.calls or 0.0, use.statement_time or 0.0
     moved = [part for part in (use.read, use.written) if part is not None]
     return Row(
         schema=name.schema,

@@ -6,15 +6,23 @@ from collections.abc import Iterator
 from dataclasses import asdict, fields
 from datetime import datetime
 
-from agent.config.durations import words
-from agent.export.attribute_report import OTHERS, SOURCES, amount, bar, cut, percent, short
+from agent.config.durations import duration_in_words
+from agent.export.attribute_report import (
+    COMPARED_WITH,
+    SOURCES,
+    bar,
+    format_aligned,
+    format_percent,
+    format_short,
+    shorten_middle,
+)
 from agent.export.profile_rows import Profile, Row
 from agent.export.time_split_report import (
     KEY,
     WIDTH,
-    doubts_in_words,
-    limited_words,
-    parts_in_words,
+    doubt_texts,
+    limit_text,
+    parts_text,
     stacked_bar,
 )
 from agent.support.safe_output import for_spreadsheet, json_text
@@ -51,21 +59,20 @@ def in_words(profile: Profile, top: int) -> str:
     lines += [_line(row, greatest, with_gains=with_gains) for row in shown]
     if rest:
         shares = [row.share for row in rest if row.share is not None]
-        lines.append(f"  {len(rest)} more" + (f": {percent(sum(shares))}" if shares else ""))
+        lines.append(f"  {len(rest)} more" + (f": {format_percent(sum(shares))}" if shares else ""))
     return "\n".join([*lines, "", *_notes(profile)])
 
 
 def headline(profile: Profile) -> str:
     """Name the first class in one sentence."""
     if not profile.rows:
-        return f"No statement completed in {words(profile.seconds)}."
+        return f"No statement completed in {duration_in_words(profile.seconds)}."
     first = profile.rows[0]
     by = {"cpu": "CPU", "time": "time", "count": "calls", "io": "IO", "latency": "latency"}
     if first.share is None or profile.sort == "latency":
         return f"{_name(first)} is first by {by[profile.sort]}."
-    return (
-        f"{_name(first)} has the greatest share of the {by[profile.sort]}: {percent(first.share)}."
-    )
+    share = format_percent(first.share)
+    return f"{_name(first)} has the greatest share of the {by[profile.sort]}: {share}."
 
 
 def as_json(profile: Profile, top: int) -> str:
@@ -137,30 +144,33 @@ def _name(row: Row) -> str:
     if row.digest == AGENT:
         return "mysql-headroom's own"
     if row.text:
-        return cut(row.text.replace("`", ""), NAME_WIDTH)
+        return shorten_middle(row.text.replace("`", ""), NAME_WIDTH)
     digest = row.digest[:DIGEST_LENGTH]
-    return cut(f"{row.schema}.{digest}" if row.schema else digest, NAME_WIDTH)
+    return shorten_middle(f"{row.schema}.{digest}" if row.schema else digest, NAME_WIDTH)
 
 
 def _line(row: Row, greatest: float, *, with_gains: bool) -> str:
-    share = "" if row.share is None else f"{bar(row.share, greatest)} {percent(row.share):>7}"
-    error = "" if row.cpu_stderr is None else f"± {short(row.cpu_stderr)}"
-    cpu = "–" if row.cpu is None else short(row.cpu)
-    latency = "–" if row.latency is None else short(row.latency)
-    moved = "–" if row.io is None else short(row.io)
+    share = (
+        "" if row.share is None else f"{bar(row.share, greatest)} {format_percent(row.share):>7}"
+    )
+    error = "" if row.cpu_stderr is None else f"± {format_short(row.cpu_stderr)}"
+    cpu = "–" if row.cpu is None else format_short(row.cpu)
+    latency = "–" if row.latency is None else format_short(row.latency)
+    moved = "–" if row.io is None else format_short(row.io)
     gains = f" {_gain(row.removed_gain):>8} {_gain(row.halved_gain):>8}" if with_gains else ""
     waits = "  waits" if row.waits else ""
     if row.time is not None:
-        waits = f"  {stacked_bar(row.time):<{WIDTH}} {limited_words(row.limited_by)}{waits}"
+        waits = f"  {stacked_bar(row.time):<{WIDTH}} {limit_text(row.limited_by)}{waits}"
     return (
-        f"  {_name(row):<{NAME_WIDTH}} {share:>20}  {cpu:>9} {error:<9} {amount(row.seconds)}"
-        f" {amount(row.calls)} {latency:>9} {moved:>9}{gains}{waits}"
+        f"  {_name(row):<{NAME_WIDTH}} {share:>20}  {cpu:>9} {error:<9}"
+        f" {format_aligned(row.seconds)} {format_aligned(row.calls)} {latency:>9} {moved:>9}"
+        f"{gains}{waits}"
     ).rstrip()
 
 
 def _gain(gain: float | None) -> str:
     """Format a gain of capacity, as a share of the present one."""
-    return "–" if gain is None else f"+{percent(gain)}"
+    return "–" if gain is None else f"+{format_percent(gain)}"
 
 
 def _notes(profile: Profile) -> list[str]:
@@ -179,19 +189,21 @@ def _cpu_notes(profile: Profile) -> list[str]:
             f"  {'CPU':<14} not known: neither the CPU of the process nor that of statements can"
             " be read"
         ]
-    whole = f"{short(profile.cpu_total)} s"
+    whole = f"{format_short(profile.cpu_total)} s"
     if profile.cpu_unattributed is not None:
         part = profile.cpu_unattributed / (profile.cpu_total or 1.0)
-        whole += f", of which {percent(part)} is unattributed"
+        whole += f", of which {format_percent(part)} is unattributed"
     lines = [
         f"  {'CPU':<14} {whole}",
         f"  {'source':<14} {SOURCES[profile.cpu_source]}",
     ]
     if profile.cpu_error is not None:
-        lines.append(f"  {'held out':<14} the total within {percent(profile.cpu_error)} on average")
+        lines.append(
+            f"  {'held out':<14} the total within {format_percent(profile.cpu_error)} on average"
+        )
     if profile.disagreement is not None and profile.compared_with is not None:
-        moved = percent(profile.disagreement / 2)
-        other = OTHERS[profile.compared_with]
+        moved = format_percent(profile.disagreement / 2)
+        other = COMPARED_WITH[profile.compared_with]
         lines.append(f"  {'disagreement':<14} {moved} of the use differs with {other}")
     return [*lines, *(f"  {'caution':<14} {_sentence(r, profile)}" for r in profile.reasons)]
 
@@ -211,10 +223,14 @@ def _sentence(reason: Reason, profile: Profile) -> str:
 def _io_notes(profile: Profile) -> Iterator[str]:
     """Yield the bytes, the unattributed share and the error; cautions if ranked by IO."""
     for name, moved in profile.io.items():
-        part = percent(moved.unattributed / moved.total) if moved.total > 0 else percent(0.0)
-        line = f"  {name:<14} {short(moved.total)} bytes, of which {part} is unattributed"
+        part = (
+            format_percent(moved.unattributed / moved.total)
+            if moved.total > 0
+            else format_percent(0.0)
+        )
+        line = f"  {name:<14} {format_short(moved.total)} bytes, of which {part} is unattributed"
         if moved.held_out.mape is not None:
-            line += f"; held out within {percent(moved.held_out.mape)}"
+            line += f"; held out within {format_percent(moved.held_out.mape)}"
             if not is_predicted_well(moved.held_out):
                 line += ": calls and rows do not show which class caused them"
         yield line
@@ -229,19 +245,21 @@ def _time_notes(profile: Profile) -> Iterator[str]:
     if profile.time is None or not profile.time.split.shares:
         return
     split = profile.time.split
-    yield f"  {'time':<14} {limited_words(profile.time.limited_by)}: {parts_in_words(split)}"
+    yield f"  {'time':<14} {limit_text(profile.time.limited_by)}: {parts_text(split)}"
     yield f"  {'in the bars':<14} {KEY}"
-    yield from (f"  {'caution':<14} {doubt}" for doubt in doubts_in_words(split))
+    yield from (f"  {'caution':<14} {doubt}" for doubt in doubt_texts(split))
 
 
 def _period_note(profile: Profile) -> str:
-    if profile.of_sums:
-        return f"  {'summed up':<14} by the server, over {words(profile.seconds)} at most"
+    if profile.is_of_sums:
+        return (
+            f"  {'summed up':<14} by the server, over {duration_in_words(profile.seconds)} at most"
+        )
     if profile.recorded is None:
         return f"  {'watched':<14} {profile.seconds:.0f} s"
     first, last = (datetime.fromtimestamp(at).astimezone() for at in profile.recorded)
     span = f"{first:%Y-%m-%d %H:%M:%S} to {last:%Y-%m-%d %H:%M:%S %z}"
-    return f"  {'recorded':<14} {words(profile.seconds)} from {span}"
+    return f"  {'recorded':<14} {duration_in_words(profile.seconds)} from {span}"
 
 
 def _fix_first_notes(profile: Profile) -> list[str]:
@@ -250,9 +268,9 @@ def _fix_first_notes(profile: Profile) -> list[str]:
     if not known:
         return []
     first = max(known, key=lambda row: row.removed_gain or 0.0)
-    gains = f"without it {percent(first.removed_gain or 0.0)} more of all other queries fits"
+    gains = f"without it {format_percent(first.removed_gain or 0.0)} more of all other queries fits"
     if first.halved_gain is not None:
-        gains += f", at half its cost {percent(first.halved_gain)}"
+        gains += f", at half its cost {format_percent(first.halved_gain)}"
     return [f"  {'fix first':<14} {_name(first)}: {gains}"]
 
 

@@ -4,10 +4,10 @@ import argparse
 import time
 from pathlib import Path
 
-from agent.commands.http_login_options import access_of, add_login, login_problem
+from agent.commands.http_login_options import access_of, add_login_options, login_problem
 from agent.commands.pipeline_options import MAX_SECONDS, duration
-from agent.config.durations import written
-from agent.config.timestamps import moment, zone_here
+from agent.config.durations import duration_text
+from agent.config.timestamps import local_zone_text, parse_time
 from agent.prometheus.client import Client
 from agent.prometheus.exporters import NODE_EXPORTER, SERVICES
 from agent.prometheus.server_recordings import FleetQuery
@@ -32,9 +32,9 @@ def add_prometheus_options(parser: argparse.ArgumentParser, since: float, title:
         type=duration(MIN_SECONDS, MAX_SECONDS),
         default=since,
         metavar="DURATION",
-        help=f"how much is read (default: {written(since)})",
+        help=f"how much is read (default: {duration_text(since)})",
     )
-    until = f"2026-11-21T13:00 ({zone_here()}; or with a zone), or 6h (ago); default: now"
+    until = f"2026-11-21T13:00 ({local_zone_text()}; or with a zone), or 6h (ago); default: now"
     group.add_argument("--until", type=_moment, metavar="TIME", help=until)
     group.add_argument(
         "--host-selector",
@@ -63,7 +63,7 @@ def add_prometheus_options(parser: argparse.ArgumentParser, since: float, title:
         help="the number of processors of an RDS instance (default: 2)",
     )
     group.add_argument("--token-file", type=Path, metavar="FILE", help="a bearer token")
-    add_login(group)
+    add_login_options(group)
 
 
 def client_of(args: argparse.Namespace, url: str) -> Client:
@@ -99,6 +99,6 @@ def _processors(text: str) -> float:
 
 def _moment(text: str) -> float:
     try:
-        return moment(text, time.time())
+        return parse_time(text, time.time())
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None

@@ -7,20 +7,30 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from agent.business_metrics.replayed_values import RecordedValues
-from agent.commands.pipeline_options import add_pipeline_options, duration, of_source, wishes_of
+from agent.commands.pipeline_options import (
+    add_pipeline_options,
+    duration,
+    replay_options_of,
+    run_on_source,
+)
 from agent.commands.prometheus_options import add_prometheus_options, client_of, query_of
 from agent.commands.replay_report import as_json, as_table
 from agent.config.settings import MAX_SLA, MIN_SLA
-from agent.config.timestamps import recorded_moment
+from agent.config.timestamps import parse_recording_time
 from agent.prometheus.replay_source import prometheus_source
-from agent.replay.recording_opener import ReplayOptions, Source, SourceError, opened
+from agent.replay.recording_opener import (
+    RecordingSource,
+    ReplayOptions,
+    SourceError,
+    open_recording,
+)
 from agent.replay.replay import ASSESSMENT_SECONDS, Replay, Step
 from agent.support.memory_tuning import keep_freed_memory
-from agent.support.safe_output import complain_of
+from agent.support.safe_output import print_error
 from agent.what_if.sla import sla_of
 
 HOUR, DAY = 3600.0, 86400.0
-FORMATS: dict[str, Callable[[Source, Iterable[Step]], Iterator[str]]] = {
+FORMATS: dict[str, Callable[[RecordingSource, Iterable[Step]], Iterator[str]]] = {
     "table": as_table,
     "json": as_json,
 }
@@ -79,11 +89,11 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 def run(args: argparse.Namespace) -> int:
     """Return 0 if it was replayed, 1 if a source cannot be read, 2 if the input is wrong."""
     keep_freed_memory()
-    return of_source(_replay, args)
+    return run_on_source(_replay, args)
 
 
 def _replay(args: argparse.Namespace) -> int:
-    options = wishes_of(args)
+    options = replay_options_of(args)
     with _open_recording(args, options) as source:
         player = Replay(
             source.target, source.recording, source.settings, options.ceilings, args.assess_every
@@ -101,7 +111,7 @@ def _replay(args: argparse.Namespace) -> int:
             sys.stdout.write(text + "\n")
             sys.stdout.flush()
         for note in (*source.notes(), *_not_replayed(options)):
-            complain_of(note)
+            print_error(note)
     return 0
 
 
@@ -112,22 +122,22 @@ def _not_replayed(options: ReplayOptions) -> Iterator[str]:
 
 
 @contextmanager
-def _open_recording(args: argparse.Namespace, options: ReplayOptions) -> Iterator[Source]:
+def _open_recording(args: argparse.Namespace, options: ReplayOptions) -> Iterator[RecordingSource]:
     """Open the recording: a file, a history or a Prometheus; raises as `run` expects."""
     if args.source.startswith(("http://", "https://")):
         client = client_of(args, args.source)
         yield prometheus_source(client, query_of(args), options)
         return
-    with opened(args.source, options) as source:
+    with open_recording(args.source, options) as source:
         yield source
 
 
-def _step_at(player: Replay, source: Source, time: float) -> Step:
+def _step_at(player: Replay, source: RecordingSource, time: float) -> Step:
     """Return the step at that time; raises `SourceError` if the recording has none."""
     begin = source.recording.start
     if time < begin:
         raise SourceError(f"--at {time:g} is before the recording, which begins at {begin:g}")
-    step = player.until(time)
+    step = player.play_until(time)
     if step.snapshot.at < time:
         end = step.snapshot.at
         raise SourceError(f"--at {time:g} is after the recording, which ends at {end:g}")
@@ -141,7 +151,7 @@ def _with_sla(step: Step, seconds: float) -> Step:
     return replace(step, snapshot=found)
 
 
-def _with_business(step: Step, values: RecordedValues, source: Source) -> Step:
+def _with_business(step: Step, values: RecordedValues, source: RecordingSource) -> Step:
     """Return the step with the daemon's results for the target's business metrics then."""
     known = step.snapshot
     window = source.recording.history.window(known.at)
@@ -151,6 +161,6 @@ def _with_business(step: Step, values: RecordedValues, source: Source) -> Step:
 def _moment(text: str) -> float:
     """Parse an option as `recorded_moment` does."""
     try:
-        return recorded_moment(text)
+        return parse_recording_time(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None

@@ -5,16 +5,21 @@ from dataclasses import asdict
 
 from agent.assessment.snapshot import Snapshot
 from agent.commands.text_table import aligned
-from agent.config.durations import words, written
+from agent.config.durations import duration_in_words, duration_text
 from agent.config.timestamps import time_text
-from agent.export.capacity_sentences import doubts, headline, resource_words, why_none
-from agent.export.fit_report import DASH, quantity, short_time
-from agent.export.forecast_sentences import forecast_words
-from agent.export.snapshot_json import finite, target_object
-from agent.export.target_sla_report import sla_words
-from agent.export.unit_headroom_text import business_words
+from agent.export.capacity_sentences import (
+    doubt_sentences,
+    headline,
+    resource_display_name,
+    why_no_prediction,
+)
+from agent.export.fit_report import DASH, format_number, format_seconds
+from agent.export.forecast_sentences import forecast_text
+from agent.export.snapshot_json import target_object, without_non_finite
+from agent.export.target_sla_report import sla_sentences
+from agent.export.unit_headroom_text import business_metric_sentences
 from agent.replay.alert_rules import Episode
-from agent.replay.recording_opener import Source
+from agent.replay.recording_opener import RecordingSource
 from agent.replay.replay import Step
 from agent.support.safe_output import json_text, printable
 from models.forecast.saturation import ForecastReason
@@ -28,21 +33,21 @@ RIGHT = range(1, 6)
 """The columns of numbers."""
 
 
-def as_json(source: Source, steps: Iterable[Step]) -> Iterator[str]:
+def as_json(source: RecordingSource, steps: Iterable[Step]) -> Iterator[str]:
     """Yield for each step its time, the target as in /api/v1/snapshot, and the new alerts."""
     del source
     for step in steps:
         now = step.snapshot.at
         alerts = [asdict(episode) for episode in step.alerts]
         target = target_object(step.snapshot, now)
-        yield json_text(finite({"at": now, **target, "alerts": alerts}))
+        yield json_text(without_non_finite({"at": now, **target, "alerts": alerts}))
 
 
-def as_table(source: Source, steps: Iterable[Step]) -> Iterator[str]:
+def as_table(source: RecordingSource, steps: Iterable[Step]) -> Iterator[str]:
     """Yield a row for each step, the alerts between them, and at the end a summary in words."""
     settings = source.settings
-    fitted = f"intervals of {written(settings.interval)}, a window of {written(settings.window)}"
-    yield printable(f"{source.title}, {fitted}")
+    interval, window = duration_text(settings.interval), duration_text(settings.window)
+    yield printable(f"{source.title}, intervals of {interval}, a window of {window}")
     log = _AlertLog()
     last: Snapshot | None = None
     for step in steps:
@@ -71,18 +76,18 @@ def _cells(snapshot: Snapshot) -> tuple[str, ...]:
     )
     point = snapshot.operating_point(now)
     concurrency = f"{point[0]:.1f}" if point else DASH
-    throughput = quantity(load.throughput) if load else DASH
+    throughput = format_number(load.throughput) if load else DASH
     if capacity is None:
         return (time_text(now), throughput, concurrency, DASH, DASH, DASH, DASH, DASH)
-    interval = f"{quantity(capacity.lower)} to {quantity(capacity.upper)}"
+    interval = f"{format_number(capacity.lower)} to {format_number(capacity.upper)}"
     return (
         time_text(now),
         throughput,
         concurrency,
-        quantity(capacity.value),
+        format_number(capacity.value),
         interval,
         f"{100 * headroom.ratio:.0f} %" if headroom else DASH,
-        resource_words(capacity.limit) if capacity.limit else DASH,
+        resource_display_name(capacity.limit) if capacity.limit else DASH,
         capacity.trust.value.replace("_", " "),
     )
 
@@ -92,28 +97,29 @@ def _sla_cells(snapshot: Snapshot) -> tuple[str, ...]:
     known = snapshot.sla
     if known is None:
         return ()
-    found, r = known.found, known.residence_time
+    found, r = known.headroom, known.residence_time
     at = found.reason.value if found.reason else DASH
     if found.throughput is not None:
-        upper = f" to {quantity(found.throughput.upper)}" if found.throughput.upper else "+"
-        at = f"{quantity(found.throughput.value)} ({quantity(found.throughput.lower)}{upper})"
+        throughput = found.throughput
+        upper = f" to {format_number(throughput.upper)}" if throughput.upper else "+"
+        at = f"{format_number(throughput.value)} ({format_number(throughput.lower)}{upper})"
     left = f"{100 * found.headroom.value:.0f} %" if found.headroom else DASH
-    return (DASH if r is None else short_time(r), at, left)
+    return (DASH if r is None else format_seconds(r), at, left)
 
 
 def _in_words(snapshot: Snapshot) -> list[str]:
     """Return the state at the end in words."""
     now = snapshot.at
     capacity = snapshot.capacity(now)
-    also = [sla_words(snapshot.sla)] if snapshot.sla else []
+    also = [sla_sentences(snapshot.sla)] if snapshot.sla else []
     known = snapshot.current_forecast(now)
     if known and known.saturation.reason is not ForecastReason.HISTORY_TOO_SHORT:
-        also.append(forecast_words(known.saturation))
-    also += [business_words(one) for one in snapshot.current_business(now)]
+        also.append(forecast_text(known.saturation))
+    also += [business_metric_sentences(one) for one in snapshot.current_business(now)]
     if capacity is None:
-        return [f"At the end: {why_none(snapshot)}.", *also]
+        return [f"At the end: {why_no_prediction(snapshot)}.", *also]
     summary = headline(capacity, snapshot.headroom(now))
-    return [summary, *(f"  - {t}" for t in doubts(capacity)), *also]
+    return [summary, *(f"  - {t}" for t in doubt_sentences(capacity)), *also]
 
 
 class _AlertLog:
@@ -152,7 +158,7 @@ class _AlertLog:
                 if e.resolved_at is not None and e.firing_at is not None
             ]
             goes_on = ", and still fires" if len(lengths) < len(episodes) else ""
-            length = f", for {words(sum(lengths))} in all" if lengths else ""
+            length = f", for {duration_in_words(sum(lengths))} in all" if lengths else ""
             yield f"{alert} would have fired {_times(len(episodes))}{length}{goes_on}."
 
 

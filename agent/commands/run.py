@@ -5,13 +5,13 @@ import re
 from collections.abc import Callable
 from functools import partial
 
-from agent.commands.config_path_options import add_file_options, loaded
+from agent.commands.config_path_options import add_file_options, load_files
 from agent.config.base_model import validated
 from agent.config.loader import load
 from agent.config.settings import MAX_PORT, Config, ListenAddress
-from agent.support.logs import FORMATS, LEVELS, set_up
-from agent.support.memory_tuning import keep_freed_memory, share_one_heap
-from agent.web.reloading_config import Web
+from agent.support.logs import FORMATS, LEVELS, set_up_logging
+from agent.support.memory_tuning import keep_freed_memory, use_one_heap
+from agent.web.reloading_config import LoadedWebConfig
 
 HOST_NAME = re.compile(r"[A-Za-z0-9._-]{1,253}", re.ASCII)
 
@@ -55,9 +55,9 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 def run(args: argparse.Namespace) -> int:
     """Return 0 after an orderly end, 1 if the address is not available, 2 if a file is wrong."""
     load_config = partial(load, args.config_file, override=_overrides(args))
-    config, web = loaded(load_config, args.web_file)
-    set_up(config.log.level, config.log.format)
-    share_one_heap()
+    config, web = load_files(load_config, args.web_file)
+    set_up_logging(config.log.level, config.log.format)
+    use_one_heap()
     keep_freed_memory()
     return _run_daemon(config, load_config, web, lifecycle=args.lifecycle, hosts=args.hosts)
 
@@ -86,7 +86,7 @@ def _overrides(args: argparse.Namespace) -> dict[str, object]:
 def _run_daemon(
     config: Config,
     load_config: Callable[[], Config],
-    web: Callable[[], Web],
+    web: Callable[[], LoadedWebConfig],
     *,
     lifecycle: bool,
     hosts: list[str],

@@ -5,10 +5,10 @@ from collections.abc import Callable
 from typing import Any
 
 from agent.commands.agent_client import AgentClient
-from agent.commands.http_login_options import access_of, add_agent, login_problem
+from agent.commands.http_login_options import access_of, add_agent_options, login_problem
 from agent.commands.what_if_report import as_table
-from agent.support.safe_output import json_text, say
-from agent.what_if.question import FACTORS, QUERY, QuestionError, question
+from agent.support.safe_output import json_text, print_lines
+from agent.what_if.question import FACTORS, QUERY, QuestionError, parse_question
 
 FORMATS: dict[str, Callable[[dict[str, Any]], str]] = {
     "table": as_table,
@@ -35,20 +35,20 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         help="a call of this class costs this many times as much (0.5x: half); may be repeated",
     )
     parser.add_argument("--format", choices=list(FORMATS), default="table")
-    add_agent(parser)
+    add_agent_options(parser)
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
     """Return 0 if there is an answer, 1 if the agent cannot be reached, 2 for a wrong question."""
     asked = {name: given for name in (*FACTORS, QUERY) if (given := getattr(args, name))}
-    question(asked, "--{}")
+    parse_question(asked, "--{}")
     if problem := login_problem(args):
         raise QuestionError(problem)
     fields = [(name, text) for name, texts in asked.items() for text in texts]
     target = [("target", args.target)] if args.target is not None else []
-    found = AgentClient(access_of(args, args.agent)).ask("/api/v1/what-if", [*target, *fields])
-    say(FORMATS[args.format](found))
+    found = AgentClient(access_of(args, args.agent)).request("/api/v1/what-if", [*target, *fields])
+    print_lines(FORMATS[args.format](found))
     return 0
 
 

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from agent.commands.text_table import table_lines
-from agent.export.capacity_sentences import resource_words
-from agent.export.fit_report import DASH, quantity, short_time
+from agent.export.capacity_sentences import resource_display_name
+from agent.export.fit_report import DASH, format_number, format_seconds
 from agent.what_if.question import FACTORS
 
 COLUMNS = ("", "capacity", "90 % interval", "gain", "residence time", "90 % interval", "limit")
@@ -26,7 +26,7 @@ def _headline(found: Object) -> str:
     load = found["load"]
     if load is None:
         return f"{found['target']}: no load is known now."
-    x, r = quantity(load["throughput"]), short_time(load["residence_time"])
+    x, r = format_number(load["throughput"]), format_seconds(load["residence_time"])
     return f"{found['target']} at {x} queries/s, with a residence time of {r}."
 
 
@@ -40,12 +40,12 @@ def _row(name: str, one: Object) -> tuple[str, ...]:
     capacity, gain, time = one["capacity"], one["gain"], one["residence_time"]
     return (
         name,
-        quantity(capacity["value"]) + " /s" if capacity else DASH,
-        _interval(capacity, quantity),
+        format_number(capacity["value"]) + " /s" if capacity else DASH,
+        _interval(capacity, format_number),
         f"{100 * gain['value']:+.0f} %" if gain else DASH,
-        short_time(time["value"]) if time else DASH,
-        _interval(time, short_time),
-        resource_words(one["limit"]) if one["limit"] else DASH,
+        format_seconds(time["value"]) if time else DASH,
+        _interval(time, format_seconds),
+        resource_display_name(one["limit"]) if one["limit"] else DASH,
     )
 
 

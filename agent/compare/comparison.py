@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from agent.compare.period_class_costs import ClassCosts
-from agent.compare.periods import Assessed
+from agent.compare.periods import AssessedPeriod
 from models.capacity.limit_types import ResourceLimit
 from models.capacity.result import Capacity
 from models.estimate_difference import NOT_KNOWN, Change, Estimate, Verdict, difference, ratio
@@ -15,7 +15,7 @@ from models.usl.fit import UslFit
 
 UNKNOWN = Estimate(None)
 LAW = ("sigma", "kappa", "lambda")
-NOT_THE_LAW = (
+REASONS_AGAINST_LAW = (
     Reason.FEW_LEVELS,
     Reason.SEEN_ABOVE_PEAK,
     Reason.NOISY_POINTS,
@@ -57,8 +57,8 @@ class Comparison:
     """Two periods of one target, and every quantity of both."""
 
     target: str
-    before: Assessed
-    after: Assessed
+    before: AssessedPeriod
+    after: AssessedPeriod
     rows: tuple[Compared, ...]
     loads_differ: bool
 
@@ -68,7 +68,7 @@ class Comparison:
         return any(row.has_changed for row in self.rows)
 
 
-def compare(before: Assessed, after: Assessed) -> list[Compared]:
+def compare(before: AssessedPeriod, after: AssessedPeriod) -> list[Compared]:
     """Compare the capacity, the law's parameters, and the demand for each resource."""
     first, second = before.capacity, after.capacity
     return [
@@ -80,7 +80,7 @@ def compare(before: Assessed, after: Assessed) -> list[Compared]:
 
 def class_rows(before: ClassCosts, after: ClassCosts) -> Iterator[Compared]:
     """Compare the costs of a call of each class, the most expensive first."""
-    for name in after.dearest_with(before):
+    for name in after.largest_classes_with(before):
         for quantity in ("statement_time", "cpu"):
             first, second = before.cost(name, quantity), after.cost(name, quantity)
             if first.value is None and second.value is None:
@@ -88,7 +88,7 @@ def class_rows(before: ClassCosts, after: ClassCosts) -> Iterator[Compared]:
             yield _compare_ratio(f"{quantity}:{name}", Unit.SECONDS, first, second, _class_refusal)
 
 
-def loads_differ(before: Assessed, after: Assessed) -> bool:
+def loads_differ(before: AssessedPeriod, after: AssessedPeriod) -> bool:
     """Return whether the loads of the periods do not overlap: costs may depend on the load."""
     return before.loads[2] < after.loads[0] or after.loads[2] < before.loads[0]
 
@@ -135,7 +135,7 @@ def _law_refusal(capacity: Capacity | None) -> str:
         return "no law was fitted"
     if capacity.usl_finding is not None:
         return capacity.usl_finding.check.sentence
-    return next((reason.sentence for reason in law.reasons if reason in NOT_THE_LAW), "")
+    return next((reason.sentence for reason in law.reasons if reason in REASONS_AGAINST_LAW), "")
 
 
 def _sides(

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from agent.compare.periods import Period
-from agent.query_classes.class_registry import NOBODY
+from agent.query_classes.class_registry import UNATTRIBUTED
 from models.estimate_difference import Estimate
 from models.usl.law import Array
 
@@ -34,7 +34,7 @@ class ClassCosts:
     sums: Mapping[str, Array] = field(repr=False)
     """For each class `COLUMNS` by parts, NaN if not known."""
 
-    def dearest_with(self, other: "ClassCosts") -> list[str]:
+    def largest_classes_with(self, other: "ClassCosts") -> list[str]:
         """Return the names of the classes with the most statement time in either period."""
         taken: dict[str, float] = defaultdict(float)
         for costs in (self, other):
@@ -83,7 +83,7 @@ def class_costs(
     )
     sums: dict[str, Array] = {}
     for name, part, *found in rows:
-        if name == NOBODY:
+        if name == UNATTRIBUTED:
             continue
         class_sums = sums.setdefault(name, np.full((len(COLUMNS), PART_COUNT), np.nan))
         class_sums[:, part] = [np.nan if value is None else value for value in found]

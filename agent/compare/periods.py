@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from agent.assessment.snapshot import FitState
+from agent.assessment.snapshot import AssessmentState
 from agent.config.resources import ResourceSettings
 from agent.pipeline import fit
-from agent.replay.recording_opener import Source, SourceError
-from agent.support.clock_pair import Now
+from agent.replay.recording_opener import RecordingSource, SourceError
+from agent.support.clock_pair import ClockPair
 from agent.support.errors import InputError
 from agent.window.intervals import Window
 from models.capacity.result import Capacity
@@ -56,7 +56,7 @@ class Period:
         return self.end - self.start
 
 
-def around(middle: float, length: float, now: float) -> tuple[Period, Period]:
+def periods_around(middle: float, length: float, now: float) -> tuple[Period, Period]:
     """Return periods of equal length before and after a time.
 
     They are `length` long, or as long as the time since then if that is less. Raises
@@ -72,11 +72,11 @@ def around(middle: float, length: float, now: float) -> tuple[Period, Period]:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Assessed:
+class AssessedPeriod:
     """The assessment of one period of a recording."""
 
     period: Period
-    fitted: FitState
+    fitted: AssessmentState
     intervals: int
     loads: tuple[float, float, float]
     """The 5, 50 and 95 % quantile of the throughput, queries/s."""
@@ -87,7 +87,9 @@ class Assessed:
         return self.fitted.capacity
 
 
-def assessed(source: Source, period: Period, ceilings: ResourceSettings) -> Assessed:
+def assess_period(
+    source: RecordingSource, period: Period, ceilings: ResourceSettings
+) -> AssessedPeriod:
     """Assess the capacity from the intervals of one period; `source` is played once.
 
     Raises `SourceError` where the period has too few intervals.
@@ -98,11 +100,11 @@ def assessed(source: Source, period: Period, ceilings: ResourceSettings) -> Asse
     if len(window) < MIN_INTERVALS:
         problem = f"{len(window)} intervals from {period.start:.0f} to {period.end:.0f}"
         raise SourceError(f"{source.title}: {problem}; {MIN_INTERVALS} are needed")
-    now = Now(period.end, period.end)
+    now = ClockPair(period.end, period.end)
     low, middle, high = np.quantile(window["throughput"], LOAD_QUANTILES)
-    return Assessed(
+    return AssessedPeriod(
         period=period,
-        fitted=fit(window, FitState(), source.settings, now, ceilings),
+        fitted=fit(window, AssessmentState(), source.settings, now, ceilings),
         intervals=round(float(window["stands_for"].sum())),
         loads=(float(low), float(middle), float(high)),
     )

@@ -9,17 +9,20 @@ from msgspec import structs
 
 from agent.compare.comparison import Comparison, class_rows, compare, loads_differ
 from agent.compare.period_class_costs import ClassCosts, class_costs
-from agent.compare.periods import Assessed, Period, assessed
+from agent.compare.periods import AssessedPeriod, Period, assess_period
 from agent.history.database import open_to_read
-from agent.replay.recording_opener import ReplayOptions, Source, opened
+from agent.replay.recording_opener import RecordingSource, ReplayOptions, open_recording
 
-Open = Callable[[ReplayOptions], AbstractContextManager[Source]]
+OpenRecording = Callable[[ReplayOptions], AbstractContextManager[RecordingSource]]
 """Opens the recording for the period in the options."""
 NO_CLASSES = ClassCosts({})
 
 
 def compare_periods(
-    opening: Open, options: ReplayOptions, periods: tuple[Period, Period], history: Path | None
+    opening: OpenRecording,
+    options: ReplayOptions,
+    periods: tuple[Period, Period],
+    history: Path | None,
 ) -> Comparison:
     """Assess both periods and compare them; the costs of query classes come only from a `history`.
 
@@ -44,8 +47,8 @@ def compare_history(
     Raises `StoreError`, or `SourceError` if the history has too little of that time.
     """
 
-    def opening(wanted: ReplayOptions) -> AbstractContextManager[Source]:
-        return opened(str(path), wanted)
+    def opening(wanted: ReplayOptions) -> AbstractContextManager[RecordingSource]:
+        return open_recording(str(path), wanted)
 
     return compare_periods(opening, options, periods, path)
 
@@ -55,12 +58,12 @@ class _Side:
     """One period: the target, its assessment, and what classes cost in it."""
 
     target: str
-    assessed: Assessed
+    assessed: AssessedPeriod
     costs: ClassCosts
 
 
 def _assess_side(
-    opening: Open, options: ReplayOptions, period: Period, history: Path | None
+    opening: OpenRecording, options: ReplayOptions, period: Period, history: Path | None
 ) -> _Side:
     period_options = replace(
         options,
@@ -69,7 +72,7 @@ def _assess_side(
         settings=structs.replace(options.settings, window=period.length),
     )
     with opening(period_options) as source:
-        found = assessed(source, period, options.ceilings)
+        found = assess_period(source, period, options.ceilings)
     if history is None or source.server is None:
         return _Side(source.target, found, NO_CLASSES)
     with closing(open_to_read(history)) as connection:

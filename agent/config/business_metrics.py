@@ -19,19 +19,19 @@ QUOTED = re.compile(r"'(?:[^'\\]|\\.|'')*'|\"(?:[^\"\\]|\\.|\"\")*\"|`[^`]*`", r
 COMMENT = re.compile(r"/\*|#|--(?:\s|$)")
 LOCKING = re.compile(r"\bFOR\s+(UPDATE|SHARE)\b|\bLOCK\s+IN\s+SHARE\s+MODE\b", re.IGNORECASE)
 INTO = re.compile(r"\bINTO\b", re.IGNORECASE)
-READS = re.compile(r"\s*(SELECT|WITH)\b", re.IGNORECASE)
+READING_STATEMENT = re.compile(r"\s*(SELECT|WITH)\b", re.IGNORECASE)
 NOT_ONE_SELECT = "must be a single SELECT that returns one number"
 
 Interval = Annotated[float, Parsed(seconds), within(1, 3600)]
-Patience = Annotated[float, Parsed(seconds), within(0.1, 10)]
+Timeout = Annotated[float, Parsed(seconds), within(0.1, 10)]
 
 
-def one_select(query: str) -> str:
+def check_one_select(query: str) -> str:
     """Check that a query only reads, to find mistakes; the session itself refuses all writes."""
     bare = QUOTED.sub("''", query)
     if COMMENT.search(bare):
         raise ValueError("comments and hints are not accepted; put comments into the YAML")
-    if not READS.match(bare) or ";" in bare.rstrip().removesuffix(";"):
+    if not READING_STATEMENT.match(bare) or ";" in bare.rstrip().removesuffix(";"):
         raise ValueError(NOT_ONE_SELECT)
     if LOCKING.search(bare):
         raise ValueError("must not lock rows; remove FOR UPDATE, FOR SHARE or LOCK IN SHARE MODE")
@@ -53,10 +53,12 @@ class BusinessMetric(Section, frozen=True):
 
     name: Annotated[str, Meta(pattern=NAME)]
     unit: Annotated[str, Meta(pattern=UNIT)]
-    query: Annotated[str, Meta(max_length=MAX_QUERY_LENGTH), Checked(one_select)] | None = None
+    query: Annotated[str, Meta(max_length=MAX_QUERY_LENGTH), Checked(check_one_select)] | None = (
+        None
+    )
     prometheus: PrometheusQuery | None = None
     interval: Interval = 60.0
-    timeout: Patience = 1.0
+    timeout: Timeout = 1.0
 
     def __post_init__(self) -> None:
         """Raise ValueError unless it has one source, and a timeout that fits its interval."""

@@ -11,12 +11,12 @@ from agent.config.durations import seconds, within
 MAX_CLASSES = 8
 """The greatest number of SLAs of one target; each is several series."""
 DIGEST = re.compile(r"[0-9a-f]{64}|[0-9a-f]{32}")
-NO_DIGEST = (
+INVALID_DIGEST = (
     "must be the 64 hexadecimal digits of a digest: column DIGEST of performance_schema."
     "events_statements_summary_by_digest, or the label of mysql_headroom_query_calls_total"
 )
 MIN_QUANTILE, MAX_QUANTILE = 0.5, 0.999
-NO_QUANTILE = (
+INVALID_QUANTILE = (
     f"must be a number from {MIN_QUANTILE:g} to {MAX_QUANTILE:g}; write 0.95 for 95 % of statements"
 )
 
@@ -24,7 +24,7 @@ NO_QUANTILE = (
 def _check_digest(value: str) -> str:
     """Return the digest as the server writes it; MariaDB's have 32 digits."""
     if not DIGEST.fullmatch(value.lower()):
-        raise ValueError(NO_DIGEST)
+        raise ValueError(INVALID_DIGEST)
     return value.lower()
 
 
@@ -32,7 +32,7 @@ def _parse_quantile(value: object) -> float:
     """Return a share of the statements."""
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
     if not is_number or not MIN_QUANTILE <= value <= MAX_QUANTILE:  # type: ignore[operator]
-        raise ValueError(NO_QUANTILE)
+        raise ValueError(INVALID_QUANTILE)
     return float(value)  # type: ignore[arg-type]
 
 

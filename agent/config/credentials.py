@@ -40,7 +40,7 @@ class Credentials:
             user = self.user or options.get("user") or ""
             return Login(user, self._password(options))
         except (OSError, ValueError) as error:
-            text = f"cannot read the password: {reason(error)}"
+            text = f"cannot read the password: {cause_of(error)}"
             raise CollectorError(FailureKind.DENIED, text) from None
 
     def _password(self, options: dict[str, str]) -> str:
@@ -59,7 +59,7 @@ def _strip_newline(text: str) -> str:
     return text.rstrip("\r\n")
 
 
-def reason(error: OSError | ValueError) -> str:
+def cause_of(error: OSError | ValueError) -> str:
     """Return the cause of an error, without a byte of what was read."""
     if isinstance(error, UnicodeError):
         return "not UTF-8 text"

@@ -41,13 +41,13 @@ def within(least: float, most: float) -> Checked:
 
     def check(duration: float) -> float:
         if not least <= duration <= most:
-            raise ValueError(f"must be from {written(least)} to {written(most)}")
+            raise ValueError(f"must be from {duration_text(least)} to {duration_text(most)}")
         return duration
 
     return Checked(check)
 
 
-def written(duration: float) -> str:
+def duration_text(duration: float) -> str:
     """Format a duration as in a file, in the largest unit of which it is a whole number."""
     for unit in ("d", "h", "m", "s"):
         if duration and duration % UNITS[unit] == 0:
@@ -55,7 +55,7 @@ def written(duration: float) -> str:
     return f"{duration / UNITS['ms']:g}ms" if duration else "0s"
 
 
-def words(duration: float) -> str:
+def duration_in_words(duration: float) -> str:
     """Format a duration for people: `45 s`, `12 min`, `3.5 h`."""
     if duration < 120:
         return f"{duration:.0f} s"

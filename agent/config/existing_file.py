@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Annotated
 
 from agent.config.base_model import Parsed
-from agent.config.systemd_credentials import readable
+from agent.config.systemd_credentials import readable_path
 
 
 def _parse_existing_file(name: object) -> Path:
@@ -13,7 +13,7 @@ def _parse_existing_file(name: object) -> Path:
     path = Path(name)
     if not is_file(path):
         raise ValueError("no such file")
-    return readable(path)
+    return readable_path(path)
 
 
 def is_file(path: Path) -> bool:

@@ -80,7 +80,7 @@ class ResourceSettings(Section, frozen=True):
             frozenset(self.interfaces) | _devices_of(self.ceilings, NETWORK),
         )
 
-    def over(self, other: "ResourceSettings") -> "ResourceSettings":
+    def merged_over(self, other: "ResourceSettings") -> "ResourceSettings":
         """Return these settings, with those of `other` where nothing is set, name by name."""
         return ResourceSettings(
             ceilings={**other.ceilings, **self.ceilings},

@@ -13,7 +13,7 @@ DAY = 86400.0
 MIB = 2**20
 MIN_SIZE = 16 * MIB
 
-Kept = Annotated[float, Parsed(seconds), within(0, 3660 * DAY)]
+RetentionTime = Annotated[float, Parsed(seconds), within(0, 3660 * DAY)]
 
 
 def _check_size(size: int) -> int:
@@ -36,14 +36,14 @@ HistoryPath = Annotated[Path, Parsed(_parse_file_path)]
 class RetentionSettings(Section, frozen=True):
     """For how long each kind of row is kept in the history, in seconds."""
 
-    samples: Kept = 3600.0
-    intervals: Kept = 31 * DAY
-    fits: Kept = 90 * DAY
-    classes: Kept = 7 * DAY
-    business: Kept = 31 * DAY
+    samples: RetentionTime = 3600.0
+    intervals: RetentionTime = 31 * DAY
+    fits: RetentionTime = 90 * DAY
+    classes: RetentionTime = 7 * DAY
+    business: RetentionTime = 31 * DAY
 
     @property
-    def of_markers(self) -> float:
+    def for_markers(self) -> float:
         """Seconds for which deploy markers are kept: as long as the data to compare."""
         return max(self.intervals, self.fits, DAY)
 

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from agent.config.base_model import Checked, Parsed, Section, given_keys
 from agent.config.business_metrics import BusinessMetrics
 from agent.config.class_slas import ClassSlas
-from agent.config.credentials import Credentials, client_options, reason
+from agent.config.credentials import Credentials, cause_of, client_options
 from agent.config.durations import seconds, within
 from agent.config.existing_file import ExistingFile, is_file
 from agent.config.node_exporter import NodeExporterSettings
@@ -178,7 +178,7 @@ class Target(Section, frozen=True):
             endpoint, login = self.endpoint, self.credentials.login()
         except (CollectorError, OSError, ValueError) as error:
             source = f"{self.defaults_file}: " if self.defaults_file else ""
-            why = str(error) if isinstance(error, CollectorError) else reason(error)
+            why = str(error) if isinstance(error, CollectorError) else cause_of(error)
             raise ValueError(source + why.removeprefix(source)) from None
         if self.defaults_file and not login.user:
             raise ValueError(f"{self.defaults_file}: has no user in its group [client]")
@@ -217,7 +217,7 @@ class Config(Section, frozen=True, kw_only=True):
             width = self.fit_settings(target).interval
             for spec in COLLECTORS:
                 settings = self.collector_settings(target, spec.name)
-                sampling = self.sampling(target, spec)
+                sampling = self.sampling_interval(target, spec)
                 if spec.name in CLOCK_COLLECTORS and settings.enabled and width < 2 * sampling:
                     raise ValueError(
                         f"targets: {target.name!r}: fit.interval ({width:g} s) must be at least"
@@ -267,16 +267,16 @@ class Config(Section, frozen=True, kw_only=True):
 
         With a node_exporter, which reports the processors of its host, `vcpus` is None.
         """
-        settings = target.resources.over(self.resources)
+        settings = target.resources.merged_over(self.resources)
         return replace(settings, vcpus=None) if target.node_exporter else settings
 
-    def sampling(self, target: Target, spec: CollectorSpec) -> float:
+    def sampling_interval(self, target: Target, spec: CollectorSpec) -> float:
         """Return the seconds between two samples of a collector, as configured or by default."""
         chosen = self.collector_settings(target, spec.name).interval
         width = self.fit_settings(target).interval
         if spec.name == "digests":
             width = min(width, self.classes.interval)
-        return chosen or spec.interval_in(width)
+        return chosen or spec.interval_for_width(width)
 
     def phase(self, target: Target) -> float:
         """Return how many seconds after multiples of `fit.interval` the target's intervals begin.

@@ -13,23 +13,23 @@ MISTAKE = "not a time; write 2026-11-21T13:00 (local), …T13:00Z, 6h (ago) or s
 MIN_UNIX = 1e6  # a bare number below is taken for a mistake
 
 
-UNIX = range(100_000_000, 253_402_300_800)
+DATED_SECONDS = range(100_000_000, 253_402_300_800)
 """Numbers that count as seconds since 1970, up to the year 9999, and are shown as dates."""
 
 
 def time_text(at: float) -> str:
     """Format a time as a date in UTC, or as seconds for a recording without dates."""
-    if int(at) not in UNIX:
+    if int(at) not in DATED_SECONDS:
         return f"{at:,.0f} s"
     return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def zone_here() -> str:
+def local_zone_text() -> str:
     """Describe the time zone of dates that name none: `local, now CET`."""
     return f"local, now {datetime.now().astimezone():%Z}"
 
 
-def moment(text: str, now: float) -> float:
+def parse_time(text: str, now: float) -> float:
     """Parse a time to Unix seconds; raises ValueError with the valid forms."""
     try:
         number = float(text)
@@ -40,7 +40,7 @@ def moment(text: str, now: float) -> float:
     return number
 
 
-def recorded_moment(text: str) -> float:
+def parse_recording_time(text: str) -> float:
     """Parse a time of a recording to seconds of its clock, since 1970 for a date.
 
     The zero of the clock may be any. Raises ValueError with the valid forms.

@@ -59,10 +59,10 @@ class Document:
         except InvalidValuesError as error:
             mistakes += [m for m in error.mistakes if m[0] not in places]
         if mistakes:
-            raise self.refused(mistakes)
+            raise self.error_for(mistakes)
         return value
 
-    def refused(self, mistakes: Iterable[Mistake]) -> ConfigError:
+    def error_for(self, mistakes: Iterable[Mistake]) -> ConfigError:
         """Return an error that lists the mistakes in the order of the file's lines."""
         shown = {WRONG_FORM: f"{WRONG_FORM} (see {self.example})"}
         located = sorted(

@@ -16,19 +16,19 @@ import numpy as np
 from agent.csv_input.table_file import (
     MAX_TABLE_BYTES,
     TableFileError,
+    display_name,
     header_mistake,
     read_rows,
     shortened,
-    shown_name,
 )
 from models.attribution.class_time_series import SIZES, Array, ClassIntervals
 from models.attribution.result import HostUse
 
 TIME, CLASS, SECONDS, TEXT = "t_s", "class", "dt_s", "digest_text"
 STATEMENT_TIME, COUNT = "timer_wait_s", "count"
-MEASURED, TRUTH = "cpu_s", "cpu_true_s"
-CHANGE = "inflight_delta_s"
-NUMBERS = (STATEMENT_TIME, COUNT, "lock_s", CHANGE, *SIZES, MEASURED, TRUTH)
+MEASURED_CPU, TRUE_CPU = "cpu_s", "cpu_true_s"
+INFLIGHT_DELTA = "inflight_delta_s"
+NUMBERS = (STATEMENT_TIME, COUNT, "lock_s", INFLIGHT_DELTA, *SIZES, MEASURED_CPU, TRUE_CPU)
 MIN_INTERVALS = 2
 MIN_NUMBER, MAX_NUMBER = 1e-12, 1e15
 """The range of plausible values in one interval: smaller ones are rounding errors of a subtraction
@@ -57,7 +57,7 @@ class Table:
     """A CSV file's header and rows, with access to cells by column."""
 
     def __init__(self, path: str, max_bytes: int = MAX_TABLE_BYTES) -> None:
-        self.name = shown_name(path)
+        self.name = display_name(path)
         self._rows = read_rows(path, max_bytes)
         self.line, header = next(self._rows, (1, []))
         if not header:
@@ -190,12 +190,12 @@ def _read_long(table: Table) -> ClassFile:
         statement_time=time,
         count=matrices.get(COUNT),
         lock_time=None if lock is None or STATEMENT_TIME not in known else np.minimum(lock, time),
-        inflight_delta=matrices.get(CHANGE) if STATEMENT_TIME in known else None,
+        inflight_delta=matrices.get(INFLIGHT_DELTA) if STATEMENT_TIME in known else None,
         sizes=tuple((name, matrices[name]) for name in SIZES if name in matrices),
-        cpu=matrices.get(MEASURED),
+        cpu=matrices.get(MEASURED_CPU),
         texts=_texts(records, names) if TEXT in table.header else None,
     )
-    return ClassFile(table.name, intervals, None, None, at, matrices.get(TRUTH))
+    return ClassFile(table.name, intervals, None, None, at, matrices.get(TRUE_CPU))
 
 
 def _record(table: Table, cells: list[str], known: Sequence[str]) -> _Record:
@@ -211,7 +211,7 @@ def _record(table: Table, cells: list[str], known: Sequence[str]) -> _Record:
         seconds=seconds,
         name=table.text(cells, column[CLASS]),
         text=(cells[text_column] or None) if text_column < len(cells) else None,
-        values=tuple(table.number(cells, column[n], signed=n == CHANGE) for n in known),
+        values=tuple(table.number(cells, column[n], signed=n == INFLIGHT_DELTA) for n in known),
     )
 
 

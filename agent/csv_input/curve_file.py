@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 from agent.csv_input.table_file import (
     TableFileError,
+    display_name,
     header_mistake,
     read_rows,
     shortened,
-    shown_name,
 )
 
 COLUMNS = ("concurrency", "throughput")
@@ -32,7 +32,7 @@ def read_curve(path: str) -> CurveFile:
     Blank lines, lines that begin with `#`, other columns and a byte-order mark are ignored.
     Raises TableFileError if the file cannot be fitted.
     """
-    name = shown_name(path)
+    name = display_name(path)
     rows = read_rows(path)
     line, header = next(rows, (1, None))
     if header is None:

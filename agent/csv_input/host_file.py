@@ -15,7 +15,7 @@ MAX_CLOCK_DIFFERENCE = 0.25
 """The two files' clocks may differ by this part of an interval."""
 KINDS = ("user", "nice", "sys", "idle", "iowait", "irq", "softirq", "steal")
 JIFFIES = tuple(f"host_{kind}" for kind in KINDS)
-STRETCH_SECONDS = 60.0
+AVERAGING_SECONDS = 60.0
 """Seconds over which the host's CPU use is averaged; the worst such minute counts."""
 
 
@@ -32,11 +32,11 @@ class HostFile:
     """The host's CPU time in each interval by `KINDS`, shape (T, 8), any unit; None: unknown."""
 
     @property
-    def use(self) -> HostUse:
+    def worst_minute_use(self) -> HostUse:
         """The host's CPU use and IO wait, each in the worst minute of the file."""
-        return self.use_at(np.arange(len(self.at)))
+        return self.worst_minute_use_of(np.arange(len(self.at)))
 
-    def use_at(self, indexes: NDArray[np.intp]) -> HostUse:
+    def worst_minute_use_of(self, indexes: NDArray[np.intp]) -> HostUse:
         """Return the host's CPU use and IO wait, each in the worst minute of some intervals.
 
         `indexes`, rising, shape (k,), selects them; if they last less than a minute, all count.
@@ -44,9 +44,9 @@ class HostFile:
         if self.jiffies is None:
             return HostUse()
         interval = (
-            float(np.median(np.diff(self.at[indexes]))) if len(indexes) > 1 else STRETCH_SECONDS
+            float(np.median(np.diff(self.at[indexes]))) if len(indexes) > 1 else AVERAGING_SECONDS
         )
-        width = min(max(round(STRETCH_SECONDS / interval), 1), len(indexes))
+        width = min(max(round(AVERAGING_SECONDS / interval), 1), len(indexes))
         sums = np.cumsum(np.vstack((np.zeros(len(KINDS)), self.jiffies[indexes])), axis=0)
         spent = dict(zip(KINDS, (sums[width:] - sums[:-width]).T, strict=True))
         total = sum(spent.values(), np.zeros(len(sums) - width))
@@ -82,7 +82,7 @@ def read_host(path: str, resource: str = DEFAULT_RESOURCE) -> HostFile:
     return HostFile(table.name, resource, values[:, 0], values[:, 1], cpu_times)
 
 
-def joined(classes: ClassFile, host: HostFile) -> ClassFile:
+def join_host_file(classes: ClassFile, host: HostFile) -> ClassFile:
     """Return a long class file with its resource, restricted to the intervals of both files."""
     if classes.at is None:
         problem = "each row holds its resource itself"
@@ -104,5 +104,5 @@ def joined(classes: ClassFile, host: HostFile) -> ClassFile:
         y=host.y[nearest[kept]],
         at=classes.at[kept],
         truth=None if classes.truth is None else classes.truth[kept],
-        host=host.use_at(np.unique(nearest[kept])),
+        host=host.worst_minute_use_of(np.unique(nearest[kept])),
     )

@@ -19,7 +19,7 @@ GZIP_FORMAT = 31  # zlib's wbits
 BOM = codecs.BOM_UTF8
 CHUNK_BYTES = 2**16  # bytes that are read, or unpacked, at once
 MAX_LINE_LENGTH = 2**20  # bytes
-MIN_BYTES = 64  # mean bytes of a line, at least: a million lines in a table
+MIN_MEAN_LINE_BYTES = 64  # mean bytes of a line, at least: a million lines in a table
 MAX_TABLE_BYTES = 2**26  # bytes of a table that is held in memory, where it takes ten times as much
 MAX_STREAM_BYTES = 2**32  # bytes of a table that is read as a stream
 
@@ -32,7 +32,7 @@ class TableFileError(InputError):
         super().__init__(printable(f"{place}: {problem}; {remedy}"))
 
 
-def shown_name(path: str) -> str:
+def display_name(path: str) -> str:
     """Return the file's name for messages."""
     return "<stdin>" if path == STANDARD_INPUT else path
 
@@ -45,18 +45,18 @@ def read_rows(path: str, max_bytes: int = MAX_TABLE_BYTES) -> Iterator[tuple[int
     Each line is a row by itself. Blank lines, lines that begin with `#` and a byte-order mark are
     ignored. Raises TableFileError for a file that cannot be read, is not CSV or is too large.
     """
-    name = shown_name(path)
-    with opened(path) as file:
+    name = display_name(path)
+    with open_input(path) as file:
         yield from rows_in(name, text_lines(name, file, max_bytes))
 
 
 @contextmanager
-def opened(path: str) -> Iterator[BinaryIO]:
+def open_input(path: str) -> Iterator[BinaryIO]:
     """Open a file for reading bytes, or standard input for `-`; raises TableFileError."""
     if path == STANDARD_INPUT:
         yield sys.stdin.buffer
         return
-    name = shown_name(path)
+    name = display_name(path)
     try:
         file = Path(path).open("rb")  # noqa: SIM115  (closed below, outside of `try`)
     except FileNotFoundError:
@@ -64,7 +64,7 @@ def opened(path: str) -> Iterator[BinaryIO]:
     except IsADirectoryError:
         raise TableFileError(name, None, "it is a directory", "name a CSV file in it") from None
     except (OSError, ValueError) as error:
-        raise unreadable(name, error) from None
+        raise unreadable_error(name, error) from None
     with file:
         yield file
 
@@ -74,7 +74,7 @@ def text_lines(name: str, file: BinaryIO, max_bytes: int) -> Iterator[str]:
 
     Raises TableFileError if it is not UTF-8 text, has more bytes, too many lines or too long a one.
     """
-    max_lines = max_bytes // MIN_BYTES
+    max_lines = max_bytes // MIN_MEAN_LINE_BYTES
     for number, line in enumerate(_byte_lines(name, _limited(name, file, max_bytes)), start=1):
         if number > max_lines:
             problem = f"it holds more than {max_lines:,} lines"
@@ -120,7 +120,7 @@ def _limited(name: str, file: BinaryIO, max_bytes: int) -> Iterator[bytes]:
         problem = f"it cannot be unpacked ({error})"
         raise TableFileError(name, None, problem, "compress it with gzip again") from None
     except (OSError, ValueError) as error:
-        raise unreadable(name, error) from None
+        raise unreadable_error(name, error) from None
 
 
 def _pieces(file: BinaryIO) -> Iterator[bytes]:
@@ -173,7 +173,7 @@ def _decoded_line(name: str, number: int, line: bytes) -> str:
         raise TableFileError(name, number, "this is not UTF-8 text", remedy) from None
 
 
-def unreadable(name: str, error: Exception) -> TableFileError:
+def unreadable_error(name: str, error: Exception) -> TableFileError:
     """Return a TableFileError for a system error about this file."""
     problem = f"it cannot be read ({getattr(error, 'strerror', None) or error})"
     return TableFileError(name, None, problem, "check the path and its permissions")

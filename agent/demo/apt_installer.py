@@ -30,7 +30,7 @@ def can_install() -> bool:
     )
 
 
-def has_lists() -> bool:
+def has_package_lists() -> bool:
     """Return whether apt has package lists."""
     return any(Path("/var/lib/apt/lists").glob("*Packages*"))
 
@@ -46,10 +46,10 @@ def has_candidate(name: str) -> bool:
     return re.search(pattern, answer.stdout, re.MULTILINE) is not None
 
 
-def read_lists() -> None:
+def update_package_lists() -> None:
     """Update apt's package lists; raises PackageError if there are still none."""
     done = _run([*_sudo_prefix(), "apt-get", "-q", "update"])
-    if not has_lists():
+    if not has_package_lists():
         raise PackageError(f"cannot read the package lists: {_reason(done)}")
 
 
@@ -61,7 +61,7 @@ def install(names: Sequence[str]) -> None:
     download = [*_sudo_prefix(), "apt-get", *OPTIONS, "--download-only", "install", *names]
     done = _run(download)
     if done.returncode != 0:
-        read_lists()
+        update_package_lists()
         done = _run(download)
     if done.returncode == 0:
         _require_disk_space(done.stdout)
@@ -79,9 +79,9 @@ def _require_disk_space(output: str) -> None:
         raise PackageError(f"{size / 1e6:.0f} MB are needed in /usr: {FULL_REMEDY}")
 
 
-def command_to_install(names: Sequence[str]) -> str:
+def install_command(names: Sequence[str]) -> str:
     """Return the shell command that installs these packages."""
-    update = "" if has_lists() else "apt-get update && "
+    update = "" if has_package_lists() else "apt-get update && "
     return f"{update}apt-get install --no-install-recommends {' '.join(names)}"
 
 

@@ -18,8 +18,8 @@ from agent.config.settings import CollectorSettings, Config, FitSettings, Target
 from agent.demo.load_generator import Load
 from agent.demo.page_address import Address, choose_address, listen_on
 from agent.demo.programs import FLAVOUR_NAMES, how_to_install, servers_to_try
-from agent.demo.report import lead, rows
-from agent.demo.screen import View, output, table
+from agent.demo.report import result_rows, summary_sentence
+from agent.demo.screen import View, choose_output, table
 from agent.demo.server import PrivateServer, ServerError
 from agent.demo.shop_workload import TABLES
 from agent.service.daemon import Agent
@@ -65,7 +65,7 @@ class Demo:
 
     def _show_results(self, agent: Agent, load: Load, url: str) -> None:
         """Show results until the time is over; raises ServerError if the load ends before."""
-        with output(sys.stdout) as out:
+        with choose_output(sys.stdout) as out:
             next_show = out.every
             while self._seconds is None or load.seconds < self._seconds:
                 time.sleep(POLL_SECONDS)
@@ -83,14 +83,14 @@ class Demo:
             snapshot=snapshot,
             now=time.time(),
             seconds=load.seconds,
-            load=load.in_words(),
+            load=load.description(),
             milestones=self._milestones(),
             url=url,
         )
 
     def _record_milestones(self, snapshot: Snapshot, seconds: float) -> None:
         """Record the times of the first fit and of the first trusted capacity."""
-        capacity = snapshot.fitted.capacity
+        capacity = snapshot.assessed.capacity
         if capacity is None:
             return
         if capacity.usl is not None and self._first_fit is None:
@@ -111,7 +111,11 @@ class Demo:
     def _print_result(self, snapshot: Snapshot) -> None:
         """Print the final table."""
         now = time.time()
-        say("", lead(snapshot, now), *table([*rows(snapshot, now), ("in all", self._milestones())]))
+        say(
+            "",
+            summary_sentence(snapshot, now),
+            *table([*result_rows(snapshot, now), ("in all", self._milestones())]),
+        )
 
 
 def say(*lines: str) -> None:

@@ -29,7 +29,7 @@ STEEPNESS = 1.5  # above 1: more time at low loads, where the law bends
 CONFLICTS = {ER.LOCK_DEADLOCK, ER.LOCK_WAIT_TIMEOUT}
 
 
-def clients_at_the_top() -> int:
+def peak_clients() -> int:
     """Return the number of clients at the top of the wave on this machine."""
     return min(
         MAX_TOP_CLIENTS, max(MIN_TOP_CLIENTS, CLIENTS_PER_CPU * len(os.sched_getaffinity(0)))
@@ -52,7 +52,7 @@ class Load:
 
     def __init__(self, socket: str) -> None:
         self._socket = socket
-        self._top = clients_at_the_top()
+        self._top = peak_clients()
         self._start = 0.0
         self._process: subprocess.Popen[str] | None = None
 
@@ -86,7 +86,7 @@ class Load:
         """Seconds since the start."""
         return time.monotonic() - self._start
 
-    def in_words(self) -> str:
+    def description(self) -> str:
         """Describe the present load."""
         direction = "rising" if is_rising(self.seconds) else "falling"
         clients = clients_at(self.seconds, self._top)
@@ -130,12 +130,12 @@ def _run_round(
     connection: "pymysql.Connection[pymysql.cursors.Cursor]", rng: random.Random
 ) -> None:
     """Run each class as often as its share, in random order, with think time after each query."""
-    shuffled = [query_class for query_class in CLASSES for _ in range(query_class.share)]
+    shuffled = [query_class for query_class in CLASSES for _ in range(query_class.repetitions)]
     rng.shuffle(shuffled)
     for query_class in shuffled:
         try:
             with connection.cursor() as cursor:
-                cursor.execute(query_class.query(rng.randrange(query_class.below)))
+                cursor.execute(query_class.query(rng.randrange(query_class.order_limit)))
                 cursor.fetchall()
         except pymysql.OperationalError as error:
             if error.args[0] not in CONFLICTS:

@@ -9,7 +9,7 @@ from typing import TypeVar
 from agent.config.settings import DEFAULT_LISTEN, Config
 from agent.support.errors import HeadroomError
 
-EVERYWHERE = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "[::1]"}  # noqa: S104 - for URLs only
+LOOPBACK_BY_WILDCARD = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "[::1]"}  # noqa: S104 - for URLs only
 
 
 Listener = TypeVar("Listener")
@@ -25,16 +25,16 @@ class Address:
 
     host: str
     port: int
-    asked: bool = False
+    is_explicit: bool = False
     """Whether the user gave it: then no other is used."""
 
-    def bind(self) -> tuple[str, int]:
+    def socket_address(self) -> tuple[str, int]:
         """Return the host and port to listen on."""
         return self.host, self.port
 
     def url(self, port: int) -> str:
         """Return the URL for a browser on this machine; `port` is the one that was bound."""
-        return f"http://{EVERYWHERE.get(self.host, self._bracketed_host)}:{port}"
+        return f"http://{LOOPBACK_BY_WILDCARD.get(self.host, self._bracketed_host)}:{port}"
 
     def __str__(self) -> str:
         """Return HOST:PORT, as on the command line."""
@@ -50,7 +50,7 @@ def choose_address(listen: str | None, say: Callable[[str], None]) -> Address:
 
     Raises AddressError if the given address cannot be used.
     """
-    address = replace(parse(listen or DEFAULT_LISTEN), asked=listen is not None)
+    address = replace(parse(listen or DEFAULT_LISTEN), is_explicit=listen is not None)
     reason = _listen_error(address)
     return address if reason is None else _fallback(address, reason, say)
 
@@ -60,14 +60,14 @@ def listen_on(
 ) -> Listener:
     """Listen on the address, or on another if a program has taken it since it was chosen."""
     try:
-        return listen(address.bind())
+        return listen(address.socket_address())
     except OSError as reason:
-        return listen(_fallback(address, reason, say).bind())
+        return listen(_fallback(address, reason, say).socket_address())
 
 
 def _fallback(address: Address, reason: OSError, say: Callable[[str], None]) -> Address:
     """Return the host with any free port; raises `AddressError` if the user gave the address."""
-    if address.asked:
+    if address.is_explicit:
         advice = "choose another with --web.listen-address HOST:PORT"
         raise AddressError(f"cannot listen on {address}: {reason.strerror}; {advice}") from None
     if reason.errno == errno.EADDRINUSE:
@@ -89,7 +89,7 @@ def _listen_error(address: Address) -> OSError | None:
         found = socket.getaddrinfo(address.host or None, address.port, type=socket.SOCK_STREAM)
         with socket.socket(found[0][0]) as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind(address.bind())
+            probe.bind(address.socket_address())
             probe.listen()
     except OSError as error:
         return error

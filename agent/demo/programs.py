@@ -72,7 +72,7 @@ def servers_to_try(say: Callable[[str], None]) -> Iterator[Callable[[], Program]
     if not any(apt_installer.has_candidate(names[0]) for _, names in PACKAGES):
         say("reading the package lists …")
         try:
-            apt_installer.read_lists()
+            apt_installer.update_package_lists()
         except PackageError as error:
             yield partial(_fail, str(error))
     for flavour, names in PACKAGES:
@@ -85,7 +85,7 @@ def how_to_install() -> str:
     if shutil.which("apt-get") is None:
         return "install a MySQL or MariaDB server with the distribution's package manager"
     known = (names for _, names in PACKAGES if apt_installer.has_candidate(names[0]))
-    return f"as root: {apt_installer.command_to_install(next(known, DEFAULT_PACKAGES))}"
+    return f"as root: {apt_installer.install_command(next(known, DEFAULT_PACKAGES))}"
 
 
 def _installed(program: Program) -> Program:

@@ -3,12 +3,12 @@
 from agent.assessment.snapshot import Snapshot
 from agent.export.capacity_sentences import (
     bounds,
-    doubts,
+    doubt_sentences,
     headline,
-    resource_words,
-    why_none,
+    resource_display_name,
+    why_no_prediction,
 )
-from agent.export.fit_report import past_peak_words, quantity, threads
+from agent.export.fit_report import format_number, format_threads, past_peak_text
 from agent.window.concurrency import Source
 from models.capacity.result import Capacity
 from models.trust import Trust
@@ -20,17 +20,17 @@ Row = tuple[str, str]
 SOURCES = {Source.STATEMENT_TIME: "statement time", Source.THREADS_RUNNING: "Threads_running"}
 
 
-def lead(snapshot: Snapshot, now: float) -> str:
+def summary_sentence(snapshot: Snapshot, now: float) -> str:
     """Return the sentence that sums up the result."""
     capacity = snapshot.capacity(now)
     if capacity is None:
-        return f"No prediction yet: {why_none(snapshot)}."
+        return f"No prediction yet: {why_no_prediction(snapshot)}."
     return headline(capacity, snapshot.headroom(now))
 
 
-def rows(snapshot: Snapshot, now: float) -> list[Row]:
+def result_rows(snapshot: Snapshot, now: float) -> list[Row]:
     """Return load, capacity, its limit, the law's peak, trust and headroom, as far as known."""
-    capacity, fit = snapshot.capacity(now), snapshot.fit(now)
+    capacity, fit = snapshot.capacity(now), snapshot.current_law(now)
     return [
         *_load_rows(snapshot, now),
         *(_capacity_rows(capacity) if capacity else []),
@@ -40,60 +40,64 @@ def rows(snapshot: Snapshot, now: float) -> list[Row]:
     ]
 
 
-def line(snapshot: Snapshot, now: float) -> str:
+def result_line(snapshot: Snapshot, now: float) -> str:
     """Return the rows in one line, or the summary sentence if there are none."""
-    return "; ".join(f"{name} {value}" for name, value in rows(snapshot, now)) or lead(
-        snapshot, now
-    )
+    return "; ".join(
+        f"{name} {value}" for name, value in result_rows(snapshot, now)
+    ) or summary_sentence(snapshot, now)
 
 
 def _load_rows(snapshot: Snapshot, now: float) -> list[Row]:
     load = snapshot.current_load(now)
     if load is None:
         return []
-    rows = [("throughput", f"{quantity(round(load.throughput))} queries/s")]
-    source = next((s for s in (snapshot.fitted.source, *Source) if s in load.concurrency), None)
+    rows = [("throughput", f"{format_number(round(load.throughput))} queries/s")]
+    source = next((s for s in (snapshot.assessed.source, *Source) if s in load.concurrency), None)
     if source is not None:
-        count = threads(load.concurrency[source])
+        count = format_threads(load.concurrency[source])
         rows.append(("concurrency", f"{count} by {SOURCES[source]}"))
     return rows
 
 
 def _capacity_rows(capacity: Capacity) -> list[Row]:
     if capacity.trust is Trust.NOT_IDENTIFIABLE or capacity.value is None:
-        least = "–" if capacity.lower is None else f"at least {quantity(capacity.lower)} queries/s"
+        least = (
+            "–" if capacity.lower is None else f"at least {format_number(capacity.lower)} queries/s"
+        )
         return [("capacity", least)]
     likely = sorted(capacity.shares.items(), key=lambda limit: -limit[1])[:2]
-    limits = ", ".join(f"{resource_words(n)} ({share:.0%})" for n, share in likely if share >= 0.01)
-    value = f"{quantity(round(capacity.value))} queries/s ({bounds(capacity)})"
+    limits = ", ".join(
+        f"{resource_display_name(n)} ({share:.0%})" for n, share in likely if share >= 0.01
+    )
+    value = f"{format_number(round(capacity.value))} queries/s ({bounds(capacity)})"
     return [("capacity", value), ("limited by", limits)]
 
 
 def _law_rows(fit: UslFit) -> list[Row]:
     if fit.trust is Trust.NOT_IDENTIFIABLE:
-        bound = f"at least {quantity(round(fit.x_max_lower_bound))} queries/s"
+        bound = f"at least {format_number(round(fit.x_max_lower_bound))} queries/s"
         return [("the law's peak", bound)]
     return [
         (
             "the law's peak",
-            f"{quantity(round(fit.x_max or 0))} queries/s at {_peak_concurrency(fit)}",
+            f"{format_number(round(fit.x_max or 0))} queries/s at {_peak_concurrency(fit)}",
         ),
     ]
 
 
 def _peak_concurrency(fit: UslFit) -> str:
-    return threads(fit.n_max) + _interval_words(fit.n_max_interval)
+    return format_threads(fit.n_max) + _interval_words(fit.n_max_interval)
 
 
 def _interval_words(interval: Interval | None) -> str:
     if interval is None:
         return ""
-    low, high = (threads(bound).removesuffix(" threads") for bound in interval)
+    low, high = (format_threads(bound).removesuffix(" threads") for bound in interval)
     return f" (90 %: {low} to {high})"
 
 
 def _trust_rows(capacity: Capacity) -> list[Row]:
-    why = "; ".join(doubts(capacity))
+    why = "; ".join(doubt_sentences(capacity))
     return [("trust", capacity.trust.value.replace("_", " ") + (f": {why}" if why else ""))]
 
 
@@ -102,8 +106,8 @@ def _headroom_rows(snapshot: Snapshot, now: float) -> list[Row]:
     if headroom is None or capacity is None or capacity.trust is Trust.NOT_IDENTIFIABLE:
         return []
     if headroom.overloaded:
-        at_peak = threads(capacity.concurrency)
-        return [("headroom", f"none, {past_peak_words(headroom.overload_loss)} ({at_peak} at it)")]
+        at_peak = format_threads(capacity.concurrency)
+        return [("headroom", f"none, {past_peak_text(headroom.overload_loss)} ({at_peak} at it)")]
     return [
         (
             "headroom",

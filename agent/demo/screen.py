@@ -9,8 +9,8 @@ from typing import NamedTuple, Protocol, Self, TextIO
 
 from agent.assessment.assessed_points import Disposition
 from agent.assessment.snapshot import Snapshot
-from agent.config.durations import words
-from agent.demo.report import Row, lead, line, rows
+from agent.config.durations import duration_in_words
+from agent.demo.report import Row, result_line, result_rows, summary_sentence
 from agent.demo.text_chart import text_chart
 from models.trust import Trust
 
@@ -18,7 +18,7 @@ ENTER, LEAVE = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"  # the alternate s
 HOME, REST_OF_LINE, REST_OF_SCREEN = "\x1b[H", "\x1b[K", "\x1b[J"
 BOLD, PLAIN = "\x1b[1m", "\x1b[0m"
 COLOURS = {Trust.TRUSTED: "\x1b[32m", Trust.INDICATIVE: "\x1b[33m", Trust.NOT_IDENTIFIABLE: ""}
-LABEL = 16  # columns for the rows' names
+LABEL_COLUMNS = 16  # columns for the rows' names
 CHART_LINES = range(5, 16)
 REDRAW_SECONDS, LINE_SECONDS = 0.5, 5.0
 
@@ -56,7 +56,7 @@ class Output(Protocol):
         """Show a view."""
 
 
-def output(stream: TextIO) -> Output:
+def choose_output(stream: TextIO) -> Output:
     """Return a screen if the stream is a terminal that can draw one, else plain lines."""
     can_draw = stream.isatty() and os.environ.get("TERM", "dumb") != "dumb"
     return Screen(stream) if can_draw else Lines(stream)
@@ -84,7 +84,7 @@ class Lines:
 
     def show(self, view: View) -> None:
         """Print the view as one line."""
-        text = line(view.snapshot, view.now)
+        text = result_line(view.snapshot, view.now)
         print(f"{view.seconds:4.0f} s  {text}; load {view.load}", file=self._stream, flush=True)
 
 
@@ -128,12 +128,16 @@ class Screen:
 
 def draw(view: View, columns: int, lines: int) -> list[str]:
     """Return the screen as lines of text, `lines` at most."""
-    elapsed = words(view.seconds)
-    results = [*rows(view.snapshot, view.now), ("load", view.load), ("so far", view.milestones)]
+    elapsed = duration_in_words(view.seconds)
+    results = [
+        *result_rows(view.snapshot, view.now),
+        ("load", view.load),
+        ("so far", view.milestones),
+    ]
     top = [
         f"{view.title}{elapsed:>{max(1, columns - len(view.title))}}",
         "",
-        *wrap(lead(view.snapshot, view.now), columns),
+        *wrap(summary_sentence(view.snapshot, view.now), columns),
         "",
         *table(results, columns),
     ]
@@ -151,17 +155,17 @@ def table(rows: list[Row], columns: int = 80) -> list[str]:
     """Return the rows as lines: names on the left, and the values, wrapped where they are long."""
     lines = []
     for name, value in rows:
-        for part in wrap(value, max(20, columns - LABEL)):
-            lines.append(f"{name:<{LABEL}}{part}")
+        for part in wrap(value, max(20, columns - LABEL_COLUMNS)):
+            lines.append(f"{name:<{LABEL_COLUMNS}}{part}")
             name = ""
     return lines
 
 
 def _chart(view: View, columns: int, lines: int) -> list[str]:
-    points, fit = view.snapshot.fitted.points, view.snapshot.fit(view.now)
+    points, fit = view.snapshot.assessed.points, view.snapshot.current_law(view.now)
     if fit is None or points is None or lines < CHART_LINES.start:
         return []
-    n, x = points.curve(Disposition.USED)
+    n, x = points.known_points(Disposition.USED)
     present = view.snapshot.operating_point(view.now)
     return ["", *text_chart(n, x, fit.law, present, columns, min(lines, CHART_LINES.stop))]
 

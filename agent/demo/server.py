@@ -33,13 +33,13 @@ from agent.demo.programs import (
 from agent.demo.server_command_lines import (
     DATA,
     ERROR_LOG,
-    NO_FILES,
     ONLY_LOCALHOST,
     SOCKET,
+    UNWRITABLE_FOLDER,
+    feature_options,
     initialise_command,
     restrict_command,
     start_command,
-    switches,
 )
 from agent.demo.server_user import ServerUser
 
@@ -89,9 +89,9 @@ class PrivateServer:
         self.port = 0
         """On 127.0.0.1; 0 without a network."""
         self._network = network
-        self._user = ServerUser.of(self.folder, program, unprivileged=unprivileged)
+        self._user = ServerUser.choose(self.folder, program, unprivileged=unprivileged)
         self.options = [
-            *switches(self.flavour, performance_schema=performance_schema, log_bin=log_bin),
+            *feature_options(self.flavour, performance_schema=performance_schema, log_bin=log_bin),
             *options,
         ]
         self._template = template
@@ -102,8 +102,8 @@ class PrivateServer:
         """Create the data directory and start the server."""
         self.folder.mkdir(mode=0o700)
         try:
-            (self.folder / NO_FILES).mkdir(mode=0o500)
-            self._user.own(self.folder)
+            (self.folder / UNWRITABLE_FOLDER).mkdir(mode=0o500)
+            self._user.take_ownership(self.folder)
             self._guard = Guard(self.folder)
             self._create_data()
             self.start()
@@ -227,7 +227,7 @@ class PrivateServer:
     def _create_data(self) -> None:
         if self._template is not None and self._template.exists():
             _copy_data(self._template, self.datadir)
-            self._user.own(self.datadir)
+            self._user.take_ownership(self.datadir)
             return
         self._initialise()
         if self._template is not None:
@@ -267,7 +267,7 @@ class PrivateServer:
 
     def _open_log(self) -> BinaryIO:
         log = self.error_log.open("wb")
-        self._user.own(self.error_log)
+        self._user.take_ownership(self.error_log)
         return log
 
     def _launch(self) -> None:

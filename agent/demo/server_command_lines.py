@@ -33,7 +33,7 @@ PERFORMANCE_SCHEMA_OPTIONS: dict[Flavour, tuple[str, ...]] = {
         "--performance-schema-digests-size=20000",
     ),
 }
-NO_FILES = "no-files"  # the only folder where MariaDB may write files; it is not writable
+UNWRITABLE_FOLDER = "no-files"  # the only folder where MariaDB may write files; it is not writable
 ONLY_LOCALHOST = b"DELETE FROM mysql.global_priv WHERE Host <> 'localhost';\n"
 SCHEMA_OFF = ("--performance-schema=OFF",)
 LOG_BIN_ON = ("--log-bin=bin", "--server-id=1")
@@ -80,7 +80,7 @@ def start_command(
     network = (
         ("--skip-networking",) if port is None else ("--bind-address=127.0.0.1", f"--port={port}")
     )
-    files = f"--secure-file-priv={folder / NO_FILES}"
+    files = f"--secure-file-priv={folder / UNWRITABLE_FOLDER}"
     return [
         *program.command(),
         "--no-defaults",
@@ -97,7 +97,9 @@ def start_command(
     ]
 
 
-def switches(flavour: Flavour, *, performance_schema: bool, log_bin: bool) -> tuple[str, ...]:
+def feature_options(
+    flavour: Flavour, *, performance_schema: bool, log_bin: bool
+) -> tuple[str, ...]:
     """Return the options that turn performance_schema and the binary log on or off."""
     schema = PERFORMANCE_SCHEMA_OPTIONS[flavour] if performance_schema else SCHEMA_OFF
     return (*schema, *(LOG_BIN_ON if log_bin else LOG_BIN_OFF))

@@ -10,7 +10,9 @@ from typing import Self, TypedDict
 
 from agent.demo.programs import Program
 
-NAMELESS = range(61_184, 65_520)  # user IDs of systemd's DynamicUser; distributions assign none
+UNASSIGNED_UIDS = range(
+    61_184, 65_520
+)  # user IDs of systemd's DynamicUser; distributions assign none
 SEARCH_BY_OTHERS = 0o001
 
 
@@ -29,7 +31,7 @@ class ServerUser:
     uid: int | None
 
     @classmethod
-    def of(cls, folder: Path, program: Program, *, unprivileged: bool) -> Self:
+    def choose(cls, folder: Path, program: Program, *, unprivileged: bool) -> Self:
         """Choose an unused user ID, if we are root and that user can reach folder and program."""
         if not unprivileged or os.geteuid() != 0:
             return cls(None)
@@ -47,7 +49,7 @@ class ServerUser:
             return {}
         return {"user": self.uid, "group": self.uid, "extra_groups": ()}
 
-    def own(self, path: Path) -> None:
+    def take_ownership(self, path: Path) -> None:
         """Make this user the owner of a file, or of a folder and everything in it."""
         if self.uid is not None:
             for entry in (path, *path.rglob("*")):
@@ -56,7 +58,7 @@ class ServerUser:
 
 def _free_uid() -> int:
     taken = {entry.pw_uid for entry in pwd.getpwall()}
-    return random.choice(sorted(set(NAMELESS) - taken - _running_uids()))  # noqa: S311 - any will do
+    return random.choice(sorted(set(UNASSIGNED_UIDS) - taken - _running_uids()))  # noqa: S311 - any will do
 
 
 def _running_uids() -> set[int]:

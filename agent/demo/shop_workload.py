@@ -50,8 +50,8 @@ class QueryClass:
 
     name: str
     sql: str
-    below: int
-    share: int
+    order_limit: int
+    repetitions: int
 
     def query(self, order: int) -> str:
         """Return the SQL text for one order."""
@@ -62,35 +62,35 @@ CLASSES: Sequence[QueryClass] = (
     QueryClass(
         "look an order up",
         "SELECT customer, amount FROM orders WHERE id = {order}",
-        below=ORDERS,
-        share=3,
+        order_limit=ORDERS,
+        repetitions=3,
     ),
     QueryClass(
         "convert a range of orders",
         """SELECT STRAIGHT_JOIN SUM(o.amount * e.rate)
               FROM orders o JOIN exchange e FORCE INDEX (PRIMARY) ON e.currency = o.currency
              WHERE o.id BETWEEN {order} AND {order} + 2000""",
-        below=ORDERS - 2_000,
-        share=2,
+        order_limit=ORDERS - 2_000,
+        repetitions=2,
     ),
     QueryClass(
         "change an exchange rate",
         "UPDATE exchange SET rate = 1 + {order} % 97 / 100 WHERE currency = {order} % 4",
-        below=ORDERS,
-        share=3,
+        order_limit=ORDERS,
+        repetitions=3,
     ),
     QueryClass(
         "sell the item that everybody buys",
         "CALL sell(1, {order})",
-        below=ORDERS - 2_000,
-        share=1,
+        order_limit=ORDERS - 2_000,
+        repetitions=1,
     ),
     QueryClass(
         "rank cities",
         """SELECT city, COUNT(*), SUM(amount) AS total FROM orders
              WHERE id BETWEEN {order} AND {order} + 5000
              GROUP BY city ORDER BY total DESC LIMIT 10""",
-        below=ORDERS - 5_000,
-        share=1,
+        order_limit=ORDERS - 5_000,
+        repetitions=1,
     ),
 )

@@ -2,13 +2,13 @@
 
 import numpy as np
 
-from agent.export.fit_report import quantity
+from agent.export.fit_report import format_number
 from models.rates import Array
 from models.usl.law import Usl
 
 POINT, CURVE, NOW = "•", "·", "O"
 LEGEND = f"{POINT} seen   {CURVE} the law   {NOW} now"
-AXIS = 8  # columns for the numbers on the left
+AXIS_COLUMNS = 8  # columns for the numbers on the left
 
 
 def text_chart(
@@ -16,7 +16,7 @@ def text_chart(
 ) -> list[str]:
     """Draw n (threads) and x (queries/s), shape (points,), in a text of that width and height."""
     right, top = 1.05 * float(n.max()), 1.1 * float(x.max())
-    columns, lines = width - AXIS - 1, height - 1
+    columns, lines = width - AXIS_COLUMNS - 1, height - 1
     grid = [[" "] * columns for _ in range(lines)]
 
     def put(at: float, level: float, symbol: str) -> None:
@@ -35,8 +35,8 @@ def text_chart(
 
 def _labelled(grid: list[list[str]], top: float, right: float) -> list[str]:
     """Add the numbers of the axes to the drawing."""
-    marks = {0: quantity(round(top)), len(grid) - 1: "0"}
-    rows = [f"{marks.get(i, ''):>{AXIS}}|{''.join(line)}" for i, line in enumerate(grid)]
+    marks = {0: format_number(round(top)), len(grid) - 1: "0"}
+    rows = [f"{marks.get(i, ''):>{AXIS_COLUMNS}}|{''.join(line)}" for i, line in enumerate(grid)]
     end = f"{right:.3g} threads"
     foot = "0" + LEGEND.center(len(grid[0]) - len(end) - 1) + end
-    return [*(row.rstrip() for row in rows), " " * (AXIS + 1) + foot]
+    return [*(row.rstrip() for row in rows), " " * (AXIS_COLUMNS + 1) + foot]

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from agent.assessment.assessed_points import Disposition, Points
+from agent.assessment.assessed_points import AssessedPoints, Disposition
 from agent.assessment.markers import Marker
-from agent.export.fit_report import quantity
+from agent.export.fit_report import format_number
 from models.capacity.result import Capacity
 from models.trust import Trust
 from models.usl.fit import UslFit
@@ -37,8 +37,8 @@ class _Frame:
         return round(across, 1), round(up, 1)
 
 
-def chart(
-    points: Points,
+def render_chart(
+    points: AssessedPoints,
     capacity: Capacity,
     now: tuple[float, float] | None = None,
     marker: Marker | None = None,
@@ -47,10 +47,10 @@ def chart(
 
     Points since the deploy marker have another colour.
     """
-    n, x = points.curve(Disposition.USED)
+    n, x = points.known_points(Disposition.USED)
     if len(n) == 0:
         return ""
-    later = points.is_later(Disposition.USED, marker.at if marker else math.inf)
+    later = points.ended_after(Disposition.USED, marker.at if marker else math.inf)
     law, seen = capacity.usl, float(n.max())
     right = max(1.15 * seen, min(1.3 * (law.n_max or 0.0), 3 * seen) if law else 0.0)
     at = np.linspace(0.0, right, 120)[1:]
@@ -61,11 +61,13 @@ def chart(
         _axes(frame),
         _capacity_level(frame, capacity),
         _dots(
-            frame, *points.curve(Disposition.OTHER_WORKLOAD), 'fill="currentColor" opacity=".15"'
+            frame,
+            *points.known_points(Disposition.OTHER_WORKLOAD),
+            'fill="currentColor" opacity=".15"',
         ),
         _dots(frame, n[~later], x[~later], 'fill="currentColor" opacity=".45"'),
         _dots(frame, n[later], x[later], f'fill="{BLUE}" opacity=".7"'),
-        _crosses(frame, *points.curve(Disposition.OUTLIER)),
+        _crosses(frame, *points.known_points(Disposition.OUTLIER)),
         _curve(frame, at, curve) if law else "",
         _peak(frame, law) if law else "",
         _present_load(frame, now),
@@ -76,7 +78,7 @@ def chart(
     )
 
 
-def legend(points: Points) -> str:
+def render_legend(points: AssessedPoints) -> str:
     """Describe the chart's crosses and faint dots; empty if there are none."""
     parts = []
     others = int(np.count_nonzero(points.dispositions == Disposition.OTHER_WORKLOAD.value))
@@ -158,10 +160,12 @@ def _circle(px: float, py: float, radius: float, style: str) -> str:
 
 def _axes(frame: _Frame) -> str:
     floor = HEIGHT - 18
-    parts = [_text(frame.pixel(n, 0)[0], floor, quantity(n), "middle") for n in _ticks(frame.right)]
+    parts = [
+        _text(frame.pixel(n, 0)[0], floor, format_number(n), "middle") for n in _ticks(frame.right)
+    ]
     for x in _ticks(frame.top):
         py = frame.pixel(0.0, x)[1]
-        parts.append(_text(LEFT - 6, py + 4, quantity(x), "end"))
+        parts.append(_text(LEFT - 6, py + 4, format_number(x), "end"))
         parts.append(
             f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{py}" y2="{py}" stroke="currentColor"'
             ' opacity=".12"/>'

@@ -14,7 +14,7 @@ SOURCES = {
 }
 
 
-OTHERS = {
+COMPARED_WITH = {
     Method.MEASURED: "what was measured",
     Method.WORK_TIME: "work time alone",
     Method.LEARNED: "the learned model",
@@ -22,7 +22,7 @@ OTHERS = {
 }
 
 
-def in_words(
+def format_attribution(
     resource: str, found: Attribution, prediction: PredictionError | None, truth_error: float | None
 ) -> str:
     """Return the report: lines of at most 80 columns, without a final line feed."""
@@ -40,11 +40,12 @@ def in_words(
 def headline(resource: str, found: Attribution) -> str:
     """Return a sentence on the class that uses most."""
     first = found.ranked[0]
-    name = cut(resource, 20)
+    name = shorten_middle(resource, 20)
     if first.total <= 0:
-        used = f"{short(found.total)} in {found.intervals:,} intervals"
+        used = f"{format_short(found.total)} in {found.intervals:,} intervals"
         return f"No class explains any of {name}: {used}."
-    return f"{cut(first.name, NAME_WIDTH)} uses most of {name}: {percent(first.share)}."
+    share = format_percent(first.share)
+    return f"{shorten_middle(first.name, NAME_WIDTH)} uses most of {name}: {share}."
 
 
 def _table(found: Attribution) -> list[str]:
@@ -60,27 +61,33 @@ def _table(found: Attribution) -> list[str]:
     if rest:
         name = f"{len(rest)} more"
         share, total = sum(u.share for u in rest), sum(u.total for u in rest)
-        lines.append(f"  {name:<{NAME_WIDTH}} {bar(0, 1)} {percent(share):>7}  {amount(total)}")
+        lines.append(
+            f"  {name:<{NAME_WIDTH}} {bar(0, 1)} {format_percent(share):>7}"
+            f"  {format_aligned(total)}"
+        )
     unattributed_share = found.unattributed / found.total if found.total > 0 else 0.0
-    note = f"{percent(unattributed_share)} of all"
+    note = f"{format_percent(unattributed_share)} of all"
     name = "unattributed"
     padding = " " * (BAR_WIDTH + 8)
-    return [*lines, f"  {name:<{NAME_WIDTH}} {padding}  {amount(found.unattributed)}  {note}"]
+    return [
+        *lines,
+        f"  {name:<{NAME_WIDTH}} {padding}  {format_aligned(found.unattributed)}  {note}",
+    ]
 
 
 def _row(use: ClassUse, greatest: float) -> str:
-    error = "" if use.stderr is None else f" ± {short(use.stderr)}"
+    error = "" if use.stderr is None else f" ± {format_short(use.stderr)}"
     waits = "  waits" if use.waits else ""
-    name = f"{cut(use.name, NAME_WIDTH):<{NAME_WIDTH}}"
-    used = f"{amount(use.total)}{error:<8}{waits}"
-    return f"  {name} {bar(use.share, greatest)} {percent(use.share):>7}  {used}".rstrip()
+    name = f"{shorten_middle(use.name, NAME_WIDTH):<{NAME_WIDTH}}"
+    used = f"{format_aligned(use.total)}{error:<8}{waits}"
+    return f"  {name} {bar(use.share, greatest)} {format_percent(use.share):>7}  {used}".rstrip()
 
 
 def _notes(
     found: Attribution, prediction: PredictionError | None, truth_error: float | None
 ) -> list[str]:
     classes = f"{len(found.classes):,} classes" if len(found.classes) > 1 else "one class"
-    total = f"{short(found.total)} in {found.intervals:,} intervals, {classes}"
+    total = f"{format_short(found.total)} in {found.intervals:,} intervals, {classes}"
     total += "; shares of what they explain"
     lines = [f"  {'total':<14} {total}", f"  {'source':<14} {SOURCES[found.method]}"]
     for name, quality in (("fit", found.fit), ("held out", found.held_out)):
@@ -88,8 +95,8 @@ def _notes(
     if prediction is not None:
         lines.append(f"  {'prediction':<14} {_quality_text(prediction)}")
     if found.disagreement is not None and found.compared_with is not None:
-        other = OTHERS[found.compared_with]
-        difference = f"{percent(found.disagreement / 2)} of the use differs with {other}"
+        other = COMPARED_WITH[found.compared_with]
+        difference = f"{format_percent(found.disagreement / 2)} of the use differs with {other}"
         lines.append(f"  {'disagreement':<14} {difference}")
     if truth_error is not None:
         lines.append(f"  {'truth':<14} shares differ from it by {truth_error:.3f} in all")
@@ -99,7 +106,7 @@ def _notes(
 def _quality_text(quality: PredictionError) -> str:
     if quality.mape is None:
         return "not identifiable"
-    parts = [f"the total within {percent(quality.mape)} on average"]
+    parts = [f"the total within {format_percent(quality.mape)} on average"]
     if quality.r_squared is not None:
         parts.append(f"R² {quality.r_squared:.3f}")
     if quality.slope is not None:
@@ -107,7 +114,7 @@ def _quality_text(quality: PredictionError) -> str:
     return ", ".join(parts)
 
 
-def percent(share: float) -> str:
+def format_percent(share: float) -> str:
     """Format a share as a percentage."""
     value = 100 * share
     return f"{value:.1f} %" if value < 99.95 else f"{value:.0f} %"
@@ -120,12 +127,12 @@ def bar(share: float, greatest: float) -> str:
     return ("█" * full + (BLOCKS[part] if part else "")).ljust(BAR_WIDTH)
 
 
-def amount(value: float) -> str:
+def format_aligned(value: float) -> str:
     """Format a number, right-aligned."""
-    return f"{short(value):>9}"
+    return f"{format_short(value):>9}"
 
 
-def short(value: float) -> str:
+def format_short(value: float) -> str:
     """Format a number with three digits, and k, M, G or T from 10,000 on."""
     for unit, letter in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e4, "k")):
         if abs(value) >= unit:
@@ -135,7 +142,7 @@ def short(value: float) -> str:
     return f"{value:#.3g}".rstrip(".") if value else "0"
 
 
-def cut(name: str, width: int) -> str:
+def shorten_middle(name: str, width: int) -> str:
     """Shorten a class's name in the middle: names differ at both ends."""
     clean = "".join(c if c.isprintable() else "·" for c in name)
     if len(clean) <= width:

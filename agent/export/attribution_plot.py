@@ -6,7 +6,7 @@ import numpy as np
 
 from agent.export.figure_files import new_figure, write_figure
 from agent.export.profile_rows import Profile
-from agent.query_classes.class_registry import name_of
+from agent.query_classes.class_registry import class_name_of
 from agent.query_classes.period_attribution import ObservedClasses
 from models.attribution.class_time_series import Array
 from models.attribution.resource_division import parts_of
@@ -26,10 +26,10 @@ def plot_class(path: str, observed: ObservedClasses, profile: Profile) -> None:
 
     Raises OSError when the file cannot be written. Loads matplotlib; needs no display.
     """
-    write_figure(drawn(observed, profile), path)
+    write_figure(draw_figure(observed, profile), path)
 
 
-def drawn(observed: ObservedClasses, profile: Profile) -> "Figure":
+def draw_figure(observed: ObservedClasses, profile: Profile) -> "Figure":
     """Draw the first class's CPU against its time, and predicted against actual CPU."""
     figure = new_figure(*SIZE_INCHES)
     left, right = figure.subplots(1, 2)
@@ -55,7 +55,7 @@ def _draw_class(
     k = next(
         i
         for i, key in enumerate(observed.intervals.names)
-        if (name_of(key).schema, name_of(key).digest) == (first.schema, first.digest)
+        if (class_name_of(key).schema, class_name_of(key).digest) == (first.schema, first.digest)
     )
     x, z = (table[:, k] for table in parts_of(observed.intervals, y, found.method))
     line = found.classes[k].line

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from prometheus_client.core import Metric
 
 from agent.assessment.snapshot import Snapshot
-from agent.export.family_builders import LOWER, TRUST, UPPER, gauge, states_of
+from agent.export.family_builders import LOWER, TRUST, UPPER, gauge, trust_rows
 
 NAME = "business_metric"
 
@@ -34,7 +34,9 @@ def business_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]
         ((labels, one.at) for labels, one in known),
         NAME,
     )
-    found = [(labels, one.found.headroom) for labels, one in known if one.found.headroom]
+    found = [
+        (labels, one.unit_headroom.headroom) for labels, one in known if one.unit_headroom.headroom
+    ]
     yield gauge(
         f"{NAME}_headroom",
         "How much more of the business metric, in its unit, is possible up to the capacity; 0 "
@@ -61,7 +63,7 @@ def business_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]
     yield gauge(
         f"{NAME}_trust",
         f"Trust in the headroom of the business metric: {TRUST}.",
-        [row for labels, one in known for row in states_of(labels, one.found.trust)],
+        [row for labels, one in known for row in trust_rows(labels, one.unit_headroom.trust)],
         NAME,
         "trust",
     )
@@ -69,7 +71,11 @@ def business_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]
         f"{NAME}_reason",
         "1 for the reason why the headroom of the business metric is not known, or is 0; absent "
         "while it is known.",
-        (((*labels, one.found.reason.value), 1.0) for labels, one in known if one.found.reason),
+        (
+            ((*labels, one.unit_headroom.reason.value), 1.0)
+            for labels, one in known
+            if one.unit_headroom.reason
+        ),
         NAME,
         "reason",
     )

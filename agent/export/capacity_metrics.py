@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator
 from prometheus_client.core import Metric
 
 from agent.assessment.snapshot import Snapshot
-from agent.config.durations import written
-from agent.export.family_builders import LOWER, TRUST, UPPER, counter, gauge, states_of
+from agent.config.durations import duration_text
+from agent.export.family_builders import LOWER, TRUST, UPPER, counter, gauge, trust_rows
 from agent.export.resource_labels import LABELS, cpu_part, resource_labels
 from models.capacity.headroom import Headroom
 from models.capacity.limit_types import ResourceLimit
@@ -68,7 +68,7 @@ CAPACITY_GAUGES: tuple[tuple[str, str, Callable[[Capacity], float | None]], ...]
         "capacity_settling_throughput_queries_per_second",
         "Load in queries per second at which a capacity that is not trusted yet could be "
         "determined; absent once it is trusted, and where more load would not help.",
-        lambda capacity: capacity.settle_throughput,
+        lambda capacity: capacity.settling_throughput,
     ),
 )
 
@@ -124,9 +124,9 @@ def capacity_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]
         "Probability, 0 to 1, that the load (mean over five minutes) reaches the capacity "
         "within the time of the label horizon; absent while that is not known.",
         (
-            ((s.target, written(seconds)), probability)
+            ((s.target, duration_text(seconds)), probability)
             for s in snapshots
-            for seconds, probability in s.saturation_soon(now)
+            for seconds, probability in s.saturation_within(now)
         ),
         "horizon",
     )
@@ -146,7 +146,7 @@ def capacity_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]
     yield gauge(
         "capacity_trust",
         f"Trust in the capacity: {TRUST}; absent while nothing is assessed.",
-        (row for target, c in known for row in states_of((target,), c.trust)),
+        (row for target, c in known for row in trust_rows((target,), c.trust)),
         "trust",
     )
     yield gauge(
@@ -200,7 +200,7 @@ def _resource_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric
         "cpu_clock_ratio",
         "Clock rate of the server's CPUs as a share of the highest without turbo; 1 is full "
         "speed. Absent where the kernel does not show it.",
-        (((t,), load.clock) for t, load in loads),
+        (((t,), load.cpu_clock_rate) for t, load in loads),
     )
     resource_limits = [
         ((s.target, *resource_labels(resource_limit.resource)), resource_limit)
@@ -220,7 +220,7 @@ def _resource_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric
         (
             row
             for labels, resource_limit in resource_limits
-            for row in states_of(labels, resource_limit.trust)
+            for row in trust_rows(labels, resource_limit.trust)
         ),
         *LABELS,
         "trust",
@@ -241,7 +241,7 @@ def _resource_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric
 
 def _interval_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]:
     """Yield how many intervals were left out and kept, and when the mix changed last."""
-    records = [(s.target, s.fitted.record) for s in snapshots]
+    records = [(s.target, s.assessed.outlier_counts) for s in snapshots]
     yield counter(
         "outliers",
         "Intervals that were left out of the assessment, by reason, each counted once; absent "
@@ -257,9 +257,9 @@ def _interval_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric
         "mix_changed_timestamp_seconds",
         "Unix time at which the latest change of the mix of queries was complete; older "
         "intervals are left out. Absent while none was seen.",
-        (((target,), record.mix_changed) for target, record in records),
+        (((target,), record.mix_changed_at) for target, record in records),
     )
-    points = [(s.target, s.fitted.points) for s in snapshots if s.capacity(now) is not None]
+    points = [(s.target, s.assessed.points) for s in snapshots if s.capacity(now) is not None]
     yield gauge(
         "intervals_kept",
         "Intervals of the window that were assessed, at most 500; absent while nothing is "

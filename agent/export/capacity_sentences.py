@@ -1,8 +1,8 @@
 """The capacity in words: its value, the limit, the uncertainty and the headroom."""
 
 from agent.assessment.snapshot import Snapshot
-from agent.config.durations import words
-from agent.export.fit_report import past_peak_words, quantity
+from agent.config.durations import duration_in_words
+from agent.export.fit_report import format_number, past_peak_text
 from models.capacity.client_connections import CLIENT_CONNECTIONS
 from models.capacity.headroom import Headroom
 from models.capacity.result import USL, Capacity, CapacityReason
@@ -28,7 +28,7 @@ PARTS = {
 }
 
 
-def resource_words(name: str) -> str:
+def resource_display_name(name: str) -> str:
     """Return a resource's display name: `disk:sda` is "disk sda"."""
     if name in KINDS:
         return KINDS[name]
@@ -40,13 +40,17 @@ def resource_words(name: str) -> str:
 def headline(capacity: Capacity, headroom: Headroom | None) -> str:
     """Return one or two sentences: the capacity, its limit, and how much of it is left now."""
     if capacity.trust is Trust.NOT_IDENTIFIABLE or capacity.value is None:
-        bound = "" if capacity.lower is None else f": at least {quantity(capacity.lower)} queries/s"
+        bound = (
+            ""
+            if capacity.lower is None
+            else f": at least {format_number(capacity.lower)} queries/s"
+        )
         return f"The capacity of this server is not yet identifiable{bound}."
-    left = "" if headroom is None else f" {headroom_words(headroom)}"
+    left = "" if headroom is None else f" {headroom_sentence(headroom)}"
     limit = f"the limit is {_likely_limits(capacity)}"
     if capacity.trust is Trust.TRUSTED:
-        return f"This server can do {quantity(capacity.value)} queries/s; {limit}.{left}"
-    estimate = f"{quantity(capacity.value)} queries/s ({bounds(capacity)})"
+        return f"This server can do {format_number(capacity.value)} queries/s; {limit}.{left}"
+    estimate = f"{format_number(capacity.value)} queries/s ({bounds(capacity)})"
     return f"This server can do about {estimate}; {limit}. Take it as an indication.{left}"
 
 
@@ -54,40 +58,40 @@ def _likely_limits(capacity: Capacity) -> str:
     """Return the most likely limit, or the two likeliest if none is clearly ahead."""
     likely = sorted(capacity.shares, key=lambda name: -capacity.shares[name])
     named = likely[:1] if capacity.shares[likely[0]] >= MIN_CLEAR_SHARE else likely[:2]
-    return " or ".join(resource_words(name) for name in named)
+    return " or ".join(resource_display_name(name) for name in named)
 
 
 def bounds(capacity: Capacity) -> str:
     """Return the 90 % interval, or only the lower bound if there is no upper one."""
     if capacity.upper is None:
-        return f"95 %: at least {quantity(capacity.lower)}"
-    return f"90 %: {quantity(capacity.lower)} to {quantity(capacity.upper)}"
+        return f"95 %: at least {format_number(capacity.lower)}"
+    return f"90 %: {format_number(capacity.lower)} to {format_number(capacity.upper)}"
 
 
-def headroom_words(headroom: Headroom) -> str:
+def headroom_sentence(headroom: Headroom) -> str:
     """Return a sentence on the part of the capacity that is left, or the loss by overload."""
     if headroom.overloaded:
-        return f"It is {past_peak_words(headroom.overload_loss)}."
+        return f"It is {past_peak_text(headroom.overload_loss)}."
     if headroom.ratio < 0:
         return "It serves more than that now."
     return f"{100 * headroom.ratio:.0f} % of that is left."
 
 
-def saturation_words(likely: Probabilities) -> tuple[str, str]:
+def saturation_cell(likely: Probabilities) -> tuple[str, str]:
     """Return the saturation probability of the present load, and a note with that of more load."""
     now, *grown = [(growth, f"{100 * p:.0f} %") for growth, p in likely]
     more = ", ".join(f"{100 * (growth - 1):.0f} % more: {p}" for growth, p in grown)
     return now[1], f"probability at this load; at {more}"
 
 
-def soon_words(soon: Probabilities) -> tuple[str, str]:
+def saturation_soon_cell(soon: Probabilities) -> tuple[str, str]:
     """Return the probability of saturation within an hour, and a note with shorter times."""
     *sooner, (_, hour) = [(seconds, f"{100 * p:.0f} %") for seconds, p in soon]
-    less = ", ".join(f"{words(seconds)}: {p}" for seconds, p in sooner)
+    less = ", ".join(f"{duration_in_words(seconds)}: {p}" for seconds, p in sooner)
     return hour, f"probability that the load reaches the capacity; within {less}"
 
 
-def doubts(capacity: Capacity) -> list[str]:
+def doubt_sentences(capacity: Capacity) -> list[str]:
     """List reasons for doubt, remarks, and the load that would settle the capacity, each once."""
     reasons = list(capacity.reasons)
     if CapacityReason.NO_LIMIT_SEEN in reasons and CapacityReason.NO_RESOURCE_LIMIT in reasons:
@@ -97,15 +101,15 @@ def doubts(capacity: Capacity) -> list[str]:
         general = CapacityReason.CONCURRENCY_UNKNOWN.sentence
         texts = [text for text in texts if text != general]
         texts.append(capacity.usl_finding.check.sentence)
-    if capacity.settle_throughput is not None:
-        load = quantity(capacity.settle_throughput)
+    if capacity.settling_throughput is not None:
+        load = format_number(capacity.settling_throughput)
         texts.append(f"a load of about {load} queries/s would settle it")
     return texts
 
 
-def why_none(snapshot: Snapshot) -> str:
+def why_no_prediction(snapshot: Snapshot) -> str:
     """Return why there is no prediction yet."""
     if snapshot.health.up is False:
         errors = [c.last_error for c in snapshot.health.collectors if c.last_error]
         return errors[0] if errors else "the server does not answer"
-    return snapshot.fitted.waiting or "no complete interval yet"
+    return snapshot.assessed.waiting or "no complete interval yet"

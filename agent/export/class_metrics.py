@@ -10,7 +10,7 @@ from prometheus_client.core import Metric
 from agent.assessment.snapshot import Snapshot
 from agent.export.family_builders import counter, gauge
 from agent.query_classes.attribution_snapshot import ClassesState, ClassState, ResourceState
-from agent.query_classes.capacity_gain import saving
+from agent.query_classes.capacity_gain import capacity_gain
 
 TEXT_LENGTH = 256
 COUNTERS = (
@@ -74,7 +74,7 @@ MODEL_GAUGES: tuple[tuple[str, str, Callable[[ResourceState], float | None]], ..
     ),
 )
 
-Known = list[tuple[Snapshot, ClassesState]]
+TargetClasses = list[tuple[Snapshot, ClassesState]]
 
 
 def class_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]:
@@ -104,7 +104,7 @@ def _labels(snapshot: Snapshot, one: ClassState) -> tuple[str, str, str]:
     return snapshot.target, one.name.schema, one.name.digest
 
 
-def _counters(known: Known) -> Iterator[Metric]:
+def _counters(known: TargetClasses) -> Iterator[Metric]:
     for quantity, name, text in COUNTERS:
         yield counter(
             f"query_{name}",
@@ -120,7 +120,7 @@ def _counters(known: Known) -> Iterator[Metric]:
         )
 
 
-def _cpu_modes(known: Known) -> Iterator[Metric]:
+def _cpu_modes(known: TargetClasses) -> Iterator[Metric]:
     yield counter(
         "query_cpu_mode_seconds",
         "CPU seconds of the query class in the server's own code (user) or in the kernel "
@@ -150,7 +150,7 @@ def _cpu_modes(known: Known) -> Iterator[Metric]:
     )
 
 
-def _events(known: Known) -> Iterator[Metric]:
+def _events(known: TargetClasses) -> Iterator[Metric]:
     for quantity, name, text in EVENTS:
         counts = (
             (_labels(s, one), one.totals.get(quantity)) for s, c in known for one in c.classes
@@ -158,7 +158,7 @@ def _events(known: Known) -> Iterator[Metric]:
         yield counter(f"query_{name}", f"{text}; {NOT_SHOWN}.", counts, "schema", "digest")
 
 
-def _class_gauges(fresh: Known, now: float) -> Iterator[Metric]:
+def _class_gauges(fresh: TargetClasses, now: float) -> Iterator[Metric]:
     each = [(s, c, one) for s, c in fresh for one in c.classes]
     lines = [(_labels(s, one), one.line) for s, _, one in each if one.line and one.line.usable]
     yield gauge(
@@ -184,7 +184,7 @@ def _class_gauges(fresh: Known, now: float) -> Iterator[Metric]:
         "schema",
         "digest",
     )
-    gains = [(_labels(s, one), saving(c, one, s.capacity(now))) for s, c, one in each]
+    gains = [(_labels(s, one), capacity_gain(c, one, s.capacity(now))) for s, c, one in each]
     yield gauge(
         "query_capacity_gain_ratio",
         "How much more of all other queries the server could do if the query class were "
@@ -213,7 +213,7 @@ def _class_gauges(fresh: Known, now: float) -> Iterator[Metric]:
     )
 
 
-def _model_gauges(fresh: Known) -> Iterator[Metric]:
+def _model_gauges(fresh: TargetClasses) -> Iterator[Metric]:
     resources = [(s.target, r) for s, c in fresh for r in c.resources]
     yield gauge(
         "query_source_info",

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from prometheus_client.core import Metric
 
 from agent.assessment.snapshot import ClassSlaState, Snapshot
-from agent.export.family_builders import LOWER, TRUST, UPPER, gauge, states_of
+from agent.export.family_builders import LOWER, TRUST, UPPER, gauge, trust_rows
 
 GAUGES: tuple[tuple[str, str, Callable[[ClassSlaState], float | None]], ...] = (
     (
@@ -25,27 +25,27 @@ GAUGES: tuple[tuple[str, str, Callable[[ClassSlaState], float | None]], ...] = (
         "Multiple of the present load at which the query class breaks its SLA, or the capacity "
         "is reached: below 1 it is broken now. Absent while it is not known: see "
         "query_sla_reason.",
-        lambda one: one.found.load_ratio.value if one.found.load_ratio else None,
+        lambda one: one.headroom.load_ratio.value if one.headroom.load_ratio else None,
     ),
     (
         "query_sla_load_lower_ratio",
         f"Multiple of the present load at which the query class breaks its SLA, {LOWER}; absent "
         "while it is not known: see query_sla_reason.",
-        lambda one: one.found.load_ratio.lower if one.found.load_ratio else None,
+        lambda one: one.headroom.load_ratio.lower if one.headroom.load_ratio else None,
     ),
     (
         "query_sla_load_upper_ratio",
         f"Multiple of the present load at which the query class breaks its SLA, {UPPER}; absent "
         "while it is not known (see query_sla_reason), and where the capacity has no upper "
         "bound.",
-        lambda one: one.found.load_ratio.upper if one.found.load_ratio else None,
+        lambda one: one.headroom.load_ratio.upper if one.headroom.load_ratio else None,
     ),
     (
         "query_sla_first_probability",
         "Probability, 0 to 1, that the query class is the first to break its SLA, before the "
         "capacity is reached; the sum over all classes and the probability of the capacity make "
         "1. Absent while nothing is known of the class.",
-        lambda one: one.found.first,
+        lambda one: one.headroom.first,
     ),
 )
 
@@ -63,14 +63,18 @@ def class_sla_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric
         "query_sla_trust",
         f"Trust in the loads at which query classes break their SLAs: {TRUST}; absent without "
         "such SLAs.",
-        [row for target, state in known for row in states_of((target,), state.trust)],
+        [row for target, state in known for row in trust_rows((target,), state.trust)],
         "trust",
     )
     yield gauge(
         "query_sla_reason",
         "1 for the reason why the load at which the query class breaks its SLA is not known; "
         "absent while it is known.",
-        [((*labels, one.found.reason.value), 1.0) for labels, one in each if one.found.reason],
+        [
+            ((*labels, one.headroom.reason.value), 1.0)
+            for labels, one in each
+            if one.headroom.reason
+        ],
         "digest",
         "percentile",
         "reason",

@@ -3,14 +3,14 @@
 from collections.abc import Iterator, Mapping
 
 from agent.assessment.snapshot import ClassSlas, ClassSlaState, Snapshot
-from agent.export.fit_report import quantity, short_time
+from agent.export.fit_report import format_number, format_seconds
 from models.trust import Trust
 from models.what_if.predict import Estimate
 
 DIGEST_LENGTH, TEXT_LENGTH = 16, 60
 
 
-def class_sla_words(snapshot: Snapshot, now: float) -> Iterator[str]:
+def class_sla_sentences(snapshot: Snapshot, now: float) -> Iterator[str]:
     """Yield a sentence on the first class to break its SLA, if known, and one on each class."""
     state = snapshot.current_class_slas(now)
     if state is None:
@@ -25,24 +25,27 @@ def class_sla_words(snapshot: Snapshot, now: float) -> Iterator[str]:
 
 def _first_sentence(state: ClassSlas, texts: Mapping[str, str]) -> str | None:
     first = state.first
-    if first is None or first.found.first is None:
+    if first is None or first.headroom.first is None:
         return None
     doubt = "" if state.trust is Trust.TRUSTED else " That is indicative, as the capacity is."
     name = _class_name(first, texts)
-    probability = f"probability {first.found.first:.0%}"
+    probability = f"probability {first.headroom.first:.0%}"
     return f"The first class to break its SLA as the load grows is {name} ({probability}).{doubt}"
 
 
 def _class_sentence(one: ClassSlaState, texts: Mapping[str, str]) -> str:
     share = f"{100 * one.quantile:g} %"
-    sla = f"{_class_name(one, texts)}: {share} of its statements may take {short_time(one.seconds)}"
+    limit = format_seconds(one.seconds)
+    sla = f"{_class_name(one, texts)}: {share} of its statements may take {limit}"
     if one.present is not None:
-        sla += f"; they take up to {short_time(one.present.value)} now"
-    ratio = one.found.load_ratio
+        sla += f"; they take up to {format_seconds(one.present.value)} now"
+    ratio = one.headroom.load_ratio
     if ratio is None:
-        why = one.found.reason.sentence if one.found.reason else "nothing is known yet"
+        why = one.headroom.reason.sentence if one.headroom.reason else "nothing is known yet"
         return f"{sla}. The load at which that is reached is not yet identifiable: {why}."
-    return f"{sla}. That is reached at {quantity(ratio.value)} times the load ({_bounds(ratio)})."
+    return (
+        f"{sla}. That is reached at {format_number(ratio.value)} times the load ({_bounds(ratio)})."
+    )
 
 
 def _class_name(one: ClassSlaState, texts: Mapping[str, str]) -> str:
@@ -50,5 +53,5 @@ def _class_name(one: ClassSlaState, texts: Mapping[str, str]) -> str:
 
 
 def _bounds(found: Estimate) -> str:
-    upper = "+" if found.upper is None else f" to {quantity(found.upper)}"
-    return quantity(found.lower) + upper
+    upper = "+" if found.upper is None else f" to {format_number(found.upper)}"
+    return format_number(found.lower) + upper

@@ -4,13 +4,13 @@ from collections.abc import Iterator
 from html import escape
 
 from agent.assessment.snapshot import Snapshot
-from agent.config.durations import words
+from agent.config.durations import duration_in_words
 from agent.export.attribute_report import bar
-from agent.export.fit_report import quantity
+from agent.export.fit_report import format_number
 from agent.export.time_split_html import class_bar
-from agent.export.time_split_report import limited_words
+from agent.export.time_split_report import limit_text
 from agent.query_classes.attribution_snapshot import ClassesState, ClassState, ResourceState
-from agent.query_classes.capacity_gain import saving
+from agent.query_classes.capacity_gain import capacity_gain
 from agent.query_classes.class_registry import NONE, OVERFLOW
 from agent.query_classes.class_time_splits import class_key
 from models.attribution.class_time_series import AGENT, OTHER
@@ -53,7 +53,9 @@ def classes_table(snapshot: Snapshot, now: float) -> str:
     greatest = ranked[0].recent.get(ranked_by, 0.0) / total
     rows = "".join(_row(snapshot, state, one, ranked_by, (total, greatest), now) for one in ranked)
     head = "".join(f"<th>{name}</th>" for name in COLUMNS)
-    period = f"Queries of the last {words(state.recent_seconds)}; older minutes count less."
+    period = (
+        f"Queries of the last {duration_in_words(state.recent_seconds)}; older minutes count less."
+    )
     caption = f'<p class="grey">{period}</p>'
     return f'{caption}<table class="classes"><tr>{head}</tr>{rows}</table>{_cpu_note(cpu)}'
 
@@ -69,18 +71,18 @@ def _row(
     total, greatest = scale
     share = one.recent.get(ranked_by, 0.0) / total
     split = snapshot.class_splits(now).get(class_key(one))
-    gains = saving(state, one, snapshot.capacity(now))
+    gains = capacity_gain(state, one, snapshot.capacity(now))
     cells = (
         _class_name(one),
         bar(share, greatest),
         f"{share:.1%}" if ranked_by == "cpu" else "",
         "" if one.error is None or ranked_by != "cpu" else f"{one.error:.0%}",
-        f"{quantity(one.recent.get('statement_time', 0.0))} s",
-        quantity(one.recent.get("calls", 0.0)),
+        f"{format_number(one.recent.get('statement_time', 0.0))} s",
+        format_number(one.recent.get("calls", 0.0)),
         "" if gains.removed is None else f"+{gains.removed:.0%} capacity",
         "" if gains.halved is None else f"+{gains.halved:.0%}",
     )
-    time = class_bar(split) if split else "", limited_words(LimitedBy.of(split)) if split else ""
+    time = class_bar(split) if split else "", limit_text(LimitedBy.of(split)) if split else ""
     return "<tr>" + "".join(f"<td>{cell}</td>" for cell in (*map(escape, cells), *time)) + "</tr>"
 
 

@@ -3,14 +3,14 @@
 from typing import Any
 
 from agent.compare.comparison import Compared, Comparison
-from agent.compare.periods import Assessed
-from agent.export.snapshot_json import finite
+from agent.compare.periods import AssessedPeriod
+from agent.export.snapshot_json import without_non_finite
 from models.estimate_difference import Change, Estimate
 
 
 def comparison_object(comparison: Comparison) -> Any:
     """Return the comparison as one document; what is not known is null."""
-    return finite(
+    return without_non_finite(
         {
             "target": comparison.target,
             "before": _period_object(comparison.before),
@@ -21,7 +21,7 @@ def comparison_object(comparison: Comparison) -> Any:
     )
 
 
-def _period_object(side: Assessed) -> dict[str, object]:
+def _period_object(side: AssessedPeriod) -> dict[str, object]:
     capacity = side.capacity
     low, middle, high = side.loads
     return {

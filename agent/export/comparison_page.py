@@ -3,14 +3,14 @@
 from html import escape
 
 from agent.compare.comparison import Compared, Comparison
-from agent.export.comparison_report import HEADER, cells, notes, side_words
+from agent.export.comparison_report import HEADER, notes, period_text, row_cells
 from agent.export.page import STYLE
 
 
 def comparison_page(comparison: Comparison, json_path: str) -> str:
     """Return the whole page as HTML; `json_path` is the path of the comparison as JSON."""
     sides = (("before", comparison.before), ("after", comparison.after))
-    periods = "".join(f"<li>{name}: {escape(side_words(side))}</li>" for name, side in sides)
+    periods = "".join(f"<li>{name}: {escape(period_text(side))}</li>" for name, side in sides)
     head = "".join(f"<th>{escape(name)}</th>" for name in HEADER)
     rows = "".join(map(_row, comparison.rows))
     remarks = "".join(f"<p>{escape(note)}</p>" for note in notes(comparison))
@@ -40,7 +40,7 @@ def _document(body: str) -> str:
 
 
 def _row(row: Compared) -> str:
-    *known, verdict = map(escape, cells(row))
+    *known, verdict = map(escape, row_cells(row))
     if row.has_changed:
         verdict = f'<span class="badge fair">{verdict}</span>'
     return "<tr>" + "".join(f"<td>{cell}</td>" for cell in (*known, verdict)) + "</tr>"

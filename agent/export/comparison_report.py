@@ -3,15 +3,15 @@
 from collections.abc import Callable, Iterator
 
 from agent.compare.comparison import Compared, Comparison, Unit
-from agent.compare.periods import Assessed
+from agent.compare.periods import AssessedPeriod
 from agent.config.timestamps import time_text
-from agent.export.capacity_sentences import resource_words
-from agent.export.fit_report import DASH, TIMES, quantity
-from agent.query_classes.class_registry import name_of
+from agent.export.capacity_sentences import resource_display_name
+from agent.export.fit_report import DASH, TIME_UNITS, format_number
+from agent.query_classes.class_registry import class_name_of
 from models.estimate_difference import Change, Estimate, Verdict
 
 HEADER = ("", "before", "90 % interval", "after", "90 % interval", "change", "90 % interval", "")
-NUMBERS = (1, 3, 5)
+NUMBER_COLUMNS = (1, 3, 5)
 """The indices of the columns of numbers."""
 VERDICTS = {
     Verdict.HIGHER: "HIGHER",
@@ -29,10 +29,10 @@ DIGEST_LENGTH = 12
 """Characters of a class's digest that are shown."""
 
 
-def side_words(side: Assessed) -> str:
+def period_text(side: AssessedPeriod) -> str:
     """Describe a period: its start and end, the number of intervals and the load."""
     span = f"{time_text(side.period.start)} to {time_text(side.period.end)}"
-    low, middle, high = map(quantity, side.loads)
+    low, middle, high = map(format_number, side.loads)
     load = f"{middle} queries/s (5 to 95 %: {low} to {high})"
     return f"{span}, {side.intervals:,} intervals, {load}"
 
@@ -45,7 +45,7 @@ def notes(comparison: Comparison) -> Iterator[str]:
         yield "Nothing changed beyond the uncertainty."
 
 
-def cells(row: Compared) -> tuple[str, ...]:
+def row_cells(row: Compared) -> tuple[str, ...]:
     """Return one quantity as a cell for each column of `HEADER`."""
     format_number = _number_format(row)
     verdict = VERDICTS[row.change.verdict] + (f": {row.why}" if row.why else "")
@@ -62,9 +62,9 @@ def cells(row: Compared) -> tuple[str, ...]:
 def _row_title(name: str) -> str:
     kind, _, rest = name.partition(":")
     if kind == "demand":
-        return f"{resource_words(rest)}, per query"
+        return f"{resource_display_name(rest)}, per query"
     if kind in ("statement_time", "cpu"):
-        query = name_of(rest)
+        query = class_name_of(rest)
         digest = (
             f"{query.schema}.{query.digest[:DIGEST_LENGTH]}"
             if query.schema
@@ -77,10 +77,10 @@ def _row_title(name: str) -> str:
 def _number_format(row: Compared) -> Callable[[float], str]:
     """Return the row's number format: seconds in one unit, all else with three digits."""
     if row.unit is not Unit.SECONDS:
-        return quantity
+        return format_number
     known = [e.value for e in (row.before, row.after) if e.value]
-    size, unit = next((t for t in TIMES if max(known, default=0.0) >= t[0]), TIMES[-1])
-    return lambda value: f"{quantity(value / size)} {unit}"
+    size, unit = next((t for t in TIME_UNITS if max(known, default=0.0) >= t[0]), TIME_UNITS[-1])
+    return lambda value: f"{format_number(value / size)} {unit}"
 
 
 def _or_dash(format_number: Callable[[float], str], value: float | None) -> str:
@@ -95,7 +95,7 @@ def _range(format_number: Callable[[float], str], known: Estimate | Change) -> s
 
 def _percent_change(ratio: float) -> str:
     if ratio > 10:
-        return f"×{quantity(ratio)}"
+        return f"×{format_number(ratio)}"
     return f"{100 * (ratio - 1):+.1f} %"
 
 

@@ -36,7 +36,7 @@ def counter(name: str, text: str, rows: Rows, *labels: str) -> Metric:
     return _with_rows(CounterMetricFamily(PREFIX + name, text, labels=("target", *labels)), rows)
 
 
-def states_of(labels: tuple[str, ...], trust: Trust) -> Rows:
+def trust_rows(labels: tuple[str, ...], trust: Trust) -> Rows:
     """Return a row for each state of trust: 1 for the current one, 0 for the others."""
     return [((*labels, state.value), float(state is trust)) for state in Trust]
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from agent.csv_input.curve_file import CurveFile
 from agent.export.figure_files import new_figure, write_figure
-from agent.export.fit_report import headline, quantity, threads
+from agent.export.fit_report import format_number, format_threads, headline
 from models.trust import Trust
 from models.usl.fit import Method, UslFit, throughput_band
 from models.usl.law import Array
@@ -85,7 +85,7 @@ def _draw_peak(axes: "Axes", fitted: UslFit, right: float) -> None:
     """Mark the peak and its intervals, or its lower bound if it is not identifiable."""
     if fitted.trust is Trust.NOT_IDENTIFIABLE:
         bound = fitted.x_max_lower_bound
-        label = f"the peak is at least {quantity(bound)} queries/s"
+        label = f"the peak is at least {format_number(bound)} queries/s"
         axes.axhline(bound, color=ORANGE, lw=1.5, ls=(0, (6, 3)), label=label)
         return
     if fitted.n_max is None or fitted.x_max is None:
@@ -99,7 +99,8 @@ def _draw_peak(axes: "Axes", fitted: UslFit, right: float) -> None:
             ls="",
             color=ORANGE,
             zorder=5,
-            label=f"peak: {quantity(fitted.x_max)} queries/s at {threads(fitted.n_max)}",
+            label=f"peak: {format_number(fitted.x_max)} queries/s"
+            f" at {format_threads(fitted.n_max)}",
         )
     if fitted.n_max_interval is None or fitted.x_max_interval is None:
         return
@@ -120,7 +121,7 @@ def _add_labels(axes: "Axes", fitted: UslFit, right: float) -> None:
     axes.set_ylim(0, 1.12 * max(top, min(high, 1.6 * top)))
     axes.set_xlabel("concurrency (threads)")
     axes.set_ylabel("throughput (queries/s)")
-    axes.yaxis.set_major_formatter(lambda value, _: quantity(value))
+    axes.yaxis.set_major_formatter(lambda value, _: format_number(value))
     title = "\n".join(wrap(headline(fitted), TITLE_LENGTH))
     axes.set_title(title, loc="left", fontsize=13, fontweight="bold", pad=24)
     axes.text(0, 1.025, _subtitle(fitted), transform=axes.transAxes, fontsize=9, color=GREY)
@@ -135,8 +136,8 @@ def _subtitle(fitted: UslFit) -> str:
     """Return the subtitle: the parameters, or why the peak is uncertain and what to measure."""
     law = fitted.law
     if fitted.trust is Trust.TRUSTED:
-        return f"σ = {law.sigma:.3g}   κ = {law.kappa:.3g}   λ = {quantity(law.lam)} queries/s"
+        return f"σ = {law.sigma:.3g}   κ = {law.kappa:.3g}   λ = {format_number(law.lam)} queries/s"
     reason = f"Why: {fitted.reasons[0].sentence}."
     if fitted.settle_concurrency is None:
         return reason
-    return f"{reason} Measure next: points up to about {threads(fitted.settle_concurrency)}."
+    return f"{reason} Measure next: points up to about {format_threads(fitted.settle_concurrency)}."

@@ -19,7 +19,7 @@ NEGLIGIBLE_LOSS = 0.02
 WIDE_RATIO = 2.0
 """Ratio of the ends of the concurrency's interval above which one number would mislead."""
 
-TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
+TIME_UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
 METHODS = {
     "bayes": "Bayesian, with weak priors",
     "lsq": "least squares on throughput",
@@ -28,36 +28,36 @@ METHODS = {
 
 
 @dataclass(frozen=True)
-class AskedLoad:
+class RequestedPoint:
     """A load that the user asked about: its wording, and how to compute its point on the law."""
 
     words: str
     point: Callable[[Usl], LoadPoint]
 
 
-def in_words(curve: CurveFile, fitted: UslFit, asked: Sequence[AskedLoad] = ()) -> str:
+def format_fit(curve: CurveFile, fitted: UslFit, asked: Sequence[RequestedPoint] = ()) -> str:
     """Return the report of one fit: several lines, without a final line feed."""
     report = [headline(fitted), *_past_peak_lines(fitted), *_doubt_lines(fitted)]
     loads = ["", *(_load_line(fitted, load) for load in asked)] if asked else []
     return "\n".join([*report, "", *_parameter_lines(curve, fitted), *loads])
 
 
-def _load_line(fitted: UslFit, load: AskedLoad) -> str:
+def _load_line(fitted: UslFit, load: RequestedPoint) -> str:
     n, x, r, efficiency = load.point(fitted.law)
     if not isfinite(n):
         return f"  {load.words}: the law has no such load"
-    times = f"{short_time(r)} a query, efficiency {efficiency:.2f}"
-    return f"  {load.words}: {threads(n)}, {quantity(x)} queries/s, {times}"
+    times = f"{format_seconds(r)} a query, efficiency {efficiency:.2f}"
+    return f"  {load.words}: {format_threads(n)}, {format_number(x)} queries/s, {times}"
 
 
 def headline(fitted: UslFit) -> str:
     """Return a sentence on the position of the peak."""
     if fitted.trust is Trust.NOT_IDENTIFIABLE:
         return "The peak is not yet identifiable from these points."
-    where = f"{quantity(fitted.x_max)} queries/s at {threads(fitted.n_max)}"
+    where = f"{format_number(fitted.x_max)} queries/s at {format_threads(fitted.n_max)}"
     interval = fitted.n_max_interval
     if interval and interval.ratio > WIDE_RATIO:
-        where = f"{quantity(fitted.x_max)} queries/s, somewhere from {_range_text(interval)}"
+        where = f"{format_number(fitted.x_max)} queries/s, somewhere from {_range_text(interval)}"
     if fitted.trust is Trust.TRUSTED:
         return f"The peak is {where}."
     return f"The peak is about {where}; take it as an indication."
@@ -70,24 +70,24 @@ def _past_peak_lines(fitted: UslFit) -> list[str]:
     headroom = headroom_on_curve(fitted, fitted.n_observed_max)
     if headroom is None or not headroom.overloaded:
         return []
-    load = threads(fitted.n_observed_max)
-    return [f"  With {load} the server is {past_peak_words(headroom.overload_loss)}."]
+    load = format_threads(fitted.n_observed_max)
+    return [f"  With {load} the server is {past_peak_text(headroom.overload_loss)}."]
 
 
-def threads(value: float | None) -> str:
+def format_threads(value: float | None) -> str:
     """Format a concurrency with three digits, as an integer from 100 on."""
     if value is None:
         return DASH
     return f"{value:,.0f} threads" if value >= 100 else f"{value:.3g} threads"
 
 
-def short_time(seconds: float) -> str:
+def format_seconds(seconds: float) -> str:
     """Format a short time in s, ms, µs or ns."""
-    factor, unit = next(((f, u) for f, u in TIMES if seconds >= f), TIMES[-1])
+    factor, unit = next(((f, u) for f, u in TIME_UNITS if seconds >= f), TIME_UNITS[-1])
     return f"{seconds / factor:.3g} {unit}"
 
 
-def quantity(value: float | None) -> str:
+def format_number(value: float | None) -> str:
     """Format a number: three digits, from 100 on an integer with separators; a dash for None."""
     if value is None:
         return DASH
@@ -96,7 +96,7 @@ def quantity(value: float | None) -> str:
     return f"{value:.3g}"
 
 
-def past_peak_words(loss: float) -> str:
+def past_peak_text(loss: float) -> str:
     """Describe a server past its peak, and the share of its capacity that is lost."""
     if loss < NEGLIGIBLE_LOSS:
         return "past its peak: more load adds no throughput"
@@ -104,7 +104,8 @@ def past_peak_words(loss: float) -> str:
 
 
 def _range_text(interval: Interval) -> str:
-    return f"{threads(interval.low).removesuffix(' threads')} to {threads(interval.high)}"
+    low = format_threads(interval.low).removesuffix(" threads")
+    return f"{low} to {format_threads(interval.high)}"
 
 
 def _doubt_lines(fitted: UslFit) -> list[str]:
@@ -112,9 +113,9 @@ def _doubt_lines(fitted: UslFit) -> list[str]:
         return []
     lines = [f"  Why: {reason.sentence}." for reason in fitted.reasons]
     if fitted.trust is Trust.NOT_IDENTIFIABLE:
-        lines.append(f"  It is at least {quantity(fitted.x_max_lower_bound)} queries/s.")
+        lines.append(f"  It is at least {format_number(fitted.x_max_lower_bound)} queries/s.")
     if fitted.settle_concurrency is not None:
-        load = threads(fitted.settle_concurrency)
+        load = format_threads(fitted.settle_concurrency)
         lines.append(f"  Measure next: points up to about {load}.")
     elif fitted.x_max_interval is None:
         lines.append("  Try next: `--method bayes`, which gives an interval.")
@@ -134,13 +135,14 @@ def _parameter_lines(curve: CurveFile, fitted: UslFit) -> list[str]:
         (n_name, _concurrency_text(fitted)),
         ("contention σ", f"{law.sigma:.4g}"),
         ("coherency κ", f"{law.kappa:.4g}"),
-        ("one thread λ", f"{quantity(law.lam)} queries/s"),
+        ("one thread λ", f"{format_number(law.lam)} queries/s"),
         ("R²", r_squared),
         ("method", f"{fitted.method.value}: {METHODS[fitted.method.value]}"),
         ("points", _points_text(curve, fitted)),
         (
             "seen",
-            f"up to {threads(fitted.n_observed_max)}, {quantity(fitted.x_observed_max)} queries/s",
+            f"up to {format_threads(fitted.n_observed_max)},"
+            f" {format_number(fitted.x_observed_max)} queries/s",
         ),
         ("trust", fitted.trust.value.replace("_", " ")),
     ]
@@ -150,14 +152,16 @@ def _parameter_lines(curve: CurveFile, fitted: UslFit) -> list[str]:
 def _throughput_text(fitted: UslFit) -> str:
     if fitted.x_max is None:
         return DASH
-    known, interval = f"{quantity(fitted.x_max)} queries/s", fitted.x_max_interval
+    known, interval = f"{format_number(fitted.x_max)} queries/s", fitted.x_max_interval
     if interval is None:
         return known
-    return f"{known} (90 % interval {quantity(interval.low)} to {quantity(interval.high)})"
+    return (
+        f"{known} (90 % interval {format_number(interval.low)} to {format_number(interval.high)})"
+    )
 
 
 def _concurrency_text(fitted: UslFit) -> str:
-    known, interval = threads(fitted.n_max), fitted.n_max_interval
+    known, interval = format_threads(fitted.n_max), fitted.n_max_interval
     return known if interval is None else f"{known} (90 % interval {_range_text(interval)})"
 
 

@@ -7,7 +7,7 @@ MIN_SHOWN_PROBABILITY = 0.05
 WEEK_DAYS = 7
 
 
-def forecast_words(found: Saturation) -> str:
+def forecast_text(found: Saturation) -> str:
     """Return one sentence, and a second one if saturation within a week is likely enough."""
     if found.seconds is not None:
         return f"At this growth the load reaches the limit in {_with_bounds(found.seconds, found)}."
@@ -16,28 +16,29 @@ def forecast_words(found: Saturation) -> str:
     return f"{_why_not_known(found)}{within_week if chance >= MIN_SHOWN_PROBABILITY else ''}"
 
 
-def when_words(found: Saturation) -> str:
+def time_to_saturation_text(found: Saturation) -> str:
     """Return the forecast in a few words, for a table."""
     if found.seconds is not None:
         return _with_bounds(found.seconds, found)
     if found.reason is ForecastReason.TOO_FAR and found.lower is not None:
-        return f"{span(found.lower)} or more"
+        return f"{format_time_ahead(found.lower)} or more"
     return found.reason.value.replace("_", " ") if found.reason else "not known"
 
 
 def _with_bounds(seconds: float, found: Saturation) -> str:
     low, high = _days_text(found.lower or 0.0), _days_text(found.upper)
-    return f"{span(seconds)} ({f'{low} to {high}' if high else f'{low} or more'})"
+    return f"{format_time_ahead(seconds)} ({f'{low} to {high}' if high else f'{low} or more'})"
 
 
 def _why_not_known(found: Saturation) -> str:
     if found.reason is ForecastReason.TOO_FAR and found.lower is not None:
-        return f"At this growth the load reaches the limit in {span(found.lower)} at the earliest."
+        earliest = format_time_ahead(found.lower)
+        return f"At this growth the load reaches the limit in {earliest} at the earliest."
     sentence = found.reason.sentence if found.reason else "nothing is known yet"
     return f"It is not known when the limit is reached: {sentence}."
 
 
-def span(seconds: float) -> str:
+def format_time_ahead(seconds: float) -> str:
     """Format a time ahead in hours below two days, else in days."""
     hours = seconds / 3600
     if hours < 1:

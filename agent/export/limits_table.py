@@ -3,8 +3,8 @@
 from html import escape
 
 from agent.assessment.snapshot import Load, Snapshot
-from agent.export.capacity_sentences import resource_words
-from agent.export.fit_report import quantity, short_time
+from agent.export.capacity_sentences import resource_display_name
+from agent.export.fit_report import format_number, format_seconds
 from agent.window.resource_utilisation import CpuSource
 from models.capacity.limit_types import ResourceLimit
 
@@ -17,7 +17,7 @@ CPU_SOURCES = {
 MIN_SHOWN_SHARE = 0.005  # a smaller probability to be the limit is not shown
 
 
-def limits_table(snapshot: Snapshot, now: float) -> str:
+def resource_limits_table(snapshot: Snapshot, now: float) -> str:
     """Return a table with a row for each resource, lowest limit first; empty if none is known."""
     capacity, load = snapshot.capacity(now), snapshot.current_load(now)
     if capacity is None or not capacity.resource_limits:
@@ -45,11 +45,11 @@ def _cpu_source_line(load: Load | None) -> str:
 def _row(resource_limit: ResourceLimit, used: float | None, share: float | None) -> str:
     interval = resource_limit.x_max_interval
     cells = (
-        resource_words(resource_limit.resource),
+        resource_display_name(resource_limit.resource),
         "" if used is None else f"{used:.0%}",
-        "" if resource_limit.demand is None else short_time(resource_limit.demand),
-        "" if resource_limit.x_max is None else f"{quantity(resource_limit.x_max)} /s",
-        f"{quantity(interval.low)} to {quantity(interval.high)}" if interval else "",
+        "" if resource_limit.demand is None else format_seconds(resource_limit.demand),
+        "" if resource_limit.x_max is None else f"{format_number(resource_limit.x_max)} /s",
+        f"{format_number(interval.low)} to {format_number(interval.high)}" if interval else "",
         _trust_cell(resource_limit),
         f"{share:.0%} likely" if share and share >= MIN_SHOWN_SHARE else "",
     )

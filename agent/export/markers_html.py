@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 
 from agent.assessment.markers import Marker
 from agent.assessment.snapshot import Snapshot
-from agent.config.durations import words
+from agent.config.durations import duration_in_words
 
 SHOWN_MARKERS = 5
 """Number of markers shown; all are in the snapshot's JSON."""
@@ -25,13 +25,13 @@ def markers_section(snapshot: Snapshot, now: float, history: str | None) -> str:
     if not shown:
         return ""
     items = "".join(_item(marker, snapshot.target, now, history) for marker in shown)
-    note = f"Blue points: since {escape(shown[0].name)}." if snapshot.fitted.points else ""
+    note = f"Blue points: since {escape(shown[0].name)}." if snapshot.assessed.points else ""
     return f"<p>Deploy markers: {note}</p><ul>{items}</ul>"
 
 
 def _item(marker: Marker, target: str, now: float, history: str | None) -> str:
     at = datetime.fromtimestamp(marker.at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-    age = words(max(0.0, now - marker.at))
+    age = duration_in_words(max(0.0, now - marker.at))
     text = f"<li>{escape(marker.name)}, {at} ({escape(age)} ago)"
     if history is None:
         return f"{text}<br>without a history (history.path) nothing can be compared</li>"

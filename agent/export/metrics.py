@@ -12,7 +12,7 @@ from agent.export.business_metrics import business_families
 from agent.export.capacity_metrics import capacity_families
 from agent.export.class_metrics import class_families
 from agent.export.class_sla_metrics import class_sla_families
-from agent.export.family_builders import LOWER, PREFIX, TRUST, UPPER, counter, gauge, states_of
+from agent.export.family_builders import LOWER, PREFIX, TRUST, UPPER, counter, gauge, trust_rows
 from agent.export.forecast_metrics import forecast_families
 from agent.export.sla_metrics import sla_families
 from agent.export.time_split_metrics import time_families
@@ -130,7 +130,9 @@ def health_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]:
         (((s.target,), _as_number(s.health.up)) for s in snapshots),
     )
     yield _target_info(snapshots)
-    clocks = [((s.target,), clock) for s in snapshots if (clock := s.current_clock()) is not None]
+    clocks = [
+        ((s.target,), clock) for s in snapshots if (clock := s.current_clock_offset()) is not None
+    ]
     yield gauge(
         "clock_offset_seconds",
         "Server's clock minus the agent's in seconds, above 0 where the server's is ahead; "
@@ -260,7 +262,7 @@ def load_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]:
 
 def fit_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]:
     """Yield the fitted law, its peak with bounds, and its trust."""
-    fits = [(s.target, fit) for s in snapshots if (fit := s.fit(now)) is not None]
+    fits = [(s.target, fit) for s in snapshots if (fit := s.current_law(now)) is not None]
     for name, text, value in FIT_GAUGES:
         yield gauge(name, text, [((target,), value(fit)) for target, fit in fits])
     judged_fits = [(s.target, *judged) for s in snapshots if (judged := _law_trust(s, now))]
@@ -268,7 +270,7 @@ def fit_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]:
         "usl_trust",
         f"Trust in the fit of the Universal Scalability Law: {TRUST}; absent while nothing is "
         "assessed.",
-        (row for target, trust, _ in judged_fits for row in states_of((target,), trust)),
+        (row for target, trust, _ in judged_fits for row in trust_rows((target,), trust)),
         "trust",
     )
     yield gauge(
@@ -278,7 +280,7 @@ def fit_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]:
         (((target, reason), 1.0) for target, _, reasons in judged_fits for reason in reasons),
         "reason",
     )
-    sources = [(s.target, s.fitted.source) for s in snapshots if s.fit(now) is not None]
+    sources = [(s.target, s.assessed.source) for s in snapshots if s.current_law(now) is not None]
     yield gauge(
         "usl_concurrency_source_info",
         "Source of the concurrency that was fitted, in the label source: statement times or a "
@@ -289,13 +291,13 @@ def fit_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]:
     yield gauge(
         "last_fit_timestamp_seconds",
         "Unix time of the end of the latest interval that was assessed; absent before the first.",
-        (((s.target,), s.fitted.at) for s in snapshots),
+        (((s.target,), s.assessed.at) for s in snapshots),
     )
 
 
 def _law_trust(snapshot: Snapshot, now: float) -> tuple[Trust, tuple[str, ...]] | None:
     """Return the law's trust and reasons; one that may not be fitted is not identifiable."""
-    fit, refusal = snapshot.fit(now), snapshot.refusal(now)
+    fit, refusal = snapshot.current_law(now), snapshot.law_refusal(now)
     if refusal is not None:
         return Trust.NOT_IDENTIFIABLE, (refusal.check.value,)
     if fit is None:

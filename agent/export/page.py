@@ -6,26 +6,26 @@ from importlib.resources import files
 
 from agent import __version__
 from agent.assessment.snapshot import Snapshot
-from agent.config.durations import words
-from agent.export.assessment_chart import chart, legend
+from agent.config.durations import duration_in_words
+from agent.export.assessment_chart import render_chart, render_legend
 from agent.export.capacity_sentences import (
     bounds,
-    doubts,
+    doubt_sentences,
     headline,
-    saturation_words,
-    soon_words,
-    why_none,
+    saturation_cell,
+    saturation_soon_cell,
+    why_no_prediction,
 )
-from agent.export.class_sla_report import class_sla_words
+from agent.export.class_sla_report import class_sla_sentences
 from agent.export.class_table import classes_table
-from agent.export.fit_report import past_peak_words, quantity
-from agent.export.forecast_sentences import forecast_words
-from agent.export.limits_table import limits_table
+from agent.export.fit_report import format_number, past_peak_text
+from agent.export.forecast_sentences import forecast_text
+from agent.export.limits_table import resource_limits_table
 from agent.export.markers_html import markers_section
 from agent.export.target_group_html import groups_section
-from agent.export.target_sla_report import sla_words
+from agent.export.target_sla_report import sla_sentences
 from agent.export.time_split_html import time_section
-from agent.export.unit_headroom_text import business_words
+from agent.export.unit_headroom_text import business_metric_sentences
 from agent.groups.group_monitor import GroupState
 from models.capacity.headroom import Headroom
 from models.capacity.result import Capacity
@@ -68,7 +68,7 @@ def _target_section(snapshot: Snapshot, now: float, history: str | None) -> str:
     return (
         f"<section><header><h2>{escape(snapshot.target)}</h2>{_badges(snapshot, now)}"
         f'<span class="grey">{escape(snapshot.health.server)}</span></header>'
-        f"{_lead(snapshot, now)}{_number_list(snapshot, now)}{limits_table(snapshot, now)}"
+        f"{_lead(snapshot, now)}{_number_list(snapshot, now)}{resource_limits_table(snapshot, now)}"
         f"{time_section(snapshot, now)}{_chart(snapshot, now)}"
         f"{markers_section(snapshot, now, history)}"
         f"{classes_table(snapshot, now)}{_missing_features(snapshot)}"
@@ -100,7 +100,7 @@ def _lead(snapshot: Snapshot, now: float) -> str:
         return (
             f'<p class="lead">No prediction yet: {escape(_why_no_prediction(snapshot, now))}.</p>'
         )
-    items = "".join(f"<li>{escape(doubt)}</li>" for doubt in doubts(capacity))
+    items = "".join(f"<li>{escape(doubt)}</li>" for doubt in doubt_sentences(capacity))
     sentence = escape(headline(capacity, snapshot.headroom(now)))
     lead = (
         f'<p class="lead">{sentence}</p>{_forecast_paragraph(snapshot, now)}'
@@ -113,27 +113,27 @@ def _lead(snapshot: Snapshot, now: float) -> str:
 def _forecast_paragraph(snapshot: Snapshot, now: float) -> str:
     """Return a sentence on when the load reaches the limit."""
     known = snapshot.current_forecast(now)
-    return f"<p>{escape(forecast_words(known.saturation))}</p>" if known else ""
+    return f"<p>{escape(forecast_text(known.saturation))}</p>" if known else ""
 
 
 def _sla_paragraphs(snapshot: Snapshot, now: float) -> str:
     """Return a few sentences on the loads at which the SLAs are reached."""
     known = snapshot.current_sla(now)
-    sentences = [sla_words(known)] if known else []
-    sentences += class_sla_words(snapshot, now)
+    sentences = [sla_sentences(known)] if known else []
+    sentences += class_sla_sentences(snapshot, now)
     return "".join(f"<p>{escape(sentence)}</p>" for sentence in sentences)
 
 
 def _business_paragraphs(snapshot: Snapshot, now: float) -> str:
     """Return a sentence on the headroom in the unit of each business metric."""
-    sentences = (business_words(one) for one in snapshot.current_business(now))
+    sentences = (business_metric_sentences(one) for one in snapshot.current_business(now))
     return "".join(f"<p>{escape(sentence)}</p>" for sentence in sentences)
 
 
 def _why_no_prediction(snapshot: Snapshot, now: float) -> str:
-    if snapshot.fitted.capacity is not None and snapshot.fitted.at is not None:
-        return f"the last one is {words(now - snapshot.fitted.at)} old and withheld"
-    return why_none(snapshot)
+    if snapshot.assessed.capacity is not None and snapshot.assessed.at is not None:
+        return f"the last one is {duration_in_words(now - snapshot.assessed.at)} old and withheld"
+    return why_no_prediction(snapshot)
 
 
 def _number_list(snapshot: Snapshot, now: float) -> str:
@@ -148,45 +148,45 @@ def _number_list(snapshot: Snapshot, now: float) -> str:
 def _load_cells(snapshot: Snapshot, now: float) -> Iterator[Cell]:
     load = snapshot.current_load(now)
     if load is not None:
-        yield "throughput", f"{quantity(load.throughput)} /s", "queries now"
+        yield "throughput", f"{format_number(load.throughput)} /s", "queries now"
         for source, n in load.concurrency.items():
-            used = "used by the fit" if source is snapshot.fitted.source else ""
-            yield f"concurrency ({source.value.replace('_', ' ')})", quantity(n), used
+            used = "used by the fit" if source is snapshot.assessed.source else ""
+            yield f"concurrency ({source.value.replace('_', ' ')})", format_number(n), used
 
 
 def _capacity_cells(snapshot: Snapshot, now: float) -> Iterator[Cell]:
-    capacity, fit = snapshot.capacity(now), snapshot.fit(now)
+    capacity, fit = snapshot.capacity(now), snapshot.current_law(now)
     headroom = snapshot.headroom(now)
     if capacity is not None and capacity.trust is Trust.NOT_IDENTIFIABLE:
-        yield "capacity", f"at least {quantity(capacity.lower)} /s", "not yet identifiable"
+        yield "capacity", f"at least {format_number(capacity.lower)} /s", "not yet identifiable"
     elif capacity is not None:
-        yield "capacity", f"{quantity(capacity.value)} /s", bounds(capacity)
+        yield "capacity", f"{format_number(capacity.value)} /s", bounds(capacity)
         if headroom is not None:
             yield _headroom_cell(capacity, headroom)
     likely = snapshot.saturation_probability(now)
     if headroom is not None and likely and not headroom.overloaded:
-        yield "saturation", *saturation_words(likely)
-    soon = snapshot.saturation_soon(now)
+        yield "saturation", *saturation_cell(likely)
+    soon = snapshot.saturation_within(now)
     if headroom is not None and soon and not headroom.overloaded:
-        yield "within an hour", *soon_words(soon)
+        yield "within an hour", *saturation_soon_cell(soon)
     if fit is not None and fit.x_max is not None:
         note = "; ".join(filter(None, (_interval_text(fit.x_max_interval), _caution(fit))))
-        yield "the law's peak", f"{quantity(fit.x_max)} /s", note
+        yield "the law's peak", f"{format_number(fit.x_max)} /s", note
     if fit is not None and fit.n_max is not None:
-        yield "at concurrency", quantity(fit.n_max), _interval_text(fit.n_max_interval)
+        yield "at concurrency", format_number(fit.n_max), _interval_text(fit.n_max_interval)
 
 
 def _headroom_cell(capacity: Capacity, headroom: Headroom) -> Cell:
     if not headroom.overloaded:
         left = "none" if headroom.ratio < 0 else f"{100 * headroom.ratio:.0f} %"
         return "headroom", left, _caution(capacity)
-    at_peak = f"{quantity(capacity.concurrency)} statements at once at the capacity"
-    notes = (past_peak_words(headroom.overload_loss), at_peak, _caution(capacity))
+    at_peak = f"{format_number(capacity.concurrency)} statements at once at the capacity"
+    notes = (past_peak_text(headroom.overload_loss), at_peak, _caution(capacity))
     return "headroom", "none", "; ".join(filter(None, notes))
 
 
 def _interval_text(interval: tuple[float, float] | None) -> str:
-    return f"90 %: {quantity(interval[0])} to {quantity(interval[1])}" if interval else ""
+    return f"90 %: {format_number(interval[0])} to {format_number(interval[1])}" if interval else ""
 
 
 def _caution(judged: Capacity | UslFit) -> str:
@@ -194,13 +194,13 @@ def _caution(judged: Capacity | UslFit) -> str:
 
 
 def _chart(snapshot: Snapshot, now: float) -> str:
-    capacity, points = snapshot.capacity(now), snapshot.fitted.points
+    capacity, points = snapshot.capacity(now), snapshot.assessed.points
     if capacity is None or points is None:
         return ""
-    marks = legend(points)
+    marks = render_legend(points)
     caption = f'<p class="grey">{escape(marks)}.</p>' if marks else ""
     latest = snapshot.markers[-1] if snapshot.markers else None
-    return chart(points, capacity, snapshot.operating_point(now), latest) + caption
+    return render_chart(points, capacity, snapshot.operating_point(now), latest) + caption
 
 
 def _missing_features(snapshot: Snapshot) -> str:
@@ -221,13 +221,17 @@ def _collectors(snapshot: Snapshot, now: float) -> str:
     rows = "".join(
         f"<tr><td>{escape(c.name)}</td><td>{_state_text(c.success)}</td>"
         f"<td>{'' if c.duration is None else f'{1000 * c.duration:.1f} ms'}</td>"
-        f"<td>{'' if c.last_at is None else words(max(0.0, now - c.last_at)) + ' ago'}</td>"
+        f"<td>{_age(c.last_at, now)}</td>"
         f"<td>{sum(c.failures.values())}</td><td>{c.skipped}</td><td>{escape(c.last_error)}</td></tr>"
         for c in snapshot.health.collectors
     )
     head = "".join(f"<th>{name}</th>" for name in COLLECTOR_COLUMNS)
     table = f"<table><tr>{head}</tr>{rows}</table>"
     return f"<details><summary>Collector status</summary>{table}</details>"
+
+
+def _age(at: float | None, now: float) -> str:
+    return "" if at is None else f"{duration_in_words(max(0.0, now - at))} ago"
 
 
 def _state_text(success: bool | None) -> str:

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from agent.query_classes.capacity_gain import Saving
+from agent.query_classes.capacity_gain import CapacityGain
 from agent.query_classes.class_intervals import SaturatedPeriod
-from agent.query_classes.class_registry import SEVERAL, Name, name_of
+from agent.query_classes.class_registry import COMBINED_CLASSES, ClassName, class_name_of
 from agent.query_classes.period_attribution import ObservedClasses
 from agent.window.recent_time_split import TimeUse
 from models.attribution.quality_gate import is_predicted_well
@@ -15,7 +15,7 @@ from models.attribution.result import Attribution, Method, PredictionError, Reas
 from models.time_split.limiting_resource import LimitedBy
 from models.time_split.split import TimeSplit
 
-NO_ROWS: Mapping[Name, Saving] = {}
+NO_SAVINGS: Mapping[ClassName, CapacityGain] = {}
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Moved:
+class IoBytes:
     """Bytes read or written, and how well they can be attributed to classes."""
 
     total: float
@@ -62,7 +62,7 @@ class Moved:
     reasons: tuple[Reason, ...]
 
 
-NOT_JUDGED = PredictionError(None, None, None)
+NO_PREDICTION_ERROR = PredictionError(None, None, None)
 
 
 @dataclass(frozen=True)
@@ -83,26 +83,26 @@ class Profile:
     reasons: tuple[Reason, ...]
     saturated_periods: tuple[SaturatedPeriod, ...] = ()
     """Periods in which the host was saturated or waited for IO."""
-    io: Mapping[str, Moved] = field(default_factory=dict)
+    io: Mapping[str, IoBytes] = field(default_factory=dict)
     """The bytes `read` and `written`, where they are known."""
     recorded: tuple[float, float] | None = None
     """Start and end (Unix seconds) of a profile from the history."""
     time: TimeUse | None = None
     """The time split of the whole server."""
-    of_sums: bool = False
+    is_of_sums: bool = False
     """True if no interval was observed, and the server's own sums were read once."""
 
     def digests(self, top: int) -> list[str]:
         """Return the digests among the first `top` rows that are of a single class."""
-        return [row.digest for row in self.rows[:top] if row.digest not in SEVERAL]
+        return [row.digest for row in self.rows[:top] if row.digest not in COMBINED_CLASSES]
 
 
-SORTS: dict[str, Callable[[Row], float | None]] = {
+SORT_KEYS: dict[str, Callable[[Row], float | None]] = {
     "cpu": lambda row: row.cpu,
     "time": lambda row: row.seconds,
     "count": lambda row: row.calls,
     "io": lambda row: row.io,
-    "latency": lambda row: None if row.digest in SEVERAL else row.latency,
+    "latency": lambda row: None if row.digest in COMBINED_CLASSES else row.latency,
 }
 
 
@@ -111,7 +111,7 @@ def profile_of(
     sort: str,
     *,
     with_text: bool,
-    savings: Mapping[Name, Saving] = NO_ROWS,
+    savings: Mapping[ClassName, CapacityGain] = NO_SAVINGS,
 ) -> Profile:
     """Build a profile sorted as requested, or by time if that quantity is not known."""
     cpu = observed.cpu
@@ -130,18 +130,18 @@ def profile_of(
         saturated_periods=observed.saturated_periods,
         time=observed.time,
         io={
-            name: Moved(found.total, found.unattributed, found.held_out, found.reasons)
+            name: IoBytes(found.total, found.unattributed, found.held_out, found.reasons)
             for name, found in observed.disk.items()
         },
     )
-    return ranked(profile, savings)
+    return ranked_profile(profile, savings)
 
 
-def ranked(profile: Profile, savings: Mapping[Name, Saving]) -> Profile:
+def ranked_profile(profile: Profile, savings: Mapping[ClassName, CapacityGain]) -> Profile:
     """Return the profile sorted, with each class's share and its capacity gains."""
     rows = [row for row in profile.rows if row.calls or row.seconds > 0]
-    sort = profile.sort if any(SORTS[profile.sort](row) for row in rows) else "time"
-    value = SORTS[sort]
+    sort = profile.sort if any(SORT_KEYS[profile.sort](row) for row in rows) else "time"
+    value = SORT_KEYS[sort]
     total = 0.0 if sort == "latency" else sum(value(row) or 0.0 for row in rows)
     rows.sort(key=lambda row: (-(value(row) or 0.0), row.digest))
     with_shares = (_with_share(row, value(row), total) for row in rows)
@@ -168,7 +168,7 @@ def _rows(observed: ObservedClasses, *, with_text: bool) -> list[Row]:
     sizes = {name: table.sum(axis=0) for name, table in intervals.sizes}
     rows = []
     for k, key in enumerate(intervals.names):
-        name = name_of(key)
+        name = class_name_of(key)
         cpu, stderr, waits = _cpu_use(observed.cpu, k)
         rows.append(
             Row(
@@ -211,8 +211,8 @@ def _with_share(row: Row, value: float | None, total: float) -> Row:
     return row if value is None or total <= 0 else replace(row, share=value / total)
 
 
-def _with_gains(row: Row, savings: Mapping[Name, Saving]) -> Row:
-    saving = savings.get(Name(row.schema, row.digest))
+def _with_gains(row: Row, savings: Mapping[ClassName, CapacityGain]) -> Row:
+    saving = savings.get(ClassName(row.schema, row.digest))
     if saving is None:
         return row
     return replace(row, removed_gain=saving.removed, halved_gain=saving.halved)

@@ -1,6 +1,6 @@
 """The labels of a resource: its kind, its device, and the dimension that is limited."""
 
-from agent.window.resource_utilisation import PARTS
+from agent.window.resource_utilisation import CPU_PARTS
 
 LABELS = ("resource", "device", "dimension")
 DEVICES = ("disk", "network")
@@ -24,4 +24,4 @@ def resource_labels(name: str) -> tuple[str, str, str]:
 
 def cpu_part(name: str) -> str | None:
     """Return `server` or `steal` for a part of the host's CPU; None for a whole resource."""
-    return name.partition(":")[2] if name in PARTS else None
+    return name.partition(":")[2] if name in CPU_PARTS else None

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from prometheus_client.core import Metric
 
 from agent.assessment.snapshot import SlaState, Snapshot
-from agent.export.family_builders import LOWER, TRUST, UPPER, gauge, states_of
+from agent.export.family_builders import LOWER, TRUST, UPPER, gauge, trust_rows
 from models.what_if.predict import Estimate
 
 ESTIMATES: tuple[tuple[str, str, Callable[[SlaState], Estimate | None]], ...] = (
@@ -13,20 +13,20 @@ ESTIMATES: tuple[tuple[str, str, Callable[[SlaState], Estimate | None]], ...] = 
         "sla_throughput_{}queries_per_second",
         "Throughput in queries per second at which the mean residence time reaches the SLA, at "
         "most the capacity{}; absent while it is not known: see sla_reason.",
-        lambda state: state.found.throughput,
+        lambda state: state.headroom.throughput,
     ),
     (
         "sla_concurrency_{}",
         "Statements running at once where the mean residence time reaches the SLA{}; absent "
         "while it is not known (see sla_reason), and where the capacity is more likely reached "
         "first.",
-        lambda state: state.found.concurrency,
+        lambda state: state.headroom.concurrency,
     ),
     (
         "sla_headroom_{}ratio",
         "Unused share of the throughput that the SLA allows{}: 0.25 is a quarter left, "
         "at 0 or less the SLA is broken. Absent while it is not known.",
-        lambda state: state.found.headroom,
+        lambda state: state.headroom.headroom,
     ),
     (
         "capacity_residence_time_{}seconds",
@@ -66,12 +66,12 @@ def sla_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]:
         "sla_capacity_first_probability",
         "Probability, 0 to 1, that a growing load reaches the capacity before it breaks the "
         "SLA; absent while it is not known: see sla_reason.",
-        (((target,), state.found.capacity_first) for target, state in known),
+        (((target,), state.headroom.capacity_first) for target, state in known),
     )
     yield gauge(
         "sla_trust",
         f"Trust in the load at which the SLA is reached: {TRUST}; absent without an SLA.",
-        [row for target, state in known for row in states_of((target,), state.trust)],
+        [row for target, state in known for row in trust_rows((target,), state.trust)],
         "trust",
     )
     yield gauge(
@@ -79,9 +79,9 @@ def sla_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]:
         "1 for the reason why the load that reaches the SLA is not known; absent while it is "
         "known.",
         (
-            ((target, state.found.reason.value), 1.0)
+            ((target, state.headroom.reason.value), 1.0)
             for target, state in known
-            if state.found.reason
+            if state.headroom.reason
         ),
         "reason",
     )

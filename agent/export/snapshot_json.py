@@ -19,7 +19,7 @@ from agent.assessment.snapshot import (
     SlaState,
     Snapshot,
 )
-from agent.config.durations import written
+from agent.config.durations import duration_text
 from agent.query_classes.class_time_splits import class_key
 from agent.window.recent_time_split import TimeUse
 from models.capacity.limit_types import ResourceLimit
@@ -41,13 +41,17 @@ def snapshots_as_json(snapshots: Iterable[Snapshot], now: float) -> str:
 def snapshots_object(snapshots: Iterable[Snapshot], now: float) -> Object:
     """Return the document before it is serialised."""
     targets = [target_object(s, now) for s in sorted(snapshots, key=lambda s: s.target)]
-    document: Object = finite({"version": __version__, "at": now, "targets": targets})
+    document: Object = without_non_finite({"version": __version__, "at": now, "targets": targets})
     return document
 
 
 def target_object(snapshot: Snapshot, now: float) -> Object:
     """Return one element of `targets`; NaN and infinity are not replaced yet."""
-    capacity, law, refusal = snapshot.capacity(now), snapshot.fit(now), snapshot.refusal(now)
+    capacity, law, refusal = (
+        snapshot.capacity(now),
+        snapshot.current_law(now),
+        snapshot.law_refusal(now),
+    )
     return {
         "target": snapshot.target,
         "server": snapshot.health.server or None,
@@ -55,9 +59,9 @@ def target_object(snapshot: Snapshot, now: float) -> Object:
         "load": _load_object(snapshot, now),
         "time": _time_object(snapshot.current_time_use(now)),
         "class_time": _class_time_objects(snapshot, now),
-        "assessed_at": snapshot.fitted.at,
-        "waiting": snapshot.fitted.waiting or None,
-        "concurrency_source": snapshot.fitted.source,
+        "assessed_at": snapshot.assessed.at,
+        "waiting": snapshot.assessed.waiting or None,
+        "concurrency_source": snapshot.assessed.source,
         "capacity": capacity and _capacity_object(capacity, snapshot, now),
         "forecast": _forecast_object(snapshot.current_forecast(now)),
         "residence_time": snapshot.residence_time(now),
@@ -73,7 +77,7 @@ def target_object(snapshot: Snapshot, now: float) -> Object:
         "usl_refused": refusal and {"reason": refusal.check, "text": refusal.check.sentence},
         "workload": _workload_object(snapshot, capacity),
         "outliers": _outlier_objects(snapshot) if capacity else [],
-        "outliers_total": dict(snapshot.fitted.record.outliers),
+        "outliers_total": dict(snapshot.assessed.outlier_counts.outliers),
         "points": _point_objects(snapshot) if capacity else [],
         "markers": [marker_object(marker) for marker in snapshot.markers],
     }
@@ -94,7 +98,7 @@ def _load_object(snapshot: Snapshot, now: float) -> Object | None:
         "concurrency": dict(load.concurrency),
         "excluded_threads": dict(load.excluded),
         "utilisation": dict(load.resources),
-        "cpu_clock": load.clock,
+        "cpu_clock": load.cpu_clock_rate,
         "cpu_source": load.cpu_source,
     }
 
@@ -142,7 +146,7 @@ def _split_object(split: TimeSplit, limited: LimitedBy | None) -> Object:
 
 def _capacity_object(capacity: Capacity, snapshot: Snapshot, now: float) -> Object:
     headroom, likely = snapshot.headroom(now), snapshot.saturation_probability(now)
-    soon = snapshot.saturation_soon(now)
+    soon = snapshot.saturation_within(now)
     return {
         "value": capacity.value,
         "lower": capacity.lower,
@@ -151,7 +155,7 @@ def _capacity_object(capacity: Capacity, snapshot: Snapshot, now: float) -> Obje
         "overloaded": headroom and headroom.overloaded,
         "overload_loss": headroom and headroom.overload_loss,
         "saturation_probability": {f"{growth:g}": p for growth, p in likely} or None,
-        "saturation_soon_probability": {written(seconds): p for seconds, p in soon} or None,
+        "saturation_soon_probability": {duration_text(seconds): p for seconds, p in soon} or None,
         "concurrency": capacity.concurrency,
         "concurrency_upper": capacity.concurrency_upper,
         "limit": capacity.limit,
@@ -159,7 +163,7 @@ def _capacity_object(capacity: Capacity, snapshot: Snapshot, now: float) -> Obje
         "trust": capacity.trust,
         "reasons": _reason_objects(capacity.reasons),
         "throughput_seen": capacity.x_seen,
-        "settling_throughput": capacity.settle_throughput,
+        "settling_throughput": capacity.settling_throughput,
         "too_many_outliers": bool(capacity.outliers and capacity.outliers.too_many),
     }
 
@@ -186,7 +190,7 @@ def _forecast_object(state: ForecastState | None) -> Object | None:
 def _sla_object(state: SlaState | None) -> Object | None:
     if state is None:
         return None
-    found = state.found
+    found = state.headroom
     return {
         "seconds": state.seconds,
         "throughput": estimate_object(found.throughput),
@@ -211,7 +215,7 @@ def _class_slas_object(state: ClassSlas | None) -> Object | None:
 
 
 def _class_sla_object(state: ClassSlaState) -> Object:
-    found = state.found
+    found = state.headroom
     return {
         "digest": state.digest,
         "quantile": state.quantile,
@@ -225,7 +229,7 @@ def _class_sla_object(state: ClassSlaState) -> Object:
 
 
 def _business_object(state: BusinessState) -> Object:
-    found = state.found
+    found = state.unit_headroom
     return {
         "name": state.name,
         "unit": state.unit,
@@ -273,19 +277,19 @@ def _law_object(law: UslFit) -> Object:
 
 def _workload_object(snapshot: Snapshot, capacity: Capacity | None) -> Object:
     """Return detected workloads: a change in the window, the latest of all, two that alternate."""
-    regimes, points = capacity and capacity.regimes, snapshot.fitted.points
+    regimes, points = capacity and capacity.regimes, snapshot.assessed.points
     change, clusters = (regimes.change, regimes.clusters) if regimes else (None, None)
     at = points.at[change.index] if change and points else None
     return {
         "change": change and {"at": at, "quantity": change.quantity, "ratio": change.ratio},
-        "changed_at": snapshot.fitted.record.mix_changed,
+        "changed_at": snapshot.assessed.outlier_counts.mix_changed_at,
         "two": clusters
         and {"quantity": clusters.quantity, "ratio": clusters.ratio, "left_out": clusters.share},
     }
 
 
 def _outlier_objects(snapshot: Snapshot) -> list[Object]:
-    points = snapshot.fitted.points
+    points = snapshot.assessed.points
     return [
         {"at": o.at, "reason": o.reason, "text": o.reason.sentence, "ratio": o.ratio}
         for o in (points.outliers if points else ())
@@ -293,7 +297,7 @@ def _outlier_objects(snapshot: Snapshot) -> list[Object]:
 
 
 def _point_objects(snapshot: Snapshot) -> list[Object]:
-    points = snapshot.fitted.points
+    points = snapshot.assessed.points
     if points is None:
         return []
     columns = (
@@ -317,12 +321,12 @@ def _reason_objects(reasons: Iterable[Any]) -> list[Object]:
     return [{"reason": reason.value, "text": reason.sentence} for reason in reasons]
 
 
-def finite(value: Any) -> Any:
+def without_non_finite(value: Any) -> Any:
     """Replace NaN and infinity, which JSON does not have, by None, in nested values too."""
     if isinstance(value, dict):
-        return {key: finite(part) for key, part in value.items()}
+        return {key: without_non_finite(part) for key, part in value.items()}
     if isinstance(value, list):
-        return [finite(part) for part in value]
+        return [without_non_finite(part) for part in value]
     if isinstance(value, float):
         return float(value) if isfinite(value) else None
     return value

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from html import escape
 
-from agent.export.fit_report import quantity
+from agent.export.fit_report import format_number
 from agent.groups.group_monitor import GroupState
 from models.group.layer_time_split import Layer, shares_of
 from models.group.ntp_clock_filter import ClockOffset
@@ -37,21 +37,25 @@ def _group_section(state: GroupState, now: float) -> str:
     reasons = "".join(f"<li>{escape(reason.sentence)}</li>" for reason in summary.reasons)
     rows = "".join(_row(node, state) for node in summary.nodes)
     head = "".join(f"<th>{name}</th>" for name in COLUMNS)
-    lead = escape(group_words(summary) + layer_words(state))
+    lead = escape(group_sentences(summary) + layer_sentences(state))
     return (
         f'<section>{title}<p class="lead">{lead}</p>'
         + (f"<ul>{reasons}</ul>" if reasons else "")
         + f'<table class="limits"><tr>{head}</tr>{rows}</table>'
-        + (f'<p class="grey">{escape(scaling_words(state.scaling))}</p>' if state.scaling else "")
+        + (
+            f'<p class="grey">{escape(scaling_sentence(state.scaling))}</p>'
+            if state.scaling
+            else ""
+        )
         + "</section>"
     )
 
 
-def group_words(summary: GroupSummary) -> str:
+def group_sentences(summary: GroupSummary) -> str:
     """Describe the group in a few sentences, with the name of its bottleneck."""
     read = len(summary.nodes) - len(summary.lost)
     count = f"{read} of {len(summary.nodes)} nodes do"
-    text = f"{count} {quantity(summary.throughput or 0.0)} queries/s."
+    text = f"{count} {format_number(summary.throughput or 0.0)} queries/s."
     if summary.bottleneck is not None:
         text += f" {summary.bottleneck} has the least headroom"
         text += f" and limits the growth first{_growth_clause(summary)}."
@@ -61,7 +65,7 @@ def group_words(summary: GroupSummary) -> str:
     return text
 
 
-def layer_words(state: GroupState) -> str:
+def layer_sentences(state: GroupState) -> str:
     """Describe the layers' shares of the nodes' time, and the loss by uneven load."""
     shares = shares_of(list(state.layers.values()))
     parts = ", ".join(f"{layer} {share:.0%}" for layer, share in shares.items())
@@ -79,7 +83,7 @@ def _growth_clause(summary: GroupSummary) -> str:
     return ": it is there now" if growth <= 0 else f": with {growth:.0%} more load, divided as now"
 
 
-def scaling_words(scaling: NodeScaling) -> str:
+def scaling_sentence(scaling: NodeScaling) -> str:
     """Describe how throughput scales with the number of nodes, or why that is not known."""
     if scaling.fit is None:
         return f"Scaling over nodes: {scaling.reason.sentence if scaling.reason else 'not known'}."
@@ -90,7 +94,7 @@ def scaling_words(scaling: NodeScaling) -> str:
     return f"Scaling over nodes: {parts} ({trust})."
 
 
-def clock_words(clock: ClockOffset | None) -> str:
+def clock_offset_text(clock: ClockOffset | None) -> str:
     """Format a clock's offset from the agent's in milliseconds; empty if not known."""
     if clock is None:
         return ""
@@ -101,13 +105,13 @@ def _row(node: Node, state: GroupState) -> str:
     lost, threads = state.lost.get(node.name, 0), state.layers.get(node.name, {})
     cells = (
         node.name,
-        "lost" if node.throughput is None else quantity(node.throughput),
-        "" if node.capacity is None else quantity(node.capacity),
+        "lost" if node.throughput is None else format_number(node.throughput),
+        "" if node.capacity is None else format_number(node.capacity),
         "" if node.used is None else f"{node.used:.0%}",
         "" if node.headroom is None else f"{node.headroom:.0%}",
         "" if node.capacity is None else node.trust.value.replace("_", " "),
         *(f"{threads[layer]:.2f}" if layer in threads else "" for layer in LAYERS),
-        clock_words(state.clocks.get(node.name)),
+        clock_offset_text(state.clocks.get(node.name)),
         str(lost) if lost else "",
     )
     return "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>"

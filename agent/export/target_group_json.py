@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterable
 
-from agent.export.snapshot_json import Object, finite
+from agent.export.snapshot_json import Object, without_non_finite
 from agent.groups.group_monitor import GroupState
 from models.group.layer_time_split import shares_of
 from models.group.ntp_clock_filter import ClockOffset
@@ -13,7 +13,9 @@ from models.group.usl_over_nodes import NodeScaling
 
 def groups_as_json(states: Iterable[GroupState], now: float) -> str:
     """Return one JSON document; `now` in Unix seconds decides what is stale."""
-    document = finite({"at": now, "groups": [_group_object(state, now) for state in states]})
+    document = without_non_finite(
+        {"at": now, "groups": [_group_object(state, now) for state in states]}
+    )
     return json.dumps(document, allow_nan=False, ensure_ascii=False)
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
-from agent.export.family_builders import TRUST, group_counter, group_gauge, states_of
+from agent.export.family_builders import TRUST, group_counter, group_gauge, trust_rows
 from agent.groups.group_monitor import GroupState
 from models.group.summary import GroupSummary
 from models.group.usl_over_nodes import NodeScaling
@@ -57,7 +57,7 @@ GAUGES: tuple[tuple[str, str, Callable[[GroupSummary], float | None]], ...] = (
         lambda summary: summary.imbalance_loss,
     ),
 )
-LAW: tuple[tuple[str, str, Callable[[NodeScaling], float | None]], ...] = (
+SCALING_GAUGES: tuple[tuple[str, str, Callable[[NodeScaling], float | None]], ...] = (
     (
         "group_scaling_sigma",
         "Contention (sigma) between the nodes of the group: the share of the work that cannot "
@@ -115,7 +115,7 @@ def group_families(states: list[GroupState], now: float) -> Iterator[Metric]:
     yield group_gauge(
         "group_trust",
         f"Trust in the group's capacity: {TRUST}.",
-        (row for group, summary in known for row in states_of((group,), summary.trust)),
+        (row for group, summary in known for row in trust_rows((group,), summary.trust)),
         "trust",
     )
     yield group_gauge(
@@ -157,12 +157,12 @@ def _clock_families(states: list[GroupState], now: float) -> Iterator[Metric]:
 
 def _scaling_families(states: list[GroupState], now: float) -> Iterator[Metric]:
     found = [(s.name, s.scaling) for s in states if s.current(now) and s.scaling is not None]
-    for name, text, of_scaling in LAW:
+    for name, text, of_scaling in SCALING_GAUGES:
         yield group_gauge(name, text, [((group,), of_scaling(scaling)) for group, scaling in found])
     yield group_gauge(
         "group_scaling_trust",
         f"Trust in the law of scaling over the group's nodes: {TRUST}.",
-        (row for group, scaling in found for row in states_of((group,), scaling.trust)),
+        (row for group, scaling in found for row in trust_rows((group,), scaling.trust)),
         "trust",
     )
     yield group_gauge(

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from html import escape
 
 from agent.assessment.snapshot import Snapshot
-from agent.config.durations import words
-from agent.export.time_split_report import NAMES, doubts_in_words, limited_words, parts_in_words
+from agent.config.durations import duration_in_words
+from agent.export.time_split_report import NAMES, doubt_texts, limit_text, parts_text
 from models.time_split.split import Part, TimeSplit
 
 COLOURS = {
@@ -29,9 +29,9 @@ def time_section(snapshot: Snapshot, now: float) -> str:
         return ""
     limited = "What limits it is not identifiable from"
     if time.limited_by is not None:
-        limited = f"Limited by {limited_words(time.limited_by)} of"
-    lead = f"{limited} the statement time of the last {words(time.seconds)}."
-    details = "; ".join([parts_in_words(time.split), *doubts_in_words(time.split)])
+        limited = f"Limited by {limit_text(time.limited_by)} of"
+    lead = f"{limited} the statement time of the last {duration_in_words(time.seconds)}."
+    details = "; ".join([parts_text(time.split), *doubt_texts(time.split)])
     bar = _bar(time.split, WIDTH, HEIGHT)
     return f'<p>{escape(lead)}</p>{bar}<p class="grey">{escape(details)}.</p>{_legend(time.split)}'
 
@@ -42,7 +42,7 @@ def class_bar(split: TimeSplit) -> str:
 
 
 def _bar(split: TimeSplit, width: int, height: int) -> str:
-    label = escape(parts_in_words(split))
+    label = escape(parts_text(split))
     return (
         f'<svg viewBox="0 0 {width} {height}" width="{width}" role="img" aria-label="{label}">'
         f"{''.join(_rectangles(split, width, height))}</svg>"

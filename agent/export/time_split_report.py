@@ -44,18 +44,18 @@ def stacked_bar(split: TimeSplit, width: int = WIDTH) -> str:
     return bar
 
 
-def limited_words(limited: LimitedBy | None) -> str:
+def limit_text(limited: LimitedBy | None) -> str:
     """Return the limit and its share; a dash if no statement ran."""
     return f"{LIMITS[limited.limit]} {limited.share:.0%}" if limited else "–"
 
 
-def parts_in_words(split: TimeSplit) -> str:
+def parts_text(split: TimeSplit) -> str:
     """List the parts with their shares, except negligible ones."""
     shares = split.shares.items()
     return ", ".join(f"{NAMES[p]} {share:.0%}" for p, share in shares if share >= MIN_SHOWN_SHARE)
 
 
-def doubts_in_words(split: TimeSplit) -> list[str]:
+def doubt_texts(split: TimeSplit) -> list[str]:
     """List the reasons for doubt in the split."""
     doubts = []
     if split.over_explained:

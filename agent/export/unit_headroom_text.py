@@ -1,20 +1,20 @@
 """The headroom in the unit of a business metric as text."""
 
 from agent.assessment.snapshot import BusinessState
-from agent.export.fit_report import quantity
+from agent.export.fit_report import format_number
 from models.trust import Trust
 
 
-def business_words(state: BusinessState) -> str:
+def business_metric_sentences(state: BusinessState) -> str:
     """Describe a business metric and its headroom in one or two sentences."""
-    now = "not read" if state.value is None else f"{quantity(state.value)} {state.unit}"
+    now = "not read" if state.value is None else f"{format_number(state.value)} {state.unit}"
     start = f"{state.name} is {now}"
-    found = state.found
+    found = state.unit_headroom
     if found.headroom is None or found.headroom.value <= 0:
         why = f": {found.reason.sentence}" if found.reason else ""
         unknown = "the headroom is not yet identifiable"
         return f"{start}; {unknown if found.headroom is None else 'no more are possible'}{why}."
-    upper = f"to {quantity(found.headroom.upper)}" if found.headroom.upper else "or more"
-    bounds = f"{quantity(found.headroom.lower)} {upper}"
+    upper = f"to {format_number(found.headroom.upper)}" if found.headroom.upper else "or more"
+    bounds = f"{format_number(found.headroom.lower)} {upper}"
     doubt = "" if found.trust is Trust.TRUSTED else " That is indicative, as the capacity is."
-    return f"{start}; {quantity(found.headroom.value)} more are possible ({bounds}).{doubt}"
+    return f"{start}; {format_number(found.headroom.value)} more are possible ({bounds}).{doubt}"

@@ -38,7 +38,7 @@ class CommonIntervals:
         if not known or interval.end > known[-1].end + MAX_END_DIFFERENCE * self._width:
             self._latest[name] = [*known, interval][-KEPT_INTERVALS:]
 
-    def take(self, up: Iterable[str]) -> tuple[float, Mapping[str, float]] | None:
+    def take_next(self, up: Iterable[str]) -> tuple[float, Mapping[str, float]] | None:
         """Return the next interval's end and the throughputs over it; None if there is no new one.
 
         A target that was not read over it is missing. For one that is `up`, another interval's time

@@ -71,7 +71,7 @@ class GroupMonitor:
                 self._intervals.add(
                     name, TargetInterval(snapshot.load.end, snapshot.load.throughput)
                 )
-        taken = self._intervals.take(name for name, s in known.items() if s.health.up)
+        taken = self._intervals.take_next(name for name, s in known.items() if s.health.up)
         if taken is None:
             return
         end, throughputs = taken
@@ -84,7 +84,7 @@ class GroupMonitor:
         self._loads.setdefault(load.nodes, deque(maxlen=MAX_LOADS)).append(load)
         loads = [load for kept in self._loads.values() for load in kept]
         scaling = fit_scaling(loads, len(nodes))
-        clocks = {s.target: clock for s in known.values() if (clock := s.current_clock())}
+        clocks = {s.target: clock for s in known.values() if (clock := s.current_clock_offset())}
         layers = {s.target: found for s in known.values() if (found := s.layers(now))}
         self.state = replace(
             self.state,

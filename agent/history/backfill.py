@@ -8,7 +8,7 @@ import numpy as np
 from agent.history.record_types import INTERVALS
 from agent.history.row_access import insert
 from agent.history.row_mapping import in_milliseconds, interval_row
-from agent.support.clock_pair import Now
+from agent.support.clock_pair import ClockPair
 from agent.window.interval_buffer import IntervalBuffer
 from agent.window.intervals import Interval
 
@@ -16,7 +16,7 @@ ROWS_PER_TRANSACTION = 500
 """Rows in one transaction, so that a running agent waits only briefly."""
 MAX_OVERLAP = 0.01
 """The share of an interval by which two successive ones may overlap."""
-UNIX = Now(0.0, 0.0)
+UNIX = ClockPair(0.0, 0.0)
 """A clock pair without offset: the intervals' times are Unix seconds already."""
 
 
@@ -31,10 +31,10 @@ class Backfill:
     ) -> None:
         template = IntervalBuffer(width, width, sampling)
         self.width, self.max_gap, self.grace = width, template.max_gap, template.grace
-        self.added = self.were_there = 0
+        self.added = self.already_stored = 0
         self._connection, self._labels = connection, labels
 
-    def extend(self, intervals: Iterable[Interval], now: float) -> None:
+    def append_intervals(self, intervals: Iterable[Interval], now: float) -> None:
         """Write intervals, oldest first; `now` is not used."""
         del now
         found = list(intervals)
@@ -57,7 +57,7 @@ class Backfill:
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
         self.added += added
-        self.were_there += len(intervals) - added
+        self.already_stored += len(intervals) - added
 
     def _are_new(self, intervals: list[Interval]) -> list[bool]:
         """Return for each interval whether it overlaps with no stored one."""

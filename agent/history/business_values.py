@@ -8,7 +8,7 @@ from agent.history.record_types import BUSINESS, Row
 from agent.history.row_access import Choice, read
 from agent.history.row_mapping import in_milliseconds
 from agent.history.window_reader import Wanted
-from agent.support.clock_pair import Now
+from agent.support.clock_pair import ClockPair
 
 MAX_READ = 50_000
 """Rows read back at most, the latest: eight metrics have 5,000 values each in memory."""
@@ -26,7 +26,9 @@ UnixValue = tuple[float, float]
 """When it was read (Unix seconds), and the value."""
 
 
-def business_rows(labels: tuple[str, str], values: Iterable[ReadValue], now: Now) -> list[Row]:
+def business_rows(
+    labels: tuple[str, str], values: Iterable[ReadValue], now: ClockPair
+) -> list[Row]:
     """Return rows of the values read, oldest first; values of one millisecond share a row."""
     by_time: dict[int, dict[str, float]] = {}
     for name, at, value in values:
@@ -45,10 +47,10 @@ def recent_values(connection: sqlite3.Connection, wanted: Wanted) -> dict[str, l
     ).fetchone()
     since = wanted.until if found[0] is None else int(found[0])
     choice = Choice(wanted.target, wanted.server, since, wanted.until)
-    return by_name(read(connection, BUSINESS, choice))
+    return values_by_metric(read(connection, BUSINESS, choice))
 
 
-def by_name(rows: Iterable[Row]) -> dict[str, list[UnixValue]]:
+def values_by_metric(rows: Iterable[Row]) -> dict[str, list[UnixValue]]:
     """Return the values of these rows, in their order, by the metric's name."""
     series: dict[str, list[UnixValue]] = {}
     for row, values in _rows_with_values(rows):

@@ -85,7 +85,7 @@ def read(
         after = page[-1][1]
 
 
-def forget_names(connection: sqlite3.Connection, oldest: int | None) -> None:
+def delete_unused_names(connection: sqlite3.Connection, oldest: int | None) -> None:
     """Delete the names without rows; `oldest` (ms) is the oldest row's time, None without rows."""
     connection.execute("DELETE FROM query_class WHERE at < IFNULL(?, at + 1)", (oldest,))
 
@@ -123,7 +123,7 @@ def uses(connection: sqlite3.Connection, span: Span) -> list[Use]:
     return [Use(*row) for row in rows]
 
 
-def sources(connection: sqlite3.Connection, span: Span) -> set[str]:
+def cpu_methods(connection: sqlite3.Connection, span: Span) -> set[str]:
     """Return the methods by which CPU was divided in that span."""
     rows = connection.execute(
         "SELECT DISTINCT cpu_source FROM class_use WHERE target = ? AND at BETWEEN ? AND ?",

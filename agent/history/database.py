@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from agent.history.failures import StoreError, StoreFailure, as_store_error
-from agent.history.history_file import log_size, make_private, refuse_another_kind
+from agent.history.history_file import log_size, make_private, refuse_foreign_file
 from agent.history.schema import VERSION, migrate, refuse_other_tables, version_of
 
 BUSY_TIMEOUT = 2.0  # seconds that a statement waits for another program's lock
@@ -35,7 +35,7 @@ def open_to_write(path: Path, *, check: bool = False) -> sqlite3.Connection:
 
     Raises `StoreError`.
     """
-    refuse_another_kind(path)
+    refuse_foreign_file(path)
     try:
         make_private(path)
         connection = sqlite3.connect(path, timeout=BUSY_TIMEOUT, isolation_level=None)

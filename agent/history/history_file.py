@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import TextIO
 
 from agent.history.failures import StoreError, StoreFailure
-from agent.support.atomic_replace import replacement
+from agent.support.atomic_replace import replace_atomically
 
 FILE_NAME = "history.db"
-HEAD = b"SQLite format 3\0"  # https://www.sqlite.org/fileformat.html#the_database_header
+SQLITE_HEADER = b"SQLite format 3\0"  # https://www.sqlite.org/fileformat.html#the_database_header
 LOCK = ".lock"  # suffix of an empty, private file that remains when the agent ends
-KEPT_ASIDE = 3  # corrupt files that are kept; older ones are deleted
+MAX_CORRUPT_FILES = 3  # corrupt files that are kept; older ones are deleted
 OTHERS_MAY_WRITE = stat.S_IWGRP | stat.S_IWOTH
 OTHERS_MAY_ANYTHING = stat.S_IRWXG | stat.S_IRWXO
 
@@ -28,7 +28,7 @@ def history_path(configured: Path | None, environment: Mapping[str, str]) -> Pat
     return Path(folders.split(":")[0]) / FILE_NAME if folders else None
 
 
-def refuse_another_kind(path: Path) -> None:
+def refuse_foreign_file(path: Path) -> None:
     """Raise `StoreError` if this is a file of another kind, configured by mistake.
 
     The file is not changed. A history whose beginning was destroyed looks like one. It is
@@ -41,8 +41,8 @@ def refuse_another_kind(path: Path) -> None:
     if _is_our_lock(_companion(path, LOCK)) or _companion(path, "-wal").is_file():
         return
     with path.open("rb") as file:
-        head = file.read(len(HEAD))
-    if head and head != HEAD:
+        head = file.read(len(SQLITE_HEADER))
+    if head and head != SQLITE_HEADER:
         text = "this file is not a history and was not changed; set another path under `history`"
         raise StoreError(StoreFailure.FOREIGN, f"{path}: {text}")
 
@@ -89,7 +89,7 @@ def make_folder(folder: Path) -> None:
         raise StoreError(StoreFailure.EXPOSED, f"{problem}; {remedy}")
 
 
-def identity(path: Path) -> tuple[int, int] | None:
+def file_identity(path: Path) -> tuple[int, int] | None:
     """Return the device and inode of the file that has this name now; None if there is none."""
     try:
         status = path.stat()
@@ -99,7 +99,7 @@ def identity(path: Path) -> tuple[int, int] | None:
 
 
 @contextmanager
-def written_privately(path: Path) -> Iterator[TextIO]:
+def open_private(path: Path) -> Iterator[TextIO]:
     """Open a file of mode 0600 for writing, which replaces the former one once it is complete.
 
     A process that has the former file open, or may read it, cannot read the new one. A device or a
@@ -109,7 +109,7 @@ def written_privately(path: Path) -> Iterator[TextIO]:
         with path.open("w", encoding="utf-8") as device:
             yield device
         return
-    with replacement(path.resolve()) as file:
+    with replace_atomically(path.resolve()) as file:
         yield file
 
 
@@ -144,7 +144,7 @@ class Lock:
             os.close(descriptor)
 
 
-def put_aside(path: Path, at: float) -> Path:
+def rename_corrupt(path: Path, at: float) -> Path:
     """Rename a corrupt history and its log by date (`at`, Unix seconds); return the new path."""
     date = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(at))
     aside = path.with_name(f"{path.name}.corrupt-{date}")
@@ -190,6 +190,6 @@ def _companion(path: Path, ending: str) -> Path:
 def _delete_old_corrupt_files(path: Path) -> None:
     """Delete all but the latest corrupt files, so that they do not fill the disk."""
     corrupt = [p for p in path.parent.glob(f"{path.name}.corrupt-*") if not p.name.endswith("-wal")]
-    for old in sorted(corrupt, key=lambda p: p.stat().st_mtime)[:-KEPT_ASIDE]:
+    for old in sorted(corrupt, key=lambda p: p.stat().st_mtime)[:-MAX_CORRUPT_FILES]:
         old.unlink()
         _companion(old, "-wal").unlink(missing_ok=True)

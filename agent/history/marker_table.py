@@ -35,6 +35,6 @@ def read_markers(connection: sqlite3.Connection) -> list[Marker]:
         raise StoreError(StoreFailure.CORRUPT, "a marker has an invalid time") from None
 
 
-def forget_markers(connection: sqlite3.Connection, before: int) -> None:
+def delete_markers_before(connection: sqlite3.Connection, before: int) -> None:
     """Delete the markers before a time (ms)."""
     connection.execute("DELETE FROM marker WHERE at < ?", (before,))

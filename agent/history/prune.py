@@ -18,7 +18,7 @@ MAX_SLICE_MILLISECONDS = 86_400_000  # ms: limits a slice if the clock is wrong 
 MAX_SLICES = 20  # of the whole stored time; the oldest slice is deleted at a time
 
 
-def forget(
+def delete_rows(
     connection: sqlite3.Connection,
     kind: Kind,
     before: int,
@@ -46,14 +46,14 @@ def forget(
     return total
 
 
-def forget_targets(connection: sqlite3.Connection) -> None:
+def delete_unused_names(connection: sqlite3.Connection) -> None:
     """Delete the names of targets and of query classes that have no rows left."""
     left = " AND ".join(
         f"NOT EXISTS (SELECT 1 FROM {kind.one} WHERE target = target.id)"  # noqa: S608
         for kind in KINDS.values()
     )
     connection.execute(f"DELETE FROM target WHERE {left}")  # noqa: S608
-    class_uses.forget_names(connection, oldest(connection, CLASSES))
+    class_uses.delete_unused_names(connection, oldest(connection, CLASSES))
 
 
 def oldest(connection: sqlite3.Connection, kind: Kind) -> int | None:
@@ -63,7 +63,7 @@ def oldest(connection: sqlite3.Connection, kind: Kind) -> int | None:
     return found if found is None else int(found)
 
 
-def give_back(connection: sqlite3.Connection, most: int) -> None:
+def release_free_pages(connection: sqlite3.Connection, most: int) -> None:
     """Return up to `most` free pages to the file system, outside a transaction.
 
     It is executed as a script: `execute` would take one step of the statement, which is one page.
@@ -93,14 +93,16 @@ def step(
     ms since 1970. `path` is the file.
     """
     connection.execute("BEGIN IMMEDIATE")
-    deleted = {name: forget(connection, KINDS[name], before) for name, before in cutoffs.items()}
+    deleted = {
+        name: delete_rows(connection, KINDS[name], before) for name, before in cutoffs.items()
+    }
     if not any(deleted.values()) and pages(connection)[0] > max_size - MAX_LOG_BYTES:
         deleted = _delete_oldest_slice(connection, now)
     if any(deleted.values()):
-        forget_targets(connection)
+        delete_unused_names(connection)
     connection.execute("COMMIT")
     free = pages(connection)[1]
-    give_back(connection, PAGES_PER_STEP)
+    release_free_pages(connection, PAGES_PER_STEP)
     has_more = any(deleted.values()) or 0 < pages(connection)[1] < free
     if not has_more and size(path) > max_size:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -114,4 +116,4 @@ def _delete_oldest_slice(connection: sqlite3.Connection, now: int) -> dict[str, 
         return {}
     first = min(starts)
     before = first + min(max((now - first) // MAX_SLICES, 1), MAX_SLICE_MILLISECONDS)
-    return {name: forget(connection, kind, before) for name, kind in KINDS.items()}
+    return {name: delete_rows(connection, kind, before) for name, kind in KINDS.items()}

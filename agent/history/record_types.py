@@ -31,7 +31,7 @@ class Column:
     name: str
     holds: CellType = CellType.NUMBER
     required: bool = False
-    least: float = -math.inf
+    minimum: float = -math.inf
     choices: tuple[str, ...] = ()
 
 
@@ -60,10 +60,10 @@ INTERVALS = Kind(
     "interval",
     SERVER_KEY,
     (
-        Column("seconds", required=True, least=0.001),
-        Column("throughput", required=True, least=0.0),
+        Column("seconds", required=True, minimum=0.001),
+        Column("throughput", required=True, minimum=0.0),
         *(
-            Column(name, least=0.0)
+            Column(name, minimum=0.0)
             for name in (
                 "statement_time",
                 "threads_running",
@@ -123,11 +123,11 @@ CLASSES = Kind(
     "class_use",
     (*SERVER_KEY, "class"),
     (
-        Column("seconds", required=True, least=0.001),
-        *(Column(name, least=0.0) for name in ("calls", "statement_time", "cpu", "cpu_error")),
+        Column("seconds", required=True, minimum=0.001),
+        *(Column(name, minimum=0.0) for name in ("calls", "statement_time", "cpu", "cpu_error")),
         Column("cpu_source", CellType.WORDS, choices=tuple(Method)),
         *(
-            Column(name, least=0.0)
+            Column(name, minimum=0.0)
             for name in (
                 "waits",
                 "user_cpu",

@@ -25,7 +25,7 @@ from agent.history.sample_compression import Chunk, pack, unpack
 
 PAGE_ROWS = 1000  # rows read at once: between two pages no lock is held
 CHUNK_ROWS = 60  # samples packed into a chunk if they come as single rows
-LAST_ROW = 2**62  # ms; later than any time
+MAX_TIME = 2**62  # ms; later than any time
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Choice:
     target: str | None = None
     server: str | None = None
     since: int = 0
-    until: int = LAST_ROW
+    until: int = MAX_TIME
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class Extent:
     last: int
 
 
-EVERYTHING = Choice()
+ALL_ROWS = Choice()
 
 
 def insert(connection: sqlite3.Connection, kind: Kind, rows: Iterable[Row]) -> int:
@@ -95,7 +95,7 @@ def target_id(connection: sqlite3.Connection, name: str, server: str) -> int:
     return int(found[0])
 
 
-def read(connection: sqlite3.Connection, kind: Kind, choice: Choice = EVERYTHING) -> Iterator[Row]:
+def read(connection: sqlite3.Connection, kind: Kind, choice: Choice = ALL_ROWS) -> Iterator[Row]:
     """Yield rows of a kind, by label and then by time, a page at a time."""
     if kind is MARKERS:
         yield from _read_markers(connection, choice)
@@ -110,7 +110,7 @@ def read(connection: sqlite3.Connection, kind: Kind, choice: Choice = EVERYTHING
 
 
 def extents(
-    connection: sqlite3.Connection, kind: Kind, choice: Choice = EVERYTHING
+    connection: sqlite3.Connection, kind: Kind, choice: Choice = ALL_ROWS
 ) -> Iterator[Extent]:
     """Yield the extent of a kind for each target; targets without rows of it are left out.
 
@@ -222,7 +222,7 @@ def _insert_samples(connection: sqlite3.Connection, rows: Iterable[Row]) -> int:
             for chunk in _read_chunks(connection, target, collector, span)
             for at, _ in unpack(chunk)
         }
-        new = [(row.at, by_name(row.cells[0])) for row in samples if row.at not in existing]
+        new = [(row.at, numbers_of(row.cells[0])) for row in samples if row.at not in existing]
         for start in range(0, len(new), CHUNK_ROWS):
             chunk = pack(collector, new[start : start + CHUNK_ROWS])
             added += insert_chunk(connection, target, chunk)
@@ -270,6 +270,6 @@ def _from_sql(column: Column, stored: float | str | None) -> Cell:
         raise StoreError(StoreFailure.CORRUPT, text) from None
 
 
-def by_name(cell: Cell) -> Mapping[str, float]:
+def numbers_of(cell: Cell) -> Mapping[str, float]:
     """Return the numbers by name of a cell; empty if it has none."""
     return cell if isinstance(cell, Mapping) else {}

@@ -4,13 +4,13 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from agent.assessment.snapshot import FitState
+from agent.assessment.snapshot import AssessmentState
 from agent.history.record_types import CLASSES, FITS, INTERVALS, Cell, CellType, Row
 from agent.history.sample_compression import Chunk, pack
 from agent.query_classes.attribution_snapshot import IntervalUsage
-from agent.query_classes.capacity_gain import Saving
-from agent.query_classes.class_registry import Name, name_of
-from agent.support.clock_pair import Now
+from agent.query_classes.capacity_gain import CapacityGain
+from agent.query_classes.class_registry import ClassName, class_name_of
+from agent.support.clock_pair import ClockPair
 from agent.window.intervals import Interval
 from collectors.base import Sample
 from models.usl.fit import UslFit
@@ -23,7 +23,7 @@ def in_milliseconds(unix: float) -> int:
     return round(1000 * unix)
 
 
-def interval_row(labels: tuple[str, str], interval: Interval, now: Now) -> Row:
+def interval_row(labels: tuple[str, str], interval: Interval, now: ClockPair) -> Row:
     """Return an interval as a row, in which unknown values (NaN) are None."""
     numbers = [_finite_or_none(getattr(interval, name)) for name in NUMBERS]
     resources = {name: used for name, used in interval.resources.items() if math.isfinite(used)}
@@ -31,7 +31,7 @@ def interval_row(labels: tuple[str, str], interval: Interval, now: Now) -> Row:
     return Row(labels, at, (*numbers, resources or None))
 
 
-def interval_of(row: Row, stands_for: float, now: Now) -> Interval:
+def interval_from_row(row: Row, stands_for: float, now: ClockPair) -> Interval:
     """Return a row as an interval, whose end may be before the start of the monotonic clock."""
     *numbers, resources = row.cells
     end = now.monotonic - (now.unix - row.at / 1000)
@@ -40,7 +40,7 @@ def interval_of(row: Row, stands_for: float, now: Now) -> Interval:
     return Interval._make([end, *known, used, stands_for])
 
 
-def fit_row(labels: tuple[str, str], fitted: FitState) -> Row | None:
+def fit_row(labels: tuple[str, str], fitted: AssessmentState) -> Row | None:
     """Return an assessment as a row; None if there was too little data for one."""
     found = fitted.capacity
     if found is None or fitted.at is None:
@@ -64,16 +64,16 @@ def fit_row(labels: tuple[str, str], fitted: FitState) -> Row | None:
 class ClassUses:
     """What query classes used in one interval, and the capacity gain of each."""
 
-    spent: IntervalUsage
-    savings: Mapping[Name, Saving]
+    usage: IntervalUsage
+    gains: Mapping[ClassName, CapacityGain]
 
 
 def class_rows(labels: tuple[str, str], uses: ClassUses) -> list[Row]:
     """Return a row for each class that used anything, and one for what no class explains."""
-    spent, at = uses.spent, in_milliseconds(uses.spent.at)
+    spent, at = uses.usage, in_milliseconds(uses.usage.at)
     rows = []
     for name, used in spent.uses.items():
-        saved = uses.savings.get(name_of(name))
+        saved = uses.gains.get(class_name_of(name))
         cells: dict[str, Cell] = {
             "seconds": spent.seconds,
             **used,
@@ -90,7 +90,7 @@ def class_rows(labels: tuple[str, str], uses: ClassUses) -> list[Row]:
     return rows
 
 
-def sample_chunks(samples: Sequence[Sample], now: Now) -> list[Chunk]:
+def sample_chunks(samples: Sequence[Sample], now: ClockPair) -> list[Chunk]:
     """Pack samples of any collectors, by collector."""
     readings: dict[str, dict[int, Mapping[str, float]]] = {}
     for sample in samples:

@@ -49,7 +49,7 @@ class StatusTracker:
         self._rows.update(added)
         self.state = replace(self.state, last_write=at, write_seconds=seconds)
 
-    def well(self) -> None:
+    def succeeded(self) -> None:
         """Record that all pending work has been done."""
         if self._current_failure is not None:
             log.info("the history can be written again", extra=fields(path=self._path))
@@ -73,7 +73,7 @@ class StatusTracker:
             log.error(text, error, extra=fields(kind=error.kind))
         self._current_failure = error.kind
 
-    def put_aside(self, error: StoreError, aside: Path) -> None:
+    def renamed_corrupt(self, error: StoreError, aside: Path) -> None:
         """Record that the file was corrupt and was renamed."""
         text = "the history was corrupt and was renamed; a new one was started: %s"
         log.error(text, error, extra=fields(aside=aside))

@@ -22,13 +22,13 @@ from agent.history.business_values import UnixValue, recent_values
 from agent.history.database import open_to_read, open_to_write
 from agent.history.failures import StoreError, StoreFailure, as_store_error
 from agent.history.foreign_write_check import ForeignWriteCheck
-from agent.history.marker_table import forget_markers, insert_markers, read_markers
+from agent.history.marker_table import delete_markers_before, insert_markers, read_markers
 from agent.history.record_types import BUSINESS, CLASSES, FITS, INTERVALS, KINDS, SAMPLES
 from agent.history.retention_clock_guard import RetentionPace
 from agent.history.row_access import extents, insert, insert_chunk, target_id
 from agent.history.status import StatusTracker, StoreState
 from agent.history.stored_load_by_time import load_sums
-from agent.history.target_rename import take_along
+from agent.history.target_rename import adopt_old_name
 from agent.history.wall_clock_check import SteadyClock
 from agent.history.window_reader import Wanted, WindowRow, read_window
 from agent.history.write_buffer import Batch, WriteBuffer
@@ -42,8 +42,8 @@ POLL_SECONDS = 2.0  # seconds between two checks whether another program changed
 PRUNE_SECONDS = 60.0  # seconds between two deletions of old rows
 RETRY_MIN, RETRY_MAX = 1.0, 30.0  # seconds after a failure
 MAX_WAITING_BYTES = 16 * 2**20  # bytes
-ROWS_PER_TRANSACTION = 400  # batches in one transaction
-STAYS_OPEN = (StoreFailure.FULL, StoreFailure.BUSY)  # these are not caused by the file
+BATCHES_PER_TRANSACTION = 400  # batches in one transaction
+KEEPS_CONNECTION = (StoreFailure.FULL, StoreFailure.BUSY)  # these are not caused by the file
 STILL_READABLE = (StoreFailure.FULL, StoreFailure.READ_ONLY, StoreFailure.IO)
 
 WindowFuture = Future[list[WindowRow]]
@@ -69,7 +69,7 @@ class Store:
     ) -> None:
         self.path = path
         self.settings = settings
-        self.watched: Collection[str] | None = None  # the targets' names, where they are known
+        self.target_names: Collection[str] | None = None  # the targets' names, where they are known
         self.worker = Worker("history", [self.tick], allowance=math.inf, at_end=self.close)
         self._clock = clock
         self._steady_clock = SteadyClock()
@@ -149,7 +149,7 @@ class Store:
             self._handle_failure(as_store_error(self.path, error), now)
             return self._retry_at
         self._backoff.succeeded()
-        self._status.well()
+        self._status.succeeded()
         return now if has_more or len(self._buffer) else now + POLL_SECONDS
 
     def close(self) -> None:
@@ -166,7 +166,7 @@ class Store:
         The file is then checked; raises `StoreError` if it is not in order. Returns `None` if no
         connection is open.
         """
-        if self._connection is None or history_file.identity(self.path) != self._file_identity:
+        if self._connection is None or history_file.file_identity(self.path) != self._file_identity:
             return self._connection
         if not self._foreign_writes.found:
             return self._connection
@@ -178,7 +178,7 @@ class Store:
         try:
             self._connection = open_to_write(self.path, check=True)
         except StoreError as error:
-            if error.kind in (*STAYS_OPEN, StoreFailure.READ_ONLY):
+            if error.kind in (*KEEPS_CONNECTION, StoreFailure.READ_ONLY):
                 raise
             raise StoreError(StoreFailure.CORRUPT, str(error)) from error  # it was valid before
         self._note_contents(self._connection)
@@ -186,7 +186,7 @@ class Store:
 
     def _open(self) -> sqlite3.Connection:
         history_file.make_folder(self.path.parent)
-        history_file.refuse_another_kind(self.path)  # before our lock identifies it as a history
+        history_file.refuse_foreign_file(self.path)  # before our lock identifies it as a history
         self._lock.take()
         try:
             connection = open_to_write(self.path, check=self._needs_check)
@@ -201,7 +201,7 @@ class Store:
 
     def _note_contents(self, connection: sqlite3.Connection) -> None:
         """Record which file is open, and its number of rows of each kind."""
-        self._file_identity = history_file.identity(self.path)
+        self._file_identity = history_file.file_identity(self.path)
         self._status.opened(
             {
                 name: sum(extent.rows for extent in extents(connection, kind))
@@ -227,23 +227,23 @@ class Store:
 
     def _adopt_renamed_target(self, connection: sqlite3.Connection, wanted: Wanted) -> None:
         """Let a renamed target keep its rows, unless the file is open for reading only."""
-        if self.watched is None or connection is not self._connection:
+        if self.target_names is None or connection is not self._connection:
             return
-        old_name = take_along(connection, wanted.target, wanted.server, self.watched)
+        old_name = adopt_old_name(connection, wanted.target, wanted.server, self.target_names)
         if old_name is not None:
             facts = fields(target=wanted.target, before=old_name)
             log.info("target renamed: its history continues under the new name", extra=facts)
 
     def _write(self, connection: sqlite3.Connection) -> None:
-        batches = self._buffer.first(ROWS_PER_TRANSACTION)
+        batches = self._buffer.oldest(BATCHES_PER_TRANSACTION)
         if not batches:
             return
-        if history_file.identity(self.path) != self._file_identity:
+        if history_file.file_identity(self.path) != self._file_identity:
             text = "the file was moved or deleted; a new one takes its place"
             raise StoreError(StoreFailure.IO, f"{self.path}: {text}")
         started = time.monotonic()
         added = _commit(connection, batches)
-        self._buffer.done(batches)
+        self._buffer.remove_written(batches)
         self._status.wrote(added, self._clock(), time.monotonic() - started)
 
     def _delete_old_rows(self, connection: sqlite3.Connection, now: float) -> bool:
@@ -260,7 +260,7 @@ class Store:
         max_size = self.settings.max_size
         deleted, has_more = prune.step(connection, self.path, self._cutoffs, max_size, milliseconds)
         if {INTERVALS.name, FITS.name} <= self._cutoffs.keys():
-            forget_markers(connection, min(self._cutoffs[k.name] for k in (INTERVALS, FITS)))
+            delete_markers_before(connection, min(self._cutoffs[k.name] for k in (INTERVALS, FITS)))
         self._has_more_to_delete = has_more
         self._status.forgot(deleted)
         self._prune_at = now if has_more else now + PRUNE_SECONDS
@@ -283,7 +283,7 @@ class Store:
             if self._connection.in_transaction:
                 with suppress(sqlite3.Error):
                     self._connection.execute("ROLLBACK")
-            if error.kind not in STAYS_OPEN:
+            if error.kind not in KEEPS_CONNECTION:
                 self._close_connection()
             else:
                 self._foreign_writes.note()  # the failed write may have changed it
@@ -296,8 +296,8 @@ class Store:
                 self._run_queries(read_only)
 
     def _rename_corrupt_file(self, error: StoreError) -> None:
-        aside = history_file.put_aside(self.path, self._clock())
-        self._status.put_aside(error, aside)
+        aside = history_file.rename_corrupt(self.path, self._clock())
+        self._status.renamed_corrupt(error, aside)
 
     def _close_connection(self) -> None:
         connection, self._connection = self._connection, None

@@ -8,14 +8,14 @@ from dataclasses import replace
 from agent.assessment import hour_ahead_load
 from agent.assessment.hourly_load import KEPT_HOURS
 from agent.assessment.load_by_time_step import LoadSum
-from agent.assessment.snapshot import FitState
+from agent.assessment.snapshot import AssessmentState
 from agent.history.business_values import ReadValue, UnixValue, business_rows
 from agent.history.row_mapping import (
     ClassUses,
     class_rows,
     fit_row,
     in_milliseconds,
-    interval_of,
+    interval_from_row,
     interval_row,
     sample_chunks,
 )
@@ -23,7 +23,7 @@ from agent.history.server_identity import MAX_NEW_SERVERS, Identities, server_id
 from agent.history.store import BusinessFuture, LoadFuture, Store, WindowFuture
 from agent.history.window_reader import Wanted
 from agent.history.write_buffer import Batch
-from agent.support.clock_pair import Now
+from agent.support.clock_pair import ClockPair
 from agent.support.logs import fields
 from agent.support.queue_drain import take_all
 from agent.window.interval_buffer import IntervalBuffer
@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 
 RECORDED_COLLECTORS = ("status", "statements", "threads", "host")
 """Collectors whose samples are written, to make intervals of. No statement text is written."""
-MANY_SAMPLES = 100  # samples that are written before their interval is complete
+FLUSH_SAMPLES = 100  # samples that are written before their interval is complete
 MAX_SAMPLES = 5000  # samples that wait to be written
 MAX_CLASS_USES = 60  # intervals of query classes that wait to be written
 MAX_VALUES = 1000  # values of business metrics that wait to be written
@@ -55,7 +55,7 @@ class Recorder:
         self._connected_to: str | None = None
         self.server: str | None = None  # the server whose intervals the window holds
         self._identities = Identities()
-        self.refused: str | None = None  # a server whose data is not written
+        self.refused_server: str | None = None  # a server whose data is not written
         self._window: WindowFuture | None = None
         self._load: LoadFuture | None = None
         self._recent_load: LoadFuture | None = None
@@ -64,31 +64,31 @@ class Recorder:
         self._values: deque[ReadValue] = deque(maxlen=MAX_VALUES)
         self._business: BusinessFuture | None = None
 
-    def go_on(self, before: "Recorder") -> None:
+    def continue_from(self, before: "Recorder") -> None:
         """Continue from another recorder, so that nothing is read back a second time."""
         self.server, self._window, self._fit_at = before.server, before._window, before._fit_at
         self._load, self._recent_load = before._load, before._recent_load
         self._business = before._business
-        self._identities, self.refused = before._identities, before.refused
+        self._identities, self.refused_server = before._identities, before.refused_server
 
-    def connected(self, variables: Mapping[str, str]) -> None:
+    def note_server(self, variables: Mapping[str, str]) -> None:
         """Note the identity that the server reports."""
         self._connected_to = server_identity(variables)
 
-    def sampled(self, sample: Sample) -> None:
+    def keep_sample(self, sample: Sample) -> None:
         """Keep a sample until its interval is written."""
         if sample.collector in RECORDED_COLLECTORS and self._store.settings.retention.samples:
             self._samples.append(sample)
 
-    def divided(self, uses: ClassUses) -> None:
+    def keep_class_uses(self, uses: ClassUses) -> None:
         """Keep what query classes used in an interval until the next assessment is written."""
         self._uses.append(uses)
 
-    def valued(self, value: ReadValue) -> None:
+    def keep_value(self, value: ReadValue) -> None:
         """Keep a value of a business metric until the next interval is written."""
         self._values.append(value)
 
-    def look(self, history: IntervalBuffer, now: Now) -> None:
+    def follow_server(self, history: IntervalBuffer, now: ClockPair) -> None:
         """Follow a change of server, and restore what was read back.
 
         Called before an assessment.
@@ -101,7 +101,7 @@ class Recorder:
                 self._refuse_server(server, history)
         if self._window is not None and self._window.done():
             future, self._window = self._window, None
-            found = [interval_of(row, count, now) for row, count in future.result()]
+            found = [interval_from_row(row, count, now) for row, count in future.result()]
             history.restore(found)
             facts = fields(target=self._target, intervals=len(found))
             log.info("read back from the history", extra=facts)
@@ -113,7 +113,7 @@ class Recorder:
         future, self._load = self._load, None
         return future.result()
 
-    def take_recent(self) -> list[LoadSum] | None:
+    def take_recent_load(self) -> list[LoadSum] | None:
         """Return the load of the last week in the steps of `RecentLoad`, in the same way."""
         if self._recent_load is None or not self._recent_load.done():
             return None
@@ -128,14 +128,19 @@ class Recorder:
         return future.result()
 
     def record(
-        self, history: IntervalBuffer, fitted: FitState, now: Now, *, last: bool = False
+        self,
+        history: IntervalBuffer,
+        fitted: AssessmentState,
+        now: ClockPair,
+        *,
+        last: bool = False,
     ) -> None:
         """Queue what is new for writing, with each interval and at the `last`.
 
         Called after an assessment.
         """
         new = history.take_new()
-        is_due = new or last or self._uses or len(self._samples) >= MANY_SAMPLES
+        is_due = new or last or self._uses or len(self._samples) >= FLUSH_SAMPLES
         if self.server is None or not is_due:
             return
         labels = (self._target, self.server)
@@ -158,24 +163,24 @@ class Recorder:
 
     def _refuse_server(self, server: str, history: IntervalBuffer) -> None:
         """Stop writing for a server beyond the limit; it still has a window of its own."""
-        if server == self.refused:
+        if server == self.refused_server:
             return
-        history.turn_to(server)
-        self.server, self._window, self.refused = None, None, server
+        history.switch_server(server)
+        self.server, self._window, self.refused_server = None, None, server
         self._load = self._recent_load = self._business = None
         facts = fields(target=self._target, most=MAX_NEW_SERVERS)
         log.warning(
             "too many servers in a day: this one is not written to the history", extra=facts
         )
 
-    def _switch_to_server(self, server: str, history: IntervalBuffer, now: Now) -> None:
+    def _switch_to_server(self, server: str, history: IntervalBuffer, now: ClockPair) -> None:
         """Begin the window of another server, which does not share the former one's data."""
-        history.turn_to(server)
-        if self.server is not None or self.refused is not None:
+        history.switch_server(server)
+        if self.server is not None or self.refused_server is not None:
             self._samples.clear()
             self._uses.clear()
             self._values.clear()
-        self.refused = None
+        self.refused_server = None
         since, until = (in_milliseconds(at) for at in (now.unix - history.horizon, now.unix))
         wanted = Wanted(self._target, server, history.width, since, until)
         self.server, self._window = server, self._store.read_window(wanted)
@@ -185,7 +190,7 @@ class Recorder:
             wanted, now, STEP_SECONDS, hour_ahead_load.KEPT_STEPS
         )
 
-    def _request_load(self, wanted: Wanted, now: Now, width: float, count: int) -> LoadFuture:
+    def _request_load(self, wanted: Wanted, now: ClockPair, width: float, count: int) -> LoadFuture:
         """Request the load of the latest `count` steps."""
         since = in_milliseconds(now.unix - width * count)
         return self._store.load(replace(wanted, since=since), width)

@@ -4,7 +4,7 @@ import sqlite3
 from collections.abc import Collection
 
 
-def take_along(
+def adopt_old_name(
     connection: sqlite3.Connection, name: str, server: str, watched: Collection[str]
 ) -> str | None:
     """Give this name the rows of its server under an old name that no target has any more.

@@ -57,12 +57,12 @@ class WriteBuffer:
                 self._bytes -= self._batches.popleft().bytes
                 self.dropped += 1
 
-    def first(self, count: int) -> list[Batch]:
+    def oldest(self, count: int) -> list[Batch]:
         """Return the oldest batches, which stay in the buffer."""
         with self._lock:
             return [batch for batch, _ in zip(self._batches, range(count), strict=False)]
 
-    def done(self, batches: Sequence[Batch]) -> None:
+    def remove_written(self, batches: Sequence[Batch]) -> None:
         """Remove written batches; those dropped meanwhile no longer count as dropped."""
         with self._lock:
             for batch in batches:

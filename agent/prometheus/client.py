@@ -93,7 +93,7 @@ class Client:
         }
         return self._matrix(self._query("query_range", wanted), start, end)
 
-    def now(self, query: str) -> list[float]:
+    def instant_values(self, query: str) -> list[float]:
         """Return an expression's values now: one of a scalar, one for each series of a vector."""
         data = self._query("query", {"query": query})
         try:

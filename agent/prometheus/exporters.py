@@ -18,9 +18,9 @@ MYSQLD: Mapping[str, str] = {
     "mysql_perf_schema_events_statements_sum_timer_wait": "statement_time_s",
 }
 """Read beside `QUESTIONS`. The last one, in s, needs --collect.perf_schema.eventsstatementssum."""
-NOT_BUSY = 'mode!~"idle|iowait|guest|guest_nice"'
+BUSY_MODES = 'mode!~"idle|iowait|guest|guest_nice"'
 """Matches the modes in which a CPU is busy; guests' time is part of `user` already."""
-IDLE = 'mode="idle"'
+IDLE_MODE = 'mode="idle"'
 """Matches one series for each CPU."""
 
 
@@ -55,6 +55,6 @@ def matcher(label: str, value: str) -> str:
     return f'{label}="{escaped}"'
 
 
-def inner(text: str) -> str:
+def without_braces(text: str) -> str:
     """Strip the braces of a selector, which users write or leave out: `{job="mysql"}`."""
     return text.strip().removeprefix("{").removesuffix("}").strip().rstrip(",")

@@ -12,31 +12,31 @@ import numpy as np
 
 from agent.config.resources import ResourceSettings
 from agent.prometheus.client import Client, Labels, Series, chunks
-from agent.prometheus.exporters import inner, matcher, selector
+from agent.prometheus.exporters import matcher, selector, without_braces
 from agent.prometheus.server_recordings import NAME, FleetQuery
 from agent.replay.recording_opener import SourceError
 from agent.window.concurrency import Source
 from agent.window.intervals import EXCLUDED, Interval
-from agent.window.resource_utilisation import CLOCK, CPU, PARTS, RATE, CpuSource
+from agent.window.resource_utilisation import CLOCK, CPU, CPU_PARTS, RATE, CpuSource
 
 PREFIX = "mysql_headroom_"
-ENDED, THROUGHPUT = "last_fit_timestamp_seconds", "throughput_queries_per_second"
+INTERVAL_END, THROUGHPUT = "last_fit_timestamp_seconds", "throughput_queries_per_second"
 CONCURRENCY, THREADS = "concurrency", "concurrency_excluded_threads"
 UTILISATION, CPU_PART = "resource_utilisation_ratio", "cpu_part_utilisation_ratio"
-CLOCKED, CPU_SOURCE, WHO = "cpu_clock_ratio", "cpu_source_info", "target_info"
+CLOCK_RATIO, CPU_SOURCE, TARGET_INFO = "cpu_clock_ratio", "cpu_source_info", "target_info"
 OWN_LABELS: Mapping[str, tuple[str, ...]] = {
-    ENDED: (),
+    INTERVAL_END: (),
     THROUGHPUT: (),
     CONCURRENCY: ("source",),
     THREADS: ("kind",),
     UTILISATION: ("resource", "device", "dimension"),
     CPU_PART: ("part",),
-    CLOCKED: (),
+    CLOCK_RATIO: (),
     CPU_SOURCE: ("source",),
-    WHO: ("server_uuid",),
+    TARGET_INFO: ("server_uuid",),
 }
 """The metrics that are read, and the labels that distinguish series of one target."""
-BUSY = "busy"
+BUSY_DIMENSION = "busy"
 """The `dimension` label that is not part of a resource's name."""
 CHUNK_SECONDS = 6 * 3600.0
 """Seconds of one request: 30 series scraped each second take some 20 MiB."""
@@ -45,7 +45,7 @@ MAX_OVERLAP = 0.01
 MIN_SCRAPES_PER_INTERVAL = 1.5
 """Scrapes between two ends from which on each interval counts as scraped more than once."""
 
-Shown = dict[tuple[str, str], float]
+ScrapeValues = dict[tuple[str, str], float]
 """The values of one scrape, by metric and own labels; the labels are joined by colons."""
 
 
@@ -69,7 +69,9 @@ def exporting_agent(
 
     Raises `SourceError` if several have.
     """
-    wanted = selector(PREFIX + ENDED, matcher("target", target.name), inner(agent_selector))
+    wanted = selector(
+        PREFIX + INTERVAL_END, matcher("target", target.name), without_braces(agent_selector)
+    )
     known = client.series(wanted, query.start, query.end)
     found = sorted({(labels.get("job", ""), labels.get("instance", "")) for labels in known})
     if len(found) > 1:
@@ -79,7 +81,7 @@ def exporting_agent(
     return dict(zip(("job", "instance"), found[0], strict=True)) if found else None
 
 
-def own_intervals(
+def exported_intervals(
     client: Client, target: OwnTarget, query: FleetQuery, agent: Labels
 ) -> Iterator[Interval]:
     """Yield the intervals that this agent has exported, oldest first, their ends in Unix seconds.
@@ -90,9 +92,9 @@ def own_intervals(
     for span in chunks(query.start, query.end, CHUNK_SECONDS):
         scrapes = _scrapes(client, target, agent, span)
         by_end = {
-            round(shown[ENDED, ""], 3): shown
+            round(shown[INTERVAL_END, ""], 3): shown
             for shown in scrapes.values()
-            if (ENDED, "") in shown and _is_of_server(target.server, shown)
+            if (INTERVAL_END, "") in shown and _is_of_server(target.server, shown)
         }
         width = _interval_width(sorted(by_end), sorted(scrapes), target.width)
         if width is None:
@@ -105,12 +107,12 @@ def own_intervals(
 
 def _scrapes(
     client: Client, target: OwnTarget, agent: Labels, span: tuple[float, float]
-) -> dict[float, Shown]:
+) -> dict[float, ScrapeValues]:
     """Return the values of each scrape, by its time."""
     names = "|".join(PREFIX + name for name in OWN_LABELS)
     identity = {"target": target.name, **agent}
     wanted = selector("", f'__name__=~"{names}"', *(matcher(n, v) for n, v in identity.items()))
-    scrapes: dict[float, Shown] = {}
+    scrapes: dict[float, ScrapeValues] = {}
     for series in client.samples(wanted, *span):
         key = _series_key(series)
         for at, value in zip(series.at.tolist(), series.values.tolist(), strict=True):
@@ -121,12 +123,12 @@ def _scrapes(
 def _series_key(series: Series) -> tuple[str, str]:
     name = series.labels[NAME].removeprefix(PREFIX)
     own = (series.labels.get(label, "") for label in OWN_LABELS[name])
-    return name, ":".join(value for value in own if value not in ("", BUSY))
+    return name, ":".join(value for value in own if value not in ("", BUSY_DIMENSION))
 
 
-def _is_of_server(server: str, shown: Shown) -> bool:
+def _is_of_server(server: str, shown: ScrapeValues) -> bool:
     """Return whether a scrape is of that server; True without a UUID, as MariaDB has none."""
-    known = [own for name, own in shown if name == WHO and own]
+    known = [own for name, own in shown if name == TARGET_INFO and own]
     return not known or server in known
 
 
@@ -147,7 +149,7 @@ def _interval_width(ends: list[float], scraped: list[float], configured: float) 
     return configured if configured <= spacing * (1 + MAX_OVERLAP) else None
 
 
-def _interval(target: OwnTarget, shown: Shown, ended: float, width: float) -> Interval:
+def _interval(target: OwnTarget, shown: ScrapeValues, ended: float, width: float) -> Interval:
     """Return the interval with the exported values; the rest is not known."""
     excluded = {kind: value for (name, kind), value in shown.items() if name == THREADS}
     counted = shown.get((CONCURRENCY, Source.THREADS_RUNNING.value), math.nan)
@@ -163,7 +165,9 @@ def _interval(target: OwnTarget, shown: Shown, ended: float, width: float) -> In
     )
 
 
-def _stored_utilisations(ceilings: ResourceSettings, shown: Shown) -> Iterator[tuple[str, float]]:
+def _stored_utilisations(
+    ceilings: ResourceSettings, shown: ScrapeValues
+) -> Iterator[tuple[str, float]]:
     """Yield the utilisations as they are stored: not yet divided by the configured ceilings."""
     of_statements = (CPU_SOURCE, CpuSource.STATEMENTS.value) in shown
     for (name, own), value in shown.items():
@@ -171,7 +175,7 @@ def _stored_utilisations(ceilings: ResourceSettings, shown: Shown) -> Iterator[t
             used = value * ceilings.ceilings.get(own, 1.0)
             limit = ceilings.limits.get(own)
             yield (own, used) if limit is None else (own + RATE, used * limit)
-        elif name == CPU_PART and f"{CPU}:{own}" in PARTS:
+        elif name == CPU_PART and f"{CPU}:{own}" in CPU_PARTS:
             yield f"{CPU}:{own}", value
-        elif name == CLOCKED:
+        elif name == CLOCK_RATIO:
             yield CLOCK, value

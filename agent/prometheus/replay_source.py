@@ -7,33 +7,35 @@ from agent.prometheus.server_recordings import (
     FleetQuery,
     FleetTarget,
     find_targets,
+    measure_sampling,
     readings,
-    sampling_of,
 )
-from agent.replay.recording_opener import ReplayOptions, Source, SourceError, interval_for
-from agent.replay.recording_player import Samples
+from agent.replay.recording_opener import RecordingSource, ReplayOptions, SourceError, interval_for
+from agent.replay.recording_player import SampleRecording
 from agent.window.interval_buffer import IntervalBuffer
 
 MAX_NAMED = 10
 """Servers that are named in the request to choose one."""
 
 
-def prometheus_source(client: Client, query: FleetQuery, options: ReplayOptions) -> Source:
+def prometheus_source(client: Client, query: FleetQuery, options: ReplayOptions) -> RecordingSource:
     """Return the query's only server, or that of `options.target`; raises as `Client` does.
 
     Raises `SourceError` if there is none, or more than one.
     """
-    target = chosen(find_targets(client, query), options.target)
-    sampling = options.sampling or sampling_of(client, target, query)
+    target = choose_target(find_targets(client, query), options.target)
+    sampling = options.sampling or measure_sampling(client, target, query)
     width = interval_for(sampling, options.interval, target.instance)
     settings = structs.replace(options.settings, interval=width)
     history = IntervalBuffer(width, settings.window, sampling)
-    recording = Samples(readings(client, target, query, sampling), history)
+    recording = SampleRecording(readings(client, target, query, sampling), history)
     title = f"{target.instance}: samples {sampling:g} s apart"
-    return Source(target.instance, title, recording, settings, list)
+    return RecordingSource(target.instance, title, recording, settings, list)
 
 
-def chosen(found: list[FleetTarget], name: str | None, option: str = "--target") -> FleetTarget:
+def choose_target(
+    found: list[FleetTarget], name: str | None, option: str = "--target"
+) -> FleetTarget:
     """Return the server of that name, or the only one; raises `SourceError` with the option."""
     names = [target.instance for target in found]
     shown = ", ".join(names[:MAX_NAMED]) + (", …" if len(names) > MAX_NAMED else "")

@@ -8,16 +8,16 @@ import numpy as np
 
 from agent.prometheus.client import Client, Labels, Series, chunks
 from agent.prometheus.exporters import (
-    IDLE,
+    BUSY_MODES,
+    IDLE_MODE,
     MYSQLD,
-    NOT_BUSY,
     QUESTIONS,
     Utilisation,
-    inner,
     matcher,
     selector,
+    without_braces,
 )
-from agent.replay.recorded_readings import CPUS, Collectors, Reading
+from agent.replay.recorded_readings import CPUS, Reading, RecordedCollectors
 from collectors.node_exporter import CPU
 
 INSTANCE, NAME = "instance", "__name__"
@@ -46,7 +46,7 @@ class FleetQuery:
     vcpus: float = 2.0
     """The number of processors of such an instance."""
 
-    def key(self, labels: Labels) -> str:
+    def join_key(self, labels: Labels) -> str:
         """Return what a server shares with its host; an instance's name begins the host's."""
         if self.join:
             return labels.get(self.join, "")
@@ -69,7 +69,7 @@ class BusyTime:
     at: float = math.nan
     total: float = 0.0
 
-    def until(self, at: float, processors: float) -> float:
+    def advance(self, at: float, processors: float) -> float:
         """Add the time since the previous sample, with `processors` in use; return the total."""
         if at > self.at:
             self.total += processors * (at - self.at)
@@ -80,8 +80,8 @@ class BusyTime:
 def find_targets(client: Client, query: FleetQuery) -> list[FleetTarget]:
     """Return the servers of the selector, in the order of their names."""
     span = (query.start, query.end)
-    servers = client.series(selector(QUESTIONS, inner(query.selector)), *span)
-    keys = {labels[INSTANCE]: query.key(labels) for labels in servers if labels.get(INSTANCE)}
+    servers = client.series(selector(QUESTIONS, without_braces(query.selector)), *span)
+    keys = {labels[INSTANCE]: query.join_key(labels) for labels in servers if labels.get(INSTANCE)}
     hosts: dict[str, set[str]] = {}
     for key, name in _hosts(client, query):
         hosts.setdefault(key, set()).add(name)
@@ -96,14 +96,14 @@ def _hosts(client: Client, query: FleetQuery) -> Iterator[tuple[str, str]]:
     """Yield the key that each host shares with its server, and the host's name."""
     if query.host_selector is None:
         return
-    service, chosen = query.service, inner(query.host_selector)
+    service, chosen = query.service, without_braces(query.host_selector)
     if service is None:
-        wanted = selector(CPU, IDLE, 'cpu="0"', chosen)
+        wanted = selector(CPU, IDLE_MODE, 'cpu="0"', chosen)
     else:
         wanted = selector(service.metric, *service.matchers, chosen)
     for labels in client.series(wanted, query.start, query.end):
         name = labels.get(service.identifier if service else INSTANCE, "")
-        yield name if service and not query.join else query.key(labels), name
+        yield name if service and not query.join else query.join_key(labels), name
 
 
 def host_of(instance: str) -> str:
@@ -112,7 +112,7 @@ def host_of(instance: str) -> str:
     return host if host and port.isdigit() and (":" not in host or host.endswith("]")) else instance
 
 
-def sampling_of(client: Client, target: FleetTarget, query: FleetQuery) -> float:
+def measure_sampling(client: Client, target: FleetTarget, query: FleetQuery) -> float:
     """Return the seconds between samples of the server's status and of its service's CPU, if any.
 
     The slower source counts.
@@ -140,7 +140,7 @@ def readings(
     client: Client, target: FleetTarget, query: FleetQuery, sampling: float
 ) -> Iterator[Reading]:
     """Yield the readings of a server and its host in the order of time, with a part in memory."""
-    collectors = Collectors()
+    collectors = RecordedCollectors()
     cpu_until, busy = -math.inf, BusyTime()
     for start, end in chunks(query.start, query.end, CHUNK_SAMPLES * sampling):
         by_time = _status_columns(client, target, query, (start, end))
@@ -184,13 +184,13 @@ def _host_cpu(
     Of replicas, that with the most samples is read. The times are read from the samples themselves:
     Prometheus takes twenty times as long for `timestamp()` at each step.
     """
-    matchers = (matcher(INSTANCE, host), inner(query.host_selector or ""))
-    one_cpu = selector(CPU, 'cpu="0"', IDLE, *matchers)
+    matchers = (matcher(INSTANCE, host), without_braces(query.host_selector or ""))
+    one_cpu = selector(CPU, 'cpu="0"', IDLE_MODE, *matchers)
     best = _longest(client.samples(one_cpu, *span))
     if best is None:
         return
-    busy = f"sum without (cpu, mode) ({selector(CPU, NOT_BUSY, *matchers)})"
-    counted = f"count without (cpu, mode) ({selector(CPU, IDLE, *matchers)})"
+    busy = f"sum without (cpu, mode) ({selector(CPU, BUSY_MODES, *matchers)})"
+    counted = f"count without (cpu, mode) ({selector(CPU, IDLE_MODE, *matchers)})"
     used, cpus = (
         _by_time(_same_replica(client.range(expression, *span, step), best.labels))
         for expression in (busy, counted)
@@ -211,13 +211,13 @@ def _service_cpu(
     if best is None:
         return
     for at, per_cent in _by_time(best).items():
-        used = busy.until(at, per_cent / 100 * query.vcpus)
+        used = busy.advance(at, per_cent / 100 * query.vcpus)
         yield at, {HOST_BUSY: used, CPUS: query.vcpus}
 
 
 def _service_selector(service: Utilisation, host: str, query: FleetQuery) -> str:
     chosen = (*service.matchers, matcher(service.identifier, host))
-    return selector(service.metric, *chosen, inner(query.host_selector or ""))
+    return selector(service.metric, *chosen, without_braces(query.host_selector or ""))
 
 
 def _by_time(series: Series) -> dict[float, float]:
@@ -233,7 +233,9 @@ def _same_replica(found: Sequence[Series], labels: Labels) -> Series:
 
 
 def _server_selector(metric: str, target: FleetTarget, query: FleetQuery, *more: str) -> str:
-    return selector(metric, *more, matcher(INSTANCE, target.instance), inner(query.selector))
+    return selector(
+        metric, *more, matcher(INSTANCE, target.instance), without_braces(query.selector)
+    )
 
 
 def _replica_labels(labels: Labels) -> frozenset[tuple[str, str]]:

@@ -28,11 +28,11 @@ from agent.query_classes.class_intervals import (
     in_worst_period,
     saturated_periods,
 )
-from agent.query_classes.class_registry import ClassRegistry, name_of
-from agent.query_classes.digest_deltas import Lost
+from agent.query_classes.class_registry import ClassRegistry, class_name_of
+from agent.query_classes.digest_deltas import LossReason
 from agent.query_classes.divided_resources import RESOURCES
 from agent.query_classes.exported_class_totals import ALWAYS_SHOWN, ClassUsage
-from agent.query_classes.tracked_classes import TrackedClasses, whole_use
+from agent.query_classes.tracked_classes import TrackedClasses, server_use
 from agent.support.queue_drain import take_all
 from collectors.base import Sample
 from models.attribution.class_time_series import ClassIntervals
@@ -40,7 +40,7 @@ from models.attribution.published_wlr import Line
 from models.attribution.result import HostUse, Signs, find_reasons
 from models.attribution.sliding_model import ClassShares, SlidingModel
 
-TRACKED, TRACKED_PER_SHOWN = 200, 6
+MAX_TRACKED, TRACKED_PER_SHOWN = 200, 6
 """Classes that have a column of their own in the models, and how many of them for each displayed
 class; the others share one. The time of a fit grows with the cube of their number, its memory with
 the square."""
@@ -66,7 +66,7 @@ class ClassModels:
         host = host_use(intervals)
         self._worst = in_worst_period(host, saturated_periods(intervals))
         for name, model in self._models.items():
-            used = whole_use(name, table, intervals)
+            used = server_use(name, table, intervals)
             known = np.flatnonzero(np.isfinite(used))
             if len(known):
                 shares[name] = model.take(table.at(known), used[known], host)
@@ -122,7 +122,7 @@ class ClassWindow:
         """Return a window without any interval."""
         blocks = max(1, round(settings.window / settings.interval))
         keep = 1 - 1 / blocks
-        most = min(TRACKED, TRACKED_PER_SHOWN * settings.top)
+        most = min(MAX_TRACKED, TRACKED_PER_SHOWN * settings.top)
         return cls(
             settings,
             TrackedClasses(registry, most, keep),
@@ -153,7 +153,8 @@ def _state(window: ClassWindow, shares: Shares, names: tuple[str, ...], at: floa
         at=at,
         classes=tuple(_class_state(key, window, shares, names) for key in usage.counters.shown),
         resources=tuple(
-            window.models.state(name, shares, usage.left_over(name)) for name in usage.divided()
+            window.models.state(name, shares, usage.unattributed(name))
+            for name in usage.divided_resources()
         ),
         lost={},
         known=len(window.tracked.registry),
@@ -171,7 +172,7 @@ def _class_state(
     error = float(cpu.error[column]) if cpu is not None and column is not None else np.nan
     texts = window.settings.digest_text
     return ClassState(
-        name=name_of(key),
+        name=class_name_of(key),
         totals=window.usage.totals(key),
         recent={**window.models.recent(key), **window.usage.recent_of(key)},
         error=error if np.isfinite(error) and cpu and not cpu.is_measured else None,
@@ -194,7 +195,7 @@ class ClassMonitor:
         self._block_end: float | None = None
         self._new_usage: deque[IntervalUsage] = deque(maxlen=MAX_KEPT_USES)
 
-    def take_new(self) -> list[IntervalUsage]:
+    def take_new_usage(self) -> list[IntervalUsage]:
         """Return what was used in the intervals since the last call, oldest first."""
         return take_all(self._new_usage)
 
@@ -230,11 +231,11 @@ class ClassMonitor:
         if len(tracked.registry) <= MAX_KNOWN_CLASSES:
             return False
         tracked.forget_others()
-        self._maker.deltas.forget(Lost.CHURN)
+        self._maker.deltas.forget(LossReason.CHURN)
         return True
 
     def _without_changes(self, interval: ClassInterval) -> ClassInterval:
         """Drop the changes of an interval, which have class numbers that are no longer valid."""
         if interval.changes is not None:
-            self._maker.deltas.lost[Lost.CHURN] += 1
+            self._maker.deltas.lost[LossReason.CHURN] += 1
         return replace(interval, changes=None)

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Self
 
-from agent.query_classes.class_registry import Name
-from agent.query_classes.digest_deltas import Lost
+from agent.query_classes.class_registry import ClassName
+from agent.query_classes.digest_deltas import LossReason
 from models.attribution.background_use import NOTHING_BESIDE, BesideClasses
 from models.attribution.published_wlr import Line
 from models.attribution.result import Method, PredictionError, Reason
@@ -19,7 +19,7 @@ Shares = Mapping[str, ClassShares]
 class ClassState:
     """One displayed class, or several that are displayed as one."""
 
-    name: Name
+    name: ClassName
     totals: Mapping[str, float]
     """Sums since it is displayed: calls, statement_time (s), each resource in its unit."""
     recent: Mapping[str, float]
@@ -59,7 +59,7 @@ class ClassesState:
     at: float
     classes: tuple[ClassState, ...]
     resources: tuple[ResourceState, ...]
-    lost: Mapping[Lost, int]
+    lost: Mapping[LossReason, int]
     known: int
     """Number of classes seen so far."""
     seconds: float

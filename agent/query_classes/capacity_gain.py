@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from agent.config.resources import DISK, NETWORK
 from agent.query_classes.attribution_snapshot import ClassesState, ClassState
-from agent.query_classes.class_registry import SEVERAL, Name
+from agent.query_classes.class_registry import COMBINED_CLASSES, ClassName
 from models.attribution.capacity_gain import ClassUse, DemandShare, Limit, gain, share_at_limit
 from models.attribution.quality_gate import is_predicted_well
 from models.attribution.result import Method, Reason
@@ -23,29 +23,31 @@ REMOVED_SHARE, HALVED_SHARE = 0.0, 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Saving:
+class CapacityGain:
     """How much more of everything else fits, as a share of what fits now; None if unknown."""
 
     removed: float | None
     halved: float | None
 
 
-def saving(state: ClassesState, one: ClassState, capacity: Capacity | None) -> Saving:
+def capacity_gain(state: ClassesState, one: ClassState, capacity: Capacity | None) -> CapacityGain:
     """Return the capacity gain of one class; unknown for a target without a capacity.
 
     It is also unknown for several statements in one class, of which none can be improved alone.
     """
-    if capacity is None or capacity.value is None or one.name.digest in SEVERAL:
-        return Saving(None, None)
+    if capacity is None or capacity.value is None or one.name.digest in COMBINED_CLASSES:
+        return CapacityGain(None, None)
     limits = _limits(state, one, capacity)
-    return Saving(gain(limits, REMOVED_SHARE), gain(limits, HALVED_SHARE))
+    return CapacityGain(gain(limits, REMOVED_SHARE), gain(limits, HALVED_SHARE))
 
 
-def savings_of(state: ClassesState | None, capacity: Capacity | None) -> dict[Name, Saving]:
+def capacity_gains(
+    state: ClassesState | None, capacity: Capacity | None
+) -> dict[ClassName, CapacityGain]:
     """Return the gains of all classes for which they are known."""
     if state is None:
         return {}
-    found = {one.name: saving(state, one, capacity) for one in state.classes}
+    found = {one.name: capacity_gain(state, one, capacity) for one in state.classes}
     return {name: gains for name, gains in found.items() if gains.removed is not None}
 
 

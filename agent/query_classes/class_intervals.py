@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import NamedTuple
 
 from agent.query_classes.class_registry import ClassRegistry
-from agent.query_classes.digest_deltas import Changes, DigestDeltas, Lost
+from agent.query_classes.digest_deltas import Changes, DigestDeltas, LossReason
 from agent.query_classes.divided_resources import (
     ALL_TIME,
     BUSY,
@@ -20,7 +20,7 @@ from collectors.digests import DigestValues
 from models.attribution.result import SATURATED_SHARE as SATURATED
 from models.attribution.result import HostUse, Reason
 from models.attribution.waiting_classes import IO_BOUND
-from models.rates import CLOCKS_AGREE
+from models.rates import START_TOLERANCE
 
 MAX_WAIT_SECONDS = 8.0  # seconds to wait for a sample of every resource beyond an interval's end
 MAX_WAITING = 64  # readings that may wait to be processed
@@ -43,14 +43,14 @@ class _Reading(NamedTuple):
     sample: Sample
     born: float | None
 
-    def is_of_another_life(self, before: "_Reading") -> bool:
+    def is_after_restart_since(self, before: "_Reading") -> bool:
         """Return whether the server restarted in between; one restart counts for one reading only.
 
         The times are monotonic: a change of the wall clock is not a restart.
         """
         if self.born is None or before.born is None:
             return False
-        return self.born - before.born > CLOCKS_AGREE and self.born > before.sample.at
+        return self.born - before.born > START_TOLERANCE and self.born > before.sample.at
 
 
 class ClassIntervalMaker:
@@ -91,21 +91,21 @@ class ClassIntervalMaker:
                 self._server_start = sample.at - sample.values["uptime"]
 
     def _is_ready(self, at: float, now: float) -> bool:
-        return self._meter.reaches(at) or now > at + MAX_WAIT_SECONDS
+        return self._meter.has_samples_until(at) or now > at + MAX_WAIT_SECONDS
 
     def _make_interval(self, reading: _Reading) -> ClassInterval | None:
         sample, values = reading.sample, reading.sample.values
         if not isinstance(values, DigestValues):
             return None
-        self._registry.add_texts(values.rows.texts, values.rows.own)
+        self._registry.add_texts(values.rows.texts, values.rows.own_digests)
         before, self._latest = self._latest, reading
-        restarted = before is not None and reading.is_of_another_life(before)
+        restarted = before is not None and reading.is_after_restart_since(before)
         changes = self.deltas.take(values.rows, restarted=restarted)
         if before is None:
             return None
         start = before.sample.at
         if self._meter.lost_digests(start, sample.at):
-            self.deltas.lost[Lost.FULL] += 1
+            self.deltas.lost[LossReason.FULL] += 1
         used = self._meter.used(start, sample.at)
         return ClassInterval(sample.at, sample.at - start, changes, used)
 
@@ -123,7 +123,7 @@ def host_use(intervals: Sequence[ClassInterval]) -> HostUse:
     return HostUse(busy=busy, io_wait=waits, running=running)
 
 
-MIN_SECONDS = 3.0
+MIN_SATURATED_SECONDS = 3.0
 """Minimum length of a saturated period, s: a second or two is usual, and says little about the
 classes."""
 
@@ -172,7 +172,7 @@ def _periods(intervals: Sequence[ClassInterval], reason: Reason) -> Iterator[Sat
     for is_over, group in groupby(intervals, key=_limit_test(name, limit)):
         members = list(group)
         start, end = members[0].end - members[0].seconds - origin, members[-1].end - origin
-        if is_over and end - start >= MIN_SECONDS:
+        if is_over and end - start >= MIN_SATURATED_SECONDS:
             spent, whole = (sum(t.used[kind] for t in members) for kind in (name, ALL_TIME))
             yield SaturatedPeriod(reason, start, end, spent / whole)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from collectors.digests import MAX_CHARACTERS, MAX_TEXT_LENGTH, MAX_TEXTS, TEXTS_AT_ONCE
+from collectors.digests import MAX_CHARACTERS, MAX_TEXT_LENGTH, MAX_TEXTS, MAX_TEXTS_PER_QUERY
 from models.attribution.class_time_series import AGENT, OTHER
 
 Numbers = NDArray[np.intp]
@@ -15,26 +15,26 @@ Numbers = NDArray[np.intp]
 OVERFLOW, NONE = "overflow", "none"
 """Used as the digest of several classes together, beside `OTHER` and `AGENT`: statements that found
 the server's table full, and statements to which the server gives no digest."""
-NOBODY = "unattributed"
+UNATTRIBUTED = "unattributed"
 """Used as the class of what is attributed to no class."""
-SEVERAL = (OTHER, AGENT, OVERFLOW, NONE)
-TEXTS_KEPT = MAX_TEXTS + TEXTS_AT_ONCE
-CHARACTERS_KEPT = MAX_CHARACTERS + TEXTS_AT_ONCE * MAX_TEXT_LENGTH
+COMBINED_CLASSES = (OTHER, AGENT, OVERFLOW, NONE)
+TEXTS_KEPT = MAX_TEXTS + MAX_TEXTS_PER_QUERY
+CHARACTERS_KEPT = MAX_CHARACTERS + MAX_TEXTS_PER_QUERY * MAX_TEXT_LENGTH
 """No text is dropped before the collector is ready to fetch it again."""
 
 
 @dataclass(frozen=True, slots=True)
-class Name:
+class ClassName:
     """A class as labels show it; the schema is empty if there was none."""
 
     schema: str
     digest: str
 
 
-def name_of(key: str) -> Name:
+def class_name_of(key: str) -> ClassName:
     """Return the name for a key, `digest|=schema`, or for one of the constants."""
     digest, _, schema = key.partition("|")
-    return Name(schema.removeprefix("="), digest or OVERFLOW)
+    return ClassName(schema.removeprefix("="), digest or OVERFLOW)
 
 
 class ClassRegistry:

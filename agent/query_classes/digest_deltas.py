@@ -23,7 +23,7 @@ THREAD_STATES = ("on_disk", "ready")
 SEEN_WAITING = "seen_waiting"
 """Column of `Changes`: how long statements waited for locks that the server does not count for
 their class, s, as if those that wait at the reading did so for the whole interval."""
-SLACK_SECONDS = 1.0  # seconds: FIRST_SEEN has no fraction on MariaDB
+FIRST_SEEN_TOLERANCE = 1.0  # seconds: FIRST_SEEN has no fraction on MariaDB
 
 
 class UndigestedStatements:
@@ -59,7 +59,7 @@ class UndigestedStatements:
         return np.maximum(rest, 0.0)
 
 
-class Lost(StrEnum):
+class LossReason(StrEnum):
     """Why an interval, or what a class did in it, is not known."""
 
     RESTART = "restart"  # the server restarted
@@ -137,13 +137,13 @@ class DigestDeltas:
     """Compares each reading with the latest one. Memory is bounded by the server's table."""
 
     def __init__(self, registry: ClassRegistry) -> None:
-        self.lost: Counter[Lost] = Counter()
+        self.lost: Counter[LossReason] = Counter()
         self._registry = registry
         self._latest: _LatestReading | None = None
         self._undigested = UndigestedStatements(None)
         self._lock_waits: float | None = None
 
-    def forget(self, why: Lost) -> None:
+    def forget(self, why: LossReason) -> None:
         """Start again with the next reading, whose changes are lost for the reason `why`."""
         if self._latest is not None:
             self.lost[why] += 1
@@ -163,20 +163,20 @@ class DigestDeltas:
             if reason is not None:
                 self.lost[reason] += 1
             self._latest = self._start_from(rows, running)
-            self._undigested = UndigestedStatements(rows.everything)
+            self._undigested = UndigestedStatements(rows.all_statements)
             return None
         slots, is_new_row = latest.find(rows, self._registry)
         change = rows.counters - latest.last[slots]
         unseen = is_new_row & ~_is_new(rows)
         change[unseen] = 0.0
-        self.lost[Lost.UNSEEN] += int(np.count_nonzero(unseen))
+        self.lost[LossReason.UNSEEN] += int(np.count_nonzero(unseen))
         latest.last[slots] = rows.counters
         class_of_row = np.array(latest.classes, dtype=np.intp)[slots]
         before, latest.running = latest.running, running
         if rows.complete:  # forget the rows that no longer exist
             self._latest = self._start_from(rows, running)
         change, class_of_row = self._with_undigested(rows, change[:, :-1], class_of_row)
-        seen = rows.threads
+        seen = rows.thread_states
         states = (
             [] if seen is None else [self._by_number(seen.on_disk), self._by_number(seen.ready)]
         )
@@ -184,7 +184,7 @@ class DigestDeltas:
         changes = _sum_by_class(rows.names, class_of_row, change, before, running, sorted(active))
         columns = dict(zip(THREAD_STATES, states, strict=False))
         if LOCK_TIME in changes.names:
-            locked = self._by_number(rows.locked)
+            locked = self._by_number(rows.waiting_for_locks)
             columns[SEEN_WAITING] = {n: (rows.since or 0.0) * k for n, k in locked.items()}
             changes = replace(changes, lock_waits=waited)
         return _with_columns(changes, columns) if columns else changes
@@ -201,7 +201,7 @@ class DigestDeltas:
         self, rows: DigestRows, change: Array, class_of_row: Numbers
     ) -> tuple[Array, Numbers]:
         """Add the part without a digest as a row of its own."""
-        rest = self._undigested.take(rows.everything, change.sum(axis=0))
+        rest = self._undigested.take(rows.all_statements, change.sum(axis=0))
         if rest is None or not rest.any():
             return change, class_of_row
         return np.vstack((change, rest)), np.append(class_of_row, self._registry.number(NONE))
@@ -213,20 +213,20 @@ class DigestDeltas:
         return latest
 
 
-def _loss_reason(latest: _LatestReading, rows: DigestRows, restarted: bool) -> Lost | None:
+def _loss_reason(latest: _LatestReading, rows: DigestRows, restarted: bool) -> LossReason | None:
     if restarted:
-        return Lost.RESTART
+        return LossReason.RESTART
     if rows.names != latest.names:
-        return Lost.COLUMNS
+        return LossReason.COLUMNS
     if rows.since is None or rows.since > MAX_GAP:
-        return Lost.GAP
-    return Lost.RESET if latest.is_reset(rows) else None
+        return LossReason.GAP
+    return LossReason.RESET if latest.is_reset(rows) else None
 
 
 def _is_new(rows: DigestRows) -> Flags:
     """Return which rows were created after the previous reading, by the server's clock."""
     since = rows.since or 0.0
-    new: Flags = (rows.age >= 0) & (rows.age <= since + SLACK_SECONDS)
+    new: Flags = (rows.age >= 0) & (rows.age <= since + FIRST_SEEN_TOLERANCE)
     return new
 
 

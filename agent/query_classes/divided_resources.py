@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from agent.window.resource_utilisation import BUSY as WORKED
+from agent.window.resource_utilisation import BUSY_CPU_COUNTERS as WORKED
 from collectors.base import Sample
 from models import rates
 from models.attribution.estimators import DividedResource
@@ -41,11 +41,11 @@ RESOURCE_COUNTERS = (
 RESOURCES = tuple(counted.resource for counted in RESOURCE_COUNTERS)
 BUSY, IO_WAIT, ALL_TIME, DELAY = "busy", "iowait", "all_time", "run_delay"
 ROW_LOCKS = "row_lock_milliseconds"
-WAITED, IDLE = "cpu_iowait_seconds", "cpu_idle_seconds"
+IO_WAIT_COUNTER, IDLE_COUNTER = "cpu_iowait_seconds", "cpu_idle_seconds"
 HOST_TIMES = (
     (BUSY, WORKED),
-    (IO_WAIT, (WAITED,)),
-    (ALL_TIME, (*WORKED, WAITED, IDLE)),
+    (IO_WAIT, (IO_WAIT_COUNTER,)),
+    (ALL_TIME, (*WORKED, IO_WAIT_COUNTER, IDLE_COUNTER)),
 )
 """Parts of the host's CPU time, to judge whether it is saturated or waits for IO."""
 SUMS = (
@@ -75,7 +75,7 @@ class ResourceMeter:
         while kept[0].at < sample.at - KEPT_SECONDS:
             kept.popleft()
 
-    def reaches(self, at: float) -> bool:
+    def has_samples_until(self, at: float) -> bool:
         """Return whether every collector seen so far has a sample at or after `at`."""
         return all(kept[-1].at >= at for kept in self._samples.values() if kept)
 

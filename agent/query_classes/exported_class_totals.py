@@ -12,7 +12,7 @@ import numpy as np
 
 from agent.query_classes.attribution_snapshot import IntervalUsage, Shares
 from agent.query_classes.class_intervals import ClassInterval
-from agent.query_classes.class_registry import NOBODY
+from agent.query_classes.class_registry import UNATTRIBUTED
 from agent.query_classes.divided_resources import RESOURCES
 from agent.query_classes.tracked_classes import TrackedClasses
 from models.attribution.class_time_series import AGENT, OTHER, Array, ClassIntervals
@@ -29,7 +29,7 @@ class TopKCounters:
 
     def __init__(self, quantities: Sequence[str], places: int) -> None:
         self.quantities = tuple(quantities)
-        self.left_over = np.zeros(len(self.quantities))
+        self.unattributed = np.zeros(len(self.quantities))
         """What no class explains of each quantity."""
         self._places = places
         self._shown: dict[str, Array] = {name: self._zeros() for name in ALWAYS_SHOWN}
@@ -63,7 +63,7 @@ class TopKCounters:
         total = left + self._left_over_owed
         self._left_over_owed = np.minimum(total, 0.0)
         left = np.maximum(total, 0.0)
-        self.left_over += left
+        self.unattributed += left
         return {name: sums - before[name] for name, sums in self._shown.items()}, left
 
     def choose(self, use: Mapping[str, float]) -> None:
@@ -154,7 +154,9 @@ class ClassUsage:
         """Add what was used in these intervals, which ended at `at` (Unix seconds)."""
         columns = {CALLS: _summed(table, table.count), TIME: _statement_times(table)}
         columns |= {name: share.uses for name, share in shares.items()}
-        columns |= {name: tracked.counted(intervals, name) for name in _event_counters(intervals)}
+        columns |= {
+            name: tracked.counter_sums(intervals, name) for name in _event_counters(intervals)
+        }
         self._known |= columns.keys()
         left = {CALLS: 0.0, TIME: 0.0}
         for name in DIVIDED_RESOURCES:
@@ -167,7 +169,9 @@ class ClassUsage:
         uses = np.stack([columns.get(name, nothing) for name in self.counters.quantities], axis=1)
         increases, unattributed = self.counters.add(table.names, uses, left)
         risen = {
-            name: row for name, row in {**increases, NOBODY: unattributed}.items() if row.any()
+            name: row
+            for name, row in {**increases, UNATTRIBUTED: unattributed}.items()
+            if row.any()
         }
         seconds = sum(interval.seconds for interval in intervals)
         self.recent.add(table.names, uses[:, : len(QUANTITIES)], seconds)
@@ -187,15 +191,15 @@ class ClassUsage:
         """Return a class's recent calls, time and waits; older intervals count less."""
         return {**self.recent.of(key), **self._recent_time_split.of(key)}
 
-    def divided(self) -> list[str]:
+    def divided_resources(self) -> list[str]:
         """Return the resources of which anything was known."""
         return [name for name in DIVIDED_RESOURCES if name in self._known]
 
-    def left_over(self, name: str) -> float | None:
+    def unattributed(self, name: str) -> float | None:
         """Return the sum that no class explains; None if the whole was never known."""
         if name not in self._whole_known:
             return None
-        return float(self.counters.left_over[self.counters.quantities.index(name)])
+        return float(self.counters.unattributed[self.counters.quantities.index(name)])
 
     def _by_quantity(self, sums: Array) -> dict[str, float]:
         quantities = zip(self.counters.quantities, sums, strict=True)

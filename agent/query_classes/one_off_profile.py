@@ -16,14 +16,14 @@ from agent.query_classes.period_attribution import (
     MAX_CLASSES,
     ObservedClasses,
     observed_classes,
-    with_times,
+    with_time_splits,
 )
 from agent.query_classes.tracked_classes import TrackedClasses
 from agent.window.interval_buffer import IntervalBuffer
 from collectors import CollectorSpec, collectors_with
 from collectors.base import CollectorError, FailureKind, Sample, Values
 from collectors.connection import Connection
-from collectors.digests import DigestReader, DigestValues, own_among, texts_of
+from collectors.digests import DigestReader, DigestValues, own_digests, texts_of
 
 READING_SECONDS = 1.0  # seconds between two readings, on average
 JITTER = (0.9, 1.1)
@@ -63,14 +63,14 @@ def observe(
             maker.history.window(time.monotonic())  # makes it drop old samples
             intervals += maker.intervals(time.monotonic())  # few readings may wait in it
             next_at = now + READING_SECONDS * random.uniform(*JITTER)  # noqa: S311
-            timeout_error = look_until(next_at, readers, pause) or timeout_error
+            timeout_error = sample_threads_until(next_at, readers, pause) or timeout_error
         intervals += maker.intervals(time.monotonic() + READING_SECONDS * 10)
     finally:
         connection.close()
     if timeout_error is not None and not intervals:
         raise timeout_error
     window = maker.history.window(time.monotonic())
-    return with_times(observed_classes(registry, intervals), window, resources)
+    return with_time_splits(observed_classes(registry, intervals), window, resources)
 
 
 class _Recorder(ClassIntervalMaker):
@@ -107,7 +107,7 @@ def read_once(
     return timeout_error
 
 
-def look_until(
+def sample_threads_until(
     end: float, readers: Mapping[str, Callable[[], Values]], pause: Callable[[float], None]
 ) -> CollectorError | None:
     """Sample the statements' threads at random times until `end` (monotonic seconds).
@@ -119,7 +119,7 @@ def look_until(
         pause(max(0.0, (end - time.monotonic()) / remaining))
         try:
             if isinstance(digests, DigestReader) and remaining > 1:
-                digests.look()
+                digests.sample_threads()
         except CollectorError as error:
             if error.kind is not FailureKind.SLOW:
                 raise
@@ -127,7 +127,7 @@ def look_until(
     return timeout_error
 
 
-def observe_sums(target: Target) -> ObservedClasses:
+def observe_totals(target: Target) -> ObservedClasses:
     """Read the server's sums once: those since a class was first seen, or the table was emptied.
 
     What only intervals can estimate is not known. Raises `CollectorError` as `observe` does.
@@ -148,7 +148,7 @@ def observe_sums(target: Target) -> ObservedClasses:
         tracked = TrackedClasses(registry, MAX_CLASSES)
         tracked.update([interval])
         texts = texts_of(connection, [key.partition("|")[0] for key in tracked.keys])
-        registry.add_texts(texts, own_among(connection, texts))
+        registry.add_texts(texts, own_digests(connection, texts))
     finally:
         connection.close()
     return observed_classes(registry, [interval])
@@ -181,7 +181,7 @@ def _readers(
     found: dict[str, Callable[[], Values]] = {}
     for spec in collectors_with(resources.devices):
         if spec.name not in SOURCES:
-            send_once(spec, connection)
+            send_statements_once(spec, connection)
             continue
         prepared = spec.prepare(connection)
         if prepared.read is not None:
@@ -193,7 +193,7 @@ def _readers(
     return found
 
 
-def send_once(spec: CollectorSpec, connection: Connection) -> None:
+def send_statements_once(spec: CollectorSpec, connection: Connection) -> None:
     """Send a collector's statements, whether or not the server answers them.
 
     Raises `CollectorError` if that has ended the session.

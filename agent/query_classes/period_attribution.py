@@ -15,7 +15,7 @@ from agent.query_classes.class_intervals import (
 )
 from agent.query_classes.class_registry import ClassRegistry
 from agent.query_classes.class_time_splits import split_over
-from agent.query_classes.tracked_classes import TrackedClasses, is_cpu_sum, whole_use
+from agent.query_classes.tracked_classes import TrackedClasses, is_cpu_sum, server_use
 from agent.window.intervals import Window
 from agent.window.recent_time_split import TimeUse, time_use
 from models.attribution.class_time_series import Array, ClassIntervals
@@ -70,7 +70,7 @@ def observed_classes(
     tracked = TrackedClasses(registry, MAX_CLASSES)
     tracked.update(complete)
     table = tracked.table(complete)
-    used = {name: whole_use(name, table, complete) for name in ("cpu", "network", *DISK_RESOURCES)}
+    used = {name: server_use(name, table, complete) for name in ("cpu", "network", *DISK_RESOURCES)}
     periods = saturated_periods(complete)
     host = host_use(complete)
     worst = in_worst_period(host, periods)
@@ -117,7 +117,7 @@ def _divide_bytes(table: ClassIntervals, y: Array, host: HostUse) -> Attribution
     return attribute(table.at(known), Target(y[known], time_like=False), host=host)
 
 
-def with_times(
+def with_time_splits(
     observed: ObservedClasses, window: Window, resources: ResourceSettings
 ) -> ObservedClasses:
     """Add the split of the statement time of the target and of each class."""

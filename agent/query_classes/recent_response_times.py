@@ -37,7 +37,7 @@ class RecentTimes:
     end: float
 
 
-def least_calls(quantile: float) -> float:
+def min_calls(quantile: float) -> float:
     """Return the least number of calls that a quantile needs."""
     return MIN_CALLS_BEYOND / (1 - quantile)
 
@@ -69,11 +69,11 @@ class RecentResponseTimes:
         self._steps = (*kept, _Step(then, at, increases))
 
     @property
-    def is_read(self) -> bool:
+    def has_readings(self) -> bool:
         """True if there is a usable reading."""
         return bool(self._steps)
 
-    def of(self, digest: str, quantile: float) -> RecentTimes | None:
+    def latest(self, digest: str, quantile: float) -> RecentTimes | None:
         """Return the latest calls that suffice for the quantile, else all; None without any."""
         steps, found, calls = self._steps, dict[Edges, float](), 0.0
         start = steps[-1].end if steps else 0.0
@@ -82,7 +82,7 @@ class RecentResponseTimes:
             for edges, count in step.buckets.get(digest, {}).items():
                 found[edges] = found.get(edges, 0.0) + count
                 calls += count
-            if calls >= 4 * least_calls(quantile):
+            if calls >= 4 * min_calls(quantile):
                 break
         return RecentTimes(ResponseTimes.of(found), start, steps[-1].end) if found else None
 

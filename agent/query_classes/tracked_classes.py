@@ -54,9 +54,9 @@ class TrackedClasses:
         texts = tuple(self.registry.text_for_models(key) for key in self.keys)
         return class_table(intervals, self._columns(), self.names, (*texts, None, None))
 
-    def counted(self, intervals: Sequence[ClassInterval], counter: str) -> Array:
+    def counter_sums(self, intervals: Sequence[ClassInterval], counter: str) -> Array:
         """Sum up one of the server's counters, shape (names,)."""
-        return counted(intervals, self._columns(), len(self.names), counter)
+        return counter_sums(intervals, self._columns(), len(self.names), counter)
 
     def forget_others(self) -> None:
         """Forget all classes without a column; the others are renumbered."""
@@ -161,7 +161,7 @@ def _with_row_locks(table: ClassIntervals, intervals: Sequence[ClassInterval]) -
     return replace(table, lock_time=table.lock_time + waits)
 
 
-def counted(
+def counter_sums(
     intervals: Sequence[ClassInterval], column_of: Numbers, columns: int, name: str
 ) -> Array:
     """Sum up one of the server's counters over the intervals that have it, shape (columns,)."""
@@ -173,7 +173,7 @@ def counted(
     return sums
 
 
-def whole_use(name: str, table: ClassIntervals, intervals: Sequence[ClassInterval]) -> Array:
+def server_use(name: str, table: ClassIntervals, intervals: Sequence[ClassInterval]) -> Array:
     """Return the whole server's use of a resource by interval, shape (T,), NaN if unknown.
 
     If the whole server's CPU is not known at all, it is the sum of what the server counts by class.

@@ -45,9 +45,9 @@ class Scrape(NamedTuple):
     law_trusted: bool = False
     n_max_upper: float | None = None
     x_max: float | None = None
-    likely: Mapping[float, float] = {}
+    saturation_by_growth: Mapping[float, float] = {}
     """The probability of saturation, by the growth factor of the load."""
-    soon: Mapping[float, float] = {}
+    saturation_by_time: Mapping[float, float] = {}
     """The probability of saturation, by seconds ahead."""
     resources: Mapping[str, float] = {}
     """Utilisations."""
@@ -57,7 +57,7 @@ class Scrape(NamedTuple):
         """Return what a scrape of the snapshot reads at the snapshot's time."""
         now = snapshot.at
         found, load = snapshot.headroom(now), snapshot.current_load(now)
-        capacity, law = snapshot.capacity(now), snapshot.fit(now)
+        capacity, law = snapshot.capacity(now), snapshot.current_law(now)
         return cls(
             at=now,
             headroom=None if found is None else found.ratio,
@@ -65,12 +65,12 @@ class Scrape(NamedTuple):
             capacity_trusted=capacity is not None and capacity.trust is Trust.TRUSTED,
             throughput=None if load is None else load.throughput,
             concurrency=load.concurrency if load else {},
-            source=snapshot.fitted.source if law else None,
+            source=snapshot.assessed.source if law else None,
             law_trusted=law is not None and law.trust is Trust.TRUSTED,
             n_max_upper=law.n_max_interval.high if law and law.n_max_interval else None,
             x_max=law.x_max if law else None,
-            likely=dict(snapshot.saturation_probability(now)),
-            soon=dict(snapshot.saturation_soon(now)),
+            saturation_by_growth=dict(snapshot.saturation_probability(now)),
+            saturation_by_time=dict(snapshot.saturation_within(now)),
             resources=load.resources if load else {},
         )
 
@@ -131,18 +131,21 @@ def is_saturated(scrapes: Scrapes) -> bool:
     return _saturation_probability(scrapes) >= PAGE_PROBABILITY
 
 
-def stays_saturated(scrapes: Scrapes) -> bool:
+def may_still_saturate(scrapes: Scrapes) -> bool:
     """MysqlHeadroomSaturated while it fires: the load may still reach the capacity."""
     return _saturation_probability(scrapes) >= KEEP_FIRING_PROBABILITY
 
 
 def _saturation_probability(scrapes: Scrapes) -> float:
-    return scrapes.median(SHORTEST_RANGE, lambda s: s.soon.get(PAGE_SECONDS))
+    return scrapes.median(SHORTEST_RANGE, lambda s: s.saturation_by_time.get(PAGE_SECONDS))
 
 
 def is_saturation_predicted(scrapes: Scrapes) -> bool:
     """MysqlHeadroomSaturationPredicted: a quarter more load is probably too much."""
-    return scrapes.median(LONG_RANGE, lambda s: s.likely.get(WARNING_LOAD)) >= WARNING_PROBABILITY
+    return (
+        scrapes.median(LONG_RANGE, lambda s: s.saturation_by_growth.get(WARNING_LOAD))
+        >= WARNING_PROBABILITY
+    )
 
 
 def is_full(scrapes: Scrapes) -> bool:
@@ -153,7 +156,7 @@ def is_full(scrapes: Scrapes) -> bool:
     )
 
 
-def is_pile_up(scrapes: Scrapes) -> bool:
+def is_piled_up(scrapes: Scrapes) -> bool:
     """MysqlHeadroomPileUp: far more statements than at the peak, and much less throughput."""
     now = scrapes.now
     source = now.source
@@ -175,18 +178,18 @@ class Rule(NamedTuple):
     alert: str
     severity: str
     holds: Callable[[Scrapes], bool]
-    seconds: float
-    keeps: float = 0.0
+    for_seconds: float
+    keep_firing_seconds: float = 0.0
     """Seconds for which it keeps firing after the condition's end."""
-    stays: Callable[[Scrapes], bool] | None = None
+    holds_while_firing: Callable[[Scrapes], bool] | None = None
     """The condition while it fires; None: the same."""
 
 
 RULES = (
-    Rule("MysqlHeadroomSaturated", "critical", is_saturated, 0.0, 3600.0, stays_saturated),
+    Rule("MysqlHeadroomSaturated", "critical", is_saturated, 0.0, 3600.0, may_still_saturate),
     Rule("MysqlHeadroomFull", "critical", is_full, 300.0, 1800.0),
     Rule("MysqlHeadroomSaturationPredicted", "warning", is_saturation_predicted, 900.0, 1800.0),
-    Rule("MysqlHeadroomPileUp", "warning", is_pile_up, 120.0, 600.0),
+    Rule("MysqlHeadroomPileUp", "warning", is_piled_up, 120.0, 600.0),
 )
 
 
@@ -222,21 +225,21 @@ class Alerts:
                 continue
             self._not_held_since.pop(rule.alert, None)
             episode = episode or Episode(rule.alert, rule.severity, scrape.at)
-            if episode.firing_at is None and scrape.at - episode.pending_at >= rule.seconds:
+            if episode.firing_at is None and scrape.at - episode.pending_at >= rule.for_seconds:
                 episode = replace(episode, firing_at=scrape.at)
             self._active[rule.alert] = episode
 
     def _holds(self, rule: Rule, episode: Episode | None) -> bool:
         """Return whether the alert's condition holds, which may be another one while it fires."""
         fires = episode is not None and episode.firing_at is not None
-        condition = rule.stays if fires and rule.stays else rule.holds
+        condition = rule.holds_while_firing if fires and rule.holds_while_firing else rule.holds
         return condition(self._scrapes)
 
     def _keeps_firing(self, rule: Rule, episode: Episode) -> bool:
         """Return whether it fires although its condition does not hold, as by `keep_firing_for`."""
         now = self._scrapes.now.at
         since = self._not_held_since.setdefault(rule.alert, now)
-        keeps_firing = episode.firing_at is not None and now - since < rule.keeps
+        keeps_firing = episode.firing_at is not None and now - since < rule.keep_firing_seconds
         if not keeps_firing:
             del self._not_held_since[rule.alert]
         return keeps_firing

@@ -10,8 +10,8 @@ import numpy as np
 from agent.assessment.hour_ahead_load import RecentLoad
 from agent.assessment.hourly_load import HourlyLoad
 from agent.replay.recorded_readings import STATUS, Reading
-from agent.support.clock_pair import Now
-from agent.window.interval_rates import KNOWN_FOR
+from agent.support.clock_pair import ClockPair
+from agent.window.interval_rates import MAX_AGE
 from agent.window.intervals import Interval, Window, intervals
 from collectors.base import Sample
 
@@ -29,11 +29,11 @@ class Sink(Protocol):
     def grace(self) -> float:
         """How long after its end an interval counts as complete, s."""
 
-    def extend(self, intervals: Iterable[Interval], now: float) -> None:
+    def append_intervals(self, intervals: Iterable[Interval], now: float) -> None:
         """Add intervals that follow the previous ones."""
 
 
-def fill(
+def add_readings(
     history: Sink,
     readings: Iterable[Reading],
     load: HourlyLoad,
@@ -60,7 +60,7 @@ class _Filler:
         self._history, self._load, self._recent = history, load, recent
         self._raw_samples: dict[str, list[Sample]] = {}
         self._closed: float | None = None
-        self._keep_seconds = max(KNOWN_FOR, history.max_gap)
+        self._keep_seconds = max(MAX_AGE, history.max_gap)
 
     def add(self, part: Iterable[Reading]) -> None:
         """Add samples that follow the previous ones."""
@@ -83,11 +83,11 @@ class _Filler:
         edges = self._closed + width * np.arange(count + 1, dtype=np.float64)
         end = float(edges[-1])
         found = Window(intervals(self._raw_samples, edges, self._history.max_gap))
-        self._history.extend(found.rows, end)
+        self._history.append_intervals(found.as_intervals, end)
         if len(found):
             self._load.add_intervals(found["end"], found["seconds"], found["throughput"])
             if self._recent is not None:
-                self._recent.observe(found, Now(end, end))
+                self._recent.observe(found, ClockPair(end, end))
         self._closed = end
         kept = {
             n: [s for s in known if s.at >= end - self._keep_seconds]

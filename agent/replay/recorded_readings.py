@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from agent.window.resource_utilisation import BUSY
+from agent.window.resource_utilisation import BUSY_CPU_COUNTERS
 from collectors.base import Sample
 from collectors.non_client_threads import WAITING_FOR_LOCKS
 
@@ -12,7 +12,7 @@ STATUS, STATEMENTS, THREADS, HOST = "status", "statements", "threads", "host"
 CPUS, SERVER_CPUS = "cpus", "server_cpus"
 REQUIRED_COLUMNS = ("questions", "threads_running", "uptime_s")
 """Columns that every recording has."""
-VALUES: Mapping[str, Mapping[str, str]] = {
+COLLECTOR_COLUMNS: Mapping[str, Mapping[str, str]] = {
     STATUS: {
         "questions": "questions",
         "threads_running": "threads_running",
@@ -28,7 +28,7 @@ VALUES: Mapping[str, Mapping[str, str]] = {
     },
     HOST: {
         "server_cpu_s": "process_cpu_seconds",
-        "host_cpu_busy_s": BUSY[0],
+        "host_cpu_busy_s": BUSY_CPU_COUNTERS[0],
         CPUS: "cpus",
         SERVER_CPUS: "process_cpus",
     },
@@ -42,14 +42,14 @@ VALUES: Mapping[str, Mapping[str, str]] = {
 
 The host's busy time is one counter in a recording, and several that are added up in the collector.
 """
-COLUMNS = tuple(column for names in VALUES.values() for column in names)
-CEILINGS = ("max_connections", CPUS, SERVER_CPUS)
+COLUMNS = tuple(column for names in COLLECTOR_COLUMNS.values() for column in names)
+SLOW_COLUMNS = ("max_connections", CPUS, SERVER_CPUS)
 """Columns that seldom change: the latest known value holds. None of them can be 0."""
 OPTIONAL_COLUMNS = ("threads_connected", "own_statements", "redo_writes", "statement_in_flight_s")
 """Columns that do not suffice for a sample."""
 SAMPLE_COLUMNS: Mapping[str, frozenset[str]] = {
-    collector: frozenset(names) - {*CEILINGS, *OPTIONAL_COLUMNS}
-    for collector, names in VALUES.items()
+    collector: frozenset(names) - {*SLOW_COLUMNS, *OPTIONAL_COLUMNS}
+    for collector, names in COLLECTOR_COLUMNS.items()
 }
 """For each collector but `STATUS`, the columns of which one suffices for a sample."""
 
@@ -61,12 +61,12 @@ class Reading(NamedTuple):
     samples: tuple[Sample, ...]
 
     @property
-    def of_status(self) -> bool:
+    def has_status(self) -> bool:
         """Whether the server's status was read, without which there is no interval."""
         return any(sample.collector == STATUS for sample in self.samples)
 
 
-class Collectors:
+class RecordedCollectors:
     """Converts the values known at a time, by the names of `COLUMNS`, to samples."""
 
     def __init__(self) -> None:
@@ -77,9 +77,9 @@ class Collectors:
         found = {
             name: value
             for name, value in known.items()
-            if not math.isnan(value) and (value > 0 or name not in CEILINGS)
+            if not math.isnan(value) and (value > 0 or name not in SLOW_COLUMNS)
         }
-        self._ceilings |= {name: found[name] for name in CEILINGS if name in found}
+        self._ceilings |= {name: found[name] for name in SLOW_COLUMNS if name in found}
         if CPUS in self._ceilings:
             found = {SERVER_CPUS: self._ceilings[CPUS], **found}
         found = {**found, **self._ceilings}
@@ -87,7 +87,7 @@ class Collectors:
             at,
             tuple(
                 Sample(collector, at, _values(collector, found))
-                for collector in VALUES
+                for collector in COLLECTOR_COLUMNS
                 if _has_sample(collector, found)
             ),
         )
@@ -100,5 +100,9 @@ def _has_sample(collector: str, found: Mapping[str, float]) -> bool:
 
 
 def _values(collector: str, found: Mapping[str, float]) -> dict[str, float]:
-    values = {name: found[column] for column, name in VALUES[collector].items() if column in found}
+    values = {
+        name: found[column]
+        for column, name in COLLECTOR_COLUMNS[collector].items()
+        if column in found
+    }
     return {"own_statements": 0.0, **values} if collector == STATUS else values

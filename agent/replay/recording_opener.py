@@ -11,30 +11,35 @@ from pathlib import Path
 from msgspec import structs
 
 from agent.config.business_metrics import BusinessMetric
-from agent.config.durations import written
+from agent.config.durations import duration_text
 from agent.config.resources import ResourceSettings
 from agent.config.settings import FitSettings
 from agent.csv_input.table_file import STANDARD_INPUT
 from agent.history.database import open_to_read
-from agent.history.history_file import HEAD
+from agent.history.history_file import SQLITE_HEADER
 from agent.history.record_types import BUSINESS, INTERVALS, Row
 from agent.history.row_access import (
-    LAST_ROW,
+    MAX_TIME,
     Choice,
     Extent,
-    by_name,
     extents,
+    numbers_of,
     read,
     samples_by_time,
     target_names,
 )
-from agent.history.row_mapping import interval_of
+from agent.history.row_mapping import interval_from_row
 from agent.history.window_reader import MAX_WIDTH_DIFFERENCE
 from agent.pipeline import NO_CEILINGS
 from agent.replay.recorded_readings import Reading
-from agent.replay.recording_player import Intervals, Recording, Samples, sampling_of
+from agent.replay.recording_player import (
+    IntervalRecording,
+    Recording,
+    SampleRecording,
+    measure_sampling,
+)
 from agent.replay.sample_file import SampleFile
-from agent.support.clock_pair import Now
+from agent.support.clock_pair import ClockPair
 from agent.support.errors import InputError
 from agent.window.interval_buffer import IntervalBuffer
 from collectors.base import Sample
@@ -42,7 +47,7 @@ from collectors.base import Sample
 INTERVAL_SECONDS = (15.0, 30.0, 60.0, 120.0, 300.0, 600.0)
 """Seconds of an interval if none is requested: the first that holds two samples."""
 DEFAULTS = FitSettings()
-ZERO = Now(0.0, 0.0)
+RECORDING_CLOCK = ClockPair(0.0, 0.0)
 """The clock of a recording: its monotonic time is its Unix time."""
 
 
@@ -77,7 +82,7 @@ class ReplayOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class RecordingSource:
     """A recording, ready to be played once."""
 
     target: str
@@ -93,7 +98,7 @@ class Source:
 
 
 @contextmanager
-def opened(path: str, options: ReplayOptions) -> Iterator[Source]:
+def open_recording(path: str, options: ReplayOptions) -> Iterator[RecordingSource]:
     """Open a recording of either kind, detected by its content.
 
     Raises `TableFileError`, `StoreError` or `SourceError` if it cannot be used.
@@ -109,7 +114,7 @@ def is_history(path: str) -> bool:
     """Return whether the file is a database; False if it cannot be read."""
     try:
         with Path(path).open("rb") as file:
-            return path != STANDARD_INPUT and file.read(len(HEAD)) == HEAD
+            return path != STANDARD_INPUT and file.read(len(SQLITE_HEADER)) == SQLITE_HEADER
     except (OSError, ValueError):
         return False
 
@@ -120,7 +125,7 @@ def interval_for(sampling: float, requested: float | None, name: str) -> float:
     if requested is not None and requested < min_width:
         problem = f"--interval ({requested:g} s) is less than twice the time between two samples"
         raise SourceError(
-            f"{name}: {problem} ({sampling:g} s); give --interval {written(min_width)}"
+            f"{name}: {problem} ({sampling:g} s); give --interval {duration_text(min_width)}"
         )
     fitting = next((width for width in INTERVAL_SECONDS if width >= min_width), None)
     if requested is None and fitting is None:
@@ -131,9 +136,9 @@ def interval_for(sampling: float, requested: float | None, name: str) -> float:
     return requested if requested is not None else fitting or INTERVAL_SECONDS[-1]
 
 
-def _csv_source(path: str, options: ReplayOptions) -> Source:
+def _csv_source(path: str, options: ReplayOptions) -> RecordingSource:
     file = SampleFile(path)
-    measured, readings = sampling_of(r for r in file.readings() if options.includes(r.at))
+    measured, readings = measure_sampling(r for r in file.readings() if options.includes(r.at))
     if measured is None and math.isfinite(options.since):
         raise SourceError(f"{file.name}: fewer than two samples in that period; choose another")
     if measured is None:
@@ -147,8 +152,8 @@ def _csv_source(path: str, options: ReplayOptions) -> Source:
 
     def notes() -> list[str]:
         found = []
-        if file.passed_over:
-            found.append(f"{file.name}: ignored columns: {', '.join(file.passed_over)}")
+        if file.unused_columns:
+            found.append(f"{file.name}: ignored columns: {', '.join(file.unused_columns)}")
         if len(history.window(-math.inf)) == 0:
             remedy = "t_s and uptime_s must be in seconds, and rows at most an interval apart"
             found.append(f"{file.name}: no complete interval; {remedy}")
@@ -156,10 +161,12 @@ def _csv_source(path: str, options: ReplayOptions) -> Source:
             found.append(f"{file.name}: {file.duplicates:,} rows with a duplicate time")
         return found
 
-    return Source(target, title, Samples(readings, history), settings, notes)
+    return RecordingSource(target, title, SampleRecording(readings, history), settings, notes)
 
 
-def _history_source(connection: sqlite3.Connection, path: str, options: ReplayOptions) -> Source:
+def _history_source(
+    connection: sqlite3.Connection, path: str, options: ReplayOptions
+) -> RecordingSource:
     extent, others = _choose_server(connection, path, options)
     choice = _choice_of_rows(extent, options)
     is_all = math.isinf(options.until)
@@ -169,11 +176,13 @@ def _history_source(connection: sqlite3.Connection, path: str, options: ReplayOp
         also = f" ({'; '.join(others)})" if others else ""
         problem = f"no intervals of {extent.target} in that period{also}"
         raise SourceError(f"{path}: {problem}; `history show` lists what is available")
-    width = options.interval or interval_of(reference, 1.0, ZERO).seconds
+    width = options.interval or interval_from_row(reference, 1.0, RECORDING_CLOCK).seconds
     settings = _settings_with_width(options, width)
-    found = (interval_of(row, 1.0, ZERO) for row in read(connection, INTERVALS, choice))
+    found = (
+        interval_from_row(row, 1.0, RECORDING_CLOCK) for row in read(connection, INTERVALS, choice)
+    )
     same = (one for one in found if math.isclose(one.seconds, width, rel_tol=MAX_WIDTH_DIFFERENCE))
-    recording: Recording = Intervals(same, IntervalBuffer(width, settings.window, width))
+    recording: Recording = IntervalRecording(same, IntervalBuffer(width, settings.window, width))
     title = f"{path}: {extent.target} on {extent.server}"
     if math.isnan(recording.start):
         which = "latest" if is_all else "first"
@@ -181,35 +190,35 @@ def _history_source(connection: sqlite3.Connection, path: str, options: ReplayOp
         recording = _history_samples(connection, choice, settings, f"{path}: {mismatch}")
         title += ", from its samples"
     business = read(connection, BUSINESS, choice)
-    return Source(
+    return RecordingSource(
         extent.target, title, recording, settings, lambda: others, extent.server, business
     )
 
 
 def _history_samples(
     connection: sqlite3.Connection, choice: Choice, settings: FitSettings, mismatch: str
-) -> Samples:
+) -> SampleRecording:
     """Return a recording of the history's samples, for intervals of another width than written."""
     rows = groupby(samples_by_time(connection, choice), key=lambda row: row.at)
-    sampling, readings = sampling_of(_reading(at, together) for at, together in rows)
+    sampling, readings = measure_sampling(_reading(at, together) for at, together in rows)
     if sampling is None:
         raise SourceError(f"{mismatch}, and there are no samples to compute others from")
     interval_for(sampling, settings.interval, f"{mismatch}; of its samples")
-    return Samples(readings, IntervalBuffer(settings.interval, settings.window, sampling))
+    return SampleRecording(readings, IntervalBuffer(settings.interval, settings.window, sampling))
 
 
 def _reading(at: int, rows: Iterable[Row]) -> Reading:
     """Return what was read at one time, ms since 1970."""
     seconds = at / 1000
     return Reading(
-        seconds, tuple(Sample(row.labels[-1], seconds, by_name(row.cells[0])) for row in rows)
+        seconds, tuple(Sample(row.labels[-1], seconds, numbers_of(row.cells[0])) for row in rows)
     )
 
 
 def _choice_of_rows(extent: Extent, options: ReplayOptions) -> Choice:
     """Return the choice of that server's rows in the requested period."""
     since = 0 if math.isinf(options.since) else max(0, math.ceil(1000 * options.since))
-    until = LAST_ROW if math.isinf(options.until) else math.floor(1000 * options.until)
+    until = MAX_TIME if math.isinf(options.until) else math.floor(1000 * options.until)
     return Choice(extent.target, extent.server, since, until)
 
 

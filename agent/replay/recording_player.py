@@ -38,11 +38,11 @@ class Recording(Protocol):
     def play(self, until: float) -> None:
         """Add the data up to that time to `history`, and close the intervals complete by then."""
 
-    def is_heard(self, now: float) -> bool:
+    def has_recent_data(self, now: float) -> bool:
         """Return whether it has data shortly before that time."""
 
 
-class Samples:
+class SampleRecording:
     """A recording of samples, which become intervals as in the daemon."""
 
     def __init__(self, readings: Iterator[Reading], history: IntervalBuffer) -> None:
@@ -67,12 +67,12 @@ class Samples:
             self._close_due(self._next.at)
             for sample in self._next.samples:
                 self.history.append(sample)
-            if self._next.of_status:
+            if self._next.has_status:
                 self._last_at = self._next.at
             self._next = next(self._readings, None)
         self._close_due(until)
 
-    def is_heard(self, now: float) -> bool:
+    def has_recent_data(self, now: float) -> bool:
         """Return whether the latest status sample is no older than the longest gap."""
         return now - self._last_at <= self.history.max_gap
 
@@ -84,7 +84,7 @@ class Samples:
             self.history.window(now if is_in_gap else due)
 
 
-class Intervals:
+class IntervalRecording:
     """A recording of intervals, as an agent has written them."""
 
     def __init__(self, intervals: Iterator[Interval], history: IntervalBuffer) -> None:
@@ -108,7 +108,7 @@ class Intervals:
         """Add the intervals that have ended by that time, in parts."""
         while part := list(islice(self._ended_by(until), INTERVALS_AT_ONCE)):
             self._last_at = part[-1].end
-            self.history.extend(part, self._last_at)
+            self.history.append_intervals(part, self._last_at)
 
     def _ended_by(self, time: float) -> Iterator[Interval]:
         """Yield the intervals that have ended by that time."""
@@ -116,12 +116,12 @@ class Intervals:
             taken, self._next = self._next, next(self._intervals, None)
             yield taken
 
-    def is_heard(self, now: float) -> bool:
+    def has_recent_data(self, now: float) -> bool:
         """Return whether the latest interval ended at most two widths ago."""
         return now - self._last_at <= 2 * self.history.width
 
 
-def sampling_of(readings: Iterator[Reading]) -> tuple[float | None, Iterator[Reading]]:
+def measure_sampling(readings: Iterator[Reading]) -> tuple[float | None, Iterator[Reading]]:
     """Return the seconds between the samples that bound intervals, and an iterator of all readings.
 
     The slower source counts; None if there are fewer than two samples.

@@ -10,20 +10,20 @@ from itertools import count
 
 from agent.assessment.forecaster import Forecaster
 from agent.assessment.hour_ahead_load import RecentLoad
-from agent.assessment.snapshot import FitState, Health, Snapshot
+from agent.assessment.snapshot import AssessmentState, Health, Snapshot
 from agent.config.resources import ResourceSettings
 from agent.config.settings import FitSettings
 from agent.pipeline import NO_CEILINGS, assess, latest_load
 from agent.replay.alert_rules import Alerts, Episode, Scrape
 from agent.replay.recording_player import Recording
-from agent.support.clock_pair import Now
+from agent.support.clock_pair import ClockPair
 
 ASSESSMENT_SECONDS = 300.0
 """Seconds between two assessments where no step needs one: each takes some 60 ms of CPU. Between
 them the load of each interval is compared with the latest capacity."""
 FAR_HEADROOM = 0.5
 """Headroom above which no alert is near: the rules on it begin below 0.2."""
-FAR_FACTOR = 12
+FAR_PACE_FACTOR = 12
 """Factor of those seconds above it: a day below half of the capacity takes half the time."""
 
 
@@ -55,7 +55,7 @@ class Replay:
         self._recent = recent or RecentLoad(recording.start)
         self._forecaster = Forecaster(target, recording.start)
         self._last: Snapshot | None = None
-        self._fitted = FitState()
+        self._fitted = AssessmentState()
         self._assessed_at = -math.inf
         self._scrape_index: float = math.floor(recording.start / settings.interval)
         """The index of the latest scrape: its time in interval widths on the recording's clock."""
@@ -63,12 +63,12 @@ class Replay:
     def steps(self, every: float) -> Iterator[Step]:
         """Yield a step at each multiple of `every` (s) within the recording, and one at its end."""
         for index in count(math.floor(self._recording.start / every) + 1):
-            step = self.until(index * every)
+            step = self.play_until(index * every)
             yield step
             if self._recording.end <= index * every:
                 return
 
-    def until(self, time: float) -> Step:
+    def play_until(self, time: float) -> Step:
         """Play up to that time, or to the end of the recording; times must not decrease."""
         while (index := self._next_scrape_index()) * self._settings.interval <= time:
             at = index * self._settings.interval
@@ -81,14 +81,14 @@ class Replay:
         self._recording.play(min(time, self._recording.end))
         time = min(time, self._recording.end)
         known = self._snapshot_at(time, assess_anew=True)
-        forecast = self._forecaster.forecast(known.capacity(time), Now(time, time))
+        forecast = self._forecaster.forecast(known.capacity(time), ClockPair(time, time))
         return Step(replace(known, forecast=forecast), tuple(self._alerts.take()))
 
     def _assessment_pause(self) -> float:
         """Return the seconds from an assessment to the next one."""
         known = self._last.headroom(self._last.at) if self._last else None
         is_far = known is not None and known.ratio > FAR_HEADROOM and not known.overloaded
-        return self._pace * (FAR_FACTOR if is_far else 1)
+        return self._pace * (FAR_PACE_FACTOR if is_far else 1)
 
     def _next_scrape_index(self) -> float:
         """Return the index of the next scrape; in a long gap, of the first that can have data."""
@@ -101,8 +101,8 @@ class Replay:
     def _snapshot_at(self, at: float, *, assess_anew: bool) -> Snapshot:
         """Return the snapshot then: assessed anew, or the new load with the latest capacity."""
         window = self._recording.history.window(at)
-        health = Health(up=True if self._recording.is_heard(at) else None)
-        now, last = Now(at, at), self._last
+        health = Health(up=True if self._recording.has_recent_data(at) else None)
+        now, last = ClockPair(at, at), self._last
         self._recent.observe(window, now)
         self._forecaster.observe(window, now)
         outlook = self._recent.outlook(now)
@@ -111,12 +111,14 @@ class Replay:
             found = assess(
                 self._target, window, health, self._fitted, self._settings, now, self._ceilings
             )
-            self._last, self._fitted = replace(found, outlook=outlook), found.fitted
+            self._last, self._fitted = replace(found, outlook=outlook), found.assessed
             return self._last
         load, fitted = latest_load(window, now, self._ceilings), self._fitted
         if load is not None and fitted.capacity is not None:
             fitted = replace(fitted, at=load.end)
-        self._last = replace(last, at=at, health=health, load=load, fitted=fitted, outlook=outlook)
+        self._last = replace(
+            last, at=at, health=health, load=load, assessed=fitted, outlook=outlook
+        )
         return self._last
 
 

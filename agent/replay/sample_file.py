@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from agent.csv_input.class_file import TIME, Table
 from agent.csv_input.table_file import MAX_STREAM_BYTES, TableFileError
-from agent.replay.recorded_readings import COLUMNS, REQUIRED_COLUMNS, Collectors, Reading
+from agent.replay.recorded_readings import COLUMNS, REQUIRED_COLUMNS, Reading, RecordedCollectors
 
 UNKNOWN_TEXTS = ("", "nan", "null", "none", "na", "n/a", "-")
 """Texts of a cell whose value is unknown."""
@@ -41,13 +41,13 @@ class SampleFile:
         """Rows that were left out so far, because an earlier one has the same time."""
 
     @property
-    def passed_over(self) -> list[str]:
+    def unused_columns(self) -> list[str]:
         """The columns that are not used."""
         return [name for name in self._table.header if name not in (TIME, *COLUMNS)]
 
     def readings(self) -> Iterator[Reading]:
         """Yield the readings in the order of time; of rows of the same time, the first."""
-        collectors = Collectors()
+        collectors = RecordedCollectors()
         before: Row | None = None
         for row in _sorted_by_time(self._rows()):
             if before is not None and row[0] == before[0]:

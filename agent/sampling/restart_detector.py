@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from collectors.base import Sample
-from models.rates import CLOCKS_AGREE
+from models.rates import START_TOLERANCE
 
 INNODB_COUNTERS = (
     "innodb_reads",
@@ -21,8 +21,8 @@ INNODB_COUNTERS = (
 class Session(NamedTuple):
     """A session: its number among the agent's own, and its connection ID on the server."""
 
-    turn: int
-    number: int
+    connect_number: int
+    connection_id: int
 
 
 class RestartDetector:
@@ -32,14 +32,14 @@ class RestartDetector:
         self._status: Sample | None = None
         self._session = Session(0, 0)
 
-    def is_another(self, status: Sample, session: Session) -> bool:
+    def was_restarted(self, status: Sample, session: Session) -> bool:
         """Return whether the server was restarted since the previous sample."""
         before, self._status = self._status, status
         earlier, self._session = self._session, session
         if before is None:
             return False
-        ids_reset = session.number <= earlier.number
-        counters_reset = session.turn > earlier.turn and (
+        ids_reset = session.connection_id <= earlier.connection_id
+        counters_reset = session.connect_number > earlier.connect_number and (
             ids_reset or _any_fell(INNODB_COUNTERS, before, status)
         )
         return _was_restarted(before, status, counters_reset)
@@ -58,7 +58,7 @@ def _was_restarted(before: Sample, after: Sample, counters_reset: bool) -> bool:
     fell = all(after.values[name] < before.values[name] for name in ("uptime", "questions"))
     moved = abs(started_at[1] - started_at[0]) - before.took - after.took
     can_be_new = started_at[1] + 1.0 >= before.at
-    return fell or moved > CLOCKS_AGREE or (counters_reset and can_be_new)
+    return fell or moved > START_TOLERANCE or (counters_reset and can_be_new)
 
 
 def _any_fell(names: tuple[str, ...], before: Sample, after: Sample) -> bool:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable
 
 from agent.sampling.collector_health import CollectorHealth
-from agent.support.logs import fields, located
+from agent.support.logs import describe_error, fields
 from collectors import CollectorSpec
 from collectors.base import CollectorError, FailureKind, Feature, Prepared, Sample, Values
 from collectors.connection import Connection
@@ -51,7 +51,7 @@ class ScheduledCollector:
         self._failures: Counter[FailureKind] = Counter()
 
     @property
-    def complete(self) -> bool:
+    def is_complete(self) -> bool:
         """Whether the source offers all that this collector can read, and still permits it."""
         granted = self._read is not None and self.failure is not FailureKind.PRIVILEGE
         return granted and all(feature.enabled for feature in self.features)
@@ -64,7 +64,7 @@ class ScheduledCollector:
         try:
             prepared = self.spec.prepare(connection)
         except Exception as error:
-            if self.failed(as_failure(error)).ends_session:
+            if self.record_failure(as_collector_error(error)).ends_session:
                 raise
             prepared = Prepared(None, (Feature(self.spec.name, False, self.health.last_error),))
         self._read = prepared.read
@@ -73,11 +73,11 @@ class ScheduledCollector:
         self.features = prepared.features
 
     @property
-    def reads(self) -> bool:
+    def is_readable(self) -> bool:
         """Whether the source could be read when it was last prepared."""
         return self._read is not None
 
-    def read_alone(self, alone: bool) -> None:
+    def set_only_source(self, alone: bool) -> None:
         """Choose the interval for the only source of a quantity, or for one of several."""
         self.interval = self._intervals[alone]
 
@@ -96,24 +96,24 @@ class ScheduledCollector:
             values = self._read()
         except Exception as error:
             spent = time.monotonic() - started
-            if self.failed(as_failure(error), spent).ends_session:
+            if self.record_failure(as_collector_error(error), spent).ends_session:
                 raise
-            self._skip_runs(spent / self.spec.most_share)
+            self._skip_runs(spent / self.spec.max_share)
             return None
         ended = time.monotonic()
         self._penalty, self.failure = 1, None
-        self._skip_runs((ended - started) / self.spec.most_share)
+        self._skip_runs((ended - started) / self.spec.max_share)
         self._update_health(True, ended - started, "")
         return Sample(self.spec.name, ended, values, ended - started)
 
-    def failed(self, error: CollectorError, duration: float | None = None) -> FailureKind:
+    def record_failure(self, error: CollectorError, duration: float | None = None) -> FailureKind:
         """Count a failure, log it if it is new, and return its kind.
 
         A statement that the server aborts makes the collector wait longer each time. The kind is
         returned and not the error: an error that is kept keeps its traceback, which refers to it.
         """
         self.failure = error.kind
-        if error.kind is FailureKind.SLOW and not self.spec.vital:
+        if error.kind is FailureKind.SLOW and not self.spec.is_vital:
             self._penalty = min(2 * self._penalty, MAX_PENALTY)
             if self.due:  # 0 means at once: no reading has begun
                 self.due += (self._penalty - 1) * self.interval
@@ -127,7 +127,7 @@ class ScheduledCollector:
 
     def _skip_runs(self, seconds: float) -> None:
         """Leave out runs, uncounted, after a reading that took more than its share of the time."""
-        if self.spec.most_share < 1:
+        if self.spec.max_share < 1:
             runs = math.ceil(min(seconds, MAX_PAUSE) / self.interval)
             self.due += max(0, runs - 1) * self.interval
 
@@ -161,8 +161,8 @@ class ScheduledCollector:
                 log.warning("not available: %s", feature.reason, extra=facts)
 
 
-def as_failure(error: Exception) -> CollectorError:
+def as_collector_error(error: Exception) -> CollectorError:
     """Convert an exception to a `CollectorError`, also a defect at an unexpected answer."""
     if isinstance(error, CollectorError):
         return error
-    return CollectorError(FailureKind.UNREADABLE, f"unexpected answer: {located(error)}")
+    return CollectorError(FailureKind.UNREADABLE, f"unexpected answer: {describe_error(error)}")

@@ -25,7 +25,7 @@ def round_trip(sample: Sample) -> RoundTrip | None:
     return RoundTrip(values[ANSWERED], values[OFFSET], values[ROUND_TRIP])
 
 
-def dated(sample: Sample, trip: RoundTrip | None, clock: ClockOffset | None) -> Sample:
+def with_reading_time(sample: Sample, trip: RoundTrip | None, clock: ClockOffset | None) -> Sample:
     """Return the same sample at the time (monotonic s) when its values were read.
 
     That is the middle of the reading where the server's time is not known.

@@ -11,7 +11,7 @@ from agent.config.settings import Config, Target
 from agent.support.http_client import AccessError, NoAnswerError, UntrustedError, read_answer
 from collectors import CollectorSpec, collectors_with, histograms
 from collectors.base import CollectorError, FailureKind
-from collectors.node_exporter import MAX_BYTES, WANTED, Fetch
+from collectors.node_exporter import MAX_BYTES, NODE_COLLECTORS, Fetch
 
 HISTOGRAMS_SECONDS = 5.0  # seconds
 HISTOGRAMS_SHARE = 0.01
@@ -23,7 +23,7 @@ def collectors_of(config: Config, target: Target) -> tuple[CollectorSpec, ...]:
 
     Histograms are read only for digests that have an SLA.
     """
-    remote = fetch_from(target.node_exporter) if target.node_exporter else None
+    remote = page_fetcher(target.node_exporter) if target.node_exporter else None
     found = collectors_with(config.resource_settings(target).devices, remote)
     digests = tuple(dict.fromkeys(sla.digest for sla in target.class_slas))
     return (*found, _histogram_collector(digests)) if digests else found
@@ -32,18 +32,18 @@ def collectors_of(config: Config, target: Target) -> tuple[CollectorSpec, ...]:
 def _histogram_collector(digests: Sequence[str]) -> CollectorSpec:
     prepare = partial(histograms.prepare, digests=digests)
     return CollectorSpec(
-        histograms.NAME, prepare, HISTOGRAMS_SECONDS, on_server=True, most_share=HISTOGRAMS_SHARE
+        histograms.NAME, prepare, HISTOGRAMS_SECONDS, on_server=True, max_share=HISTOGRAMS_SHARE
     )
 
 
-def fetch_from(settings: NodeExporterSettings) -> Fetch:
+def page_fetcher(settings: NodeExporterSettings) -> Fetch:
     """Return a function that fetches that node_exporter's page; a failure is one line with the URL.
 
     Passwords and tokens are read again each time.
     """
     access = settings.access(settings.timeout)
     url = f"{access.base(settings.EXAMPLE)}/metrics"
-    query = urllib.parse.urlencode([("collect[]", name) for name in WANTED])
+    query = urllib.parse.urlencode([("collect[]", name) for name in NODE_COLLECTORS])
     opener = access.opener()
 
     def fetch() -> bytes:

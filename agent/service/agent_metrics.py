@@ -16,15 +16,15 @@ class WorkerState:
     """The delays of one worker, in seconds, and its failures."""
 
     name: str
-    lag: float
-    late: float
+    lag_seconds: float
+    late_seconds: float
     failures: int = 0
     target: str = ""
     """The target of this worker; empty where it works for all targets."""
 
 
 @dataclass(frozen=True, slots=True)
-class WorkState:
+class TargetActivity:
     """Sessions and assessments of one target."""
 
     target: str
@@ -55,7 +55,7 @@ class AgentState:
     """The agent's whole state at one time."""
 
     workers: tuple[WorkerState, ...] = ()
-    work: tuple[WorkState, ...] = ()
+    work: tuple[TargetActivity, ...] = ()
     reload: ReloadState | None = None
     history: StoreState | None = None
     web: WebState | None = None
@@ -103,8 +103,8 @@ def _worker_families(state: AgentState) -> Iterator[Metric]:
     )
     for worker in sorted(state.workers, key=lambda one: (one.name, one.target)):
         labels = worker.name, worker.target
-        lag.add_metric(labels, worker.lag)
-        late.add_metric(labels, worker.late)
+        lag.add_metric(labels, worker.lag_seconds)
+        late.add_metric(labels, worker.late_seconds)
         failures.add_metric(labels, worker.failures)
     yield lag
     yield late

@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry, ProcessCollector
 from agent.assessment.markers import Marker, Markers
 from agent.assessment.snapshot import Snapshot
 from agent.compare.comparison import Comparison
-from agent.compare.periods import around
+from agent.compare.periods import periods_around
 from agent.compare.two_periods import compare_history
 from agent.config.settings import Config
 from agent.export.family_builders import PREFIX
@@ -23,24 +23,24 @@ from agent.service.agent_metrics import (
     AgentState,
     ReloadState,
     SelfCollector,
+    TargetActivity,
     WebState,
     WorkerState,
-    WorkState,
 )
-from agent.service.reload import settings_of
+from agent.service.reload import monitor_settings
 from agent.service.target_monitor import TargetMonitor
 from agent.service.worker_definitions import (
-    end_workers,
     fit_ticks,
     host_ticks,
+    stop_workers,
     wait_for,
     workers_of,
 )
 from agent.support.logs import fields
-from agent.support.memory_tuning import collect, give_back
+from agent.support.memory_tuning import collect_garbage, trim_heap
 from agent.support.scheduled_thread import Tick, Worker
 from agent.web.application import Pages, Reload, WebServer, serve
-from agent.web.reloading_config import Web, WebFile
+from agent.web.reloading_config import LoadedWebConfig, WebConfigFile
 
 log = logging.getLogger(__name__)
 
@@ -56,10 +56,10 @@ class Agent:
     def __init__(self, config: Config, store: Store | None = None) -> None:
         self._store = store
         if store:
-            store.watched = _target_names(config)
-        self.markers = Markers(config.history.retention.of_markers)
+            store.target_names = _target_names(config)
+        self.markers = Markers(config.history.retention.for_markers)
         self.monitors = [TargetMonitor(config, target, store=store) for target in config.targets]
-        self._settings = {t.name: settings_of(config, t) for t in config.targets}
+        self._settings = {t.name: monitor_settings(config, t) for t in config.targets}
         self._target_workers = {monitor: workers_of(monitor) for monitor in self.monitors}
         self.groups = Groups(config, self.snapshots)
         self._host_worker = Worker("host", host_ticks(self.monitors))
@@ -94,7 +94,7 @@ class Agent:
             raise SourceError(f"{target}: the agent keeps no history of it")
         options = monitor.replay_options
         max_length = MAX_COMPARED_INTERVALS * options.settings.interval
-        periods = around(middle, min(length, max_length), time.time())
+        periods = periods_around(middle, min(length, max_length), time.time())
         return compare_history(self._store.path, options, periods)
 
     def workers(self) -> list[Worker]:
@@ -116,7 +116,7 @@ class Agent:
     def stop(self) -> None:
         """Stop all workers, which close their sessions; then write the remaining data."""
         deadline = time.monotonic() + STOP_SECONDS + WRITE_SECONDS
-        end_workers(self._watching_workers(), self.monitors, STOP_SECONDS)
+        stop_workers(self._watching_workers(), self.monitors, STOP_SECONDS)
         self._record_remaining(self.monitors)
         if self._store:
             self._store.worker.stop()
@@ -127,7 +127,7 @@ class Agent:
 
         A changed target keeps its intervals if its server and their width are the same.
         """
-        settings = {target.name: settings_of(config, target) for target in config.targets}
+        settings = {target.name: monitor_settings(config, target) for target in config.targets}
         before = {monitor.target.name: monitor for monitor in self.monitors}
         unchanged = {name for name in before if self._settings[name] == settings.get(name)}
         monitors = [
@@ -142,21 +142,21 @@ class Agent:
             if monitor.target.name in before:
                 monitor.take_over(before[monitor.target.name])
         if self._store:
-            self._store.settings, self._store.watched = config.history, _target_names(config)
-        self.markers.kept = config.history.retention.of_markers
+            self._store.settings, self._store.target_names = config.history, _target_names(config)
+        self.markers.kept_seconds = config.history.retention.for_markers
         self.monitors, self._settings = monitors, settings
         self.groups.apply(config)
         self._start_monitors(new)
 
     def _retire(self, monitors: list[TargetMonitor]) -> None:
         workers = [worker for monitor in monitors for worker in self._target_workers.pop(monitor)]
-        end_workers(workers, monitors, RELOAD_SECONDS)
+        stop_workers(workers, monitors, RELOAD_SECONDS)
         self._record_remaining(monitors)
 
     def _record_remaining(self, monitors: list[TargetMonitor]) -> None:
         """Pass the remaining data of the ended targets to the history."""
         for monitor in monitors:
-            monitor.hand_over(last=True)
+            monitor.record_new_data(last=True)
 
     def _start_monitors(self, monitors: list[TargetMonitor]) -> None:
         new_workers = {monitor: workers_of(monitor) for monitor in monitors}
@@ -168,7 +168,7 @@ class Agent:
                 worker.start()
 
     def _fit_ticks(self) -> list[Tick]:
-        return [*fit_ticks(self.monitors), self.groups.tick, collect, give_back]
+        return [*fit_ticks(self.monitors), self.groups.tick, collect_garbage, trim_heap]
 
     def own_state(self) -> AgentState:
         """Return the agent's own status."""
@@ -177,7 +177,7 @@ class Agent:
             tuple(
                 WorkerState(
                     worker.kind,
-                    worker.lag(now),
+                    worker.seconds_behind(now),
                     worker.late_seconds,
                     worker.failures,
                     worker.target,
@@ -185,7 +185,7 @@ class Agent:
                 for worker in self.workers()
             ),
             tuple(
-                WorkState(w.target.name, w.connects, w.fit_seconds, w.assessment_failures)
+                TargetActivity(w.target.name, w.connects, w.fit_seconds, w.assessment_failures)
                 for w in self.monitors
             ),
             history=self._store.state if self._store else None,
@@ -196,7 +196,7 @@ class Agent:
         address: tuple[str, int],
         *,
         reload_state: Callable[[], ReloadState | None] = lambda: None,
-        web: Callable[[], Web] = Web,
+        web: Callable[[], LoadedWebConfig] = LoadedWebConfig,
         reload: Reload | None = None,
         hosts: Sequence[str] = (),
     ) -> WebServer:
@@ -229,6 +229,6 @@ def _target_names(config: Config) -> frozenset[str]:
     return frozenset(target.name for target in config.targets)
 
 
-def _web_state(web: Callable[[], Web]) -> WebState | None:
+def _web_state(web: Callable[[], LoadedWebConfig]) -> WebState | None:
     """Return the status of the web configuration, None without one."""
-    return WebState(not web.broken, web.failures) if isinstance(web, WebFile) else None
+    return WebState(not web.broken, web.failures) if isinstance(web, WebConfigFile) else None

@@ -3,9 +3,9 @@
 from dataclasses import dataclass, field
 
 from agent.assessment.forecaster import Forecaster
-from agent.assessment.hour_ahead_load import Outlook, RecentLoad
+from agent.assessment.hour_ahead_load import LoadOutlook, RecentLoad
 from agent.assessment.outlier_totals import OutlierCounts
-from agent.assessment.snapshot import ClassSlas, FitState, SlaState
+from agent.assessment.snapshot import AssessmentState, ClassSlas, SlaState
 from agent.config.top_class_settings import ClassSettings
 from agent.query_classes.assessment import ClassMonitor
 from agent.query_classes.recent_response_times import RecentResponseTimes
@@ -19,13 +19,13 @@ class ServerState:
     classes: ClassMonitor
     forecaster: Forecaster
     recent: RecentLoad
-    fitted: FitState
+    fitted: AssessmentState
     response_times: RecentResponseTimes = field(default_factory=RecentResponseTimes)
 
     @classmethod
     def new(cls, target: str, settings: ClassSettings, now: float) -> "ServerState":
         """Return the initial state, without results; `now` in monotonic seconds."""
-        fitted = FitState(record=OutlierCounts(since=now))
+        fitted = AssessmentState(outlier_counts=OutlierCounts(counted_since=now))
         return cls(ClassMonitor(settings), Forecaster(target, now), RecentLoad(now), fitted)
 
 
@@ -33,7 +33,7 @@ class ServerState:
 class IntervalResults:
     """The results beside the fit, computed once per interval."""
 
-    outlook: Outlook | None = None
+    outlook: LoadOutlook | None = None
     """How far the load may rise within the next hour."""
     sla: SlaState | None = None
     class_slas: ClassSlas | None = None

@@ -13,13 +13,13 @@ from agent.service.daemon import Agent
 from agent.service.main_loop import MainLoop
 from agent.service.reload import Reloader
 from agent.service.systemd_notify import Notifier
-from agent.support.logs import fields, set_up
-from agent.support.memory_tuning import set_aside
-from agent.web.reloading_config import Web
+from agent.support.logs import fields, set_up_logging
+from agent.support.memory_tuning import freeze_imported_objects
+from agent.web.reloading_config import LoadedWebConfig
 
 log = logging.getLogger(__name__)
 
-ELSEWHERE = "choose another with `listen` or --web.listen-address HOST:PORT"
+LISTEN_REMEDY = "choose another with `listen` or --web.listen-address HOST:PORT"
 
 
 def run(
@@ -27,7 +27,7 @@ def run(
     load: Callable[[], Config],
     *,
     lifecycle: bool = False,
-    web: Callable[[], Web] = Web,
+    web: Callable[[], LoadedWebConfig] = LoadedWebConfig,
     hosts: Sequence[str] = (),
 ) -> int:
     """Run the agent until SIGTERM or SIGINT; return the exit code.
@@ -35,7 +35,7 @@ def run(
     SIGHUP, and with `lifecycle` a POST request too, reloads the configuration with `load`. `hosts`
     are further host names that HTTP requests may use.
     """
-    set_aside()
+    freeze_imported_objects()
     path = history_path(config.history.path, os.environ)
     agent = Agent(config, Store(path, config.history) if path else None)
     reloader = Reloader(config, load, partial(_apply, agent))
@@ -51,9 +51,9 @@ def run(
         )
     except OSError as error:
         reason = error.strerror or error
-        log.error("cannot listen on %s: %s; %s", config.listen, reason, ELSEWHERE)
+        log.error("cannot listen on %s: %s; %s", config.listen, reason, LISTEN_REMEDY)
         return 1
-    main_loop.look_after(server)
+    main_loop.watch_loop(server)
     targets = len(config.targets)
     facts = fields(version=__version__, listen=config.listen, targets=targets)
     log.info("started", extra=facts)
@@ -68,4 +68,4 @@ def run(
 
 def _apply(agent: Agent, config: Config) -> None:
     agent.apply(config)
-    set_up(config.log.level, config.log.format)
+    set_up_logging(config.log.level, config.log.format)

@@ -17,18 +17,18 @@ from agent.support.logs import fields
 log = logging.getLogger(__name__)
 
 POLL_SECONDS = 1.0  # seconds
-ENDINGS = (signal.SIGTERM, signal.SIGINT)
+STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 RELOAD_SECONDS = 30.0  # seconds that a request for a reload waits for it
 Problems = list[str]
 Order = signal.Signals | Future[Problems]
 
 
-class Loop(Protocol):
+class WatchedLoop(Protocol):
     """A loop that is watched for hanging: a worker, or the web server's accepting thread."""
 
     name: str
 
-    def hangs(self, now: float) -> bool:
+    def is_hanging(self, now: float) -> bool:
         """Return whether its next iteration is long overdue."""
 
 
@@ -41,7 +41,7 @@ class MainLoop:
 
     def __init__(
         self,
-        workers: Callable[[], Iterable[Loop]],
+        workers: Callable[[], Iterable[WatchedLoop]],
         snapshots: Callable[[], Sequence[Snapshot]],
         reload: Callable[[], Problems],
         notifier: Notifier,
@@ -54,15 +54,15 @@ class MainLoop:
         self._is_ready = False
         self._is_reload_refused = False
         self._hanging: set[str] = set()
-        self._other_loops: list[Loop] = []
+        self._other_loops: list[WatchedLoop] = []
         self._next_ping_at = 0.0
 
     def listen_to_signals(self) -> None:
         """Install the signal handlers: SIGTERM and SIGINT end the loop, SIGHUP reloads."""
-        for number in (*ENDINGS, signal.SIGHUP):
+        for number in (*STOP_SIGNALS, signal.SIGHUP):
             signal.signal(number, self.take_signal)
 
-    def look_after(self, loop: Loop) -> None:
+    def watch_loop(self, loop: WatchedLoop) -> None:
         """Watch this loop, too, for hanging."""
         self._other_loops.append(loop)
 
@@ -77,7 +77,7 @@ class MainLoop:
 
     def run(self) -> None:
         """Run until SIGTERM or SIGINT."""
-        while (order := self._next_order()) not in ENDINGS:
+        while (order := self._next_order()) not in STOP_SIGNALS:
             if order is not None:
                 self._execute_reload(order)
             self._report_status()
@@ -125,11 +125,13 @@ class MainLoop:
         )
 
     def _check_workers(self, now: float) -> None:
-        hanging = {loop.name for loop in (*self._workers(), *self._other_loops) if loop.hangs(now)}
+        hanging = {
+            loop.name for loop in (*self._workers(), *self._other_loops) if loop.is_hanging(now)
+        }
         for name in hanging - self._hanging:
             log.error("a worker hangs", extra=fields(worker=name))
         self._hanging = hanging
-        watchdog = self._notifier.watchdog
+        watchdog = self._notifier.watchdog_seconds
         if watchdog is not None and not hanging and now >= self._next_ping_at:
-            self._notifier.alive()
+            self._notifier.ping_watchdog()
             self._next_ping_at = now + watchdog / 2 - POLL_SECONDS

@@ -71,7 +71,7 @@ def _refuse_changes_that_need_a_restart(old: Config, new: Config) -> None:
         raise ConfigError(problems)
 
 
-def settings_of(config: Config, target: Target) -> tuple[Any, ...]:
+def monitor_settings(config: Config, target: Target) -> tuple[Any, ...]:
     """Return all settings that determine how a target is monitored, to detect changes."""
     merged = ("collectors", "fit", "resources", "group")
     own = {key: value for key, value in asdict(target).items() if key not in merged}

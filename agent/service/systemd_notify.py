@@ -21,7 +21,7 @@ class Notifier:
 
     def __init__(self, environment: Mapping[str, str] = os.environ) -> None:
         self._address = _address(environment.get("NOTIFY_SOCKET", ""))
-        self.watchdog = _watchdog_seconds(environment) if self._address else None
+        self.watchdog_seconds = _watchdog_seconds(environment) if self._address else None
         self._status = ""
 
     def ready(self) -> None:
@@ -36,7 +36,7 @@ class Notifier:
         """Report that the agent is shutting down."""
         self._send("STOPPING=1")
 
-    def alive(self) -> None:
+    def ping_watchdog(self) -> None:
         """Ping the watchdog, which expects that every `watchdog` seconds."""
         self._send("WATCHDOG=1")
 

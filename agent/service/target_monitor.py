@@ -8,22 +8,22 @@ from enum import StrEnum
 
 from agent.assessment.cadence import is_due
 from agent.assessment.forecaster import Forecaster
-from agent.assessment.snapshot import BusinessState, FitState, Health, Snapshot
+from agent.assessment.snapshot import AssessmentState, BusinessState, Health, Snapshot
 from agent.business_metrics.reader import BusinessMetricsReader
-from agent.business_metrics.unit_headroom import headroom_in_unit, state_of
+from agent.business_metrics.unit_headroom import business_state, headroom_in_unit
 from agent.config.settings import Config, Target
 from agent.history.row_mapping import ClassUses
 from agent.history.store import Store
 from agent.history.target_history import Recorder
 from agent.pipeline import assess
 from agent.query_classes.assessment import ClassMonitor
-from agent.query_classes.capacity_gain import savings_of
+from agent.query_classes.capacity_gain import capacity_gains
 from agent.replay.recording_opener import ReplayOptions
 from agent.sampling.target_collectors import collectors_of
 from agent.service.inferred_state import IntervalResults, ServerState
-from agent.service.target_session import TargetSession, scheduled
-from agent.support.clock_pair import Now
-from agent.support.logs import fields, located
+from agent.service.target_session import TargetSession, scheduled_collectors
+from agent.support.clock_pair import ClockPair
+from agent.support.logs import describe_error, fields
 from agent.what_if.class_sla import class_slas_of
 from agent.what_if.sla import sla_of
 from agent.window.interval_buffer import IntervalBuffer
@@ -69,7 +69,7 @@ class TargetMonitor:
         self._settings = config.fit_settings(target)
         self._resources = config.resource_settings(target)
         offered = collectors_of(config, target) if collectors is None else collectors
-        enabled = scheduled(config, target, offered)
+        enabled = scheduled_collectors(config, target, offered)
         self.recorder = Recorder(store, target.name) if store else None
         self.session = TargetSession(target, enabled, self._handle_sample, self._handle_connect)
         self.history = IntervalBuffer(
@@ -80,8 +80,10 @@ class TargetMonitor:
         )
         self._state = ServerState.new(target.name, config.classes, time.monotonic())
         self._results = IntervalResults()
-        self._assessed_input: tuple[Window, Now] | None = None  # what the snapshot is based on
-        keep = self.recorder.valued if self.recorder is not None else None
+        self._assessed_input: tuple[Window, ClockPair] | None = (
+            None  # what the snapshot is based on
+        )
+        keep = self.recorder.keep_value if self.recorder is not None else None
         self.business = BusinessMetricsReader(target, keep)
         self.assessment_failures: Mapping[str, int] = {}
         self.fit_seconds: float | None = None  # duration of the latest fit
@@ -124,13 +126,13 @@ class TargetMonitor:
         ours.forecaster, ours.recent = theirs.forecaster, theirs.recent
         if ours.classes.settings == theirs.classes.settings:
             ours.classes = theirs.classes
-        ours.fitted = FitState(record=theirs.fitted.record)
+        ours.fitted = AssessmentState(outlier_counts=theirs.fitted.outlier_counts)
         if self.history.width != before.history.width:
             self.snapshot = replace(self.snapshot, health=before.snapshot.health)
             return
-        self.history.carry(before.history)
+        self.history.take_window_from(before.history)
         if self.recorder is not None and before.recorder is not None:
-            self.recorder.go_on(before.recorder)
+            self.recorder.continue_from(before.recorder)
         self.snapshot = before.snapshot
 
     def server_tick(self, now: float) -> float:
@@ -151,38 +153,40 @@ class TargetMonitor:
             self.snapshot = self._assess(now)
         except Exception as error:  # a defect there must not hide that a server is down
             self._record_failure(Part.CAPACITY, error)
-            fitted = replace(before.fitted, waiting=f"the assessment failed: {located(error)}")
+            fitted = replace(
+                before.assessed, waiting=f"the assessment failed: {describe_error(error)}"
+            )
             health = self._current_health()
-            self.snapshot = replace(before, at=time.time(), health=health, fitted=fitted)
+            self.snapshot = replace(before, at=time.time(), health=health, assessed=fitted)
             raise
-        if self.snapshot.fitted.at != before.fitted.at:
+        if self.snapshot.assessed.at != before.assessed.at:
             self.fit_seconds = time.monotonic() - now
         _log_changes(before, self.snapshot)
-        self.hand_over()
+        self.record_new_data()
         return now + ASSESSMENT_SECONDS
 
     def _reset_if_server_changed(self, now: float) -> None:
         """Discard all results when another server answers at the address."""
         server = self.session.server
-        if server is not None and self.history.turn_to(server):
+        if server is not None and self.history.switch_server(server):
             facts = fields(target=self.target.name, server=server)
             log.warning(
                 "a different server answers at this address: a new window begins", extra=facts
             )
             self._state = ServerState.new(self.target.name, self._state.classes.settings, now)
             self._results = IntervalResults()
-            self.business.forget()
+            self.business.clear()
 
     def forecast_tick(self, now: float) -> float:
         """Forecast when the load reaches the capacity, once an hour; shown with the next fit."""
-        clock = Now(now, time.time())
+        clock = ClockPair(now, time.time())
         try:
             load = self.recorder.take_load() if self.recorder is not None else None
             if load is not None:
                 self._state.forecaster.restore(load, now)
             if self._assessed_input is not None:
                 self._state.forecaster.observe(self._assessed_input[0], clock)
-            self._state.forecaster.advance(self.snapshot.capacity(clock.unix), clock)
+            self._state.forecaster.update_if_due(self.snapshot.capacity(clock.unix), clock)
         except Exception as error:  # its state may be broken: start from scratch
             self._record_failure(Part.FORECAST, error)
             self._state.forecaster = Forecaster(self.target.name, now)
@@ -191,7 +195,7 @@ class TargetMonitor:
 
     def sla_tick(self, now: float) -> float:
         """Find the load that reaches the SLAs, once per interval; shown with the next fit."""
-        known, clock = self.snapshot, Now(now, time.time())
+        known, clock = self.snapshot, ClockPair(now, time.time())
         load = known.current_load(clock.unix)
         end = None if load is None else load.end
         has_slas = self.target.sla_seconds is not None or self.target.class_slas
@@ -206,7 +210,7 @@ class TargetMonitor:
             raise
         return now + ASSESSMENT_SECONDS
 
-    def _find_slas(self, known: Snapshot, clock: Now) -> None:
+    def _find_slas(self, known: Snapshot, clock: ClockPair) -> None:
         seconds, slas = self.target.sla_seconds, self.target.class_slas
         if seconds is not None:
             self._results.sla = sla_of(known, seconds, clock.unix)
@@ -216,7 +220,7 @@ class TargetMonitor:
 
     def business_tick(self, now: float) -> float:
         """Compute the headroom in the units of the business metrics, once per interval."""
-        clock = Now(now, time.time())
+        clock = ClockPair(now, time.time())
         load = self.snapshot.current_load(clock.unix)
         end = None if load is None else load.end
         if not self.target.business_metrics or self._assessed_input is None:
@@ -239,10 +243,10 @@ class TargetMonitor:
             raise
         return now + ASSESSMENT_SECONDS
 
-    def _business_states(self, now: Now) -> tuple[BusinessState, ...]:
+    def _business_states(self, now: ClockPair) -> tuple[BusinessState, ...]:
         unknown = UnitHeadroom(reason=UnitReason.NO_CAPACITY)
         return tuple(
-            state_of(
+            business_state(
                 metric,
                 self.business.series[metric.name],
                 self._results.units.get(metric.name, unknown),
@@ -259,10 +263,10 @@ class TargetMonitor:
             self._record_failure(Part.CLASSES, error)
             self._state.classes = ClassMonitor(self._state.classes.settings)
             raise
-        for spent in self._state.classes.take_new():
+        for spent in self._state.classes.take_new_usage():
             if self.recorder is not None:
-                savings = savings_of(self._state.classes.state, self._state.fitted.capacity)
-                self.recorder.divided(ClassUses(spent, savings))
+                savings = capacity_gains(self._state.classes.state, self._state.fitted.capacity)
+                self.recorder.keep_class_uses(ClassUses(spent, savings))
         return now + ASSESSMENT_SECONDS
 
     def _record_failure(self, part: Part, error: Exception) -> None:
@@ -272,19 +276,19 @@ class TargetMonitor:
             part: self.assessment_failures.get(part, 0) + 1,
         }
         facts = fields(target=self.target.name, part=part)
-        log.error("an assessment failed: %s", located(error), extra=facts)
+        log.error("an assessment failed: %s", describe_error(error), extra=facts)
 
-    def hand_over(self, *, last: bool = False) -> None:
+    def record_new_data(self, *, last: bool = False) -> None:
         """Pass new data to the history file; the `last` time, also data of incomplete intervals."""
         if self.recorder is not None:
-            clock = Now(time.monotonic(), time.time())
+            clock = ClockPair(time.monotonic(), time.time())
             self.recorder.record(self.history, self._state.fitted, clock, last=last)
 
     def _assess(self, now: float) -> Snapshot:
         health = self._current_health()
-        clock = Now(now, time.time())
+        clock = ClockPair(now, time.time())
         if self.recorder is not None:
-            self.recorder.look(self.history, clock)
+            self.recorder.follow_server(self.history, clock)
         window = self.history.window(now)
         if self._is_assessed(window, clock):
             snapshot = replace(self.snapshot, at=clock.unix, health=health)
@@ -295,12 +299,12 @@ class TargetMonitor:
             snapshot = assess(
                 name, window, health, fitted, settings, clock, self._resources, again=again
             )
-            self._state.fitted = snapshot.fitted
+            self._state.fitted = snapshot.assessed
             self._update_outlook(window, clock)
         return replace(
             snapshot,
             classes=self._state.classes.state,
-            clock=self.session.clock(now),
+            clock_offset=self.session.clock(now),
             replication=self.session.replication(now),
             forecast=self._state.forecaster.state,
             outlook=self._results.outlook,
@@ -309,15 +313,15 @@ class TargetMonitor:
             business=self._business_states(clock),
         )
 
-    def _update_outlook(self, window: Window, clock: Now) -> None:
+    def _update_outlook(self, window: Window, clock: ClockPair) -> None:
         """Estimate how far the load may rise within the next hour."""
-        stored = self.recorder.take_recent() if self.recorder is not None else None
+        stored = self.recorder.take_recent_load() if self.recorder is not None else None
         if stored is not None:
             self._state.recent.restore(stored)
         self._state.recent.observe(window, clock)
         self._results.outlook = self._state.recent.outlook(clock)
 
-    def _is_assessed(self, window: Window, clock: Now) -> bool:
+    def _is_assessed(self, window: Window, clock: ClockPair) -> bool:
         """Return whether the snapshot is of this window and the wall clock was not set since."""
         if self._assessed_input is None:
             return False
@@ -330,7 +334,7 @@ class TargetMonitor:
 
     def _handle_connect(self, variables: Mapping[str, str]) -> None:
         if self.recorder is not None:
-            self.recorder.connected(variables)
+            self.recorder.note_server(variables)
 
     def _handle_sample(self, sample: Sample) -> None:
         if isinstance(sample.values, HistogramValues):
@@ -341,14 +345,14 @@ class TargetMonitor:
             return
         self.history.append(sample)
         if self.recorder is not None:
-            self.recorder.sampled(sample)
+            self.recorder.keep_sample(sample)
 
 
 def _log_changes(before: Snapshot, after: Snapshot) -> None:
     """Log when the target comes up, and when the trust in its capacity changes."""
     if before.health.up != after.health.up and after.health.up:
         log.info("up", extra=fields(target=after.target, server=after.health.server))
-    old, new = before.fitted.capacity, after.fitted.capacity
+    old, new = before.assessed.capacity, after.assessed.capacity
     if new is not None and (old is None or old.trust != new.trust):
         facts = fields(
             target=after.target,

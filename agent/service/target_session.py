@@ -14,9 +14,9 @@ from agent.assessment.snapshot import Health, Identity
 from agent.config.settings import CLOCK_COLLECTORS, Config, Target
 from agent.history.server_identity import MAX_LENGTH, server_identity, server_uuid
 from agent.sampling.restart_detector import RestartDetector, Session
-from agent.sampling.scheduled_collector import ScheduledCollector, as_failure
-from agent.sampling.server_clock_dating import dated, round_trip
-from agent.support.backoff import Backoff, spread
+from agent.sampling.scheduled_collector import ScheduledCollector, as_collector_error
+from agent.sampling.server_clock_dating import round_trip, with_reading_time
+from agent.support.backoff import Backoff, with_jitter
 from agent.support.logs import fields
 from collectors import CollectorSpec
 from collectors.base import CollectorError, FailureKind, Sample
@@ -33,10 +33,10 @@ PREPARE_SECONDS = 60.0
 """Maximum seconds after which missing features are checked again. Finding a server's process among
 all of this host takes tens of milliseconds: 50 targets at the same time kept the interpreter busy
 for one second of each minute."""
-SERVER_SHARE = 0.4  # of the sampling interval that one statement may take on the server
+MAX_STATEMENT_SHARE = 0.4  # of the sampling interval that one statement may take on the server
 MIN_TIMEOUT = 0.2  # seconds that a statement may take in any case
 STATEMENTS = "statements"  # collector of statement time, the better source of concurrency
-SAME_TIME_SECONDS = (
+COALESCE_SECONDS = (
     0.05  # seconds before it is due that a collector runs with another, to save wake-ups
 )
 
@@ -66,7 +66,7 @@ class TargetSession:
             target.endpoint,
             target.credentials.login,
             timeout=target.timeout,
-            limit=max(SERVER_SHARE * self._status.interval, MIN_TIMEOUT),
+            limit=max(MAX_STATEMENT_SHARE * self._status.interval, MIN_TIMEOUT),
         )
         self._backoff = Backoff(RECONNECT_MIN, RECONNECT_MAX)
         self._retry_at = 0.0
@@ -125,11 +125,11 @@ class TargetSession:
 
     def break_off_if_overdue(self, now: float) -> None:
         """End a read whose answer arrives too slowly; called from another thread."""
-        self._connection.break_off_if_overdue(now)
+        self._connection.interrupt_if_overdue(now)
 
     def progress(self) -> object:
         """Return a value that changes whenever the server has answered; see `Worker`."""
-        return self._connection.statements, self._connection.is_open
+        return self._connection.statement_count, self._connection.is_open
 
     def read_server(self, now: float) -> float:
         """Connect if necessary, run the due collectors, status first; return when to run again."""
@@ -139,16 +139,16 @@ class TargetSession:
             if not self._connection.is_open:
                 self._connect()
             elif now >= self._prepare_at:
-                self._prepare([c for c in self._collectors if not c.complete])
+                self._prepare([c for c in self._collectors if not c.is_complete])
             for collector in self._server_collectors:
-                if collector.due <= time.monotonic() + SAME_TIME_SECONDS:
+                if collector.due <= time.monotonic() + COALESCE_SECONDS:
                     self._process_sample(collector.run(time.monotonic()))
             if self._status.failure not in (None, FailureKind.SLOW):
                 self.server_health = replace(self.server_health, up=False)
         except CollectorError:
             return self._handle_lost_session()
         except Exception as error:  # after a defect of the agent, too, the server counts as tried
-            self._status.failed(as_failure(error))
+            self._status.record_failure(as_collector_error(error))
             self._handle_lost_session()
             raise
         return min(c.due for c in self._server_collectors)
@@ -167,7 +167,7 @@ class TargetSession:
         try:
             self._connection.open()
         except CollectorError as error:
-            self._status.failed(error)
+            self._status.record_failure(error)
             raise
         self.connects += 1
         self._round_trips, self._replication = (), ()  # another host may answer at the address
@@ -192,11 +192,13 @@ class TargetSession:
         return Identity(host, port, version, server_uuid(variables), labels)
 
     def _prepare(self, collectors: Sequence[ScheduledCollector]) -> None:
-        self._prepare_at = time.monotonic() + spread(PREPARE_SECONDS)
+        self._prepare_at = time.monotonic() + with_jitter(PREPARE_SECONDS)
         for collector in collectors:
             collector.prepare(self._connection)
-        has_statement_time = any(c.reads for c in self._collectors if c.spec.name == STATEMENTS)
-        self._status.read_alone(not has_statement_time)
+        has_statement_time = any(
+            c.is_readable for c in self._collectors if c.spec.name == STATEMENTS
+        )
+        self._status.set_only_source(not has_statement_time)
 
     def _process_sample(self, sample: Sample | None) -> None:
         if sample is None:
@@ -204,7 +206,7 @@ class TargetSession:
         trip = round_trip(sample)
         if trip is not None:
             self._round_trips = add_round_trip(self._round_trips, trip)
-        sample = dated(sample, trip, self.clock(sample.at))
+        sample = with_reading_time(sample, trip, self.clock(sample.at))
         self._keep(sample)
         if APPLYING in sample.values:
             seen = Replication(sample.at, sample.values[APPLYING], sample.values[WAITING])
@@ -216,7 +218,7 @@ class TargetSession:
             self.server_health = replace(self.server_health, up=True, queries=queries)
 
     def _check_for_restart(self, status: Sample) -> None:
-        if self._restarts.is_another(status, Session(self.connects, self._connection.id)):
+        if self._restarts.was_restarted(status, Session(self.connects, self._connection.id)):
             self.server_health = replace(
                 self.server_health, restarts=self.server_health.restarts + 1
             )
@@ -230,7 +232,7 @@ class TargetSession:
         return self._retry_at
 
 
-def scheduled(
+def scheduled_collectors(
     config: Config, target: Target, offered: Sequence[CollectorSpec]
 ) -> list[ScheduledCollector]:
     """Return the collectors that are enabled for this target, in the order of the table."""
@@ -238,8 +240,8 @@ def scheduled(
     for spec in offered:
         settings = config.collector_settings(target, spec.name)
         if settings.enabled:
-            interval = config.sampling(target, spec)
-            alone = interval if settings.interval else min(spec.shortest, interval)
+            interval = config.sampling_interval(target, spec)
+            alone = interval if settings.interval else min(spec.min_interval, interval)
             phase = config.phase(target)
             found.append(ScheduledCollector(target.name, spec, interval, alone=alone, phase=phase))
     return found

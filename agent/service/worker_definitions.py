@@ -7,7 +7,10 @@ from agent.service.target_monitor import TargetMonitor
 from agent.support.scheduled_thread import Tick, Worker
 
 STOP_SECONDS = 1.0  # seconds for a worker to finish its run, before its read is interrupted
-CONNECT_READS, RESOLVER = 10, 30.0  # answers, and seconds of name resolution, in a connect
+CONNECT_ANSWERS, RESOLVER_SECONDS = (
+    10,
+    30.0,
+)  # answers, and seconds of name resolution, in a connect
 
 
 def fit_ticks(monitors: Sequence[TargetMonitor]) -> list[Tick]:
@@ -64,14 +67,14 @@ def _server_worker(monitor: TargetMonitor) -> Worker:
     return Worker(
         "server",
         [monitor.server_tick],
-        allowance=RESOLVER + CONNECT_READS * monitor.target.timeout,
+        allowance=RESOLVER_SECONDS + CONNECT_ANSWERS * monitor.target.timeout,
         progress=monitor.progress,
         at_end=monitor.close,
         target=monitor.target.name,
     )
 
 
-def end_workers(
+def stop_workers(
     workers: Sequence[Worker], monitors: Sequence[TargetMonitor], within: float
 ) -> None:
     """Stop the workers; interrupt the reads of those that do not end by themselves."""

@@ -11,7 +11,7 @@ MAX_PREFIX_LENGTH = 100  # characters of the final name in the temporary name
 
 
 @contextmanager
-def replacement(path: Path, mode: int = 0o600) -> Iterator[TextIO]:
+def replace_atomically(path: Path, mode: int = 0o600) -> Iterator[TextIO]:
     """Open a new file of that mode; it replaces a link or a file at `path` when the block ends.
 
     Until then it has an unpredictable name, so no link is followed; after an error it is

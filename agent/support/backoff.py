@@ -15,13 +15,13 @@ class Backoff:
         """Count a failure and return how long to wait (s)."""
         wait = min(self._longest, self._first * 2.0**self._failures)
         self._failures = min(self._failures + 1, 30)
-        return spread(wait)
+        return with_jitter(wait)
 
     def succeeded(self) -> None:
         """Begin with the first wait again."""
         self._failures = 0
 
 
-def spread(seconds: float) -> float:
+def with_jitter(seconds: float) -> float:
     """Shorten a wait at random by up to a quarter, so that many that began at once diverge."""
     return seconds * random.uniform(0.75, 1.0)  # noqa: S311  (not used for a secret)

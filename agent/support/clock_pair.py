@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Now:
+class ClockPair:
     """One instant on both clocks, in seconds."""
 
     monotonic: float

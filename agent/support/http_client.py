@@ -14,7 +14,7 @@ from typing import Any
 
 from agent.support.errors import HeadroomError
 
-PIECE = 65536  # bytes that are read at a time
+CHUNK_BYTES = 65536  # bytes that are read at a time
 
 
 class AccessError(HeadroomError):
@@ -110,7 +110,7 @@ def read_answer(
 def _read_until(answer: http.client.HTTPResponse, most: int, deadline: float) -> bytes:
     """Read piece by piece, so that a server that sends a byte now and then also times out."""
     content = bytearray()
-    while len(content) < most and (piece := answer.read1(min(most - len(content), PIECE))):
+    while len(content) < most and (piece := answer.read1(min(most - len(content), CHUNK_BYTES))):
         content += piece
         if time.monotonic() > deadline:
             raise TimeoutError("the answer takes too long")

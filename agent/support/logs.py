@@ -13,7 +13,7 @@ from agent.support.safe_output import json_text
 
 FORMATS = ("logfmt", "json")
 LEVELS = ("debug", "info", "warning", "error")
-AT_ONCE = 5  # lines of one kind that may be logged without a pause
+BURST = 5  # lines of one kind that may be logged without a pause
 PAUSE = 60.0  # seconds after which one more of that kind may be logged
 MAX_KINDS = 1000  # number of kinds that are remembered
 MAX_LENGTH = 200  # characters of an exception's message
@@ -24,7 +24,7 @@ def fields(**values: object) -> dict[str, Any]:
     return {"fields": {name: value for name, value in values.items() if value is not None}}
 
 
-def located(error: BaseException) -> str:
+def describe_error(error: BaseException) -> str:
     """Describe an exception on one line: its type, its message and where it was raised."""
     frames = traceback.extract_tb(error.__traceback__)
     words = " ".join(str(error).split())[:MAX_LENGTH]
@@ -35,7 +35,7 @@ def located(error: BaseException) -> str:
     return f"{what} ({last.filename.rpartition('/')[2]}:{last.lineno} in {last.name})"
 
 
-def set_up(level: str, style: str, stream: TextIO | None = None) -> None:
+def set_up_logging(level: str, style: str, stream: TextIO | None = None) -> None:
     """Log every event of the agent to standard error (or `stream`), one line each."""
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(_JsonLines() if style == "json" else _Logfmt())
@@ -73,7 +73,7 @@ class RepeatedMessages(logging.Filter):
             return True
         kind = self._kind_of(record)
         now = self._clock()
-        kind.tokens = min(AT_ONCE, kind.tokens + (now - kind.updated_at) / PAUSE)
+        kind.tokens = min(BURST, kind.tokens + (now - kind.updated_at) / PAUSE)
         kind.updated_at = now
         if kind.tokens < 1:
             kind.suppressed += 1
@@ -89,7 +89,7 @@ class RepeatedMessages(logging.Filter):
         named = [facts.get(name) for name in ("target", "collector", "feature", "worker")]
         text = record.msg if any(named) else record.getMessage()
         key = (record.name, record.levelno, text, *named)
-        kind = self._kinds.pop(key, None) or _Kind(AT_ONCE, self._clock())
+        kind = self._kinds.pop(key, None) or _Kind(BURST, self._clock())
         self._kinds[key] = kind
         if len(self._kinds) > MAX_KINDS:
             self._kinds.popitem(last=False)

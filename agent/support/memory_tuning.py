@@ -16,7 +16,7 @@ TRIM_SECONDS, COLLECT_SECONDS = 10.0, 60.0  # minimum seconds between two calls
 MAX_SHARE = 0.001  # share of the time that either may take
 
 
-def share_one_heap() -> None:
+def use_one_heap() -> None:
     """Keep glibc from giving each worker a heap, which would keep what the worker once needed.
 
     To be called before any thread is started. Another C library is left unchanged.
@@ -35,7 +35,7 @@ def keep_freed_memory() -> None:
         _c_library().mallopt(M_MMAP_THRESHOLD, MAPPED_BYTES)
 
 
-def set_aside() -> None:
+def freeze_imported_objects() -> None:
     """Exclude everything imported so far from garbage collection.
 
     It shortens a full collection, once a minute, from 34 ms to 1 ms.
@@ -44,7 +44,7 @@ def set_aside() -> None:
     gc.freeze()
 
 
-def collect(now: float) -> float:
+def collect_garbage(now: float) -> float:
     """Run a full garbage collection, which also empties the free lists; a worker's tick.
 
     The interpreter keeps freed tuples for reuse, up to 2,000 of each length up to 20, 5 MiB in all,
@@ -54,7 +54,7 @@ def collect(now: float) -> float:
     return now + max(COLLECT_SECONDS, _time_call(gc.collect) / MAX_SHARE)
 
 
-def give_back(now: float) -> float:
+def trim_heap(now: float) -> float:
     """Return the heap's free pages to the system, by malloc_trim(3); a worker's tick.
 
     By itself glibc returns only those at the heap's end, so that one long-lived block keeps all

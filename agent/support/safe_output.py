@@ -54,17 +54,17 @@ def from_spreadsheet(cell: str) -> str:
     return cell[1:] if cell.startswith(GUARD) and cell[1:2] in (*FORMULA, GUARD) else cell
 
 
-def say(text: str) -> None:
+def print_lines(text: str) -> None:
     """Print a text of one or more lines, with all unprintable characters escaped."""
     print(printable_lines(text))
 
 
-def say_line(text: str) -> None:
+def print_line(text: str) -> None:
     """Print a text as one line, with all unprintable characters and line feeds escaped."""
     print(printable(text))
 
 
-def complain_of(problem: object) -> None:
+def print_error(problem: object) -> None:
     """Print a problem as one line on standard error."""
     print(f"mysql-headroom: {printable(str(problem))}", file=sys.stderr)
 

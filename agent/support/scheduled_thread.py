@@ -5,7 +5,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 
-from agent.support.logs import fields, located
+from agent.support.logs import describe_error, fields
 
 log = logging.getLogger(__name__)
 
@@ -80,16 +80,16 @@ class Worker(threading.Thread):
             self._due = {tick: self._due.get(tick, 0.0) for tick in ticks}
         self._wake.set()
 
-    def lag(self, now: float) -> float:
+    def seconds_behind(self, now: float) -> float:
         """Return the seconds for which, at `now`, the worker has been in a tick or late for one."""
         progress = self._progress()
         if progress != self._last_progress:
             self._last_progress, self._last_progress_at = progress, now
         return max(0.0, now - max(self._expected_at, self._last_progress_at))
 
-    def hangs(self, now: float) -> bool:
+    def is_hanging(self, now: float) -> bool:
         """Return whether the worker has been in a tick, or late, for longer than its allowance."""
-        return self.lag(now) > self.allowance
+        return self.seconds_behind(now) > self.allowance
 
     def _run_due_ticks(self) -> None:
         at_once, self._run_all_now = self._run_all_now, False
@@ -110,6 +110,8 @@ class Worker(threading.Thread):
             return tick(now)
         except Exception as error:  # a defect of the agent: log where, and go on with the others
             self.failures += 1
-            log.error("a scheduled run failed: %s", located(error), extra=fields(worker=self.name))
+            log.error(
+                "a scheduled run failed: %s", describe_error(error), extra=fields(worker=self.name)
+            )
             log.debug("a scheduled run failed", exc_info=error)
             return now + IDLE

@@ -4,12 +4,19 @@ from collections.abc import Callable, Mapping
 from http import HTTPStatus
 
 from agent.web.auth import BasicAuthenticator, Verdict
-from agent.web.cross_site import ASKING, HostNames, is_from_a_page
-from agent.web.reloading_config import Web
-from agent.web.wsgi_handler import HEADERS, RETRY_AFTER, TEXT, WAIT, Environ, StartResponse
+from agent.web.cross_site import SAFE_METHODS, HostNames, is_sent_by_page
+from agent.web.reloading_config import LoadedWebConfig
+from agent.web.wsgi_handler import (
+    RETRY_AFTER,
+    SECURITY_HEADERS,
+    TEXT,
+    WAIT_KEY,
+    Environ,
+    StartResponse,
+)
 
 REALM = 'Basic realm="mysql-headroom", charset="UTF-8"'
-REFUSED_AFTER = 0.5  # seconds: limits a client that guesses passwords to two attempts a second
+FAILURE_DELAY = 0.5  # seconds: limits a client that guesses passwords to two attempts a second
 UNKNOWN_HOST = "421 unknown host name; allow it with --web.allowed-host"
 
 Application = Callable[[Environ, StartResponse], list[bytes]]
@@ -18,7 +25,9 @@ Application = Callable[[Environ, StartResponse], list[bytes]]
 class AccessControl:
     """WSGI middleware: admits the users of the web configuration, and sets its headers."""
 
-    def __init__(self, pages: Application, web: Callable[[], Web], hosts: HostNames) -> None:
+    def __init__(
+        self, pages: Application, web: Callable[[], LoadedWebConfig], hosts: HostNames
+    ) -> None:
         self._pages = pages
         self._web = web
         self._hosts = hosts
@@ -36,10 +45,10 @@ class AccessControl:
         if (refusal := self._cross_site_refusal(environ)) is not None:
             return _refuse(*refusal, environ, start)
         verdict = self._verdict(config.basic_auth_users, environ)
-        if verdict is Verdict.WELCOME:
+        if verdict is Verdict.ADMITTED:
             return self._pages(environ, start)
         if "HTTP_AUTHORIZATION" in environ:
-            environ[WAIT](REFUSED_AFTER)
+            environ[WAIT_KEY](FAILURE_DELAY)
         return _deny(verdict, environ, start)
 
     def _cross_site_refusal(self, environ: Environ) -> tuple[HTTPStatus, str] | None:
@@ -47,16 +56,16 @@ class AccessControl:
 
         Requests that change something are always checked, reads where host names are listed.
         """
-        is_write = environ["REQUEST_METHOD"] not in ASKING
-        if is_write and is_from_a_page(environ):
+        is_write = environ["REQUEST_METHOD"] not in SAFE_METHODS
+        if is_write and is_sent_by_page(environ):
             return HTTPStatus.FORBIDDEN, "403 cross-site requests are not allowed"
-        if (is_write or self._hosts.is_strict) and not self._hosts.know(environ):
+        if (is_write or self._hosts.is_strict) and not self._hosts.includes_host_of(environ):
             return HTTPStatus.MISDIRECTED_REQUEST, UNKNOWN_HOST
         return None
 
     def _verdict(self, users: Mapping[str, str], environ: Environ) -> Verdict:
         if not users:
-            return Verdict.WELCOME
+            return Verdict.ADMITTED
         header, address = environ.get("HTTP_AUTHORIZATION", ""), environ.get("REMOTE_ADDR", "")
         return self._authenticator.verdict(users, header, address)
 
@@ -77,5 +86,8 @@ def _refuse(
 ) -> list[bytes]:
     body = f"{text}\n".encode()
     length = ("Content-Length", str(len(body)))
-    start(f"{status.value} {status.phrase}", [("Content-Type", TEXT), length, *headers, *HEADERS])
+    start(
+        f"{status.value} {status.phrase}",
+        [("Content-Type", TEXT), length, *headers, *SECURITY_HEADERS],
+    )
     return [b"" if environ["REQUEST_METHOD"] == "HEAD" else body]

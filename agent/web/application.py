@@ -23,11 +23,11 @@ from agent.web.cross_site import HostNames
 from agent.web.error_responses import NO_SUCH_TARGET, Response, bad_request, busy
 from agent.web.http_listener import WebServer as WebServer
 from agent.web.marker_requests import MARKERS, MarkerRequests
-from agent.web.reloading_config import Web
-from agent.web.shared_responses import SharedResponses, Turns
-from agent.web.wsgi_handler import HEADERS, RETRY_AFTER, TEXT, Environ, StartResponse
+from agent.web.reloading_config import LoadedWebConfig
+from agent.web.shared_responses import SerialExecution, SharedResponses
+from agent.web.wsgi_handler import RETRY_AFTER, SECURITY_HEADERS, TEXT, Environ, StartResponse
 from agent.what_if.answer_json import answer
-from agent.what_if.question import QuestionError, question
+from agent.what_if.question import QuestionError, parse_question
 
 Reload = Callable[[], list[str]]
 """Loads the configuration again; returns why it was refused, or an empty list."""
@@ -71,7 +71,7 @@ class Pages:
         self._reload = reload
         self._markers = MarkerRequests(snapshots, clock, mark, markers)
         self._reload_lock = threading.Lock()
-        self._turns = Turns()
+        self._turns = SerialExecution()
         self._compare = CompareRequests(snapshots, compare, self._turns)
         self._next_reload_at = -math.inf
         self._shared = SharedResponses()
@@ -79,7 +79,7 @@ class Pages:
     def __call__(self, environ: Environ, start_response: StartResponse) -> list[bytes]:
         """Answer one request (PEP 3333)."""
         status, kind, body = self._answer(environ)
-        headers = [("Content-Type", kind), ("Content-Length", str(len(body))), *HEADERS]
+        headers = [("Content-Type", kind), ("Content-Length", str(len(body))), *SECURITY_HEADERS]
         if status is HTTPStatus.METHOD_NOT_ALLOWED:
             headers.append(("Allow", ", ".join(_methods(environ))))
         if status is HTTPStatus.TOO_MANY_REQUESTS:
@@ -151,11 +151,11 @@ class Pages:
             return NO_SUCH_TARGET
         if len(known) > 1 or len(names) > 1:
             return bad_request("target: give the name of one target, target=NAME")
-        return self._turns.take(lambda: self._what_if_response(known[0], fields))
+        return self._turns.run(lambda: self._what_if_response(known[0], fields))
 
     def _what_if_response(self, known: Snapshot, fields: Mapping[str, list[str]]) -> Response:
         try:
-            text = json_text(answer(known, question(fields), self._clock()))
+            text = json_text(answer(known, parse_question(fields), self._clock()))
         except QuestionError as error:
             return bad_request(str(error))
         return HTTPStatus.OK, "application/json", text.encode()
@@ -228,7 +228,7 @@ def _methods(environ: Environ) -> tuple[str, ...]:
 def serve(
     address: tuple[str, int],
     pages: Pages,
-    web: Callable[[], Web] = Web,
+    web: Callable[[], LoadedWebConfig] = LoadedWebConfig,
     hosts: Iterable[str] = (),
 ) -> WebServer:
     """Listen and serve in the background; raises OSError if the address is not available.

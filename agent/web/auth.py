@@ -14,7 +14,9 @@ from agent.web.password_queue import PasswordQueue
 
 MAX_PASSWORD_LENGTH = 72  # bytes; bcrypt ignores the rest
 REMEMBERED_FAILURES = 256
-PAUSE = 3.0  # after a failure, times the check's CPU time: at most a quarter of one CPU
+FAILURE_PAUSE_RATIO = (
+    3.0  # after a failure, times the check's CPU time: at most a quarter of one CPU
+)
 MAX_PAUSE = 0.5  # seconds
 
 
@@ -31,8 +33,8 @@ def is_password(password: bytes, hashed: bytes) -> bool:
 class Verdict(enum.Enum):
     """The result of authenticating a request."""
 
-    WELCOME = enum.auto()
-    STRANGER = enum.auto()
+    ADMITTED = enum.auto()
+    UNAUTHORISED = enum.auto()
     BUSY = enum.auto()
 
 
@@ -59,7 +61,7 @@ class BasicAuthenticator:
         """Return the verdict on a request with that Authorization header, from that address."""
         credentials = _credentials(header)
         if credentials is None:
-            return Verdict.STRANGER
+            return Verdict.UNAUTHORISED
         user, password = credentials
         hashes = {name.encode(): text.encode() for name, text in users.items()}
         hashed = hashes.get(user) or _decoy_hash(hashes.values())
@@ -70,7 +72,7 @@ class BasicAuthenticator:
                     known = self._check_password(user, password, hashed, digest, address)
             if not has_turn:
                 return Verdict.BUSY
-        return Verdict.WELCOME if known and user in hashes else Verdict.STRANGER
+        return Verdict.ADMITTED if known and user in hashes else Verdict.UNAUTHORISED
 
     def _digest(self, user: bytes, password: bytes, hashed: bytes) -> bytes:
         """Return a keyed digest of the checked password, useless without the key."""
@@ -97,7 +99,7 @@ class BasicAuthenticator:
         if is_right:
             self._queue.succeeded(address)
         else:
-            self._pause(min(PAUSE * (time.thread_time() - started), MAX_PAUSE))
+            self._pause(min(FAILURE_PAUSE_RATIO * (time.thread_time() - started), MAX_PAUSE))
         return is_right
 
     def _remember(self, user: bytes, digest: bytes, is_right: bool) -> None:

@@ -18,7 +18,7 @@ from agent.replay.recording_opener import SourceError
 from agent.support.safe_output import json_text, printable
 from agent.web.error_responses import NO_SUCH_TARGET, Response, bad_request
 from agent.web.query_fields import query_fields
-from agent.web.shared_responses import Turns
+from agent.web.shared_responses import SerialExecution
 from agent.web.wsgi_handler import TEXT, Environ
 
 COMPARE, COMPARE_PAGE = "/api/v1/compare", "/compare"
@@ -38,7 +38,7 @@ class CompareRequests:
         self,
         snapshots: Callable[[], Iterable[Snapshot]],
         compare: CompareAround | None,
-        turns: Turns,
+        turns: SerialExecution,
     ) -> None:
         self._snapshots = snapshots
         self._compare = compare
@@ -74,7 +74,7 @@ class CompareRequests:
             refusal = "404 without a history (history.path) nothing can be compared\n"
             return HTTPStatus.NOT_FOUND, TEXT, refusal.encode()
         compare = self._compare
-        return self._turns.take(lambda: _run_comparison(compare, target, around, length))
+        return self._turns.run(lambda: _run_comparison(compare, target, around, length))
 
 
 def _run_comparison(

@@ -10,7 +10,7 @@ from typing import Any
 
 from agent.config.base_model import Mistake
 from agent.config.settings import MAX_PEM_BYTES
-from agent.config.systemd_credentials import readable
+from agent.config.systemd_credentials import readable_path
 from agent.web.config import TLS12_SUITES
 from agent.web.tls import authority_mistake, pair_mistake
 from collectors.regular_file import read_whole
@@ -38,7 +38,9 @@ def mistakes(data: dict[Any, Any], folder: Path) -> Iterator[Mistake]:
 
 
 def _file_mistakes(tls: dict[Any, Any], folder: Path) -> Iterator[Mistake]:
-    paths = {key: readable(folder / tls[key]) for key in FILES if isinstance(tls.get(key), str)}
+    paths = {
+        key: readable_path(folder / tls[key]) for key in FILES if isinstance(tls.get(key), str)
+    }
     unusable = {key: text for key, path in paths.items() if (text := _read_error(path))}
     for key, text in unusable.items():
         yield (key,), text

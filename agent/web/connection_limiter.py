@@ -17,7 +17,7 @@ class ConnectionSlot:
     host: str
     since: float
     is_answered: bool = False  # whether the whole request was read
-    dismissed: threading.Event = field(default_factory=threading.Event)
+    disconnected: threading.Event = field(default_factory=threading.Event)
 
 
 class ConnectionLimiter:
@@ -73,7 +73,7 @@ class ConnectionLimiter:
         with self._lock:
             self._disconnect([slot for slot in self._all_slots() if slot.since < latest])
 
-    def dismiss_all(self) -> None:
+    def disconnect_all(self) -> None:
         """Disconnect all clients."""
         with self._lock:
             self._disconnect(list(self._all_slots()))
@@ -102,7 +102,7 @@ class ConnectionLimiter:
         for slot in slots:
             self._discard(slot)
             self._closing.add(slot)
-            slot.dismissed.set()
+            slot.disconnected.set()
             _shut_down(slot.socket)
 
 

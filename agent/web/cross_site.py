@@ -11,11 +11,11 @@ import socket
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-ASKING = ("GET", "HEAD")
+SAFE_METHODS = ("GET", "HEAD")
 HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(:\d{0,5})?", re.ASCII)
 
 
-def is_from_a_page(environ: Mapping[str, Any]) -> bool:
+def is_sent_by_page(environ: Mapping[str, Any]) -> bool:
     """Return whether a browser sends the request for a page; the agent's own page sends none."""
     site = environ.get("HTTP_SEC_FETCH_SITE", "none")
     return "HTTP_ORIGIN" in environ or site.strip().lower() != "none"
@@ -31,7 +31,7 @@ class HostNames:
         self._names = {_canonical(name) for name in names if name}
         self.is_strict = bool(listed)
 
-    def know(self, environ: Mapping[str, Any]) -> bool:
+    def includes_host_of(self, environ: Mapping[str, Any]) -> bool:
         """Return whether the Host header, if there is one, has such a name."""
         header = environ.get("HTTP_HOST")
         if header is None:  # not a browser

@@ -13,8 +13,8 @@ from wsgiref.simple_server import WSGIServer
 
 from agent.web.connection_limiter import ConnectionLimiter, ConnectionSlot
 from agent.web.pending_connections import HANDSHAKE, PendingConnections
-from agent.web.reloading_config import Web
-from agent.web.tls import is_allowed
+from agent.web.reloading_config import LoadedWebConfig
+from agent.web.tls import has_allowed_name
 from agent.web.wsgi_handler import MAX_REQUEST_BYTES, Handler
 
 log = logging.getLogger(__name__)
@@ -31,7 +31,7 @@ MAX_UNREAD_BYTES = 262144  # bytes of an unexpected body that are read and disca
 MAX_ACCEPTED_PER_SECOND = 400.0
 """Connections a second, on average: clients that disconnect and reconnect take no more than a fifth
 of a processor, and 200 clients at once have been accepted after half a second."""
-AT_ONCE = 128  # connections that are accepted without a pause
+ACCEPT_BURST = 128  # connections that are accepted without a pause
 NO_TLS = (
     b"HTTP/1.0 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\n"
     b"Connection: close\r\n\r\nClient sent an HTTP request to an HTTPS server.\n"
@@ -44,7 +44,7 @@ class WebServer(WSGIServer):
     request_queue_size = BACKLOG
     name = "web"
 
-    def __init__(self, address: tuple[str, int], web: Callable[[], Web]) -> None:
+    def __init__(self, address: tuple[str, int], web: Callable[[], LoadedWebConfig]) -> None:
         host, port = address
         flags = socket.AI_PASSIVE
         try:
@@ -53,10 +53,12 @@ class WebServer(WSGIServer):
             raise OSError(f"{host} is not a host name") from None
         self.address_family = infos[0][0]
         self._web = web
-        self.places = ConnectionLimiter(MAX_CONNECTIONS, REQUEST_TIMEOUT)
+        self.connection_limiter = ConnectionLimiter(MAX_CONNECTIONS, REQUEST_TIMEOUT)
         self._last_iteration_at = self._accept_at = self._sweep_at = time.monotonic()
         self._is_ending, self._is_over = threading.Event(), threading.Event()
-        self._pending = PendingConnections(MAX_REQUEST_BYTES, self._start_thread, self.places.leave)
+        self._pending = PendingConnections(
+            MAX_REQUEST_BYTES, self._start_thread, self.connection_limiter.leave
+        )
         super().__init__((host, port), cast("Any", Handler))
 
     def server_bind(self) -> None:
@@ -76,7 +78,7 @@ class WebServer(WSGIServer):
         """Accept, and serve each request once it has arrived, until `shutdown`."""
         try:
             while not self._is_ending.is_set():
-                if self._pending.look(poll_interval):
+                if self._pending.poll(poll_interval):
                     self._accept()
                 self.service_actions()
         finally:
@@ -92,15 +94,15 @@ class WebServer(WSGIServer):
         self._last_iteration_at = now = time.monotonic()
         if now >= self._sweep_at:
             self._sweep_at = now + SWEEP_EVERY
-            self.places.sweep()
+            self.connection_limiter.sweep()
 
-    def hangs(self, now: float) -> bool:
+    def is_hanging(self, now: float) -> bool:
         """Return whether the accepting loop hangs or has ended."""
         return now - self._last_iteration_at > ALLOWANCE
 
     def process_request(self, request: Any, client_address: Any) -> None:
         """Wait for the connection's request, or close it if there is no free slot."""
-        slot = self.places.enter(request, str(client_address[0]))
+        slot = self.connection_limiter.enter(request, str(client_address[0]))
         if slot is None:
             request.close()
         else:
@@ -110,14 +112,14 @@ class WebServer(WSGIServer):
         """Stop listening, and disconnect all clients."""
         BaseServer.server_close(self)
         self.socket.close()
-        self.places.dismiss_all()
+        self.connection_limiter.disconnect_all()
         self._pending.close()
 
     def _accept(self) -> None:
         """Accept one connection, at a bounded pace; the kernel keeps those that come faster."""
         now = time.monotonic()
         self._accept_at = (
-            max(self._accept_at, now - AT_ONCE / MAX_ACCEPTED_PER_SECOND)
+            max(self._accept_at, now - ACCEPT_BURST / MAX_ACCEPTED_PER_SECOND)
             + 1 / MAX_ACCEPTED_PER_SECOND
         )
         time.sleep(max(0.0, self._accept_at - now))
@@ -129,7 +131,7 @@ class WebServer(WSGIServer):
         try:
             threading.Thread(target=self._serve, args=(slot,), name="web", daemon=True).start()
         except RuntimeError:  # the system has no thread for it
-            self.places.leave(slot)
+            self.connection_limiter.leave(slot)
 
     def _serve(self, slot: ConnectionSlot) -> None:
         try:
@@ -141,15 +143,15 @@ class WebServer(WSGIServer):
         except Exception:
             log.exception("a connection failed")
         finally:
-            self.places.leave(slot)
+            self.connection_limiter.leave(slot)
 
-    def _is_admitted(self, slot: ConnectionSlot, web: Web) -> bool:
+    def _is_admitted(self, slot: ConnectionSlot, web: LoadedWebConfig) -> bool:
         """Do the TLS handshake if TLS is configured; return whether the request may be served.
 
         The client must use TLS if and only if it is configured, and have an allowed name. Raises
         OSError if the handshake fails.
         """
-        slot.socket.settimeout(self.places.deadline)
+        slot.socket.settimeout(self.connection_limiter.deadline)
         context, tls = web.context, web.config.tls_server_config
         first = slot.socket.recv(1, socket.MSG_PEEK)
         if context is None or tls is None:
@@ -157,10 +159,10 @@ class WebServer(WSGIServer):
         if first != HANDSHAKE:
             slot.socket.sendall(NO_TLS if first else b"")
             return False
-        self.places.replace(slot, lambda plain: _wrap_tls(context, plain))
+        self.connection_limiter.replace(slot, lambda plain: _wrap_tls(context, plain))
         connection = cast("ssl.SSLSocket", slot.socket)
         connection.do_handshake()
-        return is_allowed(connection, tls.client_allowed_sans)
+        return has_allowed_name(connection, tls.client_allowed_sans)
 
 
 def _wrap_tls(context: ssl.SSLContext, plain: socket.socket) -> ssl.SSLSocket:

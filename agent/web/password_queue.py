@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-WAITING = 16  # clients in the queue, the one being checked included
-WAITING_OF_ONE_NETWORK = 2
+MAX_WAITING = 16  # clients in the queue, the one being checked included
+MAX_WAITING_PER_NETWORK = 2
 REMEMBERED_NETWORKS = 4096
-FORGOTTEN_AFTER = 600.0  # seconds without a request, after which the count restarts
+COUNT_LIFETIME = 600.0  # seconds without a request, after which the count restarts
 IPV6_NETWORK = 64  # bits of the prefix that one household or machine has
 
 
@@ -56,10 +56,10 @@ class PasswordQueue:
     def _enter(self, network: str) -> _Client | None:
         with self._changed:
             self._count(network)
-            if sum(c.network == network for c in self._clients) >= WAITING_OF_ONE_NETWORK:
+            if sum(c.network == network for c in self._clients) >= MAX_WAITING_PER_NETWORK:
                 return None
             client = _Client(network)
-            if len(self._clients) >= WAITING:
+            if len(self._clients) >= MAX_WAITING:
                 last = max((c for c in self._clients if not c.is_checked), key=self._request_count)
                 if self._request_count(last) < self._request_count(client):
                     return None
@@ -94,7 +94,7 @@ class PasswordQueue:
         """Count one more request of a network."""
         now = self._clock()
         count, at = self._asked.pop(network, (0, now))
-        self._asked[network] = (1 if now - at > FORGOTTEN_AFTER else count + 1, now)
+        self._asked[network] = (1 if now - at > COUNT_LIFETIME else count + 1, now)
         while len(self._asked) > REMEMBERED_NETWORKS:
             self._asked.popitem(last=False)
 

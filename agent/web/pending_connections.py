@@ -11,7 +11,7 @@ ENDED = select.EPOLLRDHUP | select.EPOLLHUP | select.EPOLLERR
 HANDSHAKE = b"\x16"  # how a TLS record begins; no HTTP request does
 BLANK_LINES = (b"\r\n\r\n", b"\n\n", b"\n\r\n")
 
-Act = Callable[[ConnectionSlot], object]
+Action = Callable[[ConnectionSlot], object]
 
 
 class PendingConnections:
@@ -21,7 +21,7 @@ class PendingConnections:
     the thread that serves the request. Not thread-safe.
     """
 
-    def __init__(self, longest: int, serve: Act, leave: Act) -> None:
+    def __init__(self, longest: int, serve: Action, leave: Action) -> None:
         self._longest = longest
         self._serve = serve
         self._leave = leave
@@ -40,7 +40,7 @@ class PendingConnections:
         self._slots[descriptor] = slot
         self._epoll.register(descriptor, ARRIVES)
 
-    def look(self, seconds: float) -> bool:
+    def poll(self, seconds: float) -> bool:
         """Serve what arrives within `seconds`; return whether a connection is to be accepted."""
         has_connection = False
         for descriptor, events in self._epoll.poll(seconds):
@@ -58,7 +58,7 @@ class PendingConnections:
         self._slots.clear()
         self._epoll.close()
 
-    def _action_for(self, slot: ConnectionSlot, events: int) -> Act | None:
+    def _action_for(self, slot: ConnectionSlot, events: int) -> Action | None:
         """Return whether to serve or drop a connection; None: keep waiting."""
         try:
             received = slot.socket.recv(self._longest + 1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
@@ -66,7 +66,7 @@ class PendingConnections:
             return None
         except OSError:
             return self._leave
-        if not received or slot.dismissed.is_set():
+        if not received or slot.disconnected.is_set():
             return self._leave
         if self._is_complete(received):
             return self._serve

@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from agent.config.systemd_credentials import readable
+from agent.config.systemd_credentials import readable_path
 from agent.config.yaml_loader import ConfigError, read
 from agent.support.logs import fields
 from agent.web.config import WebConfig
@@ -17,14 +17,14 @@ from agent.web.tls import tls_context
 log = logging.getLogger(__name__)
 
 EXAMPLE = "docs/examples/web-config.yml"
-RETRY = 5.0  # seconds; a missing file may appear while no other changes
+RETRY_SECONDS = 5.0  # seconds; a missing file may appear while no other changes
 MAX_SESSIONS = 512  # TLS 1.2 sessions, about 10 KiB each, that OpenSSL may keep in a context
 
 Signature = tuple[tuple[int, int, int] | None, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Web:
+class LoadedWebConfig:
     """A web configuration ready for use, and the files that it was read from."""
 
     config: WebConfig = field(default_factory=WebConfig)
@@ -45,24 +45,24 @@ class Web:
         return {name for name, is_configured in found.items() if is_configured}
 
 
-def load(path: Path) -> Web:
+def load(path: Path) -> LoadedWebConfig:
     """Read and check the file; raises `ConfigError` with all its mistakes."""
     document = read(path, EXAMPLE)
     folder = path.parent
     config = document.checked(WebConfig, mistakes(document.data, folder))
     tls = config.tls_server_config
     if tls is None:
-        return Web(config, None, (path,))
+        return LoadedWebConfig(config, None, (path,))
     names = (tls.cert_file, tls.key_file, tls.client_ca_file)
-    files = tuple(readable(folder / name) for name in names if name is not None)
+    files = tuple(readable_path(folder / name) for name in names if name is not None)
     try:
-        return Web(config, tls_context(tls, folder), (path, *files))
+        return LoadedWebConfig(config, tls_context(tls, folder), (path, *files))
     except OSError as error:
         text = f"is refused by OpenSSL: {error.strerror}"
-        raise document.refused([(("tls_server_config",), text)]) from None
+        raise document.error_for([(("tls_server_config",), text)]) from None
 
 
-class WebFile:
+class WebConfigFile:
     """A web configuration file; a call returns the configuration in force. Thread-safe.
 
     `failures` counts the versions that could not be used, and `broken` is whether the latest
@@ -83,7 +83,7 @@ class WebFile:
         """Whether the present files cannot be used."""
         return bool(self._problems)
 
-    def __call__(self) -> Web:
+    def __call__(self) -> LoadedWebConfig:
         """Return the configuration of the files or, if invalid, of their last valid state."""
         if self._has_changed() and self._lock.acquire(blocking=False):
             try:
@@ -101,7 +101,7 @@ class WebFile:
     def _reload(self) -> None:
         files = self._web.files
         before = _signature(files)  # a file that changes while it is read is read again
-        self._retry_at = time.monotonic() + RETRY
+        self._retry_at = time.monotonic() + RETRY_SECONDS
         try:
             web = load(self._path)
             if removed := sorted(self._web.protections - web.protections):

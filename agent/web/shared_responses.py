@@ -10,15 +10,15 @@ from typing import TypeVar
 
 from agent.web.error_responses import Response, busy
 
-GOOD = 10.0  # times a response's computation: a flood takes a tenth of the time
-FRESH = 0.9
+VALIDITY_RATIO = 10.0  # times a response's computation: a flood takes a tenth of the time
+MAX_VALIDITY = 0.9
 """Maximum seconds, from the start of its computation, for which a response is valid: samples come
 once a second. With 56 targets the computation takes 0.1 s, and a flood thus a ninth of the time."""
 MIN_VALIDITY_RATIO = (
     1.5  # times the computation, on a busy machine too: a flood takes two thirds at most
 )
 MAX_WAIT_SECONDS = 5.0  # seconds that a request waits for those before it
-OLDEST = 1.0  # seconds; a younger response is returned while the next one is being computed
+MAX_STALE_AGE = 1.0  # seconds; a younger response is returned while the next one is being computed
 
 T = TypeVar("T")
 
@@ -51,7 +51,9 @@ class SharedResponses:
         """Return the response of that name, computed now or a moment ago."""
         with self._lock:
             response, now = self._responses[name], self._clock()
-            if now < response.valid_until or (response.next and now < response.begun_at + OLDEST):
+            if now < response.valid_until or (
+                response.next and now < response.begun_at + MAX_STALE_AGE
+            ):
                 return response.body
             pending, own = response.next, Future[bytes]()
             response.next = pending or own
@@ -72,7 +74,7 @@ class SharedResponses:
             own.set_exception(error)
             raise
         duration = ended - begun
-        validity = max(min(GOOD * duration, FRESH), MIN_VALIDITY_RATIO * duration)
+        validity = max(min(VALIDITY_RATIO * duration, MAX_VALIDITY), MIN_VALIDITY_RATIO * duration)
         with self._lock:
             response.body, response.begun_at, response.valid_until = body, begun, begun + validity
             response.next = None
@@ -80,13 +82,13 @@ class SharedResponses:
         return body
 
 
-class Turns:
+class SerialExecution:
     """Computes responses one at a time, for all clients together."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
 
-    def take(self, make: Callable[[], T]) -> T | Response:
+    def run(self, make: Callable[[], T]) -> T | Response:
         """Return what `make` returns, or 429 if the requests before this one take too long."""
         if not self._lock.acquire(timeout=MAX_WAIT_SECONDS):
             return busy("other requests are being answered")

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from agent.config.base_model import Mistake
-from agent.config.systemd_credentials import readable
+from agent.config.systemd_credentials import readable_path
 from agent.web.config import TLS12_SUITES, TlsServerConfig
 
 VERSIONS = {"TLS12": ssl.TLSVersion.TLSv1_2, "TLS13": ssl.TLSVersion.TLSv1_3}
 CURVES = {"CurveP256": "prime256v1", "CurveP384": "secp384r1", "CurveP521": "secp521r1"}
-CLIENTS = {
+CLIENT_VERIFY_MODES = {
     "VerifyClientCertIfGiven": ssl.CERT_OPTIONAL,
     "RequireAndVerifyClientCert": ssl.CERT_REQUIRED,
 }
@@ -30,11 +30,11 @@ def tls_context(tls: TlsServerConfig, folder: Path) -> ssl.SSLContext:
     context.num_tickets = 0
     if not tls.prefer_server_cipher_suites:
         context.options &= ~ssl.OP_CIPHER_SERVER_PREFERENCE
-    certificate, key = (readable(folder / name) for name in (tls.cert_file, tls.key_file))
+    certificate, key = (readable_path(folder / name) for name in (tls.cert_file, tls.key_file))
     _load_pair(context, certificate, key)
     if tls.client_ca_file is not None:
         context.load_verify_locations(folder / tls.client_ca_file)
-    context.verify_mode = CLIENTS.get(tls.client_auth_type, ssl.CERT_NONE)
+    context.verify_mode = CLIENT_VERIFY_MODES.get(tls.client_auth_type, ssl.CERT_NONE)
     if suites := [TLS12_SUITES[name] for name in tls.cipher_suites if name in TLS12_SUITES]:
         context.set_ciphers(":".join(suites))
     for curve in tls.curve_preferences:
@@ -65,7 +65,7 @@ def authority_mistake(path: Path) -> Iterator[Mistake]:
         yield ("client_ca_file",), "contains no PEM certificate"
 
 
-def is_allowed(connection: ssl.SSLSocket, names: tuple[str, ...] | None) -> bool:
+def has_allowed_name(connection: ssl.SSLSocket, names: tuple[str, ...] | None) -> bool:
     """Return whether the client's certificate has one of those names (SAN), exactly."""
     if names is None:
         return True

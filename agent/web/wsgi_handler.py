@@ -13,12 +13,14 @@ from agent.web.connection_limiter import ConnectionSlot
 
 log = logging.getLogger(__name__)
 
-NAME = "mysql-headroom"  # sent instead of the names and versions of Python and its library
+SERVER_NAME = "mysql-headroom"  # sent instead of the names and versions of Python and its library
 MAX_REQUEST_BYTES = 16384  # bytes: the request line and all headers, of which there may be 100
 TEXT = "text/plain; charset=utf-8"
-WAIT = "mysql_headroom.wait"  # environ key: waits for seconds, or until the connection is closed
+WAIT_KEY = (
+    "mysql_headroom.wait"  # environ key: waits for seconds, or until the connection is closed
+)
 RETRY_AFTER = ("Retry-After", "1")
-HEADERS = (
+SECURITY_HEADERS = (
     ("Cache-Control", "no-store"),
     ("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'"),
     ("X-Content-Type-Options", "nosniff"),
@@ -33,7 +35,7 @@ StartResponse = Callable[[str, list[tuple[str, str]]], object]
 class Handler(WSGIRequestHandler):
     """Reads one request; a body is never read."""
 
-    server_version, sys_version = NAME, ""
+    server_version, sys_version = SERVER_NAME, ""
     default_request_version = "HTTP/1.0"  # older ones had no headers
     disable_nagle_algorithm = True
 
@@ -71,7 +73,7 @@ class Handler(WSGIRequestHandler):
         """
         target = self.requestline.split()[1]
         path = target.partition("?")[0]
-        return {**super().get_environ(), "PATH_INFO": path, WAIT: self._slot.dismissed.wait}
+        return {**super().get_environ(), "PATH_INFO": path, WAIT_KEY: self._slot.disconnected.wait}
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
         """Answer an invalid request, without quoting it."""
@@ -80,7 +82,7 @@ class Handler(WSGIRequestHandler):
         self.send_response(code, HTTPStatus(code).phrase)
         self.send_header("Content-Type", TEXT)
         self.send_header("Content-Length", str(len(body)))
-        for name, text in HEADERS:
+        for name, text in SECURITY_HEADERS:
             self.send_header(name, text)
         self.end_headers()
         if self.command != "HEAD":
@@ -104,10 +106,10 @@ class _ApplicationRunner(ServerHandler):
     """Runs the application; logs its failures, but not those of clients."""
 
     request_handler: Handler
-    server_software = NAME
+    server_software = SERVER_NAME
     os_environ: dict[str, str] = {}  # noqa: RUF012  (the base's)
     error_status = "500 Internal Server Error"
-    error_headers = [("Content-Type", TEXT), *HEADERS]  # noqa: RUF012
+    error_headers = [("Content-Type", TEXT), *SECURITY_HEADERS]  # noqa: RUF012
     error_body = b"500 internal server error\n"
 
     def log_exception(self, exc_info: Any) -> None:

@@ -4,9 +4,9 @@ from typing import Any
 
 from agent import __version__
 from agent.assessment.snapshot import Snapshot
-from agent.export.snapshot_json import estimate_object, finite
-from agent.what_if.current_state import digests_of, today_of
-from agent.what_if.question import Question, changes
+from agent.export.snapshot_json import estimate_object, without_non_finite
+from agent.what_if.current_state import current_state_of, digests_of
+from agent.what_if.question import Question, to_changes
 from models.trust import Trust
 from models.what_if.assumption_sentences import assumptions
 from models.what_if.changes import Changes
@@ -18,11 +18,11 @@ Object = dict[str, Any]
 
 def answer(snapshot: Snapshot, asked: Question, now: float) -> Object:
     """Answer a question from what is known at `now` (Unix seconds); raises `QuestionError`."""
-    today = today_of(snapshot, now)
+    today = current_state_of(snapshot, now)
     load = snapshot.current_load(now)
-    wanted = changes(asked, load, digests_of(snapshot.current_classes(now)))
+    wanted = to_changes(asked, load, digests_of(snapshot.current_classes(now)))
     found = what_if(today, wanted)
-    document: Object = finite(
+    document: Object = without_non_finite(
         {
             "version": __version__,
             "at": now,
@@ -67,7 +67,7 @@ def _doubts(snapshot: Snapshot, now: float) -> list[str]:
     """Return why today's capacity is not trusted; this applies to the predicted one too."""
     capacity = snapshot.capacity(now)
     if capacity is None:
-        return [snapshot.fitted.waiting or "there is no capacity that is not stale"]
+        return [snapshot.assessed.waiting or "there is no capacity that is not stale"]
     if capacity.trust is Trust.TRUSTED:
         return []
     return [reason.sentence for reason in capacity.reasons]

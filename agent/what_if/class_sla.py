@@ -9,10 +9,10 @@ from agent.config.class_slas import ClassSla
 from agent.query_classes.recent_response_times import (
     RecentResponseTimes,
     RecentTimes,
-    least_calls,
+    min_calls,
 )
-from agent.what_if.current_state import today_of
-from agent.what_if.sla import refusal
+from agent.what_if.current_state import current_state_of
+from agent.what_if.sla import headroom_without_prediction
 from agent.window.intervals import Window
 from models.trust import Trust
 from models.what_if.class_sla_headroom import ClassHeadroom, MeasuredClass, class_headroom
@@ -29,9 +29,9 @@ def class_slas_of(
     now: float,
 ) -> ClassSlas:
     """Find the load at which each class breaks its SLA, as known at `now` (Unix seconds)."""
-    today, capacity = today_of(snapshot, now), snapshot.capacity(now)
+    today, capacity = current_state_of(snapshot, now), snapshot.capacity(now)
     known = {
-        sla: _if_enough_calls(times.of(sla.digest, sla.quantile), sla.quantile) for sla in slas
+        sla: _if_enough_calls(times.latest(sla.digest, sla.quantile), sla.quantile) for sla in slas
     }
     measured = {
         sla: MeasuredClass(recent.times, x, sla.quantile, sla.seconds)
@@ -39,13 +39,13 @@ def class_slas_of(
         if recent is not None and (x := _throughput_during(window, recent, today)) is not None
     }
     is_trusted = capacity is not None and capacity.trust is Trust.TRUSTED
-    refused = refusal(snapshot, today, np.inf, now)
+    refused = headroom_without_prediction(snapshot, today, np.inf, now)
     if refused is not None:
         found = [ClassHeadroom(reason=refused.reason)] * len(measured)
     else:
         found = class_headroom(today, list(measured.values()), is_trusted=is_trusted)
     headrooms = dict(zip(measured, found, strict=True))
-    missing = SlaReason.FEW_CALLS if times.is_read else SlaReason.NO_HISTOGRAMS
+    missing = SlaReason.FEW_CALLS if times.has_readings else SlaReason.NO_HISTOGRAMS
     is_known = any(one.load_ratio is not None for one in found)
     return ClassSlas(
         at=now,
@@ -58,7 +58,7 @@ def class_slas_of(
 
 
 def _if_enough_calls(recent: RecentTimes | None, quantile: float) -> RecentTimes | None:
-    return recent if recent and recent.times.calls >= least_calls(quantile) else None
+    return recent if recent and recent.times.calls >= min_calls(quantile) else None
 
 
 def _throughput_during(window: Window, recent: RecentTimes, today: CurrentState) -> float | None:

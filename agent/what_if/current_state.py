@@ -9,8 +9,14 @@ from agent.assessment.snapshot import Load, Snapshot
 from agent.config.resources import DISK, NETWORK
 from agent.query_classes.attribution_snapshot import ClassesState, ClassState
 from agent.query_classes.capacity_gain import share_of, share_of_use
-from agent.query_classes.class_registry import SEVERAL
-from agent.window.resource_utilisation import CPU, OF_THE_CPU, SERVER_CPU, is_busy_time, is_disk
+from agent.query_classes.class_registry import COMBINED_CLASSES
+from agent.window.resource_utilisation import (
+    CPU,
+    SERVER_CPU,
+    SERVER_SHARE_OF_CPU,
+    is_busy_time,
+    is_disk,
+)
 from models.attribution.capacity_gain import DemandShare
 from models.capacity.assess import MAX_LIMIT_RATIO
 from models.capacity.contention_peak import NearestLimit, find_peak
@@ -24,15 +30,15 @@ from models.usl.law import Array, Usl
 from models.what_if import current_state as model
 from models.what_if.current_state import CurrentState, Kind, Limit, Share, Shares, Use
 
-EXACT = 1e-6
+EXACT_WIDTH = 1e-6
 """The width, in ln X, of a limit of which only the value is known; also what counts as the same."""
 MIN_POINTS = 6
 """Intervals needed to estimate the scatter of residence times."""
-LIGHTER = 0.3
+LIGHTER_SHARE = 0.3
 """Share of the intervals, those with the least throughput, that count as lighter loads."""
 
 
-def today_of(snapshot: Snapshot, now: float) -> CurrentState:
+def current_state_of(snapshot: Snapshot, now: float) -> CurrentState:
     """Return the state at `now` (Unix seconds); what is stale counts as not known."""
     capacity, load = snapshot.capacity(now), snapshot.current_load(now)
     classes = snapshot.current_classes(now)
@@ -62,21 +68,21 @@ def _distribution(capacity: Capacity) -> Distribution | None:
     known = capacity.distribution
     if known is None or capacity.value is None or capacity.upper is None:
         return None
-    return known if abs(np.log(known.median / capacity.value)) < EXACT else None
+    return known if abs(np.log(known.median / capacity.value)) < EXACT_WIDTH else None
 
 
 def digests_of(classes: ClassesState | None) -> list[str]:
     """Return the digests that may be asked about, those with the most statement time first."""
     if classes is None:
         return []
-    named = [one for one in classes.classes if one.name.digest not in SEVERAL]
+    named = [one for one in classes.classes if one.name.digest not in COMBINED_CLASSES]
     named.sort(key=lambda one: -one.recent.get("statement_time", 0.0))
     return list(dict.fromkeys(one.name.digest for one in named))
 
 
 def _measured_load(snapshot: Snapshot, n: float, x: float) -> model.Load:
     """Compute R = N/X, its scatter between intervals with about the same X, and R at less X."""
-    points = snapshot.fitted.points
+    points = snapshot.assessed.points
     if points is None:
         return model.Load(x, n / x)
     counts = np.isin(points.dispositions, (Disposition.USED.value, Disposition.IDLE.value)) & (
@@ -86,7 +92,7 @@ def _measured_load(snapshot: Snapshot, n: float, x: float) -> model.Load:
         return model.Load(x, n / x)
     ns, xs = points.concurrency[counts], points.throughput[counts]
     scatter = neighbour_deviation(np.log(ns / xs), xs)
-    light = xs <= quantile(xs, LIGHTER)
+    light = xs <= quantile(xs, LIGHTER_SHARE)
     lighter = float(np.median(xs[light])), float(np.median((ns / xs)[light]))
     return model.Load(x, n / x, float(scatter), lighter, (xs, ns))
 
@@ -123,7 +129,7 @@ def _limits(capacity: Capacity, classes: ClassesState | None) -> Iterator[Limit]
     known = {USL, *(resource_limit.resource for resource_limit in resource_limits)}
     for name, share in capacity.shares.items():
         if name not in known:
-            place = np.log(capacity.value) + np.array([-EXACT, EXACT])
+            place = np.log(capacity.value) + np.array([-EXACT_WIDTH, EXACT_WIDTH])
             kind = kind_of(name, is_bound=is_bound)
             yield Limit(name, kind, share, place, np.array([0.0, 1.0]), _shares(classes, name))
 
@@ -165,7 +171,7 @@ def _shares(classes: ClassesState | None, resource_limit: ResourceLimit | str) -
             if isinstance(resource_limit, str)
             else share_of(classes, one, resource_limit)
         )
-        if part is not None and one.name.digest not in SEVERAL:
+        if part is not None and one.name.digest not in COMBINED_CLASSES:
             before = found.get(one.name.digest, Share(0.0))
             at_limit = part.deviation / max(part.value, TINY)
             error = max(before.error, float(np.hypot(one.error or 0.0, at_limit)))
@@ -184,7 +190,7 @@ def _time_shares(classes: ClassesState | None) -> Shares:
     times = [(one.name.digest, one.recent.get("statement_time", 0.0)) for one in classes.classes]
     whole, found = sum(time for _, time in times), dict[str, float]()
     for digest, time in times:
-        if digest not in SEVERAL and whole > 0:
+        if digest not in COMBINED_CLASSES and whole > 0:
             found[digest] = found.get(digest, 0.0) + time / whole
     return {digest: Share(min(part, 1.0)) for digest, part in found.items()}
 
@@ -195,7 +201,7 @@ def _uses(load: Load, classes: ClassesState | None) -> Iterator[Use]:
     name = SERVER_CPU if load.cpus.get(SERVER_CPU, np.inf) < load.cpus.get(CPU, np.inf) else CPU
     if name in used and name in load.cpus:
         busy, cpus = used[name], load.cpus[name]
-        own = min(used.get(OF_THE_CPU, busy), busy) if name == CPU else busy
+        own = min(used.get(SERVER_SHARE_OF_CPU, busy), busy) if name == CPU else busy
         seconds = own * cpus / x
         shares = _shares(classes, name)
         busy, own = min(busy, 1.0), min(own, 1.0)

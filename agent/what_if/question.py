@@ -48,7 +48,7 @@ class Question:
     """Factors by digest as given, which may be the beginning of one."""
 
 
-def question(asked: Mapping[str, Sequence[str]], option: str = "{}") -> Question:
+def parse_question(asked: Mapping[str, Sequence[str]], option: str = "{}") -> Question:
     """Parse texts by the name of their change; `option` is the format of a name in messages.
 
     Raises `QuestionError` for an unknown change, an invalid factor, or one given twice.
@@ -69,7 +69,7 @@ def question(asked: Mapping[str, Sequence[str]], option: str = "{}") -> Question
     return Question(numbers, queries)
 
 
-def changes(asked: Question, load: Load | None, digests: Sequence[str]) -> Changes:
+def to_changes(asked: Question, load: Load | None, digests: Sequence[str]) -> Changes:
     """Convert counts to factors of the server's present ones, and complete the digests.
 
     Raises `QuestionError` where that cannot be done.

@@ -18,12 +18,12 @@ class Source(StrEnum):
     THREADS_RUNNING = "threads_running"
 
 
-LATELY = 20  # lengths of an interval: the recent time, in which a source must be known
-ENOUGH = 0.5  # share of the recent intervals in which it must be known
-IDLE = 0.02  # share of the 95 % quantile of the throughput: up to it, idle
+RECENT_INTERVALS = 20  # lengths of an interval: the recent time, in which a source must be known
+MIN_KNOWN_SHARE = 0.5  # share of the recent intervals in which it must be known
+IDLE_SHARE = 0.02  # share of the 95 % quantile of the throughput: up to it, idle
 IDLE_INTERVALS = 5  # idle intervals needed to count the threads that always run
-LOW = 0.1  # the quantile of the concurrencies under load that counts as their floor
-NEVER_RESTS = 0.9  # share of the samples in which such a thread runs
+FLOOR_QUANTILE = 0.1  # the quantile of the concurrencies under load that counts as their floor
+ALWAYS_RUNNING_SHARE = 0.9  # share of the samples in which such a thread runs
 
 
 def concurrency(window: Window, source: Source) -> Array:
@@ -34,22 +34,22 @@ def concurrency(window: Window, source: Source) -> Array:
     where the kernel reports that wait, the concurrency is at least the number of clients' threads
     that wait for a processor or have one.
     """
-    counted = statements_at_work(window, source)
+    counted = running_statements(window, source)
     if source is not Source.STATEMENT_TIME:
         return counted
-    on_cpu = window.used(SERVER_CPU) * window.used(SERVER_CPUS)
-    runnable = window.used(CLIENT_RUN_DELAY) + np.minimum(on_cpu, counted)
+    on_cpu = window.utilisation_or_rate(SERVER_CPU) * window.utilisation_or_rate(SERVER_CPUS)
+    runnable = window.utilisation_or_rate(CLIENT_RUN_DELAY) + np.minimum(on_cpu, counted)
     return np.where(np.isfinite(counted), np.fmax(counted, runnable), np.nan)
 
 
-def statements_at_work(window: Window, source: Source) -> Array:
+def running_statements(window: Window, source: Source) -> Array:
     """Compute the running statements by one source, shape (k,), without those yet to be read."""
     if source is Source.STATEMENT_TIME:
         return window["statement_time"]
     return np.maximum(window.client_threads - idle_baseline(window), 0.0)
 
 
-def n_variance(window: Window, source: Source) -> Array:
+def concurrency_variance(window: Window, source: Source) -> Array:
     """Compute the variance of each concurrency, threads², shape (k,).
 
     The average of k instants of Threads_running varies by about N/k; statement time is exact.
@@ -62,11 +62,11 @@ def n_variance(window: Window, source: Source) -> Array:
 def best_source(window: Window) -> Source:
     """Choose statement time (Little's law) where it is known recently, else Threads_running."""
     end = window["end"]
-    recent = end > end[-1] - LATELY * window["seconds"][-1]
+    recent = end > end[-1] - RECENT_INTERVALS * window["seconds"][-1]
     known = np.average(
         np.isfinite(window["statement_time"][recent]), weights=window["stands_for"][recent]
     )
-    return Source.STATEMENT_TIME if known >= ENOUGH else Source.THREADS_RUNNING
+    return Source.STATEMENT_TIME if known >= MIN_KNOWN_SHARE else Source.THREADS_RUNNING
 
 
 def idle_baseline(window: Window) -> float:
@@ -77,10 +77,10 @@ def idle_baseline(window: Window) -> float:
     """
     x, n = window["throughput"], window.client_threads
     known = np.isfinite(n)
-    idle = known & (x <= IDLE * quantile(x, 0.95)) if len(window) else known
+    idle = known & (x <= IDLE_SHARE * quantile(x, 0.95)) if len(window) else known
     busy = n[known & ~idle]
     if np.count_nonzero(idle) < IDLE_INTERVALS:
         return 0.0
     least = float(n[idle].min())
-    is_stall = len(busy) > 0 and least > quantile(busy, LOW)
-    return 0.0 if is_stall else float(np.floor(least + 1 - NEVER_RESTS))
+    is_stall = len(busy) > 0 and least > quantile(busy, FLOOR_QUANTILE)
+    return 0.0 if is_stall else float(np.floor(least + 1 - ALWAYS_RUNNING_SHARE))

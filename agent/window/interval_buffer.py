@@ -17,8 +17,8 @@ from models.capacity.thinning import MAX_INTERVALS, thin
 
 RAW_INTERVALS = 4  # number of intervals whose raw samples are kept
 OVERLAP = 0.01  # share of an interval by which consecutive ones may overlap
-MAX_NEW = 100  # intervals that wait for `take_new`
-CROWDED = 2 * MAX_INTERVALS  # intervals; of more, the least informative are dropped
+MAX_NEW_INTERVALS = 100  # intervals that wait for `take_new`
+THIN_ABOVE = 2 * MAX_INTERVALS  # intervals; of more, the least informative are dropped
 
 
 class IntervalBuffer:
@@ -38,18 +38,18 @@ class IntervalBuffer:
         self._grace = 1.5 * sampling + 0.25
         self._raw_seconds = RAW_INTERVALS * width + self._grace + self.max_gap
         self._raw: dict[str, deque[Sample]] = {}
-        self._new_intervals: deque[Interval] = deque(maxlen=MAX_NEW)
+        self._new_intervals: deque[Interval] = deque(maxlen=MAX_NEW_INTERVALS)
         self._completed_until: float | None = None
-        self.held = Window()
+        self.latest_window = Window()
         """The intervals of the horizon that were complete at the last call of `window`."""
         self._lock = threading.Lock()
 
-    def carry(self, before: "IntervalBuffer") -> None:
+    def take_window_from(self, before: "IntervalBuffer") -> None:
         """Begin with the intervals of another buffer of the same width, without its raw samples.
 
         `before` may still be in use by the worker that assesses: a window never changes.
         """
-        window = before.held
+        window = before.latest_window
         self._set_held(window, window["end"].max(initial=-math.inf))
 
     def restore(self, intervals: Iterable[Interval]) -> None:
@@ -57,12 +57,12 @@ class IntervalBuffer:
 
         To be called by the worker that assesses.
         """
-        present = self.held
+        present = self.latest_window
         first = (present["end"] - present["seconds"]).min(initial=math.inf)
         old = Window(i for i in intervals if i.end <= first + OVERLAP * self.width)
         self._set_held(old.followed_by(present))
 
-    def turn_to(self, server: str) -> bool:
+    def switch_server(self, server: str) -> bool:
         """Keep only that server's intervals; return whether another's were dropped.
 
         To be called by the worker that assesses.
@@ -74,15 +74,15 @@ class IntervalBuffer:
             self._raw.clear()
             self._completed_until = None
         self._new_intervals.clear()
-        self.held = Window()
+        self.latest_window = Window()
         return True
 
-    def extend(self, intervals: Iterable[Interval], now: float) -> None:
+    def append_intervals(self, intervals: Iterable[Interval], now: float) -> None:
         """Append intervals that were completed elsewhere; `now` in seconds of their clock.
 
         To be called by the worker that assesses.
         """
-        self._set_held(self.held.followed_by(Window(intervals)), now)
+        self._set_held(self.latest_window.followed_by(Window(intervals)), now)
 
     def take_new(self) -> list[Interval]:
         """Return the intervals that were completed since the last call, and forget them here."""
@@ -112,11 +112,11 @@ class IntervalBuffer:
         with self._lock:
             start = self._completed_until = self._next_start()
             if start is None or now < start + self.width + self._grace:
-                return self.held
+                return self.latest_window
             raw = {name: list(samples) for name, samples in self._raw.items()}
         new = self._complete_intervals(raw, now, start)
-        self._set_held(self.held.followed_by(new), now - self._grace)
-        return self.held
+        self._set_held(self.latest_window.followed_by(new), now - self._grace)
+        return self.latest_window
 
     def _next_start(self) -> float | None:
         """Return the start of the next interval; None before any sample."""
@@ -134,12 +134,12 @@ class IntervalBuffer:
         The selection is even over load and age, and each kept interval represents those dropped.
         """
         window = window.select(window["end"] > now - self.horizon)
-        if len(window) > CROWDED:
+        if len(window) > THIN_ABOVE:
             end = window["end"]
             counts = window["stands_for"]
             kept = thin(end, window["throughput"], now=float(end[-1]), counts=counts)
-            window = window.select(kept.indices).standing_for(kept.counts)
-        self.held = window
+            window = window.select(kept.indices).with_counts(kept.counts)
+        self.latest_window = window
 
     def _complete_intervals(
         self, raw: dict[str, list[Sample]], now: float, completed_until: float

@@ -9,10 +9,10 @@ from collectors.base import Sample
 from models import rates
 from models.rates import Array
 
-KNOWN_FOR = 120.0  # seconds for which a last value is valid: twice a collector's longest interval
+MAX_AGE = 120.0  # seconds for which a last value is valid: twice a collector's longest interval
 
 
-class Columns:
+class SampleColumns:
     """One collector's samples by name; NaN where a name was absent.
 
     `max_gap` is the longest time in seconds that two samples may be apart.
@@ -41,7 +41,7 @@ class Columns:
         known = np.isfinite(values)
         return rates.averages(edges, self.at[known], values[known])[0]
 
-    def greatest(self, edges: Array, name: str) -> Array:
+    def maximum(self, edges: Array, name: str) -> Array:
         """Compute a gauge's maximum between edges (s), shape (edges − 1,); inf where not known.
 
         The first sample after each interval counts too.
@@ -55,6 +55,6 @@ class Columns:
         """Return the last value at each interval's end, shape (edges − 1,); NaN where too old."""
         places = np.searchsorted(self.at, edges[1:], side="right") - 1
         at = np.clip(places, 0, None)
-        longest = max(KNOWN_FOR, self.max_gap)  # a recording's samples may be further apart
+        longest = max(MAX_AGE, self.max_gap)  # a recording's samples may be further apart
         known = (places >= 0) & (edges[1:] - self.at[at] <= longest)
         return np.where(known, self[name][at], np.nan)

@@ -6,8 +6,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from agent.window.interval_rates import Columns
-from agent.window.resource_utilisation import is_rate, usage
+from agent.window.interval_rates import SampleColumns
+from agent.window.resource_utilisation import is_rate, utilisations_and_rates
 from collectors.base import Sample
 from models import rates
 from models.rates import Array
@@ -73,12 +73,12 @@ class Window:
             columns, {name: u for name, u in used.items() if np.isfinite(u).any()}
         )
 
-    def standing_for(self, counts: Array) -> "Window":
+    def with_counts(self, counts: Array) -> "Window":
         """Return the same intervals, with new numbers of intervals that each represents."""
         return Window._from_columns({**self._columns, "stands_for": counts}, self._used)
 
     @property
-    def rows(self) -> list[Interval]:
+    def as_intervals(self) -> list[Interval]:
         """The intervals one by one."""
         numbers = np.array([self[name] for name in NUMBERS]).T.tolist()
         used = [
@@ -100,7 +100,7 @@ class Window:
         """Rates per second of whatever has no known ceiling, NaN where not known."""
         return {name: rate for name, rate in self._used.items() if is_rate(name)}
 
-    def used(self, name: str) -> Array:
+    def utilisation_or_rate(self, name: str) -> Array:
         """Return a utilisation or a rate, shape (k,); all NaN where it was never known."""
         known = self._used.get(name)
         return np.full(len(self), np.nan) if known is None else known
@@ -129,7 +129,7 @@ def intervals(
     raw: Mapping[str, Sequence[Sample]], edges: Array, max_gap: float
 ) -> Iterable[Interval]:
     """Compute the intervals between consecutive edges (s, shape (k+1,)) that have a throughput."""
-    columns = {name: Columns(samples, max_gap) for name, samples in raw.items()}
+    columns = {name: SampleColumns(samples, max_gap) for name, samples in raw.items()}
     status = columns["status"]
     seconds = np.diff(edges)
     epoch = rates.epochs(status.at, status["uptime"])
@@ -146,14 +146,14 @@ def intervals(
             *_excluded_threads(columns, edges),
         )
     )
-    used = usage(columns, statement_time, edges)
+    used = utilisations_and_rates(columns, statement_time, edges)
     for k, row in enumerate(table):
         if np.isfinite(row[2]):
             known = {name: float(u[k]) for name, u in used.items() if np.isfinite(u[k])}
             yield Interval._make([*map(float, row), known, 1.0])
 
 
-def _statement_time(columns: Mapping[str, Columns], edges: Array, epoch: Array) -> Array:
+def _statement_time(columns: Mapping[str, SampleColumns], edges: Array, epoch: Array) -> Array:
     """Compute the concurrency by Little's law; NaN where it exceeds the number of connections.
 
     It may exceed it where statements in flight cannot be read: a long one's time comes at its end.
@@ -168,10 +168,12 @@ def _statement_time(columns: Mapping[str, Columns], edges: Array, epoch: Array) 
         edges, source.at, ended + in_flight, max_gap=source.max_gap, epoch=epochs, monotonic=ended
     )
     found = rates.concurrency_by_littles_law(spent, np.diff(edges))
-    return np.where(found <= columns["status"].greatest(edges, "threads_connected"), found, np.nan)
+    return np.where(found <= columns["status"].maximum(edges, "threads_connected"), found, np.nan)
 
 
-def _excluded_threads(columns: Mapping[str, Columns], edges: Array) -> tuple[Array, Array, Array]:
+def _excluded_threads(
+    columns: Mapping[str, SampleColumns], edges: Array
+) -> tuple[Array, Array, Array]:
     """Return the last known number of each kind at each interval's end; the agent is always one."""
     one = np.ones(edges.size - 1)
     replicas = columns["status"].last(edges, "replicas_connected")

@@ -7,20 +7,20 @@ from typing import Any
 import numpy as np
 
 from agent.config.resources import DISK, NETWORK, DiskSettings, ResourceSettings
-from agent.window.concurrency import best_source, statements_at_work
+from agent.window.concurrency import best_source, running_statements
 from agent.window.intervals import Window
-from agent.window.resource_utilisation import CPUS, OF_THE_CPU
+from agent.window.resource_utilisation import CPUS, SERVER_SHARE_OF_CPU
 from agent.window.time_split_inputs import (
     CLIENT_RUN_DELAY,
     DISK_READS,
     LOCKS_WAITED_FOR,
     PROCESS_READS,
     RATE,
-    READS_WAITING,
     RECEIVED,
     ROW_LOCKS,
     RUN_DELAY,
     SENT,
+    WAITING_FOR_READS,
 )
 from models.rates import Array
 from models.time_split.disk_calibration import PAGE_BYTES, READ_AHEAD_BYTES, Reads, fit_profile
@@ -48,7 +48,7 @@ class LatestIntervals:
 
     def __init__(self, window: Window, statements: float | None = None) -> None:
         self._window = window
-        self._statements = statements_at_work(window, best_source(window))
+        self._statements = running_statements(window, best_source(window))
         if statements is not None:
             self._statements = np.full(len(window), statements)
         known = np.isfinite(self._statements)
@@ -87,9 +87,9 @@ class LatestIntervals:
     def cpu(self) -> float | None:
         """CPU seconds per second of the server's process; None where not known."""
         used = self._window.utilisations
-        if OF_THE_CPU not in used or CPUS not in used:
+        if SERVER_SHARE_OF_CPU not in used or CPUS not in used:
             return None
-        return self.mean(used[OF_THE_CPU] * used[CPUS])
+        return self.mean(used[SERVER_SHARE_OF_CPU] * used[CPUS])
 
     def utilisation(self, name: str) -> float | None:
         """Compute the mean of a utilisation; None where it is not known."""
@@ -110,13 +110,13 @@ def time_use(
     latest = LatestIntervals(window, statements)
     if latest.seconds <= 0:
         return None
-    usage = usage_of(latest, resources)
+    usage = time_split_usage(latest, resources)
     split = time_split(usage)
     limited = None if split.contradicted else LimitedBy.of(split)
     return TimeUse(at, latest.seconds, split, limited, usage.fitted_profile)
 
 
-def usage_of(latest: LatestIntervals, resources: ResourceSettings) -> Usage:
+def time_split_usage(latest: LatestIntervals, resources: ResourceSettings) -> Usage:
     """Collect the counters of the time split over these intervals."""
     disk = _disk_read_most(latest)
     return Usage(
@@ -126,7 +126,7 @@ def usage_of(latest: LatestIntervals, resources: ResourceSettings) -> Usage:
         run_delay=_total(_run_delay(latest), latest.seconds),
         row_locks=_total(latest.rate(ROW_LOCKS), latest.seconds),
         other_locks=_total(latest.rate(LOCKS_WAITED_FOR), latest.seconds),
-        reads_waiting=latest.rate(READS_WAITING),
+        reads_waiting=latest.rate(WAITING_FOR_READS),
         read_bytes=_total(latest.rate(PROCESS_READS), latest.seconds),
         link_share=_link_share(latest, resources),
         **_disk_figures(latest, disk, resources.disks),
@@ -175,7 +175,7 @@ def configured_profile(disk: DiskSettings) -> DiskProfile | None:
     return DiskProfile(rate, 1.0 / disk.operations if disk.operations else PAGE_BYTES / rate)
 
 
-FRAMED = 1514 / 1448
+LINK_BYTES_PER_BYTE = 1514 / 1448
 """Bytes on a link per byte that a server counts: a full Ethernet frame has 14 of its own, 20 of IP
 and 32 of TCP with timestamps (RFC 7323)."""
 
@@ -193,5 +193,7 @@ def _link_share(latest: LatestIntervals, resources: ResourceSettings) -> float |
             if moved and limit:
                 used = moved / limit
             if used is not None and moved is not None and bytes_ is not None:
-                shares.append(used * min(FRAMED * bytes_ / moved, 1.0) if moved > 0 else 0.0)
+                shares.append(
+                    used * min(LINK_BYTES_PER_BYTE * bytes_ / moved, 1.0) if moved > 0 else 0.0
+                )
     return max(shares, default=None)

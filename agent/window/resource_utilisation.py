@@ -11,8 +11,8 @@ from enum import StrEnum
 import numpy as np
 
 from agent.config.resources import DISK, NETWORK, ResourceSettings
-from agent.window.interval_rates import Columns
-from agent.window.time_split_inputs import CLIENT_RUN_DELAY, time_counters
+from agent.window.interval_rates import SampleColumns
+from agent.window.time_split_inputs import CLIENT_RUN_DELAY, time_split_rates
 from models.capacity.limit_types import Resource
 from models.capacity.statement_cpu_share import accounted_share
 from models.rates import Array
@@ -20,14 +20,14 @@ from models.rates import Array
 CPU = "cpu"
 SERVER_CPU = "server_cpu"
 """The server's share of the CPUs that it may use: a limit of its own where those are not all."""
-OF_THE_CPU = "cpu:server"
+SERVER_SHARE_OF_CPU = "cpu:server"
 """The server's part of the host's CPU in use."""
 STEAL = "cpu:steal"
 """The part that the hypervisor gave to other guests, as unavailable as what processes use."""
-PARTS = (OF_THE_CPU, STEAL)
+CPU_PARTS = (SERVER_SHARE_OF_CPU, STEAL)
 CPUS, SERVER_CPUS = "cpu:cpus", "server_cpu:cpus"
 """How many processors the host has, and how many of them the server may use (a quota counts)."""
-COUNTS = {CPU: CPUS, SERVER_CPU: SERVER_CPUS}
+PROCESSOR_COUNTS = {CPU: CPUS, SERVER_CPU: SERVER_CPUS}
 OPEN_CONNECTIONS = "connections:open"
 """How many clients' connections are open, the agent's own not counted."""
 CLOCK = "cpu:clock"
@@ -41,7 +41,7 @@ STATEMENT_CPU = "statement_cpu_per_second"
 process cannot be seen. They are counted when a statement ends."""
 ALL_CPUS_SHARE = 0.99
 """A server that may use more than this share of the host's CPUs counts as free to use all."""
-BUSY = tuple(
+BUSY_CPU_COUNTERS = tuple(
     f"cpu_{name}_seconds" for name in ("user", "nice", "system", "irq", "softirq", "steal")
 )
 """Counters of the host's CPU time in use."""
@@ -57,7 +57,7 @@ LOG_RATES = {
     "binlog:groups_per_second": "binlog_groups",
 }
 """Writes and syncs of the logs: each serves all transactions that commit meanwhile."""
-SETTINGS = {"connections", INNODB_THREADS, REDO_LOG}
+SETTING_LIMITS = {"connections", INNODB_THREADS, REDO_LOG}
 """Limits that the server's settings impose."""
 RATE = "_per_second"
 AGENT_CONNECTIONS = 1
@@ -91,14 +91,14 @@ def is_busy_time(name: str) -> bool:
     return is_disk(name) or is_flush(name)
 
 
-def with_ceilings(
+def resources_with_ceilings(
     utilisations: Mapping[str, Array], rates: Mapping[str, Array], ceilings: ResourceSettings
 ) -> list[Resource]:
     """Return every resource whose ceiling is known or configured; arrays of shape (intervals,)."""
     used = {
         name: (u, 1.0)
         for name, u in utilisations.items()
-        if name not in (*PARTS, *COUNTS.values(), CLOCK, OPEN_CONNECTIONS)
+        if name not in (*CPU_PARTS, *PROCESSOR_COUNTS.values(), CLOCK, OPEN_CONNECTIONS)
     }
     statement_cpu = _statement_cpu_resource(utilisations, rates, ceilings)
     server_part = _server_part_of_cpu(utilisations, rates, ceilings)
@@ -111,17 +111,17 @@ def with_ceilings(
             name,
             u,
             limit * ceilings.ceilings.get(name, 1.0),
-            is_setting=name in SETTINGS,
-            is_stock=name == REDO_LOG,
+            has_configured_limit=name in SETTING_LIMITS,
+            is_fill_level=name == REDO_LOG,
             counts_waits=name == INNODB_THREADS,
             is_busy_time=is_busy_time(name) and name not in ceilings.ceilings,
             own=own.get(name),
-            is_of_statements=name == CPU and OF_THE_CPU not in utilisations,
+            is_of_statements=name == CPU and SERVER_SHARE_OF_CPU not in utilisations,
             clock=utilisations.get(CLOCK) if name in own else None,
             idle_entries=rates.get(IDLE_ENTRIES) if name in own else None,
             waiting=rates.get(CLIENT_RUN_DELAY) if name in own else None,
             log_writes=log_writes(rates) if name in own else None,
-            processors=utilisations.get(COUNTS.get(name, "")),
+            processors=utilisations.get(PROCESSOR_COUNTS.get(name, "")),
         )
         for name, (u, limit) in used.items()
     ]
@@ -144,7 +144,7 @@ def cpu_source(
 ) -> CpuSource | None:
     """Return the source of the CPU time; arrays of shape (intervals,) by name; None: not known."""
     if CPU in utilisations:
-        return CpuSource.HOST if OF_THE_CPU in utilisations else CpuSource.NODE_EXPORTER
+        return CpuSource.HOST if SERVER_SHARE_OF_CPU in utilisations else CpuSource.NODE_EXPORTER
     if ceilings.vcpus is not None and STATEMENT_CPU in rates:
         return CpuSource.STATEMENTS
     return None
@@ -154,8 +154,8 @@ def _server_part_of_cpu(
     utilisations: Mapping[str, Array], rates: Mapping[str, Array], ceilings: ResourceSettings
 ) -> Array | None:
     """Return the server's part of the host's CPU: its process's, or estimated by statements'."""
-    if OF_THE_CPU in utilisations:
-        return utilisations[OF_THE_CPU]
+    if SERVER_SHARE_OF_CPU in utilisations:
+        return utilisations[SERVER_SHARE_OF_CPU]
     if CPU not in utilisations or CPUS not in utilisations or STATEMENT_CPU not in rates:
         return None
     share = accounted_share(ceilings.statement_cpu_share)
@@ -185,12 +185,14 @@ def _statement_cpu_resource(
     )
 
 
-def limiting(resources: Sequence[Resource], utilisations: Mapping[str, Array]) -> list[Resource]:
+def limiting_resources(
+    resources: Sequence[Resource], utilisations: Mapping[str, Array]
+) -> list[Resource]:
     """Return the resources that may limit the throughput; utilisations: shape (intervals,) by name.
 
     The server's CPU is left out where it may use all of the host's, and the host's is known.
     """
-    of_host, of_allowed = utilisations.get(OF_THE_CPU), utilisations.get(SERVER_CPU)
+    of_host, of_allowed = utilisations.get(SERVER_SHARE_OF_CPU), utilisations.get(SERVER_CPU)
     is_bound = False
     if of_host is not None and of_allowed is not None:
         both = np.isfinite(of_host) & np.isfinite(of_allowed)
@@ -199,10 +201,12 @@ def limiting(resources: Sequence[Resource], utilisations: Mapping[str, Array]) -
     return [resource for resource in resources if is_bound or resource.name != SERVER_CPU]
 
 
-def usage(columns: Mapping[str, Columns], statement_time: Array, edges: Array) -> dict[str, Array]:
+def utilisations_and_rates(
+    columns: Mapping[str, SampleColumns], statement_time: Array, edges: Array
+) -> dict[str, Array]:
     """Compute each utilisation or rate between edges, shape (intervals,), NaN where not known."""
     found = dict(_server_limits(columns["status"], statement_time, edges))
-    found |= dict(time_counters(columns, edges))
+    found |= dict(time_split_rates(columns, edges))
     host, statements = columns.get("host"), columns.get("statements")
     sees_process = host is not None and "process_cpu_seconds" in host.names
     if statements is not None and not sees_process:
@@ -212,7 +216,7 @@ def usage(columns: Mapping[str, Columns], statement_time: Array, edges: Array) -
     return {name: used for name, used in found.items() if np.isfinite(used).any()}
 
 
-def _server_limits(status: Columns, statement_time: Array, edges: Array) -> Iterator[Named]:
+def _server_limits(status: SampleColumns, statement_time: Array, edges: Array) -> Iterator[Named]:
     """Yield the use of what the server's settings limit, and the rates of its logs."""
     connected = status.average(edges, "threads_connected")
     yield "connections", _share(connected, status.last(edges, "max_connections"))
@@ -232,13 +236,13 @@ def _share(used: Array, limit: Array) -> Array:
     return share
 
 
-def _cpu_use(host: Columns, edges: Array) -> Iterator[Named]:
-    busy = [name for name in BUSY if name in host.names]
+def _cpu_use(host: SampleColumns, edges: Array) -> Iterator[Named]:
+    busy = [name for name in BUSY_CPU_COUNTERS if name in host.names]
     if busy:
         yield CPU, _cap_at_full(host.rate(edges, *busy) / host.last(edges, "cpus"))
     of_the_server = host.rate(edges, "process_cpu_seconds")
     yield SERVER_CPU, of_the_server / host.last(edges, "process_cpus")
-    yield OF_THE_CPU, of_the_server / host.last(edges, "cpus")
+    yield SERVER_SHARE_OF_CPU, of_the_server / host.last(edges, "cpus")
     yield STEAL, host.rate(edges, "cpu_steal_seconds") / host.last(edges, "cpus")
     yield CPUS, host.last(edges, "cpus")
     yield SERVER_CPUS, host.last(edges, "process_cpus")
@@ -252,7 +256,7 @@ def _cap_at_full(used: Array) -> Array:
     return most
 
 
-def _disk_use(host: Columns, edges: Array) -> Iterator[Named]:
+def _disk_use(host: SampleColumns, edges: Array) -> Iterator[Named]:
     for name in sorted(host.names):
         if name.startswith(DISK) and name.endswith(":busy_seconds"):
             disk = name.removesuffix(":busy_seconds")
@@ -265,7 +269,7 @@ def _disk_use(host: Columns, edges: Array) -> Iterator[Named]:
                 yield f"{disk}:flushes{RATE}", host.rate(edges, f"{disk}:flushes")
 
 
-def _link_use(host: Columns, edges: Array) -> Iterator[Named]:
+def _link_use(host: SampleColumns, edges: Array) -> Iterator[Named]:
     """Yield both directions apart, since a link is full in one of them first."""
     for name in sorted(host.names):
         if name.startswith(NETWORK) and name.endswith(":received_bytes"):

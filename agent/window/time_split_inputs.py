@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from agent.config.resources import DISK
-from agent.window.interval_rates import Columns
+from agent.window.interval_rates import SampleColumns
 from collectors.non_client_threads import WAITING_FOR_LOCKS
 from models import rates
 from models.rates import Array
@@ -20,7 +20,7 @@ LOCKS_WAITED_FOR = f"{WAITING_FOR_LOCKS}{RATE}"
 RUN_DELAY = f"run_delay_seconds{RATE}"
 CLIENT_RUN_DELAY = f"client_run_delay_seconds{RATE}"
 """Mean number of threads that wait for a processor: of all the server's, of its clients'."""
-READS_WAITING = f"waiting_for_reads{RATE}"
+WAITING_FOR_READS = f"waiting_for_reads{RATE}"
 """Seconds per second: the mean number of statements that wait for a read or a flush."""
 PROCESS_READS = f"process_read_bytes{RATE}"
 SENT, RECEIVED = f"server_sent_bytes{RATE}", f"server_received_bytes{RATE}"
@@ -29,19 +29,19 @@ DISK_READS = tuple(
 )
 """Suffixes of a disk's name: reads, bytes read, reads merged into others, time of the reads."""
 MILLISECOND = 1e-3
-ITSELF = 1.0
+AGENT_SESSIONS = 1.0
 """The agent's own session, which Threads_running counts."""
 
 Named = tuple[str, Array]
 
 
-def time_counters(columns: Mapping[str, Columns], edges: Array) -> Iterator[Named]:
+def time_split_rates(columns: Mapping[str, SampleColumns], edges: Array) -> Iterator[Named]:
     """Yield each rate with its name, shape (intervals,), NaN where not known."""
     status, host = columns["status"], columns.get("host")
     yield ROW_LOCKS, MILLISECOND * status.rate(edges, "innodb_row_lock_milliseconds")
     if "threads" in columns:
         yield LOCKS_WAITED_FOR, columns["threads"].average(edges, WAITING_FOR_LOCKS)
-    yield READS_WAITING, _reads_waiting(status, edges)
+    yield WAITING_FOR_READS, _reads_waiting(status, edges)
     yield SENT, status.rate(edges, "bytes_sent")
     yield RECEIVED, status.rate(edges, "bytes_received")
     if host is None:
@@ -57,9 +57,9 @@ def time_counters(columns: Mapping[str, Columns], edges: Array) -> Iterator[Name
                 yield from zip((f"{disk}:{name}" for name in DISK_READS), found, strict=True)
 
 
-def _reads_waiting(status: Columns, edges: Array) -> Array:
+def _reads_waiting(status: SampleColumns, edges: Array) -> Array:
     """Compute the mean of InnoDB's pending reads and redo flushes, at most the running threads."""
-    running = np.maximum(status["threads_running"] - ITSELF, 0.0)
+    running = np.maximum(status["threads_running"] - AGENT_SESSIONS, 0.0)
     waiting = np.minimum(status["innodb_pending_reads"], running)
     flushing = np.nan_to_num(status["redo_pending_flushes"])
     total = np.minimum(waiting + np.maximum(flushing, 0.0), running)

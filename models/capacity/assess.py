@@ -15,23 +15,23 @@ from models.capacity.goodness_of_fit import (
     Points,
     check_concurrency,
     check_fit,
+    limit_trust_by_finding,
     merge_noisy,
-    with_doubts,
 )
 from models.capacity.limit_types import FULL_UTILISATION, ResourceLimit
 from models.capacity.observations import MIN_CONCURRENCY, SAME_LOAD_SHARE, Observations
 from models.capacity.observed_peak import ObservedPeak, find_observed_peak
 from models.capacity.outliers import find_outliers
-from models.capacity.oversubscription_loss import Clients
+from models.capacity.oversubscription_loss import ClientConnections
 from models.capacity.plateau import find_plateau
 from models.capacity.present_neighbour_use import lower_bound_at_present
-from models.capacity.resource_limits import find_resource_limits, if_passed
+from models.capacity.resource_limits import correct_refuted_limit, find_resource_limits
 from models.capacity.result import Capacity
 from models.capacity.sample_sizes import MAJORITY, SEEN_QUANTILE
-from models.capacity.trust_gate import judged, nothing, with_concurrency
+from models.capacity.trust_gate import judge, unknown_capacity, with_concurrency
 from models.numerics import median, quantile
 from models.trust import Trust
-from models.usl.fit import UslFit, fit_map
+from models.usl.fit import UslFit, fit_bayes
 from models.usl.law import Array
 from models.usl.points_and_residuals import MIN_POINTS
 
@@ -43,13 +43,13 @@ def assess_capacity(seen: Observations) -> Capacity:
     """Compute the capacity: current regime, outliers, limits, law, the lowest of them, trust."""
     known = seen.throughput > 0
     if not known.any():
-        return nothing()
-    known_intervals = seen.without_filled().select(known)
+        return unknown_capacity()
+    known_intervals = seen.without_filled_concurrency().select(known)
     regimes = find_regimes(known_intervals)
     current = known_intervals.select(regimes.current)
     observed_peak = find_observed_peak(current)
     below_peak = _is_below_peak(current, observed_peak)
-    outliers = find_outliers(current.select(below_peak)).among(below_peak)
+    outliers = find_outliers(current.select(below_peak)).over_all(below_peak)
     kept = current.select(outliers.kept & below_peak)
     x_seen = quantile(kept.throughput, SEEN_QUANTILE)
     limits = _find_limits(kept, x_seen)
@@ -64,7 +64,7 @@ def assess_capacity(seen: Observations) -> Capacity:
     elif peak is None:
         estimate = Estimate.of_law(law, finding, x_seen)
     else:
-        peak = replace(peak, met_at=plateau)
+        peak = replace(peak, plateau=plateau)
         estimate = Estimate.of_lowest(usable, peak, current.select(outliers.served), x_seen)
     used = np.flatnonzero(regimes.current)[outliers.kept & below_peak]
     estimate = estimate.lowered(lower_bound_at_present(usable, known_intervals, used))
@@ -76,18 +76,18 @@ def assess_capacity(seen: Observations) -> Capacity:
         outliers=outliers,
         nearest=nearest,
         lowest=_lowest_or_none(usable),
-        earliest=min(usable, key=_lower_bound, default=None),
+        lowest_lower_bound=min(usable, key=_lower_bound, default=None),
         law=law,
         finding=finding,
         plateau=None if _is_law_sound(law, finding) else plateau,
         estimate=estimate,
     )
     return replace(
-        with_concurrency(judged(evidence), observed_peak, law),
+        with_concurrency(judge(evidence), observed_peak, law),
         concurrency_seen=current.concurrency_at(x_seen),
         resource_limits=limits,
         contention=peak,
-        usl=with_doubts(law, finding),
+        usl=limit_trust_by_finding(law, finding),
         usl_finding=finding,
         outliers=outliers,
         regimes=regimes,
@@ -96,13 +96,17 @@ def assess_capacity(seen: Observations) -> Capacity:
 
 def _find_limits(kept: Observations, x_seen: float) -> tuple[ResourceLimit, ...]:
     """Find the resource limits, corrected where the observed throughput refutes them."""
-    connections = kept.clients
-    clients = None if connections is None else Clients(connections, kept.uncontended_time)
+    connections = kept.usual_connections
+    clients = (
+        None
+        if connections is None
+        else ClientConnections(connections, kept.uncontended_residence_time)
+    )
     found = find_resource_limits(
         kept.throughput, kept.resources, kept.weights, clients, kept.concurrency
     )
     return tuple(
-        if_passed(limit, x_seen, _utilisation_near(x_seen, kept, limit.resource))
+        correct_refuted_limit(limit, x_seen, _utilisation_near(x_seen, kept, limit.resource))
         if limit.is_passed(x_seen)
         else limit
         for limit in found
@@ -122,7 +126,7 @@ def _fit_law_and_peak(
 ) -> tuple[UslFit | None, Finding | None, Peak | None]:
     """Fit the law where concurrency allows, and find contention's peak, given the nearest limit."""
     loaded = kept.select(kept.loaded)
-    disturbed = loaded.disturbed
+    disturbed = loaded.disturbed_by_others
     if np.count_nonzero(disturbed) > MAJORITY * len(loaded):
         loaded = loaded.select(~disturbed)
     check = check_concurrency(loaded)
@@ -133,7 +137,7 @@ def _fit_law_and_peak(
     if check is None and np.count_nonzero(w) < MIN_POINTS:
         check = Finding(Check.NOISY, float(np.count_nonzero(w)))
     noise = v if v.any() else None
-    law = fit_map(n, x, weights=w, n_variance=noise) if check is None else None
+    law = fit_bayes(n, x, weights=w, n_variance=noise) if check is None else None
     finding = check if law is None else check_fit(n, x, w, v, law.law)
     if resource_limit is None or resource_limit.x_max is None:
         return law, finding, None
@@ -152,7 +156,7 @@ def _relative_use(loaded: Observations, resource_limit: ResourceLimit) -> Array:
 
 def _uncontended_concurrency(kept: Observations, x: float) -> float | None:
     """Estimate the concurrency (threads) at throughput x when no statement waits: R·X."""
-    r = kept.uncontended_time
+    r = kept.uncontended_residence_time
     return None if r is None else max(r * x, MIN_CONCURRENCY)
 
 
@@ -201,7 +205,7 @@ def _nearest_limit_candidates(
     resource_limits: tuple[ResourceLimit, ...], kept: Observations
 ) -> list[ResourceLimit]:
     """List the usable limits near which contention may be expected: settings if mostly used."""
-    settings = {resource.name for resource in kept.resources if resource.is_setting}
+    settings = {resource.name for resource in kept.resources if resource.has_configured_limit}
     return [
         resource_limit
         for resource_limit in _usable_limits(resource_limits)

@@ -49,7 +49,7 @@ class SharedCost:
             return None
         return cls(np.clip(1 - per_query / at_low_load, 0.0, 1.0), at_low_load)
 
-    def selected(self, saved: Array) -> Self:
+    def with_saved(self, saved: Array) -> Self:
         """Return the cost for other intervals: `saved` of shape (intervals,)."""
         return replace(self, saved=saved)
 
@@ -61,9 +61,9 @@ class SharedCost:
         saved = np.where(np.isfinite(self.saved), self.saved, np.clip(otherwise, 0.0, 1.0))
         used = (weights > 0) & np.isfinite(saved)
         if np.count_nonzero(used) <= POLYNOMIAL_DEGREE:
-            return self.selected(np.nan_to_num(saved))
+            return self.with_saved(np.nan_to_num(saved))
         powers = np.vander(t, POLYNOMIAL_DEGREE + 1)
         root = np.sqrt(weights[used])
         rows, right = powers[used] * root[:, None], saved[used] * root
         coefficients = np.linalg.lstsq(rows, right, rcond=None)[0]
-        return self.selected(np.clip(powers @ coefficients, 0.0, 1.0))
+        return self.with_saved(np.clip(powers @ coefficients, 0.0, 1.0))

@@ -101,12 +101,14 @@ def _ln_costs(seen: Observations) -> dict[str, Array]:
     x = seen.throughput
     with np.errstate(divide="ignore", invalid="ignore"):
         costs = {}
-        exact = seen.well_known
+        exact = seen.is_loaded_and_exact
         if np.count_nonzero(exact) >= MIN_CURVE_POINTS:
             costs[TIME_PER_QUERY] = np.where(exact, np.log(seen.concurrency / x), np.nan)
         for resource in seen.resources:
             u = resource.relative_use
-            follows = (u > MIN_UTILISATION) & (u < FULL_UTILISATION) & (not resource.is_setting)
+            follows = (
+                (u > MIN_UTILISATION) & (u < FULL_UTILISATION) & (not resource.has_configured_limit)
+            )
             costs[resource.name] = np.where(follows, np.log(u / x), np.nan)
     return {
         name: cost for name, cost in costs.items() if np.isfinite(cost).sum() >= MIN_CURVE_POINTS
@@ -305,7 +307,7 @@ def _costs_differ(cost: Array, current: NDArray[np.bool_], x: Array) -> bool:
     if min(np.count_nonzero(is_current), np.count_nonzero(~is_current)) < MIN_SIDE_INTERVALS:
         return False
     curve = CostCurve(x[rows], cost[rows], np.ones(len(rows)))
-    off = curve.off(curve)
+    off = curve.excess(curve)
     return bool(abs(median(off[is_current]) - median(off[~is_current])) > MIN_STEP)
 
 

@@ -42,7 +42,7 @@ def client_connections(
     if np.count_nonzero(used < MAJORITY) < MIN_POINTS or _is_throughput_level(throughput, used):
         return None
     used = np.where(used < FULL_UTILISATION, used, np.nan)
-    return Resource(CLIENT_CONNECTIONS, used, is_setting=True)
+    return Resource(CLIENT_CONNECTIONS, used, has_configured_limit=True)
 
 
 def _is_throughput_level(x: Array, used: Array) -> bool:

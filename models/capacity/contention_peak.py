@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from models.capacity.distribution import TABLE_SIZE
 from models.capacity.goodness_of_fit import Points
 from models.capacity.observed_peak import BEYOND_PEAK_RATIO
-from models.capacity.plateau import reach_of_top
+from models.capacity.plateau import top_and_its_concurrency
 from models.capacity.residence_likelihood import PeakGrid, ResidenceModels
 from models.capacity.sample_sizes import FALSE_SIGN_PROBABILITY, MIN_POINTS
 from models.robust import neighbour_deviation, normal_cdf
@@ -75,9 +75,9 @@ class Peak:
 
     grid: Array = field(repr=False)
     cdf: Array = field(repr=False)
-    from_points: bool
+    is_from_points: bool
     """Whether points contributed; else it is the prior alone."""
-    met_at: float | None = None
+    plateau: float | None = None
     """The throughput (queries/s) of an observed plateau; None: the throughput still grew."""
 
     @property
@@ -88,9 +88,9 @@ class Peak:
     def survival(self, ln_x: Array) -> Array:
         """Compute P(peak > x) at each ln throughput (queries/s), of any shape."""
         above: Array = 1 - np.interp(ln_x, self.grid, self.cdf)
-        if self.met_at is None:
+        if self.plateau is None:
             return above
-        beyond = normal_cdf((ln_x - np.log(self.met_at)) / PLATEAU_ERROR)
+        beyond = normal_cdf((ln_x - np.log(self.plateau)) / PLATEAU_ERROR)
         return above * (1 - (1 - FALSE_SIGN_PROBABILITY) * beyond)
 
 
@@ -113,7 +113,7 @@ def _is_piled_up(points: Points) -> NDArray[np.bool_]:
     """Mark where more statements than at the top complete less, shape (points,)."""
     if len(points.n) < 2 * MIN_POINTS:
         return np.zeros(len(points.n), dtype=np.bool_)
-    top, first = reach_of_top(points.n, points.x)
+    top, first = top_and_its_concurrency(points.n, points.x)
     piled: NDArray[np.bool_] = (points.n >= BEYOND_PEAK_RATIO * first) & (points.x < top)
     return piled
 
@@ -126,13 +126,13 @@ def _peak_distribution(points: Points, resource_limit: NearestLimit, x_seen: flo
     beyond = ln_peak - np.log(x_seen)
     unseen = prior * (beyond >= 0)
     if len(points.n) < MIN_POINTS:
-        return Peak(ln_peak, _cdf(unseen), from_points=False)
+        return Peak(ln_peak, _cdf(unseen), is_from_points=False)
     abrupt = _cdf(unseen * np.exp(-beyond / ABRUPT_DECAY))
     seen = ResidenceModels.of(points)
     peaks = PeakGrid(ln_peak - np.log(seen.x_scale), prior)
     by_n = 0.0
     if resource_limit.n is not None:
-        by_n = float(np.clip(2 - resource_limit.n / MIN_CONTENDING, 0, 1)) * seen.by_n
+        by_n = float(np.clip(2 - resource_limit.n / MIN_CONTENDING, 0, 1)) * seen.ln_error_ratio
     shapes = [seen.likelihood_by_law(peaks) + by_n, seen.likelihood_by_queue(peaks)]
     if np.isfinite(points.busy).all():
         shapes.append(seen.likelihood_by_limit(peaks))
@@ -144,7 +144,7 @@ def _peak_distribution(points: Points, resource_limit: NearestLimit, x_seen: flo
         ln_p = np.logaddexp(ln_p, ln_p.max() - MAX_LOG_ODDS)
     mistaken = max(NO_EVIDENCE_PRIOR, resource_limit.log_shared)
     posterior = (1 - mistaken) * _cdf(prior * np.exp(ln_p - ln_p.max())) + mistaken * _cdf(unseen)
-    return Peak(ln_peak, 1 - (1 - posterior) * (1 - ABRUPT_PRIOR * abrupt), from_points=True)
+    return Peak(ln_peak, 1 - (1 - posterior) * (1 - ABRUPT_PRIOR * abrupt), is_from_points=True)
 
 
 def _may_mislead(points: Points, resource_limit: NearestLimit, x_seen: float) -> bool:

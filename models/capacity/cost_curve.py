@@ -59,7 +59,7 @@ class CostCurve:
         design = np.column_stack([np.ones_like(self.x), self.shape])
         return fit_linear(design, self.ln_cost, self.weights, MIN_NOISE)
 
-    def off(self, other: "CostCurve") -> Array:
+    def excess(self, other: "CostCurve") -> Array:
         """Compute by how much the ln costs of other intervals are above this curve."""
         design = np.column_stack([np.ones_like(other.x), curve_shape(other.x / self.unit)])
         off: Array = other.ln_cost - design @ self.fit.coefficients
@@ -70,7 +70,7 @@ def intervals_with_known_cost(seen: Observations, name: str) -> tuple[Array, Arr
     """Return throughputs (queries/s) and the server's use where they show the cost, both (k,)."""
     resource = seen.resource(name)
     u = resource.relative_own_use
-    known = (u > MIN_UTILISATION) & (u < FULL_UTILISATION) & (not resource.is_setting)
+    known = (u > MIN_UTILISATION) & (u < FULL_UTILISATION) & (not resource.has_configured_limit)
     return seen.throughput[known], u[known]
 
 

@@ -47,7 +47,7 @@ def latest_cost_change(cost: CostCurve, latest: CostCurve) -> float:
     """
     if len(cost) < MIN_CURVE_POINTS or len(latest) < MIN_CURVE_POINTS:
         return 0.0
-    change = median(cost.off(latest)[-LATEST_INTERVALS:])
+    change = median(cost.excess(latest)[-LATEST_INTERVALS:])
     return (
         change
         if abs(change) > SIGNIFICANT_Z * cost.fit.scale / float(np.sqrt(LATEST_INTERVALS))

@@ -15,17 +15,17 @@ from models.robust import fit_linear
 from models.usl.law import Array
 
 
-def cost_variance(cost: CostCurve) -> float:
+def cost_fluctuation(cost: CostCurve) -> float:
     """Compute the deviation of ln of the cost of a query in the resource from period to period.
 
     0 where the cost is known in too few intervals.
     """
     if len(cost) < MIN_CURVE_POINTS:
         return 0.0
-    return _deviation_between_periods(cost.off(cost))
+    return _deviation_between_periods(cost.excess(cost))
 
 
-def residual_variance(seen: Observations, name: str) -> float:
+def others_fluctuation(seen: Observations, name: str) -> float:
     """Compute the same of what others leave of the resource, less its trend over the throughput.
 
     0 where the server's own part is not known, or known in too few intervals.

@@ -99,7 +99,7 @@ class DemandModel(NamedTuple):
     """The share of the queries without the falling part of the demand, at the highest loads."""
     sharing: LogSharing | None = None
     """That share over the throughput; None: at the limit it is the utilisation of the ceiling."""
-    as_steady: bool = False
+    is_undetectable: bool = False
     """Whether the points cannot show it: they are as likely as with a demand that stays."""
 
     def saved(self, t: Array) -> Array:
@@ -282,7 +282,9 @@ def _posterior_probabilities(
     otherwise that number would decide.
     """
     starts, freedom = _starts(utilisation), _model_values(models, model, lambda m: m.fit.freedom)
-    ln_p = ln_p + _model_values(models, model, lambda m: m.as_steady) * ln_p[starts][utilisation]
+    ln_p = (
+        ln_p + _model_values(models, model, lambda m: m.is_undetectable) * ln_p[starts][utilisation]
+    )
     ln_scale = np.log(_model_values(models, model, lambda m: m.fit.scale))
     ln_p -= np.minimum.reduceat(freedom, starts)[utilisation] * ln_scale
     ln_p += np.log(_model_values(models, model, lambda m: m.share))
@@ -300,7 +302,7 @@ def _demand_models(seen: FittedParts, reach: float, high: NDArray[np.bool_]) -> 
 
     high marks the high loads, shape as t.
     """
-    first, awake, shares = seen.parts[0], iter(seen.awake), iter(seen.parts[0].shares)
+    first, awake, shares = seen.parts[0], iter(seen.fits_by_busy), iter(seen.parts[0].shares)
     busy = iter([median(share[high]) for share in seen.busy])
     growth = np.zeros((NODE_COUNT, 3))
     growth[:, 2] = reach / first.slope
@@ -309,10 +311,10 @@ def _demand_models(seen: FittedParts, reach: float, high: NDArray[np.bool_]) -> 
         DemandModel(first.curved, growth, GROWING.places, GROWING, next(shares)),
         _falling_model(next(awake), FALLING, next(shares), next(busy)),
     ]
-    if first.idleness is not None:
-        prior = _waking_prior(first.idleness.per_query / first.slope)
+    if first.wakeups is not None:
+        prior = _waking_prior(first.wakeups.per_query / first.slope)
         models.append(_falling_model(next(awake), prior, next(shares), next(busy)))
-    if first.wakes_unseen is not None:
+    if first.uncounted_wakeup_share is not None:
         models.append(_unseen_falling_model(first, next(shares)))
     if first.log_sharing is not None:
         part = MAX_LOG_WRITE_SECONDS * first.log_sharing.per_query / first.slope
@@ -348,8 +350,8 @@ def _unseen_falling_model(first: Part, share: float) -> DemandModel:
     covariance = first.straight.covariance.copy()
     covariance[2, 2] = (UNINFORMATIVE_DEVIATION * first.slope) ** 2
     unknown = replace(first.straight, covariance=covariance)
-    model = _falling_model(unknown, _waking_prior(first.wakes_unseen or 0.0), share, 0.0)
-    return model._replace(as_steady=True)
+    model = _falling_model(unknown, _waking_prior(first.uncounted_wakeup_share or 0.0), share, 0.0)
+    return model._replace(is_undetectable=True)
 
 
 LOG_SHARING_POWERS = (2.0, 3.0)

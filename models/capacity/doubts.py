@@ -16,7 +16,7 @@ from models.capacity.change_points import MIN_STEP, Regimes
 from models.capacity.client_connections import CLIENT_CONNECTIONS
 from models.capacity.cost_curve import CostCurve
 from models.capacity.cost_drift import cost_drift, latest_cost_change
-from models.capacity.cost_fluctuation import cost_variance, residual_variance
+from models.capacity.cost_fluctuation import cost_fluctuation, others_fluctuation
 from models.capacity.cpu_frequency import clock_rise
 from models.capacity.estimate import Estimate
 from models.capacity.goodness_of_fit import Finding, error_at_highest_loads
@@ -29,7 +29,7 @@ from models.capacity.sample_sizes import (
     EPISODE_SHARE,
     LATEST_INTERVALS,
     MAJORITY,
-    MIN_SPREAD,
+    MIN_LOAD_RATIO,
     NEAR_SHARE,
     SEEN_QUANTILE,
 )
@@ -54,7 +54,7 @@ class Evidence:
     """The lowest limit that contention may be expected beside."""
     lowest: ResourceLimit | None
     """The lowest limit of all."""
-    earliest: ResourceLimit | None
+    lowest_lower_bound: ResourceLimit | None
     """The limit whose lower bound is the lowest."""
     law: UslFit | None
     finding: Finding | None
@@ -74,9 +74,9 @@ class Doubt(NamedTuple):
 
     reason: Why
     statistic: Callable[[Evidence], float]
-    beyond: float
+    threshold: float
     """The threshold above which the statistic counts: `MAJORITY` for one that is 0 or 1."""
-    shown_by: str
+    justified_by: str
     """A scenario of bench/capacity.py, or a test."""
 
 
@@ -98,8 +98,8 @@ trusted and that far off had served 70 % of the estimate."""
 
 def doubts(evidence: Evidence) -> set[Why]:
     """Find all reasons whose statistic exceeds its threshold."""
-    found = {doubt.reason for doubt in DOUBTS if doubt.statistic(evidence) > doubt.beyond}
-    return found & OF_MEASURED if evidence.estimate.observed else found
+    found = {doubt.reason for doubt in DOUBTS if doubt.statistic(evidence) > doubt.threshold}
+    return found & REASONS_IF_MEASURED if evidence.estimate.observed else found
 
 
 def _cost_statistic(statistic: Callable[[CostCurve], float]) -> Callable[[Evidence], float]:
@@ -132,8 +132,8 @@ def _served_above_peak(evidence: Evidence) -> float:
 
 
 def _fluctuation_of_others(evidence: Evidence) -> float:
-    limit = evidence.earliest
-    return 0.0 if limit is None else residual_variance(evidence.seen, limit.resource)
+    limit = evidence.lowest_lower_bound
+    return 0.0 if limit is None else others_fluctuation(evidence.seen, limit.resource)
 
 
 def _possible_clock_rise(evidence: Evidence) -> float:
@@ -142,7 +142,7 @@ def _possible_clock_rise(evidence: Evidence) -> float:
 
 
 def _share_of_outliers(evidence: Evidence) -> float:
-    return evidence.outliers.suspects / max(len(evidence.outliers.kept), 1)
+    return evidence.outliers.suspect_count / max(len(evidence.outliers.kept), 1)
 
 
 def _share_of_latest_left_out(evidence: Evidence) -> float:
@@ -248,7 +248,7 @@ def _is_law_refused(evidence: Evidence) -> float:
 
 
 def _share_of_disturbed(evidence: Evidence) -> float:
-    return float(np.mean(evidence.kept.disturbed))
+    return float(np.mean(evidence.kept.disturbed_by_others))
 
 
 DOUBTS = (
@@ -276,7 +276,7 @@ DOUBTS = (
     ),
     Doubt(
         Why.COST_FLUCTUATES,
-        _cost_statistic(cost_variance),
+        _cost_statistic(cost_fluctuation),
         MAX_DRIFT,
         "test_a_cost_that_wanders_takes_trust_away",
     ),
@@ -313,7 +313,7 @@ DOUBTS = (
         "test_contention_that_an_older_mix_contradicts_is_not_trusted",
     ),
     Doubt(Why.LAW_NOT_SURE, _is_law_alone_uncertain, MAJORITY, "law, full far beyond"),
-    Doubt(Why.ONE_LOAD, _low_to_high_load, 1 / MIN_SPREAD, "hour only"),
+    Doubt(Why.ONE_LOAD, _low_to_high_load, 1 / MIN_LOAD_RATIO, "hour only"),
     Doubt(Why.LOAD_TOO_LOW, _capacity_to_seen_load, 1 / MIN_LOAD, "hour only"),
     Doubt(
         Why.FEW_HIGH_LOADS,
@@ -339,7 +339,7 @@ DOUBTS = (
     Doubt(Why.MIX_CHANGED, _has_mix_changed, MAJORITY, "mix changed"),
     Doubt(Why.TWO_WORKLOADS, _has_two_workloads, MAJORITY, "night jobs"),
 )
-OF_MEASURED = {
+REASONS_IF_MEASURED = {
     Why.LATEST_DIFFER,
     Why.COST_FLUCTUATES,
     Why.OTHERS_FLUCTUATE,

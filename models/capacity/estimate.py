@@ -46,7 +46,7 @@ class Estimate:
     distribution: Distribution | None = field(repr=False, default=None)
     observed: bool = False
     """Whether the peak was passed, so that nothing is extrapolated."""
-    settle: float | None = None
+    settling_throughput: float | None = None
     """The load to measure next, where there is only a lower bound; queries/s."""
 
     @property
@@ -62,7 +62,7 @@ class Estimate:
     @classmethod
     def at_least(cls, bound: float, x_seen: float, settle: float | None = None) -> Self:
         """Create an estimate that is only a lower bound, queries/s."""
-        return cls(None, bound, None, {}, x_seen, settle=settle)
+        return cls(None, bound, None, {}, x_seen, settling_throughput=settle)
 
     def lowered(self, least: float) -> "Estimate":
         """Return the estimate with its lower half extended down to `least` (queries/s)."""

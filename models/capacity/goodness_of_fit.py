@@ -163,7 +163,7 @@ def _residual_pattern(n: Array, residuals: Array, noise: float) -> float:
     return max(beyond, key=abs, default=0.0)
 
 
-def with_doubts(law: UslFit | None, finding: Finding | None) -> UslFit | None:
+def limit_trust_by_finding(law: UslFit | None, finding: Finding | None) -> UslFit | None:
     """Return the law, indicative at most where a finding shows that its shape is wrong."""
     if law is None or finding is None:
         return law

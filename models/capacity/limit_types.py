@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from models.capacity.batched_cost_share import SharedCost
 from models.capacity.idle_processor_wakeups import FULL_CONCURRENCY, SHORT_QUERY_SECONDS, CpuWakeups
-from models.capacity.sample_sizes import MAJORITY, MIN_POINTS, MIN_SPREAD, SIGNIFICANT_Z
+from models.capacity.sample_sizes import MAJORITY, MIN_LOAD_RATIO, MIN_POINTS, SIGNIFICANT_Z
 from models.numerics import QUANTILES, median, quantile, quantiles
 from models.trust import Trust
 from models.usl.law import Array
@@ -88,11 +88,11 @@ class Resource:
     """The standard deviation of ln ceiling; 0: it is known."""
     is_ceiling_assumed: bool = False
     """Whether the ceiling was measured on other servers only."""
-    is_setting: bool = False
+    has_configured_limit: bool = False
     """Whether its limit is configured, and so says nothing about where contention may begin."""
     is_busy_time: bool = False
     """Whether it is busy time: one request at a time makes it as busy as many at once."""
-    is_stock: bool = False
+    is_fill_level: bool = False
     """Whether it measures what has come in and not yet gone out, as the fill level of a log."""
     counts_waits: bool = False
     """Whether it also counts statements that wait elsewhere: it may seem full long before it is."""
@@ -113,7 +113,7 @@ class Resource:
     short_query_concurrency: Array | None = field(repr=False, default=None)
     """Short statements at once for each processor where idle entries are not counted, shape
     (intervals,), NaN where not known; `Observations.of` computes it from N."""
-    idleness: CpuWakeups | None = field(repr=False, default=None)
+    wakeups: CpuWakeups | None = field(repr=False, default=None)
     """The share of queries that found it busy; `Observations.of` computes it from idle entries."""
     log_sharing: SharedCost | None = field(repr=False, default=None)
     """The share of queries that needed no log write of their own, likewise from log writes."""
@@ -138,8 +138,8 @@ class Resource:
     @property
     def may_be_full(self) -> NDArray[np.bool_]:
         """Where queries do not find it idle, however busy it was; shape (intervals,)."""
-        if self.idleness is not None:
-            return self.idleness.allows_full
+        if self.wakeups is not None:
+            return self.wakeups.allows_full
         if self.short_query_concurrency is None:
             return np.ones(len(self.utilisation), dtype=np.bool_)
         allows: NDArray[np.bool_] = ~(self.short_query_concurrency < FULL_CONCURRENCY)
@@ -153,12 +153,12 @@ class Resource:
         filled: NDArray[np.bool_] = full & (own < MAJORITY * self.ceiling)
         return filled
 
-    def used_by_other_programs(self, x: Array) -> NDArray[np.bool_]:
+    def is_used_by_other_programs(self, x: Array) -> NDArray[np.bool_]:
         """Mark where other programs used a good part of it; x in queries/s, shape (intervals,)."""
-        others: NDArray[np.bool_] = self.use_of_other_programs(x) > OTHER_PROGRAMS_SHARE
+        others: NDArray[np.bool_] = self.use_by_other_programs(x) > OTHER_PROGRAMS_SHARE
         return others
 
-    def use_of_other_programs(self, x: Array) -> Array:
+    def use_by_other_programs(self, x: Array) -> Array:
         """Compute the use by others beyond their use per query times x, a share of the ceiling.
 
         x in queries/s, shape (intervals,), as the result; NaN where that is not known.
@@ -186,14 +186,14 @@ class Resource:
         others: Array = (self.utilisation - own) / self.ceiling
         return others
 
-    def used_for_server(self, x: Array) -> Array:
+    def use_for_server_queries(self, x: Array) -> Array:
         """Compute the use for the server's queries, a share of the ceiling, shape (intervals,).
 
         It includes what clients on the same host use for them. Beside other programs it is the
         server's own part, NaN where that is not known. x is the throughput, queries/s.
         """
         ours = self.relative_own_use
-        apart = self.used_by_other_programs(x) | np.isnan(ours)
+        apart = self.is_used_by_other_programs(x) | np.isnan(ours)
         used: Array = np.where(apart, ours, self.relative_use)
         return used
 
@@ -207,15 +207,17 @@ class Resource:
         """The utilisation by the server, or by all where that is not known; (intervals,)."""
         return self.relative_use if self.own is None else self.own / self.ceiling
 
-    def mapped(self, change: Callable[[Array], Array]) -> "Resource":
+    def with_columns_changed(self, change: Callable[[Array], Array]) -> "Resource":
         """Return the resource with each column, shape (intervals,), changed."""
         columns = {name: getattr(self, name) for name in COLUMNS}
         known: dict[str, Any] = {
             name: change(column) for name, column in columns.items() if column is not None
         }
-        log_sharing = self.log_sharing and self.log_sharing.selected(change(self.log_sharing.saved))
-        idleness = self.idleness and self.idleness.selected(change(self.idleness.saved))
-        return replace(self, log_sharing=log_sharing, idleness=idleness, **known)
+        log_sharing = self.log_sharing and self.log_sharing.with_saved(
+            change(self.log_sharing.saved)
+        )
+        idleness = self.wakeups and self.wakeups.with_saved(change(self.wakeups.saved))
+        return replace(self, log_sharing=log_sharing, wakeups=idleness, **known)
 
     def with_shared_costs(self, x: Array, n: Array) -> "Resource":
         """Return the resource with what queries share: idle entries, log writes, others' work.
@@ -226,7 +228,7 @@ class Resource:
         return replace(
             self,
             short_query_concurrency=self._short_query_concurrency(x, n) if idle is None else None,
-            idleness=None if idle is None else CpuWakeups.of(x, idle),
+            wakeups=None if idle is None else CpuWakeups.of(x, idle),
             log_sharing=None if log is None else SharedCost.of(x, log),
             others_per_query=self.use_by_others_per_query(x),
         )
@@ -251,7 +253,7 @@ def _use_by_others_per_query(x: Array, others: Array) -> float:
     if not halves[1].any():
         return least
     low, high = (median(x[half]) for half in halves)
-    if high < MIN_SPREAD * low:
+    if high < MIN_LOAD_RATIO * low:
         return least
     (a, a_middle), (b, b_middle) = (
         quantiles(others[half], (CLIENT_USE_QUANTILE, MAJORITY)) for half in halves

@@ -58,7 +58,7 @@ class Observations:
             raise ValueError("the ceiling of a resource must be above 0")
         given = (throughput, concurrency, n_variance, weights, connections)
         x, n, variance, weight, opened = (_column(times, values) for values in given)
-        checked = [r.mapped(lambda column: _column(times, column)) for r in resources]
+        checked = [r.with_columns_changed(lambda column: _column(times, column)) for r in resources]
         known = tuple(resource.with_shared_costs(x, n) for resource in checked)
         variance, weight = np.nan_to_num(variance), np.nan_to_num(weight)
         return cls(times, x, n, variance, weight, opened, known, log_counted)
@@ -79,7 +79,10 @@ class Observations:
             self.n_variance[rows],
             self.weights[rows],
             self.connections[rows],
-            tuple(resource.mapped(lambda column: column[rows]) for resource in self.resources),
+            tuple(
+                resource.with_columns_changed(lambda column: column[rows])
+                for resource in self.resources
+            ),
             self.log_counted,
         )
 
@@ -88,7 +91,7 @@ class Observations:
         return next(resource for resource in self.resources if resource.name == name)
 
     @property
-    def disturbed(self) -> NDArray[np.bool_]:
+    def disturbed_by_others(self) -> NDArray[np.bool_]:
         """Where other programs used a good part of a busy resource; shape (intervals,).
 
         Queries also waited for those programs, so residence times say nothing about contention.
@@ -98,12 +101,12 @@ class Observations:
     def _is_disturbed(self, resource: Resource) -> NDArray[np.bool_]:
         """Mark where other programs use a good part of a busy resource; shape (intervals,)."""
         busy: NDArray[np.bool_] = resource.relative_use >= MIN_PEAK_UTILISATION
-        return busy & resource.used_by_other_programs(self.throughput) if busy.any() else busy
+        return busy & resource.is_used_by_other_programs(self.throughput) if busy.any() else busy
 
     @property
     def beside_other_programs(self) -> NDArray[np.bool_]:
         """Where other programs used a good part of a resource, busy or not; shape (intervals,)."""
-        return self._for_any_resource(lambda r: r.used_by_other_programs(self.throughput))
+        return self._for_any_resource(lambda r: r.is_used_by_other_programs(self.throughput))
 
     def _for_any_resource(
         self, condition: Callable[[Resource], NDArray[np.bool_]]
@@ -127,12 +130,12 @@ class Observations:
         queued: NDArray[np.bool_] = busy & (resource.waiting > MAJORITY * self.concurrency)
         return queued
 
-    def without_filled(self) -> "Observations":
+    def without_filled_concurrency(self) -> "Observations":
         """Return the observations with concurrency NaN where other programs filled a resource."""
         filled = self._for_any_resource(lambda r: r.filled_by_others)
         if not filled.any():
             return self
-        unknown = filled & self.disturbed
+        unknown = filled & self.disturbed_by_others
         return replace(self, concurrency=np.where(unknown, np.nan, self.concurrency))
 
     def without_queues(self) -> "Observations":
@@ -152,19 +155,19 @@ class Observations:
         return loaded & (x > 1 / MAX_MAGNITUDE) & (x < MAX_MAGNITUDE)
 
     @property
-    def well_known(self) -> NDArray[np.bool_]:
+    def is_loaded_and_exact(self) -> NDArray[np.bool_]:
         """Loaded intervals whose concurrency is known well, shape (intervals,)."""
-        return self.loaded & self.measured
+        return self.loaded & self.has_exact_concurrency
 
     @property
-    def measured(self) -> NDArray[np.bool_]:
+    def has_exact_concurrency(self) -> NDArray[np.bool_]:
         """Where concurrency is above 0 and known well, however low; shape (intervals,)."""
         n = self.concurrency
         known: NDArray[np.bool_] = (n > 0) & (self.n_variance <= (MAX_CONCURRENCY_ERROR * n) ** 2)
         return known
 
     @property
-    def uncontended_time(self) -> float | None:
+    def uncontended_residence_time(self) -> float | None:
         """The residence time of statements that do not wait for each other (s); None: not known.
 
         Sampled concurrencies are averaged, because the lowest single samples are low by chance.
@@ -177,7 +180,7 @@ class Observations:
         return float(np.sum(n) / np.sum(x) if sampled else quantile(n / x, UNCONTENDED_QUANTILE))
 
     @property
-    def clients(self) -> float | None:
+    def usual_connections(self) -> float | None:
         """The number of statements that can usually run at once; None: not known.
 
         The higher 90 % quantile of open connections and of concurrency, not their maximum: an

@@ -46,7 +46,7 @@ class ObservedPeak:
 
 def find_observed_peak(seen: Observations) -> ObservedPeak | None:
     """Find the peak if intervals beyond it were seen; None where throughput may still grow."""
-    known = seen.well_known
+    known = seen.is_loaded_and_exact
     return _peak_among_intervals(seen, known) or _peak_between_intervals(seen, known)
 
 
@@ -93,7 +93,7 @@ def _peak_between_intervals(seen: Observations, known: NDArray[np.bool_]) -> Obs
     for resource in _possible_limits(seen):
         if np.count_nonzero(known & resource.full) < MIN_LASTING:
             continue
-        used = resource.used_for_server(seen.throughput)
+        used = resource.use_for_server_queries(seen.throughput)
         is_used = known & (used >= MIN_PEAK_UTILISATION)
         full, nearly = is_used & resource.full, is_used & ~resource.full
         if min(np.count_nonzero(full), np.count_nonzero(nearly)) < MIN_LASTING:
@@ -176,7 +176,11 @@ def _resource_full_beyond(
 
 def _possible_limits(seen: Observations) -> list[Resource]:
     """List the resources that end the growth of throughput when they are full."""
-    return [r for r in seen.resources if not (r.is_setting or r.is_busy_time or r.is_stock)]
+    return [
+        r
+        for r in seen.resources
+        if not (r.has_configured_limit or r.is_busy_time or r.is_fill_level)
+    ]
 
 
 def _is_full(seen: Observations, resource: Resource) -> NDArray[np.bool_]:
@@ -195,4 +199,4 @@ def _is_limit_of_peak(
 
 def _median_use(seen: Observations, resource: Resource, which: NDArray[np.bool_]) -> float:
     """Compute the median use of the resource for the server's queries in these intervals."""
-    return float(medians(resource.used_for_server(seen.throughput)[which]))
+    return float(medians(resource.use_for_server_queries(seen.throughput)[which]))

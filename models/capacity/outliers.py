@@ -71,7 +71,7 @@ class Outliers:
     """The intervals left out, and whether the suspects were too many to be left out."""
 
     removed: tuple[Outlier, ...]
-    suspects: int
+    suspect_count: int
     too_many: bool
     kept: NDArray[np.bool_] = field(repr=False)
     """Shape (intervals,)."""
@@ -79,7 +79,7 @@ class Outliers:
     """Whether in most of the latest intervals the cost or the time of queries differs. A longer
     time is no sign at high loads, since a load beyond the capacity also causes it."""
 
-    def among(self, which: NDArray[np.bool_]) -> "Outliers":
+    def over_all(self, which: NDArray[np.bool_]) -> "Outliers":
         """Return the same over all intervals; the mask, (intervals,), marks those examined."""
         indices, kept = np.flatnonzero(which), np.ones(len(which), dtype=np.bool_)
         kept[indices] = self.kept
@@ -153,7 +153,7 @@ def _ln_cost_excess(seen: Observations) -> Array:
     Groups of neighbours would not do here, because a backup can fill a whole group. Shape
     (intervals, resources), without configured limits, which queries hold rather than use.
     """
-    resources = [r for r in seen.resources if not r.is_setting]
+    resources = [r for r in seen.resources if not r.has_configured_limit]
     if not resources:
         return np.empty((len(seen), 0))
     u = np.stack([r.relative_use for r in resources], axis=1)

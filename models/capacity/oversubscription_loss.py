@@ -31,7 +31,7 @@ LOSSLESS_CONCURRENCY = 4.0
 """The number of statements at once for each processor up to which nothing is lost."""
 
 
-class Clients(NamedTuple):
+class ClientConnections(NamedTuple):
     """The clients' connections, as far as they matter once a processor is full."""
 
     connections: float

@@ -38,11 +38,11 @@ def find_plateau(seen: Observations, nearest: str | None = None) -> float | None
     the resource named `nearest`, which has the nearest limit, is so busy that they may wait for it.
     """
     seen = seen.select(~seen.beside_other_programs).without_queues()
-    loaded = seen.well_known
+    loaded = seen.is_loaded_and_exact
     if np.count_nonzero(loaded) < 2 * MIN_POINTS:
         return None
     n, x = seen.concurrency[loaded], seen.throughput[loaded]
-    top, first = reach_of_top(n, x)
+    top, first = top_and_its_concurrency(n, x)
     scatter = _residence_time_scatter(seen, top)
     if first < 1 or scatter is None:
         return None
@@ -62,7 +62,7 @@ def find_plateau(seen: Observations, nearest: str | None = None) -> float | None
     return level if stays and growth <= MAX_ELASTICITY else None
 
 
-def reach_of_top(n: Array, x: Array) -> tuple[float, float]:
+def top_and_its_concurrency(n: Array, x: Array) -> tuple[float, float]:
     """Find the least throughput that counts as the top, and the concurrency that reaches it.
 
     n in threads and x in queries/s, both of shape (intervals,), at least three of them; the results
@@ -82,7 +82,7 @@ def _residence_time_scatter(seen: Observations, top: float) -> float | None:
     None for too few intervals. top in queries/s.
     """
     n, x = seen.concurrency, seen.throughput
-    below = seen.measured & (x < top) & (x > 0.5 * top)
+    below = seen.has_exact_concurrency & (x < top) & (x > 0.5 * top)
     if np.count_nonzero(below) < MIN_POINTS:
         return None
     return neighbour_deviation(np.log(n[below] / x[below]), x[below])

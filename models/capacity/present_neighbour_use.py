@@ -36,19 +36,19 @@ def lower_bound_at_present(
         resource = seen.resource(limit.resource)
         if limit.x_max is None or resource.count not in (None, fewest):
             continue
-        left = remaining_at_present(resource, seen.throughput, kept)
+        left = remaining_share_at_present(resource, seen.throughput, kept)
         if left < 1:
             lowered.append(left * limit.x_max)
     return min(lowered)
 
 
-def remaining_at_present(resource: Resource, x: Array, kept: NDArray[np.intp]) -> float:
+def remaining_share_at_present(resource: Resource, x: Array, kept: NDArray[np.intp]) -> float:
     """Compute what other programs leave of the resource now, over what they left in `kept`.
 
     x in queries/s, shape (intervals,), in the order of time; kept are indices of these intervals. 1
     where others use about as much now, or less, or where that is not known.
     """
-    use = resource.use_of_other_programs(x)
+    use = resource.use_by_other_programs(x)
     latest, earlier = (part[np.isfinite(part)] for part in (use[-LATEST_INTERVALS:], use[kept]))
     if len(latest) == 0 or len(earlier) == 0:
         return 1.0

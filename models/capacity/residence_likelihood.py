@@ -83,7 +83,7 @@ class ResidenceModels:
     idle: float
     """R at the lowest loads."""
     weight: float
-    by_n: float
+    ln_error_ratio: float
     """ln of the factor by which errors of N are smaller as those of R(N) than as those of R(X)."""
     x_scale: float
     n_scale: float
@@ -109,7 +109,7 @@ class ResidenceModels:
             starts=np.arange(groups) * len(order) // groups,
             idle=quantile(r, UNCONTENDED_QUANTILE),
             weight=float(w.sum()),
-            by_n=float(w @ np.log(np.clip(np.abs(growth), MIN_GROWTH, 1.0))),
+            ln_error_ratio=float(w @ np.log(np.clip(np.abs(growth), MIN_GROWTH, 1.0))),
             x_scale=x_scale,
             n_scale=n_scale,
         )

@@ -26,7 +26,7 @@ from models.capacity.limit_types import (
     UtilisationCurve,
 )
 from models.capacity.observations import MIN_PEAK_UTILISATION
-from models.capacity.oversubscription_loss import Clients
+from models.capacity.oversubscription_loss import ClientConnections
 from models.capacity.sample_sizes import (
     CERTAIN_Z,
     FALSE_SIGN_PROBABILITY,
@@ -65,7 +65,7 @@ MIN_VARIANCE_SHARE = 0.25
 """The least variance of a utilisation at low loads, as a share of that at the median load."""
 CLIENT_USE_PRIOR = (0.1, 0.4)
 """The use by others per query, as a share of the server's own demand: mean and deviation."""
-AT_CEILING = CEILING[0] - CEILING[1]
+MIN_FILLED_UTILISATION = CEILING[0] - CEILING[1]
 """A server that alone uses this much of a resource is at the limit, or past it."""
 FULL_THROUGHPUT_ERRORS = (0.02, 0.08)
 """The deviations of ln of the throughputs then: a common error of all, and that of each."""
@@ -75,7 +75,7 @@ def find_resource_limits(
     x: Array,
     resources: Sequence[Resource],
     weights: Array | None = None,
-    clients: Clients | None = None,
+    clients: ClientConnections | None = None,
     concurrency: Array | None = None,
 ) -> tuple[ResourceLimit, ...]:
     """Find the limit of each resource; x in queries/s, shape (intervals,), in the order of time.
@@ -94,7 +94,7 @@ def find_resource_limits(
     if clients is not None and concurrency is not None:
         lost = clients.loss_beyond(concurrency[known])
     if not known.all():
-        resources = [r.mapped(lambda column: column[known]) for r in resources]
+        resources = [r.with_columns_changed(lambda column: column[known]) for r in resources]
     u, own, filled_by_others = _stack_relative_use(resources)
     full = np.stack([r.full for r in resources], axis=1)
     fitted = _fit_utilisations(x, w, resources, u, own, full)
@@ -126,7 +126,11 @@ def find_resource_limits(
 
 
 def _correct_limit(
-    limit: ResourceLimit, resource: Resource, x: Array, clients: Clients | None, lost: Array
+    limit: ResourceLimit,
+    resource: Resource,
+    x: Array,
+    clients: ClientConnections | None,
+    lost: Array,
 ) -> ResourceLimit:
     """Correct a limit for the clients' connections, full intervals, and an uncertain ceiling."""
     if clients is not None and LimitReason.ALREADY_FULL not in limit.reasons:
@@ -169,7 +173,7 @@ def _fit_utilisations(
     return fit_parts(parts)
 
 
-def if_passed(limit: ResourceLimit, x: float, used: float) -> ResourceLimit:
+def correct_refuted_limit(limit: ResourceLimit, x: float, used: float) -> ResourceLimit:
     """Move or drop a limit that is refuted by an observed throughput x (queries/s).
 
     Where the resource was nearly full meanwhile (used is a share of its ceiling), it ends the
@@ -219,25 +223,25 @@ def _add_priors(parts: Sequence[Part], resource: Resource, x: Array) -> list[Par
     whole, own, others = parts
     x_scale = float(x.max())
     own = replace(own, base=OWN_BASE_PRIOR, shares=PROCESSOR_MODEL_PRIORS)
-    idleness, log = resource.idleness, resource.log_sharing
+    idleness, log = resource.wakeups, resource.log_sharing
     if idleness is not None:
         idle = replace(idleness, per_query=idleness.per_query * x_scale)
         smooth = idle.smoothed(own.t, whole.u, own.weights)
-        own = replace(own, shares=WAKEUP_MODEL_PRIORS, idleness=smooth)
+        own = replace(own, shares=WAKEUP_MODEL_PRIORS, wakeups=smooth)
     elif (
         resource.short_query_concurrency is not None
         and resource.count is not None
         and own.slope > 0
     ):
         second = x_scale / (resource.count * own.slope)
-        own = replace(own, shares=UNCOUNTED_WAKEUP_MODEL_PRIORS, wakes_unseen=second)
+        own = replace(own, shares=UNCOUNTED_WAKEUP_MODEL_PRIORS, uncounted_wakeup_share=second)
     if log is not None:
         written = replace(log, per_query=log.per_query * x_scale)
         shared = written.smoothed(own.t, np.zeros_like(own.t), own.weights)
         own = replace(own, shares=(*own.shares, *LOG_MODEL_PRIORS), log_sharing=shared)
     mean, deviation = CLIENT_USE_PRIOR[0] * own.slope, CLIENT_USE_PRIOR[1] * abs(own.slope)
     starts_below_zero = others.straight.coefficients[0] < 0
-    if starts_below_zero and np.count_nonzero(resource.used_by_other_programs(x)) >= MIN_POINTS:
+    if starts_below_zero and np.count_nonzero(resource.is_used_by_other_programs(x)) >= MIN_POINTS:
         mean = resource.use_by_others_per_query(x) * x_scale
         deviation = CLIENT_USE_PRIOR[1] * mean
     return [own, replace(others, fit=others.fit.given(1, mean, deviation))]
@@ -268,7 +272,7 @@ def _limit_without_extrapolation(
         return ResourceLimit.none(name, seen, LimitReason.FEW_POINTS)
     if seen < MIN_UTILISATION:
         return ResourceLimit.none(name, seen, LimitReason.LITTLE_USED)
-    if resource.is_stock and _is_filling(u[known]):
+    if resource.is_fill_level and _is_filling(u[known]):
         return ResourceLimit.none(name, seen, LimitReason.STILL_FILLING)
     follows, full = known & ~full, known & full
     if np.count_nonzero(full) >= MIN_POINTS:
@@ -285,14 +289,14 @@ def _limit_without_extrapolation(
     if np.count_nonzero(follows) < MIN_POINTS:
         return ResourceLimit.none(name, seen, LimitReason.FEW_POINTS)
     # a stock that is emptied now and then looks noisy in some of the intervals
-    if not part.is_demand(CERTAIN_Z if resource.is_stock else SIGNIFICANT_Z):
+    if not part.is_demand(CERTAIN_Z if resource.is_fill_level else SIGNIFICANT_Z):
         return ResourceLimit.none(name, seen, LimitReason.NO_DEMAND)
     return None
 
 
 def _is_limit_measurable(resource: Resource) -> bool:
     """Return whether the throughput while the server fills the resource measures its limit."""
-    is_excluded = resource.is_busy_time or resource.is_stock or resource.counts_waits
+    is_excluded = resource.is_busy_time or resource.is_fill_level or resource.counts_waits
     return not is_excluded and resource.ceiling_deviation == 0
 
 
@@ -300,8 +304,8 @@ def _is_filled_by_server(resource: Resource, x: Array) -> NDArray[np.bool_]:
     """Mark where the server, alone or with clients on the same host, fills it; shape as x."""
     if resource.own is None:
         return np.zeros(len(x), dtype=np.bool_)
-    alone: NDArray[np.bool_] = resource.relative_own_use >= AT_CEILING
-    return alone | (resource.used_for_server(x) >= FULL_UTILISATION)
+    alone: NDArray[np.bool_] = resource.relative_own_use >= MIN_FILLED_UTILISATION
+    return alone | (resource.use_for_server_queries(x) >= FULL_UTILISATION)
 
 
 def _with_filled_intervals(limit: ResourceLimit, x: Array, lost: Array) -> ResourceLimit:
@@ -326,7 +330,7 @@ def _with_filled_intervals(limit: ResourceLimit, x: Array, lost: Array) -> Resou
 
 
 def _with_oversubscription(
-    resource: Resource, limit: ResourceLimit, clients: Clients
+    resource: Resource, limit: ResourceLimit, clients: ClientConnections
 ) -> ResourceLimit:
     """Lower a processor's limit by the loss with statements in all of the clients' connections.
 

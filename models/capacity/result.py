@@ -74,7 +74,7 @@ SENTENCES = {
     CapacityReason.OTHERS_INTERFERE: "others used a good part of a busy resource in many intervals",
     CapacityReason.MIX_CHANGED: "the workload changed; older intervals were left out",
 }
-INFORMATION = {
+REMARKS = {
     CapacityReason.CONTENTION_UNKNOWN,
     CapacityReason.CONCURRENCY_UNKNOWN,
     CapacityReason.NO_RESOURCE_LIMIT,
@@ -103,7 +103,7 @@ class Capacity:
     trust: Trust
     reasons: tuple[CapacityReason, ...]
     x_seen: float
-    settle_throughput: float | None
+    settling_throughput: float | None
     """The load to measure next, queries/s. None where more load would not help."""
     distribution: Distribution | None = field(repr=False, default=None)
     """P(C ≤ x), of which `lower` and `upper` are quantiles; None where only they are known."""

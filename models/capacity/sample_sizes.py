@@ -16,7 +16,7 @@ HIGH_QUANTILE = 0.9
 """The quantile of the loads from which on they are high."""
 NEAR_SHARE = 0.8
 """A load of at least this share of another one is near it."""
-MIN_SPREAD = 1.15
+MIN_LOAD_RATIO = 1.15
 """The least ratio of high loads to low ones that shows what grows with the load."""
 WINDOW_PARTS = 8
 """The number of parts, by time or by load, into which a window is divided to compare them."""

@@ -15,9 +15,9 @@ from models.forecast.next_hour import STEP_SECONDS, Rise
 
 GROWTHS = (1.0, 1.1, 1.25, 1.5)
 """Factors of the present load: unchanged, and grown by 10, 25 and 50 %."""
-REFUTING_HEADROOM = -0.15
+MIN_PLAUSIBLE_HEADROOM = -0.15
 """Headroom below this, without overload, refutes the capacity: the throughput is far above it."""
-CONTRADICTED = {
+CONTRADICTING_REASONS = {
     CapacityReason.NO_LIMIT_SEEN,
     CapacityReason.MODEL_DOES_NOT_FIT,
     CapacityReason.LATEST_DIFFER,
@@ -31,7 +31,7 @@ Probabilities = tuple[tuple[float, float], ...]
 
 def is_contradicted(capacity: Capacity) -> bool:
     """Return whether the observations contradict the capacity's distribution."""
-    return not CONTRADICTED.isdisjoint(capacity.reasons)
+    return not CONTRADICTING_REASONS.isdisjoint(capacity.reasons)
 
 
 def saturation_probability(
@@ -72,5 +72,5 @@ def _unrefuted_distribution(capacity: Capacity, found: Headroom | None) -> Distr
     """Return the capacity's distribution; None where it is not known or refuted."""
     if found is None or is_contradicted(capacity):
         return None
-    is_refuted = found.ratio < REFUTING_HEADROOM and not found.overloaded
+    is_refuted = found.ratio < MIN_PLAUSIBLE_HEADROOM and not found.overloaded
     return None if is_refuted else capacity.distribution

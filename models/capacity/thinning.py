@@ -25,7 +25,7 @@ MAX_CELL_WEIGHT = 8.0
 
 
 @dataclass(frozen=True, eq=False)
-class Kept:
+class KeptIntervals:
     """The intervals kept, in the order of time; arrays of shape (kept,)."""
 
     indices: NDArray[np.intp] = field(repr=False)
@@ -43,7 +43,7 @@ def thin(
     counts: ArrayLike = 1.0,
     limit: int = MAX_INTERVALS,
     half_life: float = HALF_LIFE_SECONDS,
-) -> Kept:
+) -> KeptIntervals:
     """Choose at most `limit` intervals; at in seconds, ascending, and throughput of shape (k,).
 
     Intervals without a known throughput are not kept. Raises ValueError for a limit below 1.
@@ -54,7 +54,7 @@ def thin(
     represented = np.broadcast_to(np.asarray(counts, dtype=np.float64), x.shape)
     known = np.flatnonzero(np.isfinite(x) & (x >= 0))
     if len(known) == 0:
-        return Kept(known, np.empty(0), np.empty(0))
+        return KeptIntervals(known, np.empty(0), np.empty(0))
     age = np.maximum(now - times[known], 0.0)
     cell = _cells(x[known], age)
     chosen = _choose_evenly(cell, limit)
@@ -65,7 +65,7 @@ def thin(
     weights = np.minimum(share, MAX_CELL_WEIGHT / kept_in_cell[chosen_cell]) * 0.5 ** (
         age[chosen] / half_life
     )
-    return Kept(known[chosen], share, weights)
+    return KeptIntervals(known[chosen], share, weights)
 
 
 def _cells(x: Array, age: Array) -> NDArray[np.intp]:

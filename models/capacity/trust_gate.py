@@ -5,7 +5,7 @@ from dataclasses import replace
 from models.capacity.doubts import Evidence, doubts
 from models.capacity.headroom import peak_upper
 from models.capacity.observed_peak import ObservedPeak
-from models.capacity.result import INFORMATION, Capacity, CapacityReason
+from models.capacity.result import REMARKS, Capacity, CapacityReason
 from models.trust import Trust, trust_of
 from models.usl.fit import UslFit
 
@@ -13,10 +13,10 @@ SETTLING_LOAD = 0.85
 """The share of a capacity that must be seen for most of them to be trusted, in simulation."""
 
 
-def judged(evidence: Evidence) -> Capacity:
+def judge(evidence: Evidence) -> Capacity:
     """Return the estimate as a capacity, with its trust and all reasons."""
     estimate, found = evidence.estimate, doubts(evidence)
-    doubted = bool(found - INFORMATION)
+    doubted = bool(found - REMARKS)
     trust = trust_of(estimate.ratio, doubted=doubted, refused=estimate.value is None)
     if not doubted:
         found -= {CapacityReason.CONTENTION_UNKNOWN}
@@ -29,7 +29,7 @@ def judged(evidence: Evidence) -> Capacity:
         trust=trust,
         reasons=tuple(reason for reason in CapacityReason if reason in found),
         x_seen=estimate.x_seen,
-        settle_throughput=_settling_throughput(evidence, trust),
+        settling_throughput=_settling_throughput(evidence, trust),
         distribution=estimate.distribution,
     )
 
@@ -41,14 +41,14 @@ def _settling_throughput(evidence: Evidence, trust: Trust) -> float | None:
     """
     value, seen = evidence.estimate.value, evidence.estimate.x_seen
     if value is None:
-        load = evidence.estimate.settle
+        load = evidence.estimate.settling_throughput
         return load if load and load > seen else None
     if trust is Trust.TRUSTED or value <= seen:
         return None
     return max(SETTLING_LOAD * value, (seen + value) / 2)
 
 
-def nothing() -> Capacity:
+def unknown_capacity() -> Capacity:
     """Return the capacity of a server of which nothing was seen."""
     reasons, unknown = (CapacityReason.NO_LIMIT_SEEN,), Trust.NOT_IDENTIFIABLE
     return Capacity(None, None, None, None, {}, unknown, reasons, 0.0, None)

@@ -60,8 +60,8 @@ class Part:
     base: tuple[float, float] = BASE_PRIOR
     shares: tuple[float, ...] = MODEL_PRIORS
     """The prior probabilities of the models in `demand_extrapolation`, in their order."""
-    idleness: CpuWakeups | None = None
-    wakes_unseen: float | None = None
+    wakeups: CpuWakeups | None = None
+    uncounted_wakeup_share: float | None = None
     """One second of processor time as a part of the demand, where idle entries are not counted and
     each query may have woken the processor; None: they are counted, or it is no processor."""
     log_sharing: SharedCost | None = None
@@ -117,7 +117,7 @@ class FittedParts(NamedTuple):
     parts: Sequence[Part]
     busy: Sequence[Array]
     """The share of queries that find it busy, by each measure of it: U, and B."""
-    awake: Sequence[LinearFit]
+    fits_by_busy: Sequence[LinearFit]
     """The first part by (2) and (3) with each of these: the coefficients of 1, t and −t·busy."""
 
 
@@ -140,7 +140,7 @@ def fit_parts(many: Sequence[Sequence[Part]]) -> list[FittedParts]:
 
 def _busy_shares(parts: Sequence[Part]) -> list[Array]:
     """List the shares of queries that find it busy: the smoothed utilisation, measured shares."""
-    t, measured = parts[0].t, (parts[0].idleness, parts[0].log_sharing)
+    t, measured = parts[0].t, (parts[0].wakeups, parts[0].log_sharing)
     base, slope, bend = sum((part.curved.coefficients for part in parts), np.zeros(3))
     whole = np.clip(base + t * (slope + t * bend), 0.0, 1.0)
     return [whole, *(each.saved for each in measured if each is not None)]

@@ -20,8 +20,8 @@ from models.capacity.sample_sizes import MIN_NOISE
 from models.forecast.weekly_pattern import (
     HALF_WEEK_DAYS,
     WEEK_DAYS,
+    day_of_week,
     days_until_now,
-    of_week,
     week_contrasts,
     week_factors,
 )
@@ -83,7 +83,7 @@ class Trend:
     """Queries/s; roots are of peaks over it and the week's factor."""
 
     @property
-    def grows(self) -> bool:
+    def is_growing(self) -> bool:
         """Whether the load is said to grow."""
         return self.growth_probability >= MIN_GROWTH_PROBABILITY
 
@@ -140,7 +140,7 @@ def fit_trend(peaks: Array) -> Trend:
     known = np.isfinite(peaks)
     week, scale = week_factors(peaks), median(peaks[known])
     day = days_until_now(len(peaks))[known]
-    seen = _Days(day, np.sqrt(peaks[known] / week[of_week(day)] / scale))
+    seen = _Days(day, np.sqrt(peaks[known] / week[day_of_week(day)] / scale))
     base = np.column_stack((np.ones_like(day), week_contrasts(day)))
     line = np.column_stack((base, day))
     changes = _find_changes(seen, line)

@@ -48,20 +48,20 @@ class Rise:
 
     usual: Array = field(repr=False)
     """Those on earlier days, shape (moments,)."""
-    new: float = 0.0
+    new_probability: float = 0.0
     """The probability of a new rise, which earlier days do not explain."""
-    further: Array = field(default_factory=lambda: np.zeros(1), repr=False)
+    further_rises: Array = field(default_factory=lambda: np.zeros(1), repr=False)
     """By how much more the load then rises: equally probable values, shape (ways,)."""
 
     def saturation_probability(self, level: float, limit: Distribution) -> float:
         """Compute the probability that the load reaches the capacity; level is in queries/s."""
         as_usual = np.maximum(self.usual, 0.0)
-        with_new = as_usual[:, None] + self.further
+        with_new = as_usual[:, None] + self.further_rises
         usual, new = (float(limit.at_most(level * np.exp(r)).mean()) for r in (as_usual, with_new))
-        return (1 - self.new) * usual + self.new * new
+        return (1 - self.new_probability) * usual + self.new_probability * new
 
 
-def rises(means: Array, level: float, before: float | None) -> Mapping[int, Rise]:
+def possible_rises(means: Array, level: float, before: float | None) -> Mapping[int, Rise]:
     """Estimate the rises within each of `HORIZON_STEPS`.
 
     means: of the load (queries/s) in steps of five minutes up to about now, shape (steps,), NaN

@@ -10,7 +10,7 @@ import numpy as np
 
 from models.capacity.sample_sizes import MIN_NOISE
 from models.forecast.daily_peak_growth import GROWTH_INDEX, Candidate, Trend, TrendShape
-from models.forecast.weekly_pattern import WEEK_DAYS, of_week, week_contrasts
+from models.forecast.weekly_pattern import WEEK_DAYS, day_of_week, week_contrasts
 from models.random_numbers import RandomNumbers
 from models.rates import Array
 from models.robust import LinearFit
@@ -39,7 +39,7 @@ def future_peaks(trend: Trend, days: int) -> Array:
         _draw_roots(candidate, count, days, rng)
         for candidate, count in zip(trend.candidates, counts, strict=True)
     ]
-    week = trend.week[of_week(np.arange(1.0, days + 1))]
+    week = trend.week[day_of_week(np.arange(1.0, days + 1))]
     walk = np.exp(_draw_random_walk(trend, days, rng))
     peaks: Array = trend.scale * week * np.concatenate(parts) ** 2 * walk
     return peaks

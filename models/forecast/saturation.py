@@ -105,7 +105,7 @@ def forecast_load(hours: Array) -> LoadForecast:
     return LoadForecast(future_peaks(trend, ahead), latest, trend)
 
 
-def limit_of(capacity: Capacity | None) -> Distribution | None:
+def usable_distribution(capacity: Capacity | None) -> Distribution | None:
     """Return the distribution of a capacity; None where it is not identifiable."""
     if capacity is None or capacity.trust is Trust.NOT_IDENTIFIABLE:
         return None
@@ -123,7 +123,7 @@ def saturation(forecast: LoadForecast, limit: Distribution | None) -> Saturation
     within = np.concatenate((limit.at_most(np.array([forecast.now])), within))
     within = np.maximum.accumulate(within)
     probability = tuple((h, float(within[h])) for h in HORIZON_DAYS if h < len(within))
-    if not forecast.trend.grows:
+    if not forecast.trend.is_growing:
         return Saturation(probability=probability, reason=ForecastReason.NO_GROWTH)
     lower, median, upper = (_seconds_until(within, share) for share in QUANTILES)
     reason = ForecastReason.TOO_FAR if median is None else None

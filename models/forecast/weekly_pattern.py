@@ -15,7 +15,7 @@ def days_until_now(count: int) -> Array:
     return np.arange(1.0 - count, 1.0)
 
 
-def of_week(day: Array) -> NDArray[np.intp]:
+def day_of_week(day: Array) -> NDArray[np.intp]:
     """Number the days of the week, 0 to 6, shape as given; day 0, the latest, is a 0."""
     return np.mod(np.round(day), WEEK_DAYS).astype(np.intp)
 
@@ -33,7 +33,7 @@ def week_factors(peaks: Array) -> Array:
         full = np.isfinite(around).sum(axis=1) >= WEEK_DAYS - 1
         inner = slice(HALF_WEEK_DAYS, len(peaks) - HALF_WEEK_DAYS)
         ratios[inner] = np.where(full, logs[inner] - medians(around, 1), np.nan)
-    place = of_week(days_until_now(len(peaks)))
+    place = day_of_week(days_until_now(len(peaks)))
     usual = medians(np.array([np.where(place == k, ratios, np.nan) for k in range(WEEK_DAYS)]), 1)
     found = np.nan_to_num(usual)
     factors: Array = np.exp(found - found.mean())
@@ -42,7 +42,7 @@ def week_factors(peaks: Array) -> Array:
 
 def week_contrasts(day: Array) -> Array:
     """Return columns that code the days of the week, shape (days, 6); each sums to 0 in a week."""
-    place = of_week(day)
+    place = day_of_week(day)
     last = (place == WEEK_DAYS - 1)[:, None]
     columns: Array = (place[:, None] == np.arange(WEEK_DAYS - 1)).astype(np.float64) - last
     return columns

@@ -13,7 +13,7 @@ from enum import StrEnum
 import numpy as np
 
 from models.trust import Reason, Trust
-from models.usl.fit import UslFit, fit_map
+from models.usl.fit import UslFit, fit_bayes
 from models.usl.points_and_residuals import MIN_POINTS
 
 FULL_LOAD = 0.9
@@ -90,7 +90,7 @@ def fit_scaling(loads: Sequence[GroupLoad], nodes: int) -> NodeScaling:
     n = [k for k, throughputs in known.items() for _ in throughputs]
     x = [throughput for throughputs in known.values() for throughput in throughputs]
     medians = {k: float(np.median(throughputs)) for k, throughputs in known.items()}
-    return NodeScaling(None if reason else fit_map(n, x), reason, medians)
+    return NodeScaling(None if reason else fit_bayes(n, x), reason, medians)
 
 
 def _reason_against_fit(nodes: int, served: set[int], full: int) -> ScalingReason | None:

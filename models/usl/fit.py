@@ -28,7 +28,7 @@ share."""
 MIN_DEVIATIONS_ABOVE = 3.0
 """Many points are above the peak if those above by `MIN_SHARE_ABOVE` outnumber what noise explains
 by this many standard deviations and as many points."""
-MORE_LOAD = {
+REASONS_FOR_MORE_LOAD = {
     Reason.FEW_LEVELS,
     Reason.LOAD_TOO_LOW,
     Reason.WIDE_INTERVAL,
@@ -106,7 +106,7 @@ def fit(n: ArrayLike, x: ArrayLike, method: Method | str = Method.BAYES) -> UslF
     unknown method.
     """
     if Method(method) is Method.BAYES:
-        return fit_map(n, x, prior=TABLE_PRIOR)
+        return fit_bayes(n, x, prior=TABLE_PRIOR)
     return {Method.LSQ: fit_lsq, Method.LINEARISED: fit_linearised}[Method(method)](n, x)
 
 
@@ -126,7 +126,7 @@ def fit_lsq(n: ArrayLike, x: ArrayLike) -> UslFit:
     return _describe(points, Method.LSQ, _without_far_peak(law, points), standard_errors=errors)
 
 
-def fit_map(
+def fit_bayes(
     n: ArrayLike,
     x: ArrayLike,
     *,
@@ -209,7 +209,7 @@ def _describe(
     target = posterior.n_max_median if posterior else law.n_max or 2 * n_seen
     if Reason.STILL_GROWING in judgement.reasons:
         target = max(target, EXTENSION_RATIO * n_seen)
-    needs_more_load = target > n_seen and MORE_LOAD.intersection(judgement.reasons)
+    needs_more_load = target > n_seen and REASONS_FOR_MORE_LOAD.intersection(judgement.reasons)
     return UslFit(
         method=method,
         law=law,

@@ -11,10 +11,10 @@ from itertools import combinations
 from models.numerics import NEGLIGIBLE
 
 Coefficients = tuple[float, float, float]
-NOTHING: Coefficients = (0.0, 0.0, 0.0)
+ZERO_COEFFICIENTS: Coefficients = (0.0, 0.0, 0.0)
 
 
-def non_negative(sums: Sequence[float], moments: Sequence[float]) -> Coefficients:
+def fit_non_negative(sums: Sequence[float], moments: Sequence[float]) -> Coefficients:
     """Solve for (a, b, c): the unconstrained solution, else the best one with zeros.
 
     sums has S₀ to S₄, moments T₀ to T₂. All are 0 only where no coefficient above 0 reduces the
@@ -25,7 +25,11 @@ def non_negative(sums: Sequence[float], moments: Sequence[float]) -> Coefficient
     # with a smaller last pivot the solution may be the work of round-off
     if usable and pivot > NEGLIGIBLE * sums[4]:
         return free
-    candidates = [NOTHING, *_solutions_with_zeros(sums, moments), *([free] if usable else [])]
+    candidates = [
+        ZERO_COEFFICIENTS,
+        *_solutions_with_zeros(sums, moments),
+        *([free] if usable else []),
+    ]
     return max(candidates, key=lambda found: _explained_squares(found, sums, moments))
 
 
@@ -40,7 +44,7 @@ def _solve_unconstrained(
     l3 = e / d1 if d1 else 0.0
     d2 = s4 - l2 * s2 - l3 * e
     if not d1 or not d2:
-        return NOTHING, 0.0
+        return ZERO_COEFFICIENTS, 0.0
     y1 = t1 - l1 * t0
     c = (t2 - l2 * t0 - l3 * y1) / d2
     b = y1 / d1 - l3 * c

@@ -46,7 +46,7 @@ class PeakPrior:
     """A point at 1/k of the load with the best throughput counts 1/k^nearness as much; one at k
     times that load 1/k^(nearness/2)."""
 
-    def about(self, n_best: float) -> "PeakPrior":
+    def given_best_load(self, n_best: float) -> "PeakPrior":
         """Return the prior of ln Nmax (threads) if the best throughput was seen at this load."""
         return replace(self, mean=self.mean + log(n_best))
 
@@ -103,7 +103,7 @@ class Moments:
         )
 
     @classmethod
-    def together(cls, shapes: Sequence["Moments"]) -> "Moments":
+    def stacked(cls, shapes: Sequence["Moments"]) -> "Moments":
         """Stack the moments of several shapes of the same points, to halve the time in numpy."""
         return replace(
             shapes[0],
@@ -167,7 +167,7 @@ class Grid:
         return self._log_posterior(self.noise)
 
     @property
-    def blurred(self) -> Array:
+    def blurred_log_p(self) -> Array:
         """The log posterior if the noise were as coarse as the row's steps, to find finer rows."""
         return self._log_posterior(
             self.noise + self.moments.count * np.square(self.steps)[..., None]
@@ -185,7 +185,7 @@ class Grid:
         return log_p
 
 
-def narrowed(moments: Moments) -> Grid:
+def narrowed_grid(moments: Moments) -> Grid:
     """Compute the posterior of several shapes on grids that narrow to where it is likely."""
     ln_n = np.tile(np.linspace(*N_RANGE, GRID_SIZE), (moments.powers.shape[1], 1))
     coarse = _evaluate_grid(moments, ln_n, *(np.full(ln_n.shape, end) for end in X_RANGE))
@@ -228,7 +228,7 @@ def _evaluate_grid(moments: Moments, ln_n: Array, low: Array, high: Array) -> Gr
 
 def _likely_columns(grid: Grid) -> tuple[Array, Array]:
     """Find the range of ln Xmax where each row, blurred by its steps, is within the cut."""
-    blurred, start, steps = grid.blurred, grid.ln_x[..., 0], grid.steps
+    blurred, start, steps = grid.blurred_log_p, grid.ln_x[..., 0], grid.steps
     likely = blurred > blurred.max(axis=-1, keepdims=True) - BLURRED_LOG_CUT
     first = np.argmax(likely, axis=-1)
     last = GRID_SIZE - 1 - np.argmax(likely[..., ::-1], axis=-1)

@@ -12,7 +12,7 @@ import numpy as np
 from models.numerics import NEGLIGIBLE, median
 from models.robust import MAD_TO_DEVIATION, TOTAL_WEIGHT
 from models.usl.law import Array
-from models.usl.parabola_nnls import NOTHING, Coefficients, non_negative
+from models.usl.parabola_nnls import ZERO_COEFFICIENTS, Coefficients, fit_non_negative
 from models.usl.points_and_residuals import Points
 
 NEWTON_STEPS = 6
@@ -118,10 +118,10 @@ def _solve(points: Points, weights: Array) -> Curve:
     r_scale = float(times.sum()) / len(times)
     powers, r = powers_of(points.n / n_scale), times / r_scale
     regressors, product = powers[:3], weights / r
-    w, previous = product / r, NOTHING
+    w, previous = product / r, ZERO_COEFFICIENTS
     found: Coefficients = (float(np.exp(weights @ np.log(r) / weights.sum())), 0.0, 0.0)
     for _ in range(NEWTON_STEPS):
-        solved = non_negative((powers @ w).tolist(), (regressors @ product).tolist())
+        solved = fit_non_negative((powers @ w).tolist(), (regressors @ product).tolist())
         fitted = np.array(solved) @ regressors
         if not fitted.all():
             break

@@ -22,7 +22,7 @@ from models.usl.peak_posterior_grid import (
     Moments,
     PeakPrior,
     log_prior,
-    narrowed,
+    narrowed_grid,
     vertex,
 )
 from models.usl.point_fit import Curve, fit_power
@@ -76,7 +76,7 @@ class Cells:
     @classmethod
     def of_moments(cls, moments: Mapping[float, Moments]) -> "Cells":
         """Compute the cells from moments by sharpness; the evidence weights the shapes."""
-        grid = narrowed(Moments.together(list(moments.values())))
+        grid = narrowed_grid(Moments.stacked(list(moments.values())))
         ln_shares = grid.log_shares
         top = float(ln_shares.max())
         at = np.nonzero(ln_shares > top + log(NEGLIGIBLE))
@@ -168,7 +168,7 @@ def posterior_of(points: Points, curve: Curve, prior: PeakPrior) -> Posterior:
     best = points.best_level() if prior.nearness else curve.best_load(points.n)
     nearness = points.nearness(best, prior.nearness)
     near = replace(curve, weights=curve.weights * nearness)
-    count, peak_prior = float(curve.weights @ np.sqrt(nearness)), prior.about(best)
+    count, peak_prior = float(curve.weights @ np.sqrt(nearness)), prior.given_best_load(best)
     linear = fit_power(points, 1.0, near) if prior.nearness else curve.relative_to_greatest(points)
     shapes = {s: linear if s == 1.0 else fit_power(points, s, near) for s in SHARPNESSES}
     moments = {s: Moments.of(points, shape, s, count, peak_prior) for s, shape in shapes.items()}
@@ -230,7 +230,7 @@ def _law_with_x_max(ln_x: float, moments: Moments) -> Usl:
     a, _ = _most_likely_a(peak, ln_x, moments)
     n_scale, x_scale = moments.n_scale, moments.x_scale
     n_max, x_max = exp(float(peak[0])) * n_scale, exp(ln_x) * x_scale
-    return law_through(n_max, x_max, float(a[0]) * n_scale / x_scale)
+    return law_with_peak(n_max, x_max, float(a[0]) * n_scale / x_scale)
 
 
 def _most_likely_a(ln_n: Array, ln_x: float, moments: Moments) -> tuple[Array, Array]:
@@ -250,7 +250,7 @@ def _most_likely_a(ln_n: Array, ln_x: float, moments: Moments) -> tuple[Array, A
     return a, log_p - 0.5 * off**2
 
 
-def law_through(n_max: float, x_max: float, a: float) -> Usl:
+def law_with_peak(n_max: float, x_max: float, a: float) -> Usl:
     """Build the law with this peak and, as near as σ ≥ 0 allows, this A = R(0) (seconds).
 
     R(1) = 1/λ = v + A(1−u)², σ = 1 − Aλ, κ = A·u²·λ with u = 1/Nmax, v = 1/Xmax.

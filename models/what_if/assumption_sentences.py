@@ -2,7 +2,7 @@
 
 from models.what_if.changes import Changes
 from models.what_if.current_state import DISK_KINDS, CurrentState, Kind
-from models.what_if.measured_starting_point import measured_at
+from models.what_if.measured_starting_point import measured_load_at
 
 
 def assumptions(today: CurrentState, changes: Changes) -> tuple[str, ...]:
@@ -50,7 +50,7 @@ def _workload_assumptions(today: CurrentState, changes: Changes) -> list[str]:
     found = []
     if changes.load != 1:
         found.append("The mix of queries does not change with the load.")
-    measured = None if today.load is None else measured_at(today.load, changes)
+    measured = None if today.load is None else measured_load_at(today.load, changes)
     if measured is not None:
         found.append(
             "The residence time at that load is the one that was measured there:"

@@ -17,7 +17,7 @@ from models.usl.law import Array
 from models.what_if.current_state import CurrentState
 from models.what_if.posterior_draws import more_normals
 from models.what_if.predict import Estimate
-from models.what_if.sla import MIN_LOAD_FACTOR, Growth, crossings, growth_of
+from models.what_if.sla import MIN_LOAD_FACTOR, Growth, growth_of, load_factors_at_sla
 from models.what_if.sla_headroom import SlaReason
 
 
@@ -70,10 +70,10 @@ def _draw_sla_ratios(growth: Growth, classes: Sequence[MeasuredClass]) -> list[A
     The draws have the sampling error of the calls, and the scatter of R between intervals, which
     all classes share.
     """
-    shared_scatter = np.exp(growth.load.scatter * growth.draws.measured)
-    normals = more_normals(len(growth.draws.normal), len(classes))
+    shared_scatter = np.exp(growth.load.scatter * growth.draws.residence_normal)
+    normals = more_normals(len(growth.draws.share_normal), len(classes))
     return [
-        one.times.drawn(one.quantile, normal) * shared_scatter / one.seconds
+        one.times.draw_quantile(one.quantile, normal) * shared_scatter / one.seconds
         for one, normal in zip(classes, normals, strict=True)
     ]
 
@@ -81,7 +81,10 @@ def _draw_sla_ratios(growth: Growth, classes: Sequence[MeasuredClass]) -> list[A
 def _load_factors_at_sla(growth: Growth, one: MeasuredClass, sla_ratio: Array) -> Array:
     """Find the multiple of today's load at which each draw of the class reaches its SLA."""
     measured_at = np.full_like(sla_ratio, one.throughput / growth.load.throughput)
-    return crossings(growth, growth.times(np.minimum(measured_at, growth.ends)) / sla_ratio)
+    return load_factors_at_sla(
+        growth,
+        growth.residence_times_at(np.minimum(measured_at, growth.capacity_factors)) / sla_ratio,
+    )
 
 
 def _first_probabilities(growth: Growth, sla_ratios: Array, load_factors: Array) -> Array:
@@ -89,7 +92,7 @@ def _first_probabilities(growth: Growth, sla_ratios: Array, load_factors: Array)
 
     All grow alike, so the first is the one that is nearest to its SLA.
     """
-    is_before = load_factors.min(axis=0) < growth.ends
+    is_before = load_factors.min(axis=0) < growth.capacity_factors
     nearest = np.argmin(load_factors - NEGLIGIBLE * sla_ratios, axis=0)
     places = np.arange(len(load_factors))[:, None]
     found: Array = np.mean((nearest == places) & is_before, axis=1)
@@ -104,6 +107,8 @@ def _headroom_of(
         is_never = high <= MIN_LOAD_FACTOR
         reason = SlaReason.NEVER_MET if is_never else SlaReason.NOT_IDENTIFIABLE
         return ClassHeadroom(first=float(first), reason=reason)
-    is_bounded = is_bounded or float(np.mean(load_factors >= growth.ends)) <= 1 - QUANTILES[2]
+    is_bounded = (
+        is_bounded or float(np.mean(load_factors >= growth.capacity_factors)) <= 1 - QUANTILES[2]
+    )
     upper = float(high) if is_bounded else None
     return ClassHeadroom(Estimate(float(middle), float(low), upper), float(first))

@@ -70,7 +70,7 @@ class Use:
     """The service demand D of a query: the time that it takes on the resource without queues, s."""
     utilisation: float
     """How busy the resource is, 0 to 1."""
-    own: float
+    own_utilisation: float
     """The part of the utilisation that the server's own work causes."""
     channels: float = 1.0
     """How many requests it serves at once, such as the processors; a quota may be less than 1."""
@@ -99,12 +99,12 @@ class Load:
     residence_time: float
     scatter: float = 0.0
     """Standard deviation of ln R from one interval to another of about the same load."""
-    lighter: tuple[float, float] | None = None
+    lighter_load: tuple[float, float] | None = None
     """X and R of the lightest loads of the window, medians; None where they are not known."""
     window: tuple[Array, Array] | None = field(repr=False, default=None)
     """X and N of the window's intervals, shape (intervals,) each; None where not known."""
 
-    def near(self, throughput: float) -> MeasuredLoad | None:
+    def mean_near(self, throughput: float) -> MeasuredLoad | None:
         """Average the window's intervals with about this throughput; None if there are none."""
         if self.window is None:
             return None
@@ -141,7 +141,7 @@ class CurrentState:
     seen: frozenset[Kind] = frozenset()
     """The kinds of resource whose use is known at all."""
 
-    def place(self, name: str) -> int | None:
+    def limit_index(self, name: str) -> int | None:
         """Return the index of the limit of a resource; None without one, or without a capacity."""
         names = [limit.name for limit in self.limits]
         return names.index(name) if name in names and self.capacity is not None else None
@@ -152,6 +152,6 @@ class CurrentState:
         return max(known, key=lambda limit: limit.probability, default=None)
 
     @property
-    def first(self) -> Limit | None:
+    def most_likely_limit(self) -> Limit | None:
         """The limit that most likely ends the growth today."""
         return max(self.limits, key=lambda limit: limit.probability, default=None)

@@ -21,7 +21,7 @@ from models.numerics import ROUNDING
 from models.usl.law import Array
 from models.what_if.changes import Changes
 from models.what_if.current_state import CurrentState, Kind, Shares
-from models.what_if.posterior_draws import Draws, of_share
+from models.what_if.posterior_draws import Draws, draw_share
 
 INTERFERENCE_DEVIATION = 0.12
 """Deviation of the additional cost that a class causes for others' calls, relative to its share:
@@ -49,18 +49,18 @@ def workload_factor(changes: Changes, draws: Draws, shares: Shares) -> Array:
     Cheaper classes may make the calls of others cheaper, which no share shows: the upper half of
     the draws of the shares allows for it.
     """
-    freed = np.zeros_like(draws.normal)
+    freed = np.zeros_like(draws.share_normal)
     for name, factor in changes.queries.items():
         if name in shares:
-            freed = freed + of_share(shares[name], draws) * (1 - factor)
-    interference = INTERFERENCE_DEVIATION * np.maximum(draws.normal, 0.0)
+            freed = freed + draw_share(shares[name], draws) * (1 - factor)
+    interference = INTERFERENCE_DEVIATION * np.maximum(draws.share_normal, 0.0)
     left: Array = np.maximum(1 - freed, MIN_LEFT) * (1 - interference * freed)
     return left
 
 
 def limit_factors(today: CurrentState, changes: Changes, draws: Draws) -> Array:
     """Compute the factor by which each limit changes, shape (limits, draws)."""
-    rows = [np.ones_like(draws.normal)] * len(today.limits)
+    rows = [np.ones_like(draws.share_normal)] * len(today.limits)
     for k, limit in enumerate(today.limits):
         if limit.kind is Kind.CONTENTION:
             rows[k] = lambda_factor(today, changes, draws)
@@ -68,7 +68,7 @@ def limit_factors(today: CurrentState, changes: Changes, draws: Draws) -> Array:
             rows[k] = 1 / time_factor(limit.kind, changes, draws, limit.shares)
         if limit.kind is Kind.CPU:
             rows[k] = rows[k] * changes.cores
-    found: Array = changes.servers * np.array(rows).reshape(len(rows), len(draws.normal))
+    found: Array = changes.servers * np.array(rows).reshape(len(rows), len(draws.share_normal))
     return found
 
 
@@ -79,14 +79,14 @@ def lambda_factor(today: CurrentState, changes: Changes, draws: Draws) -> Array:
     }
     if Kind.CPU not in parts:
         parts[Kind.CPU] = draws.unknown_cpu
-    whole = np.maximum(sum(parts.values(), np.zeros_like(draws.normal)), 1.0)
+    whole = np.maximum(sum(parts.values(), np.zeros_like(draws.share_normal)), 1.0)
     hardware = replace(changes, queries={})
     saved = sum(
         (
             part / whole * (1 - time_factor(kind, hardware, draws, {}))
             for kind, part in parts.items()
         ),
-        np.zeros_like(draws.normal),
+        np.zeros_like(draws.share_normal),
     )
     factor: Array = 1 / ((1 - saved) * workload_factor(changes, draws, today.time_shares))
     return factor
@@ -96,7 +96,7 @@ def parts_of_time(today: CurrentState, draws: Draws) -> list[Array]:
     """Compute each resource's share of the time of a query that runs alone, 1/λ; (draws,) each."""
     alone = _time_alone(today)
     return [
-        np.clip(use.seconds * (1.0 if use.is_waited_for else draws.waited_for) / alone, 0.0, 1.0)
+        np.clip(use.seconds * (1.0 if use.is_waited_for else draws.waited_share) / alone, 0.0, 1.0)
         for use in today.uses
     ]
 
@@ -110,6 +110,6 @@ def _time_alone(today: CurrentState) -> float:
 
 def _disk_time_factor(changes: Changes, draws: Draws) -> Array:
     """Combine (2) and (3), weighted by the drawn shares of sequential and random accesses."""
-    sequential, random = 1 - draws.at_random, draws.at_random
+    sequential, random = 1 - draws.random_access_share, draws.random_access_share
     factor: Array = sequential / changes.disk_rate + random * changes.disk_latency
     return factor

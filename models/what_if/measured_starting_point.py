@@ -14,7 +14,7 @@ from models.what_if.current_state import (
 )
 
 
-def measured_at(load: Load, changes: Changes) -> MeasuredLoad | None:
+def measured_load_at(load: Load, changes: Changes) -> MeasuredLoad | None:
     """Return what was measured at about the load of each server after the changes.
 
     None where that load is about today's, or too few intervals had it.
@@ -22,7 +22,7 @@ def measured_at(load: Load, changes: Changes) -> MeasuredLoad | None:
     factor = changes.load / changes.servers
     if abs(log(factor)) <= SAME_LOAD_LOG_RATIO:
         return None
-    found = load.near(load.throughput * factor)
+    found = load.mean_near(load.throughput * factor)
     return found if found is not None and found.intervals >= MAX_INDEPENDENT else None
 
 
@@ -33,7 +33,7 @@ def from_measured(
 
     All are returned unchanged where nothing was measured at such a load.
     """
-    measured = measured_at(load, changes)
+    measured = measured_load_at(load, changes)
     if measured is None:
         return today, load, changes
     there = replace(
@@ -54,5 +54,7 @@ def from_measured(
 
 def _scale_use(use: Use, grown: float) -> Use:
     """Scale the server's own work on a resource, and so its utilisation."""
-    own = use.own * grown
-    return replace(use, own=own, utilisation=use.utilisation - use.own + own)
+    own = use.own_utilisation * grown
+    return replace(
+        use, own_utilisation=own, utilisation=use.utilisation - use.own_utilisation + own
+    )

@@ -27,20 +27,20 @@ class Draws:
     """Today's capacity, queries/s."""
     limits: Array
     """Where each limit is today, queries/s; the one that binds is at the capacity."""
-    at_random: Array
+    random_access_share: Array
     """The part of the disk's time that random requests take, which is not known."""
-    waited_for: Array
+    waited_share: Array
     """The part of the time on disks and links that queries wait for."""
     queueing: Array
     """The length of queues, relative to those of random arrivals."""
     unknown_cpu: Array
     """The part of a query's time that is CPU, where that is not known."""
-    measured: Array
+    residence_normal: Array
     """Standard normals: the error of today's residence time."""
-    normal: Array
+    share_normal: Array
     """Standard normals: the error of the shares of classes."""
 
-    def some(self, count: int) -> "Draws":
+    def thinned(self, count: int) -> "Draws":
         """Return about `count` of the draws, which are a sample too."""
         every = max(DRAWS // count, 1)
         return Draws(**{one.name: getattr(self, one.name)[..., ::every] for one in fields(self)})
@@ -65,12 +65,12 @@ def draws_of(today: CurrentState) -> Draws:
     return Draws(
         capacity=capacity,
         limits=limits,
-        at_random=uniform[2],
-        waited_for=uniform[3],
+        random_access_share=uniform[2],
+        waited_share=uniform[3],
         queueing=uniform[4],
         unknown_cpu=uniform[5],
-        measured=_normal_quantile(uniform[7]),
-        normal=_normal_quantile(uniform[6]),
+        residence_normal=_normal_quantile(uniform[7]),
+        share_normal=_normal_quantile(uniform[6]),
     )
 
 
@@ -81,9 +81,9 @@ def more_normals(count: int, rows: int) -> Array:
     return _normal_quantile(uniform)
 
 
-def of_share(share: Share, draws: Draws) -> Array:
+def draw_share(share: Share, draws: Draws) -> Array:
     """Draw a class's share, shape (draws,)."""
-    drawn: Array = np.clip(share.value * (1 + share.error * draws.normal), 0.0, 1.0)
+    drawn: Array = np.clip(share.value * (1 + share.error * draws.share_normal), 0.0, 1.0)
     return drawn
 
 

@@ -13,7 +13,7 @@ from models.what_if.effects import limit_factors
 from models.what_if.measured_starting_point import from_measured
 from models.what_if.posterior_draws import Draws, draws_of
 from models.what_if.residence import residence_times
-from models.what_if.unanswerable import why_unknown
+from models.what_if.unanswerable import unknown_effects
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ def what_if(today: CurrentState, changes: Changes) -> Answer:
 
 def _predict(today: CurrentState, changes: Changes, draws: Draws) -> Prediction:
     """Predict what is known; nothing is, where the effect of one change is not known."""
-    unknown = why_unknown(today, changes)
+    unknown = unknown_effects(today, changes)
     if unknown:
         return Prediction(None, None, None, None, {}, unknown)
     then = draws.limits * limit_factors(today, changes, draws)
@@ -130,7 +130,7 @@ def _estimate_residence_time(
         return None
     times = residence_times(start, start_load, remaining, draws)
     if changes != Changes():
-        times = times * np.exp(start_load.scatter * draws.measured)
+        times = times * np.exp(start_load.scatter * draws.residence_normal)
         times = np.where(load.throughput * changes.load >= lowest, np.inf, times)
     low, middle, high = np.quantile(times, QUANTILES, method="inverted_cdf")
     if not np.isfinite(middle):

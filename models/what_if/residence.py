@@ -62,7 +62,7 @@ def _sum_over_resources(
     today: CurrentState, load: Load, changes: Changes, draws: Draws, grown: Array | float
 ) -> tuple[Array, Array]:
     """Sum the service times and the queues of random arrivals over the resources, s."""
-    nothing = np.zeros_like(draws.normal)
+    nothing = np.zeros_like(draws.share_normal)
     each = [
         _times_at_load(use, _own_utilisation(today, use, load, draws), changes, draws, grown)
         for use in today.uses
@@ -83,8 +83,8 @@ def unexplained_part(today: CurrentState, load: Load) -> float:
 
 def _service_time(use: Use, seconds: Array | float, draws: Draws) -> Array:
     """Compute the time on a resource without a queue."""
-    waited = 1.0 if use.is_waited_for else draws.waited_for
-    return seconds * waited * np.ones_like(draws.normal)
+    waited = 1.0 if use.is_waited_for else draws.waited_share
+    return seconds * waited * np.ones_like(draws.share_normal)
 
 
 def _queueing_time(service: Array, busy: Array | float, channels: float) -> Array:
@@ -98,7 +98,7 @@ def _queueing_time(service: Array, busy: Array | float, channels: float) -> Arra
 
 def _utilisation_by_others(use: Use) -> float:
     """Return today's utilisation by others than this server."""
-    return max(min(use.utilisation, MAX_UTILISATION) - use.own, 0.0)
+    return max(min(use.utilisation, MAX_UTILISATION) - use.own_utilisation, 0.0)
 
 
 def _own_utilisation(today: CurrentState, use: Use, load: Load, draws: Draws) -> Array:
@@ -109,9 +109,9 @@ def _own_utilisation(today: CurrentState, use: Use, load: Load, draws: Draws) ->
     no limit. The measured queue is finite, so today's total is below 1.
     """
     others = _utilisation_by_others(use)
-    limit = today.place(use.name)
+    limit = today.limit_index(use.name)
     if limit is None:
-        return np.full_like(draws.normal, min(use.own, MAX_UTILISATION - others))
+        return np.full_like(draws.share_normal, min(use.own_utilisation, MAX_UTILISATION - others))
     own: Array = np.minimum(
         (1 - others) * load.throughput / draws.limits[limit], MAX_UTILISATION - others
     )
@@ -137,11 +137,11 @@ def _contention_factor(
     """Compute the factor by which time grows with contention, by the law with a drawn peak."""
     law = today.law
     if law is None or law.x_max is None:
-        return np.ones_like(draws.normal)
+        return np.ones_like(draws.share_normal)
     faster = lambda_factor(today, changes, draws)
-    now = np.full_like(draws.normal, load.throughput)
+    now = np.full_like(draws.share_normal, load.throughput)
     peak = today.limit(Kind.CONTENTION)
-    place = None if peak is None else today.place(peak.name)
+    place = None if peak is None else today.limit_index(peak.name)
     if place is not None:
         now = now * law.x_max / draws.limits[place]
     x = now * changes.load * grown / changes.servers / faster

@@ -15,7 +15,7 @@ from models.what_if.current_state import CurrentState, Kind, Load
 from models.what_if.posterior_draws import Draws, draws_of
 from models.what_if.predict import Estimate
 from models.what_if.residence import MAX_UTILISATION, residence_times, unexplained_part
-from models.what_if.sla_headroom import SlaHeadroom, SlaReason, none_left, refused
+from models.what_if.sla_headroom import SlaHeadroom, SlaReason, capped_at_zero, unknown_headroom
 
 MIN_LOAD_FACTOR = 0.02
 """The lowest load that is considered, relative to today's."""
@@ -46,16 +46,16 @@ class Growth:
     draws: Draws
 
     @property
-    def ends(self) -> Array:
+    def capacity_factors(self) -> Array:
         """The multiple of today's load at which each draw's capacity is reached, shape (draws,)."""
         return self.draws.capacity / self.load.throughput
 
-    def times(self, grown: Array) -> Array:
+    def residence_times_at(self, grown: Array) -> Array:
         """Compute R (s) of each draw at its own load, grown by a factor, shape (draws,) both."""
         today, load, draws = self.today, self.load, self.draws
         times = residence_times(today, load, Changes(), draws, grown)
         times = times * _contention_growth(today, load, draws, grown)
-        scattered: Array = times * np.exp(load.scatter * draws.measured)
+        scattered: Array = times * np.exp(load.scatter * draws.residence_normal)
         return scattered
 
 
@@ -79,13 +79,13 @@ def sla_headroom(today: CurrentState, sla: float, *, is_trusted: bool = True) ->
     growth, present = growth_of(today, is_trusted=is_trusted), today.load
     if isinstance(growth, SlaReason) or present is None:
         reason = growth if isinstance(growth, SlaReason) else SlaReason.NO_LOAD
-        return refused(reason, present, sla)
-    x, ends = growth.load.throughput, growth.ends
-    load_factors = crossings(growth, sla)
+        return unknown_headroom(reason, present, sla)
+    x, ends = growth.load.throughput, growth.capacity_factors
+    load_factors = load_factors_at_sla(growth, sla)
     low, middle, high = quantiles(x * load_factors, QUANTILES)
     if middle <= MIN_LOAD_FACTOR * x:
         is_never = high <= MIN_LOAD_FACTOR * x
-        return refused(
+        return unknown_headroom(
             SlaReason.NEVER_MET if is_never else SlaReason.NOT_IDENTIFIABLE, present, sla
         )
     capacity_first = float(np.mean(load_factors >= ends))
@@ -95,27 +95,27 @@ def sla_headroom(today: CurrentState, sla: float, *, is_trusted: bool = True) ->
     return SlaHeadroom(
         throughput=throughput,
         concurrency=_scaled(throughput, sla) if capacity_first < QUANTILES[1] else None,
-        headroom=none_left(headroom) if present.residence_time > sla else headroom,
+        headroom=capped_at_zero(headroom) if present.residence_time > sla else headroom,
         capacity_first=capacity_first,
         at_capacity=_residence_time_at_capacity(growth),
     )
 
 
-def crossings(growth: Growth, sla: Array | float) -> Array:
+def load_factors_at_sla(growth: Growth, sla: Array | float) -> Array:
     """Find the load factor at which each draw's R reaches the SLA (s), shape (draws,).
 
     It is at most that of the draw's capacity, and is found by bisection of its logarithm, as R does
     not fall with the load.
     """
-    ends = growth.ends
+    ends = growth.capacity_factors
     low, high = (
         np.full_like(ends, np.log(MIN_LOAD_FACTOR)),
         np.log(np.maximum(ends, MIN_LOAD_FACTOR)),
     )
-    is_met = growth.times(np.exp(high)) < sla
+    is_met = growth.residence_times_at(np.exp(high)) < sla
     for _ in range(HALVINGS):
         middle = (low + high) / 2
-        is_below = growth.times(np.exp(middle)) < sla
+        is_below = growth.residence_times_at(np.exp(middle)) < sla
         low, high = np.where(is_below, middle, low), np.where(is_below, high, middle)
     found: Array = np.where(is_met, ends, np.exp(low))
     return found
@@ -123,7 +123,7 @@ def crossings(growth: Growth, sla: Array | float) -> Array:
 
 def _residence_time_at_capacity(growth: Growth) -> Estimate | None:
     """Compute R (s) at each draw's capacity; None where it grows without bound there."""
-    times = growth.times(growth.ends)
+    times = growth.residence_times_at(growth.capacity_factors)
     low, middle, high = np.quantile(times, QUANTILES, method="inverted_cdf")
     if not np.isfinite(middle):
         return None
@@ -135,13 +135,13 @@ def _with_limited_uses(today: CurrentState) -> CurrentState:
 
     The latest utilisation alone does not show it: it may be due to others, or momentary.
     """
-    known = tuple(use for use in today.uses if today.place(use.name) is not None)
+    known = tuple(use for use in today.uses if today.limit_index(use.name) is not None)
     return replace(today, uses=known)
 
 
 def _average_load(load: Load) -> Load:
     """Average R over all intervals with about this load, as one of them alone scatters."""
-    usual = load.near(load.throughput)
+    usual = load.mean_near(load.throughput)
     if usual is None:
         return load
     mean = load.scatter_of_mean(usual.intervals)
@@ -166,24 +166,24 @@ def _reason_against(today: CurrentState) -> SlaReason | None:
 def _is_growth_contradicted(growth: Growth) -> bool:
     """Return whether R at the window's lighter loads was shorter than any draw predicts there."""
     load = growth.load
-    if load.lighter is None or load.lighter[0] * LIGHTER_LOAD_RATIO >= load.throughput:
+    if load.lighter_load is None or load.lighter_load[0] * LIGHTER_LOAD_RATIO >= load.throughput:
         return False
-    x, r = load.lighter
-    there = growth.times(np.full_like(growth.draws.normal, x / load.throughput))
+    x, r = load.lighter_load
+    there = growth.residence_times_at(np.full_like(growth.draws.share_normal, x / load.throughput))
     return bool(r < (1 - MIN_MISS) * quantile(there, QUANTILES[0]))
 
 
 def _draws_for_sla(today: CurrentState) -> Draws:
     """Draw what is uncertain, with queues of random arrivals inside the 90 % interval."""
-    draws = draws_of(today).some(DRAWS)
+    draws = draws_of(today).thinned(DRAWS)
     return replace(draws, queueing=np.minimum(1.0, QUEUE_STRETCH * draws.queueing))
 
 
 def _widened_draws(growth: Growth) -> Draws:
     """Spread the limits of a capacity that is not trusted, none of them below the present load."""
     draws = growth.draws
-    off = np.exp(UNTRUSTED_DEVIATION * draws.normal)
-    off = np.maximum(off, np.minimum(1.0, 1 / growth.ends))
+    off = np.exp(UNTRUSTED_DEVIATION * draws.share_normal)
+    off = np.maximum(off, np.minimum(1.0, 1 / growth.capacity_factors))
     return replace(draws, limits=off * draws.limits)
 
 
@@ -195,9 +195,9 @@ def _contention_growth(today: CurrentState, load: Load, draws: Draws, grown: Arr
     random arrivals.
     """
     peak = today.limit(Kind.CONTENTION)
-    place = None if peak is None else today.place(peak.name)
+    place = None if peak is None else today.limit_index(peak.name)
     if place is None or (today.law is not None and today.law.x_max is not None):
-        return np.ones_like(draws.normal)
+        return np.ones_like(draws.share_normal)
     now = np.minimum(load.throughput / draws.limits[place], MAX_UTILISATION)
     then = np.minimum(grown * now, MAX_UTILISATION)
     factor: Array = (1 - draws.queueing * now) / (1 - draws.queueing * then)

@@ -70,21 +70,21 @@ class SlaHeadroom:
     reason: SlaReason | None = None
 
 
-def refused(reason: SlaReason, load: Load | None, sla: float) -> SlaHeadroom:
+def unknown_headroom(reason: SlaReason, load: Load | None, sla: float) -> SlaHeadroom:
     """Return the reason, with the headroom 1 − R/SLA, below 0, where the SLA is broken now."""
     if load is None or load.residence_time <= sla:
         return SlaHeadroom(reason=reason)
     worse = np.exp(NORMAL_95 * load.scatter * np.array([1.0, 0.0, -1.0]))
     low, middle, high = 1 - worse * load.residence_time / sla
-    return SlaHeadroom(headroom=none_left(Estimate(middle, low, high)), reason=reason)
+    return SlaHeadroom(headroom=capped_at_zero(Estimate(middle, low, high)), reason=reason)
 
 
-def past_peak(ratio: float) -> SlaHeadroom:
+def past_peak_headroom(ratio: float) -> SlaHeadroom:
     """Return the capacity's headroom, at most 0: past the peak none is left up to the SLA."""
     return SlaHeadroom(headroom=Estimate(ratio, ratio, ratio), reason=SlaReason.PAST_PEAK)
 
 
-def none_left(found: Estimate) -> Estimate:
+def capped_at_zero(found: Estimate) -> Estimate:
     """Limit an estimate to at most 0."""
     upper = 0.0 if found.upper is None else min(found.upper, 0.0)
     return Estimate(min(found.value, 0.0), min(found.lower, 0.0), upper)

@@ -4,7 +4,7 @@ from models.what_if.changes import Changes
 from models.what_if.current_state import DISK_KINDS, CurrentState, Kind
 
 
-def why_unknown(today: CurrentState, changes: Changes) -> tuple[str, ...]:
+def unknown_effects(today: CurrentState, changes: Changes) -> tuple[str, ...]:
     """Return a sentence for each change whose effect is not known."""
     found = []
     if (changes.cpu_speed != 1 or changes.cores != 1) and Kind.CPU not in today.seen:
@@ -23,7 +23,7 @@ def _unknown_resource_text(what: str, use: str) -> str:
 
 def _unknown_class_text(today: CurrentState, name: str) -> str:
     """Return why the class's share of the present limit is not known; empty where it is."""
-    first = today.first
+    first = today.most_likely_limit
     if first is None:
         return ""
     if first.kind is Kind.SETTING:

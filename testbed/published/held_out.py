@@ -18,7 +18,7 @@ from math import log
 
 import numpy as np
 
-from models.usl.fit import fit_map
+from models.usl.fit import fit_bayes
 from models.usl.law import Array
 from models.usl.peak_posterior_grid import PeakPrior
 from testbed.published.curves import CURVES, Curve
@@ -135,7 +135,7 @@ def predict_with_each(found: list[Task]) -> dict[PeakPrior, list[Peak]]:
 
 def predict_with(prior: PeakPrior, found: list[Task]) -> list[Peak]:
     """Predict with this prior instead of the models' own."""
-    return predict_by(lambda n, x: peak_of(fit_map(n, x, prior=prior)), found)
+    return predict_by(lambda n, x: peak_of(fit_bayes(n, x, prior=prior)), found)
 
 
 def predict_by(estimator: Estimator, found: list[Task]) -> list[Peak]:

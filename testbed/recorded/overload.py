@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from agent.assessment.snapshot import FitState, Health, Snapshot
+from agent.assessment.snapshot import AssessmentState, Health, Snapshot
 from agent.config.settings import FitSettings
 from agent.pipeline import assess
-from agent.support.clock_pair import Now
+from agent.support.clock_pair import ClockPair
 from agent.window.intervals import Interval, Window
 
 INTERVAL = 2.0
@@ -56,9 +56,9 @@ class Reported(NamedTuple):
 def reported(seen: dict[str, Any]) -> Iterator[Reported]:
     """Yield what the agent's pipeline reports after each interval."""
     settings = FitSettings(interval=INTERVAL, window=3600.0)
-    state = FitState()
+    state = AssessmentState()
     for threads, window, served in intervals(seen):
         end = float(window["end"][-1])
-        snapshot = assess("bench", window, Health(up=True), state, settings, Now(end, end))
-        state = snapshot.fitted
+        snapshot = assess("bench", window, Health(up=True), state, settings, ClockPair(end, end))
+        state = snapshot.assessed
         yield Reported(threads, served, snapshot)

@@ -19,10 +19,10 @@ from agent.window.resource_utilisation import (
     AGENT_CONNECTIONS,
     CPU,
     CPUS,
-    OF_THE_CPU,
     OPEN_CONNECTIONS,
     SERVER_CPU,
     SERVER_CPUS,
+    SERVER_SHARE_OF_CPU,
 )
 from models.capacity.assess import assess_capacity
 from models.trust import Trust
@@ -210,7 +210,7 @@ def _share_of(
     return min(float(np.mean(about) / np.mean(best)), 1.0)
 
 
-OF_CSV = (CPU, CPUS, OF_THE_CPU, SERVER_CPU, SERVER_CPUS)
+OF_CSV = (CPU, CPUS, SERVER_SHARE_OF_CPU, SERVER_CPU, SERVER_CPUS)
 """The columns of resources in a CSV of samples: no connections, log writes or idle entries."""
 
 

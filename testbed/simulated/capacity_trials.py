@@ -8,7 +8,7 @@ import numpy as np
 from models.capacity.assess import assess_capacity
 from models.capacity.result import Capacity
 from models.capacity.thinning import thin
-from models.usl.fit import UslFit, fit_map
+from models.usl.fit import UslFit, fit_bayes
 from testbed.simulated.day_scenarios import Scenario, live, scenarios
 
 
@@ -54,7 +54,7 @@ def trial(scenario: Scenario, reach: float, rng: np.random.Generator) -> Trial:
     loaded = seen.select(seen.loaded)
     law = None
     if len(loaded) >= 5:
-        law = fit_map(loaded.concurrency, loaded.throughput, n_variance=loaded.n_variance)
+        law = fit_bayes(loaded.concurrency, loaded.throughput, n_variance=loaded.n_variance)
     return Trial(scenario.name, reach, server.capacity, capacity, law)
 
 

@@ -122,7 +122,7 @@ class Month:
     def day_until(self, end: int) -> Observations:
         """What the agent has observed in the day that ends with that minute."""
         history = IntervalBuffer(MINUTE, DAY, 1.0)
-        history.extend(self.intervals(end - PER_DAY, end), MINUTE * end)
+        history.append_intervals(self.intervals(end - PER_DAY, end), MINUTE * end)
         return observations(history.window(MINUTE * end), Source.STATEMENT_TIME)
 
 

@@ -63,8 +63,8 @@ def read_cell(column: Column, text: str) -> Cell:
 def read_number(column: Column, text: str) -> float:
     """Parse a number that the column may hold; raises `CellError`."""
     number = _number(column.name, text)
-    if number < column.least:
-        problem = f"{column.name} is {shortened(text)}, and must be {column.least:g} or more"
+    if number < column.minimum:
+        problem = f"{column.name} is {shortened(text)}, and must be {column.minimum:g} or more"
         raise CellError(problem, "correct it or drop the line")
     return number
 

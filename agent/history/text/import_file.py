@@ -10,10 +10,10 @@ from typing import BinaryIO
 from agent.csv_input.table_file import (
     CHUNK_BYTES,
     TableFileError,
-    opened,
-    shown_name,
+    display_name,
+    open_input,
     text_lines,
-    unreadable,
+    unreadable_error,
 )
 from agent.history.failures import StoreError, as_store_error
 from agent.history.record_types import TEXT_KINDS, Kind, Row
@@ -57,10 +57,10 @@ class ImportFile:
 
 
 @contextmanager
-def rereadable(path: str) -> Iterator[ImportFile]:
+def open_rereadable(path: str) -> Iterator[ImportFile]:
     """Open the file, or a private copy on the disk if it cannot be read twice (a pipe)."""
-    name = shown_name(path)
-    with opened(path) as file:
+    name = display_name(path)
+    with open_input(path) as file:
         if file.seekable():
             yield ImportFile(name, file)
             return
@@ -102,4 +102,4 @@ def _read(name: str, file: BinaryIO) -> bytes:
     try:
         return file.read(CHUNK_BYTES)
     except OSError as error:
-        raise unreadable(name, error) from None
+        raise unreadable_error(name, error) from None
