@@ -20,7 +20,7 @@ from models.attribution.class_cost_priors import Priors
 from models.attribution.class_time_series import Array, ClassIntervals
 from models.attribution.estimators import Target
 from models.attribution.prior_mixture_fit import fit_mixture
-from models.attribution.published_wlr import blame
+from models.attribution.published_wlr import divide_in_proportion
 from models.attribution.shared_unit_costs import interval_weights
 from models.attribution.sufficient_statistics import Moments
 from models.attribution.window_model import fit_intervals
@@ -96,7 +96,7 @@ def one_interval(
     where = rng.choice(known, active, replace=False)
     x[0, where] = rng.gamma(1, 1, active)
     y = np.array([3.0])
-    return lambda: blame(x, y), lambda: blame(x[:, where], y)
+    return lambda: divide_in_proportion(x, y), lambda: divide_in_proportion(x[:, where], y)
 
 
 def total(minutes: list[Moments]) -> Moments:

@@ -125,7 +125,7 @@ def refit(name: str, intervals: ClassIntervals, y: Array, minutes: int) -> tuple
             size = tracemalloc.get_traced_memory()[0]
             tracemalloc.stop()
         begun = time.process_time()
-        model.take(block, total, host)
+        model.add_block(block, total, host)
         if last:
             timings.append(time.process_time() - begun)
     return sum(timings) / len(timings), size

@@ -85,7 +85,7 @@ def divided(count: Array, work: Array, used: Array, whole: Array) -> list[float]
             inflight_delta=np.zeros((each, CLASSES)),
             sizes=tuple((name, 7 * count[part]) for name in ("rows_examined", "rows_sent")),
         )
-        found = model.take(block, whole[part], HOST)
+        found = model.add_block(block, whole[part], HOST)
         errors[minute + 1] = disagreement(found.estimate, used[part].sum(axis=0)) or 0.0
     return [errors[age] for age in AGES]
 

@@ -42,7 +42,7 @@ def main() -> None:
 
 def score(name: str, intervals: ClassIntervals, y: Array, truth: Array, host: HostUse) -> None:
     """Print the row of one recording."""
-    target = Target(y, cpu_seconds=True)
+    target = Target(y, is_cpu_seconds=True)
     blind = replace(intervals, texts=None)
     used = truth.sum(axis=0)
     with_texts, without = (attribute(t, target, host=host) for t in (intervals, blind))

@@ -11,7 +11,7 @@ from agent.csv_input.class_file import ClassFile, read_classes
 from agent.csv_input.host_file import join_host_file, read_host
 from models.attribution.class_time_series import ClassIntervals
 from models.attribution.estimators import Target
-from models.attribution.resource_division import attribute, choose
+from models.attribution.resource_division import attribute, choose_method
 from models.attribution.result import (
     Attribution,
     HostUse,
@@ -20,13 +20,13 @@ from models.attribution.result import (
     Reason,
     disagreement,
 )
-from models.attribution.waiting_classes import WAIT_CALL_SECONDS, capped, waits_by_text
+from models.attribution.waiting_classes import WAIT_CALL_SECONDS, cap_waiting_work, waits_by_text
 from testbed.data_file_paths import data
 
 
 def cpu(s: Simulated) -> Target:
     """The simulated server's CPU."""
-    return Target(s.y, cpu_seconds=True)
+    return Target(s.y, is_cpu_seconds=True)
 
 
 def shares(found: Attribution) -> dict[str, float]:
@@ -69,8 +69,8 @@ def test_a_waiting_call_costs_what_a_call_costs() -> None:
     """Its time is cut to 50 µs a call; less stays less; without counts it is nothing."""
     work, count = np.array([[0.3, 0.3, 1e-6]]), np.array([[10.0, 10.0, 1.0]])
     waiting = np.array([True, False, True])
-    assert capped(work, count, waiting).tolist() == [[10 * WAIT_CALL_SECONDS, 0.3, 1e-6]]
-    assert capped(work, None, waiting).tolist() == [[0, 0.3, 0]]
+    assert cap_waiting_work(work, count, waiting).tolist() == [[10 * WAIT_CALL_SECONDS, 0.3, 1e-6]]
+    assert cap_waiting_work(work, None, waiting).tolist() == [[0, 0.3, 0]]
 
 
 def test_work_time_leaves_locks_out_and_takes_statements_in_flight_in() -> None:
@@ -158,7 +158,7 @@ def test_a_minute_tells_who_waits(name: str) -> None:
         for begin in range(0, len(recorded.y) - length + 1, length):
             part = slice(begin, begin + length)
             intervals = replace(recorded.intervals.at(part), texts=None)
-            found = attribute(intervals, Target(recorded.y[part], cpu_seconds=True))
+            found = attribute(intervals, Target(recorded.y[part], is_cpu_seconds=True))
             error = disagreement(found.totals, recorded.truth[part].sum(axis=0))
             assert error is not None
             errors.append(error)
@@ -175,7 +175,7 @@ def test_recorded_shares_are_found(name: str, with_texts: float, without: float)
     assert recorded.y is not None
     assert recorded.truth is not None
     for texts, most in ((recorded.intervals.texts, with_texts), (None, without)):
-        target = Target(recorded.y, cpu_seconds=True)
+        target = Target(recorded.y, is_cpu_seconds=True)
         found = attribute(replace(recorded.intervals, texts=texts), target)
         error = disagreement(found.totals, recorded.truth.sum(axis=0))
         assert error is not None
@@ -193,7 +193,7 @@ def test_parts_of_a_recording_are_enough(name: str, quarters: int) -> None:
     assert recorded.y is not None
     intervals = replace(recorded.intervals, texts=None)
     for part in np.array_split(np.arange(len(intervals)), quarters):
-        found = attribute(intervals.at(part), Target(recorded.y[part], cpu_seconds=True))
+        found = attribute(intervals.at(part), Target(recorded.y[part], is_cpu_seconds=True))
         assert shares(found)["sleep"] < 0.01
         assert shares(found)["getlock"] < 0.01
 
@@ -208,10 +208,10 @@ def test_the_best_source_is_chosen() -> None:
     """Measured, then work time with known waits, then the learned model."""
     s = simulate(intervals=30)
     measured = replace(s.intervals, cpu=s.truth)
-    assert choose(measured, cpu(s)) is Method.MEASURED
-    assert choose(s.intervals, cpu(s)) is Method.WORK_TIME
-    assert choose(s.blind, cpu(s)) is Method.LEARNED
-    assert choose(measured, Target(s.y, time_like=False)) is Method.LEARNED
+    assert choose_method(measured, cpu(s)) is Method.MEASURED
+    assert choose_method(s.intervals, cpu(s)) is Method.WORK_TIME
+    assert choose_method(s.blind, cpu(s)) is Method.LEARNED
+    assert choose_method(measured, Target(s.y, time_like=False)) is Method.LEARNED
 
 
 def test_measured_cpu_is_taken_as_it_is_and_the_estimate_is_compared() -> None:
@@ -280,7 +280,7 @@ def test_totals_and_unattributed_add_up(method: Method, options: dict[str, Any])
 def test_no_class_uses_more_cpu_than_its_time() -> None:
     """A server that burns 5 CPU while statements ran for less: the rest is unattributed."""
     s = simulate(intervals=100)
-    target = Target(s.y + 5, cpu_seconds=True)
+    target = Target(s.y + 5, is_cpu_seconds=True)
     for method in (Method.AUTO, Method.WORK_TIME, Method.WLR, Method.LEARNED):
         found = attribute(s.intervals, target, method)
         time = s.intervals.statement_time.sum(axis=0)
@@ -379,7 +379,7 @@ def test_intervals_that_say_too_little_are_divided_all_the_same(method: Method) 
         (s.intervals, np.zeros(12)),
     ]
     for intervals, y in cases:
-        found = attribute(intervals, Target(y, cpu_seconds=True), method)
+        found = attribute(intervals, Target(y, is_cpu_seconds=True), method)
         assert np.isfinite(found.totals).all()
         assert found.totals.sum() + found.unattributed == pytest.approx(y.sum())
 

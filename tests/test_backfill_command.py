@@ -144,7 +144,7 @@ def test_wider_intervals_than_the_agents_are_said_to_serve_the_forecast_alone(
 ) -> None:
     """Samples 15 s apart make no intervals of 15 s; it says what would."""
     assert backfilled(url, configured(tmp_path, "15s")) == 0
-    assert "they serve the forecast alone; with fit.interval: 30s" in capsys.readouterr().err
+    assert "they are used for the forecast only; with fit.interval: 30s" in capsys.readouterr().err
 
 
 def test_what_cannot_be_read_is_one_line(

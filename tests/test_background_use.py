@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from models.attribution.background_use import ANY_PART, NOTHING_BESIDE, BackgroundUse
+from models.attribution.background_use import BACKGROUND_PRIOR, NOTHING_BESIDE, BackgroundUse
 from models.attribution.class_time_series import AGENT, Array, ClassIntervals
 
 SECONDS = 2.0
@@ -31,7 +31,7 @@ def test_background_is_what_does_not_grow_with_the_calls(background: float) -> N
     found, total = use(calls, background, per_call, noise=0.002)
     beside = found.beside(total)
     rest = 0.06 * SECONDS * 30 / total
-    assert beside.background + beside.of_calls == pytest.approx(rest, rel=0.02)
+    assert beside.background + beside.uncounted_calls == pytest.approx(rest, rel=0.02)
     assert beside.background == pytest.approx(rest * background / 0.06, abs=3 * beside.error)
     assert beside.error < 0.1 * rest
 
@@ -39,10 +39,10 @@ def test_background_is_what_does_not_grow_with_the_calls(background: float) -> N
 def test_what_a_load_that_never_moves_tells() -> None:
     """Nothing: any part may be background."""
     found, total = use(np.full(30, 3000.0), 0.03, 2e-5, noise=0.002)
-    assert found.part == ANY_PART
-    assert BackgroundUse.none().part == found.part
-    assert BackgroundUse.none().beside(0.0) == NOTHING_BESIDE
-    assert found.beside(total).background == pytest.approx(found.beside(total).of_calls)
+    assert found.part == BACKGROUND_PRIOR
+    assert BackgroundUse.empty().part == found.part
+    assert BackgroundUse.empty().beside(0.0) == NOTHING_BESIDE
+    assert found.beside(total).background == pytest.approx(found.beside(total).uncounted_calls)
 
 
 def test_sums_of_two_halves_are_those_of_the_whole() -> None:

@@ -269,7 +269,7 @@ def test_the_resources_ceiling_must_be_positive_and_times_must_rise() -> None:
     """Mistakes of the caller are errors, not results."""
     with pytest.raises(ValueError, match="ceiling"):
         Observations.of([1.0], [1.0], [1.0], resources=[Resource("cpu", np.ones(1), 0.0)])
-    with pytest.raises(ValueError, match="rise"):
+    with pytest.raises(ValueError, match="decrease"):
         Observations.of([2.0, 1.0], [1.0, 1.0], [1.0, 1.0])
     with pytest.raises(ValueError, match="one value"):
         Observations.of([1.0, 2.0], [1.0], [1.0, 1.0])

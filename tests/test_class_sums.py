@@ -14,7 +14,7 @@ from simulated_classes import simulate
 from collectors.process_lookup import RunDelay, process_io
 from models.attribution.class_time_series import Array, ClassIntervals
 from models.attribution.cost_model import fit_block
-from models.attribution.estimators import Target, work_of
+from models.attribution.estimators import Target, capped_work_time
 from models.attribution.published_wlr import fit_line
 from models.attribution.result import disagreement
 from models.attribution.rolling_block_sums import Block, unit_costs_of_blocks
@@ -25,7 +25,11 @@ from models.attribution.shared_unit_costs import (
     interval_weights,
 )
 from models.attribution.sufficient_statistics import RegressionSums
-from models.attribution.waiting_classes import MIN_COMPUTING_LEVEL, min_computing_level, must_wait
+from models.attribution.waiting_classes import (
+    MIN_COMPUTING_LEVEL,
+    cannot_compute_all,
+    min_computing_level,
+)
 from models.attribution.window_model import fit_intervals
 
 PROCESS = "process_run_delay_seconds"
@@ -36,7 +40,7 @@ UNIT_COSTS = UnitCosts(60e-6, (("rows_examined", 3e-7), ("rows_sent", 1e-6)), 0.
 
 def block(intervals: ClassIntervals, y: Array, unit_costs: UnitCosts = UNIT_COSTS) -> Block:
     """All of these intervals as sums."""
-    return Block.of(intervals, y, work_of(intervals), unit_costs, interval_weights(Y))
+    return Block.of(intervals, y, capped_work_time(intervals), unit_costs, interval_weights(Y))
 
 
 def parts(*edges: int) -> list[Block]:
@@ -44,7 +48,11 @@ def parts(*edges: int) -> list[Block]:
     weights = interval_weights(Y)
     return [
         Block.of(
-            INTERVALS.at(slice(a, b)), Y[a:b], work_of(INTERVALS)[a:b], UNIT_COSTS, weights[a:b]
+            INTERVALS.at(slice(a, b)),
+            Y[a:b],
+            capped_work_time(INTERVALS)[a:b],
+            UNIT_COSTS,
+            weights[a:b],
         )
         for a, b in pairwise(edges)
     ]
@@ -59,15 +67,17 @@ def test_blocks_add_up_to_their_intervals() -> None:
     assert np.allclose(together.uses, whole.uses)
     assert np.allclose(together.work, whole.work)
     with pytest.raises(ValueError, match="arrange them first"):
-        one + two.arranged(("sleep", "other"), "other")
+        one + two.with_classes(("sleep", "other"), "other")
 
 
 def test_a_class_without_a_column_is_part_of_the_rest() -> None:
     """Exactly as if its intervals had been the rest's from the start."""
     names = (*INTERVALS.names[:4], "other")
     folded = INTERVALS.pooled(names, "other")
-    expected = Block.of(folded, Y, work_of(INTERVALS) @ _to(names), UNIT_COSTS, interval_weights(Y))
-    found = block(INTERVALS, Y).arranged(names, "other")
+    expected = Block.of(
+        folded, Y, capped_work_time(INTERVALS) @ _to(names), UNIT_COSTS, interval_weights(Y)
+    )
+    found = block(INTERVALS, Y).with_classes(names, "other")
     assert np.allclose(found.moments.gram, expected.moments.gram)
     assert np.allclose(found.moments.totals, expected.moments.totals)
     assert np.allclose(found.work, expected.work)
@@ -83,7 +93,7 @@ def _to(names: tuple[str, ...]) -> Array:
 def test_other_unit_costs_are_exact_where_calls_and_rows_keep_their_proportion() -> None:
     """As they do in the simulation; the totals are exact in any case."""
     dear = UnitCosts(90e-6, (("rows_examined", 1e-6), ("rows_sent", 2e-7)), 0.0)
-    found, expected = block(INTERVALS, Y).recosted(dear), block(INTERVALS, Y, dear)
+    found, expected = block(INTERVALS, Y).with_unit_costs(dear), block(INTERVALS, Y, dear)
     assert np.allclose(found.moments.totals, expected.moments.totals)
     assert np.allclose(found.moments.gram, expected.moments.gram)
 
@@ -93,9 +103,9 @@ def test_a_fit_of_sums_is_near_that_of_samples() -> None:
     blocks = parts(0, 60, 120, 180, 240)
     unit_costs = unit_costs_of_blocks(blocks, time_like=True)
     assert unit_costs.per_call == pytest.approx(fit_unit_costs(INTERVALS, Y).per_call, rel=0.5)
-    total = blocks[0].recosted(unit_costs)
+    total = blocks[0].with_unit_costs(unit_costs)
     for other in blocks[1:]:
-        total = total + other.recosted(unit_costs)
+        total = total + other.with_unit_costs(unit_costs)
     model, waiting = fit_block(total, unit_costs, time_like=True)
     assert not waiting.any()
     found = dict(zip(model.names, model.mixture.totals, strict=True))
@@ -127,10 +137,10 @@ def test_lines_of_sums_are_the_lines_of_samples(seed: int, intervals: int) -> No
 def test_a_class_with_more_time_than_all_cpu_allows_waits() -> None:
     """The greatest is taken out until the rest can be; small ones are not suspected."""
     work = np.array([1.0, 30.0, 2.0, 9.0])
-    assert must_wait(work, 5.0, 0.3).tolist() == [False, True, False, False]
-    assert must_wait(work, 3.0, 0.3).tolist() == [False, True, False, True]
-    assert not must_wait(work, 30.0, 0.3).any()
-    assert not must_wait(work, 0.1, 0.0).any()
+    assert cannot_compute_all(work, 5.0, 0.3).tolist() == [False, True, False, False]
+    assert cannot_compute_all(work, 3.0, 0.3).tolist() == [False, True, False, True]
+    assert not cannot_compute_all(work, 30.0, 0.3).any()
+    assert not cannot_compute_all(work, 0.1, 0.0).any()
 
 
 def test_the_least_level_is_that_of_threads_that_could_run() -> None:
@@ -149,7 +159,7 @@ def test_a_hidden_waiter_is_found_once_the_level_is_known() -> None:
     true = SIMULATED.truth[few].sum(axis=0)
     scores, shares = {}, {}
     for level in (0.0, 0.3):
-        target = Target(Y[few], cpu_seconds=True, bounds=CpuBounds(level))
+        target = Target(Y[few], is_cpu_seconds=True, bounds=CpuBounds(level))
         totals = fit_intervals(intervals, target).divide(intervals, target).z.sum(axis=0)
         scores[level] = disagreement(totals, true)
         shares[level] = totals[locked] / totals.sum()

@@ -66,7 +66,7 @@ def test_one_who_is_always_there_is_not_taken_for_what_nobody_causes() -> None:
     for seed in range(6):
         s = simulate(seed, base=0.3, noise=0.06)
         intervals, y = with_a_steady_waiter(s, np.random.default_rng(seed + 100))
-        found = attribute(intervals, Target(y, cpu_seconds=True))
+        found = attribute(intervals, Target(y, is_cpu_seconds=True))
         assert found.classes[-1].share < 0.01
         assert found.classes[-1].waits
 

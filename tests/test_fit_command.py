@@ -203,7 +203,7 @@ def test_the_table_of_a_method_without_interval_is_an_indication(
     """It names what is missing and the method that has it."""
     assert run(cisco, "--method", method) == 0
     out = capsys.readouterr().out
-    assert "take it as an indication" in out
+    assert "this is only indicative" in out
     assert "--method bayes" in out
 
 
@@ -240,8 +240,8 @@ def test_a_load_that_the_law_does_not_have_is_said_and_null(
     assert run(cisco, *impossible, "--concurrency", "8") == 0
     lines = capsys.readouterr().out.splitlines()[-3:]
     assert lines[:2] == [
-        "  throughput 20000: the law has no such load",
-        "  residence time 0.1ms: the law has no such load",
+        "  throughput 20000: the law has no such point",
+        "  residence time 0.1ms: the law has no such point",
     ]
     assert lines[2].startswith("  concurrency 8: 8 threads, 6,")
 

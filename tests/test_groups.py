@@ -139,7 +139,7 @@ def test_an_idle_replica_does_not_serve() -> None:
     summary = summarise([*SHARDS, node("c", 1.0, 2000.0)])
     load = group_load(summary)
     assert (load.nodes, load.throughput) == (2, 1300.0)
-    assert load.used == pytest.approx(1300 / 3000)
+    assert load.used_share == pytest.approx(1300 / 3000)
 
 
 def test_intervals_that_end_together_are_taken_together() -> None:
@@ -287,7 +287,9 @@ def test_where_the_time_of_several_nodes_goes_is_shown() -> None:
     shares = group["summary"]["layer_shares"]
     assert sum(shares.values()) == pytest.approx(1.0)
     assert shares["distribution"] == pytest.approx(0.375 / (500 / 300 + 0.25))
-    assert "Time goes to: system 73%, distribution 20%, application 7%." in layer_sentences(state)
+    assert "Shares of the time: system 73%, distribution 20%, application 7%." in layer_sentences(
+        state
+    )
     assert escape(layer_sentences(state)) in groups_section([state], at)
 
 

@@ -6,9 +6,9 @@ from models.group.layer_time_split import (
     Layer,
     Replication,
     add_replication,
-    layers_of,
     mean_replication,
-    shares_of,
+    shares_by_layer,
+    split_into_layers,
 )
 from models.group.ntp_clock_filter import ROUND_TRIP_LIFETIME
 from models.time_split.split import Part, TimeSplit
@@ -27,7 +27,7 @@ SPLIT = TimeSplit.of(600.0, SPENT)
 
 def test_a_nodes_time_is_divided_over_the_layers() -> None:
     """Of 1.4 that no resource explains, 0.9 waited for a replica; 0.3 appliers come beside."""
-    found = layers_of(SPLIT, 300.0, Replication(0.0, applying=0.3, waiting=0.9))
+    found = split_into_layers(SPLIT, 300.0, Replication(0.0, applying=0.3, waiting=0.9))
     assert found == pytest.approx(
         {Layer.SYSTEM: 0.5, Layer.DISTRIBUTION: 1.2, Layer.APPLICATION: 0.6}
     )
@@ -36,14 +36,14 @@ def test_a_nodes_time_is_divided_over_the_layers() -> None:
 
 def test_no_more_waits_than_no_resource_explains() -> None:
     """Looks at threads that come out too high leave nothing below zero, and the sum as it is."""
-    found = layers_of(SPLIT, 300.0, Replication(0.0, applying=0.0, waiting=9.0))
+    found = split_into_layers(SPLIT, 300.0, Replication(0.0, applying=0.0, waiting=9.0))
     assert found[Layer.APPLICATION] == pytest.approx(0.1)
     assert sum(found.values()) == pytest.approx(2.0)
 
 
 def test_a_server_alone_spends_nothing_on_distribution() -> None:
     """It applies nothing and waits for nobody."""
-    found = layers_of(SPLIT, 300.0, Replication(0.0, 0.0, 0.0))
+    found = split_into_layers(SPLIT, 300.0, Replication(0.0, 0.0, 0.0))
     assert found[Layer.DISTRIBUTION] == 0.0
 
 
@@ -58,12 +58,12 @@ def test_a_server_alone_spends_nothing_on_distribution() -> None:
 )
 def test_what_is_not_known_is_not_given_to_the_application(split: TimeSplit) -> None:
     """Time on a resource that nobody saw would look like the DBMS's own."""
-    assert layers_of(split, 300.0, Replication(0.0, 0.0, 0.0)) == {}
+    assert split_into_layers(split, 300.0, Replication(0.0, 0.0, 0.0)) == {}
 
 
 def test_nothing_is_said_where_nobody_looked_at_replication() -> None:
     """Without performance_schema a wait for a replica would look like the DBMS's own."""
-    assert layers_of(SPLIT, 300.0, None) == {}
+    assert split_into_layers(SPLIT, 300.0, None) == {}
 
 
 def test_looks_are_averaged_over_the_last_minutes() -> None:
@@ -80,7 +80,7 @@ def test_shares_are_of_all_nodes() -> None:
     """A primary that waits for its replica, and the replica that applies."""
     primary = {Layer.SYSTEM: 1.0, Layer.DISTRIBUTION: 2.0, Layer.APPLICATION: 1.0}
     replica = {Layer.SYSTEM: 3.0, Layer.DISTRIBUTION: 1.0, Layer.APPLICATION: 0.0}
-    assert shares_of([primary, replica, {}]) == pytest.approx(
+    assert shares_by_layer([primary, replica, {}]) == pytest.approx(
         {Layer.SYSTEM: 0.5, Layer.DISTRIBUTION: 0.375, Layer.APPLICATION: 0.125}
     )
-    assert shares_of([{}]) == {}
+    assert shares_by_layer([{}]) == {}

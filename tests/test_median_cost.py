@@ -99,7 +99,7 @@ def test_calls_that_read_more_and_cost_more_keep_their_cpu(part: float, times: f
         intervals, used = dear_at_times(seed, part, times)
         true = used[:, 0].sum() / used.sum()
         for known in (intervals, replace(intervals, texts=texts)):
-            found = attribute(known, Target(used.sum(axis=1) * 1.08, cpu_seconds=True))
+            found = attribute(known, Target(used.sum(axis=1) * 1.08, is_cpu_seconds=True))
             assert found.classes[0].share == pytest.approx(true, abs=0.05)
 
 
@@ -110,7 +110,9 @@ def test_the_live_model_keeps_their_cpu_as_well() -> None:
         intervals, y = intervals.arranged([*intervals.names, OTHER]), used.sum(axis=1) * 1.08
         model = SlidingModel(RESOURCES[0], MINUTE)
         minutes = [slice(begin, begin + MINUTE) for begin in range(0, len(y), MINUTE)]
-        found = sum(model.take(intervals.at(part), y[part], HostUse()).uses for part in minutes)
+        found = sum(
+            model.add_block(intervals.at(part), y[part], HostUse()).uses for part in minutes
+        )
         shares = np.asarray(found) / np.sum(found)
         assert shares[0] == pytest.approx(used[:, 0].sum() / used.sum(), abs=0.05)
 

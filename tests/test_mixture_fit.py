@@ -334,14 +334,14 @@ def test_beliefs_alone_decide_where_the_data_are_silent() -> None:
 def test_each_hypothesis_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """The one that it began with is beside the one that it came to as well."""
     tried = list[tuple[Problem, prior_mixture_fit._Hypothesis]]()
-    settle = prior_mixture_fit._tried
+    settle = prior_mixture_fit._fit_hypothesis
 
     def noted(problem: Problem, waits: Mask, noise: float) -> prior_mixture_fit._Hypothesis:
         found = settle(problem, waits, noise)
         tried.append((problem, found))
         return found
 
-    monkeypatch.setattr(prior_mixture_fit, "_tried", noted)
+    monkeypatch.setattr(prior_mixture_fit, "_fit_hypothesis", noted)
     simulated = simulate(intervals=120)
     intervals = simulated.blind
     fit_intervals(intervals, Target(simulated.y))
@@ -351,7 +351,7 @@ def test_each_hypothesis_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:
     best, *rest = (found for _, found in tried)
     path, beside = [best], list[prior_mixture_fit._Hypothesis]()
     while rest:
-        many = len(list(prior_mixture_fit._beside(problem, path[-1])))
+        many = len(list(prior_mixture_fit._neighbours(problem, path[-1])))
         beside, rest = rest[:many], rest[many:]
         if rest:
             path.append(max(beside, key=lambda one: one.evidence))

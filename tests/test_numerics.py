@@ -26,7 +26,7 @@ made = simulate(intervals=40)
 model = SlidingModel(RESOURCES[0], 60)
 for start in range(0, 40, 10):
     part = slice(start, start + 10)
-    model.take(made.intervals.at(part), made.y[part], HostUse(0.3, 0.0, 0.8))
+    model.add_block(made.intervals.at(part), made.y[part], HostUse(0.3, 0.0, 0.8))
 assert model.intervals
 """
 FORECAST = """

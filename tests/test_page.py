@@ -77,7 +77,7 @@ def test_a_trusted_capacity_leads_and_the_numbers_follow() -> None:
     assert "used by the fit" in text
     assert "90 %: " in text
     assert re.search(r"headroom \d+ %", text)
-    assert "not to be relied on" not in text
+    assert "not yet reliable" not in text
 
 
 def test_the_sla_is_said_in_words_where_there_is_one() -> None:
@@ -124,7 +124,7 @@ def test_what_cannot_be_trusted_says_why_and_what_would_settle_it() -> None:
     text = seen(snapshot(FAR_BELOW))
     assert "not identifiable" in text
     assert "The capacity of this server is not yet identifiable: at least " in text
-    assert "neither a resource nor contention shows a limit yet" in text
+    assert "no limit by a resource or by contention is visible yet" in text
     assert "would settle it" in text
     assert not re.search(r"headroom \d+ %", text)
 
@@ -141,7 +141,7 @@ def test_a_peak_that_the_law_cannot_tell_is_not_shown_as_if_it_could() -> None:
     """Beside the number and at its mark on the chart."""
     known_law, doubted = snapshot(WAVES), snapshot([load / 8 for load in WAVES])
     assert "perhaps the law's peak" not in seen(known_law)
-    assert re.search(r"the law's peak [\d,]+ /s [^;]*; not to be relied on yet", seen(doubted))
+    assert re.search(r"the law's peak [\d,]+ /s [^;]*; not yet reliable", seen(doubted))
 
 
 def test_two_limits_that_are_as_likely_are_both_named() -> None:

@@ -112,7 +112,7 @@ def test_the_agent_judges_by_the_minutes_before(y: Bytes) -> None:
     given = []
     for start in range(0, INTERVALS, BLOCK):
         part = slice(start, start + BLOCK)
-        division = model.take(intervals.at(part), bytes_read[part], HostUse())
+        division = model.add_block(intervals.at(part), bytes_read[part], HostUse())
         given.append(division.uses.sum() / bytes_read[part].sum())
         assert np.isnan(division.error[division.uses == 0]).all()
     assert given[0] == 0

@@ -29,7 +29,7 @@ def divided(kind: str, part: slice, *, texts: bool) -> tuple[Attribution, float,
     assert file.intervals.texts is not None
     intervals = file.intervals.at(part)
     known = intervals if texts else replace(intervals, texts=None)
-    found = attribute(known, Target(file.y[part], cpu_seconds=True), host=host.worst_minute_use)
+    found = attribute(known, Target(file.y[part], is_cpu_seconds=True), host=host.worst_minute_use)
     error = disagreement(found.totals, file.truth[part].sum(axis=0))
     assert error is not None
     named = zip(found.classes, file.intervals.texts, strict=True)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from models.attribution.waiting_classes import divide_lock_waits, locks_rows
+from models.attribution.waiting_classes import divide_lock_waits, row_locking_classes
 
 INTERVALS = 60
 
@@ -62,10 +62,10 @@ def test_classes_that_lock_rows_change_them_or_say_so() -> None:
         "SELECT `a` FROM `t` LOCK IN SHARE MODE",
         None,
     )
-    found = locks_rows(affected, texts)
+    found = row_locking_classes(affected, texts)
     assert found is not None
     assert found.tolist() == [False, True, True, True, False]
-    without = locks_rows(affected, None)
+    without = row_locking_classes(affected, None)
     assert without is not None
     assert without.tolist() == [False, True, False, False, False]
-    assert locks_rows(None, texts) is None
+    assert row_locking_classes(None, texts) is None

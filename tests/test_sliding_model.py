@@ -22,7 +22,7 @@ def learned_by_block(intervals: ClassIntervals, y: Array) -> list[int]:
     model, learned = SlidingModel(RESOURCES[0], BLOCKS), []
     for start in range(0, len(intervals), PER_BLOCK):
         part = slice(start, start + PER_BLOCK)
-        model.take(intervals.at(part), y[part], HOST)
+        model.add_block(intervals.at(part), y[part], HOST)
         learned.append(model.intervals // PER_BLOCK)
     return learned
 
@@ -66,11 +66,11 @@ def test_what_a_class_did_that_left_is_the_rests() -> None:
     for start in range(0, len(intervals), PER_BLOCK):
         names = whole if start < blocks * PER_BLOCK else fewer
         part = slice(start, start + PER_BLOCK)
-        before = sum(model.use().values())
-        found = model.take(intervals.at(part).pooled(names, OTHER), y[part], HOST)
+        before = sum(model.recent_use().values())
+        found = model.add_block(intervals.at(part).pooled(names, OTHER), y[part], HOST)
         kept = (1 - 1 / BLOCKS) * before
-        assert sum(model.use().values()) == pytest.approx(kept + float(found.uses.sum()))
-    assert "scan" not in model.use()
+        assert sum(model.recent_use().values()) == pytest.approx(kept + float(found.uses.sum()))
+    assert "scan" not in model.recent_use()
 
 
 @pytest.mark.parametrize("texts", [True, False])
@@ -79,8 +79,8 @@ def test_a_file_and_the_agents_first_interval_are_divided_alike(texts: bool, sec
     """The same totals, errors and waits for the same intervals: there is one model."""
     simulated = simulate(3, intervals=seconds)
     intervals = simulated.intervals if texts else simulated.blind
-    live = SlidingModel(RESOURCES[0], BLOCKS).take(intervals, simulated.y, HOST)
-    found = attribute(intervals, Target(simulated.y, cpu_seconds=True), host=HOST)
+    live = SlidingModel(RESOURCES[0], BLOCKS).add_block(intervals, simulated.y, HOST)
+    found = attribute(intervals, Target(simulated.y, is_cpu_seconds=True), host=HOST)
     assert found.method is live.source
     assert found.totals == pytest.approx(live.uses)
     assert [use.stderr for use in found.classes] == pytest.approx(live.error * live.uses)

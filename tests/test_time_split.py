@@ -11,10 +11,15 @@ from models.time_split.disk_time_formulas import (
     random_seconds,
     sequential_seconds,
 )
-from models.time_split.interval_split import Usage, time_split
+from models.time_split.interval_split import IntervalCounters, time_split
 from models.time_split.limiting_resource import Limit, LimitedBy
-from models.time_split.per_class import MIN_THREAD_SAMPLES, ClassUse, class_splits, shared_out
-from models.time_split.queueing import at_the_resource
+from models.time_split.per_class import (
+    MIN_THREAD_SAMPLES,
+    ClassColumns,
+    class_splits,
+    divide_with_redistribution,
+)
+from models.time_split.queueing import statements_at_resource
 from models.time_split.split import Part, TimeSplit
 
 SLOW_DISK = DiskProfile(22.0e6, 7.3e-3)
@@ -146,17 +151,17 @@ def test_requests_of_one_size_teach_nothing() -> None:
 
 def test_queues_are_those_of_mean_value_analysis() -> None:
     """One statement never queues; at a full resource are all; else as many as were simulated."""
-    assert at_the_resource(0.7, 1) == pytest.approx(0.7)
-    assert at_the_resource(1.0, 8) == pytest.approx(8.0)
-    assert at_the_resource(0.5, 1e9) == pytest.approx(1.0)  # U / (1 - U)
-    assert at_the_resource(0.0, 5) == 0.0
+    assert statements_at_resource(0.7, 1) == pytest.approx(0.7)
+    assert statements_at_resource(1.0, 8) == pytest.approx(8.0)
+    assert statements_at_resource(0.5, 1e9) == pytest.approx(1.0)  # U / (1 - U)
+    assert statements_at_resource(0.0, 5) == 0.0
 
 
 def test_a_disks_time_by_its_profile() -> None:
     """980 page reads a second of a disk of 1000 take 98 % of one scan's time."""
     reads = Reads(9800.0, 9800 * 16384.0)
     profile = DiskProfile(130e6, 1e-3)
-    split = time_split(Usage(10.0, 10.0, cpu=0.2, disk=reads, profile=profile))
+    split = time_split(IntervalCounters(10.0, 10.0, cpu=0.2, disk=reads, profile=profile))
     assert split.seconds[Part.DISK_RANDOM] == pytest.approx(9.8)
     assert not split.over_explained
 
@@ -166,7 +171,7 @@ def test_the_disks_profile_is_the_configured_one_or_the_one_that_was_learned() -
     page, large = 16384.0, 131072.0
     disk = DiskProfile(50 * large, 1 / 50)
     far_off = DiskProfile(5000 * large, 1 / 50)
-    usage = Usage(10.0, 10.0, disk=Reads(100, 50 * (page + large)), disk_seconds=2.0)
+    usage = IntervalCounters(10.0, 10.0, disk=Reads(100, 50 * (page + large)), disk_seconds=2.0)
     for known, seconds in (
         (usage, 2.0 * 8 / 9),
         (replace(usage, profile=disk), 1.0),
@@ -181,7 +186,7 @@ def test_the_disks_profile_is_the_configured_one_or_the_one_that_was_learned() -
 def test_a_full_disk_does_not_hold_up_who_does_not_read() -> None:
     """Eight statements, of which one is seen waiting for a full disk: one is there, not eight."""
     reads, profile = Reads(9990.0, 9990 * 16384.0), DiskProfile(130e6, 1e-3)
-    one = Usage(10.0, 80.0, reads_waiting=0.97, disk=reads, profile=profile)
+    one = IntervalCounters(10.0, 80.0, reads_waiting=0.97, disk=reads, profile=profile)
     assert time_split(one).seconds[Part.DISK_RANDOM] == pytest.approx(9.99)
     five = replace(one, reads_waiting=5.0)
     assert time_split(five).seconds[Part.DISK_RANDOM] == pytest.approx(50.0)
@@ -192,13 +197,13 @@ def test_a_full_disk_does_not_hold_up_who_does_not_read() -> None:
 def test_reads_of_others_are_not_the_servers() -> None:
     """Of a disk that others read as much, the server's own half counts."""
     reads = Reads(1000.0, 1000 * 16384.0)
-    used = Usage(10.0, 10.0, disk=reads, read_bytes=500 * 16384.0, disk_seconds=8.0)
+    used = IntervalCounters(10.0, 10.0, disk=reads, read_bytes=500 * 16384.0, disk_seconds=8.0)
     assert time_split(used).seconds[Part.DISK_RANDOM] == pytest.approx(4.0)
 
 
 def test_a_full_link_holds_up_all_who_send() -> None:
     """Four sessions over a full link wait for it all the time that they do not compute."""
-    split = time_split(Usage(10.0, 40.0, cpu=2.0, link_share=0.99))
+    split = time_split(IntervalCounters(10.0, 40.0, cpu=2.0, link_share=0.99))
     assert split.shares[Part.NETWORK] > 0.9
     assert split.excess == 0
 
@@ -214,7 +219,7 @@ def test_classes_get_what_they_read_and_sent() -> None:
         locks=9.0,
         processor_queue=0.5,
     )
-    use = ClassUse(
+    use = ClassColumns(
         statement_time=np.full(5, 10.0),
         cpu=np.array([9.0, 0.5, 0.4, 0.1, 0.0]),
         locks=np.array([0.0, 0.0, 0.0, 9.0, 0.0]),
@@ -234,7 +239,7 @@ def test_the_disk_is_of_the_classes_that_were_seen_to_wait_for_it(looks: int) ->
     As measured on MariaDB: the scan examines most rows, the other's pages are read all the time.
     """
     target = split_of(20.0, cpu=4.5, processor_queue=1.0, disk_random=14.0, disk_sequential=0.0)
-    use = ClassUse(
+    use = ClassColumns(
         statement_time=np.array([10.0, 10.0, 10.0]),
         cpu=np.array([4.0, 0.5, 0.0]),
         read_bytes=np.array([3e7, 4e4, 0.0]),  # rows examined, in their place
@@ -255,22 +260,24 @@ def test_the_disk_is_of_the_classes_that_were_seen_to_wait_for_it(looks: int) ->
 
 def test_a_full_class_passes_on_what_it_cannot_take() -> None:
     """Nobody gets more than there is room for, and nothing is lost while there is some."""
-    given = shared_out(10.0, np.array([3.0, 1.0, 0.0]), np.array([4.0, 9.0, 9.0]))
+    given = divide_with_redistribution(10.0, np.array([3.0, 1.0, 0.0]), np.array([4.0, 9.0, 9.0]))
     assert given == pytest.approx([4.0, 6.0, 0.0])
 
 
 def test_locks_are_row_locks_and_those_that_statements_are_seen_to_wait_for() -> None:
     """Either alone is known too; where neither is, locks are unknown and not zero."""
-    both = time_split(Usage(10.0, 20.0, row_locks=4.0, other_locks=6.0))
+    both = time_split(IntervalCounters(10.0, 20.0, row_locks=4.0, other_locks=6.0))
     assert both.seconds[Part.LOCKS] == pytest.approx(10.0)
-    assert time_split(Usage(10.0, 20.0, other_locks=6.0)).shares[Part.LOCKS] == pytest.approx(0.3)
-    assert Part.LOCKS in time_split(Usage(10.0, 20.0)).unknown
+    assert time_split(IntervalCounters(10.0, 20.0, other_locks=6.0)).shares[
+        Part.LOCKS
+    ] == pytest.approx(0.3)
+    assert Part.LOCKS in time_split(IntervalCounters(10.0, 20.0)).unknown
 
 
 def test_a_sleeper_is_not_at_a_link_that_others_fill() -> None:
     """What the class that sends cannot take goes to nobody; its bytes wait as long as others'."""
     target = split_of(12.0, network=11.0)
-    use = ClassUse(np.array([4.0, 8.0]), sent_bytes=np.array([9900.0, 100.0]))
+    use = ClassColumns(np.array([4.0, 8.0]), sent_bytes=np.array([9900.0, 100.0]))
     sends, sleeps = class_splits(target, use)
     assert sends.shares[Part.NETWORK] == pytest.approx(1.0)
     assert sleeps.seconds[Part.NETWORK] == pytest.approx(100 * 4.0 / 9900)

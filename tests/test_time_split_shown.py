@@ -24,7 +24,7 @@ from agent.window.time_split_inputs import CLIENT_RUN_DELAY, RATE, RUN_DELAY, SE
 from models.group.layer_time_split import Layer
 from models.time_split.class_weights import read_weights, rows_of_tables
 from models.time_split.limiting_resource import Limit, LimitedBy
-from models.time_split.per_class import ClassUse, class_splits
+from models.time_split.per_class import ClassColumns, class_splits
 from models.time_split.split import Part, TimeSplit
 
 NOW = 1_700_000_000.0
@@ -112,7 +112,7 @@ def test_who_reads_is_not_guessed() -> None:
     assert opened is not None
     assert unlocked.tolist() == [0.0, 79.0, 0.0]
     assert opened.tolist() == [0.0, 80.0, 5.0]
-    asleep = ClassUse(np.array([5.0]), np.array([0.1]), np.array([0.0]))
+    asleep = ClassColumns(np.array([5.0]), np.array([0.1]), np.array([0.0]))
     target = TimeSplit.of(5.0, {Part.CPU: 0.1, Part.DISK_RANDOM: 4.0, Part.DISK_SEQUENTIAL: 0.0})
     assert LimitedBy.of(class_splits(target, asleep)[0]) is None
 

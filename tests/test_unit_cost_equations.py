@@ -51,15 +51,15 @@ def written_out(equations: UnitCostEquations, gram: Array) -> Array:
 def test_the_equations_are_those_written_out(shape: tuple[int, int], tau: float) -> None:
     """Minimum, variances, determinant and products, whatever is held at 0, fewer intervals too."""
     found, gram = problem(*shape)
-    equations = found.under(tau, 0.001)
+    equations = found.equations(tau, 0.001)
     matrix = written_out(equations, gram)
-    least = equations.minimum(np.ones(len(matrix)))
+    least = equations.non_negative_minimum(np.ones(len(matrix)))
     assert least == pytest.approx(minimise_non_negative(matrix, equations.vector), abs=1e-8)
     assert (least == 0).any() or tau < 1
     assert equations.product(least) == pytest.approx(matrix @ least, rel=1e-9, abs=1e-9)
     for free in (least > 0, np.ones(len(matrix), dtype=np.bool_)):
         inner = matrix[np.ix_(free, free)]
-        solved = equations.at(free)
+        solved = equations.restricted_to(free)
         assert solved.variances()[free] == pytest.approx(np.diag(np.linalg.inv(inner)), rel=1e-6)
         assert not solved.variances()[~free].any()
         assert solved.log_determinant() == pytest.approx(np.linalg.slogdet(inner)[1], rel=1e-9)

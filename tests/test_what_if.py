@@ -9,8 +9,8 @@ from fuzzing import fuzz
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.attribution.background_use import NOTHING_BESIDE, BesideClasses
-from models.attribution.capacity_gain import ClassUse, share_at_limit
+from models.attribution.background_use import NOTHING_BESIDE, UnattributedUse
+from models.attribution.capacity_gain import ObservedClassUse, share_at_limit
 from models.robust import normal_cdf
 from models.usl.law import Usl
 from models.what_if.assumption_sentences import assumptions
@@ -281,7 +281,7 @@ def test_assumptions_are_those_of_the_changes() -> None:
 
 def heavy(waking: float, load: float, share: float = 0.41, beside: Any = NOTHING_BESIDE) -> float:
     """The share at the limit of a class with 4 % of the calls."""
-    return share_at_limit(ClassUse(share, 0.04, beside), waking, load).value
+    return share_at_limit(ObservedClassUse(share, 0.04, beside), waking, load).value
 
 
 def test_a_class_of_heavy_calls_has_more_of_the_limit_than_far_below_it() -> None:
@@ -294,15 +294,15 @@ def test_a_class_of_heavy_calls_has_more_of_the_limit_than_far_below_it() -> Non
 
 def test_background_work_is_no_part_of_a_limits_demand() -> None:
     """A tenth of the use is background, a tenth is the calls': 0.4 is (0.4 + 0.1·0.04)/0.9."""
-    beside = BesideClasses(background=0.1, error=0.0, of_calls=0.1)
+    beside = UnattributedUse(background=0.1, error=0.0, uncounted_calls=0.1)
     assert heavy(0.0, 0.5, 0.4, beside) == pytest.approx(0.404 / 0.9)
 
 
 def test_a_share_is_as_uncertain_as_what_it_rests_on() -> None:
     """The background within its error, and all that waking is expected to cost."""
-    known = share_at_limit(ClassUse(0.4, 0.04), waking=0.0, load=0.5)
+    known = share_at_limit(ObservedClassUse(0.4, 0.04), waking=0.0, load=0.5)
     assert known.deviation == 0.0
-    unsure = ClassUse(0.4, 0.04, BesideClasses(background=0.1, error=0.05))
+    unsure = ObservedClassUse(0.4, 0.04, UnattributedUse(background=0.1, error=0.05))
     assert share_at_limit(unsure, 0.0, 0.5).deviation == pytest.approx(0.4 / 0.85 - 0.4 / 0.9)
-    waking = share_at_limit(ClassUse(0.4, 0.04), 0.5, 0.5)
+    waking = share_at_limit(ObservedClassUse(0.4, 0.04), 0.5, 0.5)
     assert waking.deviation == pytest.approx(waking.value - 0.4)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from agent.csv_input.class_file import read_classes
 from models.attribution.class_time_series import Array
-from models.attribution.published_wlr import Line, Wlr, blame, fit_line, fit_wlr
+from models.attribution.published_wlr import Line, Wlr, divide_in_proportion, fit_line, fit_wlr
 from models.attribution.result import PredictionError
 from testbed.data_file_paths import data
 
@@ -38,7 +38,7 @@ def test_the_published_results_are_reproduced(
 
 def test_each_sample_is_divided_in_proportion() -> None:
     """z_k = x_k·y/Σx."""
-    z, used = blame([[1, 3], [2, 0]], [8, 5])
+    z, used = divide_in_proportion([[1, 3], [2, 0]], [8, 5])
     assert z.tolist() == [[2, 6], [5, 0]]
     assert used.tolist() == [True, True]
 
@@ -90,7 +90,7 @@ def test_slopes_that_are_not_positive_are_refused() -> None:
     """A class that runs longer should use more: such a line predicts nothing."""
     for z in ([3.0, 2.0, 1.0], [2.0, 2.0, 2.0]):
         line = fit_line(np.array([1.0, 2.0, 3.0]), np.array(z))
-        assert not line.usable
+        assert not line.is_usable
         assert Wlr((line,), np.zeros(1)).predict(column(5)).tolist() == [0]
 
 
@@ -164,8 +164,8 @@ def test_whatever_the_samples_blame_adds_up_and_follows_the_units(
 ) -> None:
     """Σz = y wherever somebody runs; y in other units gives z in other units; nothing is NaN."""
     x, y = np.array([row for row, _ in samples]), np.array([value for _, value in samples])
-    z, used = blame(x, y)
+    z, used = divide_in_proportion(x, y)
     assert (z >= 0).all()
     assert z.sum(axis=1) == pytest.approx(np.where(used, y, 0.0))
-    assert blame(x, unit * y)[0] == pytest.approx(unit * z)
+    assert divide_in_proportion(x, unit * y)[0] == pytest.approx(unit * z)
     assert np.isfinite(fit_wlr(x, y).predict(x)).all()

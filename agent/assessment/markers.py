@@ -32,7 +32,7 @@ def new_marker(name: str, target: str, at: float, now: float) -> Marker:
         rule = f"1 to {MAX_NAME_LENGTH} printable characters, with no space around them"
         raise ValueError(f"name: {name[:30]!r} is not a marker name; give {rule}")
     if not 0 < at <= now + MAX_SECONDS_AHEAD:
-        raise ValueError("at: this time has not come; give one that has passed")
+        raise ValueError("at: this time is in the future; give a past one")
     return Marker(round(at, 3), name, target)
 
 

@@ -24,7 +24,7 @@ from models.capacity.saturation_probability import (
     saturation_soon,
 )
 from models.forecast.saturation import Saturation
-from models.group.layer_time_split import Layer, Replication, layers_of
+from models.group.layer_time_split import Layer, Replication, split_into_layers
 from models.group.ntp_clock_filter import ClockOffset
 from models.time_split.split import TimeSplit
 from models.trust import Trust
@@ -228,7 +228,7 @@ class Snapshot:
     def layers(self, now: float) -> Mapping[Layer, float]:
         """Return the time in each layer, in threads (seconds per second); empty if unknown."""
         use = self.current_time_use(now)
-        return {} if use is None else layers_of(use.split, use.seconds, self.replication)
+        return {} if use is None else split_into_layers(use.split, use.seconds, self.replication)
 
     def class_splits(self, now: float) -> Mapping[str, TimeSplit]:
         """Return the time split of each query class, by `class_key`; empty if unknown."""

@@ -14,7 +14,7 @@ from agent.export.attribute_report import format_attribution
 from agent.support.safe_output import json_text, print_error, print_lines
 from models.attribution.class_time_series import ClassIntervals
 from models.attribution.estimators import Target
-from models.attribution.quality_gate import withheld
+from models.attribution.quality_gate import withhold_failing
 from models.attribution.resource_division import attribute
 from models.attribution.result import Attribution, ClassUse, Method, PredictionError, disagreement
 from models.attribution.shared_unit_costs import PART_OF_CPU, WHOLE_CPU
@@ -99,8 +99,8 @@ def _answer(args: argparse.Namespace) -> Answer:
     intervals = _usable_intervals(classes, target)
     doing = f"dividing over {len(intervals.names):,} classes in {len(intervals):,} intervals"
     found = attribute(intervals, target, method, classes.host, progress_of(doing))
-    if classes.at is not None and not target.cpu_seconds and method is Method.AUTO:
-        found = withheld(_resource_name(str(classes.resource)), classes.intervals, found)
+    if classes.at is not None and not target.is_cpu_seconds and method is Method.AUTO:
+        found = withhold_failing(_resource_name(str(classes.resource)), classes.intervals, found)
     prediction = None
     if args.predict is not None:
         other = _read(args.predict, args.predict_host or args.host, classes.resource)
@@ -131,7 +131,7 @@ def _target(classes: ClassFile) -> Target:
         return Target(y)
     cpu = CPU_SECONDS.search(resource) is not None
     bounds = PART_OF_CPU if PARTIAL_CPU.search(resource) else WHOLE_CPU
-    return Target(y, cpu_seconds=cpu, time_like=cpu, bounds=bounds)
+    return Target(y, is_cpu_seconds=cpu, time_like=cpu, bounds=bounds)
 
 
 def _resource_name(resource: str) -> str:
@@ -145,12 +145,14 @@ def _usable_intervals(classes: ClassFile, target: Target) -> ClassIntervals:
 
     Measured CPU is user and system time together.
     """
-    return replace(classes.intervals, cpu=None) if target.bounds.is_of_a_part else classes.intervals
+    return (
+        replace(classes.intervals, cpu=None) if target.bounds.is_part_of_cpu else classes.intervals
+    )
 
 
 def _truth_error(classes: ClassFile, target: Target, found: Attribution) -> float | None:
     """Return Σ|share − true share|, None if unknown; the truth is used for nothing else."""
-    if classes.truth is None or not target.cpu_seconds or target.bounds.is_of_a_part:
+    if classes.truth is None or not target.is_cpu_seconds or target.bounds.is_part_of_cpu:
         return None
     return disagreement(found.totals, classes.truth.sum(axis=0))
 
@@ -188,8 +190,8 @@ def _class_as_json(use: ClassUse) -> dict[str, float | int | bool | None]:
     return {
         "total": use.total,
         "share": use.share,
-        "slope": line.slope if line.usable else None,
-        "intercept": line.startup if line.usable else None,
+        "slope": line.slope if line.is_usable else None,
+        "intercept": line.start_cost if line.is_usable else None,
         "r_squared": line.r_squared,
         "stderr": use.stderr,
         "slope_stderr": line.slope_stderr,

@@ -87,7 +87,7 @@ def render_legend(points: AssessedPoints) -> str:
         reasons = "; ".join(f"{n} as {reason.sentence}" for reason, n in count.most_common())
         parts.append(f"× left out: {reasons}")
     if others:
-        parts.append(f"faint: {others} of another workload, left out")
+        parts.append(f"faint dots: {others} intervals of another workload, left out")
     return ". ".join(parts)
 
 

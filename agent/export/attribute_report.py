@@ -99,7 +99,7 @@ def _notes(
         difference = f"{format_percent(found.disagreement / 2)} of the use differs with {other}"
         lines.append(f"  {'disagreement':<14} {difference}")
     if truth_error is not None:
-        lines.append(f"  {'truth':<14} shares differ from it by {truth_error:.3f} in all")
+        lines.append(f"  {'truth':<14} differences of the shares from it: {truth_error:.3f} in all")
     return [*lines, *(f"  {'caution':<14} {reason.sentence}" for reason in found.reasons)]
 
 

@@ -9,7 +9,7 @@ from agent.export.profile_rows import Profile
 from agent.query_classes.class_registry import class_name_of
 from agent.query_classes.period_attribution import ObservedClasses
 from models.attribution.class_time_series import Array
-from models.attribution.resource_division import parts_of
+from models.attribution.resource_division import line_samples
 from models.attribution.result import Attribution
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def _draw_class(
         for i, key in enumerate(observed.intervals.names)
         if (class_name_of(key).schema, class_name_of(key).digest) == (first.schema, first.digest)
     )
-    x, z = (table[:, k] for table in parts_of(observed.intervals, y, found.method))
+    x, z = (table[:, k] for table in line_samples(observed.intervals, y, found.method))
     line = found.classes[k].line
     seen = x > 0
     axes.scatter(x[seen], z[seen], s=14, color="black", label=f"{int(seen.sum())} intervals")

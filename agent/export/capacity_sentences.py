@@ -51,7 +51,7 @@ def headline(capacity: Capacity, headroom: Headroom | None) -> str:
     if capacity.trust is Trust.TRUSTED:
         return f"This server can do {format_number(capacity.value)} queries/s; {limit}.{left}"
     estimate = f"{format_number(capacity.value)} queries/s ({bounds(capacity)})"
-    return f"This server can do about {estimate}; {limit}. Take it as an indication.{left}"
+    return f"This server can do about {estimate}; {limit}. This is only indicative.{left}"
 
 
 def _likely_limits(capacity: Capacity) -> str:
@@ -73,7 +73,7 @@ def headroom_sentence(headroom: Headroom) -> str:
     if headroom.overloaded:
         return f"It is {past_peak_text(headroom.overload_loss)}."
     if headroom.ratio < 0:
-        return "It serves more than that now."
+        return "The present load is above that."
     return f"{100 * headroom.ratio:.0f} % of that is left."
 
 

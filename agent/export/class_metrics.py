@@ -160,7 +160,7 @@ def _events(known: TargetClasses) -> Iterator[Metric]:
 
 def _class_gauges(fresh: TargetClasses, now: float) -> Iterator[Metric]:
     each = [(s, c, one) for s, c in fresh for one in c.classes]
-    lines = [(_labels(s, one), one.line) for s, _, one in each if one.line and one.line.usable]
+    lines = [(_labels(s, one), one.line) for s, _, one in each if one.line and one.line.is_usable]
     yield gauge(
         "query_cpu_slope",
         "CPU seconds per second of the query class's work time (statements that run without "

@@ -24,8 +24,8 @@ COLUMNS = (
     "±",
     "time",
     "calls",
-    "without it",
-    "at half its cost",
+    "gain if removed",
+    "gain if halved",
     "where its time goes",
     "limited by",
 )
@@ -94,7 +94,7 @@ def _class_name(one: ClassState) -> str:
     reserved = {
         OTHER: "all others",
         AGENT: "mysql-headroom itself",
-        OVERFLOW: "no room for more",
+        OVERFLOW: "digest table full",
         NONE: "statements without a digest",
     }
     return (reserved.get(digest) or name) + (" (waits)" if one.waits else "")

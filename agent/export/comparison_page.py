@@ -18,7 +18,7 @@ def comparison_page(comparison: Comparison, json_path: str) -> str:
         f"<section><header><h2>{escape(comparison.target)}</h2></header><ul>{periods}</ul>{remarks}"
         f'<table class="limits"><tr>{head}</tr>{rows}</table></section>'
         f'<p class="grey"><a href="/">all targets</a>, <a href="{escape(json_path)}">the same</a>'
-        " for programs</p>"
+        " as JSON</p>"
     )
 
 

@@ -40,7 +40,7 @@ def period_text(side: AssessedPeriod) -> str:
 def notes(comparison: Comparison) -> Iterator[str]:
     """Yield notes on how to read the rows."""
     if comparison.loads_differ:
-        yield "The loads do not overlap: what a query costs may differ for that alone."
+        yield "The loads do not overlap: the cost per query may differ for that reason alone."
     if not comparison.has_changed:
         yield "Nothing changed beyond the uncertainty."
 

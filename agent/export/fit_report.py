@@ -45,7 +45,7 @@ def format_fit(curve: CurveFile, fitted: UslFit, asked: Sequence[RequestedPoint]
 def _load_line(fitted: UslFit, load: RequestedPoint) -> str:
     n, x, r, efficiency = load.point(fitted.law)
     if not isfinite(n):
-        return f"  {load.words}: the law has no such load"
+        return f"  {load.words}: the law has no such point"
     times = f"{format_seconds(r)} a query, efficiency {efficiency:.2f}"
     return f"  {load.words}: {format_threads(n)}, {format_number(x)} queries/s, {times}"
 
@@ -60,7 +60,7 @@ def headline(fitted: UslFit) -> str:
         where = f"{format_number(fitted.x_max)} queries/s, somewhere from {_range_text(interval)}"
     if fitted.trust is Trust.TRUSTED:
         return f"The peak is {where}."
-    return f"The peak is about {where}; take it as an indication."
+    return f"The peak is about {where}; this is only indicative."
 
 
 def _past_peak_lines(fitted: UslFit) -> list[str]:

@@ -12,7 +12,7 @@ COLUMNS = ("resource", "used now", "a query takes", "full at", "90 % interval", 
 CPU_SOURCES = {
     CpuSource.HOST: "the counters of this host",
     CpuSource.NODE_EXPORTER: "the node_exporter of the server's host",
-    CpuSource.STATEMENTS: "the CPU time of statements, scaled by what it misses, and vcpus",
+    CpuSource.STATEMENTS: "the CPU time of statements, scaled up for what it misses, over vcpus",
 }
 MIN_SHOWN_SHARE = 0.005  # a smaller probability to be the limit is not shown
 

@@ -60,7 +60,7 @@ def render(
         f'<h1>mysql-headroom <span class="grey">{escape(__version__)}</span></h1>'
         f"{group_sections}{sections}"
         '<p class="grey"><a href="/metrics">/metrics</a> for Prometheus,'
-        ' <a href="/api/v1/snapshot">/api/v1/snapshot</a> for programs</p></body></html>'
+        ' <a href="/api/v1/snapshot">/api/v1/snapshot</a> as JSON</p></body></html>'
     )
 
 
@@ -180,7 +180,7 @@ def _headroom_cell(capacity: Capacity, headroom: Headroom) -> Cell:
     if not headroom.overloaded:
         left = "none" if headroom.ratio < 0 else f"{100 * headroom.ratio:.0f} %"
         return "headroom", left, _caution(capacity)
-    at_peak = f"{format_number(capacity.concurrency)} statements at once at the capacity"
+    at_peak = f"{format_number(capacity.concurrency)} concurrent statements at the capacity"
     notes = (past_peak_text(headroom.overload_loss), at_peak, _caution(capacity))
     return "headroom", "none", "; ".join(filter(None, notes))
 
@@ -190,7 +190,7 @@ def _interval_text(interval: tuple[float, float] | None) -> str:
 
 
 def _caution(judged: Capacity | UslFit) -> str:
-    return "" if judged.trust is Trust.TRUSTED else "not to be relied on yet"
+    return "" if judged.trust is Trust.TRUSTED else "not yet reliable"
 
 
 def _chart(snapshot: Snapshot, now: float) -> str:

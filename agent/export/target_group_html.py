@@ -5,7 +5,7 @@ from html import escape
 
 from agent.export.fit_report import format_number
 from agent.groups.group_monitor import GroupState
-from models.group.layer_time_split import Layer, shares_of
+from models.group.layer_time_split import Layer, shares_by_layer
 from models.group.ntp_clock_filter import ClockOffset
 from models.group.summary import GroupSummary, Node
 from models.group.usl_over_nodes import NodeScaling
@@ -67,10 +67,10 @@ def group_sentences(summary: GroupSummary) -> str:
 
 def layer_sentences(state: GroupState) -> str:
     """Describe the layers' shares of the nodes' time, and the loss by uneven load."""
-    shares = shares_of(list(state.layers.values()))
+    shares = shares_by_layer(list(state.layers.values()))
     parts = ", ".join(f"{layer} {share:.0%}" for layer, share in shares.items())
     loss = state.summary.imbalance_loss if state.summary else None
-    text = f" Time goes to: {parts}." if parts else ""
+    text = f" Shares of the time: {parts}." if parts else ""
     if loss is not None:
         text += f" Uneven load leaves {loss:.0%} of the nodes' time unused when the first is full."
     return text
@@ -107,7 +107,7 @@ def _row(node: Node, state: GroupState) -> str:
         node.name,
         "lost" if node.throughput is None else format_number(node.throughput),
         "" if node.capacity is None else format_number(node.capacity),
-        "" if node.used is None else f"{node.used:.0%}",
+        "" if node.used_share is None else f"{node.used_share:.0%}",
         "" if node.headroom is None else f"{node.headroom:.0%}",
         "" if node.capacity is None else node.trust.value.replace("_", " "),
         *(f"{threads[layer]:.2f}" if layer in threads else "" for layer in LAYERS),

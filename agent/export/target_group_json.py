@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 from agent.export.snapshot_json import Object, without_non_finite
 from agent.groups.group_monitor import GroupState
-from models.group.layer_time_split import shares_of
+from models.group.layer_time_split import shares_by_layer
 from models.group.ntp_clock_filter import ClockOffset
 from models.group.summary import GroupSummary, Node
 from models.group.usl_over_nodes import NodeScaling
@@ -40,7 +40,7 @@ def _summary_object(summary: GroupSummary, state: GroupState) -> Object:
         "divided_as_today_growth": summary.divided_as_today_growth,
         "imbalance": summary.imbalance,
         "imbalance_loss": summary.imbalance_loss,
-        "layer_shares": shares_of(list(state.layers.values())),
+        "layer_shares": shares_by_layer(list(state.layers.values())),
         "lost": list(summary.lost),
         "trust": summary.trust,
         "reasons": [{"reason": r.value, "text": r.sentence} for r in summary.reasons],
@@ -55,7 +55,7 @@ def _node_object(node: Node, state: GroupState) -> Object:
         "throughput": node.throughput,
         "capacity": node.capacity,
         "headroom": node.headroom,
-        "capacity_used": node.used,
+        "capacity_used": node.used_share,
         "trust": node.trust,
         "clock_offset": _clock_object(state.clocks.get(node.name)),
         "layers": state.layers.get(node.name),

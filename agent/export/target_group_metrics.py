@@ -19,7 +19,7 @@ GAUGES: tuple[tuple[str, str, Callable[[GroupSummary], float | None]], ...] = (
     (
         "group_capacity_known",
         "Targets of the group whose capacity is known; absent before the first interval.",
-        lambda summary: float(sum(node.used is not None for node in summary.nodes)),
+        lambda summary: float(sum(node.used_share is not None for node in summary.nodes)),
     ),
     (
         "group_throughput_queries_per_second",

@@ -69,16 +69,16 @@ class ClassModels:
             used = server_use(name, table, intervals)
             known = np.flatnonzero(np.isfinite(used))
             if len(known):
-                shares[name] = model.take(table.at(known), used[known], host)
+                shares[name] = model.add_block(table.at(known), used[known], host)
         return shares
 
     def recent(self, key: str) -> dict[str, float]:
         """Return a class's recent use of each resource; older blocks count less."""
-        return {name: model.use().get(key, 0.0) for name, model in self._models.items()}
+        return {name: model.recent_use().get(key, 0.0) for name, model in self._models.items()}
 
     def recent_cpu(self) -> dict[str, float]:
         """Return the recent CPU by class; older blocks count less."""
-        return self._models["cpu"].use()
+        return self._models["cpu"].recent_use()
 
     def cpu_line(self, key: str) -> Line | None:
         """Return the line of a class's CPU over its work time; None if it has no column."""
@@ -91,7 +91,7 @@ class ClassModels:
         signs = Signs(
             intervals=model.intervals,
             held_out_mape=model.held_out.mape,
-            level=model.level if model.resource.cpu else None,
+            level=model.level if model.resource.is_cpu else None,
             host=self._worst,
             time_is_work=False,
         )
@@ -103,7 +103,7 @@ class ClassModels:
             held_out=model.held_out,
             disagreement=model.disagreement,
             reasons=find_reasons(signs),
-            total=model.total,
+            total=model.recent_total,
             beside_classes=model.beside_classes,
         )
 

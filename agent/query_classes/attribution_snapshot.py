@@ -6,7 +6,7 @@ from typing import Self
 
 from agent.query_classes.class_registry import ClassName
 from agent.query_classes.digest_deltas import LossReason
-from models.attribution.background_use import NOTHING_BESIDE, BesideClasses
+from models.attribution.background_use import NOTHING_BESIDE, UnattributedUse
 from models.attribution.published_wlr import Line
 from models.attribution.result import Method, PredictionError, Reason
 from models.attribution.sliding_model import ClassShares
@@ -48,7 +48,7 @@ class ResourceState:
     reasons: tuple[Reason, ...]
     total: float
     """Recent use by all classes and unattributed; older minutes count less."""
-    beside_classes: BesideClasses = NOTHING_BESIDE
+    beside_classes: UnattributedUse = NOTHING_BESIDE
     """The part of the total that is used beside the clients' classes."""
 
 

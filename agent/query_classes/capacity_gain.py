@@ -5,7 +5,13 @@ from dataclasses import dataclass
 from agent.config.resources import DISK, NETWORK
 from agent.query_classes.attribution_snapshot import ClassesState, ClassState
 from agent.query_classes.class_registry import COMBINED_CLASSES, ClassName
-from models.attribution.capacity_gain import ClassUse, DemandShare, Limit, gain, share_at_limit
+from models.attribution.capacity_gain import (
+    DemandShare,
+    Limit,
+    ObservedClassUse,
+    gain,
+    share_at_limit,
+)
 from models.attribution.quality_gate import is_predicted_well
 from models.attribution.result import Method, Reason
 from models.capacity.limit_types import ResourceLimit
@@ -69,7 +75,7 @@ def _limits(state: ClassesState, one: ClassState, capacity: Capacity) -> list[Li
     binding = known.get(capacity.limit or "")
     if binding is None:
         return []
-    return [limit for limit in known.values() if limit.x >= binding.x]
+    return [limit for limit in known.values() if limit.throughput >= binding.throughput]
 
 
 def _value(share: DemandShare | None) -> float | None:
@@ -85,7 +91,7 @@ def share_of(
     calls = sum(each.recent.get("calls", 0.0) for each in state.classes)
     if share is None or cpu is None or resource_limit.x_max is None or calls <= 0:
         return None if share is None else DemandShare(share)
-    use = ClassUse(share, one.recent.get("calls", 0.0) / calls, cpu.beside_classes)
+    use = ObservedClassUse(share, one.recent.get("calls", 0.0) / calls, cpu.beside_classes)
     load = calls / max(state.recent_seconds, TINY) / resource_limit.x_max
     return share_at_limit(use, resource_limit.waking, load)
 

@@ -19,7 +19,7 @@ from collectors.base import Sample
 from collectors.digests import DigestValues
 from models.attribution.result import SATURATED_SHARE as SATURATED
 from models.attribution.result import HostUse, Reason
-from models.attribution.waiting_classes import IO_BOUND
+from models.attribution.waiting_classes import IO_BOUND_SHARE
 from models.rates import START_TOLERANCE
 
 MAX_WAIT_SECONDS = 8.0  # seconds to wait for a sample of every resource beyond an interval's end
@@ -129,7 +129,7 @@ classes."""
 
 LIMITS: Mapping[Reason, tuple[str, float]] = {
     Reason.SATURATED: (BUSY, SATURATED),
-    Reason.IO_BOUND: (IO_WAIT, IO_BOUND),
+    Reason.IO_BOUND: (IO_WAIT, IO_BOUND_SHARE),
 }
 
 

@@ -6,10 +6,10 @@ from agent.query_classes.attribution_snapshot import ClassesState, ClassState
 from agent.window.recent_time_split import TimeUse
 from models.attribution.class_time_series import Array
 from models.attribution.quality_gate import (
-    moved_as_predicted,
+    varied_as_predicted,
 )
 from models.time_split.class_weights import first_known, read_weights, rows_of_tables
-from models.time_split.per_class import ClassUse, class_splits
+from models.time_split.per_class import ClassColumns, class_splits
 from models.time_split.split import TimeSplit
 
 
@@ -35,7 +35,7 @@ def class_key(one: ClassState) -> str:
     return f"{one.name.schema}|{one.name.digest}"
 
 
-def _class_use(state: ClassesState) -> ClassUse:
+def _class_use(state: ClassesState) -> ClassColumns:
     """Collect what the models attribute to each class over the remembered time."""
 
     def column(name: str) -> Array | None:
@@ -44,8 +44,8 @@ def _class_use(state: ClassesState) -> ClassUse:
 
     statement_time = column("statement_time")
     read, network = state.resource("read"), state.resource("network")
-    is_known = network is not None and moved_as_predicted(network.held_out)
-    return ClassUse(
+    is_known = network is not None and varied_as_predicted(network.held_out)
+    return ClassColumns(
         statement_time=np.zeros(len(state.classes)) if statement_time is None else statement_time,
         cpu=column("cpu"),
         locks=column("lock_time"),

@@ -24,10 +24,16 @@ class Counters:
 
 
 RESOURCE_COUNTERS = (
-    Counters(DividedResource("cpu", cpu=True), "host", ("process_cpu_seconds",)),
-    Counters(DividedResource("user_cpu", cpu=True, part=True), "host", ("process_user_seconds",)),
+    Counters(DividedResource("cpu", is_cpu=True), "host", ("process_cpu_seconds",)),
     Counters(
-        DividedResource("system_cpu", cpu=True, part=True), "host", ("process_system_seconds",)
+        DividedResource("user_cpu", is_cpu=True, is_part_of_cpu=True),
+        "host",
+        ("process_user_seconds",),
+    ),
+    Counters(
+        DividedResource("system_cpu", is_cpu=True, is_part_of_cpu=True),
+        "host",
+        ("process_system_seconds",),
     ),
     Counters(DividedResource("read"), "host", ("process_read_bytes",)),
     Counters(DividedResource("written"), "host", ("process_written_bytes",)),

@@ -23,13 +23,13 @@ from models.attribution.estimators import Target
 from models.attribution.quality_gate import (
     DISK_RESOURCES,
     is_predicted_well,
-    moved_as_predicted,
-    withheld,
+    varied_as_predicted,
+    withhold_failing,
 )
 from models.attribution.resource_division import attribute
 from models.attribution.result import Attribution, HostUse
 from models.time_split.class_weights import first_known, read_weights, rows_of_tables
-from models.time_split.per_class import ClassUse, class_splits
+from models.time_split.per_class import ClassColumns, class_splits
 from models.time_split.split import TimeSplit
 
 MAX_CLASSES = 300
@@ -84,7 +84,11 @@ def observed_classes(
         cpu=_divide_cpu(table, used["cpu"], host, worst),
         cpu_target=used["cpu"] if np.isfinite(used["cpu"]).all() else None,
         cpu_is_sum=is_cpu_sum(table, complete),
-        disk={name: withheld(name, table, y) for name in DISK_RESOURCES if (y := bytes_of[name])},
+        disk={
+            name: withhold_failing(name, table, y)
+            for name in DISK_RESOURCES
+            if (y := bytes_of[name])
+        },
         saturated_periods=periods,
         network=bytes_of["network"],
     )
@@ -106,7 +110,7 @@ def _divide_cpu(
     enough = len(table) >= (1 if measured else MIN_TICKS)
     if not enough or not np.isfinite(y).all() or not y.any():
         return None
-    return attribute(table, Target(y, cpu_seconds=True), host=host, worst=worst)
+    return attribute(table, Target(y, is_cpu_seconds=True), host=host, worst=worst)
 
 
 def _divide_bytes(table: ClassIntervals, y: Array, host: HostUse) -> Attribution | None:
@@ -142,12 +146,12 @@ def statement_times(observed: ObservedClasses) -> Array:
     return at_least
 
 
-def _class_use(observed: ObservedClasses, spent: Array) -> ClassUse:
+def _class_use(observed: ObservedClasses, spent: Array) -> ClassColumns:
     intervals = observed.intervals
     sizes = {name: table.sum(axis=0) for name, table in intervals.sizes}
     read = observed.disk.get("read")
     locks = None if intervals.lock_time is None else intervals.lock_time.sum(axis=0)
-    return ClassUse(
+    return ClassColumns(
         statement_time=spent,
         cpu=_totals(observed.cpu),
         locks=locks,
@@ -168,7 +172,7 @@ def _class_use(observed: ObservedClasses, spent: Array) -> ClassUse:
 
 def _sent_bytes(found: Attribution | None) -> Array | None:
     """Return bytes by class, if the load varied enough to attribute them."""
-    return _totals(found) if found is not None and moved_as_predicted(found.held_out) else None
+    return _totals(found) if found is not None and varied_as_predicted(found.held_out) else None
 
 
 def _totals(found: Attribution | None) -> Array | None:

@@ -13,7 +13,7 @@ from agent.query_classes.class_registry import ClassRegistry, Numbers
 from agent.query_classes.digest_deltas import SEEN_WAITING
 from agent.query_classes.divided_resources import ROW_LOCKS
 from models.attribution.class_time_series import AGENT, OTHER, SIZES, Array, ClassIntervals
-from models.attribution.waiting_classes import divide_lock_waits, locks_rows
+from models.attribution.waiting_classes import divide_lock_waits, row_locking_classes
 from models.numerics import TINY
 
 MIN_REPLACING_RATIO = 1.5
@@ -152,7 +152,7 @@ def _with_metadata_locks(
 
 def _with_row_locks(table: ClassIntervals, intervals: Sequence[ClassInterval]) -> ClassIntervals:
     """Add the row-lock waits that the server counts only for all classes together."""
-    locking = locks_rows(dict(table.sizes).get("rows_affected"), table.texts)
+    locking = row_locking_classes(dict(table.sizes).get("rows_affected"), table.texts)
     if locking is None or table.lock_time is None:
         return table
     waited = np.array([interval.used.get(ROW_LOCKS, 0.0) / 1000 for interval in intervals])

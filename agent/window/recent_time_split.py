@@ -25,7 +25,7 @@ from agent.window.time_split_inputs import (
 from models.rates import Array
 from models.time_split.disk_calibration import PAGE_BYTES, READ_AHEAD_BYTES, Reads, fit_profile
 from models.time_split.disk_time_formulas import DiskProfile
-from models.time_split.interval_split import Usage, time_split
+from models.time_split.interval_split import IntervalCounters, time_split
 from models.time_split.limiting_resource import LimitedBy
 from models.time_split.split import TimeSplit
 
@@ -116,10 +116,10 @@ def time_use(
     return TimeUse(at, latest.seconds, split, limited, usage.fitted_profile)
 
 
-def time_split_usage(latest: LatestIntervals, resources: ResourceSettings) -> Usage:
+def time_split_usage(latest: LatestIntervals, resources: ResourceSettings) -> IntervalCounters:
     """Collect the counters of the time split over these intervals."""
     disk = _disk_read_most(latest)
-    return Usage(
+    return IntervalCounters(
         seconds=latest.seconds,
         statement_time=latest.statements * latest.seconds,
         cpu=_total(latest.cpu, latest.seconds),

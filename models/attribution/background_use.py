@@ -18,25 +18,25 @@ from typing import Self
 import numpy as np
 
 from models.attribution.class_time_series import AGENT, Array, ClassIntervals
-from models.attribution.shared_unit_costs import calls
+from models.attribution.shared_unit_costs import call_counts
 
-ANY_PART = (0.5, 12**-0.5)
+BACKGROUND_PRIOR = (0.5, 12**-0.5)
 """Mean and standard deviation of the background's part of the unexplained use where nothing is
 known: uniform from 0 to 1."""
 
 
 @dataclass(frozen=True, slots=True)
-class BesideClasses:
+class UnattributedUse:
     """What is used of a resource beside the clients' classes, as parts of all use, 0..1."""
 
     background: float = 0.0
     error: float = 0.0
     """Standard deviation of the background's part."""
-    of_calls: float = 0.0
+    uncounted_calls: float = 0.0
     """The use of calls that is counted for no class."""
 
 
-NOTHING_BESIDE = BesideClasses()
+NOTHING_BESIDE = UnattributedUse()
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class BackgroundUse:
     """Σ of 1, dt, n, r, n²/dt, nr/dt and r²/dt, shape (7,)."""
 
     @classmethod
-    def none(cls) -> Self:
+    def empty(cls) -> Self:
         """Return the sums of no interval."""
         return cls(np.zeros(7))
 
@@ -58,7 +58,7 @@ class BackgroundUse:
         The agent sends the same statements at any load, so its class counts as background.
         """
         clients = np.array([name != AGENT for name in intervals.names], dtype=bool)
-        n, rest = calls(intervals)[:, clients].sum(axis=1), y - z[:, clients].sum(axis=1)
+        n, rest = call_counts(intervals)[:, clients].sum(axis=1), y - z[:, clients].sum(axis=1)
         dt = intervals.seconds
         columns = np.ones_like(dt), dt, n, rest, n * n / dt, n * rest / dt, rest * rest / dt
         return cls(np.array([column.sum() for column in columns]))
@@ -71,24 +71,24 @@ class BackgroundUse:
         """Add other intervals."""
         return BackgroundUse(self.sums + other.sums)
 
-    def beside(self, total: float) -> BesideClasses:
+    def beside(self, total: float) -> UnattributedUse:
         """Return it as parts of all use, `total`; older intervals may count less in both."""
         if total <= 0:
             return NOTHING_BESIDE
         rest = min(max(float(self.sums[3]) / total, 0.0), 1.0)
         part, error = self.part
-        return BesideClasses(part * rest, error * rest, (1 - part) * rest)
+        return UnattributedUse(part * rest, error * rest, (1 - part) * rest)
 
     @property
     def part(self) -> tuple[float, float]:
         """The background's part of the unexplained use, 0..1, and its standard deviation."""
         count, seconds, *_ = self.sums
         if seconds <= 0:
-            return ANY_PART
+            return BACKGROUND_PRIOR
         n, r, nn, nr, rr = self.sums[2:] / seconds
         spread = nn - n * n
         if r <= 0 or spread <= 0 or count <= 2:
-            return ANY_PART
+            return BACKGROUND_PRIOR
         slope = (nr - n * r) / spread
         noise = max(rr - r * r - slope * (nr - n * r), 0.0)
         error = np.sqrt(noise / (spread * (count - 2))) * n / r
@@ -97,7 +97,7 @@ class BackgroundUse:
 
 def _with_prior(part: float, error: float) -> tuple[float, float]:
     """Average a measured part and `ANY_PART`, weighted by their variances."""
-    mean, deviation = ANY_PART
+    mean, deviation = BACKGROUND_PRIOR
     weight = deviation**2 / (deviation**2 + error**2)
     found = min(max(weight * part + (1 - weight) * mean, 0.0), 1.0)
     return found, weight**0.5 * error

@@ -23,7 +23,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import hypot
 
-from models.attribution.background_use import NOTHING_BESIDE, BesideClasses
+from models.attribution.background_use import NOTHING_BESIDE, UnattributedUse
 
 MIN_LEFT = 1e-3
 """The least part of a resource's use that remains when classes get cheaper."""
@@ -33,20 +33,20 @@ MIN_LEFT = 1e-3
 class Limit:
     """One limit of the throughput (queries/s), and the class's share of the demand at it."""
 
-    x: float
+    throughput: float
     share: float | None
     """0..1; 0 where the class has no part in it, None where that is not known."""
 
 
 @dataclass(frozen=True, slots=True)
-class ClassUse:
+class ObservedClassUse:
     """A class's part of a resource's use at the observed load."""
 
     share: float
     """Of all use, 0..1."""
     calls: float
     """Of all calls, 0..1."""
-    beside: BesideClasses = NOTHING_BESIDE
+    beside: UnattributedUse = NOTHING_BESIDE
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class DemandShare:
     """Standard deviation."""
 
 
-def share_at_limit(use: ClassUse, waking: float, load: float) -> DemandShare:
+def share_at_limit(use: ObservedClassUse, waking: float, load: float) -> DemandShare:
     """Compute a class's share of the demand at the limit from its use at a lower load.
 
     `waking` is w/D, the cost of waking for a call as a part of the mean demand at the limit; `load`
@@ -73,13 +73,13 @@ def share_at_limit(use: ClassUse, waking: float, load: float) -> DemandShare:
     return DemandShare(value, hypot(with_more_background - value, value - with_waking))
 
 
-def _share_of_demand(use: ClassUse, background: float) -> float:
+def _share_of_demand(use: ObservedClassUse, background: float) -> float:
     """Compute the share of the demand, without background; calls share the unattributed part."""
     demand = max(1 - background, use.share, MIN_LEFT)
-    return min((use.share + use.calls * use.beside.of_calls) / demand, 1.0)
+    return min((use.share + use.calls * use.beside.uncounted_calls) / demand, 1.0)
 
 
-def _share_without_waking(use: ClassUse, share: float, waking: float, load: float) -> float:
+def _share_without_waking(use: ObservedClassUse, share: float, waking: float, load: float) -> float:
     """Subtract what waking costs each call from the share.
 
     With U = u·(1 + w/D)/(1 + u·w/D) waking takes the part
@@ -101,8 +101,8 @@ def gain(limits: Sequence[Limit], cost: float) -> float | None:
     freed = [(limit.share or 0.0) * (1 - cost) for limit in limits]
     if not limits or max(freed) > 1 - MIN_LEFT:
         return None
-    before = min(limit.x for limit in limits)
-    if any(limit.share is None and limit.x <= before for limit in limits):
+    before = min(limit.throughput for limit in limits)
+    if any(limit.share is None and limit.throughput <= before for limit in limits):
         return None
-    after = min(limit.x / (1 - part) for limit, part in zip(limits, freed, strict=True))
+    after = min(limit.throughput / (1 - part) for limit, part in zip(limits, freed, strict=True))
     return after / before - 1

@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 
 from models.attribution.class_time_series import Array, Mask
-from models.attribution.nnls import pivoted
+from models.attribution.nnls import solve_by_pivoting
 from models.numerics import NEGLIGIBLE, ROUNDING
 
 
@@ -140,7 +140,7 @@ class UnitCostProblem:
         """The number K of classes."""
         return len(self.border)
 
-    def under(self, tau: float, noise: float) -> "UnitCostEquations":
+    def equations(self, tau: float, noise: float) -> "UnitCostEquations":
         """Set up the normal equations for a prior strength τ and the variance of an interval."""
         return UnitCostEquations(self, 1 / tau**2, noise)
 
@@ -178,19 +178,19 @@ class UnitCostEquations:
         """The right-hand side v, shape (K+2,)."""
         return np.append(self.problem.projection / self.noise, 0.0)
 
-    def at(self, free: Mask) -> "Solved":
+    def restricted_to(self, free: Mask) -> "RestrictedSolution":
         """Solve for the unknowns that are free, shape (K+2,), with the others held at 0."""
         ridge = Ridge(self.problem.spectrum, self.noise, self.precision, ~free[:-2])
-        return Solved(self, ridge, free[-2:])
+        return RestrictedSolution(self, ridge, free[-2:])
 
-    def minimum(self, start: Array) -> Array:
+    def non_negative_minimum(self, start: Array) -> Array:
         """Find the minimum over (u, b, c) ≥ 0, shape (K+2,), from a similar problem's."""
         scale = np.sqrt(np.append(self._diagonal, np.diag(self.corner)))
         tolerance = ROUNDING * float(np.abs(self.vector / scale).max())
         return np.maximum(
-            pivoted(
+            solve_by_pivoting(
                 start > 0,
-                lambda free: self.at(free).solution(),
+                lambda free: self.restricted_to(free).solution(),
                 lambda x: (self.product(x) - self.vector) / scale,
                 tolerance,
             ),
@@ -213,30 +213,30 @@ class UnitCostEquations:
 
 
 @dataclass(frozen=True)
-class Solved:
+class RestrictedSolution:
     """The solution of the equations with some unknowns held at 0."""
 
     equations: UnitCostEquations
     ridge: Ridge
-    ends: Mask
+    free_border: Mask
     """Mask of those of b and c that are free, shape (2,)."""
 
     def solution(self) -> Array:
         """Return (u, b, c), shape (K+2,), 0 where held."""
-        vector, sides = self.equations.vector, self.equations.sides[:, self.ends]
+        vector, sides = self.equations.vector, self.equations.sides[:, self.free_border]
         without_border = self.ridge.solve(vector[:-2, None])[:, 0]
         ends = np.zeros(2)
-        ends[self.ends] = np.linalg.solve(
-            self._schur_complement, vector[-2:][self.ends] - without_border @ sides
+        ends[self.free_border] = np.linalg.solve(
+            self._schur_complement, vector[-2:][self.free_border] - without_border @ sides
         )
-        return np.append(without_border - self._solved_border @ ends[self.ends], ends)
+        return np.append(without_border - self._solved_border @ ends[self.free_border], ends)
 
     def variances(self) -> Array:
         """Return the diagonal of M⁻¹, shape (K+2,), 0 where held."""
         inverse = np.linalg.inv(self._schur_complement)
         from_border = ((self._solved_border @ inverse) * self._solved_border).sum(axis=1)
         ends = np.zeros(2)
-        ends[self.ends] = np.diag(inverse)
+        ends[self.free_border] = np.diag(inverse)
         return np.append(self.ridge.variances() + from_border, ends)
 
     def log_determinant(self) -> float:
@@ -246,11 +246,11 @@ class Solved:
     @cached_property
     def _solved_border(self) -> Array:
         """H⁻¹ times the columns of b and c that are free, shape (K, free)."""
-        return self.ridge.solve(self.equations.sides[:, self.ends])
+        return self.ridge.solve(self.equations.sides[:, self.free_border])
 
     @cached_property
     def _schur_complement(self) -> Array:
-        free = self.ends
+        free = self.free_border
         corner = self.equations.corner[np.ix_(free, free)]
         result: Array = corner - self.equations.sides[:, free].T @ self._solved_border
         return result

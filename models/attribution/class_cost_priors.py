@@ -42,12 +42,12 @@ class Priors:
     work: Array | None
     """W_k: work time, any unit; None where y does not depend on time. 0 for a class that cannot
     have computed all that time."""
-    most: Array | None = None
+    max_use: Array | None = None
     """The most that each can have used; None: not known."""
     min_computing_level: float | None = None
     """Lower bound of θ if y is CPU: CPU seconds per second of work; the upper bound is 1. None: y
     is something else."""
-    waiting: Array | None = None
+    wait_evidence: Array | None = None
     """Log of the likelihood ratio of a class's data, waiting over computing; None: no data."""
     inflation: float = INFLATION
     """The number of intervals with as much information as one independent interval."""
@@ -71,7 +71,7 @@ class FittedMixture:
     intervals: int
 
     @classmethod
-    def nothing(cls, classes: int, total: float, intervals: int) -> Self:
+    def without_use(cls, classes: int, total: float, intervals: int) -> Self:
         """Return a fit in which no class used anything: all of the total is the base."""
         zeros = np.zeros(classes)
         return cls(zeros, total, zeros, zeros + 1, None, 0.0, intervals)
@@ -96,13 +96,13 @@ class Problem:
     moments: Moments
     size: Array
     """P_k, calls and rows at shared unit costs, shape (K,)."""
-    most: Array
+    max_share: Array
     work: Array
     """W_k, 0 for classes that cannot have computed."""
     work_unit: float
     levels: tuple[float, float]
     """Bounds of θ."""
-    waiting: Array
+    wait_evidence: Array
     """Evidence that a class waits, log of odds, shape (K,)."""
     inflation: float
     """The number of intervals with as much information as one independent interval."""
@@ -112,14 +112,14 @@ class Problem:
         """Scale moments and priors to shares; Σy must be above 0."""
         work = np.zeros_like(priors.by_size) if priors.work is None else priors.work
         unit = float(work.sum()) or 1.0
-        most = np.full_like(work, np.inf) if priors.most is None else priors.most
+        most = np.full_like(work, np.inf) if priors.max_use is None else priors.max_use
         most = most / moments.y_total
         size = np.minimum(priors.by_size / moments.y_total, most)
         levels = (NEGLIGIBLE, np.inf)
         if priors.min_computing_level is not None:
             unit_level = unit / moments.y_total
             levels = (max(priors.min_computing_level, NEGLIGIBLE) * unit_level, unit_level)
-        waiting = np.zeros_like(work) if priors.waiting is None else priors.waiting
+        waiting = np.zeros_like(work) if priors.wait_evidence is None else priors.wait_evidence
         return cls(
             moments.scaled(), size, most, work / unit, unit, levels, waiting, priors.inflation
         )
@@ -129,7 +129,7 @@ class Problem:
         """The number of classes."""
         return len(self.size)
 
-    def within(self, level: float) -> float:
+    def nearest_level(self, level: float) -> float:
         """Return the nearest level that is possible."""
         return min(max(level, self.levels[0]), self.levels[1])
 
@@ -141,7 +141,7 @@ class Problem:
         """Compute the standard deviations of C if it computes and if it waits, shape (K,)."""
         least = MIN_SHARE / self.classes
         computes = np.maximum(COMPUTE_SPREAD * level * self.work, least)
-        waits = np.minimum(WAIT_SPREAD * self.size, self.most)
+        waits = np.minimum(WAIT_SPREAD * self.size, self.max_share)
         return computes, np.maximum(waits, least)
 
     def prior(self, computing: Array, level: float) -> Prior:
@@ -151,7 +151,7 @@ class Problem:
         precision = by_time + by_size
         return Prior((by_time * level * self.work + by_size * self.size) / precision, precision)
 
-    def normal(self, prior: Prior, noise: float) -> tuple[Array, Array]:
+    def normal_equations(self, prior: Prior, noise: float) -> tuple[Array, Array]:
         """Set up normal equations of (C, b), shapes (K+1, K+1), (K+1,); `noise`: a variance."""
         k, diagonal = self.classes, np.arange(self.classes)
         matrix = self.moments.gram / noise + 1 / SUM_SPREAD**2
@@ -170,6 +170,6 @@ class Problem:
         return off + float(found[k] - BASE_SHARE) ** 2 / BASE_SPREAD**2
 
 
-def inflated(variance: float, factor: float = NOISE_INFLATION) -> float:
+def inflate_variance(variance: float, factor: float = NOISE_INFLATION) -> float:
     """Inflate the variance of an interval, more so if its deviation is beyond `MISFIT_ERROR`."""
     return factor * variance * (1 + variance / MISFIT_ERROR**2)

@@ -53,7 +53,7 @@ class ClassIntervals:
             if name != "inflight_delta" and (matrix < 0).any():
                 raise ValueError(f"{name} must not be negative")
         if self.texts is not None and len(self.texts) != len(self.names):
-            raise ValueError("one text per class, or none")
+            raise ValueError("texts must have one entry per class, or be None")
 
     def __len__(self) -> int:
         """Return the number of intervals."""

@@ -12,7 +12,7 @@ from models.attribution.prior_mixture_fit import fit_mixture
 from models.attribution.rolling_block_sums import Block
 from models.attribution.shared_unit_costs import CpuBounds, UnitCosts, interval_weights
 from models.attribution.sufficient_statistics import Moments
-from models.attribution.waiting_classes import Elasticity, must_wait
+from models.attribution.waiting_classes import Elasticity, cannot_compute_all
 
 NO_WAIT_LOG_ODDS = 3.0
 """Log of odds against waiting for a class whose text is known and names no wait."""
@@ -88,7 +88,7 @@ def fit_block(
     priors, waiting = priors_of(moments.totals[:-1], work, moments.y_total, bounds)
     active_texts = None if texts is None else [texts[int(i)] for i in active]
     waits = evidence_of_waiting(block.elasticity.at(active), moments.totals[:-1], active_texts)
-    priors = replace(priors, waiting=waits, inflation=block.errors.inflation)
+    priors = replace(priors, wait_evidence=waits, inflation=block.errors.inflation)
     mixture = (
         fit_mixture(moments, priors) if time_like else fit_class_unit_costs(moments, BASE_SPREAD)
     )
@@ -117,7 +117,7 @@ def priors_of(
     """
     if bounds is None:
         return Priors(by_size, work), np.zeros(len(work), dtype=np.bool_)
-    waiting = must_wait(work, float(y_total), bounds.min_computing_level)
+    waiting = cannot_compute_all(work, float(y_total), bounds.min_computing_level)
     return Priors(by_size, np.where(waiting, 0.0, work), work, bounds.min_computing_level), waiting
 
 

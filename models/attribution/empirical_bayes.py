@@ -49,7 +49,7 @@ def fit_class_unit_costs(moments: Moments, base_spread: float | None = None) -> 
     x = moments.totals[:-1]
     active = np.flatnonzero(x > 0)
     if moments.y_total <= 0 or not len(active):
-        return FittedMixture.nothing(len(x), moments.y_total, moments.intervals)
+        return FittedMixture.without_use(len(x), moments.y_total, moments.intervals)
     scaled, share = moments.scaled(), np.append(x[active] / x.sum(), 1.0)
     kept = np.append(active, len(x))
     gram = scaled.gram[np.ix_(kept, kept)] * share[:, None] * share
@@ -70,7 +70,7 @@ def fit_unit_costs_by_interval(x: Array, seconds: Array, y: Array, weights: Arra
     totals, y_total = x.sum(axis=0), float(y.sum())
     active = np.flatnonzero(totals > 0)
     if y_total <= 0 or not len(active):
-        return FittedMixture.nothing(len(totals), y_total, len(y))
+        return FittedMixture.without_use(len(totals), y_total, len(y))
     root = np.sqrt(weights * (len(y) / float(weights @ y**2)))
     rows = x[:, active] * (root * (y_total / totals.sum()))[:, None]
     length = seconds * root * (y_total / (seconds.sum() or 1.0))
@@ -92,7 +92,7 @@ def _fitted_mixture(problem: UnitCostProblem, x: Array, y_total: float) -> Fitte
     unit = x[active] / x.sum() * y_total
     totals, variances = np.zeros(len(x)), np.zeros(len(x))
     nothing_held = np.ones(len(best.mode), dtype=np.bool_)
-    spread = best.equations.at(nothing_held).variances()
+    spread = best.equations.restricted_to(nothing_held).variances()
     totals[active] = best.mode[:-2] * unit
     variances[active] = spread[:-2] * NOISE_INFLATION * unit**2
     return FittedMixture(
@@ -125,10 +125,10 @@ def _fit(problem: UnitCostProblem, tau: float, start: _Fit | None) -> _Fit:
     mode = start.mode if start else np.ones(classes + 2)
     prior_precision = np.append(np.full(classes, 1 / tau**2), [0.0, classes / tau**2])
     for _ in range(NOISE_ITERATIONS):
-        equations = problem.under(tau, noise)
-        mode = equations.minimum(mode)
+        equations = problem.equations(tau, noise)
+        mode = equations.non_negative_minimum(mode)
         free = mode > 0
-        solved = equations.at(free)
+        solved = equations.restricted_to(free)
         freedom = float(free.sum() - solved.variances() @ prior_precision)
         square = problem.residual_square(mode[:-1])
         noise = square / max(intervals - freedom, MIN_FREE_SHARE * intervals)

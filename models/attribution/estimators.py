@@ -14,9 +14,9 @@ import numpy as np
 from models.attribution.class_cost_priors import COMPUTE_SPREAD
 from models.attribution.class_time_series import Array, ClassIntervals, Mask
 from models.attribution.cost_model import CostModel
-from models.attribution.published_wlr import Line, Wlr, blame, fit_wlr
-from models.attribution.shared_unit_costs import WHOLE_CPU, CpuBounds, calls
-from models.attribution.waiting_classes import capped, waits_by_text
+from models.attribution.published_wlr import Line, Wlr, divide_in_proportion, fit_wlr
+from models.attribution.shared_unit_costs import WHOLE_CPU, CpuBounds, call_counts
+from models.attribution.waiting_classes import cap_waiting_work, waits_by_text
 
 MODEL_WEIGHT = 0.2
 """Weight of the model's totals in the mean with the division of work time; their errors differ."""
@@ -34,9 +34,9 @@ class DividedResource:
     """A resource of the whole server that is divided over classes."""
 
     name: str
-    cpu: bool = False
+    is_cpu: bool = False
     """CPU seconds: no class uses more than its time."""
-    part: bool = False
+    is_part_of_cpu: bool = False
     """A part of the CPU: system or user CPU alone."""
 
 
@@ -54,7 +54,7 @@ class Target:
 
     y: Array
     """Shape (T,), at least 0."""
-    cpu_seconds: bool = False
+    is_cpu_seconds: bool = False
     """y is CPU time in the seconds of the statements' times: no class uses more than its time."""
     time_like: bool = True
     """Classes that compute use it in proportion to their time: true for CPU, false for bytes."""
@@ -64,7 +64,7 @@ class Target:
     @property
     def cpu_bounds(self) -> CpuBounds | None:
         """The bounds; None if y is not CPU time."""
-        return self.bounds if self.cpu_seconds else None
+        return self.bounds if self.is_cpu_seconds else None
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class WlrPredictor:
     def predict(self, intervals: ClassIntervals) -> Array:
         """Sum intercept + slope·time over the present classes, shape (T,); unknown ones add 0."""
         known = intervals.arranged(self.names)
-        return self.wlr.predict(work_of(known) if self.work_time else known.statement_time)
+        return self.wlr.predict(capped_work_time(known) if self.work_time else known.statement_time)
 
 
 @dataclass(frozen=True)
@@ -94,27 +94,29 @@ class Parts:
     predictor: Predictor
 
 
-def by_wlr(intervals: ClassIntervals, target: Target) -> Parts:
+def divide_by_wlr(intervals: ClassIntervals, target: Target) -> Parts:
     """Divide in proportion to statement time, as published."""
     x = intervals.statement_time
     wlr = fit_wlr(x, target.y)
     error = np.array([_total_error(line) for line in wlr.lines])
     predictor = WlrPredictor(intervals.names, wlr, work_time=False)
-    return Parts(blame(x, target.y)[0], x, error, _none_waiting(intervals), predictor)
+    return Parts(
+        divide_in_proportion(x, target.y)[0], x, error, _none_waiting(intervals), predictor
+    )
 
 
-def by_work_time(intervals: ClassIntervals, target: Target) -> Parts:
+def divide_by_work_time(intervals: ClassIntervals, target: Target) -> Parts:
     """Divide by statement time less lock time, with wait functions capped; else as published."""
-    x = work_of(intervals)
+    x = capped_work_time(intervals)
     wlr = fit_wlr(x, target.y)
     spread = COMPUTE_SPREAD * wlr.totals
     error = np.hypot([_total_error(line) for line in wlr.lines], spread)
     waits = waits_by_text(intervals.texts, len(intervals.names))
     predictor = WlrPredictor(intervals.names, wlr, work_time=True)
-    return Parts(blame(x, target.y)[0], x, error, waits, predictor)
+    return Parts(divide_in_proportion(x, target.y)[0], x, error, waits, predictor)
 
 
-def by_model(
+def divide_by_model(
     model: CostModel, computing: Array, intervals: ClassIntervals, target: Target
 ) -> Parts:
     """Average the model's parts and a division by work time that allows for classes that wait.
@@ -122,15 +124,15 @@ def by_model(
     `computing` is the computing part of each class's work time, 0..1, shape (K,). Intervals have
     the model's classes, in its order; they need not be those of the fit.
     """
-    work, modelled = work_of(intervals), model.parts(intervals)
+    work, modelled = capped_work_time(intervals), model.parts(intervals)
     waits = waits_by_text(intervals.texts, len(intervals.names))
     error, used = model.mixture.stderr, modelled.sum(axis=0)
     if model.shared_costs is None or not model.mixture.level or not target.time_like:
         return Parts(modelled, work, error * _ratio(used, model.mixture.totals), waits, model)
     explained = np.maximum(target.y - model.base_per_second * intervals.seconds, 0.0)
-    divided = blame(computing * computing_time(intervals), explained)[0]
+    divided = divide_in_proportion(computing * computing_time(intervals), explained)[0]
     divided = scaled_to_median_cost(
-        divided, equivalent_calls(model.regressors(intervals), calls(intervals))
+        divided, equivalent_calls(model.regressors(intervals), call_counts(intervals))
     )
     difference = (1 - MODEL_WEIGHT) * (modelled - divided).sum(axis=0)
     z = MODEL_WEIGHT * modelled + (1 - MODEL_WEIGHT) * divided
@@ -138,7 +140,7 @@ def by_model(
     return Parts(z, work, error, waits | (computing < 0.5), model)
 
 
-def bounded_parts(parts: Parts, intervals: ClassIntervals, target: Target) -> Parts:
+def limit_parts(parts: Parts, intervals: ClassIntervals, target: Target) -> Parts:
     """Limit totals to what is possible: a class's CPU to its time, that of all classes to Σy.
 
     Measured CPU is not changed.
@@ -146,7 +148,7 @@ def bounded_parts(parts: Parts, intervals: ClassIntervals, target: Target) -> Pa
     if parts.z is intervals.cpu:
         return parts
     totals, factor = parts.z.sum(axis=0), np.ones(len(intervals.names))
-    if target.cpu_seconds:
+    if target.is_cpu_seconds:
         time = intervals.statement_time.sum(axis=0)
         if intervals.inflight_delta is not None:
             time = np.maximum(time + intervals.inflight_delta.sum(axis=0), 0.0)
@@ -170,9 +172,9 @@ def computing_share(model: CostModel, work: Array, impossible: Mask) -> Array:
     return np.where((mixture.computing < MIN_COMPUTING_PROBABILITY) | impossible, share, 1.0)
 
 
-def work_of(intervals: ClassIntervals) -> Array:
+def capped_work_time(intervals: ClassIntervals) -> Array:
     """Compute work time, s, shape (T, K), capped for classes that are known to wait."""
-    return capped(
+    return cap_waiting_work(
         intervals.work_time, intervals.count, waits_by_text(intervals.texts, len(intervals.names))
     )
 
@@ -180,7 +182,7 @@ def work_of(intervals: ClassIntervals) -> Array:
 def computing_time(intervals: ClassIntervals) -> Array:
     """Compute the work time that counts as computing, s, shape (T, K): less for writing classes."""
     written = dict(intervals.sizes).get("rows_affected")
-    work = work_of(intervals)
+    work = capped_work_time(intervals)
     return work if written is None else np.where(written > 0, WRITER_COMPUTING_SHARE * work, work)
 
 

@@ -28,10 +28,10 @@ def minimise_non_negative(matrix: Array, vector: Array, start: Array | None = No
         return x
 
     free = v > 0 if start is None else start > 0
-    return np.maximum(pivoted(free, solve, lambda x: m @ x - v, tolerance), 0.0) * scale
+    return np.maximum(solve_by_pivoting(free, solve, lambda x: m @ x - v, tolerance), 0.0) * scale
 
 
-def pivoted(
+def solve_by_pivoting(
     free: Mask, solve: Callable[[Mask], Array], slope: Callable[[Array], Array], tolerance: float
 ) -> Array:
     """Find which unknowns are above 0, and return the minimum, shape (K,).
@@ -61,7 +61,7 @@ def pivoted(
     return x
 
 
-def hold(matrix: Array, vector: Array, which: NDArray[np.intp], values: Array) -> None:
+def fix_unknowns(matrix: Array, vector: Array, which: NDArray[np.intp], values: Array) -> None:
     """Fix some unknowns of normal equations at these values, shape of the vector."""
     precision = matrix[which, which] / NEGLIGIBLE  # far more certain than before
     matrix[which, which] += precision

@@ -36,10 +36,10 @@ from models.attribution.class_cost_priors import (
     FittedMixture,
     Priors,
     Problem,
-    inflated,
+    inflate_variance,
 )
 from models.attribution.class_time_series import Array, Mask
-from models.attribution.nnls import hold, minimise_non_negative
+from models.attribution.nnls import fix_unknowns, minimise_non_negative
 from models.attribution.sufficient_statistics import MIN_SHARE, Moments
 from models.numerics import NEGLIGIBLE
 
@@ -60,17 +60,17 @@ def fit_mixture(moments: Moments, priors: Priors) -> FittedMixture:
     """Fit both priors to moments whose regressors are `by_size` per interval; see the module."""
     total = moments.y_total
     if total <= 0 or not (priors.by_size > 0).any():
-        return FittedMixture.nothing(len(priors.by_size), total, moments.intervals)
+        return FittedMixture.without_use(len(priors.by_size), total, moments.intervals)
     problem = Problem.of(moments, priors)
     selection = select_waiting(problem)
     k = problem.classes
-    matrix, vector = problem.normal(
+    matrix, vector = problem.normal_equations(
         problem.prior(selection.computing, selection.level), selection.noise
     )
     mean = _bounded_mode(problem, matrix, vector)
     used = float(selection.computing @ mean[:k])
     worked = float(selection.computing @ problem.work)
-    level = problem.within(used / worked) if worked > 0 else 0.0
+    level = problem.nearest_level(used / worked) if worked > 0 else 0.0
     return FittedMixture(
         totals=mean[:k] * total,
         base=float(mean[k]) * total,
@@ -85,10 +85,10 @@ def fit_mixture(moments: Moments, priors: Priors) -> FittedMixture:
 def _bounded_mode(problem: Problem, matrix: Array, vector: Array) -> Array:
     """Find the mode with C, b ≥ 0 and C at most what is possible; may change both arguments."""
     mode = minimise_non_negative(matrix, vector)
-    over = np.flatnonzero(mode[: problem.classes] > problem.most)
+    over = np.flatnonzero(mode[: problem.classes] > problem.max_share)
     if not len(over):
         return mode
-    hold(matrix, vector, over, problem.most)
+    fix_unknowns(matrix, vector, over, problem.max_share)
     return minimise_non_negative(matrix, vector, mode)
 
 
@@ -112,7 +112,7 @@ class WaitSelection:
     @property
     def noise(self) -> float:
         """The variance, inflated."""
-        return inflated(self.variance)
+        return inflate_variance(self.variance)
 
 
 @dataclass(frozen=True)
@@ -125,11 +125,13 @@ class _Hypothesis:
 
 def select_waiting(problem: Problem) -> WaitSelection:
     """Find the most probable hypothesis, and weigh it against the others that were tried."""
-    best = _tried(problem, problem.work <= 0, TYPICAL_NOISE)
+    best = _fit_hypothesis(problem, problem.work <= 0, TYPICAL_NOISE)
     seen = {best.waits.tobytes(): best}
     for _ in range(MAX_CANDIDATES):
-        noise = inflated(best.variance, problem.inflation)
-        neighbours = [_tried(problem, waits, noise) for waits in _beside(problem, best)]
+        noise = inflate_variance(best.variance, problem.inflation)
+        neighbours = [
+            _fit_hypothesis(problem, waits, noise) for waits in _neighbours(problem, best)
+        ]
         if not neighbours:
             break
         best_neighbour = max(neighbours, key=lambda one: one.evidence)
@@ -143,7 +145,7 @@ def select_waiting(problem: Problem) -> WaitSelection:
     return WaitSelection(computing, best.level, best.variance)
 
 
-def _beside(problem: Problem, known: _Hypothesis) -> Iterator[Mask]:
+def _neighbours(problem: Problem, known: _Hypothesis) -> Iterator[Mask]:
     """Yield the neighbours: one class reassigned, if its work time matters and allows it."""
     work, ratio = problem.work, problem.unexplained_time_ratio(known.level)
     computing_work = float(work[~known.waits].sum())
@@ -160,21 +162,21 @@ def _beside(problem: Problem, known: _Hypothesis) -> Iterator[Mask]:
         yield waits
 
 
-def _tried(problem: Problem, waits: Mask, noise: float) -> _Hypothesis:
+def _fit_hypothesis(problem: Problem, waits: Mask, noise: float) -> _Hypothesis:
     """Fit level and noise under a hypothesis, and compute its evidence."""
     computing, k = (~waits).astype(float), problem.classes
     work = float(computing @ problem.work)
-    level = problem.within((1 - BASE_SHARE) / work) if work > 0 else 0.0
+    level = problem.nearest_level((1 - BASE_SHARE) / work) if work > 0 else 0.0
     for _ in range(NOISE_ITERATIONS):
         prior = problem.prior(computing, level)
-        matrix, vector = problem.normal(prior, noise)
+        matrix, vector = problem.normal_equations(prior, noise)
         scale = 1 / np.sqrt(np.diag(matrix))
         matrix = matrix * scale[:, None] * scale
         mean = np.linalg.solve(matrix, vector * scale) * scale
         square = problem.moments.residual_square(mean)
         variance = max(square / (MIN_FREE_SHARE * problem.moments.intervals), NEGLIGIBLE)
-        noise = inflated(variance, problem.inflation)
-        level = problem.within(float(computing @ mean[:k]) / work) if work > 0 else 0.0
+        noise = inflate_variance(variance, problem.inflation)
+        level = problem.nearest_level(float(computing @ mean[:k]) / work) if work > 0 else 0.0
     log_det = float(np.linalg.slogdet(matrix)[1] - 2 * np.log(scale).sum())
     loss = square / noise + problem.moments.intervals / problem.inflation * np.log(noise)
     loss += problem.prior_penalty(prior, mean) + log_det - float(np.log(prior.precision).sum())
@@ -189,6 +191,6 @@ def _log_prior(problem: Problem, waits: Mask, level: float) -> float:
         height * (1 - 1 / (1 + (ratio / half) ** 2)) for half, height in WAIT_PRIOR_STEPS
     )
     log_probability = np.log(np.where(waits, probability, 1 - probability)) + np.where(
-        waits, problem.waiting, 0.0
+        waits, problem.wait_evidence, 0.0
     )
     return float(log_probability[problem.work > 0].sum())

@@ -32,12 +32,12 @@ class Line:
     samples: int
 
     @property
-    def usable(self) -> bool:
+    def is_usable(self) -> bool:
         """Whether the slope is positive: a class that runs longer should use more, not less."""
         return self.slope is not None and self.slope > 0
 
     @property
-    def startup(self) -> float:
+    def start_cost(self) -> float:
         """The intercept where it is a cost; a negative one counts as 0."""
         return max(self.intercept, 0.0)
 
@@ -55,8 +55,10 @@ class Wlr:
     def predict(self, x: ArrayLike) -> Array:
         """Predict y, shape (T,), from x, shape (T, K): Σ over present classes of a + b·x."""
         given = np.asarray(x, dtype=np.float64)
-        slope = np.array([line.slope if line.usable else 0.0 for line in self.lines], dtype=float)
-        start = np.array([line.startup if line.usable else 0.0 for line in self.lines])
+        slope = np.array(
+            [line.slope if line.is_usable else 0.0 for line in self.lines], dtype=float
+        )
+        start = np.array([line.start_cost if line.is_usable else 0.0 for line in self.lines])
         result: Array = (given > 0) @ start + given @ slope
         return result
 
@@ -64,12 +66,14 @@ class Wlr:
 def fit_wlr(x: ArrayLike, y: ArrayLike) -> Wlr:
     """Fit x, shape (T, K), to the aggregate y, shape (T,); both at least 0."""
     given = np.asarray(x, dtype=np.float64)
-    attributed, used = blame(given, y)
+    attributed, used = divide_in_proportion(given, y)
     columns = zip(given[used].T, attributed[used].T, strict=True)
     return Wlr(tuple(fit_line(xs, zs) for xs, zs in columns), attributed.sum(axis=0))
 
 
-def blame(x: ArrayLike, y: ArrayLike) -> tuple[Array, "np.ndarray[tuple[int], np.dtype[np.bool_]]"]:
+def divide_in_proportion(
+    x: ArrayLike, y: ArrayLike
+) -> tuple[Array, "np.ndarray[tuple[int], np.dtype[np.bool_]]"]:
     """Divide y over the classes in proportion to x: z_k = x_k·y/Σx; shape (T, K), and a mask (T,).
 
     The mask has the samples that were used: one with y = 0 or Σx = 0 is skipped, and its z is 0.

@@ -22,7 +22,7 @@ STEADY_ERROR = 0.05
 """At an error up to this, no correlation is required."""
 DISK_RESOURCES = ("read", "written")
 ROW_COUNTERS = ("rows_examined", "rows_affected")
-FUNCTION = re.compile(r"[`\"]\s*\(|\.\s*\w+\s*\(")
+FUNCTION_CALL = re.compile(r"[`\"]\s*\(|\.\s*\w+\s*\(")
 """The call of a function by a name that is quoted or has a schema."""
 
 
@@ -34,7 +34,7 @@ def is_predicted_well(held_out: PredictionError) -> bool:
     return error <= STEADY_ERROR or (moved or 0.0) >= MIN_R_SQUARED
 
 
-def moved_as_predicted(held_out: PredictionError) -> bool:
+def varied_as_predicted(held_out: PredictionError) -> bool:
     """Return whether the use varied as predicted: of a steady load any division predicts well."""
     return is_predicted_well(held_out) and (held_out.r_squared or 0.0) >= MIN_R_SQUARED
 
@@ -74,7 +74,7 @@ def _names_no_table(text: str | None) -> bool:
 
 def _may_call_a_stored_function(text: str | None) -> bool:
     """Return whether it calls a quoted or qualified name; digests quote built-in ones too."""
-    return text is not None and FUNCTION.search(text) is not None
+    return text is not None and FUNCTION_CALL.search(text) is not None
 
 
 def _touch_table_rows(intervals: ClassIntervals) -> Mask:
@@ -98,16 +98,16 @@ def _rows_touched(intervals: ClassIntervals) -> Array | None:
     return np.stack([sizes[name] for name in ROW_COUNTERS])
 
 
-def passed_by_gate(resource: str, intervals: ClassIntervals, held_out: PredictionError) -> Array:
+def gate_mask(resource: str, intervals: ClassIntervals, held_out: PredictionError) -> Array:
     """Return 1 for each class that keeps its part of the bytes or rows, else 0, shape (K,)."""
     if not is_predicted_well(held_out):
         return np.zeros(len(intervals.names))
     return may_have_used(resource, intervals).astype(np.float64)
 
 
-def withheld(resource: str, intervals: ClassIntervals, found: Attribution) -> Attribution:
+def withhold_failing(resource: str, intervals: ClassIntervals, found: Attribution) -> Attribution:
     """Return the attribution with what does not pass unattributed; its lines are then invalid."""
-    parts = passed_by_gate(resource, intervals, found.held_out)
+    parts = gate_mask(resource, intervals, found.held_out)
     totals = found.totals * parts
     attributed = float(totals.sum()) or 1.0
     classes = tuple(

@@ -15,10 +15,10 @@ from models.attribution.cost_model import CostModel
 from models.attribution.estimators import (
     Parts,
     Target,
-    bounded_parts,
-    by_wlr,
-    by_work_time,
-    work_of,
+    capped_work_time,
+    divide_by_wlr,
+    divide_by_work_time,
+    limit_parts,
 )
 from models.attribution.published_wlr import fit_line
 from models.attribution.result import (
@@ -58,23 +58,25 @@ def attribute(
     """
     host = host or HostUse()
     worst = worst or host
-    if target.cpu_seconds and not target.bounds.is_of_a_part:
+    if target.is_cpu_seconds and not target.bounds.is_part_of_cpu:
         level = min_computing_level(host.running, host.io_wait)
         target = replace(target, bounds=replace(target.bounds, min_computing_level=level))
     y = target.y
     if y.shape != (len(intervals),) or not np.isfinite(y).all() or (y < 0).any():
-        raise ValueError("the resource needs one finite value, at least 0, per interval")
-    chosen = choose(intervals, target) if method is Method.AUTO else method
+        raise ValueError(
+            "the resource must have one value for each interval, finite and not negative"
+        )
+    chosen = choose_method(intervals, target) if method is Method.AUTO else method
     steps = FOLDS + 1
     progress = progress or _no_progress
     progress(0, steps)
-    parts = bounded_parts(_divide(intervals, target, method, chosen), intervals, target)
+    parts = limit_parts(_divide(intervals, target, method, chosen), intervals, target)
     held_out = _predict_held_out(intervals, target, method, lambda fold: progress(1 + fold, steps))
     unexplained = float(y.sum() - parts.z.sum())
     other = _comparison_method(intervals, target, method, chosen)
     difference = None
     if other is not None:
-        second = bounded_parts(_divide(intervals, target, other, other), intervals, target)
+        second = limit_parts(_divide(intervals, target, other, other), intervals, target)
         difference = disagreement(parts.z.sum(axis=0), second.z.sum(axis=0))
     return Attribution(
         method=chosen,
@@ -91,17 +93,17 @@ def attribute(
     )
 
 
-def parts_of(intervals: ClassIntervals, y: Array, method: Method) -> tuple[Array, Array]:
+def line_samples(intervals: ClassIntervals, y: Array, method: Method) -> tuple[Array, Array]:
     """Return what the lines of a division of CPU by `method` are fitted to: x, z, shape (T, K)."""
-    target = Target(y, cpu_seconds=True)
+    target = Target(y, is_cpu_seconds=True)
     asked = Method.AUTO if method is Method.WORK_TIME else method
-    parts = bounded_parts(_divide(intervals, target, asked, method), intervals, target)
+    parts = limit_parts(_divide(intervals, target, asked, method), intervals, target)
     return parts.x, parts.z
 
 
-def choose(intervals: ClassIntervals, target: Target) -> Method:
+def choose_method(intervals: ClassIntervals, target: Target) -> Method:
     """Choose the best source: measured, then work time with known waits, then the learned model."""
-    if target.cpu_seconds and intervals.cpu is not None and intervals.cpu.any():
+    if target.is_cpu_seconds and intervals.cpu is not None and intervals.cpu.any():
         return Method.MEASURED
     if target.time_like and intervals.texts is not None and any(intervals.texts):
         return Method.WORK_TIME
@@ -110,11 +112,11 @@ def choose(intervals: ClassIntervals, target: Target) -> Method:
 
 def _divide(intervals: ClassIntervals, target: Target, asked: Method, chosen: Method) -> Parts:
     if chosen is Method.WLR:
-        return by_wlr(intervals, target)
+        return divide_by_wlr(intervals, target)
     if chosen is Method.MEASURED:
         return _use_measured_cpu(intervals, target)
     if chosen is Method.WORK_TIME and asked is Method.WORK_TIME:
-        return by_work_time(intervals, target)
+        return divide_by_work_time(intervals, target)
     return fit_intervals(intervals, target).divide(intervals, target)
 
 
@@ -125,7 +127,11 @@ def _use_measured_cpu(intervals: ClassIntervals, target: Target) -> Parts:
     no_error = np.full(len(intervals.names), np.nan)
     waits = waits_by_text(intervals.texts, len(no_error))
     return Parts(
-        intervals.cpu, work_of(intervals), no_error, waits, fit_intervals(intervals, target).model
+        intervals.cpu,
+        capped_work_time(intervals),
+        no_error,
+        waits,
+        fit_intervals(intervals, target).model,
     )
 
 
@@ -158,7 +164,7 @@ def _predict_held_out(
         known = np.setdiff1d(everything, unknown)
         known_target = replace(target, y=target.y[known])
         known_intervals = intervals.at(known)
-        chosen = choose(known_intervals, known_target) if method is Method.AUTO else method
+        chosen = choose_method(known_intervals, known_target) if method is Method.AUTO else method
         predictor = _divide(known_intervals, known_target, method, chosen).predictor
         predicted[unknown] = predictor.predict(intervals.at(unknown))
     return PredictionError.of(target.y, predicted)
@@ -173,8 +179,8 @@ def _comparison_method(
     if asked is Method.AUTO and chosen is Method.WORK_TIME:
         return Method.WORK_TIME
     if chosen is Method.MEASURED:
-        return choose(replace(intervals, cpu=None), target)
-    best = choose(intervals, target)
+        return choose_method(replace(intervals, cpu=None), target)
+    best = choose_method(intervals, target)
     if best is not chosen:
         return best
     if intervals.count is None:
@@ -201,7 +207,7 @@ def _reasons(
         Signs(
             intervals=len(intervals),
             held_out_mape=held_out.mape if isinstance(model, CostModel) else None,
-            level=level if target.cpu_seconds else None,
+            level=level if target.is_cpu_seconds else None,
             host=host,
             time_is_work=has_counts and (method is Method.WLR or _ignores_texts(intervals, method)),
         )

@@ -10,7 +10,7 @@ from models.attribution.estimators import (
     Predictor,
 )
 from models.attribution.published_wlr import Line
-from models.attribution.waiting_classes import IO_BOUND
+from models.attribution.waiting_classes import IO_BOUND_SHARE
 
 MIN_INTERVALS = 60
 STEADY_MAPE = 0.08
@@ -38,8 +38,8 @@ class Reason(StrEnum):
 
 
 SENTENCES = {
-    Reason.FEW_INTERVALS: f"fewer than {MIN_INTERVALS} intervals say little about each class",
-    Reason.COST_VARIES: "the cost per call is not steady: some intervals predict others badly",
+    Reason.FEW_INTERVALS: f"fewer than {MIN_INTERVALS} intervals: costs per class are uncertain",
+    Reason.COST_VARIES: "the cost per call varies: some intervals are predicted badly from others",
     Reason.SATURATED: "the host is saturated, and time spent queueing looks like work",
     Reason.IO_BOUND: "the host waits for IO, and the cost per call varies with it",
     Reason.MOSTLY_WAITING: "statements wait most of their time: IO-bound or saturated",
@@ -76,7 +76,7 @@ def find_reasons(signs: Signs) -> tuple[Reason, ...]:
         Reason.FEW_INTERVALS: signs.intervals < MIN_INTERVALS,
         Reason.COST_VARIES: (signs.held_out_mape or 0.0) > STEADY_MAPE,
         Reason.SATURATED: (signs.host.busy or 0.0) > SATURATED_SHARE,
-        Reason.IO_BOUND: (signs.host.io_wait or 0.0) > IO_BOUND,
+        Reason.IO_BOUND: (signs.host.io_wait or 0.0) > IO_BOUND_SHARE,
         Reason.MOSTLY_WAITING: signs.level is not None and signs.level < COMPUTING_CPU_SHARE,
         Reason.WAITS_UNSEEN: signs.time_is_work,
     }

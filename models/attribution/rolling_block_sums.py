@@ -18,7 +18,7 @@ from models.attribution.shared_unit_costs import (
     MIN_CALL_SHARE,
     CpuBounds,
     UnitCosts,
-    calls,
+    call_counts,
     unit_costs_from_sums,
 )
 from models.attribution.sufficient_statistics import (
@@ -62,7 +62,7 @@ class Block:
     ) -> "Block":
         """Sum up intervals with y, shape (T,), work, shape (T, K), and weights, shape (T,)."""
         tables, size = (
-            [calls(intervals), *(table for _, table in intervals.sizes)],
+            [call_counts(intervals), *(table for _, table in intervals.sizes)],
             unit_costs.costs(intervals),
         )
         pooled = np.column_stack([table.sum(axis=1) for table in tables])
@@ -73,11 +73,11 @@ class Block:
             pooled=Moments.of(pooled, intervals.seconds, y, weights),
             uses=np.column_stack([table.sum(axis=0) for table in tables]),
             work=work.sum(axis=0),
-            elasticity=Elasticity.of_parts(work, calls(intervals), size),
+            elasticity=Elasticity.of_parts(work, call_counts(intervals), size),
             errors=errors,
         )
 
-    def arranged(self, names: tuple[str, ...], rest: str) -> "Block":
+    def with_classes(self, names: tuple[str, ...], rest: str) -> "Block":
         """Return the block with these classes; the others are added to the class `rest` of them."""
         if names == self.names:
             return self
@@ -103,7 +103,7 @@ class Block:
             elasticity=self.elasticity.at([old_place.get(name, -1) for name in names]),
         )
 
-    def recosted(self, unit_costs: UnitCosts) -> "Block":
+    def with_unit_costs(self, unit_costs: UnitCosts) -> "Block":
         """Return the block with each class's regressor at these unit costs."""
         by_name = {"calls": unit_costs.per_call, **dict(unit_costs.sizes)}
         new_totals = self.uses @ np.array([by_name.get(name, 0.0) for name in self.features])
@@ -123,7 +123,7 @@ class Block:
     def __add__(self, other: "Block") -> "Block":
         """Add the intervals of another block, of the same classes, features and unit costs."""
         if (self.names, self.features) != (other.names, other.features):
-            raise ValueError("blocks of other classes or features: arrange them first")
+            raise ValueError("the blocks have different classes or features; arrange them first")
         return replace(
             self,
             moments=self.moments + other.moments,
@@ -191,7 +191,7 @@ class RollingBlocks:
         if self._groups and self._groups[-1][0] < self._max_in_one_group:
             before, group = self._groups.pop()
             count, blocks = before + count, [_unpack(group), *blocks]
-        self._groups.append((count, _pack(summed(blocks, unit_costs, names))))
+        self._groups.append((count, _pack(sum_blocks(blocks, unit_costs, names))))
         while len(self) - len(self._recent) > self._max_in_groups:
             self._groups.popleft()
 
@@ -201,9 +201,11 @@ class RollingBlocks:
         return [_unpack(block) for block in (*(group for _, group in self._groups), *self._recent)]
 
 
-def summed(blocks: Sequence[Block], unit_costs: UnitCosts, names: tuple[str, ...]) -> Block:
+def sum_blocks(blocks: Sequence[Block], unit_costs: UnitCosts, names: tuple[str, ...]) -> Block:
     """Sum up blocks, converted to these classes and unit costs."""
-    first, *others = (block.recosted(unit_costs).arranged(names, OTHER) for block in blocks)
+    first, *others = (
+        block.with_unit_costs(unit_costs).with_classes(names, OTHER) for block in blocks
+    )
     for block in others:
         first = first + block
     return first

@@ -7,7 +7,7 @@ import numpy as np
 
 from models.attribution.class_cost_priors import BASE_SPREAD, TYPICAL_NOISE
 from models.attribution.class_time_series import Array, ClassIntervals
-from models.attribution.nnls import hold, minimise_non_negative
+from models.attribution.nnls import fix_unknowns, minimise_non_negative
 from models.attribution.sufficient_statistics import MIN_SHARE, Moments
 from models.numerics import NEGLIGIBLE, ROUNDING, TINY, median
 from models.robust import MAD_TO_DEVIATION
@@ -50,11 +50,11 @@ class CpuBounds:
 
     min_computing_level: float = 0.0
     """CPU seconds that a computing class uses per second of its work time, at least; 0: unknown."""
-    least_call: float = MIN_CALL_SECONDS
+    min_call_cpu: float = MIN_CALL_SECONDS
     """CPU seconds that any call costs at least."""
 
     @property
-    def is_of_a_part(self) -> bool:
+    def is_part_of_cpu(self) -> bool:
         """Whether these are the bounds of user or system CPU alone."""
         return self == PART_OF_CPU
 
@@ -62,7 +62,7 @@ class CpuBounds:
 WHOLE_CPU = CpuBounds()
 
 
-PART_OF_CPU = CpuBounds(least_call=0.0)
+PART_OF_CPU = CpuBounds(min_call_cpu=0.0)
 """Bounds of user or system CPU alone: at most the statements' time."""
 
 
@@ -78,7 +78,7 @@ class UnitCosts:
     def costs(self, intervals: ClassIntervals) -> Array:
         """Compute what each class costs in each interval, shape (T, K), units of y."""
         known = dict(intervals.sizes)
-        result = self.per_call * calls(intervals)
+        result = self.per_call * call_counts(intervals)
         for name, unit_cost in self.sizes:
             if name in known:
                 result = result + unit_cost * known[name]
@@ -103,7 +103,10 @@ def fit_unit_costs(
     level is known, no unit costs more.
     """
     names = tuple(name for name, _ in intervals.sizes)
-    summed = [calls(intervals).sum(axis=1), *(matrix.sum(axis=1) for _, matrix in intervals.sizes)]
+    summed = [
+        call_counts(intervals).sum(axis=1),
+        *(matrix.sum(axis=1) for _, matrix in intervals.sizes),
+    ]
     features = np.column_stack(summed)
     weights = interval_weights(y)
     solved = np.zeros(len(summed) + 1)
@@ -139,7 +142,7 @@ def _max_unit_costs(sizes: Sequence[str], bounds: CpuBounds | None) -> Array | N
 
 def _usual_unit_costs(sizes: Sequence[str], bounds: CpuBounds | None) -> Array | None:
     """Return the usual cost of calls and these sizes; None if y is not CPU, or a part of it."""
-    if bounds is None or bounds.is_of_a_part:
+    if bounds is None or bounds.is_part_of_cpu:
         return None
     return np.array([USUAL_CPU.get(name, 0.0) for name in ("calls", *sizes)])
 
@@ -152,16 +155,16 @@ def _as_unit_costs(
     least_share: float,
     bounds: CpuBounds | None,
 ) -> UnitCosts:
-    least_call = bounds.least_call if bounds else 0.0
+    least_call = bounds.min_call_cpu if bounds else 0.0
     least = max(least_share * y_total / count, min(least_call, y_total / count)) if count else 0.0
     sizes = tuple(zip(names, map(float, solved[1:-1]), strict=True))
     return UnitCosts(max(float(solved[0]), least), sizes, float(solved[-1]))
 
 
-def calls(intervals: ClassIntervals) -> Array:
+def call_counts(intervals: ClassIntervals) -> Array:
     """Return the counts of calls, shape (T, K); raise ValueError if they are not known."""
     if intervals.count is None:
-        raise ValueError("unit costs of calls need counts")
+        raise ValueError("unit costs of calls cannot be fitted without counts of calls")
     return intervals.count
 
 
@@ -204,7 +207,7 @@ def _solve(moments: Moments, usual: Array | None, base_prior: float, most: Array
         vector += precision * np.append(share, 0.0)
     shares = minimise_non_negative(gram, vector)
     while len(over := np.flatnonzero(shares > (1 + MIN_SHARE) * limit)):
-        hold(gram, vector, over, limit)
+        fix_unknowns(gram, vector, over, limit)
         shares = minimise_non_negative(gram, vector, shares)
     result: Array = np.where(moments.totals > 0, shares / unit, 0.0)
     return result

@@ -7,23 +7,23 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from models.attribution.background_use import BackgroundUse, BesideClasses
+from models.attribution.background_use import BackgroundUse, UnattributedUse
 from models.attribution.class_time_series import OTHER, Array, ClassIntervals
-from models.attribution.estimators import DividedResource, Target, bounded_parts, work_of
-from models.attribution.quality_gate import passed_by_gate
+from models.attribution.estimators import DividedResource, Target, capped_work_time, limit_parts
+from models.attribution.quality_gate import gate_mask
 from models.attribution.result import HostUse, Method, PredictionError, disagreement
 from models.attribution.rolling_block_sums import RollingBlocks
 from models.attribution.shared_unit_costs import PART_OF_CPU, CpuBounds
 from models.attribution.sufficient_statistics import Autocorrelation, RegressionSums
 from models.attribution.waiting_classes import min_computing_level
-from models.attribution.window_model import WindowModel, block_of, block_unit_costs, first_block
+from models.attribution.window_model import WindowModel, block_unit_costs, first_block, sum_block
 
 MIN_INTERVALS = 3
 REFIT_SHARE = 0.1
 """The fit is repeated when this share of its window is new; it is most of the computing cost."""
 UNKNOWN_CLASS_SHARE = 0.02
 """It is repeated at once when classes that it does not know did this share of a block's work."""
-MAX_JUDGED_BLOCKS = 240
+MAX_COMPARED_BLOCKS = 240
 """Blocks whose predicted and actual use are kept, to compare them."""
 
 
@@ -64,15 +64,17 @@ class SlidingModel:
         self.resource = resource
         self._keep = 1 - 1 / blocks
         self._blocks = RollingBlocks(blocks)
-        self._predictions: deque[tuple[Array, Array]] = deque(maxlen=min(blocks, MAX_JUDGED_BLOCKS))
+        self._predictions: deque[tuple[Array, Array]] = deque(
+            maxlen=min(blocks, MAX_COMPARED_BLOCKS)
+        )
         self._fit: WindowModel | None = None
         self._blocks_since_fit = 0
         self._levels: deque[float] = deque(maxlen=blocks)
         self._names: tuple[str, ...] = ()
         self._use, self._estimate = np.zeros(0), np.zeros(0)
-        self._lines = RegressionSums.none(0)
+        self._lines = RegressionSums.empty(0)
         self._total = self._explained = 0.0
-        self._background = BackgroundUse.none()
+        self._background = BackgroundUse.empty()
 
     @property
     def held_out(self) -> PredictionError:
@@ -102,7 +104,7 @@ class SlidingModel:
         return disagreement(self._use, self._estimate)
 
     @property
-    def total(self) -> float:
+    def recent_total(self) -> float:
         """Recent use, including what no class explains; older blocks count less."""
         return self._total
 
@@ -114,11 +116,11 @@ class SlidingModel:
         return min(max(1 - self._explained / self._total, 0.0), 1.0)
 
     @property
-    def beside_classes(self) -> BesideClasses:
+    def beside_classes(self) -> UnattributedUse:
         """What is used beside the clients' classes, as parts of all recent use."""
         return self._background.beside(self._total)
 
-    def use(self) -> dict[str, float]:
+    def recent_use(self) -> dict[str, float]:
         """Return the recent use of each class; older blocks count less."""
         return dict(zip(self._names, map(float, self._use), strict=True))
 
@@ -126,19 +128,19 @@ class SlidingModel:
         """Return the classes, and the sums for the line of the use of each over its work time."""
         return self._names, self._lines
 
-    def take(self, intervals: ClassIntervals, y: Array, host: HostUse) -> ClassShares:
+    def add_block(self, intervals: ClassIntervals, y: Array, host: HostUse) -> ClassShares:
         """Add a block of intervals to the window, and divide its y, shape (T,), over the classes.
 
         The window's least level of CPU per work time is that of its busiest block.
         """
         self._levels.append(min_computing_level(host.running, host.io_wait))
-        work = work_of(intervals)
+        work = capped_work_time(intervals)
         self._change_classes(intervals.names)
         target = self._target(y)
         if len(intervals) >= MIN_INTERVALS:
             self._add_block(intervals, target)
         parts, error, waits = self._estimate_parts(intervals, target)
-        whole = self.resource.cpu and not self.resource.part
+        whole = self.resource.is_cpu and not self.resource.is_part_of_cpu
         measured = whole and intervals.cpu is not None and bool(intervals.cpu.any())
         z = intervals.cpu if measured and intervals.cpu is not None else parts
         self._update_recent(y, z, parts, work)
@@ -153,12 +155,12 @@ class SlidingModel:
         )
 
     def _target(self, y: Array) -> Target:
-        cpu = self.resource.cpu
-        bounds = PART_OF_CPU if self.resource.part else CpuBounds(min(self._levels))
-        return Target(y, cpu_seconds=cpu, time_like=cpu, bounds=bounds)
+        cpu = self.resource.is_cpu
+        bounds = PART_OF_CPU if self.resource.is_part_of_cpu else CpuBounds(min(self._levels))
+        return Target(y, is_cpu_seconds=cpu, time_like=cpu, bounds=bounds)
 
     def _source(self, intervals: ClassIntervals) -> Method:
-        known = self.resource.cpu and intervals.texts is not None and any(intervals.texts)
+        known = self.resource.is_cpu and intervals.texts is not None and any(intervals.texts)
         return Method.WORK_TIME if known else Method.LEARNED
 
     def _add_block(self, intervals: ClassIntervals, target: Target) -> None:
@@ -172,7 +174,7 @@ class SlidingModel:
             expected = model.predict(intervals)
             self._predictions.append((target.y, expected))
             unit_costs = model.shared_costs or block_unit_costs(intervals, target)
-            block = block_of(
+            block = sum_block(
                 intervals, target, unit_costs, expected, Autocorrelation.of(target.y, expected)
             )
         self._blocks.add(block, unit_costs)
@@ -201,12 +203,12 @@ class SlidingModel:
         classes = len(intervals.names)
         if self._fit is None or not self._fit.model.names:
             return np.zeros((len(intervals), classes)), np.full(classes, np.nan), np.zeros(classes)
-        division = bounded_parts(self._fit.divide(intervals, target), intervals, target)
+        division = limit_parts(self._fit.divide(intervals, target), intervals, target)
         used = division.z.sum(axis=0)
         error = np.where(used > 0, division.error / np.where(used > 0, used, 1.0), np.nan)
-        if self.resource.cpu:
+        if self.resource.is_cpu:
             return division.z, error, division.waits.astype(np.float64)
-        passed = passed_by_gate(self.resource.name, intervals, self.held_out)
+        passed = gate_mask(self.resource.name, intervals, self.held_out)
         error = np.where(passed > 0, error, np.nan)
         return division.z * passed, error, division.waits.astype(np.float64)
 

@@ -84,7 +84,7 @@ class RegressionSums:
     sums: Array
 
     @classmethod
-    def none(cls, classes: int) -> "RegressionSums":
+    def empty(cls, classes: int) -> "RegressionSums":
         """Return the sums of no interval."""
         return cls(np.zeros((6, classes)))
 
@@ -106,7 +106,7 @@ class RegressionSums:
     def arranged(self, place: "np.ndarray[tuple[int], np.dtype[np.intp]]") -> "RegressionSums":
         """Return the classes at these indices, in this order; −1 is a new one."""
         if not self.sums.shape[1]:
-            return RegressionSums.none(len(place))
+            return RegressionSums.empty(len(place))
         return RegressionSums(np.where(place >= 0, self.sums[:, place], 0.0))
 
     def line(self, k: int) -> Line:

@@ -20,14 +20,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.attribution.class_time_series import MIN_FIT_INTERVALS, Array, Mask
-from models.attribution.nnls import hold, minimise_non_negative
+from models.attribution.nnls import fix_unknowns, minimise_non_negative
 from models.attribution.sufficient_statistics import MIN_SHARE
 from models.numerics import NEGLIGIBLE, TINY
 
 WAIT_CALL_SECONDS = 50e-6
 """CPU of a call that only waits, s: parsing, planning, the result. Measured: 46 to 71 µs."""
 
-IO_BOUND = 0.1
+IO_BOUND_SHARE = 0.1
 """Share of the host's time spent waiting for IO above which times are not used."""
 
 
@@ -73,10 +73,14 @@ def min_computing_level(running: float | None, io_wait: float | None) -> float:
     `running` is the part of the threads' runnable time in which they had a CPU. Returns 0 if it is
     not known or the host waits for IO.
     """
-    return 0.0 if running is None or (io_wait or 0.0) > IO_BOUND else MIN_COMPUTING_LEVEL * running
+    return (
+        0.0
+        if running is None or (io_wait or 0.0) > IO_BOUND_SHARE
+        else MIN_COMPUTING_LEVEL * running
+    )
 
 
-def must_wait(work: Array, total: float, level: float) -> Mask:
+def cannot_compute_all(work: Array, total: float, level: float) -> Mask:
     """Find classes whose time is more than computing can explain, shape (K,).
 
     Classes that compute use at least `level`·work, and together no more than the total: as long as
@@ -92,7 +96,7 @@ def must_wait(work: Array, total: float, level: float) -> Mask:
     return waiting
 
 
-def capped(work: Array, count: Array | None, waiting: Mask) -> Array:
+def cap_waiting_work(work: Array, count: Array | None, waiting: Mask) -> Array:
     """Cut the work time of waiting classes, s, shape (T, K), to what their calls can cost."""
     if count is None:
         return np.where(waiting, 0.0, work)
@@ -102,7 +106,9 @@ def capped(work: Array, count: Array | None, waiting: Mask) -> Array:
 _LOCK_CLAUSE = re.compile(r"\bFOR\s+(?:UPDATE|SHARE)\b|\bLOCK\s+IN\s+SHARE\s+MODE\b", re.IGNORECASE)
 
 
-def locks_rows(rows_affected: Array | None, texts: Sequence[str | None] | None) -> Mask | None:
+def row_locking_classes(
+    rows_affected: Array | None, texts: Sequence[str | None] | None
+) -> Mask | None:
     """Find the classes that lock rows, shape (K,): they change rows, or their text requests locks.
 
     `rows_affected` has shape (T, K). Returns None if it is not known.
@@ -138,7 +144,7 @@ def divide_lock_waits(work: Array, waited: Array, expected: Array) -> Array:
     vector = x.T @ y + ridge**2 * common
     fraction = minimise_non_negative(matrix, vector)
     if len(whole := np.flatnonzero(fraction > 1)):
-        hold(matrix, vector, whole, np.ones(len(classes)))
+        fix_unknowns(matrix, vector, whole, np.ones(len(classes)))
         fraction = minimise_non_negative(matrix, vector)
     result[:, classes] = np.minimum(fraction, 1.0) * x
     return result
@@ -158,7 +164,7 @@ DISK_BOUND_SHARE = 0.05
 MIN_PARTS, MAX_PART_INTERVALS = 4, 30
 """Intervals are summed up in parts: the least number of parts, the most intervals in one."""
 
-Places = NDArray[np.intp]
+IndexArray = NDArray[np.intp]
 
 
 @dataclass(frozen=True)
@@ -197,7 +203,7 @@ class Elasticity:
         """Add other parts of the same classes."""
         return Elasticity(self.sums + other.sums)
 
-    def at(self, places: Sequence[int] | Places) -> "Elasticity":
+    def at(self, places: Sequence[int] | IndexArray) -> "Elasticity":
         """Return the classes at these indices; −1 is a class of which nothing is known."""
         indices = np.asarray(places, dtype=np.intp)
         return Elasticity(np.where(indices >= 0, self.sums[:, indices], 0.0))

@@ -14,12 +14,12 @@ from models.attribution.cost_model import CostModel, fit_block, fit_statement_ti
 from models.attribution.estimators import (
     Parts,
     Target,
-    by_model,
+    capped_work_time,
     computing_share,
     computing_time,
-    work_of,
+    divide_by_model,
 )
-from models.attribution.rolling_block_sums import Block, summed, unit_costs_of_blocks
+from models.attribution.rolling_block_sums import Block, sum_blocks, unit_costs_of_blocks
 from models.attribution.shared_unit_costs import (
     MIN_CALL_SHARE,
     UnitCosts,
@@ -59,7 +59,7 @@ class WindowModel:
         """
         time_like, bounds = target.time_like, target.cpu_bounds
         unit_costs = unit_costs or unit_costs_of_blocks(blocks, time_like=time_like, bounds=bounds)
-        whole_window = summed(blocks, unit_costs, names)
+        whole_window = sum_blocks(blocks, unit_costs, names)
         model, waiting = fit_block(
             whole_window, unit_costs, time_like=time_like, bounds=bounds, texts=texts
         )
@@ -70,7 +70,7 @@ class WindowModel:
     def divide(self, intervals: ClassIntervals, target: Target) -> Parts:
         """Divide the target over the classes of the intervals; those not in the model get 0."""
         known = intervals.arranged(self.model.names)
-        found = by_model(self.model, self.computing, known, target)
+        found = divide_by_model(self.model, self.computing, known, target)
         index = {name: i for i, name in enumerate(self.model.names)}
         columns = [i for i, name in enumerate(intervals.names) if name in index]
         source = [index[intervals.names[i]] for i in columns]
@@ -81,7 +81,7 @@ class WindowModel:
         waits = np.zeros(len(intervals.names), dtype=np.bool_)
         z[:, columns] = found.z[:, source]
         error[columns], waits[columns] = found.error[source], found.waits[source]
-        return Parts(z, work_of(intervals), error, waits, self.model)
+        return Parts(z, capped_work_time(intervals), error, waits, self.model)
 
 
 def fit_intervals(intervals: ClassIntervals, target: Target) -> WindowModel:
@@ -98,14 +98,16 @@ def first_block(intervals: ClassIntervals, target: Target, unit_costs: UnitCosts
     """Sum up the first intervals; the expected use comes from a fit to themselves."""
     expected = unit_costs.total(intervals)
     if target.time_like and len(intervals) >= MIN_FIT_INTERVALS:
-        first = block_of(intervals, target, unit_costs, expected, NO_ERRORS)
+        first = sum_block(intervals, target, unit_costs, expected, NO_ERRORS)
         # with fewer, by unit costs alone: for 12 the error is 0.24 by the fit, 0.16 by unit costs
         model = WindowModel.of([first], intervals.names, target, intervals.texts, unit_costs).model
         expected = model.predict(intervals)
-    return block_of(intervals, target, unit_costs, expected, Autocorrelation.of(target.y, expected))
+    return sum_block(
+        intervals, target, unit_costs, expected, Autocorrelation.of(target.y, expected)
+    )
 
 
-def block_of(
+def sum_block(
     intervals: ClassIntervals,
     target: Target,
     unit_costs: UnitCosts,

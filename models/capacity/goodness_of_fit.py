@@ -55,8 +55,8 @@ class Check(StrEnum):
 
 
 SENTENCES = {
-    Check.FEW_POINTS: "fewer than six intervals have half a thread at work or more",
-    Check.LOW_CONCURRENCY: "with so few statements at once, contention cannot be told from chance",
+    Check.FEW_POINTS: "fewer than six intervals have a concurrency of half a thread or more",
+    Check.LOW_CONCURRENCY: "with so few statements contention cannot be distinguished from chance",
     Check.NOISY: "sampled concurrency varies by its own noise more than by the load",
     Check.SUPERLINEAR: "throughput grows faster than concurrency, which the law cannot describe",
     Check.PATTERN: "the law is too high at some loads and too low at others: its shape is wrong",

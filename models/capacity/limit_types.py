@@ -40,16 +40,16 @@ class LimitReason(StrEnum):
 
 SENTENCES = {
     LimitReason.FEW_POINTS: "the resource's utilisation is known in fewer than six intervals",
-    LimitReason.NO_DEMAND: "the resource does not get busier with the throughput",
-    LimitReason.LITTLE_USED: "the resource was used too little to tell where it ends",
+    LimitReason.NO_DEMAND: "the utilisation does not grow with the throughput",
+    LimitReason.LITTLE_USED: "the resource was used too little to estimate its limit",
     LimitReason.NOT_A_LIMIT: "throughput kept growing while the resource counted as full",
-    LimitReason.STILL_FILLING: "it fills over time at any load, and may be emptied at once",
-    LimitReason.ALREADY_FULL: "the resource was full, or nearly: the limit was measured",
+    LimitReason.STILL_FILLING: "its fill level rises at any load and drops when it is emptied",
+    LimitReason.ALREADY_FULL: "the resource was (nearly) full, so the limit was measured",
     LimitReason.DEMAND_GROWS: "the demand per query grows with the load",
     LimitReason.WIDE_INTERVAL: "the limit's interval is too wide",
     LimitReason.FILLED_BY_OTHERS: "other processes fill the resource",
-    LimitReason.SEVERAL_AT_ONCE: "it serves several requests at once, and looks busy early",
-    LimitReason.CEILING_ASSUMED: "how much of the resource the counter misses is assumed",
+    LimitReason.SEVERAL_AT_ONCE: "it serves several requests at once: busy time overstates its use",
+    LimitReason.CEILING_ASSUMED: "the share of the resource that the counter misses is assumed",
 }
 
 

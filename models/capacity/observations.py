@@ -53,7 +53,7 @@ class Observations:
         """
         times = np.asarray(at, dtype=np.float64)
         if times.ndim != 1 or not np.isfinite(times).all() or np.any(np.diff(times) < 0):
-            raise ValueError("times must be finite and rise")
+            raise ValueError("times must be finite and must not decrease")
         if not all(np.isfinite(r.ceiling) and r.ceiling > 0 for r in resources):
             raise ValueError("the ceiling of a resource must be above 0")
         given = (throughput, concurrency, n_variance, weights, connections)

@@ -51,7 +51,7 @@ class OutlierReason(StrEnum):
 
 SENTENCES = {
     OutlierReason.GLITCH: "implausibly low concurrency or use for this throughput",
-    OutlierReason.FOREIGN_WORK: "a resource was busy with something else: a backup, a batch",
+    OutlierReason.FOREIGN_WORK: "a resource was busy with other work, such as a backup or a batch",
     OutlierReason.PILE_UP: "queries took far longer than others at this throughput",
 }
 

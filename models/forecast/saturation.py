@@ -46,7 +46,7 @@ class ForecastReason(StrEnum):
 
 
 SENTENCES = {
-    ForecastReason.HISTORY_TOO_SHORT: "growth and weekly pattern need two weeks of load",
+    ForecastReason.HISTORY_TOO_SHORT: "a forecast needs two weeks of load",
     ForecastReason.NO_LOAD: "there is no load to forecast",
     ForecastReason.CAPACITY_UNKNOWN: "the capacity is not known",
     ForecastReason.NO_GROWTH: "the load is not clearly growing",

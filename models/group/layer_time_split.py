@@ -67,7 +67,7 @@ def mean_replication(known: Sequence[Replication], now: float) -> Replication | 
     )
 
 
-def layers_of(
+def split_into_layers(
     split: TimeSplit, seconds: float, replication: Replication | None
 ) -> Mapping[Layer, float]:
     """Divide a node's statement time in `seconds`, and the time of its appliers, over the layers.
@@ -87,7 +87,7 @@ def layers_of(
     }
 
 
-def shares_of(nodes: Sequence[Mapping[Layer, float]]) -> Mapping[Layer, float]:
+def shares_by_layer(nodes: Sequence[Mapping[Layer, float]]) -> Mapping[Layer, float]:
     """Return each layer's share of the time of all nodes, 0..1; empty if there was none."""
     sums = {layer: sum(node.get(layer, 0.0) for node in nodes) for layer in Layer}
     total = sum(sums.values())

@@ -26,8 +26,8 @@ class GroupReason(StrEnum):
 
 
 SENTENCES = {
-    GroupReason.NODES_LOST: "a node could not be read: totals are without it",
-    GroupReason.CAPACITY_UNKNOWN: "the capacity of a node is not known: sums are without it",
+    GroupReason.NODES_LOST: "a node could not be read, and is not included in the totals",
+    GroupReason.CAPACITY_UNKNOWN: "the capacity of a node is not known; the sums do not include it",
     GroupReason.CAPACITY_NOT_TRUSTED: "the capacity of a node is not trusted",
 }
 
@@ -47,7 +47,7 @@ class Node:
     """Of the capacity."""
 
     @property
-    def used(self) -> float | None:
+    def used_share(self) -> float | None:
         """X/C; None where either is not known."""
         if self.throughput is None or not self.capacity:
             return None
@@ -88,7 +88,7 @@ class GroupSummary:
 def summarise(nodes: Sequence[Node]) -> GroupSummary:
     """Summarise the nodes of one interval; a lost node is left out of the sums."""
     read = [node for node in nodes if node.throughput is not None]
-    known = [(node, used) for node in read if (used := node.used) is not None]
+    known = [(node, used) for node in read if (used := node.used_share) is not None]
     with_headroom = [node for node in read if node.headroom is not None]
     x = sum(node.throughput or 0.0 for node, _ in known)
     c = sum(node.capacity or 0.0 for node, _ in known)
@@ -122,7 +122,7 @@ def _reasons(nodes: Sequence[Node], read: Sequence[Node], known: int) -> list[Gr
         GroupReason.NODES_LOST: len(read) < len(nodes),
         GroupReason.CAPACITY_UNKNOWN: known < len(read),
         GroupReason.CAPACITY_NOT_TRUSTED: any(
-            node.trust is not Trust.TRUSTED for node in read if node.used is not None
+            node.trust is not Trust.TRUSTED for node in read if node.used_share is not None
         ),
     }
     return [reason for reason, holds in found.items() if holds]

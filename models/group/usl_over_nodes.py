@@ -36,7 +36,7 @@ class ScalingReason(StrEnum):
 
 
 SENTENCES = {
-    ScalingReason.FEW_NODES: "a law over nodes takes three of them at least",
+    ScalingReason.FEW_NODES: "a law over nodes needs at least three nodes",
     ScalingReason.NODES_DID_NOT_VARY: "fewer than three different numbers of nodes have served",
     ScalingReason.NEVER_AT_FULL_LOAD: (
         "fewer than three different numbers of nodes have served at full load"
@@ -51,7 +51,7 @@ class GroupLoad:
     nodes: int
     throughput: float
     """Of all nodes, queries/s."""
-    used: float | None
+    used_share: float | None
     """ΣX/ΣC of those that served; None: not known."""
 
 
@@ -81,7 +81,7 @@ def fit_scaling(loads: Sequence[GroupLoad], nodes: int) -> NodeScaling:
     """Fit the law to the loads of a group of `nodes` nodes, if they are sufficient."""
     full: dict[int, list[float]] = {}
     for load in loads:
-        if load.nodes > 0 and load.used is not None and load.used >= FULL_LOAD:
+        if load.nodes > 0 and load.used_share is not None and load.used_share >= FULL_LOAD:
             full.setdefault(load.nodes, []).append(load.throughput)
     known = {k: full[k] for k in sorted(full) if len(full[k]) >= MIN_INTERVALS}
     reason = _reason_against_fit(

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from models.numerics import NEGLIGIBLE
 from models.time_split.disk_calibration import Reads, sequential_part, service_seconds
 from models.time_split.disk_time_formulas import DiskProfile
-from models.time_split.queueing import at_the_resource
+from models.time_split.queueing import statements_at_resource
 from models.time_split.split import Part, TimeSplit
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
+class IntervalCounters:
     """The counters of one interval; None if a counter is not known."""
 
     seconds: float
@@ -41,14 +41,14 @@ class Usage:
     """The part of the time in which the busiest link's busier direction is full, 0..1."""
 
 
-def time_split(usage: Usage) -> TimeSplit:
+def time_split(usage: IntervalCounters) -> TimeSplit:
     """Split one interval's statement time over the resources."""
     population = usage.statement_time / usage.seconds if usage.seconds > 0 else 0.0
     disk = _disk_seconds(usage, population)
     sequential = _sequential_part(usage)
     network = None
     if usage.link_share is not None:  # the kernel sends from a buffer: statements need not wait
-        network = at_the_resource(usage.link_share, population) * usage.seconds
+        network = statements_at_resource(usage.link_share, population) * usage.seconds
     measured = {
         Part.CPU: usage.cpu,
         Part.PROCESSOR_QUEUE: usage.run_delay,
@@ -66,7 +66,7 @@ def _sum_of_known(*seconds: float | None) -> float | None:
     return sum(known) if known else None
 
 
-def own_reads(usage: Usage) -> Reads | None:
+def own_reads(usage: IntervalCounters) -> Reads | None:
     """Return the part of the disk's reads that the server's process requested."""
     disk = usage.disk
     if disk is None or usage.read_bytes is None or disk.bytes <= 0:
@@ -75,7 +75,7 @@ def own_reads(usage: Usage) -> Reads | None:
     return Reads(disk.operations * share, disk.bytes * share, disk.merged * share)
 
 
-def _disk_seconds(usage: Usage, population: float) -> float | None:
+def _disk_seconds(usage: IntervalCounters, population: float) -> float | None:
     """Compute the time on disk: by the configured profile, else by waiting reads, else the disk's.
 
     The profile gives the service time, and the time with queue if all statements returned to this
@@ -85,7 +85,7 @@ def _disk_seconds(usage: Usage, population: float) -> float | None:
     if usage.profile is not None and own is not None:
         service = sum(service_seconds(own, usage.profile))
         busy = service / max(usage.seconds, NEGLIGIBLE)
-        queue = at_the_resource(busy, population) * usage.seconds
+        queue = statements_at_resource(busy, population) * usage.seconds
         if usage.reads_waiting is None:
             return queue
         return min(max(usage.reads_waiting * usage.seconds, service), queue)
@@ -97,6 +97,6 @@ def _disk_seconds(usage: Usage, population: float) -> float | None:
     return usage.disk_seconds * share
 
 
-def _sequential_part(usage: Usage) -> float:
+def _sequential_part(usage: IntervalCounters) -> float:
     own = own_reads(usage)
     return 0.0 if own is None else sequential_part(own, usage.profile or usage.fitted_profile)

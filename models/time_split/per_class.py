@@ -23,7 +23,7 @@ from models.time_split.split import Part, TimeSplit
 
 
 @dataclass(frozen=True, eq=False)
-class ClassUse:
+class ClassColumns:
     """What each class used, shape (K,) each; None if it is not known of any class."""
 
     statement_time: Array
@@ -45,7 +45,7 @@ MIN_THREAD_SAMPLES = 10
 """Samples of threads waiting for a disk that are required; with fewer, bytes are used."""
 
 
-def class_splits(target: TimeSplit, use: ClassUse) -> list[TimeSplit]:
+def class_splits(target: TimeSplit, use: ClassColumns) -> list[TimeSplit]:
     """Split each class's statement time; `target` is the split of the whole server meanwhile."""
     zeros = np.zeros(len(use.statement_time))
     total = np.maximum(use.statement_time, 0.0)
@@ -55,14 +55,14 @@ def class_splits(target: TimeSplit, use: ClassUse) -> list[TimeSplit]:
     threads_seen = use.on_disk is not None and float(use.on_disk.sum()) >= MIN_THREAD_SAMPLES
     read = use.on_disk if threads_seen else use.read_bytes
     on_disk, queue = _sum_of(target, *DISK_PARTS), _sum_of(target, Part.PROCESSOR_QUEUE)
-    disk, queued = zeros, shared_out(queue, use.cpu, room)
+    disk, queued = zeros, divide_with_redistribution(queue, use.cpu, room)
     if threads_seen:
-        disk = as_seen(on_disk, use.on_disk, room)
-        ready = as_seen(float(cpu.sum()) + queue, use.ready, total)
+        disk = divide_by_samples(on_disk, use.on_disk, room)
+        ready = divide_by_samples(float(cpu.sum()) + queue, use.ready, total)
         queued = np.clip(ready - cpu, 0.0, room - disk)
-    network = divided(_sum_of(target, Part.NETWORK), use.sent_bytes, room - disk - queued)
+    network = divide_link_time(_sum_of(target, Part.NETWORK), use.sent_bytes, room - disk - queued)
     if not threads_seen:
-        disk = shared_out(on_disk, read, room - queued - network)
+        disk = divide_with_redistribution(on_disk, read, room - queued - network)
     sequential = target.seconds[Part.DISK_SEQUENTIAL] / on_disk if on_disk > 0 else 0.0
     columns: Mapping[Part, tuple[Array | None, Array]] = {
         Part.CPU: (use.cpu, cpu),
@@ -79,7 +79,7 @@ def class_splits(target: TimeSplit, use: ClassUse) -> list[TimeSplit]:
     ]
 
 
-def as_seen(amount: float, looks: Array | None, room: Array) -> Array:
+def divide_by_samples(amount: float, looks: Array | None, room: Array) -> Array:
     """Divide an amount by samples of threads, to each class at most its room; shape (K,)."""
     if looks is None or looks.sum() <= 0:
         return np.zeros(len(room))
@@ -87,7 +87,7 @@ def as_seen(amount: float, looks: Array | None, room: Array) -> Array:
     return found
 
 
-def divided(amount: float, weights: Array | None, room: Array) -> Array:
+def divide_link_time(amount: float, weights: Array | None, room: Array) -> Array:
     """Divide an amount (s) by weights, shape (K,); what exceeds a class's room is lost.
 
     Every byte waits equally long at a link, whichever class sends it: no class gets more per weight
@@ -102,7 +102,7 @@ def divided(amount: float, weights: Array | None, room: Array) -> Array:
     return found
 
 
-def shared_out(amount: float, weights: Array | None, room: Array) -> Array:
+def divide_with_redistribution(amount: float, weights: Array | None, room: Array) -> Array:
     """Divide an amount by weights; what exceeds a class's room goes to the others; shape (K,)."""
     given = np.zeros(len(room))
     if weights is None:

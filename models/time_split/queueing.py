@@ -1,7 +1,7 @@
 """The number of statements at a resource, queue included, from its utilisation."""
 
 
-def at_the_resource(busy: float, population: float) -> float:
+def statements_at_resource(busy: float, population: float) -> float:
     """Compute the mean number of statements at a resource of utilisation `busy`.
 
     Schweitzer's approximation of mean value analysis for a closed network of `population`

@@ -6,7 +6,7 @@ from models.usl.law import Usl
 
 
 class LoadPoint(NamedTuple):
-    """A load of a server; its quantities are nan where the law has no such load."""
+    """A load of a server; its quantities are nan where the law has no such point."""
 
     concurrency: float
     """Threads."""
