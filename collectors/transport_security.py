@@ -103,7 +103,7 @@ def _tls_options(endpoint: Endpoint) -> dict[str, Any]:
         version = (file.st_ino, file.st_mtime_ns, file.st_size)
         return {"ssl": _verifying_context(endpoint.tls_ca, endpoint.tls_verify_identity, version)}
     except OSError as error:
-        why = "holds no certificate" if isinstance(error, ssl.SSLError) else error.strerror
+        why = "contains no PEM certificate" if isinstance(error, ssl.SSLError) else error.strerror
         raise CollectorError(FailureKind.UNTRUSTED, f"tls.ca: {endpoint.tls_ca}: {why}") from None
 
 

@@ -380,7 +380,10 @@ def test_a_server_of_prometheus_is_replayed_as_its_recording(
     assert len(said[0]) == 5
     assert said[0] == said[1]
     assert main(["replay", url, *SPAN]) == 2
-    text = "there are [::1]:9104, db1:9104, db2:9104, db4:9104; choose one with --target INSTANCE"
+    text = (
+        "several servers: [::1]:9104, db1:9104, db2:9104, db4:9104;"
+        " choose one with --target INSTANCE"
+    )
     assert text in capsys.readouterr().err
     assert main(["replay", url, *SPAN, "--target", "x"]) == 2
-    assert "no server 'x'; there are [::1]:9104" in capsys.readouterr().err
+    assert "no server 'x'; the servers are [::1]:9104" in capsys.readouterr().err

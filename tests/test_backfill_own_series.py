@@ -164,7 +164,7 @@ def test_scraped_more_often_each_interval_is_there_once(
     found = restored(file)
     assert {one.seconds for one in found} == {WIDTH}
     assert [one.end for one in found] == [one.end for one in watched()[OF_ANOTHER:]]
-    assert "some were of 15s, and fit.interval is 30s" in capsys.readouterr().err
+    assert "some intervals are 15s wide, but fit.interval is 30s" in capsys.readouterr().err
 
 
 def test_scraped_less_often_those_that_were_seen_are_there(

@@ -144,7 +144,7 @@ def test_it_runs_its_time_and_shows_the_peak(start: Start, promtool: str) -> Non
     """Within its time it has a fit, page and metrics answer, and it ends with a table and 0."""
     port = free_port()
     demo = start("--seconds", "25", "--web.listen-address", f"127.0.0.1:{port}")
-    lines = wait_for_line(demo, "the load begins")
+    lines = wait_for_line(demo, "starting the load")
     assert f"page     http://127.0.0.1:{port}/" in lines
     assert f"metrics  http://127.0.0.1:{port}/metrics" in lines
     lines += wait_for_line(demo, "the law's peak")
@@ -173,7 +173,7 @@ def test_it_runs_its_time_and_shows_the_peak(start: Start, promtool: str) -> Non
     [
         ("starting a private", signal.SIGINT),
         ("loading tables", signal.SIGHUP),
-        ("the load begins", signal.SIGTERM),
+        ("starting the load", signal.SIGTERM),
     ],
 )
 def test_a_signal_ends_it_at_any_moment(start: Start, line: str, number: signal.Signals) -> None:
@@ -184,7 +184,7 @@ def test_a_signal_ends_it_at_any_moment(start: Start, line: str, number: signal.
     out = end(demo, number)
     assert demo.returncode == 0
     assert_nothing_left(demo.pid)
-    if line == "the load begins":
+    if line == "starting the load":
         assert "No prediction yet: no complete interval yet." in out
 
 
@@ -192,7 +192,7 @@ def test_a_signal_ends_it_at_any_moment(start: Start, line: str, number: signal.
 def test_its_death_is_that_of_all_it_started(start: Start) -> None:
     """When the demo is killed, server and load die with it and the folder goes."""
     demo = start("--web.listen-address", f"127.0.0.1:{free_port()}")
-    wait_for_line(demo, "the load begins")
+    wait_for_line(demo, "starting the load")
 
     def loads() -> int:
         return sum("agent.demo.load_generator" in trace for trace in traces(demo.pid))
@@ -231,7 +231,7 @@ def test_a_terminal_is_redrawn_in_place() -> None:
         os.close(terminal)
     before, _, rest = shown.partition(ENTER)
     screens, _, after = rest.partition(LEAVE)
-    assert "the load begins" in before
+    assert "starting the load" in before
     assert screens.count(HOME) >= 3
     assert re.search(r"\nthroughput +[\d,]+ queries/s", screens)
     for screen in screens.split(HOME)[1:]:

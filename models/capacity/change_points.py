@@ -231,7 +231,7 @@ def _sums_from(columns: Array, places: NDArray[np.intp]) -> Array:
 
 
 def _is_lasting_step(levels: Array, place: int, chosen: list[int], size: float, side: int) -> bool:
-    """Return whether most of a step shows in the medians of both sides, and in the latest ones.
+    """Return whether most of a step is in the medians of both sides and of the latest intervals.
 
     An episode moves the mean, not the median, and it ends.
     """

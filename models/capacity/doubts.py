@@ -1,8 +1,8 @@
 """The reasons against a capacity, in one table.
 
 Each doubt has a statistic of the evidence, a threshold, and the scenario of a bench or the test
-that justifies it. `result.INFORMATION` has those that only inform and do not lower the trust;
-`OF_MEASURED` those that apply to a measured capacity.
+that justifies it. `result.REMARKS` has those that only inform and do not lower the trust;
+`REASONS_IF_MEASURED` those that apply to a measured capacity.
 """
 
 from collections.abc import Callable

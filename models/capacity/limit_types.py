@@ -89,7 +89,7 @@ class Resource:
     is_ceiling_assumed: bool = False
     """Whether the ceiling was measured on other servers only."""
     has_configured_limit: bool = False
-    """Whether its limit is configured, and so says nothing about where contention may begin."""
+    """Whether its limit is configured: it says nothing about where contention ends the growth."""
     is_busy_time: bool = False
     """Whether it is busy time: one request at a time makes it as busy as many at once."""
     is_fill_level: bool = False

@@ -35,7 +35,7 @@ def find_plateau(seen: Observations, nearest: str | None = None) -> float | None
     """Find the throughput (queries/s) that more statements do not raise; None: it still grows.
 
     None also where too few intervals below the top show how much residence times vary, and where
-    the resource named `nearest`, which has the nearest limit, is so busy that they may wait for it.
+    statements may wait for the resource named `nearest`, that of the nearest limit, as it is busy.
     """
     seen = seen.select(~seen.beside_other_programs).without_queues()
     loaded = seen.is_loaded_and_exact

@@ -81,7 +81,7 @@ class ResidenceModels:
     starts: Indices
     """The first point of each of the groups."""
     idle: float
-    """R at the lowest loads."""
+    """R of statements that do not wait: its `UNCONTENDED_QUANTILE`."""
     weight: float
     ln_error_ratio: float
     """ln of the factor by which errors of N are smaller as those of R(N) than as those of R(X)."""

@@ -55,7 +55,8 @@ from models.usl.law import Array
 from models.usl.posterior import Interval
 
 MAX_FULL_GROWTH = 1.5
-"""A full resource stops the throughput; where that grows by more, it was busy and not full."""
+"""The greatest ratio of the throughput with a full resource to that with it nearly full, or
+to its limit; where the ratio is greater, the resource was busy and not full."""
 MAX_FILLING_SHARE = 0.75
 """A stock that rises in a greater share of the intervals is not in equilibrium: its level shows how
 long it has been filling, not the load."""
@@ -334,7 +335,7 @@ def _with_oversubscription(
 ) -> ResourceLimit:
     """Lower a processor's limit by the loss with statements in all of the clients' connections.
 
-    There is less loss as far as commits share the writes of a log: then many are needed to fill it.
+    As far as commits share the writes of a log nothing is lost: many are needed to fill it.
     """
     if limit.x_max is None or resource.count is None:
         return limit

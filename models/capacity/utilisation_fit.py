@@ -8,7 +8,7 @@ Utilisation law U = U0 + D·X (Denning, Buzen 1978), with a demand per query tha
 
 Queries arrive at random, so a share 1 − U of them finds a single processor idle. (2) is linear in
 U0, a = D + w and w where U is known: U = U0 + a·X − w·X·U. Where the share B of queries that find
-the processor busy is measured (`idleness`), it takes the place of U in a further model:
+the processor busy is measured (`wakeups`), it takes the place of U in a further model:
 
     U = U0 + a·X − w·X·B                                                              (3)
 

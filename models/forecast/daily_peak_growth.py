@@ -41,7 +41,7 @@ MIN_SIDE_DAYS = HALF_WEEK_DAYS
 SETTLING_DAYS = 2 * WEEK_DAYS
 """Days after which an end of growth is visible."""
 OUTLIER_DEVIATIONS = 3.0
-"""Deviations beyond which the error of a day counts no more in a comparison."""
+"""Deviations to which the error of a day is limited in a comparison."""
 GROWTH_INDEX = WEEK_DAYS
 """Where the growth is among the coefficients, after the level and the week."""
 

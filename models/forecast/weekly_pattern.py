@@ -24,7 +24,7 @@ def week_factors(peaks: Array) -> Array:
     """Compute a day's peak over the median of the seven days around it (X-11's first step).
 
     peaks: shape (days,), the last one of day 0, NaN where not known. Returns shape (7,), by
-    `of_week`, with a geometric mean of 1; with less than two weeks some days of the week have 1.
+    `day_of_week`, with a geometric mean of 1; with less than two weeks some of these have 1.
     """
     logs = np.log(np.maximum(peaks, np.finfo(np.float64).tiny))
     ratios = np.full(len(peaks), np.nan)
