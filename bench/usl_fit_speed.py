@@ -4,7 +4,7 @@
 
 `fit_curve` is the estimate: parameters of at least 0 with the least relative errors of throughput.
 `curve_fit` has the parameters' bounds, or none (and may then find a law that no server can have);
-`fit_map` adds outliers, the posterior with its intervals, and whether to believe it. A part is
+`fit_bayes` adds outliers, the posterior with its intervals, and whether to believe it. A part is
 `fit_curve`'s time by the other's.
 """
 
@@ -57,7 +57,7 @@ def main() -> None:
     warnings.simplefilter("ignore", OptimizeWarning)
     rng = np.random.default_rng(1)
     print(f"{args.points} points, ms of CPU\n")
-    print("| points | fit_curve | curve_fit, bounded | part | unbounded | part | fit_map |")
+    print("| points | fit_curve | curve_fit, bounded | part | unbounded | part | fit_bayes |")
     print("|---|---|---|---|---|---|---|")
     for drawn in SETS:
         n = rng.uniform(drawn.low, drawn.high, args.points)

@@ -1,4 +1,4 @@
-"""Headroom in a business unit, for example how many more active users the capacity allows.
+"""Headroom in the unit of a business metric, such as how many more active users can be served.
 
 The unit's values u are regressed on the throughput X of their intervals, u ≈ a + b·X, robustly; the
 headroom is b·(C − X), with the distributions of b and of the capacity C. Which of the two follows

@@ -22,7 +22,7 @@ would mark it; with 90 %, one in ten of many rows compared would be marked by ch
 
 
 class Verdict(StrEnum):
-    """The direction of a change."""
+    """The direction of a change, or why none is stated."""
 
     HIGHER = "higher"
     LOWER = "lower"

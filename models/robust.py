@@ -206,5 +206,5 @@ def normal_cdf(z: Array) -> Array:
 
 
 def student_cdf(t: Array, freedom: Array | float) -> Array:
-    """Compute Student's cumulative distribution: Abramowitz and Stegun, formula 26.7.8."""
+    """Compute Student's distribution function, of any shape: Abramowitz and Stegun, 26.7.8."""
     return normal_cdf(t * (1 - 1 / (4 * freedom)) / np.sqrt(1 + np.square(t) / (2 * freedom)))

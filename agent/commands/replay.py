@@ -159,7 +159,7 @@ def _with_business(step: Step, values: RecordedValues, source: RecordingSource) 
 
 
 def _moment(text: str) -> float:
-    """Parse an option as `recorded_moment` does."""
+    """Parse an option as `parse_recording_time` does."""
     try:
         return parse_recording_time(text)
     except ValueError as error:

@@ -8,7 +8,7 @@ CREDENTIAL_FOLDER = Path("/etc/mysql-headroom")
 
 
 def readable_path(path: Path) -> Path:
-    """Return systemd's copy of a file in `FOLDER`, if there is one of that name; else the path.
+    """Return systemd's copy of a file in `CREDENTIAL_FOLDER`, if there is one; else the path.
 
     One configuration thus serves both the service, whose user may not read the file, and root.
     https://www.freedesktop.org/software/systemd/man/systemd.exec.html#LoadCredential=ID:PATH

@@ -134,7 +134,7 @@ def _to_factor(name: str, number: Number, load: Load | None) -> float:
 
 
 def usable_cpus(load: Load | None) -> float | None:
-    """Return how many processors the server may use; a quota may be less than one."""
+    """Return how many processors the server may use; a quota may be a fraction."""
     if load is None or not load.cpus:
         return None
     return min(load.cpus.values())

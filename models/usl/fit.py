@@ -27,7 +27,7 @@ MIN_ERRORS_ABOVE, MIN_SHARE_ABOVE = 4.0, 0.05
 share."""
 MIN_DEVIATIONS_ABOVE = 3.0
 """Many points are above the peak if those above by `MIN_SHARE_ABOVE` outnumber what noise explains
-by this many standard deviations and as many points."""
+by this many standard deviations plus as many points."""
 REASONS_FOR_MORE_LOAD = {
     Reason.FEW_LEVELS,
     Reason.LOAD_TOO_LOW,
@@ -38,7 +38,7 @@ REASONS_FOR_MORE_LOAD = {
 }
 """The reasons that points at higher loads would settle."""
 EXTENSION_RATIO = 1.5
-"""Where throughput still grows, the load to measure next is at least this many times those seen."""
+"""Where throughput still grows, measure next at this many times the greatest load seen or more."""
 MAX_PEAK_RATIO = 100.0
 """A fit without a prior has no peak if it is beyond this many times the greatest load seen."""
 

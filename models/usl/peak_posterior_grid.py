@@ -168,7 +168,7 @@ class Grid:
 
     @property
     def blurred_log_p(self) -> Array:
-        """The log posterior if the noise were as coarse as the row's steps, to find finer rows."""
+        """The log posterior if the noise were as coarse as the row's steps, to bound finer rows."""
         return self._log_posterior(
             self.noise + self.moments.count * np.square(self.steps)[..., None]
         )

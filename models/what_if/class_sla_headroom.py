@@ -54,7 +54,7 @@ def class_headroom(
     exact = replace(growth, load=replace(growth.load, scatter=0.0))
     sla_ratios = np.stack(_draw_sla_ratios(growth, classes))
     load_factors = np.stack(
-        [_load_factors_at_sla(exact, one, t) for one, t in zip(classes, sla_ratios, strict=True)]
+        [_class_load_factors(exact, one, t) for one, t in zip(classes, sla_ratios, strict=True)]
     )
     first = _first_probabilities(growth, sla_ratios, load_factors)
     is_bounded = today.upper is not None
@@ -78,7 +78,7 @@ def _draw_sla_ratios(growth: Growth, classes: Sequence[MeasuredClass]) -> list[A
     ]
 
 
-def _load_factors_at_sla(growth: Growth, one: MeasuredClass, sla_ratio: Array) -> Array:
+def _class_load_factors(growth: Growth, one: MeasuredClass, sla_ratio: Array) -> Array:
     """Find the multiple of today's load at which each draw of the class reaches its SLA."""
     measured_at = np.full_like(sla_ratio, one.throughput / growth.load.throughput)
     return load_factors_at_sla(

@@ -71,7 +71,7 @@ def _sum_over_resources(
 
 
 def unexplained_part(today: CurrentState, load: Load) -> float:
-    """Compute the share of R that neither the resources nor their queues explain."""
+    """Compute the share of R that neither resources nor queues of random arrivals explain."""
     taken = 0.0
     for use in today.uses:
         queue = _queueing_time(

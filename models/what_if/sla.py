@@ -149,7 +149,7 @@ def _average_load(load: Load) -> Load:
 
 
 def _reason_against(today: CurrentState) -> SlaReason | None:
-    """Return the reason why no prediction is possible; None if it is."""
+    """Return the reason why no prediction is possible; None if one is."""
     load = today.load
     if load is None or load.throughput <= 0:
         return SlaReason.NO_LOAD
@@ -164,7 +164,7 @@ def _reason_against(today: CurrentState) -> SlaReason | None:
 
 
 def _is_growth_contradicted(growth: Growth) -> bool:
-    """Return whether R at the window's lighter loads was shorter than any draw predicts there."""
+    """Return whether R at the window's lighter loads was clearly shorter than predicted there."""
     load = growth.load
     if load.lighter_load is None or load.lighter_load[0] * LIGHTER_LOAD_RATIO >= load.throughput:
         return False
