@@ -88,7 +88,7 @@ class AssessedPoints:
         return self.concurrency[is_on_curve], self.throughput[is_on_curve]
 
     def ended_after(self, disposition: Disposition, at: float) -> NDArray[np.bool_]:
-        """Return for each point of `curve` whether its interval ended after `at` (Unix s)."""
+        """Return for each of the `known_points` whether its interval ended after `at` (Unix s)."""
         later: NDArray[np.bool_] = self.at[self._is_on_curve(disposition)] > at
         return later
 

@@ -36,7 +36,7 @@ class Forecaster:
         self._last_limit: Distribution | None = None
 
     def restore(self, sums: Iterable[LoadSum], now: float) -> None:
-        """Add load read back from the history; the first forecast is then due within a minute."""
+        """Add load read back from the history; a forecast is then due within a minute."""
         self._load.add(sums)
         self._due_at = min(self._due_at, now + self._start_delay)
 

@@ -15,7 +15,7 @@ from models.capacity.result import Capacity
 
 @dataclass(frozen=True, slots=True)
 class OutlierCounts:
-    """Outliers counted so far; immutable, `after` returns the updated counts.
+    """Outliers counted so far; immutable, `with_assessment` returns the updated counts.
 
     Times are monotonic seconds unless stated otherwise.
     """

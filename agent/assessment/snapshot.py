@@ -78,7 +78,7 @@ class Load:
     resources: Mapping[str, float] = field(default_factory=dict)
     """Utilisation of each resource; 1 is its ceiling."""
     cpu_clock_rate: float | None = None
-    """Clock rate of the server's CPUs as a share of the highest; turbo counts as 1."""
+    """Clock rate of the server's CPUs as a share of the highest without turbo, at most 1."""
     cpus: Mapping[str, float] = field(default_factory=dict)
     """Number of processors of the resources `cpu` and `server_cpu`."""
     cpu_source: CpuSource | None = None

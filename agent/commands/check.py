@@ -84,7 +84,7 @@ def _print_cpu_source(offered: set[str], vcpus: float | None) -> None:
 def _try_collector(spec: CollectorSpec, connection: Connection) -> set[str]:
     """Prepare the collector and read once; return the names of the enabled features.
 
-    Raises `CollectorError` if the session has ended or the collector is vital.
+    Raises `CollectorError` if that fails and the session has ended or the collector is vital.
     """
     try:
         prepared = spec.prepare(connection)

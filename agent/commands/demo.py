@@ -71,7 +71,7 @@ def _run_demo(args: argparse.Namespace) -> int:
 
 @contextmanager
 def _end_on_signal() -> Iterator[None]:
-    """Raise `Ended` at the first signal; ignore others during the clean-up that follows."""
+    """Raise `DemoEnded` at the first signal; ignore others during the clean-up that follows."""
     ended = False
 
     def end(number: int, frame: FrameType | None) -> None:

@@ -129,7 +129,7 @@ def _run_client(socket: str, start: float, top: int, index: int) -> None:
 def _run_round(
     connection: "pymysql.Connection[pymysql.cursors.Cursor]", rng: random.Random
 ) -> None:
-    """Run each class as often as its share, in random order, with think time after each query."""
+    """Run each class `repetitions` times, in random order, with think time after each query."""
     shuffled = [query_class for query_class in CLASSES for _ in range(query_class.repetitions)]
     rng.shuffle(shuffled)
     for query_class in shuffled:

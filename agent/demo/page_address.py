@@ -58,7 +58,10 @@ def choose_address(listen: str | None, say: Callable[[str], None]) -> Address:
 def listen_on(
     address: Address, listen: Callable[[tuple[str, int]], Listener], say: Callable[[str], None]
 ) -> Listener:
-    """Listen on the address, or on another if a program has taken it since it was chosen."""
+    """Listen on the address, or on a free port if that fails: it may have been taken meanwhile.
+
+    Raises AddressError instead if the user gave the address.
+    """
     try:
         return listen(address.socket_address())
     except OSError as reason:

@@ -43,9 +43,10 @@ TABLES = (
 
 @dataclass(frozen=True)
 class QueryClass:
-    """One kind of query; every {order} in `sql` stands for an order's number, less than `below`.
+    """One kind of query; every {order} in `sql` stands for an order's number.
 
-    `share` is the number of its queries in each round of a client.
+    That number is less than `order_limit`. `repetitions` is how many of these queries there are in
+    each round of a client.
     """
 
     name: str

@@ -47,11 +47,10 @@ def notes(comparison: Comparison) -> Iterator[str]:
 
 def row_cells(row: Compared) -> tuple[str, ...]:
     """Return one quantity as a cell for each column of `HEADER`."""
-    format_number = _number_format(row)
+    format_value = _number_format(row)
     verdict = VERDICTS[row.change.verdict] + (f": {row.why}" if row.why else "")
     before, after = (
-        (_or_dash(format_number, e.value), _range(format_number, e))
-        for e in (row.before, row.after)
+        (_or_dash(format_value, e.value), _range(format_value, e)) for e in (row.before, row.after)
     )
     format_change = _signed_number if row.is_difference else _percent_change
     shown = row.change if row.change.verdict is not Verdict.CANNOT_TELL else Change(Verdict.WITHIN)
@@ -83,14 +82,14 @@ def _number_format(row: Compared) -> Callable[[float], str]:
     return lambda value: f"{format_number(value / size)} {unit}"
 
 
-def _or_dash(format_number: Callable[[float], str], value: float | None) -> str:
-    return DASH if value is None else format_number(value)
+def _or_dash(format_value: Callable[[float], str], value: float | None) -> str:
+    return DASH if value is None else format_value(value)
 
 
-def _range(format_number: Callable[[float], str], known: Estimate | Change) -> str:
+def _range(format_value: Callable[[float], str], known: Estimate | Change) -> str:
     if known.low is None and known.high is None:
         return DASH
-    return f"{_or_dash(format_number, known.low)} to {_or_dash(format_number, known.high)}"
+    return f"{_or_dash(format_value, known.low)} to {_or_dash(format_value, known.high)}"
 
 
 def _percent_change(ratio: float) -> str:

@@ -39,7 +39,7 @@ ESTIMATES: tuple[tuple[str, str, Callable[[SlaState], Estimate | None]], ...] = 
 
 
 def sla_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]:
-    """Yield the residence time, and for targets with an SLA the load at which that is reached."""
+    """Yield the residence time, and for targets with an SLA the load that reaches it."""
     yield gauge(
         "residence_time_seconds",
         "Mean time in seconds from a statement's start to its end over the latest interval "
