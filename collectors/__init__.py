@@ -18,10 +18,11 @@ class CollectorSpec:
     """One collector: its name, its `prepare` function and its default interval in seconds.
 
     `on_server` collectors share the target's only connection, in the order of `COLLECTORS`; the
-    others do not use it, and do not wait for it. A `vital` collector keeps its interval even after
-    the server has aborted its statement. `most_share` is the largest share of the time that
-    readings may take: a slow reading is followed by a longer pause. Where the fit's intervals are
-    shorter than usual, it reads `readings` times in each, at most every `shortest` seconds.
+    others' readings do not use it, and do not wait for it. A collector that `is_vital` keeps its
+    interval even after the server has aborted its statement. `max_share` is the largest share of
+    the time that readings may take: a slow reading is followed by a longer pause. Where the fit's
+    intervals are shorter than usual, it reads `readings_per_interval` times in each, but not more
+    often than every `min_interval` seconds.
     """
 
     name: str

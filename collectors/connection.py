@@ -65,10 +65,11 @@ class Login:
 class Connection:
     """One persistent session; all statements go through `query`.
 
-    `statements` counts all statements sent, over all sessions, and `sent` has the distinct ones, at
-    most `MAX_STATEMENTS_SENT`: both serve to exclude the agent from what it measures. In `notes` a
-    collector may keep state that outlasts a session. `limit` is the server's time limit for one
-    statement in seconds, `timeout` how long the client waits for one answer.
+    `statement_count` counts all statements sent, over all sessions, and `sent_statements` has the
+    distinct ones, at most `MAX_STATEMENTS_SENT`: both serve to exclude the agent from what it
+    measures. In `collector_state` a collector may keep state that outlasts a session. `limit` is
+    the server's time limit for one statement in seconds, `timeout` how long the client waits for
+    one answer.
     """
 
     def __init__(
@@ -129,7 +130,7 @@ class Connection:
         sock = self._socket()
         with suppress(OSError):
             if sock is not None:
-                socket.socket.shutdown(sock, socket.SHUT_RDWR)  # not TLS's, made for one thread
+                socket.socket.shutdown(sock, socket.SHUT_RDWR)  # TLS's drops the reader's state
 
     def interrupt_if_overdue(self, now: float) -> None:
         """Interrupt, from another thread, a request without a complete answer for too long.

@@ -340,7 +340,7 @@ def statement_words(statement: str) -> str:
 def matches_any_shape(text: str, shapes: set[str]) -> bool:
     """Return whether the text, which the server may have truncated, has one of these shapes.
 
-    A truncated text of fewer than `SHOWN_WORDS` words could be any client's, and counts as none.
+    A truncated text of fewer than `MIN_IDENTIFYING_WORDS` words could be any client's: False.
     """
     words = statement_words(text)
     if not text.rstrip().endswith("...") and len(text) < MAX_TEXT_LENGTH:

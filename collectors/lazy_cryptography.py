@@ -39,7 +39,7 @@ _reload_lock = threading.Lock()
 
 
 def _encrypt_by_rsa(password: bytes, salt: bytes, public_key: bytes) -> bytes:
-    """Encrypt a password by PyMySQL's own function, which replaces this one: reload `_auth`."""
+    """Encrypt by PyMySQL's own function, which replaces this one when `_auth` is reloaded."""
     with _reload_lock:
         if _auth.sha2_rsa_encrypt is _encrypt_by_rsa:
             importlib.reload(_auth)

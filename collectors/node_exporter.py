@@ -58,7 +58,7 @@ class Metric(NamedTuple):
 
 
 def prepare(connection: Connection, fetch: Fetch) -> Prepared:
-    """Prepare to read the page that `fetch` returns, but not yet, so that nothing waits for it."""
+    """Prepare to read `fetch`'s page, but only later: the server's readings do not wait for it."""
     del connection  # the page describes the host, not a server
     return Prepared(lambda: parse_page(fetch()), (Feature(FEATURE, enabled=True),))
 

@@ -124,11 +124,12 @@ IO_NAMES = {
     "syscr": "process_reads",
     "syscw": "process_writes",
 }
-"""Lines of /proc/PID/io and the agent's names: bytes from and to disks, all system calls."""
+"""Lines of /proc/PID/io and the agent's names: bytes from and to disks, and read and write calls of
+any kind."""
 
 
 def process_io(pid: int) -> dict[str, float]:
-    """Read the bytes and calls by which a process has read and written since its start (Linux).
+    """Read a process's bytes from and to disks, and I/O calls, since its start (Linux).
 
     Raises OSError where the kernel does not permit this account to read them.
     """

@@ -1,4 +1,4 @@
-"""Reads small files whose paths come from outside: regular files only, limited, never blocking.
+"""Reads small files whose paths come from outside: only regular, size limited, never blocking.
 
 Such a path may name a pipe without a writer, a device that has no end or acts when it is opened,
 or a file of the kernel that blocks until there is something to read.

@@ -26,7 +26,7 @@ class Session(Library):
     """PyMySQL's connection, with limits on what it reads and on who receives the password.
 
     Results are read here and not by the library: as bytes that are not decoded, and within their
-    `Shape`. While a session opens, the server may send `LOGIN` bytes.
+    `ResultLimits`. While a session opens, the server may send `LOGIN` bytes.
     """
 
     _bytes_left = LOGIN
@@ -51,7 +51,7 @@ class Session(Library):
             )
 
     def ask(self, statement: str, shape: ResultLimits) -> list[Row]:
-        """Return the rows of a statement's result; raises `CollectorError` beyond its `Shape`."""
+        """Return the rows of a statement's result; raises `CollectorError` beyond `shape`."""
         self._bytes_left = shape.size
         self._execute_command(COM_QUERY, statement)  # type: ignore[attr-defined]
         first = self._next_packet()
@@ -87,7 +87,7 @@ class Session(Library):
         return self._read_packet()  # type: ignore[no-any-return,no-untyped-call]
 
     def _read_bytes(self, num_bytes: int) -> bytes:
-        """Read from the network; raises `CollectorError` beyond the limit of this result."""
+        """Read from the network; raises `CollectorError` beyond the limit of login or result."""
         self._bytes_left -= num_bytes
         if self._bytes_left < 0:
             self._force_close()  # type: ignore[attr-defined]

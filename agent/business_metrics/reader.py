@@ -28,7 +28,7 @@ IDLE_SESSION_SECONDS = 60.0
 """Seconds for which a session may wait for its next query; the server ends it after 120."""
 RECONNECT_MIN, RECONNECT_MAX = 5.0, 60.0  # seconds
 ROUND_TRIP = 1.0  # seconds beyond the server's own time limit for the answer to arrive
-MAX_SHARE = 0.05  # of the time that a query may take in total
+MAX_SHARE = 0.05  # share of the time that a query may take in total
 
 
 class BusinessMetricsReader:

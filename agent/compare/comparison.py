@@ -79,7 +79,7 @@ def compare(before: AssessedPeriod, after: AssessedPeriod) -> list[Compared]:
 
 
 def class_rows(before: ClassCosts, after: ClassCosts) -> Iterator[Compared]:
-    """Compare the costs of a call of each class, the most expensive first."""
+    """Compare the costs of a call of each class, those with the most statement time first."""
     for name in after.largest_classes_with(before):
         for quantity in ("statement_time", "cpu"):
             first, second = before.cost(name, quantity), after.cost(name, quantity)

@@ -25,7 +25,7 @@ class TargetInterval:
 
 
 class CommonIntervals:
-    """Keeps the latest intervals of each target; `take` returns those that end together."""
+    """Keeps the latest intervals of each target; `take_next` returns those that end together."""
 
     def __init__(self, names: Iterable[str], width: float) -> None:
         self._width = width
@@ -41,8 +41,8 @@ class CommonIntervals:
     def take_next(self, up: Iterable[str]) -> tuple[float, Mapping[str, float]] | None:
         """Return the next interval's end and the throughputs over it; None if there is no new one.
 
-        A target that was not read over it is missing. For one that is `up`, another interval's time
-        is waited; the others are not waited for.
+        A target that was not read over it is missing. One that is `up` is given another interval's
+        time to be read; the others are not waited for.
         """
         ends = [known[-1].end for known in self._latest.values() if known]
         if not ends:

@@ -15,7 +15,7 @@ from agent.history.record_types import CLASSES, KINDS, SAMPLES, Kind
 ROWS_PER_STEP = 500  # rows, or chunks of samples, deleted per step of one kind and target
 PAGES_PER_STEP = 1000  # free pages that one step returns to the file system
 MAX_SLICE_MILLISECONDS = 86_400_000  # ms: limits a slice if the clock is wrong by years
-MAX_SLICES = 20  # of the whole stored time; the oldest slice is deleted at a time
+MAX_SLICES = 20  # slices of the whole stored time; one is deleted at a time, the oldest
 
 
 def delete_rows(

@@ -25,7 +25,7 @@ class CellType(StrEnum):
 class Column:
     """A column of a kind. A row that lacks a `required` cell is invalid.
 
-    `least` is the smallest valid number; a word must be one of `choices`, if there are any.
+    `minimum` is the smallest valid number; a word must be one of `choices`, if there are any.
     """
 
     name: str

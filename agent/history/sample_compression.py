@@ -1,4 +1,4 @@
-"""Compression of samples: those of one collector as one blob, a tenth of their separate size.
+"""Compression of samples: some of one collector as one blob, a tenth of their separate size.
 
 The times (ms) and every name's values are columns of float64. Their bytes are ordered by position
 in the number, so that bytes that change little are adjacent, and then compressed.

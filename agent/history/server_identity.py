@@ -40,7 +40,7 @@ class Identities:
         self._first_seen: OrderedDict[str, float] = OrderedDict()
 
     def admits(self, server: str, now: float) -> bool:
-        """Return whether the server is known or there is room; `now` in monotonic seconds."""
+        """Return whether the server is known or could be added; `now` in monotonic seconds."""
         if server in self._first_seen:
             return True
         recent = sum(now - at < NEW_SERVER_SECONDS for at in self._first_seen.values())

@@ -44,8 +44,8 @@ MAX_VALUES = 1000  # values of business metrics that wait to be written
 class Recorder:
     """Writes new data after each interval, and reads back once the server's identity is known.
 
-    `connected`, `sampled` and `valued` are called by the workers that read, all other methods by
-    the one that assesses.
+    `note_server`, `keep_sample` and `keep_value` are called by the workers that read, all other
+    methods by the one that assesses.
     """
 
     def __init__(self, store: Store, target: str) -> None:

@@ -1,4 +1,4 @@
-"""A check that the wall clock was not set recently, and may decide which rows are old."""
+"""A check that the wall clock was not set recently: only then may it decide which rows are old."""
 
 MAX_DIFFERENCE_SECONDS = 30.0  # seconds by which the clocks may drift apart
 MIN_SECONDS = 600.0  # seconds since the wall clock was last set

@@ -66,7 +66,7 @@ COUNTERS = {LOST, *(counter for _, _, counters in SUMS for counter in counters)}
 
 
 class ResourceMeter:
-    """Recent samples of host and status, to compute what each resource's use rose by."""
+    """Recent samples of host and status, to compute how much of each resource was used."""
 
     def __init__(self) -> None:
         self._samples: dict[str, deque[Sample]] = {"host": deque(), "status": deque()}

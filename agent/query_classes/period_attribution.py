@@ -1,4 +1,4 @@
-"""The query classes of one server over a period, divided as the agent divides them."""
+"""One server's use over a period, divided over its query classes as the agent divides it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

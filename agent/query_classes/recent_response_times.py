@@ -15,7 +15,7 @@ MAX_SECONDS = 300.0
 MAX_GAP_SECONDS = 60.0
 """Seconds between two readings beyond which what was counted between them is not recent."""
 MIN_CALLS_BEYOND = 5
-"""Calls above a quantile that it needs to be stated: with fewer, the upper bound would be the
+"""Calls above a quantile that are needed to report it: with fewer, the upper bound would be the
 slowest call. With four times as many there is no need to look further back."""
 
 

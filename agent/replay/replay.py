@@ -24,7 +24,8 @@ them the load of each interval is compared with the latest capacity."""
 FAR_HEADROOM = 0.5
 """Headroom above which no alert is near: the rules on it begin below 0.2."""
 FAR_PACE_FACTOR = 12
-"""Factor of those seconds above it: a day below half of the capacity takes half the time."""
+"""Factor of `ASSESSMENT_SECONDS` above that headroom: a day below half of the capacity takes half
+the time."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,7 +57,7 @@ class ScheduledCollector:
         return granted and all(feature.enabled for feature in self.features)
 
     def prepare(self, connection: Connection) -> None:
-        """Examine the source; log the features that have changed.
+        """Examine the source; log a feature that became available, or is absent for a new reason.
 
         Raises `CollectorError` where the session has ended.
         """

@@ -19,7 +19,7 @@ HISTOGRAMS_SHARE = 0.01
 
 
 def collectors_of(config: Config, target: Target) -> tuple[CollectorSpec, ...]:
-    """Return all collectors, with this target's host: this machine, or by its node_exporter.
+    """Return all collectors, with this target's host: this machine, or its node_exporter's.
 
     Histograms are read only for digests that have an SLA.
     """

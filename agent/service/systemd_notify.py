@@ -37,7 +37,7 @@ class Notifier:
         self._send("STOPPING=1")
 
     def ping_watchdog(self) -> None:
-        """Ping the watchdog, which expects that every `watchdog` seconds."""
+        """Ping the watchdog, which expects that every `watchdog_seconds`."""
         self._send("WATCHDOG=1")
 
     def status(self, text: str) -> None:

@@ -50,7 +50,7 @@ class Part(StrEnum):
 
 
 class TargetMonitor:
-    """Monitors one target; `server_tick`, `host_tick` and `fit_tick` each have their worker.
+    """Monitors one target; `server_tick`, `host_tick` and `fit_tick` are run by a worker each.
 
     The first two fill `history`, the buffer of intervals; the third replaces `snapshot` by one
     assignment. The other ticks take turns with it: `class_tick` attributes the used resources to
@@ -265,8 +265,8 @@ class TargetMonitor:
             raise
         for spent in self._state.classes.take_new_usage():
             if self.recorder is not None:
-                savings = capacity_gains(self._state.classes.state, self._state.fitted.capacity)
-                self.recorder.keep_class_uses(ClassUses(spent, savings))
+                gains = capacity_gains(self._state.classes.state, self._state.fitted.capacity)
+                self.recorder.keep_class_uses(ClassUses(spent, gains))
         return now + ASSESSMENT_SECONDS
 
     def _record_failure(self, part: Part, error: Exception) -> None:

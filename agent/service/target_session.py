@@ -33,7 +33,7 @@ PREPARE_SECONDS = 60.0
 """Maximum seconds after which missing features are checked again. Finding a server's process among
 all of this host takes tens of milliseconds: 50 targets at the same time kept the interpreter busy
 for one second of each minute."""
-MAX_STATEMENT_SHARE = 0.4  # of the sampling interval that one statement may take on the server
+MAX_STATEMENT_SHARE = 0.4  # share of the sampling interval that a statement may take on the server
 MIN_TIMEOUT = 0.2  # seconds that a statement may take in any case
 STATEMENTS = "statements"  # collector of statement time, the better source of concurrency
 COALESCE_SECONDS = (

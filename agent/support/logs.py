@@ -58,7 +58,7 @@ class RepeatedMessages(logging.Filter):
     """Limits repeated events, so that a server that comes and goes does not flood the log.
 
     Events are of one kind if they have the same message, target and collector, whatever the
-    details. After `AT_ONCE` of a kind there is one line every `PAUSE` seconds, whose field
+    details. After `BURST` of a kind there is one line every `PAUSE` seconds, whose field
     `repeated` is the number of events left out. Debug events are not limited.
     """
 

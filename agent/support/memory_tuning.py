@@ -28,7 +28,7 @@ def use_one_heap() -> None:
 def keep_freed_memory() -> None:
     """Keep glibc from returning freed memory at once, only to request it for the next array.
 
-    That cost an assessment 2,600 page faults, a third of its time. `give_back` still returns it.
+    That cost an assessment 2,600 page faults, a third of its time. `trim_heap` still returns it.
     """
     with suppress(OSError, AttributeError):
         _c_library().mallopt(M_TRIM_THRESHOLD, FREE_BYTES)

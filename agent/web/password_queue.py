@@ -1,4 +1,4 @@
-"""A fair queue for password checks, one at a time; networks with most requests come last."""
+"""A fair queue for password checks, one at a time; networks with the most requests come last."""
 
 import ipaddress
 import threading

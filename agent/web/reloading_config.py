@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 
 EXAMPLE = "docs/examples/web-config.yml"
 RETRY_SECONDS = 5.0  # seconds; a missing file may appear while no other changes
-MAX_SESSIONS = 512  # TLS 1.2 sessions, about 10 KiB each, that OpenSSL may keep in a context
+MAX_SESSIONS = 512  # TLS 1.2 sessions, about 10 KiB each, in a context before it is replaced
 
 Signature = tuple[tuple[int, int, int] | None, ...]
 

@@ -18,9 +18,9 @@ class Source(StrEnum):
     THREADS_RUNNING = "threads_running"
 
 
-RECENT_INTERVALS = 20  # lengths of an interval: the recent time, in which a source must be known
+RECENT_INTERVALS = 20  # lengths of an interval: how far back a source must be known to be used
 MIN_KNOWN_SHARE = 0.5  # share of the recent intervals in which it must be known
-IDLE_SHARE = 0.02  # share of the 95 % quantile of the throughput: up to it, idle
+IDLE_SHARE = 0.02  # share of the throughput's 95 % quantile up to which an interval is idle
 IDLE_INTERVALS = 5  # idle intervals needed to count the threads that always run
 FLOOR_QUANTILE = 0.1  # the quantile of the concurrencies under load that counts as their floor
 ALWAYS_RUNNING_SHARE = 0.9  # share of the samples in which such a thread runs
@@ -43,7 +43,10 @@ def concurrency(window: Window, source: Source) -> Array:
 
 
 def running_statements(window: Window, source: Source) -> Array:
-    """Compute the running statements by one source, shape (k,), without those yet to be read."""
+    """Compute the running statements by one source, threads, shape (k,).
+
+    Statements that the server has yet to read are not included.
+    """
     if source is Source.STATEMENT_TIME:
         return window["statement_time"]
     return np.maximum(window.client_threads - idle_baseline(window), 0.0)

@@ -50,7 +50,7 @@ class IntervalBuffer:
         `before` may still be in use by the worker that assesses: a window never changes.
         """
         window = before.latest_window
-        self._set_held(window, window["end"].max(initial=-math.inf))
+        self._set_latest_window(window, window["end"].max(initial=-math.inf))
 
     def restore(self, intervals: Iterable[Interval]) -> None:
         """Add intervals from before a restart of the agent, oldest first, up to the present ones.
@@ -60,7 +60,7 @@ class IntervalBuffer:
         present = self.latest_window
         first = (present["end"] - present["seconds"]).min(initial=math.inf)
         old = Window(i for i in intervals if i.end <= first + OVERLAP * self.width)
-        self._set_held(old.followed_by(present))
+        self._set_latest_window(old.followed_by(present))
 
     def switch_server(self, server: str) -> bool:
         """Keep only that server's intervals; return whether another's were dropped.
@@ -78,11 +78,11 @@ class IntervalBuffer:
         return True
 
     def append_intervals(self, intervals: Iterable[Interval], now: float) -> None:
-        """Append intervals that were completed elsewhere; `now` in seconds of their clock.
+        """Append intervals that were completed elsewhere and follow the present ones.
 
-        To be called by the worker that assesses.
+        `now` is in seconds of their clock. To be called by the worker that assesses.
         """
-        self._set_held(self.latest_window.followed_by(Window(intervals)), now)
+        self._set_latest_window(self.latest_window.followed_by(Window(intervals)), now)
 
     def take_new(self) -> list[Interval]:
         """Return the intervals that were completed since the last call, and forget them here."""
@@ -115,7 +115,7 @@ class IntervalBuffer:
                 return self.latest_window
             raw = {name: list(samples) for name, samples in self._raw.items()}
         new = self._complete_intervals(raw, now, start)
-        self._set_held(self.latest_window.followed_by(new), now - self._grace)
+        self._set_latest_window(self.latest_window.followed_by(new), now - self._grace)
         return self.latest_window
 
     def _next_start(self) -> float | None:
@@ -128,7 +128,7 @@ class IntervalBuffer:
         """Return the edge of an interval that is nearest to a time, as `rounded` up or down."""
         return self._phase + self.width * rounded((at - self._phase) / self.width)
 
-    def _set_held(self, window: Window, now: float = -math.inf) -> None:
+    def _set_latest_window(self, window: Window, now: float = -math.inf) -> None:
         """Keep these intervals, without those beyond the horizon; of many, a thinned selection.
 
         The selection is even over load and age, and each kept interval represents those dropped.

@@ -36,7 +36,7 @@ class SampleColumns:
         return risen / np.diff(edges)
 
     def average(self, edges: Array, name: str) -> Array:
-        """Compute the mean of a gauge's samples between edges (s), shape (edges − 1,), or NaN."""
+        """Average a gauge's known samples between edges (s), shape (edges − 1,), or NaN."""
         values = self[name]
         known = np.isfinite(values)
         return rates.averages(edges, self.at[known], values[known])[0]

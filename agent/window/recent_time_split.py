@@ -40,7 +40,7 @@ class TimeUse:
     split: TimeSplit
     limited_by: LimitedBy | None
     fitted_profile: DiskProfile | None
-    """The calibration of the disk that was read most, where its counters allow to fit one."""
+    """The calibration of the disk that was read most, where its counters are enough to fit one."""
 
 
 class LatestIntervals:
@@ -134,7 +134,7 @@ def time_split_usage(latest: LatestIntervals, resources: ResourceSettings) -> In
 
 
 def _run_delay(latest: LatestIntervals) -> float | None:
-    """Return the clients' threads that wait for a processor; all threads, where not known."""
+    """Return how many clients' threads wait for a processor; of all threads, where not known."""
     clients = latest.rate(CLIENT_RUN_DELAY)
     return latest.rate(RUN_DELAY) if clients is None else clients
 

@@ -2,7 +2,7 @@
 
 A resource whose ceiling is not known has no utilisation; where the configuration may set one, its
 use is kept as a rate, per second. CPU time that the hypervisor gave to others (steal) counts as
-used, since it is not available; hyper-threads count as CPUs, although they are slower.
+used, since it is not available; hyper-threads count as CPUs, which they are only in part.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,7 +19,7 @@ from models.rates import Array
 
 CPU = "cpu"
 SERVER_CPU = "server_cpu"
-"""The server's share of the CPUs that it may use: a limit of its own where those are not all."""
+"""The server's CPU time, of the CPUs that it may use: a limit of its own if those are not all."""
 SERVER_SHARE_OF_CPU = "cpu:server"
 """The server's part of the host's CPU in use."""
 STEAL = "cpu:steal"
@@ -153,7 +153,7 @@ def cpu_source(
 def _server_part_of_cpu(
     utilisations: Mapping[str, Array], rates: Mapping[str, Array], ceilings: ResourceSettings
 ) -> Array | None:
-    """Return the server's part of the host's CPU: its process's, or estimated by statements'."""
+    """Return the server's part of the host's CPU: its process's, or by its statements'."""
     if SERVER_SHARE_OF_CPU in utilisations:
         return utilisations[SERVER_SHARE_OF_CPU]
     if CPU not in utilisations or CPUS not in utilisations or STATEMENT_CPU not in rates:
