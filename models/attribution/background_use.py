@@ -96,7 +96,7 @@ class BackgroundUse:
 
 
 def _with_prior(part: float, error: float) -> tuple[float, float]:
-    """Average a measured part and `ANY_PART`, weighted by their variances."""
+    """Average a measured part and `BACKGROUND_PRIOR`, weighted by their variances."""
     mean, deviation = BACKGROUND_PRIOR
     weight = deviation**2 / (deviation**2 + error**2)
     found = min(max(weight * part + (1 - weight) * mean, 0.0), 1.0)

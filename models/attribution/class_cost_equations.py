@@ -1,7 +1,7 @@
 """Normal equations of one unit cost per class, solved with an eigendecomposition.
 
-The unknowns are (u, b, c): K unit costs relative to ū, the base as a share of Σy, and the mean unit
-cost. Only the K·K block of the matrix is large: its sums G = VΛV' are decomposed once, from which
+The unknowns are (u, b, c): K unit costs relative to ū, the base as a share of Σy, and the mean of
+the u. Only the K·K block of the matrix is large: its sums G = VΛV' are decomposed once, from which
 the inverse and the determinant of G/s + P·I follow for every noise s and precision P (W. Press et
 al., "Numerical Recipes" (3rd ed.), 15.4 and 2.7). b and c are a border of two rows, eliminated by
 Schur's complement.
@@ -184,7 +184,7 @@ class UnitCostEquations:
         return RestrictedSolution(self, ridge, free[-2:])
 
     def non_negative_minimum(self, start: Array) -> Array:
-        """Find the minimum over (u, b, c) ≥ 0, shape (K+2,), from a similar problem's."""
+        """Find the minimum over (u, b, c) ≥ 0, shape (K+2,); `start` is a similar problem's."""
         scale = np.sqrt(np.append(self._diagonal, np.diag(self.corner)))
         tolerance = ROUNDING * float(np.abs(self.vector / scale).max())
         return np.maximum(

@@ -61,7 +61,7 @@ class ClassIntervals:
 
     @property
     def work_time(self) -> Array:
-        """The time of statements less their waits for locks, those in flight included, s."""
+        """Statement time, that of statements in flight included, less lock time, s."""
         work = self.statement_time
         if self.lock_time is not None:
             work = work - self.lock_time

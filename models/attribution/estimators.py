@@ -141,7 +141,7 @@ def divide_by_model(
 
 
 def limit_parts(parts: Parts, intervals: ClassIntervals, target: Target) -> Parts:
-    """Limit totals to what is possible: a class's CPU to its time, that of all classes to Σy.
+    """Limit totals to what is possible: a class's CPU to its time, the sum of all to Σy.
 
     Measured CPU is not changed.
     """

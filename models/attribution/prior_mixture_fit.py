@@ -83,7 +83,7 @@ def fit_mixture(moments: Moments, priors: Priors) -> FittedMixture:
 
 
 def _bounded_mode(problem: Problem, matrix: Array, vector: Array) -> Array:
-    """Find the mode with C, b ≥ 0 and C at most what is possible; may change both arguments."""
+    """Find the mode with C, b ≥ 0 and C at most what is possible; may change the equations."""
     mode = minimise_non_negative(matrix, vector)
     over = np.flatnonzero(mode[: problem.classes] > problem.max_share)
     if not len(over):
@@ -124,7 +124,10 @@ class _Hypothesis:
 
 
 def select_waiting(problem: Problem) -> WaitSelection:
-    """Find the most probable hypothesis, and weigh it against the others that were tried."""
+    """Find the most probable hypothesis, and weigh it with others, each once.
+
+    The others are those that led to it and, if none of them is better, its neighbours.
+    """
     best = _fit_hypothesis(problem, problem.work <= 0, TYPICAL_NOISE)
     seen = {best.waits.tobytes(): best}
     for _ in range(MAX_CANDIDATES):

@@ -152,7 +152,7 @@ class Attribution:
     disagreement: float | None
     """Σ|share − other share| between the source and the next best one, where there is one."""
     compared_with: Method | None
-    """That next best source, used as if requested: work time is `by_work_time` alone."""
+    """That next best source, used as if requested: work time is `divide_by_work_time` alone."""
     reasons: tuple[Reason, ...]
     intervals: int
 

@@ -2,9 +2,9 @@
 
 A block keeps of its intervals what a fit needs: moments of the classes' regressors (calls and rows
 at their unit costs), moments for the fit of unit costs, and each class's totals. Blocks can be
-added once they have the same classes (`arranged`) and the same unit costs (`recosted`); nothing is
-ever subtracted. That is exact where a class's calls and rows keep their proportion within a block;
-otherwise the totals are still exact.
+added once they have the same classes (`with_classes`) and the same unit costs (`with_unit_costs`);
+nothing is ever subtracted. That is exact where a class's calls and rows keep their proportion
+within a block; otherwise the totals are still exact.
 """
 
 from collections import deque
@@ -151,7 +151,7 @@ MAX_GROUPS = 12
 
 
 class RollingBlocks:
-    """The latest blocks: their number, in tens and at least 20, or up to a group less.
+    """The latest blocks: the number requested, in tens and at least 20, or up to a group less.
 
     A group is ten blocks, or about a twelfth of them all where that is more: a window of 1 to 25
     blocks holds 11 to 20, one of 60 holds 51 to 60, one of 1,440 holds 1,321 to 1,440.

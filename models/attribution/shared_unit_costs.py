@@ -175,10 +175,11 @@ def interval_weights(y: Array) -> Array:
 
 
 def robust_weights(y: Array, fitted: Array) -> Array:
-    """Compute weights 1/ŷ, lower for large errors, shape (T,): Student's t with 4 degrees.
+    """Compute weights 1/ŷ, lower for large errors, shape (T,).
 
-    K. Lange, R. Little, J. Taylor, "Robust Statistical Modeling Using the t Distribution", JASA 84
-    (1989); the scale comes from the median.
+    Errors are taken to have Student's t distribution with 4 degrees of freedom: K. Lange, R.
+    Little, J. Taylor, "Robust Statistical Modeling Using the t Distribution", JASA 84 (1989); the
+    scale comes from the median.
     """
     weights = interval_weights(fitted)
     weighted_squares = weights * (y - fitted) ** 2

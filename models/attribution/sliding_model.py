@@ -78,7 +78,7 @@ class SlidingModel:
 
     @property
     def held_out(self) -> PredictionError:
-        """The error of the prediction of each block's total from the blocks before it."""
+        """The error of predicting y in each block's intervals by the fit to earlier blocks."""
         if not self._predictions:
             return PredictionError(None, None, None)
         actual, predicted = (
@@ -138,7 +138,7 @@ class SlidingModel:
         self._change_classes(intervals.names)
         target = self._target(y)
         if len(intervals) >= MIN_INTERVALS:
-            self._add_block(intervals, target)
+            self._update_fit(intervals, target)
         parts, error, waits = self._estimate_parts(intervals, target)
         whole = self.resource.is_cpu and not self.resource.is_part_of_cpu
         measured = whole and intervals.cpu is not None and bool(intervals.cpu.any())
@@ -163,7 +163,7 @@ class SlidingModel:
         known = self.resource.is_cpu and intervals.texts is not None and any(intervals.texts)
         return Method.WORK_TIME if known else Method.LEARNED
 
-    def _add_block(self, intervals: ClassIntervals, target: Target) -> None:
+    def _update_fit(self, intervals: ClassIntervals, target: Target) -> None:
         """Compare y with its prediction, add the block, and refit the window if outdated."""
         own_unit_costs = None
         if self._fit is None:

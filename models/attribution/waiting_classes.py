@@ -58,7 +58,7 @@ def waits_by_text(texts: Sequence[str | None] | None, classes: int) -> Mask:
 
 @lru_cache(MAX_TEXTS)
 def _calls_wait_function(text: str) -> bool:
-    """Return whether a text does; cached, since each fit of each resource checks the same."""
+    """Return whether the text calls one; cached, since all fits check the same texts."""
     return _WAIT_CALL.search(_QUOTED_STRING.sub("''", text)) is not None
 
 

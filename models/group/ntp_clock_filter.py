@@ -66,7 +66,7 @@ def clock_offset(known: Sequence[RoundTrip], now: float) -> ClockOffset | None:
 
 
 def clock_difference(offsets: Sequence[ClockOffset]) -> ClockOffset | None:
-    """Return the difference of the clocks most ahead and most behind; None of fewer than two."""
+    """Return the difference of the clocks most ahead and most behind; None for fewer than two."""
     if len(offsets) < 2:
         return None
     first, last = (f(offsets, key=lambda one: one.seconds) for f in (max, min))

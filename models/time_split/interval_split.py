@@ -76,8 +76,9 @@ def own_reads(usage: IntervalCounters) -> Reads | None:
 
 
 def _disk_seconds(usage: IntervalCounters, population: float) -> float | None:
-    """Compute the time on disk: by the configured profile, else by waiting reads, else the disk's.
+    """Compute the time on disk, s; None if not known.
 
+    By the configured profile, else as reads were seen waiting, else as the disk reports.
     The profile gives the service time, and the time with queue if all statements returned to this
     disk. Between these bounds, the reads that were seen waiting decide.
     """

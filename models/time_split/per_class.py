@@ -7,9 +7,9 @@ network is divided by the bytes that each class sends. If the threads were not s
 processors is divided by CPU and, last of all, the time on disk by the bytes that each class reads.
 
 A class is given no more of any part than its statement time has room for. The excess of processors
-and disks, whose time is measured, goes to the other classes, unless threads were seen and these did
-not wait. The time on the network is an upper bound (at a full link all statements might be
-waiting), so its excess is dropped.
+and disks, whose time is measured, goes to the other classes, but is dropped if threads were seen.
+The time on the network is an upper bound (at a full link all statements might be waiting), so its
+excess is dropped.
 """
 
 from collections.abc import Mapping
@@ -46,7 +46,7 @@ MIN_THREAD_SAMPLES = 10
 
 
 def class_splits(target: TimeSplit, use: ClassColumns) -> list[TimeSplit]:
-    """Split each class's statement time; `target` is the split of the whole server meanwhile."""
+    """Split each class's statement time; `target` is the whole server's split of the same time."""
     zeros = np.zeros(len(use.statement_time))
     total = np.maximum(use.statement_time, 0.0)
     cpu = zeros if use.cpu is None else np.clip(use.cpu, 0.0, None)
