@@ -4,9 +4,7 @@ import argparse
 import math
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
-from dataclasses import replace
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 
@@ -18,7 +16,8 @@ from agent.commands.pipeline_options import (
     replay_options_of,
     run_on_source,
 )
-from agent.commands.prometheus_options import add_prometheus_options, client_of, query_of
+from agent.commands.prometheus_options import add_prometheus_options
+from agent.commands.source_opener import is_url, open_source
 from agent.commands.text_table import table_lines
 from agent.compare.periods import MIN_SECONDS, Period, TooEarlyError, periods_around
 from agent.compare.two_periods import compare_periods
@@ -27,13 +26,9 @@ from agent.csv_input.table_file import STANDARD_INPUT
 from agent.export.snapshot_json import marker_object
 from agent.history.database import open_to_read
 from agent.history.marker_table import read_markers
-from agent.prometheus.replay_source import prometheus_source
 from agent.replay.recording_opener import (
-    RecordingSource,
-    ReplayOptions,
     SourceError,
     is_history,
-    open_recording,
 )
 from agent.support.safe_output import json_text, print_lines, printable
 
@@ -100,7 +95,7 @@ def _compare(args: argparse.Namespace) -> int:
         return _list_markers(args)
     options, periods = replay_options_of(args), _periods(args)
     history = Path(args.source) if is_history(args.source) else None
-    comparison = compare_periods(partial(_open_recording, args), options, periods, history)
+    comparison = compare_periods(partial(open_source, args), options, periods, history)
     for line in FORMATS[args.format](comparison):
         sys.stdout.write(line + "\n")
     return 0
@@ -119,17 +114,6 @@ def _list_markers(args: argparse.Namespace) -> int:
     return 0
 
 
-@contextmanager
-def _open_recording(args: argparse.Namespace, options: ReplayOptions) -> Iterator[RecordingSource]:
-    """Open the recording: a file, a history or a Prometheus; raises as `run` expects."""
-    if args.source.startswith(("http://", "https://")):
-        query = replace(query_of(args), start=options.since, end=options.until)
-        yield prometheus_source(client_of(args, args.source), query, options)
-        return
-    with open_recording(args.source, options) as source:
-        yield source
-
-
 def _periods(args: argparse.Namespace) -> tuple[Period, Period]:
     """Return both requested periods; raises `SourceError`."""
     if args.source == STANDARD_INPUT:
@@ -137,7 +121,7 @@ def _periods(args: argparse.Namespace) -> tuple[Period, Period]:
     now = time.time()
     if args.marker is not None:
         return _periods_around_marker(args, now)
-    has_dates = is_history(args.source) or args.source.startswith(("http://", "https://"))
+    has_dates = is_history(args.source) or is_url(args.source)
 
     def at(text: str) -> float:
         return parse_time(text, now) if has_dates else parse_recording_time(text)

@@ -3,7 +3,6 @@
 import argparse
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 
 from agent.business_metrics.replayed_values import RecordedValues
@@ -13,16 +12,15 @@ from agent.commands.pipeline_options import (
     replay_options_of,
     run_on_source,
 )
-from agent.commands.prometheus_options import add_prometheus_options, client_of, query_of
+from agent.commands.prometheus_options import add_prometheus_options
 from agent.commands.replay_report import as_json, as_table
+from agent.commands.source_opener import open_source
 from agent.config.settings import MAX_SLA, MIN_SLA
 from agent.config.timestamps import parse_recording_time
-from agent.prometheus.replay_source import prometheus_source
 from agent.replay.recording_opener import (
     RecordingSource,
     ReplayOptions,
     SourceError,
-    open_recording,
 )
 from agent.replay.replay import ASSESSMENT_SECONDS, Replay, Step
 from agent.support.memory_tuning import keep_freed_memory
@@ -94,7 +92,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _replay(args: argparse.Namespace) -> int:
     options = replay_options_of(args)
-    with _open_recording(args, options) as source:
+    with open_source(args, options) as source:
         player = Replay(
             source.target, source.recording, source.settings, options.ceilings, args.assess_every
         )
@@ -119,17 +117,6 @@ def _not_replayed(options: ReplayOptions) -> Iterator[str]:
     """Yield what is configured for the target and cannot be replayed from a recording."""
     if options.has_class_slas:
         yield "class_slas are not replayed: a recording has no response times of query classes"
-
-
-@contextmanager
-def _open_recording(args: argparse.Namespace, options: ReplayOptions) -> Iterator[RecordingSource]:
-    """Open the recording: a file, a history or a Prometheus; raises as `run` expects."""
-    if args.source.startswith(("http://", "https://")):
-        client = client_of(args, args.source)
-        yield prometheus_source(client, query_of(args), options)
-        return
-    with open_recording(args.source, options) as source:
-        yield source
 
 
 def _step_at(player: Replay, source: RecordingSource, time: float) -> Step:
