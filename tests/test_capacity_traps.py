@@ -181,7 +181,7 @@ def test_statements_that_wait_elsewhere_fill_no_innodb() -> None:
     """Half of a statement's time is sleep: the setting's limit seems half as far as it is.
 
     Measured: eight sessions that sleep, beside innodb_thread_concurrency = 4, got 1.9 times as much
-    done as four at once can. `if_passed` tells it then; until then it must wake nobody.
+    done as four at once can. `correct_refuted_limit` tells it then; until then it must wake nobody.
     """
     rng = np.random.default_rng(5)
     x = np.tile(np.linspace(20, 180, 30), 4) * np.exp(rng.normal(0, 0.01, 120))

@@ -12,7 +12,7 @@ SUMMED = ("calls", "statement_time", "cpu", "cpu_error", "read", "written")
 
 
 class Use(NamedTuple):
-    """What one class used over a span of time; None if unknown."""
+    """The use by one class over a period; None if unknown."""
 
     name: str
     calls: float | None

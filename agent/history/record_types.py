@@ -142,7 +142,7 @@ CLASSES = Kind(
         ),
     ),
 )
-"""What the displayed classes used in one interval of `classes.interval`, the others as one, and
+"""The use by the displayed classes in one interval of `classes.interval`, the others as one, and
 what no class explains (`unattributed`); units as in `ClassState.totals`."""
 
 BUSINESS = Kind(

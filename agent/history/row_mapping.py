@@ -62,7 +62,7 @@ def fit_row(labels: tuple[str, str], fitted: AssessmentState) -> Row | None:
 
 @dataclass(frozen=True, slots=True)
 class ClassUses:
-    """What query classes used in one interval, and the capacity gain of each."""
+    """The use by query classes in one interval, and the capacity gain of each."""
 
     usage: IntervalUsage
     gains: Mapping[ClassName, CapacityGain]

@@ -76,7 +76,7 @@ class ClassesState:
 
 @dataclass(frozen=True, slots=True)
 class IntervalUsage:
-    """What the classes used in one interval; `at` is its end, in Unix seconds."""
+    """The use by class in one interval; `at` is its end, in Unix seconds."""
 
     at: float
     seconds: float

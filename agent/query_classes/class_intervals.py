@@ -1,4 +1,4 @@
-"""What the classes did between two readings, and what the whole server used at the same time."""
+"""The statements of each class between two readings, and the use by the whole server meanwhile."""
 
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -76,7 +76,7 @@ Flags = NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Changes:
-    """What the classes did between two readings; each class occurs once."""
+    """The statements of each class between two readings; each class occurs once."""
 
     names: tuple[str, ...]
     classes: Numbers

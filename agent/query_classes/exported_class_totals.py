@@ -30,7 +30,7 @@ class TopKCounters:
     def __init__(self, quantities: Sequence[str], places: int) -> None:
         self.quantities = tuple(quantities)
         self.unattributed = np.zeros(len(self.quantities))
-        """What no class explains of each quantity."""
+        """The unattributed part of each quantity."""
         self._places = places
         self._shown: dict[str, Array] = {name: self._zeros() for name in ALWAYS_SHOWN}
         self._gone: OrderedDict[str, Array] = OrderedDict()

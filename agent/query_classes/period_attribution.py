@@ -38,7 +38,7 @@ MIN_TICKS = 3
 
 @dataclass(frozen=True)
 class ObservedClasses:
-    """What was observed: intervals of the classes, and the CPU and IO of each if known."""
+    """The observations: intervals of the classes, and the CPU and IO of each if known."""
 
     registry: ClassRegistry
     seconds: float

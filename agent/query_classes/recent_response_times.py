@@ -21,7 +21,7 @@ slowest call. With four times as many there is no need to look further back."""
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """What was counted between two readings, by digest; monotonic seconds."""
+    """The histogram counts between two readings, by digest; monotonic seconds."""
 
     start: float
     end: float

@@ -1,4 +1,4 @@
-"""What was inferred about a target, by its lifetime: of one server, or of one interval."""
+"""The state inferred about a target, by its lifetime: of one server, or of one interval."""
 
 from dataclasses import dataclass, field
 
@@ -14,7 +14,7 @@ from models.business_unit import UnitHeadroom
 
 @dataclass(slots=True)
 class ServerState:
-    """What the windows of one server showed; it is discarded when another server answers."""
+    """The state inferred from one server's windows, discarded when another server answers."""
 
     classes: ClassMonitor
     forecaster: Forecaster

@@ -1,1 +1,1 @@
-"""What all parts of the agent use: logs, escaping, threads, files, HTTP."""
+"""Helpers for all parts of the agent: logs, escaping, threads, files, HTTP."""

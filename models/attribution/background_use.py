@@ -27,7 +27,7 @@ known: uniform from 0 to 1."""
 
 @dataclass(frozen=True, slots=True)
 class UnattributedUse:
-    """What is used of a resource beside the clients' classes, as parts of all use, 0..1."""
+    """The use of a resource beside the clients' classes, as parts of all use, 0..1."""
 
     background: float = 0.0
     error: float = 0.0

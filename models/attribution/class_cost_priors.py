@@ -55,7 +55,7 @@ class Priors:
 
 @dataclass(frozen=True)
 class FittedMixture:
-    """What each class used over the intervals that were fitted, shape (K,), units of y."""
+    """The use by each class over the intervals that were fitted, shape (K,), units of y."""
 
     totals: Array
     base: float

@@ -95,7 +95,7 @@ class Method(StrEnum):
 
 @dataclass(frozen=True)
 class ClassUse:
-    """What one class used of the resource, units of y."""
+    """The use of the resource by one class, units of y."""
 
     name: str
     total: float
@@ -163,7 +163,7 @@ class Attribution:
 
     @property
     def totals(self) -> Array:
-        """What each class used, shape (K,), in the order of the intervals' names."""
+        """The use by each class, shape (K,), in the order of the intervals' names."""
         return np.array([use.total for use in self.classes])
 
 

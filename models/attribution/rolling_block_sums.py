@@ -36,7 +36,7 @@ class Block:
 
     names: tuple[str, ...]
     features: tuple[str, ...]
-    """What has a unit cost: calls, then the sizes that are known; F of them."""
+    """The features with a unit cost: calls, then the sizes that are known; F of them."""
     moments: Moments
     """Of the regressors at their unit costs, shape (K+1, K+1)."""
     pooled: Moments

@@ -29,7 +29,7 @@ MAX_COMPARED_BLOCKS = 240
 
 @dataclass(frozen=True)
 class ClassShares:
-    """What each class used in a block of intervals, units of the resource, shape (K,)."""
+    """The use by each class in a block of intervals, units of the resource, shape (K,)."""
 
     source: Method
     uses: Array
@@ -117,7 +117,7 @@ class SlidingModel:
 
     @property
     def beside_classes(self) -> UnattributedUse:
-        """What is used beside the clients' classes, as parts of all recent use."""
+        """The use beside the clients' classes, as parts of all recent use."""
         return self._background.beside(self._total)
 
     def recent_use(self) -> dict[str, float]:

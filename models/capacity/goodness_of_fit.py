@@ -92,7 +92,7 @@ def check_concurrency(loaded: Observations) -> Finding | None:
 
 
 class Points(NamedTuple):
-    """What the law is fitted to; arrays of shape (points,)."""
+    """The points to which the law is fitted; arrays of shape (points,)."""
 
     n: Array
     """N, threads."""

@@ -98,7 +98,7 @@ class Part:
 
     @property
     def slope(self) -> float:
-        """What one more unit of throughput adds."""
+        """The use that one more unit of throughput adds."""
         return float(self.straight.coefficients[1])
 
     @property

@@ -56,7 +56,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class GroupSummary:
-    """What the nodes do together; ratios are over those whose capacity is known."""
+    """The sums over the nodes; ratios are over those whose capacity is known."""
 
     nodes: tuple[Node, ...]
     throughput: float | None

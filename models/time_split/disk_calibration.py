@@ -24,7 +24,7 @@ MIN_INTERVALS = 10
 
 @dataclass(frozen=True, slots=True)
 class Reads:
-    """What was read from a disk in one interval."""
+    """The reads of a disk in one interval."""
 
     operations: float
     """Requests that the disk served."""

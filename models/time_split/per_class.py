@@ -24,7 +24,7 @@ from models.time_split.split import Part, TimeSplit
 
 @dataclass(frozen=True, eq=False)
 class ClassColumns:
-    """What each class used, shape (K,) each; None if it is not known of any class."""
+    """The use by each class, shape (K,) each; None if it is not known of any class."""
 
     statement_time: Array
     """s."""

@@ -17,7 +17,7 @@ class Part(StrEnum):
     NETWORK = "network"
     LOCKS = "locks"
     NOT_ALLOCATED = "not_allocated"
-    """What no resource explains: the DBMS's own waits, or a client's SLEEP."""
+    """The time that no resource explains: the DBMS's own waits, or a client's SLEEP."""
 
 
 EXPLAINED_PARTS = tuple(part for part in Part if part is not Part.NOT_ALLOCATED)
