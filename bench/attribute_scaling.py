@@ -18,7 +18,7 @@ from typing import TypeVar
 import numpy as np
 
 from agent.csv_input.class_file import read_classes
-from models.attribution.class_time_series import Array
+from models.attribution.class_interval_table import Array
 from models.attribution.estimators import Target
 from models.attribution.resource_division import attribute
 

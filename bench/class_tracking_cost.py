@@ -18,10 +18,10 @@ from scipy.optimize import nnls
 from agent.query_classes.assessment import MAX_TRACKED
 from agent.query_classes.class_registry import ClassRegistry
 from agent.query_classes.digest_deltas import DigestDeltas
-from agent.query_classes.divided_resources import RESOURCES
+from agent.query_classes.resource_meter import RESOURCES
 from collectors.digest_table import COUNTERS
 from collectors.digests import DigestRows
-from models.attribution.class_time_series import Array, ClassIntervals
+from models.attribution.class_interval_table import Array, ClassIntervals
 from models.attribution.result import HostUse
 from models.attribution.sliding_model import SlidingModel
 

@@ -17,8 +17,8 @@ from many_digest_fixture import WatchedServer, watched_server
 
 from agent.demo.server import Flavour
 from collectors import COLLECTORS
-from collectors.bounded_results import ONE_CELL, ResultLimits, Row
 from collectors.connection import Connection
+from collectors.result_cells import ONE_CELL, ResultLimits, Row
 
 FLAVOURS: tuple[Flavour, ...] = ("mysql", "mariadb")
 Costs = dict[tuple[str, int], float]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from agent.config.retention import HistorySettings
+from agent.config.history_settings import HistorySettings
 from agent.history.row_mapping import interval_row
 from agent.history.store import Store
 from agent.history.write_buffer import Batch

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from agent.compare.periods import periods_around
 from agent.compare.two_periods import compare_history
-from agent.config.retention import HistorySettings
+from agent.config.history_settings import HistorySettings
 from agent.history.database import open_to_read
 from agent.history.record_types import KINDS, Row
 from agent.history.row_mapping import sample_chunks

@@ -23,8 +23,8 @@ import numpy as np
 from agent.demo.server import PrivateServer, find_server
 from agent.query_classes.class_intervals import ClassInterval, ClassIntervalMaker
 from agent.query_classes.class_registry import ClassRegistry
-from agent.query_classes.divided_resources import ALL_TIME, BUSY, IO_WAIT
 from agent.query_classes.one_off_profile import READING_SECONDS, read_once
+from agent.query_classes.resource_meter import ALL_TIME, BUSY, IO_WAIT
 from agent.query_classes.tracked_classes import class_table
 from collectors import COLLECTORS
 from collectors.base import Values

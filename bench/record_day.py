@@ -24,7 +24,7 @@ from sysbench_loads import closed_loop, loaded_server, open_loop
 from sysbench_workloads import ZOO, Workload
 
 from agent.cli import main as command
-from agent.config.retention import HistorySettings
+from agent.config.history_settings import HistorySettings
 from agent.demo.server import PrivateServer
 from agent.history.store import Store
 from testbed.real.agent_in_process import watched

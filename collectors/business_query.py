@@ -7,8 +7,8 @@ the server stops waiting for a lock after a second, and aborts the query at its 
 import re
 
 from collectors.base import CollectorError, FailureKind, Prepared
-from collectors.bounded_results import ResultLimits, number
 from collectors.connection import Connection
+from collectors.result_cells import ResultLimits, number
 from collectors.statement_totals import own_account
 
 VALUE = "value"

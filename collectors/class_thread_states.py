@@ -22,9 +22,9 @@ from typing import Self
 
 import psutil
 
-from collectors.bounded_results import ResultLimits, number, text, whole_number
 from collectors.connection import Connection
 from collectors.process_lookup import MAX_THREADS, ProcessNotFound, find_server_process
+from collectors.result_cells import ResultLimits, number, text, whole_number
 from collectors.statement_totals import PICOSECOND, RUNNING
 
 LITERALS = (

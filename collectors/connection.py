@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from collectors.base import CollectorError, FailureKind, Feature
-from collectors.bounded_results import (
+from collectors.driver_errors import failure
+from collectors.result_cells import (
     NO_ROWS,
     ONE_CELL,
     Cell,
@@ -22,7 +23,6 @@ from collectors.bounded_results import (
     text,
     whole_number,
 )
-from collectors.driver_errors import failure
 from collectors.transport_security import Endpoint as Endpoint
 from collectors.transport_security import protection_features, security_options
 from collectors.untrusted_server_session import Session

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from collectors.base import CollectorError, FailureKind
-from collectors.bounded_results import MAX_NUMBER, Cell, ResultLimits, number, text, whole_number
 from collectors.connection import Connection
+from collectors.result_cells import MAX_NUMBER, Cell, ResultLimits, number, text, whole_number
 from collectors.statement_totals import CLIENT_STATEMENTS
 
 Array = NDArray[np.float64]

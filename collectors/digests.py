@@ -15,7 +15,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from collectors.base import CollectorError, FailureKind, Feature, Prepared, Values
-from collectors.bounded_results import ResultLimits, number_or_zero, text
 from collectors.class_thread_states import (
     DigestHashes,
     StatementThreads,
@@ -34,6 +33,7 @@ from collectors.digest_table import (
     Array,
     DigestTable,
 )
+from collectors.result_cells import ResultLimits, number_or_zero, text
 from collectors.statement_totals import (
     ENABLE_CONSUMER,
     RUNNING,

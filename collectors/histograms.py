@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 
 from collectors.base import CollectorError, FailureKind, Feature, Prepared, Values
-from collectors.bounded_results import Cell, ResultLimits, number, text, whole_number
 from collectors.connection import Connection
 from collectors.digest_table import PICOSECOND, TABLE
 from collectors.digests import MAX_DIGEST_LENGTH
+from collectors.result_cells import Cell, ResultLimits, number, text, whole_number
 from collectors.statement_totals import (
     ENABLE_CONSUMER,
     consumers,

@@ -14,7 +14,7 @@ import psutil
 from collectors.base import CollectorError, FailureKind, Feature, Prepared, Values
 from collectors.connection import Connection
 from collectors.cpu_frequency import CpuClocks
-from collectors.cpu_idle import IdleEntries
+from collectors.cpu_idle_entries import IdleEntries
 from collectors.cpu_quota import process_cpus, quota_feature
 from collectors.disk_flushes import disk_flushes
 from collectors.disks_and_interfaces import Devices, link_speeds, named_feature, physical_devices

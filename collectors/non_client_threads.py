@@ -13,8 +13,8 @@ InnoDB have no such state, but a counter of their time.
 """
 
 from collectors.base import CollectorError, FailureKind, Feature, Prepared, Values
-from collectors.bounded_results import ResultLimits, number
 from collectors.connection import Connection
+from collectors.result_cells import ResultLimits, number
 from collectors.server_clock import CLOCK, with_clock
 from collectors.statement_totals import WAITS_FOR_A_LOCK, missing_grant, performance_schema_off
 

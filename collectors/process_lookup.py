@@ -12,10 +12,10 @@ from pathlib import Path
 
 import psutil
 
-from collectors.bounded_results import ResultLimits, number, whole_number
 from collectors.connection import Connection
 from collectors.port_owner import listening_process
 from collectors.regular_file import first_bytes
+from collectors.result_cells import ResultLimits, number, whole_number
 
 SERVER_NAMES = ("mysqld", "mariadbd")
 MAX_PID_FILE_BYTES = 20  # bytes

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import TypeVar
 
 from collectors.base import CollectorError, FailureKind, Values
-from collectors.bounded_results import Cell, text
+from collectors.result_cells import Cell, text
 
 CLOCK = "UTC_TIMESTAMP(6)"
 """SQL expression of the time at which the statement began, independent of the time zone."""

@@ -9,7 +9,8 @@ binlog dump lasts as long as its replica: neither is counted.
 """
 
 from collectors.base import CollectorError, FailureKind, Feature, Prepared, Values
-from collectors.bounded_results import (
+from collectors.connection import Connection
+from collectors.result_cells import (
     ONE_CELL,
     ResultLimits,
     Row,
@@ -18,7 +19,6 @@ from collectors.bounded_results import (
     text,
     whole_number,
 )
-from collectors.connection import Connection
 from collectors.server_clock import CLOCK, with_clock
 
 PICOSECOND = 1e-12

@@ -5,8 +5,8 @@ read by SHOW GLOBAL STATUS, which copies the whole status first.
 """
 
 from collectors.base import CollectorError, FailureKind, Feature, Prepared, Values
-from collectors.bounded_results import Cell, ResultLimits, number, text
 from collectors.connection import Connection
+from collectors.result_cells import Cell, ResultLimits, number, text
 from collectors.server_clock import CLOCK, with_clock
 from collectors.statement_totals import performance_schema_off
 

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from collectors.base import CollectorError, FailureKind
-from collectors.bounded_results import ResultLimits, Row
 from collectors.lazy_cryptography import COM_QUERY, pymysql
+from collectors.result_cells import ResultLimits, Row
 from collectors.transport_security import USE_SOCKET, is_server_verified, unverified_context
 
 if TYPE_CHECKING:

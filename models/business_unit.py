@@ -13,8 +13,8 @@ import numpy as np
 
 from models.capacity.headroom import Headroom
 from models.capacity.result import Capacity
-from models.capacity.sample_sizes import MIN_LOAD_RATIO, MIN_NOISE
 from models.capacity.saturation_probability import is_contradicted
+from models.capacity.shared_constants import MIN_LOAD_RATIO, MIN_NOISE
 from models.numerics import QUANTILES, even_shares, median, quantiles
 from models.robust import NORMAL_95, LinearFit, fit_linear
 from models.trust import TRUSTED_RATIO, Trust

@@ -3,7 +3,7 @@
 from agent.query_classes.attribution_snapshot import ClassesState, ClassState, ResourceState
 from agent.query_classes.class_registry import ClassName
 from agent.query_classes.digest_deltas import LossReason
-from models.attribution.class_time_series import AGENT, OTHER
+from models.attribution.class_interval_table import AGENT, OTHER
 from models.attribution.published_wlr import Line
 from models.attribution.result import Method, PredictionError, Reason
 

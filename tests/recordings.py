@@ -6,7 +6,7 @@ from math import sin
 from pathlib import Path
 from typing import Any
 
-from agent.replay.recorded_readings import COLLECTOR_COLUMNS, COLUMNS, HOST
+from agent.replay.recorded_samples import COLLECTOR_COLUMNS, COLUMNS, HOST
 from agent.window.resource_utilisation import BUSY_CPU_COUNTERS
 from collectors.base import Sample
 from models.usl.law import Usl

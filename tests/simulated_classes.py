@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from models.attribution.class_time_series import Array, ClassIntervals
+from models.attribution.class_interval_table import Array, ClassIntervals
 
 COSTS = {
     "point": 50e-6,

@@ -19,7 +19,7 @@ from recordings import DEMAND, LAW, Row, nearly, rows, written
 from web_clients import SERVER, Authority
 
 from agent.cli import main
-from agent.commands.analyze_report import HEADER
+from agent.commands.fleet_report import HEADER
 from agent.prometheus.client import MAX_POINTS, Client, PrometheusError
 from agent.prometheus.exporters import QUESTIONS, SERVICES
 from agent.support.http_client import Access
@@ -180,7 +180,7 @@ def test_where_an_answer_is_split_is_not_seen(
     """Many short parts, whose borders lie within intervals, give the same document."""
     whole = analysed(capsys, url)
     monkeypatch.setattr("agent.prometheus.server_recordings.CHUNK_SAMPLES", 7)
-    monkeypatch.setattr("agent.replay.long_recording_intervals.READINGS_AT_ONCE", 5)
+    monkeypatch.setattr("agent.replay.batched_intervals.READINGS_AT_ONCE", 5)
     assert analysed(capsys, url) == whole
 
 

@@ -14,7 +14,7 @@ from attribute_command import wide_file as wide_file
 from simulated_classes import Simulated
 
 from agent.export.attribute_report import format_attribution
-from models.attribution.class_time_series import ClassIntervals
+from models.attribution.class_interval_table import ClassIntervals
 from models.attribution.estimators import Target
 from models.attribution.resource_division import attribute
 from models.attribution.result import Method

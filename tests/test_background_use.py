@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from models.attribution.background_use import BACKGROUND_PRIOR, NOTHING_BESIDE, BackgroundUse
-from models.attribution.class_time_series import AGENT, Array, ClassIntervals
+from models.attribution.class_interval_table import AGENT, Array, ClassIntervals
 
 SECONDS = 2.0
 

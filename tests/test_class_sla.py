@@ -26,7 +26,7 @@ from models.capacity.result import CapacityReason
 from models.response_time_histogram import ResponseTimes
 from models.trust import Trust
 from models.what_if.class_sla_headroom import MeasuredClass, class_headroom
-from models.what_if.sla_headroom import SlaReason
+from models.what_if.sla_result import SlaReason
 
 SLOW, QUICK = "a" * 64, "b" * 64
 

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from simulated_classes import simulate
 
 from collectors.process_lookup import RunDelay, process_io
-from models.attribution.class_time_series import Array, ClassIntervals
+from models.attribution.block_model import fit_intervals
+from models.attribution.class_interval_table import Array, ClassIntervals
 from models.attribution.cost_model import fit_block
 from models.attribution.estimators import Target, capped_work_time
 from models.attribution.published_wlr import fit_line
@@ -30,7 +31,6 @@ from models.attribution.waiting_classes import (
     cannot_compute_all,
     min_computing_level,
 )
-from models.attribution.window_model import fit_intervals
 
 PROCESS = "process_run_delay_seconds"
 SIMULATED = simulate(2, intervals=240)

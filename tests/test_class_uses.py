@@ -12,7 +12,7 @@ from test_history_recorder import UNIX, Life
 from test_query_classes import SECONDS, followed
 from test_query_classes import SETTINGS as A_MINUTE
 
-from agent.config.top_class_settings import ClassSettings
+from agent.config.query_class_settings import ClassSettings
 from agent.history import class_uses as uses
 from agent.history.database import open_to_read, open_to_write
 from agent.history.record_types import CLASSES
@@ -22,7 +22,7 @@ from agent.history.store import Store
 from agent.history.write_buffer import Batch
 from agent.query_classes.capacity_gain import CapacityGain, capacity_gains
 from agent.query_classes.class_registry import UNATTRIBUTED, ClassName
-from models.attribution.class_time_series import AGENT, OTHER
+from models.attribution.class_interval_table import AGENT, OTHER
 
 
 @pytest.fixture

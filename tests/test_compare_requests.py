@@ -18,7 +18,7 @@ from made_up import RISING, intervals, known
 from test_replay_history import SERVER, ZERO, history, real_intervals
 from web_clients import ask, listening
 
-from agent.assessment.markers import Marker
+from agent.assessment.deploy_markers import Marker
 from agent.cli import main
 from agent.compare.comparison import Comparison
 from agent.config.loader import load

@@ -10,8 +10,8 @@ from complaints import mistakes
 from msgspec import structs
 
 from agent.config.base_model import InvalidValuesError, Section
+from agent.config.history_settings import HistorySettings, RetentionSettings
 from agent.config.loader import ConfigError, load
-from agent.config.retention import HistorySettings, RetentionSettings
 from agent.config.settings import (
     CollectorSettings,
     Config,

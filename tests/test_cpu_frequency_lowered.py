@@ -7,7 +7,7 @@ import pytest
 from capacity_days import INTERVALS, residing, tide
 
 from models.capacity.assess import assess_capacity
-from models.capacity.cpu_frequency import clock_rise
+from models.capacity.cpu_frequency_check import clock_rise
 from models.capacity.doubts import MAX_ERROR
 from models.capacity.limit_types import Resource
 from models.capacity.observations import Observations

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from woken_servers import PROCESSORS, server_of_many_processors, woken_server
 
-from collectors.cpu_idle import MAX_CPUS, IdleEntries
+from collectors.cpu_idle_entries import MAX_CPUS, IdleEntries
 from models.capacity.assess import assess_capacity
 from models.capacity.demand_extrapolation import CEILING
 from models.capacity.idle_processor_wakeups import CpuWakeups

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from agent.query_classes.exported_class_totals import DecayedTotals
-from models.attribution.class_time_series import OTHER
+from models.attribution.class_interval_table import OTHER
 
 KEEP = 0.9
 

@@ -25,7 +25,7 @@ import pytest
 
 from agent.assessment.snapshot import AssessmentState, Load
 from agent.cli import main
-from agent.demo import demo_run, server_user
+from agent.demo import demo_run, os_user
 from agent.demo.load_generator import (
     MAX_TOP_CLIENTS,
     PERIOD,
@@ -34,7 +34,7 @@ from agent.demo.load_generator import (
     peak_clients,
 )
 from agent.demo.page_address import Address, AddressError, choose_address, listen_on
-from agent.demo.report import result_rows, summary_sentence
+from agent.demo.result_rows import result_rows, summary_sentence
 from agent.demo.screen import ENTER, HOME, LEAVE, View, draw
 from agent.demo.server import FOLDER_PREFIX, Program, ServerError, find_server
 from agent.window.concurrency import Source
@@ -422,4 +422,4 @@ def test_a_process_that_ends_meanwhile_is_no_user(monkeypatch: pytest.MonkeyPatc
     """One that was listed and is gone when it is looked at is left out."""
     listed = [Path("/proc/self"), Path("/proc/0")]
     monkeypatch.setattr(Path, "glob", lambda *_: iter(listed))
-    assert server_user._running_uids() == {os.geteuid()}
+    assert os_user._running_uids() == {os.geteuid()}

@@ -10,7 +10,7 @@ import pytest
 from agent.query_classes.class_intervals import ClassInterval, ClassIntervalMaker
 from agent.query_classes.class_registry import NONE, TEXTS_KEPT, ClassRegistry, class_name_of
 from agent.query_classes.digest_deltas import Changes, DigestDeltas, LossReason
-from agent.query_classes.divided_resources import ResourceMeter
+from agent.query_classes.resource_meter import ResourceMeter
 from agent.query_classes.tracked_classes import class_table
 from collectors.base import Sample
 from collectors.class_thread_states import ThreadStateCounts

@@ -13,7 +13,10 @@ from agent.query_classes.class_registry import NONE, ClassRegistry
 from agent.query_classes.digest_deltas import DigestDeltas
 from collectors import digest_table, digests
 from collectors.base import CollectorError, FailureKind, Values
-from collectors.bounded_results import (
+from collectors.connection import Connection, Endpoint, Login
+from collectors.digest_table import COUNTERS, DigestTable, parse_numbers, unit_factors
+from collectors.digests import DigestRows, DigestValues
+from collectors.result_cells import (
     ONE_CELL,
     Cell,
     ResultLimits,
@@ -22,9 +25,6 @@ from collectors.bounded_results import (
     number_or_zero,
     whole_number,
 )
-from collectors.connection import Connection, Endpoint, Login
-from collectors.digest_table import COUNTERS, DigestTable, parse_numbers, unit_factors
-from collectors.digests import DigestRows, DigestValues
 from testbed.real.clients import run_as_root
 from testbed.real.server_programs import least_account
 

@@ -11,7 +11,7 @@ from simulated_classes import Simulated, simulate
 from agent.csv_input.class_file import read_classes
 from agent.csv_input.host_file import join_host_file, read_host
 from models.attribution.class_cost_priors import FittedMixture
-from models.attribution.class_time_series import Array, ClassIntervals
+from models.attribution.class_interval_table import Array, ClassIntervals
 from models.attribution.cost_model import CostModel, fit_block
 from models.attribution.estimators import Target, computing_share, computing_time
 from models.attribution.resource_division import attribute

@@ -38,7 +38,7 @@ from agent.export.metrics import SnapshotCollector
 from agent.export.target_group_metrics import GroupCollector
 from agent.groups.group_monitor import GroupState
 from agent.history.failures import StoreFailure
-from agent.history.status import StoreState
+from agent.history.write_health import StoreState
 from agent.pipeline import assess
 from agent.sampling.collector_health import CollectorHealth
 from agent.service.agent_metrics import (
@@ -56,14 +56,14 @@ from collectors.base import FailureKind, Feature
 from models.business_unit import UnitHeadroom, UnitReason
 from models.forecast.next_hour import Rise
 from models.forecast.saturation import DAY_SECONDS, ForecastReason, Saturation
-from models.group.layer_time_split import Replication
+from models.group.node_time_split import Replication
 from models.group.ntp_clock_filter import ClockOffset
 from models.group.summary import Node, summarise
 from models.group.usl_over_nodes import GroupLoad, fit_scaling
 from models.trust import Trust
 from models.what_if.class_sla_headroom import ClassHeadroom
 from models.what_if.predict import Estimate
-from models.what_if.sla_headroom import SlaHeadroom, SlaReason
+from models.what_if.sla_result import SlaHeadroom, SlaReason
 from testbed.recorded.record_collector_readings import FIXTURES, recorded
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -23,7 +23,7 @@ from agent.assessment.forecaster import (
 from agent.assessment.hourly_load import KEPT_HOURS, HourlyLoad
 from agent.assessment.load_by_time_step import LoadSum
 from agent.assessment.snapshot import FORECAST_STALE_SECONDS, ForecastState, Snapshot
-from agent.commands.analyze_report import as_csv, as_table
+from agent.commands.fleet_report import as_csv, as_table
 from agent.config.settings import Config
 from agent.export.forecast_sentences import forecast_text, time_to_saturation_text
 from agent.export.metrics import SnapshotCollector
@@ -32,8 +32,8 @@ from agent.export.snapshot_json import snapshots_as_json
 from agent.history.record_types import Row
 from agent.history.store import Store
 from agent.history.write_buffer import Batch
-from agent.replay.long_recording_intervals import add_readings
-from agent.replay.recorded_readings import Reading
+from agent.replay.batched_intervals import add_readings
+from agent.replay.recorded_samples import Reading
 from agent.service.target_monitor import TargetMonitor
 from agent.support.clock_pair import ClockPair
 from agent.window.interval_buffer import IntervalBuffer

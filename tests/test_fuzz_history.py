@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from agent.history.database import open_to_write
 from agent.history.record_types import INTERVALS, KINDS, Row
 from agent.history.row_access import insert
-from agent.history.text.csv_text import as_csv, header
-from agent.history.text.history_as_openmetrics import FAMILIES
+from agent.history.text.csv_format import as_csv, header
+from agent.history.text.openmetrics_format import FAMILIES
 
 GOOD = "".join(as_csv(INTERVALS, [interval(0), interval(1)])).splitlines()
 NAMES = st.sampled_from([*FAMILIES, "x", "mysql_headroom_history_"])

@@ -19,7 +19,7 @@ from agent.export.target_group_metrics import GroupCollector
 from agent.groups.common_intervals import KEPT_INTERVALS, CommonIntervals, TargetInterval
 from agent.groups.group_monitor import GroupMonitor, group_load
 from agent.groups.group_monitors import Groups
-from models.group.layer_time_split import Replication
+from models.group.node_time_split import Replication
 from models.group.ntp_clock_filter import ClockOffset
 from models.group.summary import GroupReason, Node, summarise
 from models.group.usl_over_nodes import MIN_INTERVALS, GroupLoad, ScalingReason, fit_scaling

@@ -29,7 +29,7 @@ from agent.history.database import open_to_write
 from agent.history.record_types import INTERVALS, KINDS
 from agent.history.schema import VERSION
 from agent.history.store import Store
-from agent.history.text.csv_text import header
+from agent.history.text.csv_format import header
 
 
 def test_show_says_what_is_there(path: Path, run: Run) -> None:

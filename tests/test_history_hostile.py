@@ -19,8 +19,8 @@ from history_command import run as run
 from history_rows import filled, rows
 
 from agent.history.record_types import INTERVALS
-from agent.history.text.csv_text import header
-from agent.history.text.history_as_openmetrics import MAX_LINES, family
+from agent.history.text.csv_format import header
+from agent.history.text.openmetrics_format import MAX_LINES, family
 
 MEMORY = 1500 * 2**20  # bytes of address space that a command may take, libraries included
 ROOT = Path(__file__).resolve().parent.parent

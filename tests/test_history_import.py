@@ -12,8 +12,8 @@ from history_command import run as run
 from history_rows import SERVER, everything, filled, interval, is_sound
 
 from agent.history.record_types import INTERVALS, KINDS
-from agent.history.text.csv_text import as_csv, header
-from agent.history.text.history_as_openmetrics import as_openmetrics
+from agent.history.text.csv_format import as_csv, header
+from agent.history.text.openmetrics_format import as_openmetrics
 
 GOOD = "".join(as_csv(INTERVALS, [interval(0), interval(1)])).splitlines()
 

@@ -11,7 +11,7 @@ from somebody_else import folder_for_all, somebody_else
 
 from agent.cli import main
 from agent.history.record_types import INTERVALS
-from agent.history.text.csv_text import as_csv
+from agent.history.text.csv_format import as_csv
 
 NO_HISTORY = "file is not a database; this is not a history: check the path"
 DENIED = "Permission denied; run this as the agent's user or root: the file is private"

@@ -8,7 +8,7 @@ import pytest
 from history_rows import SERVER, SETTINGS, rows
 
 from agent.assessment.snapshot import AssessmentState, Health
-from agent.config.retention import HistorySettings, RetentionSettings
+from agent.config.history_settings import HistorySettings, RetentionSettings
 from agent.config.settings import FitSettings
 from agent.history.database import open_to_read
 from agent.history.record_types import FITS, INTERVALS, KINDS, SAMPLES

@@ -22,7 +22,7 @@ from history_rows import (
     rows,
 )
 
-from agent.config.retention import HistorySettings, RetentionSettings
+from agent.config.history_settings import HistorySettings, RetentionSettings
 from agent.history import prune
 from agent.history.database import open_to_read, open_to_write
 from agent.history.failures import StoreError, StoreFailure

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from history_rows import SETTINGS, batch, everything, filled, is_sound
 
-from agent.assessment.markers import Marker
+from agent.assessment.deploy_markers import Marker
 from agent.history.database import open_to_read
 from agent.history.marker_table import read_markers
 from agent.history.record_types import KINDS, Row

@@ -2,7 +2,7 @@
 
 import pytest
 
-from models.group.layer_time_split import (
+from models.group.node_time_split import (
     Layer,
     Replication,
     add_replication,

@@ -8,7 +8,7 @@ import pytest
 
 from agent.cli import main
 from agent.demo.server import PrivateServer
-from models.attribution.class_time_series import AGENT, OTHER
+from models.attribution.class_interval_table import AGENT, OTHER
 from testbed.real.clients import Clients
 from testbed.real.daemon import PREFIX, Page, target, wait_until, watching
 

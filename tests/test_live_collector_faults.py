@@ -21,8 +21,8 @@ from agent.support.scheduled_thread import Worker
 from collectors import COLLECTORS as TABLE
 from collectors import CollectorSpec
 from collectors.base import FailureKind, Feature, Prepared
-from collectors.bounded_results import number
 from collectors.connection import Connection
+from collectors.result_cells import number
 from testbed.real.clients import run_as_root
 from testbed.real.daemon import target, wait_until, write_config
 from testbed.real.server_programs import least_account

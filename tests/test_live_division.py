@@ -16,7 +16,7 @@ from class_recording import LATER, blind, looked_at
 from class_scene import OPTIONS, Scene, play
 from conftest import ServerFactory, one_in_every_run
 
-from agent.config.top_class_settings import ClassSettings
+from agent.config.query_class_settings import ClassSettings
 from agent.export.profile_rows import profile_of
 from agent.query_classes.assessment import ClassMonitor
 from agent.query_classes.attribution_snapshot import ClassesState
@@ -25,7 +25,7 @@ from agent.query_classes.class_registry import NONE, ClassRegistry
 from agent.query_classes.period_attribution import ObservedClasses
 from collectors.base import Sample
 from collectors.digests import DigestValues
-from models.attribution.class_time_series import AGENT
+from models.attribution.class_interval_table import AGENT
 from models.attribution.quality_gate import is_predicted_well
 from models.attribution.result import Method, Reason
 

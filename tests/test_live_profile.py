@@ -8,7 +8,7 @@ import pytest
 
 from agent.cli import main
 from agent.demo.server import PrivateServer
-from models.attribution.class_time_series import AGENT
+from models.attribution.class_interval_table import AGENT
 from testbed.real.clients import Clients
 from testbed.real.daemon import target, wait_until, watching
 from testbed.real.server_programs import least_account

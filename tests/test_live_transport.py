@@ -17,8 +17,8 @@ from web_clients import Authority
 
 from agent.demo.server import Flavour, PrivateServer
 from collectors.base import CollectorError, FailureKind
-from collectors.bounded_results import ResultLimits, text
 from collectors.connection import Connection, Endpoint, Login
+from collectors.result_cells import ResultLimits, text
 from testbed.real.daemon import COMMAND, is_root, target, watching
 from testbed.real.namespaces import other_host, server_inside
 from testbed.real.server_programs import Account, least_account

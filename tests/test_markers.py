@@ -19,7 +19,7 @@ from made_up import RISING, intervals, known
 from test_replay_history import SERVER, history, real_intervals
 from web_clients import NOW, ask, listening, password_hash, snapshot, written
 
-from agent.assessment.markers import MAX_MARKERS, MAX_NAME_LENGTH, Marker, Markers
+from agent.assessment.deploy_markers import MAX_MARKERS, MAX_NAME_LENGTH, Marker, Markers
 from agent.cli import main
 from agent.config.settings import Config
 from agent.export.page import render

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.query_classes.divided_resources import RESOURCES
-from models.attribution.class_time_series import OTHER, Array, ClassIntervals
+from agent.query_classes.resource_meter import RESOURCES
+from models.attribution.class_interval_table import OTHER, Array, ClassIntervals
 from models.attribution.estimators import (
     MIN_GROUP_CALLS,
     MIN_GROUPS,

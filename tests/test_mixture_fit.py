@@ -11,8 +11,9 @@ from simulated_classes import simulate
 
 from agent.csv_input.class_file import read_classes
 from models.attribution import prior_mixture_fit
+from models.attribution.block_model import fit_intervals
 from models.attribution.class_cost_priors import Priors, Problem
-from models.attribution.class_time_series import Array, ClassIntervals, Mask
+from models.attribution.class_interval_table import Array, ClassIntervals, Mask
 from models.attribution.cost_model import CostModel
 from models.attribution.empirical_bayes import fit_class_unit_costs
 from models.attribution.estimators import Target
@@ -27,7 +28,6 @@ from models.attribution.shared_unit_costs import (
     robust_weights,
 )
 from models.attribution.sufficient_statistics import Moments
-from models.attribution.window_model import fit_intervals
 from testbed.data_file_paths import data
 
 

@@ -19,7 +19,7 @@ assert known(rows).assessed.capacity.value is not None
 """
 DIVIDE = """
 from simulated_classes import simulate
-from agent.query_classes.divided_resources import RESOURCES
+from agent.query_classes.resource_meter import RESOURCES
 from models.attribution.result import HostUse
 from models.attribution.sliding_model import SlidingModel
 made = simulate(intervals=40)

@@ -14,7 +14,7 @@ from models.capacity.highest_throughput_likelihood import (
 )
 from models.capacity.limit_types import Resource
 from models.capacity.observations import Observations
-from models.capacity.sample_sizes import FALSE_SIGN_PROBABILITY, QUERY_VARIATION
+from models.capacity.shared_constants import FALSE_SIGN_PROBABILITY, QUERY_VARIATION
 from models.trust import Trust
 from models.usl.law import Array
 from testbed.simulated.servers import erlang_server, law_server

@@ -22,8 +22,8 @@ from made_up import (
     with_usage,
 )
 
-from agent.assessment.assessed_points import Disposition
 from agent.assessment.outlier_totals import OutlierCounts
+from agent.assessment.point_dispositions import Disposition
 from agent.assessment.snapshot import AssessmentState, Health
 from agent.config.resources import DiskSettings, ResourceSettings
 from agent.config.settings import FitSettings

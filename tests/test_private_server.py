@@ -17,6 +17,7 @@ import pymysql
 import pytest
 from conftest import ServerFactory
 
+from agent.demo.os_user import ServerUser
 from agent.demo.server import (
     SOCKET_PATH_LIMIT,
     PrivateServer,
@@ -24,7 +25,6 @@ from agent.demo.server import (
     _save_template,
     find_server,
 )
-from agent.demo.server_user import ServerUser
 from testbed.real.server_programs import Release, least_account, missing
 
 
@@ -331,7 +331,7 @@ def test_a_server_of_another_machine_is_no_server(
 ) -> None:
     """A program that this machine cannot run is passed over."""
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr("agent.demo.programs.SERVER_FOLDERS", ())
+    monkeypatch.setattr("agent.demo.server_installation.SERVER_FOLDERS", ())
     (tmp_path / "mysqld").write_text("no program")
     (tmp_path / "mysqld").chmod(0o755)
     assert find_server() is None

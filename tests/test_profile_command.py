@@ -17,13 +17,13 @@ from agent.assessment.snapshot import AssessmentState, Health, Snapshot
 from agent.cli import main
 from agent.commands.profile_report import as_csv, as_json, in_words
 from agent.demo.server import PrivateServer
-from agent.export.attribution_plot import draw_figure, plot_class
 from agent.export.class_table import classes_table
+from agent.export.profile_plot import draw_figure, plot_class
 from agent.export.profile_rows import SORT_KEYS, profile_of, ranked_profile
 from agent.query_classes.class_intervals import ClassInterval, ClassIntervalMaker
 from agent.query_classes.class_registry import ClassRegistry, class_name_of
 from agent.query_classes.period_attribution import ObservedClasses, observed_classes
-from models.attribution.class_time_series import OTHER
+from models.attribution.class_interval_table import OTHER
 from testbed.real.clients import Clients, run_as_root
 from testbed.real.daemon import target, write_config
 

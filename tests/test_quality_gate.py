@@ -14,9 +14,9 @@ from agent.demo.server import PrivateServer
 from agent.export.profile_rows import profile_of
 from agent.query_classes.class_intervals import ClassInterval, ClassIntervalMaker
 from agent.query_classes.class_registry import ClassRegistry
-from agent.query_classes.divided_resources import RESOURCES
 from agent.query_classes.period_attribution import ObservedClasses, observed_classes
-from models.attribution.class_time_series import AGENT, Array, ClassIntervals
+from agent.query_classes.resource_meter import RESOURCES
+from models.attribution.class_interval_table import AGENT, Array, ClassIntervals
 from models.attribution.quality_gate import is_predicted_well, may_have_used
 from models.attribution.result import HostUse, PredictionError
 from models.attribution.sliding_model import SlidingModel

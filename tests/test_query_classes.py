@@ -10,12 +10,12 @@ import pytest
 from class_samples import START, samples
 from simulated_classes import Simulated, simulate
 
-from agent.config.top_class_settings import ClassSettings
+from agent.config.query_class_settings import ClassSettings
 from agent.query_classes.assessment import ClassMonitor
 from agent.query_classes.attribution_snapshot import ClassesState
 from agent.query_classes.digest_deltas import LossReason
 from collectors.base import Sample
-from models.attribution.class_time_series import AGENT, OTHER, Array
+from models.attribution.class_interval_table import AGENT, OTHER, Array
 from models.attribution.result import Method, Reason, disagreement
 
 SECONDS = 600

@@ -3,7 +3,7 @@
 import pytest
 
 from collectors.base import CollectorError, FailureKind
-from collectors.bounded_results import ResultLimits, number, number_or_zero, text, whole_number
+from collectors.result_cells import ResultLimits, number, number_or_zero, text, whole_number
 
 WIDE = "\N{SNOWMAN WITHOUT SNOW}\N{GRINNING FACE}"  # three and four bytes in UTF-8
 

@@ -16,8 +16,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from agent.assessment.snapshot import AssessmentState, Health
+from agent.config.query_class_settings import ClassSettings
 from agent.config.settings import FitSettings
-from agent.config.top_class_settings import ClassSettings
 from agent.pipeline import assess
 from agent.query_classes.assessment import ClassMonitor
 from agent.support.clock_pair import ClockPair

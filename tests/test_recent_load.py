@@ -23,8 +23,8 @@ from agent.history.record_types import Row
 from agent.history.store import Store
 from agent.history.write_buffer import Batch
 from agent.replay.alert_rules import Alerts, Scrape
-from agent.replay.long_recording_intervals import add_readings
-from agent.replay.recorded_readings import Reading
+from agent.replay.batched_intervals import add_readings
+from agent.replay.recorded_samples import Reading
 from agent.replay.recording_player import IntervalRecording
 from agent.replay.replay import Replay
 from agent.service.target_monitor import TargetMonitor

@@ -25,7 +25,7 @@ from agent.cli import main
 from agent.config.settings import FitSettings
 from agent.export.snapshot_json import snapshots_as_json
 from agent.pipeline import assess
-from agent.replay.sample_file import SampleFile
+from agent.replay.sample_csv_reader import SampleFile
 from agent.support.clock_pair import ClockPair
 from agent.what_if.sla import sla_of
 from agent.window.interval_buffer import IntervalBuffer
@@ -325,7 +325,7 @@ def test_rows_far_from_their_place_are_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two files one after the other in the wrong order are not silently cut."""
-    monkeypatch.setattr("agent.replay.sample_file.BUFFERED_ROWS", 50)
+    monkeypatch.setattr("agent.replay.sample_csv_reader.BUFFERED_ROWS", 50)
     file = tmp_path / "bad.csv"
     file.write_text(HEADER + "".join(f"{t + 9000},{9 * t},2,{t}\n" for t in range(60)) + GOOD)
     text = one_line(capsys, main(["replay", str(file)]))

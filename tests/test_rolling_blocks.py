@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from simulated_classes import simulate
 
-from models.attribution.class_time_series import OTHER
+from models.attribution.class_interval_table import OTHER
 from models.attribution.rolling_block_sums import (
     MAX_GROUPS,
     RECENT_BLOCKS,

@@ -8,13 +8,13 @@ from class_samples import samples
 from simulated_classes import simulate
 
 from agent.commands.profile_report import as_json, in_words
-from agent.config.top_class_settings import ClassSettings
+from agent.config.query_class_settings import ClassSettings
 from agent.export.profile_rows import profile_of
 from agent.query_classes.assessment import ClassWindow, assess_classes
 from agent.query_classes.class_intervals import ClassInterval, ClassIntervalMaker, saturated_periods
 from agent.query_classes.class_registry import ClassRegistry
-from agent.query_classes.divided_resources import ALL_TIME, BUSY, IO_WAIT
 from agent.query_classes.period_attribution import ObservedClasses, observed_classes
+from agent.query_classes.resource_meter import ALL_TIME, BUSY, IO_WAIT
 from models.attribution.result import Reason
 
 

@@ -17,7 +17,7 @@ from models.usl.law import Usl
 from models.what_if.current_state import CurrentState, Kind, Load, Use
 from models.what_if.predict import Estimate
 from models.what_if.sla import Growth, growth_of, sla_headroom
-from models.what_if.sla_headroom import SlaReason
+from models.what_if.sla_result import SlaReason
 
 GREW = SlaReason.GROWS_OTHERWISE
 LAW = Usl(sigma=0.02, kappa=0.0005, lam=190.0)

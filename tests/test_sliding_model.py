@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from simulated_classes import simulate
 
-from agent.query_classes.divided_resources import RESOURCES
-from models.attribution.class_time_series import OTHER, Array, ClassIntervals
+from agent.query_classes.resource_meter import RESOURCES
+from models.attribution.class_interval_table import OTHER, Array, ClassIntervals
 from models.attribution.estimators import Target
 from models.attribution.resource_division import attribute
 from models.attribution.result import HostUse

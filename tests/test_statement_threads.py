@@ -11,7 +11,6 @@ import pytest
 from reached import connected
 
 from agent.demo.server import PrivateServer
-from collectors.bounded_results import ResultLimits, text
 from collectors.class_thread_states import (
     MARIADB,
     DigestHashes,
@@ -21,6 +20,7 @@ from collectors.class_thread_states import (
     words_hash,
 )
 from collectors.connection import Connection
+from collectors.result_cells import ResultLimits, text
 from collectors.statement_totals import own_thread
 from testbed.real.clients import Clients, root, run_as_root
 from testbed.real.daemon import wait_until

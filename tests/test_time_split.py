@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from models.time_split.disk_calibration import Reads, fit_profile, random_share, sequential_part
+from models.time_split.disk_profile import Reads, fit_profile, random_share, sequential_part
 from models.time_split.disk_time_formulas import (
     DiskProfile,
     random_seconds,

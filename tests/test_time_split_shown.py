@@ -21,7 +21,7 @@ from agent.window.intervals import Window
 from agent.window.recent_time_split import time_use
 from agent.window.resource_utilisation import CPUS, SERVER_SHARE_OF_CPU
 from agent.window.time_split_inputs import CLIENT_RUN_DELAY, RATE, RUN_DELAY, SENT
-from models.group.layer_time_split import Layer
+from models.group.node_time_split import Layer
 from models.time_split.class_weights import read_weights, rows_of_tables
 from models.time_split.limiting_resource import Limit, LimitedBy
 from models.time_split.per_class import ClassColumns, class_splits

@@ -16,7 +16,7 @@ from agent.query_classes.exported_class_totals import (
     TopKCounters,
 )
 from models.attribution.capacity_gain import Limit, gain
-from models.attribution.class_time_series import AGENT, OTHER
+from models.attribution.class_interval_table import AGENT, OTHER
 from models.attribution.result import Method, Reason
 from models.capacity.limit_types import ResourceLimit
 from models.capacity.result import Capacity

@@ -7,7 +7,7 @@ from agent.query_classes.class_intervals import ClassInterval
 from agent.query_classes.class_registry import ClassRegistry
 from agent.query_classes.digest_deltas import Changes
 from agent.query_classes.tracked_classes import TrackedClasses
-from models.attribution.class_time_series import AGENT, OTHER
+from models.attribution.class_interval_table import AGENT, OTHER
 
 NAMES = ("calls", "statement_time")
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from models.attribution.class_cost_equations import Spectrum, UnitCostEquations, UnitCostProblem
-from models.attribution.class_time_series import Array
+from models.attribution.class_cost_solver import Spectrum, UnitCostEquations, UnitCostProblem
+from models.attribution.class_interval_table import Array
 from models.attribution.empirical_bayes import fit_class_unit_costs, fit_unit_costs_by_interval
 from models.attribution.nnls import minimise_non_negative
 from models.attribution.shared_unit_costs import interval_weights

@@ -16,7 +16,7 @@ from web_clients import NOW, ask, eventually, listening, snapshot
 
 from agent.web import application
 from agent.web.http_listener import MAX_CONNECTIONS, WebServer
-from agent.web.wsgi_handler import MAX_REQUEST_BYTES, Environ, StartResponse
+from agent.web.http_request_handler import MAX_REQUEST_BYTES, Environ, StartResponse
 
 LATIN = st.characters(codec="latin-1", exclude_characters="\r\n")
 MALFORMED = (

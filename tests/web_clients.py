@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from prometheus_client import CollectorRegistry
 
-from agent.assessment.markers import Marker
+from agent.assessment.deploy_markers import Marker
 from agent.assessment.snapshot import AssessmentState, Health, Snapshot
 from agent.export.metrics import SnapshotCollector
 from agent.web import application

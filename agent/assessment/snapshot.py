@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from agent.assessment.assessed_points import AssessedPoints
+from agent.assessment.deploy_markers import Marker
 from agent.assessment.hour_ahead_load import LoadOutlook
-from agent.assessment.markers import Marker
 from agent.assessment.outlier_totals import OutlierCounts
+from agent.assessment.point_dispositions import AssessedPoints
 from agent.query_classes.attribution_snapshot import ClassesState
 from agent.query_classes.class_time_splits import class_time_splits
 from agent.sampling.collector_health import CollectorHealth
@@ -24,14 +24,14 @@ from models.capacity.saturation_probability import (
     saturation_soon,
 )
 from models.forecast.saturation import Saturation
-from models.group.layer_time_split import Layer, Replication, split_into_layers
+from models.group.node_time_split import Layer, Replication, split_into_layers
 from models.group.ntp_clock_filter import ClockOffset
 from models.time_split.split import TimeSplit
 from models.trust import Trust
 from models.usl.fit import UslFit
 from models.what_if.class_sla_headroom import ClassHeadroom
 from models.what_if.predict import Estimate
-from models.what_if.sla_headroom import SlaHeadroom
+from models.what_if.sla_result import SlaHeadroom
 
 STALE_INTERVALS = 3
 """Age in intervals up to which data is never stale."""

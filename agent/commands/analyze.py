@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from agent.assessment.snapshot import Snapshot
-from agent.commands.analyze_report import as_csv, as_table, least_headroom_first
 from agent.commands.exit_codes import FAILED, USAGE_ERROR
+from agent.commands.fleet_report import as_csv, as_table, least_headroom_first
 from agent.commands.pipeline_options import duration
 from agent.commands.plot_requirements import matplotlib_problem, plot_path_problem
 from agent.commands.progress import interruptible, progress_of

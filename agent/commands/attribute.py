@@ -12,7 +12,7 @@ from agent.csv_input.host_file import DEFAULT_RESOURCE, join_host_file, read_hos
 from agent.csv_input.table_file import TableFileError
 from agent.export.attribute_report import format_attribution
 from agent.support.safe_output import json_text, print_error, print_lines
-from models.attribution.class_time_series import ClassIntervals
+from models.attribution.class_interval_table import ClassIntervals
 from models.attribution.estimators import Target
 from models.attribution.quality_gate import withhold_failing
 from models.attribution.resource_division import attribute

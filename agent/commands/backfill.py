@@ -31,7 +31,7 @@ from agent.prometheus.server_recordings import (
     measure_sampling,
     readings,
 )
-from agent.replay.long_recording_intervals import add_readings
+from agent.replay.batched_intervals import add_readings
 from agent.replay.recording_opener import SourceError, interval_for
 from agent.support.safe_output import print_error, print_line
 from collectors import COLLECTORS

@@ -8,7 +8,7 @@ from contextlib import closing
 from functools import partial
 from pathlib import Path
 
-from agent.assessment.markers import Marker
+from agent.assessment.deploy_markers import Marker
 from agent.commands.compare_report import as_json, as_table
 from agent.commands.pipeline_options import (
     add_pipeline_options,

@@ -19,10 +19,10 @@ from agent.history.database import open_to_read, open_to_write
 from agent.history.failures import as_store_error
 from agent.history.record_types import INTERVALS, KINDS, TEXT_KINDS, Kind, Row
 from agent.history.row_access import MAX_TIME, Choice, extents, insert, read, target_names
-from agent.history.text.csv_text import as_csv
-from agent.history.text.history_as_openmetrics import as_openmetrics
+from agent.history.text.csv_format import as_csv
 from agent.history.text.import_file import open_rereadable
 from agent.history.text.line_errors import Mistakes
+from agent.history.text.openmetrics_format import as_openmetrics
 from agent.support.errors import InputError
 from agent.support.safe_output import print_error, print_lines
 

@@ -3,7 +3,7 @@
 import argparse
 import time
 
-from agent.assessment.markers import Marker, new_marker
+from agent.assessment.deploy_markers import Marker, new_marker
 from agent.commands.agent_client import AgentClient
 from agent.commands.http_login_options import access_of, add_agent_options, login_problem
 from agent.config.timestamps import local_zone_text, parse_time

@@ -124,7 +124,7 @@ def _profile_from_server(
     profile = replace(profile, is_of_sums=of_sums)
     print_lines(FORMATS[args.format](profile, args.top))
     if args.plot:
-        from agent.export.attribution_plot import plot_class
+        from agent.export.profile_plot import plot_class
 
         try:
             plot_class(args.plot, observed, profile)

@@ -27,7 +27,7 @@ from agent.export.time_split_report import (
 )
 from agent.support.safe_output import for_spreadsheet, json_text
 from agent.window.recent_time_split import TimeUse
-from models.attribution.class_time_series import AGENT
+from models.attribution.class_interval_table import AGENT
 from models.attribution.quality_gate import is_predicted_well
 from models.attribution.result import Reason
 from models.time_split.split import Part

@@ -16,11 +16,11 @@ from agent.config.class_slas import ClassSlas
 from agent.config.credentials import Credentials, cause_of, client_options
 from agent.config.durations import seconds, within
 from agent.config.existing_file import ExistingFile, is_file
+from agent.config.history_settings import HistorySettings
 from agent.config.node_exporter import NodeExporterSettings
+from agent.config.query_class_settings import ClassSettings
 from agent.config.resources import ResourceSettings
-from agent.config.retention import HistorySettings
 from agent.config.target_labels import TargetLabels
-from agent.config.top_class_settings import ClassSettings
 from collectors import COLLECTORS, CollectorSpec
 from collectors.base import CollectorError
 from collectors.connection import Endpoint

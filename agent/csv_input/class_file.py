@@ -21,7 +21,7 @@ from agent.csv_input.table_file import (
     read_rows,
     shortened,
 )
-from models.attribution.class_time_series import SIZES, Array, ClassIntervals
+from models.attribution.class_interval_table import SIZES, Array, ClassIntervals
 from models.attribution.result import HostUse
 
 TIME, CLASS, SECONDS, TEXT = "t_s", "class", "dt_s", "digest_text"

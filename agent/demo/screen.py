@@ -7,10 +7,10 @@ from textwrap import wrap
 from types import TracebackType
 from typing import NamedTuple, Protocol, Self, TextIO
 
-from agent.assessment.assessed_points import Disposition
+from agent.assessment.point_dispositions import Disposition
 from agent.assessment.snapshot import Snapshot
 from agent.config.durations import duration_in_words
-from agent.demo.report import Row, result_line, result_rows, summary_sentence
+from agent.demo.result_rows import Row, result_line, result_rows, summary_sentence
 from agent.demo.text_chart import text_chart
 from models.trust import Trust
 

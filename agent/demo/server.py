@@ -23,13 +23,7 @@ import pymysql
 from pymysql.cursors import Cursor
 
 from agent.demo.cleanup_guard import Guard
-from agent.demo.programs import (
-    FLAVOUR_NAMES,
-    Flavour,
-    Program,
-    ServerError,
-    find_server,
-)
+from agent.demo.os_user import ServerUser
 from agent.demo.server_command_lines import (
     DATA,
     ERROR_LOG,
@@ -41,7 +35,13 @@ from agent.demo.server_command_lines import (
     restrict_command,
     start_command,
 )
-from agent.demo.server_user import ServerUser
+from agent.demo.server_installation import (
+    FLAVOUR_NAMES,
+    Flavour,
+    Program,
+    ServerError,
+    find_server,
+)
 
 __all__ = ["Flavour", "PrivateServer", "Program", "ServerError", "find_server"]
 

@@ -4,7 +4,7 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from agent.demo.programs import Flavour, Program, ServerError
+from agent.demo.server_installation import Flavour, Program, ServerError
 
 DATA = "data"
 SOCKET = "s"  # short, as the length of its path is limited

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from agent.assessment.assessed_points import AssessedPoints, Disposition
-from agent.assessment.markers import Marker
+from agent.assessment.deploy_markers import Marker
+from agent.assessment.point_dispositions import AssessedPoints, Disposition
 from agent.export.fit_report import format_number
 from models.capacity.result import Capacity
 from models.trust import Trust

@@ -13,7 +13,7 @@ from agent.query_classes.attribution_snapshot import ClassesState, ClassState, R
 from agent.query_classes.capacity_gain import capacity_gain
 from agent.query_classes.class_registry import NONE, OVERFLOW
 from agent.query_classes.class_time_splits import class_key
-from models.attribution.class_time_series import AGENT, OTHER
+from models.attribution.class_interval_table import AGENT, OTHER
 from models.attribution.result import Method
 from models.time_split.limiting_resource import LimitedBy
 

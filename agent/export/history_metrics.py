@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from agent.export.family_builders import PREFIX
-from agent.history.status import StoreState
+from agent.history.write_health import StoreState
 
 
 def history_families(state: StoreState) -> Iterator[Metric]:

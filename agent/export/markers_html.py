@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from html import escape
 from urllib.parse import urlencode
 
-from agent.assessment.markers import Marker
+from agent.assessment.deploy_markers import Marker
 from agent.assessment.snapshot import Snapshot
 from agent.config.durations import duration_in_words
 

@@ -10,7 +10,7 @@ from math import isfinite
 from typing import Any
 
 from agent import __version__
-from agent.assessment.markers import Marker
+from agent.assessment.deploy_markers import Marker
 from agent.assessment.snapshot import (
     BusinessState,
     ClassSlas,

@@ -5,7 +5,7 @@ from html import escape
 
 from agent.export.fit_report import format_number
 from agent.groups.group_monitor import GroupState
-from models.group.layer_time_split import Layer, shares_by_layer
+from models.group.node_time_split import Layer, shares_by_layer
 from models.group.ntp_clock_filter import ClockOffset
 from models.group.summary import GroupSummary, Node
 from models.group.usl_over_nodes import NodeScaling

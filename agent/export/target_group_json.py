@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 from agent.export.snapshot_json import Object, without_non_finite
 from agent.groups.group_monitor import GroupState
-from models.group.layer_time_split import shares_by_layer
+from models.group.node_time_split import shares_by_layer
 from models.group.ntp_clock_filter import ClockOffset
 from models.group.summary import GroupSummary, Node
 from models.group.usl_over_nodes import NodeScaling

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from agent.assessment.snapshot import Snapshot
 from agent.groups.common_intervals import CommonIntervals, TargetInterval
-from models.group.layer_time_split import Layer
+from models.group.node_time_split import Layer
 from models.group.ntp_clock_filter import ClockOffset, clock_difference
 from models.group.summary import GroupSummary, Node, summarise
 from models.group.usl_over_nodes import GroupLoad, NodeScaling, fit_scaling

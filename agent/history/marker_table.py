@@ -3,7 +3,7 @@
 import sqlite3
 from collections.abc import Iterable
 
-from agent.assessment.markers import MAX_MARKERS, Marker
+from agent.assessment.deploy_markers import MAX_MARKERS, Marker
 from agent.history.failures import StoreError, StoreFailure
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from heapq import merge
 from itertools import chain, groupby
 
-from agent.assessment.markers import Marker
+from agent.assessment.deploy_markers import Marker
 from agent.history import class_uses
 from agent.history.failures import StoreError, StoreFailure
 from agent.history.marker_table import insert_markers, read_markers

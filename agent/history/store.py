@@ -14,9 +14,9 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import TypeVar
 
+from agent.assessment.deploy_markers import Marker
 from agent.assessment.load_by_time_step import LoadSum
-from agent.assessment.markers import Marker
-from agent.config.retention import HistorySettings
+from agent.config.history_settings import HistorySettings
 from agent.history import history_file, prune
 from agent.history.business_values import UnixValue, recent_values
 from agent.history.database import open_to_read, open_to_write
@@ -24,14 +24,14 @@ from agent.history.failures import StoreError, StoreFailure, as_store_error
 from agent.history.foreign_write_check import ForeignWriteCheck
 from agent.history.marker_table import delete_markers_before, insert_markers, read_markers
 from agent.history.record_types import BUSINESS, CLASSES, FITS, INTERVALS, KINDS, SAMPLES
-from agent.history.retention_clock_guard import RetentionPace
+from agent.history.retention_pace import RetentionPace
 from agent.history.row_access import extents, insert, insert_chunk, target_id
-from agent.history.status import StatusTracker, StoreState
 from agent.history.stored_load_by_time import load_sums
 from agent.history.target_rename import adopt_old_name
 from agent.history.wall_clock_check import SteadyClock
 from agent.history.window_reader import Wanted, WindowRow, read_window
 from agent.history.write_buffer import Batch, WriteBuffer
+from agent.history.write_health import StatusTracker, StoreState
 from agent.support.backoff import Backoff
 from agent.support.logs import fields
 from agent.support.scheduled_thread import Worker

@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from agent.assessment.markers import Marker
+from agent.assessment.deploy_markers import Marker
 from agent.history.record_types import Row
 from agent.history.sample_compression import Chunk
 

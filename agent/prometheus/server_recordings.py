@@ -17,7 +17,7 @@ from agent.prometheus.exporters import (
     selector,
     without_braces,
 )
-from agent.replay.recorded_readings import CPUS, Reading, RecordedCollectors
+from agent.replay.recorded_samples import CPUS, Reading, RecordedCollectors
 from collectors.node_exporter import CPU
 
 INSTANCE, NAME = "instance", "__name__"

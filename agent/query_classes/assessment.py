@@ -13,7 +13,7 @@ from typing import Self
 
 import numpy as np
 
-from agent.config.top_class_settings import ClassSettings
+from agent.config.query_class_settings import ClassSettings
 from agent.query_classes.attribution_snapshot import (
     ClassesState,
     ClassState,
@@ -30,12 +30,12 @@ from agent.query_classes.class_intervals import (
 )
 from agent.query_classes.class_registry import ClassRegistry, class_name_of
 from agent.query_classes.digest_deltas import LossReason
-from agent.query_classes.divided_resources import RESOURCES
 from agent.query_classes.exported_class_totals import ALWAYS_SHOWN, ClassUsage
+from agent.query_classes.resource_meter import RESOURCES
 from agent.query_classes.tracked_classes import TrackedClasses, server_use
 from agent.support.queue_drain import take_all
 from collectors.base import Sample
-from models.attribution.class_time_series import ClassIntervals
+from models.attribution.class_interval_table import ClassIntervals
 from models.attribution.published_wlr import Line
 from models.attribution.result import HostUse, Signs, find_reasons
 from models.attribution.sliding_model import ClassShares, SlidingModel

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from agent.query_classes.class_registry import ClassRegistry
 from agent.query_classes.digest_deltas import Changes, DigestDeltas, LossReason
-from agent.query_classes.divided_resources import (
+from agent.query_classes.resource_meter import (
     ALL_TIME,
     BUSY,
     DELAY,

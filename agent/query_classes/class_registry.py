@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from collectors.digests import MAX_CHARACTERS, MAX_TEXT_LENGTH, MAX_TEXTS, MAX_TEXTS_PER_QUERY
-from models.attribution.class_time_series import AGENT, OTHER
+from models.attribution.class_interval_table import AGENT, OTHER
 
 Numbers = NDArray[np.intp]
 

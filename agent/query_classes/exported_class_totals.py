@@ -13,9 +13,9 @@ import numpy as np
 from agent.query_classes.attribution_snapshot import IntervalUsage, Shares
 from agent.query_classes.class_intervals import ClassInterval
 from agent.query_classes.class_registry import UNATTRIBUTED
-from agent.query_classes.divided_resources import RESOURCES
+from agent.query_classes.resource_meter import RESOURCES
 from agent.query_classes.tracked_classes import TrackedClasses
-from models.attribution.class_time_series import AGENT, OTHER, Array, ClassIntervals
+from models.attribution.class_interval_table import AGENT, OTHER, Array, ClassIntervals
 
 MIN_REPLACING_RATIO = 1.3
 """Ratio of uses at which a class replaces a displayed one."""

@@ -18,7 +18,7 @@ from agent.query_classes.class_time_splits import split_over
 from agent.query_classes.tracked_classes import TrackedClasses, is_cpu_sum, server_use
 from agent.window.intervals import Window
 from agent.window.recent_time_split import TimeUse, time_use
-from models.attribution.class_time_series import Array, ClassIntervals
+from models.attribution.class_interval_table import Array, ClassIntervals
 from models.attribution.estimators import Target
 from models.attribution.quality_gate import (
     DISK_RESOURCES,

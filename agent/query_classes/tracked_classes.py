@@ -11,8 +11,8 @@ import numpy as np
 from agent.query_classes.class_intervals import ClassInterval
 from agent.query_classes.class_registry import ClassRegistry, Numbers
 from agent.query_classes.digest_deltas import SEEN_WAITING
-from agent.query_classes.divided_resources import ROW_LOCKS
-from models.attribution.class_time_series import AGENT, OTHER, SIZES, Array, ClassIntervals
+from agent.query_classes.resource_meter import ROW_LOCKS
+from models.attribution.class_interval_table import AGENT, OTHER, SIZES, Array, ClassIntervals
 from models.attribution.waiting_classes import divide_lock_waits, row_locking_classes
 from models.numerics import TINY
 

@@ -31,14 +31,14 @@ from agent.history.row_access import (
 from agent.history.row_mapping import interval_from_row
 from agent.history.window_reader import MAX_WIDTH_DIFFERENCE
 from agent.pipeline import NO_CEILINGS
-from agent.replay.recorded_readings import Reading
+from agent.replay.recorded_samples import Reading
 from agent.replay.recording_player import (
     IntervalRecording,
     Recording,
     SampleRecording,
     measure_sampling,
 )
-from agent.replay.sample_file import SampleFile
+from agent.replay.sample_csv_reader import SampleFile
 from agent.support.clock_pair import ClockPair
 from agent.support.errors import InputError
 from agent.window.interval_buffer import IntervalBuffer

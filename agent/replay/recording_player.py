@@ -7,7 +7,7 @@ from typing import Protocol
 
 import numpy as np
 
-from agent.replay.recorded_readings import STATEMENTS, STATUS, Reading
+from agent.replay.recorded_samples import STATEMENTS, STATUS, Reading
 from agent.window.interval_buffer import RAW_INTERVALS, IntervalBuffer
 from agent.window.intervals import Interval
 from collectors.base import Sample

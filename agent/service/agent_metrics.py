@@ -8,7 +8,7 @@ from prometheus_client.registry import Collector
 
 from agent.export.family_builders import PREFIX
 from agent.export.history_metrics import history_families
-from agent.history.status import StoreState
+from agent.history.write_health import StoreState
 
 
 @dataclass(frozen=True, slots=True)

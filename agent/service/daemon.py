@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from prometheus_client import CollectorRegistry, ProcessCollector
 
-from agent.assessment.markers import Marker, Markers
+from agent.assessment.deploy_markers import Marker, Markers
 from agent.assessment.snapshot import Snapshot
 from agent.compare.comparison import Comparison
 from agent.compare.periods import periods_around

@@ -6,7 +6,7 @@ from agent.assessment.forecaster import Forecaster
 from agent.assessment.hour_ahead_load import LoadOutlook, RecentLoad
 from agent.assessment.outlier_totals import OutlierCounts
 from agent.assessment.snapshot import AssessmentState, ClassSlas, SlaState
-from agent.config.top_class_settings import ClassSettings
+from agent.config.query_class_settings import ClassSettings
 from agent.query_classes.assessment import ClassMonitor
 from agent.query_classes.recent_response_times import RecentResponseTimes
 from models.business_unit import UnitHeadroom

@@ -5,8 +5,7 @@ from http import HTTPStatus
 
 from agent.web.auth import BasicAuthenticator, Verdict
 from agent.web.cross_site import SAFE_METHODS, HostNames, is_sent_by_page
-from agent.web.reloading_config import LoadedWebConfig
-from agent.web.wsgi_handler import (
+from agent.web.http_request_handler import (
     RETRY_AFTER,
     SECURITY_HEADERS,
     TEXT,
@@ -14,6 +13,7 @@ from agent.web.wsgi_handler import (
     Environ,
     StartResponse,
 )
+from agent.web.reloading_config import LoadedWebConfig
 
 REALM = 'Basic realm="mysql-headroom", charset="UTF-8"'
 FAILURE_DELAY = 0.5  # seconds: limits a client that guesses passwords to two attempts a second

@@ -10,7 +10,7 @@ from urllib.parse import parse_qs
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
-from agent.assessment.markers import Marker
+from agent.assessment.deploy_markers import Marker
 from agent.assessment.snapshot import Snapshot
 from agent.export.page import render
 from agent.export.snapshot_json import snapshots_as_json
@@ -22,10 +22,16 @@ from agent.web.compare_requests import COMPARE, COMPARE_PAGE, CompareAround, Com
 from agent.web.cross_site import HostNames
 from agent.web.error_responses import NO_SUCH_TARGET, Response, bad_request, busy
 from agent.web.http_listener import WebServer as WebServer
+from agent.web.http_request_handler import (
+    RETRY_AFTER,
+    SECURITY_HEADERS,
+    TEXT,
+    Environ,
+    StartResponse,
+)
 from agent.web.marker_requests import MARKERS, MarkerRequests
 from agent.web.reloading_config import LoadedWebConfig
 from agent.web.shared_responses import SerialExecution, SharedResponses
-from agent.web.wsgi_handler import RETRY_AFTER, SECURITY_HEADERS, TEXT, Environ, StartResponse
 from agent.what_if.answer_json import answer
 from agent.what_if.question import QuestionError, parse_question
 

@@ -17,9 +17,9 @@ from agent.history.failures import StoreError
 from agent.replay.recording_opener import SourceError
 from agent.support.safe_output import json_text, printable
 from agent.web.error_responses import NO_SUCH_TARGET, Response, bad_request
+from agent.web.http_request_handler import TEXT, Environ
 from agent.web.query_fields import query_fields
 from agent.web.shared_responses import SerialExecution
-from agent.web.wsgi_handler import TEXT, Environ
 
 COMPARE, COMPARE_PAGE = "/api/v1/compare", "/compare"
 FIELDS = ("target", "around", "length")

@@ -3,7 +3,7 @@
 from http import HTTPStatus
 
 from agent.support.safe_output import printable
-from agent.web.wsgi_handler import TEXT
+from agent.web.http_request_handler import TEXT
 
 Response = tuple[HTTPStatus, str, bytes]
 

@@ -12,10 +12,10 @@ from typing import Any, cast
 from wsgiref.simple_server import WSGIServer
 
 from agent.web.connection_limiter import ConnectionLimiter, ConnectionSlot
+from agent.web.http_request_handler import MAX_REQUEST_BYTES, Handler
 from agent.web.pending_connections import HANDSHAKE, PendingConnections
 from agent.web.reloading_config import LoadedWebConfig
 from agent.web.tls import has_allowed_name
-from agent.web.wsgi_handler import MAX_REQUEST_BYTES, Handler
 
 log = logging.getLogger(__name__)
 

@@ -7,13 +7,13 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from http import HTTPStatus
 
-from agent.assessment.markers import Marker, new_marker
+from agent.assessment.deploy_markers import Marker, new_marker
 from agent.assessment.snapshot import Snapshot
 from agent.export.snapshot_json import marker_object
 from agent.support.safe_output import json_text
 from agent.web.error_responses import NO_SUCH_TARGET, Response, bad_request, busy
+from agent.web.http_request_handler import TEXT, Environ
 from agent.web.query_fields import query_fields
-from agent.web.wsgi_handler import TEXT, Environ
 
 MARKERS = "/api/v1/markers"
 NO_NAME = "name: missing; give it in the query string, as ?name=release; a request body is ignored"

@@ -18,7 +18,7 @@ from models.trust import Trust
 from models.what_if.class_sla_headroom import ClassHeadroom, MeasuredClass, class_headroom
 from models.what_if.current_state import CurrentState
 from models.what_if.predict import Estimate
-from models.what_if.sla_headroom import SlaReason
+from models.what_if.sla_result import SlaReason
 
 
 def class_slas_of(

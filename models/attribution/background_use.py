@@ -17,7 +17,7 @@ from typing import Self
 
 import numpy as np
 
-from models.attribution.class_time_series import AGENT, Array, ClassIntervals
+from models.attribution.class_interval_table import AGENT, Array, ClassIntervals
 from models.attribution.shared_unit_costs import call_counts
 
 BACKGROUND_PRIOR = (0.5, 12**-0.5)

@@ -5,7 +5,7 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from models.attribution.class_time_series import Array
+from models.attribution.class_interval_table import Array
 from models.attribution.sufficient_statistics import INFLATION, MIN_SHARE, Moments
 from models.numerics import NEGLIGIBLE, TINY
 

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from models.attribution.class_cost_equations import Spectrum, UnitCostEquations, UnitCostProblem
 from models.attribution.class_cost_priors import (
     MIN_FREE_SHARE,
     NOISE_INFLATION,
@@ -18,7 +17,8 @@ from models.attribution.class_cost_priors import (
     TYPICAL_NOISE,
     FittedMixture,
 )
-from models.attribution.class_time_series import Array
+from models.attribution.class_cost_solver import Spectrum, UnitCostEquations, UnitCostProblem
+from models.attribution.class_interval_table import Array
 from models.attribution.sufficient_statistics import Moments
 
 PRIOR_STRENGTHS = (0.03, 0.1, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0)

@@ -38,7 +38,7 @@ from models.attribution.class_cost_priors import (
     Problem,
     inflate_variance,
 )
-from models.attribution.class_time_series import Array, Mask
+from models.attribution.class_interval_table import Array, Mask
 from models.attribution.nnls import fix_unknowns, minimise_non_negative
 from models.attribution.sufficient_statistics import MIN_SHARE, Moments
 from models.numerics import NEGLIGIBLE

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from models.attribution.class_time_series import AGENT, Array, ClassIntervals, Mask
+from models.attribution.class_interval_table import AGENT, Array, ClassIntervals, Mask
 from models.attribution.result import Attribution, PredictionError, Reason
 from models.attribution.waiting_classes import waits_by_text
 from models.numerics import NEGLIGIBLE

@@ -10,7 +10,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from models.attribution.class_time_series import Array, ClassIntervals
+from models.attribution.block_model import fit_intervals
+from models.attribution.class_interval_table import Array, ClassIntervals
 from models.attribution.cost_model import CostModel
 from models.attribution.estimators import (
     Parts,
@@ -33,7 +34,6 @@ from models.attribution.result import (
     find_reasons,
 )
 from models.attribution.waiting_classes import min_computing_level, waits_by_text
-from models.attribution.window_model import fit_intervals
 from models.numerics import ROUNDING
 
 FOLDS = 4

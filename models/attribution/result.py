@@ -5,7 +5,7 @@ from enum import StrEnum
 
 import numpy as np
 
-from models.attribution.class_time_series import Array
+from models.attribution.class_interval_table import Array
 from models.attribution.estimators import (
     Predictor,
 )

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from models.attribution.class_time_series import OTHER, Array, ClassIntervals
+from models.attribution.class_interval_table import OTHER, Array, ClassIntervals
 from models.attribution.shared_unit_costs import (
     MIN_CALL_SHARE,
     CpuBounds,

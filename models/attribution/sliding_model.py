@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.attribution.background_use import BackgroundUse, UnattributedUse
-from models.attribution.class_time_series import OTHER, Array, ClassIntervals
+from models.attribution.block_model import WindowModel, block_unit_costs, first_block, sum_block
+from models.attribution.class_interval_table import OTHER, Array, ClassIntervals
 from models.attribution.estimators import DividedResource, Target, capped_work_time, limit_parts
 from models.attribution.quality_gate import gate_mask
 from models.attribution.result import HostUse, Method, PredictionError, disagreement
@@ -16,7 +17,6 @@ from models.attribution.rolling_block_sums import RollingBlocks
 from models.attribution.shared_unit_costs import PART_OF_CPU, CpuBounds
 from models.attribution.sufficient_statistics import Autocorrelation, RegressionSums
 from models.attribution.waiting_classes import min_computing_level
-from models.attribution.window_model import WindowModel, block_unit_costs, first_block, sum_block
 
 MIN_INTERVALS = 3
 REFIT_SHARE = 0.1

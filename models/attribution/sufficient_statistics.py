@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from models.attribution.class_time_series import Array
+from models.attribution.class_interval_table import Array
 from models.attribution.published_wlr import NO_LINE, Line
 from models.numerics import NEGLIGIBLE
 from models.robust import persistence_of

@@ -19,7 +19,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from models.attribution.class_time_series import MIN_FIT_INTERVALS, Array, Mask
+from models.attribution.class_interval_table import MIN_FIT_INTERVALS, Array, Mask
 from models.attribution.nnls import fix_unknowns, minimise_non_negative
 from models.attribution.sufficient_statistics import MIN_SHARE
 from models.numerics import NEGLIGIBLE, TINY

@@ -27,7 +27,7 @@ from models.capacity.plateau import find_plateau
 from models.capacity.present_neighbour_use import lower_bound_at_present
 from models.capacity.resource_limits import correct_refuted_limit, find_resource_limits
 from models.capacity.result import Capacity
-from models.capacity.sample_sizes import MAJORITY, SEEN_QUANTILE
+from models.capacity.shared_constants import MAJORITY, SEEN_QUANTILE
 from models.capacity.trust_gate import judge, unknown_capacity, with_concurrency
 from models.numerics import median, quantile
 from models.trust import Trust

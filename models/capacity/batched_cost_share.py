@@ -11,7 +11,7 @@ from typing import Self
 
 import numpy as np
 
-from models.capacity.sample_sizes import HIGH_QUANTILE, MIN_POINTS
+from models.capacity.shared_constants import HIGH_QUANTILE, MIN_POINTS
 from models.numerics import quantile
 from models.usl.law import Array
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from models.capacity.cost_curve import MIN_UTILISATION, CostCurve, curve_shape
 from models.capacity.limit_types import FULL_UTILISATION
 from models.capacity.observations import Observations
-from models.capacity.sample_sizes import (
+from models.capacity.shared_constants import (
     EPISODE_SHARE,
     GROUP_INTERVALS,
     HIGH_QUANTILE,

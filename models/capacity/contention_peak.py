@@ -23,7 +23,7 @@ from models.capacity.goodness_of_fit import Points
 from models.capacity.observed_peak import BEYOND_PEAK_RATIO
 from models.capacity.plateau import top_and_its_concurrency
 from models.capacity.residence_likelihood import PeakGrid, ResidenceModels
-from models.capacity.sample_sizes import FALSE_SIGN_PROBABILITY, MIN_POINTS
+from models.capacity.shared_constants import FALSE_SIGN_PROBABILITY, MIN_POINTS
 from models.robust import neighbour_deviation, normal_cdf
 from models.usl.law import Array
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from models.capacity.limit_types import FULL_UTILISATION
 from models.capacity.observations import Observations
-from models.capacity.sample_sizes import HIGH_QUANTILE, MIN_NOISE
+from models.capacity.shared_constants import HIGH_QUANTILE, MIN_NOISE
 from models.numerics import quantile
 from models.robust import LinearFit, fit_linear
 from models.usl.law import Array

@@ -8,7 +8,7 @@ loads, on which a limit is based.
 import numpy as np
 
 from models.capacity.cost_curve import CostCurve
-from models.capacity.sample_sizes import (
+from models.capacity.shared_constants import (
     LATEST_INTERVALS,
     MIN_CURVE_POINTS,
     MIN_NOISE,

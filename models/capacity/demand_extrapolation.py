@@ -13,7 +13,7 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from models.capacity.sample_sizes import HIGH_QUANTILE
+from models.capacity.shared_constants import HIGH_QUANTILE
 from models.capacity.utilisation_fit import FittedParts, Part
 from models.numerics import NEGLIGIBLE, ROUNDING, median, quantile
 from models.robust import LinearFit, student_cdf

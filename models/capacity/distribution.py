@@ -7,7 +7,7 @@ from typing import Self
 
 import numpy as np
 
-from models.capacity.sample_sizes import MIN_NOISE
+from models.capacity.shared_constants import MIN_NOISE
 from models.numerics import ROUNDING
 from models.robust import NORMAL_95, normal_cdf
 from models.usl.law import Array

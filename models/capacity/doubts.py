@@ -17,7 +17,7 @@ from models.capacity.client_connections import CLIENT_CONNECTIONS
 from models.capacity.cost_curve import CostCurve
 from models.capacity.cost_drift import cost_drift, latest_cost_change
 from models.capacity.cost_fluctuation import cost_fluctuation, others_fluctuation
-from models.capacity.cpu_frequency import clock_rise
+from models.capacity.cpu_frequency_check import clock_rise
 from models.capacity.estimate import Estimate
 from models.capacity.goodness_of_fit import Finding, error_at_highest_loads
 from models.capacity.limit_types import ResourceLimit
@@ -25,7 +25,7 @@ from models.capacity.observations import Observations
 from models.capacity.outliers import Outliers
 from models.capacity.result import USL
 from models.capacity.result import CapacityReason as Why
-from models.capacity.sample_sizes import (
+from models.capacity.shared_constants import (
     EPISODE_SHARE,
     LATEST_INTERVALS,
     MAJORITY,

@@ -18,7 +18,7 @@ from models.capacity.limit_types import ResourceLimit
 from models.capacity.observations import Observations
 from models.capacity.observed_peak import ObservedPeak
 from models.capacity.result import USL
-from models.capacity.sample_sizes import QUERY_VARIATION
+from models.capacity.shared_constants import QUERY_VARIATION
 from models.numerics import QUANTILES, ROUNDING, TINY
 from models.robust import NORMAL_95
 from models.trust import Reason, Trust

@@ -13,7 +13,7 @@ import numpy as np
 
 from models.capacity.limit_types import FULL_UTILISATION, ResourceLimit
 from models.capacity.observations import Observations
-from models.capacity.sample_sizes import (
+from models.capacity.shared_constants import (
     CERTAIN_Z,
     HIGH_QUANTILE,
     MAJORITY,

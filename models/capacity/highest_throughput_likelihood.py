@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from models.capacity.limit_types import FULL_UTILISATION
 from models.capacity.observations import Observations
-from models.capacity.sample_sizes import (
+from models.capacity.shared_constants import (
     FALSE_SIGN_PROBABILITY,
     MIN_LASTING,
     MIN_POINTS,

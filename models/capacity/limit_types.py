@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from models.capacity.batched_cost_share import SharedCost
 from models.capacity.idle_processor_wakeups import FULL_CONCURRENCY, SHORT_QUERY_SECONDS, CpuWakeups
-from models.capacity.sample_sizes import MAJORITY, MIN_LOAD_RATIO, MIN_POINTS, SIGNIFICANT_Z
+from models.capacity.shared_constants import MAJORITY, MIN_LOAD_RATIO, MIN_POINTS, SIGNIFICANT_Z
 from models.numerics import QUANTILES, median, quantile, quantiles
 from models.trust import Trust
 from models.usl.law import Array

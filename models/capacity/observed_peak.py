@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from models.capacity.demand_extrapolation import CEILING
 from models.capacity.limit_types import Resource
 from models.capacity.observations import MIN_PEAK_UTILISATION, SAME_LOAD_SHARE, Observations
-from models.capacity.sample_sizes import MIN_LASTING
+from models.capacity.shared_constants import MIN_LASTING
 from models.numerics import median
 from models.robust import medians
 from models.usl.law import Array

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from models.capacity.change_points import MIN_STEP
 from models.capacity.cost_curve import MIN_UTILISATION
 from models.capacity.observations import Observations
-from models.capacity.sample_sizes import (
+from models.capacity.shared_constants import (
     CERTAIN_Z,
     EPISODE_SHARE,
     GROUP_INTERVALS,

@@ -17,7 +17,7 @@ import numpy as np
 
 from models.capacity.observations import MIN_PEAK_UTILISATION, SAME_LOAD_SHARE, Observations
 from models.capacity.observed_peak import BEYOND_PEAK_RATIO
-from models.capacity.sample_sizes import MIN_LASTING, MIN_POINTS, SIGNIFICANT_Z
+from models.capacity.shared_constants import MIN_LASTING, MIN_POINTS, SIGNIFICANT_Z
 from models.numerics import median
 from models.robust import neighbour_deviation
 from models.usl.law import Array

@@ -16,7 +16,7 @@ from models.capacity.limit_types import (
     ResourceLimit,
 )
 from models.capacity.observations import Observations
-from models.capacity.sample_sizes import LATEST_INTERVALS
+from models.capacity.shared_constants import LATEST_INTERVALS
 from models.usl.law import Array
 
 

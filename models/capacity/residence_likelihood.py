@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from models.capacity.goodness_of_fit import Points
 from models.capacity.limit_types import FULL_UTILISATION
 from models.capacity.observations import UNCONTENDED_QUANTILE
-from models.capacity.sample_sizes import MIN_NOISE
+from models.capacity.shared_constants import MIN_NOISE
 from models.numerics import ROUNDING, TINY, median, quantile
 from models.robust import TOTAL_WEIGHT, TUKEY, fit_linear, mad, persistence
 from models.usl.law import Array

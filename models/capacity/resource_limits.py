@@ -27,7 +27,7 @@ from models.capacity.limit_types import (
 )
 from models.capacity.observations import MIN_PEAK_UTILISATION
 from models.capacity.oversubscription_loss import ClientConnections
-from models.capacity.sample_sizes import (
+from models.capacity.shared_constants import (
     CERTAIN_Z,
     FALSE_SIGN_PROBABILITY,
     MAJORITY,

@@ -16,7 +16,7 @@ from enum import StrEnum
 
 import numpy as np
 
-from models.capacity.sample_sizes import MIN_NOISE
+from models.capacity.shared_constants import MIN_NOISE
 from models.forecast.weekly_pattern import (
     HALF_WEEK_DAYS,
     WEEK_DAYS,

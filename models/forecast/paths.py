@@ -8,7 +8,7 @@ load gives the same forecast.
 
 import numpy as np
 
-from models.capacity.sample_sizes import MIN_NOISE
+from models.capacity.shared_constants import MIN_NOISE
 from models.forecast.daily_peak_growth import GROWTH_INDEX, Candidate, Trend, TrendShape
 from models.forecast.weekly_pattern import WEEK_DAYS, day_of_week, week_contrasts
 from models.random_numbers import RandomNumbers

@@ -18,7 +18,7 @@ from models.what_if.current_state import CurrentState
 from models.what_if.posterior_draws import more_normals
 from models.what_if.predict import Estimate
 from models.what_if.sla import MIN_LOAD_FACTOR, Growth, growth_of, load_factors_at_sla
-from models.what_if.sla_headroom import SlaReason
+from models.what_if.sla_result import SlaReason
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,9 +10,9 @@ from models.usl.law import Array
 from models.what_if.changes import Changes
 from models.what_if.current_state import DISK_KINDS, CurrentState, Kind
 from models.what_if.effects import limit_factors
-from models.what_if.measured_starting_point import from_measured
 from models.what_if.posterior_draws import Draws, draws_of
 from models.what_if.residence import residence_times
+from models.what_if.residence_at_other_load import from_measured
 from models.what_if.unanswerable import unknown_effects
 
 

@@ -15,7 +15,7 @@ from models.what_if.current_state import CurrentState, Kind, Load
 from models.what_if.posterior_draws import Draws, draws_of
 from models.what_if.predict import Estimate
 from models.what_if.residence import MAX_UTILISATION, residence_times, unexplained_part
-from models.what_if.sla_headroom import SlaHeadroom, SlaReason, capped_at_zero, unknown_headroom
+from models.what_if.sla_result import SlaHeadroom, SlaReason, capped_at_zero, unknown_headroom
 
 MIN_LOAD_FACTOR = 0.02
 """The lowest load that is considered, relative to today's."""

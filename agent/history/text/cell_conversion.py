@@ -4,7 +4,7 @@ import json
 import math
 import re
 
-from agent.assessment.markers import MAX_NAME_LENGTH
+from agent.assessment.deploy_markers import MAX_NAME_LENGTH
 from agent.config.settings import NAME
 from agent.csv_input.table_file import shortened
 from agent.history.record_types import MARKERS, Cell, CellType, Column, Kind, Row

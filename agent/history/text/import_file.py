@@ -17,13 +17,13 @@ from agent.csv_input.table_file import (
 )
 from agent.history.failures import StoreError, as_store_error
 from agent.history.record_types import TEXT_KINDS, Kind, Row
-from agent.history.text.csv_text import read_csv
-from agent.history.text.history_as_openmetrics import (
+from agent.history.text.csv_format import read_csv
+from agent.history.text.line_errors import Mistakes
+from agent.history.text.openmetrics_format import (
     is_openmetrics,
     read_openmetrics,
     refuse_too_many,
 )
-from agent.history.text.line_errors import Mistakes
 
 MAX_TEXT_BYTES = 2**32  # bytes, unpacked: ten times a history of the default size, as text
 ROWS_PER_TRANSACTION = 5000  # rows in memory

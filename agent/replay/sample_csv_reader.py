@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from agent.csv_input.class_file import TIME, Table
 from agent.csv_input.table_file import MAX_STREAM_BYTES, TableFileError
-from agent.replay.recorded_readings import COLUMNS, REQUIRED_COLUMNS, Reading, RecordedCollectors
+from agent.replay.recorded_samples import COLUMNS, REQUIRED_COLUMNS, Reading, RecordedCollectors
 
 UNKNOWN_TEXTS = ("", "nan", "null", "none", "na", "n/a", "-")
 """Texts of a cell whose value is unknown."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self, TypedDict
 
-from agent.demo.programs import Program
+from agent.demo.server_installation import Program
 
 UNASSIGNED_UIDS = range(
     61_184, 65_520

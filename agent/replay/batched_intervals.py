@@ -9,7 +9,7 @@ import numpy as np
 
 from agent.assessment.hour_ahead_load import RecentLoad
 from agent.assessment.hourly_load import HourlyLoad
-from agent.replay.recorded_readings import STATUS, Reading
+from agent.replay.recorded_samples import STATUS, Reading
 from agent.support.clock_pair import ClockPair
 from agent.window.interval_rates import MAX_AGE
 from agent.window.intervals import Interval, Window, intervals

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from models.attribution.class_time_series import MIN_FIT_INTERVALS, Array, ClassIntervals
+from models.attribution.class_interval_table import MIN_FIT_INTERVALS, Array, ClassIntervals
 from models.attribution.cost_model import CostModel, fit_block, fit_statement_times
 from models.attribution.estimators import (
     Parts,
