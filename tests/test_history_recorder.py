@@ -208,7 +208,7 @@ def test_a_window_that_was_carried_over_is_not_read_back_too(path: Path) -> None
     after = Recorder(life.store, "db")
     after.continue_from(life.recorder)
     history = IntervalBuffer(WIDTH, FIT.window, sampling=1.0)
-    history.take_window_from(life.history)
+    history.copy_window_from(life.history)
     life.recorder, life.history = after, history
     life.begin()
     assert len(life.ends) == 8

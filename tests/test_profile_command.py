@@ -15,7 +15,7 @@ from simulated_classes import simulate
 
 from agent.assessment.snapshot import AssessmentState, Health, Snapshot
 from agent.cli import main
-from agent.commands.profile_report import as_csv, as_json, in_words
+from agent.commands.profile_report import as_csv, as_json, as_text
 from agent.demo.server import PrivateServer
 from agent.export.class_table import classes_table
 from agent.export.profile_plot import draw_figure, plot_class
@@ -49,7 +49,7 @@ def estimated() -> ObservedClasses:
 def test_the_table_names_the_greatest_its_share_and_the_source(estimated: ObservedClasses) -> None:
     """A person sees who, how much, how sure, and where it comes from."""
     profile = profile_of(estimated, "cpu", with_text=True)
-    text = in_words(profile, 5)
+    text = as_text(profile, 5)
     first = profile.rows[0]
     assert first.cpu == max(row.cpu or 0 for row in profile.rows)
     assert text.splitlines()[0].endswith(f"{100 * (first.share or 0):.1f} %.")
@@ -68,7 +68,7 @@ def test_every_order_is_by_what_it_says(estimated: ObservedClasses, sort: str) -
     assert profile.sort == used
     values = [SORT_KEYS[used](row) or 0 for row in profile.rows]
     assert values == sorted(values, reverse=True)
-    assert "SELECT" not in in_words(profile, 50)
+    assert "SELECT" not in as_text(profile, 50)
 
 
 def test_json_and_csv_say_the_same(estimated: ObservedClasses) -> None:
@@ -90,12 +90,12 @@ def test_measured_cpu_has_no_error_and_without_the_host_no_remainder() -> None:
     profile = profile_of(observed(measured=True, host=False), "cpu", with_text=False)
     assert profile.cpu_unattributed is None
     assert all(row.cpu_stderr is None for row in profile.rows)
-    assert "measured" in in_words(profile, 20)
+    assert "measured" in as_text(profile, 20)
     assert ",measured\n" in as_csv(profile, 20)
     nothing = profile_of(observed(host=False), "cpu", with_text=False)
     assert as_csv(nothing, 1).endswith(",")
     assert nothing.sort == "time"
-    assert "not known" in in_words(nothing, 20)
+    assert "not known" in as_text(nothing, 20)
 
 
 def test_a_mean_of_many_classes_is_no_classs_latency() -> None:
@@ -108,9 +108,9 @@ def test_a_mean_of_many_classes_is_no_classs_latency() -> None:
     assert found.rows[0].digest == first.digest
     assert found.rows[-1] == pooled
     more = len(found.rows) - 2
-    assert f"\n  {more} more\n" in in_words(found, 2)
+    assert f"\n  {more} more\n" in as_text(found, 2)
     assert re.search(
-        rf"\n  {more - 1} more: \d", in_words(profile_of(seen, "time", with_text=False), 2)
+        rf"\n  {more - 1} more: \d", as_text(profile_of(seen, "time", with_text=False), 2)
     )
 
 
@@ -119,7 +119,7 @@ def test_sums_that_were_read_once_were_not_watched() -> None:
     profile = replace(
         profile_of(observed(), "time", with_text=False), is_of_sums=True, seconds=84.0
     )
-    text = in_words(profile, 5)
+    text = as_text(profile, 5)
     assert "watched" not in text
     assert "summed up      by the server, over 84 s at most" in text
 
@@ -127,7 +127,7 @@ def test_sums_that_were_read_once_were_not_watched() -> None:
 def test_a_server_at_rest_has_an_empty_profile() -> None:
     """No class, no division by zero."""
     empty = observed_classes(ClassRegistry(), [])
-    for write in (in_words, as_json, as_csv):
+    for write in (as_text, as_json, as_csv):
         assert write(profile_of(empty, "cpu", with_text=True), 20)
 
 

@@ -9,7 +9,7 @@ import pytest
 from class_samples import samples
 from simulated_classes import Simulated, simulate
 
-from agent.commands.profile_report import as_json, in_words
+from agent.commands.profile_report import as_json, as_text
 from agent.demo.server import PrivateServer
 from agent.export.profile_rows import profile_of
 from agent.query_classes.class_intervals import ClassInterval, ClassIntervalMaker
@@ -85,7 +85,7 @@ def test_bytes_that_follow_rows_are_their_classes() -> None:
     examined = max(row.rows_examined or 0.0 for row in profile.rows)
     assert first.rows_examined == examined
     assert first.io == pytest.approx(BYTES_OF_A_ROW * examined, rel=0.2)
-    text = in_words(profile, 5)
+    text = as_text(profile, 5)
     assert "greatest share of the IO" in text
     assert "calls and rows do not tell" not in text
 
@@ -95,7 +95,7 @@ def test_bytes_that_follow_nothing_are_nobodys() -> None:
     profile = profile_of(look(of_nobody), "io", with_text=False)
     assert profile.sort == "time"
     assert all(row.io is None for row in profile.rows)
-    text = in_words(profile, 5)
+    text = as_text(profile, 5)
     assert "bytes, of which 100 % is unattributed; held out within" in text
     assert "calls and rows do not show which class caused them" in text
     found = json.loads(as_json(profile, 5))["io"]

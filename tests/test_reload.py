@@ -140,7 +140,7 @@ def test_a_carried_history_begins_with_the_latest_intervals() -> None:
         window = before.window(sample.at)
     for horizon, count in ((600.0, len(window)), (10.0, 2)):
         after = IntervalBuffer(before.width, horizon, 1.0)
-        after.take_window_from(before)
+        after.copy_window_from(before)
         carried = after.window(sample.at)
         assert carried["end"].tolist() == window["end"].tolist()[-count:]
     assert len(window) > 2

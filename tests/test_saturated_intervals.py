@@ -7,7 +7,7 @@ import pytest
 from class_samples import samples
 from simulated_classes import simulate
 
-from agent.commands.profile_report import as_json, in_words
+from agent.commands.profile_report import as_json, as_text
 from agent.config.query_class_settings import ClassSettings
 from agent.export.profile_rows import profile_of
 from agent.query_classes.assessment import ClassWindow, assess_classes
@@ -74,7 +74,7 @@ def test_the_profile_says_when() -> None:
     """In words and in JSON; without a period there is no such care to take."""
     profile = profile_of(seen(*[used(0.4)] * 70, *[used(0.97)] * 15), "cpu", with_text=False)
     assert Reason.SATURATED in profile.reasons
-    text = in_words(profile, 5)
+    text = as_text(profile, 5)
     assert "time spent queueing looks like work (in the seconds 70 to 85 of 85)" in text
     [period] = json.loads(as_json(profile, 5))["saturated_periods"]
     assert period == {"reason": "saturated", "start": 70.0, "end": 85.0, "use": pytest.approx(0.97)}
@@ -98,5 +98,5 @@ def test_the_agent_judges_as_the_profile_does(busy: float, saturated: bool) -> N
 def test_many_spells_are_not_all_listed() -> None:
     """The first three, and how many more."""
     parts = ([used(0.97)] * 4 + [used(0.2)] * 4) * 5
-    text = in_words(profile_of(seen(*parts), "cpu", with_text=False), 5)
+    text = as_text(profile_of(seen(*parts), "cpu", with_text=False), 5)
     assert "(in the seconds 0 to 4, 8 to 12, 16 to 20 and 2 more of 40)" in text

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from agent.commands.text_table import table_lines
-from agent.config.sizes import size_in_words
+from agent.config.sizes import format_size
 from agent.history.row_access import Extent
 from agent.history.schema import VERSION
 from agent.support.safe_output import printable
@@ -15,7 +15,7 @@ HEADER = ("target", "server", "kind", "rows", "from", "to")
 
 def extent_lines(path: Path, size: int, extents: Sequence[Extent]) -> Iterator[str]:
     """Yield a line about the file, then a row for each target and kind."""
-    yield f"{path}: {size_in_words(size)}, schema {VERSION}"
+    yield f"{path}: {format_size(size)}, schema {VERSION}"
     if not extents:
         yield "it is empty"
         return

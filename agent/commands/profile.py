@@ -12,7 +12,7 @@ from agent.commands.config_path_options import add_config_option
 from agent.commands.exit_codes import USAGE_ERROR
 from agent.commands.plot_requirements import matplotlib_problem, plot_path_problem
 from agent.commands.profile_history import latest_savings, recorded_profile
-from agent.commands.profile_report import as_csv, as_json, in_words
+from agent.commands.profile_report import as_csv, as_json, as_text
 from agent.config.durations import seconds
 from agent.config.loader import load
 from agent.config.settings import Config, Target
@@ -25,7 +25,7 @@ from agent.support.safe_output import print_error, print_lines
 from collectors.base import CollectorError
 
 BROKEN = 1
-FORMATS: dict[str, Callable[..., str]] = {"table": in_words, "json": as_json, "csv": as_csv}
+FORMATS: dict[str, Callable[..., str]] = {"table": as_text, "json": as_json, "csv": as_csv}
 MIN_SECONDS, DEFAULT_SECONDS, MAX_SECONDS = 3.0, 60.0, 3600.0  # seconds to watch
 NOW, START = "now", "start"
 

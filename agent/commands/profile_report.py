@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, fields
 from datetime import datetime
 
-from agent.config.durations import duration_in_words
+from agent.config.durations import format_duration
 from agent.export.attribute_report import (
     COMPARED_WITH,
     SOURCES,
@@ -45,7 +45,7 @@ COLUMNS = (
 """The columns of the CSV file, before the source of the CPU."""
 
 
-def in_words(profile: Profile, top: int) -> str:
+def as_text(profile: Profile, top: int) -> str:
     """Write the profile as a table, 80 columns and more where texts are shown."""
     lines = [headline(profile), ""]
     title = f"  {'class':<{NAME_WIDTH}} {'share':>20}  {'CPU s':>9} ± error   {'time s':>9}"
@@ -66,7 +66,7 @@ def in_words(profile: Profile, top: int) -> str:
 def headline(profile: Profile) -> str:
     """Name the first class in one sentence."""
     if not profile.rows:
-        return f"No statement completed in {duration_in_words(profile.seconds)}."
+        return f"No statement completed in {format_duration(profile.seconds)}."
     first = profile.rows[0]
     by = {"cpu": "CPU", "time": "time", "count": "calls", "io": "IO", "latency": "latency"}
     if first.share is None or profile.sort == "latency":
@@ -252,14 +252,12 @@ def _time_notes(profile: Profile) -> Iterator[str]:
 
 def _period_note(profile: Profile) -> str:
     if profile.is_of_sums:
-        return (
-            f"  {'summed up':<14} by the server, over {duration_in_words(profile.seconds)} at most"
-        )
+        return f"  {'summed up':<14} by the server, over {format_duration(profile.seconds)} at most"
     if profile.recorded is None:
         return f"  {'watched':<14} {profile.seconds:.0f} s"
     first, last = (datetime.fromtimestamp(at).astimezone() for at in profile.recorded)
     span = f"{first:%Y-%m-%d %H:%M:%S} to {last:%Y-%m-%d %H:%M:%S %z}"
-    return f"  {'recorded':<14} {duration_in_words(profile.seconds)} from {span}"
+    return f"  {'recorded':<14} {format_duration(profile.seconds)} from {span}"
 
 
 def _fix_first_notes(profile: Profile) -> list[str]:

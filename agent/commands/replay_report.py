@@ -5,7 +5,7 @@ from dataclasses import asdict
 
 from agent.assessment.snapshot import Snapshot
 from agent.commands.text_table import aligned
-from agent.config.durations import duration_in_words, duration_text
+from agent.config.durations import duration_text, format_duration
 from agent.config.timestamps import time_text
 from agent.export.capacity_sentences import (
     doubt_sentences,
@@ -59,7 +59,7 @@ def as_table(source: RecordingSource, steps: Iterable[Step]) -> Iterator[str]:
     yield ""
     yield from log.summary()
     if last is not None:
-        yield from map(printable, _in_words(last))
+        yield from map(printable, _as_text(last))
 
 
 def _row(cells: Sequence[str]) -> str:
@@ -107,7 +107,7 @@ def _sla_cells(snapshot: Snapshot) -> tuple[str, ...]:
     return (DASH if r is None else format_seconds(r), at, left)
 
 
-def _in_words(snapshot: Snapshot) -> list[str]:
+def _as_text(snapshot: Snapshot) -> list[str]:
     """Return the state at the end in words."""
     now = snapshot.at
     capacity = snapshot.capacity(now)
@@ -158,7 +158,7 @@ class _AlertLog:
                 if e.resolved_at is not None and e.firing_at is not None
             ]
             goes_on = ", and still fires" if len(lengths) < len(episodes) else ""
-            length = f", for {duration_in_words(sum(lengths))} in all" if lengths else ""
+            length = f", for {format_duration(sum(lengths))} in all" if lengths else ""
             yield f"{alert} would have fired {_times(len(episodes))}{length}{goes_on}."
 
 

@@ -55,7 +55,7 @@ def duration_text(duration: float) -> str:
     return f"{duration / UNITS['ms']:g}ms" if duration else "0s"
 
 
-def duration_in_words(duration: float) -> str:
+def format_duration(duration: float) -> str:
     """Format a duration for people: `45 s`, `12 min`, `3.5 h`."""
     if duration < 120:
         return f"{duration:.0f} s"

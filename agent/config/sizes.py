@@ -16,7 +16,7 @@ def size_in_bytes(value: object) -> int:
     return round(float(found[1]) * UNITS[found[2]])
 
 
-def size_in_words(size: float) -> str:
+def format_size(size: float) -> str:
     """Format a size for people: `512 B`, `3.4 MiB`."""
     unit, each = "B", 1
     for name, bytes_each in UNITS.items():

@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol, Self, TextIO
 
 from agent.assessment.point_dispositions import Disposition
 from agent.assessment.snapshot import Snapshot
-from agent.config.durations import duration_in_words
+from agent.config.durations import format_duration
 from agent.demo.result_rows import Row, result_line, result_rows, summary_sentence
 from agent.demo.text_chart import text_chart
 from models.trust import Trust
@@ -128,7 +128,7 @@ class Screen:
 
 def draw(view: View, columns: int, lines: int) -> list[str]:
     """Return the screen as lines of text, `lines` at most."""
-    elapsed = duration_in_words(view.seconds)
+    elapsed = format_duration(view.seconds)
     results = [
         *result_rows(view.snapshot, view.now),
         ("load", view.load),

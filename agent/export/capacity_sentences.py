@@ -1,7 +1,7 @@
 """The capacity in words: its value, the limit, the uncertainty and the headroom."""
 
 from agent.assessment.snapshot import Snapshot
-from agent.config.durations import duration_in_words
+from agent.config.durations import format_duration
 from agent.export.fit_report import format_number, past_peak_text
 from models.capacity.client_connections import CLIENT_CONNECTIONS
 from models.capacity.headroom import Headroom
@@ -87,7 +87,7 @@ def saturation_cell(likely: Probabilities) -> tuple[str, str]:
 def saturation_soon_cell(soon: Probabilities) -> tuple[str, str]:
     """Return the probability of saturation within an hour, and a note with shorter times."""
     *sooner, (_, hour) = [(seconds, f"{100 * p:.0f} %") for seconds, p in soon]
-    less = ", ".join(f"{duration_in_words(seconds)}: {p}" for seconds, p in sooner)
+    less = ", ".join(f"{format_duration(seconds)}: {p}" for seconds, p in sooner)
     return hour, f"probability that the load reaches the capacity; within {less}"
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from html import escape
 
 from agent.assessment.snapshot import Snapshot
-from agent.config.durations import duration_in_words
+from agent.config.durations import format_duration
 from agent.export.attribute_report import bar
 from agent.export.fit_report import format_number
 from agent.export.time_split_html import class_bar
@@ -54,7 +54,7 @@ def classes_table(snapshot: Snapshot, now: float) -> str:
     rows = "".join(_row(snapshot, state, one, ranked_by, (total, greatest), now) for one in ranked)
     head = "".join(f"<th>{name}</th>" for name in COLUMNS)
     period = (
-        f"Queries of the last {duration_in_words(state.recent_seconds)}; older minutes count less."
+        f"Queries of the last {format_duration(state.recent_seconds)}; older minutes count less."
     )
     caption = f'<p class="grey">{period}</p>'
     return f'{caption}<table class="classes"><tr>{head}</tr>{rows}</table>{_cpu_note(cpu)}'

@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 
 from agent.assessment.deploy_markers import Marker
 from agent.assessment.snapshot import Snapshot
-from agent.config.durations import duration_in_words
+from agent.config.durations import format_duration
 
 SHOWN_MARKERS = 5
 """Number of markers shown; all are in the snapshot's JSON."""
@@ -31,7 +31,7 @@ def markers_section(snapshot: Snapshot, now: float, history: str | None) -> str:
 
 def _item(marker: Marker, target: str, now: float, history: str | None) -> str:
     at = datetime.fromtimestamp(marker.at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-    age = duration_in_words(max(0.0, now - marker.at))
+    age = format_duration(max(0.0, now - marker.at))
     text = f"<li>{escape(marker.name)}, {at} ({escape(age)} ago)"
     if history is None:
         return f"{text}<br>without a history (history.path) nothing can be compared</li>"

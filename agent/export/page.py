@@ -6,7 +6,7 @@ from importlib.resources import files
 
 from agent import __version__
 from agent.assessment.snapshot import Snapshot
-from agent.config.durations import duration_in_words
+from agent.config.durations import format_duration
 from agent.export.assessment_chart import render_chart, render_legend
 from agent.export.capacity_sentences import (
     bounds,
@@ -132,7 +132,7 @@ def _business_paragraphs(snapshot: Snapshot, now: float) -> str:
 
 def _why_no_prediction(snapshot: Snapshot, now: float) -> str:
     if snapshot.assessed.capacity is not None and snapshot.assessed.at is not None:
-        return f"the last one is {duration_in_words(now - snapshot.assessed.at)} old and withheld"
+        return f"the last one is {format_duration(now - snapshot.assessed.at)} old and withheld"
     return why_no_prediction(snapshot)
 
 
@@ -231,7 +231,7 @@ def _collectors(snapshot: Snapshot, now: float) -> str:
 
 
 def _age(at: float | None, now: float) -> str:
-    return "" if at is None else f"{duration_in_words(max(0.0, now - at))} ago"
+    return "" if at is None else f"{format_duration(max(0.0, now - at))} ago"
 
 
 def _state_text(success: bool | None) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from html import escape
 
 from agent.assessment.snapshot import Snapshot
-from agent.config.durations import duration_in_words
+from agent.config.durations import format_duration
 from agent.export.time_split_report import NAMES, doubt_texts, limit_text, parts_text
 from models.time_split.split import Part, TimeSplit
 
@@ -30,7 +30,7 @@ def time_section(snapshot: Snapshot, now: float) -> str:
     limited = "What limits it is not identifiable from"
     if time.limited_by is not None:
         limited = f"Limited by {limit_text(time.limited_by)} of"
-    lead = f"{limited} the statement time of the last {duration_in_words(time.seconds)}."
+    lead = f"{limited} the statement time of the last {format_duration(time.seconds)}."
     details = "; ".join([parts_text(time.split), *doubt_texts(time.split)])
     bar = _bar(time.split, WIDTH, HEIGHT)
     return f'<p>{escape(lead)}</p>{bar}<p class="grey">{escape(details)}.</p>{_legend(time.split)}'

@@ -262,7 +262,7 @@ class Store:
         if {INTERVALS.name, FITS.name} <= self._cutoffs.keys():
             delete_markers_before(connection, min(self._cutoffs[k.name] for k in (INTERVALS, FITS)))
         self._has_more_to_delete = has_more
-        self._status.forgot(deleted)
+        self._status.deleted(deleted)
         self._prune_at = now if has_more else now + PRUNE_SECONDS
         return has_more
 

@@ -56,7 +56,7 @@ class StatusTracker:
         self._current_failure, self._is_gap_logged = None, False
         self.state = replace(self.state, success=True)
 
-    def forgot(self, gone: Mapping[str, int]) -> None:
+    def deleted(self, gone: Mapping[str, int]) -> None:
         """Record the number of rows deleted."""
         self._rows.subtract(gone)
 

@@ -130,7 +130,7 @@ class TargetMonitor:
         if self.history.width != before.history.width:
             self.snapshot = replace(self.snapshot, health=before.snapshot.health)
             return
-        self.history.take_window_from(before.history)
+        self.history.copy_window_from(before.history)
         if self.recorder is not None and before.recorder is not None:
             self.recorder.continue_from(before.recorder)
         self.snapshot = before.snapshot
@@ -145,8 +145,8 @@ class TargetMonitor:
 
     def fit_tick(self, now: float) -> float:
         """Assess the target and publish the snapshot; break off overdue answers."""
-        self.session.break_off_if_overdue(now)
-        self.business.break_off_if_overdue(now)
+        self.session.interrupt_if_overdue(now)
+        self.business.interrupt_if_overdue(now)
         before = self.snapshot
         self._reset_if_server_changed(now)
         try:

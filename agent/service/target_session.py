@@ -123,7 +123,7 @@ class TargetSession:
         """End a read in progress, and its session; called from another thread."""
         self._connection.interrupt()
 
-    def break_off_if_overdue(self, now: float) -> None:
+    def interrupt_if_overdue(self, now: float) -> None:
         """End a read whose answer arrives too slowly; called from another thread."""
         self._connection.interrupt_if_overdue(now)
 

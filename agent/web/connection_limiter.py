@@ -16,7 +16,7 @@ class ConnectionSlot:
     socket: socket.socket
     host: str
     since: float
-    is_answered: bool = False  # whether the whole request was read
+    is_request_read: bool = False  # whether the whole request was read
     disconnected: threading.Event = field(default_factory=threading.Event)
 
 
@@ -88,7 +88,7 @@ class ConnectionLimiter:
             for slots in self._slots_by_host.values()
             if len(slots) == max_count
         )
-        return min(candidates, key=lambda slot: (slot.is_answered, slot.since))
+        return min(candidates, key=lambda slot: (slot.is_request_read, slot.since))
 
     def _discard(self, slot: ConnectionSlot) -> None:
         host_slots = self._slots_by_host.get(slot.host, {})
@@ -108,7 +108,7 @@ class ConnectionLimiter:
 
 def _first_to_close(slots: Iterable[ConnectionSlot]) -> ConnectionSlot:
     """Return which of one host's slots, in the order of arrival, to close first."""
-    return next((slot for slot in slots if not slot.is_answered), next(iter(slots)))
+    return next((slot for slot in slots if not slot.is_request_read), next(iter(slots)))
 
 
 def _shut_down(connection: socket.socket) -> None:

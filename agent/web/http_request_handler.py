@@ -58,7 +58,7 @@ class Handler(WSGIRequestHandler):
             return
         if not self.raw_requestline or not self.parse_request():
             return
-        self._slot.is_answered = True
+        self._slot.is_request_read = True
         server: Any = self.server
         runner = _ApplicationRunner(
             BytesIO(), cast("Any", self.wfile), sys.stderr, self.get_environ()

@@ -44,7 +44,7 @@ class IntervalBuffer:
         """The intervals of the horizon that were complete at the last call of `window`."""
         self._lock = threading.Lock()
 
-    def take_window_from(self, before: "IntervalBuffer") -> None:
+    def copy_window_from(self, before: "IntervalBuffer") -> None:
         """Begin with the intervals of another buffer of the same width, without its raw samples.
 
         `before` may still be in use by the worker that assesses: a window never changes.

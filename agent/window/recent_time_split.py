@@ -110,13 +110,13 @@ def time_use(
     latest = LatestIntervals(window, statements)
     if latest.seconds <= 0:
         return None
-    usage = time_split_usage(latest, resources)
+    usage = time_split_counters(latest, resources)
     split = time_split(usage)
     limited = None if split.contradicted else LimitedBy.of(split)
     return TimeUse(at, latest.seconds, split, limited, usage.fitted_profile)
 
 
-def time_split_usage(latest: LatestIntervals, resources: ResourceSettings) -> IntervalCounters:
+def time_split_counters(latest: LatestIntervals, resources: ResourceSettings) -> IntervalCounters:
     """Collect the counters of the time split over these intervals."""
     disk = _disk_read_most(latest)
     return IntervalCounters(
