@@ -19,7 +19,7 @@ import numpy as np
 
 from agent.csv_input.class_file import read_classes
 from models.attribution.class_interval_table import Array
-from models.attribution.estimators import Target
+from models.attribution.division_methods import Target
 from models.attribution.resource_division import attribute
 
 COLUMNS = (300, 1000, 3000, 10_000)

@@ -17,12 +17,12 @@ import numpy as np
 from scipy.optimize import nnls
 
 from models.attribution.block_model import fit_intervals
-from models.attribution.class_cost_priors import Priors
+from models.attribution.call_and_row_costs import interval_weights
+from models.attribution.class_cost_fit import Priors
 from models.attribution.class_interval_table import Array, ClassIntervals
-from models.attribution.estimators import Target
+from models.attribution.division_methods import Target
 from models.attribution.prior_mixture_fit import fit_mixture
 from models.attribution.published_wlr import divide_in_proportion
-from models.attribution.shared_unit_costs import interval_weights
 from models.attribution.sufficient_statistics import Moments
 
 REPEATS = 7

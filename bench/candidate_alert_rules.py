@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from agent.replay.alert_rules import SHORT_RANGE, SHORTEST_RANGE, Rule, Scrape, Scrapes
-from models.capacity.limit_types import FULL_UTILISATION
+from models.capacity.resource_and_limit import FULL_UTILISATION
 
 
 def by_probability(growth: float, least: float) -> Callable[[Scrapes], bool]:

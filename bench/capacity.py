@@ -21,8 +21,8 @@ import numpy as np
 
 from agent.support.memory_tuning import keep_freed_memory
 from models.capacity.assess import assess_capacity
-from models.capacity.limit_types import Resource
 from models.capacity.observations import Observations
+from models.capacity.resource_and_limit import Resource
 from models.trust import Trust
 from models.usl.fit import fit_bayes, fit_linearised, fit_lsq
 from models.usl.law import Array

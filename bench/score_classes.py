@@ -16,7 +16,7 @@ import numpy as np
 from agent.csv_input.class_file import read_classes
 from agent.csv_input.host_file import join_host_file, read_host
 from models.attribution.class_interval_table import Array, ClassIntervals
-from models.attribution.estimators import Target
+from models.attribution.division_methods import Target
 from models.attribution.resource_division import attribute
 from models.attribution.result import Attribution, HostUse, Method, PredictionError, disagreement
 

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from models.capacity.limit_types import Resource
 from models.capacity.observations import Observations
+from models.capacity.resource_and_limit import Resource
 from models.capacity.result import REMARKS, Capacity
 from models.trust import Trust
 from models.usl.law import Array

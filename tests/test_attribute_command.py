@@ -15,7 +15,7 @@ from simulated_classes import Simulated
 
 from agent.export.attribute_report import format_attribution
 from models.attribution.class_interval_table import ClassIntervals
-from models.attribution.estimators import Target
+from models.attribution.division_methods import Target
 from models.attribution.resource_division import attribute
 from models.attribution.result import Method
 from testbed.data_file_paths import data

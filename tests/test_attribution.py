@@ -10,7 +10,7 @@ from simulated_classes import COSTS, RATES, Simulated, simulate
 from agent.csv_input.class_file import ClassFile, read_classes
 from agent.csv_input.host_file import join_host_file, read_host
 from models.attribution.class_interval_table import ClassIntervals
-from models.attribution.estimators import Target
+from models.attribution.division_methods import Target
 from models.attribution.resource_division import attribute, choose_method
 from models.attribution.result import (
     Attribution,

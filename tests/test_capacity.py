@@ -8,8 +8,8 @@ from capacity_days import day, explained_well, numbers, without_concurrency
 
 from models.capacity.assess import assess_capacity
 from models.capacity.goodness_of_fit import Check
-from models.capacity.limit_types import LimitReason, Resource
 from models.capacity.observations import Observations
+from models.capacity.resource_and_limit import LimitReason, Resource
 from models.capacity.result import USL, CapacityReason
 from models.trust import Trust
 from models.usl.law import Usl

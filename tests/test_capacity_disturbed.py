@@ -7,8 +7,8 @@ import pytest
 from capacity_days import day
 
 from models.capacity.assess import assess_capacity
-from models.capacity.limit_types import Resource
 from models.capacity.observations import Observations
+from models.capacity.resource_and_limit import Resource
 from models.capacity.result import CapacityReason
 from models.trust import Trust
 from testbed.simulated.day_scenarios import Life

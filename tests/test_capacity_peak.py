@@ -8,8 +8,8 @@ from models.capacity.assess import assess_capacity
 from models.capacity.contention_peak import NearestLimit, find_peak
 from models.capacity.goodness_of_fit import Points
 from models.capacity.headroom import headroom
-from models.capacity.limit_types import Resource
 from models.capacity.observations import Observations
+from models.capacity.resource_and_limit import Resource
 from models.trust import Trust
 from models.usl.law import Array, Usl
 from testbed.simulated.day_scenarios import Life, live

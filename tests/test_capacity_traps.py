@@ -7,8 +7,8 @@ import pytest
 from capacity_days import INTERVALS, SECONDS, observed, residing, tide
 
 from models.capacity.assess import assess_capacity
-from models.capacity.limit_types import LimitReason, Resource
 from models.capacity.observations import Observations
+from models.capacity.resource_and_limit import LimitReason, Resource
 from models.capacity.resource_limits import find_resource_limits
 from models.capacity.result import CapacityReason
 from models.trust import Trust

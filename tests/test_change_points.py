@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from models.capacity.change_points import TIME_PER_QUERY, find_regimes
-from models.capacity.limit_types import Resource
 from models.capacity.observations import Observations
+from models.capacity.resource_and_limit import Resource
 from models.usl.law import Array, Usl
 
 LAW = Usl(0.02, 0.0005, 1000.0)

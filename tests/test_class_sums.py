@@ -13,18 +13,18 @@ from simulated_classes import simulate
 
 from collectors.process_lookup import RunDelay, process_io
 from models.attribution.block_model import fit_intervals
-from models.attribution.class_interval_table import Array, ClassIntervals
-from models.attribution.cost_model import fit_block
-from models.attribution.estimators import Target, capped_work_time
-from models.attribution.published_wlr import fit_line
-from models.attribution.result import disagreement
-from models.attribution.rolling_block_sums import Block, unit_costs_of_blocks
-from models.attribution.shared_unit_costs import (
+from models.attribution.call_and_row_costs import (
     CpuBounds,
     UnitCosts,
     fit_unit_costs,
     interval_weights,
 )
+from models.attribution.class_interval_table import Array, ClassIntervals
+from models.attribution.cost_model import fit_block
+from models.attribution.division_methods import Target, capped_work_time
+from models.attribution.published_wlr import fit_line
+from models.attribution.result import disagreement
+from models.attribution.rolling_block_sums import Block, unit_costs_of_blocks
 from models.attribution.sufficient_statistics import RegressionSums
 from models.attribution.waiting_classes import (
     MIN_COMPUTING_LEVEL,

@@ -10,8 +10,8 @@ from agent.pipeline import observations
 from agent.window.concurrency import Source
 from models.capacity.assess import assess_capacity
 from models.capacity.client_connections import CLIENT_CONNECTIONS, client_connections
-from models.capacity.limit_types import Resource
 from models.capacity.observations import Observations
+from models.capacity.resource_and_limit import Resource
 from models.capacity.result import CapacityReason
 from models.trust import Trust
 from testbed.recorded.peak_predictions import clients_peak, saved, seen_below

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from models.capacity.limit_types import Resource
+from models.capacity.resource_and_limit import Resource
 from models.capacity.resource_limits import find_resource_limits
 from models.estimate_difference import Estimate, Verdict, difference, ratio
 from models.usl.fit import fit_bayes

@@ -10,9 +10,9 @@ from agent.window.concurrency import Source, concurrency, running_statements
 from agent.window.intervals import Interval, Window
 from models.capacity.assess import assess_capacity
 from models.capacity.demand_extrapolation import CEILING
-from models.capacity.limit_types import Resource
 from models.capacity.observations import Observations
 from models.capacity.observed_peak import find_observed_peak
+from models.capacity.resource_and_limit import Resource
 from models.capacity.result import CapacityReason
 from models.trust import Trust
 from models.usl.law import Array

@@ -14,9 +14,9 @@ from models.capacity.cost_drift import cost_drift
 from models.capacity.cost_fluctuation import cost_fluctuation, others_fluctuation
 from models.capacity.doubts import MAX_DRIFT, Evidence
 from models.capacity.estimate import Estimate
-from models.capacity.limit_types import Resource
 from models.capacity.observations import Observations
 from models.capacity.outliers import find_outliers
+from models.capacity.resource_and_limit import Resource
 from models.capacity.result import USL, Capacity, CapacityReason
 from models.capacity.trust_gate import judge
 from models.robust import LinearFit, fit_linear

@@ -10,13 +10,13 @@ from simulated_classes import Simulated, simulate
 
 from agent.csv_input.class_file import read_classes
 from agent.csv_input.host_file import join_host_file, read_host
-from models.attribution.class_cost_priors import FittedMixture
+from models.attribution.call_and_row_costs import fit_unit_costs, interval_weights
+from models.attribution.class_cost_fit import FittedMixture
 from models.attribution.class_interval_table import Array, ClassIntervals
 from models.attribution.cost_model import CostModel, fit_block
-from models.attribution.estimators import Target, computing_share, computing_time
+from models.attribution.division_methods import Target, computing_share, computing_time
 from models.attribution.resource_division import attribute
 from models.attribution.rolling_block_sums import Block
-from models.attribution.shared_unit_costs import fit_unit_costs, interval_weights
 from models.attribution.waiting_classes import Elasticity
 from testbed.data_file_paths import data
 

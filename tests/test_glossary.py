@@ -10,8 +10,8 @@ import pytest
 
 from agent.cli import COMMANDS, main
 from models.attribution.result import Reason as AttributionReason
-from models.capacity.limit_types import LimitReason
 from models.capacity.outliers import OutlierReason
+from models.capacity.resource_and_limit import LimitReason
 from models.capacity.result import CapacityReason
 from models.forecast.saturation import ForecastReason
 from models.group.summary import GroupReason

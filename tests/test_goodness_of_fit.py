@@ -12,8 +12,8 @@ from models.capacity.goodness_of_fit import (
     error_at_highest_loads,
     merge_noisy,
 )
-from models.capacity.limit_types import Resource
 from models.capacity.observations import Observations
+from models.capacity.resource_and_limit import Resource
 from models.capacity.resource_limits import find_resource_limits
 from models.capacity.result import CapacityReason
 from models.trust import Trust

@@ -6,7 +6,7 @@ from woken_servers import committing_server
 
 from models.capacity.assess import assess_capacity
 from models.capacity.batched_cost_share import SharedCost
-from models.capacity.limit_types import Resource
+from models.capacity.resource_and_limit import Resource
 from models.capacity.resource_limits import find_resource_limits
 from models.trust import Trust
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from agent.query_classes.resource_meter import RESOURCES
 from models.attribution.class_interval_table import OTHER, Array, ClassIntervals
-from models.attribution.estimators import (
+from models.attribution.division_methods import (
     MIN_GROUP_CALLS,
     MIN_GROUPS,
     Target,

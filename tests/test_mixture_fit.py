@@ -12,21 +12,21 @@ from simulated_classes import simulate
 from agent.csv_input.class_file import read_classes
 from models.attribution import prior_mixture_fit
 from models.attribution.block_model import fit_intervals
-from models.attribution.class_cost_priors import Priors, Problem
-from models.attribution.class_interval_table import Array, ClassIntervals, Mask
-from models.attribution.cost_model import CostModel
-from models.attribution.empirical_bayes import fit_class_unit_costs
-from models.attribution.estimators import Target
-from models.attribution.nnls import minimise_non_negative
-from models.attribution.prior_mixture_fit import fit_mixture
-from models.attribution.result import PredictionError
-from models.attribution.shared_unit_costs import (
+from models.attribution.call_and_row_costs import (
     MAX_UNIT_CPU,
     CpuBounds,
     fit_unit_costs,
     interval_weights,
     robust_weights,
 )
+from models.attribution.class_cost_fit import Priors, Problem
+from models.attribution.class_interval_table import Array, ClassIntervals, Mask
+from models.attribution.cost_model import CostModel
+from models.attribution.division_methods import Target
+from models.attribution.empirical_bayes import fit_class_unit_costs
+from models.attribution.nnls import minimise_non_negative
+from models.attribution.prior_mixture_fit import fit_mixture
+from models.attribution.result import PredictionError
 from models.attribution.sufficient_statistics import Moments
 from testbed.data_file_paths import data
 

@@ -12,8 +12,8 @@ from models.capacity.highest_throughput_likelihood import (
     cost_variation,
     likelihood,
 )
-from models.capacity.limit_types import Resource
 from models.capacity.observations import Observations
+from models.capacity.resource_and_limit import Resource
 from models.capacity.shared_constants import FALSE_SIGN_PROBABILITY, QUERY_VARIATION
 from models.trust import Trust
 from models.usl.law import Array

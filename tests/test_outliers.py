@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from models.capacity.limit_types import Resource
 from models.capacity.observations import Observations
 from models.capacity.outliers import OutlierReason, find_outliers
+from models.capacity.resource_and_limit import Resource
 from models.capacity.shared_constants import EPISODE_SHARE
 from models.usl.law import Array, Usl
 

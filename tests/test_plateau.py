@@ -7,9 +7,9 @@ import pytest
 from capacity_days import INTERVALS, SECONDS
 
 from models.capacity.assess import assess_capacity
-from models.capacity.limit_types import Resource
 from models.capacity.observations import Observations
 from models.capacity.plateau import find_plateau
+from models.capacity.resource_and_limit import Resource
 from models.capacity.result import USL, CapacityReason
 from models.trust import Trust
 from models.usl.law import Array

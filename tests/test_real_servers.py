@@ -18,8 +18,8 @@ import pytest
 from agent.pipeline import observations
 from agent.window.concurrency import Source
 from models.capacity.assess import assess_capacity
-from models.capacity.limit_types import Resource
 from models.capacity.observations import Observations
+from models.capacity.resource_and_limit import Resource
 from models.capacity.result import Capacity, CapacityReason
 from models.trust import Trust
 from models.usl.fit import Method, fit

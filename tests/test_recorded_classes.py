@@ -12,7 +12,7 @@ import pytest
 
 from agent.csv_input.class_file import ClassFile, read_classes
 from agent.csv_input.host_file import join_host_file, read_host
-from models.attribution.estimators import Target
+from models.attribution.division_methods import Target
 from models.attribution.resource_division import attribute
 from models.attribution.result import Attribution, Reason, disagreement
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from models.capacity.demand_extrapolation import CEILING
-from models.capacity.limit_types import LimitReason, Resource, ResourceLimit
+from models.capacity.resource_and_limit import LimitReason, Resource, ResourceLimit
 from models.capacity.resource_limits import find_resource_limits
 from models.robust import fit_linear, normal_cdf, student_cdf
 from models.trust import Trust

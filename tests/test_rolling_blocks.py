@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from simulated_classes import simulate
 
+from models.attribution.call_and_row_costs import UnitCosts, fit_unit_costs
 from models.attribution.class_interval_table import OTHER
 from models.attribution.rolling_block_sums import (
     MAX_GROUPS,
@@ -14,7 +15,6 @@ from models.attribution.rolling_block_sums import (
     RollingBlocks,
     sum_blocks,
 )
-from models.attribution.shared_unit_costs import UnitCosts, fit_unit_costs
 
 INTERVALS = 10
 LOOK = 7  # every so many blocks the sums are looked at

@@ -8,7 +8,7 @@ from simulated_classes import simulate
 
 from agent.query_classes.resource_meter import RESOURCES
 from models.attribution.class_interval_table import OTHER, Array, ClassIntervals
-from models.attribution.estimators import Target
+from models.attribution.division_methods import Target
 from models.attribution.resource_division import attribute
 from models.attribution.result import HostUse
 from models.attribution.sliding_model import REFIT_SHARE, SlidingModel

@@ -18,7 +18,7 @@ from agent.window.resource_utilisation import (
     resources_with_ceilings,
 )
 from collectors.base import Sample
-from models.capacity.limit_types import LimitReason, Resource, ResourceLimit
+from models.capacity.resource_and_limit import LimitReason, Resource, ResourceLimit
 from models.capacity.resource_limits import find_resource_limits
 from models.capacity.result import Capacity, CapacityReason
 from models.capacity.statement_cpu_share import ASSUMED_SHARE

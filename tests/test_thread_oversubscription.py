@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from models.capacity.assess import assess_capacity
-from models.capacity.limit_types import Resource, ResourceLimit
 from models.capacity.observations import Observations
 from models.capacity.oversubscription_loss import (
     LOSS_PER_DOUBLING,
     LOSSLESS_CONCURRENCY,
     ClientConnections,
 )
+from models.capacity.resource_and_limit import Resource, ResourceLimit
 from models.capacity.resource_limits import find_resource_limits
 
 DEMAND = 5e-3

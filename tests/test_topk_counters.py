@@ -18,7 +18,7 @@ from agent.query_classes.exported_class_totals import (
 from models.attribution.capacity_gain import Limit, gain
 from models.attribution.class_interval_table import AGENT, OTHER
 from models.attribution.result import Method, Reason
-from models.capacity.limit_types import ResourceLimit
+from models.capacity.resource_and_limit import ResourceLimit
 from models.capacity.result import Capacity
 from models.trust import Trust
 from models.usl.fit import fit_bayes

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from models.capacity.limit_types import Resource
 from models.capacity.observations import Observations
+from models.capacity.resource_and_limit import Resource
 from testbed.simulated import servers as simulated_servers
 from testbed.simulated.servers import Server
 

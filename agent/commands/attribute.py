@@ -12,12 +12,12 @@ from agent.csv_input.host_file import DEFAULT_RESOURCE, join_host_file, read_hos
 from agent.csv_input.table_file import TableFileError
 from agent.export.attribute_report import format_attribution
 from agent.support.safe_output import json_text, print_error, print_lines
+from models.attribution.call_and_row_costs import PART_OF_CPU, WHOLE_CPU
 from models.attribution.class_interval_table import ClassIntervals
-from models.attribution.estimators import Target
+from models.attribution.division_methods import Target
 from models.attribution.quality_gate import withhold_failing
 from models.attribution.resource_division import attribute
 from models.attribution.result import Attribution, ClassUse, Method, PredictionError, disagreement
-from models.attribution.shared_unit_costs import PART_OF_CPU, WHOLE_CPU
 
 CPU_SECONDS = re.compile(r"cpu\w*_s$|^[us]time_s$")
 """Resources that are CPU time in seconds, by their names."""

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from agent.compare.period_class_costs import ClassCosts
 from agent.compare.periods import AssessedPeriod
-from models.capacity.limit_types import ResourceLimit
+from models.capacity.resource_and_limit import ResourceLimit
 from models.capacity.result import Capacity
 from models.estimate_difference import NOT_KNOWN, Change, Estimate, Verdict, difference, ratio
 from models.robust import NORMAL_95

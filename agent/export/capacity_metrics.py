@@ -9,7 +9,7 @@ from agent.config.durations import duration_text
 from agent.export.family_builders import LOWER, TRUST, UPPER, counter, gauge, trust_rows
 from agent.export.resource_labels import LABELS, cpu_part, resource_labels
 from models.capacity.headroom import Headroom
-from models.capacity.limit_types import ResourceLimit
+from models.capacity.resource_and_limit import ResourceLimit
 from models.capacity.result import Capacity
 
 HEADROOM_GAUGES: tuple[tuple[str, str, Callable[[Headroom], float]], ...] = (

@@ -6,7 +6,7 @@ from agent.assessment.snapshot import Load, Snapshot
 from agent.export.capacity_sentences import resource_display_name
 from agent.export.fit_report import format_number, format_seconds
 from agent.window.resource_utilisation import CpuSource
-from models.capacity.limit_types import ResourceLimit
+from models.capacity.resource_and_limit import ResourceLimit
 
 COLUMNS = ("resource", "used now", "a query takes", "full at", "90 % interval", "trust", "limit")
 CPU_SOURCES = {

@@ -22,7 +22,7 @@ from agent.assessment.snapshot import (
 from agent.config.durations import duration_text
 from agent.query_classes.class_time_splits import class_key
 from agent.window.recent_time_split import TimeUse
-from models.capacity.limit_types import ResourceLimit
+from models.capacity.resource_and_limit import ResourceLimit
 from models.capacity.result import Capacity
 from models.time_split.limiting_resource import LimitedBy
 from models.time_split.split import TimeSplit

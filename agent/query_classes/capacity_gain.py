@@ -14,7 +14,7 @@ from models.attribution.capacity_gain import (
 )
 from models.attribution.quality_gate import is_predicted_well
 from models.attribution.result import Method, Reason
-from models.capacity.limit_types import ResourceLimit
+from models.capacity.resource_and_limit import ResourceLimit
 from models.capacity.result import USL, Capacity
 from models.numerics import TINY
 

@@ -19,7 +19,7 @@ from agent.query_classes.tracked_classes import TrackedClasses, is_cpu_sum, serv
 from agent.window.intervals import Window
 from agent.window.recent_time_split import TimeUse, time_use
 from models.attribution.class_interval_table import Array, ClassIntervals
-from models.attribution.estimators import Target
+from models.attribution.division_methods import Target
 from models.attribution.quality_gate import (
     DISK_RESOURCES,
     is_predicted_well,

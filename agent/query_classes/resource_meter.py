@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from agent.window.resource_utilisation import BUSY_CPU_COUNTERS as WORKED
 from collectors.base import Sample
 from models import rates
-from models.attribution.estimators import DividedResource
+from models.attribution.division_methods import DividedResource
 
 MAX_GAP = 16.0  # seconds that two samples of a resource may be apart
 KEPT_SECONDS = 180.0  # seconds of samples

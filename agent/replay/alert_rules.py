@@ -14,7 +14,7 @@ import numpy as np
 from agent.assessment.snapshot import Snapshot
 from agent.config.resources import DISK, NETWORK
 from agent.window.concurrency import Source
-from models.capacity.limit_types import FULL_UTILISATION
+from models.capacity.resource_and_limit import FULL_UTILISATION
 from models.trust import Trust
 
 PAGE_SECONDS, PAGE_PROBABILITY, KEEP_FIRING_PROBABILITY = 3600.0, 0.4, 0.1

@@ -22,7 +22,7 @@ from models.capacity.assess import MAX_LIMIT_RATIO
 from models.capacity.contention_peak import NearestLimit, find_peak
 from models.capacity.distribution import Distribution
 from models.capacity.goodness_of_fit import Points
-from models.capacity.limit_types import ResourceLimit
+from models.capacity.resource_and_limit import ResourceLimit
 from models.capacity.result import USL, Capacity
 from models.numerics import TINY, quantile
 from models.robust import neighbour_deviation

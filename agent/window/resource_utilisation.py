@@ -13,7 +13,7 @@ import numpy as np
 from agent.config.resources import DISK, NETWORK, ResourceSettings
 from agent.window.interval_rates import SampleColumns
 from agent.window.time_split_inputs import CLIENT_RUN_DELAY, time_split_rates
-from models.capacity.limit_types import Resource
+from models.capacity.resource_and_limit import Resource
 from models.capacity.statement_cpu_share import accounted_share
 from models.rates import Array
 

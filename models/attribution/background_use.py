@@ -17,8 +17,8 @@ from typing import Self
 
 import numpy as np
 
+from models.attribution.call_and_row_costs import call_counts
 from models.attribution.class_interval_table import AGENT, Array, ClassIntervals
-from models.attribution.shared_unit_costs import call_counts
 
 BACKGROUND_PRIOR = (0.5, 12**-0.5)
 """Mean and standard deviation of the background's part of the unexplained use where nothing is

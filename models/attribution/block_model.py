@@ -9,9 +9,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from models.attribution.call_and_row_costs import (
+    MIN_CALL_SHARE,
+    UnitCosts,
+    fit_unit_costs,
+    robust_weights,
+)
 from models.attribution.class_interval_table import MIN_FIT_INTERVALS, Array, ClassIntervals
 from models.attribution.cost_model import CostModel, fit_block, fit_statement_times
-from models.attribution.estimators import (
+from models.attribution.division_methods import (
     Parts,
     Target,
     capped_work_time,
@@ -20,12 +26,6 @@ from models.attribution.estimators import (
     divide_by_model,
 )
 from models.attribution.rolling_block_sums import Block, sum_blocks, unit_costs_of_blocks
-from models.attribution.shared_unit_costs import (
-    MIN_CALL_SHARE,
-    UnitCosts,
-    fit_unit_costs,
-    robust_weights,
-)
 from models.attribution.sufficient_statistics import MIN_SHARE, NO_ERRORS, Autocorrelation
 
 

@@ -5,12 +5,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from models.attribution.class_cost_priors import BASE_SPREAD, FittedMixture, Priors
+from models.attribution.call_and_row_costs import CpuBounds, UnitCosts, interval_weights
+from models.attribution.class_cost_fit import BASE_SPREAD, FittedMixture, Priors
 from models.attribution.class_interval_table import OTHER, Array, ClassIntervals, Mask
 from models.attribution.empirical_bayes import fit_class_unit_costs, fit_unit_costs_by_interval
 from models.attribution.prior_mixture_fit import fit_mixture
 from models.attribution.rolling_block_sums import Block
-from models.attribution.shared_unit_costs import CpuBounds, UnitCosts, interval_weights
 from models.attribution.sufficient_statistics import Moments
 from models.attribution.waiting_classes import Elasticity, cannot_compute_all
 

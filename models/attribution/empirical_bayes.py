@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from models.attribution.class_cost_priors import (
+from models.attribution.class_cost_fit import (
     MIN_FREE_SHARE,
     NOISE_INFLATION,
     NOISE_ITERATIONS,

@@ -1,7 +1,7 @@
 """Estimation of the use of each class from how the total varies with calls and rows.
 
 y_t = b·Δt + Σ_k C_k·g_kt + noise, g_kt the part of class k's calls and rows at their unit costs
-(`shared_unit_costs`) that fell into interval t: C_k is the total use of class k. Each C_k has two
+(`call_and_row_costs`) that fell into interval t: C_k is the total use of class k. Each C_k has two
 competing priors, between which the data decide:
 
 - it computes: C_k ~ N(θ·W_k, (0.3·θ·W_k)²), W_k its work time, θ the same for all and unknown;
@@ -28,7 +28,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from models.attribution.class_cost_priors import (
+from models.attribution.class_cost_fit import (
     BASE_SHARE,
     MIN_FREE_SHARE,
     NOISE_ITERATIONS,

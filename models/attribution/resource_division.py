@@ -13,7 +13,7 @@ import numpy as np
 from models.attribution.block_model import fit_intervals
 from models.attribution.class_interval_table import Array, ClassIntervals
 from models.attribution.cost_model import CostModel
-from models.attribution.estimators import (
+from models.attribution.division_methods import (
     Parts,
     Target,
     capped_work_time,

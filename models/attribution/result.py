@@ -6,7 +6,7 @@ from enum import StrEnum
 import numpy as np
 
 from models.attribution.class_interval_table import Array
-from models.attribution.estimators import (
+from models.attribution.division_methods import (
     Predictor,
 )
 from models.attribution.published_wlr import Line

@@ -13,14 +13,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from models.attribution.class_interval_table import OTHER, Array, ClassIntervals
-from models.attribution.shared_unit_costs import (
+from models.attribution.call_and_row_costs import (
     MIN_CALL_SHARE,
     CpuBounds,
     UnitCosts,
     call_counts,
     unit_costs_from_sums,
 )
+from models.attribution.class_interval_table import OTHER, Array, ClassIntervals
 from models.attribution.sufficient_statistics import (
     MIN_SHARE,
     NO_ERRORS,

@@ -9,12 +9,17 @@ from numpy.typing import NDArray
 
 from models.attribution.background_use import BackgroundUse, UnattributedUse
 from models.attribution.block_model import WindowModel, block_unit_costs, first_block, sum_block
+from models.attribution.call_and_row_costs import PART_OF_CPU, CpuBounds
 from models.attribution.class_interval_table import OTHER, Array, ClassIntervals
-from models.attribution.estimators import DividedResource, Target, capped_work_time, limit_parts
+from models.attribution.division_methods import (
+    DividedResource,
+    Target,
+    capped_work_time,
+    limit_parts,
+)
 from models.attribution.quality_gate import gate_mask
 from models.attribution.result import HostUse, Method, PredictionError, disagreement
 from models.attribution.rolling_block_sums import RollingBlocks
-from models.attribution.shared_unit_costs import PART_OF_CPU, CpuBounds
 from models.attribution.sufficient_statistics import Autocorrelation, RegressionSums
 from models.attribution.waiting_classes import min_computing_level
 

@@ -18,13 +18,13 @@ from models.capacity.goodness_of_fit import (
     limit_trust_by_finding,
     merge_noisy,
 )
-from models.capacity.limit_types import FULL_UTILISATION, ResourceLimit
 from models.capacity.observations import MIN_CONCURRENCY, SAME_LOAD_SHARE, Observations
 from models.capacity.observed_peak import ObservedPeak, find_observed_peak
 from models.capacity.outliers import find_outliers
 from models.capacity.oversubscription_loss import ClientConnections
 from models.capacity.plateau import find_plateau
 from models.capacity.present_neighbour_use import lower_bound_at_present
+from models.capacity.resource_and_limit import FULL_UTILISATION, ResourceLimit
 from models.capacity.resource_limits import correct_refuted_limit, find_resource_limits
 from models.capacity.result import Capacity
 from models.capacity.shared_constants import MAJORITY, SEEN_QUANTILE

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.capacity.cost_curve import MIN_UTILISATION, CostCurve, curve_shape
-from models.capacity.limit_types import FULL_UTILISATION
 from models.capacity.observations import Observations
+from models.capacity.resource_and_limit import FULL_UTILISATION
 from models.capacity.shared_constants import (
     EPISODE_SHARE,
     GROUP_INTERVALS,

@@ -10,9 +10,9 @@ Connections are a limit only as far as their number is fixed, as that of a pool 
 
 import numpy as np
 
-from models.capacity.limit_types import FULL_UTILISATION, Resource
 from models.capacity.observed_peak import CELL_RATIO
 from models.capacity.plateau import MAX_ELASTICITY
+from models.capacity.resource_and_limit import FULL_UTILISATION, Resource
 from models.capacity.shared_constants import MAJORITY, MIN_LASTING, MIN_POINTS
 from models.numerics import median
 from models.usl.law import Array

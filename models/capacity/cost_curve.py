@@ -11,8 +11,8 @@ from typing import Self
 
 import numpy as np
 
-from models.capacity.limit_types import FULL_UTILISATION
 from models.capacity.observations import Observations
+from models.capacity.resource_and_limit import FULL_UTILISATION
 from models.capacity.shared_constants import HIGH_QUANTILE, MIN_NOISE
 from models.numerics import quantile
 from models.robust import LinearFit, fit_linear

@@ -20,9 +20,9 @@ from models.capacity.cost_fluctuation import cost_fluctuation, others_fluctuatio
 from models.capacity.cpu_frequency_check import clock_rise
 from models.capacity.estimate import Estimate
 from models.capacity.goodness_of_fit import Finding, error_at_highest_loads
-from models.capacity.limit_types import ResourceLimit
 from models.capacity.observations import Observations
 from models.capacity.outliers import Outliers
+from models.capacity.resource_and_limit import ResourceLimit
 from models.capacity.result import USL
 from models.capacity.result import CapacityReason as Why
 from models.capacity.shared_constants import (

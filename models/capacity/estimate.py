@@ -14,9 +14,9 @@ from models.capacity.contention_peak import MIN_CONTENDING, Peak
 from models.capacity.distribution import TABLE_SIZE, Distribution
 from models.capacity.goodness_of_fit import Check, Finding
 from models.capacity.highest_throughput_likelihood import likelihood
-from models.capacity.limit_types import ResourceLimit
 from models.capacity.observations import Observations
 from models.capacity.observed_peak import ObservedPeak
+from models.capacity.resource_and_limit import ResourceLimit
 from models.capacity.result import USL
 from models.capacity.shared_constants import QUERY_VARIATION
 from models.numerics import QUANTILES, ROUNDING, TINY

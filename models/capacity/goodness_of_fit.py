@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from models.capacity.limit_types import FULL_UTILISATION, ResourceLimit
 from models.capacity.observations import Observations
+from models.capacity.resource_and_limit import FULL_UTILISATION, ResourceLimit
 from models.capacity.shared_constants import (
     CERTAIN_Z,
     HIGH_QUANTILE,

@@ -13,8 +13,8 @@ speaks against c, down to ε, the probability that the queries were cheap, or mi
 import numpy as np
 from numpy.typing import NDArray
 
-from models.capacity.limit_types import FULL_UTILISATION
 from models.capacity.observations import Observations
+from models.capacity.resource_and_limit import FULL_UTILISATION
 from models.capacity.shared_constants import (
     FALSE_SIGN_PROBABILITY,
     MIN_LASTING,

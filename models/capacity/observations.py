@@ -7,7 +7,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from models.capacity.limit_types import Resource
+from models.capacity.resource_and_limit import Resource
 from models.capacity.shared_constants import HIGH_QUANTILE, MAJORITY, SEEN_QUANTILE
 from models.numerics import quantile
 from models.usl.law import Array

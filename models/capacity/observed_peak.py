@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.capacity.demand_extrapolation import CEILING
-from models.capacity.limit_types import Resource
 from models.capacity.observations import MIN_PEAK_UTILISATION, SAME_LOAD_SHARE, Observations
+from models.capacity.resource_and_limit import Resource
 from models.capacity.shared_constants import MIN_LASTING
 from models.numerics import median
 from models.robust import medians

@@ -9,13 +9,13 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from models.capacity.limit_types import (
+from models.capacity.observations import Observations
+from models.capacity.resource_and_limit import (
     FULL_UTILISATION,
     OTHER_PROGRAMS_SHARE,
     Resource,
     ResourceLimit,
 )
-from models.capacity.observations import Observations
 from models.capacity.shared_constants import LATEST_INTERVALS
 from models.usl.law import Array
 

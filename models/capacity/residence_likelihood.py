@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.capacity.goodness_of_fit import Points
-from models.capacity.limit_types import FULL_UTILISATION
 from models.capacity.observations import UNCONTENDED_QUANTILE
+from models.capacity.resource_and_limit import FULL_UTILISATION
 from models.capacity.shared_constants import MIN_NOISE
 from models.numerics import ROUNDING, TINY, median, quantile
 from models.robust import TOTAL_WEIGHT, TUKEY, fit_linear, mad, persistence

@@ -18,15 +18,15 @@ from models.capacity.cost_curve import MIN_UTILISATION
 from models.capacity.demand_extrapolation import CEILING, Extrapolations
 from models.capacity.device_parallelism import CHANNELS, DeviceParallelism
 from models.capacity.distribution import TABLE_DEVIATIONS, TABLE_SIZE
-from models.capacity.limit_types import (
+from models.capacity.observations import MIN_PEAK_UTILISATION
+from models.capacity.oversubscription_loss import ClientConnections
+from models.capacity.resource_and_limit import (
     FULL_UTILISATION,
     LimitReason,
     Resource,
     ResourceLimit,
     UtilisationCurve,
 )
-from models.capacity.observations import MIN_PEAK_UTILISATION
-from models.capacity.oversubscription_loss import ClientConnections
 from models.capacity.shared_constants import (
     CERTAIN_Z,
     FALSE_SIGN_PROBABILITY,

@@ -7,8 +7,8 @@ from models.capacity.change_points import Regimes
 from models.capacity.contention_peak import Peak
 from models.capacity.distribution import Distribution
 from models.capacity.goodness_of_fit import Finding
-from models.capacity.limit_types import ResourceLimit
 from models.capacity.outliers import Outliers
+from models.capacity.resource_and_limit import ResourceLimit
 from models.trust import Trust
 from models.usl.fit import UslFit
 

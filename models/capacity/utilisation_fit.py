@@ -23,8 +23,8 @@ from typing import NamedTuple
 import numpy as np
 
 from models.capacity.batched_cost_share import SharedCost
-from models.capacity.idle_processor_wakeups import CpuWakeups
-from models.capacity.limit_types import OTHER_PROGRAMS_SHARE
+from models.capacity.busy_processor_share import CpuWakeups
+from models.capacity.resource_and_limit import OTHER_PROGRAMS_SHARE
 from models.capacity.shared_constants import SIGNIFICANT_Z
 from models.robust import LinearFit, fit_each
 from models.usl.law import Array

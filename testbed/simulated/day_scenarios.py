@@ -6,8 +6,8 @@ from math import ceil
 
 import numpy as np
 
-from models.capacity.limit_types import Resource
 from models.capacity.observations import Observations
+from models.capacity.resource_and_limit import Resource
 from models.usl.law import Array
 from testbed.simulated.servers import (
     Server,

@@ -11,11 +11,11 @@ from typing import Protocol
 
 import numpy as np
 
-from models.attribution.class_cost_priors import COMPUTE_SPREAD
+from models.attribution.call_and_row_costs import WHOLE_CPU, CpuBounds, call_counts
+from models.attribution.class_cost_fit import COMPUTE_SPREAD
 from models.attribution.class_interval_table import Array, ClassIntervals, Mask
 from models.attribution.cost_model import CostModel
 from models.attribution.published_wlr import Line, Wlr, divide_in_proportion, fit_wlr
-from models.attribution.shared_unit_costs import WHOLE_CPU, CpuBounds, call_counts
 from models.attribution.waiting_classes import cap_waiting_work, waits_by_text
 
 MODEL_WEIGHT = 0.2

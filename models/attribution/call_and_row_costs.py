@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from models.attribution.class_cost_priors import BASE_SPREAD, TYPICAL_NOISE
+from models.attribution.class_cost_fit import BASE_SPREAD, TYPICAL_NOISE
 from models.attribution.class_interval_table import Array, ClassIntervals
 from models.attribution.nnls import fix_unknowns, minimise_non_negative
 from models.attribution.sufficient_statistics import MIN_SHARE, Moments

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.capacity.batched_cost_share import SharedCost
-from models.capacity.idle_processor_wakeups import FULL_CONCURRENCY, SHORT_QUERY_SECONDS, CpuWakeups
+from models.capacity.busy_processor_share import FULL_CONCURRENCY, SHORT_QUERY_SECONDS, CpuWakeups
 from models.capacity.shared_constants import MAJORITY, MIN_LOAD_RATIO, MIN_POINTS, SIGNIFICANT_Z
 from models.numerics import QUANTILES, median, quantile, quantiles
 from models.trust import Trust
