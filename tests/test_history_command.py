@@ -141,12 +141,12 @@ def test_a_target_that_is_not_there_is_named_with_those_that_are(
     filled(path, 5, "primary", "replica")
     code, out, err = run(*action, "--target", "primry")
     assert (code, out) == (2, "")
-    assert err == "mysql-headroom: no target 'primry'; there are primary, replica\n"
+    assert err == "mysql-headroom: no target 'primry'; the history has primary, replica\n"
     assert "5" in run("show")[1].split()
     empty = path.with_name("empty.db")
     open_to_write(empty).close()
     code, _, err = run(*action, "--target", "db", file=empty)
-    assert (code, err) == (2, "mysql-headroom: no target 'db'; there are none yet\n")
+    assert (code, err) == (2, "mysql-headroom: no target 'db'; the history has none yet\n")
 
 
 def test_prune_deletes_what_is_older_and_no_more(path: Path, run: Run) -> None:

@@ -147,6 +147,7 @@ def test_each_failure_names_the_url_and_ends_no_session() -> None:
     ("settings", "problem"),
     [
         ({"url": "db1:9100"}, "is not a URL; write http://HOST:9100"),
+        ({"url": "me:se@cret@db1:9100"}, r"'\*\*\*@db1:9100' is not a URL"),
         ({"url": "http://me:secret@db1:9100"}, "a password does not belong in the URL"),
         ({"url": "http://db1", "password_file": Path(__file__)}, "name the user"),
         ({"url": "http://db1", "user": "a", "token_file": Path(__file__)}, "not both"),

@@ -97,7 +97,7 @@ def test_of_several_targets_and_servers_one_is_chosen(
     assert main(["replay", str(path)]) == 2
     assert "there are a, b; choose one with --target NAME" in capsys.readouterr().err
     assert main(["replay", str(path), "--target", "c"]) == 2
-    assert "no target 'c'; there are a, b" in capsys.readouterr().err
+    assert "no target 'c'; the history has a, b" in capsys.readouterr().err
     assert main(["replay", str(path), "--target", "a"]) == 0
     shown = capsys.readouterr()
     assert "a on second" in shown.out

@@ -59,7 +59,7 @@ def test_the_help_says_which_zone_that_is(
         parser.parse_args([*command.split(), "--help"])
     shown = " ".join(capsys.readouterr().out.split())
     assert "2026-11-21T1" in shown
-    assert "(local, now XYZ; or with a zone)" in shown
+    assert "(local time, now XYZ, unless it ends in Z or +02:00)" in shown
 
 
 def test_a_day_begins_at_the_local_midnight() -> None:

@@ -53,7 +53,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         help="the history.db of an agent, samples as CSV, or http://HOST:9090 of a Prometheus: "
         "as `replay` takes them",
     )
-    date = f"2026-11-21T13:00 ({local_zone_text()}; or with a zone)"
+    date = f"2026-11-21T13:00 ({local_zone_text()})"
     when = f"FROM..TO, each {date}, 6h (ago; in a CSV file from its zero on), or seconds"
     parser.add_argument("--before", metavar="PERIOD", help=when)
     parser.add_argument("--after", metavar="PERIOD", help="likewise")

@@ -46,7 +46,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     )
     export_parser.add_argument("--format", choices=["csv", "openmetrics"], default="csv")
     _add_kind(export_parser, [*TEXT_KINDS, ALL], INTERVALS.name)
-    when = f"2026-11-21T13:00 ({local_zone_text()}; or with a zone), or 6h (ago)"
+    when = f"2026-11-21T13:00 ({local_zone_text()}), or 6h (ago)"
     export_parser.add_argument("--since", metavar="TIME", type=_moment, help=when)
     export_parser.add_argument("--until", metavar="TIME", type=_moment, help="likewise")
     export_parser.add_argument(
@@ -150,7 +150,7 @@ def _require_target(connection: sqlite3.Connection, target: str | None) -> None:
     known = target_names(connection)
     if target is not None and target not in known:
         raise UnknownTargetError(
-            f"no target {target!r}; there are {', '.join(known) or 'none yet'}"
+            f"no target {target!r}; the history has {', '.join(known) or 'none yet'}"
         )
 
 

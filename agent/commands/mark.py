@@ -25,8 +25,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     parser.add_argument(
         "--at",
         metavar="TIME",
-        help=f"2026-11-21T13:00 ({local_zone_text()}; or with a zone), 6h (ago), or Unix seconds "
-        "(default: now)",
+        help=f"2026-11-21T13:00 ({local_zone_text()}), 6h (ago), or Unix seconds (default: now)",
     )
     add_agent_options(parser)
     parser.set_defaults(run=run)

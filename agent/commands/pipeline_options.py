@@ -95,8 +95,8 @@ def target_of(config: Config, name: str | None) -> Target:
     for target in config.targets:
         if target.name == name:
             return target
-    problem = "no target is chosen;" if name is None else f"no target {name!r}"
-    raise ConfigError([f"--target: {problem} there are {', '.join(known)}"])
+    problem = "is missing" if name is None else f"no target {name!r}"
+    raise ConfigError([f"--target: {problem}; the configuration has {', '.join(known)}"])
 
 
 def run_on_source(command: Callable[[argparse.Namespace], int], args: argparse.Namespace) -> int:

@@ -53,8 +53,8 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         default=NOW,
         metavar="WHEN",
         help="now: watch from now on (default); start: the server's own totals since it first "
-        f"saw each class, without estimates; 1h (ago) or 2026-11-21T10:00 ({local_zone_text()}; "
-        "or with a zone): from the history of an agent",
+        f"saw each class, without estimates; 1h (ago) or 2026-11-21T10:00 ({local_zone_text()}): "
+        "from the history of an agent",
     )
     parser.add_argument("--sort", choices=list(SORT_KEYS), default="cpu", help="default: cpu")
     parser.add_argument(
@@ -80,7 +80,7 @@ def run(args: argparse.Namespace) -> int:
     target = _target(config, args.target)
     if target is None:
         known = ", ".join(t.name for t in config.targets)
-        return _report_usage_error(f"no target {args.target!r}; there are {known}")
+        return _report_usage_error(f"no target {args.target!r}; the configuration has {known}")
     problem = _usage_problem(args, config)
     if problem is not None:
         return _report_usage_error(problem)

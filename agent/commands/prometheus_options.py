@@ -34,7 +34,7 @@ def add_prometheus_options(parser: argparse.ArgumentParser, since: float, title:
         metavar="DURATION",
         help=f"how much is read (default: {duration_text(since)})",
     )
-    until = f"2026-11-21T13:00 ({local_zone_text()}; or with a zone), or 6h (ago); default: now"
+    until = f"2026-11-21T13:00 ({local_zone_text()}), or 6h (ago); default: now"
     group.add_argument("--until", type=_moment, metavar="TIME", help=until)
     group.add_argument(
         "--host-selector",

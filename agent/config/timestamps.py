@@ -25,8 +25,8 @@ def time_text(at: float) -> str:
 
 
 def local_zone_text() -> str:
-    """Describe the time zone of dates that name none: `local, now CET`."""
-    return f"local, now {datetime.now().astimezone():%Z}"
+    """Describe the time zone of dates: `local time, now CET, unless it ends in Z or +02:00`."""
+    return f"local time, now {datetime.now().astimezone():%Z}, unless it ends in Z or +02:00"
 
 
 def parse_time(text: str, now: float) -> float:

@@ -256,7 +256,7 @@ def _choose_server(
 def _no_intervals_message(known: list[str], name: str | None) -> str:
     """Return why there are no intervals, and the remedy."""
     if name is not None and known and name not in known:
-        return f"no target {name!r}; there are {', '.join(known)}"
+        return f"no target {name!r}; the history has {', '.join(known)}"
     return "no intervals yet; let the agent run for a minute"
 
 

@@ -62,7 +62,7 @@ class Access:
         """Return the URL without a final slash; raises `AccessError` where it is not usable."""
         parts = urllib.parse.urlsplit(self.url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise AccessError(f"{self.url!r} is not a URL; write {example}")
+            raise AccessError(f"{_without_login(self.url)!r} is not a URL; write {example}")
         if parts.username or parts.password:
             text = "a password does not belong in the URL; use --user and --password-file"
             raise AccessError(text)
@@ -115,6 +115,12 @@ def _read_until(answer: http.client.HTTPResponse, most: int, deadline: float) ->
         if time.monotonic() > deadline:
             raise TimeoutError("the answer takes too long")
     return bytes(content)
+
+
+def _without_login(url: str) -> str:
+    """Return the URL without what stands before an `@`, which may be a password."""
+    _, at, rest = url.rpartition("@")
+    return f"***@{rest}" if at else url
 
 
 def _secret(path: Path) -> str:
