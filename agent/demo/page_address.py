@@ -26,7 +26,7 @@ class Address:
     host: str
     port: int
     is_explicit: bool = False
-    """Whether it was given by the user, so that no other address is tried."""
+    """Whether the user gave this address; no other is tried then."""
 
     def socket_address(self) -> tuple[str, int]:
         """Return the host and port to listen on."""
