@@ -8,7 +8,12 @@ from complaints import mistakes
 
 from agent.config.bandwidths import bytes_per_second
 from agent.config.loader import load
-from agent.config.resources import DiskSettings, InterfaceSettings, ResourceSettings
+from agent.config.resources import (
+    UNKNOWN_RESOURCE,
+    DiskSettings,
+    InterfaceSettings,
+    ResourceSettings,
+)
 from agent.config.settings import Config
 from agent.service.reload import monitor_settings
 from collectors.disks_and_interfaces import Devices
@@ -126,9 +131,9 @@ targets:
 """
     )
     assert mistakes(load, path) == [
-        "3: resources.ceilings.cpu: should be less than or equal to 1",
-        "4: resources.ceilings.gpu: is not in the right form (see config.example.yaml)",
-        "5: resources.ceilings.disk:sda: should be greater than 0",
+        "3: resources.ceilings.cpu: must be a share above 0 and at most 1; write 0.9 for 90 %",
+        f"4: resources.ceilings.gpu: {UNKNOWN_RESOURCE}",
+        "5: resources.ceilings.disk:sda: must be a share above 0 and at most 1; write 0.9 for 90 %",
         "7: resources.disks.sda.iops: unknown key",
         "7: resources.disks.sda.operations: should be greater than 0",
         "8: resources.disks.sdb.bandwidth: not a bandwidth; write 250MB, 1.5GB, 10Gbit or a number"

@@ -102,7 +102,7 @@ targets:
 """,
     )
     assert problems(path) == [
-        "1: listen: is not in the right form (see config.example.yaml)",
+        "1: listen: must be an address and a port, such as 127.0.0.1:10104, [::1]:10104 or :10104",
         "2: fitt: unknown key",
         "4: fit.interval: must be from 1s to 10m",
         "5: fit.window: not a duration; write 500ms, 15s, 10m, 6h, 1d or a number of seconds",
@@ -128,19 +128,27 @@ targets:
     [
         ("targets: [\n- a: {", "2: not readable as YAML"),
         ("listen: :1\nlisten: :2\n", "2: not readable as YAML: the key 'listen' is written twice"),
-        ("", " not a configuration; see config.example.yaml"),
+        ("", " is empty; config.example.yaml shows what it looks like"),
+        ("# nothing yet\n", " is empty; config.example.yaml shows what it looks like"),
         ("- a", " not a configuration; see config.example.yaml"),
         ("listen: :1\n", "1: targets: missing"),
         ("listen: :65536\n", "1: listen: a port is at most 65535"),
         ("targets: []\n", "1: targets: must name at least one server"),
         ("targets: {a: 1}\n", "1: targets: must be a list"),
         ("targets: [3]\n", "1: targets[0]: must be a mapping of keys to values"),
-        ("targets: [{name: 'a b', user: u}]\n", "1: targets[0].name: is not in the right form"),
-        ('targets: [{name: "a\\n", user: u}]\n', "1: targets[0].name: is not in the right form"),
+        ("targets: [{name: 'a b', user: u}]\n", "1: targets[0].name: must have up to 63 letters"),
+        ('targets: [{name: "a\\n", user: u}]\n', "1: targets[0].name: must have up to 63 letters"),
         ("a: &a [*a]\n", "1: a: unknown key"),
         ("targets: &a [*a]\n", "1: targets[0]: must be a mapping of keys to values"),
         ("? [a]\n: b\n", "1: not readable as YAML"),
-        ("\tx", "1: not readable as YAML"),
+        ("\tx", "1: not readable as YAML: a tab; YAML is indented with spaces"),
+        ("targets:\n - name: a\n  user: u\n", "3: not readable as YAML: indented differently from"),
+        (
+            "targets:\n- name: a\n    user: u\n",
+            "3: not readable as YAML: a colon is missing or one",
+        ),
+        ("targets: [{name: 'a}]\n", "2: not readable as YAML: a quote or a bracket is not closed"),
+        ("log\ntargets: []\n", "2: not readable as YAML: a colon is missing or one too many"),
     ],
 )
 def test_a_file_of_the_wrong_shape_says_so_in_one_line(
@@ -244,7 +252,7 @@ def test_a_my_cnf_that_cannot_be_used_is_told_at_the_start(
     (tmp_path / "my.cnf").write_text(options)
     path = written(tmp_path, f"targets: [{{name: a, defaults_file: {tmp_path / 'my.cnf'}}}]\n")
     (problem,) = problems(path)
-    assert problem.startswith(f"1: targets[0]: {tmp_path / 'my.cnf'}: ")
+    assert problem.startswith(f"1: targets[0].defaults_file: {tmp_path / 'my.cnf'}: ")
     assert expected in problem
 
 
@@ -257,7 +265,7 @@ def test_a_key_of_a_my_cnf_that_cannot_be_read_is_named(tmp_path: Path, option: 
     options.write_text(f"[client]\nuser=u\n{option}={key}\n")
     (problem,) = problems(written(tmp_path, f"targets: [{{name: a, defaults_file: {options}}}]\n"))
     told = f"{options}: {option}: {key}: cannot be read: larger than 4096 KiB"
-    assert problem.startswith(f"1: targets[0]: {told}")
+    assert problem.startswith(f"1: targets[0].defaults_file: {told}")
 
 
 def test_tls_follows_the_my_cnf_unless_the_file_says_otherwise(tmp_path: Path) -> None:
@@ -354,17 +362,117 @@ def test_an_interval_must_hold_two_samples_at_least(tmp_path: Path) -> None:
         "fit: {interval: 5s}\ntargets: [{name: a, user: u, collectors: {status: {interval: 3s}}}]\n"
     )
     (problem,) = problems(written(tmp_path, text))
-    assert problem == (
-        "1: targets: 'a': fit.interval (5 s) must be at least twice the sampling interval of status"
-        " (3 s)"
+    told = (
+        "target 'a': fit.interval (5s) must be at least twice the sampling interval of status (3s)"
     )
+    assert problem == f"2: targets[0].collectors.status.interval: {told}"
+
+
+def test_contradictions_between_sections_are_listed_at_once(tmp_path: Path) -> None:
+    """Each at the line of the key that is to be changed, once for all targets that inherit it."""
+    text = """\
+fit: {interval: 5s, window: 2d}
+collectors:
+  statements: {interval: 3s}
+history: {retention: {intervals: 1d}}
+targets:
+- {name: a, user: u, group: shop}
+- name: b
+  user: u
+  group: shop
+  fit: {interval: 1s}
+- {name: c, user: u}
+"""
+    interval = "fit.interval (1s) must be at least twice the sampling interval of status (1s)"
+    shared = "fit.interval (5s) must be at least twice the sampling interval of statements (3s)"
+    assert problems(written(tmp_path, text)) == [
+        f"3: collectors.statements.interval: target 'a': {shared}",
+        "4: history.retention.intervals: must be at least fit.window (2d), not 1d",
+        "10: targets[1].fit.interval: 1s, but the first target of the group 'shop' has 5s;"
+        " give all of them the same",
+        f"10: targets[1].fit.interval: target 'b': {interval}",
+    ]
+
+
+def test_paths_are_relative_to_the_configuration(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Wherever the agent is started; an absolute path stays as it is."""
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.chdir(elsewhere)
+    (tmp_path / "password").write_text("secret\n")
+    (tmp_path / "ca.pem").write_text("")
+    text = (
+        "history: {path: data/history.db}\n"
+        "targets:\n"
+        "- {name: a, user: u, password_file: password, tls: {ca: ca.pem}}\n"
+        f"- {{name: b, user: u, password_file: {tmp_path / 'password'}}}\n"
+    )
+    config = load(written(tmp_path, text))
+    assert config.history.path == tmp_path / "data" / "history.db"
+    assert [target.credentials.login().password for target in config.targets] == ["secret"] * 2
+    assert config.targets[0].endpoint.tls_ca == str(tmp_path / "ca.pem")
+    (problem,) = problems(written(tmp_path, "targets: [{name: a, user: u, password_file: x}]\n"))
+    start = "a relative path starts at the configuration's folder"
+    assert problem == f"1: targets[0].password_file: no such file; {start}"
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        ("127.0.0.1:3306", "must be a name or an address alone; give the port with the key port"),
+        ("[::1]", "must be a name or an address alone; give the port with the key port"),
+        ("db 1", "must be a host name or an IP address"),
+        ("", "must be a host name or an IP address"),
+    ],
+)
+def test_a_host_is_a_name_or_an_address(tmp_path: Path, value: str, told: str) -> None:
+    """Looked up as they stand, these would be hosts that do not exist."""
+    text = f"targets: [{{name: a, user: u, host: '{value}'}}]\n"
+    assert problems(written(tmp_path, text)) == [f"1: targets[0].host: {told}"]
+    valid = written(tmp_path, "targets: [{name: a, user: u, host: '2001:db8::1'}]\n")
+    assert load(valid).targets[0].endpoint.host == "2001:db8::1"
+
+
+def test_a_number_of_seconds_may_be_quoted(tmp_path: Path) -> None:
+    """As on the command line, where everything is text."""
+    text = "targets: [{name: a, user: u, timeout: '5', sla_seconds: '0.05'}]\n"
+    (target,) = load(written(tmp_path, text)).targets
+    assert (target.timeout, target.sla_seconds) == (5.0, 0.05)
+
+
+@pytest.mark.parametrize(
+    ("resources", "told"),
+    [
+        (
+            "{ceilings: {cpu: 90}}",
+            "ceilings.cpu: must be a share above 0 and at most 1; write 0.9 for 90 %",
+        ),
+        (
+            "{ceilings: {cpus: 0.9}}",
+            "ceilings.cpus: no such resource; write cpu, server_cpu, connections, innodb_threads,"
+            " redo_log, disk:NAME, disk:NAME:operations (:bytes, :flush), network:NAME:received or"
+            " network:NAME:sent",
+        ),
+        (
+            "{disks: {/dev/sda: {operations: 100}}}",
+            "disks.(not shown): must be the kernel's name of a device, such as nvme0n1 or eth0,"
+            " without /dev/",
+        ),
+    ],
+)
+def test_what_is_wrong_with_a_resource_is_told(tmp_path: Path, resources: str, told: str) -> None:
+    """With what is accepted instead."""
+    text = f"resources: {resources}\ntargets: [{{name: a, user: u}}]\n"
+    assert problems(written(tmp_path, text)) == [f"1: resources.{told}"]
 
 
 def test_the_history_keeps_what_the_window_needs(tmp_path: Path) -> None:
     """A window that the next start could not read back is a mistake; so are sizes that are none."""
     text = "history: {retention: {intervals: 6h}}\ntargets: [{name: a, user: u}]\n"
     assert problems(written(tmp_path, text)) == [
-        "1: history.retention.intervals (21600 s) must be at least fit.window (86400 s)"
+        "1: history.retention.intervals: must be at least fit.window (1d), not 6h"
     ]
     text = "history: {path: 3, max_size: 1MiB, keep: 1d}\ntargets: [{name: a, user: u}]\n"
     assert [problem.partition(": ")[2] for problem in problems(written(tmp_path, text))] == [
@@ -382,8 +490,8 @@ def test_an_environment_variable_that_is_not_set_is_no_empty_password(tmp_path: 
     """A name that is misspelt is told at the start, not as a login that is denied."""
     path = written(tmp_path, "targets: [{name: a, user: u, password_env: NO_SUCH_VARIABLE}]\n")
     assert problems(path) == [
-        "1: targets[0]: cannot read the password: the environment variable that password_env names"
-        " is not set"
+        "1: targets[0].password_env: cannot read the password: the environment variable that"
+        " password_env names is not set"
     ]
 
 
@@ -408,7 +516,7 @@ def test_labels_of_a_target_are_those_of_prometheus() -> None:
         ("host", "this label is reserved"),
         ("instance", "this label is reserved"),
         ("__x", "Prometheus's own"),
-        ("a-b", "is not in the right form"),
+        ("a-b", "a label has up to 63 letters, digits and underscores"),
     ):
         with pytest.raises(InvalidValuesError, match=problem):
             Config.validated({"targets": [base | {"labels": {name: "x"}}]})

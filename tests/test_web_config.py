@@ -193,8 +193,8 @@ def test_a_header_is_one_line(folder: Path) -> None:
     """A value that ends with a line feed would begin another header."""
     headers = {"Content-Security-Policy": "default-src 'self'\n"}
     assert problems(written(folder, http_server_config={"headers": headers})) == [
-        "3: http_server_config.headers.Content-Security-Policy: is not in the right form"
-        " (see docs/examples/web-config.yml)"
+        "3: http_server_config.headers.Content-Security-Policy: must be one line of ASCII"
+        " characters"
     ]
 
 

@@ -46,6 +46,18 @@ class Checked(NamedTuple):
     check: Callable[[Any], Any]
 
 
+def matching(pattern: str, mistake: str) -> Checked:
+    """Return a check of texts against a regular expression, with the words for one that differs."""
+    compiled = re.compile(pattern)
+
+    def check(text: str) -> str:
+        if not compiled.fullmatch(text):
+            raise ValueError(mistake)
+        return text
+
+    return Checked(check)
+
+
 class InvalidValuesError(InputError, ValueError):
     """Invalid values, all of them listed."""
 
@@ -57,7 +69,8 @@ class InvalidValuesError(InputError, ValueError):
 class Section(msgspec.Struct, frozen=True):
     """A section of the configuration: frozen, with exact types, without unknown keys.
 
-    `__post_init__` raises ValueError for contradictions between its keys.
+    `__post_init__` raises ValueError for contradictions between its keys, or `InvalidValuesError`
+    with their key paths within the section.
     """
 
     @classmethod

@@ -5,15 +5,18 @@ from typing import Annotated, ClassVar
 
 from msgspec import Meta
 
-from agent.config.base_model import Checked, Parsed, Section
+from agent.config.base_model import Checked, InvalidValuesError, Parsed, Section, matching
 from agent.config.durations import seconds, within
 from agent.config.http_source import HttpSource
 
 MAX_METRICS = 8
 """The greatest number of business metrics of one target."""
 MAX_QUERY_LENGTH = 4000  # characters
-NAME = r"^[a-z_][a-z0-9_]{0,62}\Z"
-UNIT = r"^[^\x00-\x1f\x7f]{1,40}\Z"
+NAME = matching(
+    r"[a-z_][a-z0-9_]{0,62}",
+    "must have up to 63 small letters, digits and underscores, and begin with no digit",
+)
+UNIT = matching(r"[^\x00-\x1f\x7f]{1,40}", "must have 1 to 40 characters")
 
 QUOTED = re.compile(r"'(?:[^'\\]|\\.|'')*'|\"(?:[^\"\\]|\\.|\"\")*\"|`[^`]*`", re.DOTALL)
 COMMENT = re.compile(r"/\*|#|--(?:\s|$)")
@@ -51,8 +54,8 @@ class PrometheusQuery(HttpSource, frozen=True, kw_only=True):
 class BusinessMetric(Section, frozen=True):
     """One number of the business that grows with the load."""
 
-    name: Annotated[str, Meta(pattern=NAME)]
-    unit: Annotated[str, Meta(pattern=UNIT)]
+    name: Annotated[str, NAME]
+    unit: Annotated[str, UNIT]
     query: Annotated[str, Meta(max_length=MAX_QUERY_LENGTH), Checked(check_one_select)] | None = (
         None
     )
@@ -65,7 +68,7 @@ class BusinessMetric(Section, frozen=True):
         if (self.query is None) == (self.prometheus is None):
             raise ValueError("give either a query or prometheus")
         if self.timeout > self.interval / 2:
-            raise ValueError("timeout must be at most half of interval")
+            raise InvalidValuesError([(("timeout",), "must be at most half of interval")])
 
 
 def _check_distinct(metrics: tuple[BusinessMetric, ...]) -> tuple[BusinessMetric, ...]:

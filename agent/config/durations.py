@@ -6,6 +6,7 @@ import re
 from agent.config.base_model import Checked
 
 UNITS = {"ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+NUMBER = re.compile(r"\d+(\.\d+)?", re.ASCII)
 PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 MAX_LENGTH = 64  # characters; longer texts are refused at once
 MISTAKE = "not a duration; write 500ms, 15s, 10m, 6h, 1d or a number of seconds"
@@ -29,7 +30,9 @@ def _number(value: object) -> float:
 
 
 def _sum_parts(text: str) -> float:
-    """Return the sum of the parts of a duration such as `1h30m`."""
+    """Return the sum of the parts of a duration such as `1h30m`, or a bare number of seconds."""
+    if len(text) <= MAX_LENGTH and NUMBER.fullmatch(text):
+        return float(text)
     parts = PART.findall(text) if len(text) <= MAX_LENGTH else []
     if not parts or "".join(number + unit for number, unit in parts) != text:
         raise ValueError(MISTAKE)

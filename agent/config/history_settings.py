@@ -7,6 +7,7 @@ from msgspec.structs import asdict
 
 from agent.config.base_model import Checked, Parsed, Section
 from agent.config.durations import seconds, within
+from agent.config.existing_file import from_base_folder
 from agent.config.sizes import size_in_bytes
 
 DAY = 86400.0
@@ -26,7 +27,7 @@ def _parse_file_path(value: object) -> Path:
     """Return a path that names a file; whether it exists is checked when it is opened."""
     if not isinstance(value, str | Path) or not Path(value).name or "\0" in str(value):
         raise ValueError("must be the path of a file")
-    return Path(value)
+    return from_base_folder(value)
 
 
 Size = Annotated[int, Parsed(size_in_bytes), Checked(_check_size)]

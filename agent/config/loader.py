@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from agent.config.cross_checks import contradictions
+from agent.config.existing_file import relative_to
 from agent.config.settings import Config
 from agent.config.yaml_loader import ConfigError as ConfigError
 from agent.config.yaml_loader import read
@@ -13,11 +14,13 @@ from agent.config.yaml_loader import read
 def load(path: Path, override: Mapping[str, object] | None = None) -> Config:
     """Load and check a configuration file; raises `ConfigError` with all its mistakes.
 
-    `override` has values that replace the file's, in the file's own structure.
+    `override` has values that replace the file's, in the file's own structure. Relative paths start
+    at the file's folder.
     """
     document = read(path, "config.example.yaml")
     _merge(document.data, override or {})
-    return document.checked(Config, contradictions(document.data))
+    with relative_to(path.parent):
+        return document.checked(Config, contradictions(document.data))
 
 
 def _merge(data: dict[Any, Any], override: Mapping[str, object]) -> None:

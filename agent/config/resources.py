@@ -7,15 +7,20 @@ from typing import Annotated
 from msgspec import Meta, field
 
 from agent.config.bandwidths import bytes_per_second
-from agent.config.base_model import Checked, Parsed, Section
+from agent.config.base_model import Checked, Parsed, Section, matching
 from collectors.disks_and_interfaces import Devices
 
 DISK, NETWORK = "disk:", "network:"
 """The prefixes of the names of resources that are devices; the device's own name follows."""
 RESOURCE = (
-    r"^(cpu|server_cpu|connections|innodb_threads|redo_log"
-    rf"|{DISK}[^:\s]+(:operations|:bytes|:flush)?|{NETWORK}[^:\s]+:(received|sent))\Z"
+    r"(cpu|server_cpu|connections|innodb_threads|redo_log"
+    rf"|{DISK}[^:\s]+(:operations|:bytes|:flush)?|{NETWORK}[^:\s]+:(received|sent))"
 )
+UNKNOWN_RESOURCE = (
+    "no such resource; write cpu, server_cpu, connections, innodb_threads, redo_log, disk:NAME,"
+    " disk:NAME:operations (:bytes, :flush), network:NAME:received or network:NAME:sent"
+)
+INVALID_DEVICE = "must be the kernel's name of a device, such as nvme0n1 or eth0, without /dev/"
 
 
 def _check_finite(rate: float) -> float:
@@ -24,9 +29,15 @@ def _check_finite(rate: float) -> float:
     return rate
 
 
-ResourceName = Annotated[str, Meta(pattern=RESOURCE)]
-DeviceName = Annotated[str, Meta(pattern=r"^[^:/\s]{1,64}\Z")]
-Share = Annotated[float, Meta(gt=0, le=1)]
+def _check_share(share: float) -> float:
+    if not 0 < share <= 1:
+        raise ValueError("must be a share above 0 and at most 1; write 0.9 for 90 %")
+    return share
+
+
+ResourceName = Annotated[str, matching(RESOURCE, UNKNOWN_RESOURCE)]
+DeviceName = Annotated[str, matching(r"[^:/\s]{1,64}", INVALID_DEVICE)]
+Share = Annotated[float, Checked(_check_share)]
 Rate = Annotated[float, Meta(gt=0), Checked(_check_finite)]
 Bandwidth = Annotated[Rate, Parsed(bytes_per_second)]
 

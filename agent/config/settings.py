@@ -3,18 +3,28 @@
 The file is YAML; `config.example.yaml` shows every key. Nothing here opens a connection.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from msgspec import Meta, field
 from msgspec.structs import replace
 
-from agent.config.base_model import Checked, Parsed, Section, given_keys
+from agent.config.base_model import (
+    Checked,
+    InvalidValuesError,
+    KeyPath,
+    Mistake,
+    Parsed,
+    Section,
+    given_keys,
+    matching,
+)
 from agent.config.business_metrics import BusinessMetrics
 from agent.config.class_slas import ClassSlas
 from agent.config.credentials import Credentials, cause_of, client_options
-from agent.config.durations import seconds, within
+from agent.config.cross_checks import PASSWORD_SOURCES
+from agent.config.durations import duration_text, seconds, within
 from agent.config.existing_file import ExistingFile, is_file
 from agent.config.history_settings import HistorySettings
 from agent.config.node_exporter import NodeExporterSettings
@@ -23,7 +33,7 @@ from agent.config.resources import ResourceSettings
 from agent.config.target_labels import TargetLabels
 from collectors import COLLECTORS, CollectorSpec
 from collectors.base import CollectorError
-from collectors.connection import Endpoint
+from collectors.connection import Endpoint, Login
 from collectors.regular_file import read_whole
 
 Duration = Annotated[float, Parsed(seconds)]
@@ -34,7 +44,11 @@ MAX_PEM_BYTES = 2**22  # bytes; all authorities that browsers trust take 220 KiB
 CLOCK_COLLECTORS = ("status", "statements")  # the collectors whose samples bound an interval
 GOLDEN_RATIO = 0.6180339887498949
 TLS_MODES = ("REQUIRED", "VERIFY_CA", "VERIFY_IDENTITY")  # of a my.cnf, the strictest last
-NAME = r"^[A-Za-z0-9][A-Za-z0-9_.:-]{0,62}\Z"
+NAME_PATTERN = r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,62}"
+NAME = matching(
+    NAME_PATTERN,
+    "must have up to 63 letters, digits and _ . : - and begin with a letter or a digit",
+)
 
 
 def _check_readable(path: Path) -> Path:
@@ -60,9 +74,21 @@ def _check_port(listen: str) -> str:
     return listen
 
 
+def _check_host(host: str) -> str:
+    """Check that a host is a name or an address; one with a port would be looked up as a name."""
+    if host.count(":") == 1 or host.startswith("["):
+        raise ValueError("must be a name or an address alone; give the port with the key port")
+    if not host or "/" in host or any(character.isspace() for character in host):
+        raise ValueError("must be a host name or an IP address")
+    return host
+
+
 ListenAddress = Annotated[
     str,
-    Meta(pattern=r"^(\[[0-9a-fA-F:]+\]|[A-Za-z0-9.-]*):\d{1,5}\Z"),
+    matching(
+        r"(\[[0-9a-fA-F:]+\]|[A-Za-z0-9.-]*):[0-9]{1,5}",
+        f"must be an address and a port, such as {DEFAULT_LISTEN}, [::1]:10104 or :10104",
+    ),
     Checked(_check_port),
 ]
 
@@ -112,8 +138,8 @@ OwnFitSettings = Annotated[Mapping[str, Any], given_keys(FitSettings)]
 class Target(Section, frozen=True):
     """One server to watch: its address, the account there, what differs from the defaults."""
 
-    name: Annotated[str, Meta(pattern=NAME)]
-    host: str | None = None
+    name: Annotated[str, NAME]
+    host: Annotated[str, Checked(_check_host)] | None = None
     port: Annotated[int, Meta(ge=1, le=MAX_PORT)] | None = None
     socket: str | None = None
     user: str | None = None
@@ -132,7 +158,7 @@ class Target(Section, frozen=True):
     """The node_exporter of the server's host, if that is another machine."""
     labels: TargetLabels = field(default_factory=dict)
     """Labels of its `target_info`, to join its series with those of other exporters."""
-    group: Annotated[str, Meta(pattern=NAME)] | None = None
+    group: Annotated[str, NAME] | None = None
     """The group of servers that share a load: shards, a primary and its replicas."""
     sla_seconds: Annotated[Duration, within(MIN_SLA, MAX_SLA)] | None = None
     """The agreed mean residence time of a statement."""
@@ -179,19 +205,30 @@ class Target(Section, frozen=True):
         except (CollectorError, OSError, ValueError) as error:
             source = f"{self.defaults_file}: " if self.defaults_file else ""
             why = str(error) if isinstance(error, CollectorError) else cause_of(error)
-            raise ValueError(source + why.removeprefix(source)) from None
-        if self.defaults_file and not login.user:
-            raise ValueError(f"{self.defaults_file}: has no user in its group [client]")
+            place = next((key for key in PASSWORD_SOURCES if getattr(self, key)), "user")
+            raise InvalidValuesError([((place,), source + why.removeprefix(source))]) from None
+        if self.defaults_file:
+            mistakes = list(self._my_cnf_mistakes(endpoint, login))
+            if mistakes:
+                raise InvalidValuesError(
+                    [(("defaults_file",), f"{self.defaults_file}: {text}") for text in mistakes]
+                )
+
+    @staticmethod
+    def _my_cnf_mistakes(endpoint: Endpoint, login: Login) -> Iterator[str]:
+        if not login.user:
+            yield "has no user in its group [client]"
         for option, path in (
             ("ssl-ca", endpoint.tls_ca),
             ("server-public-key-path", endpoint.public_key),
         ):
             if path and not is_file(Path(path)):
-                raise ValueError(f"{self.defaults_file}: {option}: no such file")
-            try:
-                _check_readable(Path(path)) if path else None
-            except ValueError as error:
-                raise ValueError(f"{self.defaults_file}: {option}: {path}: {error}") from None
+                yield f"{option}: no such file"
+            elif path:
+                try:
+                    _check_readable(Path(path))
+                except ValueError as error:
+                    yield f"{option}: {path}: {error}"
 
 
 class Config(Section, frozen=True, kw_only=True):
@@ -207,40 +244,63 @@ class Config(Section, frozen=True, kw_only=True):
     targets: tuple[Target, ...]
 
     def __post_init__(self) -> None:
-        """Raise ValueError where settings of several sections contradict each other."""
-        self._check_sampling_intervals()
-        self._check_group_intervals()
-        self._check_history_retention()
+        """Raise `InvalidValuesError` where settings of several sections contradict each other."""
+        mistakes = [
+            *self._sampling_mistakes(),
+            *self._group_mistakes(),
+            *self._retention_mistakes(),
+        ]
+        if mistakes:
+            raise InvalidValuesError(mistakes)
 
-    def _check_sampling_intervals(self) -> None:
-        for target in self.targets:
+    def _sampling_mistakes(self) -> Iterator[Mistake]:
+        """Yield each key that leaves an interval without two samples, for its first target."""
+        found: dict[KeyPath, str] = {}
+        for index, target in enumerate(self.targets):
             width = self.fit_settings(target).interval
             for spec in COLLECTORS:
                 settings = self.collector_settings(target, spec.name)
                 sampling = self.sampling_interval(target, spec)
                 if spec.name in CLOCK_COLLECTORS and settings.enabled and width < 2 * sampling:
-                    raise ValueError(
-                        f"targets: {target.name!r}: fit.interval ({width:g} s) must be at least"
-                        f" twice the sampling interval of {spec.name} ({sampling:g} s)"
+                    found.setdefault(
+                        self._key_of_interval(index, spec.name),
+                        f"target {target.name!r}: fit.interval ({duration_text(width)}) must be at"
+                        f" least twice the sampling interval of {spec.name}"
+                        f" ({duration_text(sampling)})",
                     )
+        yield from found.items()
 
-    def _check_group_intervals(self) -> None:
-        for name, targets in self.groups.items():
-            widths = {self.fit_settings(target).interval for target in targets}
-            if len(widths) > 1:
-                listed = ", ".join(f"{width:g} s" for width in sorted(widths))
-                raise ValueError(
-                    f"targets: the group {name!r} has targets with fit.interval {listed};"
-                    " give all of them the same"
-                )
+    def _key_of_interval(self, index: int, collector: str) -> KeyPath:
+        """Return the key that sets a collector's interval, else that of the target's fit."""
+        own = ("targets", index)
+        shared = self.collectors.get(collector, CollectorSettings())
+        if self.targets[index].collectors.get(collector, {}).get("interval") is not None:
+            return (*own, "collectors", collector, "interval")
+        if shared.interval is not None:
+            return ("collectors", collector, "interval")
+        section = (*own, "fit") if "interval" in self.targets[index].fit else ("fit",)
+        return (*section, "interval")
 
-    def _check_history_retention(self) -> None:
+    def _group_mistakes(self) -> Iterator[Mistake]:
+        widths: dict[str, float] = {}
+        for index, target in enumerate(self.targets):
+            width = self.fit_settings(target).interval
+            if target.group is None or widths.setdefault(target.group, width) == width:
+                continue
+            yield (
+                ("targets", index, "fit", "interval"),
+                f"{duration_text(width)}, but the first target of the group {target.group!r} has"
+                f" {duration_text(widths[target.group])}; give all of them the same",
+            )
+
+    def _retention_mistakes(self) -> Iterator[Mistake]:
         longest = max((self.fit_settings(target).window for target in self.targets), default=0.0)
         kept = self.history.retention.intervals
         if kept < longest:
-            raise ValueError(
-                f"history.retention.intervals ({kept:g} s) must be at least fit.window"
-                f" ({longest:g} s)"
+            yield (
+                ("history", "retention", "intervals"),
+                f"must be at least fit.window ({duration_text(longest)}), not"
+                f" {duration_text(kept)}",
             )
 
     @property

@@ -5,14 +5,20 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from agent.config.base_model import Checked
+from agent.config.base_model import Checked, matching
 
 INFO_LABELS = ("host", "port", "version", "server_uuid")
 """Labels of `target_info` besides the target."""
 RESERVED_LABELS = ("target", "job", "instance", *INFO_LABELS)
 MAX_LABELS = 16
 
-LabelName = Annotated[str, Meta(pattern=r"^[a-zA-Z_][a-zA-Z0-9_]{0,62}\Z")]
+LabelName = Annotated[
+    str,
+    matching(
+        r"[a-zA-Z_][a-zA-Z0-9_]{0,62}",
+        "a label has up to 63 letters, digits and underscores, and begins with no digit",
+    ),
+]
 LabelValue = Annotated[str, Meta(min_length=1, max_length=128)]
 
 

@@ -23,6 +23,17 @@ MAX_KEYS = 1000  # in one mapping, with all that is merged into it
 PLAIN_KEY = re.compile(r"[\w.:@ -]{1,64}")
 QUOTED = re.compile(r"""(['"])(?!<).{2,}\1""")
 NOT_SHOWN = "(not shown)"
+YAML_REMEDIES = (
+    (r"'\\t'", "a tab; YAML is indented with spaces"),
+    (
+        r"mapping values are not allowed",
+        "a colon is missing or one too many, or the indentation differs",
+    ),
+    (r"expected <block end>", "indented differently from the lines above"),
+    (r"could not find expected ':'", "a key without a colon"),
+    (r"unexpected end of stream|expected ',' or", "a quote or a bracket is not closed"),
+)
+"""What the parser's messages mean, by patterns in them."""
 
 
 class ConfigError(InputError):
@@ -93,9 +104,7 @@ def read(path: Path, example: str) -> Document:
         raise ConfigError([f"{path}: cannot be read: {reason}"]) from None
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
-        problem = (
-            error.problem if isinstance(error, _KeyMistake) else _mask_quotations(error.problem)
-        )
+        problem = error.problem if isinstance(error, _KeyMistake) else _explain(error.problem or "")
         raise ConfigError([f"{path}:{line}: not readable as YAML: {problem}"]) from None
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         first = _mask_quotations(str(error).splitlines()[0])
@@ -104,6 +113,8 @@ def read(path: Path, example: str) -> Document:
         raise ConfigError(
             [f"{path}: not readable as YAML: a value does not match its YAML tag"]
         ) from None
+    if data is None:
+        raise ConfigError([f"{path}: is empty; {example} shows what it looks like"])
     if not isinstance(data, dict):
         raise ConfigError([f"{path}: not a configuration; see {example}"])
     return Document(path, data, lines, example)
@@ -194,9 +205,17 @@ def _shown_key(key: str) -> str:
     return key if PLAIN_KEY.fullmatch(key) else NOT_SHOWN
 
 
-def _mask_quotations(problem: str | None) -> str:
+def _explain(problem: str) -> str:
+    """Return what a parser's message means, or the message without quotations from the file."""
+    for pattern, meaning in YAML_REMEDIES:
+        if re.search(pattern, problem):
+            return meaning
+    return _mask_quotations(problem)
+
+
+def _mask_quotations(problem: str) -> str:
     """Mask the quotations from the file in a parser's message; its own `'<tokens>'` stay."""
-    return QUOTED.sub(NOT_SHOWN, problem or "")
+    return QUOTED.sub(NOT_SHOWN, problem)
 
 
 def _nearest_line(lines: Mapping[KeyPath, int], place: KeyPath) -> int:

@@ -12,12 +12,12 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta, field
 
-from agent.config.base_model import Checked, Section
+from agent.config.base_model import Checked, Section, matching
 from agent.web.auth import is_password
 
 BCRYPT = re.compile(r"\$2[abxy]\$(\d\d)\$[./A-Za-z0-9]{53}")
 MAX_COST = 15  # a check takes about 2.5 s; each step more doubles it
-HEADER_TEXT = r"^[\x20-\x7e]*\Z"
+HEADER_TEXT = matching(r"[\x20-\x7e]*", "must be one line of ASCII characters")
 TLS12_SUITES = {
     "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256": "ECDHE-ECDSA-AES128-GCM-SHA256",
     "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384": "ECDHE-ECDSA-AES256-GCM-SHA384",
@@ -71,7 +71,7 @@ def _is_usable(text: str) -> bool:
 
 Suites = tuple[Annotated[str, Checked(_cipher_suite)], ...]
 Sans = tuple[Annotated[str, Meta(min_length=1)], ...]
-HeaderText = Annotated[str, Meta(pattern=HEADER_TEXT)]
+HeaderText = Annotated[str, HEADER_TEXT]
 User = Annotated[str, Checked(_user)]
 PasswordHash = Annotated[str, Checked(_password_hash)]
 

@@ -5,7 +5,7 @@ import math
 import re
 
 from agent.assessment.deploy_markers import MAX_NAME_LENGTH
-from agent.config.settings import NAME
+from agent.config.settings import NAME_PATTERN
 from agent.csv_input.table_file import shortened
 from agent.history.record_types import MARKERS, Cell, CellType, Column, Kind, Row
 from agent.support.errors import InputError
@@ -13,7 +13,7 @@ from agent.support.safe_output import for_spreadsheet, from_spreadsheet, json_te
 
 MAX_UNIX = 253_402_300_800.0  # the year 10,000, in Unix seconds
 MAX_LENGTH = 255  # characters of a word or a name
-TARGET = re.compile(NAME)
+TARGET = re.compile(NAME_PATTERN)
 
 
 class CellError(InputError):
