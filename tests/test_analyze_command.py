@@ -269,9 +269,9 @@ def test_a_number_of_processors_that_is_none_is_refused(
         assert "--vcpus" in capsys.readouterr().err
 
 
-def asked_of(capsys: pytest.CaptureFixture[str], url: str, *words: str) -> str:
+def asked_of(capsys: pytest.CaptureFixture[str], url: str, *words: str, code: int = 1) -> str:
     """What a failing `analyze` says: one line, and nothing on standard output."""
-    assert main(["analyze", "--prometheus", url, *SPAN, *words]) == 1
+    assert main(["analyze", "--prometheus", url, *SPAN, *words]) == code
     shown = capsys.readouterr()
     assert shown.out == ""
     assert shown.err.count("\n") == 1
@@ -289,8 +289,12 @@ def test_a_server_that_cannot_be_asked_is_one_line(
     assert "check the URL" in asked_of(capsys, f"{url}/nowhere")
     assert "check the selector" in asked_of(capsys, url, "--selector", '{job=="x"}')
     assert "it has no such server" in asked_of(capsys, url, "--selector", '{job="x"}')
-    assert "is not a URL" in asked_of(capsys, "prometheus:9090")
-    assert "does not belong in the URL" in asked_of(capsys, "http://a:b@localhost:9090")
+    assert "is not a URL" in asked_of(capsys, "prometheus:9090", code=2)
+    assert "does not belong in the URL" in asked_of(capsys, "http://a:b@localhost:9090", code=2)
+    assert "no certificates (No such file" in asked_of(capsys, url, "--ca", "/no/such", code=2)
+    assert "no certificates (not in PEM format)" in asked_of(capsys, url, "--ca", __file__, code=2)
+    login = ("--user", "u", "--password-file", "/no/such")
+    assert "/no/such: cannot be read" in asked_of(capsys, url, *login, code=2)
 
 
 def test_a_login_and_a_certificate_are_used_and_asked_for(

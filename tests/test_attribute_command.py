@@ -1,12 +1,13 @@
 """The command `attribute`: what it answers, in JSON and in words, on simulated and real servers."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
-from attribute_command import LONG, as_json, as_table, csv, long_rows
+from attribute_command import LONG, as_json, as_table, csv, long_rows, run
 from attribute_command import host_file as host_file
 from attribute_command import long_file as long_file
 from attribute_command import served as served
@@ -99,9 +100,13 @@ def test_another_file_is_predicted(
     """Classes are found by name: another order, one that is new, one that is gone."""
     other = tmp_path / "other.csv"
     other.write_text("new,cpu,b,a\n1,4.5,1,2\n2,8.5,3,2\n0,2.5,1,0\n")
-    answer = as_json(capsys, wide_file, "--predict", other)
-    assert list(answer["prediction"]) == QUALITY_KEYS
-    assert answer["prediction"]["mape"] < 0.02
+    assert run(wide_file, "--predict", other, "--format", "json") == 0
+    shown = capsys.readouterr()
+    assert "1 of its 3 classes are not in" in shown.err
+    prediction = json.loads(shown.out)["prediction"]
+    assert list(prediction) == QUALITY_KEYS
+    assert prediction["mape"] < 0.02
+    other.write_text("cpu,b,a\n4.5,1,2\n8.5,3,2\n2.5,1,0\n")
     assert "prediction     the total within" in as_table(capsys, wide_file, "--predict", other)
 
 

@@ -138,8 +138,13 @@ def _class_rows(number: int, interval: Interval, middle: float) -> Iterator[Hist
         (("--before", "0..5000"), "give --before FROM..TO and --after FROM..TO, or --around TIME"),
         (("--before", "5..a", "--after", "0..9"), "'a' is not a time in the recording"),
         (("--before", "0-9", "--after", "0..900"), "'0-9' is not a valid period; write FROM..TO"),
-        (("--before", "9..0", "--after", "0..900"), "it must end 60 s or more after that"),
-        (("--before", "0..900", "--after", "90000..99000"), "fewer than two samples in that"),
+        (("--before", "9..0", "--after", "0..900"), "--before: '9..0' ends before it begins"),
+        (("--before", "0..900", "--after", "7..9"), "--after: '7..9' is 2 s long; a comparison"),
+        (("--around", "600", "--after", "7..900"), "--around excludes --before and --after"),
+        (
+            ("--before", "0..900", "--after", "90000..99000"),
+            "two samples from 90,000 s to 99,000 s",
+        ),
         (("--before", "0..900", "--after", "1000..1070"), "6 are needed"),
     ],
 )

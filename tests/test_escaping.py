@@ -68,7 +68,8 @@ def test_check_prints_a_hosts_name_as_text(
 ) -> None:
     """The author of a configuration cannot write on the terminal of the user who checks it."""
     file = tmp_path / "config.yaml"
-    target = {"name": "a", "user": "u", "host": HOSTILE, "port": 1}
+    host = "".join(character for character in HOSTILE if not character.isspace())
+    target = {"name": "a", "user": "u", "host": host, "port": 1}
     file.write_text(json.dumps({"targets": [target]}))
     assert main(["check", "--config.file", str(file)]) == 1
     printed = capsys.readouterr()

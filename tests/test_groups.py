@@ -326,7 +326,7 @@ def test_a_group_goes_on_over_a_reload_that_leaves_it_as_it_is(tmp_path: Path) -
 def test_the_targets_of_a_group_have_one_interval(tmp_path: Path) -> None:
     """Else no interval is of all of them; the message names the group."""
     text = TARGETS.replace("port: 3308", "port: 3308, fit: {interval: 20s}")
-    with pytest.raises(ConfigError, match=r"'shop' has targets with fit\.interval 10 s, 20 s"):
+    with pytest.raises(ConfigError, match=r"20s, but the first target of the group 'shop' has 10s"):
         configured(tmp_path, text)
 
 

@@ -8,7 +8,7 @@ import math
 import random
 import re
 import tracemalloc
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -435,15 +435,46 @@ def test_a_recording_is_read_as_a_stream(tmp_path: Path) -> None:
 def test_a_recording_in_milliseconds_is_told(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Where no interval can be made, a line says what the reason may be."""
+    """Where no interval can be made, that is an error, and a line says what the reason may be."""
     file = written(
         tmp_path / "db.csv",
         [r | {"t_s": 1000 * float(r["t_s"])} for r in rows(40, step=1)],
     )
-    assert main(["replay", str(file), "--sampling", "1s"]) == 0
+    assert main(["replay", str(file), "--sampling", "1s"]) == 2
+    assert "t_s and uptime_s must be in seconds" in capsys.readouterr().err
+
+
+def test_a_recording_shorter_than_an_interval_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With its length; one interval is enough."""
+    file = written(tmp_path / "db.csv", rows(6, step=1))
+    assert main(["replay", str(file)]) == 2
+    told = "no complete interval: it lasts 6 s, and an interval is 15 s; give a longer one, or a"
+    assert told in capsys.readouterr().err
+    assert main(["replay", str(file), "--interval", "2s"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--since", "6h"), "--since is for a Prometheus, and"),
+        (("--selector", "{job='db'}"), "--selector is for a Prometheus, and"),
+        (("--no-hosts",), "--no-hosts is for a Prometheus, and"),
+        (("--host-selector", "{job='node'}"), "--host-selector is for a Prometheus, and"),
+        (("--user", "me"), "--user is for a Prometheus, and"),
+        (("--server", "abc"), "--server is for the history of an agent; leave it out"),
+    ],
+)
+def test_options_of_another_kind_of_source_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: Sequence[str], told: str
+) -> None:
+    """They would change nothing."""
+    file = written(tmp_path / "db.csv", rows(600, step=5))
+    assert main(["replay", str(file), *words]) == 2
     shown = capsys.readouterr()
-    assert "no complete interval yet" in shown.out
-    assert "t_s and uptime_s must be in seconds" in shown.err
+    assert told in shown.err
+    assert not shown.out
 
 
 def test_samples_five_minutes_apart_keep_the_processors(tmp_path: Path, replayed: Replayed) -> None:

@@ -19,6 +19,7 @@ from models.attribution.quality_gate import withhold_failing
 from models.attribution.resource_division import attribute
 from models.attribution.result import Attribution, ClassUse, Method, PredictionError, disagreement
 
+MAX_LISTED_CLASSES = 5
 CPU_SECONDS = re.compile(r"cpu\w*_s$|^[us]time_s$")
 """Resources that are CPU time in seconds, by their names."""
 PARTIAL_CPU = re.compile(r"^[us]time|user|sys")
@@ -101,14 +102,28 @@ def _answer(args: argparse.Namespace) -> Answer:
     found = attribute(intervals, target, method, classes.host, progress_of(doing))
     if classes.at is not None and not target.is_cpu_seconds and method is Method.AUTO:
         found = withhold_failing(_resource_name(str(classes.resource)), classes.intervals, found)
-    prediction = None
-    if args.predict is not None:
-        other = _read(args.predict, args.predict_host or args.host, classes.resource)
-        if not set(other.intervals.names) & set(classes.intervals.names):
-            problem = f"it has no class of {classes.name}"
-            raise TableFileError(other.name, None, problem, "predict a file of the same classes")
-        prediction = PredictionError.of(_target(other).y, found.predictor.predict(other.intervals))
+    prediction = _prediction_error(args, classes, found) if args.predict is not None else None
     return Answer(str(classes.resource), found, prediction, _truth_error(classes, target, found))
+
+
+def _prediction_error(
+    args: argparse.Namespace, classes: ClassFile, found: Attribution
+) -> PredictionError:
+    """Return the error of predicting the second file, and print which of its classes are new."""
+    other = _read(args.predict, args.predict_host or args.host, classes.resource)
+    unknown = [name for name in other.intervals.names if name not in classes.intervals.names]
+    if len(unknown) == len(other.intervals.names):
+        problem = f"it has no class of {classes.name}"
+        raise TableFileError(other.name, None, problem, "predict a file of the same classes")
+    if unknown:
+        listed = ", ".join(unknown[:MAX_LISTED_CLASSES])
+        more = ", …" if len(unknown) > MAX_LISTED_CLASSES else ""
+        problem = f"{len(unknown):,} of its {len(other.intervals.names):,} classes are not in"
+        print_error(
+            f"{other.name}: {problem} {classes.name} and are predicted as its `other`, or not at"
+            f" all: {listed}{more}"
+        )
+    return PredictionError.of(_target(other).y, found.predictor.predict(other.intervals))
 
 
 def _read(path: str, host_path: str | None, resource: str | None) -> ClassFile:

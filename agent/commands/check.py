@@ -1,6 +1,7 @@
 """`mysql-headroom check`: validate the files, test each target, print how to enable the rest."""
 
 import argparse
+import os
 from functools import partial
 
 from agent.business_metrics.reader import collector_spec, connection_for
@@ -8,6 +9,7 @@ from agent.commands.config_path_options import add_file_options, load_files
 from agent.config.business_metrics import BusinessMetric
 from agent.config.loader import load
 from agent.config.settings import Config, Target
+from agent.history.history_file import history_path, path_problem
 from agent.sampling.target_collectors import collectors_of
 from agent.support.safe_output import print_line
 from collectors import CollectorSpec
@@ -37,6 +39,11 @@ def run(args: argparse.Namespace) -> int:
         print_line(
             f"  ok       {', '.join(sorted(web().protections)) or 'no authentication and no TLS'}"
         )
+    path = history_path(config.history.path, os.environ)
+    if path is not None:
+        problem = path_problem(path)
+        print_line(f"{path} (history)")
+        print_line(f"  missing  history: {problem}" if problem else "  ok       history")
     return max(check(config, target) for target in config.targets)
 
 

@@ -4,6 +4,7 @@ import argparse
 import math
 import sys
 import time
+from collections.abc import Callable
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -105,7 +106,7 @@ def _list_markers(args: argparse.Namespace) -> int:
     """Print every marker, the newest first, each with its target where it has one."""
     if any(given is not None for given in (args.around, args.before, args.after, args.marker)):
         raise SourceError("--markers only lists the markers; give no periods with it")
-    known = _markers(args, "--markers")[::-1]
+    known = _markers(args, "--markers", "name its history.db")[::-1]
     if args.format == "json":
         print_lines(json_text({"markers": [marker_object(marker) for marker in known]}))
     elif known:
@@ -126,24 +127,34 @@ def _periods(args: argparse.Namespace) -> tuple[Period, Period]:
     def at(text: str) -> float:
         return parse_time(text, now) if has_dates else parse_recording_time(text)
 
-    try:
-        if args.around is not None and args.before is None and args.after is None:
+    if args.around is not None:
+        if (args.before, args.after) != (None, None):
+            raise SourceError("--around excludes --before and --after; give one or the other")
+        try:
             return periods_around(at(args.around), args.length, now if has_dates else math.inf)
-        if args.around is None and None not in (args.before, args.after):
-            return Period.of(args.before, at), Period.of(args.after, at)
+        except (ValueError, TooEarlyError) as error:
+            raise SourceError(f"--around: {error}") from None
+    if args.before is None or args.after is None:
+        raise SourceError(
+            "two periods are needed; give --before FROM..TO and --after FROM..TO, or --around TIME,"
+            " or --around-marker NAME"
+        )
+    return _period("--before", args.before, at), _period("--after", args.after, at)
+
+
+def _period(option: str, text: str, at: Callable[[str], float]) -> Period:
+    """Parse the period of an option; raises `SourceError`."""
+    try:
+        return Period.of(text, at)
     except ValueError as error:
-        raise SourceError(str(error)) from None
-    raise SourceError(
-        "two periods are needed; give --before FROM..TO and --after FROM..TO, or --around TIME,"
-        " or --around-marker NAME"
-    )
+        raise SourceError(f"{option}: {error}") from None
 
 
 def _periods_around_marker(args: argparse.Namespace, now: float) -> tuple[Period, Period]:
     """Return the periods around the latest marker of that name; raises `SourceError`."""
     if any(given is not None for given in (args.around, args.before, args.after)):
         raise SourceError("--around-marker excludes --around, --before and --after; give it alone")
-    wanted = _markers(args, "--around-marker")
+    wanted = _markers(args, "--around-marker", "use --around TIME")
     found = [marker for marker in wanted if marker.name == args.marker]
     if not found:
         names = list(dict.fromkeys(marker.name for marker in reversed(wanted)))
@@ -159,10 +170,10 @@ def _periods_around_marker(args: argparse.Namespace, now: float) -> tuple[Period
         raise SourceError(f"--around-marker: {error}") from None
 
 
-def _markers(args: argparse.Namespace, option: str) -> list[Marker]:
+def _markers(args: argparse.Namespace, option: str, remedy: str) -> list[Marker]:
     """Read the markers of the target, or all, the oldest first; raises `SourceError`."""
     if not is_history(args.source):
-        raise SourceError(f"{option}: only the history of an agent has markers; use --around")
+        raise SourceError(f"{option}: only the history of an agent has markers; {remedy}")
     with closing(open_to_read(Path(args.source))) as connection:
         known = read_markers(connection)
     return [m for m in known if args.target is None or m.concerns(args.target)]

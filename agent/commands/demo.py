@@ -5,8 +5,9 @@ import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from math import isfinite
 from types import FrameType
+
+from agent.config.durations import seconds
 
 DESCRIPTION = """\
 Start a private MySQL or MariaDB server in a temporary folder, put a load on it that rises and
@@ -33,7 +34,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
-        "--seconds", type=_seconds, metavar="N", help="end by itself after N seconds of load"
+        "--seconds", type=_seconds, metavar="DURATION", help="end by itself after that time of load"
     )
     parser.add_argument(
         "--web.listen-address",
@@ -91,8 +92,11 @@ def _end_on_signal() -> Iterator[None]:
 
 
 def _seconds(text: str) -> float:
-    value = float(text)
-    if not (isfinite(value) and value > 0):
+    try:
+        value = seconds(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    if value <= 0:
         raise argparse.ArgumentTypeError("must be above 0")
     return value
 

@@ -54,7 +54,7 @@ def _add_load_options(parser: argparse.ArgumentParser) -> None:
         ("--throughput", "X", "throughput (queries/s)", at_throughput),
         ("--residence-time", "DURATION", "mean residence time, as 20ms", at_residence_time),
     ):
-        parse = seconds if metavar == "DURATION" else float
+        parse = seconds if metavar == "DURATION" else _number
         parser.add_argument(
             option,
             dest="at",
@@ -66,6 +66,13 @@ def _add_load_options(parser: argparse.ArgumentParser) -> None:
         )
 
 
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise ValueError(f"{text[:30]!r} is not a number") from None
+
+
 def _parse_load(
     option: str, parse: Callable[[str], float], point: Callable[[Usl, float], LoadPoint], text: str
 ) -> RequestedPoint:
@@ -74,7 +81,7 @@ def _parse_load(
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
     if not (value > 0 and isfinite(value)):
-        raise argparse.ArgumentTypeError(f"above 0, not {text!r}")
+        raise argparse.ArgumentTypeError(f"must be above 0, not {text!r}")
     return RequestedPoint(f"{option[2:].replace('-', ' ')} {text}", lambda law: point(law, value))
 
 

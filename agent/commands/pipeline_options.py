@@ -75,7 +75,7 @@ def duration(least: float, most: float = MAX_SECONDS) -> Callable[[str], float]:
 
     def parse(text: str) -> float:
         try:
-            found = seconds(float(text) if text.replace(".", "", 1).isdigit() else text)
+            found = seconds(text)
         except ValueError as error:
             raise argparse.ArgumentTypeError(str(error)) from None
         if not least <= found <= most:

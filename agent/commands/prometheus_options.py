@@ -16,10 +16,28 @@ from agent.replay.recording_opener import SourceError
 MIN_SECONDS = 60.0
 """The shortest time range, s."""
 MAX_PROCESSORS = 1024
+OPTIONS_OF_PROMETHEUS = (
+    "selector",
+    "since",
+    "until",
+    "host_selector",
+    "join",
+    "no_hosts",
+    "hosts_from",
+    "vcpus",
+    "token_file",
+    "user",
+    "password_file",
+    "ca",
+    "timeout",
+)
 
 
 def add_prometheus_options(parser: argparse.ArgumentParser, since: float, title: str) -> None:
-    """Add the options in a group of that title; `since` is the default time range, s."""
+    """Add the options in a group of that title; `since` is the default time range, s.
+
+    Their defaults are the parsed arguments' `prometheus_defaults`.
+    """
     group = parser.add_argument_group(title)
     group.add_argument(
         "--selector",
@@ -64,6 +82,18 @@ def add_prometheus_options(parser: argparse.ArgumentParser, since: float, title:
     )
     group.add_argument("--token-file", type=Path, metavar="FILE", help="a bearer token")
     add_login_options(group)
+    parser.set_defaults(
+        prometheus_defaults={name: parser.get_default(name) for name in OPTIONS_OF_PROMETHEUS}
+    )
+
+
+def refuse_prometheus_options(args: argparse.Namespace) -> None:
+    """Raise `SourceError` where an option for a Prometheus is given with another source."""
+    for name, default in args.prometheus_defaults.items():
+        if getattr(args, name) != default:
+            option = f"--{name.replace('_', '-')}"
+            problem = f"{option} is for a Prometheus, and {args.source} is none"
+            raise SourceError(f"{problem}; leave it out, or give the URL of one")
 
 
 def client_of(args: argparse.Namespace, url: str) -> Client:

@@ -1,6 +1,7 @@
 """`mysql-headroom replay SOURCE`: the agent's analysis over the recording of a server."""
 
 import argparse
+import math
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
@@ -96,7 +97,7 @@ def _replay(args: argparse.Namespace) -> int:
         player = Replay(
             source.target, source.recording, source.settings, options.ceilings, args.assess_every
         )
-        steps: Iterable[Step] = player.steps(args.every)
+        steps: Iterable[Step] = _with_intervals(player.steps(args.every), source)
         if args.at is not None:
             steps = [_step_at(player, source, args.at)]
         seconds = options.sla_seconds if args.sla_seconds is None else args.sla_seconds
@@ -111,6 +112,16 @@ def _replay(args: argparse.Namespace) -> int:
         for note in (*source.notes(), *_not_replayed(options)):
             print_error(note)
     return 0
+
+
+def _with_intervals(steps: Iterable[Step], source: RecordingSource) -> Iterator[Step]:
+    """Yield the steps; raises `SourceError` at the end of a recording without an interval."""
+    count = 0
+    for step in steps:
+        count += len(source.recording.history.window(-math.inf))
+        if math.isinf(source.recording.next_at) and not count:
+            raise source.no_interval_error()
+        yield step
 
 
 def _not_replayed(options: ReplayOptions) -> Iterator[str]:

@@ -6,9 +6,19 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
-from agent.commands.prometheus_options import client_of, query_of
+from agent.commands.prometheus_options import (
+    client_of,
+    query_of,
+    refuse_prometheus_options,
+)
 from agent.prometheus.replay_source import prometheus_source
-from agent.replay.recording_opener import RecordingSource, ReplayOptions, open_recording
+from agent.replay.recording_opener import (
+    RecordingSource,
+    ReplayOptions,
+    SourceError,
+    is_history,
+    open_recording,
+)
 
 
 def is_url(source: str) -> bool:
@@ -18,15 +28,18 @@ def is_url(source: str) -> bool:
 
 @contextmanager
 def open_source(args: argparse.Namespace, options: ReplayOptions) -> Iterator[RecordingSource]:
-    """Open `args.source`; raises as a command's `run` expects.
+    """Open `args.source`; raises as a command's `run` expects, also for options of other sources.
 
     Of a Prometheus the period of `options` is read, or that of --since and --until without one.
     """
+    if args.server is not None and not is_history(args.source):
+        raise SourceError("--server is for the history of an agent; leave it out")
     if is_url(args.source):
         query = query_of(args)
         if math.isfinite(options.since):
             query = replace(query, start=options.since, end=options.until)
         yield prometheus_source(client_of(args, args.source), query, options)
         return
+    refuse_prometheus_options(args)
     with open_recording(args.source, options) as source:
         yield source

@@ -41,14 +41,13 @@ class Period:
         start, separator, end = text.partition(SEPARATOR)
         if not separator or not start or not end:
             raise ValueError(f"{text[:60]!r} is not a valid period; write FROM{SEPARATOR}TO")
-        return cls(moment(start), moment(end)).checked()
-
-    def checked(self) -> "Period":
-        """Return the period; raises ValueError if it is too short."""
-        if not self.length >= MIN_SECONDS:
-            problem = f"the period ends {self.length:g} s after it begins"
-            raise ValueError(f"{problem}; it must end {MIN_SECONDS:g} s or more after that")
-        return self
+        period = cls(moment(start), moment(end))
+        if period.length < 0:
+            raise ValueError(f"{text[:60]!r} ends before it begins; write FROM{SEPARATOR}TO")
+        if not period.length >= MIN_SECONDS:
+            problem = f"{text[:60]!r} is {period.length:g} s long"
+            raise ValueError(f"{problem}; a comparison needs {MIN_SECONDS:g} s or more")
+        return period
 
     @property
     def length(self) -> float:

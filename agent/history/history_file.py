@@ -47,6 +47,32 @@ def refuse_foreign_file(path: Path) -> None:
         raise StoreError(StoreFailure.FOREIGN, f"{path}: {text}")
 
 
+def path_problem(path: Path) -> str | None:
+    """Return why no history can be written at this path by this user, or None; writes nothing."""
+    folder = path.parent
+    try:
+        existing = folder if folder.exists() else folder.parent  # only the last folder is created
+        if not existing.is_dir():
+            return f"{existing}: no such folder; create it, owned by the user who runs the agent"
+        if not os.access(existing, os.W_OK | os.X_OK):
+            remedy = "run the check as the user who runs the agent, or make that user its owner"
+            return f"{existing}: this user may not write into this folder; {remedy}"
+        if existing is folder and folder.stat().st_mode & OTHERS_MAY_WRITE:
+            raise _exposed_error(folder)
+        refuse_foreign_file(path)
+    except StoreError as error:
+        return str(error)
+    except OSError as error:
+        return f"{path}: cannot be read ({error.strerror}); check its permissions"
+    return None
+
+
+def _exposed_error(folder: Path) -> StoreError:
+    problem = f"{folder}: other users may write into this folder"
+    remedy = "give the history a folder of its own, mode 0700, of the user who runs the agent"
+    return StoreError(StoreFailure.EXPOSED, f"{problem}; {remedy}")
+
+
 def _is_our_lock(path: Path) -> bool:
     """Return whether an agent left this file: other programs use the same suffix."""
     try:
@@ -84,9 +110,7 @@ def make_folder(folder: Path) -> None:
     folder.mkdir(mode=0o700, exist_ok=True)
     status = folder.stat()
     if status.st_uid not in (os.geteuid(), 0) or status.st_mode & OTHERS_MAY_WRITE:
-        problem = f"{folder}: other users may write into this folder"
-        remedy = "give the history a folder of its own, mode 0700, of the user who runs the agent"
-        raise StoreError(StoreFailure.EXPOSED, f"{problem}; {remedy}")
+        raise _exposed_error(folder)
 
 
 def file_identity(path: Path) -> tuple[int, int] | None:

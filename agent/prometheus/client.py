@@ -135,7 +135,7 @@ class Client:
         except UntrustedError as error:
             raise self._untrusted_error(error) from None
         except NoAnswerError as error:
-            raise _TransientError(f"no answer ({_one_line(error)})") from None
+            raise _TransientError(f"no answer ({_one_line(error)}); check the URL") from None
         if len(content) > MAX_BYTES:
             problem = f"an answer of more than {MAX_BYTES // 2**20} MiB"
             raise PrometheusError(f"{self._url}: {problem}; narrow the selector")

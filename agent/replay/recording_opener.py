@@ -11,9 +11,10 @@ from pathlib import Path
 from msgspec import structs
 
 from agent.config.business_metrics import BusinessMetric
-from agent.config.durations import duration_text
+from agent.config.durations import duration_text, format_duration
 from agent.config.resources import ResourceSettings
 from agent.config.settings import FitSettings
+from agent.config.timestamps import time_text
 from agent.csv_input.table_file import STANDARD_INPUT
 from agent.history.database import open_to_read
 from agent.history.history_file import SQLITE_HEADER
@@ -96,6 +97,16 @@ class RecordingSource:
     business: Iterator[Row] = field(default_factory=lambda: iter(()))
     """Of a history: the values of business metrics, in the order of time."""
 
+    def no_interval_error(self) -> SourceError:
+        """Return why a recording that was played to its end has no complete interval."""
+        lasted = self.recording.end - self.recording.history.grace - self.recording.start
+        width = self.settings.interval
+        problem = "t_s and uptime_s must be in seconds, and rows at most an interval apart"
+        if lasted < 2 * width:
+            lengths = f"it lasts {format_duration(lasted)}, and an interval is {width:g} s"
+            problem = f"{lengths}; give a longer one, or a shorter --interval"
+        return SourceError(f"{self.title}; no complete interval: {problem}")
+
 
 @contextmanager
 def open_recording(path: str, options: ReplayOptions) -> Iterator[RecordingSource]:
@@ -140,7 +151,8 @@ def _csv_source(path: str, options: ReplayOptions) -> RecordingSource:
     file = SampleFile(path)
     measured, readings = measure_sampling(r for r in file.readings() if options.includes(r.at))
     if measured is None and math.isfinite(options.since):
-        raise SourceError(f"{file.name}: fewer than two samples in that period; choose another")
+        period = f"from {time_text(options.since)} to {time_text(options.until)}"
+        raise SourceError(f"{file.name}: fewer than two samples {period}; choose another period")
     if measured is None:
         problem = "fewer than two rows have questions, threads_running and uptime_s"
         raise SourceError(f"{file.name}: {problem}; record a longer period")
@@ -154,9 +166,6 @@ def _csv_source(path: str, options: ReplayOptions) -> RecordingSource:
         found = []
         if file.unused_columns:
             found.append(f"{file.name}: ignored columns: {', '.join(file.unused_columns)}")
-        if len(history.window(-math.inf)) == 0:
-            remedy = "t_s and uptime_s must be in seconds, and rows at most an interval apart"
-            found.append(f"{file.name}: no complete interval; {remedy}")
         if file.duplicates:
             found.append(f"{file.name}: {file.duplicates:,} rows with a duplicate time")
         return found

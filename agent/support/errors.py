@@ -10,6 +10,7 @@ HeadroomError                   something cannot be done now: exit code 1 of a c
 │  └─ UnknownTargetError        a target that a history does not have
 ├─ StoreError                   the history
 ├─ AccessError, UntrustedError, NoAnswerError    a server accessed over HTTP
+│  └─ AccessOptionError         its URL, login or authority: also an InputError
 └─ ServerError, PackageError, AddressError       the demo's servers
 
 The collectors, which do not import the agent, raise `collectors.base.CollectorError`.

@@ -12,13 +12,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from agent.support.errors import HeadroomError
+from agent.support.errors import HeadroomError, InputError
 
 CHUNK_BYTES = 65536  # bytes that are read at a time
 
 
 class AccessError(HeadroomError):
     """The server cannot be accessed; the message is one line with the remedy."""
+
+
+class AccessOptionError(InputError, AccessError):
+    """The URL, the login or the authority that was given cannot be used."""
 
 
 class UntrustedError(HeadroomError):
@@ -49,7 +53,7 @@ class Access:
     headers: Mapping[str, str] = field(default_factory=dict)
 
     def authorisation(self) -> dict[str, str]:
-        """Return the header with the credentials; raises `AccessError` for an unreadable file."""
+        """Return the header with the credentials; raises `AccessOptionError`."""
         if self.token_file is not None:
             return {"Authorization": f"Bearer {_secret(self.token_file)}"}
         if self.user is None:
@@ -59,17 +63,18 @@ class Access:
         return {"Authorization": f"Basic {pair}"}
 
     def base(self, example: str) -> str:
-        """Return the URL without a final slash; raises `AccessError` where it is not usable."""
+        """Return the URL without a final slash; raises `AccessOptionError`."""
         parts = urllib.parse.urlsplit(self.url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise AccessError(f"{_without_login(self.url)!r} is not a URL; write {example}")
+            text = f"{_without_login(self.url)!r} is not a URL; write {example}"
+            raise AccessOptionError(text)
         if parts.username or parts.password:
             text = "a password does not belong in the URL; use --user and --password-file"
-            raise AccessError(text)
+            raise AccessOptionError(text)
         return self.url.rstrip("/")
 
     def opener(self) -> urllib.request.OpenerDirector:
-        """Make the opener of requests; raises `AccessError` where the authority is unusable."""
+        """Make the opener of requests; raises `AccessOptionError` for an unusable authority."""
         handler = urllib.request.HTTPSHandler(context=self._context())
         return urllib.request.build_opener(handler, NoRedirect)
 
@@ -78,7 +83,10 @@ class Access:
         try:
             return ssl.create_default_context(cafile=self.ca)
         except (OSError, ssl.SSLError) as error:
-            raise AccessError(f"{self.ca}: no certificates ({error}); name a PEM file") from None
+            reason = "not in PEM format" if isinstance(error, ssl.SSLError) else error.strerror
+            raise AccessOptionError(
+                f"{self.ca}: no certificates ({reason}); name a PEM file"
+            ) from None
 
 
 def read_answer(
@@ -104,7 +112,13 @@ def read_answer(
         reason = getattr(error, "reason", error)
         if isinstance(reason, ssl.SSLCertVerificationError):
             raise UntrustedError(reason.verify_message) from None
-        raise NoAnswerError(reason) from None
+        raise NoAnswerError(_reason_text(reason)) from None
+
+
+def _reason_text(reason: object) -> str:
+    """Return why there is no answer, without the number of the error."""
+    text = reason.strerror if isinstance(reason, OSError) else None
+    return str(text or reason)
 
 
 def _read_until(answer: http.client.HTTPResponse, most: int, deadline: float) -> bytes:
@@ -128,4 +142,4 @@ def _secret(path: Path) -> str:
         return path.read_text(encoding="utf-8").strip()
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "no text"
-        raise AccessError(f"{path}: cannot be read ({reason}); check the path") from None
+        raise AccessOptionError(f"{path}: cannot be read ({reason}); check the path") from None

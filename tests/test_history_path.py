@@ -1,0 +1,68 @@
+"""Whether a history can be written at its path, as `check` tells it without writing anything."""
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from agent.history.history_file import FILE_NAME, path_problem
+from testbed.real.daemon import is_root
+
+NOBODY = 65534
+
+
+def test_a_folder_of_its_own_is_usable(tmp_path: Path) -> None:
+    """Also one that does not exist yet; nothing is created."""
+    tmp_path.chmod(0o700)
+    assert path_problem(tmp_path / FILE_NAME) is None
+    assert path_problem(tmp_path / "data" / FILE_NAME) is None
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_prevents_a_history_is_told(tmp_path: Path) -> None:
+    """A folder that is missing, one that others may write into, a file of another kind."""
+    tmp_path.chmod(0o700)
+    missing = path_problem(tmp_path / "no" / "such" / FILE_NAME)
+    assert missing is not None
+    assert missing.startswith(f"{tmp_path / 'no'}: no such folder; create it")
+    foreign = tmp_path / "notes.txt"
+    foreign.write_text("not a history, but more than sixteen bytes\n")
+    told = path_problem(foreign)
+    assert told is not None
+    assert "this file is not a history and was not changed" in told
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    shared.chmod(0o777)
+    exposed = path_problem(shared / FILE_NAME)
+    assert exposed is not None
+    assert "other users may write into this folder" in exposed
+
+
+@pytest.mark.parametrize(
+    ("mode", "told"),
+    [(0o755, "this user may not write into this folder"), (0o700, "cannot be read (Permission")],
+)
+def test_a_folder_of_another_user_is_told(mode: int, told: str) -> None:
+    """The check is to be run as the user who runs the agent."""
+    if not is_root():
+        pytest.skip("only root becomes another user")
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        folder.chmod(mode)
+        with another_user():
+            problem = path_problem(folder / "data" / FILE_NAME)
+    assert problem is not None
+    assert told in problem
+
+
+@contextmanager
+def another_user() -> Iterator[None]:
+    """Let this process be an unprivileged user inside."""
+    os.setresuid(NOBODY, NOBODY, 0)
+    try:
+        yield
+    finally:
+        os.setresuid(0, 0, 0)
