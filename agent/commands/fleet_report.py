@@ -18,7 +18,7 @@ HEADER = (
     "queries/s",
     "capacity",
     "90 % interval",
-    "left",
+    "headroom",
     "at peak",
     "limit",
     "when",

@@ -51,7 +51,7 @@ def as_text(profile: Profile, top: int) -> str:
     title = f"  {'class':<{NAME_WIDTH}} {'share':>20}  {'CPU s':>9} ± error   {'time s':>9}"
     title += f" {'calls':>9} {'latency':>9} {'IO bytes':>9}"
     with_gains = any(row.removed_gain is not None for row in profile.rows)
-    title += f" {'if gone':>8} {'if half':>8}" if with_gains else ""
+    title += f" {'removed':>8} {'halved':>8}" if with_gains else ""
     with_time = any(row.time is not None for row in profile.rows)
     lines.append(title + (f"  {'where its time goes':<{WIDTH}} limited by" if with_time else ""))
     shown, rest = profile.rows[:top], profile.rows[top:]

@@ -24,10 +24,10 @@ from agent.replay.replay import Step
 from agent.support.safe_output import json_text, printable
 from models.forecast.saturation import ForecastReason
 
-HEADER = ("time", "queries/s", "at once", "capacity", "90 % interval", "left", "limit", "trust")
-WIDTHS = (20, 10, 8, 10, 19, 6, 22, 16)
-SLA_HEADER = ("R", "SLA reached at", "left")
-SLA_WIDTHS = (8, 24, 6)
+HEADER = ("time", "queries/s", "concurrency", "capacity", "90 % interval", "headroom", "limit", "trust")
+WIDTHS = (20, 10, 11, 10, 19, 8, 22, 16)
+SLA_HEADER = ("R", "SLA reached at", "headroom")
+SLA_WIDTHS = (8, 24, 8)
 """The last columns, which only a replay with an SLA has."""
 RIGHT = range(1, 6)
 """The columns of numbers."""

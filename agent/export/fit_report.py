@@ -140,7 +140,7 @@ def _parameter_lines(curve: CurveFile, fitted: UslFit) -> list[str]:
         ("method", f"{fitted.method.value}: {METHODS[fitted.method.value]}"),
         ("points", _points_text(curve, fitted)),
         (
-            "seen",
+            "observed",
             f"up to {format_threads(fitted.n_observed_max)},"
             f" {format_number(fitted.x_observed_max)} queries/s",
         ),
