@@ -156,7 +156,7 @@ def test_the_table_is_for_people(
 ) -> None:
     """A sentence, the classes by use with bars and errors, what is left, where it comes from."""
     lines = as_table(capsys, long_file, "--host", host_file).splitlines()
-    assert " uses most of mysqld_cpu_s: " in lines[0]
+    assert " uses the most of mysqld_cpu_s: " in lines[0]
     assert lines[2].split() == ["class", "share", "estimated", "±", "error"]
     assert "████████████" in lines[3]
     assert " ± " in lines[3]
@@ -204,4 +204,4 @@ def test_the_command_does_without_scipy_and_matplotlib(wide_file: Path) -> None:
         [sys.executable, "-c", script, str(wide_file)], capture_output=True, text=True, check=False
     )
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.startswith("b uses most of cpu")
+    assert done.stdout.startswith("b uses the most of cpu")

@@ -147,7 +147,7 @@ def test_it_runs_its_time_and_shows_the_peak(start: Start, promtool: str) -> Non
     lines = wait_for_line(demo, "starting the load")
     assert f"page     http://127.0.0.1:{port}/" in lines
     assert f"metrics  http://127.0.0.1:{port}/metrics" in lines
-    lines += wait_for_line(demo, "the law's peak")
+    lines += wait_for_line(demo, "USL peak")
     server = server_process(demo.pid)
     assert not server.net_connections("tcp")
     assert server.uids().effective != 0
@@ -161,7 +161,7 @@ def test_it_runs_its_time_and_shows_the_peak(start: Start, promtool: str) -> Non
     subprocess.run([promtool, "check", "metrics"], input=metrics, text=True, check=True)
     out, err = demo.communicate(timeout=PATIENCE)
     assert (demo.returncode, err) == (0, "")
-    assert re.search(r"\nin all +first fit after \d+ s", out)
+    assert re.search(r"\ntiming +first fit after \d+ s", out)
     assert re.search(r"\ncapacity +[\d,]+ queries/s|\ncapacity +at least", out)
     assert "\x1b" not in "\n".join(lines) + out
     assert_nothing_left(demo.pid, port)
@@ -238,7 +238,7 @@ def test_a_terminal_is_redrawn_in_place() -> None:
         assert screen.count("\n") < 24
         assert re.search(r"\nload +(rising|falling), \d+ of \d+ clients", screen)
     assert re.search(r"\nthroughput +[\d,]+ queries/s", after)
-    assert re.search(r"\nin all +(no fit yet|first fit after \d+ s)", after)
+    assert re.search(r"\ntiming +(no fit yet|first fit after \d+ s)", after)
     assert_nothing_left(demo.pid)
 
 
@@ -362,10 +362,10 @@ def test_a_screen_shows_the_law_and_the_words() -> None:
     """At 80 by 24 all is there: sentence, numbers, chart with the load's place, addresses."""
     text = "\n".join(draw(a_view(), 80, 24))
     assert "This server can do " in text
-    assert re.search(r"concurrency +2 threads by statement time\n", text)
-    assert re.search(r"limited by +contention \(100%\)\n", text)
-    assert re.search(r"the law's peak +[\d,]+ queries/s at 5\.\d+ threads \(90 %: ", text)
-    assert re.search(r"headroom +\d+ % of throughput\n", text)
+    assert re.search(r"concurrency +2 threads \(by statement time\)\n", text)
+    assert re.search(r"limited by +contention \(100 %\)\n", text)
+    assert re.search(r"USL peak +[\d,]+ queries/s at 5\.\d+ threads \(90 %: ", text)
+    assert re.search(r"headroom +\d+ % of the capacity\n", text)
     assert re.search(r"\| +.*O", text)
     assert "metrics  http://here:1/metrics" in text
 

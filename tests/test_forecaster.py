@@ -253,7 +253,7 @@ def test_a_fleet_shows_it_in_its_table_and_its_csv() -> None:
     """`analyze` has it in words and in seconds, each in its own column."""
     snapshot = with_forecast(FOUND)
     header, row = as_table([snapshot], snapshot.at)
-    assert row[header.index("when") :].startswith("12 days (5 to 30)  ")
+    assert row[header.index("saturated in") :].startswith("12 days (5 to 30)  ")
     [cells] = csv.DictReader(as_csv([snapshot], snapshot.at))
     assert float(cells["time_to_saturation"]) == 12 * DAY_SECONDS
     assert float(cells["time_to_saturation_lower"]) == 5 * DAY_SECONDS

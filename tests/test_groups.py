@@ -287,8 +287,9 @@ def test_where_the_time_of_several_nodes_goes_is_shown() -> None:
     shares = group["summary"]["layer_shares"]
     assert sum(shares.values()) == pytest.approx(1.0)
     assert shares["distribution"] == pytest.approx(0.375 / (500 / 300 + 0.25))
-    assert "Shares of the time: system 73%, distribution 20%, application 7%." in layer_sentences(
-        state
+    assert (
+        "Shares of the time: system 73 %, distribution 20 %, application 7 %."
+        in layer_sentences(state)
     )
     assert escape(layer_sentences(state)) in groups_section([state], at)
 

@@ -73,7 +73,7 @@ def test_a_trusted_capacity_leads_and_the_numbers_follow() -> None:
     assert "up trusted MySQL 9" in text
     assert re.search(r"This server can do 5,\d+ queries/s; the limit is contention\.", text)
     assert re.search(r"\. \d+ % of that is left\.", text)
-    assert re.search(r"throughput [\d,]+ /s", text)
+    assert re.search(r"throughput [\d,]+ queries/s", text)
     assert "used by the fit" in text
     assert "90 %: " in text
     assert re.search(r"headroom \d+ %", text)
@@ -132,16 +132,30 @@ def test_what_cannot_be_trusted_says_why_and_what_would_settle_it() -> None:
 def test_the_limits_are_a_table_with_what_limits_first() -> None:
     """Resource, use, demand of a query, limit with its interval and trust, and its share."""
     text = seen(snapshot([load / 4 for load in WAVES], cpu=1 / 4000))
-    assert "resource used now a query takes full at 90 % interval trust limit" in text
-    assert re.search(r"this host's CPU \d+% \d+ µs [34],\d+ /s", text)
-    assert "likely" in text
+    assert "full at 90 % interval trust, or why unknown is the limit" in text
+    assert re.search(r"host CPU \d+ % \d+ µs [34],\d+ /s", text)
+    assert re.search(r"trusted \d+ %", text)
+
+
+def test_a_full_processor_below_the_capacity_is_said() -> None:
+    """Others use it, or queries cost more than usual: the headroom alone would mislead."""
+    usual = snapshot([load / 4 for load in WAVES], cpu=1 / 4000)
+    assert usual.load is not None
+    light = replace(usual.load, throughput=usual.load.throughput / 4)
+    assert "used now" not in seen(replace(usual, load=light)).replace("resource used now", "")
+    full = replace(light, resources={**light.resources, "cpu": 0.99})
+    text = seen(replace(usual, load=full))
+    assert re.search(
+        r"\d+ % of that is left\. Host CPU is 99 % used now, although the load is below that\.",
+        text,
+    )
 
 
 def test_a_peak_that_the_law_cannot_tell_is_not_shown_as_if_it_could() -> None:
     """Beside the number and at its mark on the chart."""
     known_law, doubted = snapshot(WAVES), snapshot([load / 8 for load in WAVES])
-    assert "perhaps the law's peak" not in seen(known_law)
-    assert re.search(r"the law's peak [\d,]+ /s [^;]*; not yet reliable", seen(doubted))
+    assert "perhaps the USL peak" not in seen(known_law)
+    assert re.search(r"USL peak \(Xmax\) [\d,]+ /s [^;]*; not yet reliable", seen(doubted))
 
 
 def test_two_limits_that_are_as_likely_are_both_named() -> None:
@@ -150,8 +164,8 @@ def test_two_limits_that_are_as_likely_are_both_named() -> None:
     assert known_capacity is not None
     sure = replace(known_capacity, trust=Trust.TRUSTED, shares={"cpu": 0.9, "usl": 0.1})
     torn = replace(sure, shares={"cpu": 0.49, "usl": 0.51})
-    assert "; the limit is this host's CPU." in headline(sure, None)
-    assert "; the limit is contention or this host's CPU." in headline(torn, None)
+    assert "; the limit is host CPU." in headline(sure, None)
+    assert "; the limit is contention or host CPU." in headline(torn, None)
 
 
 def test_outliers_are_marked_on_the_chart() -> None:
@@ -187,7 +201,7 @@ def test_a_stale_fit_is_withheld_and_its_age_told() -> None:
     text = seen(snapshot(WAVES), now=NOW + 600)
     assert "the last one is 10 min old and withheld" in text
     assert "headroom %" not in text
-    assert "the law's peak" not in text
+    assert "USL peak" not in text
 
 
 def test_what_is_missing_comes_with_its_remedy() -> None:

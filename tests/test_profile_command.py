@@ -207,7 +207,7 @@ def test_the_pages_table_ranks_names_and_warns() -> None:
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (["--target", "nobody"], "no target 'nobody'; the configuration has db"),
+        (["--target", "nobody"], "--target: no target 'nobody'; the configuration has db"),
         (["--plot", "x.gif"], "x.gif: a plot ends in .png or .svg"),
         (["--plot", "/none/x.png"], "/none/x.png: there is no such directory"),
     ],

@@ -36,7 +36,8 @@ def history(tmp_path: Path) -> Path:
 
 def asked(capsys: pytest.CaptureFixture[str], config: Path, *options: str) -> tuple[int, str, str]:
     """Exit code and what was printed."""
-    code = main(["profile", "--config.file", str(config), *options])
+    target = [] if "--target" in options else ["--target", "db"]
+    code = main(["profile", "--config.file", str(config), *target, *options])
     printed = capsys.readouterr()
     return code, printed.out, printed.err
 

@@ -58,7 +58,7 @@ def test_progress_is_said_once_it_takes_long(
     assert captured.err.splitlines() == [
         f"dividing over 3 classes in 80 intervals: {done} of 5 steps done …" for done in range(5)
     ]
-    assert captured.out.startswith("b uses most of cpu")
+    assert captured.out.startswith("b uses the most of cpu")
 
 
 def test_the_former_answer_to_an_interrupt_comes_back() -> None:

@@ -411,7 +411,7 @@ def test_the_table_has_the_sla_of_the_configured_target(
     header, first, *rest = capsys.readouterr().out.splitlines()[1:]
     place = header.index("SLA reached at")
     assert re.match(r"[\d,]+ \([\d,]+ to [\d,]+\) +\d+ %$", first[place:])
-    assert re.search(r"trust +R ", header)
+    assert re.search(r"trust +residence ", header)
     assert rest[-1].startswith("The SLA is a mean residence time of 20 ms; it is ")
     assert main([*words, "--sla-seconds", "1ms"]) == 0
     table = capsys.readouterr().out
@@ -453,6 +453,16 @@ def test_a_recording_shorter_than_an_interval_is_refused(
     told = "no complete interval: it lasts 6 s, and an interval is 15 s; give a longer one, or a"
     assert told in capsys.readouterr().err
     assert main(["replay", str(file), "--interval", "2s"]) == 0
+
+
+def test_an_export_of_a_history_is_no_recording_of_samples(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is to be imported first."""
+    file = tmp_path / "export.csv"
+    file.write_text("target,server,time,seconds\n")
+    assert main(["replay", str(file)]) == 2
+    assert "load it by `mysql-headroom history import`" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -40,14 +40,14 @@ def test_the_page_says_what_limits() -> None:
     A legend has the colour of each part.
     """
     html = render([SHOWN], NOW)
-    assert "Limited by disk 58% of the statement time of the last 5 min." in html
+    assert "Limited by disk 58 % of the statement time of the last 5 min." in html
     classes = len(known_classes(NOW).classes)
     assert html.count('role="img"') == 1 + classes
     assert html.count("<title>") == 1 + (1 + classes) * len(Part)
     legend = html.split('<p class="legend grey">')[1].split("</p>")[0]
     assert all(NAMES[part] in legend for part in Part)
     assert legend.count("<rect") == len(Part)
-    assert "disk, random 50%" in html
+    assert "disk, random 50 %" in html
     assert "limited by" in html
 
 
@@ -85,13 +85,13 @@ def test_a_bar_has_a_letter_for_each_twentieth() -> None:
     """Rounded so that the characters of all parts together fill the bar."""
     assert len(stacked_bar(USE.split)) == 20
     assert stacked_bar(USE.split).count("R") == 10
-    assert limit_text(USE.limited_by) == "disk 58%"
+    assert limit_text(USE.limited_by) == "disk 58 %"
 
 
 def test_doubts_are_said() -> None:
     """Parts that exceed the time, and those that are not known, in words."""
     (excess, unknown) = doubt_texts(TimeSplit.of(10.0, {Part.CPU: 15.0}))
-    assert "50%" in excess
+    assert "50 %" in excess
     assert "network" in unknown
     assert doubt_texts(USE.split) == []
 

@@ -19,9 +19,9 @@ HEADER = (
     "capacity",
     "90 % interval",
     "headroom",
-    "at peak",
+    "at max load",
     "limit",
-    "when",
+    "saturated in",
     "trust",
 )
 RIGHT = range(1, 6)

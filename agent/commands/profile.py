@@ -10,6 +10,7 @@ from pathlib import Path
 
 from agent.commands.config_path_options import add_config_option
 from agent.commands.exit_codes import USAGE_ERROR
+from agent.commands.pipeline_options import target_of
 from agent.commands.plot_requirements import matplotlib_problem, plot_path_problem
 from agent.commands.profile_history import latest_savings, recorded_profile
 from agent.commands.profile_report import as_csv, as_json, as_text
@@ -40,7 +41,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         "server measures it, otherwise estimated.",
     )
     add_config_option(parser)
-    parser.add_argument("--target", metavar="NAME", help="which target (default: the first)")
+    parser.add_argument("--target", metavar="NAME", help="which target, if there are several")
     parser.add_argument(
         "--seconds",
         type=_duration,
@@ -77,10 +78,7 @@ def run(args: argparse.Namespace) -> int:
     if args.plot and (problem := matplotlib_problem()):
         return _report_usage_error(problem)
     config = load(args.config_file)
-    target = _target(config, args.target)
-    if target is None:
-        known = ", ".join(t.name for t in config.targets)
-        return _report_usage_error(f"no target {args.target!r}; the configuration has {known}")
+    target = target_of(config, args.target)
     problem = _usage_problem(args, config)
     if problem is not None:
         return _report_usage_error(problem)
@@ -167,12 +165,6 @@ def _report_usage_error(problem: str) -> int:
 
 def _history_path(config: Config) -> Path | None:
     return history_path(config.history.path, os.environ)
-
-
-def _target(config: Config, name: str | None) -> Target | None:
-    if name is None:
-        return config.targets[0]
-    return next((target for target in config.targets if target.name == name), None)
 
 
 def _since(text: str) -> str | float:

@@ -16,6 +16,7 @@ from agent.export.attribute_report import (
     format_short,
     shorten_middle,
 )
+from agent.export.fit_report import format_seconds
 from agent.export.profile_rows import Profile, Row
 from agent.export.time_split_report import (
     KEY,
@@ -51,7 +52,7 @@ def as_text(profile: Profile, top: int) -> str:
     title = f"  {'class':<{NAME_WIDTH}} {'share':>20}  {'CPU s':>9} ± error   {'time s':>9}"
     title += f" {'calls':>9} {'latency':>9} {'IO bytes':>9}"
     with_gains = any(row.removed_gain is not None for row in profile.rows)
-    title += f" {'removed':>8} {'halved':>8}" if with_gains else ""
+    title += f" {'gain if removed':>15} {'if halved':>9}" if with_gains else ""
     with_time = any(row.time is not None for row in profile.rows)
     lines.append(title + (f"  {'where its time goes':<{WIDTH}} limited by" if with_time else ""))
     shown, rest = profile.rows[:top], profile.rows[top:]
@@ -142,7 +143,7 @@ def _record(row: Row) -> dict[str, object]:
 
 def _name(row: Row) -> str:
     if row.digest == AGENT:
-        return "mysql-headroom's own"
+        return "mysql-headroom (agent)"
     if row.text:
         return shorten_middle(row.text.replace("`", ""), NAME_WIDTH)
     digest = row.digest[:DIGEST_LENGTH]
@@ -155,17 +156,21 @@ def _line(row: Row, greatest: float, *, with_gains: bool) -> str:
     )
     error = "" if row.cpu_stderr is None else f"± {format_short(row.cpu_stderr)}"
     cpu = "–" if row.cpu is None else format_short(row.cpu)
-    latency = "–" if row.latency is None else format_short(row.latency)
+    latency = "–" if row.latency is None else format_seconds(row.latency)
     moved = "–" if row.io is None else format_short(row.io)
-    gains = f" {_gain(row.removed_gain):>8} {_gain(row.halved_gain):>8}" if with_gains else ""
+    gains = f" {_gain(row.removed_gain):>15} {_gain(row.halved_gain):>9}" if with_gains else ""
     waits = "  waits" if row.waits else ""
     if row.time is not None:
         waits = f"  {stacked_bar(row.time):<{WIDTH}} {limit_text(row.limited_by)}{waits}"
     return (
         f"  {_name(row):<{NAME_WIDTH}} {share:>20}  {cpu:>9} {error:<9}"
-        f" {format_aligned(row.seconds)} {format_aligned(row.calls)} {latency:>9} {moved:>9}"
+        f" {format_aligned(row.seconds)} {_count(row.calls):>9} {latency:>9} {moved:>9}"
         f"{gains}{waits}"
     ).rstrip()
+
+
+def _count(calls: float) -> str:
+    return f"{calls:.0f}" if calls < 1000 else format_short(calls)
 
 
 def _gain(gain: float | None) -> str:

@@ -24,10 +24,19 @@ from agent.replay.replay import Step
 from agent.support.safe_output import json_text, printable
 from models.forecast.saturation import ForecastReason
 
-HEADER = ("time", "queries/s", "concurrency", "capacity", "90 % interval", "headroom", "limit", "trust")
+HEADER = (
+    "time",
+    "queries/s",
+    "concurrency",
+    "capacity",
+    "90 % interval",
+    "headroom",
+    "limit",
+    "trust",
+)
 WIDTHS = (20, 10, 11, 10, 19, 8, 22, 16)
-SLA_HEADER = ("R", "SLA reached at", "headroom")
-SLA_WIDTHS = (8, 24, 8)
+SLA_HEADER = ("residence", "SLA reached at", "SLA headroom")
+SLA_WIDTHS = (9, 24, 12)
 """The last columns, which only a replay with an SLA has."""
 RIGHT = range(1, 6)
 """The columns of numbers."""

@@ -54,6 +54,8 @@ def _interval(known: Object | None, words: Any) -> str:
         return ""
     if known["upper"] is None:
         return f"at least {words(known['lower'])}"
+    if known["lower"] == known["upper"]:
+        return "measured"
     return f"{words(known['lower'])} to {words(known['upper'])}"
 
 

@@ -4,19 +4,21 @@ from agent.assessment.snapshot import Snapshot
 from agent.export.capacity_sentences import (
     bounds,
     doubt_sentences,
+    full_resource_sentence,
     headline,
     resource_display_name,
     why_no_prediction,
 )
-from agent.export.fit_report import format_number, format_threads, past_peak_text
+from agent.export.fit_report import format_number, format_threads, past_peak_text, whole_percent
 from agent.window.concurrency import Source
-from models.capacity.result import Capacity
+from models.capacity.result import USL, Capacity
 from models.trust import Trust
 from models.usl.fit import UslFit
 from models.usl.posterior import Interval
 
 Row = tuple[str, str]
 
+LAW_PEAK = "USL peak"
 SOURCES = {Source.STATEMENT_TIME: "statement time", Source.THREADS_RUNNING: "Threads_running"}
 
 
@@ -25,16 +27,17 @@ def summary_sentence(snapshot: Snapshot, now: float) -> str:
     capacity = snapshot.capacity(now)
     if capacity is None:
         return f"No prediction yet: {why_no_prediction(snapshot)}."
-    return headline(capacity, snapshot.headroom(now))
+    full = full_resource_sentence(snapshot, now)
+    return f"{headline(capacity, snapshot.headroom(now))} {full}".strip()
 
 
 def result_rows(snapshot: Snapshot, now: float) -> list[Row]:
-    """Return load, capacity, its limit, the law's peak, trust and headroom, as far as known."""
+    """Return load, capacity, its limit, the USL peak, trust and headroom, as far as known."""
     capacity, fit = snapshot.capacity(now), snapshot.current_law(now)
     return [
         *_load_rows(snapshot, now),
         *(_capacity_rows(capacity) if capacity else []),
-        *(_law_rows(fit) if fit else []),
+        *(_law_rows(fit, capacity) if fit else []),
         *(_trust_rows(capacity) if capacity else []),
         *_headroom_rows(snapshot, now),
     ]
@@ -44,7 +47,7 @@ def result_line(snapshot: Snapshot, now: float) -> str:
     """Return the rows in one line, or the summary sentence if there are none."""
     return "; ".join(
         f"{name} {value}" for name, value in result_rows(snapshot, now)
-    ) or summary_sentence(snapshot, now)
+    ) or summary_sentence(snapshot, now).removesuffix(".")
 
 
 def _load_rows(snapshot: Snapshot, now: float) -> list[Row]:
@@ -55,7 +58,7 @@ def _load_rows(snapshot: Snapshot, now: float) -> list[Row]:
     source = next((s for s in (snapshot.assessed.source, *Source) if s in load.concurrency), None)
     if source is not None:
         count = format_threads(load.concurrency[source])
-        rows.append(("concurrency", f"{count} by {SOURCES[source]}"))
+        rows.append(("concurrency", f"{count} (by {SOURCES[source]})"))
     return rows
 
 
@@ -67,20 +70,24 @@ def _capacity_rows(capacity: Capacity) -> list[Row]:
         return [("capacity", least)]
     likely = sorted(capacity.shares.items(), key=lambda limit: -limit[1])[:2]
     limits = ", ".join(
-        f"{resource_display_name(n)} ({share:.0%})" for n, share in likely if share >= 0.01
+        f"{resource_display_name(n)} ({whole_percent(share)})"
+        for n, share in likely
+        if share >= 0.01
     )
     value = f"{format_number(round(capacity.value))} queries/s ({bounds(capacity)})"
     return [("capacity", value), ("limited by", limits)]
 
 
-def _law_rows(fit: UslFit) -> list[Row]:
+def _law_rows(fit: UslFit, capacity: Capacity | None) -> list[Row]:
+    is_limit = capacity is None or capacity.limit in (None, USL)
+    other = "" if is_limit else "; not the likeliest limit"
     if fit.trust is Trust.NOT_IDENTIFIABLE:
         bound = f"at least {format_number(round(fit.x_max_lower_bound))} queries/s"
-        return [("the law's peak", bound)]
+        return [(LAW_PEAK, bound)]
     return [
         (
-            "the law's peak",
-            f"{format_number(round(fit.x_max or 0))} queries/s at {_peak_concurrency(fit)}",
+            LAW_PEAK,
+            f"{format_number(round(fit.x_max or 0))} queries/s at {_peak_concurrency(fit)}{other}",
         ),
     ]
 
@@ -111,6 +118,6 @@ def _headroom_rows(snapshot: Snapshot, now: float) -> list[Row]:
     return [
         (
             "headroom",
-            "none" if headroom.ratio < 0 else f"{100 * headroom.ratio:.0f} % of throughput",
+            "none" if headroom.ratio < 0 else f"{whole_percent(headroom.ratio)} of the capacity",
         )
     ]

@@ -138,7 +138,7 @@ def _peak(frame: _Frame, fit: UslFit) -> str:
     px, py = frame.pixel(fit.n_max, fit.x_max)
     is_trusted = fit.trust is Trust.TRUSTED
     style = f'fill="{ORANGE}"' if is_trusted else f'fill="none" stroke="{ORANGE}"'
-    name = "the law's peak" if is_trusted else "perhaps the law's peak"
+    name = "USL peak" if is_trusted else "perhaps the USL peak"
     return _circle(px, py, 5, style) + _text(px, py + 18, name, "middle")
 
 

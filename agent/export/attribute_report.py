@@ -9,7 +9,7 @@ BLOCKS = " ▏▎▍▌▋▊▉█"
 SOURCES = {
     Method.MEASURED: "measured: CPU per class as the server accounts for it",
     Method.WORK_TIME: "work time: statement time without lock waits and wait functions",
-    Method.LEARNED: "learned: from how the total moves with what the classes do",
+    Method.LEARNED: "learned: from how the total changes with calls and rows",
     Method.WLR: "weighted linear regression on statement time, as published",
 }
 
@@ -45,7 +45,7 @@ def headline(resource: str, found: Attribution) -> str:
         used = f"{format_short(found.total)} in {found.intervals:,} intervals"
         return f"No class explains any of {name}: {used}."
     share = format_percent(first.share)
-    return f"{shorten_middle(first.name, NAME_WIDTH)} uses most of {name}: {share}."
+    return f"{shorten_middle(first.name, NAME_WIDTH)} uses the most of {name}: {share}."
 
 
 def _table(found: Attribution) -> list[str]:

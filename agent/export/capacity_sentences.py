@@ -2,29 +2,33 @@
 
 from agent.assessment.snapshot import Snapshot
 from agent.config.durations import format_duration
-from agent.export.fit_report import format_number, past_peak_text
+from agent.export.fit_report import format_number, past_peak_text, whole_percent
 from models.capacity.client_connections import CLIENT_CONNECTIONS
 from models.capacity.headroom import Headroom
+from models.capacity.resource_and_limit import FULL_UTILISATION
 from models.capacity.result import USL, Capacity, CapacityReason
 from models.capacity.saturation_probability import Probabilities
 from models.trust import Trust
 
+FILLABLE = ("cpu", "server_cpu", "connections")
+"""Resources whose utilisation is what is used of them, whoever uses them."""
 MIN_CLEAR_SHARE = 0.7  # a limit with at least this probability is named alone
 KINDS = {
-    "cpu": "this host's CPU",
-    "server_cpu": "the server's own CPU",
+    "cpu": "host CPU",
+    "server_cpu": "server process CPU",
     "connections": "max_connections",
-    CLIENT_CONNECTIONS: "the clients' connections",
+    CLIENT_CONNECTIONS: "client connections",
     "innodb_threads": "innodb_thread_concurrency",
-    "redo_log": "the redo log",
+    "redo_log": "redo log",
     USL: "contention",
 }
 PARTS = {
     "disk": "disk {}",
-    "operations": "operations of disk {}",
+    "operations": "IOPS of disk {}",
     "bytes": "bandwidth of disk {}",
-    "received": "what interface {} receives",
-    "sent": "what interface {} sends",
+    "flush": "flushes of disk {}",
+    "received": "network {} in",
+    "sent": "network {} out",
 }
 
 
@@ -74,19 +78,34 @@ def headroom_sentence(headroom: Headroom) -> str:
         return f"It is {past_peak_text(headroom.overload_loss)}."
     if headroom.ratio < 0:
         return "The present load is above that."
-    return f"{100 * headroom.ratio:.0f} % of that is left."
+    return f"{whole_percent(headroom.ratio)} of that is left."
+
+
+def full_resource_sentence(snapshot: Snapshot, now: float) -> str:
+    """Return a sentence on a resource that is full though the load is below the capacity, or "".
+
+    Others may use it, or the queries of this moment may cost more than those of the window.
+    """
+    load, headroom = snapshot.current_load(now), snapshot.headroom(now)
+    if load is None or headroom is None or headroom.overloaded or headroom.ratio <= 0:
+        return ""
+    full = [name for name in FILLABLE if load.resources.get(name, 0.0) >= FULL_UTILISATION]
+    if not full:
+        return ""
+    name, used = resource_display_name(full[0]), whole_percent(load.resources[full[0]])
+    return f"{name[0].upper()}{name[1:]} is {used} used now, although the load is below that."
 
 
 def saturation_cell(likely: Probabilities) -> tuple[str, str]:
     """Return the saturation probability of the present load, and a note with that of more load."""
-    now, *grown = [(growth, f"{100 * p:.0f} %") for growth, p in likely]
-    more = ", ".join(f"{100 * (growth - 1):.0f} % more: {p}" for growth, p in grown)
+    now, *grown = [(growth, whole_percent(p)) for growth, p in likely]
+    more = ", ".join(f"{whole_percent(growth - 1)} more: {p}" for growth, p in grown)
     return now[1], f"probability at this load; at {more}"
 
 
 def saturation_soon_cell(soon: Probabilities) -> tuple[str, str]:
     """Return the probability of saturation within an hour, and a note with shorter times."""
-    *sooner, (_, hour) = [(seconds, f"{100 * p:.0f} %") for seconds, p in soon]
+    *sooner, (_, hour) = [(seconds, whole_percent(p)) for seconds, p in soon]
     less = ", ".join(f"{format_duration(seconds)}: {p}" for seconds, p in sooner)
     return hour, f"probability that the load reaches the capacity; within {less}"
 

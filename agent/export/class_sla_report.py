@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 
 from agent.assessment.snapshot import ClassSlas, ClassSlaState, Snapshot
-from agent.export.fit_report import format_number, format_seconds
+from agent.export.fit_report import format_number, format_seconds, whole_percent
 from models.trust import Trust
 from models.what_if.predict import Estimate
 
@@ -29,7 +29,7 @@ def _first_sentence(state: ClassSlas, texts: Mapping[str, str]) -> str | None:
         return None
     doubt = "" if state.trust is Trust.TRUSTED else " That is indicative, as the capacity is."
     name = _class_name(first, texts)
-    probability = f"probability {first.headroom.first:.0%}"
+    probability = f"probability {whole_percent(first.headroom.first)}"
     return f"The first class to break its SLA as the load grows is {name} ({probability}).{doubt}"
 
 

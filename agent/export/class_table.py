@@ -5,8 +5,8 @@ from html import escape
 
 from agent.assessment.snapshot import Snapshot
 from agent.config.durations import format_duration
-from agent.export.attribute_report import bar
-from agent.export.fit_report import format_number
+from agent.export.attribute_report import bar, format_percent
+from agent.export.fit_report import format_number, whole_percent
 from agent.export.time_split_html import class_bar
 from agent.export.time_split_report import limit_text
 from agent.query_classes.attribution_snapshot import ClassesState, ClassState, ResourceState
@@ -21,7 +21,7 @@ COLUMNS = (
     "query class",
     "",
     "CPU",
-    "±",
+    "rel. error",
     "time",
     "calls",
     "gain if removed",
@@ -75,12 +75,12 @@ def _row(
     cells = (
         _class_name(one),
         bar(share, greatest),
-        f"{share:.1%}" if ranked_by == "cpu" else "",
-        "" if one.error is None or ranked_by != "cpu" else f"{one.error:.0%}",
+        format_percent(share) if ranked_by == "cpu" else "",
+        "" if one.error is None or ranked_by != "cpu" else whole_percent(one.error),
         f"{format_number(one.recent.get('statement_time', 0.0))} s",
         format_number(one.recent.get("calls", 0.0)),
-        "" if gains.removed is None else f"+{gains.removed:.0%} capacity",
-        "" if gains.halved is None else f"+{gains.halved:.0%}",
+        "" if gains.removed is None else f"+{whole_percent(gains.removed)} capacity",
+        "" if gains.halved is None else f"+{whole_percent(gains.halved)}",
     )
     time = class_bar(split) if split else "", limit_text(LimitedBy.of(split)) if split else ""
     return "<tr>" + "".join(f"<td>{cell}</td>" for cell in (*map(escape, cells), *time)) + "</tr>"
@@ -93,7 +93,7 @@ def _class_name(one: ClassState) -> str:
     name = f"{one.name.schema}.{digest}" if one.name.schema else digest
     reserved = {
         OTHER: "all others",
-        AGENT: "mysql-headroom itself",
+        AGENT: "mysql-headroom (agent)",
         OVERFLOW: "digest table full",
         NONE: "statements without a digest",
     }
@@ -110,7 +110,7 @@ def _cpu_notes(cpu: ResourceState) -> Iterator[str]:
     if cpu.source is not None:
         yield SOURCES[cpu.source]
     if cpu.unattributed_share is not None:
-        yield f"{cpu.unattributed_share:.0%} of it is unattributed"
+        yield f"{whole_percent(cpu.unattributed_share)} of it is unattributed"
     if cpu.held_out.mape is not None:
-        yield f"the total predicted within {cpu.held_out.mape:.0%}"
+        yield f"the total predicted within {whole_percent(cpu.held_out.mape)}"
     yield from (reason.sentence for reason in cpu.reasons)

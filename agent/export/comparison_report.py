@@ -16,14 +16,14 @@ NUMBER_COLUMNS = (1, 3, 5)
 VERDICTS = {
     Verdict.HIGHER: "HIGHER",
     Verdict.LOWER: "LOWER",
-    Verdict.WITHIN: "within its 99 % interval",
+    Verdict.WITHIN: "not significant (99 %)",
     Verdict.CANNOT_TELL: "cannot tell",
 }
 PARAMETERS = {
     "capacity": "capacity, queries/s",
     "sigma": "contention σ",
     "kappa": "coherency κ",
-    "lambda": "one thread λ, queries/s",
+    "lambda": "λ, throughput at N = 1, queries/s",
 }
 DIGEST_LENGTH = 12
 """Characters of a class's digest that are shown."""

@@ -96,11 +96,16 @@ def format_number(value: float | None) -> str:
     return f"{value:.3g}"
 
 
+def whole_percent(share: float) -> str:
+    """Format a share as a whole percentage."""
+    return f"{100 * share:.0f} %"
+
+
 def past_peak_text(loss: float) -> str:
     """Describe a server past its peak, and the share of its capacity that is lost."""
     if loss < NEGLIGIBLE_LOSS:
         return "past its peak: more load adds no throughput"
-    return f"past its peak: more load lowers the throughput; {100 * loss:.0f} % of it is lost"
+    return f"past its peak: more load lowers the throughput; {whole_percent(loss)} of it is lost"
 
 
 def _range_text(interval: Interval) -> str:
@@ -135,7 +140,7 @@ def _parameter_lines(curve: CurveFile, fitted: UslFit) -> list[str]:
         (n_name, _concurrency_text(fitted)),
         ("contention σ", f"{law.sigma:.4g}"),
         ("coherency κ", f"{law.kappa:.4g}"),
-        ("one thread λ", f"{format_number(law.lam)} queries/s"),
+        ("λ (at N = 1)", f"{format_number(law.lam)} queries/s"),
         ("R²", r_squared),
         ("method", f"{fitted.method.value}: {METHODS[fitted.method.value]}"),
         ("points", _points_text(curve, fitted)),

@@ -4,11 +4,19 @@ from html import escape
 
 from agent.assessment.snapshot import Load, Snapshot
 from agent.export.capacity_sentences import resource_display_name
-from agent.export.fit_report import format_number, format_seconds
+from agent.export.fit_report import format_number, format_seconds, whole_percent
 from agent.window.resource_utilisation import CpuSource
 from models.capacity.resource_and_limit import ResourceLimit
 
-COLUMNS = ("resource", "used now", "a query takes", "full at", "90 % interval", "trust", "limit")
+COLUMNS = (
+    "resource",
+    "used now",
+    "a query takes",
+    "full at",
+    "90 % interval",
+    "trust, or why unknown",
+    "is the limit",
+)
 CPU_SOURCES = {
     CpuSource.HOST: "the counters of this host",
     CpuSource.NODE_EXPORTER: "the node_exporter of the server's host",
@@ -46,12 +54,12 @@ def _row(resource_limit: ResourceLimit, used: float | None, share: float | None)
     interval = resource_limit.x_max_interval
     cells = (
         resource_display_name(resource_limit.resource),
-        "" if used is None else f"{used:.0%}",
+        "" if used is None else whole_percent(used),
         "" if resource_limit.demand is None else format_seconds(resource_limit.demand),
         "" if resource_limit.x_max is None else f"{format_number(resource_limit.x_max)} /s",
         f"{format_number(interval.low)} to {format_number(interval.high)}" if interval else "",
         _trust_cell(resource_limit),
-        f"{share:.0%} likely" if share and share >= MIN_SHOWN_SHARE else "",
+        whole_percent(share) if share and share >= MIN_SHOWN_SHARE else "",
     )
     return "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>"
 

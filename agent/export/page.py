@@ -11,6 +11,7 @@ from agent.export.assessment_chart import render_chart, render_legend
 from agent.export.capacity_sentences import (
     bounds,
     doubt_sentences,
+    full_resource_sentence,
     headline,
     saturation_cell,
     saturation_soon_cell,
@@ -18,7 +19,7 @@ from agent.export.capacity_sentences import (
 )
 from agent.export.class_sla_report import class_sla_sentences
 from agent.export.class_table import classes_table
-from agent.export.fit_report import format_number, past_peak_text
+from agent.export.fit_report import format_number, past_peak_text, whole_percent
 from agent.export.forecast_sentences import forecast_text
 from agent.export.limits_table import resource_limits_table
 from agent.export.markers_html import markers_section
@@ -28,7 +29,7 @@ from agent.export.time_split_html import time_section
 from agent.export.unit_headroom_text import business_metric_sentences
 from agent.groups.group_monitor import GroupState
 from models.capacity.headroom import Headroom
-from models.capacity.result import Capacity
+from models.capacity.result import USL, Capacity
 from models.trust import Trust
 from models.usl.fit import UslFit
 
@@ -101,7 +102,8 @@ def _lead(snapshot: Snapshot, now: float) -> str:
             f'<p class="lead">No prediction yet: {escape(_why_no_prediction(snapshot, now))}.</p>'
         )
     items = "".join(f"<li>{escape(doubt)}</li>" for doubt in doubt_sentences(capacity))
-    sentence = escape(headline(capacity, snapshot.headroom(now)))
+    full = full_resource_sentence(snapshot, now)
+    sentence = escape(f"{headline(capacity, snapshot.headroom(now))} {full}".strip())
     lead = (
         f'<p class="lead">{sentence}</p>{_forecast_paragraph(snapshot, now)}'
         f"{_sla_paragraphs(snapshot, now)}"
@@ -148,7 +150,7 @@ def _number_list(snapshot: Snapshot, now: float) -> str:
 def _load_cells(snapshot: Snapshot, now: float) -> Iterator[Cell]:
     load = snapshot.current_load(now)
     if load is not None:
-        yield "throughput", f"{format_number(load.throughput)} /s", "queries now"
+        yield "throughput", f"{format_number(load.throughput)} queries/s", "now"
         for source, n in load.concurrency.items():
             used = "used by the fit" if source is snapshot.assessed.source else ""
             yield f"concurrency ({source.value.replace('_', ' ')})", format_number(n), used
@@ -165,20 +167,22 @@ def _capacity_cells(snapshot: Snapshot, now: float) -> Iterator[Cell]:
             yield _headroom_cell(capacity, headroom)
     likely = snapshot.saturation_probability(now)
     if headroom is not None and likely and not headroom.overloaded:
-        yield "saturation", *saturation_cell(likely)
+        yield "P(saturated now)", *saturation_cell(likely)
     soon = snapshot.saturation_within(now)
     if headroom is not None and soon and not headroom.overloaded:
-        yield "within an hour", *saturation_soon_cell(soon)
+        yield "P(saturated within 1 h)", *saturation_soon_cell(soon)
     if fit is not None and fit.x_max is not None:
-        note = "; ".join(filter(None, (_interval_text(fit.x_max_interval), _caution(fit))))
-        yield "the law's peak", f"{format_number(fit.x_max)} /s", note
+        is_limit = capacity is None or capacity.limit in (None, USL)
+        other = "" if is_limit else "not the likeliest limit"
+        note = "; ".join(filter(None, (_interval_text(fit.x_max_interval), other, _caution(fit))))
+        yield "USL peak (Xmax)", f"{format_number(fit.x_max)} /s", note
     if fit is not None and fit.n_max is not None:
-        yield "at concurrency", format_number(fit.n_max), _interval_text(fit.n_max_interval)
+        yield "at concurrency (Nmax)", format_number(fit.n_max), _interval_text(fit.n_max_interval)
 
 
 def _headroom_cell(capacity: Capacity, headroom: Headroom) -> Cell:
     if not headroom.overloaded:
-        left = "none" if headroom.ratio < 0 else f"{100 * headroom.ratio:.0f} %"
+        left = "none" if headroom.ratio < 0 else whole_percent(headroom.ratio)
         return "headroom", left, _caution(capacity)
     at_peak = f"{format_number(capacity.concurrency)} concurrent statements at the capacity"
     notes = (past_peak_text(headroom.overload_loss), at_peak, _caution(capacity))
@@ -235,4 +239,4 @@ def _age(at: float | None, now: float) -> str:
 
 
 def _state_text(success: bool | None) -> str:
-    return {True: "reads", False: "fails", None: "–"}[success]
+    return {True: "ok", False: "fails", None: "–"}[success]

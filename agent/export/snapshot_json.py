@@ -114,7 +114,7 @@ def _time_object(use: TimeUse | None) -> Object | None:
         "excess": use.split.excess,
         "over_explained": use.split.over_explained,
         "unknown": sorted(use.split.unknown),
-        "disk_learnt": profile
+        "disk_learned": profile
         and {
             "sequential_bytes_per_second": profile.sequential_bytes_per_second,
             "random_seconds": profile.random_seconds,

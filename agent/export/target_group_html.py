@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from html import escape
 
-from agent.export.fit_report import format_number
+from agent.export.fit_report import format_number, whole_percent
 from agent.groups.group_monitor import GroupState
 from models.group.node_time_split import Layer, shares_by_layer
 from models.group.ntp_clock_filter import ClockOffset
@@ -60,7 +60,7 @@ def group_sentences(summary: GroupSummary) -> str:
         text += f" {summary.bottleneck} has the least headroom"
         text += f" and limits the growth first{_growth_clause(summary)}."
     if summary.divided_at_will_headroom is not None:
-        unused = f"{summary.divided_at_will_headroom:.0%}"
+        unused = whole_percent(summary.divided_at_will_headroom)
         text += f" With the load divided in proportion to capacity, {unused} would be unused."
     return text
 
@@ -68,11 +68,12 @@ def group_sentences(summary: GroupSummary) -> str:
 def layer_sentences(state: GroupState) -> str:
     """Describe the layers' shares of the nodes' time, and the loss by uneven load."""
     shares = shares_by_layer(list(state.layers.values()))
-    parts = ", ".join(f"{layer} {share:.0%}" for layer, share in shares.items())
+    parts = ", ".join(f"{layer} {whole_percent(share)}" for layer, share in shares.items())
     loss = state.summary.imbalance_loss if state.summary else None
     text = f" Shares of the time: {parts}." if parts else ""
     if loss is not None:
-        text += f" Uneven load leaves {loss:.0%} of the nodes' time unused when the first is full."
+        unused = f"{whole_percent(loss)} of the nodes' time"
+        text += f" Uneven load leaves {unused} unused when the first is full."
     return text
 
 
@@ -80,7 +81,11 @@ def _growth_clause(summary: GroupSummary) -> str:
     growth = summary.divided_as_today_growth
     if growth is None:
         return ""
-    return ": it is there now" if growth <= 0 else f": with {growth:.0%} more load, divided as now"
+    return (
+        ": it is there now"
+        if growth <= 0
+        else f": with {whole_percent(growth)} more load, divided as now"
+    )
 
 
 def scaling_sentence(scaling: NodeScaling) -> str:
@@ -90,7 +95,8 @@ def scaling_sentence(scaling: NodeScaling) -> str:
     law = scaling.fit.law
     peak = f"; the most at {scaling.fit.n_max:.1f} nodes" if scaling.fit.n_max else ""
     trust = scaling.trust.value.replace("_", " ")
-    parts = f"contention {law.sigma:.1%}, coherency {law.kappa:.2%} of a node's work{peak}"
+    sigma, kappa = f"{100 * law.sigma:.1f} %", f"{100 * law.kappa:.2f} %"
+    parts = f"contention {sigma}, coherency {kappa} of a node's work{peak}"
     return f"Scaling over nodes: {parts} ({trust})."
 
 
@@ -107,8 +113,8 @@ def _row(node: Node, state: GroupState) -> str:
         node.name,
         "lost" if node.throughput is None else format_number(node.throughput),
         "" if node.capacity is None else format_number(node.capacity),
-        "" if node.used_share is None else f"{node.used_share:.0%}",
-        "" if node.headroom is None else f"{node.headroom:.0%}",
+        "" if node.used_share is None else whole_percent(node.used_share),
+        "" if node.headroom is None else whole_percent(node.headroom),
         "" if node.capacity is None else node.trust.value.replace("_", " "),
         *(f"{threads[layer]:.2f}" if layer in threads else "" for layer in LAYERS),
         clock_offset_text(state.clocks.get(node.name)),

@@ -1,7 +1,7 @@
 """The SLA as text: the load at which residence times reach it, or why that is not known."""
 
 from agent.assessment.snapshot import SlaState
-from agent.export.fit_report import format_number, format_seconds
+from agent.export.fit_report import format_number, format_seconds, whole_percent
 from models.trust import Trust
 from models.what_if.predict import Estimate
 
@@ -21,7 +21,7 @@ def sla_sentences(state: SlaState) -> str:
     is_capacity_first = (found.capacity_first or 0.0) > CAPACITY_FIRST_PROBABILITY
     reached = "The capacity is reached first, at" if is_capacity_first else "It is reached at"
     left = found.headroom.value
-    rest = f"{left:.0%} of that is left" if left > 0 else "the load is above that"
+    rest = f"{whole_percent(left)} of that is left" if left > 0 else "the load is above that"
     doubt = "" if state.trust is Trust.TRUSTED else " That is indicative, as the capacity is."
     return f"{now}. {reached} {_throughput_text(found.throughput)}: {rest}.{doubt}"
 

@@ -5,6 +5,7 @@ from html import escape
 
 from agent.assessment.snapshot import Snapshot
 from agent.config.durations import format_duration
+from agent.export.fit_report import whole_percent
 from agent.export.time_split_report import NAMES, doubt_texts, limit_text, parts_text
 from models.time_split.split import Part, TimeSplit
 
@@ -52,7 +53,7 @@ def _bar(split: TimeSplit, width: int, height: int) -> str:
 def _rectangles(split: TimeSplit, width: int, height: int) -> Iterator[str]:
     left = 0.0
     for part, share in split.shares.items():
-        title = f"<title>{escape(NAMES[part])} {share:.0%}</title>"
+        title = f"<title>{escape(NAMES[part])} {whole_percent(share)}</title>"
         place = f'x="{left:.1f}" y="0" width="{share * width:.1f}" height="{height}"'
         yield f'<rect {place} fill="{COLOURS[part]}">{title}</rect>'
         left += share * width

@@ -1,5 +1,6 @@
 """The split of statement time as text: names, and a bar of characters."""
 
+from agent.export.fit_report import whole_percent
 from models.time_split.limiting_resource import Limit, LimitedBy
 from models.time_split.split import Part, TimeSplit
 
@@ -46,20 +47,24 @@ def stacked_bar(split: TimeSplit, width: int = WIDTH) -> str:
 
 def limit_text(limited: LimitedBy | None) -> str:
     """Return the limit and its share; a dash if no statement ran."""
-    return f"{LIMITS[limited.limit]} {limited.share:.0%}" if limited else "–"
+    return f"{LIMITS[limited.limit]} {whole_percent(limited.share)}" if limited else "–"
 
 
 def parts_text(split: TimeSplit) -> str:
     """List the parts with their shares, except negligible ones."""
     shares = split.shares.items()
-    return ", ".join(f"{NAMES[p]} {share:.0%}" for p, share in shares if share >= MIN_SHOWN_SHARE)
+    return ", ".join(
+        f"{NAMES[p]} {whole_percent(share)}" for p, share in shares if share >= MIN_SHOWN_SHARE
+    )
 
 
 def doubt_texts(split: TimeSplit) -> list[str]:
     """List the reasons for doubt in the split."""
     doubts = []
     if split.over_explained:
-        doubts.append(f"the parts exceed the time by {split.excess:.0%} and were scaled down to it")
+        doubts.append(
+            f"the parts exceed the time by {whole_percent(split.excess)} and were scaled down to it"
+        )
     if split.unknown:
         names = ", ".join(NAMES[part] for part in Part if part in split.unknown)
         doubts.append(f"not known here, and so not allocated: {names}")

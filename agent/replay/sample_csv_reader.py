@@ -19,6 +19,9 @@ BUFFERED_ROWS = 10_000
 MAX_GAP = 366 * 86400.0
 """Seconds; after a longer gap between two rows, a time must be wrong."""
 
+HISTORY_COLUMNS = ("target", "server", "time")
+"""Columns that the CSV export of a history has, and samples have not."""
+
 Row = tuple[float, int, tuple[float, ...]]
 """The time, the line, and the cells of the columns that are known."""
 
@@ -29,6 +32,9 @@ class SampleFile:
     def __init__(self, path: str) -> None:
         self._table = Table(path, MAX_STREAM_BYTES)
         self.name = self._table.name
+        if {*HISTORY_COLUMNS} <= {*self._table.header}:
+            remedy = "load it by `mysql-headroom history import`, and replay that history.db"
+            raise TableFileError(self.name, 1, "an export of a history, no samples", remedy)
         remedy = f"the columns are {TIME},{','.join(REQUIRED_COLUMNS)} and, where known, "
         self._time_index = self._table.column(
             TIME, remedy + ",".join(COLUMNS[len(REQUIRED_COLUMNS) :])

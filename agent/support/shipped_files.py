@@ -32,6 +32,7 @@ class HostFile:
 
 
 HOST_FILES = (
+    HostFile("deploy/debian/config.yaml", "a first configuration: one server on this host"),
     HostFile("config.example.yaml", "every key of the configuration"),
     HostFile("docs/examples/web-config.yml", "TLS and users of the web pages"),
     HostFile("deploy/grants.sql", "what the account may read on the server"),

@@ -12,7 +12,7 @@ from threading import Timer
 from testbed.real.bare_root import BareRoot
 
 DEMO = ("scripts/demo", "--seconds", "30")
-FITTED = "the law's peak"  # what a line has once there is a fit
+FITTED = "USL peak"  # what a line has once there is a fit
 PATIENCE = 600.0  # seconds for a whole installation on a busy machine
 PROGRESS = (  # what a script says of its work; what it says besides is a message
     "demo: installing ",
@@ -45,7 +45,7 @@ def assert_a_whole_run(done: "subprocess.CompletedProcess[str]") -> None:
     assert re.search(r"^starting a private MariaDB \d+\.\d+\.\d+ …$", done.stdout, re.MULTILINE)
     assert re.search(r"^ *\d+ s  .*; load (rising|falling), ", done.stdout, re.MULTILINE)
     table = done.stdout.split("\n\n")[-1]
-    for row in (r"throughput", r"concurrency", r"capacity", r"in all +first fit after \d+ s"):
+    for row in (r"throughput", r"concurrency", r"capacity", r"timing +first fit after \d+ s"):
         assert re.search(rf"^{row}", table, re.MULTILINE), done.stdout
     assert not [line for line in done.stderr.splitlines() if not line.startswith(PROGRESS)]
 
