@@ -145,6 +145,8 @@ def test_a_full_processor_below_the_capacity_is_said() -> None:
     assert "used now" not in seen(replace(usual, load=light)).replace("resource used now", "")
     full = replace(light, resources={**light.resources, "cpu": 0.99})
     text = seen(replace(usual, load=full))
+    assert "P(saturated now)" in seen(replace(usual, load=light))
+    assert "P(saturated" not in text
     assert re.search(
         r"\d+ % of that is left\. Host CPU is 99 % used now, although the load is below that\.",
         text,

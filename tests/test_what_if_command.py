@@ -184,7 +184,7 @@ def test_the_command_prints_the_agents_json(
         (["--query", "ffff=0.5x"], 2, "query ffff: no such digest; similar are a1"),
         (["--target", "other"], 2, "--target: the agent watches no such target"),
         (["--password-file", "x"], 2, "--password-file needs --user"),
-        (["--agent", "ftp://x"], 1, "'ftp://x' is not a URL; write http://HOST:10104"),
+        (["--agent", "ftp://x"], 2, "'ftp://x' is not a URL; write http://HOST:10104"),
         (["--agent", "http://127.0.0.1:1"], 1, "no answer"),
     ],
 )

@@ -6,7 +6,7 @@ from html import escape
 from agent.assessment.snapshot import Snapshot
 from agent.config.durations import format_duration
 from agent.export.attribute_report import bar, format_percent
-from agent.export.fit_report import format_number, whole_percent
+from agent.export.fit_report import format_number, format_seconds, whole_percent
 from agent.export.time_split_html import class_bar
 from agent.export.time_split_report import limit_text
 from agent.query_classes.attribution_snapshot import ClassesState, ClassState, ResourceState
@@ -77,7 +77,7 @@ def _row(
         bar(share, greatest),
         format_percent(share) if ranked_by == "cpu" else "",
         "" if one.error is None or ranked_by != "cpu" else whole_percent(one.error),
-        f"{format_number(one.recent.get('statement_time', 0.0))} s",
+        format_seconds(one.recent.get("statement_time", 0.0)),
         format_number(one.recent.get("calls", 0.0)),
         "" if gains.removed is None else f"+{whole_percent(gains.removed)} capacity",
         "" if gains.halved is None else f"+{whole_percent(gains.halved)}",

@@ -84,7 +84,7 @@ def format_threads(value: float | None) -> str:
 def format_seconds(seconds: float) -> str:
     """Format a short time in s, ms, µs or ns."""
     factor, unit = next(((f, u) for f, u in TIME_UNITS if seconds >= f), TIME_UNITS[-1])
-    return f"{seconds / factor:.3g} {unit}"
+    return f"{format_number(seconds / factor)} {unit}" if seconds else "0 s"
 
 
 def format_number(value: float | None) -> str:

@@ -166,10 +166,12 @@ def _capacity_cells(snapshot: Snapshot, now: float) -> Iterator[Cell]:
         if headroom is not None:
             yield _headroom_cell(capacity, headroom)
     likely = snapshot.saturation_probability(now)
-    if headroom is not None and likely and not headroom.overloaded:
+    is_contradicted = headroom is None or headroom.overloaded
+    is_contradicted |= bool(full_resource_sentence(snapshot, now))
+    if likely and not is_contradicted:
         yield "P(saturated now)", *saturation_cell(likely)
     soon = snapshot.saturation_within(now)
-    if headroom is not None and soon and not headroom.overloaded:
+    if soon and not is_contradicted:
         yield "P(saturated within 1 h)", *saturation_soon_cell(soon)
     if fit is not None and fit.x_max is not None:
         is_limit = capacity is None or capacity.limit in (None, USL)

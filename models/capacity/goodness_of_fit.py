@@ -55,7 +55,7 @@ class Check(StrEnum):
 
 
 SENTENCES = {
-    Check.FEW_POINTS: "fewer than six intervals have a mean concurrency of 0.5 or more",
+    Check.FEW_POINTS: "fewer than six usable intervals have a mean concurrency of 0.5 or more",
     Check.LOW_CONCURRENCY: "with so few statements contention cannot be distinguished from chance",
     Check.NOISY: "sampled concurrency varies by its own noise more than by the load",
     Check.SUPERLINEAR: "throughput grows faster than concurrency, which the law cannot describe",
