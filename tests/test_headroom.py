@@ -11,6 +11,7 @@ from capacity_days import day
 from test_plateau import END, KNEE
 from test_plateau import day as plateau
 
+from agent.assessment.snapshot import Load
 from models.capacity.assess import assess_capacity
 from models.capacity.headroom import MIN_LIMITING_UTILISATION, Headroom, headroom, headroom_on_curve
 from models.capacity.observations import Observations
@@ -93,6 +94,18 @@ def test_statements_that_wait_for_more_than_contention_are_no_overload() -> None
         assert there is not None
         assert there.overloaded is overloaded
         assert (there.ratio <= 0) is overloaded
+
+
+def test_a_limit_by_the_servers_own_cpu_is_met_where_the_host_is_full() -> None:
+    """Other programs take the rest of the processors, and the statements wait for them too."""
+    own = Load(0.0, 80.0, {}, {}, {"server_cpu": 0.87, "cpu": 0.99, "disk:sda": 0.5})
+    assert own.utilisation_of("server_cpu") == 0.99
+    assert own.utilisation_of("cpu") == 0.99
+    assert own.utilisation_of("disk:sda") == 0.5
+    assert own.utilisation_of(USL) is None
+    assert own.utilisation_of(None) is None
+    alone = replace(own, resources={"server_cpu": 0.95, "cpu": 0.5})
+    assert alone.utilisation_of("server_cpu") == 0.95
 
 
 def test_a_few_dear_queries_that_fill_the_resource_are_no_peak() -> None:

@@ -12,7 +12,7 @@ from agent.query_classes.class_time_splits import class_time_splits
 from agent.sampling.collector_health import CollectorHealth
 from agent.window.concurrency import Source
 from agent.window.recent_time_split import TimeUse
-from agent.window.resource_utilisation import CpuSource
+from agent.window.resource_utilisation import CPU, SERVER_CPU, CpuSource
 from collectors.base import Feature
 from models.business_unit import UnitHeadroom, UnitReason
 from models.capacity.goodness_of_fit import Finding
@@ -83,6 +83,16 @@ class Load:
     """Number of processors of the resources `cpu` and `server_cpu`."""
     cpu_source: CpuSource | None = None
     """The source of the CPU utilisation; None: that is not known."""
+
+    def utilisation_of(self, limit: str | None) -> float | None:
+        """Return the utilisation of a limit, None if it is not known or no resource.
+
+        Where the limit is the server's own part of the CPU, that of the whole host counts if it is
+        higher: statements wait for a processor, whoever uses it.
+        """
+        names = (limit, CPU) if limit == SERVER_CPU else (limit,)
+        known = (self.resources.get(name) for name in names if name is not None)
+        return max((used for used in known if used is not None), default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,8 +304,7 @@ class Snapshot:
             return None
         source, limit = self.assessed.source, capacity.limit
         n = load.concurrency.get(source) if source is not None else None
-        used = load.resources.get(limit) if limit is not None else None
-        return headroom(capacity, load.throughput, n, used)
+        return headroom(capacity, load.throughput, n, load.utilisation_of(limit))
 
     def saturation_probability(self, now: float) -> Probabilities:
         """Compute the saturation probabilities of the present load and more; empty if unknown."""
