@@ -42,4 +42,5 @@ HOST_FILES = (
     HostFile("deploy/prometheus/mysql-headroom.rules.yml", "alerts for Prometheus"),
     HostFile("deploy/prometheus/mysql-headroom.fleet.rules.yml", "sums over many agents"),
     HostFile("deploy/prometheus/scrape.example.yml", "how Prometheus scrapes the agent"),
+    HostFile("docs/examples/record-samples.sh", "records samples for `replay`, without an agent"),
 )
