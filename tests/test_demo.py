@@ -34,7 +34,7 @@ from agent.demo.load_generator import (
     peak_clients,
 )
 from agent.demo.page_address import Address, AddressError, choose_address, listen_on
-from agent.demo.result_rows import result_rows, summary_sentence
+from agent.demo.result_rows import result_line, result_rows, summary_sentence
 from agent.demo.screen import ENTER, HOME, LEAVE, View, draw
 from agent.demo.server import FOLDER_PREFIX, Program, ServerError, find_server
 from agent.window.concurrency import Source
@@ -423,3 +423,12 @@ def test_a_process_that_ends_meanwhile_is_no_user(monkeypatch: pytest.MonkeyPatc
     listed = [Path("/proc/self"), Path("/proc/0")]
     monkeypatch.setattr(Path, "glob", lambda *_: iter(listed))
     assert os_user._running_uids() == {os.geteuid()}
+
+
+def test_a_line_repeats_no_doubts() -> None:
+    """Only the trust, until its reasons change."""
+    rows = [("capacity", "at least 5"), ("trust", "indicative: why; and why"), ("headroom", "9 %")]
+    full = "capacity at least 5; trust indicative: why; and why; headroom 9 %"
+    assert result_line(rows, []) == full
+    assert result_line(rows, rows) == "capacity at least 5; trust indicative; headroom 9 %"
+    assert result_line(rows, [("trust", "indicative: why")]) == full

@@ -1,5 +1,7 @@
 """The agent's results in the demo: rows of a table, and one line."""
 
+from collections.abc import Sequence
+
 from agent.assessment.snapshot import Snapshot
 from agent.export.capacity_sentences import (
     bounds,
@@ -18,7 +20,7 @@ from models.usl.posterior import Interval
 
 Row = tuple[str, str]
 
-LAW_PEAK = "USL peak"
+LAW_PEAK, TRUST = "USL peak", "trust"
 SOURCES = {Source.STATEMENT_TIME: "statement time", Source.THREADS_RUNNING: "Threads_running"}
 
 
@@ -43,11 +45,15 @@ def result_rows(snapshot: Snapshot, now: float) -> list[Row]:
     ]
 
 
-def result_line(snapshot: Snapshot, now: float) -> str:
-    """Return the rows in one line, or the summary sentence if there are none."""
-    return "; ".join(
-        f"{name} {value}" for name, value in result_rows(snapshot, now)
-    ) or summary_sentence(snapshot, now).removesuffix(".")
+def result_line(rows: Sequence[Row], said: Sequence[Row]) -> str:
+    """Return the rows in one line; the doubts only if they differ from those of the rows before."""
+    shown = [
+        (name, value.partition(":")[0])
+        if name == TRUST and (name, value) in said
+        else (name, value)
+        for name, value in rows
+    ]
+    return "; ".join(f"{name} {value}" for name, value in shown)
 
 
 def _load_rows(snapshot: Snapshot, now: float) -> list[Row]:
@@ -105,7 +111,7 @@ def _interval_words(interval: Interval | None) -> str:
 
 def _trust_rows(capacity: Capacity) -> list[Row]:
     why = "; ".join(doubt_sentences(capacity))
-    return [("trust", capacity.trust.value.replace("_", " ") + (f": {why}" if why else ""))]
+    return [(TRUST, capacity.trust.value.replace("_", " ") + (f": {why}" if why else ""))]
 
 
 def _headroom_rows(snapshot: Snapshot, now: float) -> list[Row]:

@@ -69,6 +69,8 @@ class Lines:
 
     def __init__(self, stream: TextIO = sys.stdout) -> None:
         self._stream = stream
+        self._said: list[Row] = []
+        """The rows of the line before."""
 
     def __enter__(self) -> Self:
         """Nothing to prepare."""
@@ -84,7 +86,10 @@ class Lines:
 
     def show(self, view: View) -> None:
         """Print the view as one line."""
-        text = result_line(view.snapshot, view.now)
+        rows = result_rows(view.snapshot, view.now)
+        text = result_line(rows, self._said) or summary_sentence(view.snapshot, view.now)
+        self._said = rows
+        text = text.removesuffix(".")
         print(f"{view.seconds:4.0f} s  {text}; load {view.load}", file=self._stream, flush=True)
 
 
