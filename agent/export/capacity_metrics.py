@@ -16,7 +16,7 @@ HEADROOM_GAUGES: tuple[tuple[str, str, Callable[[Headroom], float]], ...] = (
     (
         "capacity_headroom_ratio",
         "Unused share of the capacity, 1 - X/C: 0.25 is a quarter left. Past the peak it is 1 - "
-        "N/Npeak, at most 0, with N statements running at once and Npeak at the capacity. "
+        "N/N*, at most 0, with N statements running at once and N* at the capacity. "
         "Absent while the capacity is not known.",
         lambda headroom: headroom.ratio,
     ),
