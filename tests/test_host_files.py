@@ -1,5 +1,6 @@
 """`mysql-headroom files`: the files that a host needs, from a checkout as from the wheel."""
 
+import re
 import tomllib
 from pathlib import Path
 
@@ -19,6 +20,19 @@ def test_the_wheel_carries_each_file_that_the_command_names() -> None:
     folder = IN_WHEEL.relative_to(ROOT)
     assert included == {file.source: str(folder / file.name) for file in HOST_FILES}
     assert len(set(NAMES)) == len(HOST_FILES)
+
+
+def test_the_image_is_built_with_each_of_them() -> None:
+    """The build context has the file, or its folder, and the Dockerfile copies it."""
+    context = (ROOT / ".dockerignore").read_text().splitlines()
+    copied = re.findall(
+        r"^COPY ([^-].*) \S+$", (ROOT / "deploy/docker/Dockerfile").read_text(), re.M
+    )
+    sources = {source.rstrip("/") for line in copied for source in line.split()}
+    for file in HOST_FILES:
+        top = file.source.partition("/")[0]
+        assert {f"!{file.source}", f"!{top}"} & {*context}, file.source
+        assert {file.source, top} & sources, file.source
 
 
 def test_the_list_has_a_purpose_for_each(capsys: pytest.CaptureFixture[str]) -> None:
