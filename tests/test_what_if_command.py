@@ -161,7 +161,7 @@ def test_the_command_prints_a_table(url: str, capsys: pytest.CaptureFixture[str]
     assert lines[0].startswith("db at ")
     assert [line.split("  ")[0] for line in lines[3:7]] == [
         "today",
-        "cores 2x",
+        "cores 8 (2x)",
         "load 1.1x",
         "all changes",
     ]

@@ -1,19 +1,12 @@
 """`mysql-headroom what-if`: what other hardware, another load or a cheaper query would change."""
 
 import argparse
-from collections.abc import Callable
-from typing import Any
 
 from agent.commands.agent_client import AgentClient
 from agent.commands.http_login_options import access_of, add_agent_options, login_problem
 from agent.commands.what_if_report import as_table
 from agent.support.safe_output import json_text, print_lines
-from agent.what_if.question import FACTORS, QUERY, QuestionError, parse_question
-
-FORMATS: dict[str, Callable[[dict[str, Any]], str]] = {
-    "table": as_table,
-    "json": lambda found: json_text(found, indent=2),
-}
+from agent.what_if.question import COUNTS, FACTORS, QUERY, QuestionError, parse_question
 
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -34,7 +27,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         metavar="DIGEST=FACTOR",
         help="a call of this class costs this many times as much (0.5x: half); may be repeated",
     )
-    parser.add_argument("--format", choices=list(FORMATS), default="table")
+    parser.add_argument("--format", choices=["table", "json"], default="table")
     add_agent_options(parser)
     parser.set_defaults(run=run)
 
@@ -48,7 +41,8 @@ def run(args: argparse.Namespace) -> int:
     fields = [(name, text) for name, texts in asked.items() for text in texts]
     target = [("target", args.target)] if args.target is not None else []
     found = AgentClient(access_of(args, args.agent)).request("/api/v1/what-if", [*target, *fields])
-    print_lines(FORMATS[args.format](found))
+    counts = {n: texts[0] for n, texts in asked.items() if n in COUNTS and "x" not in texts[0]}
+    print_lines(as_table(found, counts) if args.format == "table" else json_text(found, indent=2))
     return 0
 
 

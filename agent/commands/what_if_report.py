@@ -13,10 +13,13 @@ RIGHT = (1, 3, 4)
 Object = Mapping[str, Any]
 
 
-def as_table(found: Object) -> str:
-    """Write the values of today, of each change and of all changes, and what was assumed."""
+def as_table(found: Object, counts: Mapping[str, str]) -> str:
+    """Write the values of today, of each change and of all changes, and what was assumed.
+
+    `counts` has the counts that were asked for, such as 8 cores, by the name of the change.
+    """
     rows = [COLUMNS, _row("today", found["today"])]
-    rows += [_row(_name(one), one) for one in found["changes"]]
+    rows += [_row(_name(one, counts), one) for one in found["changes"]]
     if len(found["changes"]) > 1:
         rows.append(_row("all changes", found["then"]))
     return "\n".join([_headline(found), "", *table_lines(rows, RIGHT), "", *_notes(found)])
@@ -30,8 +33,10 @@ def _headline(found: Object) -> str:
     return f"{found['target']} at {x} queries/s, with a residence time of {r}."
 
 
-def _name(change: Object) -> str:
+def _name(change: Object, counts: Mapping[str, str]) -> str:
     name, factor = change["change"], f"{change['factor']:.4g}x"
+    if name in counts:
+        factor = f"{counts[name]} ({factor})"
     is_named = name in FACTORS
     return f"{name.replace('_', ' ') if is_named else name[:16]} {factor}"
 
