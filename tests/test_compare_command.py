@@ -80,6 +80,19 @@ def test_where_nothing_changed_nothing_is_marked(
     assert capsys.readouterr().out.endswith("Nothing changed beyond the uncertainty.\n")
 
 
+def test_what_is_not_known_has_not_stayed_the_same(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of a load that hardly varies nothing is known, in either period."""
+    columns = "t_s,questions,threads_running,uptime_s"
+    lines = [f"{5 * k},{650 * k + k % 3},2,{5 * k + 10}" for k in range(2500)]
+    file = tmp_path / "db.csv"
+    file.write_text("\n".join([columns, *lines]) + "\n")
+    assert main(["compare", str(file), "--before", "0..6000", "--after", "6000..12000"]) == 0
+    text = capsys.readouterr().out
+    assert text.endswith("Nothing can be compared yet: no quantity is known in both periods.\n")
+
+
 def test_times_of_a_file_are_of_its_own_clock(deployed: Path, compared: Compared) -> None:
     """`90m..3h` is from that many minutes of the recording on, not of some time ago."""
     in_seconds = compared(deployed, "--before", "0..5400", "--after", "5400..10800")

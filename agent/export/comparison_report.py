@@ -41,7 +41,10 @@ def notes(comparison: Comparison) -> Iterator[str]:
     """Yield notes on how to read the rows."""
     if comparison.loads_differ:
         yield "The loads do not overlap: the cost per query may differ for that reason alone."
-    if not comparison.has_changed:
+    verdicts = {row.change.verdict for row in comparison.rows}
+    if verdicts <= {Verdict.CANNOT_TELL}:
+        yield "Nothing can be compared yet: no quantity is known in both periods."
+    elif not comparison.has_changed:
         yield "Nothing changed beyond the uncertainty."
 
 
