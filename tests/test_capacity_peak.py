@@ -139,3 +139,23 @@ def test_a_load_that_jumps_past_the_peak_measures_it_all_the_same(most: float, l
     calm = headroom(after, 0.5 * server.capacity, float(n[0]), 0.5)
     assert calm is not None
     assert calm.ratio > 0.4
+
+
+@pytest.mark.parametrize("index", [0, 30])
+def test_an_unknown_utilisation_hides_no_queue_at_the_limit(index: int) -> None:
+    """One reading of sixty is missing: the queue at the limit is recognised all the same."""
+    x = np.linspace(1000.0, 12400.0, 60)
+    busy = x / 12600
+    n = x * (0.0003 + 0.00008 * busy / (1 - busy))
+    resource_limit = NearestLimit(12600.0, 3.0)
+    at_the_limit = np.log(np.array([12600.0]))
+    points = Points(n, x, np.ones(60), np.zeros(60), busy)
+    known = busy.copy()
+    known[index] = np.nan
+    [whole] = find_peak(points, resource_limit, 12400.0).survival(at_the_limit)
+    [gap] = find_peak(points._replace(busy=known), resource_limit, 12400.0).survival(at_the_limit)
+    [none] = find_peak(points._replace(busy=np.full(60, np.nan)), resource_limit, 12400.0).survival(
+        at_the_limit
+    )
+    assert none < whole - 0.03
+    assert gap == pytest.approx(whole, abs=0.005)

@@ -143,3 +143,15 @@ def test_the_time_per_query_alone_shows_a_change() -> None:
     found = find_regimes(seen)
     assert found.change is not None
     assert found.change.quantity == TIME_PER_QUERY
+
+
+@pytest.mark.parametrize("index", [5, 300])
+def test_an_unknown_concurrency_hides_no_change(index: int) -> None:
+    """The cost in a resource is known all the same."""
+    seen = days(np.ones(400))
+    u = seen.resources[0].utilisation * np.where(np.arange(400) < 220, 1.0, 1.5)
+    n = seen.concurrency.copy()
+    n[index] = np.nan
+    found = find_regimes(replace(seen, concurrency=n, resources=(Resource("cpu", u),)))
+    assert found.change is not None
+    assert found.change.index == pytest.approx(220, abs=10)

@@ -175,3 +175,13 @@ def test_an_end_that_was_passed_is_the_capacity_though_the_law_fits() -> None:
     assert found.lower is not None
     assert found.upper is not None
     assert found.lower < truth < found.upper
+
+
+def test_a_busy_resource_is_the_end_though_an_interval_is_unknown() -> None:
+    """The processor is nearly full along the plateau: without one of its readings too."""
+    seen = day(200.0, 1, full_at=1.05 * END)
+    assert find_plateau(seen, "cpu") is None
+    u = seen.resource("cpu").utilisation.copy()
+    u[np.argmax(seen.concurrency)] = np.nan
+    gap = replace(seen, resources=(replace(seen.resource("cpu"), utilisation=u),))
+    assert find_plateau(gap, "cpu") is None

@@ -1,11 +1,19 @@
 """Resource limits: where utilisation, followed over throughput, reaches the ceiling."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from models.capacity.demand_extrapolation import CEILING
+from models.capacity.distribution import TABLE_SIZE
+from models.capacity.observations import Observations
 from models.capacity.resource_and_limit import LimitReason, Resource, ResourceLimit
-from models.capacity.resource_limits import find_resource_limits
+from models.capacity.resource_limits import (
+    _with_filled_intervals,
+    correct_refuted_limit,
+    find_resource_limits,
+)
 from models.robust import fit_linear, normal_cdf, student_cdf
 from models.trust import Trust
 from models.usl.law import Array
@@ -341,10 +349,7 @@ def test_equal_throughputs_make_no_limit_of_rounding() -> None:
         [resource_limit] = find_resource_limits(
             np.ones(count), [Resource("cpu", u, own=u * 0.3 if seed % 2 else None)]
         )
-        assert (
-            resource_limit.x_max is None
-            or np.isfinite([resource_limit.x_max, *around(resource_limit)]).all()
-        )
+        assert resource_limit.x_max is None or np.isfinite(around(resource_limit)[:2]).all()
 
 
 @pytest.mark.parametrize(("for_us", "is_ours"), [(0.3, True), (0.46, False), (np.nan, False)])
@@ -369,3 +374,71 @@ def test_what_is_served_on_a_full_processor_counts_unless_strangers_fill_it(
         assert middle == pytest.approx(700, rel=0.05)
     else:
         assert low < 1000 < high
+
+
+def server_processor(x: Array, rng: np.random.Generator, background: float) -> Resource:
+    """A processor whose server needs a share of it without queries; full at 1000 queries/s."""
+    own = background + (0.94 - 1.02 * background) * x / 1000 + rng.normal(0, 0.003, len(x))
+    return Resource("cpu", 1.02 * own + 0.01, own=own, processors=np.full(len(x), 4.0))
+
+
+@pytest.mark.parametrize("background", [0.2, 0.3, 0.4, 0.5, 0.6])
+def test_a_server_that_works_without_queries_has_a_limit(background: float) -> None:
+    """Appliers and purge may need half a processor: seen over a narrow range of loads."""
+    x, rng = loads(0.1, 0.2)
+    found = find_resource_limits(x, [server_processor(x, rng, background)])[0]
+    low, middle, high = around(found)
+    assert low < 1000 < high
+    assert middle == pytest.approx(1000, rel=0.3)
+
+
+def test_a_limit_that_lies_beyond_all_that_is_considered_is_not_named() -> None:
+    """A demand that hardly shows: where the probability ends, no number is made of it."""
+    unbounded = unknown = 0
+    for seed in range(150):
+        rng = np.random.default_rng(seed)
+        count = int(rng.integers(8, 120))
+        x = rng.uniform(rng.uniform(1, 90), 100, count)
+        demand, base = 10 ** rng.uniform(-4, -2), rng.uniform(0, 1)
+        u = base + demand * x + rng.normal(0, 10 ** rng.uniform(-3, -1), count)
+        u = np.clip(u, 0, 1)
+        own = u * rng.uniform(0.3, 1)
+        processor = Resource("cpu", u, own=own, processors=0 * u + 4)
+        seen = Observations.of(60.0 * np.arange(count), x, 0.01 * x, resources=[processor])
+        found = find_resource_limits(x, seen.resources)[0]
+        if found.x_max is None or found.x_max_interval is None:
+            unknown += LimitReason.WIDE_INTERVAL in found.reasons
+            continue
+        assert found.cdf[-1] >= 0.5
+        assert found.x_max_interval.low < found.x_max < found.x_max_interval.high
+        if found.cdf[-1] < 0.95:
+            unbounded += 1
+            assert found.x_max_interval.high == np.inf
+            assert found.trust is Trust.NOT_IDENTIFIABLE
+    assert unbounded
+    assert unknown
+
+
+@pytest.mark.parametrize("offset", np.linspace(0, 1, 5).tolist())
+def test_measured_throughputs_move_a_limit_to_where_they_are(offset: float) -> None:
+    """Wherever the places of its table lie between them."""
+    step = 4.5 / (TABLE_SIZE - 1)
+    grid = np.linspace(-2.5, 2.0, TABLE_SIZE) + np.log(1000) + offset * step
+    p = np.exp(-0.5 * ((grid - np.log(1000)) / 0.3) ** 2)
+    own = np.append(np.linspace(0.1, 0.8, 60), np.full(60, 0.98))
+    x = np.append(1000 * own[:60] / 0.98, np.full(60, 1000.0))
+    resource = Resource("cpu", own, own=own)
+    full = find_resource_limits(x, [resource])[0]
+    assert around(full)[1] == pytest.approx(1000, rel=0.01)
+    known = replace(full, grid=grid, cdf=np.cumsum(p) / p.sum())
+    moved = _with_filled_intervals(known, np.full(60, 1000.0), np.zeros(60))
+    assert around(moved)[1] == pytest.approx(1000, rel=0.01)
+
+
+def test_a_limit_that_is_moved_keeps_what_lowers_the_demand() -> None:
+    """Commits share the writes of the log as before; so does the capacity's concurrency."""
+    x, rng = loads(0.1, 0.8)
+    limit = replace(find_resource_limit(x, busy(x, rng)), log_shared=0.9)
+    moved = correct_refuted_limit(limit, 1.2 * around(limit)[1], 0.97)
+    assert LimitReason.ALREADY_FULL in moved.reasons
+    assert moved.log_shared == 0.9

@@ -1,6 +1,7 @@
 """The capacity, its limits and its inputs, as Prometheus metrics."""
 
 from collections.abc import Callable, Iterator
+from math import isfinite
 
 from prometheus_client.core import Metric
 
@@ -11,6 +12,7 @@ from agent.export.resource_labels import LABELS, cpu_part, resource_labels
 from models.capacity.headroom import Headroom
 from models.capacity.resource_and_limit import ResourceLimit
 from models.capacity.result import Capacity
+from models.usl.posterior import Interval
 
 HEADROOM_GAUGES: tuple[tuple[str, str, Callable[[Headroom], float]], ...] = (
     (
@@ -94,10 +96,14 @@ LIMIT_GAUGES: tuple[tuple[str, str, Callable[[ResourceLimit], float | None]], ..
     (
         "resource_limit_upper_queries_per_second",
         f"Throughput in queries per second at which the resource is full, {UPPER}; absent while "
-        "its utilisation does not follow the load.",
-        lambda resource_limit: resource_limit.x_max_interval and resource_limit.x_max_interval.high,
+        "its utilisation does not follow the load, and where it has no upper bound.",
+        lambda resource_limit: _finite_upper_bound(resource_limit.x_max_interval),
     ),
 )
+
+
+def _finite_upper_bound(interval: Interval | None) -> float | None:
+    return interval.high if interval and isfinite(interval.high) else None
 
 
 def capacity_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]:

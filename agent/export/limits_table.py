@@ -1,12 +1,14 @@
 """The resource limits as an HTML table."""
 
 from html import escape
+from math import isfinite
 
 from agent.assessment.snapshot import Load, Snapshot
 from agent.export.capacity_sentences import resource_display_name
 from agent.export.fit_report import format_number, format_seconds, whole_percent
 from agent.window.resource_utilisation import CpuSource
 from models.capacity.resource_and_limit import ResourceLimit
+from models.usl.posterior import Interval
 
 COLUMNS = (
     "resource",
@@ -57,11 +59,16 @@ def _row(resource_limit: ResourceLimit, used: float | None, share: float | None)
         "" if used is None else whole_percent(used),
         "" if resource_limit.demand is None else format_seconds(resource_limit.demand),
         "" if resource_limit.x_max is None else f"{format_number(resource_limit.x_max)} /s",
-        f"{format_number(interval.low)} to {format_number(interval.high)}" if interval else "",
+        "" if interval is None else _interval_text(interval),
         _trust_cell(resource_limit),
         whole_percent(share) if share and share >= MIN_SHOWN_SHARE else "",
     )
     return "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>"
+
+
+def _interval_text(interval: Interval) -> str:
+    low, high = (format_number(bound) for bound in interval)
+    return f"{low} to {high}" if isfinite(interval.high) else f"at least {low}"
 
 
 def _trust_cell(resource_limit: ResourceLimit) -> str:

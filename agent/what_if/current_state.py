@@ -18,7 +18,6 @@ from agent.window.resource_utilisation import (
     is_disk,
 )
 from models.attribution.capacity_gain import DemandShare
-from models.capacity.assess import MAX_LIMIT_RATIO
 from models.capacity.contention_peak import NearestLimit, find_peak
 from models.capacity.distribution import Distribution
 from models.capacity.goodness_of_fit import Points
@@ -107,11 +106,7 @@ def _limits(capacity: Capacity, classes: ClassesState | None) -> Iterator[Limit]
     """Yield the resource limits that matter, contention, and the capacity's other limits."""
     if capacity.value is None:
         return
-    resource_limits = [
-        limit
-        for limit in capacity.resource_limits
-        if limit.x_max_interval and limit.x_max_interval.ratio < MAX_LIMIT_RATIO
-    ]
+    resource_limits = [limit for limit in capacity.resource_limits if limit.usable]
     is_bound = any(resource_limit.resource == SERVER_CPU for resource_limit in resource_limits)
     for resource_limit in resource_limits:
         share = capacity.shares.get(resource_limit.resource, 0.0)

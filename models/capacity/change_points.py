@@ -135,7 +135,7 @@ def _latest_step(name: str, cost: Array, load: Array) -> tuple[float, Change] | 
 
     Steps are added one by one where they explain most, then all are fitted together.
     """
-    rows = np.flatnonzero(np.isfinite(cost))
+    rows = np.flatnonzero(np.isfinite(cost) & np.isfinite(load))
     side = max(MIN_SIDE_INTERVALS, int(EPISODE_SHARE * len(cost)))
     if len(rows) < max(MIN_CURVE_POINTS, 2 * side):
         return None

@@ -23,7 +23,7 @@ from models.capacity.goodness_of_fit import Points
 from models.capacity.observed_peak import BEYOND_PEAK_RATIO
 from models.capacity.plateau import top_and_its_concurrency
 from models.capacity.residence_likelihood import PeakGrid, ResidenceModels
-from models.capacity.shared_constants import FALSE_SIGN_PROBABILITY, MIN_POINTS
+from models.capacity.shared_constants import FALSE_SIGN_PROBABILITY, MAJORITY, MIN_POINTS
 from models.robust import neighbour_deviation, normal_cdf
 from models.usl.law import Array
 
@@ -100,6 +100,7 @@ def find_peak(points: Points, resource_limit: NearestLimit, x_seen: float) -> Pe
     Where many statements complete less than few, either the peak was passed, or they wait for a
     lock that has nothing to do with the load: then only the other points show where the peak is.
     """
+    points = _with_known_use(points)
     peak, piled = _peak_distribution(points, resource_limit, x_seen), _is_piled_up(points)
     if np.count_nonzero(piled) < MIN_POINTS:
         return peak
@@ -107,6 +108,14 @@ def find_peak(points: Points, resource_limit: NearestLimit, x_seen: float) -> Pe
     without = _peak_distribution(rest, resource_limit, x_seen)
     mixed = (1 - FALSE_SIGN_PROBABILITY) * peak.cdf + FALSE_SIGN_PROBABILITY * without.cdf
     return replace(peak, cdf=mixed)
+
+
+def _with_known_use(points: Points) -> Points:
+    """Leave out points where the use of the limit's resource is not known, if it is of most."""
+    known = np.isfinite(points.busy)
+    if known.all() or np.mean(known) <= MAJORITY:
+        return points
+    return Points(*(column[known] for column in points))
 
 
 def _is_piled_up(points: Points) -> NDArray[np.bool_]:

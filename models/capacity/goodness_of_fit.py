@@ -123,6 +123,8 @@ def merge_noisy(loaded: Observations, busy: Array | None = None) -> Points:
             starts.append(place)
             total = noise = 0.0
         total, noise = total + n[i], noise + v[i]
+    if len(starts) > 1 and noise > (MERGED_ERROR * total) ** 2:
+        starts.pop()
     edges = np.array(starts)
     weight = np.add.reduceat(w[order], edges)
     sizes = np.diff(np.append(edges, len(order)))

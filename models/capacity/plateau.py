@@ -19,7 +19,7 @@ from models.capacity.observations import MIN_PEAK_UTILISATION, SAME_LOAD_SHARE, 
 from models.capacity.observed_peak import BEYOND_PEAK_RATIO
 from models.capacity.shared_constants import MIN_LASTING, MIN_POINTS, SIGNIFICANT_Z
 from models.numerics import median
-from models.robust import neighbour_deviation
+from models.robust import medians, neighbour_deviation
 from models.usl.law import Array
 
 TOP_SHARE = 0.92
@@ -53,7 +53,7 @@ def find_plateau(seen: Observations, nearest: str | None = None) -> float | None
         return None
     if nearest is not None:
         used = seen.resource(nearest).relative_use[loaded]
-        if median(used[many]) >= MIN_PEAK_UTILISATION:
+        if float(medians(used[many])) >= MIN_PEAK_UTILISATION:
             return None
     level = median(x[many])
     growth = np.log(level / median(x[few])) / np.log(median(n[many]) / median(n[few]))

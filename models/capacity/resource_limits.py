@@ -191,7 +191,8 @@ def correct_refuted_limit(limit: ResourceLimit, x: float, used: float) -> Resour
     moved = _limit_from_distribution(
         limit.resource, limit.utilisation_max, grid, limit.cdf, demand, limit.growth
     )
-    kept = {name: getattr(limit, name) for name in ("demand", "demand_error", "waking", "curve")}
+    names = ("demand", "demand_error", "waking", "curve", "log_shared")
+    kept = {name: getattr(limit, name) for name in names}
     return replace(moved, reasons=(LimitReason.ALREADY_FULL, *moved.reasons), **kept)
 
 
@@ -237,7 +238,7 @@ def _add_priors(parts: Sequence[Part], resource: Resource, x: Array) -> list[Par
         second = x_scale / (resource.count * own.slope)
         own = replace(own, shares=UNCOUNTED_WAKEUP_MODEL_PRIORS, uncounted_wakeup_share=second)
     if log is not None:
-        written = replace(log, per_query=log.per_query * x_scale)
+        written = replace(log, per_query=log.per_query * x_scale / (resource.count or 1.0))
         shared = written.smoothed(own.t, np.zeros_like(own.t), own.weights)
         own = replace(own, shares=(*own.shares, *LOG_MODEL_PRIORS), log_sharing=shared)
     mean, deviation = CLIENT_USE_PRIOR[0] * own.slope, CLIENT_USE_PRIOR[1] * abs(own.slope)
@@ -326,7 +327,7 @@ def _with_filled_intervals(limit: ResourceLimit, x: Array, lost: Array) -> Resou
     p = prior * np.exp(-0.5 * z**2)
     if p.sum() < NEGLIGIBLE:
         return limit
-    measured = _with_distribution(limit, limit.grid, np.cumsum(p) / p.sum())
+    measured = _with_distribution(limit, limit.grid, (np.cumsum(p) - p / 2) / p.sum())
     return replace(measured, further_fall=0.0)
 
 
@@ -460,8 +461,13 @@ def _limit_from_distribution(
     growth: float,
     **known: Any,
 ) -> ResourceLimit:
-    """Create a limit from its distribution; known are further fields."""
-    low, middle, high = np.exp(np.interp(QUANTILES, cdf, grid))
+    """Create a limit from its distribution; known are further fields.
+
+    Where the distribution ends below one half, the limit is beyond it and not known.
+    """
+    low, middle, high = np.exp(np.interp(QUANTILES, cdf, grid, right=np.inf))
+    if np.isinf(middle):
+        return ResourceLimit.none(name, seen, LimitReason.WIDE_INTERVAL)
     interval = Interval(float(low), float(high))
     trust = trust_of(interval.ratio, doubted=interval.ratio >= TRUSTED_RATIO)
     reasons = (

@@ -25,7 +25,7 @@ import numpy as np
 from models.capacity.batched_cost_share import SharedCost
 from models.capacity.busy_processor_share import CpuWakeups
 from models.capacity.resource_and_limit import OTHER_PROGRAMS_SHARE
-from models.capacity.shared_constants import SIGNIFICANT_Z
+from models.capacity.shared_constants import CERTAIN_Z, SIGNIFICANT_Z
 from models.robust import LinearFit, fit_each
 from models.usl.law import Array
 
@@ -66,10 +66,21 @@ class Part:
     each query may have woken the processor; None: they are counted, or it is no processor."""
     log_sharing: SharedCost | None = None
 
+    def given_base(self, fit: LinearFit) -> LinearFit:
+        """Return a fit with the prior of the base, unless the points clearly show a higher one.
+
+        Appliers and purge, for example, may need half a processor without a query.
+        """
+        mean, deviation = self.base
+        error = np.hypot(deviation, np.sqrt(self.fit.covariance[0, 0]))
+        if self.fit.coefficients[0] - mean > CERTAIN_Z * error:
+            return fit
+        return fit.given(0, mean, deviation)
+
     @cached_property
     def curved(self) -> LinearFit:
         """The fit with the prior of the base, and any curvature."""
-        return self.fit.given(0, *self.base)
+        return self.given_base(self.fit)
 
     @cached_property
     def straight(self) -> LinearFit:
@@ -154,4 +165,4 @@ def _fit_awake(pairs: Sequence[tuple[Part, Array]]) -> list[LinearFit]:
     designs[:, :, 2] = -t * np.array([busy for _, busy in pairs])
     u, weights = (np.array([getattr(p, c) for p, _ in pairs]).T for c in ("u", "weights"))
     fits = fit_each(designs, u, weights, MIN_UTILISATION_NOISE)
-    return [fit.given(0, *p.base) for fit, (p, _) in zip(fits, pairs, strict=True)]
+    return [p.given_base(fit) for fit, (p, _) in zip(fits, pairs, strict=True)]

@@ -156,7 +156,7 @@ def scatter_about(law: Usl, points: Points, near: Array) -> Scatter:
     steps = np.diff(errors)
     alike = 1 - float(steps @ steps) / max(2 * squares, TINY) * count / (count - 1)
     return Scatter(
-        points=len(points),
+        points=count,
         squares=squares,
         pattern=sqrt(squares / count * max(alike, 0.0)),
         pattern_score=alike * sqrt(count),
