@@ -256,3 +256,16 @@ def test_nothing_is_announced_where_nothing_grows(name: str) -> None:
         found = meets(known.seen, 1.6 * float(np.nanmax(known.seen)))
         assert found.seconds is None or found.seconds > 30 * DAY_SECONDS, seed
         assert dict(found.probability).get(7, 0) < 0.5
+
+
+@pytest.mark.parametrize("sunday", [0.0, 0.01, 5.0])
+def test_days_without_load_do_not_hide_the_growth_of_the_others(sunday: float) -> None:
+    """A shop that closes on Sundays: its load meets the capacity on the days that it is open."""
+    hours = load(35)
+    is_sunday = np.arange(len(hours)) // HOURS % 7 == 3
+    closed = np.where(is_sunday, sunday, hours)
+    found = meets(closed, PEAK * (1 + 12 * PER_DAY))
+    assert days_until(found) == pytest.approx(12, abs=4)
+    ahead = forecast_load(closed).peaks
+    assert ahead is not None
+    assert np.median(ahead[:, :14], axis=0).max() == pytest.approx(1.1 * PEAK, rel=0.1)

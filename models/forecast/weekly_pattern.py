@@ -3,6 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from models.capacity.shared_constants import MIN_NOISE
 from models.rates import Array
 from models.robust import medians
 
@@ -24,9 +25,10 @@ def week_factors(peaks: Array) -> Array:
     """Compute a day's peak over the median of the seven days around it (X-11's first step).
 
     peaks: shape (days,), the last one of day 0, NaN where not known. Returns shape (7,), by
-    `day_of_week`, with a geometric mean of 1; with less than two weeks some of these have 1.
+    `day_of_week`, with a geometric mean of 1; with less than two weeks some of these have 1. A day
+    counts as at least 1 % of the median, because one without load has no logarithm.
     """
-    logs = np.log(np.maximum(peaks, np.finfo(np.float64).tiny))
+    logs = np.log(np.maximum(peaks, MIN_NOISE * float(medians(peaks))))
     ratios = np.full(len(peaks), np.nan)
     if len(peaks) >= WEEK_DAYS:
         around = np.lib.stride_tricks.sliding_window_view(logs, WEEK_DAYS)
