@@ -47,6 +47,7 @@ WRONG = 0.15
 WIDEST = np.log(100.0)
 """An interval that is wider, or has one end only, counts as so wide."""
 OFF = {
+    "capacity.assess.MAX_LIMIT_RATIO": "np.inf",
     "capacity.observations.UNCONTENDED_QUANTILE": "0.5",
     "capacity.change_points.MAX_STEPS": "1",
     "capacity.change_points.MAX_SWITCHES": "10**6",
@@ -55,7 +56,6 @@ OFF = {
     "capacity.contention_peak.MAX_LOG_ODDS": "1e9",
     "capacity.busy_processor_share.FULL_BUSY_SHARE": "0.0",
     "capacity.estimate.CONTENTION_VISIBLE_FROM": "0.0",
-    "capacity.plateau.FEW_THREADS_RATIO": "1e9",
     "capacity.resource_and_limit.CLIENT_USE_QUANTILE": "0.5",
     "capacity.resource_and_limit.OTHER_PROGRAMS_SHARE": "0.0",
     "capacity.resource_limits.MAX_FULL_GROWTH": "1e9",

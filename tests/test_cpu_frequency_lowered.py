@@ -8,10 +8,10 @@ from capacity_days import INTERVALS, residing, tide
 
 from models.capacity.assess import assess_capacity
 from models.capacity.cpu_frequency_check import clock_rise
-from models.capacity.doubts import MAX_ERROR
 from models.capacity.observations import Observations
 from models.capacity.resource_and_limit import Resource
 from models.capacity.result import CapacityReason
+from models.capacity.shared_constants import MAX_ERROR
 from models.trust import Trust
 from models.usl.law import Array
 from testbed.simulated.servers import erlang_server

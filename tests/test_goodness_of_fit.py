@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from models.capacity.assess import assess_capacity
-from models.capacity.doubts import MAX_ERROR
 from models.capacity.goodness_of_fit import (
     Check,
     check_concurrency,
@@ -16,6 +15,7 @@ from models.capacity.observations import Observations
 from models.capacity.resource_and_limit import Resource
 from models.capacity.resource_limits import find_resource_limits
 from models.capacity.result import CapacityReason
+from models.capacity.shared_constants import MAX_ERROR
 from models.trust import Trust
 from models.usl.law import Array, Usl
 
@@ -170,13 +170,3 @@ def test_a_limit_that_the_highest_loads_confirm_is_not_contradicted(seed: int) -
     assert abs(off_at_highest(hyper_threads(0.7, 0.06, seed))) < MAX_ERROR
     few = hyper_threads(0.97, 0.06, seed).select(slice(30))
     assert off_at_highest(few) == 0.0
-
-
-def test_what_is_left_over_is_merged_too() -> None:
-    """No point at the highest throughput that is noisier than the others."""
-    rng = np.random.default_rng(0)
-    x = np.linspace(100, 1000, 205)
-    n = np.maximum(rng.poisson(x / 100 * 10) / 10, 0.5)
-    merged = merge_noisy(Observations.of(np.arange(205), x, n, n_variance=n / 4))
-    assert (np.sqrt(merged.n_variance) / merged.n < 0.06).all()
-    assert merged.weights.sum() == 205

@@ -2,12 +2,10 @@
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
 from models.trust import SENTENCES, Evidence, Reason, Trust, judge
-from models.usl.law import Usl
-from models.usl.points_and_residuals import Points, Scatter, scatter_about
+from models.usl.points_and_residuals import Scatter
 
 GOOD = Evidence(
     levels=10,
@@ -102,18 +100,3 @@ def test_trust_is_one_ladder() -> None:
     assert trusted.at_most(indicative) is indicative.at_most(trusted) is indicative
     assert none.at_most(indicative) is indicative.at_most(none) is none
     assert trusted.at_most(trusted) is trusted
-
-
-@pytest.mark.parametrize("beyond", [0, 10, 30])
-def test_points_past_the_peak_make_noise_below_it_no_smaller(beyond: int) -> None:
-    """Errors are those up to the peak, and so is their number."""
-    law = Usl(0.05, 0.002, 100.0)
-    rng = np.random.default_rng(0)
-    n = np.linspace(2, 22, 10)
-    x = law.throughput(n) * np.exp(rng.normal(0, 0.15, 10))
-    past = np.linspace(30, 60, beyond)
-    points = Points.of(np.append(n, past), np.append(x, law.throughput(past)))
-    scatter = scatter_about(law, points, np.ones(10 + beyond))
-    assert scatter.points == 10
-    found = judge(replace(GOOD, scatter=scatter))
-    assert Reason.NOISY_POINTS in found.reasons

@@ -18,6 +18,7 @@ from agent.window.resource_utilisation import (
     is_disk,
 )
 from models.attribution.capacity_gain import DemandShare
+from models.capacity.assess import usable_limits
 from models.capacity.contention_peak import NearestLimit, find_peak
 from models.capacity.distribution import Distribution
 from models.capacity.goodness_of_fit import Points
@@ -106,7 +107,7 @@ def _limits(capacity: Capacity, classes: ClassesState | None) -> Iterator[Limit]
     """Yield the resource limits that matter, contention, and the capacity's other limits."""
     if capacity.value is None:
         return
-    resource_limits = [limit for limit in capacity.resource_limits if limit.usable]
+    resource_limits = usable_limits(capacity.resource_limits)
     is_bound = any(resource_limit.resource == SERVER_CPU for resource_limit in resource_limits)
     for resource_limit in resource_limits:
         share = capacity.shares.get(resource_limit.resource, 0.0)

@@ -35,6 +35,10 @@ from models.usl.fit import UslFit, fit_bayes
 from models.usl.law import Array
 from models.usl.points_and_residuals import MIN_POINTS
 
+MAX_LIMIT_RATIO = 12.0
+"""A limit whose interval, up to the end of its table, spans a greater ratio is ignored: it says too
+little about where contention is to be expected."""
+
 
 def assess_capacity(seen: Observations) -> Capacity:
     """Compute the capacity: current regime, outliers, limits, law, the lowest of them, trust."""
@@ -55,7 +59,7 @@ def assess_capacity(seen: Observations) -> Capacity:
     plateau = None
     if observed_peak is None and not _is_full(nearest):
         plateau = find_plateau(current, None if nearest is None else nearest.resource)
-    usable = [limit for limit in limits if limit.usable]
+    usable = usable_limits(limits)
     if observed_peak is not None:
         estimate = Estimate.of_observed(observed_peak, x_seen)
     elif peak is None:
@@ -189,6 +193,18 @@ def _lower_bound(limit: ResourceLimit) -> float:
     return 0.0 if limit.x_max_interval is None else limit.x_max_interval.low
 
 
+def usable_limits(resource_limits: tuple[ResourceLimit, ...]) -> list[ResourceLimit]:
+    """List the limits whose interval is narrow enough to use them."""
+    return [limit for limit in resource_limits if _extent(limit) < MAX_LIMIT_RATIO]
+
+
+def _extent(limit: ResourceLimit) -> float:
+    """Return the ratio of the ends of a limit's interval, or table; infinite without a limit."""
+    if limit.x_max_interval is None:
+        return np.inf
+    return min(limit.x_max_interval.high, float(np.exp(limit.grid[-1]))) / limit.x_max_interval.low
+
+
 def _nearest_limit_candidates(
     resource_limits: tuple[ResourceLimit, ...], kept: Observations
 ) -> list[ResourceLimit]:
@@ -196,7 +212,6 @@ def _nearest_limit_candidates(
     settings = {resource.name for resource in kept.resources if resource.has_configured_limit}
     return [
         resource_limit
-        for resource_limit in resource_limits
-        if resource_limit.usable
-        and (resource_limit.resource not in settings or resource_limit.utilisation_max > MAJORITY)
+        for resource_limit in usable_limits(resource_limits)
+        if resource_limit.resource not in settings or resource_limit.utilisation_max > MAJORITY
     ]

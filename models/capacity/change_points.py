@@ -19,6 +19,7 @@ from models.capacity.shared_constants import (
     GROUP_INTERVALS,
     HIGH_QUANTILE,
     MAJORITY,
+    MAX_ERROR,
     MIN_CURVE_POINTS,
     MIN_NOISE,
     PERIODS,
@@ -31,8 +32,6 @@ from models.usl.law import Array
 TIME_PER_QUERY = "time_per_query"
 MIN_SIDE_INTERVALS = 10
 """The least number of intervals on each side of a change; fewer may be an episode: a backup."""
-MIN_STEP = np.log(1.12)
-"""The least change, of ln: a smaller one is not worth the loss of the older intervals."""
 MIN_STEP_Z = 8.0
 """The number of standard errors that a change must exceed."""
 MAX_STEPS = 3
@@ -147,14 +146,14 @@ def _latest_step(name: str, cost: Array, load: Array) -> tuple[float, Change] | 
     steps = _PossibleSteps.at(places, _cost_basis(load[rows]), y)
     chosen = steps.choose_greedily(side)
     sizes, errors = steps.fit(chosen)
-    if np.abs(sizes).max() <= MIN_STEP:
+    if np.abs(sizes).max() <= MAX_ERROR:
         return None
     levels, residuals = steps.without_curve(chosen, sizes)
     errors *= _long_run_deviation(residuals)
     begins = places[chosen].tolist()
     for i in np.argsort(begins)[::-1]:
         size, place = float(sizes[i]), begins[i]
-        is_certain = abs(size) > max(MIN_STEP, MIN_STEP_Z * float(errors[i]))
+        is_certain = abs(size) > max(MAX_ERROR, MIN_STEP_Z * float(errors[i]))
         if is_certain and _is_lasting_step(levels, place, begins, size, side):
             ratio = float(np.exp(size))
             return abs(size) / float(errors[i]), Change(int(rows[place]), name, ratio)
@@ -308,7 +307,7 @@ def _costs_differ(cost: Array, current: NDArray[np.bool_], x: Array) -> bool:
         return False
     curve = CostCurve(x[rows], cost[rows], np.ones(len(rows)))
     off = curve.excess(curve)
-    return bool(abs(median(off[is_current]) - median(off[~is_current])) > MIN_STEP)
+    return bool(abs(median(off[is_current]) - median(off[~is_current])) > MAX_ERROR)
 
 
 def _ln_cost_excess(cost: Array, x: Array) -> Array:

@@ -18,10 +18,9 @@ from models.numerics import quantile
 from models.robust import LinearFit, fit_linear
 from models.usl.law import Array
 
-MIN_UTILISATION = 0.04
-"""The least utilisation that shows the cost; below, most of it is the base load."""
-MIN_THROUGHPUT_SHARE = 0.05
-"""The share of the high loads below which the hyperbola of the curve stays constant."""
+MIN_UTILISATION = 0.05
+"""The least utilisation, and share of the high loads, that shows the cost; below, most of it is the
+base load."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,4 +75,4 @@ def intervals_with_known_cost(seen: Observations, name: str) -> tuple[Array, Arr
 
 def curve_shape(t: Array) -> Array:
     """Return the columns X, X² and 1/X of a cost curve over the load X, shape (intervals, 3)."""
-    return np.column_stack([t, t * t, 1 / np.maximum(t, MIN_THROUGHPUT_SHARE)])
+    return np.column_stack([t, t * t, 1 / np.maximum(t, MIN_UTILISATION)])

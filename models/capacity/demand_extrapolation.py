@@ -45,10 +45,10 @@ NODE_COUNT, NODE_OVERLAP = 16, 0.6
 STEADY = Prior(np.zeros(1), np.zeros(1), 0.05)
 GROWING = Prior.within(0.1, 1.2, mean=0.25, deviation=0.3)
 """The prior of how much the demand changes up to the limit, Q·X/D."""
-FALLING = Prior.within(0.05, 0.8, mean=0.42, deviation=0.14)
-"""The prior of the share of waking in the demand of an idle resource, w/(D + w)."""
-MAX_FALLING_SHARE = 0.9
-"""The largest possible share."""
+MAX_FALLING_SHARE = 0.8
+"""The largest possible share of waking in the demand of an idle resource, w/(D + w)."""
+FALLING = Prior.within(0.05, MAX_FALLING_SHARE, mean=0.42, deviation=0.14)
+"""The prior of that share."""
 LOG_WRITE_SHARE_PRIOR = (0.6, 0.2)
 """The same share of a write of the log, mean and deviation: 0.6 and 0.7 were measured for durable
 commits on a real server."""
@@ -293,10 +293,6 @@ def _posterior_probabilities(
     return shares
 
 
-UNINFORMATIVE_DEVIATION = 1e3
-"""The deviation of a coefficient that the points do not determine, in units of the demand."""
-
-
 def _demand_models(seen: FittedParts, reach: float, high: NDArray[np.bool_]) -> list[DemandModel]:
     """Create the models of the first part: its demand stays, grows, falls by (2), falls by (3).
 
@@ -348,7 +344,7 @@ def _unseen_falling_model(first: Part, share: float) -> DemandModel:
     stays, whatever w is, so that only the prior of w counts.
     """
     covariance = first.straight.covariance.copy()
-    covariance[2, 2] = (UNINFORMATIVE_DEVIATION * first.slope) ** 2
+    covariance[2, 2] = first.slope**2 / NEGLIGIBLE  # the points say nothing about it
     unknown = replace(first.straight, covariance=covariance)
     model = _falling_model(unknown, _waking_prior(first.uncounted_wakeup_share or 0.0), share, 0.0)
     return model._replace(is_undetectable=True)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from models.capacity.change_points import MIN_STEP, Regimes
+from models.capacity.change_points import Regimes
 from models.capacity.client_connections import CLIENT_CONNECTIONS
 from models.capacity.cost_curve import CostCurve
 from models.capacity.cost_drift import cost_drift, latest_cost_change
@@ -29,6 +29,7 @@ from models.capacity.shared_constants import (
     EPISODE_SHARE,
     LATEST_INTERVALS,
     MAJORITY,
+    MAX_ERROR,
     MIN_LOAD_RATIO,
     NEAR_SHARE,
     SEEN_QUANTILE,
@@ -80,10 +81,6 @@ class Doubt(NamedTuple):
     """A scenario of bench/capacity.py, or a test."""
 
 
-MAX_ERROR = 0.1
-"""A capacity that one cause may change by more is not trusted: highest loads off the curve, a
-demand that still falls, a clock that still rises. An uncertain law that sets the capacity with a
-greater probability is reported."""
 MAX_DRIFT = 0.07
 """The greatest change of ln of a cost, between periods or since the high loads. A drift of the mix
 partly looks like one of the load, which the cost curve absorbs: capacities were off by twice as
@@ -265,7 +262,7 @@ DOUBTS = (
     Doubt(
         Why.LATEST_DIFFER,
         _latest_change_of_cost,
-        MIN_STEP,
+        MAX_ERROR,
         "test_queries_that_cost_more_of_late_take_trust_away_at_once",
     ),
     Doubt(

@@ -11,12 +11,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from models.capacity.observations import Observations
+from models.capacity.observations import MAX_CONCURRENCY_ERROR, Observations
 from models.capacity.resource_and_limit import FULL_UTILISATION, ResourceLimit
 from models.capacity.shared_constants import (
     CERTAIN_Z,
     HIGH_QUANTILE,
     MAJORITY,
+    MIN_CURVE_POINTS,
     MIN_NOISE,
     MIN_POINTS,
     SEEN_QUANTILE,
@@ -33,10 +34,6 @@ LOW_CONCURRENCY = 4.0
 UNCONTENDED_CONCURRENCY = 2.0
 """Below this, in threads, statements hardly ever meet, so that they show no contention: σ·(N−1) and
 κ·N·(N−1) are negligible."""
-MERGED_ERROR = 0.05
-"""The relative error of concurrency at which neighbours in throughput need no more merging."""
-MIN_PATTERN_POINTS = 5 * WINDOW_PARTS
-"""The least number of points that show a pattern, or an error at the highest loads."""
 
 
 class Check(StrEnum):
@@ -119,12 +116,10 @@ def merge_noisy(loaded: Observations, busy: Array | None = None) -> Points:
     order = np.argsort(x, kind="stable")
     starts, total, noise = [0], 0.0, 0.0
     for place, i in enumerate(order):
-        if place and noise <= (MERGED_ERROR * total) ** 2:
+        if place and noise <= (MAX_CONCURRENCY_ERROR * total) ** 2:
             starts.append(place)
             total = noise = 0.0
         total, noise = total + n[i], noise + v[i]
-    if len(starts) > 1 and noise > (MERGED_ERROR * total) ** 2:
-        starts.pop()
     edges = np.array(starts)
     weight = np.add.reduceat(w[order], edges)
     sizes = np.diff(np.append(edges, len(order)))
@@ -155,7 +150,7 @@ def _residual_noise(n: Array, residuals: Array) -> float:
 
 def _residual_pattern(n: Array, residuals: Array, noise: float) -> float:
     """Find the greatest median residual of a group of neighbours in load beyond its error, or 0."""
-    if len(n) < MIN_PATTERN_POINTS:
+    if len(n) < MIN_CURVE_POINTS:
         return 0.0
     error = noise * np.sqrt(persistence(residuals))
     groups = np.array_split(residuals[np.argsort(n, kind="stable")], WINDOW_PARTS)
@@ -184,7 +179,7 @@ def error_at_highest_loads(seen: Observations, limit: ResourceLimit) -> float:
     resource, x = seen.resource(limit.resource), seen.throughput
     u = resource.relative_own_use
     known = (u < FULL_UTILISATION) & (x > 0)
-    if resource.is_busy_time or limit.curve is None or np.count_nonzero(known) < MIN_PATTERN_POINTS:
+    if resource.is_busy_time or limit.curve is None or np.count_nonzero(known) < MIN_CURVE_POINTS:
         return 0.0
     top = known & (x >= quantile(x[known], SEEN_QUANTILE))
     # of a resource that is little used, an error counts less

@@ -17,6 +17,7 @@ from models.capacity.observations import Observations
 from models.capacity.resource_and_limit import FULL_UTILISATION
 from models.capacity.shared_constants import (
     FALSE_SIGN_PROBABILITY,
+    MAX_ERROR,
     MIN_LASTING,
     MIN_POINTS,
     NEAR_SHARE,
@@ -28,8 +29,6 @@ from models.usl.law import Array
 
 CHANCE_PROBABILITY = 0.2
 """The probability from which on the throughputs do not speak against a capacity."""
-DEFAULT_VARIATION = 0.1
-"""The deviation of ln of a query's cost where it cannot be estimated."""
 
 
 def likelihood(ln_capacity: Array, seen: Observations, name: str) -> Array:
@@ -72,6 +71,6 @@ def cost_variation(seen: Observations, name: str) -> float:
     u, x = seen.resource(name).relative_own_use, seen.throughput
     known = (u > 0) & (u < FULL_UTILISATION) & (x > 0.5 * x.max())
     if np.count_nonzero(known) < MIN_POINTS:
-        return DEFAULT_VARIATION
+        return MAX_ERROR
     u, x = u[known], x[known]
     return max(neighbour_deviation(np.log(u / x), x), QUERY_VARIATION)

@@ -197,7 +197,7 @@ class Observations:
 
 SAME_LOAD_SHARE = 0.95
 """A load of at least this share of a throughput is about the same."""
-MAX_CONCURRENCY_ERROR = 0.1
+MAX_CONCURRENCY_ERROR = 0.05
 """Concurrencies with a larger relative error are not well known."""
 UNCONTENDED_QUANTILE = 0.2
 """The quantile of the residence times that counts as that of statements that do not wait."""

@@ -12,14 +12,15 @@ from enum import StrEnum
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from models.capacity.change_points import MIN_STEP
 from models.capacity.cost_curve import MIN_UTILISATION
 from models.capacity.observations import Observations
 from models.capacity.shared_constants import (
     CERTAIN_Z,
+    CLEAR_RATIO,
     EPISODE_SHARE,
     GROUP_INTERVALS,
     LATEST_INTERVALS,
+    MAX_ERROR,
     MIN_CURVE_POINTS,
     MIN_NOISE,
     NEAR_SHARE,
@@ -29,11 +30,6 @@ from models.capacity.shared_constants import (
 from models.numerics import quantile
 from models.robust import MAD_TO_DEVIATION, fit_columns, medians
 from models.usl.law import Array
-
-IDLE_CONCURRENCY_ERROR = 0.05
-"""The least error of a concurrency, threads: nearly idle intervals vary a lot."""
-MIN_OUTLIER_RATIO = 1.25
-"""The least ratio of an outlier to its neighbours, besides its being significant."""
 
 
 class OutlierReason(StrEnum):
@@ -114,7 +110,7 @@ def find_outliers(seen: Observations) -> Outliers:
     changed = extreme[:, 1:].any(axis=1) | (extreme[:, 0] & ((off < 0) | low))
     latest = _is_most_of_latest(changed[-LATEST_INTERVALS:])
     if _is_most_of_latest(np.any(extreme[-LATEST_INTERVALS:], axis=1)):
-        latest = latest or bool(np.any(np.abs(medians(excess[-LATEST_INTERVALS:, 1:])) > MIN_STEP))
+        latest = latest or bool(np.any(np.abs(medians(excess[-LATEST_INTERVALS:, 1:])) > MAX_ERROR))
     return Outliers(removed, len(suspects), too_many, kept, latest)
 
 
@@ -136,7 +132,7 @@ def _ln_time_excess(seen: Observations) -> tuple[Array, Array]:
     known = (seen.concurrency > 0) & (seen.throughput > 0)
     n, x = np.where(known, seen.concurrency, 1.0), np.where(known, seen.throughput, 1.0)
     time = np.where(known, np.log(n) - np.log(x), np.nan)
-    noise = np.hypot(QUERY_VARIATION, (np.sqrt(seen.n_variance) + IDLE_CONCURRENCY_ERROR) / n)
+    noise = np.hypot(QUERY_VARIATION, np.sqrt(seen.n_variance) / n)
     groups = _groups(seen.throughput)
     table, places = (np.where(groups >= 0, c[groups], np.nan) for c in (time, np.log(x)))
     middles, costs = medians(places, axis=1), medians(table, axis=1)
@@ -158,7 +154,7 @@ def _ln_cost_excess(seen: Observations) -> Array:
         return np.empty((len(seen), 0))
     u = np.stack([r.relative_use for r in resources], axis=1)
     # throughputs beyond all others may be glitches: the curve ends before them
-    t = np.minimum(seen.throughput / quantile(seen.throughput, SEEN_QUANTILE), MIN_OUTLIER_RATIO)
+    t = np.minimum(seen.throughput / quantile(seen.throughput, SEEN_QUANTILE), CLEAR_RATIO)
     design = np.stack([np.ones_like(t), t, t * t], axis=1)
     fits = fit_columns(design, u, np.isfinite(u).astype(np.float64), MIN_NOISE)
     curves = design @ np.stack([f.coefficients for f in fits]).T
@@ -188,5 +184,5 @@ def _is_extreme(excess: Array, floor: Array, x: Array) -> NDArray[np.bool_]:
     spread[groups[groups >= 0]] = local[groups >= 0]
     limit = CERTAIN_Z * np.fmax(np.fmax(spread, overall), floor)
     with np.errstate(invalid="ignore"):
-        extreme: NDArray[np.bool_] = np.abs(excess) > np.maximum(limit, np.log(MIN_OUTLIER_RATIO))
+        extreme: NDArray[np.bool_] = np.abs(excess) > np.maximum(limit, np.log(CLEAR_RATIO))
     return extreme

@@ -17,16 +17,13 @@ import numpy as np
 
 from models.capacity.observations import MIN_PEAK_UTILISATION, SAME_LOAD_SHARE, Observations
 from models.capacity.observed_peak import BEYOND_PEAK_RATIO
-from models.capacity.shared_constants import MIN_LASTING, MIN_POINTS, SIGNIFICANT_Z
+from models.capacity.shared_constants import CLEAR_RATIO, MIN_LASTING, MIN_POINTS, SIGNIFICANT_Z
 from models.numerics import median
 from models.robust import medians, neighbour_deviation
 from models.usl.law import Array
 
 TOP_SHARE = 0.92
 """Throughputs of at least this share of the third highest are the top; two may be bursts."""
-FEW_THREADS_RATIO = 1.25
-"""Up to this multiple of the concurrency that first reached the top, threads are few; from
-`BEYOND_PEAK_RATIO` on they are many."""
 MAX_ELASTICITY = 0.1
 """The greatest dlnX/dlnN, from few to many threads, of a plateau."""
 
@@ -48,7 +45,7 @@ def find_plateau(seen: Observations, nearest: str | None = None) -> float | None
         return None
     # by chance the first concurrency may be that far below its usual value, and others above
     beyond = max(BEYOND_PEAK_RATIO, np.exp(2 * SIGNIFICANT_Z * scatter))
-    many, few = n >= beyond * first, (x >= top) & (n < FEW_THREADS_RATIO * first)
+    many, few = n >= beyond * first, (x >= top) & (n < CLEAR_RATIO * first)
     if min(np.count_nonzero(many), np.count_nonzero(few)) < MIN_POINTS:
         return None
     if nearest is not None:

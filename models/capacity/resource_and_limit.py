@@ -10,7 +10,13 @@ from numpy.typing import NDArray
 
 from models.capacity.batched_cost_share import SharedCost
 from models.capacity.busy_processor_share import FULL_CONCURRENCY, SHORT_QUERY_SECONDS, CpuWakeups
-from models.capacity.shared_constants import MAJORITY, MIN_LOAD_RATIO, MIN_POINTS, SIGNIFICANT_Z
+from models.capacity.shared_constants import (
+    LOW_QUANTILE,
+    MAJORITY,
+    MIN_LOAD_RATIO,
+    MIN_POINTS,
+    SIGNIFICANT_Z,
+)
 from models.numerics import QUANTILES, median, quantile, quantiles
 from models.trust import Trust
 from models.usl.law import Array
@@ -55,9 +61,6 @@ SENTENCES = {
 
 FULL_UTILISATION = 0.97
 """A resource this near its ceiling is full: its utilisation can no longer follow the load."""
-CLIENT_USE_QUANTILE = 0.1
-"""The quantile of the use by others per query that counts as work for the server's queries: by
-clients on the same host."""
 OTHER_PROGRAMS_SHARE = 0.15
 """Use by others beyond that, as a share of the ceiling, counts as that of other programs."""
 
@@ -248,7 +251,7 @@ def _use_by_others_per_query(x: Array, others: Array) -> float:
     that from the lower half of the throughputs to the upper one (A. Wald 1940), two standard errors
     more, where the halves differ.
     """
-    least = max(quantile(others / x, CLIENT_USE_QUANTILE), 0.0)
+    least = max(quantile(others / x, LOW_QUANTILE), 0.0)
     halves = (x <= median(x), x > median(x))
     if not halves[1].any():
         return least
@@ -256,7 +259,7 @@ def _use_by_others_per_query(x: Array, others: Array) -> float:
     if high < MIN_LOAD_RATIO * low:
         return least
     (a, a_middle), (b, b_middle) = (
-        quantiles(others[half], (CLIENT_USE_QUANTILE, MAJORITY)) for half in halves
+        quantiles(others[half], (LOW_QUANTILE, MAJORITY)) for half in halves
     )
     error = np.hypot(a_middle - a, b_middle - b) / np.sqrt(len(x) / 2)
     return float(min(least, max(b - a + SIGNIFICANT_Z * error, 0.0) / (high - low)))

@@ -4,7 +4,7 @@ MIN_LASTING = 3
 """The least number of intervals that count as lasting; fewer may be a burst, or noise."""
 MIN_POINTS = 6
 """The least number of intervals from which a single quantity is estimated."""
-MIN_CURVE_POINTS = 32
+MIN_CURVE_POINTS = 40
 """The least number of intervals from which a curve over the load is fitted, to compare with it."""
 PERIODS = 40
 """The number of periods of a window, at whose borders something may begin or end."""
@@ -14,10 +14,14 @@ SEEN_QUANTILE = 0.95
 """The quantile of throughputs, or utilisations, that counts as seen: it was held for a while."""
 HIGH_QUANTILE = 0.9
 """The quantile of the loads from which on they are high."""
+LOW_QUANTILE = 1 - HIGH_QUANTILE
+"""The quantile of the use by others per query that counts as work for the server's queries."""
 NEAR_SHARE = 0.8
 """A load of at least this share of another one is near it."""
 MIN_LOAD_RATIO = 1.15
 """The least ratio of high loads to low ones that shows what grows with the load."""
+CLEAR_RATIO = 1.25
+"""The least ratio of two concurrencies, or costs, that are clearly different."""
 WINDOW_PARTS = 8
 """The number of parts, by time or by load, into which a window is divided to compare them."""
 GROUP_INTERVALS = 12
@@ -26,6 +30,9 @@ MAJORITY = 0.5
 """More than this share of something is most of it; a probability above it means likely."""
 EPISODE_SHARE = 0.1
 """Less than this share of the intervals is an episode, not a change, and may be left out."""
+MAX_ERROR = 0.11
+"""What may be wrong by less is neglected: a capacity that one cause may change by more is not
+trusted, and a change of a query's cost by less is not worth the loss of the older intervals."""
 FALSE_SIGN_PROBABILITY = 0.1
 """The probability that an apparent sign means nothing."""
 SIGNIFICANT_Z = 2.0

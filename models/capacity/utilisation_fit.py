@@ -35,14 +35,15 @@ BASE_PRIOR = (0.02, 0.1)
 """The prior of U0, mean and deviation, shares of the ceiling: it matters where loads are alike."""
 OWN_BASE_PRIOR = (0.005, 0.015)
 """The same for the server's own use: without queries it uses next to nothing."""
-MODEL_PRIORS = (0.8, 0.12, 0.08)
+MODEL_PRIORS = (0.8, 0.1, 0.1)
 """The prior probabilities that the demand stays, grows, falls with the utilisation."""
 PROCESSOR_MODEL_PRIORS = (0.3, 0.1, 0.6)
 """The same for a processor of which the server's own part is known: waking it costs time."""
 WAKEUP_MODEL_PRIORS = (0.1, 0.1, 0.5, 0.3)
 """The same, and that it falls by (3), where the share of queries that find it busy is measured."""
-UNCOUNTED_WAKEUP_MODEL_PRIORS = (0.27, 0.1, 0.53, 0.1)
-"""The same, and that it falls by (3) unseen, where idle entries are not counted."""
+UNCOUNTED_WAKEUP_MODEL_PRIORS = (*PROCESSOR_MODEL_PRIORS, 0.1)
+"""As those of a processor, up to a factor, and that it falls by (3) unseen, where idle entries are
+not counted."""
 LOG_MODEL_PRIORS = (0.4, 0.4)
 """In addition, that it falls by (3) as more commits share the writes of the log: slowly, fast."""
 

@@ -15,13 +15,11 @@ from models.usl.law import Array
 from models.usl.parabola_nnls import ZERO_COEFFICIENTS, Coefficients, fit_non_negative
 from models.usl.points_and_residuals import Points
 
-NEWTON_STEPS = 6
-REWEIGHTINGS = 5
+ITERATIONS = 6
 RELATIVE_ERROR = 0.02
 """The error of a throughput whose concurrency is exact; the unit of the effective variance."""
 OUTLIER_MADS = 6.0
-OUTLIER_ERROR = 0.1
-"""A point is an outlier if its log residual exceeds both this many MADs and this value."""
+"""A point is an outlier if its log residual exceeds this many MADs."""
 OUTLIER_SHARE = 0.1
 """If a greater share of the points look like outliers, the law does not fit, and none is left out.
 Of fewer than ten points none can be an outlier."""
@@ -76,7 +74,7 @@ def fit_curve(points: Points, n_variance: Array | None = None) -> Curve:
     curve = _solve(points, _cap_weights(points.weights))
     if n_variance is None:
         return curve
-    for _ in range(REWEIGHTINGS):
+    for _ in range(ITERATIONS):
         from_n = curve.sensitivity(points.n) ** 2 * n_variance
         share = RELATIVE_ERROR**2 / (RELATIVE_ERROR**2 + from_n)
         curve = _solve(points, _cap_weights(points.weights * share))
@@ -91,14 +89,14 @@ def fit_power(points: Points, sharpness: float, curve: Curve) -> Curve:
 def find_outliers(points: Points, curve: Curve) -> tuple[int, ...]:
     """Find the indices of the points that contradict the curve.
 
-    The residual must be beyond 6 scaled MADs of the weighted residuals and beyond 10 %.
+    The residual must be beyond 6 scaled MADs of the weighted residuals, or of 2 % if that is more.
     """
     fitted = curve.residence_time(points.n) * curve.r_scale
     errors = np.log(points.n / points.x / fitted)
     errors = np.abs(errors - median(errors))
     scale = np.sqrt(curve.weights / curve.weights.max())
-    spread = MAD_TO_DEVIATION * median(errors * scale)
-    beyond = (errors * scale > OUTLIER_MADS * spread) & (errors * scale > OUTLIER_ERROR)
+    spread = max(MAD_TO_DEVIATION * median(errors * scale), RELATIVE_ERROR)
+    beyond = errors * scale > OUTLIER_MADS * spread
     indices = tuple(int(i) for i in np.flatnonzero(beyond))
     return indices if len(indices) <= OUTLIER_SHARE * len(points) else ()
 
@@ -120,7 +118,7 @@ def _solve(points: Points, weights: Array) -> Curve:
     regressors, product = powers[:3], weights / r
     w, previous = product / r, ZERO_COEFFICIENTS
     found: Coefficients = (float(np.exp(weights @ np.log(r) / weights.sum())), 0.0, 0.0)
-    for _ in range(NEWTON_STEPS):
+    for _ in range(ITERATIONS):
         solved = fit_non_negative((powers @ w).tolist(), (regressors @ product).tolist())
         fitted = np.array(solved) @ regressors
         if not fitted.all():

@@ -126,9 +126,10 @@ def _is_positive(values: Array) -> bool:
 
 @dataclass(frozen=True)
 class Scatter:
-    """The scatter of points about a law up to its peak; those beyond say nothing about it."""
+    """The scatter of points about a law up to its peak; those beyond follow no law."""
 
     points: int
+    """The number of all points: those beyond the peak show where it is, too."""
     squares: float
     """Sum of the squared relative errors."""
     pattern: float
@@ -156,7 +157,7 @@ def scatter_about(law: Usl, points: Points, near: Array) -> Scatter:
     steps = np.diff(errors)
     alike = 1 - float(steps @ steps) / max(2 * squares, TINY) * count / (count - 1)
     return Scatter(
-        points=count,
+        points=len(points),
         squares=squares,
         pattern=sqrt(squares / count * max(alike, 0.0)),
         pattern_score=alike * sqrt(count),
