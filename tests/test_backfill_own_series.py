@@ -9,19 +9,20 @@ import numpy as np
 import pytest
 from complaints import one_line
 from history_rows import SERVER
-from prometheus_client import CollectorRegistry
 from prometheus_server import Sample, exported, fill, serving
 from recordings import rows
 
+from agent.assessment.cadence import is_due
 from agent.assessment.snapshot import AssessmentState, Health, Identity, Snapshot
 from agent.cli import main
 from agent.config.resources import DiskSettings, ResourceSettings
+from agent.config.settings import FitSettings
 from agent.export.metrics import SnapshotCollector
 from agent.history.database import open_to_read
 from agent.history.record_types import INTERVALS
 from agent.history.row_access import read
 from agent.history.row_mapping import interval_from_row
-from agent.pipeline import latest_load, observations
+from agent.pipeline import assess, latest_load, observations
 from agent.support.clock_pair import ClockPair
 from agent.window.concurrency import Source
 from agent.window.intervals import Interval, Window
@@ -55,21 +56,25 @@ def watched() -> list[Interval]:
 
 
 def shown(seen: Sequence[Interval], after: Sequence[float] = (2.0,)) -> Iterator[Sample]:
-    """Each page of that agent that Prometheus scrapes, so long after an interval's end."""
-    registry, current = CollectorRegistry(), list[Snapshot]()
-    registry.register(SnapshotCollector(lambda: current, lambda: current[0].at))
+    """Each page of that agent that Prometheus scrapes, so long after an interval's end.
+
+    The capacity is assessed with every other interval, as at a quiet load.
+    """
     for k, interval in enumerate(seen):
         server = ANOTHER if k < OF_ANOTHER else SERVER
         health = Health(up=True, identity=Identity("db1", "3306", "9.7", server))
-        load, fitted = (
-            latest_load(Window([interval]), ZERO, CEILINGS),
-            AssessmentState(at=interval.end),
-        )
+        load = latest_load(Window([interval]), ZERO, CEILINGS)
+        fitted = AssessmentState(at=seen[k - k % 2].end)
         for later in after:
             at = round(interval.end + later, 3)
-            current[:] = [Snapshot("shop", at, 60.0, health, load, fitted)]
-            for sample in (sample for family in registry.collect() for sample in family.samples):
-                yield sample.name, {**sample.labels, **AGENT}, at, sample.value
+            yield from samples_of(Snapshot("shop", at, 60.0, health, load, fitted))
+
+
+def samples_of(known: Snapshot) -> Iterator[Sample]:
+    """What a scrape of that agent stores at that moment."""
+    for family in SnapshotCollector(lambda: [known], lambda: known.at).collect():
+        for sample in family.samples:
+            yield sample.name, {**sample.labels, **AGENT}, known.at, sample.value
 
 
 def configured(folder: Path, interval: str = "15s") -> Path:
@@ -132,6 +137,45 @@ def test_what_an_agent_has_seen_comes_back_as_it_was(
     assert capacities[0].value is not None
     assert capacities[0].value == pytest.approx(capacities[1].value, rel=1e-6)
     assert capacities[0].limit == capacities[1].limit
+
+
+def quiet_after_a_busy_day() -> list[Interval]:
+    """A load that shows the capacity, then one so low that it is seldom assessed again."""
+    busy = [1000 * (1 + np.sin(k / 20)) for k in range(120)]
+    quiet = [100 + 30 * np.sin(k / 3) for k in range(60)]
+    found = []
+    for k, x in enumerate(busy + quiet):
+        n, used = x / (2500 - x), {"cpu": x / 2500}
+        found.append(Interval(START + WIDTH * k, WIDTH, x, n, n, 3.0, 0.0, 0.0, 0.0, used))
+    return found
+
+
+def pages_of_an_agent(seen: Sequence[Interval]) -> Iterator[tuple[Snapshot, list[Sample]]]:
+    """What an agent knows after each interval, and its page, as it assesses what is due."""
+    state, settings = AssessmentState(), FitSettings()
+    for k, interval in enumerate(seen, start=1):
+        window, at = Window(seen[:k]), interval.end + 2.0
+        now = ClockPair(at, at)
+        again = is_due(window, state, settings, now)
+        known = assess("shop", window, Health(up=True), state, settings, now, again=again)
+        state = known.assessed
+        yield known, list(samples_of(known))
+
+
+def test_each_interval_of_a_quiet_load_comes_back(
+    prometheus: str, promtool: str, tmp_path: Path
+) -> None:
+    """Though the capacity, and so the time of its assessment, stays the same over many of them."""
+    seen = quiet_after_a_busy_day()
+    pages = list(pages_of_an_agent(seen))
+    assert len({known.assessed.at for known, _ in pages[-60:]}) < 20
+    samples = (sample for _, page in pages for sample in page)
+    with serving(prometheus, fill(tmp_path, promtool, samples)) as url:
+        file = configured(tmp_path)
+        assert backfilled(url, file) == 0
+    found = restored(file)
+    assert [(one.end, one.seconds) for one in found] == [(one.end, WIDTH) for one in seen]
+    assert [one.throughput for one in found] == pytest.approx([one.throughput for one in seen])
 
 
 def test_exporters_fill_what_no_agent_has_seen(

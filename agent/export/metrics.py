@@ -244,6 +244,12 @@ def load_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]:
         (((target,), load.throughput) for target, load in loads),
     )
     yield gauge(
+        "interval_end_timestamp_seconds",
+        "Unix time of the end of the latest interval, over which throughput, concurrency and "
+        "utilisations are averaged; absent while the server is down or no interval is recent.",
+        (((target,), load.end) for target, load in loads),
+    )
+    yield gauge(
         "concurrency",
         "Statements running at once, averaged over the latest interval, by the source of the "
         "number: statement times (Little's law) or a count of running threads. The sources "

@@ -20,7 +20,7 @@ from agent.window.intervals import EXCLUDED, Interval
 from agent.window.resource_utilisation import CLOCK, CPU, CPU_PARTS, RATE, CpuSource
 
 PREFIX = "mysql_headroom_"
-INTERVAL_END, THROUGHPUT = "last_fit_timestamp_seconds", "throughput_queries_per_second"
+INTERVAL_END, THROUGHPUT = "interval_end_timestamp_seconds", "throughput_queries_per_second"
 CONCURRENCY, THREADS = "concurrency", "concurrency_excluded_threads"
 UTILISATION, CPU_PART = "resource_utilisation_ratio", "cpu_part_utilisation_ratio"
 CLOCK_RATIO, CPU_SOURCE, TARGET_INFO = "cpu_clock_ratio", "cpu_source_info", "target_info"
