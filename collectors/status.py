@@ -1,7 +1,8 @@
 """`status`: the server's global status, readable by every account.
 
-It is read from its table, together with the server's time. A MySQL without performance_schema is
-read by SHOW GLOBAL STATUS, which copies the whole status first.
+It is read from its table, together with the server's time and the settings that limit it, which
+may be changed while it runs. A MySQL without performance_schema is read by SHOW GLOBAL STATUS,
+which copies the whole status first; there the settings are those at the time of connecting.
 """
 
 from collectors.base import CollectorError, FailureKind, Feature, Prepared, Values
@@ -53,7 +54,10 @@ SELECT VARIABLE_NAME, VARIABLE_VALUE FROM {{table}} {WANTED}
 SELECT_MYSQL = SELECT.format(table="performance_schema.global_status")
 SELECT_MARIADB = SELECT.format(table="information_schema.GLOBAL_STATUS")
 """Its variable names are in capitals."""
-SHAPE = ResultLimits(columns=2, rows=len(NAMES) + 1, bytes=8192)
+SETTINGS = ("max_connections", "innodb_thread_concurrency", "innodb_redo_log_capacity")
+"""Variables that limit the server; some servers have no InnoDB threads or no redo log capacity."""
+SETTING = " UNION ALL SELECT '{name}', @@global.{name}"
+SHAPE = ResultLimits(columns=2, rows=len(NAMES) + 1 + len(SETTINGS), bytes=8192)
 
 
 def prepare(connection: Connection) -> Prepared:
@@ -71,28 +75,26 @@ def prepare(connection: Connection) -> Prepared:
         if missing:
             raise CollectorError(FailureKind.UNREADABLE, f"the global status has no {missing[0]}")
         values["own_statements"] = float(connection.statement_count)
-        return {**values, **_limits(connection, values), **clock}
+        cells = {**connection.variables, **rows}
+        settings = {name: number(name, cells.get(name) or "0") for name in SETTINGS}
+        return {**values, **_limits(settings, values), **clock}
 
     return Prepared(read, (Feature("status", enabled=True), *connection.protection()))
 
 
 def _status_query(connection: Connection) -> str:
     """Return the statement that reads the status: from its table, where there is one."""
-    if connection.is_mariadb:
-        return SELECT_MARIADB
-    return SELECT_MYSQL if performance_schema_off(connection, "status") is None else SHOW
+    if not connection.is_mariadb and performance_schema_off(connection, "status") is not None:
+        return SHOW
+    settings = (SETTING.format(name=name) for name in SETTINGS if name in connection.variables)
+    return (SELECT_MARIADB if connection.is_mariadb else SELECT_MYSQL) + "".join(settings)
 
 
-def _limits(connection: Connection, values: Values) -> dict[str, float]:
+def _limits(settings: Values, values: Values) -> dict[str, float]:
     """Return the limits set by the server's variables; 0 means no limit and is left out."""
-    settings = ("max_connections", "innodb_thread_concurrency")
-    limits = {name: _setting(connection, name) for name in settings}
-    capacity = _setting(connection, "innodb_redo_log_capacity")
+    limits = {name: settings[name] for name in ("max_connections", "innodb_thread_concurrency")}
+    capacity = settings["innodb_redo_log_capacity"]
     if capacity and "redo_current_lsn" in values and "redo_checkpoint_lsn" in values:
         age = values["redo_current_lsn"] - values["redo_checkpoint_lsn"]
         limits |= {"checkpoint_age_bytes": age, "checkpoint_max_age_bytes": capacity}
     return {name: limit for name, limit in limits.items() if limit or name.endswith("age_bytes")}
-
-
-def _setting(connection: Connection, name: str) -> float:
-    return number(name, connection.variables.get(name, "0"))
