@@ -236,6 +236,29 @@ def test_a_stale_summary_is_withheld() -> None:
     assert "No interval" in groups_section([state], END + 101)
 
 
+@pytest.mark.parametrize("step", [-3600.0, -40.0, 3600.0])
+def test_a_clock_that_is_set_leaves_the_group_as_it_is(step: float) -> None:
+    """The next interval of all is shown, whichever of them has its new time first."""
+    monitor = watched()
+    moved = [
+        replace(one, load=replace(one.load, end=one.load.end + step, throughput=7.0))
+        for one in SNAPSHOTS
+        if one.load is not None
+    ]
+    monitor.observe([moved[0], *SNAPSHOTS[1:]], END + step + 2)
+    now = END + step + WIDTH + 2
+    monitor.observe([later(one, 1) for one in moved], now)
+    assert monitor.state.at == pytest.approx(END + step + WIDTH)
+    summary = monitor.state.current(now)
+    assert summary is not None
+    assert (summary.throughput, summary.lost) == (21.0, ())
+
+
+def test_a_summary_of_the_future_is_withheld() -> None:
+    """When the clock was set back and no target can be read since."""
+    assert watched().state.current(END - 3600) is None
+
+
 def test_it_is_shown_everywhere() -> None:
     """The same bottleneck in metrics, in JSON and on the page; a target's name is escaped."""
     state, at = watched().state, END + 1

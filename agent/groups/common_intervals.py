@@ -32,6 +32,17 @@ class CommonIntervals:
         self._latest: dict[str, list[TargetInterval]] = {name: [] for name in names}
         self._last_end: float | None = None
 
+    def forget_future(self, now: float) -> None:
+        """Start anew if an interval ends after `now` (Unix seconds): the clock was set back."""
+        ends = [known[-1].end for known in self._latest.values() if known]
+        if any(self.is_future(end, now) for end in ends):
+            self._latest = {name: [] for name in self._latest}
+            self._last_end = None
+
+    def is_future(self, end: float, now: float) -> bool:
+        """Return whether an interval's end is clearly after `now`; both in Unix seconds."""
+        return end > now + MAX_END_DIFFERENCE * self._width
+
     def add(self, name: str, interval: TargetInterval) -> None:
         """Add an interval, unless it is known."""
         known = self._latest[name]

@@ -46,7 +46,7 @@ class GroupState:
 
     def current(self, now: float) -> GroupSummary | None:
         """Return the summary, unless there is none or it is stale at `now` (Unix seconds)."""
-        is_fresh = self.at is not None and now - self.at <= self.stale_after
+        is_fresh = self.at is not None and abs(now - self.at) <= self.stale_after
         return self.summary if is_fresh else None
 
 
@@ -66,11 +66,11 @@ class GroupMonitor:
     def observe(self, snapshots: Sequence[Snapshot], now: float) -> None:
         """Update `state` from the targets' latest snapshots at `now` (Unix seconds)."""
         known = {s.target: s for s in snapshots if s.target in self.state.targets}
+        self._intervals.forget_future(now)
         for name, snapshot in known.items():
-            if snapshot.load is not None:
-                self._intervals.add(
-                    name, TargetInterval(snapshot.load.end, snapshot.load.throughput)
-                )
+            load = snapshot.load
+            if load is not None and not self._intervals.is_future(load.end, now):
+                self._intervals.add(name, TargetInterval(load.end, load.throughput))
         taken = self._intervals.take_next(name for name, s in known.items() if s.health.up)
         if taken is None:
             return
@@ -80,8 +80,8 @@ class GroupMonitor:
         ]
         summary = summarise(nodes)
         self._lost.update(summary.lost)
-        load = group_load(summary)
-        self._loads.setdefault(load.nodes, deque(maxlen=MAX_LOADS)).append(load)
+        total = group_load(summary)
+        self._loads.setdefault(total.nodes, deque(maxlen=MAX_LOADS)).append(total)
         loads = [load for kept in self._loads.values() for load in kept]
         scaling = fit_scaling(loads, len(nodes))
         clocks = {s.target: clock for s in known.values() if (clock := s.current_clock_offset())}
