@@ -12,6 +12,7 @@ from pathlib import Path
 
 import psutil
 
+from collectors.base import CollectorError
 from collectors.connection import Connection
 from collectors.port_owner import listening_process
 from collectors.regular_file import first_bytes
@@ -21,6 +22,14 @@ SERVER_NAMES = ("mysqld", "mariadbd")
 MAX_PID_FILE_BYTES = 20  # bytes
 MAX_PID = 2**22  # of Linux: PID_MAX_LIMIT
 START_TOLERANCE = 10.0  # seconds between a process's start and the start by the server's uptime
+THREAD_MYSQL = """
+SELECT THREAD_OS_ID FROM performance_schema.threads WHERE PROCESSLIST_ID = CONNECTION_ID()"""
+THREAD_MARIADB = "SELECT TID FROM information_schema.PROCESSLIST WHERE ID = CONNECTION_ID()"
+"""The kernel's number of the thread that executes this statement, in the server's PID namespace."""
+EXECUTED_STATEMENTS = 3
+"""Statements that a process's thread must have executed to be the session's."""
+MAX_ACCOUNTING_SECONDS = 0.1
+"""How long the kernel may take to count a statement's CPU time: until its thread sleeps again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +44,8 @@ def find_server_process(connection: Connection) -> psutil.Process | ProcessNotFo
 
     Every candidate must be a MySQL server. It must also have started when the server's uptime says,
     unless the kernel names it as the socket's peer: a container's first process may be older, as it
-    prepares the data directory before it becomes the server.
+    prepares the data directory before it becomes the server. Where none started then, because the
+    clock was set since, it is the one whose thread executes this session's statements.
     """
     address = connection.peer_address()
     if address is not None and address not in _own_addresses():
@@ -52,7 +62,8 @@ def find_server_process(connection: Connection) -> psutil.Process | ProcessNotFo
         process = _server(candidate, started) if candidate else None
         if process is not None:
             return process
-    return _only_server_started_at(started)
+    found = _only_server_started_at(started)
+    return found if isinstance(found, psutil.Process) else _executing_server(connection) or found
 
 
 def _candidate_pids(connection: Connection) -> Iterator[int | None]:
@@ -116,6 +127,56 @@ def _only_server_started_at(started: float) -> psutil.Process | ProcessNotFound:
     return ProcessNotFound(
         "no process of this server is visible here (another container, or a tunnel)"
     )
+
+
+def _executing_server(connection: Connection) -> psutil.Process | None:
+    """Return the server process here that executes this session's statements; None if unknown.
+
+    Another server's thread may happen to have the number of the session's, as numbers of another
+    PID namespace or host say nothing here; but it does not run with each of the statements.
+    """
+    servers = [process for pid in psutil.pids() if (process := _server(pid)) is not None]
+    thread = _session_thread(connection) if servers else None
+    if thread is None:
+        return None
+    for process in servers:
+        task = Path(f"/proc/{process.pid}/task/{thread}")
+        if task.exists() and _runs_with_each_statement(task, thread, connection):
+            return process
+    return None
+
+
+def _runs_with_each_statement(task: Path, thread: int, connection: Connection) -> bool:
+    """Return whether a thread uses CPU time for each of a few statements of the session."""
+    for _ in range(EXECUTED_STATEMENTS):
+        before = _cpu_nanoseconds(task)
+        if before is None or _session_thread(connection) != thread:
+            return False
+        deadline = time.monotonic() + MAX_ACCOUNTING_SECONDS
+        while _cpu_nanoseconds(task) == before:
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(MAX_ACCOUNTING_SECONDS / 50)
+    return True
+
+
+def _cpu_nanoseconds(task: Path) -> int | None:
+    """Read the CPU time of a thread; None if there is no such thread, or it cannot be read."""
+    try:
+        return int((task / "schedstat").read_bytes().split()[0])
+    except (OSError, ValueError, IndexError):
+        return None
+
+
+def _session_thread(connection: Connection) -> int | None:
+    """Return the kernel's number of the session's thread; None where that cannot be read."""
+    query = THREAD_MARIADB if connection.is_mariadb else THREAD_MYSQL
+    try:
+        return whole_number("the thread's number", connection.cell(query))
+    except CollectorError as error:
+        if error.kind.ends_session:
+            raise
+        return None
 
 
 IO_NAMES = {

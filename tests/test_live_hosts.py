@@ -1,17 +1,19 @@
 """Where the server runs: its process is found here, and nothing is said of a host elsewhere."""
 
-from contextlib import ExitStack
+import time
+from contextlib import ExitStack, closing
 from pathlib import Path
+from types import SimpleNamespace
 
 import psutil
 import pytest
 from reached import connected, way_to
 
 from agent.demo.server import Flavour, PrivateServer
-from collectors import host
-from collectors.connection import Endpoint
+from collectors import host, process_lookup
+from collectors.connection import Connection, Endpoint, Login
 from collectors.disks_and_interfaces import Devices
-from collectors.process_lookup import find_server_process
+from collectors.process_lookup import ProcessNotFound, find_server_process
 from testbed.real.clients import run_as_root
 from testbed.real.daemon import is_root, target, wait_until, watching
 from testbed.real.namespaces import IN_A_CONTAINER, other_host, server_inside
@@ -34,6 +36,56 @@ def test_the_servers_process_is_found_and_its_work_seen(server: PrivateServer, w
     assert after["process_cpu_seconds"] - before["process_cpu_seconds"] > 0.2
     used = [values["cpu_user_seconds"] + values["cpu_nice_seconds"] for values in (before, after)]
     assert used[1] > used[0] + 0.1  # the tests may run with a lower priority
+
+
+def set_forward(patch: pytest.MonkeyPatch, seconds: float = 60.0) -> None:
+    """Have the server's start, by its uptime, be that much later than its process's."""
+    clock = SimpleNamespace(
+        time=lambda: time.time() + seconds, monotonic=time.monotonic, sleep=time.sleep
+    )
+    patch.setattr(process_lookup, "time", clock)
+
+
+def test_a_clock_that_was_set_after_the_servers_start_hides_no_process(
+    server: PrivateServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Over TCP its process is the one whose thread executes the session's statements."""
+    with connected(server, "tcp") as connection:
+        before = connection.statement_count
+        set_forward(monkeypatch)
+        process = find_server_process(connection)
+        assert isinstance(process, psutil.Process)
+        assert process.pid == server.pid
+        assert connection.statement_count <= before + 10
+
+
+def test_another_servers_thread_of_the_same_number_is_not_the_sessions(
+    server: PrivateServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As of a server in another PID namespace: the thread does not run when the session does."""
+    with connected(server, "tcp") as connection, connected(server, "tcp") as idle:
+        theirs = process_lookup._session_thread(idle)
+        monkeypatch.setattr(process_lookup, "_session_thread", lambda _: theirs)
+        set_forward(monkeypatch)
+        assert theirs is not None
+        assert isinstance(find_server_process(connection), ProcessNotFound)
+
+
+def test_an_account_that_may_not_read_threads_has_no_host_after_a_step(
+    server: PrivateServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That is not known, and the session goes on; MariaDB shows every account its own thread."""
+    with closing(server.connect_as_root()) as root, root.cursor() as cursor:
+        cursor.execute("CREATE USER IF NOT EXISTS 'stranger'@'%' IDENTIFIED BY 'Xy-1234-zz'")
+    login = Login("stranger", "Xy-1234-zz")
+    with closing(
+        Connection(Endpoint(port=server.port), lambda: login, timeout=5, limit=5)
+    ) as connection:
+        connection.open()
+        set_forward(monkeypatch)
+        found = find_server_process(connection)
+        assert isinstance(found, ProcessNotFound) == (server.flavour == "mysql")
+        assert connection.is_open
 
 
 def test_a_device_is_read_that_somebody_names(server: PrivateServer) -> None:

@@ -301,5 +301,6 @@ def is_reading(text: str) -> bool:
         "performance_schema.",
         "information_schema.columns",
         "information_schema.global_status",
+        "information_schema.processlist",
     )
     return words.startswith("select ") and all(table.startswith(known) for table in tables)
