@@ -14,12 +14,14 @@ from typing import Any, ClassVar
 
 import bcrypt
 import pytest
+from complaints import one_line
 from prometheus_server import Sample, exported, fill, serving
 from recordings import DEMAND, LAW, Row, nearly, rows, written
 from web_clients import SERVER, Authority
 
 from agent.cli import main
 from agent.commands.fleet_report import HEADER
+from agent.config.timestamps import time_text
 from agent.prometheus.client import MAX_POINTS, Client, PrometheusError
 from agent.prometheus.exporters import QUESTIONS, SERVICES
 from agent.support.http_client import Access
@@ -391,3 +393,26 @@ def test_a_server_of_prometheus_is_replayed_as_its_recording(
     assert text in capsys.readouterr().err
     assert main(["replay", url, *SPAN, "--target", "x"]) == 2
     assert "no server 'x'; the servers are [::1]:9104" in capsys.readouterr().err
+
+
+def test_a_period_without_a_sample_is_one_line(
+    prometheus: str, promtool: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of a server whose series exist before and after it; `compare` says the same."""
+    step, silent = 60, (START + 1830, START + 5400)
+    table = [
+        row
+        for row in rows(LENGTH, step=step, start=START)
+        if not silent[0] < float(row["t_s"]) <= silent[1]
+    ]
+    samples = exported(table, {"job": "mysql", "instance": "db1:9104"})
+    text = (
+        f"db1:9104: no samples from {time_text(silent[0])} to {time_text(silent[1])};"
+        " choose another period"
+    )
+    span = ("--since", f"{silent[1] - silent[0]}s", "--until", str(silent[1]))
+    periods = ("--before", f"{silent[0]}..{silent[1]}", "--after", f"{silent[1]}..{END}")
+    with serving(prometheus, fill(tmp_path, promtool, samples)) as url:
+        for words in ((), ("--format", "json"), ("--at", str(silent[1]))):
+            assert text in one_line(capsys, main(["replay", url, *span, *words]))
+        assert text in one_line(capsys, main(["compare", url, *periods]))

@@ -1,7 +1,10 @@
 """One server of a Prometheus as a recording to replay."""
 
+import math
+
 from msgspec import structs
 
+from agent.config.timestamps import time_text
 from agent.prometheus.client import Client
 from agent.prometheus.server_recordings import (
     FleetQuery,
@@ -21,7 +24,7 @@ MAX_NAMED = 10
 def prometheus_source(client: Client, query: FleetQuery, options: ReplayOptions) -> RecordingSource:
     """Return the query's only server, or that of `options.target`; raises as `Client` does.
 
-    Raises `SourceError` if there is none, or more than one.
+    Raises `SourceError` if there is none, or more than one, or no sample in that time.
     """
     target = choose_target(find_targets(client, query), options.target)
     sampling = options.sampling or measure_sampling(client, target, query)
@@ -29,6 +32,9 @@ def prometheus_source(client: Client, query: FleetQuery, options: ReplayOptions)
     settings = structs.replace(options.settings, interval=width)
     history = IntervalBuffer(width, settings.window, sampling)
     recording = SampleRecording(readings(client, target, query, sampling), history)
+    if math.isnan(recording.start):
+        period = f"from {time_text(query.start)} to {time_text(query.end)}"
+        raise SourceError(f"{target.instance}: no samples {period}; choose another period")
     title = f"{target.instance}: samples {sampling:g} s apart"
     return RecordingSource(target.instance, title, recording, settings, list)
 
