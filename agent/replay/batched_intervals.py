@@ -14,6 +14,7 @@ from agent.support.clock_pair import ClockPair
 from agent.window.interval_rates import MAX_AGE
 from agent.window.intervals import Interval, Window, intervals
 from collectors.base import Sample
+from models.rates import Array
 
 READINGS_AT_ONCE = 2000
 """Readings in memory beside the window."""
@@ -80,8 +81,8 @@ class _Filler:
         count = math.floor((self.last - grace - self._closed) / width)
         if count <= 0:
             return
-        edges = self._closed + width * np.arange(count + 1, dtype=np.float64)
-        end = float(edges[-1])
+        edges = self._closed + width * self._edges_with_samples(self._closed, count)
+        end = self._closed + width * count
         found = Window(intervals(self._raw_samples, edges, self._history.max_gap))
         self._history.append_intervals(found.as_intervals, end)
         if len(found):
@@ -94,6 +95,19 @@ class _Filler:
             for n, known in self._raw_samples.items()
         }
         self._raw_samples = {name: samples for name, samples in kept.items() if samples}
+
+    def _edges_with_samples(self, first: float, count: int) -> Array:
+        """Return which of the `count` + 1 edges from `first` on (s) are not inside a gap.
+
+        Their indices have the shape (k,) and rise. A gap is one interval then, without throughput.
+        """
+        at = np.array([sample.at for sample in self._raw_samples[STATUS]], dtype=np.float64)
+        places = (at - first) / self._history.width
+        breaks = np.flatnonzero(np.diff(at) > self._history.max_gap)
+        firsts = np.floor(places[np.concatenate(([0], breaks + 1))]).clip(0, count)
+        lasts = np.ceil(places[np.concatenate((breaks, [len(at) - 1]))]).clip(0, count)
+        runs = [np.arange(a, b + 1) for a, b in zip(firsts, lasts, strict=True)]
+        return np.unique(np.concatenate(runs))
 
 
 def _batches(readings: Iterable[Reading]) -> Iterator[list[Reading]]:
