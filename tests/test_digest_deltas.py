@@ -162,6 +162,19 @@ def test_rows_that_cannot_be_told_apart_are_one(followed: Followed) -> None:
     assert followed.take(twin) == {}
 
 
+def test_rows_that_cannot_be_told_apart_make_no_other_row_new() -> None:
+    """The overflow's, of unknown age, is as old with them as without."""
+    followed, row = Followed(), f"1|{A}"
+    twins = reading({row: (10, 1.0), "x": (20, 2.0)}, since=None)
+    followed.take(replace(twins, keys=[row, row]))
+    later = reading({row: (11, 1.1), "x": (20, 2.0), "0||": (5e6, 9.0)}, ages={"0||": -1.0})
+    found = followed.take(replace(later, keys=[row, row, "0||"]))
+    assert found is not None
+    assert found.keys() == {A}
+    assert found[A] == pytest.approx([1, 0.1, 0])
+    assert followed.lost() == {LossReason.UNSEEN: 1}
+
+
 @pytest.mark.parametrize(
     ("rows", "ages"),
     [

@@ -23,6 +23,7 @@ THREAD_STATES = ("on_disk", "ready")
 SEEN_WAITING = "seen_waiting"
 """Column of `Changes`: how long statements waited for locks that the server does not count for
 their class, s, as if those that wait at the reading did so for the whole interval."""
+UNKNOWN_AGE = -1.0  # seconds
 FIRST_SEEN_TOLERANCE = 1.0  # seconds: FIRST_SEEN has no fraction on MariaDB
 
 
@@ -271,7 +272,7 @@ def _merge_duplicates(rows: DigestRows) -> DigestRows:
         return replace(rows, counters=counters)
     place = {key: i for i, key in enumerate(dict.fromkeys(rows.keys))}
     indexes = np.array([place[key] for key in rows.keys], dtype=np.intp)
-    summed, age = np.zeros((len(place), counters.shape[1])), np.zeros(len(place))
+    summed, age = np.zeros((len(place), counters.shape[1])), np.full(len(place), UNKNOWN_AGE)
     np.add.at(summed, indexes, counters)
     np.maximum.at(age, indexes, rows.age)
     return replace(rows, keys=list(place), counters=summed, age=age)
