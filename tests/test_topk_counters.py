@@ -98,6 +98,20 @@ def test_what_is_negative_is_taken_off_what_comes_next() -> None:
         assert totals.unattributed[1] == expected
 
 
+def test_what_a_class_owes_that_has_no_name_any_more_is_taken_off_the_others() -> None:
+    """Its later uses are theirs; however many come and go, one debt is remembered."""
+    totals = TopKCounters(WHAT, 1)
+    add(totals, a=-2.0, other=5.0)
+    assert cpu(totals)[OTHER] == 5.0
+    add(totals, b=1.0, other=3.0)
+    assert cpu(totals)[OTHER] == 7.0
+    for k in range(100):
+        add(totals, **{f"q{k}": -0.5, "other": 0.0})
+    assert len(totals._owed) <= 2
+    add(totals, other=60.0)
+    assert cpu(totals)[OTHER] == 7.0 + 60.0 - 50.0
+
+
 @given(
     st.lists(
         st.dictionaries(st.sampled_from("abcdefgh"), st.floats(0, 100), max_size=6), max_size=12

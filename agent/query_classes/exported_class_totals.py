@@ -48,9 +48,10 @@ class TopKCounters:
         """Add what classes used, shape (names, quantities), and what no class explains.
 
         A negative use, as where a long statement's time was counted while it ran, is owed by the
-        class, and deducted from what follows. Returns the increase of each sum, and of what no
-        class explains.
+        class, and deducted from what follows; the others owe it once the class has no name here.
+        Returns the increase of each sum, and of what no class explains.
         """
+        self._pass_debts_to_others(names)
         before = {name: sums.copy() for name, sums in self._shown.items()}
         for name, row in zip(names, uses, strict=True):
             owed = self._owed.pop(name, None)
@@ -65,6 +66,12 @@ class TopKCounters:
         left = np.maximum(total, 0.0)
         self.unattributed += left
         return {name: sums - before[name] for name, sums in self._shown.items()}, left
+
+    def _pass_debts_to_others(self, names: Sequence[str]) -> None:
+        """Let the others owe what classes owe that are none of `names`: they use it there now."""
+        kept = {*names, OTHER}
+        for name in [name for name in self._owed if name not in kept]:
+            self._owed[OTHER] = self._owed.get(OTHER, 0.0) + self._owed.pop(name)
 
     def choose(self, use: Mapping[str, float]) -> None:
         """Display the classes that use most; in close cases, keep those that are displayed."""
