@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from known_classes import known_classes
 from known_time import known_time_use
-from made_up import intervals
+from made_up import WIDTH, intervals
 
 from agent.assessment.snapshot import AssessmentState, Health, Snapshot
 from agent.config.resources import ResourceSettings
@@ -20,7 +20,7 @@ from agent.pipeline import NO_CEILINGS
 from agent.window.intervals import Window
 from agent.window.recent_time_split import time_use
 from agent.window.resource_utilisation import CPUS, SERVER_SHARE_OF_CPU
-from agent.window.time_split_inputs import CLIENT_RUN_DELAY, RATE, RUN_DELAY, SENT
+from agent.window.time_split_inputs import CLIENT_RUN_DELAY, DISK_READS, RATE, RUN_DELAY, SENT
 from models.group.node_time_split import Layer
 from models.time_split.class_weights import read_weights, rows_of_tables
 from models.time_split.limiting_resource import Limit, LimitedBy
@@ -126,6 +126,25 @@ def test_the_wait_for_a_processor_is_that_of_the_clients_threads() -> None:
         assert use is not None
         waited = use.split.seconds[Part.PROCESSOR_QUEUE] / use.seconds
         assert waited == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(("requests", "is_learned"), [(30.0, True), (4.0, False)])
+def test_a_disk_is_learned_from_some_hundred_requests(requests: float, is_learned: bool) -> None:
+    """So many in each of 20 intervals, of sizes that differ; of fewer nothing is learned."""
+    rows = []
+    for k, row in enumerate(intervals([2.0] * 20)):
+        size = 16384.0 * (1 + k % 4)
+        totals = (requests, requests * size, 0.0, requests * (2e-3 + size / 100e6))
+        rates = {
+            f"disk:sda:{n}": total / WIDTH for n, total in zip(DISK_READS, totals, strict=True)
+        }
+        rows.append(row._replace(resources=rates))
+    use = time_use(Window(rows), NOW, NO_CEILINGS)
+    assert use is not None
+    assert (use.fitted_profile is not None) == is_learned
+    if use.fitted_profile is not None:
+        assert use.fitted_profile.random_seconds == pytest.approx(2e-3)
+        assert use.fitted_profile.sequential_bytes_per_second == pytest.approx(100e6)
 
 
 @pytest.mark.parametrize(

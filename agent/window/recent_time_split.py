@@ -78,6 +78,11 @@ class LatestIntervals:
         missing = np.full(len(self._window), np.nan)
         return self._window.rates.get(name, missing)
 
+    def counts(self, name: str) -> Array:
+        """Return the increase of a rate's counter in each interval, shape (intervals,), or NaN."""
+        increases: Array = self.rates(name) * self._window["seconds"]
+        return increases
+
     def devices(self, kind: str, ending: str) -> list[str]:
         """Return the devices of that kind that have the rate with this ending."""
         names = (n for n in self._window.rates if n.startswith(kind) and n.endswith(ending))
@@ -158,12 +163,13 @@ def _disk_figures(
     reads, bytes_, merged, seconds = (
         (latest.mean(column) or 0.0) * latest.seconds for column in columns
     )
+    operations, bytes_read, _, busy = (latest.counts(f"{disk}:{name}") for name in DISK_READS)
     named = settings.get(disk.removeprefix(DISK))
     return {
         "disk": Reads(reads, bytes_, merged),
         "disk_seconds": seconds,
         "profile": named and configured_profile(named),
-        "fitted_profile": fit_profile(columns[0], columns[1], columns[3]),
+        "fitted_profile": fit_profile(operations, bytes_read, busy),
     }
 
 
