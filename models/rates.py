@@ -8,7 +8,7 @@ an interval with a gap, a restart or a counter that goes backwards has no rate a
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from itertools import pairwise
-from math import nan
+from math import isnan, nan
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -44,15 +44,18 @@ def increases(
 
     `max_gap` is the longest time in seconds that two samples may be apart. No rise is known
     over a change of `epoch` (see `epochs`) or a fall of `monotonic` (default: `value` itself).
+    A sample whose value is NaN is as one that is not there.
     """
-    marks, times, values = _array(edges), _array(at), _array(value)
+    marks, values = _array(edges), _array(value)
+    rising = values if monotonic is None else _array(monotonic)
+    epoch_of = np.zeros_like(values) if epoch is None else _array(epoch)
+    there = np.isfinite(values + rising)
+    times, values, rising, epoch_of = (
+        column[there] for column in (_array(at), values, rising, epoch_of)
+    )
     if times.size < 2:
         return np.full(max(marks.size - 1, 0), np.nan)
-    breaks = (np.diff(times) > max_gap) | (
-        np.diff(values if monotonic is None else _array(monotonic)) < 0
-    )
-    if epoch is not None:
-        breaks |= np.diff(_array(epoch)) != 0
+    breaks = (np.diff(times) > max_gap) | (np.diff(rising) < 0) | (np.diff(epoch_of) != 0)
     broken = np.concatenate(([0], np.cumsum(breaks)))
     before = np.searchsorted(times, marks, side="right") - 1
     after = np.searchsorted(times, marks, side="left")
@@ -67,6 +70,9 @@ def increase(
     start: float, end: float, at: Sequence[float], value: Sequence[float], *, max_gap: float
 ) -> float:
     """Compute `increases` between two edges from a few samples: the same in a tenth of the time."""
+    if any(map(isnan, value)):
+        there = [(t, v) for t, v in zip(at, value, strict=True) if not isnan(v)]
+        at, value = [t for t, _ in there], [v for _, v in there]
     before, after = bisect_right(at, start) - 1, bisect_left(at, end)
     if before < 0 or after >= len(at):
         return nan
@@ -89,7 +95,8 @@ def _interpolate(mark: float, at: Sequence[float], value: Sequence[float]) -> fl
 def averages(edges: ArrayLike, at: ArrayLike, value: ArrayLike) -> tuple[Array, Array]:
     """Compute the mean and the number of a gauge's samples from each edge up to the next.
 
-    Two arrays of shape (len(edges) − 1,); the mean is NaN where there was no sample.
+    Two arrays of shape (len(edges) − 1,); the mean is NaN where there was no sample. All values
+    must be known: after one that is NaN no mean is.
     """
     marks, times, values = _array(edges), _array(at), _array(value)
     places = np.searchsorted(times, marks, side="left")

@@ -78,6 +78,33 @@ def test_a_hole_in_the_samples_ends_what_can_be_known() -> None:
     assert rise == pytest.approx([50, np.nan, 50], nan_ok=True)
 
 
+@given(
+    st.lists(st.sampled_from([0.0, 1.0, 7.0, -30.0]), min_size=34, max_size=34),
+    st.sets(st.integers(0, 33), max_size=20),
+    st.sampled_from([2.0, 5.0]),
+)
+def test_a_value_that_is_missing_is_as_a_sample_that_is_not_there(
+    steps: list[float], missing: set[int], max_gap: float
+) -> None:
+    """So that no reset hides beside it, and no interval is lost where its neighbours are near."""
+    value = 1000 + np.cumsum(steps)
+    there = np.array([k not in missing for k in range(len(AT))])
+    value[~there] = np.nan
+    epoch = np.where(AT < 17, 0.0, 1.0)
+    found = rates.increases(EDGES, AT, value, max_gap=max_gap, epoch=epoch)
+    expected = rates.increases(EDGES, AT[there], value[there], max_gap=max_gap, epoch=epoch[there])
+    np.testing.assert_array_equal(found, expected)
+    short = rates.increase(0.0, 10.0, AT.tolist(), value.tolist(), max_gap=max_gap)
+    np.testing.assert_array_equal(short, found[0])
+
+
+def test_a_reset_beside_a_missing_value_is_seen() -> None:
+    """The counter began again between the samples around it."""
+    at, value = np.arange(0, 30, 5.0), [100, 150, np.nan, 10, 60, 110]
+    assert np.isnan(rates.increases([0, 25], at, value, max_gap=16)).all()
+    assert np.isnan(rates.increase(0, 25, at.tolist(), value, max_gap=16))
+
+
 def test_an_edge_outside_the_samples_is_not_extrapolated() -> None:
     """Before the first and after the last sample nothing is known."""
     rise = rates.increases([-10, 0, 10, 20, 40], AT, AT, max_gap=2)
