@@ -23,7 +23,12 @@ from typing import Self
 import psutil
 
 from collectors.connection import Connection
-from collectors.process_lookup import MAX_THREADS, ProcessNotFound, find_server_process
+from collectors.process_lookup import (
+    MAX_THREADS,
+    ProcessNotFound,
+    find_server_process,
+    is_in_sample,
+)
 from collectors.result_cells import ResultLimits, number, text, whole_number
 from collectors.statement_totals import PICOSECOND, RUNNING
 
@@ -145,7 +150,8 @@ def thread_states(tasks: str) -> dict[int, str]:
     except OSError:
         return {}
     step = -(-len(found) // MAX_THREADS)
-    states = ((task, _thread_state(f"{tasks}/{task}/stat")) for task in found if task % step == 0)
+    chosen = (task for task in found if is_in_sample(task, step))
+    states = ((task, _thread_state(f"{tasks}/{task}/stat")) for task in chosen)
     return {task: state for task, state in states if state is not None}
 
 

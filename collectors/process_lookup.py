@@ -201,7 +201,20 @@ def process_io(pid: int) -> dict[str, float]:
 
 NANOSECOND = 1e-9
 MAX_THREADS = 256
-"""Maximum number of threads of a process that are read; of more, an even sample."""
+"""About how many threads of a process are read at most; of more, an even sample."""
+WORD, MIXING_FACTORS = 2**32, (0x9E3779B1, 0x85EBCA6B)
+"""Multipliers of hash functions, which spread neighbouring numbers over all of a word."""
+
+
+def is_in_sample(task: int, step: int) -> bool:
+    """Return whether a thread is in a sample of one in `step`, evenly whatever their numbers are.
+
+    The sample is stable, and that of a greater `step` is a part of it.
+    """
+    first, second = MIXING_FACTORS
+    mixed = task * first % WORD
+    mixed = (mixed ^ mixed >> 16) * second % WORD
+    return (mixed ^ mixed >> 13) * step < WORD
 
 
 ALL_THREADS_WAIT, CLIENT_THREADS_WAIT = "process_run_delay_seconds", "connection_run_delay_seconds"
@@ -232,7 +245,7 @@ class RunDelay:
             tasks = os.listdir(self._tasks)  # noqa: PTH208  (half the time of iterdir)
             step = -(-len(tasks) // MAX_THREADS)
             for task in tasks:
-                if int(task) % step == 0:
+                if is_in_sample(int(task), step):
                     now[task] = _read_thread_wait(f"{self._tasks}/{task}/schedstat")
         except (OSError, ValueError, IndexError, ZeroDivisionError):
             return {}

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from simulated_classes import simulate
 
-from collectors.process_lookup import RunDelay, process_io
+from collectors.process_lookup import RunDelay, is_in_sample, process_io
 from models.attribution.block_model import fit_intervals
 from models.attribution.call_and_row_costs import (
     CpuBounds,
@@ -218,6 +218,31 @@ def test_the_wait_of_many_threads_is_that_of_an_even_part_of_them(
     now = delay.read()[PROCESS]
     waited(tmp_path, 3 * tasks, 4 * 10**9)
     assert delay.read()[PROCESS] - now == pytest.approx(3 * tasks, rel=0.02)
+
+
+@given(st.integers(1, 2**22), st.integers(1, 1000), st.integers(300, 2000))
+def test_the_sample_of_threads_is_even_whatever_their_numbers_are(
+    first: int, stride: int, count: int
+) -> None:
+    """As if each had been drawn by lot; a smaller sample is a part of a greater one."""
+    tasks = range(first, first + stride * count, stride)
+    samples = [{task for task in tasks if is_in_sample(task, step)} for step in (1, 2, 8)]
+    assert samples[0] == set(tasks)
+    assert samples[2] <= samples[1]
+    for sample, share in zip(samples[1:], (1 / 2, 1 / 8), strict=True):
+        deviation = (count * share * (1 - share)) ** 0.5
+        assert abs(len(sample) - count * share) < 6 * deviation
+
+
+def test_threads_with_odd_numbers_are_sampled_too(tmp_path: Path) -> None:
+    """Of 300 that each wait a second more, all of whose numbers are odd."""
+    delay = of(tmp_path)
+    for second in (1, 2):
+        for task in range(1001, 1601, 2):
+            (tmp_path / str(task)).mkdir(exist_ok=True)
+            (tmp_path / str(task) / "schedstat").write_text(f"5 {second * 10**9} 1\n")
+        found = delay.read()
+    assert found[PROCESS] == pytest.approx(300)
 
 
 @pytest.mark.parametrize(("name", "share"), [("connection", 0.8), ("mariadbd", 1.0)])
