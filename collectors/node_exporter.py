@@ -4,6 +4,8 @@ The counters have the same names as those of `host` on this machine. The CPU tim
 own process is not among them.
 """
 
+import math
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
@@ -41,9 +43,14 @@ CPU = "node_cpu_seconds_total"
 NAMES = (CPU, LINK_SPEED, *DISK_COUNTERS, *LINK_COUNTERS)
 STACKED_DISKS = (*NOT_DISKS, "dm-", "md")
 """Devices that are no disks, and volumes, whose use their disks already count."""
-BRIDGES = ("br-", "virbr", "docker", "cni", "flannel", "bond", "team", "vlan")
-VIRTUAL_LINKS = ("lo", "veth", "cali", "kube", "tun", "tap", "ifb", "dummy", *BRIDGES)
+BRIDGES = ("br-", "virbr", "vmbr", "lxdbr", "lxcbr", "ovs", "docker", "cni", "flannel")
+ON_LINKS = ("bond", "team", "vlan", "vxlan", "macvlan", "macvtap", "ipvlan", "wg")
+ENDS = ("veth", "vnet", "cali", "kube", "tun", "tap", "ifb", "dummy")
+VIRTUAL_LINKS = ("lo", *ENDS, *ON_LINKS, *BRIDGES)
 """Interfaces that are not links, or whose bytes their links already count."""
+NUMBERED_BRIDGE = re.compile(r"br\d")
+VLAN_MARK = "."
+"""Between the name of a link and the number of a VLAN on it, as in `eth0.100`."""
 
 Fetch = Callable[[], bytes]
 """Fetch node_exporter's page once; raises `CollectorError` of a kind that ends no session."""
@@ -64,7 +71,10 @@ def prepare(connection: Connection, fetch: Fetch) -> Prepared:
 
 
 def parse_page(page: bytes) -> Values:
-    """Parse the counters of a page; raises `CollectorError` where it has no CPU time."""
+    """Parse the counters of a page; raises `CollectorError` where it has no CPU time.
+
+    A counter of which a part is no number is absent.
+    """
     cpus: set[str] = set()
     values: defaultdict[str, float] = defaultdict(float)
     disks: defaultdict[str, dict[str, float]] = defaultdict(dict)
@@ -74,9 +84,11 @@ def parse_page(page: bytes) -> Values:
         if name == CPU and labels.get("mode") in CPU_FIELDS:
             cpus.add(labels.get("cpu", ""))
             values[f"cpu_{labels['mode']}_seconds"] += value
+        elif not math.isfinite(value):
+            continue
         elif name in DISK_COUNTERS and not device.startswith(STACKED_DISKS):
             disks[device][DISK_COUNTERS[name]] = value
-        elif not device.startswith(VIRTUAL_LINKS):
+        elif _is_link(device):
             if name in LINK_COUNTERS:
                 links[device][LINK_COUNTERS[name]] = value
             elif name == LINK_SPEED and value > 0:
@@ -86,7 +98,13 @@ def parse_page(page: bytes) -> Values:
     values["cpus"] = float(len(cpus))
     values |= _busiest("disk", disks, MAX_DISKS, ("read_bytes", "written_bytes"))
     values |= _busiest("network", links, MAX_INTERFACES, tuple(LINK_COUNTERS.values()))
-    return dict(values)
+    return {name: value for name, value in values.items() if math.isfinite(value)}
+
+
+def _is_link(device: str) -> bool:
+    """Return whether an interface is a link of the machine, by its name."""
+    virtual = device.startswith(VIRTUAL_LINKS) or NUMBERED_BRIDGE.match(device) is not None
+    return not virtual and VLAN_MARK not in device
 
 
 def _metrics(page: bytes) -> Iterator[Metric]:

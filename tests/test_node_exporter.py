@@ -57,6 +57,35 @@ def test_the_counters_have_the_names_of_this_hosts() -> None:
     }
 
 
+@pytest.mark.parametrize("device", ["br0", "eth0.100", "vmbr1", "bond0", "vnet3", "wg0"])
+def test_what_is_on_a_link_is_no_link(device: str) -> None:
+    """Its bytes are those of the link, so it has no utilisation of its own."""
+    lines = (
+        f'node_network_receive_bytes_total{{device="{device}"}} 1000',
+        f'node_network_speed_bytes{{device="{device}"}} 1.25e+06',
+    )
+    assert parse_page(PAGE + "\n".join((*lines, "")).encode()) == parse_page(PAGE)
+
+
+@pytest.mark.parametrize("device", ["eth1", "enp3s0f1", "brocade0"])
+def test_a_links_name_may_begin_as_others_do(device: str) -> None:
+    """Only a bridge's number follows `br`."""
+    line = f'node_network_receive_bytes_total{{device="{device}"}} 1000\n'
+    assert f"network:{device}:received_bytes" in parse_page(PAGE + line.encode())
+
+
+def test_a_counter_that_is_no_number_is_absent() -> None:
+    """Also the sum of which it is a part: it would fall, and rise again by all of it."""
+    for before, missing in (
+        (b'{cpu="1",mode="idle"} 200', "cpu_idle_seconds"),
+        (b'receive_bytes_total{device="eth0"} 1000', "network:eth0:received_bytes"),
+        (b'{device="vda"} 1762.588', "disk:vda:busy_seconds"),
+    ):
+        page = PAGE.replace(before, before.rpartition(b" ")[0] + b" NaN")
+        assert page != PAGE
+        assert parse_page(PAGE).keys() - parse_page(page).keys() == {missing}
+
+
 def test_of_many_disks_the_busiest_are_read() -> None:
     """A host with hundreds does not cost as many series."""
     lines = [f'node_disk_read_bytes_total{{device="sd{n}"}} {n}' for n in range(40)]
