@@ -164,6 +164,33 @@ def test_what_lacks_is_said() -> None:
     assert all(reason and reason.sentence for reason in ForecastReason)
 
 
+@pytest.mark.parametrize("sunday", [0.0, 1e-6, 1.0])
+def test_a_day_of_the_week_without_load_hides_no_growth(sunday: float) -> None:
+    """The other days are forecast as they are, and reach the capacity when they would."""
+    hours = load(42)
+    t = (np.arange(len(hours)) + 0.5 - len(hours)) / HOURS
+    closed = np.floor(t) % 7 == 3
+    found = meets(np.where(closed, sunday, hours), PEAK * (1 + PER_DAY * 12))
+    assert days_until(found) == pytest.approx(12, abs=4)
+    peaks = forecast_load(np.where(closed, sunday, hours)).peaks
+    assert peaks is not None
+    tomorrow = np.median(peaks[:, 0])
+    assert tomorrow == pytest.approx(PEAK, rel=0.1)
+
+
+@pytest.mark.parametrize(
+    ("since", "reason"),
+    [
+        (np.zeros(34 * HOURS), ForecastReason.NO_LOAD),
+        (np.append(np.full(33 * HOURS, np.nan), load(2)), ForecastReason.HISTORY_TOO_SHORT),
+        (np.append(np.full(36 * HOURS, np.nan), load(1)[:5]), ForecastReason.HISTORY_TOO_SHORT),
+    ],
+)
+def test_what_was_known_long_ago_alone_is_no_forecast(since: Array, reason: ForecastReason) -> None:
+    """The load has ended since, or little of it is known."""
+    assert forecast_load(np.append(load(60), since)).reason is reason
+
+
 def test_units_do_not_matter() -> None:
     """The same load in thousands meets the same capacity in thousands at the same time."""
     hours = load(35)

@@ -11,7 +11,7 @@ import numpy as np
 
 from models.capacity.distribution import Distribution
 from models.capacity.result import Capacity
-from models.forecast.daily_peak_growth import Trend, fit_trend
+from models.forecast.daily_peak_growth import TREND_DAYS, Trend, fit_trend
 from models.forecast.daily_peaks import DAY_HOURS, daily_peaks
 from models.forecast.hourly_means import HOUR_SECONDS
 from models.forecast.paths import future_peaks
@@ -25,7 +25,8 @@ DAY_SECONDS = DAY_HOURS * HOUR_SECONDS
 HORIZON_DAYS = (1, 7, 30)
 """Days within which the probability of saturation is given."""
 MIN_DAYS = 2 * WEEK_DAYS
-"""The least number of known days: with fewer the week cannot be distinguished from growth."""
+"""The least number of known days of those of the trend: with fewer the week cannot be distinguished
+from growth."""
 MAX_DAYS_AHEAD = 3 * HORIZON_DAYS[-1]
 """The greatest number of days forecast; never more than twice the days seen."""
 
@@ -94,10 +95,11 @@ class Saturation:
 def forecast_load(hours: Array) -> LoadForecast:
     """Forecast daily peaks from hourly means, queries/s, shape (hours,), oldest first, NaN: gap."""
     peaks = daily_peaks(hours)
-    known = np.isfinite(peaks)
-    if known.sum() < MIN_DAYS:
+    recent = peaks[-TREND_DAYS:]
+    recent = recent[np.isfinite(recent)]
+    if len(recent) < MIN_DAYS:
         return LoadForecast(reason=ForecastReason.HISTORY_TOO_SHORT)
-    if not median(peaks[known]) > 0:
+    if not median(recent) > 0:
         return LoadForecast(reason=ForecastReason.NO_LOAD)
     trend = fit_trend(peaks)
     ahead = min(MAX_DAYS_AHEAD, 2 * len(peaks))
