@@ -38,8 +38,8 @@ def test_the_servers_process_is_found_and_its_work_seen(server: PrivateServer, w
     assert used[1] > used[0] + 0.1  # the tests may run with a lower priority
 
 
-def set_forward(patch: pytest.MonkeyPatch, seconds: float = 60.0) -> None:
-    """Have the server's start, by its uptime, be that much later than its process's."""
+def set_forward(patch: pytest.MonkeyPatch, seconds: float = 86_400.0) -> None:
+    """Have the server's start, by its uptime, be that much later than any process's here."""
     clock = SimpleNamespace(
         time=lambda: time.time() + seconds, monotonic=time.monotonic, sleep=time.sleep
     )
