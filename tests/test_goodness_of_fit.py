@@ -15,7 +15,7 @@ from models.capacity.observations import Observations
 from models.capacity.resource_and_limit import Resource
 from models.capacity.resource_limits import find_resource_limits
 from models.capacity.result import CapacityReason
-from models.capacity.shared_constants import MAX_ERROR
+from models.capacity.shared_constants import TOLERATED_CHANGE
 from models.trust import Trust
 from models.usl.law import Array, Usl
 
@@ -148,7 +148,7 @@ def test_the_highest_loads_may_contradict_a_limit(share: float, seed: int) -> No
     seen = hyper_threads(0.97, share, seed)
     found = assess_capacity(seen)
     assert found.value is not None
-    off, contradicted = abs(found.value / 650 - 1), abs(off_at_highest(seen)) > MAX_ERROR
+    off, contradicted = abs(found.value / 650 - 1), abs(off_at_highest(seen)) > TOLERATED_CHANGE
     assert contradicted == (CapacityReason.MODEL_DOES_NOT_FIT in found.reasons)
     assert contradicted or off < 0.12
     assert (found.trust is Trust.TRUSTED) == (not contradicted)
@@ -161,12 +161,12 @@ def test_a_limit_far_off_the_highest_loads_is_contradicted() -> None:
     many = [hyper_threads(0.97, 0.06, seed) for seed in range(6)]
     far = [seen for seen in many if (assess_capacity(seen).value or 0.0) > 1.4 * 650]
     assert len(far) >= 4
-    assert all(abs(off_at_highest(seen)) > MAX_ERROR for seen in far)
+    assert all(abs(off_at_highest(seen)) > TOLERATED_CHANGE for seen in far)
 
 
 @pytest.mark.parametrize("seed", range(6))
 def test_a_limit_that_the_highest_loads_confirm_is_not_contradicted(seed: int) -> None:
     """The first half of the hyper-threads is a straight line, also where it is seldom used."""
-    assert abs(off_at_highest(hyper_threads(0.7, 0.06, seed))) < MAX_ERROR
+    assert abs(off_at_highest(hyper_threads(0.7, 0.06, seed))) < TOLERATED_CHANGE
     few = hyper_threads(0.97, 0.06, seed).select(slice(30))
     assert off_at_highest(few) == 0.0

@@ -13,7 +13,11 @@ from models.capacity.highest_throughput_likelihood import (
 )
 from models.capacity.observations import Observations
 from models.capacity.resource_and_limit import Resource
-from models.capacity.shared_constants import FALSE_SIGN_PROBABILITY, MAX_ERROR, QUERY_VARIATION
+from models.capacity.shared_constants import (
+    FALSE_SIGN_PROBABILITY,
+    QUERY_VARIATION,
+    TOLERATED_CHANGE,
+)
 from models.trust import Trust
 from models.usl.law import Array
 from testbed.simulated.servers import erlang_server, law_server
@@ -59,7 +63,7 @@ def test_costs_that_vary_make_it_less_sure() -> None:
     below = np.log([520.0])
     assert likelihood(below, sure, "cpu")[0] < 0.2 * likelihood(below, unsure, "cpu")[0]
     blind = replace(sure, resources=(Resource("cpu", np.full(len(x), np.nan)),))
-    assert cost_variation(blind, "cpu") == MAX_ERROR
+    assert cost_variation(blind, "cpu") == TOLERATED_CHANGE
 
 
 @pytest.mark.parametrize("seed", range(6))

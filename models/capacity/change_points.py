@@ -19,11 +19,11 @@ from models.capacity.shared_constants import (
     GROUP_INTERVALS,
     HIGH_QUANTILE,
     MAJORITY,
-    MAX_ERROR,
     MIN_CURVE_POINTS,
     MIN_NOISE,
     PERIODS,
     QUERY_VARIATION,
+    TOLERATED_CHANGE,
 )
 from models.numerics import NEGLIGIBLE, ROUNDING, TINY, median, quantile
 from models.robust import MAD_TO_DEVIATION, mad
@@ -146,14 +146,14 @@ def _latest_step(name: str, cost: Array, load: Array) -> tuple[float, Change] | 
     steps = _PossibleSteps.at(places, _cost_basis(load[rows]), y)
     chosen = steps.choose_greedily(side)
     sizes, errors = steps.fit(chosen)
-    if np.abs(sizes).max() <= MAX_ERROR:
+    if np.abs(sizes).max() <= TOLERATED_CHANGE:
         return None
     levels, residuals = steps.without_curve(chosen, sizes)
     errors *= _long_run_deviation(residuals)
     begins = places[chosen].tolist()
     for i in np.argsort(begins)[::-1]:
         size, place = float(sizes[i]), begins[i]
-        is_certain = abs(size) > max(MAX_ERROR, MIN_STEP_Z * float(errors[i]))
+        is_certain = abs(size) > max(TOLERATED_CHANGE, MIN_STEP_Z * float(errors[i]))
         if is_certain and _is_lasting_step(levels, place, begins, size, side):
             ratio = float(np.exp(size))
             return abs(size) / float(errors[i]), Change(int(rows[place]), name, ratio)
@@ -307,7 +307,7 @@ def _costs_differ(cost: Array, current: NDArray[np.bool_], x: Array) -> bool:
         return False
     curve = CostCurve(x[rows], cost[rows], np.ones(len(rows)))
     off = curve.excess(curve)
-    return bool(abs(median(off[is_current]) - median(off[~is_current])) > MAX_ERROR)
+    return bool(abs(median(off[is_current]) - median(off[~is_current])) > TOLERATED_CHANGE)
 
 
 def _ln_cost_excess(cost: Array, x: Array) -> Array:

@@ -29,10 +29,10 @@ from models.capacity.shared_constants import (
     EPISODE_SHARE,
     LATEST_INTERVALS,
     MAJORITY,
-    MAX_ERROR,
     MIN_LOAD_RATIO,
     NEAR_SHARE,
     SEEN_QUANTILE,
+    TOLERATED_CHANGE,
 )
 from models.numerics import quantiles
 from models.trust import MIN_LOAD, TRUSTED_RATIO, Reason, Trust
@@ -254,7 +254,7 @@ DOUBTS = (
     Doubt(
         Why.MODEL_DOES_NOT_FIT,
         _error_at_high_loads,
-        MAX_ERROR,
+        TOLERATED_CHANGE,
         "test_the_highest_loads_may_contradict_a_limit",
     ),
     Doubt(Why.LATEST_DIFFER, _is_latest_different, MAJORITY, "mix changed"),
@@ -262,7 +262,7 @@ DOUBTS = (
     Doubt(
         Why.LATEST_DIFFER,
         _latest_change_of_cost,
-        MAX_ERROR,
+        TOLERATED_CHANGE,
         "test_queries_that_cost_more_of_late_take_trust_away_at_once",
     ),
     Doubt(
@@ -292,10 +292,10 @@ DOUBTS = (
     Doubt(
         Why.CLOCK_LOW,
         _possible_clock_rise,
-        MAX_ERROR,
+        TOLERATED_CHANGE,
         "test_a_clock_that_is_lowered_at_low_loads_takes_trust_away",
     ),
-    Doubt(Why.DEMAND_FALLS, _further_fall, MAX_ERROR, "one processor, wake-ups"),
+    Doubt(Why.DEMAND_FALLS, _further_fall, TOLERATED_CHANGE, "one processor, wake-ups"),
     Doubt(Why.THROUGHPUT_PLATEAU, _has_plateau, MAJORITY, "queueing, and a lock"),
     Doubt(
         Why.LAW_DOES_NOT_FIT,
@@ -329,7 +329,7 @@ DOUBTS = (
     Doubt(
         Why.CPU_ASSUMED, _is_ceiling_assumed, MAJORITY, "test_an_assumed_share_leaves_an_indication"
     ),
-    Doubt(Why.CONTENTION_UNKNOWN, _probability_of_uncertain_law, MAX_ERROR, "law, convoy"),
+    Doubt(Why.CONTENTION_UNKNOWN, _probability_of_uncertain_law, TOLERATED_CHANGE, "law, convoy"),
     Doubt(Why.CONCURRENCY_UNKNOWN, _is_law_refused, MAJORITY, "few processors, no delay"),
     Doubt(Why.NO_RESOURCE_LIMIT, lambda e: float(e.nearest is None), MAJORITY, "Amdahl, κ ≈ 0"),
     Doubt(Why.OTHERS_INTERFERE, _share_of_disturbed, EPISODE_SHARE, "neighbours"),

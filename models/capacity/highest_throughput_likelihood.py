@@ -17,11 +17,11 @@ from models.capacity.observations import Observations
 from models.capacity.resource_and_limit import FULL_UTILISATION
 from models.capacity.shared_constants import (
     FALSE_SIGN_PROBABILITY,
-    MAX_ERROR,
     MIN_LASTING,
     MIN_POINTS,
     NEAR_SHARE,
     QUERY_VARIATION,
+    TOLERATED_CHANGE,
 )
 from models.numerics import TINY
 from models.robust import neighbour_deviation, normal_cdf
@@ -71,6 +71,6 @@ def cost_variation(seen: Observations, name: str) -> float:
     u, x = seen.resource(name).relative_own_use, seen.throughput
     known = (u > 0) & (u < FULL_UTILISATION) & (x > 0.5 * x.max())
     if np.count_nonzero(known) < MIN_POINTS:
-        return MAX_ERROR
+        return TOLERATED_CHANGE
     u, x = u[known], x[known]
     return max(neighbour_deviation(np.log(u / x), x), QUERY_VARIATION)

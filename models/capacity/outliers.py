@@ -20,12 +20,12 @@ from models.capacity.shared_constants import (
     EPISODE_SHARE,
     GROUP_INTERVALS,
     LATEST_INTERVALS,
-    MAX_ERROR,
     MIN_CURVE_POINTS,
     MIN_NOISE,
     NEAR_SHARE,
     QUERY_VARIATION,
     SEEN_QUANTILE,
+    TOLERATED_CHANGE,
 )
 from models.numerics import quantile
 from models.robust import MAD_TO_DEVIATION, fit_columns, medians
@@ -110,7 +110,9 @@ def find_outliers(seen: Observations) -> Outliers:
     changed = extreme[:, 1:].any(axis=1) | (extreme[:, 0] & ((off < 0) | low))
     latest = _is_most_of_latest(changed[-LATEST_INTERVALS:])
     if _is_most_of_latest(np.any(extreme[-LATEST_INTERVALS:], axis=1)):
-        latest = latest or bool(np.any(np.abs(medians(excess[-LATEST_INTERVALS:, 1:])) > MAX_ERROR))
+        latest = latest or bool(
+            np.any(np.abs(medians(excess[-LATEST_INTERVALS:, 1:])) > TOLERATED_CHANGE)
+        )
     return Outliers(removed, len(suspects), too_many, kept, latest)
 
 

@@ -30,9 +30,10 @@ MAJORITY = 0.5
 """More than this share of something is most of it; a probability above it means likely."""
 EPISODE_SHARE = 0.1
 """Less than this share of the intervals is an episode, not a change, and may be left out."""
-MAX_ERROR = 0.11
-"""What may be wrong by less is neglected: a capacity that one cause may change by more is not
-trusted, and a change of a query's cost by less is not worth the loss of the older intervals."""
+TOLERATED_CHANGE = 0.11
+"""A relative change of less is neglected: a capacity that one cause may change by more is not trusted
+(nor one that an uncertain law sets with a greater probability), and a change of a query's cost by
+less is not worth the loss of the older intervals."""
 FALSE_SIGN_PROBABILITY = 0.1
 """The probability that an apparent sign means nothing."""
 SIGNIFICANT_Z = 2.0
