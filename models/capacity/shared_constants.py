@@ -31,9 +31,9 @@ MAJORITY = 0.5
 EPISODE_SHARE = 0.1
 """Less than this share of the intervals is an episode, not a change, and may be left out."""
 TOLERATED_CHANGE = 0.11
-"""A relative change of less is neglected: a capacity that one cause may change by more is not trusted
-(nor one that an uncertain law sets with a greater probability), and a change of a query's cost by
-less is not worth the loss of the older intervals."""
+"""A relative change of less is neglected. A capacity that one cause may change by more, or that an
+uncertain law sets with a greater probability, is not trusted; a change of a query's cost by less is
+not worth the loss of the older intervals."""
 FALSE_SIGN_PROBABILITY = 0.1
 """The probability that an apparent sign means nothing."""
 SIGNIFICANT_Z = 2.0
