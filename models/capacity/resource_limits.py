@@ -54,7 +54,7 @@ from models.trust import TRUSTED_RATIO, Trust, trust_of
 from models.usl.law import Array
 from models.usl.posterior import Interval
 
-MAX_FULL_GROWTH = TRUSTED_RATIO
+MAX_FULL_GROWTH = 1.5
 """The greatest ratio of the throughput with a full resource to that with it nearly full, or
 to its limit; where the ratio is greater, the resource was busy and not full."""
 MAX_FILLING_SHARE = 0.75
