@@ -201,3 +201,10 @@ def test_just_below_the_bound_of_kappa_the_law_is_positive_everywhere() -> None:
     assert law.residence_time(np.linspace(0, 2, 2001)).min() > 0
     assert law.x_max is not None
     assert law.x_max > 0
+
+
+def test_a_residence_time_that_does_not_depend_on_concurrency_gives_none() -> None:
+    """Without contention and coherency every concurrency has the same: no one has another."""
+    law = Usl(0.0, 0.0, 1.0)
+    assert np.isnan(law.concurrency_at_residence_time(2.0))
+    assert np.isnan(law.throughput_at_residence_time(2.0))

@@ -146,7 +146,7 @@ class Usl:
         shortest = abs(square) < ROUND_OFF * (b * b + 4 * self.kappa * a)
         root = np.sqrt(np.where(shortest, 0, square))
         n = 2 * over / (b + root) if b >= 0 else (root - b) / (2 * self.kappa)
-        return np.where(n >= 0, n, np.nan)
+        return np.where((n >= 0) & np.isfinite(n), n, np.nan)
 
     @staticmethod
     def _evaluate(value: Quantity, function: Callable[[Array], Array]) -> Quantity:
