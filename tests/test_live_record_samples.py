@@ -1,8 +1,11 @@
 """The script that records samples without an agent: what it writes is replayed."""
 
+import csv
 import json
 import os
+import re
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,6 +18,8 @@ from testbed.real.server_programs import ROOT
 SCRIPT = ROOT / "docs/examples/record-samples.sh"
 SAMPLES, CLIENTS, LASTS = 16, 3, 0.02
 """One a second; clients at once; seconds of each statement."""
+BEFORE_THREE = 1_761_440_000.25
+"""The first of two instants at which it was 2:53:20 in Berlin: summer time ended at 3:00."""
 
 
 @pytest.mark.parametrize("fixture", ["mysql_server", "mariadb_server"])
@@ -49,3 +54,49 @@ def test_a_server_is_recorded_and_replayed(
     assert end["load"]["utilisation"]["connections"] > 0
     if server.flavour == "mysql":  # MariaDB times no statements by default
         assert end["load"]["concurrency"]["statement_time"] == pytest.approx(CLIENTS, rel=0.2)
+
+
+def test_the_cpu_of_a_server_that_has_run_for_months_is_exact(
+    mariadb_server: PrivateServer, tmp_path: Path
+) -> None:
+    """To the hundredth of a second, also above a million: six digits would be steps of 10 s."""
+    slow_clock = tmp_path / "getconf"  # as if each tick were minutes: the times are those of months
+    slow_clock.write_text("#!/bin/sh\necho 0.003\n")
+    slow_clock.chmod(0o755)
+    path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
+    [sample] = _recorded(mariadb_server, tmp_path, PATH=path)
+    for name in ("host_cpu_busy_s", "server_cpu_s"):
+        assert re.fullmatch(r"\d+\.\d\d", sample[name]), f"{name}: {sample[name]}"
+    assert float(sample["host_cpu_busy_s"]) > 1e6
+
+
+@pytest.mark.parametrize("release", ["mysql", "mariadb"])
+def test_a_recording_has_one_time_base_when_summer_time_ends(
+    release: str,
+    start_server: Callable[..., PrivateServer],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The hour that a server's local time has twice is in the recording once."""
+    monkeypatch.setenv("TZ", "Europe/Berlin")
+    with start_server(release) as server:
+        for at in (BEFORE_THREE, BEFORE_THREE + 3600):
+            [sample] = _recorded(server, tmp_path, f"--init-command=SET timestamp={at}")
+            assert float(sample["t_s"]) == at
+
+
+def _recorded(
+    server: PrivateServer, folder: Path, *options: str, **environment: str
+) -> list[dict[str, str]]:
+    """Record one sample with these options of the client; return the rows."""
+    file = folder / "samples.csv"
+    with file.open("w") as out:
+        subprocess.run(
+            ["sh", str(SCRIPT), f"--socket={server.socket}", "--user=root", *options],
+            env={**os.environ, "SAMPLES": "1", **environment},
+            stdout=out,
+            check=True,
+            timeout=60,
+        )
+    with file.open(newline="") as rows:
+        return list(csv.DictReader(rows))

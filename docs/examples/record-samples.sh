@@ -7,6 +7,7 @@
 # INTERVAL seconds (5), until Ctrl-C or, if SAMPLES is set, for that number of them. CPU is recorded
 # where the server runs on this host and its pid file can be read. Nothing is written to the server.
 set -eu
+export LC_ALL=C # a decimal point, whatever the language
 
 interval=${INTERVAL:-5}
 left=${SAMPLES:--1}
@@ -16,7 +17,8 @@ own=0
 query="
 SHOW GLOBAL STATUS WHERE Variable_name IN
     ('Questions', 'Threads_running', 'Uptime', 'Threads_connected', 'Innodb_log_writes');
-SELECT 'time', UNIX_TIMESTAMP(NOW(6)) UNION ALL SELECT 'max_connections', @@max_connections
+SELECT 'time', TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) / 1000000
+    UNION ALL SELECT 'max_connections', @@max_connections
     UNION ALL SELECT 'pid_file', @@pid_file
     UNION ALL SELECT 'statement_time', SUM(SUM_TIMER_WAIT) / 1e12
     FROM performance_schema.events_statements_summary_global_by_event_name;"
@@ -25,12 +27,12 @@ SELECT 'time', UNIX_TIMESTAMP(NOW(6)) UNION ALL SELECT 'max_connections', @@max_
 server_cpu() {
     pid=$(cat "$1" 2>/dev/null) || return 0
     tr '\0' ' ' <"/proc/$pid/cmdline" 2>/dev/null | grep -qE 'mysqld|mariadbd' || return 0
-    sed 's/.*) //' "/proc/$pid/stat" | awk -v t="$ticks" '{ print ($12 + $13) / t }'
+    sed 's/.*) //' "/proc/$pid/stat" | awk -v t="$ticks" '{ printf "%.2f\n", ($12 + $13) / t }'
 }
 
 # The CPU time of all programs, s, from the first line of /proc/stat: without idle and iowait.
 host_cpu() {
-    [ -z "$1" ] || awk -v t="$ticks" '{ print ($2 + $3 + $4 + $7 + $8 + $9) / t; exit }' /proc/stat
+    [ -z "$1" ] || awk -v t="$ticks" '{ printf "%.2f\n", ($2 + $3 + $4 + $7 + $8 + $9) / t; exit }' /proc/stat
 }
 
 echo "t_s,questions,threads_running,uptime_s,threads_connected,redo_writes,max_connections," \
