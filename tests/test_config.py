@@ -1,5 +1,6 @@
 """The configuration file: what is accepted, and that every mistake is listed with its place."""
 
+import json
 from collections.abc import Mapping
 from itertools import pairwise
 from pathlib import Path
@@ -128,6 +129,10 @@ targets:
     [
         ("targets: [\n- a: {", "2: not readable as YAML"),
         ("listen: :1\nlisten: :2\n", "2: not readable as YAML: the key 'listen' is written twice"),
+        (
+            'listen: :1\ntargets: [{name: a, user: u, labels: {team: "x\\ud83d"}}]\n',
+            "2: not readable as YAML: half of a character",
+        ),
         ("", " is empty; config.example.yaml shows what it looks like"),
         ("# nothing yet\n", " is empty; config.example.yaml shows what it looks like"),
         ("- a", " not a configuration; see config.example.yaml"),
@@ -207,6 +212,15 @@ def test_the_address_to_listen_on(tmp_path: Path, listen: str, address: tuple[st
     """Host and port, every interface, and IPv6 are understood."""
     config = load(written(tmp_path, f"listen: '{listen}'\ntargets: [{{name: a, user: u}}]\n"))
     assert config.address == address
+
+
+def test_an_emoji_may_be_written_as_json_writes_it(tmp_path: Path) -> None:
+    """As two escapes, by programs that write configurations: halves would break every scrape."""
+    target = {"name": "a", "user": "u", "labels": {"team": "\N{WHALE} db"}}
+    text = json.dumps({"targets": [target]})
+    assert "\\ud83d" in text
+    [found] = load(written(tmp_path, text)).targets
+    assert found.labels == {"team": "\N{WHALE} db"}
 
 
 def test_only_this_machine_is_listened_to_unless_told_otherwise(tmp_path: Path) -> None:

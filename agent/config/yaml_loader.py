@@ -135,7 +135,7 @@ def _parse(text: str) -> tuple[Any, Mapping[KeyPath, int]]:
 
 
 class _KeyMistake(yaml.MarkedYAMLError):
-    """A key that is not accepted; the message is the agent's own and may be shown in full."""
+    """A key or text that is not accepted; the message is the agent's own, shown in full."""
 
 
 class _StrictLoader(yaml.SafeLoader):
@@ -152,6 +152,17 @@ class _StrictLoader(yaml.SafeLoader):
             text = f"more than {MAX_NODES:,} keys and values, the limit of a configuration"
             raise _KeyMistake(problem=text, problem_mark=self.get_mark())
         return super().compose_node(parent, index)
+
+    def compose_scalar_node(self, anchor: Any) -> Any:
+        """Compose a text, in which JSON writes an emoji as two escapes: they are one character."""
+        node = super().compose_scalar_node(anchor)
+        if not node.value.isascii():
+            try:
+                node.value = node.value.encode("utf-16", "surrogatepass").decode("utf-16")
+            except UnicodeDecodeError:
+                problem = "half of a character, an escape from \\ud800 to \\udfff without the other"
+                raise _KeyMistake(problem=problem, problem_mark=node.start_mark) from None
+        return node
 
     def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
         seen: set[str] = set()
