@@ -321,6 +321,17 @@ def test_it_is_active_when_the_server_is_down(service: Service) -> None:
     wait_until(down, lambda: re.match(down, service.show("StatusText")))
 
 
+def test_the_status_says_that_very_many_servers_are_down(service: Service) -> None:
+    """Systemd drops a message that is too long: it would go on showing that they are up."""
+    gone = [{"name": f"server-{k:02d}-of-the-shop", "port": free_port()} for k in range(60)]
+    service.configure(*gone)
+    service.start()
+    down = (
+        r"watching 61 servers: 1 up, 60 down \(server-00-of-the-shop: .*; and 55 more\); no"
+    )
+    wait_until(down, lambda: re.match(down, service.show("StatusText")))
+
+
 def test_a_reload_keeps_session_and_window(service: Service) -> None:
     """A target that is added costs the others nothing; one that is removed vanishes."""
     service.start()

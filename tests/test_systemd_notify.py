@@ -68,6 +68,14 @@ def test_a_status_is_one_line_and_sent_when_it_changes(manager: socket.socket) -
     assert [received(manager), received(manager)] == ["STATUS=one READY=1", "STATUS=two"]
 
 
+def test_a_status_is_never_too_long_for_the_manager(manager: socket.socket) -> None:
+    """Of whatever characters it is made, systemd reads no more than 4096 bytes."""
+    Notifier(environment(manager)).status("1 down (" + "ü€" * 2000 + ")")
+    message = manager.recv(2**16)
+    assert len(message) < 4096
+    assert message.decode().startswith("STATUS=1 down (ü€")
+
+
 def test_nobody_who_listens_is_no_failure(tmp_path: Path) -> None:
     """Without a manager, with one that is gone, or with an address of another kind: silence."""
     for address in ("", str(tmp_path / "gone"), "vsock:2:1234"):

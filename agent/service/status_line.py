@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from agent.assessment.snapshot import Snapshot
 from models.trust import Trust
 
+MAX_NAMED = 5
+"""Servers that are named with why they are down; the others are counted."""
 STATES = {True: "up", False: "down", None: "not tried yet"}
 
 
@@ -16,8 +18,10 @@ def status_line(snapshots: Sequence[Snapshot], now: float) -> str:
     """
     count = Counter(snapshot.health.up for snapshot in snapshots)
     states = ", ".join(f"{count[up]} {word}" for up, word in STATES.items() if count[up])
-    down = "; ".join(_why_down(s) for s in snapshots if s.health.up is False)
-    reasons = f" ({down})" if down else ""
+    down = [s for s in snapshots if s.health.up is False]
+    named = [_why_down(snapshot) for snapshot in down[:MAX_NAMED]]
+    more = [f"and {len(down) - MAX_NAMED} more"] if len(down) > MAX_NAMED else []
+    reasons = f" ({'; '.join([*named, *more])})" if down else ""
     trusted = sum(_is_trusted(snapshot, now) for snapshot in snapshots)
     servers, predictions = _pluralised(len(snapshots), "server"), _pluralised(trusted, "prediction")
     return f"watching {servers}: {states}{reasons}; {predictions.replace(' ', ' trusted ', 1)}"

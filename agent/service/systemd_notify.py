@@ -10,6 +10,8 @@ from agent.support.safe_output import printable
 
 log = logging.getLogger(__name__)
 
+MAX_STATUS_BYTES = 3072
+"""Of a status, the rest is cut off: systemd drops a whole message of more than 4096 bytes."""
 SEND_TIMEOUT = 1.0  # seconds to wait for a service manager whose queue is full
 
 
@@ -42,7 +44,7 @@ class Notifier:
 
     def status(self, text: str) -> None:
         """Send a line that describes the state, if it has changed."""
-        line = printable(" ".join(text.split()))
+        line = _shortened(printable(" ".join(text.split())))
         if line != self._status:
             self._status = line
             self._send(f"STATUS={line}")
@@ -56,6 +58,13 @@ class Notifier:
                 sender.sendto(message.encode(), self._address)
         except OSError as error:
             log.debug("the service manager does not listen: %s", error)
+
+
+def _shortened(line: str) -> str:
+    content = line.encode()
+    if len(content) <= MAX_STATUS_BYTES:
+        return line
+    return content[:MAX_STATUS_BYTES].decode(errors="ignore") + "…"
 
 
 def _address(name: str) -> str:
