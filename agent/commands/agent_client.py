@@ -14,6 +14,7 @@ from agent.support.http_client import (
     NoAnswerError,
     UntrustedError,
     read_answer,
+    read_refusal,
 )
 from agent.support.safe_output import printable
 
@@ -51,8 +52,8 @@ class AgentClient:
         try:
             found = json.loads(read_answer(self._opener, request, self._timeout, MAX_BYTES))
         except urllib.error.HTTPError as error:
-            with error:
-                raise self._refusal(error.code, error.read(MAX_TEXT_LENGTH)) from None
+            content = read_refusal(error, self._timeout, MAX_TEXT_LENGTH)
+            raise self._refusal(error.code, content) from None
         except UntrustedError:
             remedy = "give its CA certificate with --ca"
             raise AgentError(f"{self._url}: its certificate is not verified; {remedy}") from None

@@ -23,6 +23,7 @@ from agent.support.http_client import (
     NoAnswerError,
     UntrustedError,
     read_answer,
+    read_refusal,
 )
 from models.rates import Array
 
@@ -130,8 +131,8 @@ class Client:
         try:
             content = read_answer(self._opener, request, self._timeout, MAX_BYTES + 1)
         except urllib.error.HTTPError as error:
-            with error:
-                raise self._http_error(error.code, error.read(MAX_REFUSAL_BYTES)) from None
+            content = read_refusal(error, self._timeout, MAX_REFUSAL_BYTES)
+            raise self._http_error(error.code, content) from None
         except UntrustedError as error:
             raise self._untrusted_error(error) from None
         except NoAnswerError as error:

@@ -7,7 +7,8 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -55,7 +56,7 @@ class Access:
     def authorisation(self) -> dict[str, str]:
         """Return the header with the credentials; raises `AccessOptionError`."""
         if self.token_file is not None:
-            return {"Authorization": f"Bearer {_secret(self.token_file)}"}
+            return {"Authorization": f"Bearer {_token(self.token_file)}"}
         if self.user is None:
             return {}
         password = _secret(self.password_file) if self.password_file else ""
@@ -64,7 +65,10 @@ class Access:
 
     def base(self, example: str) -> str:
         """Return the URL without a final slash; raises `AccessOptionError`."""
-        parts = urllib.parse.urlsplit(self.url)
+        try:
+            parts = urllib.parse.urlsplit(self.url)
+        except ValueError:  # brackets that are no address
+            parts = urllib.parse.urlsplit("")
         if parts.scheme not in ("http", "https") or not parts.hostname:
             text = f"{_without_login(self.url)!r} is not a URL; write {example}"
             raise AccessOptionError(text)
@@ -103,7 +107,7 @@ def read_answer(
     try:
         deadline = time.monotonic() + timeout
         with opener.open(request, timeout=timeout) as answer:
-            return _read_until(answer, most, deadline)
+            return b"".join(_pieces(answer, most, deadline))
     except urllib.error.HTTPError:
         raise
     except ssl.SSLCertVerificationError as error:
@@ -115,26 +119,46 @@ def read_answer(
         raise NoAnswerError(_reason_text(reason)) from None
 
 
+def read_refusal(error: urllib.error.HTTPError, timeout: float, most: int) -> bytes:
+    """Read a limited number of bytes of a refusal in `timeout` seconds, and close it.
+
+    What does not arrive is left out: the status says enough.
+    """
+    content = bytearray()
+    with error, suppress(OSError, http.client.HTTPException, ValueError):
+        for piece in _pieces(error, most, time.monotonic() + timeout):
+            content += piece
+    return bytes(content)
+
+
 def _reason_text(reason: object) -> str:
     """Return why there is no answer, without the number of the error."""
     text = reason.strerror if isinstance(reason, OSError) else None
     return str(text or reason)
 
 
-def _read_until(answer: http.client.HTTPResponse, most: int, deadline: float) -> bytes:
-    """Read piece by piece, so that a server that sends a byte now and then also times out."""
-    content = bytearray()
-    while len(content) < most and (piece := answer.read1(min(most - len(content), CHUNK_BYTES))):
-        content += piece
+def _pieces(answer: Any, most: int, deadline: float) -> Iterator[bytes]:
+    """Yield it piece by piece, so that a server that sends a byte now and then also times out."""
+    left = most
+    while left > 0 and (piece := answer.read1(min(left, CHUNK_BYTES))):
+        left -= len(piece)
+        yield piece
         if time.monotonic() > deadline:
             raise TimeoutError("the answer takes too long")
-    return bytes(content)
 
 
 def _without_login(url: str) -> str:
     """Return the URL without what stands before an `@`, which may be a password."""
     _, at, rest = url.rpartition("@")
     return f"***@{rest}" if at else url
+
+
+def _token(path: Path) -> str:
+    """Read a token, which a header can carry; the message for another never shows it."""
+    token = _secret(path)
+    if not (token.isascii() and token.isprintable()):
+        raise AccessOptionError(f"{path}: no token; write one line of ASCII characters")
+    return token
 
 
 def _secret(path: Path) -> str:

@@ -1,0 +1,107 @@
+"""Servers that refuse a request and never finish to say why, and what cannot be sent at all."""
+
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from agent.cli import main
+
+TIMEOUT = 0.5  # seconds, the least that --timeout takes
+HEAD = b"HTTP/1.1 503 Busy\r\n"
+LONG = HEAD + b"Content-Length: 60000\r\n\r\n"
+
+
+def broken_off(client: socket.socket) -> None:
+    """It ends in the middle of a piece."""
+    client.sendall(HEAD + b"Transfer-Encoding: chunked\r\n\r\n5\r\nab")
+
+
+def silent(client: socket.socket) -> None:
+    """It never comes, until the client has left."""
+    client.sendall(LONG)
+    client.recv(1)
+
+
+def dripping(client: socket.socket) -> None:
+    """It comes at a pace that would take hours."""
+    client.sendall(LONG)
+    for _ in range(100):
+        client.sendall(b"x")
+        time.sleep(TIMEOUT / 5)
+
+
+@contextmanager
+def refusing(refuse: Callable[[socket.socket], None]) -> Iterator[str]:
+    """A server that refuses each request in that way; the URL."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def serve(client: socket.socket) -> None:
+            with client, suppress(OSError):
+                while b"\r\n\r\n" not in client.recv(65536):
+                    pass
+                refuse(client)
+
+        def accept() -> None:
+            with suppress(OSError):
+                while True:
+                    client = listener.accept()[0]
+                    threading.Thread(target=serve, args=(client,), daemon=True).start()
+
+        threading.Thread(target=accept, daemon=True).start()
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        listener.shutdown(socket.SHUT_RDWR)
+
+
+@pytest.mark.parametrize("refuse", [broken_off, silent, dripping])
+@pytest.mark.parametrize(
+    "words",
+    [("mark", "--name", "x", "--agent"), ("analyze", "--prometheus")],
+    ids=lambda words: words[0],
+)
+def test_a_refusal_that_never_ends_is_one_line_in_time(
+    refuse: Callable[[socket.socket], None],
+    words: tuple[str, ...],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of whatever its text is, the status is told, and no command waits longer than it was told."""
+    monkeypatch.setattr("agent.prometheus.client.MIN_PAUSE", 0.01)
+    with refusing(refuse) as url:
+        started = time.monotonic()
+        assert main([*words, url, "--timeout", f"{TIMEOUT}s"]) == 1
+        assert time.monotonic() - started < 10 * TIMEOUT
+    said = capsys.readouterr().err
+    assert said.startswith(f"mysql-headroom: {url}: HTTP status 503")
+    assert said.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("mark", "--name", "x", "--agent"), ("analyze", "--prometheus")],
+    ids=lambda words: words[0],
+)
+def test_brackets_that_are_no_address_are_no_url(
+    words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An address of IPv6 of which the last bracket was forgotten."""
+    assert main([*words, "http://[::1:9090"]) == 2
+    assert "'http://[::1:9090' is not a URL; write http://" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("content", ["first-secret\nsecond-secret\n", "sécret€\n"])
+def test_what_is_no_token_is_not_shown(
+    content: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A file of several lines cannot be sent, and nothing of it is in the message."""
+    token = tmp_path / "token"
+    token.write_text(content)
+    options = ["--token-file", str(token)]
+    assert main(["analyze", "--prometheus", "http://127.0.0.1:9", *options]) == 2
+    said = capsys.readouterr().err
+    assert f"{token}: no token" in said
+    assert "cret" not in said.replace(str(token), "")
