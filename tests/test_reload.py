@@ -322,6 +322,23 @@ def running(tmp_path: Path, mariadb_server: PrivateServer) -> Iterator[Running]:
         found.agent.stop()
 
 
+def test_a_reload_while_the_page_is_made_costs_it_nothing() -> None:
+    """The workers are listed for /metrics by another thread than the one that replaces them."""
+    agent = Agent(config("a", "b"))
+
+    class ReloadedMeanwhile(list[Worker]):
+        """The workers of a target: while they are listed, the other target is removed."""
+
+        def __iter__(self) -> Iterator[Worker]:
+            agent.apply(config("a"))
+            return super().__iter__()
+
+    first = agent.monitors[0]
+    agent._target_workers[first] = ReloadedMeanwhile(agent._target_workers[first])
+    assert [w.target for w in agent.own_state().workers] == ["a", "b", "", ""]
+    assert {work.target for work in agent.own_state().work} == {"a"}
+
+
 def test_a_target_that_did_not_change_goes_on(running: Running) -> None:
     """Its worker, session and window are the same when others come and go."""
     worker = running.worker("server", "db0")

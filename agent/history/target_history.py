@@ -152,14 +152,11 @@ class Recorder:
             [interval_row(labels, interval, now) for interval in new],
             [row] if row else [],
             sample_chunks(samples, now),
-            [row for uses in self._take_class_uses() for row in class_rows(labels, uses)],
+            [row for uses in take_all(self._uses) for row in class_rows(labels, uses)],
             business=business_rows(labels, take_all(self._values), now),
         )
         if batch.bytes:
             self._store.put(batch)
-
-    def _take_class_uses(self) -> list[ClassUses]:
-        return [self._uses.popleft() for _ in range(len(self._uses))]
 
     def _refuse_server(self, server: str, history: IntervalBuffer) -> None:
         """Stop writing for a server beyond the limit; it still has a window of its own."""

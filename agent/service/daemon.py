@@ -61,6 +61,7 @@ class Agent:
         self.monitors = [TargetMonitor(config, target, store=store) for target in config.targets]
         self._settings = {t.name: monitor_settings(config, t) for t in config.targets}
         self._target_workers = {monitor: workers_of(monitor) for monitor in self.monitors}
+        """Replaced as a whole by a reload: threads of the web server iterate over it meanwhile."""
         self.groups = Groups(config, self.snapshots)
         self._host_worker = Worker("host", host_ticks(self.monitors))
         self._fit_worker = Worker("fit", self._fit_ticks())
@@ -149,7 +150,9 @@ class Agent:
         self._start_monitors(new)
 
     def _retire(self, monitors: list[TargetMonitor]) -> None:
-        workers = [worker for monitor in monitors for worker in self._target_workers.pop(monitor)]
+        known = self._target_workers
+        workers = [worker for monitor in monitors for worker in known[monitor]]
+        self._target_workers = {m: own for m, own in known.items() if m not in monitors}
         stop_workers(workers, monitors, RELOAD_SECONDS)
         self._record_remaining(monitors)
 
@@ -160,7 +163,7 @@ class Agent:
 
     def _start_monitors(self, monitors: list[TargetMonitor]) -> None:
         new_workers = {monitor: workers_of(monitor) for monitor in monitors}
-        self._target_workers |= new_workers
+        self._target_workers = {**self._target_workers, **new_workers}
         self._host_worker.replace_ticks(host_ticks(self.monitors))
         self._fit_worker.replace_ticks(self._fit_ticks())
         for workers in new_workers.values():
