@@ -1,12 +1,15 @@
 """Files that systemd hands over: the copy is read where there is one, and only for its own file."""
 
+import json
 from pathlib import Path
 
 import pytest
+from web_clients import Authority
 
 from agent.config import systemd_credentials
 from agent.config.settings import Target
 from agent.config.systemd_credentials import readable_path
+from agent.web.reloading_config import load
 
 
 @pytest.fixture
@@ -25,6 +28,23 @@ def test_the_copy_of_a_file_is_read(folder: Path) -> None:
     """A target's password comes from the copy that systemd made of the file it names."""
     target = Target.validated({"name": "a", "password_file": folder / "password"})
     assert target.credentials.login().password == "copy"
+
+
+def test_the_copy_of_the_clients_authority_is_read(folder: Path) -> None:
+    """Like those of the key and the certificate, where root alone may read the file itself."""
+    authority, copies = Authority(folder, "clients"), folder.parent / "credentials"
+    certificate, key = authority.issue("server", "127.0.0.1")
+    authority.file.rename(copies / authority.file.name)
+    authority.file.write_text("root's")
+    tls = {
+        "cert_file": str(certificate),
+        "key_file": str(key),
+        "client_auth_type": "RequireAndVerifyClientCert",
+        "client_ca_file": str(authority.file),
+    }
+    web = folder / "web-config.yml"
+    web.write_text(json.dumps({"tls_server_config": tls}))
+    assert "client certificates" in load(web).protections
 
 
 def test_without_systemd_the_file_itself_is_read(

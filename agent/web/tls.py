@@ -33,7 +33,7 @@ def tls_context(tls: TlsServerConfig, folder: Path) -> ssl.SSLContext:
     certificate, key = (readable_path(folder / name) for name in (tls.cert_file, tls.key_file))
     _load_pair(context, certificate, key)
     if tls.client_ca_file is not None:
-        context.load_verify_locations(folder / tls.client_ca_file)
+        context.load_verify_locations(readable_path(folder / tls.client_ca_file))
     context.verify_mode = CLIENT_VERIFY_MODES.get(tls.client_auth_type, ssl.CERT_NONE)
     if suites := [TLS12_SUITES[name] for name in tls.cipher_suites if name in TLS12_SUITES]:
         context.set_ciphers(":".join(suites))
