@@ -376,7 +376,7 @@ def test_an_address_that_is_taken_is_an_error(port: int) -> None:
 def test_ipv6_and_every_interface_can_be_listened_on() -> None:
     """The family follows the address."""
     pages = application.Pages(CollectorRegistry(), list, lambda: NOW)
-    for host, reach in (("::1", "::1"), ("", "127.0.0.1")):
+    for host, reach in (("::1", "::1"), ("", "127.0.0.1"), ("", "::1"), ("::", "127.0.0.1")):
         server = application.serve((host, 0), pages)
         try:
             with socket.create_connection((reach, server.server_port), 5) as connection:

@@ -19,6 +19,7 @@ from agent.web.tls import has_allowed_name
 
 log = logging.getLogger(__name__)
 
+ALL_ADDRESSES = "::"  # of IPv6, and of IPv4 as mapped ones
 REQUEST_TIMEOUT = 10.0  # seconds for a whole request, from the first byte to the last
 MAX_CONNECTIONS = 128  # 66 KiB each under TLS, 25 KiB without
 BACKLOG = 1024
@@ -46,6 +47,8 @@ class WebServer(WSGIServer):
 
     def __init__(self, address: tuple[str, int], web: Callable[[], LoadedWebConfig]) -> None:
         host, port = address
+        if not host and socket.has_dualstack_ipv6():
+            host = ALL_ADDRESSES
         flags = socket.AI_PASSIVE
         try:
             infos = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=flags)
@@ -64,6 +67,8 @@ class WebServer(WSGIServer):
     def server_bind(self) -> None:
         """Bind without resolving the host's name."""
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if self.server_address[0] == ALL_ADDRESSES:
+            self.socket.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
         self.socket.bind(self.server_address)
         self.server_address = self.socket.getsockname()
         self.server_name, self.server_port = str(self.server_address[0]), self.server_address[1]
