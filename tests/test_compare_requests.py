@@ -166,6 +166,7 @@ def test_it_never_reads_more_than_a_day_of_usual_intervals(server: WebServer) ->
         ({"target": TARGET}, 400, "around: must be Unix seconds"),
         ({"target": TARGET, "around": "soon"}, 400, "around: must be Unix seconds"),
         ({"target": TARGET, "around": "inf"}, 400, "around: must be Unix seconds"),
+        ({"target": TARGET, "around": "-1e300"}, 400, "around: must be Unix seconds"),
         ({"target": TARGET, "around": "9e9"}, 400, "around: that time is in the future"),
         ({"target": TARGET, "around": MIDDLE, "length": 5}, 400, "length: give 60 to 86400 s"),
         ({"target": TARGET, "around": MIDDLE, "length": 1e9}, 400, "length: give 60 to 86400 s"),

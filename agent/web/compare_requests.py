@@ -91,9 +91,9 @@ def _run_comparison(
 
 
 def _around(given: Mapping[str, str]) -> float:
-    """Return the requested time, Unix seconds; raises ValueError if it is not a finite number."""
+    """Return the requested time, Unix seconds; raises ValueError if it is not one since 1970."""
     found = _number(given.get("around", ""))
-    if not math.isfinite(found):
+    if not 0 <= found < math.inf:
         raise ValueError("around: must be Unix seconds")
     return found
 
