@@ -5,6 +5,7 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from io import TextIOWrapper
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before numpy is imported; the fits are small
 
@@ -37,6 +38,8 @@ DESCRIPTION = (
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one sub-command and return the exit code."""
+    if isinstance(sys.stdout, TextIOWrapper):  # a terminal in Latin-1 has no σ
+        sys.stdout.reconfigure(errors="backslashreplace")
     parser = argparse.ArgumentParser(prog="mysql-headroom", description=DESCRIPTION)
     parser.add_argument("--version", action="version", version=f"mysql-headroom {__version__}")
     subparsers = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")

@@ -9,11 +9,16 @@ import pytest
 from agent import __version__
 from agent.cli import COMMANDS, main
 
+WHITE_PAPER = Path(__file__).resolve().parent.parent / "docs/examples/white-paper.csv"
+
 
 def run(*words: str) -> "subprocess.CompletedProcess[str]":
     """The command as a program of its own."""
     return subprocess.run(
-        [sys.executable, "-m", "agent.cli", *words], capture_output=True, text=True, timeout=60
+        [sys.executable, "-m", "agent.cli", *words],
+        capture_output=True,
+        encoding="utf-8",
+        timeout=60,
     )
 
 
@@ -54,6 +59,20 @@ def test_a_wrong_file_ends_with_2_and_all_its_mistakes(command: str, tmp_path: P
         f"mysql-headroom: {path}:1: targets[0].port: must be a whole number",
         f"mysql-headroom: {path}:2: listen: must be text",
     ]
+
+
+@pytest.mark.parametrize("words", [("fit", str(WHITE_PAPER)), ("profile", "--help")])
+def test_a_terminal_without_greek_letters_shows_their_escapes(
+    words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In Latin-1, as on hosts that were set up long ago, a report is whole all the same."""
+    monkeypatch.setenv("PYTHONIOENCODING", "utf-8")
+    expected = run(*words)
+    monkeypatch.setenv("PYTHONIOENCODING", "ascii")
+    ended = run(*words)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert ended.stdout == expected.stdout.encode("ascii", "backslashreplace").decode()
+    assert "\\u" in ended.stdout
 
 
 def test_a_missing_option_or_command_ends_with_2() -> None:
