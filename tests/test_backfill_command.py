@@ -3,6 +3,7 @@
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -91,6 +92,20 @@ def test_the_first_assessment_of_a_new_agent_has_the_filled_intervals(
     assert known.assessed.capacity is not None
     assert known.assessed.capacity.value == pytest.approx(7700, rel=0.1)
     assert "cpu" in window.utilisations
+
+
+def test_the_exporter_of_a_host_is_found_by_an_address_of_ipv6(
+    prometheus: str, promtool: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Which has brackets in a label, where a port follows it, and none in the configuration."""
+    table = list(rows(LENGTH, step=STEP, start=START))
+    names = ("[2001:db8::1]:9104", "[2001:db8::2]:9104")
+    both = chain(*(exported(table, {"job": "mysql", "instance": name}) for name in names))
+    file = configured(tmp_path)
+    file.write_text(file.read_text().replace("host: db1", "host: '2001:db8::2'"))
+    with serving(prometheus, fill(tmp_path, promtool, both)) as url:
+        assert backfilled(url, file) == 0
+    assert "intervals of 30s added from [2001:db8::2]:9104" in capsys.readouterr().out
 
 
 def test_nothing_that_is_there_is_changed_and_gaps_are_filled(url: str, tmp_path: Path) -> None:

@@ -107,9 +107,10 @@ def _hosts(client: Client, query: FleetQuery) -> Iterator[tuple[str, str]]:
 
 
 def host_of(instance: str) -> str:
-    """Return the host of `HOST:PORT` or `[ADDRESS]:PORT`, or the whole if there is no port."""
+    """Return the host of `HOST:PORT`, or the whole if there is no port; IPv6 without brackets."""
     host, _, port = instance.rpartition(":")
-    return host if host and port.isdigit() and (":" not in host or host.endswith("]")) else instance
+    has_port = host and port.isdigit() and (":" not in host or host.endswith("]"))
+    return (host if has_port else instance).strip("[]")
 
 
 def measure_sampling(client: Client, target: FleetTarget, query: FleetQuery) -> float:
