@@ -30,6 +30,7 @@ from agent.support.scheduled_thread import Worker
 from agent.web import application
 from agent.window.interval_buffer import IntervalBuffer
 from agent.window.intervals import Interval
+from collectors.base import Sample
 from testbed.real.clients import Clients
 from testbed.real.daemon import COMMAND, fetch, free_port, target, wait_until, write_config
 from testbed.real.server_programs import Account, least_account
@@ -337,6 +338,25 @@ def test_a_reload_while_the_page_is_made_costs_it_nothing() -> None:
     agent._target_workers[first] = ReloadedMeanwhile(agent._target_workers[first])
     assert [w.target for w in agent.own_state().workers] == ["a", "b", "", ""]
     assert {work.target for work in agent.own_state().work} == {"a"}
+
+
+def test_targets_that_join_a_group_are_read_at_its_time() -> None:
+    """The intervals of a group end together, whoever was in it before and wherever it stands."""
+
+    def watched(*names: str, shop: tuple[str, ...]) -> Config:
+        targets = [{"name": n, "user": "u", "port": 1} for n in names]
+        grouped = [{**one, "group": "shop"} if one["name"] in shop else one for one in targets]
+        return Config.validated({"targets": grouped})
+
+    agent = Agent(watched("a", "b", "c", "d", "e", shop=()))
+    agent.apply(watched("a", "b", "c", "d", "e", shop=("b", "c")))
+    b, c = (one for one in agent.monitors if one.target.name in ("b", "c"))
+    agent.apply(watched("new", "a", "b", "c", "d", "e", shop=("b", "c", "e")))
+    kept = {one.target.name: one for one in agent.monitors}
+    assert (kept["b"], kept["c"]) == (b, c)
+    for name in "bce":
+        kept[name].history.append(Sample("status", 1000.0, {}, 0.0))
+    assert len({kept[name].history.due for name in "bce"}) == 1
 
 
 def test_a_target_that_did_not_change_goes_on(running: Running) -> None:

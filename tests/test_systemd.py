@@ -326,9 +326,7 @@ def test_the_status_says_that_very_many_servers_are_down(service: Service) -> No
     gone = [{"name": f"server-{k:02d}-of-the-shop", "port": free_port()} for k in range(60)]
     service.configure(*gone)
     service.start()
-    down = (
-        r"watching 61 servers: 1 up, 60 down \(server-00-of-the-shop: .*; and 55 more\); no"
-    )
+    down = r"watching 61 servers: 1 up, 60 down \(server-00-of-the-shop: .*; and 55 more\); no"
     wait_until(down, lambda: re.match(down, service.show("StatusText")))
 
 

@@ -3,6 +3,7 @@
 The file is YAML; `config.example.yaml` shows every key. Nothing here opens a connection.
 """
 
+import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -342,11 +343,14 @@ class Config(Section, frozen=True, kw_only=True):
         """Return how many seconds after multiples of `fit.interval` the target's intervals begin.
 
         Targets are staggered, so that not all are read at once; those of a group are read together.
-        The golden ratio spreads any number of them evenly.
+        The golden ratio spreads any number of them evenly. A group's turn follows from its name,
+        so that it is the same for targets that join it while the others are watched.
         """
-        leader = target if target.group is None else self.groups[target.group][0]
-        place = [one.name for one in self.targets].index(leader.name)
-        return self.fit_settings(target).interval * (GOLDEN_RATIO * place % 1.0)
+        if target.group is not None:
+            turn = zlib.crc32(target.group.encode()) / 2**32
+        else:
+            turn = GOLDEN_RATIO * [one.name for one in self.targets].index(target.name) % 1.0
+        return self.fit_settings(target).interval * turn
 
     def collector_settings(self, target: Target, name: str) -> CollectorSettings:
         """Return the file's settings of a collector, overridden key by key by the target's own."""

@@ -72,9 +72,13 @@ def _refuse_changes_that_need_a_restart(old: Config, new: Config) -> None:
 
 
 def monitor_settings(config: Config, target: Target) -> tuple[Any, ...]:
-    """Return all settings that determine how a target is monitored, to detect changes."""
+    """Return all settings that determine how a target is monitored, to detect changes.
+
+    A target that joins or leaves a group is read at other times: see `Config.phase`.
+    """
     merged = ("collectors", "fit", "resources", "group")
     own = {key: value for key, value in asdict(target).items() if key not in merged}
     collectors = [config.collector_settings(target, spec.name) for spec in COLLECTORS]
     models = config.fit_settings(target), config.resource_settings(target)
-    return own, target.endpoint, *models, config.classes, collectors
+    phase = None if target.group is None else config.phase(target)
+    return own, target.endpoint, *models, config.classes, collectors, phase
