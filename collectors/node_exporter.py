@@ -43,9 +43,9 @@ CPU = "node_cpu_seconds_total"
 NAMES = (CPU, LINK_SPEED, *DISK_COUNTERS, *LINK_COUNTERS)
 STACKED_DISKS = (*NOT_DISKS, "dm-", "md")
 """Devices that are no disks, and volumes, whose use their disks already count."""
-BRIDGES = ("br-", "virbr", "vmbr", "lxdbr", "lxcbr", "ovs", "docker", "cni", "flannel")
+BRIDGES = ("br-", "virbr", "vmbr", "lxdbr", "ovs", "docker", "cni", "flannel")
 ON_LINKS = ("bond", "team", "vlan", "vxlan", "macvlan", "macvtap", "ipvlan", "wg")
-ENDS = ("veth", "vnet", "cali", "kube", "tun", "tap", "ifb", "dummy")
+ENDS = ("veth", "vnet", "cali", "lxc", "eni", "azv", "gke", "kube", "tun", "tap", "ifb", "dummy")
 VIRTUAL_LINKS = ("lo", *ENDS, *ON_LINKS, *BRIDGES)
 """Interfaces that are not links, or whose bytes their links already count."""
 NUMBERED_BRIDGE = re.compile(r"br\d")

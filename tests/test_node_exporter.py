@@ -57,7 +57,10 @@ def test_the_counters_have_the_names_of_this_hosts() -> None:
     }
 
 
-@pytest.mark.parametrize("device", ["br0", "eth0.100", "vmbr1", "bond0", "vnet3", "wg0"])
+@pytest.mark.parametrize(
+    "device",
+    ["br0", "eth0.100", "vmbr1", "bond0", "vnet3", "wg0", "lxc4f2", "eni04c", "azv1", "gke7"],
+)
 def test_what_is_on_a_link_is_no_link(device: str) -> None:
     """Its bytes are those of the link, so it has no utilisation of its own."""
     lines = (
