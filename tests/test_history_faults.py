@@ -29,6 +29,7 @@ from agent.history.row_access import insert
 from agent.history.schema import VERSION
 from agent.history.store import Store
 from agent.history.window_reader import Wanted
+from agent.history.write_buffer import WriteBuffer
 
 ALL = Wanted("db", SERVER, 15.0, ZERO, ZERO + 10_000 * STEP)
 
@@ -437,6 +438,26 @@ def test_what_cannot_wait_is_dropped_and_counted(
     clock.tick(second)
     second.close()
     assert rows(path, INTERVALS) == [interval(k) for k in range(dropped, 25)]
+
+
+def test_batches_dropped_while_they_are_written_count_if_they_were_not() -> None:
+    """The counter never falls, though whether they are stored is known later only."""
+    counted, buffer = [], WriteBuffer(max_bytes=3 * batch(0).bytes + 100)
+    for number in range(3):
+        buffer.put(batch(number))
+    being_written = buffer.oldest(2)
+    for number in range(3, 5):
+        buffer.put(batch(number))
+        counted.append(buffer.dropped)
+    buffer.remove_written(being_written)
+    counted.append(buffer.dropped)
+    assert counted == [0, 0, 0]
+    buffer.oldest(1)  # a write that fails
+    buffer.put(batch(5))
+    assert buffer.dropped == 0
+    buffer.oldest(1)
+    buffer.put(batch(6))
+    assert buffer.dropped == 1
 
 
 def test_nobody_waits_for_a_store_that_hangs(path: Path) -> None:

@@ -4,6 +4,7 @@ import threading
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 
 from agent.assessment.deploy_markers import Marker
 from agent.history.record_types import Row
@@ -35,13 +36,18 @@ class Batch:
 
 
 class WriteBuffer:
-    """A queue of batches, limited in size: for room, the oldest are dropped and counted."""
+    """A queue of batches, limited in size: for room, the oldest are dropped and counted.
+
+    One that is dropped while it is being written is counted once it turns out that it was not.
+    """
 
     def __init__(self, max_bytes: int) -> None:
         self.dropped = 0
         self._max_bytes = max_bytes
         self._bytes = 0
         self._batches: deque[Batch] = deque()
+        self._being_written: list[Batch] = []
+        self._dropped_meanwhile: list[Batch] = []
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
@@ -54,19 +60,31 @@ class WriteBuffer:
             self._batches.append(batch)
             self._bytes += batch.bytes
             while self._bytes > self._max_bytes and len(self._batches) > 1:
-                self._bytes -= self._batches.popleft().bytes
-                self.dropped += 1
+                dropped = self._batches.popleft()
+                self._bytes -= dropped.bytes
+                if _contains(self._being_written, dropped):
+                    self._dropped_meanwhile.append(dropped)
+                else:
+                    self.dropped += 1
 
     def oldest(self, count: int) -> list[Batch]:
-        """Return the oldest batches, which stay in the buffer."""
+        """Return the oldest batches, to be written; they stay in the buffer until they are."""
         with self._lock:
-            return [batch for batch, _ in zip(self._batches, range(count), strict=False)]
+            self.dropped += len(self._dropped_meanwhile)
+            self._dropped_meanwhile.clear()
+            self._being_written = list(islice(self._batches, count))
+            return self._being_written
 
     def remove_written(self, batches: Sequence[Batch]) -> None:
-        """Remove written batches; those dropped meanwhile no longer count as dropped."""
+        """Remove written batches; those dropped meanwhile do not count as dropped."""
         with self._lock:
             for batch in batches:
                 if self._batches and self._batches[0] is batch:
                     self._bytes -= self._batches.popleft().bytes
-                else:
-                    self.dropped -= 1
+            kept = [b for b in self._dropped_meanwhile if not _contains(batches, b)]
+            self._dropped_meanwhile = kept
+
+
+def _contains(batches: Sequence[Batch], batch: Batch) -> bool:
+    """Return whether it is one of them, and not only equal to one."""
+    return any(one is batch for one in batches)
