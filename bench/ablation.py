@@ -56,7 +56,6 @@ OFF = {
     "capacity.contention_peak.MAX_LOG_ODDS": "1e9",
     "capacity.busy_processor_share.FULL_BUSY_SHARE": "0.0",
     "capacity.estimate.CONTENTION_VISIBLE_FROM": "0.0",
-    "capacity.resource_and_limit.CLIENT_USE_QUANTILE": "0.5",
     "capacity.resource_and_limit.OTHER_PROGRAMS_SHARE": "0.0",
     "capacity.resource_limits.MAX_FULL_GROWTH": "1e9",
     "capacity.batched_cost_share.POLYNOMIAL_DEGREE": "1",
