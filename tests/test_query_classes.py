@@ -225,6 +225,24 @@ def test_many_classes_are_bounded_in_what_is_kept_and_shown() -> None:
     assert state.known == count
 
 
+@pytest.mark.parametrize("measured", [True, False])
+def test_the_use_of_late_of_all_others_is_that_of_every_class_not_shown(measured: bool) -> None:
+    """Two of eleven are shown: their shares are of the whole server's use, not of their own."""
+    simulated = simulate(4, intervals=SECONDS)
+    two = ClassSettings(top=2, interval=SETTINGS.interval, window=SETTINGS.window)
+    all_shown = followed(simulated, measured=measured)[1][-1]
+    some_shown = followed(simulated, two, measured=measured)[1][-1]
+    assert len(some_shown.classes) == 2 + len((OTHER, AGENT))
+    for quantity in ("cpu", "calls", "statement_time", "lock_time", "rows_sent"):
+        use = sum(one.recent[quantity] for one in all_shown.classes)
+        assert use > 0
+        assert sum(one.recent[quantity] for one in some_shown.classes) == pytest.approx(use)
+    rest = next(one for one in some_shown.classes if one.name.digest == OTHER)
+    assert (rest.error is None) == measured
+    errors = [c.error for c in all_shown.classes if c.error is not None]
+    assert measured or (rest.error is not None and 0 < rest.error < max(errors))
+
+
 @pytest.mark.parametrize("backlog", [1, 45])
 def test_after_a_renumbering_no_class_takes_another_ones_place(
     monkeypatch: pytest.MonkeyPatch, backlog: int

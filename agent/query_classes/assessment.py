@@ -7,7 +7,7 @@ the workers that read, `advance` by the one that assesses.
 
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -35,7 +35,7 @@ from agent.query_classes.resource_meter import RESOURCES
 from agent.query_classes.tracked_classes import TrackedClasses, server_use
 from agent.support.queue_drain import take_all
 from collectors.base import Sample
-from models.attribution.class_interval_table import ClassIntervals
+from models.attribution.class_interval_table import OTHER, ClassIntervals
 from models.attribution.published_wlr import Line
 from models.attribution.result import HostUse, Signs, find_reasons
 from models.attribution.sliding_model import ClassShares, SlidingModel
@@ -72,9 +72,10 @@ class ClassModels:
                 shares[name] = model.add_block(table.at(known), used[known], host)
         return shares
 
-    def recent(self, key: str) -> dict[str, float]:
-        """Return a class's recent use of each resource; older blocks count less."""
-        return {name: model.recent_use().get(key, 0.0) for name, model in self._models.items()}
+    def recent(self, keys: Collection[str]) -> dict[str, float]:
+        """Return the recent use of each resource by these classes; older blocks count less."""
+        found = {name: model.recent_use() for name, model in self._models.items()}
+        return {name: sum(use.get(key, 0.0) for key in keys) for name, use in found.items()}
 
     def recent_cpu(self) -> dict[str, float]:
         """Return the recent CPU by class; older blocks count less."""
@@ -169,17 +170,22 @@ def _class_state(
 ) -> ClassState:
     cpu = shares.get("cpu")
     column = names.index(key) if cpu is not None and key in names else None
-    error = float(cpu.error[column]) if cpu is not None and column is not None else np.nan
-    texts = window.settings.digest_text
+    texts, together = window.settings.digest_text, _shown_as(key, window, names)
     return ClassState(
         name=class_name_of(key),
         totals=window.usage.totals(key),
-        recent={**window.models.recent(key), **window.usage.recent_of(key)},
-        error=error if np.isfinite(error) and cpu and not cpu.is_measured else None,
+        recent={**window.models.recent(together), **window.usage.recent_of(together)},
+        error=None if cpu is None else cpu.relative_error(np.isin(names, together)),
         line=None if key in ALWAYS_SHOWN else window.models.cpu_line(key),
         waits=bool(cpu and column is not None and cpu.waits[column]),
         text=window.tracked.registry.text(key) if texts else None,
     )
+
+
+def _shown_as(key: str, window: ClassWindow, names: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the classes of a table that are displayed under a key: one, or all the others."""
+    shown = window.usage.counters.shown
+    return tuple(n for n in names if n == OTHER or n not in shown) if key == OTHER else (key,)
 
 
 class ClassMonitor:

@@ -6,7 +6,7 @@ when it returns. So no counter falls or jumps because of a change of the display
 """
 
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
@@ -116,9 +116,11 @@ class DecayedTotals:
             sums[into] = sums.get(into, 0.0) + self._keep * before
         self._sums = sums
 
-    def of(self, name: str) -> Mapping[str, float]:
-        """Return a class's sums by quantity."""
-        sums = self._sums.get(name, np.zeros(len(self.quantities)))
+    def of(self, names: Collection[str]) -> Mapping[str, float]:
+        """Return the sums of these classes by quantity."""
+        sums = np.zeros(len(self.quantities))
+        for name in names:
+            sums += self._sums.get(name, 0.0)
         return dict(zip(self.quantities, map(float, sums), strict=True))
 
     def by(self, quantity: str) -> dict[str, float]:
@@ -194,9 +196,9 @@ class ClassUsage:
         """Return a displayed class's sums by quantity, without those that could not be counted."""
         return self._by_quantity(self.counters.shown[key])
 
-    def recent_of(self, key: str) -> dict[str, float]:
-        """Return a class's recent calls, time and waits; older intervals count less."""
-        return {**self.recent.of(key), **self._recent_time_split.of(key)}
+    def recent_of(self, keys: Collection[str]) -> dict[str, float]:
+        """Return the recent calls, time and waits of these classes; older intervals count less."""
+        return {**self.recent.of(keys), **self._recent_time_split.of(keys)}
 
     def divided_resources(self) -> list[str]:
         """Return the resources of which anything was known."""

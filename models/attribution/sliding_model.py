@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from models.attribution.background_use import BackgroundUse, UnattributedUse
 from models.attribution.block_model import WindowModel, block_unit_costs, first_block, sum_block
 from models.attribution.call_and_row_costs import PART_OF_CPU, CpuBounds
-from models.attribution.class_interval_table import OTHER, Array, ClassIntervals
+from models.attribution.class_interval_table import OTHER, Array, ClassIntervals, Mask
 from models.attribution.division_methods import (
     DividedResource,
     Target,
@@ -56,6 +56,18 @@ class ClassShares:
             return {}
         errors = zip(names, self.error * self.uses, strict=True)
         return {name: float(error) for name, error in errors if np.isfinite(error)}
+
+    def relative_error(self, classes: Mask) -> float | None:
+        """Return the standard error of these classes' use together as a share of it.
+
+        `classes` has shape (K,); their errors count as independent. None if the use was measured,
+        or if no error is known.
+        """
+        known = np.asarray(classes) & np.isfinite(self.error)
+        used = float(self.uses[known].sum())
+        if self.is_measured or used <= 0:
+            return None
+        return float(np.linalg.norm(self.error[known] * self.uses[known])) / used
 
     def waiting(self, names: Sequence[str]) -> frozenset[str]:
         """Return the names of the classes whose time passes without use."""
