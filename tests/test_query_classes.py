@@ -195,6 +195,21 @@ def test_a_lost_interval_is_nobodys_and_the_whole_is_kept() -> None:
     assert whole(states[-1], "cpu") == pytest.approx(float(simulated.y[1 : last + 1].sum()))
 
 
+def test_the_time_in_which_nothing_was_read_is_not_that_of_the_recent_sums() -> None:
+    """The server was away for an hour: what it does per second is as before, not a tenth of it."""
+    simulated = simulate(9, intervals=300)
+    assert simulated.intervals.count is not None
+    classes, states = ClassMonitor(SETTINGS), list[ClassesState]()
+    for sample in samples(simulated):
+        late = 3600.0 if sample.at >= START + 150 else 0.0
+        feed(classes, states, replace(sample, at=sample.at + late))
+    state = states[-1]
+    assert state.lost[LossReason.RESTART] == 1
+    calls = sum(one.recent["calls"] for one in state.classes) / state.recent_seconds
+    per_second = simulated.intervals.count.sum() / len(simulated.intervals)
+    assert calls == pytest.approx(per_second, rel=0.1)
+
+
 def test_many_classes_are_bounded_in_what_is_kept_and_shown() -> None:
     """Three thousand classes: those that use most have a name, the others are one."""
     rng, count = np.random.default_rng(1), 3000

@@ -67,7 +67,7 @@ class ClassesState:
     interval: float
     """Seconds from one state to the next."""
     recent_seconds: float
-    """Seconds that the recent sums cover; older minutes count less."""
+    """Seconds that the recent sums cover, without lost ones; older minutes count less."""
 
     def resource(self, name: str) -> ResourceState | None:
         """Return the resource of that name; None if it is not known."""

@@ -103,12 +103,15 @@ class DecayedTotals:
     def __init__(self, quantities: Sequence[str], keep: float) -> None:
         self.quantities = tuple(quantities)
         self.seconds = 0.0
-        """Seconds that were summed, decayed like the sums."""
+        """Seconds in which the uses were known, decayed like the sums."""
         self._keep = keep
         self._sums: dict[str, Array] = {}
 
     def add(self, names: Sequence[str], uses: Array, seconds: float) -> None:
-        """Add an interval, shape (names, quantities); classes without a name join the others."""
+        """Add uses, shape (names, quantities), of so many seconds in which they are known.
+
+        Classes without a name join the others.
+        """
         self.seconds = self._keep * self.seconds + seconds
         sums = {name: np.maximum(row, 0.0) for name, row in zip(names, uses, strict=True)}
         for name, before in self._sums.items():
@@ -182,9 +185,9 @@ class ClassUsage:
             for name, row in {**increases, UNATTRIBUTED: unattributed}.items()
             if row.any()
         }
-        seconds = sum(interval.seconds for interval in intervals)
-        self.recent.add(table.names, uses[:, : len(QUANTITIES)], seconds)
-        self._recent_time_split.add(table.names, _time_split_sums(table), seconds)
+        seconds, known = sum(interval.seconds for interval in intervals), float(table.seconds.sum())
+        self.recent.add(table.names, uses[:, : len(QUANTITIES)], known)
+        self._recent_time_split.add(table.names, _time_split_sums(table), known)
         by_name = {name: self._by_quantity(row) for name, row in risen.items()}
         return IntervalUsage.of(at, seconds, by_name, shares.get("cpu"), table.names)
 
