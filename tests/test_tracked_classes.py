@@ -58,6 +58,23 @@ def test_the_others_and_the_agents_own_share_a_column_each() -> None:
     assert table.statement_time[0] == pytest.approx([2.0, 1.0, 0.3, 3.0])
 
 
+@pytest.mark.parametrize("names", [("calls", "statement_time", "cpu_time"), NAMES[::-1]])
+def test_a_minute_in_which_the_counters_change_has_all_calls(names: tuple[str, ...]) -> None:
+    """A restart switches SUM_CPU_TIME off again: what was done after it is counted too."""
+    registry = ClassRegistry()
+    after = interval(registry, {"a|": (5.0, 0.1)})
+    values = np.array([[{"calls": 7.0, "statement_time": 0.2}.get(name, 0.15) for name in names]])
+    classes = np.array([registry.number("a|")], dtype=np.intp)
+    before = ClassInterval(1.0, 1.0, Changes(names, classes, values, np.zeros(1)), {})
+    tracked = TrackedClasses(registry, most=1)
+    tracked.update([before, after])
+    table = tracked.table([before, after])
+    assert table.count is not None
+    assert table.count[:, 0].tolist() == [7.0, 5.0]
+    assert table.statement_time[:, 0] == pytest.approx([0.2, 0.1])
+    assert table.cpu is None
+
+
 def test_a_class_keeps_its_column_until_another_is_clearly_greater() -> None:
     """Half as great again; so two that are about equal do not change places each minute."""
     registry = ClassRegistry()

@@ -100,16 +100,16 @@ def class_table(
     `column_of` has for the number of each class its column, an index of `names`.
     """
     shape = (len(intervals), len(names))
-    known = next((t.changes.names for t in intervals if t.changes), ())
+    known = _common_counters(intervals)
     tables = {name: np.zeros(shape) for name in known}
     in_flight = np.zeros(shape)
     for i, interval in enumerate(intervals):
         changes = interval.changes
-        if changes is None or changes.names != known:
+        if changes is None:
             continue
         columns = column_of[changes.classes]
-        for j, name in enumerate(known):
-            np.add.at(tables[name][i], columns, changes.values[:, j])
+        for name in known:
+            np.add.at(tables[name][i], columns, changes.values[:, changes.names.index(name)])
         np.add.at(in_flight[i], columns, changes.in_flight)
     empty: Array = np.zeros(shape)
     table = ClassIntervals(
@@ -128,6 +128,12 @@ def class_table(
     if SEEN_WAITING in tables:
         table = _with_metadata_locks(table, intervals, tables[SEEN_WAITING])
     return _with_row_locks(table, intervals)
+
+
+def _common_counters(intervals: Sequence[ClassInterval]) -> tuple[str, ...]:
+    """Return the counters that all intervals have: after a restart a server may have others."""
+    first, *others = [t.changes.names for t in intervals if t.changes] or [()]
+    return tuple(name for name in first if all(name in names for names in others))
 
 
 def _with_metadata_locks(
