@@ -75,6 +75,24 @@ def test_estimates_are_near_the_truth_and_blame_no_sleeper(texts: bool, base: fl
     assert cpu.unattributed_share == pytest.approx(true_share, abs=0.06)
 
 
+@pytest.mark.parametrize("seconds", [30, 60])
+def test_a_minute_of_one_or_two_readings_is_learned_from_too(seconds: int) -> None:
+    """A large table is read every half minute, or as configured; the hour has enough readings."""
+    simulated = simulate(4, intervals=3600)
+    classes, states = ClassMonitor(SETTINGS), list[ClassesState]()
+    for sample in samples(simulated, texts=False):
+        if sample.collector != "digests" or round(sample.at - START) % seconds == 0:
+            feed(classes, states, sample)
+    cpu = states[-1].resource("cpu")
+    assert cpu is not None
+    assert cpu.held_out.mape is not None
+    assert cpu.held_out.mape < 0.08
+    names = simulated.intervals.names
+    score = disagreement(recent(states[-1], names), simulated.truth[-600:].sum(axis=0))
+    assert score is not None
+    assert score < 0.3
+
+
 @pytest.mark.parametrize("measured", [True, False])
 def test_classes_and_the_unattributed_are_the_whole(measured: bool) -> None:
     """At every minute: CPU as the host counts it, calls as the server does."""

@@ -23,7 +23,6 @@ from models.attribution.rolling_block_sums import RollingBlocks
 from models.attribution.sufficient_statistics import Autocorrelation, RegressionSums
 from models.attribution.waiting_classes import min_computing_level
 
-MIN_INTERVALS = 3
 REFIT_SHARE = 0.1
 """The fit is repeated when this share of its window is new; it is most of the computing cost."""
 UNKNOWN_CLASS_SHARE = 0.02
@@ -154,8 +153,7 @@ class SlidingModel:
         work = capped_work_time(intervals)
         self._change_classes(intervals.names)
         target = self._target(y)
-        if len(intervals) >= MIN_INTERVALS:
-            self._update_fit(intervals, target)
+        self._update_fit(intervals, target)
         parts, error, waits = self._estimate_parts(intervals, target)
         whole = self.resource.is_cpu and not self.resource.is_part_of_cpu
         measured = whole and intervals.cpu is not None and bool(intervals.cpu.any())
