@@ -93,6 +93,27 @@ def test_a_minute_of_one_or_two_readings_is_learned_from_too(seconds: int) -> No
     assert score < 0.3
 
 
+@pytest.mark.parametrize("seconds", [10, 20, 60])
+def test_the_host_may_be_read_less_often_than_the_classes(seconds: int) -> None:
+    """As configured: its CPU is known between any two samples, and waited for."""
+    simulated = simulate(4, intervals=3600)
+    classes, states = ClassMonitor(SETTINGS, float(seconds)), list[ClassesState]()
+    for sample in samples(simulated):
+        phase = (
+            round(sample.at - START)
+            % {"digests": 15, "host": seconds, "status": 5}[sample.collector]
+        )
+        if phase == (9 if sample.collector == "host" else 0):
+            feed(classes, states, sample)
+    cpu = states[-1].resource("cpu")
+    assert cpu is not None
+    names = simulated.intervals.names
+    score = disagreement(recent(states[-1], names), simulated.truth[-600:].sum(axis=0))
+    assert score is not None
+    assert score < 0.3
+    assert whole(states[-1], "cpu") == pytest.approx(float(simulated.y.sum()), rel=0.1)
+
+
 @pytest.mark.parametrize("measured", [True, False])
 def test_classes_and_the_unattributed_are_the_whole(measured: bool) -> None:
     """At every minute: CPU as the host counts it, calls as the server does."""

@@ -27,6 +27,25 @@ def test_another_server_behind_the_same_address_begins_anew() -> None:
     assert monitor.snapshot.load is None
 
 
+def test_query_classes_know_how_often_resources_are_read() -> None:
+    """The slower of host and status; with another interval their intervals begin anew."""
+    monitors = []
+    for sampling in ("20s", "20s", "10s"):
+        config = Config.validated(
+            {
+                "targets": [{"name": "db", "user": "u"}],
+                "collectors": {"host": {"interval": sampling}},
+            }
+        )
+        monitors.append(TargetMonitor(config, config.targets[0]))
+    first, same, other = monitors
+    assert first._state.classes.sampling == 20.0
+    assert other._state.classes.sampling == 10.0
+    for later, is_kept in ((same, True), (other, False)):
+        later.take_over(first)
+        assert (later._state.classes is first._state.classes) == is_kept
+
+
 def test_a_defect_in_the_models_hides_no_server_that_is_down(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

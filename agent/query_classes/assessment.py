@@ -31,7 +31,7 @@ from agent.query_classes.class_intervals import (
 from agent.query_classes.class_registry import ClassRegistry, class_name_of
 from agent.query_classes.digest_deltas import LossReason
 from agent.query_classes.exported_class_totals import ALWAYS_SHOWN, ClassUsage
-from agent.query_classes.resource_meter import RESOURCES
+from agent.query_classes.resource_meter import RESOURCES, USUAL_SAMPLING
 from agent.query_classes.tracked_classes import TrackedClasses, server_use
 from agent.support.queue_drain import take_all
 from collectors.base import Sample
@@ -189,17 +189,28 @@ def _shown_as(key: str, window: ClassWindow, names: tuple[str, ...]) -> tuple[st
 
 
 class ClassMonitor:
-    """The monitor of one target's query classes."""
+    """The monitor of one target's query classes.
 
-    def __init__(self, settings: ClassSettings) -> None:
+    `sampling`: seconds between two samples of the host and of the status, those of the slower one.
+    """
+
+    def __init__(self, settings: ClassSettings, sampling: float = USUAL_SAMPLING) -> None:
         self.state: ClassesState | None = None
-        self.settings = settings
+        self.settings, self.sampling = settings, sampling
         registry = ClassRegistry()
-        self._maker = ClassIntervalMaker(registry)
+        self._maker = ClassIntervalMaker(registry, sampling)
         self._window = ClassWindow.empty(settings, registry)
         self._pending: list[ClassInterval] = []
         self._block_end: float | None = None
         self._new_usage: deque[IntervalUsage] = deque(maxlen=MAX_KEPT_USES)
+
+    def restarted(self) -> "ClassMonitor":
+        """Return a monitor with the same settings that has seen nothing yet."""
+        return ClassMonitor(self.settings, self.sampling)
+
+    def continues(self, before: "ClassMonitor") -> bool:
+        """Return whether it may be replaced by one of before, which has the same settings."""
+        return (self.settings, self.sampling) == (before.settings, before.sampling)
 
     def take_new_usage(self) -> list[IntervalUsage]:
         """Return what was used in the intervals since the last call, oldest first."""

@@ -13,6 +13,7 @@ from agent.query_classes.resource_meter import (
     BUSY,
     DELAY,
     IO_WAIT,
+    USUAL_SAMPLING,
     ResourceMeter,
 )
 from collectors.base import Sample
@@ -22,7 +23,7 @@ from models.attribution.result import HostUse, Reason
 from models.attribution.waiting_classes import IO_BOUND_SHARE
 from models.rates import START_TOLERANCE
 
-MAX_WAIT_SECONDS = 8.0  # seconds to wait for a sample of every resource beyond an interval's end
+MARGIN_SECONDS = 3.0  # seconds that a sample of a resource may be late
 MAX_WAITING = 64  # readings that may wait to be processed
 
 
@@ -54,12 +55,16 @@ class _Reading(NamedTuple):
 
 
 class ClassIntervalMaker:
-    """Makes intervals of samples. `append` may be called by other threads than `intervals`."""
+    """Makes intervals of samples. `append` may be called by other threads than `intervals`.
 
-    def __init__(self, registry: ClassRegistry) -> None:
+    `sampling`: seconds between two samples of the host and of the status, those of the slower one.
+    """
+
+    def __init__(self, registry: ClassRegistry, sampling: float = USUAL_SAMPLING) -> None:
         self.deltas = DigestDeltas(registry)
         self._registry = registry
-        self._meter = ResourceMeter()
+        self._meter = ResourceMeter(sampling)
+        self._max_wait = max(sampling, USUAL_SAMPLING) + MARGIN_SECONDS
         self._waiting: deque[_Reading] = deque(maxlen=MAX_WAITING)
         self._inbox: deque[Sample] = deque(maxlen=8 * MAX_WAITING)
         self._latest: _Reading | None = None
@@ -91,7 +96,7 @@ class ClassIntervalMaker:
                 self._server_start = sample.at - sample.values["uptime"]
 
     def _is_ready(self, at: float, now: float) -> bool:
-        return self._meter.has_samples_until(at) or now > at + MAX_WAIT_SECONDS
+        return self._meter.has_samples_until(at) or now > at + self._max_wait
 
     def _make_interval(self, reading: _Reading) -> ClassInterval | None:
         sample, values = reading.sample, reading.sample.values

@@ -10,8 +10,10 @@ from collectors.base import Sample
 from models import rates
 from models.attribution.division_methods import DividedResource
 
-MAX_GAP = 16.0  # seconds that two samples of a resource may be apart
-KEPT_SECONDS = 180.0  # seconds of samples
+METERED = ("host", "status")
+"""Collectors that count the use of resources."""
+USUAL_SAMPLING = 5.0  # seconds between two samples of a resource, unless configured
+KEPT_SECONDS = 300.0  # seconds of samples: with the longest sampling, as far as a reading goes back
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +68,14 @@ COUNTERS = {LOST, *(counter for _, _, counters in SUMS for counter in counters)}
 
 
 class ResourceMeter:
-    """Recent samples of host and status, to compute how much of each resource was used."""
+    """Recent samples of host and status, to compute how much of each resource was used.
 
-    def __init__(self) -> None:
-        self._samples: dict[str, deque[Sample]] = {"host": deque(), "status": deque()}
+    `sampling`: the slower one's seconds between two samples.
+    """
+
+    def __init__(self, sampling: float = USUAL_SAMPLING) -> None:
+        self._max_gap = 3 * max(sampling, USUAL_SAMPLING) + 1.0
+        self._samples: dict[str, deque[Sample]] = {name: deque() for name in METERED}
 
     def append(self, sample: Sample) -> None:
         """Keep the counters of a sample that are used here."""
@@ -95,7 +101,7 @@ class ResourceMeter:
                 end,
                 at[collector],
                 [_counter_sum(sample, counters) for sample in around[collector]],
-                max_gap=MAX_GAP,
+                max_gap=self._max_gap,
             )
             for name, collector, counters in SUMS
         }

@@ -6,7 +6,6 @@ from agent.assessment.forecaster import Forecaster
 from agent.assessment.hour_ahead_load import LoadOutlook, RecentLoad
 from agent.assessment.outlier_totals import OutlierCounts
 from agent.assessment.snapshot import AssessmentState, ClassSlas, SlaState
-from agent.config.query_class_settings import ClassSettings
 from agent.query_classes.assessment import ClassMonitor
 from agent.query_classes.recent_response_times import RecentResponseTimes
 from models.business_unit import UnitHeadroom
@@ -23,10 +22,10 @@ class ServerState:
     response_times: RecentResponseTimes = field(default_factory=RecentResponseTimes)
 
     @classmethod
-    def new(cls, target: str, settings: ClassSettings, now: float) -> "ServerState":
+    def new(cls, target: str, classes: ClassMonitor, now: float) -> "ServerState":
         """Return the initial state, without results; `now` in monotonic seconds."""
         fitted = AssessmentState(outlier_counts=OutlierCounts(counted_since=now))
-        return cls(ClassMonitor(settings), Forecaster(target, now), RecentLoad(now), fitted)
+        return cls(classes, Forecaster(target, now), RecentLoad(now), fitted)
 
 
 @dataclass(slots=True)

@@ -78,7 +78,8 @@ class TargetMonitor:
             self.session.sampling,
             config.phase(target),
         )
-        self._state = ServerState.new(target.name, config.classes, time.monotonic())
+        classes = ClassMonitor(config.classes, self.session.resource_sampling)
+        self._state = ServerState.new(target.name, classes, time.monotonic())
         self._results = IntervalResults()
         self._assessed_input: tuple[Window, ClockPair] | None = (
             None  # what the snapshot is based on
@@ -124,7 +125,7 @@ class TargetMonitor:
         if self.target.class_slas == before.target.class_slas:
             ours.response_times = theirs.response_times
         ours.forecaster, ours.recent = theirs.forecaster, theirs.recent
-        if ours.classes.settings == theirs.classes.settings:
+        if ours.classes.continues(theirs.classes):
             ours.classes = theirs.classes
         ours.fitted = AssessmentState(outlier_counts=theirs.fitted.outlier_counts)
         if self.history.width != before.history.width:
@@ -173,7 +174,7 @@ class TargetMonitor:
             log.warning(
                 "a different server answers at this address: a new window begins", extra=facts
             )
-            self._state = ServerState.new(self.target.name, self._state.classes.settings, now)
+            self._state = ServerState.new(self.target.name, self._state.classes.restarted(), now)
             self._results = IntervalResults()
             self.business.clear()
 
@@ -261,7 +262,7 @@ class TargetMonitor:
             self._state.classes.advance(now, time.time())
         except Exception as error:  # its state may be broken: start from scratch
             self._record_failure(Part.CLASSES, error)
-            self._state.classes = ClassMonitor(self._state.classes.settings)
+            self._state.classes = self._state.classes.restarted()
             raise
         for spent in self._state.classes.take_new_usage():
             if self.recorder is not None:

@@ -13,6 +13,7 @@ from dataclasses import replace
 from agent.assessment.snapshot import Health, Identity
 from agent.config.settings import CLOCK_COLLECTORS, Config, Target
 from agent.history.server_identity import MAX_LENGTH, server_identity, server_uuid
+from agent.query_classes.resource_meter import METERED
 from agent.sampling.restart_detector import RestartDetector, Session
 from agent.sampling.scheduled_collector import ScheduledCollector, as_collector_error
 from agent.sampling.server_clock_dating import round_trip, with_reading_time
@@ -88,6 +89,11 @@ class TargetSession:
     def sampling(self) -> float:
         """Seconds between two samples of the collectors whose samples bound an interval."""
         return max(c.interval for c in self._collectors if c.spec.name in CLOCK_COLLECTORS)
+
+    @property
+    def resource_sampling(self) -> float:
+        """Seconds between two samples of the collectors that show the use of resources."""
+        return max(c.interval for c in self._collectors if c.spec.name in METERED)
 
     @property
     def health(self) -> Health:
