@@ -7,14 +7,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from agent.config.base_model import InvalidValuesError
 from agent.config.node_exporter import NodeExporterSettings
 from agent.sampling.target_collectors import page_fetcher
-from collectors.base import CollectorError, FailureKind
+from agent.window.interval_rates import SampleColumns
+from agent.window.resource_utilisation import utilisations_and_rates
+from collectors.base import CollectorError, FailureKind, Sample
 from collectors.disks_and_interfaces import MAX_DISKS
-from collectors.node_exporter import parse_page
+from collectors.node_exporter import CPU, parse_page
 
 PAGE = b"""# HELP node_cpu_seconds_total Seconds the CPUs spent in each mode.
 # TYPE node_cpu_seconds_total counter
@@ -87,6 +90,30 @@ def test_a_counter_that_is_no_number_is_absent() -> None:
         page = PAGE.replace(before, before.rpartition(b" ")[0] + b" NaN")
         assert page != PAGE
         assert parse_page(PAGE).keys() - parse_page(page).keys() == {missing}
+
+
+def cpu_page(seconds: float, online: range) -> bytes:
+    """Return the page of processors that are busy to 0.3, each since it was first online."""
+    modes = (("user", 1e5 + 0.3 * seconds), ("idle", 9e5 + 0.7 * seconds))
+    return "".join(
+        f'{CPU}{{cpu="{cpu}",mode="{mode}"}} {value}\n' for cpu in online for mode, value in modes
+    ).encode()
+
+
+def test_a_processor_that_comes_back_has_not_computed_all_its_time_at_once() -> None:
+    """While it is offline it has no counter; then it has that of all the time before."""
+    times = np.arange(0.0, 61.0, 5.0)
+    online = [range(3) if 20 <= t < 40 else range(4) for t in times]
+    pages = [parse_page(cpu_page(t, cpus)) for t, cpus in zip(times, online, strict=True)]
+    host = [Sample("host", t, page) for t, page in zip(times.tolist(), pages, strict=True)]
+    status = [Sample("status", t, {"uptime": 100 + t, "questions": t}) for t in times.tolist()]
+    columns = {
+        name: SampleColumns(found, 16.0) for name, found in (("host", host), ("status", status))
+    }
+    edges = np.arange(0.0, 61.0, 15.0)
+    used = utilisations_and_rates(columns, np.ones(4), edges)["cpu"]
+    assert used[[0, 3]] == pytest.approx([0.3, 0.3])
+    assert np.isnan(used[[1, 2]]).all()
 
 
 def test_of_many_disks_the_busiest_are_read() -> None:
