@@ -116,6 +116,17 @@ def test_a_new_class_counts_from_zero_only_if_it_is_new(followed: Followed) -> N
     assert followed.take(reading({old: (9e9 + 2, 1e6 + 1)})) == {"dd|": [2, 1, 0]}
 
 
+def test_what_a_row_did_before_it_was_read_is_not_said_to_have_no_digest() -> None:
+    """How much of it was in the interval is not known: the rest is lost, and nothing else."""
+    followed, row, old = Followed(), f"1|{A}", "0|dd|"
+    followed.take(reading({row: (10, 1.0)}, everything=(30, 3.0), since=None))
+    later = reading({row: (11, 1.1), old: (900, 9.0)}, everything=(36, 3.6))
+    assert followed.take(later) == {A: [1, pytest.approx(0.1), 0]}
+    assert followed.lost() == {LossReason.UNSEEN: 1}
+    last = reading({row: (12, 1.2), old: (901, 9.1)}, everything=(39, 3.9))
+    assert (followed.take(last) or {}).keys() == {A, "dd|", NONE}
+
+
 @pytest.mark.parametrize("age", [-1.0, 3.5, OLD])
 def test_an_age_that_says_nothing_is_not_new(followed: Followed, age: float) -> None:
     """Unknown, before the reading before, or a clock that was set: no sum is taken for a change."""
@@ -257,6 +268,21 @@ def test_a_gap_and_other_columns_lose_one_interval(
     """The changes over a gap say nothing of an interval; another column has no earlier sum."""
     assert followed.take(reading({f"1|{A}": (99, 9.0)}, **how)) is None  # type: ignore[arg-type]
     assert followed.lost() == {why: 1}
+
+
+@pytest.mark.parametrize("complete", [False, True])
+def test_what_is_not_used_in_a_gap_is_known_after_it(followed: Followed, complete: bool) -> None:
+    """Only a class that was used meanwhile is read; one that has gone from the table is not."""
+    assert followed.take(reading({f"1|{A}": (99, 9.0)}, since=500.0, complete=complete)) is None
+    found = followed.take(reading({f"1|{A}": (100, 9.0), f"1|{B}": (7, 0.5)}))
+    assert found == {A: [1, 0, 0]} | ({} if complete else {B: [2, 0, 0]})
+    assert followed.lost() == {LossReason.GAP: 1} | ({LossReason.UNSEEN: 1} if complete else {})
+
+
+def test_an_emptied_table_is_noticed_after_a_gap(followed: Followed) -> None:
+    """Sums of before the gap are no start for those after it."""
+    assert followed.take(reading({f"1|{A}": (9, 0.9)}, since=500.0)) is None
+    assert followed.take(reading({f"1|{B}": (700, 70.0)})) == {}
 
 
 def test_what_runs_counts_while_it_runs_and_once(followed: Followed) -> None:

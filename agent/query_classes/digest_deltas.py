@@ -43,13 +43,13 @@ class UndigestedStatements:
         self._last = everything
         self._ahead: Array = np.zeros(0)
 
-    def take(self, everything: Array | None, covered: Array) -> Array | None:
+    def take(self, everything: Array | None, covered: Array | None) -> Array | None:
         """Return the rise of what has no digest, shape (names,), at least 0; None if unknown.
 
-        `covered` is the increase of the digests since the previous reading.
+        `covered` is the increase of the digests since the previous reading; None: not of all.
         """
         before, self._last = self._last, everything
-        if before is None or everything is None:
+        if before is None or everything is None or covered is None:
             return None
         if (everything < before).any():  # the table was emptied
             self._ahead = np.zeros(0)
@@ -133,6 +133,11 @@ class _LatestReading:
             self.last = room
         return slots, slots >= known
 
+    def keep(self, rows: DigestRows, running: dict[int, float], registry: ClassRegistry) -> None:
+        """Keep the sums of these rows, and what runs; the rows that are not read stay."""
+        slots, _ = self.find(rows, registry)
+        self.last[slots], self.running = rows.counters, running
+
 
 class DigestDeltas:
     """Compares each reading with the latest one. Memory is bounded by the server's table."""
@@ -163,7 +168,12 @@ class DigestDeltas:
         if latest is None or reason is not None:
             if reason is not None:
                 self.lost[reason] += 1
-            self._latest = self._start_from(rows, running)
+            if latest is not None and reason is LossReason.GAP and not latest.is_reset(rows):
+                latest.keep(rows, running, self._registry)  # what was not used is as before
+            else:
+                latest = None
+            if latest is None or rows.complete:
+                self._latest = self._start_from(rows, running)
             self._undigested = UndigestedStatements(rows.all_statements)
             return None
         slots, is_new_row = latest.find(rows, self._registry)
@@ -176,7 +186,9 @@ class DigestDeltas:
         before, latest.running = latest.running, running
         if rows.complete:  # forget the rows that no longer exist
             self._latest = self._start_from(rows, running)
-        change, class_of_row = self._with_undigested(rows, change[:, :-1], class_of_row)
+        covered = None if unseen.any() else change[:, :-1].sum(axis=0)
+        rest = self._undigested.take(rows.all_statements, covered)
+        change, class_of_row = self._with_undigested(rest, change[:, :-1], class_of_row)
         seen = rows.thread_states
         states = (
             [] if seen is None else [self._by_number(seen.on_disk), self._by_number(seen.ready)]
@@ -199,18 +211,16 @@ class DigestDeltas:
         return {self._registry.number(key): count for key, count in counts.items()}
 
     def _with_undigested(
-        self, rows: DigestRows, change: Array, class_of_row: Numbers
+        self, rest: Array | None, change: Array, class_of_row: Numbers
     ) -> tuple[Array, Numbers]:
-        """Add the part without a digest as a row of its own."""
-        rest = self._undigested.take(rows.all_statements, change.sum(axis=0))
+        """Add the part without a digest, shape (names,), as a row of its own."""
         if rest is None or not rest.any():
             return change, class_of_row
         return np.vstack((change, rest)), np.append(class_of_row, self._registry.number(NONE))
 
     def _start_from(self, rows: DigestRows, running: dict[int, float]) -> _LatestReading:
         latest = _LatestReading(rows.names, running, np.zeros((0, rows.counters.shape[1])))
-        slots, _ = latest.find(rows, self._registry)
-        latest.last[slots] = rows.counters
+        latest.keep(rows, running, self._registry)
         return latest
 
 
