@@ -1,13 +1,19 @@
 """The agent's counters of query classes, on a real server: they come, they rise and never fall."""
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from agent.cli import main
+from agent.config.settings import Config
 from agent.demo.server import PrivateServer
+from agent.service.target_session import TargetSession, scheduled_collectors
+from collectors import COLLECTORS
+from collectors.base import Sample
+from collectors.digests import DigestRows, DigestValues
 from models.attribution.class_interval_table import AGENT, OTHER
 from testbed.real.clients import Clients
 from testbed.real.daemon import PREFIX, Page, target, wait_until, watching
@@ -61,6 +67,47 @@ def test_the_agents_counters_rise_and_never_fall(
 MAX_SERIES = 400
 """Of a target at the default settings."""
 STATEMENTS = [f"SELECT BENCHMARK(5000, 7 * 11) AS class_{number}" for number in range(40)]
+
+
+@pytest.mark.live
+@pytest.mark.parametrize("is_another", [True, False])
+def test_of_another_server_everything_is_read_again(
+    server: PrivateServer, tmp_path: Path, is_another: bool
+) -> None:
+    """After a failover, all rows and the texts: what is known of the first server is forgotten."""
+    config = Config.validated(
+        {
+            "targets": [target(tmp_path, server)],
+            "collectors": {"digests": {"interval": "0.1s"}, "host": {"enabled": False}},
+        }
+    )
+    kept: list[Sample] = []
+    collectors = scheduled_collectors(config, config.targets[0], COLLECTORS)
+    session = TargetSession(config.targets[0], collectors, kept.append, lambda _: None)
+
+    def readings() -> list[DigestRows]:
+        """Return the first two readings of a new session."""
+        session.close()
+        kept.clear()
+        wait_until("two readings", lambda: session.read_server(time.monotonic()) and two(kept), 30)
+        return two(kept)
+
+    first, second = readings()
+    assert first.complete
+    assert second.texts
+    wait_until("no further text", lambda: not readings()[1].texts, 30)
+    if is_another:
+        session.server = "another one"
+    first, second = readings()
+    assert first.complete == is_another
+    assert bool(second.texts) == is_another
+    session.close()
+
+
+def two(kept: list[Sample]) -> list[DigestRows]:
+    """Return the first two readings of the digests; nothing while there are fewer."""
+    found = [each.values.rows for each in kept if isinstance(each.values, DigestValues)]
+    return found[:2] if len(found) > 1 else []
 
 
 @pytest.mark.live
