@@ -11,6 +11,7 @@ from agent.config.settings import Config
 from agent.pipeline import assess
 from agent.service.daemon import Agent
 from agent.service.target_monitor import TargetMonitor
+from collectors.base import Sample
 from testbed.real.daemon import wait_until
 
 
@@ -44,6 +45,31 @@ def test_query_classes_know_how_often_resources_are_read() -> None:
     for later, is_kept in ((same, True), (other, False)):
         later.take_over(first)
         assert (later._state.classes is first._state.classes) == is_kept
+
+
+@pytest.mark.parametrize(("seconds", "phase"), [(5, 0), (10, 9), (20, 3), (60, 7)])
+def test_the_host_may_be_read_less_often_than_an_interval_is_long(seconds: int, phase: int) -> None:
+    """Every interval waits for it, as configured, and knows the CPU."""
+    config = Config.validated(
+        {
+            "targets": [{"name": "db", "user": "u"}],
+            "collectors": {"host": {"interval": f"{seconds}s"}},
+        }
+    )
+    history = TargetMonitor(config, config.targets[0]).history
+    cpu = {"cpu_user_seconds": 0.3, "process_cpu_seconds": 0.2}
+    status = {"uptime": 1.0, "questions": 10.0, "own_statements": 0.0}
+    for t in range(901):
+        if t % 5 == 0:
+            rising = {name: 100.0 + rate * t for name, rate in status.items()}
+            history.append(Sample("status", float(t), {**rising, "threads_running": 1.0}))
+        if t % seconds == phase:
+            used = {name: rate * t for name, rate in cpu.items()}
+            history.append(Sample("host", float(t), {**used, "cpus": 1.0, "process_cpus": 1.0}))
+        window = history.window(float(t))
+    assert len(window) > (900 - 1.5 * seconds) / 15 - 3
+    known = window.utilisations["cpu"][window["end"] - window["seconds"] >= phase]
+    assert known == pytest.approx(0.3)
 
 
 def test_a_defect_in_the_models_hides_no_server_that_is_down(

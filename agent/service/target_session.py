@@ -19,6 +19,7 @@ from agent.sampling.scheduled_collector import ScheduledCollector, as_collector_
 from agent.sampling.server_clock_dating import round_trip, with_reading_time
 from agent.support.backoff import Backoff, with_jitter
 from agent.support.logs import fields
+from agent.window.interval_buffer import SAMPLINGS_WAITED
 from collectors import CollectorSpec
 from collectors.base import CollectorError, FailureKind, Sample
 from collectors.connection import MAX_VERSION_LENGTH, Connection
@@ -36,6 +37,7 @@ all of this host takes tens of milliseconds: 50 targets at the same time kept th
 for one second of each minute."""
 MAX_STATEMENT_SHARE = 0.4  # share of the sampling interval that a statement may take on the server
 MIN_TIMEOUT = 0.2  # seconds that a statement may take in any case
+HOST = "host"
 STATEMENTS = "statements"  # collector of statement time, the better source of concurrency
 COALESCE_SECONDS = (
     0.05  # seconds before it is due that a collector runs with another, to save wake-ups
@@ -87,8 +89,13 @@ class TargetSession:
 
     @property
     def sampling(self) -> float:
-        """Seconds between two samples of the collectors whose samples bound an interval."""
-        return max(c.interval for c in self._collectors if c.spec.name in CLOCK_COLLECTORS)
+        """Seconds between two samples of the collectors whose samples bound an interval.
+
+        At least so many that an interval waits for the host's next sample.
+        """
+        seconds = {c.spec.name: c.interval for c in self._collectors}
+        of_clock = max(seconds.get(name, 0.0) for name in CLOCK_COLLECTORS)
+        return max(of_clock, seconds.get(HOST, 0.0) / SAMPLINGS_WAITED)
 
     @property
     def resource_sampling(self) -> float:

@@ -16,6 +16,7 @@ from collectors.base import Sample
 from models.capacity.thinning import MAX_INTERVALS, thin
 
 RAW_INTERVALS = 4  # number of intervals whose raw samples are kept
+SAMPLINGS_WAITED = 1.5  # sampling intervals after its end at which an interval is complete
 OVERLAP = 0.01  # share of an interval by which consecutive ones may overlap
 MAX_NEW_INTERVALS = 100  # intervals that wait for `take_new`
 THIN_ABOVE = 2 * MAX_INTERVALS  # intervals; of more, the least informative are dropped
@@ -35,7 +36,7 @@ class IntervalBuffer:
         self._phase = phase
         self.server: str | None = None  # the server whose intervals these are
         self.max_gap = 3 * sampling + 1.0
-        self._grace = 1.5 * sampling + 0.25
+        self._grace = SAMPLINGS_WAITED * sampling + 0.25
         self._raw_seconds = RAW_INTERVALS * width + self._grace + self.max_gap
         self._raw: dict[str, deque[Sample]] = {}
         self._new_intervals: deque[Interval] = deque(maxlen=MAX_NEW_INTERVALS)
@@ -145,7 +146,7 @@ class IntervalBuffer:
         self, raw: dict[str, list[Sample]], now: float, completed_until: float
     ) -> Window:
         """Compute the intervals complete by `now`; those older than the raw samples are lost."""
-        oldest = self._edge(math.floor, now - RAW_INTERVALS * self.width)
+        oldest = self._edge(math.floor, now - self._grace - RAW_INTERVALS * self.width)
         start = max(completed_until, oldest)
         count = int((now - self._grace - start) // self.width)
         if count <= 0:
