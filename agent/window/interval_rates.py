@@ -29,10 +29,14 @@ class SampleColumns:
         values = [sample.values.get(name, np.nan) for sample in self._samples]
         return np.array(values, dtype=np.float64)
 
-    def rate(self, edges: Array, *names: str) -> Array:
-        """Compute the rate of the counters' sum between edges (s), shape (edges − 1,), or NaN."""
+    def rate(self, edges: Array, *names: str, unchanged: str | None = None) -> Array:
+        """Compute the rate of the counters' sum between edges (s), shape (edges − 1,), or NaN.
+
+        No rate is known over a change of the gauge `unchanged`.
+        """
         total: Array = np.sum([self[name] for name in names], axis=0)
-        risen = rates.increases(edges, self.at, total, max_gap=self.max_gap)
+        epoch = None if unchanged is None else np.nan_to_num(self[unchanged])
+        risen = rates.increases(edges, self.at, total, max_gap=self.max_gap, epoch=epoch)
         return risen / np.diff(edges)
 
     def average(self, edges: Array, name: str) -> Array:

@@ -237,13 +237,16 @@ def _share(used: Array, limit: Array) -> Array:
 
 
 def _cpu_use(host: SampleColumns, edges: Array) -> Iterator[Named]:
+    """Yield the use of the processors; a node_exporter's sums are of those that are online."""
     busy = [name for name in BUSY_CPU_COUNTERS if name in host.names]
     if busy:
-        yield CPU, _cap_at_full(host.rate(edges, *busy) / host.last(edges, "cpus"))
+        rate = host.rate(edges, *busy, unchanged="cpus")
+        yield CPU, _cap_at_full(rate / host.last(edges, "cpus"))
     of_the_server = host.rate(edges, "process_cpu_seconds")
     yield SERVER_CPU, of_the_server / host.last(edges, "process_cpus")
     yield SERVER_SHARE_OF_CPU, of_the_server / host.last(edges, "cpus")
-    yield STEAL, host.rate(edges, "cpu_steal_seconds") / host.last(edges, "cpus")
+    steal = host.rate(edges, "cpu_steal_seconds", unchanged="cpus")
+    yield STEAL, steal / host.last(edges, "cpus")
     yield CPUS, host.last(edges, "cpus")
     yield SERVER_CPUS, host.last(edges, "process_cpus")
     yield CLOCK, host.average(edges, "cpu_clock_ratio")
