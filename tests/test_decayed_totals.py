@@ -15,9 +15,9 @@ def test_older_intervals_count_less_and_so_do_their_seconds() -> None:
     for _ in range(3):
         recent.add(("a", OTHER), np.array([[30.0], [0.0]]), 60.0)
     assert recent.seconds == pytest.approx(60 * (1 + KEEP + KEEP**2))
-    assert recent.of("a")["calls"] / recent.seconds == pytest.approx(0.5)
-    assert recent.by("calls") == {"a": recent.of("a")["calls"], OTHER: 0.0}
-    assert recent.of("nobody") == {"calls": 0.0}
+    assert recent.of(("a",))["calls"] / recent.seconds == pytest.approx(0.5)
+    assert recent.by("calls") == {"a": recent.of(("a",))["calls"], OTHER: 0.0}
+    assert recent.of(("nobody",)) == {"calls": 0.0}
 
 
 def test_what_a_class_did_that_left_is_the_rests() -> None:
@@ -25,7 +25,7 @@ def test_what_a_class_did_that_left_is_the_rests() -> None:
     recent = DecayedTotals(("calls", "statement_time"), KEEP)
     recent.add(("a", "b", OTHER), np.array([[10.0, 1], [20, 2], [5, 3]]), 60.0)
     recent.add(("c", "b", OTHER), np.array([[7.0, 4], [20, 2], [1, -5]]), 60.0)
-    assert recent.of("a") == {"calls": 0.0, "statement_time": 0.0}
-    assert recent.of("c") == {"calls": 7.0, "statement_time": 4.0}
-    assert recent.of(OTHER)["calls"] == pytest.approx(1 + KEEP * (10 + 5))
-    assert recent.of(OTHER)["statement_time"] == pytest.approx(KEEP * (1 + 3))
+    assert recent.of(("a",)) == {"calls": 0.0, "statement_time": 0.0}
+    assert recent.of(("c",)) == {"calls": 7.0, "statement_time": 4.0}
+    assert recent.of((OTHER,))["calls"] == pytest.approx(1 + KEEP * (10 + 5))
+    assert recent.of((OTHER,))["statement_time"] == pytest.approx(KEEP * (1 + 3))
