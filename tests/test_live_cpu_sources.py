@@ -33,8 +33,8 @@ WANDERS = {"host": 0.35, "node_exporter": 0.5, "statements": 0.35}
 """By how much the truth does, where other work shares the processors. The whole host's CPU is
 counted by ticks, and the clients' is in it: 30 % or 38 % was used at the same load."""
 ROOM = 0.9
-"""Where more of the host is used at the server's end, others fill it, and the node_exporter's
-target may have no number."""
+"""Where more of the host is used at the server's end, or on the way to it, others fill it, and the
+node_exporter's target may have no number."""
 
 
 def load(server: PrivateServer, count: int, pace: float) -> Clients:
@@ -74,9 +74,11 @@ def test_each_source_of_the_cpu_tells_the_capacity(
             node_exporter(port),
             watching(tmp_path, *there.values(), fit=FIT, collectors=OFTEN) as agent,
         ):
+            psutil.cpu_percent()  # from here on
             for share in SHARES:
                 with load(server, FEW_CLIENTS, 1 / (share * before)):
                     time.sleep(STEP)
+            meanwhile = psutil.cpu_percent() / 100
             wait_until("host", lambda: capacity(agent, "host")[0], 60)
             wait_until("statements", lambda: capacity(agent, "statements")[0], 60)
             with suppress(AssertionError):  # it has none where others fill the host
@@ -90,7 +92,7 @@ def test_each_source_of_the_cpu_tells_the_capacity(
     for name, (value, low, high) in said.items():
         print(f"{name:14} {value} [{low}, {high}]")
         assert page.get("cpu_source_info", target=name, source=name) == 1.0
-        if name != "node_exporter" or used < ROOM:
+        if name != "node_exporter" or max(used, meanwhile) < ROOM:
             assert value is not None
             assert low is not None
             upper = float("inf") if high is None else high
