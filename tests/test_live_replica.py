@@ -40,7 +40,10 @@ class Way:
 
 
 def applied(private_server: ServerFactory, way: Way) -> ObservedClasses:
-    """What `profile` says of a replica that applies much, beside a client that does little."""
+    """What `profile` says of a replica that applies much, beside a client that does little.
+
+    On a full machine it may take most of a minute until an applier is seen at work.
+    """
     written = [f"--binlog-format={way.binlog_format}"]
     source = private_server(way.flavour, log_bin=True, options=written)
     replica = private_server(way.flavour, options=[*REPLICA, *way.options])
@@ -62,7 +65,7 @@ def applied(private_server: ServerFactory, way: Way) -> ObservedClasses:
         wait_until("writes", lambda: writer.done > 20)
         read = non_client_threads.prepare(connection).read
         assert read is not None
-        wait_until("an applier at work", lambda: read()[non_client_threads.APPLYING] > 0)
+        wait_until("an applier at work", lambda: read()[non_client_threads.APPLYING] > 0, 90)
         return looked_at(record(connection, SECONDS))
 
 
