@@ -18,7 +18,7 @@ from testbed.real.clients import run_as_root
 from testbed.real.daemon import is_root, target, wait_until, watching
 from testbed.real.namespaces import IN_A_CONTAINER, other_host, server_inside
 
-CPU_BOUND = "SELECT BENCHMARK(40000000, 1 + 1)"
+CPU_BOUND = "SELECT BENCHMARK(120000000, 1 + 1)"
 
 
 @pytest.mark.parametrize("way", ["socket", "tcp"])
