@@ -13,8 +13,9 @@ from test_plateau import day as plateau
 
 from agent.assessment.snapshot import Load
 from models.capacity.assess import assess_capacity
-from models.capacity.headroom import MIN_LIMITING_UTILISATION, Headroom, headroom, headroom_on_curve
+from models.capacity.headroom import Headroom, headroom, headroom_on_curve
 from models.capacity.observations import Observations
+from models.capacity.resource_and_limit import MIN_LIMITING_UTILISATION
 from models.capacity.result import USL
 from models.usl.fit import fit
 from models.usl.law import Usl

@@ -199,6 +199,24 @@ def test_short_reads_and_small_commits_are_never_trusted_and_far_off(file: Path)
         assert found.trust is not Trust.TRUSTED or abs(found.value / peak - 1) < 0.15
 
 
+@pytest.mark.parametrize("share", [0.4, 0.45, 0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9])
+def test_commits_that_show_nothing_of_what_they_will_share_are_not_trusted(share: float) -> None:
+    """Without a binary log the cost of a commit falls by 40 % after half of the load.
+
+    At half of it the processor is 85 % busy, statements wait for it in bursts, and the points
+    prefer models by which the cost no longer falls.
+    """
+    seen = saved(FIXTURES / "zoo" / "mysql-updates-no-binlog.json.gz")
+    [part] = [part for part in seen["caps"] if part["cap"] == 0.9]
+    whole = observations(seen_below(seen, part), Source.STATEMENT_TIME)
+    peak, least, most = clients_peak(seen, part)
+    found = assess_capacity(whole.select(np.flatnonzero(whole.throughput < share * most)))
+    assert found.value is not None
+    assert found.trust is not Trust.TRUSTED or abs(found.value / peak - 1) < 0.15
+    assert (found.lower or 0.0) < peak
+    assert (found.upper or np.inf) > least
+
+
 def test_past_the_peak_most_capacities_are_within_5_percent() -> None:
     """Half of them, and eight of ten intervals hold what the clients could get."""
     past = [row for file in ZOO for row in level_by_level(file) if row[0] > 1]

@@ -52,11 +52,13 @@ REDO_LOG = "redo_log"
 """Derived from the checkpoint's age. MariaDB lets it grow for a while, then flushes all at once."""
 LOG_WRITES = "redo_log:writes_per_second"
 LOG_RATES = {
-    LOG_WRITES: "redo_writes",
     "redo_log:syncs_per_second": "redo_syncs",
+    LOG_WRITES: "redo_writes",
     "binlog:groups_per_second": "binlog_groups",
 }
-"""Writes and syncs of the logs: each serves all transactions that commit meanwhile."""
+"""Syncs and writes of the logs: each serves all transactions that commit meanwhile. Syncs come
+first: without a binary log MySQL writes its redo log for nearly each of them, and syncs it for
+many."""
 SETTING_LIMITS = {"connections", INNODB_THREADS, REDO_LOG}
 """Limits that the server's settings impose."""
 RATE = "_per_second"
@@ -67,7 +69,7 @@ Named = tuple[str, Array]
 
 
 def log_writes(rates: Mapping[str, Array]) -> Array | None:
-    """Return how often the log was written, per second, by the first counter that is known."""
+    """Return how often the log was synced, or written, per second: the first known counter."""
     return next((rates[name] for name in LOG_RATES if name in rates), None)
 
 

@@ -10,11 +10,10 @@ from dataclasses import dataclass
 from math import isfinite
 
 from models.capacity.observed_peak import BEYOND_PEAK_RATIO, CELL_RATIO
+from models.capacity.resource_and_limit import MIN_LIMITING_UTILISATION
 from models.capacity.result import USL, Capacity
 from models.usl.fit import UslFit
 
-MIN_LIMITING_UTILISATION = 0.9
-"""A limiting resource that is used less makes nothing wait: statements pile up elsewhere."""
 MIN_EXPLAINED_SHARE = 0.7
 """Past the peak of contention the law predicts the throughput. With less than this share of it,
 statements wait for something else than contention: they pile up, and that is no overload."""

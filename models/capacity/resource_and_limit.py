@@ -61,6 +61,8 @@ SENTENCES = {
 
 FULL_UTILISATION = 0.97
 """A resource this near its ceiling is full: its utilisation can no longer follow the load."""
+MIN_LIMITING_UTILISATION = 0.9
+"""A limiting resource that is used less makes nothing wait: statements pile up elsewhere."""
 OTHER_PROGRAMS_SHARE = 0.15
 """Use by others beyond that, as a share of the ceiling, counts as that of other programs."""
 

@@ -32,11 +32,13 @@ from models.capacity.shared_constants import (
     FALSE_SIGN_PROBABILITY,
     MAJORITY,
     MIN_LASTING,
+    MIN_NOISE,
     MIN_POINTS,
     QUERY_VARIATION,
     SEEN_QUANTILE,
     SIGNIFICANT_Z,
 )
+from models.capacity.unshared_log_writes import FurtherFall, further_fall
 from models.capacity.utilisation_fit import (
     LOG_MODEL_PRIORS,
     MIN_UTILISATION_NOISE,
@@ -133,7 +135,9 @@ def _correct_limit(
     clients: ClientConnections | None,
     lost: Array,
 ) -> ResourceLimit:
-    """Correct a limit for the clients' connections, full intervals, and an uncertain ceiling."""
+    """Correct a limit for log writes, connections, full intervals, and an uncertain ceiling."""
+    if limit.usable and LimitReason.ALREADY_FULL not in limit.reasons:
+        limit = _with_unshared_log_writes(limit, further_fall(resource, x))
     if clients is not None and LimitReason.ALREADY_FULL not in limit.reasons:
         limit = _with_oversubscription(resource, limit, clients)
     if limit.usable and _is_limit_measurable(resource):
@@ -331,6 +335,26 @@ def _with_filled_intervals(limit: ResourceLimit, x: Array, lost: Array) -> Resou
     return replace(measured, further_fall=0.0)
 
 
+def _with_unshared_log_writes(limit: ResourceLimit, fall: FurtherFall | None) -> ResourceLimit:
+    """Raise the limit by what its demand falls once commits share the writes of the log.
+
+    As far as its distribution has that already, by the models that share them, it stays.
+    """
+    if fall is None or fall.mean < MIN_NOISE:
+        return limit
+    missing = 1 - limit.log_shared
+    more = np.maximum(np.log1p(-limit.further_fall) - np.log1p(-fall.shares), 0.0)
+    step = float(limit.grid[1] - limit.grid[0])
+    beyond = step * np.arange(1, int(more[-1] / step) + 2)
+    grid = np.concatenate((limit.grid, limit.grid[-1] + beyond))
+    cdf = (1 - missing) * np.interp(grid, limit.grid, limit.cdf)
+    for by, p in zip(more, fall.probabilities, strict=True):
+        cdf += missing * p * np.interp(grid - by, limit.grid, limit.cdf, left=0.0)
+    raised = _with_distribution(limit, grid, cdf)
+    further = float(missing * fall.probabilities @ -np.expm1(-more))
+    return replace(raised, further_fall=1 - (1 - limit.further_fall) * (1 - further))
+
+
 def _with_oversubscription(
     resource: Resource, limit: ResourceLimit, clients: ClientConnections
 ) -> ResourceLimit:
@@ -399,7 +423,8 @@ def _extrapolate(
     extrapolations = Extrapolations.of(fitted, reach)
     grid = np.linspace(*LIMIT_RANGE, TABLE_SIZE) + np.log(reach)[:, None]
     cdf = extrapolations.reached(np.exp(grid))
-    falls = extrapolations.further_fall(reach)
+    middles = [np.interp(QUANTILES[1], p, at) for p, at in zip(cdf, grid, strict=True)]
+    falls = extrapolations.further_fall(np.exp(middles).tolist())
     growth, waking, log = (getattr(extrapolations, c) for c in ("growth", "waking", "log_shared"))
     limits = []
     for i, (resource, each) in enumerate(zip(resources, fitted, strict=True)):
