@@ -474,3 +474,24 @@ def test_log_writes_that_queries_do_not_share_yet_raise_a_limit_and_its_bound() 
     assert around(each)[0] < 1050
     assert around(each)[2] > 1.3 * around(without)[1]
     assert around(two)[1] > 1.2 * around(each)[1]
+
+
+@pytest.mark.parametrize(
+    ("waits", "counted", "may_wait"), [(3, False, True), (1, False, False), (3, True, False)]
+)
+def test_statements_that_wait_even_alone_may_wait_for_a_log_that_nobody_counted(
+    waits: float, counted: bool, may_wait: bool
+) -> None:
+    """Then the limit may be higher, and its upper bound is; the lower bound stays."""
+    x, rng = loads(0.1, 0.8)
+    own = x / 1000 + rng.normal(0, 0.002, len(x))
+    processor = Resource("cpu", own, own=own, processors=np.ones_like(x))
+    plain, seen = (
+        Observations.of(np.arange(float(len(x))), x, n, resources=[processor], log_counted=known)
+        for n, known in ((own, True), (waits * own, counted))
+    )
+    before, after = (find_resource_limits(x, each.resources)[0] for each in (plain, seen))
+    assert seen.resources[0].may_wait_for_log == may_wait
+    assert around(after)[0] == pytest.approx(around(before)[0], rel=0.02)
+    assert (around(after)[2] > 1.15 * around(before)[2]) == may_wait
+    assert (after.further_fall > before.further_fall + 0.02) == may_wait

@@ -137,7 +137,8 @@ def _correct_limit(
 ) -> ResourceLimit:
     """Correct a limit for log writes, connections, full intervals, and an uncertain ceiling."""
     if limit.usable and LimitReason.ALREADY_FULL not in limit.reasons:
-        limit = _with_unshared_log_writes(limit, further_fall(resource, x))
+        fall = further_fall(resource, x, limit.log_shared)
+        limit = _with_unshared_log_writes(limit, fall)
     if clients is not None and LimitReason.ALREADY_FULL not in limit.reasons:
         limit = _with_oversubscription(resource, limit, clients)
     if limit.usable and _is_limit_measurable(resource):
@@ -336,22 +337,21 @@ def _with_filled_intervals(limit: ResourceLimit, x: Array, lost: Array) -> Resou
 
 
 def _with_unshared_log_writes(limit: ResourceLimit, fall: FurtherFall | None) -> ResourceLimit:
-    """Raise the limit by what its demand falls once commits share the writes of the log.
+    """Raise the limit by what its demand may fall once commits share the writes of the log.
 
-    As far as its distribution has that already, by the models that share them, it stays.
+    A fall counts as far as it is more than the one that the models expect.
     """
     if fall is None or fall.mean < MIN_NOISE:
         return limit
-    missing = 1 - limit.log_shared
     more = np.maximum(np.log1p(-limit.further_fall) - np.log1p(-fall.shares), 0.0)
     step = float(limit.grid[1] - limit.grid[0])
     beyond = step * np.arange(1, int(more[-1] / step) + 2)
     grid = np.concatenate((limit.grid, limit.grid[-1] + beyond))
-    cdf = (1 - missing) * np.interp(grid, limit.grid, limit.cdf)
+    cdf = (1 - fall.probabilities.sum()) * np.interp(grid, limit.grid, limit.cdf)
     for by, p in zip(more, fall.probabilities, strict=True):
-        cdf += missing * p * np.interp(grid - by, limit.grid, limit.cdf, left=0.0)
+        cdf += p * np.interp(grid - by, limit.grid, limit.cdf, left=0.0)
     raised = _with_distribution(limit, grid, cdf)
-    further = float(missing * fall.probabilities @ -np.expm1(-more))
+    further = float(fall.probabilities @ -np.expm1(-more))
     return replace(raised, further_fall=1 - (1 - limit.further_fall) * (1 - further))
 
 
