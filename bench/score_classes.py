@@ -37,7 +37,8 @@ def main() -> None:
         found = join_host_file(read_classes(str(path)), file := read_host(str(host)))
         assert found.y is not None
         assert found.truth is not None
-        score(path.name.split(".")[0], found.intervals, found.y, found.truth, file.worst_minute_use)
+        use = file.worst_minute_use_of(np.arange(len(file.at)))
+        score(path.name.split(".")[0], found.intervals, found.y, found.truth, use)
 
 
 def score(name: str, intervals: ClassIntervals, y: Array, truth: Array, host: HostUse) -> None:

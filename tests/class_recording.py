@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 
 from agent.demo.server import PrivateServer
@@ -37,18 +37,25 @@ def connected(server: PrivateServer) -> Iterator[Connection]:
         connection.close()
 
 
-def record(connection: Connection, seconds: float) -> list[Sample]:
-    """Every reading for so long, one a second."""
+def record(
+    connection: Connection, seconds: int, load: AbstractContextManager[object] | None = None
+) -> list[Sample]:
+    """Every reading, a second apart, for at least so long; a load begins after the first."""
     reads = {spec.name: spec.prepare(connection).read for spec in COLLECTORS}
     taken: list[Sample] = []
-    end = time.monotonic() + seconds
-    while (begun := time.monotonic()) < end:
+
+    def take() -> None:
         for name in READ:
             read = reads[name]
             assert read is not None, name
             values = read()
             taken.append(Sample(name, time.monotonic(), values))
-        time.sleep(max(0.0, 1.0 - (time.monotonic() - begun)))
+
+    take()
+    with load or nullcontext():
+        for _ in range(seconds):
+            time.sleep(1.0)
+            take()
     return taken
 
 

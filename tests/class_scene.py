@@ -18,11 +18,13 @@ from collectors.base import Sample
 from collectors.digests import DigestValues
 from testbed.real.cgroups import ahead_of_others
 from testbed.real.clients import run_as_root
+from testbed.real.daemon import wait_until
 
 SECONDS, BURNING_SECONDS = 50, 7
 OPTIONS = ("--performance-schema-instrument=wait/io/file/%=ON",)
 FILES = """
 SELECT FILE_NAME, SUM_NUMBER_OF_BYTES_READ FROM performance_schema.file_summary_by_instance"""
+SEEN = "SELECT * FROM performance_schema.events_statements_summary_by_digest"
 TEXTS_ASKED = """
 SELECT COALESCE(SUM(COUNT_STAR), 0) FROM performance_schema.events_statements_summary_by_digest
  WHERE DIGEST_TEXT LIKE 'SELECT%`DIGEST\\_TEXT`%FROM%'"""
@@ -79,9 +81,10 @@ def play(server: PrivateServer) -> Scene:
     """Let all works run together, ahead of other programs; then those that burn, a long sleeper."""
     prepare(server)
     run_as_root(server, CPU_ON)
+    with_digest = {work.name for work in WORKS if not work.binary}  # on either server
     with connected(server) as connection:
         with ahead_of_others(os.getpid()), ahead_of_others(server.pid), Load(server) as load:
-            time.sleep(2.0)
+            wait_until("a statement of each", lambda: _works_seen(server) >= with_digest)
             before = _truth(server)
             taken = record(connection, SECONDS)
             cpu, network, files = map(_risen, before, _truth(server))
@@ -89,8 +92,8 @@ def play(server: PrivateServer) -> Scene:
         with Load(server, [BURN]) as burning:
             time.sleep(1.0)
             burnt = record(connection, BURNING_SECONDS)
-        with Load(server, [LONG]) as sleeper:
-            slept = record(connection, SLEEP_SECONDS + 3)
+        sleeper = Load(server, [LONG])
+        slept = record(connection, SLEEP_SECONDS + 5, sleeper)
     return Scene(
         flavour=server.flavour,
         taken=taken,
@@ -102,6 +105,11 @@ def play(server: PrivateServer) -> Scene:
         burning=burnt,
         sleeping=slept,
     )
+
+
+def _works_seen(server: PrivateServer) -> set[str | None]:
+    """The works of which the server has counted a statement."""
+    return {class_of(str(text)) for _, _, text, *_ in run_as_root(server, SEEN)}
 
 
 def _truth(server: PrivateServer) -> tuple[Sums, Sums, Sums]:

@@ -16,7 +16,6 @@ SELECT SLEEP(0.040 + 0.0020 * beside + 0.0004 * beside * (beside + 1)) FROM (
     SELECT COUNT(*) AS beside FROM performance_schema.threads
      WHERE PROCESSLIST_STATE = 'User sleep') AS others"""
 PEAK = 9.7  # threads: sqrt((1 - 0.05) / 0.01)
-CAPACITY = 107.0  # statements/s: PEAK / (0.040 + 0.0020 * (PEAK - 1) + 0.0004 * (PEAK - 1) * PEAK)
 NO_HOST = {"collectors": {"host": {"enabled": False}}}  # others may fill the CPU that we share
 
 

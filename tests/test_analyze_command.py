@@ -22,8 +22,9 @@ from web_clients import SERVER, Authority
 from agent.cli import main
 from agent.commands.fleet_report import HEADER
 from agent.config.timestamps import time_text
-from agent.prometheus.client import MAX_POINTS, Client, PrometheusError
+from agent.prometheus.client import Client, PrometheusError
 from agent.prometheus.exporters import QUESTIONS, SERVICES
+from agent.prometheus.server_recordings import CHUNK_SAMPLES
 from agent.support.http_client import Access
 from testbed.real.daemon import free_port
 
@@ -32,6 +33,8 @@ START = 1_790_000_000
 LENGTH, STEP = 7200, 15
 END = START + LENGTH
 SPAN = ("--since", "2h", "--until", str(END))
+MAX_POINTS = 11_000
+"""Steps of a series that Prometheus answers with at once."""
 Json = dict[str, Any]
 
 
@@ -187,12 +190,13 @@ def test_where_an_answer_is_split_is_not_seen(
 
 
 def test_the_server_gives_no_more_points_than_are_asked_for_at_once(url: str) -> None:
-    """Prometheus refuses one step more than the limit that the client knows, and says so."""
+    """Prometheus refuses one step more than its limit, of which `analyze` asks for half at once."""
     client = Client(Access(url))
     found = client.range(QUESTIONS, END - MAX_POINTS, END, 1.0)
     assert max(len(series.at) for series in found) > 7000
     with pytest.raises(PrometheusError, match="exceeded maximum resolution"):
         client.range(QUESTIONS, END - MAX_POINTS - 1, END, 1.0)
+    assert CHUNK_SAMPLES < MAX_POINTS
 
 
 def test_the_table_and_the_csv_have_the_most_endangered_first(

@@ -21,7 +21,6 @@ NO_POINTS = Points(*(np.empty(0) for _ in Points._fields))
 def test_contention_known_to_be_absent_leaves_the_prior() -> None:
     """Without points the peak is somewhere about the limit, above what was seen."""
     peak = find_peak(NO_POINTS, NearestLimit(1000.0, None), 600.0)
-    assert not peak.is_from_points
     assert 800 < peak.median < 1400
     assert peak.survival(np.log(np.array([590.0]))) == pytest.approx(1.0, abs=0.01)
 

@@ -67,6 +67,9 @@ def test_a_known_change_is_found_and_nothing_else(deployed: Path, compared: Comp
     assert sigma["before"]["value"] == pytest.approx(0.02, abs=0.004)
     assert found["kappa"]["verdict"] == found["lambda"]["verdict"] == "within_uncertainty"
     assert found["capacity"]["after"]["value"] < found["capacity"]["before"]["value"]
+    for name, one in found.items():
+        for side in (one["before"], one["after"]):
+            assert side["lower"] < side["value"] < side["upper"], name
 
 
 def test_where_nothing_changed_nothing_is_marked(

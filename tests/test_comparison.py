@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from agent.compare.period_class_costs import COLUMNS, PART_COUNT, ClassCosts
 from models.capacity.resource_and_limit import Resource
 from models.capacity.resource_limits import find_resource_limits
 from models.estimate_difference import Estimate, Verdict, difference, ratio
@@ -82,3 +83,23 @@ def test_a_demands_error_is_no_smaller_than_its_scatter() -> None:
         held += abs(resource_limit.demand - demand) < 1.645 * resource_limit.demand_error
         assert resource_limit.demand_error < 0.03 * resource_limit.demand
     assert held / trials >= 0.9
+
+
+@pytest.mark.parametrize("parts", range(4, PART_COUNT + 1))
+def test_the_interval_of_a_calls_cost_holds_it_nine_times_in_ten(parts: int) -> None:
+    """From as many parts of the period as the class was called in; of four none is told."""
+    random, held, trials = np.random.default_rng(parts), 0, 2000
+    for _ in range(trials):
+        sums = np.full((len(COLUMNS), PART_COUNT), np.nan)
+        calls = random.uniform(80.0, 120.0, parts)
+        sums[0, :parts] = calls
+        sums[1, :parts] = 0.01 * calls * (1 + 0.1 * random.standard_normal(parts))
+        found = ClassCosts({"a": sums}).cost("a", "statement_time")
+        assert found.value is not None
+        if parts < 5:
+            assert (found.low, found.high) == (None, None)
+            continue
+        assert found.low is not None
+        assert found.high is not None
+        held += found.low <= 0.01 <= found.high
+    assert held / trials == pytest.approx(0.9 if parts >= 5 else 0.0, abs=0.02)

@@ -143,7 +143,7 @@ def get(url: str) -> str:
 def test_it_runs_its_time_and_shows_the_peak(start: Start, promtool: str) -> None:
     """Within its time it has a fit, page and metrics answer, and it ends with a table and 0."""
     port = free_port()
-    demo = start("--seconds", "25", "--web.listen-address", f"127.0.0.1:{port}")
+    demo = start("--seconds", "45", "--web.listen-address", f"127.0.0.1:{port}")
     lines = wait_for_line(demo, "starting the load")
     assert f"page     http://127.0.0.1:{port}/" in lines
     assert f"metrics  http://127.0.0.1:{port}/metrics" in lines

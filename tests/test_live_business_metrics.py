@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 from conftest import ServerFactory, one_in_every_run
 
+from agent.business_metrics.reader import BusinessMetricsReader
+from agent.config.settings import Config
 from agent.demo.server import Flavour, PrivateServer
 from collectors import business_query
 from collectors.base import CollectorError
@@ -194,6 +196,25 @@ def check(file: Path) -> str:
     command = [str(COMMAND), "check", "--config.file", str(file)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
     return done.stdout
+
+
+def test_a_query_may_take_longer_than_any_other_answer(
+    mysql_server: PrivateServer, tmp_path: Path
+) -> None:
+    """Its own time limit counts, not that of the target."""
+    slow = {"name": "slow", "unit": "slow", "query": "SELECT 5 + SLEEP(1.5)"}
+    there = target(tmp_path, mysql_server) | {
+        "timeout": "1s",
+        "business_metrics": [{**slow, "interval": "10s", "timeout": "2s"}],
+    }
+    [watched] = Config.validated({"targets": [there]}).targets
+    reader = BusinessMetricsReader(watched)
+    try:
+        reader.tick(time.monotonic())
+    finally:
+        reader.close()
+    assert reader.series["slow"].latest is not None
+    assert reader.series["slow"].latest[1] == 5
 
 
 @pytest.mark.parametrize(

@@ -11,10 +11,15 @@ from agent.query_classes.recent_response_times import RecentResponseTimes
 from collectors import histograms
 from collectors.histograms import NO_TABLE, HistogramValues
 from testbed.real.clients import run_as_root
+from testbed.real.daemon import wait_until
 
 NAP = 0.01
 CALLS = 60
 SCHEMAS = ("one", "other`s")
+COUNTED = """
+SELECT COALESCE(SUM(COUNT_BUCKET), 0)
+  FROM performance_schema.events_statements_histogram_by_digest
+ WHERE DIGEST = STATEMENT_DIGEST('DO SLEEP(0.5)')"""
 
 
 @pytest.fixture
@@ -27,8 +32,18 @@ def schemas(mysql_server: PrivateServer) -> Iterator[None]:
 
 
 def naps(server: PrivateServer, seconds: float, count: int, *first: str) -> None:
-    """So many statements of one class that sleep so long."""
+    """So many statements of one class that sleep so long; when it ends, the server counts them.
+
+    It does so after the client has the answer.
+    """
+    before = counted(server)
     run_as_root(server, *first, *[f"DO SLEEP({seconds})"] * count)
+    wait_until("the last is counted", lambda: counted(server) == before + count)
+
+
+def counted(server: PrivateServer) -> int:
+    """How many statements of that class are in the server's histograms."""
+    return int(run_as_root(server, COUNTED)[0][0])
 
 
 @pytest.mark.usefixtures("schemas")

@@ -40,10 +40,7 @@ class Way:
 
 
 def applied(private_server: ServerFactory, way: Way) -> ObservedClasses:
-    """What `profile` says of a replica that applies much, beside a client that does little.
-
-    On a full machine it may take most of a minute until an applier is seen at work.
-    """
+    """What `profile` says of a replica that applies much, beside a client that does little."""
     written = [f"--binlog-format={way.binlog_format}"]
     source = private_server(way.flavour, log_bin=True, options=written)
     replica = private_server(way.flavour, options=[*REPLICA, *way.options])
@@ -54,7 +51,7 @@ def applied(private_server: ServerFactory, way: Way) -> ObservedClasses:
         "CREATE DATABASE live",
         "CREATE TABLE live.r (id INT PRIMARY KEY AUTO_INCREMENT, pad VARCHAR(200))",
         "INSERT INTO live.r (pad) VALUES (REPEAT('x', 200))",
-        *[FILL] * 11,
+        *[FILL] * 13,
     )
     wait_until("the table on the replica", lambda: run_as_root(replica, THERE)[0][0] == 1)
     with (
@@ -65,7 +62,7 @@ def applied(private_server: ServerFactory, way: Way) -> ObservedClasses:
         wait_until("writes", lambda: writer.done > 20)
         read = non_client_threads.prepare(connection).read
         assert read is not None
-        wait_until("an applier at work", lambda: read()[non_client_threads.APPLYING] > 0, 90)
+        wait_until("an applier at work", lambda: read()[non_client_threads.APPLYING] > 0)
         return looked_at(record(connection, SECONDS))
 
 

@@ -6,7 +6,7 @@ from conftest import one_in_every_run
 from agent.demo.server import Flavour
 from testbed.real import statement_time_scenarios as bench
 from testbed.real.daemon import is_root
-from testbed.real.server_programs import server_program
+from testbed.real.server_programs import missing, server_program
 
 SECONDS, TOGETHER = 4.0, 30.0
 POINTS = 25.0
@@ -19,7 +19,7 @@ POINTS = 25.0
 def test_loads_are_split_as_performance_schema_has_it(flavour: Flavour) -> None:
     """Scans of memory and disk, results over a link, waits for a row and for a table, and SLEEP."""
     if server_program(flavour) is None:
-        pytest.skip(f"no {flavour} server here")
+        missing(f"{flavour} server")
     found = list(bench.results(flavour, SECONDS, POINTS))
     print(*map(bench.line, found), sep="\n")
     limits = [result.limited_by.limit for result in found if result.limited_by]
@@ -38,7 +38,7 @@ def test_classes_are_told_apart_while_all_run_at_once(flavour: Flavour) -> None:
     disk evicts them.
     """
     if server_program(flavour) is None:
-        pytest.skip(f"no {flavour} server here")
+        missing(f"{flavour} server")
     found = list(bench.classes(flavour, TOGETHER))
     print(*map(bench.line, found), sep="\n")
     assert [result.scenario.name for result in found if not result.is_right] == []

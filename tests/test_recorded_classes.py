@@ -8,6 +8,7 @@ and fall together while costs per call fall with them; a buffer pool too small f
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from agent.csv_input.class_file import ClassFile, read_classes
@@ -29,7 +30,8 @@ def divided(kind: str, part: slice, *, texts: bool) -> tuple[Attribution, float,
     assert file.intervals.texts is not None
     intervals = file.intervals.at(part)
     known = intervals if texts else replace(intervals, texts=None)
-    found = attribute(known, Target(file.y[part], is_cpu_seconds=True), host=host.worst_minute_use)
+    use = host.worst_minute_use_of(np.arange(len(host.at))[part])
+    found = attribute(known, Target(file.y[part], is_cpu_seconds=True), host=use)
     error = disagreement(found.totals, file.truth[part].sum(axis=0))
     assert error is not None
     named = zip(found.classes, file.intervals.texts, strict=True)

@@ -1,11 +1,21 @@
 """A restart is told from all that looks like one."""
 
+import logging
+import time
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
+from conftest import ServerFactory
 
+from agent.assessment.snapshot import Health
+from agent.config.settings import Config
 from agent.sampling.restart_detector import RestartDetector, Session
+from agent.service.target_session import TargetSession, scheduled_collectors
+from collectors import COLLECTORS
 from collectors.base import Sample
+from testbed.real.clients import run_as_root
+from testbed.real.daemon import target, wait_until
 
 FIRST, SAME, NEXT, ANEW = Session(1, 70), Session(1, 70), Session(2, 71), Session(2, 8)
 
@@ -76,3 +86,47 @@ def test_a_life_in_which_others_were_first_is_told_by_the_engine(
     lives.was_restarted(replace(first, values={**first.values, "innodb_writes": 285.0}), FIRST)
     then = replace(then, values={**then.values, "innodb_writes": writes})
     assert lives.was_restarted(then, session) is another
+
+
+class Look(logging.Handler):
+    """Looks at a session's server whenever it logs something."""
+
+    def __init__(self, session: TargetSession) -> None:
+        super().__init__()
+        self.seen: dict[str, Health] = {}
+        self._session = session
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Note what is known of the server when that is said."""
+        self.seen[record.getMessage()] = self._session.server_health
+
+
+def test_a_restart_and_the_counters_of_the_new_life_are_known_at_once(
+    private_server: ServerFactory, tmp_path: Path
+) -> None:
+    """Else a scrape between them shows a counter that falls without a restart at the next."""
+    server = private_server("mariadb")
+    config = Config.validated({"targets": [target(tmp_path, server)]})
+    [there] = config.targets
+    collectors = scheduled_collectors(config, there, COLLECTORS)
+    session = TargetSession(there, collectors, lambda _: None, lambda _: None)
+    look = Look(session)
+    logging.getLogger("agent").addHandler(look)
+
+    def restarts_and_queries() -> tuple[int, float]:
+        session.read_server(time.monotonic())
+        return session.server_health.restarts, session.server_health.queries or 0.0
+
+    try:
+        run_as_root(server, *["DO 0"] * 1000)
+        wait_until("a reading", lambda: restarts_and_queries()[1] > 1000)
+        server.restart()
+        wait_until("the restart", lambda: restarts_and_queries()[0])
+    finally:
+        logging.getLogger("agent").removeHandler(look)
+        session.close()
+    told = look.seen["the server has restarted"]
+    assert told.restarts == 1
+    assert told.up
+    assert told.queries is not None
+    assert told.queries < 1000

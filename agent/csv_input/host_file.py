@@ -31,11 +31,6 @@ class HostFile:
     jiffies: Array | None
     """The host's CPU time in each interval by `KINDS`, shape (T, 8), any unit; None: unknown."""
 
-    @property
-    def worst_minute_use(self) -> HostUse:
-        """The host's CPU use and IO wait, each in the worst minute of the file."""
-        return self.worst_minute_use_of(np.arange(len(self.at)))
-
     def worst_minute_use_of(self, indexes: NDArray[np.intp]) -> HostUse:
         """Return the host's CPU use and IO wait, each in the worst minute of some intervals.
 

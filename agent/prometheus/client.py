@@ -27,8 +27,6 @@ from agent.support.http_client import (
 )
 from models.rates import Array
 
-MAX_POINTS = 11_000
-"""Steps of one series in one response: the maximum of Prometheus."""
 MAX_BYTES = 2**28
 """Bytes of one response; 400 series of 11,000 points take 120 MiB."""
 MAX_TRIES = 4
@@ -85,7 +83,10 @@ class Client:
         return self._matrix(self._query("query", query), start, end)
 
     def range(self, query: str, start: float, end: float, step: float) -> list[Series]:
-        """Evaluate an expression at each step after `start` up to `end`, at most `MAX_POINTS`."""
+        """Evaluate an expression at each step after `start` up to `end`.
+
+        Prometheus refuses more than 11,000 steps.
+        """
         wanted = {
             "query": query,
             "start": _format_time(start),

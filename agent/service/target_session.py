@@ -228,15 +228,20 @@ class TargetSession:
             self._replication = add_replication(self._replication, seen)
         if sample.collector == "status":
             self._backoff.succeeded()
-            self._check_for_restart(sample)
-            queries = sample.values["questions"]
-            self.server_health = replace(self.server_health, up=True, queries=queries)
+            self._update_health(sample)
 
-    def _check_for_restart(self, status: Sample) -> None:
-        if self._restarts.was_restarted(status, Session(self.connects, self._connection.id)):
-            self.server_health = replace(
-                self.server_health, restarts=self.server_health.restarts + 1
-            )
+    def _update_health(self, status: Sample) -> None:
+        """Count a restart together with the queries since it: other threads see both or neither."""
+        restarted = self._restarts.was_restarted(
+            status, Session(self.connects, self._connection.id)
+        )
+        self.server_health = replace(
+            self.server_health,
+            up=True,
+            queries=status.values["questions"],
+            restarts=self.server_health.restarts + restarted,
+        )
+        if restarted:
             log.warning("the server has restarted", extra=fields(target=self._target.name))
 
     def _handle_lost_session(self) -> float:

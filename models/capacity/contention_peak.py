@@ -75,8 +75,6 @@ class Peak:
 
     grid: Array = field(repr=False)
     cdf: Array = field(repr=False)
-    is_from_points: bool
-    """Whether points contributed; else it is the prior alone."""
     plateau: float | None = None
     """The throughput (queries/s) of an observed plateau; None: the throughput still grew."""
 
@@ -135,7 +133,7 @@ def _peak_distribution(points: Points, resource_limit: NearestLimit, x_seen: flo
     beyond = ln_peak - np.log(x_seen)
     unseen = prior * (beyond >= 0)
     if len(points.n) < MIN_POINTS:
-        return Peak(ln_peak, _cdf(unseen), is_from_points=False)
+        return Peak(ln_peak, _cdf(unseen))
     abrupt = _cdf(unseen * np.exp(-beyond / ABRUPT_DECAY))
     seen = ResidenceModels.of(points)
     peaks = PeakGrid(ln_peak - np.log(seen.x_scale), prior)
@@ -153,7 +151,7 @@ def _peak_distribution(points: Points, resource_limit: NearestLimit, x_seen: flo
         ln_p = np.logaddexp(ln_p, ln_p.max() - MAX_LOG_ODDS)
     mistaken = max(NO_EVIDENCE_PRIOR, resource_limit.log_shared)
     posterior = (1 - mistaken) * _cdf(prior * np.exp(ln_p - ln_p.max())) + mistaken * _cdf(unseen)
-    return Peak(ln_peak, 1 - (1 - posterior) * (1 - ABRUPT_PRIOR * abrupt), is_from_points=True)
+    return Peak(ln_peak, 1 - (1 - posterior) * (1 - ABRUPT_PRIOR * abrupt))
 
 
 def _may_mislead(points: Points, resource_limit: NearestLimit, x_seen: float) -> bool:

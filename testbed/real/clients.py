@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from typing import Any, Self
 
+import numpy as np
 import pymysql
 from pymysql.cursors import Cursor
 
@@ -15,8 +16,6 @@ from agent.demo.server import PrivateServer
 from testbed.real.daemon import PATIENCE
 
 TOO_MANY_CONNECTIONS = 1040  # the server's error
-
-
 OUT_OF_STEP = 0.037  # seconds between the starts of clients, lest they act as one
 
 
@@ -60,6 +59,7 @@ class Clients(Threads):
     ) -> None:
         super().__init__(partial(self._live, i) for i in range(count))
         self.done = 0
+        self._answered: list[float] = []
         self._server = server
         self._session = session or root
         self._statement = statement
@@ -71,6 +71,17 @@ class Clients(Threads):
         """Start them all."""
         self.started = time.monotonic()
         return super().__enter__()
+
+    def rates(self, seconds: float, since: float) -> tuple[float, float]:
+        """The least and the most statements per second in any stretch so long since then.
+
+        A busy machine makes them uneven: what is seen of them must lie between.
+        """
+        starts = np.arange(since, time.monotonic() - seconds, seconds / 50)
+        with self._lock:
+            answered = np.array(self._answered)
+        counts = np.diff(np.searchsorted(answered, [starts, starts + seconds]), axis=0) / seconds
+        return float(counts.min()), float(counts.max())
 
     def _live(self, index: int) -> None:
         self._stop.wait(OUT_OF_STEP * index)
@@ -87,6 +98,7 @@ class Clients(Threads):
             ask(self._statement)
             with self._lock:
                 self.done += 1
+                self._answered.append(time.monotonic())
                 due = self.started + self._pace * self.done
             self._stop.wait(max(0.0, due - time.monotonic()))
 
