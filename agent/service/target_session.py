@@ -36,6 +36,7 @@ PREPARE_SECONDS = 60.0
 all of this host takes tens of milliseconds: 50 targets at the same time kept the interpreter busy
 for one second of each minute."""
 MAX_STATEMENT_SHARE = 0.4  # share of the sampling interval that a statement may take on the server
+MAX_TIMEOUT_SHARE = 2 / 3  # share of the client's time-out, so that the abortion arrives within it
 MIN_TIMEOUT = 0.2  # seconds that a statement may take in any case
 HOST = "host"
 STATEMENTS = "statements"  # collector of statement time, the better source of concurrency
@@ -69,7 +70,7 @@ class TargetSession:
             target.endpoint,
             target.credentials.login,
             timeout=target.timeout,
-            limit=max(MAX_STATEMENT_SHARE * self._status.interval, MIN_TIMEOUT),
+            limit=_statement_limit(self._status.interval, target.timeout),
         )
         self._backoff = Backoff(RECONNECT_MIN, RECONNECT_MAX)
         self._retry_at = 0.0
@@ -245,6 +246,14 @@ class TargetSession:
         self.server_health = replace(self.server_health, up=False)
         self._retry_at = time.monotonic() + self._backoff.failed()
         return self._retry_at
+
+
+def _statement_limit(interval: float, timeout: float) -> float:
+    """Return how long the server may run a statement; all in seconds.
+
+    A statement that the client gives up would end the session, and go on to run on the server.
+    """
+    return max(min(MAX_STATEMENT_SHARE * interval, MAX_TIMEOUT_SHARE * timeout), MIN_TIMEOUT)
 
 
 def scheduled_collectors(
