@@ -186,8 +186,9 @@ class TargetSession:
         self.connects += 1
         self._round_trips, self._replication = (), ()  # another host may answer at the address
         before, self.server = self.server, server_identity(self._connection.variables)
-        if self.server != before:
-            self._connection.collector_state.clear()  # of another server
+        if self.server != before:  # what is known is of another server
+            self._connection.collector_state.clear()
+            self._restarts = RestartDetector()
         self._opened(self._connection.variables)
         flavour = self._connection.flavour
         self.server_health = replace(self.server_health, server=flavour, identity=self._identity())
