@@ -172,6 +172,10 @@ def _is_local(connection: socket.socket) -> bool:
     if connection.family == socket.AF_UNIX:
         return True
     peer, own = connection.getpeername()[0], connection.getsockname()[0]
-    address = ipaddress.ip_address(str(peer).partition("%")[0])
-    mapped = getattr(address, "ipv4_mapped", None) or address
-    return peer == own or bool(mapped.is_loopback)
+    return peer == own or is_loopback(str(peer))
+
+
+def is_loopback(address: str) -> bool:
+    """Return whether an IP address is one of loopback: all of 127.0.0.0/8, and ::1."""
+    found = ipaddress.ip_address(address.partition("%")[0])
+    return bool((getattr(found, "ipv4_mapped", None) or found).is_loopback)
