@@ -39,18 +39,17 @@ def _histogram_collector(digests: Sequence[str]) -> CollectorSpec:
 def page_fetcher(settings: NodeExporterSettings) -> Fetch:
     """Return a function that fetches that node_exporter's page; a failure is one line with the URL.
 
-    Passwords and tokens are read again each time.
+    Passwords, tokens and a changed authority are read again each time.
     """
     access = settings.access(settings.timeout)
     url = f"{access.base(settings.EXAMPLE)}/metrics"
     query = urllib.parse.urlencode([("collect[]", name) for name in NODE_COLLECTORS])
-    opener = access.opener()
 
     def fetch() -> bytes:
         try:
             headers = access.authorisation()
             request = urllib.request.Request(f"{url}?{query}", headers=headers)  # noqa: S310
-            page = read_answer(opener, request, access.timeout, MAX_BYTES + 1)
+            page = read_answer(access.opener(), request, access.timeout, MAX_BYTES + 1)
         except urllib.error.HTTPError as error:
             with error:
                 raise _failure(url, _refusal(error.code)) from None

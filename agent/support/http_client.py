@@ -10,10 +10,12 @@ import urllib.request
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from agent.support.errors import HeadroomError, InputError
+from collectors.transport_security import verifying_context
 
 CHUNK_BYTES = 65536  # bytes that are read at a time
 
@@ -84,13 +86,21 @@ class Access:
 
     def _context(self) -> ssl.SSLContext:
         """Return a context that verifies the server by `ca`, else by the system's authorities."""
+        if self.ca is None:
+            return _system_context()
         try:
-            return ssl.create_default_context(cafile=self.ca)
-        except (OSError, ssl.SSLError) as error:
+            return verifying_context(str(self.ca))
+        except OSError as error:
             reason = "not in PEM format" if isinstance(error, ssl.SSLError) else error.strerror
             raise AccessOptionError(
                 f"{self.ca}: no certificates ({reason}); name a PEM file"
             ) from None
+
+
+@cache
+def _system_context() -> ssl.SSLContext:
+    """Return a context that trusts the system's authorities: loading 144 of them takes 0.9 MiB."""
+    return ssl.create_default_context()
 
 
 def read_answer(
