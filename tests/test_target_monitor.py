@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from agent.pipeline import assess
 from agent.service.daemon import Agent
 from agent.service.target_monitor import TargetMonitor
 from collectors.base import Sample
-from testbed.attacks.lying_server import LyingServer
+from testbed.attacks.lying_server import COUNTERS, GAUGES, Answer, LyingServer, table
 from testbed.real.daemon import wait_until
 
 
@@ -42,6 +43,28 @@ def test_another_server_behind_the_same_address_has_not_restarted() -> None:
             session.read_server(time.monotonic())
             assert session.server_health.up
             assert session.server == uuid
+            assert session.server_health.restarts == restarts
+        session.close()
+
+
+@pytest.mark.parametrize("step", [3600.0, -60.0])
+def test_a_servers_clock_that_is_set_is_no_restart(step: float) -> None:
+    """Its `Uptime` moves with it, as after NTP has found the time or a virtual machine resumes."""
+    clock, age = time.time(), 5000.0
+
+    def status() -> Answer:
+        counters = {**dict.fromkeys(COUNTERS, 100), **GAUGES, "Uptime": round(age)}
+        stamp = f"{datetime.fromtimestamp(clock, UTC):%Y-%m-%d %H:%M:%S.%f}"
+        return table(*counters.items(), ("Time", stamp))
+
+    with LyingServer({"performance_schema.global_status": status}) as server:
+        config = Config.validated({"targets": [{"name": "db", "user": "u", "port": server.port}]})
+        session = TargetMonitor(config, config.targets[0]).session
+        for moved, uptime, restarts in ((0.0, 5000, 0), (step, 5000 + step, 0), (step, 2, 1)):
+            clock, age = time.time() + moved, uptime
+            session.close()
+            session.read_server(time.monotonic())
+            assert session.server_health.up
             assert session.server_health.restarts == restarts
         session.close()
 

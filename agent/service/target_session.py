@@ -18,6 +18,7 @@ from agent.sampling.restart_detector import RestartDetector, Session
 from agent.sampling.scheduled_collector import ScheduledCollector, as_collector_error
 from agent.sampling.server_clock_dating import round_trip, with_reading_time
 from agent.support.backoff import Backoff, with_jitter
+from agent.support.clock_pair import ClockPair
 from agent.support.logs import fields
 from agent.window.interval_buffer import SAMPLINGS_WAITED
 from collectors import CollectorSpec
@@ -230,11 +231,15 @@ class TargetSession:
             self._replication = add_replication(self._replication, seen)
         if sample.collector == "status":
             self._backoff.succeeded()
-            self._check_for_restart(sample)
+            self._check_for_restart(sample, trip)
             queries = sample.values["questions"]
             self.server_health = replace(self.server_health, up=True, queries=queries)
 
-    def _check_for_restart(self, status: Sample) -> None:
+    def _check_for_restart(self, status: Sample, trip: RoundTrip | None) -> None:
+        """Count a restart; by the server's own clock where that is known, as it may be set."""
+        if trip is not None:
+            clock = ClockPair(time.monotonic(), time.time())
+            status = replace(status, at=clock.to_unix(status.at) + trip.offset)
         if self._restarts.was_restarted(status, Session(self.connects, self._connection.id)):
             self.server_health = replace(
                 self.server_health, restarts=self.server_health.restarts + 1
