@@ -13,7 +13,8 @@ from collectors.base import Feature
 CGROUPS = Path("/sys/fs/cgroup")
 CGROUP_HIDDEN = "the server's cgroup is not visible here: a CPU quota, if it has one, is not known"
 REMEDY = (
-    "give the agent access to the host's /sys/fs/cgroup and cgroup namespace (docs/containers.md)"
+    "give the agent access to the host's /sys/fs/cgroup and cgroup namespace, or name a quota as"
+    " the ceiling of server_cpu, a share of the host's processors (docs/containers.md)"
 )
 
 

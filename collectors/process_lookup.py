@@ -17,6 +17,7 @@ from collectors.connection import Connection
 from collectors.port_owner import listening_process
 from collectors.regular_file import first_bytes
 from collectors.result_cells import ResultLimits, number, whole_number
+from collectors.transport_security import is_loopback
 
 SERVER_NAMES = ("mysqld", "mariadbd")
 MAX_PID_FILE_BYTES = 20  # bytes
@@ -48,7 +49,7 @@ def find_server_process(connection: Connection) -> psutil.Process | ProcessNotFo
     clock was set since, it is the one whose thread executes this session's statements.
     """
     address = connection.peer_address()
-    if address is not None and address not in _own_addresses():
+    if address is not None and not _is_own(address):
         return ProcessNotFound(f"the server is on another host ({address})")
     started = time.time() - _uptime(connection)
     pid = connection.peer_pid()
@@ -72,12 +73,11 @@ def _candidate_pids(connection: Connection) -> Iterator[int | None]:
     yield _pid_from_port(connection)
 
 
-def _own_addresses() -> set[str]:
-    return {
-        address.address.split("%")[0]
-        for addresses in psutil.net_if_addrs().values()
-        for address in addresses
-    } | {"127.0.0.1", "::1"}
+def _is_own(address: str) -> bool:
+    """Return whether an IP address is this host's: loopback, or one of its interfaces."""
+    interfaces = psutil.net_if_addrs().values()
+    own = {each.address.partition("%")[0] for addresses in interfaces for each in addresses}
+    return is_loopback(address) or address.partition("%")[0] in own
 
 
 def _uptime(connection: Connection) -> float:

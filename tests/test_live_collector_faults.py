@@ -166,6 +166,23 @@ def test_a_bad_collector_harms_no_other(
     assert len(named) == 1
 
 
+def test_the_server_ends_a_statement_before_the_agent_gives_up(
+    server: PrivateServer, tmp_path: Path
+) -> None:
+    """However seldom the status is read: a statement that takes too long costs no session."""
+    seldom = {"status": {"interval": "30s"}}
+    watched_target = {**target(tmp_path, server), "timeout": "1s"}
+    file, _ = write_config(tmp_path, watched_target, collectors=seldom, fit={"interval": "1m"})
+    config = load(file)
+    watched = TargetMonitor(config, config.targets[0], [TABLE[0], asking("bad", SLOW_SQL)])
+    with ticking(watched):
+        wait_until("it is cut off", lambda: health(watched, "bad").failures)
+        time.sleep(1.5)
+        assert set(health(watched, "bad").failures) == {FailureKind.SLOW}
+        assert watched.snapshot.health.up
+        assert watched.connects == 1
+
+
 def health(watched: TargetMonitor, name: str) -> CollectorHealth:
     """The status of one collector."""
     [found] = [c for c in watched.snapshot.health.collectors if c.name == name]

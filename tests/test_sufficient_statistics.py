@@ -67,3 +67,10 @@ def test_a_day_begins_at_the_local_midnight() -> None:
     assert parse_time("2026-11-22", NOON) == NOON + 6.5 * 3600
     assert parse_time("6h", NOON) == NOON - 6 * 3600
     assert parse_time(f"{NOON:.0f}", 0.0) == NOON
+
+
+@pytest.mark.parametrize("text", ["20261122", "1700000000000", "-5", "nan", "1e300"])
+def test_a_number_that_is_no_unix_time_is_refused(text: str) -> None:
+    """A date without dashes is not taken for a day in 1970, nor milliseconds for seconds."""
+    with pytest.raises(ValueError, match="not a time; write 2026-11-21T13:00"):
+        parse_time(text, NOON)

@@ -10,11 +10,8 @@ from datetime import UTC, datetime
 from agent.config.durations import seconds
 
 MISTAKE = "not a time; write 2026-11-21T13:00 (local), …T13:00Z, 6h (ago) or seconds since 1970"
-MIN_UNIX = 1e6  # a bare number below is taken for a mistake
-
-
 DATED_SECONDS = range(100_000_000, 253_402_300_800)
-"""Numbers that count as seconds since 1970, up to the year 9999, and are shown as dates."""
+"""Numbers that count as seconds since 1970, from 1973 to the year 9999, and are shown as dates."""
 
 
 def time_text(at: float) -> str:
@@ -35,7 +32,7 @@ def parse_time(text: str, now: float) -> float:
         number = float(text)
     except ValueError:
         return _date_or_age(text, now)
-    if not MIN_UNIX <= number <= 1e12:
+    if not DATED_SECONDS.start <= number < DATED_SECONDS.stop:
         raise ValueError(f"{text[:30]!r} is {MISTAKE}")
     return number
 

@@ -132,7 +132,7 @@ class Client:
         try:
             content = read_answer(self._opener, request, self._timeout, MAX_BYTES + 1)
         except urllib.error.HTTPError as error:
-            content = read_refusal(error, self._timeout, MAX_REFUSAL_BYTES)
+            content = read_refusal(error, MAX_REFUSAL_BYTES)
             raise self._http_error(error.code, content) from None
         except UntrustedError as error:
             raise self._untrusted_error(error) from None

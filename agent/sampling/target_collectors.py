@@ -5,6 +5,7 @@ import urllib.parse
 import urllib.request
 from collections.abc import Sequence
 from functools import partial
+from http import HTTPStatus
 
 from agent.config.node_exporter import NodeExporterSettings
 from agent.config.settings import Config, Target
@@ -39,21 +40,24 @@ def _histogram_collector(digests: Sequence[str]) -> CollectorSpec:
 def page_fetcher(settings: NodeExporterSettings) -> Fetch:
     """Return a function that fetches that node_exporter's page; a failure is one line with the URL.
 
-    Passwords and tokens are read again each time.
+    Passwords, tokens and a changed authority are read again each time. Where one of the collectors
+    is switched off, node_exporter refuses the request for them, and the whole page is fetched.
     """
     access = settings.access(settings.timeout)
     url = f"{access.base(settings.EXAMPLE)}/metrics"
     query = urllib.parse.urlencode([("collect[]", name) for name in NODE_COLLECTORS])
-    opener = access.opener()
+    pages = [f"{url}?{query}", url]
 
     def fetch() -> bytes:
         try:
-            headers = access.authorisation()
-            request = urllib.request.Request(f"{url}?{query}", headers=headers)  # noqa: S310
-            page = read_answer(opener, request, access.timeout, MAX_BYTES + 1)
+            request = urllib.request.Request(pages[0], headers=access.authorisation())  # noqa: S310
+            page = read_answer(access.opener(), request, access.timeout, MAX_BYTES + 1)
         except urllib.error.HTTPError as error:
-            with error:
-                raise _failure(url, _refusal(error.code)) from None
+            error.close()
+            if error.code == HTTPStatus.BAD_REQUEST and len(pages) > 1:  # a collector is off there
+                del pages[0]
+                return fetch()
+            raise _failure(url, _refusal(error.code)) from None
         except UntrustedError as error:
             message = f"its certificate is not verified ({error}); name its authority with ca"
             raise _failure(url, message) from None

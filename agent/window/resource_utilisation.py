@@ -192,14 +192,16 @@ def limiting_resources(
 ) -> list[Resource]:
     """Return the resources that may limit the throughput; utilisations: shape (intervals,) by name.
 
-    The server's CPU is left out where it may use all of the host's, and the host's is known.
+    The server's CPU is left out where it may use all of the host's, and the host's is known, unless
+    its ceiling is below the host's.
     """
     of_host, of_allowed = utilisations.get(SERVER_SHARE_OF_CPU), utilisations.get(SERVER_CPU)
     is_bound = False
     if of_host is not None and of_allowed is not None:
         both = np.isfinite(of_host) & np.isfinite(of_allowed)
         is_bound = float(of_host[both].sum()) < ALL_CPUS_SHARE * float(of_allowed[both].sum())
-    is_bound |= all(resource.name != CPU for resource in resources)
+    ceilings = {resource.name: resource.ceiling for resource in resources}
+    is_bound |= CPU not in ceilings or ceilings.get(SERVER_CPU, 1.0) < ceilings[CPU]
     return [resource for resource in resources if is_bound or resource.name != SERVER_CPU]
 
 
