@@ -36,6 +36,19 @@ def test_any_column_of_the_host_can_be_divided(
     assert answer["truth_error"] is None
 
 
+def test_calls_without_times_are_no_times(
+    tmp_path: Path, host_file: Path, served: Simulated, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """CPU is learned from calls and rows then: a call that reads more rows may cost more."""
+    places = [i for i, name in enumerate(LONG) if name not in ("timer_wait_s", "lock_s")]
+    rows = [[row[i] for i in places] for row in long_rows(served)]
+    path = tmp_path / "counts.csv"
+    path.write_text(csv([LONG[i] for i in places], rows))
+    answer = as_json(capsys, path, "--host", host_file)
+    assert answer["method"] == "learned"
+    assert answer["truth_error"] < 0.12
+
+
 def test_bytes_that_nothing_predicts_are_no_classs(
     tmp_path: Path, long_file: Path, served: Simulated, capsys: pytest.CaptureFixture[str]
 ) -> None:

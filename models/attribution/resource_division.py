@@ -207,7 +207,7 @@ def _reasons(
         Signs(
             intervals=len(intervals),
             held_out_mape=held_out.mape if isinstance(model, CostModel) else None,
-            level=level if target.is_cpu_seconds else None,
+            level=level if target.is_limited_by_time else None,
             host=host,
             time_is_work=has_counts and (method is Method.WLR or _ignores_texts(intervals, method)),
         )
