@@ -128,6 +128,10 @@ class TargetSession:
         )
         self._round_trips, self._replication = before._round_trips, before._replication
 
+    def read_all_again(self) -> None:
+        """Have collectors read again what they read only once; called from any thread."""
+        self._connection.collector_state.clear()
+
     def close(self) -> None:
         """End the session on the server."""
         self._connection.close()
@@ -186,7 +190,7 @@ class TargetSession:
         self._round_trips, self._replication = (), ()  # another host may answer at the address
         before, self.server = self.server, server_identity(self._connection.variables)
         if self.server != before:
-            self._connection.collector_state.clear()  # of another server
+            self.read_all_again()
         self._opened(self._connection.variables)
         flavour = self._connection.flavour
         self.server_health = replace(self.server_health, server=flavour, identity=self._identity())
