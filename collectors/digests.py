@@ -9,9 +9,8 @@ all statements, since some have no digest (MariaDB: those of the binary protocol
 """
 
 import math
-import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from collectors.base import CollectorError, FailureKind, Feature, Prepared, Values
@@ -21,7 +20,7 @@ from collectors.class_thread_states import (
     ThreadStateCounts,
     statement_threads,
 )
-from collectors.connection import Connection
+from collectors.connection import Connection, statement_words
 from collectors.digest_table import (
     COLUMN_NAMES,
     COLUMNS,
@@ -330,19 +329,11 @@ def texts_of(connection: Connection, digests: Sequence[str]) -> dict[str, str]:
 
 def own_digests(connection: Connection, texts: Mapping[str, str]) -> frozenset[str]:
     """Return those of the digests whose texts are statements that this connection has sent."""
-    own_shapes = {statement_words(statement) for statement in connection.sent_statements}
-    return frozenset(
-        digest for digest, text in texts.items() if matches_any_shape(text, own_shapes)
-    )
+    shapes = connection.sent_statements.keys()
+    return frozenset(digest for digest, text in texts.items() if matches_any_shape(text, shapes))
 
 
-def statement_words(statement: str) -> str:
-    """Return the words of a statement or of its digest's text, without literals and punctuation."""
-    bare = re.sub(r"'[^']*'|\"[^\"]*\"", " ", statement)
-    return " ".join(re.findall(r"\b[A-Za-z_]\w*", bare)).upper()
-
-
-def matches_any_shape(text: str, shapes: set[str]) -> bool:
+def matches_any_shape(text: str, shapes: Collection[str]) -> bool:
     """Return whether the text, which the server may have truncated, has one of these shapes.
 
     A truncated text of fewer than `MIN_IDENTIFYING_WORDS` words could be any client's: False.

@@ -14,7 +14,8 @@ from agent.query_classes.resource_meter import ResourceMeter
 from agent.query_classes.tracked_classes import class_table
 from collectors.base import Sample
 from collectors.class_thread_states import ThreadStateCounts
-from collectors.digests import DigestRows, DigestValues, matches_any_shape, statement_words
+from collectors.connection import statement_words
+from collectors.digests import DigestRows, DigestValues, matches_any_shape
 
 NAMES = ("calls", "statement_time")
 A, B, OVERFLOW = "aa|=shop", "bb|", "|"
