@@ -136,7 +136,10 @@ def observe_totals(target: Target) -> ObservedClasses:
     registry = ClassRegistry()
     try:
         connection.open()
-        values = _readers(connection)["digests"]()
+        readers = _readers(connection)
+        values = readers["digests"]()
+        for name in ("status", "digests"):
+            readers[name]()  # sends what an agent sends; a later reading has another statement
         assert isinstance(values, DigestValues)  # noqa: S101  (what this collector reads)
         rows = values.rows
         zero = replace(rows, counters=np.zeros_like(rows.counters))
