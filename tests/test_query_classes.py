@@ -171,6 +171,23 @@ def test_without_the_host_measured_cpu_is_still_known_and_the_rest_absent() -> N
     assert all("read" not in c.totals for c in state.classes)
 
 
+def test_measured_cpu_counts_where_the_hosts_is_not_known_for_a_while() -> None:
+    """The host is first read after some readings of the digests; nothing of it is unattributed."""
+    simulated = simulate(7, intervals=200)
+    classes, states = ClassMonitor(SETTINGS), list[ClassesState]()
+    for sample in samples(simulated, measured=True):
+        if sample.collector != "host" or sample.at >= START + 30:
+            feed(classes, states, sample)
+    for state in states:
+        last = round(state.at - 1e9 - START)
+        measured = float(simulated.truth[1 : last + 1].sum())
+        assert sum(one.totals["cpu"] for one in state.classes) == pytest.approx(measured)
+        known = float((simulated.y - simulated.truth.sum(axis=1))[31 : last + 1].sum())
+        cpu = state.resource("cpu")
+        assert cpu is not None
+        assert cpu.unattributed == pytest.approx(known)
+
+
 def test_without_host_and_measurement_time_ranks_the_classes() -> None:
     """There is no CPU at all, not even zero."""
     _, states = followed(simulate(7, intervals=200), host=False)
