@@ -302,7 +302,8 @@ def test_the_use_of_late_of_all_others_is_that_of_every_class_not_shown(measured
     simulated = simulate(4, intervals=SECONDS)
     two = ClassSettings(top=2, interval=SETTINGS.interval, window=SETTINGS.window)
     all_shown = followed(simulated, measured=measured)[1][-1]
-    some_shown = followed(simulated, two, measured=measured)[1][-1]
+    monitor, states = followed(simulated, two, measured=measured)
+    some_shown = states[-1]
     assert len(some_shown.classes) == 2 + len((OTHER, AGENT))
     for quantity in ("cpu", "calls", "statement_time", "lock_time", "rows_sent"):
         use = sum(one.recent[quantity] for one in all_shown.classes)
@@ -311,6 +312,9 @@ def test_the_use_of_late_of_all_others_is_that_of_every_class_not_shown(measured
     rest = next(one for one in some_shown.classes if one.name.digest == OTHER)
     assert (rest.error is None) == measured
     errors = [c.error for c in all_shown.classes if c.error is not None]
+    last = monitor.take_new_usage()[-1]
+    of_rest = last.cpu_error.get(OTHER, 0.0) / last.uses[OTHER]["cpu"]
+    assert of_rest == pytest.approx(rest.error or 0.0)
     assert measured or (rest.error is not None and 0 < rest.error < max(errors))
 
 
