@@ -264,6 +264,7 @@ def test_the_time_in_which_nothing_was_read_is_not_that_of_the_recent_sums() -> 
     calls = sum(one.recent["calls"] for one in state.classes) / state.recent_seconds
     per_second = simulated.intervals.count.sum() / len(simulated.intervals)
     assert calls == pytest.approx(per_second, rel=0.1)
+    assert sum(used.seconds for used in classes.take_new_usage()) < 300
 
 
 def test_many_classes_are_bounded_in_what_is_kept_and_shown() -> None:
