@@ -25,6 +25,10 @@ def test_measured_cpu_is_a_source(
     assert answer["compared_with"] == "work-time"
     assert answer["classes"]["scan"]["total"] == pytest.approx(served.truth[:, 7].sum())
     assert "measured" in as_table(capsys, path, "--host", host_file)
+    few = tmp_path / "few.csv"
+    few.write_text(csv([*LONG[:-1], "cpu_s"], long_rows(served)[:300]))
+    answer = as_json(capsys, few, "--host", host_file)
+    assert (answer["method"], answer["reasons"]) == ("measured", [])
 
 
 def test_any_column_of_the_host_can_be_divided(

@@ -235,6 +235,16 @@ def test_a_varying_cost_per_call_is_said() -> None:
     assert Reason.COST_VARIES not in steady.reasons
 
 
+def test_measured_cpu_is_doubted_for_no_reason() -> None:
+    """What the models cannot predict is no doubt of what the server counts itself."""
+    _, states = followed(simulate(8, intervals=200, cost_drift=0.5), measured=True)
+    cpu, user_cpu = states[-1].resource("cpu"), states[-1].resource("user_cpu")
+    assert cpu is not None
+    assert user_cpu is not None
+    assert Reason.COST_VARIES in user_cpu.reasons
+    assert cpu.reasons == ()
+
+
 def test_a_lost_interval_is_nobodys_and_the_whole_is_kept() -> None:
     """The table is emptied: that second's CPU is unattributed, and no counter falls."""
     simulated = simulate(9, intervals=200)

@@ -210,6 +210,7 @@ def _reasons(
             level=level if target.is_limited_by_time else None,
             host=host,
             time_is_work=has_counts and (method is Method.WLR or _ignores_texts(intervals, method)),
+            is_measured=method is Method.MEASURED,
         )
     )
 
