@@ -15,6 +15,8 @@ from agent.query_classes.assessment import ClassMonitor
 from agent.query_classes.attribution_snapshot import ClassesState
 from agent.query_classes.digest_deltas import LossReason
 from collectors.base import Sample
+from collectors.digest_table import MAX_ROWS
+from collectors.digests import DigestRows, DigestValues
 from models.attribution.class_interval_table import AGENT, OTHER, Array
 from models.attribution.result import Method, Reason, disagreement
 
@@ -305,6 +307,34 @@ def test_many_classes_are_bounded_in_what_is_kept_and_shown() -> None:
     assert great <= shown
     assert len(classes._window.tracked.keys) <= 200
     assert state.known == count
+
+
+def test_a_class_of_the_largest_table_is_known_however_seldom_it_is_used() -> None:
+    """All rows that are read at first stay known: an hourly report is none that was never read."""
+    names, rng = ("calls", "statement_time"), range(MAX_ROWS)
+    seldom, often = "1|seldom|=shop", "1|often|=shop"
+    classes = ClassMonitor(ClassSettings(interval=10.0))
+    for t in range(0, 60, 2):
+        used = {often: 3.0 * t, **({seldom: 7.0} if t == 50 else {})}
+        if t == 0:
+            used = {**dict.fromkeys((f"1|{k:x}|=shop" for k in rng[2:]), 5.0), often: 0, seldom: 5}
+        rows = DigestRows(
+            names=names,
+            keys=list(used),
+            counters=np.array([[calls, 0.001 * calls] for calls in used.values()]),
+            age=np.full(len(used), 1e6),
+            complete=t == 0,
+            since=2.0 if t else None,
+            running={},
+            texts={},
+            own_digests=frozenset(),
+        )
+        classes.append(Sample("digests", START + t, DigestValues(rows, {})))
+        classes.append(Sample("status", START + t, {"uptime": 900.0 + t}))
+        classes.advance(START + t, 1e9 + t)
+    assert classes.state is not None
+    assert not any(classes.state.lost.values())
+    assert whole(classes.state, "calls") == 3.0 * (classes.state.at - 1e9) + 2.0
 
 
 @pytest.mark.parametrize("measured", [True, False])

@@ -35,6 +35,7 @@ from agent.query_classes.resource_meter import RESOURCES, USUAL_SAMPLING
 from agent.query_classes.tracked_classes import TrackedClasses, server_use
 from agent.support.queue_drain import take_all
 from collectors.base import Sample
+from collectors.digest_table import MAX_ROWS
 from models.attribution.class_interval_table import OTHER, ClassIntervals
 from models.attribution.published_wlr import Line
 from models.attribution.result import HostUse, Method, Signs, find_reasons
@@ -44,8 +45,9 @@ MAX_TRACKED, TRACKED_PER_SHOWN = 200, 6
 """Classes that have a column of their own in the models, and how many of them for each displayed
 class; the others share one. The time of a fit grows with the cube of their number, its memory with
 the square."""
-MAX_KNOWN_CLASSES = 30_000
-"""Classes that are remembered; beyond that, all but the tracked ones are forgotten."""
+MAX_KNOWN_CLASSES = MAX_ROWS + 10_000
+"""Classes that are remembered, those of the largest table and some more; beyond that, all but the
+tracked ones are forgotten."""
 MAX_KEPT_USES = 60
 """Intervals whose use is kept until the history takes it."""
 
