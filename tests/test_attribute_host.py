@@ -53,6 +53,23 @@ def test_calls_without_times_are_no_times(
     assert answer["truth_error"] < 0.12
 
 
+def test_times_without_calls_are_divided_as_the_answer_says(
+    tmp_path: Path, host_file: Path, served: Simulated, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By work time where texts are known: who sleeps gets nothing, and nearly all is attributed."""
+    unknown = ("count", "rows_examined", "rows_sent")
+    places = [i for i, name in enumerate(LONG) if name not in unknown]
+    path = tmp_path / "times.csv"
+    path.write_text(
+        csv([LONG[i] for i in places], [[row[i] for i in places] for row in long_rows(served)])
+    )
+    answer = as_json(capsys, path, "--host", host_file)
+    assert (answer["method"], answer["compared_with"]) == ("work-time", "wlr")
+    assert answer["truth_error"] < 0.12
+    assert answer["classes"]["sleep"]["total"] == 0
+    assert answer["unattributed"] < 0.1 * answer["total"]
+
+
 def test_bytes_that_nothing_predicts_are_no_classs(
     tmp_path: Path, long_file: Path, served: Simulated, capsys: pytest.CaptureFixture[str]
 ) -> None:
