@@ -24,6 +24,7 @@ from agent.query_classes.class_intervals import ClassInterval, ClassIntervalMake
 from agent.query_classes.class_registry import ClassRegistry, class_name_of
 from agent.query_classes.period_attribution import ObservedClasses, observed_classes
 from models.attribution.class_interval_table import OTHER
+from models.attribution.result import Reason
 from testbed.real.clients import Clients, run_as_root
 from testbed.real.daemon import target, write_config
 
@@ -198,7 +199,9 @@ def test_the_pages_table_ranks_names_and_warns() -> None:
     assert text.index("&lt;b&gt;") < text.index("`a`") < text.index("shop.b2")
     assert "measured by the server" in text
     assert "all others" in text
-    assert "fewer than 60 intervals" in text
+    doubted = replace(state.resources[0], reasons=(Reason.FEW_INTERVALS,))
+    few = replace(snapshot, classes=replace(state, resources=(doubted,)))
+    assert "fewer than 60 intervals" in classes_table(few, 100.0)
     assert classes_table(snapshot, 279.0) == classes_table(snapshot, 100.0)  # three intervals
     assert classes_table(snapshot, 500.0) == ""
     assert classes_table(replace(snapshot, classes=None), 100.0) == ""

@@ -146,7 +146,7 @@ def _target(classes: ClassFile) -> Target:
         return Target(y)
     cpu = CPU_SECONDS.search(resource) is not None
     bounds = PART_OF_CPU if PARTIAL_CPU.search(resource) else WHOLE_CPU
-    return Target(y, is_cpu_seconds=cpu, time_like=cpu, bounds=bounds)
+    return Target(y, is_cpu_seconds=cpu, time_like=cpu and classes.has_times, bounds=bounds)
 
 
 def _resource_name(resource: str) -> str:

@@ -112,6 +112,8 @@ class ClassIntervalMaker:
         if self._meter.lost_digests(start, sample.at):
             self.deltas.lost[LossReason.FULL] += 1
         used = self._meter.used(start, sample.at)
+        if changes is None and not used:
+            return None  # nothing of it is known, as of an outage
         return ClassInterval(sample.at, sample.at - start, changes, used)
 
 

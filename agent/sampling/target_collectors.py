@@ -12,6 +12,7 @@ from agent.config.settings import Config, Target
 from agent.support.http_client import AccessError, NoAnswerError, UntrustedError, read_answer
 from collectors import CollectorSpec, collectors_with, histograms
 from collectors.base import CollectorError, FailureKind
+from collectors.disks_and_interfaces import Devices
 from collectors.node_exporter import MAX_BYTES, NODE_COLLECTORS, Fetch
 
 HISTOGRAMS_SECONDS = 5.0  # seconds
@@ -20,12 +21,19 @@ HISTOGRAMS_SHARE = 0.01
 
 
 def collectors_of(config: Config, target: Target) -> tuple[CollectorSpec, ...]:
-    """Return all collectors, with this target's host: this machine, or its node_exporter's.
+    """Return all collectors, with this target's host: this machine, or its node_exporter's."""
+    remote = page_fetcher(target.node_exporter) if target.node_exporter else None
+    return collectors_reading(target, config.resource_settings(target).devices, remote)
+
+
+def collectors_reading(
+    target: Target, named: Devices, remote: Fetch | None = None
+) -> tuple[CollectorSpec, ...]:
+    """Return all collectors; their host is this machine, with its `named` devices, or `remote`.
 
     Histograms are read only for digests that have an SLA.
     """
-    remote = page_fetcher(target.node_exporter) if target.node_exporter else None
-    found = collectors_with(config.resource_settings(target).devices, remote)
+    found = collectors_with(named, remote)
     digests = tuple(dict.fromkeys(sla.digest for sla in target.class_slas))
     return (*found, _histogram_collector(digests)) if digests else found
 

@@ -130,6 +130,10 @@ class TargetSession:
         )
         self._round_trips, self._replication = before._round_trips, before._replication
 
+    def read_all_again(self) -> None:
+        """Have collectors read again what they read only once; called from any thread."""
+        self._connection.collector_state.clear()
+
     def close(self) -> None:
         """End the session on the server."""
         self._connection.close()
@@ -188,7 +192,7 @@ class TargetSession:
         self._round_trips, self._replication = (), ()  # another host may answer at the address
         before, self.server = self.server, server_identity(self._connection.variables)
         if self.server != before:  # what is known is of another server
-            self._connection.collector_state.clear()
+            self.read_all_again()
             self._restarts = RestartDetector()
         self._opened(self._connection.variables)
         flavour = self._connection.flavour

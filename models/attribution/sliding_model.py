@@ -49,13 +49,6 @@ class ClassShares:
         """Whether the server itself accounts for the use of each class."""
         return self.source is Method.MEASURED
 
-    def errors(self, names: Sequence[str]) -> dict[str, float]:
-        """Return standard errors by name, units of the resource; none if the use was measured."""
-        if self.is_measured:
-            return {}
-        errors = zip(names, self.error * self.uses, strict=True)
-        return {name: float(error) for name, error in errors if np.isfinite(error)}
-
     def relative_error(self, classes: Mask) -> float | None:
         """Return the standard error of these classes' use together as a share of it.
 
