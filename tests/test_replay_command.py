@@ -25,6 +25,7 @@ from agent.cli import main
 from agent.config.settings import FitSettings
 from agent.export.snapshot_json import snapshots_as_json
 from agent.pipeline import assess
+from agent.replay.alert_rules import RULES
 from agent.replay.sample_csv_reader import SampleFile
 from agent.support.clock_pair import ClockPair
 from agent.what_if.sla import sla_of
@@ -290,6 +291,25 @@ def test_a_year_of_silence_is_passed_in_a_moment(tmp_path: Path, replayed: Repla
     far = [row | {"t_s": float(row["t_s"]) + 300 * 86_400} for row in rows(600)]
     lines = replayed(written(tmp_path / "db.csv", [*table, *far]), "--every", "30d")
     assert [line["load"] is None for line in lines] == [True] * 10 + [False]
+
+
+def test_an_alert_ends_in_a_gap(tmp_path: Path, replayed: Replayed) -> None:
+    """As in a Prometheus, which goes on evaluating it; not when the recording goes on."""
+    begin, gap = 7_200, 10 * 3_600
+    late = [
+        row | {"t_s": begin + gap + float(row["t_s"]), "uptime_s": row["t_s"]} for row in rows(600)
+    ]
+    file = written(tmp_path / "db.csv", [*full(begin, busy_from=5_400), *late])
+    ended = {
+        alert["alert"]: alert["resolved_at"] - begin
+        for line in replayed(file)
+        for alert in line["alerts"]
+        if alert["firing_at"] is not None and alert["resolved_at"] is not None
+    }
+    kept = {rule.alert: rule.keep_firing_seconds for rule in RULES if rule.alert in ended}
+    assert {"MysqlHeadroomSaturated", "MysqlHeadroomFull"} <= set(kept)
+    for name, seconds in kept.items():
+        assert seconds <= ended[name] <= seconds + 900, name
 
 
 HEADER = "t_s,questions,threads_running,uptime_s\n"
