@@ -158,7 +158,10 @@ def _class_rows(number: int, interval: Interval, middle: float) -> Iterator[Hist
             ("--before", "0..900", "--after", "90000..99000"),
             "two samples from 90,000 s to 99,000 s",
         ),
-        (("--before", "0..900", "--after", "1000..1070"), "6 are needed"),
+        (
+            ("--before", "0..900", "--after", "1000..1070"),
+            "intervals from 1,000 s to 1,070 s; 6 are needed",
+        ),
     ],
 )
 def test_a_wrong_period_is_one_line(

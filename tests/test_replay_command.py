@@ -355,8 +355,9 @@ def test_rows_far_from_their_place_are_refused(
 @pytest.mark.parametrize(
     ("words", "text"),
     [
-        (("--at", "9h"), "--at 32400 is after the recording, which ends at 3607.75"),
-        (("--at", "-5"), "--at -5 is before the recording, which begins at 0"),
+        (("--at", "9h"), "--at 32,400 s is after the recording, which ends at 3,608 s"),
+        (("--at", "-5"), "--at -5 s is before the recording, which begins at 0 s"),
+        (("--at", "noon"), "--at: 'noon' is not a time in the recording; write seconds or a dur"),
         (("--interval", "5s"), "twice the time between two samples (5 s); give --interval 10s"),
         (("--interval", "1h"), "--interval: must be from 1s to 10m"),
         (("--config.file", "none.yaml"), "none.yaml"),

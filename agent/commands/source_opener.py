@@ -2,7 +2,7 @@
 
 import argparse
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -11,6 +11,7 @@ from agent.commands.prometheus_options import (
     query_of,
     refuse_prometheus_options,
 )
+from agent.config.timestamps import parse_recording_time, parse_time
 from agent.prometheus.replay_source import prometheus_source
 from agent.replay.recording_opener import (
     RecordingSource,
@@ -24,6 +25,16 @@ from agent.replay.recording_opener import (
 def is_url(source: str) -> bool:
     """Return whether a source is the URL of a Prometheus."""
     return source.startswith(("http://", "https://"))
+
+
+def time_parser(source: str, now: float) -> Callable[[str], float]:
+    """Return the parser of times of a source: of its own clock for a file, else Unix times.
+
+    `now` (Unix seconds) is what a time ago is subtracted from.
+    """
+    if is_history(source) or is_url(source):
+        return lambda text: parse_time(text, now)
+    return parse_recording_time
 
 
 @contextmanager
