@@ -271,6 +271,30 @@ def test_a_number_of_processors_that_is_none_is_refused(
         assert "--vcpus" in capsys.readouterr().err
 
 
+def analysed_alone(
+    capsys: pytest.CaptureFixture[str], prometheus: str, data: Path
+) -> tuple[int, list[Json], str]:
+    """The exit code, the targets and the errors of `analyze` on that database."""
+    with serving(prometheus, data) as url:
+        code = main(["analyze", "--prometheus", url, *SPAN, "--format", "json"])
+    shown = capsys.readouterr()
+    return code, json.loads(shown.out)["targets"], shown.err
+
+
+def test_a_host_may_be_scraped_less_often_than_its_server(
+    prometheus: str, promtool: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Once a minute, where the server is every 15 s: its CPU is known, in intervals of both."""
+    server, host = {"job": "mysql", "instance": "db1:9104"}, {"instance": "db1:9100"}
+    of_host = exported(table()[:: 60 // STEP], server, host)
+    samples = [*exported(table(), server), *(one for one in of_host if one[0].startswith("node"))]
+    code, [found], _ = analysed_alone(capsys, prometheus, fill(tmp_path, promtool, samples))
+    assert code == 0
+    limits = {limit["resource"]: limit for limit in found["resource_limits"]}
+    assert limits["cpu"]["service_demand"] == pytest.approx(DEMAND / 2, rel=0.02)
+    assert len(found["points"]) == pytest.approx(LENGTH / 120, abs=2)
+
+
 def asked_of(capsys: pytest.CaptureFixture[str], url: str, *words: str, code: int = 1) -> str:
     """What a failing `analyze` says: one line, and nothing on standard output."""
     assert main(["analyze", "--prometheus", url, *SPAN, *words]) == code

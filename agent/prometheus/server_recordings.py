@@ -114,26 +114,23 @@ def host_of(instance: str) -> str:
 
 
 def measure_sampling(client: Client, target: FleetTarget, query: FleetQuery) -> float:
-    """Return the seconds between samples of the server's status and of its service's CPU, if any.
+    """Return the seconds between samples of the server's status and of its host's CPU, if any.
 
-    The slower source counts.
+    The slower source counts: an interval without a sample of the CPU says nothing about a limit.
     """
     span = (max(query.start, query.end - LOOK_BACK_SECONDS), query.end)
-    spacing = _sample_spacing(client.samples(_server_selector(QUESTIONS, target, query), *span))
-    if query.service is None or target.host is None:
-        return spacing
-    return max(
-        spacing,
-        _sample_spacing(
-            client.samples(_service_selector(query.service, target.host, query), *span)
-        ),
-    )
+    status = _sample_spacing(client.samples(_server_selector(QUESTIONS, target, query), *span))
+    if target.host is None:
+        return status or DEFAULT_SAMPLING
+    cpu = _sample_spacing(client.samples(_cpu_selector(target.host, query), *span))
+    return max(status or DEFAULT_SAMPLING, cpu or 0.0)
 
 
-def _sample_spacing(found: Sequence[Series]) -> float:
+def _sample_spacing(found: Sequence[Series]) -> float | None:
+    """Return the median distance of a series' samples, s; None if there are fewer than three."""
     longest = max((series.at for series in found), key=len, default=np.empty(0))
     if len(longest) < 3:
-        return DEFAULT_SAMPLING
+        return None
     return max(round(float(np.median(np.diff(longest))), 1), 0.1)
 
 
@@ -185,11 +182,10 @@ def _host_cpu(
     Of replicas, that with the most samples is read. The times are read from the samples themselves:
     Prometheus takes twenty times as long for `timestamp()` at each step.
     """
-    matchers = (matcher(INSTANCE, host), without_braces(query.host_selector or ""))
-    one_cpu = selector(CPU, 'cpu="0"', IDLE_MODE, *matchers)
-    best = _longest(client.samples(one_cpu, *span))
+    best = _longest(client.samples(_cpu_selector(host, query), *span))
     if best is None:
         return
+    matchers = _host_matchers(host, query)
     busy = f"sum without (cpu, mode) ({selector(CPU, BUSY_MODES, *matchers)})"
     counted = f"count without (cpu, mode) ({selector(CPU, IDLE_MODE, *matchers)})"
     used, cpus = (
@@ -208,7 +204,7 @@ def _service_cpu(
     """Yield the CPU time of a service's instance, from its utilisation; `busy` is that so far."""
     if query.service is None:
         return
-    best = _longest(client.samples(_service_selector(query.service, host, query), *span))
+    best = _longest(client.samples(_cpu_selector(host, query), *span))
     if best is None:
         return
     for at, per_cent in _by_time(best).items():
@@ -216,9 +212,17 @@ def _service_cpu(
         yield at, {HOST_BUSY: used, CPUS: query.vcpus}
 
 
-def _service_selector(service: Utilisation, host: str, query: FleetQuery) -> str:
-    chosen = (*service.matchers, matcher(service.identifier, host))
-    return selector(service.metric, *chosen, without_braces(query.host_selector or ""))
+def _cpu_selector(host: str, query: FleetQuery) -> str:
+    """Return the selector of the series that shows when the CPU of a host or service was read."""
+    matchers = _host_matchers(host, query)
+    if query.service is None:
+        return selector(CPU, 'cpu="0"', IDLE_MODE, *matchers)
+    return selector(query.service.metric, *query.service.matchers, *matchers)
+
+
+def _host_matchers(host: str, query: FleetQuery) -> tuple[str, str]:
+    label = query.service.identifier if query.service else INSTANCE
+    return matcher(label, host), without_braces(query.host_selector or "")
 
 
 def _by_time(series: Series) -> dict[float, float]:
