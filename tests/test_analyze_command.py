@@ -295,6 +295,54 @@ def test_a_host_may_be_scraped_less_often_than_its_server(
     assert len(found["points"]) == pytest.approx(LENGTH / 120, abs=2)
 
 
+def test_servers_that_share_an_instance_are_not_taken_for_replicas(
+    prometheus: str, promtool: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As where each site has an `exporter:9104`: one line says so, unless one is chosen."""
+    name = {"instance": "exporter:9104"}
+    younger = [row | {"uptime_s": float(row["uptime_s"]) - 900} for row in table()[:300]]
+    samples = [
+        *exported(table(), {**name, "site": "a"}),
+        *exported(younger, {**name, "site": "b"}),
+        *exported(table(), {"instance": "db1:9104"}),
+    ]
+    text = 'exporter:9104: several servers have this instance: {site="a"} and {site="b"}; choose'
+    data = fill(tmp_path, promtool, samples)
+    code, found, error = analysed_alone(capsys, prometheus, data)
+    assert (code, [target["target"] for target in found]) == (1, ["db1:9104"])
+    assert text in error
+    assert error.count("\n") == 1
+    with serving(prometheus, data) as url:
+        asked = ("--prometheus", url, *SPAN, "--selector", '{site="b"}', "--format", "csv")
+        assert main(["analyze", *asked]) == 0
+        assert "exporter:9104" in capsys.readouterr().out
+        assert text in one_line(capsys, main(["replay", url, *SPAN, "--target", "exporter:9104"]))
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_replicas_of_a_series_may_have_gaps_and_other_clocks(
+    prometheus: str,
+    promtool: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    restarted: bool,
+) -> None:
+    """Two Prometheus of which one was down while the server was restarted are of one server."""
+    whole = table()
+    if restarted:
+        whole = [row | {"uptime_s": k * STEP} if k > 160 else row for k, row in enumerate(whole)]
+    holes = [
+        row | {"t_s": float(row["t_s"]) + 7.5} for k, row in enumerate(whole) if not 150 < k < 300
+    ]
+    name = {"instance": "db1:9104"}
+    samples = [
+        *exported(whole[100:400], {**name, "replica": "a"}),
+        *exported(holes, {**name, "replica": "b"}),
+    ]
+    code, found, error = analysed_alone(capsys, prometheus, fill(tmp_path, promtool, samples))
+    assert (code, error, len(found)) == (0, "", 1)
+
+
 def asked_of(capsys: pytest.CaptureFixture[str], url: str, *words: str, code: int = 1) -> str:
     """What a failing `analyze` says: one line, and nothing on standard output."""
     assert main(["analyze", "--prometheus", url, *SPAN, *words]) == code

@@ -18,6 +18,7 @@ from agent.prometheus.exporters import (
     without_braces,
 )
 from agent.replay.recorded_samples import CPUS, Reading, RecordedCollectors
+from agent.replay.recording_opener import SourceError
 from collectors.node_exporter import CPU
 
 INSTANCE, NAME = "instance", "__name__"
@@ -28,6 +29,9 @@ LOOK_BACK_SECONDS = 3600.0
 DEFAULT_SAMPLING = 60.0
 """Seconds between two samples, if too few are in that time to measure it."""
 HOST_BUSY = "host_cpu_busy_s"
+UPTIME = "mysql_global_status_uptime"
+MAX_START_DIFFERENCE = 60.0
+"""Seconds by which the start of one server may differ between two Prometheus and their clocks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,13 +162,17 @@ def readings(
 def _status_columns(
     client: Client, target: FleetTarget, query: FleetQuery, span: tuple[float, float]
 ) -> dict[float, dict[str, float]]:
-    """Return the columns by time. Of replicas of a series, that with the most samples is read."""
+    """Return the columns by time. Of replicas of a series, that with the most samples is read.
+
+    Raises `SourceError` if several servers have the instance.
+    """
     names = "|".join((QUESTIONS, *MYSQLD))
     found = client.samples(_server_selector("", target, query, f'__name__=~"{names}"'), *span)
     best = _longest(s for s in found if s.labels.get(NAME) == QUESTIONS)
     by_time: dict[float, dict[str, float]] = {}
     if best is None:
         return by_time
+    _require_one_server(target.instance, found, best.labels)
     columns = {QUESTIONS: "questions", **MYSQLD}
     for series in found:
         name = series.labels.get(NAME, "")
@@ -172,6 +180,34 @@ def _status_columns(
             for at, value in _by_time(series).items():
                 by_time.setdefault(at, {})[columns[name]] = value
     return by_time
+
+
+def _require_one_server(instance: str, found: Sequence[Series], labels: Labels) -> None:
+    """Raise `SourceError` if the uptimes are not those of replicas of the server of `labels`."""
+    uptimes = [s for s in found if s.labels.get(NAME) == UPTIME and len(s.at)]
+    ours = _same_replica(uptimes, labels)
+    for other in uptimes:
+        if len(ours.at) and not _are_of_one_server(ours, other):
+            names = " and ".join(map(_own_labels_text, (ours, other), (other, ours)))
+            remedy = "choose one with --selector, and its host with --host-selector"
+            raise SourceError(f"{instance}: several servers have this instance: {names}; {remedy}")
+
+
+def _are_of_one_server(one: Series, other: Series) -> bool:
+    """Return whether two uptimes began at one time; True where they have no time in common."""
+    common = (other.at >= one.at[0]) & (other.at <= one.at[-1])
+    if not common.any():
+        return True
+    starts, started = one.at - one.values, (other.at - other.values)[common]
+    after = np.searchsorted(one.at, other.at[common])
+    apart = [np.abs(started - starts[k]) for k in (after, np.maximum(after - 1, 0))]
+    return float(np.median(np.minimum(*apart))) <= MAX_START_DIFFERENCE
+
+
+def _own_labels_text(series: Series, other: Series) -> str:
+    """Return the selector of the labels that distinguish a series from another one."""
+    own = sorted(_replica_labels(series.labels) - _replica_labels(other.labels))
+    return f"{{{','.join(matcher(name, value) for name, value in own)}}}"
 
 
 def _host_cpu(
