@@ -360,7 +360,7 @@ def test_a_server_that_cannot_be_asked_is_one_line(
     monkeypatch.setattr("agent.prometheus.client.MIN_PAUSE", 0.01)
     nobody = f"http://127.0.0.1:{free_port()}"
     assert f"{nobody}: no answer" in asked_of(capsys, nobody)
-    assert "tried 4 times" in asked_of(capsys, nobody)
+    assert "or give a longer --timeout; tried 4 times" in asked_of(capsys, nobody)
     assert "check the URL" in asked_of(capsys, f"{url}/nowhere")
     assert "check the selector" in asked_of(capsys, url, "--selector", '{job=="x"}')
     assert "it has no such server" in asked_of(capsys, url, "--selector", '{job="x"}')
@@ -441,6 +441,59 @@ def test_a_token_is_shown_and_a_busy_server_is_asked_again(
             assert "--token-file" in asked_of(capsys, gate)
         finally:
             server.shutdown()
+
+
+class Partial(Gate):
+    """Stands before a Prometheus, and answers as a Thanos, of which a store is down, would."""
+
+    lacking: ClassVar[Json] = {}
+    tenants: ClassVar[set[str | None]] = set()
+
+    def do_POST(self) -> None:
+        """Forward all, and add what is lacking."""
+        self.tenants.add(self.headers.get("X-Scope-OrgID"))
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        with urllib.request.urlopen(self.upstream + self.path, body, timeout=30) as answer:
+            self._answer(200, json.dumps(json.loads(answer.read()) | self.lacking).encode())
+
+
+@pytest.fixture
+def partial(url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The Prometheus behind it."""
+    monkeypatch.setattr(Partial, "upstream", url)
+    monkeypatch.setattr(Partial, "tenants", set())
+    with ThreadingHTTPServer(("127.0.0.1", 0), Partial) as server:
+        threading.Thread(target=server.serve_forever, args=(0.05,)).start()
+        try:
+            yield f"http://127.0.0.1:{server.server_address[1]}"
+        finally:
+            server.shutdown()
+
+
+@pytest.mark.parametrize(
+    ("lacking", "causes"),
+    [
+        ({"warnings": ["store 10.0.0.9: refused"]}, ["store 10.0.0.9: refused"]),
+        ({"isPartial": True}, ["not all of its storage answered"]),
+        ({"warnings": [], "infos": ["metric might not be a counter"], "isPartial": False}, []),
+        ({"warnings": None}, []),
+    ],
+)
+def test_an_answer_that_is_not_complete_is_told_once(
+    partial: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    lacking: Json,
+    causes: list[str],
+) -> None:
+    """As Thanos and VictoriaMetrics say it; what is there is analysed."""
+    monkeypatch.setattr(Partial, "lacking", lacking)
+    assert main(["analyze", "--prometheus", partial, *SPAN]) == 0
+    shown = capsys.readouterr()
+    assert "db1:9104" in shown.out
+    assert shown.err.splitlines() == [
+        f"mysql-headroom: {partial}: an answer may not be complete: {cause}" for cause in causes
+    ]
 
 
 def test_a_server_of_prometheus_is_replayed_as_its_recording(

@@ -12,6 +12,7 @@ from agent.prometheus.client import Client
 from agent.prometheus.exporters import NODE_EXPORTER, SERVICES
 from agent.prometheus.server_recordings import FleetQuery
 from agent.replay.recording_opener import SourceError
+from agent.support.safe_output import print_error
 
 MIN_SECONDS = 60.0
 """The shortest time range, s."""
@@ -100,7 +101,7 @@ def client_of(args: argparse.Namespace, url: str) -> Client:
     """Return a client of that Prometheus; raises `AccessError` or `SourceError`."""
     if problem := login_problem(args):
         raise SourceError(problem)
-    return Client(access_of(args, url))
+    return Client(access_of(args, url), warn=print_error)
 
 
 def query_of(args: argparse.Namespace) -> FleetQuery:
