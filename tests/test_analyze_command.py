@@ -496,6 +496,21 @@ def test_an_answer_that_is_not_complete_is_told_once(
     ]
 
 
+def test_a_tenant_is_named_and_two_logins_are_refused(
+    partial: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of a Mimir, which refuses a question without one; a login is either a user or a token."""
+    assert main(["analyze", "--prometheus", partial, *SPAN, "--tenant", "shop"]) == 0
+    assert Partial.tenants == {"shop"}
+    assert main(["replay", partial, *SPAN, "--target", "db1:9104", "--every", "2h"]) == 0
+    assert Partial.tenants == {"shop", None}
+    token = tmp_path / "token"
+    token.write_text("open sesame\n")
+    both = ("--user", "u", "--token-file", str(token))
+    capsys.readouterr()
+    assert "are two logins: give one of them" in asked_of(capsys, partial, *both, code=2)
+
+
 def test_a_server_of_prometheus_is_replayed_as_its_recording(
     url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

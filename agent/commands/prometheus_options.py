@@ -2,6 +2,7 @@
 
 import argparse
 import time
+from dataclasses import replace
 from pathlib import Path
 
 from agent.commands.http_login_options import access_of, add_login_options, login_problem
@@ -17,6 +18,7 @@ from agent.support.safe_output import print_error
 MIN_SECONDS = 60.0
 """The shortest time range, s."""
 MAX_PROCESSORS = 1024
+TENANT_HEADER = "X-Scope-OrgID"
 OPTIONS_OF_PROMETHEUS = (
     "selector",
     "since",
@@ -26,6 +28,7 @@ OPTIONS_OF_PROMETHEUS = (
     "no_hosts",
     "hosts_from",
     "vcpus",
+    "tenant",
     "token_file",
     "user",
     "password_file",
@@ -81,6 +84,9 @@ def add_prometheus_options(parser: argparse.ArgumentParser, since: float, title:
         metavar="N",
         help="the number of processors of an RDS instance (default: 2)",
     )
+    group.add_argument(
+        "--tenant", metavar="ID", help=f"the tenant of a Mimir, which is sent as {TENANT_HEADER}"
+    )
     group.add_argument("--token-file", type=Path, metavar="FILE", help="a bearer token")
     add_login_options(group)
     parser.set_defaults(
@@ -101,7 +107,8 @@ def client_of(args: argparse.Namespace, url: str) -> Client:
     """Return a client of that Prometheus; raises `AccessError` or `SourceError`."""
     if problem := login_problem(args):
         raise SourceError(problem)
-    return Client(access_of(args, url), warn=print_error)
+    headers = {} if args.tenant is None else {TENANT_HEADER: args.tenant}
+    return Client(replace(access_of(args, url), headers=headers), warn=print_error)
 
 
 def query_of(args: argparse.Namespace) -> FleetQuery:

@@ -173,7 +173,7 @@ class Client:
     def _http_error(self, code: int, content: bytes) -> Exception:
         """Map an HTTP error to an exception with a remedy."""
         if code in (401, 403):
-            remedy = "give --user with --password-file, or --token-file"
+            remedy = "give --user with --password-file, --token-file, or the --tenant of a Mimir"
             return PrometheusError(f"{self._url}: login refused ({code}); {remedy}")
         try:
             text = _one_line(json.loads(content)["error"])
