@@ -536,6 +536,30 @@ def test_a_server_of_prometheus_is_replayed_as_its_recording(
     assert "no server 'x'; the servers are [::1]:9104" in capsys.readouterr().err
 
 
+def test_the_settings_of_a_configured_target_are_used_for_a_server_of_prometheus(
+    url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its name is not the server's there, which the selector chooses."""
+    config = tmp_path / "config.yaml"
+    of_shop = "resources: {ceilings: {cpu: 0.5}}, sla_seconds: 20ms"
+    config.write_text(
+        "fit: {interval: 30s}\n"
+        f"targets: [{{name: shop, user: u, {of_shop}}}, {{name: b, user: u}}]\n"
+    )
+    plain = ("replay", url, *SPAN, "--every", "2h", "--format", "json", "--interval", "30s")
+    settings = ("--config.file", str(config), "--target", "shop")
+    found = []
+    for words in (("--target", "db1:9104"), ("--selector", '{instance="db1:9104"}', *settings)):
+        assert main([*plain, *words]) == 0
+        found.append(json.loads(capsys.readouterr().out.splitlines()[-1]))
+    used = [line["load"]["utilisation"]["cpu"] for line in found]
+    assert used[1] == pytest.approx(2 * used[0])
+    assert [line["sla"] and line["sla"]["seconds"] for line in found] == [None, 0.02]
+    assert {line["target"] for line in found} == {"db1:9104"}
+    text = """choose one with --selector '{instance="INSTANCE"}'"""
+    assert text in one_line(capsys, main([*plain, *settings]))
+
+
 def test_a_period_without_a_sample_is_one_line(
     prometheus: str, promtool: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

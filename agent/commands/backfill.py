@@ -59,7 +59,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     parser.add_argument(
         "--instance",
         metavar="INSTANCE",
-        help="the target's `instance` in Prometheus (default: that of its host)",
+        help="the target's `instance` in Prometheus (default: that of its host, or the only one)",
     )
     parser.add_argument(
         "--file",
@@ -171,7 +171,7 @@ def _find_exporter(job: _Job, instance: str | None, *, is_needed: bool) -> Fleet
     if not is_needed and instance is None and len(of_host) != 1:
         return None
     return choose_target(
-        found, instance or (of_host[0] if len(of_host) == 1 else None), "--instance"
+        found, instance or (of_host[0] if len(of_host) == 1 else None), "--instance INSTANCE"
     )
 
 

@@ -49,7 +49,10 @@ def open_source(args: argparse.Namespace, options: ReplayOptions) -> Iterator[Re
         query = query_of(args)
         if math.isfinite(options.since):
             query = replace(query, start=options.since, end=options.until)
-        yield prometheus_source(client_of(args, args.source), query, options)
+        how = "--target INSTANCE"
+        if args.config_file:  # the target's name there is not the server's in Prometheus
+            options, how = replace(options, target=None), "--selector '{instance=\"INSTANCE\"}'"
+        yield prometheus_source(client_of(args, args.source), query, options, how)
         return
     refuse_prometheus_options(args)
     with open_recording(args.source, options) as source:
