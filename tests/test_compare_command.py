@@ -91,6 +91,11 @@ def test_what_is_not_known_has_not_stayed_the_same(
     assert main(["compare", str(file), "--before", "0..6000", "--after", "6000..12000"]) == 0
     text = capsys.readouterr().out
     assert text.endswith("Nothing can be compared yet: no quantity is known in both periods.\n")
+    assert text.count("cannot tell") == 1  # the capacity, which has a lower bound
+    laws = (
+        "Not known in either period: contention σ; coherency κ; λ, throughput at N = 1, queries/s"
+    )
+    assert f"\n{laws} (before: " in text
 
 
 def test_times_of_a_file_are_of_its_own_clock(deployed: Path, compared: Compared) -> None:
