@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 from complaints import one_line
-from recordings import LAW, Row, as_rows, nearly, rows, written
+from recordings import DEMAND, LAW, Row, as_rows, nearly, rows, written
 
 from agent.assessment.forecaster import Forecaster
 from agent.assessment.hour_ahead_load import RecentLoad
@@ -266,6 +266,19 @@ def test_cells_that_are_not_known_are_as_rows_that_are_not_there(
     assert of_holes[0]["capacity"] == of_silence[0]["capacity"]
     assert of_blind[0]["load"]["concurrency"].keys() == {"threads_running"}
     assert of_holes[0]["load"]["concurrency"].keys() == {"threads_running", "statement_time"}
+
+
+def test_the_processors_may_be_read_less_often_than_the_server(
+    tmp_path: Path, replayed: Replayed
+) -> None:
+    """Once a minute, where the rest is every 5 s: intervals hold two readings of each."""
+    unread: Row = {"host_cpu_busy_s": "", "server_cpu_s": ""}
+    table = [row | (unread if float(row["t_s"]) % 60 else {}) for row in rows(3600)]
+    [line] = replayed(written(tmp_path / "db.csv", table), "--at", "1h")
+    assert len(line["points"]) == pytest.approx(3600 / 120, abs=1)
+    limits = {limit["resource"]: limit for limit in line["resource_limits"]}
+    assert limits["cpu"]["service_demand"] == pytest.approx(DEMAND / 2, rel=0.02)
+    assert line["capacity"]["limit"] == "cpu"
 
 
 def test_there_is_no_rate_across_a_restart_and_nothing_is_said_in_a_gap(
