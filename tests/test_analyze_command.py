@@ -307,7 +307,7 @@ def test_servers_that_share_an_instance_are_not_taken_for_replicas(
         *exported(younger, {**name, "site": "b"}),
         *exported(table(), {"instance": "db1:9104"}),
     ]
-    text = 'exporter:9104: several servers have this instance: {site="a"} and {site="b"}; choose'
+    text = 'exporter:9104 is the instance of {site="a"} and {site="b"}; choose a server with --sel'
     data = fill(tmp_path, promtool, samples)
     code, found, error = analysed_alone(capsys, prometheus, data)
     assert (code, [target["target"] for target in found]) == (1, ["db1:9104"])
@@ -318,6 +318,27 @@ def test_servers_that_share_an_instance_are_not_taken_for_replicas(
         assert main(["analyze", *asked]) == 0
         assert "exporter:9104" in capsys.readouterr().out
         assert text in one_line(capsys, main(["replay", url, *SPAN, "--target", "exporter:9104"]))
+
+
+def test_hosts_that_share_an_instance_are_not_taken_for_replicas(
+    prometheus: str, promtool: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A server that is chosen needs its host chosen too, unless none is read."""
+    of_two_sites = [
+        (name, {**labels, "site": site}, at, value + since)
+        for site, since in (("a", 0.0), ("b", 5000.0))
+        for name, labels, at, value in exported(
+            table(), {"instance": "db1:9104"}, {"instance": "db1:9100"}
+        )
+    ]
+    with serving(prometheus, fill(tmp_path, promtool, of_two_sites)) as url:
+        asked = ("--prometheus", url, *SPAN, "--format", "csv", "--selector", '{site="a"}')
+        assert main(["analyze", *asked]) == 1
+        text = 'db1:9100 is the instance of {site="a"} and {site="b"}; choose a host with --host-'
+        assert text in capsys.readouterr().err
+        for words in (("--host-selector", '{site="a"}'), ("--no-hosts",)):
+            assert main(["analyze", *asked, *words]) == 0
+        assert capsys.readouterr().err == ""
 
 
 @pytest.mark.parametrize("restarted", [False, True])

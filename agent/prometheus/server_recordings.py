@@ -30,8 +30,10 @@ DEFAULT_SAMPLING = 60.0
 """Seconds between two samples, if too few are in that time to measure it."""
 HOST_BUSY = "host_cpu_busy_s"
 UPTIME = "mysql_global_status_uptime"
+SERVERS_REMEDY = "choose a server with --selector, and its host with --host-selector"
+HOSTS_REMEDY = "choose a host with --host-selector, or leave all out with --no-hosts"
 MAX_START_DIFFERENCE = 60.0
-"""Seconds by which the start of one server may differ between two Prometheus and their clocks."""
+"""Seconds by which the start of one server may differ for two Prometheus and their clocks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +174,8 @@ def _status_columns(
     by_time: dict[float, dict[str, float]] = {}
     if best is None:
         return by_time
-    _require_one_server(target.instance, found, best.labels)
+    uptimes = [series for series in found if series.labels.get(NAME) == UPTIME]
+    _require_replicas(target.instance, uptimes, best.labels, SERVERS_REMEDY)
     columns = {QUESTIONS: "questions", **MYSQLD}
     for series in found:
         name = series.labels.get(NAME, "")
@@ -182,20 +185,22 @@ def _status_columns(
     return by_time
 
 
-def _require_one_server(instance: str, found: Sequence[Series], labels: Labels) -> None:
-    """Raise `SourceError` if the uptimes are not those of replicas of the server of `labels`."""
-    uptimes = [s for s in found if s.labels.get(NAME) == UPTIME and len(s.at)]
-    ours = _same_replica(uptimes, labels)
-    for other in uptimes:
-        if len(ours.at) and not _are_of_one_server(ours, other):
+def _require_replicas(
+    instance: str, seconds: Sequence[Series], labels: Labels, remedy: str
+) -> None:
+    """Raise `SourceError` if one of these counters of seconds is no replica of that of `labels`."""
+    ours = _same_replica(seconds, labels)
+    for other in seconds:
+        if not _began_together(ours, other):
             names = " and ".join(map(_own_labels_text, (ours, other), (other, ours)))
-            remedy = "choose one with --selector, and its host with --host-selector"
-            raise SourceError(f"{instance}: several servers have this instance: {names}; {remedy}")
+            raise SourceError(f"{instance} is the instance of {names}; {remedy}")
 
 
-def _are_of_one_server(one: Series, other: Series) -> bool:
-    """Return whether two uptimes began at one time; True where they have no time in common."""
-    common = (other.at >= one.at[0]) & (other.at <= one.at[-1])
+def _began_together(one: Series, other: Series) -> bool:
+    """Return whether both count the same time since one start; True without a common time."""
+    common = (other.at >= one.at.min(initial=math.inf)) & (
+        other.at <= one.at.max(initial=-math.inf)
+    )
     if not common.any():
         return True
     starts, started = one.at - one.values, (other.at - other.values)[common]
@@ -216,11 +221,14 @@ def _host_cpu(
     """Yield the host's CPU time at the times of its samples, which a sum over CPUs does not keep.
 
     Of replicas, that with the most samples is read. The times are read from the samples themselves:
-    Prometheus takes twenty times as long for `timestamp()` at each step.
+    Prometheus takes twenty times as long for `timestamp()` at each step. Raises `SourceError` if
+    several hosts have the instance.
     """
-    best = _longest(client.samples(_cpu_selector(host, query), *span))
+    idle = client.samples(_cpu_selector(host, query), *span)
+    best = _longest(idle)
     if best is None:
         return
+    _require_replicas(host, idle, best.labels, HOSTS_REMEDY)
     matchers = _host_matchers(host, query)
     busy = f"sum without (cpu, mode) ({selector(CPU, BUSY_MODES, *matchers)})"
     counted = f"count without (cpu, mode) ({selector(CPU, IDLE_MODE, *matchers)})"
