@@ -184,3 +184,13 @@ def test_a_period_without_intervals_in_a_history_is_one_line(
     words = ("--before", f"{ZERO - 900}..{ZERO - 100}", "--after", f"{ZERO}..{ZERO + 900}")
     said = one_line(capsys, main(["compare", str(path), *words]))
     assert "no intervals of db in that period" in said
+
+
+@pytest.mark.parametrize("option", ["--since", "--until"])
+def test_only_the_periods_say_what_is_read(option: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """An option that would change nothing is refused, whatever the source."""
+    for source in ("db.csv", "http://127.0.0.1:1"):
+        words = ["compare", source, "--around", "600", option, "2h"]
+        with pytest.raises(SystemExit, match="2"):
+            main(words)
+        assert f"unrecognized arguments: {option} 2h" in capsys.readouterr().err

@@ -81,7 +81,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     )
     parser.add_argument("--format", choices=list(FORMATS), default="table")
     add_pipeline_options(parser)
-    add_prometheus_options(parser, DAY, "where SOURCE is the URL of a Prometheus")
+    add_prometheus_options(parser, None, "where SOURCE is the URL of a Prometheus")
     parser.add_argument("--server", metavar="ID", help="of a history: one of the target's servers")
     parser.set_defaults(run=run)
 

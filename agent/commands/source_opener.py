@@ -46,9 +46,8 @@ def open_source(args: argparse.Namespace, options: ReplayOptions) -> Iterator[Re
     if args.server is not None and not is_history(args.source):
         raise SourceError("--server is for the history of an agent; leave it out")
     if is_url(args.source):
-        query = query_of(args)
-        if math.isfinite(options.since):
-            query = replace(query, start=options.since, end=options.until)
+        has_period = math.isfinite(options.since)
+        query = query_of(args, (options.since, options.until) if has_period else None)
         how = "--target INSTANCE"
         if args.config_file:  # the target's name there is not the server's in Prometheus
             options, how = replace(options, target=None), "--selector '{instance=\"INSTANCE\"}'"

@@ -48,7 +48,7 @@ def choose_target(found: list[FleetTarget], name: str | None, how: str) -> Fleet
     names = [target.instance for target in found]
     shown = ", ".join(names[:MAX_NAMED]) + (", …" if len(names) > MAX_NAMED else "")
     if not found:
-        raise SourceError("Prometheus has no such server; check --selector and --since")
+        raise SourceError("Prometheus has no such server in that time; check --selector")
     if name is None and len(found) > 1:
         raise SourceError(f"several servers: {shown}; choose one with {how}")
     for target in found:
