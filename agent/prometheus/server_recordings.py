@@ -23,7 +23,7 @@ from collectors.node_exporter import CPU
 
 INSTANCE, NAME = "instance", "__name__"
 CHUNK_SAMPLES = 5000
-"""Samples of each series in one response: below Prometheus' maximum (11,000), and a few MiB."""
+"""Samples of the slowest source in one response, or steps: below Prometheus' maximum of 11,000."""
 LOOK_BACK_SECONDS = 3600.0
 """Seconds before the end in which the distance between samples is measured."""
 DEFAULT_SAMPLING = 60.0
