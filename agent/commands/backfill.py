@@ -210,7 +210,7 @@ def _fill_from_exporters(job: _Job, source: FleetTarget, connection: sqlite3.Con
 
 
 def _server_of(target: Target) -> str:
-    """Read the server's identity from it; raises `SourceError`."""
+    """Read the server's identity from it; raises `CollectorError`."""
     login = target.credentials.login
     connection = Connection(target.endpoint, login, timeout=target.timeout, limit=1.0)
     try:
@@ -218,6 +218,6 @@ def _server_of(target: Target) -> str:
         return server_identity(connection.variables)
     except CollectorError as error:
         remedy = "start it, or give its server_uuid with --server ID"
-        raise SourceError(f"{target.name}: {error}; {remedy}") from error
+        raise CollectorError(error.kind, f"{target.name}: {error}; {remedy}") from error
     finally:
         connection.close()
