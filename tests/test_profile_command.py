@@ -125,6 +125,29 @@ def test_sums_that_were_read_once_were_not_watched() -> None:
     assert "summed up      by the server, over 84 s at most" in text
 
 
+def test_the_table_has_no_column_of_which_nothing_is_known() -> None:
+    """Neither CPU nor bytes of sums, no error of measured CPU; a single cell has a dash."""
+    sums = profile_of(observed(host=False), "cpu", with_text=False)
+    assert columns_of(as_text(sums, 5)) == ["class", "share", "time s", "calls", "latency"]
+    measured = profile_of(observed(measured=True), "cpu", with_text=False)
+    names = ["class", "share", "CPU s", "time s", "calls", "latency"]
+    assert columns_of(as_text(measured, 5)) == names
+    first, second, *_ = sums.rows
+    known = replace(sums, rows=(replace(first, cpu=1.5), replace(second, waits=True)))
+    title, one, other = as_text(known, 5).splitlines()[2:5]
+    assert columns_of(as_text(known, 5)) == names
+    assert (one[: title.index("CPU s") + 5][-6:], other[: title.index("CPU s") + 5][-2:]) == (
+        "  1.50",
+        " –",
+    )
+    assert other.endswith("  waits")
+
+
+def columns_of(text: str) -> list[str]:
+    """The titles of the table."""
+    return re.split("  +", text.splitlines()[2].strip())
+
+
 def test_a_server_at_rest_has_an_empty_profile() -> None:
     """No class, no division by zero."""
     empty = observed_classes(ClassRegistry(), [])

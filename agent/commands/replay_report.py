@@ -126,7 +126,7 @@ def _as_text(snapshot: Snapshot) -> list[str]:
         also.append(forecast_text(known.saturation))
     also += [business_metric_sentences(one) for one in snapshot.current_business(now)]
     if capacity is None:
-        return [f"At the end: {why_no_prediction(snapshot)}.", *also]
+        return [f"At the end: {why_no_prediction(snapshot, now)}.", *also]
     summary = headline(capacity, snapshot.headroom(now))
     return [summary, *(f"  - {t}" for t in doubt_sentences(capacity)), *also]
 

@@ -126,8 +126,10 @@ def doubt_sentences(capacity: Capacity) -> list[str]:
     return texts
 
 
-def why_no_prediction(snapshot: Snapshot) -> str:
-    """Return why there is no prediction yet."""
+def why_no_prediction(snapshot: Snapshot, now: float) -> str:
+    """Return why there is no prediction at `now` (Unix seconds)."""
+    if snapshot.assessed.capacity is not None and snapshot.assessed.at is not None:
+        return f"the last one is {format_duration(now - snapshot.assessed.at)} old and withheld"
     if snapshot.health.up is False:
         errors = [c.last_error for c in snapshot.health.collectors if c.last_error]
         return errors[0] if errors else "the server does not answer"

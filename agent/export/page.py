@@ -98,9 +98,7 @@ def _lead(snapshot: Snapshot, now: float) -> str:
     """Return the headline, further sentences, and a list of the reasons for doubt."""
     capacity = snapshot.capacity(now)
     if capacity is None:
-        return (
-            f'<p class="lead">No prediction yet: {escape(_why_no_prediction(snapshot, now))}.</p>'
-        )
+        return f'<p class="lead">No prediction yet: {escape(why_no_prediction(snapshot, now))}.</p>'
     items = "".join(f"<li>{escape(doubt)}</li>" for doubt in doubt_sentences(capacity))
     full = full_resource_sentence(snapshot, now)
     sentence = escape(f"{headline(capacity, snapshot.headroom(now))} {full}".strip())
@@ -130,12 +128,6 @@ def _business_paragraphs(snapshot: Snapshot, now: float) -> str:
     """Return a sentence on the headroom in the unit of each business metric."""
     sentences = (business_metric_sentences(one) for one in snapshot.current_business(now))
     return "".join(f"<p>{escape(sentence)}</p>" for sentence in sentences)
-
-
-def _why_no_prediction(snapshot: Snapshot, now: float) -> str:
-    if snapshot.assessed.capacity is not None and snapshot.assessed.at is not None:
-        return f"the last one is {format_duration(now - snapshot.assessed.at)} old and withheld"
-    return why_no_prediction(snapshot)
 
 
 def _number_list(snapshot: Snapshot, now: float) -> str:
