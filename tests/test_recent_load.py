@@ -122,7 +122,8 @@ def test_steps_of_before_are_kept_for_a_week() -> None:
     assert len(outlook.rises[12].usual) == 7 * 13
 
 
-def test_an_agent_knows_the_days_before_after_a_restart(tmp_path: Path) -> None:
+@pytest.mark.parametrize("width", [300.0, 120.0])
+def test_an_agent_knows_the_days_before_after_a_restart(width: float, tmp_path: Path) -> None:
     """What the last agent wrote, and what has ended since, is in the metrics of the next one."""
     store = Store(tmp_path / "history.db", SETTINGS)
     now = time.time()
@@ -132,11 +133,11 @@ def test_an_agent_knows_the_days_before_after_a_restart(tmp_path: Path) -> None:
             round(1000 * r.end),
             (r.seconds, r.throughput, r.statement_time, 3.0, 20.0, 1.0, 0.0, 0.0, r.resources),
         )
-        for r in rows(now - 4 * DAY, now, 300.0)
+        for r in rows(now - 4 * DAY, now, width)
     ]
     store.put(Batch("db", SERVER, written))
     store.tick(0.0)
-    fit = {"interval": "300s", "window": "1d"}
+    fit = {"interval": f"{width:g}s", "window": "1d"}
     config = Config.validated({"targets": [{"name": "db", "user": "u"}], "fit": fit})
     monitor = TargetMonitor(config, config.targets[0], store=store)
     assert monitor.recorder is not None
@@ -145,7 +146,7 @@ def test_an_agent_knows_the_days_before_after_a_restart(tmp_path: Path) -> None:
     store.tick(time.monotonic() + 100)
     monitor.fit_tick(time.monotonic())
     mono = time.monotonic()
-    latest = [r._replace(end=mono + 600.0) for r in rows(now + 300, now + 600, 300.0)]
+    latest = [rows(now + 300, now + 600, width)[-1]._replace(end=mono + 600.0)]
     monitor.history.append_intervals(latest, mono + 600.0)
     monitor.fit_tick(mono + 600.0)
     store.close()
