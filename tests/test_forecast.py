@@ -100,6 +100,17 @@ def test_a_load_that_does_not_grow_meets_nothing(growth: float) -> None:
     assert dict(found.probability)[7] < 0.05
 
 
+def test_no_drawn_future_is_without_a_number() -> None:
+    """Of a thousand after three weeks one had none, and the load seemed to be at the limit."""
+    seen = month("three weeks known", 4035).seen
+    forecast = forecast_load(seen)
+    assert forecast.peaks is not None
+    assert np.isfinite(forecast.peaks).all()
+    found = meets(seen, 3 * float(np.nanmax(seen)))
+    assert found.reason is ForecastReason.TOO_FAR
+    assert dict(found.probability)[7] < 0.05
+
+
 def test_gaps_and_a_burst_move_it_little() -> None:
     """A sixth of the hours lost and one burst of three times the load leave the day within two."""
     hours, rng = load(42), np.random.default_rng(5)
