@@ -82,6 +82,16 @@ def test_the_simplest_shape_that_explains_the_peaks_is_the_likeliest(
     assert np.median(weights) > 0.5
 
 
+def test_a_new_day_is_as_far_from_the_trend_as_the_noise_says() -> None:
+    """Eight coefficients fit 21 days by a fifth better than they will fit the next."""
+    deviations = []
+    for seed in range(60):
+        noise = np.random.default_rng([21, seed]).normal(0, 0.1, 21)
+        growth, *_ = fit_trend(500.0 * np.exp(noise)).candidates
+        deviations.append(growth.residuals.std())
+    assert np.sqrt(np.mean(np.square(deviations))) == pytest.approx(0.05, rel=0.1)
+
+
 def test_the_week_moves_the_day() -> None:
     """A limit that only working days reach is not met at the weekend before."""
     forecast = forecast_load(load(42))
