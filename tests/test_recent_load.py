@@ -106,6 +106,18 @@ def test_the_level_is_that_of_the_last_five_minutes() -> None:
     assert RecentLoad(0.0).outlook(ClockPair(1.0, UNIX)) is None
 
 
+def test_after_a_restart_the_level_is_not_that_of_one_interval() -> None:
+    """Intervals that were read back count for the level as they did before."""
+    created = UNIX + 600.0
+    at = [row._replace(throughput=1000.0) for row in rows(UNIX, created, 15.0)]
+    window = Window([*at, at[-1]._replace(end=created + 15.0, throughput=2500.0)])
+    load, now = RecentLoad(created), ClockPair(created + 15.0, created + 15.0)
+    load.observe(window, now)
+    outlook = load.outlook(now)
+    assert outlook is not None
+    assert outlook.level == pytest.approx((19 * 1000 + 2500) / 20)
+
+
 def test_steps_of_before_are_kept_for_a_week() -> None:
     """Seven days and what followed them; an older one makes room."""
     load, first = RecentLoad(0.0), int(UNIX // STEP_SECONDS)
