@@ -64,6 +64,7 @@ class World:
 WORLDS = {
     "exact": World(),
     "noisy users": World(in_users=0.1),
+    "very noisy users": World(in_users=0.3),
     "noisy queries": World(in_queries=0.1),
     "both": World(in_users=0.1, in_queries=0.1),
     "lasting noise": World(in_users=0.1, lasting=0.9),

@@ -40,6 +40,14 @@ def test_threads_that_wait_for_a_processor_run_at_once_too() -> None:
     assert concurrency(seen, Source.THREADS_RUNNING) == pytest.approx(sampled)
 
 
+def test_appliers_that_compute_are_no_statements() -> None:
+    """Of two processors that are used, one and a half apply another server's writes."""
+    appliers = {"applier_cpu_seconds_per_second": 1.5}
+    seen = Window(with_usage(intervals(RISING), TWO_BUSY | {WAITING: 8.0} | appliers))
+    expected = [max(load, 8.0 + min(load, 0.5)) for load in RISING]
+    assert concurrency(seen, Source.STATEMENT_TIME) == pytest.approx(expected)
+
+
 def test_without_the_kernels_word_statement_time_stands_alone() -> None:
     """Another host, another system: nothing is added, and what is not known stays so."""
     assert concurrency(window(None), Source.STATEMENT_TIME) == pytest.approx(RISING)

@@ -9,13 +9,15 @@ from made_up import WAVES, intervals, known, with_resources
 from test_what_if import CONTENTION, CPU, TODAY
 
 from agent.assessment.snapshot import Snapshot
+from agent.what_if.current_state import current_state_of
 from agent.what_if.sla import sla_of
 from agent.window.resource_utilisation import LOG_WRITES, OPEN_CONNECTIONS
 from models.capacity.result import CapacityReason
 from models.robust import normal_cdf
 from models.usl.law import Usl
+from models.what_if.changes import Changes
 from models.what_if.current_state import CurrentState, Kind, Load, Use
-from models.what_if.predict import Estimate
+from models.what_if.predict import Estimate, what_if
 from models.what_if.sla import Growth, growth_of, sla_headroom
 from models.what_if.sla_result import SlaReason
 
@@ -236,6 +238,19 @@ def test_past_the_peak_nothing_is_left_of_the_sla() -> None:
     assert found.headroom is not None
     assert found.headroom.value == left.ratio < 0
     assert found.throughput is None
+
+
+def test_past_the_peak_no_residence_time_is_predicted() -> None:
+    """There the throughput is not the load of which a what-if question asks for a multiple."""
+    past, below = watched(4000.0, 60.0), watched(3000.0, 2.0)
+    for asked in (Changes(load=0.9), Changes(cpu_speed=2.0), Changes(servers=2.0)):
+        found = what_if(current_state_of(past, past.at), asked).together
+        assert found.capacity is not None
+        assert found.residence_time is None
+        assert "past its peak" in found.unknown[0]
+    assert what_if(current_state_of(past, past.at), Changes()).today.residence_time is not None
+    asked = Changes(load=0.9)
+    assert what_if(current_state_of(below, below.at), asked).together.residence_time is not None
 
 
 def trusted_and_not(busy: float) -> tuple[Estimate, Estimate]:
