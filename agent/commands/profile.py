@@ -63,7 +63,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     parser.add_argument(
         "--top", type=_count, default=20, metavar="N", help="how many classes (default: 20)"
     )
-    parser.add_argument("--format", choices=list(FORMATS), default="table")
+    parser.add_argument("--format", choices=list(FORMATS), default="table", help="default: table")
     parser.add_argument(
         "--text", action="store_true", help="show the statements' texts, normalised by the server"
     )
