@@ -16,7 +16,7 @@ from models.usl.fit import UslFit
 
 MIN_EXPLAINED_SHARE = 0.7
 """Past the peak of contention the law predicts the throughput. With less than this share of it,
-statements wait for something else than contention: they pile up, and that is no overload."""
+statements wait for something other than contention: they pile up, and that is no overload."""
 
 
 @dataclass(frozen=True)
