@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from agent.assessment.assessed_points import AssessedPoints
 from agent.assessment.deploy_markers import Marker
 from agent.assessment.hour_ahead_load import LoadOutlook
 from agent.assessment.outlier_totals import OutlierCounts
-from agent.assessment.point_dispositions import AssessedPoints
 from agent.query_classes.attribution_snapshot import ClassesState
 from agent.query_classes.class_time_splits import class_time_splits
 from agent.sampling.collector_health import CollectorHealth
