@@ -240,7 +240,7 @@ def _add_priors(parts: Sequence[Part], resource: Resource, x: Array) -> list[Par
         and own.slope > 0
     ):
         second = x_scale / (resource.count * own.slope)
-        own = replace(own, shares=UNCOUNTED_WAKEUP_MODEL_PRIORS, uncounted_wakeup_share=second)
+        own = replace(own, shares=UNCOUNTED_WAKEUP_MODEL_PRIORS, wakeup_share_per_second=second)
     if log is not None:
         written = replace(log, per_query=log.per_query * x_scale / (resource.count or 1.0))
         shared = written.smoothed(own.t, np.zeros_like(own.t), own.weights)

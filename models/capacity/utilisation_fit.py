@@ -62,7 +62,7 @@ class Part:
     shares: tuple[float, ...] = MODEL_PRIORS
     """The prior probabilities of the models in `demand_extrapolation`, in their order."""
     wakeups: CpuWakeups | None = None
-    uncounted_wakeup_share: float | None = None
+    wakeup_share_per_second: float | None = None
     """One second of processor time as a part of the demand, where idle entries are not counted and
     each query may have woken the processor; None: they are counted, or it is no processor."""
     log_sharing: SharedCost | None = None
