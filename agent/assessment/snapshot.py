@@ -16,7 +16,7 @@ from agent.window.resource_utilisation import CPU, SERVER_CPU, CpuSource
 from collectors.base import Feature
 from models.business_unit import UnitHeadroom, UnitReason
 from models.capacity.goodness_of_fit import Finding
-from models.capacity.headroom import Headroom, headroom
+from models.capacity.headroom import Headroom, headroom_of
 from models.capacity.result import Capacity
 from models.capacity.saturation_probability import (
     Probabilities,
@@ -304,7 +304,7 @@ class Snapshot:
             return None
         source, limit = self.assessed.source, capacity.limit
         n = load.concurrency.get(source) if source is not None else None
-        return headroom(capacity, load.throughput, n, load.utilisation_of(limit))
+        return headroom_of(capacity, load.throughput, n, load.utilisation_of(limit))
 
     def saturation_probability(self, now: float) -> Probabilities:
         """Compute the saturation probabilities of the present load and more; empty if unknown."""

@@ -31,7 +31,7 @@ class Headroom:
     """1 − X/C while overloaded, the share of the capacity that is lost to it; else 0."""
 
 
-def headroom(
+def headroom_of(
     capacity: Capacity,
     throughput: float,
     concurrency: float | None = None,
