@@ -45,7 +45,7 @@ class LimitReason(StrEnum):
 
 
 SENTENCES = {
-    LimitReason.FEW_POINTS: "the resource's utilisation is known in fewer than six intervals",
+    LimitReason.FEW_POINTS: "fewer than six intervals have a known utilisation below its ceiling",
     LimitReason.NO_DEMAND: "the utilisation does not grow with the throughput",
     LimitReason.LITTLE_USED: "the resource was used too little to estimate its limit",
     LimitReason.NOT_A_LIMIT: "throughput kept growing while the resource counted as full",
