@@ -15,8 +15,8 @@ from made_up import WAVES, intervals
 from prometheus_server import fill, serving
 
 from agent.assessment.snapshot import Health
-from agent.business_metrics.joined_values import MAX_VALUES, ValueSeries
 from agent.business_metrics.reader import BusinessMetricsReader
+from agent.business_metrics.value_series import MAX_VALUES, ValueSeries
 from agent.config.settings import Config, Target
 from agent.service.target_monitor import TargetMonitor
 from agent.window.concurrency import Source

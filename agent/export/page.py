@@ -18,10 +18,10 @@ from agent.export.capacity_sentences import (
     why_no_prediction,
 )
 from agent.export.class_sla_report import class_sla_sentences
-from agent.export.class_table import classes_table
+from agent.export.class_table_html import classes_table
 from agent.export.fit_report import format_number, past_peak_text, whole_percent
 from agent.export.forecast_sentences import forecast_text
-from agent.export.limits_table import resource_limits_table
+from agent.export.limits_table_html import resource_limits_table
 from agent.export.markers_html import markers_section
 from agent.export.target_group_html import groups_section
 from agent.export.target_sla_report import sla_sentences

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.capacity.batched_cost_share import SharedCost
-from models.capacity.busy_processor_share import FULL_CONCURRENCY, SHORT_QUERY_SECONDS, CpuWakeups
+from models.capacity.cpu_wakeups import FULL_CONCURRENCY, SHORT_QUERY_SECONDS, CpuWakeups
 from models.capacity.shared_constants import (
     LOW_QUANTILE,
     MAJORITY,

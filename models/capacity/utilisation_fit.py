@@ -23,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 
 from models.capacity.batched_cost_share import SharedCost
-from models.capacity.busy_processor_share import CpuWakeups
+from models.capacity.cpu_wakeups import CpuWakeups
 from models.capacity.resource_and_limit import OTHER_PROGRAMS_SHARE
 from models.capacity.shared_constants import CERTAIN_Z, SIGNIFICANT_Z
 from models.robust import LinearFit, fit_each
