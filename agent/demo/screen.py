@@ -90,7 +90,7 @@ class Lines:
         text = result_line(rows, self._said) or summary_sentence(view.snapshot, view.now)
         self._said = rows
         text = text.removesuffix(".")
-        print(f"{view.seconds:4.0f} s  {text}; load {view.load}", file=self._stream, flush=True)
+        print(f"{view.seconds:4.0f} s  {text} | load {view.load}", file=self._stream, flush=True)
 
 
 class Screen:
