@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from models.capacity.shared_constants import HIGH_QUANTILE
 from models.capacity.utilisation_fit import FittedParts, Part
-from models.numerics import NEGLIGIBLE, ROUNDING, median, quantile
+from models.numerics import NEGLIGIBLE, ROUNDING, TINY, median, quantile
 from models.robust import LinearFit, student_cdf
 from models.usl.law import Array
 
@@ -329,10 +329,10 @@ def _falling_model(awake: LinearFit, prior: Prior, share: float, busy: float) ->
 
 
 def log_write_prior(part: float) -> Prior:
-    """Return the prior of the log writes' share of a demand; part: as for one second each."""
+    """Return the prior of the log writes' share of a demand; part: as for one second each, or 0."""
     most = min(MAX_LOG_WRITE_SECONDS * part, MAX_FALLING_SHARE)
     mean, deviation = LOG_WRITE_SECONDS
-    return Prior.within(0.0, most, mean * part, deviation * part)
+    return Prior.within(0.0, most, mean * part, max(deviation * part, TINY))
 
 
 def _waking_prior(part: float) -> Prior:
