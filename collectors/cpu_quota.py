@@ -24,7 +24,7 @@ class CgroupHierarchy:
 
     root: Path
     process_path: str
-    contains_agent: bool
+    shared_with_agent: bool
     """Whether the agent is in the same cgroup."""
     quota: Callable[[Path], float]
 
@@ -53,7 +53,7 @@ class CgroupHierarchy:
         folder = self.root / self.process_path.strip("/")
         if folder.is_dir():
             return folder
-        return self.root if self.contains_agent and self.root.is_dir() else None
+        return self.root if self.shared_with_agent and self.root.is_dir() else None
 
 
 def process_cpus(process: psutil.Process) -> float:

@@ -68,7 +68,7 @@ class UnitReason(StrEnum):
 class UnitHeadroom:
     """How much more of a unit the server can serve; None where that is not known."""
 
-    headroom: Estimate | None = None
+    amount: Estimate | None = None
     """In the unit; at most 0 where none is left."""
     per_query_rate: Estimate | None = None
     """b, in the unit per query/s."""

@@ -99,6 +99,14 @@ def test_where_all_is_there_all_is_ok(complete: PrivateServer, tmp_path: Path) -
         assert answer.says("ok", feature), answer.text
 
 
+def test_the_readme_shows_what_a_mysql_prints(mysql_server: PrivateServer, tmp_path: Path) -> None:
+    """Every feature, in its order, with the default configuration."""
+    features = re.compile(r"^  (?:ok|missing) +(\w+)(?=:|$)", re.MULTILINE)
+    readme = (Path(__file__).parent.parent / "README.md").read_text()
+    answer = check(tmp_path, mysql_server)
+    assert features.findall(answer.text) == features.findall(readme)
+
+
 @pytest.mark.parametrize("consumer", CONSUMERS)
 def test_a_consumer_that_is_off_is_mended_by_what_it_prints(
     complete: PrivateServer, consumer: str, tmp_path: Path

@@ -59,7 +59,7 @@ def test_a_grant_is_missed_and_found_again_by_itself(
         first = len(caplog.records)
         run_as_root(failing, revoke)
         wait_until("lacks again", lambda: lacking(agent) >= set(LACKING))
-        assert [work.connects for work in agent.own_state().work] == [1]
+        assert [one.connects for one in agent.own_state().targets] == [1]
         run_as_root(failing, grant)
         wait_until("all again", lambda: not lacking(agent) & set(LACKING), 20)
     said = [r for r in caplog.records[:first] if "may not read performance_schema" in r.message]

@@ -308,7 +308,7 @@ class Running:
 
     def connects(self) -> dict[str, int]:
         """How many sessions each target has had."""
-        return {work.target: work.connects for work in self.agent.own_state().work}
+        return {one.target: one.connects for one in self.agent.own_state().targets}
 
 
 @pytest.fixture
@@ -338,7 +338,7 @@ def test_a_reload_while_the_page_is_made_costs_it_nothing() -> None:
     first = agent.monitors[0]
     agent._target_workers[first] = ReloadedMeanwhile(agent._target_workers[first])
     assert [w.target for w in agent.own_state().workers] == ["a", "b", "", ""]
-    assert {work.target for work in agent.own_state().work} == {"a"}
+    assert {one.target for one in agent.own_state().targets} == {"a"}
 
 
 def test_a_defect_while_a_reload_is_applied_leaves_no_target_alone(

@@ -42,11 +42,11 @@ def test_on_the_law_it_is_where_the_law_has_it(n: float, wanted: float) -> None:
     found = sla_headroom(on_the_law(n), wanted / x)
     assert found.throughput is not None
     assert found.concurrency is not None
-    assert found.headroom is not None
+    assert found.ratio is not None
     assert found.throughput.value == pytest.approx(x, rel=0.015)
     assert found.concurrency.value == pytest.approx(wanted, rel=0.015)
     now = float(LAW.throughput(n))
-    assert found.headroom.value == pytest.approx(1 - now / x, abs=0.01, rel=0.02)
+    assert found.ratio.value == pytest.approx(1 - now / x, abs=0.01, rel=0.02)
 
 
 def processors(count: int, busy: float) -> CurrentState:
@@ -129,10 +129,10 @@ def test_an_sla_that_is_broken_leaves_nothing() -> None:
     assert today.load is not None
     found = sla_headroom(today, 0.8 * today.load.residence_time)
     assert found.throughput is not None
-    assert found.headroom is not None
-    assert found.headroom.value < 0
-    assert found.headroom.upper is not None
-    assert found.headroom.upper <= 0
+    assert found.ratio is not None
+    assert found.ratio.value < 0
+    assert found.ratio.upper is not None
+    assert found.ratio.upper <= 0
 
 
 @pytest.mark.parametrize(
@@ -149,7 +149,7 @@ def test_what_cannot_be_told_says_why(today: CurrentState, sla: float, reason: S
     """One reason, and no number."""
     found = sla_headroom(today, sla)
     assert found.reason is reason
-    assert (found.throughput, found.concurrency, found.headroom) == (None, None, None)
+    assert (found.throughput, found.concurrency, found.ratio) == (None, None, None)
 
 
 def test_a_residence_time_that_grew_as_predicted_is_no_reason() -> None:
@@ -172,8 +172,8 @@ def test_an_sla_that_is_broken_is_said_though_no_load_is_known_that_keeps_it(
     """The headroom is 1 − R/SLA, below 0, and no throughput is named."""
     found = sla_headroom(today, sla)
     assert (found.reason, found.throughput) == (reason, None)
-    assert found.headroom is not None
-    assert found.headroom.value == pytest.approx(1 - 0.006 / sla)
+    assert found.ratio is not None
+    assert found.ratio.value == pytest.approx(1 - 0.006 / sla)
 
 
 def test_the_residence_time_at_a_peak_is_the_laws() -> None:
@@ -217,10 +217,10 @@ def watched(throughput: float, concurrency: float, *reasons: CapacityReason) -> 
 def test_a_capacity_in_such_doubt_gives_no_number(reason: CapacityReason, said: SlaReason) -> None:
     """The same server without that reason against its capacity has one."""
     plain, refuted = watched(3000.0, 2.0), watched(3000.0, 2.0, reason)
-    assert sla_of(plain, 0.01, plain.at).headroom.headroom is not None
+    assert sla_of(plain, 0.01, plain.at).headroom.ratio is not None
     state = sla_of(refuted, 0.01, refuted.at)
     assert state.headroom.reason is said
-    assert (state.headroom.throughput, state.headroom.headroom, state.at_capacity) == (
+    assert (state.headroom.throughput, state.headroom.ratio, state.at_capacity) == (
         None,
         None,
         None,
@@ -235,8 +235,8 @@ def test_past_the_peak_nothing_is_left_of_the_sla() -> None:
     assert left.overloaded
     found = sla_of(past, 1.5 * 60.0 / 4000.0, past.at).headroom
     assert found.reason is SlaReason.PAST_PEAK
-    assert found.headroom is not None
-    assert found.headroom.value == left.ratio < 0
+    assert found.ratio is not None
+    assert found.ratio.value == left.ratio < 0
     assert found.throughput is None
 
 
@@ -281,16 +281,16 @@ def test_the_headroom_has_the_bounds_of_the_throughput(busy: float) -> None:
     endless = sla_headroom(replace(today, upper=None), 3600.0)
     for one in (found, endless):
         assert one.throughput is not None
-        assert one.headroom is not None
-        assert one.headroom.value == pytest.approx(1 - x / one.throughput.value)
-        assert one.headroom.lower == pytest.approx(1 - x / one.throughput.lower)
+        assert one.ratio is not None
+        assert one.ratio.value == pytest.approx(1 - x / one.throughput.value)
+        assert one.ratio.lower == pytest.approx(1 - x / one.throughput.lower)
     assert found.throughput is not None
-    assert found.headroom is not None
+    assert found.ratio is not None
     assert found.throughput.upper is not None
-    assert found.headroom.upper == pytest.approx(1 - x / found.throughput.upper)
+    assert found.ratio.upper == pytest.approx(1 - x / found.throughput.upper)
     assert endless.throughput is not None
-    assert endless.headroom is not None
-    assert (endless.throughput.upper, endless.headroom.upper) == (None, 1.0)
+    assert endless.ratio is not None
+    assert (endless.throughput.upper, endless.ratio.upper) == (None, 1.0)
 
 
 def test_concurrency_is_named_only_where_the_sla_is_likely_reached_before_the_capacity() -> None:

@@ -129,7 +129,7 @@ def test_a_defect_in_the_models_hides_no_server_that_is_down(
 
 def failures(agent: Agent) -> list[Mapping[str, int]]:
     """The failed assessments of each target, by part."""
-    return [work.assessment_failures for work in agent.own_state().work]
+    return [one.assessment_failures for one in agent.own_state().targets]
 
 
 def test_an_assessment_that_fails_touches_no_other_target(
@@ -156,7 +156,7 @@ def test_an_assessment_that_fails_touches_no_other_target(
         wait_until("three rounds", lambda: failures(agent)[0].get("classes", 0) > 2)
     finally:
         agent.stop()
-    broken, whole = agent.own_state().work
+    broken, whole = agent.own_state().targets
     assert broken.assessment_failures["capacity"] == 1
     assert "capacity" not in whole.assessment_failures
     _, healthy = agent.snapshots()

@@ -47,14 +47,14 @@ def test_the_page_says_what_limits() -> None:
     A legend has the colour of each part.
     """
     html = render([SHOWN], NOW)
-    assert "Limited by disk 58 % of the statement time of the last 5 min." in html
+    assert "Of the statement time of the last 5 min, 58 % is limited by disk." in html
     classes = len(known_classes(NOW).classes)
     assert html.count('role="img"') == 1 + classes
     assert html.count("<title>") == 1 + (1 + classes) * len(Part)
     legend = html.split('<p class="legend grey">')[1].split("</p>")[0]
     assert all(NAMES[part] in legend for part in Part)
     assert legend.count("<rect") == len(Part)
-    assert "disk, random 50 %" in html
+    assert "disk (random) 50 %" in html
     assert "limited by" in html
 
 

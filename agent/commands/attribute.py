@@ -76,7 +76,9 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         "published; work-time: the same without lock waits and wait functions; learned: "
         "from how the total changes with calls and rows",
     )
-    parser.add_argument("--format", choices=["table", "json"], default="table")
+    parser.add_argument(
+        "--format", choices=["table", "json"], default="table", help="default: table"
+    )
     parser.set_defaults(run=run)
 
 

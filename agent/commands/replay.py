@@ -65,7 +65,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         metavar="DURATION",
         help="the step (default: 1h); the end of the recording is always the last",
     )
-    parser.add_argument("--format", choices=list(FORMATS), default="table")
+    parser.add_argument("--format", choices=list(FORMATS), default="table", help="default: table")
     parser.add_argument(
         "--assess-every",
         type=duration(1.0),

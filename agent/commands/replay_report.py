@@ -112,7 +112,7 @@ def _sla_cells(snapshot: Snapshot) -> tuple[str, ...]:
         throughput = found.throughput
         upper = f" to {format_number(throughput.upper)}" if throughput.upper else "+"
         at = f"{format_number(throughput.value)} ({format_number(throughput.lower)}{upper})"
-    left = f"{100 * found.headroom.value:.0f} %" if found.headroom else DASH
+    left = f"{100 * found.ratio.value:.0f} %" if found.ratio else DASH
     return (DASH if r is None else format_seconds(r), at, left)
 
 

@@ -53,7 +53,7 @@ def result_line(rows: Sequence[Row], said: Sequence[Row]) -> str:
         else (name, value)
         for name, value in rows
     ]
-    return "; ".join(f"{name} {value}" for name, value in shown)
+    return " | ".join(f"{name} {value}" for name, value in shown)
 
 
 def _load_rows(snapshot: Snapshot, now: float) -> list[Row]:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from agent.assessment.point_dispositions import Disposition
+from agent.assessment.assessed_points import Disposition
 from agent.assessment.snapshot import Load, Snapshot
 from agent.config.resources import DISK, NETWORK
 from agent.query_classes.attribution_snapshot import ClassesState, ClassState

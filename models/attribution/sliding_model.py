@@ -8,7 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.attribution.background_use import BackgroundUse, UnattributedUse
-from models.attribution.block_model import WindowModel, block_unit_costs, first_block, sum_block
+from models.attribution.block_model import (
+    WindowModel,
+    block_unit_costs,
+    first_block,
+    weighted_block,
+)
 from models.attribution.call_and_row_costs import PART_OF_CPU, CpuBounds
 from models.attribution.class_interval_table import OTHER, Array, ClassIntervals, Mask
 from models.attribution.division_methods import (
@@ -182,7 +187,7 @@ class SlidingModel:
             expected = model.predict(intervals)
             self._predictions.append((target.y, expected))
             unit_costs = model.shared_costs or block_unit_costs(intervals, target)
-            block = sum_block(
+            block = weighted_block(
                 intervals, target, unit_costs, expected, Autocorrelation.of(target.y, expected)
             )
         self._blocks.add(block, unit_costs)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from models.capacity.shared_constants import HIGH_QUANTILE
 from models.capacity.utilisation_fit import FittedParts, Part
-from models.numerics import NEGLIGIBLE, ROUNDING, median, quantile
+from models.numerics import NEGLIGIBLE, ROUNDING, TINY, median, quantile
 from models.robust import LinearFit, student_cdf
 from models.usl.law import Array
 
@@ -308,7 +308,7 @@ def _demand_models(seen: FittedParts, reach: float, high: NDArray[np.bool_]) -> 
     if first.wakeups is not None:
         prior = _waking_prior(first.wakeups.per_query / first.slope)
         models.append(_falling_model(next(awake), prior, next(shares), next(busy)))
-    if first.uncounted_wakeup_share is not None:
+    if first.wakeup_share_per_second is not None:
         models.append(_unseen_falling_model(first, next(shares)))
     if first.log_sharing is not None:
         prior = log_write_prior(first.log_sharing.per_query / first.slope)
@@ -329,10 +329,10 @@ def _falling_model(awake: LinearFit, prior: Prior, share: float, busy: float) ->
 
 
 def log_write_prior(part: float) -> Prior:
-    """Return the prior of the log writes' share of a demand; part: as for one second each."""
+    """Return the prior of the log writes' share of a demand; part: as for one second each, or 0."""
     most = min(MAX_LOG_WRITE_SECONDS * part, MAX_FALLING_SHARE)
     mean, deviation = LOG_WRITE_SECONDS
-    return Prior.within(0.0, most, mean * part, deviation * part)
+    return Prior.within(0.0, most, mean * part, max(deviation * part, TINY))
 
 
 def _waking_prior(part: float) -> Prior:
@@ -350,7 +350,7 @@ def _unseen_falling_model(first: Part, share: float) -> DemandModel:
     covariance = first.straight.covariance.copy()
     covariance[2, 2] = first.slope**2 / NEGLIGIBLE  # the points say nothing about it
     unknown = replace(first.straight, covariance=covariance)
-    model = _falling_model(unknown, _waking_prior(first.uncounted_wakeup_share or 0.0), share, 0.0)
+    model = _falling_model(unknown, _waking_prior(first.wakeup_share_per_second or 0.0), share, 0.0)
     return model._replace(is_undetectable=True)
 
 

@@ -16,7 +16,7 @@ from models.usl.fit import UslFit
 
 MIN_EXPLAINED_SHARE = 0.7
 """Past the peak of contention the law predicts the throughput. With less than this share of it,
-statements wait for something else than contention: they pile up, and that is no overload."""
+statements wait for something other than contention: they pile up, and that is no overload."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Headroom:
     """1 − X/C while overloaded, the share of the capacity that is lost to it; else 0."""
 
 
-def headroom(
+def headroom_of(
     capacity: Capacity,
     throughput: float,
     concurrency: float | None = None,

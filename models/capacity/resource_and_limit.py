@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.capacity.batched_cost_share import SharedCost
-from models.capacity.busy_processor_share import FULL_CONCURRENCY, SHORT_QUERY_SECONDS, CpuWakeups
+from models.capacity.cpu_wakeups import FULL_CONCURRENCY, SHORT_QUERY_SECONDS, CpuWakeups
 from models.capacity.shared_constants import (
     CLEAR_RATIO,
     LOW_QUANTILE,
@@ -46,7 +46,7 @@ class LimitReason(StrEnum):
 
 
 SENTENCES = {
-    LimitReason.FEW_POINTS: "the resource's utilisation is known in fewer than six intervals",
+    LimitReason.FEW_POINTS: "fewer than six intervals have a known utilisation below its ceiling",
     LimitReason.NO_DEMAND: "the utilisation does not grow with the throughput",
     LimitReason.LITTLE_USED: "the resource was used too little to estimate its limit",
     LimitReason.NOT_A_LIMIT: "throughput kept growing while the resource counted as full",

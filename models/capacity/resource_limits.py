@@ -60,7 +60,7 @@ MAX_FULL_GROWTH = 1.5
 """The greatest ratio of the throughput with a full resource to that with it nearly full, or
 to its limit; where the ratio is greater, the resource was busy and not full."""
 MAX_FILLING_SHARE = 0.75
-"""A stock that rises in a greater share of the intervals is not in equilibrium: its level shows how
+"""A fill level that rises in a greater share of the intervals is not in equilibrium: it shows how
 long it has been filling, not the load."""
 LIMIT_RANGE = (-2.5, 2.0)
 """The range of ln X, relative to the limit of a straight line, in which a limit is sought."""
@@ -241,7 +241,7 @@ def _add_priors(parts: Sequence[Part], resource: Resource, x: Array) -> list[Par
         and own.slope > 0
     ):
         second = x_scale / (resource.count * own.slope)
-        own = replace(own, shares=UNCOUNTED_WAKEUP_MODEL_PRIORS, uncounted_wakeup_share=second)
+        own = replace(own, shares=UNCOUNTED_WAKEUP_MODEL_PRIORS, wakeup_share_per_second=second)
     if log is not None:
         written = replace(log, per_query=log.per_query * x_scale / (resource.count or 1.0))
         shared = written.smoothed(own.t, np.zeros_like(own.t), own.weights)
@@ -295,7 +295,7 @@ def _limit_without_extrapolation(
             return _measured_limit(name, seen, float(middle), float(high / low))
     if np.count_nonzero(follows) < MIN_POINTS:
         return ResourceLimit.none(name, seen, LimitReason.FEW_POINTS)
-    # a stock that is emptied now and then looks noisy in some of the intervals
+    # a fill level that drops now and then looks noisy in some of the intervals
     if not part.is_demand(CERTAIN_Z if resource.is_fill_level else SIGNIFICANT_Z):
         return ResourceLimit.none(name, seen, LimitReason.NO_DEMAND)
     return None
@@ -405,7 +405,7 @@ def _with_distribution(limit: ResourceLimit, grid: Array, cdf: Array) -> Resourc
 
 
 def _is_filling(u: Array) -> bool:
-    """Return whether a stock grows from interval to interval, except when it is emptied.
+    """Return whether a fill level rises from interval to interval, except when it is emptied.
 
     One in equilibrium, which drains faster the fuller it is, falls as often as it rises.
     """
