@@ -345,6 +345,27 @@ def test_hosts_that_share_an_instance_are_not_taken_for_replicas(
         assert capsys.readouterr().err == ""
 
 
+def test_replicas_of_a_full_host_may_be_scraped_minutes_apart(
+    prometheus: str, promtool: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its processor is never idle: the time since the start of the idle time goes on meanwhile."""
+    step, server, name = 300 // STEP, {"instance": "db1:9104"}, {"instance": "db1:9100"}
+    samples = [
+        *exported(table(), server),
+        *(
+            (metric, labels, at, 7.0 if labels["mode"] == "idle" else value)
+            for k, replica in enumerate("ab")
+            for metric, labels, at, value in exported(
+                table()[k * step // 2 :: step], {"mode": ""}, {**name, "replica": replica}
+            )
+            if metric.startswith("node")
+        ),
+    ]
+    code, found, error = analysed_alone(capsys, prometheus, fill(tmp_path, promtool, samples))
+    assert (code, error) == (0, "")
+    assert "cpu" in found[0]["load"]["utilisation"]
+
+
 @pytest.mark.parametrize("restarted", [False, True])
 def test_replicas_of_a_series_may_have_gaps_and_other_clocks(
     prometheus: str,

@@ -197,16 +197,21 @@ def _require_replicas(
 
 
 def _began_together(one: Series, other: Series) -> bool:
-    """Return whether both count the same time since one start; True without a common time."""
+    """Return whether both count the same time since one start; True without a common time.
+
+    They do where the value between two samples, or the start of either of these, is the same: the
+    former while the time does not count, the latter where a gap hides a restart.
+    """
     common = (other.at >= one.at.min(initial=math.inf)) & (
         other.at <= one.at.max(initial=-math.inf)
     )
     if not common.any():
         return True
-    starts, started = one.at - one.values, (other.at - other.values)[common]
-    after = np.searchsorted(one.at, other.at[common])
-    apart = [np.abs(started - starts[k]) for k in (after, np.maximum(after - 1, 0))]
-    return float(np.median(np.minimum(*apart))) <= MAX_START_DIFFERENCE
+    at, values = other.at[common], other.values[common]
+    after = np.searchsorted(one.at, at)
+    apart = [values - np.interp(at, one.at, one.values)]
+    apart += [(at - values) - (one.at - one.values)[k] for k in (after, np.maximum(after - 1, 0))]
+    return float(np.median(np.min(np.abs(apart), axis=0))) <= MAX_START_DIFFERENCE
 
 
 def _own_labels_text(series: Series, other: Series) -> str:
