@@ -245,6 +245,25 @@ def test_hosts_are_left_out_or_joined_by_a_label_as_asked(
         assert with_cpu == known, words
 
 
+def test_a_server_that_has_moved_has_no_host(
+    prometheus: str, promtool: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Neither of the two is its host all the time; of the time on one of them that one is."""
+    half, samples = len(table()) // 2, list[Sample]()
+    for node, part in (("b", table()[:half]), ("a", table()[half:])):
+        samples += exported(part, {"instance": "db1:9104", "node": node})
+        of_host = exported(table(), {"mode": ""}, {"instance": f"{node}:9100", "node": node})
+        samples += (one for one in of_host if one[0].startswith("node"))
+    known = []
+    with serving(prometheus, fill(tmp_path, promtool, samples)) as url:
+        for since in ("2h", "55m"):
+            asked = ("--since", since, "--until", str(END), "--join", "node", "--format", "json")
+            assert main(["analyze", "--prometheus", url, *asked]) == 0
+            [target] = json.loads(capsys.readouterr().out)["targets"]
+            known.append("cpu" in target["load"]["utilisation"])
+    assert known == [False, True]
+
+
 @pytest.mark.parametrize("exporter", sorted(SERVICES))
 def test_exporters_of_rds_tell_the_cpu(
     rds_url: str, exporter: str, capsys: pytest.CaptureFixture[str]

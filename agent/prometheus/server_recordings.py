@@ -87,15 +87,21 @@ def find_targets(client: Client, query: FleetQuery) -> list[FleetTarget]:
     """Return the servers of the selector, in the order of their names."""
     span = (query.start, query.end)
     servers = client.series(selector(QUESTIONS, without_braces(query.selector)), *span)
-    keys = {labels[INSTANCE]: query.join_key(labels) for labels in servers if labels.get(INSTANCE)}
-    hosts: dict[str, set[str]] = {}
-    for key, name in _hosts(client, query):
-        hosts.setdefault(key, set()).add(name)
+    pairs = ((labels.get(INSTANCE, ""), query.join_key(labels)) for labels in servers)
+    keys, hosts = _sets_by_key(pairs), _sets_by_key(_hosts(client, query))
     hosts.pop("", None)  # a host without such a label matches no server
+    keys.pop("", None)
     return [
-        FleetTarget(instance, _only_element(hosts.get(key)))
-        for instance, key in sorted(keys.items())
+        FleetTarget(instance, _only_element(set().union(*(hosts.get(key, ()) for key in own))))
+        for instance, own in sorted(keys.items())
     ]
+
+
+def _sets_by_key(pairs: Iterable[tuple[str, str]]) -> dict[str, set[str]]:
+    found: dict[str, set[str]] = {}
+    for key, value in pairs:
+        found.setdefault(key, set()).add(value)
+    return found
 
 
 def _hosts(client: Client, query: FleetQuery) -> Iterator[tuple[str, str]]:
@@ -303,6 +309,6 @@ def _longest(found: Iterable[Series]) -> Series | None:
     return ordered[0] if ordered and len(ordered[0].at) else None
 
 
-def _only_element(found: set[str] | None) -> str | None:
-    """Return the only element; None for several hosts of one name, as none can be chosen."""
-    return next(iter(found)) if found and len(found) == 1 else None
+def _only_element(found: set[str]) -> str | None:
+    """Return the only element; None for several hosts of one server, as none can be chosen."""
+    return next(iter(found)) if len(found) == 1 else None
