@@ -245,6 +245,25 @@ def test_hosts_are_left_out_or_joined_by_a_label_as_asked(
         assert with_cpu == known, words
 
 
+def test_a_server_that_has_moved_has_no_host(
+    prometheus: str, promtool: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Neither of the two is its host all the time; of the time on one of them that one is."""
+    half, samples = len(table()) // 2, list[Sample]()
+    for node, part in (("b", table()[:half]), ("a", table()[half:])):
+        samples += exported(part, {"instance": "db1:9104", "node": node})
+        of_host = exported(table(), {"mode": ""}, {"instance": f"{node}:9100", "node": node})
+        samples += (one for one in of_host if one[0].startswith("node"))
+    known = []
+    with serving(prometheus, fill(tmp_path, promtool, samples)) as url:
+        for since in ("2h", "55m"):
+            asked = ("--since", since, "--until", str(END), "--join", "node", "--format", "json")
+            assert main(["analyze", "--prometheus", url, *asked]) == 0
+            [target] = json.loads(capsys.readouterr().out)["targets"]
+            known.append("cpu" in target["load"]["utilisation"])
+    assert known == [False, True]
+
+
 @pytest.mark.parametrize("exporter", sorted(SERVICES))
 def test_exporters_of_rds_tell_the_cpu(
     rds_url: str, exporter: str, capsys: pytest.CaptureFixture[str]
@@ -343,6 +362,27 @@ def test_hosts_that_share_an_instance_are_not_taken_for_replicas(
         for words in (("--host-selector", '{site="a"}'), ("--no-hosts",)):
             assert main(["analyze", *asked, *words]) == 0
         assert capsys.readouterr().err == ""
+
+
+def test_replicas_of_a_full_host_may_be_scraped_minutes_apart(
+    prometheus: str, promtool: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its processor is never idle: the time since the start of the idle time goes on meanwhile."""
+    step, server, name = 300 // STEP, {"instance": "db1:9104"}, {"instance": "db1:9100"}
+    samples = [
+        *exported(table(), server),
+        *(
+            (metric, labels, at, 7.0 if labels["mode"] == "idle" else value)
+            for k, replica in enumerate("ab")
+            for metric, labels, at, value in exported(
+                table()[k * step // 2 :: step], {"mode": ""}, {**name, "replica": replica}
+            )
+            if metric.startswith("node")
+        ),
+    ]
+    code, found, error = analysed_alone(capsys, prometheus, fill(tmp_path, promtool, samples))
+    assert (code, error) == (0, "")
+    assert "cpu" in found[0]["load"]["utilisation"]
 
 
 @pytest.mark.parametrize("restarted", [False, True])

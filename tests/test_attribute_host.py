@@ -5,10 +5,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from attribute_command import LONG, as_json, as_table, csv, long_rows
+from attribute_command import LONG, as_json, as_table, csv, long_rows, run
 from attribute_command import host_file as host_file
 from attribute_command import long_file as long_file
 from attribute_command import served as served
+from complaints import one_line
 from simulated_classes import Simulated
 
 from testbed.data_file_paths import data
@@ -68,6 +69,18 @@ def test_times_without_calls_are_divided_as_the_answer_says(
     assert answer["truth_error"] < 0.12
     assert answer["classes"]["sleep"]["total"] == 0
     assert answer["unattributed"] < 0.1 * answer["total"]
+
+
+@pytest.mark.parametrize(("every", "shown"), [(0.2, "0.2 s"), (4, "4 s")])
+def test_a_host_file_of_other_intervals_is_refused(
+    tmp_path: Path, long_file: Path, every: float, shown: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its row at the end of an interval would be taken for what was used in all of it."""
+    host = tmp_path / "other.csv"
+    rows = [[every * k, 0.3 * every] for k in range(1, round(120 / every) + 1)]
+    host.write_text(csv(["t_s", "mysqld_cpu_s"], rows))
+    said = one_line(capsys, run(long_file, "--host", host))
+    assert f"{host}: its rows are {shown} apart, and an interval of {long_file} lasts 1 s;" in said
 
 
 def test_bytes_that_nothing_predicts_are_no_classs(

@@ -87,15 +87,21 @@ def find_targets(client: Client, query: FleetQuery) -> list[FleetTarget]:
     """Return the servers of the selector, in the order of their names."""
     span = (query.start, query.end)
     servers = client.series(selector(QUESTIONS, without_braces(query.selector)), *span)
-    keys = {labels[INSTANCE]: query.join_key(labels) for labels in servers if labels.get(INSTANCE)}
-    hosts: dict[str, set[str]] = {}
-    for key, name in _hosts(client, query):
-        hosts.setdefault(key, set()).add(name)
+    pairs = ((labels.get(INSTANCE, ""), query.join_key(labels)) for labels in servers)
+    keys, hosts = _sets_by_key(pairs), _sets_by_key(_hosts(client, query))
     hosts.pop("", None)  # a host without such a label matches no server
+    keys.pop("", None)
     return [
-        FleetTarget(instance, _only_element(hosts.get(key)))
-        for instance, key in sorted(keys.items())
+        FleetTarget(instance, _only_element(set().union(*(hosts.get(key, ()) for key in own))))
+        for instance, own in sorted(keys.items())
     ]
+
+
+def _sets_by_key(pairs: Iterable[tuple[str, str]]) -> dict[str, set[str]]:
+    found: dict[str, set[str]] = {}
+    for key, value in pairs:
+        found.setdefault(key, set()).add(value)
+    return found
 
 
 def _hosts(client: Client, query: FleetQuery) -> Iterator[tuple[str, str]]:
@@ -197,16 +203,21 @@ def _require_replicas(
 
 
 def _began_together(one: Series, other: Series) -> bool:
-    """Return whether both count the same time since one start; True without a common time."""
+    """Return whether both count the same time since one start; True without a common time.
+
+    They do where the value between two samples, or the start of either of these, is the same: the
+    former while the time does not count, the latter where a gap hides a restart.
+    """
     common = (other.at >= one.at.min(initial=math.inf)) & (
         other.at <= one.at.max(initial=-math.inf)
     )
     if not common.any():
         return True
-    starts, started = one.at - one.values, (other.at - other.values)[common]
-    after = np.searchsorted(one.at, other.at[common])
-    apart = [np.abs(started - starts[k]) for k in (after, np.maximum(after - 1, 0))]
-    return float(np.median(np.minimum(*apart))) <= MAX_START_DIFFERENCE
+    at, values = other.at[common], other.values[common]
+    after = np.searchsorted(one.at, at)
+    apart = [values - np.interp(at, one.at, one.values)]
+    apart += [(at - values) - (one.at - one.values)[k] for k in (after, np.maximum(after - 1, 0))]
+    return float(np.median(np.min(np.abs(apart), axis=0))) <= MAX_START_DIFFERENCE
 
 
 def _own_labels_text(series: Series, other: Series) -> str:
@@ -298,6 +309,6 @@ def _longest(found: Iterable[Series]) -> Series | None:
     return ordered[0] if ordered and len(ordered[0].at) else None
 
 
-def _only_element(found: set[str] | None) -> str | None:
-    """Return the only element; None for several hosts of one name, as none can be chosen."""
-    return next(iter(found)) if found and len(found) == 1 else None
+def _only_element(found: set[str]) -> str | None:
+    """Return the only element; None for several hosts of one server, as none can be chosen."""
+    return next(iter(found)) if len(found) == 1 else None
