@@ -10,8 +10,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 from web_clients import Authority
 
+from agent.cli import main
 from agent.config.base_model import InvalidValuesError
 from agent.config.node_exporter import NodeExporterSettings
 from agent.sampling.target_collectors import page_fetcher
@@ -20,6 +22,7 @@ from agent.window.resource_utilisation import utilisations_and_rates
 from collectors.base import CollectorError, FailureKind, Sample
 from collectors.disks_and_interfaces import MAX_DISKS
 from collectors.node_exporter import CPU, parse_page
+from testbed.attacks.lying_server import LyingServer
 
 PAGE = b"""# HELP node_cpu_seconds_total Seconds the CPUs spent in each mode.
 # TYPE node_cpu_seconds_total counter
@@ -258,3 +261,20 @@ def test_a_wrong_section_is_refused_with_the_remedy(
     """At the start, not at the first reading."""
     with pytest.raises(InvalidValuesError, match=problem):
         NodeExporterSettings.validated(settings)
+
+
+def test_the_check_says_once_that_nobody_answers(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What is not read is not called ok, and what is configured is no remedy."""
+    with host() as url:
+        pass
+    with LyingServer() as server:
+        target = {"name": "db", "user": "u", "port": server.port, "node_exporter": {"url": url}}
+        file = tmp_path / "config.yaml"
+        file.write_text(yaml.safe_dump({"targets": [target]}))
+        assert main(["check", "--config.file", str(file)]) == 0
+    lines = [line for line in capsys.readouterr().out.splitlines() if "statements_cpu" not in line]
+    said = [line for line in lines if any(word in line for word in ("host", "cpu", "exporter"))]
+    [line] = said
+    assert line.startswith(f"  missing  host: {url}/metrics: no answer")
