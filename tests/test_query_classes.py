@@ -10,7 +10,9 @@ import pytest
 from class_samples import START, samples
 from simulated_classes import Simulated, simulate
 
+from agent.assessment.snapshot import AssessmentState, Health, Snapshot
 from agent.config.query_class_settings import ClassSettings
+from agent.export.class_table_html import classes_table
 from agent.query_classes.assessment import ClassMonitor
 from agent.query_classes.attribution_snapshot import ClassesState
 from agent.query_classes.digest_deltas import LossReason
@@ -188,6 +190,29 @@ def test_measured_cpu_counts_where_the_hosts_is_not_known_for_a_while() -> None:
         cpu = state.resource("cpu")
         assert cpu is not None
         assert cpu.unattributed == pytest.approx(known)
+
+
+def test_what_is_not_known_for_a_whole_window_is_not_known() -> None:
+    """The CPU of before is no present share: classes are ranked by their time then."""
+    simulated = simulate(7, intervals=1200)
+    classes, states = ClassMonitor(SETTINGS), list[ClassesState]()
+    for sample in samples(simulated):
+        if sample.collector != "host" or sample.at < START + 300:
+            feed(classes, states, sample)
+    assert states[-1].at > 1e9 + START + 300 + SETTINGS.window + SETTINGS.interval
+    for state in states:
+        cpu, seconds = state.resource("cpu"), state.at - 1e9 - START - 300
+        assert cpu is not None
+        assert (cpu.total > 0) == (seconds < SETTINGS.window)
+        assert any(one.recent["cpu"] for one in state.classes) == (cpu.total > 0)
+        table = classes_table(snapshot_of(state), state.at)
+        assert ("CPU is not known here" in table) == (cpu.total == 0)
+        assert "sleep" in table
+
+
+def snapshot_of(state: ClassesState) -> Snapshot:
+    """A snapshot that has nothing but query classes."""
+    return Snapshot("db", state.at, 60.0, Health(True), None, AssessmentState(), state)
 
 
 def test_without_host_and_measurement_time_ranks_the_classes() -> None:

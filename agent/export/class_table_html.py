@@ -45,6 +45,8 @@ def classes_table(snapshot: Snapshot, now: float) -> str:
     if state is None:
         return ""
     cpu = state.resource("cpu")
+    if cpu is not None and cpu.total <= 0:
+        cpu = None  # it is no longer known
     ranked_by = "cpu" if cpu is not None else "statement_time"
     total = sum(one.recent.get(ranked_by, 0.0) for one in state.classes)
     if total <= 0:

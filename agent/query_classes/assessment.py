@@ -56,13 +56,16 @@ class ClassModels:
     """A sliding model of each resource, over a number of blocks."""
 
     def __init__(self, blocks: int) -> None:
+        self._blocks = blocks
         self._models = {resource.name: SlidingModel(resource, blocks) for resource in RESOURCES}
+        self._unknown = dict.fromkeys(self._models, 0)  # blocks since a resource was known
         self._worst = HostUse()
 
     def divide(self, table: ClassIntervals, intervals: Sequence[ClassInterval]) -> Shares:
         """Divide each resource over the classes of a block, in the intervals in which it is known.
 
-        The table has the intervals in which the classes' changes are known.
+        The table has the intervals in which the classes' changes are known. What was not known in
+        a whole window is forgotten.
         """
         shares: dict[str, ClassShares] = {}
         host = host_use(intervals)
@@ -70,8 +73,11 @@ class ClassModels:
         for name, model in self._models.items():
             used = server_use(name, table, intervals)
             known = np.flatnonzero(np.isfinite(used))
+            self._unknown[name] = 0 if len(known) else self._unknown[name] + 1
             if len(known):
                 shares[name] = model.add_block(table.at(known), used[known], host)
+            elif self._unknown[name] == self._blocks:
+                self._models[name] = SlidingModel(model.resource, self._blocks)
         return shares
 
     def recent(self, keys: Collection[str]) -> dict[str, float]:

@@ -83,6 +83,7 @@ class IntervalUsage:
 
     at: float
     seconds: float
+    """Its length, without time of which nothing is known."""
     uses: Mapping[str, Mapping[str, float]]
     """By class (a key of the registry) and by quantity, as `ClassState.totals`: the displayed
     classes, the others together, and what no class explains."""

@@ -37,6 +37,11 @@ class ClassInterval:
     changes: Changes | None
     used: Mapping[str, float]
 
+    @property
+    def is_known(self) -> bool:
+        """Whether anything of it is known; nothing is of an outage."""
+        return self.changes is not None or bool(self.used)
+
 
 class _Reading(NamedTuple):
     """A reading of the digests, and the server's start time by the status before it."""
@@ -112,8 +117,6 @@ class ClassIntervalMaker:
         if self._meter.lost_digests(start, sample.at):
             self.deltas.lost[LossReason.FULL] += 1
         used = self._meter.used(start, sample.at)
-        if changes is None and not used:
-            return None  # nothing of it is known, as of an outage
         return ClassInterval(sample.at, sample.at - start, changes, used)
 
 

@@ -188,7 +188,8 @@ class ClassUsage:
             for name, row in {**increases, UNATTRIBUTED: unattributed}.items()
             if row.any()
         }
-        seconds, known = sum(interval.seconds for interval in intervals), float(table.seconds.sum())
+        seconds = sum(interval.seconds for interval in intervals if interval.is_known)
+        known = float(table.seconds.sum())
         self.recent.add(table.names, uses[:, : len(QUANTITIES)], known)
         self._recent_time_split.add(table.names, _time_split_sums(table), known)
         by_name = {name: self._by_quantity(row) for name, row in risen.items()}
