@@ -31,8 +31,7 @@ COMMANDS = (
 )
 INTERRUPTED = 130  # 128 + SIGINT, as shells report it
 DESCRIPTION = (
-    "How far a MySQL server is from its limit, what that limit is made of,"
-    " and which queries use it up."
+    "How far a MySQL server is from its limit, what sets that limit, and which queries use it up."
 )
 
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from agent.assessment.point_dispositions import AssessedPoints
+from agent.assessment.assessed_points import AssessedPoints
 from agent.assessment.snapshot import STALE_INTERVALS, AssessmentState, Health, Load, Snapshot
 from agent.config.resources import ResourceSettings
 from agent.config.settings import FitSettings

@@ -54,7 +54,7 @@ OFF = {
     "capacity.contention_peak.ABRUPT_PRIOR": "0.0",
     "capacity.contention_peak.NO_EVIDENCE_PRIOR": "0.0",
     "capacity.contention_peak.MAX_LOG_ODDS": "1e9",
-    "capacity.busy_processor_share.FULL_BUSY_SHARE": "0.0",
+    "capacity.cpu_wakeups.FULL_BUSY_SHARE": "0.0",
     "capacity.estimate.CONTENTION_VISIBLE_FROM": "0.0",
     "capacity.resource_and_limit.OTHER_PROGRAMS_SHARE": "0.0",
     "capacity.resource_limits.MAX_FULL_GROWTH": "1e9",

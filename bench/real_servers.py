@@ -60,8 +60,7 @@ PAST_INTERVALS = 10
 LEVELS = (*CAPS, PAST)
 SLACK = 0.1
 OVERLOAD = 1.5
-"""Arrivals, in multiples of the best throughput. sysbench ends where 100,000 of them wait, which at
-30,000/s takes six seconds: a moment must be shorter."""
+"""Arrivals, in multiples of the best throughput. sysbench ends where 100,000 of them wait."""
 
 
 def main() -> None:

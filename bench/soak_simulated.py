@@ -41,7 +41,7 @@ from testbed.real.server_programs import least_account, server_program
 from testbed.trend_significance import refuse_too_few, trend
 
 MIB = 2**20
-NAME = 600  # bytes that the names and text of a class take that was met once; 30,000 are kept
+NAME = 600  # bytes that the names and text of a class take that was met once; 60,000 are kept
 ZERO = 1_700_000_000.0  # the Unix time at which the clock begins
 SETTINGS: Mapping[str, Any] = {
     "collectors": {

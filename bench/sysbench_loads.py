@@ -31,6 +31,8 @@ HAS_INDEX = (
     f" WHERE table_schema = '{DATABASE}' AND index_name = 'k_1'"
 )
 """sysbench makes it last."""
+QUEUE_IS_FULL = "The event queue is full"
+"""How sysbench ends a run in which 100,000 arrivals came to wait."""
 PATIENCE = 120.0
 FIRST = -20  # the highest priority there is
 
@@ -196,10 +198,13 @@ def running(server: PrivateServer, workload: Workload, *options: str) -> Iterato
 
 
 def command(server: PrivateServer, workload: Workload, verb: str, *options: str) -> str:
-    """One call of sysbench on the server's socket; answers what it printed."""
+    """One call of sysbench on the server's socket; answers what it printed.
+
+    A run also ends where its queue is full: who measures one takes the time that it lasted.
+    """
     words = words_of(server, workload, verb, *options)
     ended = subprocess.run(words, capture_output=True, text=True, check=False)
-    if ended.returncode:
+    if ended.returncode and QUEUE_IS_FULL not in ended.stdout:
         sys.exit(f"sysbench failed: {ended.stdout[-2000:]}{ended.stderr[-2000:]}")
     return ended.stdout
 

@@ -4,6 +4,7 @@ The session holds no transaction and writes nothing. The client's limit covers t
 frozen server still accepts connections, and only a read time-out returns to the caller.
 """
 
+import re
 import socket
 import struct
 import time
@@ -49,7 +50,6 @@ SERVER_VARIABLES = (
 VARIABLES = ResultLimits(columns=2, rows=len(SERVER_VARIABLES), bytes=16_384)
 
 MAX_VERSION_LENGTH = 60  # characters, as the servers' own source says (SERVER_VERSION_LENGTH)
-MAX_STATEMENTS_SENT, MAX_STATEMENT_LENGTH = 256, 4000
 ANSWER_TIMEOUTS = 2.0  # time-outs that a whole answer may take: a time-out is for each read
 LOGIN_LIMITS = 30.0, 5.0  # login limit: seconds to resolve a name, plus so many time-outs
 
@@ -65,8 +65,8 @@ class Login:
 class Connection:
     """One persistent session; all statements go through `query`.
 
-    `statement_count` counts all statements sent, over all sessions, and `sent_statements` has the
-    distinct ones, at most `MAX_STATEMENTS_SENT`: both serve to exclude the agent from what it
+    `statement_count` counts all statements sent, over all sessions, and `sent_statements` has one
+    for all with the same words, by `statement_words`: both serve to exclude the agent from what it
     measures. In `collector_state` a collector may keep state that outlasts a session. `limit` is
     the server's time limit for one statement in seconds, `timeout` how long the client waits for
     one answer.
@@ -79,7 +79,7 @@ class Connection:
         self.variables: dict[str, str] = {}
         self.id = 0
         self.statement_count = 0
-        self.sent_statements: set[str] = set()
+        self.sent_statements: dict[str, str] = {}
         self.collector_state: dict[str, Any] = {}
         self._login = login
         self._timeout = timeout
@@ -149,8 +149,7 @@ class Connection:
         if self._session is None:
             raise CollectorError(FailureKind.LOST, f"not connected to {self.endpoint}")
         self.statement_count += 1
-        if len(self.sent_statements) < MAX_STATEMENTS_SENT and len(sql) < MAX_STATEMENT_LENGTH:
-            self.sent_statements.add(sql)
+        self.sent_statements.setdefault(statement_words(sql), sql)
         with self._deadline(ANSWER_TIMEOUTS * self._timeout):
             return self._session.ask(sql, shape)
 
@@ -259,3 +258,9 @@ class Connection:
         if "max_statement_time" in self.variables:
             limits.append(f"max_statement_time = {self._limit:.3f}")
         self.run("SET SESSION " + ", ".join(limits))
+
+
+def statement_words(statement: str) -> str:
+    """Return the words of a statement or of its digest's text, without literals and punctuation."""
+    bare = re.sub(r"'[^']*'|\"[^\"]*\"", " ", statement)
+    return " ".join(re.findall(r"\b[A-Za-z_]\w*", bare)).upper()

@@ -13,7 +13,8 @@ from collectors.base import Feature
 CGROUPS = Path("/sys/fs/cgroup")
 CGROUP_HIDDEN = "the server's cgroup is not visible here: a CPU quota, if it has one, is not known"
 REMEDY = (
-    "give the agent access to the host's /sys/fs/cgroup and cgroup namespace (docs/containers.md)"
+    "give the agent access to the host's /sys/fs/cgroup and cgroup namespace, or name a quota as"
+    " the ceiling of server_cpu, a share of the host's processors (docs/containers.md)"
 )
 
 
@@ -23,7 +24,7 @@ class CgroupHierarchy:
 
     root: Path
     process_path: str
-    contains_agent: bool
+    shared_with_agent: bool
     """Whether the agent is in the same cgroup."""
     quota: Callable[[Path], float]
 
@@ -52,7 +53,7 @@ class CgroupHierarchy:
         folder = self.root / self.process_path.strip("/")
         if folder.is_dir():
             return folder
-        return self.root if self.contains_agent and self.root.is_dir() else None
+        return self.root if self.shared_with_agent and self.root.is_dir() else None
 
 
 def process_cpus(process: psutil.Process) -> float:

@@ -9,9 +9,8 @@ all statements, since some have no digest (MariaDB: those of the binary protocol
 """
 
 import math
-import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from collectors.base import CollectorError, FailureKind, Feature, Prepared, Values
@@ -21,7 +20,7 @@ from collectors.class_thread_states import (
     ThreadStateCounts,
     statement_threads,
 )
-from collectors.connection import Connection
+from collectors.connection import Connection, statement_words
 from collectors.digest_table import (
     COLUMN_NAMES,
     COLUMNS,
@@ -223,13 +222,16 @@ class DigestReader:
         self._table = DigestTable(connection, columns)
         self._all_statements = AllStatements(connection, columns)
         self._in_flight = in_flight
-        self._state: _PersistentState = connection.collector_state.setdefault(
-            STATE_KEY, _PersistentState()
-        )
         self._threads = threads
         self._thread_states = ThreadStateCounts()
-        if threads is not None and threads.hashes is not None:
-            threads.hashes = self._state.hashes
+
+    @property
+    def _state(self) -> _PersistentState:
+        """The connection's; another one once that was cleared, by any thread."""
+        found: _PersistentState = self._connection.collector_state.setdefault(
+            STATE_KEY, _PersistentState()
+        )
+        return found
 
     def __call__(self) -> Values:
         """Read them all; raises `CollectorError` where the server's answer is not usable."""
@@ -244,7 +246,7 @@ class DigestReader:
         running, locked, lock_waits = self._read_running()
         self.sample_threads()
         seen, self._thread_states = self._thread_states, ThreadStateCounts()
-        texts = {} if since is None else self._fetch_new_texts(keys, running)
+        texts = {} if since is None else self._fetch_new_texts(state, keys, running)
         state.read_at = begun
         state.complete_at = begun if complete else state.complete_at
         rows = DigestRows(
@@ -267,6 +269,8 @@ class DigestReader:
     def sample_threads(self) -> None:
         """Sample the states of the statements' threads; the next reading returns all samples."""
         if self._threads is not None:
+            if self._threads.hashes is not None:
+                self._threads.hashes = self._state.hashes
             self._thread_states = self._thread_states + self._threads.read()
 
     def _read_running(self) -> tuple[Mapping[str, float], Mapping[str, float], float | None]:
@@ -292,23 +296,23 @@ class DigestReader:
         return elapsed, locked, None if ended is None else ended + waiting
 
     def _fetch_new_texts(
-        self, keys: Sequence[str], running: Mapping[str, float]
+        self, state: _PersistentState, keys: Sequence[str], running: Mapping[str, float]
     ) -> Mapping[str, str]:
         """Fetch the texts of digests in use that were not fetched before."""
-        known = self._state.texts
-        if len(known) > MAX_TEXTS or self._state.characters > MAX_CHARACTERS:
+        known = state.texts
+        if len(known) > MAX_TEXTS or state.characters > MAX_CHARACTERS:
             known.clear()
-            self._state.characters = 0
-            self._state.hashes.known.clear()
+            state.characters = 0
+            state.hashes.known.clear()
         digests = {key.split("|", 2)[1] for key in keys} | {key.split("|", 1)[0] for key in running}
         wanted = sorted(digests - known - {""})[:MAX_TEXTS_PER_QUERY]
         if not wanted:
             return {}
         found = texts_of(self._connection, wanted)
         known.update(found)
-        self._state.characters += sum(map(len, found.values()))
+        state.characters += sum(map(len, found.values()))
         if self._connection.is_mariadb:
-            self._state.hashes.add(found)
+            state.hashes.add(found)
         return found
 
 
@@ -325,19 +329,11 @@ def texts_of(connection: Connection, digests: Sequence[str]) -> dict[str, str]:
 
 def own_digests(connection: Connection, texts: Mapping[str, str]) -> frozenset[str]:
     """Return those of the digests whose texts are statements that this connection has sent."""
-    own_shapes = {statement_words(statement) for statement in connection.sent_statements}
-    return frozenset(
-        digest for digest, text in texts.items() if matches_any_shape(text, own_shapes)
-    )
+    shapes = connection.sent_statements.keys()
+    return frozenset(digest for digest, text in texts.items() if matches_any_shape(text, shapes))
 
 
-def statement_words(statement: str) -> str:
-    """Return the words of a statement or of its digest's text, without literals and punctuation."""
-    bare = re.sub(r"'[^']*'|\"[^\"]*\"", " ", statement)
-    return " ".join(re.findall(r"\b[A-Za-z_]\w*", bare)).upper()
-
-
-def matches_any_shape(text: str, shapes: set[str]) -> bool:
+def matches_any_shape(text: str, shapes: Collection[str]) -> bool:
     """Return whether the text, which the server may have truncated, has one of these shapes.
 
     A truncated text of fewer than `MIN_IDENTIFYING_WORDS` words could be any client's: False.

@@ -18,7 +18,12 @@ from collectors.cpu_idle_entries import IdleEntries
 from collectors.cpu_quota import process_cpus, quota_feature
 from collectors.disk_flushes import disk_flushes
 from collectors.disks_and_interfaces import Devices, link_speeds, named_feature, physical_devices
-from collectors.process_lookup import ProcessNotFound, RunDelay, find_server_process, process_io
+from collectors.process_lookup import (
+    ProcessNotFound,
+    ThreadTimes,
+    find_server_process,
+    process_io,
+)
 
 MILLISECOND = 1e-3
 CEILING_SECONDS = 15.0  # seconds between two readings of the ceilings
@@ -39,7 +44,7 @@ def prepare(connection: Connection, named: Devices = NONE_NAMED) -> Prepared:
         return Prepared(None, (Feature("host", False, process.reason, remedy),))
     devices = physical_devices() | named
     io = _process_io_feature(process.pid)
-    delay, clocks = RunDelay(process.pid), CpuClocks(process.cpu_affinity)
+    threads, clocks = ThreadTimes(process.pid), CpuClocks(process.cpu_affinity)
     idle = IdleEntries(_allowed_processors(process))
     ceilings = _Ceilings(process, devices.interfaces)
 
@@ -51,7 +56,7 @@ def prepare(connection: Connection, named: Devices = NONE_NAMED) -> Prepared:
             "cpu_idle_entries": idle.per_processor(),
         }
         known = {name: value for name, value in optional.items() if value is not None}
-        return {**values, **delay.read(), **known}
+        return {**values, **threads.read(), **known}
 
     quota = quota_feature(process.pid)
     return Prepared(read, (Feature("host", enabled=True), *named_feature(named), quota, io))

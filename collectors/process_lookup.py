@@ -17,6 +17,7 @@ from collectors.connection import Connection
 from collectors.port_owner import listening_process
 from collectors.regular_file import first_bytes
 from collectors.result_cells import ResultLimits, number, whole_number
+from collectors.transport_security import is_loopback
 
 SERVER_NAMES = ("mysqld", "mariadbd")
 MAX_PID_FILE_BYTES = 20  # bytes
@@ -48,7 +49,7 @@ def find_server_process(connection: Connection) -> psutil.Process | ProcessNotFo
     clock was set since, it is the one whose thread executes this session's statements.
     """
     address = connection.peer_address()
-    if address is not None and address not in _own_addresses():
+    if address is not None and not _is_own(address):
         return ProcessNotFound(f"the server is on another host ({address})")
     started = time.time() - _uptime(connection)
     pid = connection.peer_pid()
@@ -72,12 +73,11 @@ def _candidate_pids(connection: Connection) -> Iterator[int | None]:
     yield _pid_from_port(connection)
 
 
-def _own_addresses() -> set[str]:
-    return {
-        address.address.split("%")[0]
-        for addresses in psutil.net_if_addrs().values()
-        for address in addresses
-    } | {"127.0.0.1", "::1"}
+def _is_own(address: str) -> bool:
+    """Return whether an IP address is this host's: loopback, or one of its interfaces."""
+    interfaces = psutil.net_if_addrs().values()
+    own = {each.address.partition("%")[0] for addresses in interfaces for each in addresses}
+    return is_loopback(address) or address.partition("%")[0] in own
 
 
 def _uptime(connection: Connection) -> float:
@@ -218,73 +218,94 @@ def is_in_sample(task: int, step: int) -> bool:
 
 
 ALL_THREADS_WAIT, CLIENT_THREADS_WAIT = "process_run_delay_seconds", "connection_run_delay_seconds"
+APPLIERS_CPU = "applier_cpu_seconds"
 CLIENT_THREAD_NAMES = ("connection", "one_connection")
 """Names of clients' threads, on servers that name their threads."""
+APPLIER_THREAD_NAMES = ("rpl_rca_sql", "rpl_rca_wkr")
+"""Beginnings of the names of threads that apply what another server wrote, likewise."""
 
 
-class RunDelay:
+class ThreadTimes:
     """Measures how long the threads of a process waited for a CPU while they could run (Linux).
 
-    The sum of each thread's own counter; the last wait of a thread that has ended is missed.
+    It is the sum of each thread's own counter; the last wait of a thread that has ended is missed.
+    Also measures the CPU time of the threads that apply another server's writes, each of which is
+    read, however many threads there are.
     """
 
     def __init__(self, pid: int) -> None:
         self._tasks = Path(f"/proc/{pid}/task")
+        self._names: dict[str, str] = {}
         self._last_waits: dict[str, int] = {}
-        self._clients: dict[str, bool] = {}
+        self._last_cpu: dict[str, int] = {}
         self._step = 1
         self._sums = {ALL_THREADS_WAIT: 0.0, CLIENT_THREADS_WAIT: 0.0}
 
     def read(self) -> dict[str, float]:
-        """Return the sums since the first call (s), of all and of the clients' threads, if known.
+        """Return the sums since the first call (s): the waits of all and of the clients' threads.
 
-        Where no thread has a client's name (MariaDB), all count as clients' threads.
+        Where no thread has a client's name (MariaDB), all count as clients' threads. The CPU time
+        of appliers is returned once one was seen.
         """
-        now = {}
+        waits, cpu = {}, {}
         try:
             tasks = os.listdir(self._tasks)  # noqa: PTH208  (half the time of iterdir)
+            names = {task: self._names.get(task) or self._name_of(task) for task in tasks}
             step = -(-len(tasks) // MAX_THREADS)
             for task in tasks:
-                if is_in_sample(int(task), step):
-                    now[task] = _read_thread_wait(f"{self._tasks}/{task}/schedstat")
+                is_applier = names[task].startswith(APPLIER_THREAD_NAMES)
+                is_sampled = is_in_sample(int(task), step)
+                if is_applier or is_sampled:
+                    ran, waited = _read_thread_times(f"{self._tasks}/{task}/schedstat")
+                    if is_sampled:
+                        waits[task] = waited
+                    if is_applier:
+                        cpu[task] = ran
         except (OSError, ValueError, IndexError, ZeroDivisionError):
             return {}
-        if not any(now.values()):
+        if not any(waits.values()):
             return {}
-        self._add(now, step, len(tasks) / len(now))
+        self._add_applier_cpu(cpu)
+        self._names = names
+        self._add_waits(waits, step, len(tasks) / len(waits))
         return dict(self._sums)
 
-    def _add(self, now: dict[str, int], step: int, weight: float) -> None:
+    def _add_waits(self, now: dict[str, int], step: int, weight: float) -> None:
         """Add the wait of each thread since its last reading; of a new thread, since it began."""
         counts_new_threads = bool(self._last_waits) and step == self._step
-        self._clients = {
-            task: self._clients[task] if task in self._clients else self._is_client(task)
-            for task in now
-        }
-        named = any(self._clients.values())
+        clients = {task for task in now if self._names[task] in CLIENT_THREAD_NAMES}
         for task, waited in now.items():
             before = self._last_waits.get(task, 0 if counts_new_threads else waited)
             increase = weight * max(0, waited - before) * NANOSECOND
             self._sums[ALL_THREADS_WAIT] += increase
-            if self._clients[task] or not named:
+            if task in clients or not clients:
                 self._sums[CLIENT_THREADS_WAIT] += increase
         self._last_waits, self._step = now, step
 
-    def _is_client(self, task: str) -> bool:
-        """Return whether the server named this thread as a client's."""
+    def _add_applier_cpu(self, now: dict[str, int]) -> None:
+        """Add the CPU time of each applier likewise."""
+        for task, ran in now.items():
+            before = self._last_cpu.get(task, 0 if self._last_waits else ran)
+            increase = max(0, ran - before) * NANOSECOND
+            self._sums[APPLIERS_CPU] = self._sums.get(APPLIERS_CPU, 0.0) + increase
+        self._last_cpu = now
+
+    def _name_of(self, task: str) -> str:
+        """Return the name that the server gave to a thread; empty for one that has just ended."""
         try:
-            return (self._tasks / task / "comm").read_text().strip() in CLIENT_THREAD_NAMES
+            return (self._tasks / task / "comm").read_text().strip()
         except OSError:
-            return False
+            return ""
 
 
-def _read_thread_wait(path: str) -> int:
-    """Read the nanoseconds that a thread has waited; 0 for one that has just ended."""
+def _read_thread_times(path: str) -> tuple[int, int]:
+    """Read the nanoseconds that a thread ran and waited; 0 for one that has just ended."""
     try:
         file = os.open(path, os.O_RDONLY)  # many are read, and a file object takes twice as long
         try:
-            return int(os.read(file, 100).split()[1])
+            ran, waited = os.read(file, 100).split()[:2]
+            return int(ran), int(waited)
         finally:
             os.close(file)
     except (FileNotFoundError, ProcessLookupError):
-        return 0
+        return 0, 0

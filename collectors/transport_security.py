@@ -99,9 +99,7 @@ def _tls_options(endpoint: Endpoint) -> dict[str, Any]:
     if endpoint.tls_ca is None:
         return {"ssl": unverified_context()}
     try:
-        file = os.stat(endpoint.tls_ca)  # noqa: PTH116  (any path that OpenSSL takes)
-        version = (file.st_ino, file.st_mtime_ns, file.st_size)
-        return {"ssl": _verifying_context(endpoint.tls_ca, endpoint.tls_verify_identity, version)}
+        return {"ssl": verifying_context(endpoint.tls_ca, identity=endpoint.tls_verify_identity)}
     except OSError as error:
         why = "contains no PEM certificate" if isinstance(error, ssl.SSLError) else error.strerror
         raise CollectorError(FailureKind.UNTRUSTED, f"tls.ca: {endpoint.tls_ca}: {why}") from None
@@ -116,15 +114,22 @@ def unverified_context() -> ssl.SSLContext:
     return context
 
 
-@lru_cache(maxsize=MAX_AUTHORITIES)
-def _verifying_context(authority: str, verify_identity: bool, version: object) -> ssl.SSLContext:
-    """Return a TLS context that trusts only this authority; `version` is that of its file.
+def verifying_context(authority: str, *, identity: bool = True) -> ssl.SSLContext:
+    """Return a TLS context that trusts only this authority, as its file is now.
 
-    All sessions share it: loading the certificates takes longer than the rest of connecting.
+    All sessions share it: loading the certificates takes longer than the rest of connecting. Raises
+    OSError for a file that cannot be used.
     """
+    file = os.stat(authority)  # noqa: PTH116  (any path that OpenSSL takes)
+    return _loaded_context(authority, identity, (file.st_ino, file.st_mtime_ns, file.st_size))
+
+
+@lru_cache(maxsize=MAX_AUTHORITIES)
+def _loaded_context(authority: str, identity: bool, version: object) -> ssl.SSLContext:
+    """Load a context; `version` is that of the authority's file."""
     del version
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname = verify_identity
+    context.check_hostname = identity
     context.load_verify_locations(authority)
     return context
 
@@ -172,6 +177,10 @@ def _is_local(connection: socket.socket) -> bool:
     if connection.family == socket.AF_UNIX:
         return True
     peer, own = connection.getpeername()[0], connection.getsockname()[0]
-    address = ipaddress.ip_address(str(peer).partition("%")[0])
-    mapped = getattr(address, "ipv4_mapped", None) or address
-    return peer == own or bool(mapped.is_loopback)
+    return peer == own or is_loopback(str(peer))
+
+
+def is_loopback(address: str) -> bool:
+    """Return whether an IP address is one of loopback: all of 127.0.0.0/8, and ::1."""
+    found = ipaddress.ip_address(address.partition("%")[0])
+    return bool((getattr(found, "ipv4_mapped", None) or found).is_loopback)

@@ -3,10 +3,11 @@
 The unit's values u are regressed on the throughput X of their intervals, u ≈ a + b·X, robustly; the
 headroom is b·(C − X), with the distributions of b and of the capacity C. Which of the two follows
 the other is not known, so that b lies between the regression of u on X and that of X on u: the
-bounds of R. Frisch (1934) for two variables that both have errors.
+bounds of R. Frisch (1934) for two variables that both have errors. A line through the means that
+is not through the origin, without a sign of that in the data, is less likely.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 import numpy as np
@@ -67,7 +68,7 @@ class UnitReason(StrEnum):
 class UnitHeadroom:
     """How much more of a unit the server can serve; None where that is not known."""
 
-    headroom: Estimate | None = None
+    amount: Estimate | None = None
     """In the unit; at most 0 where none is left."""
     per_query_rate: Estimate | None = None
     """b, in the unit per query/s."""
@@ -140,15 +141,32 @@ class _Relation:
     """X as a parabola over u: noise in X alone bends the first, noise in u alone the second."""
     explained: float
     """The share of the unit's variance that X explains, r²."""
+    x_mean: float
     x_unit: float
     u_unit: float
 
     def slopes(self) -> tuple[Array, Array]:
         """Tabulate b, in the unit per query/s, and the weights of the table's rows."""
-        between = self.line.coefficients[1] / self.explained**SLOPE_SHARES
-        steps = _deviation(self.line, 1) * Z
-        table: Array = self.u_unit / self.x_unit * np.add.outer(between, steps).ravel()
-        return table, np.tile(np.exp(-(Z**2) / 2), len(SLOPE_SHARES))
+        lines = [self._line_between(share) for share in SLOPE_SHARES]
+        table = [line.coefficients[1] + _deviation(line, 1) * Z for line, _ in lines]
+        weights = [weight * np.exp(-(Z**2) / 2) for _, weight in lines]
+        return self.u_unit / self.x_unit * np.concatenate(table), np.concatenate(weights)
+
+    def _line_between(self, share: float) -> tuple[LinearFit, float]:
+        """Return the line at a position between the two regressions, and its relative weight.
+
+        All lead through the means, so that each has an intercept of its own. Where that cannot be
+        distinguished from 0, it is about 0: a line that contradicts that has less weight.
+        """
+        level, rise = self.line.coefficients
+        slope = rise / self.explained**share
+        intercept = level + (rise - slope) * self.x_mean
+        line = replace(self.line, coefficients=np.array([intercept, slope]))
+        if abs(level) > NORMAL_95 * _deviation(self.line, 0):
+            return line, 1.0
+        variance = line.covariance[0, 0] + INTERCEPT_DEVIATION**2
+        weight = float(np.exp(-(intercept**2) / (2 * variance)))
+        return line.given(0, 0.0, INTERCEPT_DEVIATION), weight
 
     def is_curved_between(self, load: float, limit: float) -> bool:
         """Return whether u is curved, and relevantly so from the load to the limit (queries/s)."""
@@ -179,9 +197,7 @@ def _fit_relation(seen: UnitValues) -> _Relation | UnitReason:
     if line.coefficients[1] <= NORMAL_95 * _deviation(line, 1) or explained < 1 - MAX_UNEXPLAINED:
         return UnitReason.DOES_NOT_FOLLOW
     curve, inverse_curve = _parabola(x, u), _parabola(u, x)
-    return _Relation(
-        _with_intercept_near_zero(line), curve, inverse_curve, explained, x_unit, u_unit
-    )
+    return _Relation(line, curve, inverse_curve, explained, float(x.mean()), x_unit, u_unit)
 
 
 def _parabola(x: Array, y: Array) -> LinearFit:
@@ -190,13 +206,6 @@ def _parabola(x: Array, y: Array) -> LinearFit:
 
 def _is_bent(curve: LinearFit) -> bool:
     return bool(abs(curve.coefficients[2]) > MIN_CURVATURE_SCORE * _deviation(curve, 2))
-
-
-def _with_intercept_near_zero(line: LinearFit) -> LinearFit:
-    """Constrain the intercept to about 0 where it cannot be distinguished from 0."""
-    if abs(line.coefficients[0]) > NORMAL_95 * _deviation(line, 0):
-        return line
-    return line.given(0, 0.0, INTERCEPT_DEVIATION)
 
 
 def _deviation(line: LinearFit, index: int) -> float:

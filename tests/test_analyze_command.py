@@ -208,6 +208,7 @@ def test_the_table_and_the_csv_have_the_most_endangered_first(
     lines = capsys.readouterr().out.splitlines()
     assert re.split("  +", lines[0].strip()) == list(HEADER)
     assert lines[-1].startswith("db4:9104 ")
+    assert lines[-1].endswith("  the last one is 71 min old and withheld")
     assert main(["analyze", *asked, "--format", "csv"]) == 0
     table = list(csv.DictReader(capsys.readouterr().out.splitlines()))
     assert [row["target"] for row in table] == [line.split()[0] for line in lines[1:]]
@@ -244,6 +245,25 @@ def test_hosts_are_left_out_or_joined_by_a_label_as_asked(
         assert with_cpu == known, words
 
 
+def test_a_server_that_has_moved_has_no_host(
+    prometheus: str, promtool: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Neither of the two is its host all the time; of the time on one of them that one is."""
+    half, samples = len(table()) // 2, list[Sample]()
+    for node, part in (("b", table()[:half]), ("a", table()[half:])):
+        samples += exported(part, {"instance": "db1:9104", "node": node})
+        of_host = exported(table(), {"mode": ""}, {"instance": f"{node}:9100", "node": node})
+        samples += (one for one in of_host if one[0].startswith("node"))
+    known = []
+    with serving(prometheus, fill(tmp_path, promtool, samples)) as url:
+        for since in ("2h", "55m"):
+            asked = ("--since", since, "--until", str(END), "--join", "node", "--format", "json")
+            assert main(["analyze", "--prometheus", url, *asked]) == 0
+            [target] = json.loads(capsys.readouterr().out)["targets"]
+            known.append("cpu" in target["load"]["utilisation"])
+    assert known == [False, True]
+
+
 @pytest.mark.parametrize("exporter", sorted(SERVICES))
 def test_exporters_of_rds_tell_the_cpu(
     rds_url: str, exporter: str, capsys: pytest.CaptureFixture[str]
@@ -275,6 +295,120 @@ def test_a_number_of_processors_that_is_none_is_refused(
         assert "--vcpus" in capsys.readouterr().err
 
 
+def analysed_alone(
+    capsys: pytest.CaptureFixture[str], prometheus: str, data: Path
+) -> tuple[int, list[Json], str]:
+    """The exit code, the targets and the errors of `analyze` on that database."""
+    with serving(prometheus, data) as url:
+        code = main(["analyze", "--prometheus", url, *SPAN, "--format", "json"])
+    shown = capsys.readouterr()
+    return code, json.loads(shown.out)["targets"], shown.err
+
+
+def test_a_host_may_be_scraped_less_often_than_its_server(
+    prometheus: str, promtool: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Once a minute, where the server is every 15 s: its CPU is known, in intervals of both."""
+    server, host = {"job": "mysql", "instance": "db1:9104"}, {"instance": "db1:9100"}
+    of_host = exported(table()[:: 60 // STEP], server, host)
+    samples = [*exported(table(), server), *(one for one in of_host if one[0].startswith("node"))]
+    code, [found], _ = analysed_alone(capsys, prometheus, fill(tmp_path, promtool, samples))
+    assert code == 0
+    limits = {limit["resource"]: limit for limit in found["resource_limits"]}
+    assert limits["cpu"]["service_demand"] == pytest.approx(DEMAND / 2, rel=0.02)
+    assert len(found["points"]) == pytest.approx(LENGTH / 120, abs=2)
+
+
+def test_servers_that_share_an_instance_are_not_taken_for_replicas(
+    prometheus: str, promtool: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As where each site has an `exporter:9104`: one line says so, unless one is chosen."""
+    name = {"instance": "exporter:9104"}
+    younger = [row | {"uptime_s": float(row["uptime_s"]) - 900} for row in table()[:300]]
+    samples = [
+        *exported(table(), {**name, "site": "a"}),
+        *exported(younger, {**name, "site": "b"}),
+        *exported(table(), {"instance": "db1:9104"}),
+    ]
+    text = 'exporter:9104 is the instance of {site="a"} and {site="b"}; choose a server with --sel'
+    data = fill(tmp_path, promtool, samples)
+    code, found, error = analysed_alone(capsys, prometheus, data)
+    assert (code, [target["target"] for target in found]) == (1, ["db1:9104"])
+    assert text in error
+    assert error.count("\n") == 1
+    with serving(prometheus, data) as url:
+        asked = ("--prometheus", url, *SPAN, "--selector", '{site="b"}', "--format", "csv")
+        assert main(["analyze", *asked]) == 0
+        assert "exporter:9104" in capsys.readouterr().out
+        assert text in one_line(capsys, main(["replay", url, *SPAN, "--target", "exporter:9104"]))
+
+
+def test_hosts_that_share_an_instance_are_not_taken_for_replicas(
+    prometheus: str, promtool: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A server that is chosen needs its host chosen too, unless none is read."""
+    of_two_sites = [
+        (name, {**labels, "site": site}, at, value + since)
+        for site, since in (("a", 0.0), ("b", 5000.0))
+        for name, labels, at, value in exported(
+            table(), {"instance": "db1:9104"}, {"instance": "db1:9100"}
+        )
+    ]
+    with serving(prometheus, fill(tmp_path, promtool, of_two_sites)) as url:
+        asked = ("--prometheus", url, *SPAN, "--format", "csv", "--selector", '{site="a"}')
+        assert main(["analyze", *asked]) == 1
+        text = 'db1:9100 is the instance of {site="a"} and {site="b"}; choose a host with --host-'
+        assert text in capsys.readouterr().err
+        for words in (("--host-selector", '{site="a"}'), ("--no-hosts",)):
+            assert main(["analyze", *asked, *words]) == 0
+        assert capsys.readouterr().err == ""
+
+
+def test_replicas_of_a_full_host_may_be_scraped_minutes_apart(
+    prometheus: str, promtool: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its processor is never idle: the time since the start of the idle time goes on meanwhile."""
+    step, server, name = 300 // STEP, {"instance": "db1:9104"}, {"instance": "db1:9100"}
+    samples = [
+        *exported(table(), server),
+        *(
+            (metric, labels, at, 7.0 if labels["mode"] == "idle" else value)
+            for k, replica in enumerate("ab")
+            for metric, labels, at, value in exported(
+                table()[k * step // 2 :: step], {"mode": ""}, {**name, "replica": replica}
+            )
+            if metric.startswith("node")
+        ),
+    ]
+    code, found, error = analysed_alone(capsys, prometheus, fill(tmp_path, promtool, samples))
+    assert (code, error) == (0, "")
+    assert "cpu" in found[0]["load"]["utilisation"]
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_replicas_of_a_series_may_have_gaps_and_other_clocks(
+    prometheus: str,
+    promtool: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    restarted: bool,
+) -> None:
+    """Two Prometheus of which one was down while the server was restarted are of one server."""
+    whole = table()
+    if restarted:
+        whole = [row | {"uptime_s": k * STEP} if k > 160 else row for k, row in enumerate(whole)]
+    holes = [
+        row | {"t_s": float(row["t_s"]) + 7.5} for k, row in enumerate(whole) if not 150 < k < 300
+    ]
+    name = {"instance": "db1:9104"}
+    samples = [
+        *exported(whole[100:400], {**name, "replica": "a"}),
+        *exported(holes, {**name, "replica": "b"}),
+    ]
+    code, found, error = analysed_alone(capsys, prometheus, fill(tmp_path, promtool, samples))
+    assert (code, error, len(found)) == (0, "", 1)
+
+
 def asked_of(capsys: pytest.CaptureFixture[str], url: str, *words: str, code: int = 1) -> str:
     """What a failing `analyze` says: one line, and nothing on standard output."""
     assert main(["analyze", "--prometheus", url, *SPAN, *words]) == code
@@ -291,7 +425,7 @@ def test_a_server_that_cannot_be_asked_is_one_line(
     monkeypatch.setattr("agent.prometheus.client.MIN_PAUSE", 0.01)
     nobody = f"http://127.0.0.1:{free_port()}"
     assert f"{nobody}: no answer" in asked_of(capsys, nobody)
-    assert "tried 4 times" in asked_of(capsys, nobody)
+    assert "or give a longer --timeout; tried 4 times" in asked_of(capsys, nobody)
     assert "check the URL" in asked_of(capsys, f"{url}/nowhere")
     assert "check the selector" in asked_of(capsys, url, "--selector", '{job=="x"}')
     assert "it has no such server" in asked_of(capsys, url, "--selector", '{job="x"}')
@@ -374,6 +508,74 @@ def test_a_token_is_shown_and_a_busy_server_is_asked_again(
             server.shutdown()
 
 
+class Partial(Gate):
+    """Stands before a Prometheus, and answers as a Thanos, of which a store is down, would."""
+
+    lacking: ClassVar[Json] = {}
+    tenants: ClassVar[set[str | None]] = set()
+
+    def do_POST(self) -> None:
+        """Forward all, and add what is lacking."""
+        self.tenants.add(self.headers.get("X-Scope-OrgID"))
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        with urllib.request.urlopen(self.upstream + self.path, body, timeout=30) as answer:
+            self._answer(200, json.dumps(json.loads(answer.read()) | self.lacking).encode())
+
+
+@pytest.fixture
+def partial(url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The Prometheus behind it."""
+    monkeypatch.setattr(Partial, "upstream", url)
+    monkeypatch.setattr(Partial, "tenants", set())
+    with ThreadingHTTPServer(("127.0.0.1", 0), Partial) as server:
+        threading.Thread(target=server.serve_forever, args=(0.05,)).start()
+        try:
+            yield f"http://127.0.0.1:{server.server_address[1]}"
+        finally:
+            server.shutdown()
+
+
+@pytest.mark.parametrize(
+    ("lacking", "causes"),
+    [
+        ({"warnings": ["store 10.0.0.9: refused"]}, ["store 10.0.0.9: refused"]),
+        ({"isPartial": True}, ["not all of its storage answered"]),
+        ({"warnings": [], "infos": ["metric might not be a counter"], "isPartial": False}, []),
+        ({"warnings": None}, []),
+    ],
+)
+def test_an_answer_that_is_not_complete_is_told_once(
+    partial: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    lacking: Json,
+    causes: list[str],
+) -> None:
+    """As Thanos and VictoriaMetrics say it; what is there is analysed."""
+    monkeypatch.setattr(Partial, "lacking", lacking)
+    assert main(["analyze", "--prometheus", partial, *SPAN]) == 0
+    shown = capsys.readouterr()
+    assert "db1:9104" in shown.out
+    assert shown.err.splitlines() == [
+        f"mysql-headroom: {partial}: an answer may not be complete: {cause}" for cause in causes
+    ]
+
+
+def test_a_tenant_is_named_and_two_logins_are_refused(
+    partial: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of a Mimir, which refuses a question without one; a login is either a user or a token."""
+    assert main(["analyze", "--prometheus", partial, *SPAN, "--tenant", "shop"]) == 0
+    assert Partial.tenants == {"shop"}
+    assert main(["replay", partial, *SPAN, "--target", "db1:9104", "--every", "2h"]) == 0
+    assert Partial.tenants == {"shop", None}
+    token = tmp_path / "token"
+    token.write_text("open sesame\n")
+    both = ("--user", "u", "--token-file", str(token))
+    capsys.readouterr()
+    assert "are two logins: give one of them" in asked_of(capsys, partial, *both, code=2)
+
+
 def test_a_server_of_prometheus_is_replayed_as_its_recording(
     url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -397,6 +599,30 @@ def test_a_server_of_prometheus_is_replayed_as_its_recording(
     assert text in capsys.readouterr().err
     assert main(["replay", url, *SPAN, "--target", "x"]) == 2
     assert "no server 'x'; the servers are [::1]:9104" in capsys.readouterr().err
+
+
+def test_the_settings_of_a_configured_target_are_used_for_a_server_of_prometheus(
+    url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its name is not the server's there, which the selector chooses."""
+    config = tmp_path / "config.yaml"
+    of_shop = "resources: {ceilings: {cpu: 0.5}}, sla_seconds: 20ms"
+    config.write_text(
+        "fit: {interval: 30s}\n"
+        f"targets: [{{name: shop, user: u, {of_shop}}}, {{name: b, user: u}}]\n"
+    )
+    plain = ("replay", url, *SPAN, "--every", "2h", "--format", "json", "--interval", "30s")
+    settings = ("--config.file", str(config), "--target", "shop")
+    found = []
+    for words in (("--target", "db1:9104"), ("--selector", '{instance="db1:9104"}', *settings)):
+        assert main([*plain, *words]) == 0
+        found.append(json.loads(capsys.readouterr().out.splitlines()[-1]))
+    used = [line["load"]["utilisation"]["cpu"] for line in found]
+    assert used[1] == pytest.approx(2 * used[0])
+    assert [line["sla"] and line["sla"]["seconds"] for line in found] == [None, 0.02]
+    assert {line["target"] for line in found} == {"db1:9104"}
+    text = """choose one with --selector '{instance="INSTANCE"}'"""
+    assert text in one_line(capsys, main([*plain, *settings]))
 
 
 def test_a_period_without_a_sample_is_one_line(

@@ -157,13 +157,29 @@ def test_the_table_is_for_people(
     """A sentence, the classes by use with bars and errors, what is left, where it comes from."""
     lines = as_table(capsys, long_file, "--host", host_file).splitlines()
     assert " uses the most of mysqld_cpu_s: " in lines[0]
-    assert lines[2].split() == ["class", "share", "estimated", "±", "error"]
+    assert lines[2].split() == ["class", "share", "seconds", "±", "error"]
     assert "████████████" in lines[3]
     assert " ± " in lines[3]
     assert next(line for line in lines if line.startswith("  sleep")).endswith("waits")
     assert any(line.startswith("  unattributed") for line in lines)
     assert any(line.startswith("  held out") for line in lines)
     assert any(line.startswith("  truth") for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("resource", "column"),
+    [
+        ("wchar", "bytes"),
+        ("mysqld_utime_s", "seconds"),
+        ("cpu", "estimated"),
+        ("rows", "estimated"),
+    ],
+)
+def test_the_column_has_the_unit_that_the_resources_name_tells(resource: str, column: str) -> None:
+    """Where it tells none, it says that the numbers are estimates."""
+    found = attribute(ClassIntervals(("a", "b"), np.ones(5), np.ones((5, 2))), Target(np.ones(5)))
+    title = format_attribution(resource, found, None, None).splitlines()[2]
+    assert title.split() == ["class", "share", column, "±", "error"]
 
 
 @pytest.mark.parametrize("classes", [1, 20, 21, 22, 300])

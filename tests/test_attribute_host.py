@@ -5,10 +5,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from attribute_command import LONG, as_json, as_table, csv, long_rows
+from attribute_command import LONG, as_json, as_table, csv, long_rows, run
 from attribute_command import host_file as host_file
 from attribute_command import long_file as long_file
 from attribute_command import served as served
+from complaints import one_line
 from simulated_classes import Simulated
 
 from testbed.data_file_paths import data
@@ -25,6 +26,10 @@ def test_measured_cpu_is_a_source(
     assert answer["compared_with"] == "work-time"
     assert answer["classes"]["scan"]["total"] == pytest.approx(served.truth[:, 7].sum())
     assert "measured" in as_table(capsys, path, "--host", host_file)
+    few = tmp_path / "few.csv"
+    few.write_text(csv([*LONG[:-1], "cpu_s"], long_rows(served)[:300]))
+    answer = as_json(capsys, few, "--host", host_file)
+    assert (answer["method"], answer["reasons"]) == ("measured", [])
 
 
 def test_any_column_of_the_host_can_be_divided(
@@ -34,6 +39,48 @@ def test_any_column_of_the_host_can_be_divided(
     answer = as_json(capsys, long_file, "--host", host_file, "--resource", "wchar")
     assert (answer["resource"], answer["method"]) == ("wchar", "learned")
     assert answer["truth_error"] is None
+
+
+def test_calls_without_times_are_no_times(
+    tmp_path: Path, host_file: Path, served: Simulated, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """CPU is learned from calls and rows then: a call that reads more rows may cost more."""
+    places = [i for i, name in enumerate(LONG) if name not in ("timer_wait_s", "lock_s")]
+    rows = [[row[i] for i in places] for row in long_rows(served)]
+    path = tmp_path / "counts.csv"
+    path.write_text(csv([LONG[i] for i in places], rows))
+    answer = as_json(capsys, path, "--host", host_file)
+    assert answer["method"] == "learned"
+    assert answer["truth_error"] < 0.12
+
+
+def test_times_without_calls_are_divided_as_the_answer_says(
+    tmp_path: Path, host_file: Path, served: Simulated, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By work time where texts are known: who sleeps gets nothing, and nearly all is attributed."""
+    unknown = ("count", "rows_examined", "rows_sent")
+    places = [i for i, name in enumerate(LONG) if name not in unknown]
+    path = tmp_path / "times.csv"
+    path.write_text(
+        csv([LONG[i] for i in places], [[row[i] for i in places] for row in long_rows(served)])
+    )
+    answer = as_json(capsys, path, "--host", host_file)
+    assert (answer["method"], answer["compared_with"]) == ("work-time", "wlr")
+    assert answer["truth_error"] < 0.12
+    assert answer["classes"]["sleep"]["total"] == 0
+    assert answer["unattributed"] < 0.1 * answer["total"]
+
+
+@pytest.mark.parametrize(("every", "shown"), [(0.2, "0.2 s"), (4, "4 s")])
+def test_a_host_file_of_other_intervals_is_refused(
+    tmp_path: Path, long_file: Path, every: float, shown: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its row at the end of an interval would be taken for what was used in all of it."""
+    host = tmp_path / "other.csv"
+    rows = [[every * k, 0.3 * every] for k in range(1, round(120 / every) + 1)]
+    host.write_text(csv(["t_s", "mysqld_cpu_s"], rows))
+    said = one_line(capsys, run(long_file, "--host", host))
+    assert f"{host}: its rows are {shown} apart, and an interval of {long_file} lasts 1 s;" in said
 
 
 def test_bytes_that_nothing_predicts_are_no_classs(

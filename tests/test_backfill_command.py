@@ -173,3 +173,16 @@ def test_what_cannot_be_read_is_one_line(
     assert shown.out == ""
     assert shown.err.count("\n") == 1
     assert not (tmp_path / "state" / "history.db").exists()
+
+
+def test_a_target_that_does_not_answer_is_a_failure_and_no_usage_error(
+    url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nobody has named its server: one line with both remedies, and the code of a failure."""
+    file = configured(tmp_path)
+    file.write_text(file.read_text().replace("host: db1", f"host: 127.0.0.1, port: {free_port()}"))
+    assert main(["backfill", "--prometheus", url, "--config.file", str(file)]) == 1
+    shown = capsys.readouterr()
+    assert shown.err.startswith("mysql-headroom: shop: ")
+    assert shown.err.endswith("; start it, or give its server_uuid with --server ID\n")
+    assert (shown.out, shown.err.count("\n")) == ("", 1)

@@ -2,6 +2,7 @@
 
 import tracemalloc
 from collections.abc import Iterator
+from heapq import merge
 
 import numpy as np
 import pytest
@@ -65,3 +66,27 @@ def test_a_gap_of_months_takes_no_memory() -> None:
         tracemalloc.stop()
     assert peak < 5e6
     assert len(history.latest_window) == 2 * 39
+
+
+@pytest.mark.parametrize("begin", [0.0, 599_400.0])
+def test_a_host_without_a_server_takes_no_memory(begin: float) -> None:
+    """It is known long before a new server is read, or long after one is gone."""
+    times = begin + np.arange(0.0, 600.0, SAMPLING)
+    of_host = (
+        (t, {"host_cpu_busy_s": t / 4, "cpus": 2.0}) for t in np.arange(0.0, 6e5, 5.0).tolist()
+    )
+    collectors, history = RecordedCollectors(), buffer()
+    everything = merge(
+        (reading for reading in recording(times)),
+        (collectors.reading(t, known) for t, known in of_host),
+        key=lambda reading: reading.at,
+    )
+    tracemalloc.start()
+    try:
+        add_readings(history, everything, HourlyLoad())
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 5e6
+    assert len(history.latest_window) == 39
+    assert history.latest_window.utilisations["cpu"][1:-1] == pytest.approx(0.125)

@@ -12,8 +12,8 @@ from made_up import WAVES, intervals
 from test_replay_history import SERVER, ZERO, history
 
 from agent.assessment.snapshot import AssessmentState
-from agent.business_metrics.joined_values import MAX_VALUES, ValueSeries
 from agent.business_metrics.reader import BusinessMetricsReader
+from agent.business_metrics.value_series import MAX_VALUES, ValueSeries
 from agent.cli import main
 from agent.config.settings import Config
 from agent.history.business_values import ReadValue

@@ -15,8 +15,8 @@ from made_up import WAVES, intervals
 from prometheus_server import fill, serving
 
 from agent.assessment.snapshot import Health
-from agent.business_metrics.joined_values import MAX_VALUES, ValueSeries
 from agent.business_metrics.reader import BusinessMetricsReader
+from agent.business_metrics.value_series import MAX_VALUES, ValueSeries
 from agent.config.settings import Config, Target
 from agent.service.target_monitor import TargetMonitor
 from agent.window.concurrency import Source
@@ -75,9 +75,9 @@ def test_a_number_that_follows_the_load_has_a_headroom() -> None:
     assert capacity.value is not None
     assert load is not None
     assert known.value == pytest.approx(2 * rows[-1].throughput)
-    assert known.unit_headroom.headroom is not None
+    assert known.unit_headroom.amount is not None
     left = 2 * (capacity.value - load.throughput)
-    assert known.unit_headroom.headroom.value == pytest.approx(left, rel=0.02)
+    assert known.unit_headroom.amount.value == pytest.approx(left, rel=0.02)
     assert known.unit_headroom.trust is capacity.trust is Trust.TRUSTED
     [stale] = monitor.snapshot.current_business(monitor.snapshot.at + 200)
     assert (stale.value, stale.unit_headroom.reason) == (None, UnitReason.NO_VALUE)

@@ -7,7 +7,7 @@ from capacity_days import numbers
 from models.capacity.assess import assess_capacity
 from models.capacity.contention_peak import NearestLimit, find_peak
 from models.capacity.goodness_of_fit import Points
-from models.capacity.headroom import headroom
+from models.capacity.headroom import headroom_of
 from models.capacity.observations import Observations
 from models.capacity.resource_and_limit import Resource
 from models.trust import Trust
@@ -131,11 +131,11 @@ def test_a_load_that_jumps_past_the_peak_measures_it_all_the_same(most: float, l
     assert before.value is not None
     assert after.value == pytest.approx(server.capacity, rel=0.05)
     assert after.limit == "cpu"
-    known = headroom(after, float(x[-1]), 120.0, 1.0)
+    known = headroom_of(after, float(x[-1]), 120.0, 1.0)
     assert known is not None
     assert known.overloaded
     assert known.ratio < 0
-    calm = headroom(after, 0.5 * server.capacity, float(n[0]), 0.5)
+    calm = headroom_of(after, 0.5 * server.capacity, float(n[0]), 0.5)
     assert calm is not None
     assert calm.ratio > 0.4
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from simulated_classes import simulate
 
-from collectors.process_lookup import RunDelay, is_in_sample, process_io
+from collectors.process_lookup import ThreadTimes, is_in_sample, process_io
 from models.attribution.block_model import fit_intervals
 from models.attribution.call_and_row_costs import (
     CpuBounds,
@@ -170,7 +170,7 @@ def test_a_hidden_waiter_is_found_once_the_level_is_known() -> None:
 
 def test_this_process_tells_what_it_read_and_how_long_it_waited() -> None:
     """Counters that do not fall; nothing of a process that is gone."""
-    before, delay = process_io(os.getpid()), RunDelay(os.getpid())
+    before, delay = process_io(os.getpid()), ThreadTimes(os.getpid())
     first = delay.read().get(PROCESS)
     for _ in range(50):
         os.sched_yield()
@@ -186,7 +186,7 @@ def test_this_process_tells_what_it_read_and_how_long_it_waited() -> None:
         assert 0 <= first <= second
     with pytest.raises(OSError, match="No such"):
         process_io(2**22 + 1)
-    assert RunDelay(2**22 + 1).read() == {}
+    assert ThreadTimes(2**22 + 1).read() == {}
 
 
 def waited(folder: Path, tasks: int, nanoseconds: int, name: str = "connection") -> None:
@@ -197,9 +197,9 @@ def waited(folder: Path, tasks: int, nanoseconds: int, name: str = "connection")
         (folder / str(task) / "comm").write_text("log_writer\n" if task % 5 == 0 else f"{name}\n")
 
 
-def of(folder: Path) -> RunDelay:
+def of(folder: Path) -> ThreadTimes:
     """The wait of the threads in that folder."""
-    delay = RunDelay(1)
+    delay = ThreadTimes(1)
     delay._tasks = folder
     return delay
 
@@ -255,3 +255,20 @@ def test_the_servers_own_threads_are_no_clients(name: str, share: float, tmp_pat
     found = delay.read()
     assert found[PROCESS] == pytest.approx(100)
     assert found["connection_run_delay_seconds"] == pytest.approx(100 * share)
+
+
+@pytest.mark.parametrize("tasks", [100, 900])
+def test_each_applier_is_read_however_many_threads_there_are(tasks: int, tmp_path: Path) -> None:
+    """One computes for two seconds, another begins later and computes for one."""
+    times = of(tmp_path)
+    waited(tmp_path, tasks, 10**9)
+    assert "applier_cpu_seconds" not in times.read()
+    for task, name in ((1001, "rpl_rca_sql-0"), (1002, "rpl_rca_wkr-0")):
+        (tmp_path / str(task) / "comm").write_text(f"{name}\n")
+    times = of(tmp_path)
+    assert times.read()["applier_cpu_seconds"] == 0
+    (tmp_path / "1002" / "schedstat").write_text(f"{2 * 10**9 + 5} {10**9} 1\n")
+    (tmp_path / "999").mkdir()
+    (tmp_path / "999" / "schedstat").write_text(f"{10**9} 0 1\n")
+    (tmp_path / "999" / "comm").write_text("rpl_rca_wkr-1\n")
+    assert times.read()["applier_cpu_seconds"] == pytest.approx(3.0)

@@ -1,5 +1,6 @@
 """The command line: what each command says of itself, and how a mistake ends."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -39,6 +40,18 @@ def test_every_command_has_help(command: str, capsys: pytest.CaptureFixture[str]
         main([command, "--help"])
     assert end.value.code == 0
     assert f"usage: mysql-headroom {command}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "command",
+    [*COMMANDS, *(f"history {action}" for action in ("show", "export", "import", "prune"))],
+)
+def test_every_option_has_a_help_text(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """With its default, or what it is for."""
+    with pytest.raises(SystemExit):
+        main([*command.split(), "--help"])
+    entries = re.split(r"\n  (?=-)", capsys.readouterr().out.partition("\noptions:")[2])
+    assert [one for one in entries[1:] if not re.search(r"(  |\n +)[^ ]", one)] == []
 
 
 def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:

@@ -94,6 +94,11 @@ def test_what_is_not_known_has_not_stayed_the_same(
     assert main(["compare", str(file), "--before", "0..6000", "--after", "6000..12000"]) == 0
     text = capsys.readouterr().out
     assert text.endswith("Nothing can be compared yet: no quantity is known in both periods.\n")
+    assert text.count("cannot tell") == 1  # the capacity, which has a lower bound
+    laws = (
+        "Not known in either period: contention σ; coherency κ; λ, throughput at N = 1, queries/s"
+    )
+    assert f"\n{laws} (before: " in text
 
 
 def test_times_of_a_file_are_of_its_own_clock(deployed: Path, compared: Compared) -> None:
@@ -161,7 +166,10 @@ def _class_rows(number: int, interval: Interval, middle: float) -> Iterator[Hist
             ("--before", "0..900", "--after", "90000..99000"),
             "two samples from 90,000 s to 99,000 s",
         ),
-        (("--before", "0..900", "--after", "1000..1070"), "6 are needed"),
+        (
+            ("--before", "0..900", "--after", "1000..1070"),
+            "intervals from 1,000 s to 1,070 s; 6 are needed",
+        ),
     ],
 )
 def test_a_wrong_period_is_one_line(
@@ -179,3 +187,13 @@ def test_a_period_without_intervals_in_a_history_is_one_line(
     words = ("--before", f"{ZERO - 900}..{ZERO - 100}", "--after", f"{ZERO}..{ZERO + 900}")
     said = one_line(capsys, main(["compare", str(path), *words]))
     assert "no intervals of db in that period" in said
+
+
+@pytest.mark.parametrize("option", ["--since", "--until"])
+def test_only_the_periods_say_what_is_read(option: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """An option that would change nothing is refused, whatever the source."""
+    for source in ("db.csv", "http://127.0.0.1:1"):
+        words = ["compare", source, "--around", "600", option, "2h"]
+        with pytest.raises(SystemExit, match="2"):
+            main(words)
+        assert f"unrecognized arguments: {option} 2h" in capsys.readouterr().err

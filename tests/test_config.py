@@ -382,6 +382,16 @@ def test_an_interval_must_hold_two_samples_at_least(tmp_path: Path) -> None:
     assert problem == f"2: targets[0].collectors.status.interval: {told}"
 
 
+def test_a_tls_section_without_keys_is_not_taken_for_none(tmp_path: Path) -> None:
+    """Who writes it wants TLS: all of its keys may be commented out."""
+    path = tmp_path / "config.yaml"
+    path.write_text("targets:\n- name: a\n  user: u\n  tls:\n    # required: true\n")
+    problem = "targets[0].tls: is empty; write tls: {} to require TLS, or remove the key"
+    assert mistakes(load, path) == [f"4: {problem}"]
+    path.write_text("targets:\n- {name: a, user: u, tls: {}}\n")
+    assert load(path).targets[0].endpoint.tls_required
+
+
 def test_contradictions_between_sections_are_listed_at_once(tmp_path: Path) -> None:
     """Each at the line of the key that is to be changed, once for all targets that inherit it."""
     text = """\

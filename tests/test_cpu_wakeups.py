@@ -10,7 +10,7 @@ from woken_servers import PROCESSORS, server_of_many_processors, woken_server
 
 from collectors.cpu_idle_entries import MAX_CPUS, IdleEntries
 from models.capacity.assess import assess_capacity
-from models.capacity.busy_processor_share import CpuWakeups
+from models.capacity.cpu_wakeups import CpuWakeups
 from models.capacity.demand_extrapolation import CEILING
 from models.capacity.resource_and_limit import Resource
 from models.capacity.result import CapacityReason

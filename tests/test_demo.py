@@ -428,7 +428,7 @@ def test_a_process_that_ends_meanwhile_is_no_user(monkeypatch: pytest.MonkeyPatc
 def test_a_line_repeats_no_doubts() -> None:
     """Only the trust, until its reasons change."""
     rows = [("capacity", "at least 5"), ("trust", "indicative: why; and why"), ("headroom", "9 %")]
-    full = "capacity at least 5; trust indicative: why; and why; headroom 9 %"
+    full = "capacity at least 5 | trust indicative: why; and why | headroom 9 %"
     assert result_line(rows, []) == full
-    assert result_line(rows, rows) == "capacity at least 5; trust indicative; headroom 9 %"
+    assert result_line(rows, rows) == "capacity at least 5 | trust indicative | headroom 9 %"
     assert result_line(rows, [("trust", "indicative: why")]) == full

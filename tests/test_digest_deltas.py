@@ -14,7 +14,8 @@ from agent.query_classes.resource_meter import ResourceMeter
 from agent.query_classes.tracked_classes import class_table
 from collectors.base import Sample
 from collectors.class_thread_states import ThreadStateCounts
-from collectors.digests import DigestRows, DigestValues, matches_any_shape, statement_words
+from collectors.connection import statement_words
+from collectors.digests import DigestRows, DigestValues, matches_any_shape
 
 NAMES = ("calls", "statement_time")
 A, B, OVERFLOW = "aa|=shop", "bb|", "|"
@@ -295,6 +296,29 @@ def test_what_runs_counts_while_it_runs_and_once(followed: Followed) -> None:
     found = followed.take(reading({f"1|{A}": (11, 7.0)}))
     assert found is not None
     assert [*spent, found[A]] == [[0, 0, 2], [0, 0, 2], [1, 6, -4]]
+
+
+def test_what_ends_between_the_table_and_what_runs_is_not_counted_twice(
+    followed: Followed,
+) -> None:
+    """It is in neither: no time is taken back before the table has it, also in its last reading."""
+    assert followed.take(reading({}, running={A: 100.0, B: 5.0})) == {A: [0, 0, 100], B: [0, 0, 5]}
+    assert followed.take(reading({}, running={B: 7.0})) == {A: [0, 0, 0], B: [0, 0, 2]}
+    both = {f"1|{A}": (11, 102.0), f"1|{B}": (5, 0.5)}
+    assert followed.take(reading(both, running={B: 9.0}, complete=True)) == {
+        A: [1, 101, -100],
+        B: [0, 0, 2],
+    }
+    assert followed.take(reading({f"1|{B}": (6, 10.5)})) == {B: [1, 10, -9]}
+
+
+def test_what_runs_and_never_comes_to_the_table_is_taken_back(followed: Followed) -> None:
+    """A class that is new to a full table; at the next reading of all rows."""
+    rows = {f"1|{A}": (10.0, 1.0)}
+    assert followed.take(reading({}, running={"new|": 30.0})) == {"new|": [0, 0, 30]}
+    assert followed.take(reading({})) == {"new|": [0, 0, 0]}
+    assert followed.take(reading(rows, complete=True)) == {"new|": [0, 0, -30]}
+    assert followed.take(reading({})) == {}
 
 
 def locked_for_two_seconds(*lock_waits: float | None) -> list[ClassInterval]:

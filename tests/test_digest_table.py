@@ -85,6 +85,26 @@ def test_statements_between_the_first_two_readings_have_their_digests(
     assert found.get(NONE, 0.0) == 0
 
 
+@pytest.mark.parametrize("sent_before", [0, 300])
+def test_the_agents_own_statements_are_known_however_many_texts_they_fetch(
+    server: PrivateServer, connection: Connection, sent_before: int
+) -> None:
+    """A list of digests differs in every reading; and a statement may be new after hundreds."""
+    for each in range(sent_before):
+        connection.query(f"SELECT {each}")
+    read, texts, own = digests.prepare(connection).read, dict[str, str](), set[str]()
+    assert read is not None
+    read()
+    for _ in range(3):
+        run_as_root(server, *(f"SELECT 1 AS `many{each}`" for each in range(700)))
+        rows = rows_of(read())
+        texts |= rows.texts
+        own |= rows.own_digests
+    reading = {digest for digest, text in texts.items() if "summary_by_digest" in text}
+    assert len(reading) > 2
+    assert reading <= own
+
+
 def rows_of(values: Values) -> DigestRows:
     """The rows of a reading."""
     assert isinstance(values, DigestValues)

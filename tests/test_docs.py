@@ -7,9 +7,47 @@ from pathlib import Path
 import pytest
 
 from agent.cli import main
+from agent.query_classes.assessment import MAX_TRACKED, TRACKED_PER_SHOWN
+from models.capacity.device_parallelism import CHANNELS
+from models.capacity.observations import SAME_LOAD_SHARE
+from models.capacity.shared_constants import MIN_LOAD_RATIO, MIN_POINTS, PERIODS
+from models.capacity.utilisation_fit import (
+    LOG_MODEL_PRIORS,
+    MODEL_PRIORS,
+    PROCESSOR_MODEL_PRIORS,
+    UNCOUNTED_WAKEUP_MODEL_PRIORS,
+)
+from models.usl.point_fit import OUTLIER_MADS, RELATIVE_ERROR
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").glob("*.md")])
+NUMBERS = ("", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+SHARES_WITH_LOG = (*PROCESSOR_MODEL_PRIORS, *LOG_MODEL_PRIORS)
+STAYS, _, FALLS, FALLS_UNSEEN = (
+    share / sum(UNCOUNTED_WAKEUP_MODEL_PRIORS) for share in UNCOUNTED_WAKEUP_MODEL_PRIORS
+)
+STATED = (
+    ("README.md", f"from {NUMBERS[MIN_POINTS]} intervals"),
+    (
+        "docs/attribution.md",
+        f"{NUMBERS[TRACKED_PER_SHOWN]} times as many as are displayed, at most {MAX_TRACKED})",
+    ),
+    ("docs/business-metrics.md", f"less than {MIN_LOAD_RATIO} times the 5 % quantile"),
+    ("docs/capacity.md", f"where throughput has fallen by {1 - SAME_LOAD_SHARE:.0%}"),
+    *(
+        ("docs/capacity-model.md", f"| {usual:.0%} | {of_processor:.0%} |")
+        for usual, of_processor in zip(MODEL_PRIORS, PROCESSOR_MODEL_PRIORS, strict=True)
+    ),
+    (
+        "docs/capacity-model.md",
+        f"with a prior of {FALLS_UNSEEN:.0%} (stays: {STAYS:.0%}, falls with U: {FALLS:.0%})",
+    ),
+    ("docs/capacity-model.md", f"a prior of {LOG_MODEL_PRIORS[0] / sum(SHARES_WITH_LOG):.0%} each"),
+    ("docs/capacity-model.md", f"1, 2, 4, … and {CHANNELS[-1]} channels are equally probable"),
+    ("docs/capacity-model.md", f"up to {PERIODS} periods of the window"),
+    ("docs/models.md", f"relative error is beyond {OUTLIER_MADS * RELATIVE_ERROR:.0%}"),
+)
+"""Pages, and what they say of numbers in the code."""
 
 
 def test_the_readmes_fit_prints_what_it_shows(
@@ -25,6 +63,13 @@ def test_the_readmes_fit_prints_what_it_shows(
     assert shown is not None
     assert main(shlex.split(shown[1])) == 0
     assert capsys.readouterr().out == shown[2]
+
+
+@pytest.mark.parametrize(("page", "stated"), STATED)
+def test_the_docs_give_the_numbers_of_the_code(page: str, stated: str) -> None:
+    """Whoever changes a number changes the page that states it."""
+    text = " ".join((ROOT / page).read_text().split())
+    assert stated.replace("%", " %").replace("  %", " %") in text
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

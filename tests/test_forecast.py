@@ -82,6 +82,16 @@ def test_the_simplest_shape_that_explains_the_peaks_is_the_likeliest(
     assert np.median(weights) > 0.5
 
 
+def test_a_new_day_is_as_far_from_the_trend_as_the_noise_says() -> None:
+    """Eight coefficients fit 21 days by a fifth better than they will fit the next."""
+    deviations = []
+    for seed in range(60):
+        noise = np.random.default_rng([21, seed]).normal(0, 0.1, 21)
+        growth, *_ = fit_trend(500.0 * np.exp(noise)).candidates
+        deviations.append(growth.residuals.std())
+    assert np.sqrt(np.mean(np.square(deviations))) == pytest.approx(0.05, rel=0.1)
+
+
 def test_the_week_moves_the_day() -> None:
     """A limit that only working days reach is not met at the weekend before."""
     forecast = forecast_load(load(42))
@@ -97,6 +107,17 @@ def test_a_load_that_does_not_grow_meets_nothing(growth: float) -> None:
     assert found.seconds is None
     assert found.lower is None
     assert found.reason is ForecastReason.NO_GROWTH
+    assert dict(found.probability)[7] < 0.05
+
+
+def test_no_drawn_future_is_without_a_number() -> None:
+    """Of a thousand after three weeks one had none, and the load seemed to be at the limit."""
+    seen = month("three weeks known", 4035).seen
+    forecast = forecast_load(seen)
+    assert forecast.peaks is not None
+    assert np.isfinite(forecast.peaks).all()
+    found = meets(seen, 3 * float(np.nanmax(seen)))
+    assert found.reason is ForecastReason.TOO_FAR
     assert dict(found.probability)[7] < 0.05
 
 

@@ -330,12 +330,12 @@ def test_a_table_has_it_in_a_few_words(found: Saturation, words: str) -> None:
         (FOUND, "At this growth the load reaches the limit in 12 days (5 to 30)."),
         (
             replace(FOUND, seconds=30 * HOUR_SECONDS, lower=0.0, upper=2 * DAY_SECONDS),
-            "in 30 hours (0.0 to 2.0).",
+            "in 30 hours (0 to 48).",
         ),
         (replace(FOUND, upper=None), "in 12 days (5 or more)."),
         (
             replace(FOUND, seconds=60.0, lower=0.0, upper=DAY_SECONDS),
-            "in less than an hour (0.0 to 1.0).",
+            "in less than an hour (0 to 24).",
         ),
         (FLAT, "is not clearly growing. It may still be reached within a week: 25 %."),
         (

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from contextlib import redirect_stdout
+from enum import StrEnum
 from io import StringIO
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 
 from agent.cli import COMMANDS, main
 from models.attribution.result import Reason as AttributionReason
+from models.business_unit import UnitReason
 from models.capacity.outliers import OutlierReason
 from models.capacity.resource_and_limit import LimitReason
 from models.capacity.result import CapacityReason
@@ -17,6 +19,7 @@ from models.forecast.saturation import ForecastReason
 from models.group.summary import GroupReason
 from models.group.usl_over_nodes import ScalingReason
 from models.trust import Reason
+from models.what_if.sla_result import SlaReason
 
 ROOT = Path(__file__).resolve().parent.parent
 GOLDEN = ROOT / "tests/golden/metrics.txt"
@@ -36,6 +39,8 @@ REASONS = (
     AttributionReason,
     GroupReason,
     ScalingReason,
+    SlaReason,
+    UnitReason,
 )
 
 
@@ -80,3 +85,10 @@ def test_no_private_word_reaches_a_user() -> None:
     """Metric names, HELP texts, reasons, --help and docs are in the words of the field."""
     found = {f"{where}: {m[0]}" for where, text in said_to_users() for m in PRIVATE.finditer(text)}
     assert not found
+
+
+@pytest.mark.parametrize("reasons", REASONS, ids=lambda reasons: reasons.__name__)
+def test_the_docs_explain_every_reason(reasons: type[StrEnum]) -> None:
+    """A reader of a metric's label or of JSON finds what the value means."""
+    docs = " ".join(page.read_text() for page in (ROOT / "docs").glob("*.md"))
+    assert {reason.value for reason in reasons if f"`{reason.value}`" not in docs} == set()

@@ -228,6 +228,22 @@ def test_a_node_that_is_gone_is_counted_and_the_picture_goes_on() -> None:
     assert GroupReason.NODES_LOST in summary.reasons
 
 
+def test_full_load_is_remembered_however_long_the_group_is_less_busy() -> None:
+    """The law over nodes needs what each number of nodes did when it was full, be it hours ago."""
+    monitor = watched()
+    full = [
+        replace(s, load=replace(s.load, throughput=0.95 * s.assessed.capacity.value))
+        for s in SNAPSHOTS
+        if s.load is not None and s.assessed.capacity is not None and s.assessed.capacity.value
+    ]
+    for k in range(1, 6):
+        monitor.observe([later(s, k) for s in full], END + WIDTH * k + 1)
+    for k in range(6, 120):
+        monitor.observe([later(s, k) for s in SNAPSHOTS], END + WIDTH * k + 1)
+    assert monitor.state.scaling is not None
+    assert set(monitor.state.scaling.points) == {3}
+
+
 def test_a_stale_summary_is_withheld() -> None:
     """When no target can be read any more there is none, rather than the last."""
     state = watched().state
@@ -345,6 +361,14 @@ def test_a_group_goes_on_over_a_reload_that_leaves_it_as_it_is(tmp_path: Path) -
     assert [(each.name, each.summary) for each in groups.states()] == [("shop", None)]
     groups.apply(configured(tmp_path, TARGETS.replace(", group: shop", "")))
     assert groups.states() == []
+
+
+def test_a_summary_of_long_intervals_is_shown_until_the_next(tmp_path: Path) -> None:
+    """As what is known of its targets: for three intervals, where `stale_after` is shorter."""
+    text = TARGETS.replace("interval: 10s, stale_after: 100s", "interval: 600s, stale_after: 300s")
+    groups = Groups(configured(tmp_path, text), list)
+    [state] = groups.states()
+    assert state.stale_after == 1800.0
 
 
 def test_the_targets_of_a_group_have_one_interval(tmp_path: Path) -> None:

@@ -13,8 +13,9 @@ from test_plateau import day as plateau
 
 from agent.assessment.snapshot import Load
 from models.capacity.assess import assess_capacity
-from models.capacity.headroom import MIN_LIMITING_UTILISATION, Headroom, headroom, headroom_on_curve
+from models.capacity.headroom import Headroom, headroom_of, headroom_on_curve
 from models.capacity.observations import Observations
+from models.capacity.resource_and_limit import MIN_LIMITING_UTILISATION
 from models.capacity.result import USL
 from models.usl.fit import fit
 from models.usl.law import Usl
@@ -36,8 +37,8 @@ def test_below_the_peak_headroom_is_the_unused_share() -> None:
     """Half of the capacity in use leaves half; without a capacity there is none."""
     found = assess_capacity(day(Life(0.9))[1])
     assert found.value is not None
-    assert headroom(found, found.value / 2) == Headroom(0.5, overloaded=False, overload_loss=0.0)
-    assert headroom(assess_capacity(Observations.of([], [], [])), 1.0) is None
+    assert headroom_of(found, found.value / 2) == Headroom(0.5, overloaded=False, overload_loss=0.0)
+    assert headroom_of(assess_capacity(Observations.of([], [], [])), 1.0) is None
 
 
 def test_past_the_peak_of_a_full_resource_it_counts_the_statements_beyond() -> None:
@@ -47,7 +48,7 @@ def test_past_the_peak_of_a_full_resource_it_counts_the_statements_beyond() -> N
     assert found.concurrency_upper is not None
     assert found.limit == "cpu"
     n, x = 3 * found.concurrency_upper, 0.8 * END
-    there = headroom(found, x, n, 1.0)
+    there = headroom_of(found, x, n, 1.0)
     assert there is not None
     assert there.overloaded
     assert there.ratio == pytest.approx(1 - n / found.concurrency)
@@ -57,7 +58,7 @@ def test_past_the_peak_of_a_full_resource_it_counts_the_statements_beyond() -> N
 def test_statements_that_wait_while_the_resource_is_idle_are_no_overload() -> None:
     """They pile up behind a lock: the server could do more, and that is still its headroom."""
     found = assess_capacity(plateau(120.0, 1, full_at=0.98 * END))
-    waiting = headroom(found, 0.3 * END, 500.0, MIN_LIMITING_UTILISATION - 0.1)
+    waiting = headroom_of(found, 0.3 * END, 500.0, MIN_LIMITING_UTILISATION - 0.1)
     assert waiting is not None
     assert not waiting.overloaded
     assert waiting.ratio == pytest.approx(0.7, abs=0.03)
@@ -67,10 +68,10 @@ def test_far_more_statements_than_near_the_top_leave_an_unknown_peak_unknown() -
     """Where contention limits and its N* is not known, neither side of the peak is claimed."""
     found = assess_capacity(plateau(200.0, 1))
     known = replace(found, value=100.0, limit=USL, concurrency_upper=None, concurrency_seen=10.0)
-    assert headroom(known, 60.0, 16.0) is None
-    assert headroom(known, 60.0, 14.0) == Headroom(0.4, overloaded=False, overload_loss=0.0)
-    assert headroom(known, 60.0) == Headroom(0.4, overloaded=False, overload_loss=0.0)
-    assert headroom(replace(known, limit="cpu"), 60.0, 16.0) is not None
+    assert headroom_of(known, 60.0, 16.0) is None
+    assert headroom_of(known, 60.0, 14.0) == Headroom(0.4, overloaded=False, overload_loss=0.0)
+    assert headroom_of(known, 60.0) == Headroom(0.4, overloaded=False, overload_loss=0.0)
+    assert headroom_of(replace(known, limit="cpu"), 60.0, 16.0) is not None
 
 
 def test_the_concurrency_seen_is_that_of_the_highest_throughputs() -> None:
@@ -90,7 +91,7 @@ def test_statements_that_wait_for_more_than_contention_are_no_overload() -> None
     contended = replace(found, limit=USL, usl=curve, concurrency=36.0, concurrency_upper=45.0)
     for share, overloaded in ((0.9, True), (0.3, False)):
         x = share * float(curve.law.throughput(150.0))
-        there = headroom(replace(contended, value=curve.x_max), x, 150.0)
+        there = headroom_of(replace(contended, value=curve.x_max), x, 150.0)
         assert there is not None
         assert there.overloaded is overloaded
         assert (there.ratio <= 0) is overloaded
@@ -128,7 +129,7 @@ def test_a_few_dear_queries_that_fill_the_resource_are_no_peak() -> None:
 def test_a_load_above_the_capacity_is_no_overload_by_itself() -> None:
     """Throughput that refutes the capacity has negative headroom, and loses nothing."""
     found = assess_capacity(plateau(120.0, 1, full_at=0.98 * END))
-    there = headroom(found, 1.1 * END, KNEE, 1.0)
+    there = headroom_of(found, 1.1 * END, KNEE, 1.0)
     assert there is not None
     assert (there.overloaded, there.overload_loss) == (False, 0.0)
     assert there.ratio < 0

@@ -27,7 +27,7 @@ from agent.history import prune
 from agent.history.database import open_to_read, open_to_write
 from agent.history.failures import StoreError, StoreFailure
 from agent.history.history_file import history_path, size
-from agent.history.record_types import FITS, INTERVALS, KINDS, SAMPLES
+from agent.history.record_types import FITS, INTERVALS, KINDS, SAMPLES, Row
 from agent.history.row_access import Choice, extents, insert, read
 from agent.history.sample_compression import pack, unpack
 from agent.history.schema import APPLICATION_ID, VERSION
@@ -405,6 +405,24 @@ def test_a_target_of_which_nothing_is_left_is_forgotten_too(path: Path) -> None:
         insert(connection, INTERVALS, [interval(9, "new")])
         prune.delete_unused_names(connection)
         assert connection.execute("SELECT name FROM target").fetchall() == [("new",)]
+
+
+def test_names_of_samples_that_are_no_longer_used_are_forgotten(path: Path) -> None:
+    """Devices come and go; the names that other samples have stay."""
+    with closing(open_to_write(path)) as connection:
+        for number in range(20):
+            values = {f"disk:sd{number % 4}:reads": 1.0}
+            row = Row(("db", SERVER, "host"), ZERO + number, (values,))
+            insert(connection, SAMPLES, [row])
+        count = "SELECT COUNT(*) FROM layout"
+        assert connection.execute(count).fetchone() == (4,)
+        prune.delete_rows(connection, SAMPLES, ZERO + 10)
+        assert connection.execute(count).fetchone() == (4,)
+        prune.delete_rows(connection, SAMPLES, ZERO + 18)
+        assert connection.execute(count).fetchone() == (2,)
+        assert len(list(read(connection, SAMPLES))) == 2
+        prune.delete_rows(connection, SAMPLES, ZERO + 20)
+        assert connection.execute(count).fetchone() == (0,)
 
 
 def test_a_damaged_chunk_is_an_error_and_never_other_numbers() -> None:

@@ -10,9 +10,11 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+import yaml
+from conftest import ServerFactory
 
 from agent.cli import main
-from agent.demo.server import PrivateServer
+from agent.demo.server import Flavour, PrivateServer
 from collectors.connection import Endpoint
 from testbed.real.clients import run_as_root
 from testbed.real.daemon import COLLECTORS, COMMAND, target, write_config
@@ -21,6 +23,8 @@ from testbed.real.server_programs import Account, Release, least_account
 SWITCH = "UPDATE performance_schema.setup_consumers SET ENABLED = '{}' WHERE NAME = '{}'"
 CONSUMERS = ("global_instrumentation", "events_statements_current")
 GRANT = "GRANT SELECT ON performance_schema.* TO 'headroom'@'%'"
+
+ROOT = Path(__file__).resolve().parent.parent
 
 pytestmark = pytest.mark.live
 
@@ -97,6 +101,14 @@ def test_where_all_is_there_all_is_ok(complete: PrivateServer, tmp_path: Path) -
     assert "missing" not in answer.text
     for feature in ("connected to", "status", "statements", "threads", "host"):
         assert answer.says("ok", feature), answer.text
+
+
+def test_the_readme_shows_what_a_mysql_prints(mysql_server: PrivateServer, tmp_path: Path) -> None:
+    """Every feature, in its order, with the default configuration."""
+    features = re.compile(r"^  (?:ok|missing) +(\w+)(?=:|$)", re.MULTILINE)
+    readme = (Path(__file__).parent.parent / "README.md").read_text()
+    answer = check(tmp_path, mysql_server)
+    assert features.findall(answer.text) == features.findall(readme)
 
 
 @pytest.mark.parametrize("consumer", CONSUMERS)
@@ -203,3 +215,17 @@ def test_the_source_of_the_cpu_is_named(mysql_server: PrivateServer, tmp_path: P
     assert "  ok       cpu: the CPU time of statements, of 4 processors\n" in answer.text, (
         answer.text
     )
+
+
+def test_a_server_of_the_compose_file_offers_all_that_its_kind_can(
+    private_server: ServerFactory, flavour: Flavour, tmp_path: Path
+) -> None:
+    """MySQL and MariaDB alike, whatever either has off by default."""
+    compose = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
+    server = private_server(
+        flavour, performance_schema=False, options=compose["services"]["mysql"]["command"]
+    )
+    answer = check(tmp_path, server)
+    assert answer.code == 0
+    lacking = re.findall(r"^  missing +(\w+)", answer.text, re.MULTILINE)
+    assert set(lacking) <= {"host_quota", "host_process_io"}, answer.text

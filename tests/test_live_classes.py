@@ -10,6 +10,8 @@ import pytest
 from agent.cli import main
 from agent.config.settings import Config
 from agent.demo.server import PrivateServer
+from agent.query_classes.assessment import ClassMonitor
+from agent.service.target_monitor import TargetMonitor
 from agent.service.target_session import TargetSession, scheduled_collectors
 from collectors import COLLECTORS
 from collectors.base import Sample
@@ -102,6 +104,49 @@ def test_of_another_server_everything_is_read_again(
     assert first.complete == is_another
     assert bool(second.texts) == is_another
     session.close()
+
+
+@pytest.mark.live
+@pytest.mark.parametrize("is_defect", [True, False], ids=["defect", "failover"])
+def test_classes_that_begin_anew_begin_with_all_rows_and_texts(
+    server: PrivateServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_defect: bool
+) -> None:
+    """Also where the first readings of another server come before it is noticed."""
+    config = Config.validated(
+        {
+            "targets": [target(tmp_path, server)],
+            "collectors": {"digests": {"interval": "0.1s"}, "host": {"enabled": False}},
+        }
+    )
+    monitor = TargetMonitor(config, config.targets[0])
+    kept: dict[int, list[Sample]] = {}
+    append = ClassMonitor.append
+
+    def noted(classes: ClassMonitor, sample: Sample) -> None:
+        kept.setdefault(id(classes), []).append(sample)
+        append(classes, sample)
+
+    def readings() -> list[DigestRows]:
+        monitor.server_tick(time.monotonic())
+        return two(kept.get(id(monitor._state.classes), []))
+
+    monkeypatch.setattr(ClassMonitor, "append", noted)
+    wait_until("two readings", readings, 30)
+    first = monitor._state.classes
+    if is_defect:
+        monkeypatch.setattr(ClassMonitor, "advance", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            monitor.class_tick(time.monotonic())
+    else:
+        monitor.session.close()
+        monitor.session.server = monitor.history.server = "another one"
+        monitor.server_tick(time.monotonic())
+        monitor.fit_tick(time.monotonic())
+    assert monitor._state.classes is not first
+    complete, later = wait_until("two readings again", readings, 30)
+    monitor.close()
+    assert complete.complete
+    assert set(later.own_digests)
 
 
 def two(kept: list[Sample]) -> list[DigestRows]:

@@ -59,7 +59,7 @@ def test_a_grant_is_missed_and_found_again_by_itself(
         first = len(caplog.records)
         run_as_root(failing, revoke)
         wait_until("lacks again", lambda: lacking(agent) >= set(LACKING))
-        assert [work.connects for work in agent.own_state().work] == [1]
+        assert [one.connects for one in agent.own_state().targets] == [1]
         run_as_root(failing, grant)
         wait_until("all again", lambda: not lacking(agent) & set(LACKING), 20)
     said = [r for r in caplog.records[:first] if "may not read performance_schema" in r.message]
@@ -164,6 +164,23 @@ def test_a_bad_collector_harms_no_other(
     assert bad_health.duration == pytest.approx(duration, abs=0.25)
     named = [r for r in caplog.records if vars(r).get("fields", {}).get("collector") == "bad"]
     assert len(named) == 1
+
+
+def test_the_server_ends_a_statement_before_the_agent_gives_up(
+    server: PrivateServer, tmp_path: Path
+) -> None:
+    """However seldom the status is read: a statement that takes too long costs no session."""
+    seldom = {"status": {"interval": "30s"}}
+    watched_target = {**target(tmp_path, server), "timeout": "1s"}
+    file, _ = write_config(tmp_path, watched_target, collectors=seldom, fit={"interval": "1m"})
+    config = load(file)
+    watched = TargetMonitor(config, config.targets[0], [TABLE[0], asking("bad", SLOW_SQL)])
+    with ticking(watched):
+        wait_until("it is cut off", lambda: health(watched, "bad").failures)
+        time.sleep(1.5)
+        assert set(health(watched, "bad").failures) == {FailureKind.SLOW}
+        assert watched.snapshot.health.up
+        assert watched.connects == 1
 
 
 def health(watched: TargetMonitor, name: str) -> CollectorHealth:

@@ -53,7 +53,7 @@ def burden() -> Burden:
 
 def connects(agent: Agent) -> dict[str, int]:
     """How many sessions each target has had."""
-    return {work.target: work.connects for work in agent.own_state().work}
+    return {one.target: one.connects for one in agent.own_state().targets}
 
 
 def are_back(agent: Agent, before: dict[str, int]) -> bool:

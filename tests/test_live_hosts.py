@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import psutil
 import pytest
+from conftest import ServerFactory
 from reached import connected, way_to
 
 from agent.demo.server import Flavour, PrivateServer
@@ -17,6 +18,7 @@ from collectors.process_lookup import ProcessNotFound, find_server_process
 from testbed.real.clients import run_as_root
 from testbed.real.daemon import is_root, target, wait_until, watching
 from testbed.real.namespaces import IN_A_CONTAINER, other_host, server_inside
+from testbed.real.server_programs import least_account
 
 CPU_BOUND = "SELECT BENCHMARK(20000000, 1 + 1)"
 WORKED = 1.0
@@ -49,6 +51,20 @@ def test_the_servers_process_is_found_and_its_work_seen(server: PrivateServer, w
 def cpu_seconds(process: psutil.Process) -> float:
     """The CPU time that a process has used, as the machine counts it."""
     return sum(process.cpu_times()[:2])
+
+
+def test_any_loopback_address_is_this_host(private_server: ServerFactory, flavour: Flavour) -> None:
+    """On Debian a host's own name is 127.0.1.1, which no interface lists."""
+    address = "127.0.1.1"
+    found = private_server(flavour, options=[f"--bind-address={address}"])
+    account = least_account(found)
+    endpoint = Endpoint(host=address, port=found.port)
+    login = Login(account.user, account.password)
+    with closing(Connection(endpoint, lambda: login, timeout=5, limit=1)) as connection:
+        connection.open()
+        process = find_server_process(connection)
+        assert isinstance(process, psutil.Process)
+        assert process.pid == found.pid
 
 
 def set_forward(patch: pytest.MonkeyPatch, seconds: float = 86_400.0) -> None:

@@ -15,8 +15,8 @@ from web_clients import SERVER, Authority
 from agent.config.node_exporter import NodeExporterSettings
 from agent.demo.server import PrivateServer
 from agent.sampling.target_collectors import page_fetcher
-from collectors.base import CollectorError
-from collectors.node_exporter import parse_page
+from collectors.base import CollectorError, Values
+from collectors.node_exporter import Fetch, parse_page
 from testbed.real.clients import Clients
 from testbed.real.daemon import Page, free_port, target, wait_until, watching
 from testbed.real.server_programs import least_account
@@ -97,6 +97,28 @@ def test_it_is_reached_over_tls_with_a_password(tmp_path: Path) -> None:
         password.write_text("wrong\n")
         with pytest.raises(CollectorError, match="login refused"):
             page_fetcher(trusting)()
+
+
+@pytest.mark.live
+def test_what_it_does_not_collect_is_missing_alone() -> None:
+    """It refuses a page with a collector that is switched off; the others are read."""
+    port = free_port()
+    fetch = page_fetcher(NodeExporterSettings(url=f"http://127.0.0.1:{port}"))
+    with node_exporter(port, "--no-collector.netclass"):
+        found = wait_until("it listens", lambda: page(fetch), 20)
+        assert found is not None
+        assert found["cpus"] == os.cpu_count()
+        assert parse_page(fetch())["cpus"] == os.cpu_count()
+
+
+def page(fetch: Fetch) -> Values | None:
+    """Return what it tells; None while nobody listens there."""
+    try:
+        return parse_page(fetch())
+    except CollectorError as error:
+        if "no answer" in str(error):
+            return None
+        raise
 
 
 def answers(settings: NodeExporterSettings) -> bool:

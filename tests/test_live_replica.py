@@ -1,17 +1,24 @@
 """Replicas: no client's work, and classes only where it is statements that they apply."""
 
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pytest
 from class_recording import CPU_ON, connected, looked_at, record
 from conftest import ServerFactory
 from test_live_collectors import IN_FLIGHT_ON, settled
 
+from agent.config.resources import ResourceSettings
 from agent.demo.server import Flavour
 from agent.query_classes.period_attribution import ObservedClasses
+from agent.window.recent_time_split import time_use
+from agent.window.resource_utilisation import CPUS, SERVER_SHARE_OF_CPU
 from collectors import non_client_threads
 from models.attribution.result import ClassUse
+from models.time_split.split import Part
+from testbed.real.agent_in_process import watched, window_of
 from testbed.real.clients import Clients, run_as_root
 from testbed.real.daemon import Daemon, Sane, target, wait_until, watching
 from testbed.real.replication import DUMPS, REPLICA, STOP, let_follow
@@ -106,6 +113,37 @@ def test_statements_that_are_applied_are_classes(way: Way, private_server: Serve
     assert spent > waited, "the applier did too little for a test"
     assert bystander.total <= waited * (1 + 1e-9)
     assert update.total > bystander.total
+
+
+def test_what_appliers_compute_is_not_the_time_of_a_clients_statement(
+    private_server: ServerFactory,
+) -> None:
+    """A client that sleeps beside an applier of rows that computes: its time is not the CPU's."""
+    source = private_server("mysql", log_bin=True, options=["--binlog-format=ROW"])
+    replica = private_server("mysql", options=REPLICA)
+    let_follow(source, replica)
+    run_as_root(
+        source,
+        "CREATE DATABASE live",
+        "CREATE TABLE live.r (id INT PRIMARY KEY AUTO_INCREMENT, pad VARCHAR(200))",
+        "INSERT INTO live.r (pad) VALUES (REPEAT('x', 200))",
+        *[FILL] * 12,
+    )
+    with (
+        Clients(source, "UPDATE live.r SET pad = SHA2(CONCAT(pad, id), 224)"),
+        Clients(replica, "SELECT SLEEP(0.3)") as sleeper,
+        watched(replica, interval=2.0) as agent,
+    ):
+        wait_until("sleeps", lambda: sleeper.done > 3)
+        time.sleep(SECONDS)
+        window = window_of(agent)
+    used = window.utilisations[SERVER_SHARE_OF_CPU] * window.utilisations[CPUS]
+    assert np.nanmean(used) > 0.2, "the applier did too little for a test"
+    found = time_use(window, 0.0, ResourceSettings())
+    assert found is not None
+    on_cpu = found.split.seconds[Part.CPU] / found.seconds
+    print(f"process {np.nanmean(used):.2f} processors, its clients {on_cpu:.2f}")
+    assert on_cpu < 0.5 * np.nanmean(used)
 
 
 OWN_THREADS = {"mysql": 0, "mariadb": 2}  # a replica's own that Threads_running counts

@@ -109,3 +109,13 @@ def test_a_user_without_privileges_silences_nobody(
     assert page.get("connects_total") == 1
     assert page.get("collector_success", collector="digests") == 1
     assert page.all("collector_failures_total") == []
+
+
+@pytest.mark.live
+def test_more_targets_than_files_may_be_open_at_first_are_all_watched(tmp_path: Path) -> None:
+    """A shell and systemd limit a process to 1,024 files at first, and each session takes one."""
+    limited = ("sh", "-c", 'ulimit -S -n 48 && exec "$@"', "sh")
+    with LyingServer() as server:
+        targets = [lying_target(tmp_path, server, f"db{number}") for number in range(60)]
+        with watching(tmp_path, *targets, prefix=limited) as agent:
+            wait_until("all are up", lambda: agent.page.all("up") == [1.0] * 60, 30)

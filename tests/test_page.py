@@ -72,7 +72,7 @@ def test_a_trusted_capacity_leads_and_the_numbers_follow() -> None:
     text = seen(snapshot(WAVES))
     assert "up trusted MySQL 9" in text
     assert re.search(r"This server can do 5,\d+ queries/s; the limit is contention\.", text)
-    assert re.search(r"\. \d+ % of that is left\.", text)
+    assert re.search(r"\. \d+ % of the capacity is left\.", text)
     assert re.search(r"throughput [\d,]+ queries/s", text)
     assert "used by the fit" in text
     assert "90 %: " in text
@@ -132,7 +132,7 @@ def test_what_cannot_be_trusted_says_why_and_what_would_settle_it() -> None:
 def test_the_limits_are_a_table_with_what_limits_first() -> None:
     """Resource, use, demand of a query, limit with its interval and trust, and its share."""
     text = seen(snapshot([load / 4 for load in WAVES], cpu=1 / 4000))
-    assert "full at 90 % interval trust, or why unknown is the limit" in text
+    assert "full at 90 % interval trust, or why unknown P(is the limit)" in text
     assert re.search(r"host CPU \d+ % \d+ µs [34],\d+ /s", text)
     assert re.search(r"trusted \d+ %", text)
 
@@ -148,7 +148,8 @@ def test_a_full_processor_below_the_capacity_is_said() -> None:
     assert "P(saturated now)" in seen(replace(usual, load=light))
     assert "P(saturated" not in text
     assert re.search(
-        r"\d+ % of that is left\. Host CPU is 99 % used now, although the load is below that\.",
+        r"\d+ % of the capacity is left\. Host CPU is 99 % used now, "
+        r"although the load is below the capacity\.",
         text,
     )
 
@@ -157,7 +158,7 @@ def test_a_peak_that_the_law_cannot_tell_is_not_shown_as_if_it_could() -> None:
     """Beside the number and at its mark on the chart."""
     known_law, doubted = snapshot(WAVES), snapshot([load / 8 for load in WAVES])
     assert "perhaps the USL peak" not in seen(known_law)
-    assert re.search(r"USL peak \(Xmax\) [\d,]+ /s [^;]*; not yet reliable", seen(doubted))
+    assert re.search(r"USL peak \(Xmax\) [\d,]+ queries/s [^;]*; not yet reliable", seen(doubted))
 
 
 def test_two_limits_that_are_as_likely_are_both_named() -> None:
@@ -201,7 +202,7 @@ def test_a_target_that_is_down_shows_the_error() -> None:
 def test_a_stale_fit_is_withheld_and_its_age_told() -> None:
     """Old numbers are not shown as if they were new."""
     text = seen(snapshot(WAVES), now=NOW + 600)
-    assert "the last one is 10 min old and withheld" in text
+    assert "No present prediction: the last one is 10 min old and withheld." in text
     assert "headroom %" not in text
     assert "USL peak" not in text
 

@@ -22,8 +22,8 @@ from made_up import (
     with_usage,
 )
 
+from agent.assessment.assessed_points import Disposition
 from agent.assessment.outlier_totals import OutlierCounts
-from agent.assessment.point_dispositions import Disposition
 from agent.assessment.snapshot import AssessmentState, Health
 from agent.config.resources import DiskSettings, ResourceSettings
 from agent.config.settings import FitSettings
@@ -40,7 +40,7 @@ from models.trust import Reason, Trust
 def law_points(state: AssessmentState) -> list[float]:
     """The concurrencies that the law was fitted to."""
     assert state.points is not None
-    loads: list[float] = state.points.known_points(Disposition.USED)[0].tolist()
+    loads: list[float] = state.points.concurrency_and_throughput(Disposition.USED)[0].tolist()
     return loads
 
 

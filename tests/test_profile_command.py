@@ -17,13 +17,14 @@ from agent.assessment.snapshot import AssessmentState, Health, Snapshot
 from agent.cli import main
 from agent.commands.profile_report import as_csv, as_json, as_text
 from agent.demo.server import PrivateServer
-from agent.export.class_table import classes_table
+from agent.export.class_table_html import classes_table
 from agent.export.profile_plot import draw_figure, plot_class
 from agent.export.profile_rows import SORT_KEYS, profile_of, ranked_profile
 from agent.query_classes.class_intervals import ClassInterval, ClassIntervalMaker
 from agent.query_classes.class_registry import ClassRegistry, class_name_of
 from agent.query_classes.period_attribution import ObservedClasses, observed_classes
 from models.attribution.class_interval_table import OTHER
+from models.attribution.result import Reason
 from testbed.real.clients import Clients, run_as_root
 from testbed.real.daemon import target, write_config
 
@@ -124,6 +125,29 @@ def test_sums_that_were_read_once_were_not_watched() -> None:
     assert "summed up      by the server, over 84 s at most" in text
 
 
+def test_the_table_has_no_column_of_which_nothing_is_known() -> None:
+    """Neither CPU nor bytes of sums, no error of measured CPU; a single cell has a dash."""
+    sums = profile_of(observed(host=False), "cpu", with_text=False)
+    assert columns_of(as_text(sums, 5)) == ["class", "share", "time s", "calls", "latency"]
+    measured = profile_of(observed(measured=True), "cpu", with_text=False)
+    names = ["class", "share", "CPU s", "time s", "calls", "latency"]
+    assert columns_of(as_text(measured, 5)) == names
+    first, second, *_ = sums.rows
+    known = replace(sums, rows=(replace(first, cpu=1.5), replace(second, waits=True)))
+    title, one, other = as_text(known, 5).splitlines()[2:5]
+    assert columns_of(as_text(known, 5)) == names
+    assert (one[: title.index("CPU s") + 5][-6:], other[: title.index("CPU s") + 5][-2:]) == (
+        "  1.50",
+        " –",
+    )
+    assert other.endswith("  waits")
+
+
+def columns_of(text: str) -> list[str]:
+    """The titles of the table."""
+    return re.split("  +", text.splitlines()[2].strip())
+
+
 def test_a_server_at_rest_has_an_empty_profile() -> None:
     """No class, no division by zero."""
     empty = observed_classes(ClassRegistry(), [])
@@ -198,7 +222,9 @@ def test_the_pages_table_ranks_names_and_warns() -> None:
     assert text.index("&lt;b&gt;") < text.index("`a`") < text.index("shop.b2")
     assert "measured by the server" in text
     assert "all others" in text
-    assert "fewer than 60 intervals" in text
+    doubted = replace(state.resources[0], reasons=(Reason.FEW_INTERVALS,))
+    few = replace(snapshot, classes=replace(state, resources=(doubted,)))
+    assert "fewer than 60 intervals" in classes_table(few, 100.0)
     assert classes_table(snapshot, 279.0) == classes_table(snapshot, 100.0)  # three intervals
     assert classes_table(snapshot, 500.0) == ""
     assert classes_table(replace(snapshot, classes=None), 100.0) == ""

@@ -10,11 +10,15 @@ import pytest
 from class_samples import START, samples
 from simulated_classes import Simulated, simulate
 
+from agent.assessment.snapshot import AssessmentState, Health, Snapshot
 from agent.config.query_class_settings import ClassSettings
+from agent.export.class_table_html import classes_table
 from agent.query_classes.assessment import ClassMonitor
 from agent.query_classes.attribution_snapshot import ClassesState
 from agent.query_classes.digest_deltas import LossReason
 from collectors.base import Sample
+from collectors.digest_table import MAX_ROWS
+from collectors.digests import DigestRows, DigestValues
 from models.attribution.class_interval_table import AGENT, OTHER, Array
 from models.attribution.result import Method, Reason, disagreement
 
@@ -171,6 +175,46 @@ def test_without_the_host_measured_cpu_is_still_known_and_the_rest_absent() -> N
     assert all("read" not in c.totals for c in state.classes)
 
 
+def test_measured_cpu_counts_where_the_hosts_is_not_known_for_a_while() -> None:
+    """The host is first read after some readings of the digests; nothing of it is unattributed."""
+    simulated = simulate(7, intervals=200)
+    classes, states = ClassMonitor(SETTINGS), list[ClassesState]()
+    for sample in samples(simulated, measured=True):
+        if sample.collector != "host" or sample.at >= START + 30:
+            feed(classes, states, sample)
+    for state in states:
+        last = round(state.at - 1e9 - START)
+        measured = float(simulated.truth[1 : last + 1].sum())
+        assert sum(one.totals["cpu"] for one in state.classes) == pytest.approx(measured)
+        known = float((simulated.y - simulated.truth.sum(axis=1))[31 : last + 1].sum())
+        cpu = state.resource("cpu")
+        assert cpu is not None
+        assert cpu.unattributed == pytest.approx(known)
+
+
+def test_what_is_not_known_for_a_whole_window_is_not_known() -> None:
+    """The CPU of before is no present share: classes are ranked by their time then."""
+    simulated = simulate(7, intervals=1200)
+    classes, states = ClassMonitor(SETTINGS), list[ClassesState]()
+    for sample in samples(simulated):
+        if sample.collector != "host" or sample.at < START + 300:
+            feed(classes, states, sample)
+    assert states[-1].at > 1e9 + START + 300 + SETTINGS.window + SETTINGS.interval
+    for state in states:
+        cpu, seconds = state.resource("cpu"), state.at - 1e9 - START - 300
+        assert cpu is not None
+        assert (cpu.total > 0) == (seconds < SETTINGS.window)
+        assert any(one.recent["cpu"] for one in state.classes) == (cpu.total > 0)
+        table = classes_table(snapshot_of(state), state.at)
+        assert ("CPU is not known here" in table) == (cpu.total == 0)
+        assert "sleep" in table
+
+
+def snapshot_of(state: ClassesState) -> Snapshot:
+    """A snapshot that has nothing but query classes."""
+    return Snapshot("db", state.at, 60.0, Health(True), None, AssessmentState(), state)
+
+
 def test_without_host_and_measurement_time_ranks_the_classes() -> None:
     """There is no CPU at all, not even zero."""
     _, states = followed(simulate(7, intervals=200), host=False)
@@ -218,6 +262,16 @@ def test_a_varying_cost_per_call_is_said() -> None:
     assert Reason.COST_VARIES not in steady.reasons
 
 
+def test_measured_cpu_is_doubted_for_no_reason() -> None:
+    """What the models cannot predict is no doubt of what the server counts itself."""
+    _, states = followed(simulate(8, intervals=200, cost_drift=0.5), measured=True)
+    cpu, user_cpu = states[-1].resource("cpu"), states[-1].resource("user_cpu")
+    assert cpu is not None
+    assert user_cpu is not None
+    assert Reason.COST_VARIES in user_cpu.reasons
+    assert cpu.reasons == ()
+
+
 def test_a_lost_interval_is_nobodys_and_the_whole_is_kept() -> None:
     """The table is emptied: that second's CPU is unattributed, and no counter falls."""
     simulated = simulate(9, intervals=200)
@@ -247,6 +301,7 @@ def test_the_time_in_which_nothing_was_read_is_not_that_of_the_recent_sums() -> 
     calls = sum(one.recent["calls"] for one in state.classes) / state.recent_seconds
     per_second = simulated.intervals.count.sum() / len(simulated.intervals)
     assert calls == pytest.approx(per_second, rel=0.1)
+    assert sum(used.seconds for used in classes.take_new_usage()) < 300
 
 
 def test_many_classes_are_bounded_in_what_is_kept_and_shown() -> None:
@@ -279,13 +334,42 @@ def test_many_classes_are_bounded_in_what_is_kept_and_shown() -> None:
     assert state.known == count
 
 
+def test_a_class_of_the_largest_table_is_known_however_seldom_it_is_used() -> None:
+    """All rows that are read at first stay known: an hourly report is none that was never read."""
+    names, rng = ("calls", "statement_time"), range(MAX_ROWS)
+    seldom, often = "1|seldom|=shop", "1|often|=shop"
+    classes = ClassMonitor(ClassSettings(interval=10.0))
+    for t in range(0, 60, 2):
+        used = {often: 3.0 * t, **({seldom: 7.0} if t == 50 else {})}
+        if t == 0:
+            used = {**dict.fromkeys((f"1|{k:x}|=shop" for k in rng[2:]), 5.0), often: 0, seldom: 5}
+        rows = DigestRows(
+            names=names,
+            keys=list(used),
+            counters=np.array([[calls, 0.001 * calls] for calls in used.values()]),
+            age=np.full(len(used), 1e6),
+            complete=t == 0,
+            since=2.0 if t else None,
+            running={},
+            texts={},
+            own_digests=frozenset(),
+        )
+        classes.append(Sample("digests", START + t, DigestValues(rows, {})))
+        classes.append(Sample("status", START + t, {"uptime": 900.0 + t}))
+        classes.advance(START + t, 1e9 + t)
+    assert classes.state is not None
+    assert not any(classes.state.lost.values())
+    assert whole(classes.state, "calls") == 3.0 * (classes.state.at - 1e9) + 2.0
+
+
 @pytest.mark.parametrize("measured", [True, False])
 def test_the_use_of_late_of_all_others_is_that_of_every_class_not_shown(measured: bool) -> None:
     """Two of eleven are shown: their shares are of the whole server's use, not of their own."""
     simulated = simulate(4, intervals=SECONDS)
     two = ClassSettings(top=2, interval=SETTINGS.interval, window=SETTINGS.window)
     all_shown = followed(simulated, measured=measured)[1][-1]
-    some_shown = followed(simulated, two, measured=measured)[1][-1]
+    monitor, states = followed(simulated, two, measured=measured)
+    some_shown = states[-1]
     assert len(some_shown.classes) == 2 + len((OTHER, AGENT))
     for quantity in ("cpu", "calls", "statement_time", "lock_time", "rows_sent"):
         use = sum(one.recent[quantity] for one in all_shown.classes)
@@ -294,6 +378,9 @@ def test_the_use_of_late_of_all_others_is_that_of_every_class_not_shown(measured
     rest = next(one for one in some_shown.classes if one.name.digest == OTHER)
     assert (rest.error is None) == measured
     errors = [c.error for c in all_shown.classes if c.error is not None]
+    last = monitor.take_new_usage()[-1]
+    of_rest = last.cpu_error.get(OTHER, 0.0) / last.uses[OTHER]["cpu"]
+    assert of_rest == pytest.approx(rest.error or 0.0)
     assert measured or (rest.error is not None and 0 < rest.error < max(errors))
 
 

@@ -41,6 +41,12 @@ def test_chi_square_is_right_where_it_matters(freedom: float) -> None:
     assert drawn.mean() == pytest.approx(freedom, rel=0.01)
 
 
+def test_chi_square_is_never_zero() -> None:
+    """What is divided by its root stays finite, however many are drawn."""
+    drawn = RandomNumbers(3).chi_square(4.0, (1_000_000,))
+    assert drawn.min() > 0.001
+
+
 def test_whole_numbers_and_orders_leave_none_out() -> None:
     """Each as often as another; a permutation has each once."""
     numbers = RandomNumbers(4)

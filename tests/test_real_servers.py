@@ -199,6 +199,28 @@ def test_short_reads_and_small_commits_are_never_trusted_and_far_off(file: Path)
         assert found.trust is not Trust.TRUSTED or abs(found.value / peak - 1) < 0.15
 
 
+@pytest.mark.parametrize("of_csv", [False, True])
+@pytest.mark.parametrize("share", [0.4, 0.45, 0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9])
+def test_commits_that_show_nothing_of_what_they_will_share_are_not_trusted(
+    share: float, of_csv: bool
+) -> None:
+    """Without a binary log the cost of a commit falls by 40 % after half of the load.
+
+    At half of it the processor is 85 % busy, statements wait for it in bursts, and the points
+    prefer models by which the cost no longer falls. From a CSV nobody knows that they commit, but
+    that they take three times the processor time that they use, even where few run.
+    """
+    seen = saved(FIXTURES / "zoo" / "mysql-updates-no-binlog.json.gz")
+    [part] = [part for part in seen["caps"] if part["cap"] == 0.9]
+    whole = observations(seen_below(seen, part, of_csv=of_csv), Source.STATEMENT_TIME)
+    peak, least, most = clients_peak(seen, part)
+    found = assess_capacity(whole.select(np.flatnonzero(whole.throughput < share * most)))
+    assert found.value is not None
+    assert found.trust is not Trust.TRUSTED or abs(found.value / peak - 1) < 0.15
+    assert (found.lower or 0.0) < peak
+    assert (found.upper or np.inf) > least
+
+
 def test_past_the_peak_most_capacities_are_within_5_percent() -> None:
     """Half of them, and eight of ten intervals hold what the clients could get."""
     past = [row for file in ZOO for row in level_by_level(file) if row[0] > 1]
@@ -221,8 +243,8 @@ def test_intervals_of_short_reads_and_small_commits_reach_the_peak() -> None:
     assert np.mean(held) >= 0.9
 
 
-MIN_HELD = 0.75
-"""Of the intervals from processors, statement time and throughput alone: 81 % are measured."""
+MIN_HELD = 0.82
+"""Of the intervals from processors, statement time and throughput alone: 85 % are measured."""
 
 
 def test_without_connections_log_writes_and_idle_entries_intervals_are_as_honest() -> None:
@@ -235,7 +257,7 @@ def test_without_connections_log_writes_and_idle_entries_intervals_are_as_honest
             assert found.value is not None
             assert found.trust is not Trust.TRUSTED or abs(found.value / peak - 1) < FAR_OFF / 100
             held[cap].append((found.lower or 0.0) < peak < (found.upper or np.inf))
-    assert min(map(np.mean, held.values())) > 0.65  # at 90 % of the load 32 of 44
+    assert min(map(np.mean, held.values())) > 0.7  # at 90 % of the load 34 of 46
     assert np.mean([one for level in held.values() for one in level]) > MIN_HELD
 
 

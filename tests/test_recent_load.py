@@ -106,6 +106,18 @@ def test_the_level_is_that_of_the_last_five_minutes() -> None:
     assert RecentLoad(0.0).outlook(ClockPair(1.0, UNIX)) is None
 
 
+def test_after_a_restart_the_level_is_not_that_of_one_interval() -> None:
+    """Intervals that were read back count for the level as they did before."""
+    created = UNIX + 600.0
+    at = [row._replace(throughput=1000.0) for row in rows(UNIX, created, 15.0)]
+    window = Window([*at, at[-1]._replace(end=created + 15.0, throughput=2500.0)])
+    load, now = RecentLoad(created), ClockPair(created + 15.0, created + 15.0)
+    load.observe(window, now)
+    outlook = load.outlook(now)
+    assert outlook is not None
+    assert outlook.level == pytest.approx((19 * 1000 + 2500) / 20)
+
+
 def test_steps_of_before_are_kept_for_a_week() -> None:
     """Seven days and what followed them; an older one makes room."""
     load, first = RecentLoad(0.0), int(UNIX // STEP_SECONDS)
@@ -122,7 +134,8 @@ def test_steps_of_before_are_kept_for_a_week() -> None:
     assert len(outlook.rises[12].usual) == 7 * 13
 
 
-def test_an_agent_knows_the_days_before_after_a_restart(tmp_path: Path) -> None:
+@pytest.mark.parametrize("width", [300.0, 120.0])
+def test_an_agent_knows_the_days_before_after_a_restart(width: float, tmp_path: Path) -> None:
     """What the last agent wrote, and what has ended since, is in the metrics of the next one."""
     store = Store(tmp_path / "history.db", SETTINGS)
     now = time.time()
@@ -132,11 +145,11 @@ def test_an_agent_knows_the_days_before_after_a_restart(tmp_path: Path) -> None:
             round(1000 * r.end),
             (r.seconds, r.throughput, r.statement_time, 3.0, 20.0, 1.0, 0.0, 0.0, r.resources),
         )
-        for r in rows(now - 4 * DAY, now, 300.0)
+        for r in rows(now - 4 * DAY, now, width)
     ]
     store.put(Batch("db", SERVER, written))
     store.tick(0.0)
-    fit = {"interval": "300s", "window": "1d"}
+    fit = {"interval": f"{width:g}s", "window": "1d"}
     config = Config.validated({"targets": [{"name": "db", "user": "u"}], "fit": fit})
     monitor = TargetMonitor(config, config.targets[0], store=store)
     assert monitor.recorder is not None
@@ -145,7 +158,7 @@ def test_an_agent_knows_the_days_before_after_a_restart(tmp_path: Path) -> None:
     store.tick(time.monotonic() + 100)
     monitor.fit_tick(time.monotonic())
     mono = time.monotonic()
-    latest = [r._replace(end=mono + 600.0) for r in rows(now + 300, now + 600, 300.0)]
+    latest = [rows(now + 300, now + 600, width)[-1]._replace(end=mono + 600.0)]
     monitor.history.append_intervals(latest, mono + 600.0)
     monitor.fit_tick(mono + 600.0)
     store.close()

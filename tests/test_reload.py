@@ -26,6 +26,7 @@ from agent.config.settings import Config
 from agent.demo.server import Flavour, PrivateServer
 from agent.service.daemon import Agent
 from agent.service.reload import Reloader, monitor_settings
+from agent.service.target_monitor import TargetMonitor
 from agent.support.scheduled_thread import Worker
 from agent.web import application
 from agent.window.interval_buffer import IntervalBuffer
@@ -307,7 +308,7 @@ class Running:
 
     def connects(self) -> dict[str, int]:
         """How many sessions each target has had."""
-        return {work.target: work.connects for work in self.agent.own_state().work}
+        return {one.target: one.connects for one in self.agent.own_state().targets}
 
 
 @pytest.fixture
@@ -337,7 +338,30 @@ def test_a_reload_while_the_page_is_made_costs_it_nothing() -> None:
     first = agent.monitors[0]
     agent._target_workers[first] = ReloadedMeanwhile(agent._target_workers[first])
     assert [w.target for w in agent.own_state().workers] == ["a", "b", "", ""]
-    assert {work.target for work in agent.own_state().work} == {"a"}
+    assert {one.target for one in agent.own_state().targets} == {"a"}
+
+
+def test_a_defect_while_a_reload_is_applied_leaves_no_target_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The new configuration is in force, and the next reload finds targets that are watched."""
+
+    def fail(*_: object) -> None:
+        raise RuntimeError("a defect")
+
+    agent = Agent(config("a", "b"))
+    agent.start()
+    try:
+        with monkeypatch.context() as patch:
+            patch.setattr(TargetMonitor, "take_over", fail)
+            with pytest.raises(RuntimeError, match="a defect"):
+                agent.apply(config("a", "b", "c", fit={"window": "1h"}))
+        assert sorted(w.target for w in agent.workers() if w.is_alive()) == ["", "", *"abc"]
+        assert [monitor.replay_options.settings.window for monitor in agent.monitors] == [3600] * 3
+        agent.apply(config("a"))
+        assert sorted(w.target for w in agent.workers() if w.is_alive()) == ["", "", "a"]
+    finally:
+        agent.stop()
 
 
 def test_targets_that_join_a_group_are_read_at_its_time() -> None:

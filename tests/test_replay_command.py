@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 from complaints import one_line
-from recordings import LAW, Row, as_rows, nearly, rows, written
+from recordings import DEMAND, LAW, Row, as_rows, nearly, rows, written
 
 from agent.assessment.forecaster import Forecaster
 from agent.assessment.hour_ahead_load import RecentLoad
@@ -25,6 +25,7 @@ from agent.cli import main
 from agent.config.settings import FitSettings
 from agent.export.snapshot_json import snapshots_as_json
 from agent.pipeline import assess
+from agent.replay.alert_rules import RULES
 from agent.replay.sample_csv_reader import SampleFile
 from agent.support.clock_pair import ClockPair
 from agent.what_if.sla import sla_of
@@ -267,6 +268,19 @@ def test_cells_that_are_not_known_are_as_rows_that_are_not_there(
     assert of_holes[0]["load"]["concurrency"].keys() == {"threads_running", "statement_time"}
 
 
+def test_the_processors_may_be_read_less_often_than_the_server(
+    tmp_path: Path, replayed: Replayed
+) -> None:
+    """Once a minute, where the rest is every 5 s: intervals hold two readings of each."""
+    unread: Row = {"host_cpu_busy_s": "", "server_cpu_s": ""}
+    table = [row | (unread if float(row["t_s"]) % 60 else {}) for row in rows(3600)]
+    [line] = replayed(written(tmp_path / "db.csv", table), "--at", "1h")
+    assert len(line["points"]) == pytest.approx(3600 / 120, abs=1)
+    limits = {limit["resource"]: limit for limit in line["resource_limits"]}
+    assert limits["cpu"]["service_demand"] == pytest.approx(DEMAND / 2, rel=0.02)
+    assert line["capacity"]["limit"] == "cpu"
+
+
 def test_there_is_no_rate_across_a_restart_and_nothing_is_said_in_a_gap(
     tmp_path: Path, replayed: Replayed
 ) -> None:
@@ -290,6 +304,25 @@ def test_a_year_of_silence_is_passed_in_a_moment(tmp_path: Path, replayed: Repla
     far = [row | {"t_s": float(row["t_s"]) + 300 * 86_400} for row in rows(600)]
     lines = replayed(written(tmp_path / "db.csv", [*table, *far]), "--every", "30d")
     assert [line["load"] is None for line in lines] == [True] * 10 + [False]
+
+
+def test_an_alert_ends_in_a_gap(tmp_path: Path, replayed: Replayed) -> None:
+    """As in a Prometheus, which goes on evaluating it; not when the recording goes on."""
+    begin, gap = 7_200, 10 * 3_600
+    late = [
+        row | {"t_s": begin + gap + float(row["t_s"]), "uptime_s": row["t_s"]} for row in rows(600)
+    ]
+    file = written(tmp_path / "db.csv", [*full(begin, busy_from=5_400), *late])
+    ended = {
+        alert["alert"]: alert["resolved_at"] - begin
+        for line in replayed(file)
+        for alert in line["alerts"]
+        if alert["firing_at"] is not None and alert["resolved_at"] is not None
+    }
+    kept = {rule.alert: rule.keep_firing_seconds for rule in RULES if rule.alert in ended}
+    assert {"MysqlHeadroomSaturated", "MysqlHeadroomFull"} <= set(kept)
+    for name, seconds in kept.items():
+        assert seconds <= ended[name] <= seconds + 900, name
 
 
 HEADER = "t_s,questions,threads_running,uptime_s\n"
@@ -335,8 +368,9 @@ def test_rows_far_from_their_place_are_refused(
 @pytest.mark.parametrize(
     ("words", "text"),
     [
-        (("--at", "9h"), "--at 32400 is after the recording, which ends at 3607.75"),
-        (("--at", "-5"), "--at -5 is before the recording, which begins at 0"),
+        (("--at", "9h"), "--at 32,400 s is after the recording, which ends at 3,608 s"),
+        (("--at", "-5"), "--at -5 s is before the recording, which begins at 0 s"),
+        (("--at", "noon"), "--at: 'noon' is not a time in the recording; write seconds or a dur"),
         (("--interval", "5s"), "twice the time between two samples (5 s); give --interval 10s"),
         (("--interval", "1h"), "--interval: must be from 1s to 10m"),
         (("--config.file", "none.yaml"), "none.yaml"),

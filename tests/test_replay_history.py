@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 from math import isfinite
@@ -9,8 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from complaints import one_line
 
 from agent.cli import main
+from agent.config.timestamps import time_text
 from agent.history.database import open_to_write
 from agent.history.record_types import INTERVALS
 from agent.history.row_access import insert, insert_chunk, target_id
@@ -80,6 +83,24 @@ def test_a_recorded_run_gives_the_answers_of_its_hours(
         if at and load < found["value"]:  # what is served beyond the capacity refutes both
             assert (at["value"] > load) == (lasts < 0.005)
     assert lines[-1]["capacity"]["value"] == pytest.approx(PEAK, rel=0.25)
+
+
+def test_a_time_of_a_history_is_a_date_or_some_time_ago(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As for `compare` and every other command; one outside of it is told as a date."""
+    rows = real_intervals()
+    path = history(tmp_path / "state" / "history.db", ("db", SERVER, rows))
+    middle = rows[len(rows) // 2].end
+    [found] = said(capsys, path, "--at", f"{time.time() - middle:.0f}s")
+    assert found["at"] == pytest.approx(middle, abs=30)
+    begin, end = time_text(rows[0].end - rows[0].seconds), time_text(rows[-1].end)
+    for text, problem in (
+        ("20200101", f"is before the recording, which begins at {begin}"),
+        ("2096-01-01T00:00Z", f"2096-01-01T00:00:00Z is after the recording, which ends at {end}"),
+        ("9000", "--at: '9000' is not a time; write 2026-11-21T13:00 (local)"),
+    ):
+        assert problem in one_line(capsys, main(["replay", str(path), "--at", text]))
 
 
 def test_of_several_targets_and_servers_one_is_chosen(

@@ -442,3 +442,56 @@ def test_a_limit_that_is_moved_keeps_what_lowers_the_demand() -> None:
     moved = correct_refuted_limit(limit, 1.2 * around(limit)[1], 0.97)
     assert LimitReason.ALREADY_FULL in moved.reasons
     assert moved.log_shared == 0.9
+
+
+def committing_processor(x: Array, rng: np.random.Generator, per_query: float) -> Resource:
+    """A processor whose queries wake it ever more rarely, each with so many log writes."""
+    own = x / 1000 * (1.6 - 0.6 * np.minimum(x / 500, 1.0)) + rng.normal(0, 0.002, len(x))
+    one = np.ones_like(x)
+    idle = 3 * x * np.maximum(1 - x / 500, 0.0)
+    found = Resource(
+        "cpu", own, own=own, processors=one, idle_entries=idle, log_writes=per_query * x
+    )
+    return found.with_shared_costs(x, own)
+
+
+def test_log_writes_that_queries_do_not_share_yet_raise_a_limit_and_its_bound() -> None:
+    """That waking costs less explains the points: 1 ms a query, with a write of the log in each.
+
+    Each is expected to take 200 µs of it, which full processors will save.
+    """
+    x, rng = loads(0.1, 0.8)
+    without, rare, each, two = (
+        find_resource_limits(x, [committing_processor(x, rng, writes)])[0]
+        for writes in (0.0, 0.01, 1.0, 2.0)
+    )
+    assert around(without)[1] == pytest.approx(975, rel=0.05)
+    assert around(rare)[1] == pytest.approx(around(without)[1], rel=0.02)
+    assert without.further_fall < 0.05
+    assert 0.15 < each.further_fall < 0.25
+    assert 0.3 < two.further_fall < 0.5
+    assert around(each)[1] == pytest.approx(975 / 0.8, rel=0.1)
+    assert around(each)[0] < 1050
+    assert around(each)[2] > 1.3 * around(without)[1]
+    assert around(two)[1] > 1.2 * around(each)[1]
+
+
+@pytest.mark.parametrize(
+    ("waits", "counted", "may_wait"), [(3, False, True), (1, False, False), (3, True, False)]
+)
+def test_statements_that_wait_even_alone_may_wait_for_a_log_that_nobody_counted(
+    waits: float, counted: bool, may_wait: bool
+) -> None:
+    """Then the limit may be higher, and its upper bound is; the lower bound stays."""
+    x, rng = loads(0.1, 0.8)
+    own = x / 1000 + rng.normal(0, 0.002, len(x))
+    processor = Resource("cpu", own, own=own, processors=np.ones_like(x))
+    plain, seen = (
+        Observations.of(np.arange(float(len(x))), x, n, resources=[processor], log_counted=known)
+        for n, known in ((own, True), (waits * own, counted))
+    )
+    before, after = (find_resource_limits(x, each.resources)[0] for each in (plain, seen))
+    assert seen.resources[0].may_wait_for_log == may_wait
+    assert around(after)[0] == pytest.approx(around(before)[0], rel=0.02)
+    assert (around(after)[2] > 1.15 * around(before)[2]) == may_wait
+    assert (after.further_fall > before.further_fall + 0.02) == may_wait

@@ -13,7 +13,7 @@ from models.attribution.rolling_block_sums import (
     RECENT_BLOCKS,
     Block,
     RollingBlocks,
-    sum_blocks,
+    merge_blocks,
 )
 
 INTERVALS = 10
@@ -55,7 +55,7 @@ def test_a_long_window_is_held_in_few_sums(window: int, fewest: int, held: int) 
         assert min(number, fewest) <= len(past)
     assert (min(lengths[held:]), max(lengths)) == (fewest, held)
     assert most <= MAX_GROUPS + RECENT_BLOCKS + 1
-    together = sum_blocks(past.blocks, unit_costs, block.names)
+    together = merge_blocks(past.blocks, unit_costs, block.names)
     assert together.moments.intervals == INTERVALS * len(past)
     assert together.moments.gram == pytest.approx(len(past) * block.moments.gram)
     assert together.work == pytest.approx(len(past) * block.work)

@@ -6,9 +6,11 @@ import time
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from types import SimpleNamespace
 
 import pytest
 
+from agent.sampling import scheduled_collector
 from agent.sampling.scheduled_collector import MAX_PAUSE, MAX_PENALTY, ScheduledCollector
 from agent.support.backoff import Backoff, with_jitter
 from collectors import CollectorSpec
@@ -57,6 +59,24 @@ def test_turns_are_those_of_the_phase_whenever_the_first_was() -> None:
         dues.append(made.due)
     assert dues == [107.0, 112.0, 117.0, 122.0, 127.0]
     assert made.health.skipped == 0
+
+
+def test_a_source_that_another_worker_forgets_meanwhile_has_not_failed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The server's worker forgets the host's source when it connects, as the host's reads it."""
+    made = job(lambda: {"a": 1.0})
+
+    def monotonic() -> float:
+        made.forget_source()
+        return 100.0
+
+    monkeypatch.setattr(
+        scheduled_collector, "time", SimpleNamespace(monotonic=monotonic, time=time.time)
+    )
+    assert made.run(100.0) is not None
+    assert made.run(100.0) is None
+    assert made.health.failures == {}
 
 
 def test_what_no_other_source_has_is_read_more_often() -> None:

@@ -9,13 +9,15 @@ from made_up import WAVES, intervals, known, with_resources
 from test_what_if import CONTENTION, CPU, TODAY
 
 from agent.assessment.snapshot import Snapshot
+from agent.what_if.current_state import current_state_of
 from agent.what_if.sla import sla_of
 from agent.window.resource_utilisation import LOG_WRITES, OPEN_CONNECTIONS
 from models.capacity.result import CapacityReason
 from models.robust import normal_cdf
 from models.usl.law import Usl
+from models.what_if.changes import Changes
 from models.what_if.current_state import CurrentState, Kind, Load, Use
-from models.what_if.predict import Estimate
+from models.what_if.predict import Estimate, what_if
 from models.what_if.sla import Growth, growth_of, sla_headroom
 from models.what_if.sla_result import SlaReason
 
@@ -40,11 +42,11 @@ def test_on_the_law_it_is_where_the_law_has_it(n: float, wanted: float) -> None:
     found = sla_headroom(on_the_law(n), wanted / x)
     assert found.throughput is not None
     assert found.concurrency is not None
-    assert found.headroom is not None
+    assert found.ratio is not None
     assert found.throughput.value == pytest.approx(x, rel=0.015)
     assert found.concurrency.value == pytest.approx(wanted, rel=0.015)
     now = float(LAW.throughput(n))
-    assert found.headroom.value == pytest.approx(1 - now / x, abs=0.01, rel=0.02)
+    assert found.ratio.value == pytest.approx(1 - now / x, abs=0.01, rel=0.02)
 
 
 def processors(count: int, busy: float) -> CurrentState:
@@ -127,10 +129,10 @@ def test_an_sla_that_is_broken_leaves_nothing() -> None:
     assert today.load is not None
     found = sla_headroom(today, 0.8 * today.load.residence_time)
     assert found.throughput is not None
-    assert found.headroom is not None
-    assert found.headroom.value < 0
-    assert found.headroom.upper is not None
-    assert found.headroom.upper <= 0
+    assert found.ratio is not None
+    assert found.ratio.value < 0
+    assert found.ratio.upper is not None
+    assert found.ratio.upper <= 0
 
 
 @pytest.mark.parametrize(
@@ -147,7 +149,7 @@ def test_what_cannot_be_told_says_why(today: CurrentState, sla: float, reason: S
     """One reason, and no number."""
     found = sla_headroom(today, sla)
     assert found.reason is reason
-    assert (found.throughput, found.concurrency, found.headroom) == (None, None, None)
+    assert (found.throughput, found.concurrency, found.ratio) == (None, None, None)
 
 
 def test_a_residence_time_that_grew_as_predicted_is_no_reason() -> None:
@@ -170,8 +172,8 @@ def test_an_sla_that_is_broken_is_said_though_no_load_is_known_that_keeps_it(
     """The headroom is 1 − R/SLA, below 0, and no throughput is named."""
     found = sla_headroom(today, sla)
     assert (found.reason, found.throughput) == (reason, None)
-    assert found.headroom is not None
-    assert found.headroom.value == pytest.approx(1 - 0.006 / sla)
+    assert found.ratio is not None
+    assert found.ratio.value == pytest.approx(1 - 0.006 / sla)
 
 
 def test_the_residence_time_at_a_peak_is_the_laws() -> None:
@@ -215,10 +217,10 @@ def watched(throughput: float, concurrency: float, *reasons: CapacityReason) -> 
 def test_a_capacity_in_such_doubt_gives_no_number(reason: CapacityReason, said: SlaReason) -> None:
     """The same server without that reason against its capacity has one."""
     plain, refuted = watched(3000.0, 2.0), watched(3000.0, 2.0, reason)
-    assert sla_of(plain, 0.01, plain.at).headroom.headroom is not None
+    assert sla_of(plain, 0.01, plain.at).headroom.ratio is not None
     state = sla_of(refuted, 0.01, refuted.at)
     assert state.headroom.reason is said
-    assert (state.headroom.throughput, state.headroom.headroom, state.at_capacity) == (
+    assert (state.headroom.throughput, state.headroom.ratio, state.at_capacity) == (
         None,
         None,
         None,
@@ -233,9 +235,22 @@ def test_past_the_peak_nothing_is_left_of_the_sla() -> None:
     assert left.overloaded
     found = sla_of(past, 1.5 * 60.0 / 4000.0, past.at).headroom
     assert found.reason is SlaReason.PAST_PEAK
-    assert found.headroom is not None
-    assert found.headroom.value == left.ratio < 0
+    assert found.ratio is not None
+    assert found.ratio.value == left.ratio < 0
     assert found.throughput is None
+
+
+def test_past_the_peak_no_residence_time_is_predicted() -> None:
+    """There the throughput is not the load of which a what-if question asks for a multiple."""
+    past, below = watched(4000.0, 60.0), watched(3000.0, 2.0)
+    for asked in (Changes(load=0.9), Changes(cpu_speed=2.0), Changes(servers=2.0)):
+        found = what_if(current_state_of(past, past.at), asked).together
+        assert found.capacity is not None
+        assert found.residence_time is None
+        assert "past its peak" in found.unknown[0]
+    assert what_if(current_state_of(past, past.at), Changes()).today.residence_time is not None
+    asked = Changes(load=0.9)
+    assert what_if(current_state_of(below, below.at), asked).together.residence_time is not None
 
 
 def trusted_and_not(busy: float) -> tuple[Estimate, Estimate]:
@@ -266,16 +281,16 @@ def test_the_headroom_has_the_bounds_of_the_throughput(busy: float) -> None:
     endless = sla_headroom(replace(today, upper=None), 3600.0)
     for one in (found, endless):
         assert one.throughput is not None
-        assert one.headroom is not None
-        assert one.headroom.value == pytest.approx(1 - x / one.throughput.value)
-        assert one.headroom.lower == pytest.approx(1 - x / one.throughput.lower)
+        assert one.ratio is not None
+        assert one.ratio.value == pytest.approx(1 - x / one.throughput.value)
+        assert one.ratio.lower == pytest.approx(1 - x / one.throughput.lower)
     assert found.throughput is not None
-    assert found.headroom is not None
+    assert found.ratio is not None
     assert found.throughput.upper is not None
-    assert found.headroom.upper == pytest.approx(1 - x / found.throughput.upper)
+    assert found.ratio.upper == pytest.approx(1 - x / found.throughput.upper)
     assert endless.throughput is not None
-    assert endless.headroom is not None
-    assert (endless.throughput.upper, endless.headroom.upper) == (None, 1.0)
+    assert endless.ratio is not None
+    assert (endless.throughput.upper, endless.ratio.upper) == (None, 1.0)
 
 
 def test_concurrency_is_named_only_where_the_sla_is_likely_reached_before_the_capacity() -> None:

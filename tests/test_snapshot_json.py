@@ -2,7 +2,10 @@
 
 import json
 import re
+import threading
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +18,7 @@ from web_clients import ask, listening, snapshot
 
 from agent.assessment.snapshot import AssessmentState, ForecastState, Health, Snapshot
 from agent.export.snapshot_json import snapshots_as_json
+from agent.web import application
 from agent.window.intervals import Interval
 from models.forecast.saturation import ForecastReason, Saturation
 
@@ -116,6 +120,32 @@ def test_every_key_is_documented() -> None:
     found = set(keys(document["targets"][0]))
     assert "probability_within" in found
     assert found - named == set()
+
+
+@pytest.mark.parametrize(
+    "path", ["/api/v1/snapshot", "/api/v1/snapshot?target=db%3C1%3E", "/api/v1/groups"]
+)
+def test_one_document_is_made_at_a_time(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many ask for it: a flood of them leaves the interpreter to scrapes and samples."""
+    at_once, most = 0, 0
+    lock = threading.Lock()
+
+    def slow(*_: object) -> str:
+        nonlocal at_once, most
+        with lock:
+            at_once += 1
+            most = max(most, at_once)
+        time.sleep(0.02)
+        with lock:
+            at_once -= 1
+        return "{}"
+
+    monkeypatch.setattr(application, "snapshots_as_json", slow)
+    monkeypatch.setattr(application, "groups_as_json", slow)
+    with listening(snapshot(True)) as server, ThreadPoolExecutor(20) as clients:
+        answers = list(clients.map(lambda _: ask(server.server_port, path), range(40)))
+    assert [answer[::2] for answer in answers] == [(200, "{}")] * 40
+    assert most == 1
 
 
 def test_it_is_served_whole_or_for_one_target() -> None:

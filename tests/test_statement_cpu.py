@@ -6,7 +6,7 @@ from made_up import SETTINGS, UP, interval, now, seen_at
 
 from agent.assessment.snapshot import AssessmentState, Snapshot
 from agent.config.resources import ResourceSettings
-from agent.export.limits_table import resource_limits_table
+from agent.export.limits_table_html import resource_limits_table
 from agent.export.snapshot_json import target_object
 from agent.pipeline import assess
 from agent.window.intervals import Interval, Window, intervals

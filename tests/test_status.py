@@ -72,7 +72,7 @@ def test_mysql_has_the_same_in_its_table_and_by_show(
     server = private_server("mysql", performance_schema=performance_schema)
     with session(server, Login(*least_account(server))) as connection:
         read(connection)
-        (asked,) = {sql for sql in connection.sent_statements if "Threads_running" in sql}
+        (asked,) = {sql for sql in connection.sent_statements.values() if "Threads_running" in sql}
         assert asked.startswith(status.SELECT_MYSQL if performance_schema else status.SHOW)
         names = [
             {name for name, _ in connection.query(query, status.SHAPE)}

@@ -67,3 +67,16 @@ def test_a_day_begins_at_the_local_midnight() -> None:
     assert parse_time("2026-11-22", NOON) == NOON + 6.5 * 3600
     assert parse_time("6h", NOON) == NOON - 6 * 3600
     assert parse_time(f"{NOON:.0f}", 0.0) == NOON
+
+
+@pytest.mark.parametrize("text", ["20261122", "20261122T000000", "2026-11-22T00:00"])
+def test_the_digits_of_a_date_are_a_date(text: str) -> None:
+    """And not a time in August 1970, before which there is nothing to show or to delete."""
+    assert parse_time(text, NOON) == NOON + 6.5 * 3600
+
+
+@pytest.mark.parametrize("text", ["7", "3600", "99999999", "20261340", "nan", "inf", "1e12", "x"])
+def test_a_number_that_is_no_time_is_refused(text: str) -> None:
+    """Neither a date, nor seconds since 1970 of a year with four digits."""
+    with pytest.raises(ValueError, match="is not a time; write 2026-11-21T13:00"):
+        parse_time(text, NOON)

@@ -1,6 +1,8 @@
 """Watching one target: what it publishes when not all is as it should be."""
 
+import time
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -12,6 +14,7 @@ from agent.pipeline import assess
 from agent.service.daemon import Agent
 from agent.service.target_monitor import TargetMonitor
 from collectors.base import Sample
+from testbed.attacks.lying_server import COUNTERS, GAUGES, Answer, LyingServer, table
 from testbed.real.daemon import wait_until
 
 
@@ -26,6 +29,44 @@ def test_another_server_behind_the_same_address_begins_anew() -> None:
         assert len(monitor.history.window(50.0)) == kept
     assert monitor.snapshot.assessed.capacity is None
     assert monitor.snapshot.load is None
+
+
+def test_another_server_behind_the_same_address_has_not_restarted() -> None:
+    """It has an uptime of its own; a restart is of one server."""
+    with LyingServer(variables={"server_uuid": "first"}) as server:
+        config = Config.validated({"targets": [{"name": "db", "user": "u", "port": server.port}]})
+        session = TargetMonitor(config, config.targets[0]).session
+        for uuid, born, restarts in (("first", 0, 0), ("second", -900, 0), ("second", 900, 1)):
+            server.variables = {**server.variables, "server_uuid": uuid}
+            server.born += born
+            session.close()
+            session.read_server(time.monotonic())
+            assert session.server_health.up
+            assert session.server == uuid
+            assert session.server_health.restarts == restarts
+        session.close()
+
+
+@pytest.mark.parametrize("step", [3600.0, -60.0])
+def test_a_servers_clock_that_is_set_is_no_restart(step: float) -> None:
+    """Its `Uptime` moves with it, as after NTP has found the time or a virtual machine resumes."""
+    clock, age = time.time(), 5000.0
+
+    def status() -> Answer:
+        counters = {**dict.fromkeys(COUNTERS, 100), **GAUGES, "Uptime": round(age)}
+        stamp = f"{datetime.fromtimestamp(clock, UTC):%Y-%m-%d %H:%M:%S.%f}"
+        return table(*counters.items(), ("Time", stamp))
+
+    with LyingServer({"performance_schema.global_status": status}) as server:
+        config = Config.validated({"targets": [{"name": "db", "user": "u", "port": server.port}]})
+        session = TargetMonitor(config, config.targets[0]).session
+        for moved, uptime, restarts in ((0.0, 5000, 0), (step, 5000 + step, 0), (step, 2, 1)):
+            clock, age = time.time() + moved, uptime
+            session.close()
+            session.read_server(time.monotonic())
+            assert session.server_health.up
+            assert session.server_health.restarts == restarts
+        session.close()
 
 
 def test_query_classes_know_how_often_resources_are_read() -> None:
@@ -88,7 +129,7 @@ def test_a_defect_in_the_models_hides_no_server_that_is_down(
 
 def failures(agent: Agent) -> list[Mapping[str, int]]:
     """The failed assessments of each target, by part."""
-    return [work.assessment_failures for work in agent.own_state().work]
+    return [one.assessment_failures for one in agent.own_state().targets]
 
 
 def test_an_assessment_that_fails_touches_no_other_target(
@@ -115,7 +156,7 @@ def test_an_assessment_that_fails_touches_no_other_target(
         wait_until("three rounds", lambda: failures(agent)[0].get("classes", 0) > 2)
     finally:
         agent.stop()
-    broken, whole = agent.own_state().work
+    broken, whole = agent.own_state().targets
     assert broken.assessment_failures["capacity"] == 1
     assert "capacity" not in whole.assessment_failures
     _, healthy = agent.snapshots()

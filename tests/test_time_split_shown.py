@@ -20,7 +20,14 @@ from agent.pipeline import NO_CEILINGS
 from agent.window.intervals import Window
 from agent.window.recent_time_split import time_use
 from agent.window.resource_utilisation import CPUS, SERVER_SHARE_OF_CPU
-from agent.window.time_split_inputs import CLIENT_RUN_DELAY, DISK_READS, RATE, RUN_DELAY, SENT
+from agent.window.time_split_inputs import (
+    APPLIERS_CPU,
+    CLIENT_RUN_DELAY,
+    DISK_READS,
+    RATE,
+    RUN_DELAY,
+    SENT,
+)
 from models.group.node_time_split import Layer
 from models.time_split.class_weights import read_weights, rows_of_tables
 from models.time_split.limiting_resource import Limit, LimitedBy
@@ -40,14 +47,14 @@ def test_the_page_says_what_limits() -> None:
     A legend has the colour of each part.
     """
     html = render([SHOWN], NOW)
-    assert "Limited by disk 58 % of the statement time of the last 5 min." in html
+    assert "Of the statement time of the last 5 min, 58 % is limited by disk." in html
     classes = len(known_classes(NOW).classes)
     assert html.count('role="img"') == 1 + classes
     assert html.count("<title>") == 1 + (1 + classes) * len(Part)
     legend = html.split('<p class="legend grey">')[1].split("</p>")[0]
     assert all(NAMES[part] in legend for part in Part)
     assert legend.count("<rect") == len(Part)
-    assert "disk, random 50 %" in html
+    assert "disk (random) 50 %" in html
     assert "limited by" in html
 
 
@@ -126,6 +133,16 @@ def test_the_wait_for_a_processor_is_that_of_the_clients_threads() -> None:
         assert use is not None
         waited = use.split.seconds[Part.PROCESSOR_QUEUE] / use.seconds
         assert waited == pytest.approx(expected)
+
+
+def test_the_cpu_is_that_of_the_process_without_its_appliers() -> None:
+    """In the intervals in which appliers were seen."""
+    used = {SERVER_SHARE_OF_CPU: 0.5, CPUS: 2.0}
+    rows = [row._replace(resources=used) for row in intervals([2.0] * 4)]
+    rows[3] = rows[3]._replace(resources=used | {APPLIERS_CPU: 0.8})
+    use = time_use(Window(rows), NOW, NO_CEILINGS)
+    assert use is not None
+    assert use.split.seconds[Part.CPU] / use.seconds == pytest.approx(0.8)
 
 
 @pytest.mark.parametrize(("requests", "is_learned"), [(30.0, True), (4.0, False)])

@@ -17,7 +17,7 @@ from agent.query_classes.exported_class_totals import (
 )
 from models.attribution.capacity_gain import Limit, gain
 from models.attribution.class_interval_table import AGENT, OTHER
-from models.attribution.result import Method, Reason
+from models.attribution.result import Reason
 from models.capacity.resource_and_limit import ResourceLimit
 from models.capacity.result import Capacity
 from models.trust import Trust
@@ -226,10 +226,8 @@ def test_a_class_is_worth_its_share_of_the_binding_limit() -> None:
         assert capacity_gain(state, one, cpu) == CapacityGain(None, None)
         assert capacity_gains(replace(state, classes=(one,)), cpu) == {}
     few = replace(state.resources[0], reasons=(Reason.FEW_INTERVALS,))
-    early = replace(state, resources=(replace(few, source=Method.LEARNED), *state.resources[1:]))
+    early = replace(state, resources=(few, *state.resources[1:]))
     assert capacity_gain(early, first, cpu) == CapacityGain(None, None)
-    sure = replace(state, resources=(replace(few, source=Method.MEASURED), *state.resources[1:]))
-    assert capacity_gain(sure, first, cpu) == capacity_gain(state, first, cpu)
     assert capacity_gain(state, first, capacity(None)) == CapacityGain(None, None)
     assert capacity_gain(state, first, None) == CapacityGain(None, None)
 

@@ -33,19 +33,24 @@ def test_the_clock_goes_with_the_processors_and_is_no_resource_itself() -> None:
     assert [r.clock for r in resources_with_ceilings(seen, {}, ResourceSettings())] == [None] * 3
 
 
-def names(of_all: Array, of_its: Array) -> set[str]:
+def names(of_all: Array, of_its: Array, **ceilings: float) -> set[str]:
     """What may end the growth of a server with these shares of the host's and of its own CPUs."""
     seen = {"cpu": HALF, "cpu:server": of_all, "server_cpu": of_its}
-    return {
-        r.name
-        for r in limiting_resources(resources_with_ceilings(seen, {}, ResourceSettings()), seen)
-    }
+    resources = resources_with_ceilings(seen, {}, ResourceSettings(ceilings=ceilings))
+    return {r.name for r in limiting_resources(resources, seen)}
 
 
 def test_the_servers_own_cpus_limit_it_where_they_are_not_all() -> None:
     """One of two processors is a limit of its own; both of them are the host's limit."""
     assert names(QUARTER, HALF) == {"cpu", "server_cpu"}
     assert names(QUARTER, QUARTER) == {"cpu"}
+
+
+def test_a_ceiling_below_the_hosts_limits_a_server_that_seems_free_to_use_all() -> None:
+    """Such as a quota that cannot be seen here; one above the host's is reached by neither."""
+    assert names(QUARTER, QUARTER, server_cpu=0.5) == {"cpu", "server_cpu"}
+    assert names(QUARTER, QUARTER, server_cpu=0.9, cpu=0.8) == {"cpu"}
+    assert names(QUARTER, QUARTER, cpu=0.8) == {"cpu"}
 
 
 def test_a_limit_makes_a_resource_of_a_rate() -> None:

@@ -214,6 +214,9 @@ def test_other_changes_start_from_the_load_that_was_measured() -> None:
     assert "4 intervals of the window had about 250 queries/s" in " ".join(
         assumptions(seen, Changes(load=0.5))
     )
+    assert "about 2,500 queries/s" in " ".join(
+        assumptions(with_window([2500.0] * 4, [1.5] * 4), Changes(load=5.0))
+    )
 
 
 def test_a_load_above_the_capacity_has_no_residence_time() -> None:
@@ -276,7 +279,7 @@ def test_assumptions_are_those_of_the_changes() -> None:
     assert len(assumptions(TODAY, Changes())) == 1
     said = " ".join(assumptions(TODAY, Changes(servers=2.0, disk_rate=2.0)))
     assert "share all queries equally" in said
-    assert "The sequential share of the disk" in said
+    assert "the disk's time that is sequential" in said
 
 
 def heavy(waking: float, load: float, share: float = 0.41, beside: Any = NOTHING_BESIDE) -> float:

@@ -95,7 +95,7 @@ def test_cores_are_counted_and_a_class_is_found_by_the_beginning_of_its_digest(
     assert 0 <= cores["gain"]["lower"] <= cores["gain"]["value"] <= 1
     assert query["gain"]["value"] == pytest.approx(1 / (1 - 3 / 10.25) - 1, rel=0.05)
     assert document(server, ("cores", "2x"))["changes"][0] == cores
-    assert any("no statement becomes faster" in text for text in found["assumptions"])
+    assert any("none of them faster" in text for text in found["assumptions"])
 
 
 def test_every_key_is_documented(server: WebServer) -> None:
@@ -165,7 +165,20 @@ def test_the_command_prints_a_table(url: str, capsys: pytest.CaptureFixture[str]
         "load 1.1x",
         "all changes",
     ]
-    assert any(line.startswith("Assumed: Contention") for line in lines)
+    assert lines[8] == "Assumed:"
+    assert lines[9].startswith("- Contention (σ), coherency (κ) and the time that no resource")
+    assert all(line[:2] in ("- ", "  ") and len(line) <= 100 for line in lines[9:])
+
+
+def test_the_command_says_which_change_is_not_known(
+    url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A load above the capacity, and not the cores beside it; alone it is all changes."""
+    for also in (["--cores", "16"], []):
+        assert main(["what-if", "--agent", url, *also, "--load", "1.3x"]) == 0
+        lines = capsys.readouterr().out.splitlines()
+        at = lines.index("Not known:")
+        assert lines[at + 1].startswith("- load 1.3x: The load would be above the capacity")
 
 
 def test_the_command_prints_the_agents_json(

@@ -46,13 +46,18 @@ class RecentLoad:
         self._sums.add(sums)
 
     def observe(self, window: Window, now: ClockPair) -> None:
-        """Add the window's intervals that have ended since the last call."""
+        """Add the window's intervals that have ended since the last call.
+
+        At the first call its earlier intervals count for the level too, which were read back.
+        """
         new = self._new_intervals.select(window)
         if new is None:
             return
-        ends, seconds, x = new["end"], new["seconds"], new["throughput"]
-        self._sums.add_intervals(ends + (now.unix - now.monotonic), seconds, x)
-        self._latest.extend(zip(ends.tolist(), seconds.tolist(), x.tolist(), strict=True))
+        ends = new["end"] + (now.unix - now.monotonic)
+        self._sums.add_intervals(ends, new["seconds"], new["throughput"])
+        latest = new if self._latest else window
+        columns = (latest[name].tolist() for name in ("end", "seconds", "throughput"))
+        self._latest.extend(zip(*columns, strict=True))
         while (
             self._latest[0][0] <= self._new_intervals.seen_until - (RISE_STEPS + 1) * STEP_SECONDS
         ):

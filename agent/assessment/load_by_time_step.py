@@ -28,11 +28,14 @@ class LoadSums:
         """The number of the latest step; its sums are the last elements."""
 
     def add(self, sums: Iterable[LoadSum]) -> None:
-        """Add sums, in any order; those older than the kept steps, or impossible, are ignored."""
+        """Add sums, in any order; those older than the kept steps, or impossible, are ignored.
+
+        Intervals that begin before a step or end after it make a sum of up to two steps' length.
+        """
         for load_sum in sums:
             self._advance_to(load_sum.step)
             index = self._kept - 1 - (self._last - load_sum.step)
-            is_valid = 0 <= load_sum.seconds <= self._width and 0 <= load_sum.queries < np.inf
+            is_valid = 0 <= load_sum.seconds <= 2 * self._width and 0 <= load_sum.queries < np.inf
             if index >= 0 and is_valid:
                 self._seconds[index] += load_sum.seconds
                 self._queries[index] += load_sum.queries

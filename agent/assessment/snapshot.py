@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from agent.assessment.assessed_points import AssessedPoints
 from agent.assessment.deploy_markers import Marker
 from agent.assessment.hour_ahead_load import LoadOutlook
 from agent.assessment.outlier_totals import OutlierCounts
-from agent.assessment.point_dispositions import AssessedPoints
 from agent.query_classes.attribution_snapshot import ClassesState
 from agent.query_classes.class_time_splits import class_time_splits
 from agent.sampling.collector_health import CollectorHealth
@@ -16,7 +16,7 @@ from agent.window.resource_utilisation import CPU, SERVER_CPU, CpuSource
 from collectors.base import Feature
 from models.business_unit import UnitHeadroom, UnitReason
 from models.capacity.goodness_of_fit import Finding
-from models.capacity.headroom import Headroom, headroom
+from models.capacity.headroom import Headroom, headroom_of
 from models.capacity.result import Capacity
 from models.capacity.saturation_probability import (
     Probabilities,
@@ -304,7 +304,7 @@ class Snapshot:
             return None
         source, limit = self.assessed.source, capacity.limit
         n = load.concurrency.get(source) if source is not None else None
-        return headroom(capacity, load.throughput, n, load.utilisation_of(limit))
+        return headroom_of(capacity, load.throughput, n, load.utilisation_of(limit))
 
     def saturation_probability(self, now: float) -> Probabilities:
         """Compute the saturation probabilities of the present load and more; empty if unknown."""

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-from agent.business_metrics.joined_values import ValueSeries
+from agent.business_metrics.value_series import ValueSeries
 from agent.config.business_metrics import BusinessMetric, PrometheusQuery
 from agent.config.settings import Target
 from agent.history.business_values import ReadValue, UnixValue

@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Mapping, Sequence
 
 from agent.assessment.snapshot import BusinessState, Snapshot
-from agent.business_metrics.joined_values import ValueSeries
 from agent.business_metrics.unit_headroom import business_state, headroom_in_unit
+from agent.business_metrics.value_series import ValueSeries
 from agent.config.business_metrics import BusinessMetric
 from agent.history.record_types import Row
 from agent.support.clock_pair import ClockPair

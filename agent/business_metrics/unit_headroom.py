@@ -1,7 +1,7 @@
 """The headroom of a target in the units of its business metrics, from a snapshot."""
 
 from agent.assessment.snapshot import BusinessState, Snapshot
-from agent.business_metrics.joined_values import ValueSeries
+from agent.business_metrics.value_series import ValueSeries
 from agent.config.business_metrics import BusinessMetric
 from agent.support.clock_pair import ClockPair
 from agent.window.intervals import Window

@@ -52,7 +52,7 @@ class AgentClient:
         try:
             found = json.loads(read_answer(self._opener, request, self._timeout, MAX_BYTES))
         except urllib.error.HTTPError as error:
-            content = read_refusal(error, self._timeout, MAX_TEXT_LENGTH)
+            content = read_refusal(error, MAX_TEXT_LENGTH)
             raise self._refusal(error.code, content) from None
         except UntrustedError:
             remedy = "give its CA certificate with --ca"

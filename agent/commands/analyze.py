@@ -42,9 +42,11 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         "--interval",
         type=duration(1.0, 600.0),
         metavar="DURATION",
-        help="the width of an interval (default: 15s, or two samples)",
+        help="the width of an interval (default: 15s, or what holds two samples)",
     )
-    parser.add_argument("--format", choices=["table", "json", "csv"], default="table")
+    parser.add_argument(
+        "--format", choices=["table", "json", "csv"], default="table", help="default: table"
+    )
     parser.add_argument(
         "--plot", metavar="FILE", help="draw the servers' loads and capacities into a .png or .svg"
     )

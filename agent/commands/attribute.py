@@ -76,7 +76,9 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         "published; work-time: the same without lock waits and wait functions; learned: "
         "from how the total changes with calls and rows",
     )
-    parser.add_argument("--format", choices=["table", "json"], default="table")
+    parser.add_argument(
+        "--format", choices=["table", "json"], default="table", help="default: table"
+    )
     parser.set_defaults(run=run)
 
 
@@ -146,7 +148,7 @@ def _target(classes: ClassFile) -> Target:
         return Target(y)
     cpu = CPU_SECONDS.search(resource) is not None
     bounds = PART_OF_CPU if PARTIAL_CPU.search(resource) else WHOLE_CPU
-    return Target(y, is_cpu_seconds=cpu, time_like=cpu, bounds=bounds)
+    return Target(y, is_cpu_seconds=cpu, time_like=cpu and classes.has_times, bounds=bounds)
 
 
 def _resource_name(resource: str) -> str:

@@ -59,7 +59,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     parser.add_argument(
         "--instance",
         metavar="INSTANCE",
-        help="the target's `instance` in Prometheus (default: that of its host)",
+        help="the target's `instance` in Prometheus (default: that of its host, or the only one)",
     )
     parser.add_argument(
         "--file",
@@ -171,7 +171,7 @@ def _find_exporter(job: _Job, instance: str | None, *, is_needed: bool) -> Fleet
     if not is_needed and instance is None and len(of_host) != 1:
         return None
     return choose_target(
-        found, instance or (of_host[0] if len(of_host) == 1 else None), "--instance"
+        found, instance or (of_host[0] if len(of_host) == 1 else None), "--instance INSTANCE"
     )
 
 
@@ -210,7 +210,7 @@ def _fill_from_exporters(job: _Job, source: FleetTarget, connection: sqlite3.Con
 
 
 def _server_of(target: Target) -> str:
-    """Read the server's identity from it; raises `SourceError`."""
+    """Read the server's identity from it; raises `CollectorError`."""
     login = target.credentials.login
     connection = Connection(target.endpoint, login, timeout=target.timeout, limit=1.0)
     try:
@@ -218,6 +218,6 @@ def _server_of(target: Target) -> str:
         return server_identity(connection.variables)
     except CollectorError as error:
         remedy = "start it, or give its server_uuid with --server ID"
-        raise SourceError(f"{target.name}: {error}; {remedy}") from error
+        raise CollectorError(error.kind, f"{target.name}: {error}; {remedy}") from error
     finally:
         connection.close()

@@ -16,11 +16,8 @@ from collectors import CollectorSpec
 from collectors.base import CollectorError, Feature
 from collectors.business_query import VALUE, MissingGrantError
 from collectors.connection import Connection
-from collectors.node_exporter import FEATURE
 
 BROKEN = 1
-HOST_FEATURES = {"host", FEATURE}
-"""The features that read a host's own counters."""
 
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -62,7 +59,8 @@ def check(config: Config, target: Target) -> int:
                 offered |= _try_collector(spec, connection)
             else:
                 print_line(f"  off      {spec.name}")
-        _print_cpu_source(offered, config.resource_settings(target).vcpus)
+        if target.node_exporter is None:
+            _print_cpu_source(offered, config.resource_settings(target).vcpus)
     except CollectorError as error:
         print_line(f"  FAILED   {error}")
         return BROKEN
@@ -75,7 +73,7 @@ def check(config: Config, target: Target) -> int:
 
 def _print_cpu_source(offered: set[str], vcpus: float | None) -> None:
     """Print the source of the CPU's utilisation, if the host's counters cannot be read."""
-    if offered & HOST_FEATURES:
+    if "host" in offered:
         return
     if vcpus is None:
         print_line("  missing  cpu: the counters of the server's host cannot be read")
@@ -95,15 +93,15 @@ def _try_collector(spec: CollectorSpec, connection: Connection) -> set[str]:
     """
     try:
         prepared = spec.prepare(connection)
-        _print_features(prepared.features)
         if prepared.read is not None:
             prepared.read()
-        return {feature.name for feature in prepared.features if feature.enabled}
     except CollectorError as error:
         if error.kind.ends_session or spec.is_vital:
             raise
         print_line(f"  missing  {spec.name}: {error}")
         return set()
+    _print_features(prepared.features)
+    return {feature.name for feature in prepared.features if feature.enabled}
 
 
 def _check_business(target: Target) -> None:

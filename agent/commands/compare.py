@@ -18,11 +18,11 @@ from agent.commands.pipeline_options import (
     run_on_source,
 )
 from agent.commands.prometheus_options import add_prometheus_options
-from agent.commands.source_opener import is_url, open_source
+from agent.commands.source_opener import is_url, open_source, time_parser
 from agent.commands.text_table import table_lines
 from agent.compare.periods import MIN_SECONDS, Period, TooEarlyError, periods_around
 from agent.compare.two_periods import compare_periods
-from agent.config.timestamps import local_zone_text, parse_recording_time, parse_time, time_text
+from agent.config.timestamps import local_zone_text, time_text
 from agent.csv_input.table_file import STANDARD_INPUT
 from agent.export.snapshot_json import marker_object
 from agent.history.database import open_to_read
@@ -79,9 +79,9 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         metavar="DURATION",
         help="the length on either side of that time (default: 1d, or what there is after it)",
     )
-    parser.add_argument("--format", choices=list(FORMATS), default="table")
+    parser.add_argument("--format", choices=list(FORMATS), default="table", help="default: table")
     add_pipeline_options(parser)
-    add_prometheus_options(parser, DAY, "where SOURCE is the URL of a Prometheus")
+    add_prometheus_options(parser, None, "where SOURCE is the URL of a Prometheus")
     parser.add_argument("--server", metavar="ID", help="of a history: one of the target's servers")
     parser.set_defaults(run=run)
 
@@ -123,10 +123,7 @@ def _periods(args: argparse.Namespace) -> tuple[Period, Period]:
     if args.marker is not None:
         return _periods_around_marker(args, now)
     has_dates = is_history(args.source) or is_url(args.source)
-
-    def at(text: str) -> float:
-        return parse_time(text, now) if has_dates else parse_recording_time(text)
-
+    at = time_parser(args.source, now)
     if args.around is not None:
         if (args.before, args.after) != (None, None):
             raise SourceError("--around excludes --before and --after; give one or the other")

@@ -5,7 +5,14 @@ from collections.abc import Iterator
 from agent.commands.text_table import table_lines
 from agent.compare.comparison import Comparison
 from agent.export.comparison_json import comparison_object
-from agent.export.comparison_report import HEADER, NUMBER_COLUMNS, notes, period_text, row_cells
+from agent.export.comparison_report import (
+    HEADER,
+    NUMBER_COLUMNS,
+    known_rows,
+    notes,
+    period_text,
+    row_cells,
+)
 from agent.support.safe_output import json_text, printable
 
 
@@ -15,11 +22,11 @@ def as_table(comparison: Comparison) -> Iterator[str]:
     for name, side in (("before", comparison.before), ("after", comparison.after)):
         yield printable(f"  {name:<7} {period_text(side)}")
     yield ""
-    yield from map(
-        printable, table_lines([HEADER, *map(row_cells, comparison.rows)], NUMBER_COLUMNS)
-    )
-    yield ""
-    yield from notes(comparison)
+    rows = [row_cells(row) for row in known_rows(comparison)]
+    if rows:
+        yield from map(printable, table_lines([HEADER, *rows], NUMBER_COLUMNS))
+        yield ""
+    yield from map(printable, notes(comparison))
 
 
 def as_json(comparison: Comparison) -> Iterator[str]:

@@ -40,7 +40,9 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         "lsq: least squares on throughput; linearised: the white paper's parabola",
     )
     _add_load_options(parser)
-    parser.add_argument("--format", choices=["table", "json"], default="table")
+    parser.add_argument(
+        "--format", choices=["table", "json"], default="table", help="default: table"
+    )
     parser.add_argument(
         "--plot", metavar="FILE", help="draw points, curve and peak into a .png or .svg file"
     )

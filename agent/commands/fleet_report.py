@@ -92,7 +92,7 @@ class Row(NamedTuple):
             time_to_saturation_lower=forecast.saturation.lower if forecast else None,
             trust=capacity.trust.value if capacity else None,
             reasons=tuple(reason.value for reason in capacity.reasons) if capacity else (),
-            missing_reason="" if capacity else why_no_prediction(snapshot),
+            missing_reason="" if capacity else why_no_prediction(snapshot, now),
             when=time_to_saturation_text(forecast.saturation) if forecast else DASH,
         )
 

@@ -44,13 +44,19 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     export_parser = _add_action(
         actions, "export", export, "write rows as text; a running agent does not notice"
     )
-    export_parser.add_argument("--format", choices=["csv", "openmetrics"], default="csv")
+    export_parser.add_argument(
+        "--format", choices=["csv", "openmetrics"], default="csv", help="default: csv"
+    )
     _add_kind(export_parser, [*TEXT_KINDS, ALL], INTERVALS.name)
     when = f"2026-11-21T13:00 ({local_zone_text()}), or 6h (ago)"
     export_parser.add_argument("--since", metavar="TIME", type=_moment, help=when)
     export_parser.add_argument("--until", metavar="TIME", type=_moment, help="likewise")
     export_parser.add_argument(
-        "-o", dest="output", metavar="FILE", type=Path, help="instead of standard output"
+        "-o",
+        dest="output",
+        metavar="FILE",
+        type=Path,
+        help="write here instead of to standard output",
     )
     import_parser = _add_action(
         actions, "import", import_, "add exported rows; existing rows stay as they are"
@@ -172,14 +178,22 @@ def _add_action(
 ) -> argparse.ArgumentParser:
     parser = actions.add_parser(name, help=text, description=text.capitalize() + ".")
     which = parser.add_mutually_exclusive_group(required=True)
-    which.add_argument("--config.file", dest="config_file", metavar="FILE", type=Path)
+    which.add_argument(
+        "--config.file",
+        dest="config_file",
+        metavar="FILE",
+        type=Path,
+        help="the configuration that names the history",
+    )
     which.add_argument("--file", metavar="DB", type=Path, help="the history itself")
     parser.set_defaults(run=lambda args: _run_action(args, action))
     return parser
 
 
 def _add_kind(parser: argparse.ArgumentParser, kinds: list[str], default: str) -> None:
-    parser.add_argument("--kind", choices=kinds, default=default)
+    parser.add_argument(
+        "--kind", choices=kinds, default=default, help=f"which rows (default: {default})"
+    )
 
 
 def _run_action(args: argparse.Namespace, action: Callable[[argparse.Namespace, Path], int]) -> int:

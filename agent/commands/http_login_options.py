@@ -44,6 +44,8 @@ def login_problem(args: argparse.Namespace) -> str | None:
     """Return why these options contradict each other, or None."""
     if args.password_file and not args.user:
         return "--password-file needs --user: name the user with it"
+    if args.user and getattr(args, "token_file", None):
+        return "--user and --token-file are two logins: give one of them"
     return None
 
 

@@ -22,7 +22,10 @@ MAX_SECONDS = 366 * 86400.0
 def add_pipeline_options(parser: argparse.ArgumentParser) -> None:
     """Add options for the settings of the fit, one by one or from a configuration."""
     for name, text in (
-        ("interval", "the width of an interval, as fit.interval (default: 15s, or two samples)"),
+        (
+            "interval",
+            "the width of an interval, as fit.interval (default: 15s, or what holds two samples)",
+        ),
         ("window", "how much of the past is fitted, as fit.window (default: 1d)"),
         ("stale-after", "as fit.stale_after (default: 5m)"),
         ("sampling", "the time between two samples (default: measured)"),

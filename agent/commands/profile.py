@@ -57,11 +57,13 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         f"saw each class, without estimates; 1h (ago) or 2026-11-21T10:00 ({local_zone_text()}): "
         "from the history of an agent",
     )
-    parser.add_argument("--sort", choices=list(SORT_KEYS), default="cpu", help="default: cpu")
     parser.add_argument(
-        "--top", type=_count, default=20, metavar="N", help="how many (default: 20)"
+        "--sort", choices=list(SORT_KEYS), default="cpu", help="what to rank by (default: cpu)"
     )
-    parser.add_argument("--format", choices=list(FORMATS), default="table")
+    parser.add_argument(
+        "--top", type=_count, default=20, metavar="N", help="how many classes (default: 20)"
+    )
+    parser.add_argument("--format", choices=list(FORMATS), default="table", help="default: table")
     parser.add_argument(
         "--text", action="store_true", help="show the statements' texts, normalised by the server"
     )

@@ -2,9 +2,10 @@
 
 import csv
 import io
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, fields
 from datetime import datetime
+from typing import NamedTuple
 
 from agent.config.durations import format_duration
 from agent.export.attribute_report import (
@@ -46,22 +47,42 @@ COLUMNS = (
 """The columns of the CSV file, before the source of the CPU."""
 
 
+class _Column(NamedTuple):
+    """A column of the table; a cell is empty where it is not known, else aligned to the right."""
+
+    title: str
+    cell: Callable[[Row], str]
+
+
 def as_text(profile: Profile, top: int) -> str:
-    """Write the profile as a table, 80 columns and more where texts are shown."""
-    lines = [headline(profile), ""]
-    title = f"  {'class':<{NAME_WIDTH}} {'share':>20}  {'CPU s':>9} ± error   {'time s':>9}"
-    title += f" {'calls':>9} {'latency':>9} {'IO bytes':>9}"
-    with_gains = any(row.removed_gain is not None for row in profile.rows)
-    title += f" {'gain if removed':>15} {'if halved':>9}" if with_gains else ""
-    with_time = any(row.time is not None for row in profile.rows)
-    lines.append(title + (f"  {'where its time goes':<{WIDTH}} limited by" if with_time else ""))
+    """Write the profile as a table of what is known, some 80 columns and more where texts are."""
     shown, rest = profile.rows[:top], profile.rows[top:]
-    greatest = max((row.share or 0.0 for row in profile.rows), default=0.0) or 1.0
-    lines += [_line(row, greatest, with_gains=with_gains) for row in shown]
+    columns = _known_columns(profile.rows)
+    title = " ".join(column.title for column in columns)
+    lines = [headline(profile), "", f"  {'class':<{NAME_WIDTH}} {title}".rstrip()]
+    lines += [_line(row, columns) for row in shown]
     if rest:
         shares = [row.share for row in rest if row.share is not None]
         lines.append(f"  {len(rest)} more" + (f": {format_percent(sum(shares))}" if shares else ""))
     return "\n".join([*lines, "", *_notes(profile)])
+
+
+def _known_columns(rows: Sequence[Row]) -> list[_Column]:
+    """Return the columns that are known of at least one row."""
+    greatest = max((row.share or 0.0 for row in rows), default=0.0) or 1.0
+    columns = (
+        _Column(f"{'share':>20}", lambda row: _share(row, greatest)),
+        _Column(f" {'CPU s':>9}", lambda row: _or_empty(format_short, row.cpu)),
+        _Column(f"{'± error':<9}", lambda row: _or_empty(_error, row.cpu_stderr)),
+        _Column(f"{'time s':>9}", lambda row: format_aligned(row.seconds)),
+        _Column(f"{'calls':>9}", lambda row: _count(row.calls)),
+        _Column(f"{'latency':>9}", lambda row: _or_empty(format_seconds, row.latency)),
+        _Column(f"{'IO bytes':>9}", lambda row: _or_empty(format_short, row.io)),
+        _Column(f"{'gain if removed':>15}", lambda row: _or_empty(_gain, row.removed_gain)),
+        _Column(f"{'if halved':>9}", lambda row: _or_empty(_gain, row.halved_gain)),
+        _Column(f" {'where its time goes':<{WIDTH}} limited by", _time),
+    )
+    return [column for column in columns if any(map(column.cell, rows))]
 
 
 def headline(profile: Profile) -> str:
@@ -150,32 +171,39 @@ def _name(row: Row) -> str:
     return shorten_middle(f"{row.schema}.{digest}" if row.schema else digest, NAME_WIDTH)
 
 
-def _line(row: Row, greatest: float, *, with_gains: bool) -> str:
-    share = (
-        "" if row.share is None else f"{bar(row.share, greatest)} {format_percent(row.share):>7}"
-    )
-    error = "" if row.cpu_stderr is None else f"± {format_short(row.cpu_stderr)}"
-    cpu = "–" if row.cpu is None else format_short(row.cpu)
-    latency = "–" if row.latency is None else format_seconds(row.latency)
-    moved = "–" if row.io is None else format_short(row.io)
-    gains = f" {_gain(row.removed_gain):>15} {_gain(row.halved_gain):>9}" if with_gains else ""
+def _line(row: Row, columns: Sequence[_Column]) -> str:
+    cells = (f"{column.cell(row) or '–':>{len(column.title)}}" for column in columns)
     waits = "  waits" if row.waits else ""
-    if row.time is not None:
-        waits = f"  {stacked_bar(row.time):<{WIDTH}} {limit_text(row.limited_by)}{waits}"
-    return (
-        f"  {_name(row):<{NAME_WIDTH}} {share:>20}  {cpu:>9} {error:<9}"
-        f" {format_aligned(row.seconds)} {_count(row.calls):>9} {latency:>9} {moved:>9}"
-        f"{gains}{waits}"
-    ).rstrip()
+    return f"  {_name(row):<{NAME_WIDTH}} {' '.join(cells)}{waits}".rstrip()
+
+
+def _share(row: Row, greatest: float) -> str:
+    if row.share is None:
+        return ""
+    return f"{bar(row.share, greatest)} {format_percent(row.share):>7}"
+
+
+def _error(error: float) -> str:
+    return f"{f'± {format_short(error)}':<9}"
+
+
+def _gain(gain: float) -> str:
+    """Format a gain of capacity, as a share of the present one."""
+    return f"+{format_percent(gain)}"
+
+
+def _time(row: Row) -> str:
+    if row.time is None:
+        return ""
+    return f" {stacked_bar(row.time):<{WIDTH}} {limit_text(row.limited_by):<10}"
 
 
 def _count(calls: float) -> str:
     return f"{calls:.0f}" if calls < 1000 else format_short(calls)
 
 
-def _gain(gain: float | None) -> str:
-    """Format a gain of capacity, as a share of the present one."""
-    return "–" if gain is None else f"+{format_percent(gain)}"
+def _or_empty(write: Callable[[float], str], value: float | None) -> str:
+    return "" if value is None else write(value)
 
 
 def _notes(profile: Profile) -> list[str]:

@@ -2,6 +2,7 @@
 
 import argparse
 import time
+from dataclasses import replace
 from pathlib import Path
 
 from agent.commands.http_login_options import access_of, add_login_options, login_problem
@@ -12,10 +13,12 @@ from agent.prometheus.client import Client
 from agent.prometheus.exporters import NODE_EXPORTER, SERVICES
 from agent.prometheus.server_recordings import FleetQuery
 from agent.replay.recording_opener import SourceError
+from agent.support.safe_output import print_error
 
 MIN_SECONDS = 60.0
 """The shortest time range, s."""
 MAX_PROCESSORS = 1024
+TENANT_HEADER = "X-Scope-OrgID"
 OPTIONS_OF_PROMETHEUS = (
     "selector",
     "since",
@@ -25,6 +28,7 @@ OPTIONS_OF_PROMETHEUS = (
     "no_hosts",
     "hosts_from",
     "vcpus",
+    "tenant",
     "token_file",
     "user",
     "password_file",
@@ -33,9 +37,12 @@ OPTIONS_OF_PROMETHEUS = (
 )
 
 
-def add_prometheus_options(parser: argparse.ArgumentParser, since: float, title: str) -> None:
+def add_prometheus_options(
+    parser: argparse.ArgumentParser, since: float | None, title: str
+) -> None:
     """Add the options in a group of that title; `since` is the default time range, s.
 
+    Without one the command has other options for the time.
     Their defaults are the parsed arguments' `prometheus_defaults`.
     """
     group = parser.add_argument_group(title)
@@ -45,15 +52,8 @@ def add_prometheus_options(parser: argparse.ArgumentParser, since: float, title:
         metavar="SELECTOR",
         help="which servers, by the labels of mysqld_exporter: '{job=\"mysql\"}' (default: all)",
     )
-    group.add_argument(
-        "--since",
-        type=duration(MIN_SECONDS, MAX_SECONDS),
-        default=since,
-        metavar="DURATION",
-        help=f"how much is read (default: {duration_text(since)})",
-    )
-    until = f"2026-11-21T13:00 ({local_zone_text()}), or 6h (ago); default: now"
-    group.add_argument("--until", type=_moment, metavar="TIME", help=until)
+    if since is not None:
+        _add_time_range(group, since)
     group.add_argument(
         "--host-selector",
         default="",
@@ -80,6 +80,9 @@ def add_prometheus_options(parser: argparse.ArgumentParser, since: float, title:
         metavar="N",
         help="the number of processors of an RDS instance (default: 2)",
     )
+    group.add_argument(
+        "--tenant", metavar="ID", help=f"the tenant of a Mimir, which is sent as {TENANT_HEADER}"
+    )
     group.add_argument("--token-file", type=Path, metavar="FILE", help="a bearer token")
     add_login_options(group)
     parser.set_defaults(
@@ -87,10 +90,22 @@ def add_prometheus_options(parser: argparse.ArgumentParser, since: float, title:
     )
 
 
+def _add_time_range(group: "argparse._ArgumentGroup", since: float) -> None:
+    group.add_argument(
+        "--since",
+        type=duration(MIN_SECONDS, MAX_SECONDS),
+        default=since,
+        metavar="DURATION",
+        help=f"how much is read (default: {duration_text(since)})",
+    )
+    until = f"2026-11-21T13:00 ({local_zone_text()}), or 6h (ago); default: now"
+    group.add_argument("--until", type=_moment, metavar="TIME", help=until)
+
+
 def refuse_prometheus_options(args: argparse.Namespace) -> None:
     """Raise `SourceError` where an option for a Prometheus is given with another source."""
     for name, default in args.prometheus_defaults.items():
-        if getattr(args, name) != default:
+        if getattr(args, name, default) != default:
             option = f"--{name.replace('_', '-')}"
             problem = f"{option} is for a Prometheus, and {args.source} is none"
             raise SourceError(f"{problem}; leave it out, or give the URL of one")
@@ -100,14 +115,15 @@ def client_of(args: argparse.Namespace, url: str) -> Client:
     """Return a client of that Prometheus; raises `AccessError` or `SourceError`."""
     if problem := login_problem(args):
         raise SourceError(problem)
-    return Client(access_of(args, url))
+    headers = {} if args.tenant is None else {TENANT_HEADER: args.tenant}
+    return Client(replace(access_of(args, url), headers=headers), warn=print_error)
 
 
-def query_of(args: argparse.Namespace) -> FleetQuery:
-    """Return the servers and the time range to read."""
-    end = args.until if args.until is not None else float(int(time.time()))
+def query_of(args: argparse.Namespace, period: tuple[float, float] | None = None) -> FleetQuery:
+    """Return the servers and the time range to read: a period, or that of --since and --until."""
+    start, end = period or _time_range(args)
     return FleetQuery(
-        start=end - args.since,
+        start=start,
         end=end,
         selector=args.selector,
         host_selector=None if args.no_hosts else args.host_selector,
@@ -115,6 +131,11 @@ def query_of(args: argparse.Namespace) -> FleetQuery:
         service=SERVICES.get(args.hosts_from),
         vcpus=args.vcpus,
     )
+
+
+def _time_range(args: argparse.Namespace) -> tuple[float, float]:
+    end = args.until if args.until is not None else float(int(time.time()))
+    return end - args.since, end
 
 
 def _processors(text: str) -> float:

@@ -3,6 +3,7 @@
 import argparse
 import math
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
@@ -15,9 +16,9 @@ from agent.commands.pipeline_options import (
 )
 from agent.commands.prometheus_options import add_prometheus_options
 from agent.commands.replay_report import as_json, as_table
-from agent.commands.source_opener import open_source
+from agent.commands.source_opener import open_source, time_parser
 from agent.config.settings import MAX_SLA, MIN_SLA
-from agent.config.timestamps import parse_recording_time
+from agent.config.timestamps import time_text
 from agent.replay.recording_opener import (
     RecordingSource,
     ReplayOptions,
@@ -53,9 +54,9 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     when = parser.add_mutually_exclusive_group()
     when.add_argument(
         "--at",
-        type=_moment,
         metavar="T",
-        help="only the state at this time: seconds of the recording, 6h, 2026-11-21T13:00Z",
+        help="only the state at this time: in a CSV file seconds, or 6h from its zero on; else "
+        "6h (ago) or seconds since 1970; or 2026-11-21T13:00Z",
     )
     when.add_argument(
         "--every",
@@ -64,7 +65,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         metavar="DURATION",
         help="the step (default: 1h); the end of the recording is always the last",
     )
-    parser.add_argument("--format", choices=list(FORMATS), default="table")
+    parser.add_argument("--format", choices=list(FORMATS), default="table", help="default: table")
     parser.add_argument(
         "--assess-every",
         type=duration(1.0),
@@ -92,14 +93,14 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _replay(args: argparse.Namespace) -> int:
-    options = replay_options_of(args)
+    options, at = replay_options_of(args), _moment(args)
     with open_source(args, options) as source:
         player = Replay(
             source.target, source.recording, source.settings, options.ceilings, args.assess_every
         )
         steps: Iterable[Step] = _with_intervals(player.steps(args.every), source)
-        if args.at is not None:
-            steps = [_step_at(player, source, args.at)]
+        if at is not None:
+            steps = [_step_at(player, source, at)]
         seconds = options.sla_seconds if args.sla_seconds is None else args.sla_seconds
         if seconds is not None:
             steps = (_with_sla(step, seconds) for step in steps)
@@ -130,16 +131,16 @@ def _not_replayed(options: ReplayOptions) -> Iterator[str]:
         yield "class_slas are not replayed: a recording has no response times of query classes"
 
 
-def _step_at(player: Replay, source: RecordingSource, time: float) -> Step:
+def _step_at(player: Replay, source: RecordingSource, moment: float) -> Step:
     """Return the step at that time; raises `SourceError` if the recording has none."""
-    begin = source.recording.start
-    if time < begin:
-        raise SourceError(f"--at {time:g} is before the recording, which begins at {begin:g}")
-    step = player.play_until(time)
-    if step.snapshot.at < time:
-        end = step.snapshot.at
-        raise SourceError(f"--at {time:g} is after the recording, which ends at {end:g}")
-    return step
+    step = None if moment < source.recording.start else player.play_until(moment)
+    if step is None:
+        edge = f"before the recording, which begins at {time_text(source.recording.start)}"
+    elif step.snapshot.at < moment:
+        edge = f"after the recording, which ends at {time_text(step.snapshot.at)}"
+    else:
+        return step
+    raise SourceError(f"--at {time_text(moment)} is {edge}; give a time in it")
 
 
 def _with_sla(step: Step, seconds: float) -> Step:
@@ -156,9 +157,11 @@ def _with_business(step: Step, values: RecordedValues, source: RecordingSource) 
     return replace(step, snapshot=replace(known, business=values.states(known, window)))
 
 
-def _moment(text: str) -> float:
-    """Parse an option as `parse_recording_time` does."""
+def _moment(args: argparse.Namespace) -> float | None:
+    """Parse --at as a time of the source; raises `SourceError`."""
+    if args.at is None:
+        return None
     try:
-        return parse_recording_time(text)
+        return time_parser(args.source, time.time())(args.at)
     except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
+        raise SourceError(f"--at: {error}") from None

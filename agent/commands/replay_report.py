@@ -112,7 +112,7 @@ def _sla_cells(snapshot: Snapshot) -> tuple[str, ...]:
         throughput = found.throughput
         upper = f" to {format_number(throughput.upper)}" if throughput.upper else "+"
         at = f"{format_number(throughput.value)} ({format_number(throughput.lower)}{upper})"
-    left = f"{100 * found.headroom.value:.0f} %" if found.headroom else DASH
+    left = f"{100 * found.ratio.value:.0f} %" if found.ratio else DASH
     return (DASH if r is None else format_seconds(r), at, left)
 
 
@@ -126,7 +126,7 @@ def _as_text(snapshot: Snapshot) -> list[str]:
         also.append(forecast_text(known.saturation))
     also += [business_metric_sentences(one) for one in snapshot.current_business(now)]
     if capacity is None:
-        return [f"At the end: {why_no_prediction(snapshot)}.", *also]
+        return [f"At the end: {why_no_prediction(snapshot, now)}.", *also]
     summary = headline(capacity, snapshot.headroom(now))
     return [summary, *(f"  - {t}" for t in doubt_sentences(capacity)), *also]
 

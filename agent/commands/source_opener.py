@@ -2,7 +2,7 @@
 
 import argparse
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -11,6 +11,7 @@ from agent.commands.prometheus_options import (
     query_of,
     refuse_prometheus_options,
 )
+from agent.config.timestamps import parse_recording_time, parse_time
 from agent.prometheus.replay_source import prometheus_source
 from agent.replay.recording_opener import (
     RecordingSource,
@@ -26,6 +27,16 @@ def is_url(source: str) -> bool:
     return source.startswith(("http://", "https://"))
 
 
+def time_parser(source: str, now: float) -> Callable[[str], float]:
+    """Return the parser of times of a source: of its own clock for a file, else Unix times.
+
+    `now` (Unix seconds) is what a time ago is subtracted from.
+    """
+    if is_history(source) or is_url(source):
+        return lambda text: parse_time(text, now)
+    return parse_recording_time
+
+
 @contextmanager
 def open_source(args: argparse.Namespace, options: ReplayOptions) -> Iterator[RecordingSource]:
     """Open `args.source`; raises as a command's `run` expects, also for options of other sources.
@@ -35,10 +46,12 @@ def open_source(args: argparse.Namespace, options: ReplayOptions) -> Iterator[Re
     if args.server is not None and not is_history(args.source):
         raise SourceError("--server is for the history of an agent; leave it out")
     if is_url(args.source):
-        query = query_of(args)
-        if math.isfinite(options.since):
-            query = replace(query, start=options.since, end=options.until)
-        yield prometheus_source(client_of(args, args.source), query, options)
+        has_period = math.isfinite(options.since)
+        query = query_of(args, (options.since, options.until) if has_period else None)
+        how = "--target INSTANCE"
+        if args.config_file:  # the target's name there is not the server's in Prometheus
+            options, how = replace(options, target=None), "--selector '{instance=\"INSTANCE\"}'"
+        yield prometheus_source(client_of(args, args.source), query, options, how)
         return
     refuse_prometheus_options(args)
     with open_recording(args.source, options) as source:

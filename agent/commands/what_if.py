@@ -27,7 +27,9 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         metavar="DIGEST=FACTOR",
         help="a call of this class costs this many times as much (0.5x: half); may be repeated",
     )
-    parser.add_argument("--format", choices=["table", "json"], default="table")
+    parser.add_argument(
+        "--format", choices=["table", "json"], default="table", help="default: table"
+    )
     add_agent_options(parser)
     parser.set_defaults(run=run)
 

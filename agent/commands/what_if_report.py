@@ -1,6 +1,7 @@
 """The answer to a what-if question as a table."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from textwrap import wrap
 from typing import Any
 
 from agent.commands.text_table import table_lines
@@ -10,6 +11,8 @@ from agent.what_if.question import FACTORS
 
 COLUMNS = ("", "capacity", "90 % interval", "gain", "residence time", "90 % interval", "limit")
 RIGHT = (1, 3, 4)
+WIDTH = 100
+"""Characters of a line of notes."""
 Object = Mapping[str, Any]
 
 
@@ -18,11 +21,17 @@ def as_table(found: Object, counts: Mapping[str, str]) -> str:
 
     `counts` has the counts that were asked for, such as 8 cores, by the name of the change.
     """
-    rows = [COLUMNS, _row("today", found["today"])]
-    rows += [_row(_name(one, counts), one) for one in found["changes"]]
+    rows = [COLUMNS, *(_row(name, one) for name, one in _named_predictions(found, counts))]
+    return "\n".join([_headline(found), "", *table_lines(rows, RIGHT), *_notes(found, counts)])
+
+
+def _named_predictions(found: Object, counts: Mapping[str, str]) -> Iterator[tuple[str, Object]]:
+    """Yield the prediction for today, for each change, and for all if there are several."""
+    yield "today", found["today"]
+    for one in found["changes"]:
+        yield _name(one, counts), one
     if len(found["changes"]) > 1:
-        rows.append(_row("all changes", found["then"]))
-    return "\n".join([_headline(found), "", *table_lines(rows, RIGHT), "", *_notes(found)])
+        yield "all changes", found["then"]
 
 
 def _headline(found: Object) -> str:
@@ -64,16 +73,20 @@ def _interval(known: Object | None, words: Any) -> str:
     return f"{words(known['lower'])} to {words(known['upper'])}"
 
 
-def _notes(found: Object) -> Iterator[str]:
-    """Write unknowns, assumptions and doubts, a line each, without repetition."""
-    unknown = [
-        text
-        for one in (*found["changes"], found["then"], found["today"])
-        for text in one["unknown"]
-    ]
-    for text in dict.fromkeys(unknown):
-        yield f"Not known: {text}"
-    for text in found["assumptions"]:
-        yield f"Assumed: {text}"
-    for text in found["doubts"]:
-        yield f"Today's capacity is not trusted: {text}."
+def _notes(found: Object, counts: Mapping[str, str]) -> Iterator[str]:
+    """Write unknowns, assumptions and doubts, each under its heading and without repetition."""
+    unknown = dict[str, list[str]]()
+    for name, one in _named_predictions(found, counts):
+        for text in one["unknown"]:
+            unknown.setdefault(text, []).append(name)
+    doubts = [f"{text[:1].upper()}{text[1:]}." for text in found["doubts"]]
+    yield from _list("Not known:", [f"{', '.join(n)}: {text}" for text, n in unknown.items()])
+    yield from _list("Assumed:", found["assumptions"])
+    yield from _list("Today's capacity is not trusted:", doubts)
+
+
+def _list(heading: str, texts: Sequence[str]) -> Iterator[str]:
+    if texts:
+        yield from ("", heading)
+    for text in texts:
+        yield from wrap(text, WIDTH, initial_indent="- ", subsequent_indent="  ")

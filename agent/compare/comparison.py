@@ -51,6 +51,11 @@ class Compared:
         """Return whether the change is beyond the uncertainty."""
         return self.change.verdict in (Verdict.HIGHER, Verdict.LOWER)
 
+    @property
+    def is_known(self) -> bool:
+        """Return whether a value or a bound of it is known in either period."""
+        return any(e != UNKNOWN for e in (self.before, self.after))
+
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Comparison:

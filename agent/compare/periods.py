@@ -8,6 +8,7 @@ import numpy as np
 
 from agent.assessment.snapshot import AssessmentState
 from agent.config.resources import ResourceSettings
+from agent.config.timestamps import time_text
 from agent.pipeline import fit
 from agent.replay.recording_opener import RecordingSource, SourceError
 from agent.support.clock_pair import ClockPair
@@ -97,8 +98,10 @@ def assess_period(
     source.recording.play(min(source.recording.end, period.end + source.recording.history.grace))
     window = _within(source.recording.history.window(-math.inf), period)
     if len(window) < MIN_INTERVALS:
-        problem = f"{len(window)} intervals from {period.start:.0f} to {period.end:.0f}"
-        raise SourceError(f"{source.title}: {problem}; {MIN_INTERVALS} are needed")
+        span = f"from {time_text(period.start)} to {time_text(period.end)}"
+        raise SourceError(
+            f"{source.title}: {len(window)} intervals {span}; {MIN_INTERVALS} are needed"
+        )
     now = ClockPair(period.end, period.end)
     low, middle, high = np.quantile(window["throughput"], LOAD_QUANTILES)
     return AssessedPeriod(

@@ -50,6 +50,8 @@ def _target_contradictions(target: dict[Any, Any]) -> Iterator[tuple[KeyPath, st
         yield (sources[1],), f"a password source, {sources[0]}, is already given; give only one"
     if target.get("socket") and (target.get("host") or target.get("port")):
         yield ("socket",), "give either a socket, or host and port"
+    if "tls" in target and target["tls"] is None:
+        yield ("tls",), "is empty; write tls: {} to require TLS, or remove the key"
     if not target.get("user") and not target.get("defaults_file"):
         yield ("user",), "missing (or give a defaults_file that names one)"
     resources = target.get("resources")

@@ -10,11 +10,8 @@ from datetime import UTC, datetime
 from agent.config.durations import seconds
 
 MISTAKE = "not a time; write 2026-11-21T13:00 (local), …T13:00Z, 6h (ago) or seconds since 1970"
-MIN_UNIX = 1e6  # a bare number below is taken for a mistake
-
-
 DATED_SECONDS = range(100_000_000, 253_402_300_800)
-"""Numbers that count as seconds since 1970, up to the year 9999, and are shown as dates."""
+"""Numbers that count as seconds since 1970, from 1973 to the year 9999, and are shown as dates."""
 
 
 def time_text(at: float) -> str:
@@ -30,14 +27,19 @@ def local_zone_text() -> str:
 
 
 def parse_time(text: str, now: float) -> float:
-    """Parse a time to Unix seconds; raises ValueError with the valid forms."""
-    try:
-        number = float(text)
-    except ValueError:
-        return _date_or_age(text, now)
-    if not MIN_UNIX <= number <= 1e12:
-        raise ValueError(f"{text[:30]!r} is {MISTAKE}")
-    return number
+    """Parse a time to Unix seconds; raises ValueError with the valid forms.
+
+    A number of eight digits is a date: 20261121.
+    """
+    number = _number(text)
+    if number is not None and DATED_SECONDS.start <= number < DATED_SECONDS.stop:
+        return number
+    with suppress(ValueError, OverflowError):
+        return datetime.fromisoformat(text).timestamp()
+    with suppress(ValueError):
+        if number is None:
+            return now - seconds(text)
+    raise ValueError(f"{text[:30]!r} is {MISTAKE}")
 
 
 def parse_recording_time(text: str) -> float:
@@ -45,24 +47,20 @@ def parse_recording_time(text: str) -> float:
 
     The zero of the clock may be any. Raises ValueError with the valid forms.
     """
-    with suppress(ValueError):
-        number = float(text)
-        if math.isfinite(number):
-            return number
+    number = _number(text)
+    if number is not None and math.isfinite(number):
+        return number
     with suppress(ValueError, OverflowError):
         return datetime.fromisoformat(text).timestamp()
     with suppress(ValueError):
         return seconds(text)
-    remedy = "write seconds or a duration such as 6h from its start, or a date"
+    remedy = "write seconds or a duration such as 6h from its zero, or a date"
     raise ValueError(f"{text[:30]!r} is not a time in the recording; {remedy}")
 
 
-def _date_or_age(text: str, now: float) -> float:
+def _number(text: str) -> float | None:
+    """Return the number that a text is, None if it is none."""
     try:
-        return datetime.fromisoformat(text).timestamp()
-    except (ValueError, OverflowError):
-        pass
-    try:
-        return now - seconds(text)
+        return float(text)
     except ValueError:
-        raise ValueError(f"{text[:30]!r} is {MISTAKE}") from None
+        return None

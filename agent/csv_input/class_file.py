@@ -51,6 +51,8 @@ class ClassFile:
     """The true use of each class, shape (T, K), to score an attribution against."""
     host: HostUse = field(default_factory=HostUse)
     """How busy the host was in the worst minute, where that is known."""
+    has_times: bool = True
+    """Whether the classes' statement times are known; otherwise their calls stand in for them."""
 
 
 class Table:
@@ -195,7 +197,8 @@ def _read_long(table: Table) -> ClassFile:
         cpu=matrices.get(MEASURED_CPU),
         texts=_texts(records, names) if TEXT in table.header else None,
     )
-    return ClassFile(table.name, intervals, None, None, at, matrices.get(TRUE_CPU))
+    truth, has_times = matrices.get(TRUE_CPU), STATEMENT_TIME in known
+    return ClassFile(table.name, intervals, None, None, at, truth, has_times=has_times)
 
 
 def _record(table: Table, cells: list[str], known: Sequence[str]) -> _Record:

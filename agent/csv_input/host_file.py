@@ -14,6 +14,8 @@ DEFAULT_RESOURCE = "mysqld_cpu_s"
 MAX_CLOCK_DIFFERENCE = 0.25
 """The two files' clocks may differ by this part of an interval."""
 KINDS = ("user", "nice", "sys", "idle", "iowait", "irq", "softirq", "steal")
+MAX_LENGTH_RATIO = 1.5
+"""The ratio of the lengths of the two files' intervals, either way; one may miss a few rows."""
 JIFFIES = tuple(f"host_{kind}" for kind in KINDS)
 AVERAGING_SECONDS = 60.0
 """Seconds over which the host's CPU use is averaged; the worst such minute counts."""
@@ -82,6 +84,7 @@ def join_host_file(classes: ClassFile, host: HostFile) -> ClassFile:
     if classes.at is None:
         problem = "each row holds its resource itself"
         raise TableFileError(classes.name, None, problem, "omit --host")
+    _require_equal_intervals(classes, host)
     tolerance = MAX_CLOCK_DIFFERENCE * float(np.median(np.diff(classes.at)))
     right = np.clip(np.searchsorted(host.at, classes.at), 1, max(len(host.at) - 1, 1))
     left = right - 1
@@ -101,3 +104,16 @@ def join_host_file(classes: ClassFile, host: HostFile) -> ClassFile:
         truth=None if classes.truth is None else classes.truth[kept],
         host=host.worst_minute_use_of(np.unique(nearest[kept])),
     )
+
+
+def _require_equal_intervals(classes: ClassFile, host: HostFile) -> None:
+    """Raise `TableFileError` if a row of the host is not of as long a time as one of the classes.
+
+    An interval without a class, or a row that is missing, makes a few longer.
+    """
+    length = float(np.quantile(classes.intervals.seconds, 0.1))
+    distance = float(np.quantile(np.diff(host.at), 0.1)) if len(host.at) > 1 else length
+    if not 1 / MAX_LENGTH_RATIO <= distance / length <= MAX_LENGTH_RATIO:
+        own = f"its rows are {distance:.3g} s apart"
+        problem = f"{own}, and an interval of {classes.name} lasts {length:.3g} s"
+        raise TableFileError(host.name, None, problem, "record both in the same intervals")

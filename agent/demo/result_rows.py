@@ -28,7 +28,7 @@ def summary_sentence(snapshot: Snapshot, now: float) -> str:
     """Return the sentence that sums up the result."""
     capacity = snapshot.capacity(now)
     if capacity is None:
-        return f"No prediction yet: {why_no_prediction(snapshot)}."
+        return f"No prediction yet: {why_no_prediction(snapshot, now)}."
     full = full_resource_sentence(snapshot, now)
     return f"{headline(capacity, snapshot.headroom(now))} {full}".strip()
 
@@ -53,7 +53,7 @@ def result_line(rows: Sequence[Row], said: Sequence[Row]) -> str:
         else (name, value)
         for name, value in rows
     ]
-    return "; ".join(f"{name} {value}" for name, value in shown)
+    return " | ".join(f"{name} {value}" for name, value in shown)
 
 
 def _load_rows(snapshot: Snapshot, now: float) -> list[Row]:

@@ -7,7 +7,7 @@ from textwrap import wrap
 from types import TracebackType
 from typing import NamedTuple, Protocol, Self, TextIO
 
-from agent.assessment.point_dispositions import Disposition
+from agent.assessment.assessed_points import Disposition
 from agent.assessment.snapshot import Snapshot
 from agent.config.durations import format_duration
 from agent.demo.result_rows import Row, result_line, result_rows, summary_sentence
@@ -90,7 +90,7 @@ class Lines:
         text = result_line(rows, self._said) or summary_sentence(view.snapshot, view.now)
         self._said = rows
         text = text.removesuffix(".")
-        print(f"{view.seconds:4.0f} s  {text}; load {view.load}", file=self._stream, flush=True)
+        print(f"{view.seconds:4.0f} s  {text} | load {view.load}", file=self._stream, flush=True)
 
 
 class Screen:
@@ -170,7 +170,7 @@ def _chart(view: View, columns: int, lines: int) -> list[str]:
     points, fit = view.snapshot.assessed.points, view.snapshot.current_law(view.now)
     if fit is None or points is None or lines < CHART_LINES.start:
         return []
-    n, x = points.known_points(Disposition.USED)
+    n, x = points.concurrency_and_throughput(Disposition.USED)
     present = view.snapshot.operating_point(view.now)
     return ["", *text_chart(n, x, fit.law, present, columns, min(lines, CHART_LINES.stop))]
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from agent.assessment.assessed_points import AssessedPoints, Disposition
 from agent.assessment.deploy_markers import Marker
-from agent.assessment.point_dispositions import AssessedPoints, Disposition
 from agent.export.fit_report import format_number
 from models.capacity.result import Capacity
 from models.trust import Trust
@@ -47,7 +47,7 @@ def render_chart(
 
     Points since the deploy marker have another colour.
     """
-    n, x = points.known_points(Disposition.USED)
+    n, x = points.concurrency_and_throughput(Disposition.USED)
     if len(n) == 0:
         return ""
     later = points.ended_after(Disposition.USED, marker.at if marker else math.inf)
@@ -62,12 +62,12 @@ def render_chart(
         _capacity_level(frame, capacity),
         _dots(
             frame,
-            *points.known_points(Disposition.OTHER_WORKLOAD),
+            *points.concurrency_and_throughput(Disposition.OTHER_WORKLOAD),
             'fill="currentColor" opacity=".15"',
         ),
         _dots(frame, n[~later], x[~later], 'fill="currentColor" opacity=".45"'),
         _dots(frame, n[later], x[later], f'fill="{BLUE}" opacity=".7"'),
-        _crosses(frame, *points.known_points(Disposition.OUTLIER)),
+        _crosses(frame, *points.concurrency_and_throughput(Disposition.OUTLIER)),
         _curve(frame, at, curve) if law else "",
         _peak(frame, law) if law else "",
         _present_load(frame, now),

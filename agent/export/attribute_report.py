@@ -1,10 +1,14 @@
 """A text report of the attribution of a resource to query classes, with its errors."""
 
+import re
+
 from models.attribution.result import Attribution, ClassUse, Method, PredictionError
 
 NAME_WIDTH, BAR_WIDTH = 30, 12
 MAX_CLASSES = 20
 BLOCKS = " ▏▎▍▌▋▊▉█"
+BYTES = re.compile(r"bytes|[rw]char")
+SECONDS = re.compile(r"_s(econds)?$")
 
 SOURCES = {
     Method.MEASURED: "measured: CPU per class as the server accounts for it",
@@ -30,7 +34,7 @@ def format_attribution(
         [
             headline(resource, found),
             "",
-            *_table(found),
+            *_table(resource, found),
             "",
             *_notes(found, prediction, truth_error),
         ]
@@ -48,15 +52,16 @@ def headline(resource: str, found: Attribution) -> str:
     return f"{shorten_middle(first.name, NAME_WIDTH)} uses the most of {name}: {share}."
 
 
-def _table(found: Attribution) -> list[str]:
+def _table(resource: str, found: Attribution) -> list[str]:
     """Return the table's lines: classes by use, the smallest together, the unattributed part."""
     ranked = found.ranked
     shown = ranked if len(ranked) <= MAX_CLASSES + 1 else ranked[:MAX_CLASSES]
     rest = ranked[len(shown) :]
     greatest = max(use.share for use in ranked) or 1.0
-    column = "measured" if found.method is Method.MEASURED else "estimated"
+    is_measured = found.method is Method.MEASURED
+    column = _unit(resource) or ("measured" if is_measured else "estimated")
     title = f"  {'class':<{NAME_WIDTH}} {'share':>{BAR_WIDTH + 8}}  {column:>9}"
-    lines = [title if column == "measured" else f"{title} ± error"]
+    lines = [title if is_measured else f"{title} ± error"]
     lines += [_row(use, greatest) for use in shown]
     if rest:
         name = f"{len(rest)} more"
@@ -73,6 +78,13 @@ def _table(found: Attribution) -> list[str]:
         *lines,
         f"  {name:<{NAME_WIDTH}} {padding}  {format_aligned(found.unattributed)}  {note}",
     ]
+
+
+def _unit(resource: str) -> str:
+    """Return the unit that a resource's name tells, or ""."""
+    if BYTES.search(resource):
+        return "bytes"
+    return "seconds" if SECONDS.search(resource) else ""
 
 
 def _row(use: ClassUse, greatest: float) -> str:

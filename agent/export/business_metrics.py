@@ -35,7 +35,7 @@ def business_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]
         NAME,
     )
     found = [
-        (labels, one.unit_headroom.headroom) for labels, one in known if one.unit_headroom.headroom
+        (labels, one.unit_headroom.amount) for labels, one in known if one.unit_headroom.amount
     ]
     yield gauge(
         f"{NAME}_headroom",

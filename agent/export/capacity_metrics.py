@@ -51,7 +51,7 @@ CAPACITY_GAUGES: tuple[tuple[str, str, Callable[[Capacity], float | None]], ...]
     ),
     (
         "capacity_upper_queries_per_second",
-        f"Capacity in queries per second, {UPPER}; absent while no limit can be estimated.",
+        f"Capacity in queries per second, {UPPER}; absent where there is none.",
         lambda capacity: capacity.upper,
     ),
     (

@@ -77,8 +77,8 @@ def headroom_sentence(headroom: Headroom) -> str:
     if headroom.overloaded:
         return f"It is {past_peak_text(headroom.overload_loss)}."
     if headroom.ratio < 0:
-        return "The present load is above that."
-    return f"{whole_percent(headroom.ratio)} of that is left."
+        return "The present load is above the capacity."
+    return f"{whole_percent(headroom.ratio)} of the capacity is left."
 
 
 def full_resource_sentence(snapshot: Snapshot, now: float) -> str:
@@ -93,7 +93,9 @@ def full_resource_sentence(snapshot: Snapshot, now: float) -> str:
     if not full:
         return ""
     name, used = resource_display_name(full[0]), whole_percent(load.resources[full[0]])
-    return f"{name[0].upper()}{name[1:]} is {used} used now, although the load is below that."
+    return (
+        f"{name[0].upper()}{name[1:]} is {used} used now, although the load is below the capacity."
+    )
 
 
 def saturation_cell(likely: Probabilities) -> tuple[str, str]:
@@ -126,8 +128,10 @@ def doubt_sentences(capacity: Capacity) -> list[str]:
     return texts
 
 
-def why_no_prediction(snapshot: Snapshot) -> str:
-    """Return why there is no prediction yet."""
+def why_no_prediction(snapshot: Snapshot, now: float) -> str:
+    """Return why there is no prediction at `now` (Unix seconds)."""
+    if snapshot.assessed.capacity is not None and snapshot.assessed.at is not None:
+        return f"the last one is {format_duration(now - snapshot.assessed.at)} old and withheld"
     if snapshot.health.up is False:
         errors = [c.last_error for c in snapshot.health.collectors if c.last_error]
         return errors[0] if errors else "the server does not answer"

@@ -43,8 +43,8 @@ GAUGES: tuple[tuple[str, str, Callable[[ClassSlaState], float | None]], ...] = (
     (
         "query_sla_first_probability",
         "Probability, 0 to 1, that the query class is the first to break its SLA, before the "
-        "capacity is reached; the sum over all classes and the probability of the capacity make "
-        "1. Absent while nothing is known of the class.",
+        "capacity is reached. 1 less the sum over all classes is the probability that the capacity "
+        "is reached first. Absent while nothing is known of the class.",
         lambda one: one.headroom.first,
     ),
 )

@@ -3,7 +3,7 @@
 from html import escape
 
 from agent.compare.comparison import Compared, Comparison
-from agent.export.comparison_report import HEADER, notes, period_text, row_cells
+from agent.export.comparison_report import HEADER, known_rows, notes, period_text, row_cells
 from agent.export.page import STYLE
 
 
@@ -12,7 +12,7 @@ def comparison_page(comparison: Comparison, json_path: str) -> str:
     sides = (("before", comparison.before), ("after", comparison.after))
     periods = "".join(f"<li>{name}: {escape(period_text(side))}</li>" for name, side in sides)
     head = "".join(f"<th>{escape(name)}</th>" for name in HEADER)
-    rows = "".join(map(_row, comparison.rows))
+    rows = "".join(map(_row, known_rows(comparison)))
     remarks = "".join(f"<p>{escape(note)}</p>" for note in notes(comparison))
     return _document(
         f"<section><header><h2>{escape(comparison.target)}</h2></header><ul>{periods}</ul>{remarks}"

@@ -37,8 +37,17 @@ def period_text(side: AssessedPeriod) -> str:
     return f"{span}, {side.intervals:,} intervals, {load}"
 
 
+def known_rows(comparison: Comparison) -> list[Compared]:
+    """Return the rows of which something is known; `notes` name the others."""
+    return [row for row in comparison.rows if row.is_known]
+
+
 def notes(comparison: Comparison) -> Iterator[str]:
-    """Yield notes on how to read the rows."""
+    """Yield notes on what the rows lack, and on how to read them."""
+    unknown = [row for row in comparison.rows if not row.is_known]
+    for why in dict.fromkeys(row.why for row in unknown):
+        names = "; ".join(_row_title(row.name) for row in unknown if row.why == why)
+        yield f"Not known in either period: {names} ({why})."
     if comparison.loads_differ:
         yield "The loads do not overlap: the cost per query may differ for that reason alone."
     verdicts = {row.change.verdict for row in comparison.rows}

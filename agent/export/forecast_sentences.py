@@ -1,5 +1,6 @@
 """The forecast in words: when the load reaches the capacity, or why that is not known."""
 
+from models.forecast.hourly_means import HOUR_SECONDS
 from models.forecast.saturation import DAY_SECONDS, ForecastReason, Saturation
 
 MIN_SHOWN_PROBABILITY = 0.05
@@ -26,8 +27,12 @@ def time_to_saturation_text(found: Saturation) -> str:
 
 
 def _with_bounds(seconds: float, found: Saturation) -> str:
-    low, high = _days_text(found.lower or 0.0), _days_text(found.upper)
-    return f"{format_time_ahead(seconds)} ({f'{low} to {high}' if high else f'{low} or more'})"
+    """Return a time ahead with its bounds, in the same unit."""
+    text = format_time_ahead(seconds)
+    bound_text = _days_text if text.endswith("days") else _hours_text
+    low = bound_text(found.lower or 0.0)
+    bounds = f"{low} or more" if found.upper is None else f"{low} to {bound_text(found.upper)}"
+    return f"{text} ({bounds})"
 
 
 def _why_not_known(found: Saturation) -> str:
@@ -40,15 +45,17 @@ def _why_not_known(found: Saturation) -> str:
 
 def format_time_ahead(seconds: float) -> str:
     """Format a time ahead in hours below two days, else in days."""
-    hours = seconds / 3600
+    hours = seconds / HOUR_SECONDS
     if hours < 1:
         return "less than an hour"
-    return f"{hours:.0f} hours" if hours < 48 else f"{seconds / DAY_SECONDS:.0f} days"
+    return f"{_hours_text(seconds)} hours" if hours < 48 else f"{seconds / DAY_SECONDS:.0f} days"
 
 
-def _days_text(seconds: float | None) -> str:
-    """Format seconds as days, with one decimal below three; empty for None."""
-    if seconds is None:
-        return ""
+def _hours_text(seconds: float) -> str:
+    return f"{seconds / HOUR_SECONDS:.0f}"
+
+
+def _days_text(seconds: float) -> str:
+    """Format seconds as days, with one decimal below three."""
     days = seconds / DAY_SECONDS
     return f"{days:.1f}" if days < 3 else f"{days:.0f}"

@@ -18,10 +18,10 @@ from agent.export.capacity_sentences import (
     why_no_prediction,
 )
 from agent.export.class_sla_report import class_sla_sentences
-from agent.export.class_table import classes_table
+from agent.export.class_table_html import classes_table
 from agent.export.fit_report import format_number, past_peak_text, whole_percent
 from agent.export.forecast_sentences import forecast_text
-from agent.export.limits_table import resource_limits_table
+from agent.export.limits_table_html import resource_limits_table
 from agent.export.markers_html import markers_section
 from agent.export.target_group_html import groups_section
 from agent.export.target_sla_report import sla_sentences
@@ -98,9 +98,7 @@ def _lead(snapshot: Snapshot, now: float) -> str:
     """Return the headline, further sentences, and a list of the reasons for doubt."""
     capacity = snapshot.capacity(now)
     if capacity is None:
-        return (
-            f'<p class="lead">No prediction yet: {escape(_why_no_prediction(snapshot, now))}.</p>'
-        )
+        return f'<p class="lead">{escape(_why_no_prediction(snapshot, now))}.</p>'
     items = "".join(f"<li>{escape(doubt)}</li>" for doubt in doubt_sentences(capacity))
     full = full_resource_sentence(snapshot, now)
     sentence = escape(f"{headline(capacity, snapshot.headroom(now))} {full}".strip())
@@ -133,9 +131,10 @@ def _business_paragraphs(snapshot: Snapshot, now: float) -> str:
 
 
 def _why_no_prediction(snapshot: Snapshot, now: float) -> str:
-    if snapshot.assessed.capacity is not None and snapshot.assessed.at is not None:
-        return f"the last one is {format_duration(now - snapshot.assessed.at)} old and withheld"
-    return why_no_prediction(snapshot)
+    reason = why_no_prediction(snapshot, now)
+    if snapshot.assessed.capacity is None:
+        return f"No prediction yet: {reason}"
+    return f"No present prediction: {reason}"
 
 
 def _number_list(snapshot: Snapshot, now: float) -> str:
@@ -150,7 +149,7 @@ def _number_list(snapshot: Snapshot, now: float) -> str:
 def _load_cells(snapshot: Snapshot, now: float) -> Iterator[Cell]:
     load = snapshot.current_load(now)
     if load is not None:
-        yield "throughput", f"{format_number(load.throughput)} queries/s", "now"
+        yield "throughput", _rate_text(load.throughput), "now"
         for source, n in load.concurrency.items():
             used = "used by the fit" if source is snapshot.assessed.source else ""
             yield f"concurrency ({source.value.replace('_', ' ')})", format_number(n), used
@@ -160,9 +159,9 @@ def _capacity_cells(snapshot: Snapshot, now: float) -> Iterator[Cell]:
     capacity, fit = snapshot.capacity(now), snapshot.current_law(now)
     headroom = snapshot.headroom(now)
     if capacity is not None and capacity.trust is Trust.NOT_IDENTIFIABLE:
-        yield "capacity", f"at least {format_number(capacity.lower)} /s", "not yet identifiable"
+        yield "capacity", f"at least {_rate_text(capacity.lower)}", "not yet identifiable"
     elif capacity is not None:
-        yield "capacity", f"{format_number(capacity.value)} /s", bounds(capacity)
+        yield "capacity", _rate_text(capacity.value), bounds(capacity)
         if headroom is not None:
             yield _headroom_cell(capacity, headroom)
     likely = snapshot.saturation_probability(now)
@@ -177,9 +176,13 @@ def _capacity_cells(snapshot: Snapshot, now: float) -> Iterator[Cell]:
         is_limit = capacity is None or capacity.limit in (None, USL)
         other = "" if is_limit else "not the likeliest limit"
         note = "; ".join(filter(None, (_interval_text(fit.x_max_interval), other, _caution(fit))))
-        yield "USL peak (Xmax)", f"{format_number(fit.x_max)} /s", note
+        yield "USL peak (Xmax)", _rate_text(fit.x_max), note
     if fit is not None and fit.n_max is not None:
         yield "at concurrency (Nmax)", format_number(fit.n_max), _interval_text(fit.n_max_interval)
+
+
+def _rate_text(rate: float | None) -> str:
+    return f"{format_number(rate)} queries/s"
 
 
 def _headroom_cell(capacity: Capacity, headroom: Headroom) -> Cell:

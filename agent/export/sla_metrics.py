@@ -26,7 +26,7 @@ ESTIMATES: tuple[tuple[str, str, Callable[[SlaState], Estimate | None]], ...] = 
         "sla_headroom_{}ratio",
         "Unused share of the throughput that the SLA allows{}: 0.25 is a quarter left, "
         "at 0 or less the SLA is broken. Absent while it is not known.",
-        lambda state: state.headroom.headroom,
+        lambda state: state.headroom.ratio,
     ),
     (
         "capacity_residence_time_{}seconds",

@@ -47,13 +47,14 @@ GAUGES: tuple[tuple[str, str, Callable[[GroupSummary], float | None]], ...] = (
     (
         "group_capacity_used_imbalance_ratio",
         "Highest used share of capacity among the group's targets, divided by the mean of these "
-        "shares; 1 is balanced. Absent where no capacity is known.",
+        "shares; 1 is balanced. Absent where fewer than two capacities are known.",
         lambda summary: summary.imbalance,
     ),
     (
         "group_imbalance_loss_ratio",
         "Mean unused share of the group's targets when the busiest of them is full, 0 to 1, "
-        "with the load divided as today: 0 is balanced. Absent where no capacity is known.",
+        "with the load divided as today: 0 is balanced. Absent where fewer than two capacities are "
+        "known.",
         lambda summary: summary.imbalance_loss,
     ),
 )

@@ -15,12 +15,12 @@ def sla_sentences(state: SlaState) -> str:
     if state.residence_time is not None:
         now += f"; it is {format_seconds(state.residence_time)} now"
     found = state.headroom
-    if found.throughput is None or found.headroom is None:
+    if found.throughput is None or found.ratio is None:
         why = found.reason.sentence if found.reason else "nothing is known yet"
         return f"{now}. The load at which it is reached is not yet identifiable: {why}."
     is_capacity_first = (found.capacity_first or 0.0) > CAPACITY_FIRST_PROBABILITY
     reached = "The capacity is reached first, at" if is_capacity_first else "It is reached at"
-    left = found.headroom.value
+    left = found.ratio.value
     rest = f"{whole_percent(left)} of that is left" if left > 0 else "the load is above that"
     doubt = "" if state.trust is Trust.TRUSTED else " That is indicative, as the capacity is."
     return f"{now}. {reached} {_throughput_text(found.throughput)}: {rest}.{doubt}"

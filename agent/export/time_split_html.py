@@ -6,7 +6,7 @@ from html import escape
 from agent.assessment.snapshot import Snapshot
 from agent.config.durations import format_duration
 from agent.export.fit_report import whole_percent
-from agent.export.time_split_report import NAMES, doubt_texts, limit_text, parts_text
+from agent.export.time_split_report import LIMITS, NAMES, doubt_texts, parts_text
 from models.time_split.split import Part, TimeSplit
 
 COLOURS = {
@@ -28,10 +28,11 @@ def time_section(snapshot: Snapshot, now: float) -> str:
     time = snapshot.current_time_use(now)
     if time is None or not time.split.shares:
         return ""
-    limited = "What limits it is not identifiable from"
-    if time.limited_by is not None:
-        limited = f"Limited by {limit_text(time.limited_by)} of"
-    lead = f"{limited} the statement time of the last {format_duration(time.seconds)}."
+    whole = f"the statement time of the last {format_duration(time.seconds)}"
+    lead = f"What limits {whole} is not identifiable."
+    if (limited := time.limited_by) is not None:
+        share = whole_percent(limited.share)
+        lead = f"Of {whole}, {share} is limited by {LIMITS[limited.limit]}."
     details = "; ".join([parts_text(time.split), *doubt_texts(time.split)])
     bar = _bar(time.split, WIDTH, HEIGHT)
     return f'<p>{escape(lead)}</p>{bar}<p class="grey">{escape(details)}.</p>{_legend(time.split)}'
@@ -68,4 +69,4 @@ def _legend(split: TimeSplit) -> str:
         for part in Part
         if part not in split.unknown
     ]
-    return f'<p class="legend grey">{", ".join(known)}</p>'
+    return f'<p class="legend grey">{" &ensp; ".join(known)}</p>'

@@ -7,8 +7,8 @@ from models.time_split.split import Part, TimeSplit
 NAMES = {
     Part.CPU: "on CPU",
     Part.PROCESSOR_QUEUE: "waiting for a processor",
-    Part.DISK_SEQUENTIAL: "disk, sequential",
-    Part.DISK_RANDOM: "disk, random",
+    Part.DISK_SEQUENTIAL: "disk (sequential)",
+    Part.DISK_RANDOM: "disk (random)",
     Part.NETWORK: "network",
     Part.LOCKS: "locks",
     Part.NOT_ALLOCATED: "not allocated",

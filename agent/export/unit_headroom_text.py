@@ -10,11 +10,11 @@ def business_metric_sentences(state: BusinessState) -> str:
     now = "not read" if state.value is None else f"{format_number(state.value)} {state.unit}"
     start = f"{state.name} is {now}"
     found = state.unit_headroom
-    if found.headroom is None or found.headroom.value <= 0:
+    if found.amount is None or found.amount.value <= 0:
         why = f": {found.reason.sentence}" if found.reason else ""
         unknown = "the headroom is not yet identifiable"
-        return f"{start}; {unknown if found.headroom is None else 'no more are possible'}{why}."
-    upper = f"to {format_number(found.headroom.upper)}" if found.headroom.upper else "or more"
-    bounds = f"{format_number(found.headroom.lower)} {upper}"
+        return f"{start}; {unknown if found.amount is None else 'no more are possible'}{why}."
+    upper = f"to {format_number(found.amount.upper)}" if found.amount.upper else "or more"
+    bounds = f"{format_number(found.amount.lower)} {upper}"
     doubt = "" if found.trust is Trust.TRUSTED else " That is indicative, as the capacity is."
-    return f"{start}; {format_number(found.headroom.value)} more are possible ({bounds}).{doubt}"
+    return f"{start}; {format_number(found.amount.value)} more are possible ({bounds}).{doubt}"

@@ -17,7 +17,7 @@ from models.group.usl_over_nodes import GroupLoad, NodeScaling, fit_scaling
 from models.trust import Trust
 
 MAX_LOADS = 100
-"""Intervals that are kept for each number of serving nodes."""
+"""Intervals that are kept for each number of serving nodes, at full load and below it."""
 MIN_SERVING_SHARE = 0.01
 """A node serves when its throughput is at least this share of the busiest node's."""
 
@@ -60,7 +60,7 @@ class GroupMonitor:
         self.settings = name, targets, width, stale
         self.state = GroupState(name, targets, stale)
         self._intervals = CommonIntervals(targets, width)
-        self._loads: dict[int, deque[GroupLoad]] = {}
+        self._loads: dict[tuple[int, bool], deque[GroupLoad]] = {}
         self._lost: Counter[str] = Counter()
 
     def observe(self, snapshots: Sequence[Snapshot], now: float) -> None:
@@ -81,7 +81,8 @@ class GroupMonitor:
         summary = summarise(nodes)
         self._lost.update(summary.lost)
         total = group_load(summary)
-        self._loads.setdefault(total.nodes, deque(maxlen=MAX_LOADS)).append(total)
+        alike = self._loads.setdefault((total.nodes, total.is_full), deque(maxlen=MAX_LOADS))
+        alike.append(total)
         loads = [load for kept in self._loads.values() for load in kept]
         scaling = fit_scaling(loads, len(nodes))
         clocks = {s.target: clock for s in known.values() if (clock := s.current_clock_offset())}

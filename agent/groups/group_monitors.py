@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Sequence
 
-from agent.assessment.snapshot import Snapshot
+from agent.assessment.snapshot import STALE_INTERVALS, Snapshot
 from agent.config.settings import Config
 from agent.groups.group_monitor import GroupMonitor, GroupState
 
@@ -26,7 +26,8 @@ class Groups:
         for name, targets in config.groups.items():
             settings = config.fit_settings(targets[0])
             names = tuple(target.name for target in targets)
-            wanted.append((name, names, settings.interval, settings.stale_after))
+            stale_after = max(settings.stale_after, STALE_INTERVALS * settings.interval)
+            wanted.append((name, names, settings.interval, stale_after))
         self._monitors = [before.get(each) or GroupMonitor(*each) for each in wanted]
 
     def states(self) -> list[GroupState]:

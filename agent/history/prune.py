@@ -4,7 +4,7 @@ Each step is small, so that a write never waits for long.
 """
 
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from agent.history import class_uses
@@ -30,20 +30,33 @@ def delete_rows(
     With `target`, only those of that one. Returns the number of rows deleted; a chunk of samples is
     deleted once its last sample is before that time.
     """
-    count = "count" if kind is SAMPLES else "1"
-    key = "rowid" if kind is SAMPLES else "at"
-    total = 0
+    key, count, layout = ("rowid", "count", "layout") if kind is SAMPLES else ("at", "1", "NULL")
+    total, layouts = 0, set()
     targets_sql = "SELECT id FROM target WHERE name = IFNULL(?, name)"
     for (number,) in connection.execute(targets_sql, (target,)).fetchall():
         found = connection.execute(
-            f"SELECT {key}, {count} FROM {kind.one} WHERE target = ? AND at < ?"  # noqa: S608
+            f"SELECT {key}, {count}, {layout} FROM {kind.one} WHERE target = ? AND at < ?"  # noqa: S608
             " ORDER BY at LIMIT ?",
             (number, before, limit),
         ).fetchall()
         sql = f"DELETE FROM {kind.one} WHERE target = ? AND {key} = ?"  # noqa: S608
-        deleted = connection.executemany(sql, ((number, row) for row, _ in found)).rowcount
-        total += sum(rows for _, rows in found) if kind is SAMPLES else deleted
+        deleted = connection.executemany(sql, ((number, row) for row, *_ in found)).rowcount
+        total += sum(rows for _, rows, _ in found) if kind is SAMPLES else deleted
+        layouts |= {used for *_, used in found if used is not None}
+    _delete_unused_layouts(connection, layouts)
     return total
+
+
+def _delete_unused_layouts(connection: sqlite3.Connection, layouts: Iterable[int]) -> None:
+    """Delete those of the layouts, whose samples were deleted, that no other sample has.
+
+    Mostly the oldest sample that is left has it, and the search ends there.
+    """
+    sql = (
+        "DELETE FROM layout WHERE id = ?"
+        " AND NOT EXISTS (SELECT 1 FROM sample WHERE sample.layout = layout.id)"
+    )
+    connection.executemany(sql, ((layout,) for layout in layouts))
 
 
 def delete_unused_names(connection: sqlite3.Connection) -> None:

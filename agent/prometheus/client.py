@@ -55,10 +55,17 @@ class Series(NamedTuple):
 
 
 class Client:
-    """Queries one server; each query is one request, and the size of its response is limited."""
+    """Queries one server; each query is one request, and the size of its response is limited.
+
+    `warn` is told once of each cause why a response is not complete.
+    """
 
     def __init__(
-        self, access: Access, sleep: Callable[[float], None] = time.sleep, tries: int = MAX_TRIES
+        self,
+        access: Access,
+        sleep: Callable[[float], None] = time.sleep,
+        tries: int = MAX_TRIES,
+        warn: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._url = access.base("http://HOST:9090")
         self._timeout = access.timeout
@@ -66,6 +73,8 @@ class Client:
         self._opener = access.opener()
         self._sleep = sleep
         self._tries = tries
+        self._warn = warn
+        self._warned: set[str] = set()
 
     def series(self, selector: str, start: float, end: float) -> list[Labels]:
         """Return the label sets of the series that have samples in that time."""
@@ -132,27 +141,40 @@ class Client:
         try:
             content = read_answer(self._opener, request, self._timeout, MAX_BYTES + 1)
         except urllib.error.HTTPError as error:
-            content = read_refusal(error, self._timeout, MAX_REFUSAL_BYTES)
+            content = read_refusal(error, MAX_REFUSAL_BYTES)
             raise self._http_error(error.code, content) from None
         except UntrustedError as error:
             raise self._untrusted_error(error) from None
         except NoAnswerError as error:
-            raise _TransientError(f"no answer ({_one_line(error)}); check the URL") from None
+            raise _TransientError(
+                f"no answer ({_one_line(error)}); check the URL, or give a longer --timeout"
+            ) from None
         if len(content) > MAX_BYTES:
             problem = f"an answer of more than {MAX_BYTES // 2**20} MiB"
             raise PrometheusError(f"{self._url}: {problem}; narrow the selector")
         try:
             found = json.loads(content)
             if found["status"] == "success":
+                self._warn_of_gaps(found)
                 return found["data"]
         except (ValueError, TypeError, KeyError, RecursionError):
             pass
         raise self._unusable_error("answer")
 
+    def _warn_of_gaps(self, found: Mapping[str, Any]) -> None:
+        """Pass on what the server says is missing; VictoriaMetrics says only that something is."""
+        causes = list(map(_one_line, found.get("warnings") or ()))
+        if found.get("isPartial") is True:
+            causes.append("not all of its storage answered")
+        for cause in causes:
+            if cause not in self._warned:
+                self._warned.add(cause)
+                self._warn(f"{self._url}: an answer may not be complete: {cause}")
+
     def _http_error(self, code: int, content: bytes) -> Exception:
         """Map an HTTP error to an exception with a remedy."""
         if code in (401, 403):
-            remedy = "give --user with --password-file, or --token-file"
+            remedy = "give --user with --password-file, --token-file, or the --tenant of a Mimir"
             return PrometheusError(f"{self._url}: login refused ({code}); {remedy}")
         try:
             text = _one_line(json.loads(content)["error"])

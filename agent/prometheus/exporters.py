@@ -15,6 +15,7 @@ MYSQLD: Mapping[str, str] = {
     "mysql_global_status_threads_connected": "threads_connected",
     "mysql_global_variables_max_connections": "max_connections",
     "mysql_global_status_innodb_log_writes": "redo_writes",
+    "mysql_global_status_innodb_os_log_fsyncs": "redo_syncs",
     "mysql_perf_schema_events_statements_sum_timer_wait": "statement_time_s",
 }
 """Read beside `QUESTIONS`. The last one, in s, needs --collect.perf_schema.eventsstatementssum."""

@@ -21,12 +21,16 @@ MAX_NAMED = 10
 """Servers that are named in the request to choose one."""
 
 
-def prometheus_source(client: Client, query: FleetQuery, options: ReplayOptions) -> RecordingSource:
+def prometheus_source(
+    client: Client, query: FleetQuery, options: ReplayOptions, how: str
+) -> RecordingSource:
     """Return the query's only server, or that of `options.target`; raises as `Client` does.
+
+    `how` is the option that chooses a server.
 
     Raises `SourceError` if there is none, or more than one, or no sample in that time.
     """
-    target = choose_target(find_targets(client, query), options.target)
+    target = choose_target(find_targets(client, query), options.target, how)
     sampling = options.sampling or measure_sampling(client, target, query)
     width = interval_for(sampling, options.interval, target.instance)
     settings = structs.replace(options.settings, interval=width)
@@ -39,16 +43,14 @@ def prometheus_source(client: Client, query: FleetQuery, options: ReplayOptions)
     return RecordingSource(target.instance, title, recording, settings, list)
 
 
-def choose_target(
-    found: list[FleetTarget], name: str | None, option: str = "--target"
-) -> FleetTarget:
-    """Return the server of that name, or the only one; raises `SourceError` with the option."""
+def choose_target(found: list[FleetTarget], name: str | None, how: str) -> FleetTarget:
+    """Return the server of that name, or the only one; raises `SourceError`, with how to choose."""
     names = [target.instance for target in found]
     shown = ", ".join(names[:MAX_NAMED]) + (", …" if len(names) > MAX_NAMED else "")
     if not found:
-        raise SourceError("Prometheus has no such server; check --selector and --since")
+        raise SourceError("Prometheus has no such server in that time; check --selector")
     if name is None and len(found) > 1:
-        raise SourceError(f"several servers: {shown}; choose one with {option} INSTANCE")
+        raise SourceError(f"several servers: {shown}; choose one with {how}")
     for target in found:
         if name in (None, target.instance):
             return target

@@ -18,16 +18,22 @@ from agent.prometheus.exporters import (
     without_braces,
 )
 from agent.replay.recorded_samples import CPUS, Reading, RecordedCollectors
+from agent.replay.recording_opener import SourceError
 from collectors.node_exporter import CPU
 
 INSTANCE, NAME = "instance", "__name__"
 CHUNK_SAMPLES = 5000
-"""Samples of each series in one response: below Prometheus' maximum (11,000), and a few MiB."""
+"""Samples of the slowest source in one response, or steps: below Prometheus' maximum of 11,000."""
 LOOK_BACK_SECONDS = 3600.0
 """Seconds before the end in which the distance between samples is measured."""
 DEFAULT_SAMPLING = 60.0
 """Seconds between two samples, if too few are in that time to measure it."""
 HOST_BUSY = "host_cpu_busy_s"
+UPTIME = "mysql_global_status_uptime"
+SERVERS_REMEDY = "choose a server with --selector, and its host with --host-selector"
+HOSTS_REMEDY = "choose a host with --host-selector, or leave all out with --no-hosts"
+MAX_START_DIFFERENCE = 60.0
+"""Seconds by which the start of one server may differ for two Prometheus and their clocks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,15 +87,21 @@ def find_targets(client: Client, query: FleetQuery) -> list[FleetTarget]:
     """Return the servers of the selector, in the order of their names."""
     span = (query.start, query.end)
     servers = client.series(selector(QUESTIONS, without_braces(query.selector)), *span)
-    keys = {labels[INSTANCE]: query.join_key(labels) for labels in servers if labels.get(INSTANCE)}
-    hosts: dict[str, set[str]] = {}
-    for key, name in _hosts(client, query):
-        hosts.setdefault(key, set()).add(name)
+    pairs = ((labels.get(INSTANCE, ""), query.join_key(labels)) for labels in servers)
+    keys, hosts = _sets_by_key(pairs), _sets_by_key(_hosts(client, query))
     hosts.pop("", None)  # a host without such a label matches no server
+    keys.pop("", None)
     return [
-        FleetTarget(instance, _only_element(hosts.get(key)))
-        for instance, key in sorted(keys.items())
+        FleetTarget(instance, _only_element(set().union(*(hosts.get(key, ()) for key in own))))
+        for instance, own in sorted(keys.items())
     ]
+
+
+def _sets_by_key(pairs: Iterable[tuple[str, str]]) -> dict[str, set[str]]:
+    found: dict[str, set[str]] = {}
+    for key, value in pairs:
+        found.setdefault(key, set()).add(value)
+    return found
 
 
 def _hosts(client: Client, query: FleetQuery) -> Iterator[tuple[str, str]]:
@@ -114,26 +126,23 @@ def host_of(instance: str) -> str:
 
 
 def measure_sampling(client: Client, target: FleetTarget, query: FleetQuery) -> float:
-    """Return the seconds between samples of the server's status and of its service's CPU, if any.
+    """Return the seconds between samples of the server's status and of its host's CPU, if any.
 
-    The slower source counts.
+    The slower source counts: an interval without a sample of the CPU says nothing about a limit.
     """
     span = (max(query.start, query.end - LOOK_BACK_SECONDS), query.end)
-    spacing = _sample_spacing(client.samples(_server_selector(QUESTIONS, target, query), *span))
-    if query.service is None or target.host is None:
-        return spacing
-    return max(
-        spacing,
-        _sample_spacing(
-            client.samples(_service_selector(query.service, target.host, query), *span)
-        ),
-    )
+    status = _sample_spacing(client.samples(_server_selector(QUESTIONS, target, query), *span))
+    if target.host is None:
+        return status or DEFAULT_SAMPLING
+    cpu = _sample_spacing(client.samples(_cpu_selector(target.host, query), *span))
+    return max(status or DEFAULT_SAMPLING, cpu or 0.0)
 
 
-def _sample_spacing(found: Sequence[Series]) -> float:
+def _sample_spacing(found: Sequence[Series]) -> float | None:
+    """Return the median distance of a series' samples, s; None if there are fewer than three."""
     longest = max((series.at for series in found), key=len, default=np.empty(0))
     if len(longest) < 3:
-        return DEFAULT_SAMPLING
+        return None
     return max(round(float(np.median(np.diff(longest))), 1), 0.1)
 
 
@@ -161,13 +170,18 @@ def readings(
 def _status_columns(
     client: Client, target: FleetTarget, query: FleetQuery, span: tuple[float, float]
 ) -> dict[float, dict[str, float]]:
-    """Return the columns by time. Of replicas of a series, that with the most samples is read."""
+    """Return the columns by time. Of replicas of a series, that with the most samples is read.
+
+    Raises `SourceError` if several servers have the instance.
+    """
     names = "|".join((QUESTIONS, *MYSQLD))
     found = client.samples(_server_selector("", target, query, f'__name__=~"{names}"'), *span)
     best = _longest(s for s in found if s.labels.get(NAME) == QUESTIONS)
     by_time: dict[float, dict[str, float]] = {}
     if best is None:
         return by_time
+    uptimes = [series for series in found if series.labels.get(NAME) == UPTIME]
+    _require_replicas(target.instance, uptimes, best.labels, SERVERS_REMEDY)
     columns = {QUESTIONS: "questions", **MYSQLD}
     for series in found:
         name = series.labels.get(NAME, "")
@@ -177,19 +191,56 @@ def _status_columns(
     return by_time
 
 
+def _require_replicas(
+    instance: str, seconds: Sequence[Series], labels: Labels, remedy: str
+) -> None:
+    """Raise `SourceError` if one of these counters of seconds is no replica of that of `labels`."""
+    ours = _same_replica(seconds, labels)
+    for other in seconds:
+        if not _began_together(ours, other):
+            names = " and ".join(map(_own_labels_text, (ours, other), (other, ours)))
+            raise SourceError(f"{instance} is the instance of {names}; {remedy}")
+
+
+def _began_together(one: Series, other: Series) -> bool:
+    """Return whether both count the same time since one start; True without a common time.
+
+    They do where the value between two samples, or the start of either of these, is the same: the
+    former while the time does not count, the latter where a gap hides a restart.
+    """
+    common = (other.at >= one.at.min(initial=math.inf)) & (
+        other.at <= one.at.max(initial=-math.inf)
+    )
+    if not common.any():
+        return True
+    at, values = other.at[common], other.values[common]
+    after = np.searchsorted(one.at, at)
+    apart = [values - np.interp(at, one.at, one.values)]
+    apart += [(at - values) - (one.at - one.values)[k] for k in (after, np.maximum(after - 1, 0))]
+    return float(np.median(np.min(np.abs(apart), axis=0))) <= MAX_START_DIFFERENCE
+
+
+def _own_labels_text(series: Series, other: Series) -> str:
+    """Return the selector of the labels that distinguish a series from another one."""
+    own = sorted(_replica_labels(series.labels) - _replica_labels(other.labels))
+    return f"{{{','.join(matcher(name, value) for name, value in own)}}}"
+
+
 def _host_cpu(
     client: Client, host: str, query: FleetQuery, span: tuple[float, float], step: float
 ) -> Iterator[tuple[float, dict[str, float]]]:
     """Yield the host's CPU time at the times of its samples, which a sum over CPUs does not keep.
 
     Of replicas, that with the most samples is read. The times are read from the samples themselves:
-    Prometheus takes twenty times as long for `timestamp()` at each step.
+    Prometheus takes twenty times as long for `timestamp()` at each step. Raises `SourceError` if
+    several hosts have the instance.
     """
-    matchers = (matcher(INSTANCE, host), without_braces(query.host_selector or ""))
-    one_cpu = selector(CPU, 'cpu="0"', IDLE_MODE, *matchers)
-    best = _longest(client.samples(one_cpu, *span))
+    idle = client.samples(_cpu_selector(host, query), *span)
+    best = _longest(idle)
     if best is None:
         return
+    _require_replicas(host, idle, best.labels, HOSTS_REMEDY)
+    matchers = _host_matchers(host, query)
     busy = f"sum without (cpu, mode) ({selector(CPU, BUSY_MODES, *matchers)})"
     counted = f"count without (cpu, mode) ({selector(CPU, IDLE_MODE, *matchers)})"
     used, cpus = (
@@ -208,7 +259,7 @@ def _service_cpu(
     """Yield the CPU time of a service's instance, from its utilisation; `busy` is that so far."""
     if query.service is None:
         return
-    best = _longest(client.samples(_service_selector(query.service, host, query), *span))
+    best = _longest(client.samples(_cpu_selector(host, query), *span))
     if best is None:
         return
     for at, per_cent in _by_time(best).items():
@@ -216,9 +267,17 @@ def _service_cpu(
         yield at, {HOST_BUSY: used, CPUS: query.vcpus}
 
 
-def _service_selector(service: Utilisation, host: str, query: FleetQuery) -> str:
-    chosen = (*service.matchers, matcher(service.identifier, host))
-    return selector(service.metric, *chosen, without_braces(query.host_selector or ""))
+def _cpu_selector(host: str, query: FleetQuery) -> str:
+    """Return the selector of the series that shows when the CPU of a host or service was read."""
+    matchers = _host_matchers(host, query)
+    if query.service is None:
+        return selector(CPU, 'cpu="0"', IDLE_MODE, *matchers)
+    return selector(query.service.metric, *query.service.matchers, *matchers)
+
+
+def _host_matchers(host: str, query: FleetQuery) -> tuple[str, str]:
+    label = query.service.identifier if query.service else INSTANCE
+    return matcher(label, host), without_braces(query.host_selector or "")
 
 
 def _by_time(series: Series) -> dict[float, float]:
@@ -250,6 +309,6 @@ def _longest(found: Iterable[Series]) -> Series | None:
     return ordered[0] if ordered and len(ordered[0].at) else None
 
 
-def _only_element(found: set[str] | None) -> str | None:
-    """Return the only element; None for several hosts of one name, as none can be chosen."""
-    return next(iter(found)) if found and len(found) == 1 else None
+def _only_element(found: set[str]) -> str | None:
+    """Return the only element; None for several hosts of one server, as none can be chosen."""
+    return next(iter(found)) if len(found) == 1 else None

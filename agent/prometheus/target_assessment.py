@@ -1,4 +1,4 @@
-"""The assessment of a fleet from a Prometheus: one target after the other, in bounded memory."""
+"""The assessment of one target from a Prometheus, in bounded memory."""
 
 import math
 from dataclasses import replace

@@ -35,17 +35,19 @@ from agent.query_classes.resource_meter import RESOURCES, USUAL_SAMPLING
 from agent.query_classes.tracked_classes import TrackedClasses, server_use
 from agent.support.queue_drain import take_all
 from collectors.base import Sample
+from collectors.digest_table import MAX_ROWS
 from models.attribution.class_interval_table import OTHER, ClassIntervals
 from models.attribution.published_wlr import Line
-from models.attribution.result import HostUse, Signs, find_reasons
+from models.attribution.result import HostUse, Method, Signs, find_reasons
 from models.attribution.sliding_model import ClassShares, SlidingModel
 
 MAX_TRACKED, TRACKED_PER_SHOWN = 200, 6
 """Classes that have a column of their own in the models, and how many of them for each displayed
 class; the others share one. The time of a fit grows with the cube of their number, its memory with
 the square."""
-MAX_KNOWN_CLASSES = 30_000
-"""Classes that are remembered; beyond that, all but the tracked ones are forgotten."""
+MAX_KNOWN_CLASSES = MAX_ROWS + 10_000
+"""Classes that are remembered, those of the largest table and some more; beyond that, all but the
+tracked ones are forgotten."""
 MAX_KEPT_USES = 60
 """Intervals whose use is kept until the history takes it."""
 
@@ -54,13 +56,16 @@ class ClassModels:
     """A sliding model of each resource, over a number of blocks."""
 
     def __init__(self, blocks: int) -> None:
+        self._blocks = blocks
         self._models = {resource.name: SlidingModel(resource, blocks) for resource in RESOURCES}
+        self._unknown = dict.fromkeys(self._models, 0)  # blocks since a resource was known
         self._worst = HostUse()
 
     def divide(self, table: ClassIntervals, intervals: Sequence[ClassInterval]) -> Shares:
         """Divide each resource over the classes of a block, in the intervals in which it is known.
 
-        The table has the intervals in which the classes' changes are known.
+        The table has the intervals in which the classes' changes are known. What was not known in
+        a whole window is forgotten.
         """
         shares: dict[str, ClassShares] = {}
         host = host_use(intervals)
@@ -68,8 +73,11 @@ class ClassModels:
         for name, model in self._models.items():
             used = server_use(name, table, intervals)
             known = np.flatnonzero(np.isfinite(used))
+            self._unknown[name] = 0 if len(known) else self._unknown[name] + 1
             if len(known):
                 shares[name] = model.add_block(table.at(known), used[known], host)
+            elif self._unknown[name] == self._blocks:
+                self._models[name] = SlidingModel(model.resource, self._blocks)
         return shares
 
     def recent(self, keys: Collection[str]) -> dict[str, float]:
@@ -88,17 +96,18 @@ class ClassModels:
 
     def state(self, name: str, shares: Shares, left_over: float | None) -> ResourceState:
         """Describe how a resource was divided; `left_over` is None if its whole is not known."""
-        model = self._models[name]
+        model, source = self._models[name], shares[name].source if name in shares else None
         signs = Signs(
             intervals=model.intervals,
             held_out_mape=model.held_out.mape,
             level=model.level if model.resource.is_cpu else None,
             host=self._worst,
             time_is_work=False,
+            is_measured=source is Method.MEASURED,
         )
         return ResourceState(
             name=name,
-            source=shares[name].source if name in shares else None,
+            source=source,
             unattributed=left_over,
             unattributed_share=None if left_over is None else model.unattributed_share,
             held_out=model.held_out,

@@ -4,9 +4,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Self
 
+import numpy as np
+
 from agent.query_classes.class_registry import ClassName
 from agent.query_classes.digest_deltas import LossReason
 from models.attribution.background_use import NOTHING_BESIDE, UnattributedUse
+from models.attribution.class_interval_table import OTHER
 from models.attribution.published_wlr import Line
 from models.attribution.result import Method, PredictionError, Reason
 from models.attribution.sliding_model import ClassShares
@@ -80,6 +83,7 @@ class IntervalUsage:
 
     at: float
     seconds: float
+    """Its length, without time of which nothing is known."""
     uses: Mapping[str, Mapping[str, float]]
     """By class (a key of the registry) and by quantity, as `ClassState.totals`: the displayed
     classes, the others together, and what no class explains."""
@@ -97,7 +101,16 @@ class IntervalUsage:
         cpu: ClassShares | None,
         names: Sequence[str],
     ) -> Self:
-        """Build it from the uses and the division of CPU, if any, over the classes `names`."""
+        """Build it from the uses and the division of CPU, if any, over the classes `names`.
+
+        Those that have no use of their own are part of the others.
+        """
         if cpu is None:
             return cls(at, seconds, uses, None, {}, frozenset())
-        return cls(at, seconds, uses, cpu.source, cpu.errors(names), cpu.waiting(names))
+        shown_as = np.array([name if name in uses else OTHER for name in names])
+        errors = {
+            name: error * used.get("cpu", 0.0)
+            for name, used in uses.items()
+            if (error := cpu.relative_error(shown_as == name)) is not None
+        }
+        return cls(at, seconds, uses, cpu.source, errors, cpu.waiting(names))

@@ -37,6 +37,11 @@ class ClassInterval:
     changes: Changes | None
     used: Mapping[str, float]
 
+    @property
+    def is_known(self) -> bool:
+        """Whether anything of it is known; nothing is of an outage."""
+        return self.changes is not None or bool(self.used)
+
 
 class _Reading(NamedTuple):
     """A reading of the digests, and the server's start time by the status before it."""

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agent.query_classes.class_registry import NONE, ClassRegistry, Numbers
-from collectors.digest_table import LOCK_TIME, Array
+from collectors.digest_table import LOCK_TIME, STATEMENT_TIME, Array
 from collectors.digests import DigestRows
 
 MAX_GAP = 120.0  # seconds between two readings, beyond which changes are not used
@@ -183,9 +183,9 @@ class DigestDeltas:
         self.lost[LossReason.UNSEEN] += int(np.count_nonzero(unseen))
         latest.last[slots] = rows.counters
         class_of_row = np.array(latest.classes, dtype=np.intp)[slots]
-        before, latest.running = latest.running, running
+        before = latest.running
         if rows.complete:  # forget the rows that no longer exist
-            self._latest = self._start_from(rows, running)
+            latest = self._latest = self._start_from(rows, running)
         covered = None if unseen.any() else change[:, :-1].sum(axis=0)
         rest = self._undigested.take(rows.all_statements, covered)
         change, class_of_row = self._with_undigested(rest, change[:, :-1], class_of_row)
@@ -193,8 +193,13 @@ class DigestDeltas:
         states = (
             [] if seen is None else [self._by_number(seen.on_disk), self._by_number(seen.ready)]
         )
-        active = before.keys() | running.keys() | {number for state in states for number in state}
-        changes = _sum_by_class(rows.names, class_of_row, change, before, running, sorted(active))
+        active = sorted(before.keys() | running.keys() | {n for state in states for n in state})
+        changes = _sum_by_class(rows.names, class_of_row, change, before, running, active)
+        if not rows.complete:  # else also that of statements whose class has no row: a full table
+            changes = _with_time_that_has_ended(changes)
+        rises = changes.in_flight[np.searchsorted(changes.classes, active)].tolist()
+        counted = {n: before.get(n, 0.0) + rise for n, rise in zip(active, rises, strict=True)}
+        latest.running = {n: elapsed for n, elapsed in counted.items() if elapsed > 0}
         columns = dict(zip(THREAD_STATES, states, strict=False))
         if LOCK_TIME in changes.names:
             locked = self._by_number(rows.waiting_for_locks)
@@ -259,6 +264,18 @@ def _sum_by_class(
     in_flight = np.zeros(len(classes))
     in_flight[place[count:]] = [running.get(n, 0.0) - before.get(n, 0.0) for n in active]
     return Changes(names, classes, values, in_flight)
+
+
+def _with_time_that_has_ended(changes: Changes) -> Changes:
+    """Take back no more time in flight than has ended.
+
+    A statement that ends between the readings of the table and of what runs is in neither; the next
+    reading of the table has it.
+    """
+    if STATEMENT_TIME not in changes.names:
+        return changes
+    ended = changes.values[:, changes.names.index(STATEMENT_TIME)]
+    return replace(changes, in_flight=np.maximum(changes.in_flight, -ended))
 
 
 def _with_columns(changes: Changes, columns: Mapping[str, Mapping[int, float]]) -> Changes:

@@ -175,6 +175,9 @@ class ClassUsage:
             used = [interval.used[name] for interval in intervals if name in interval.used]
             if used:
                 left[name] = sum(used) - float(columns[name].sum() if name in columns else 0.0)
+        cpu = shares.get("cpu")
+        if cpu is not None and cpu.is_measured and table.cpu is not None:
+            columns["cpu"] = table.cpu.sum(axis=0)  # also where the whole server's is not known
         self._whole_known |= left.keys()
         self._known |= left.keys()
         nothing = np.zeros(len(table.names))
@@ -185,11 +188,12 @@ class ClassUsage:
             for name, row in {**increases, UNATTRIBUTED: unattributed}.items()
             if row.any()
         }
-        seconds, known = sum(interval.seconds for interval in intervals), float(table.seconds.sum())
+        seconds = sum(interval.seconds for interval in intervals if interval.is_known)
+        known = float(table.seconds.sum())
         self.recent.add(table.names, uses[:, : len(QUANTITIES)], known)
         self._recent_time_split.add(table.names, _time_split_sums(table), known)
         by_name = {name: self._by_quantity(row) for name, row in risen.items()}
-        return IntervalUsage.of(at, seconds, by_name, shares.get("cpu"), table.names)
+        return IntervalUsage.of(at, seconds, by_name, cpu, table.names)
 
     def show_greatest(self, cpu: Mapping[str, float]) -> None:
         """Display the classes with the most recent CPU, or statement time if no CPU is known."""

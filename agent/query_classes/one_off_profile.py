@@ -19,8 +19,9 @@ from agent.query_classes.period_attribution import (
     with_time_splits,
 )
 from agent.query_classes.tracked_classes import TrackedClasses
+from agent.sampling.target_collectors import collectors_reading
 from agent.window.interval_buffer import IntervalBuffer
-from collectors import CollectorSpec, collectors_with
+from collectors import CollectorSpec
 from collectors.base import CollectorError, FailureKind, Sample, Values
 from collectors.connection import Connection
 from collectors.digests import DigestReader, DigestValues, own_digests, texts_of
@@ -56,7 +57,7 @@ def observe(
     timeout_error: CollectorError | None = None
     try:
         connection.open()
-        readers = _readers(connection, resources)
+        readers = _readers(connection, target, resources)
         end = time.monotonic() + seconds + READING_SECONDS
         while (now := time.monotonic()) < end:
             timeout_error = read_once(readers, maker) or timeout_error
@@ -136,7 +137,10 @@ def observe_totals(target: Target) -> ObservedClasses:
     registry = ClassRegistry()
     try:
         connection.open()
-        values = _readers(connection)["digests"]()
+        readers = _readers(connection, target)
+        values = readers["digests"]()
+        for name in ("status", "digests"):
+            readers[name]()  # sends what an agent sends; a later reading has another statement
         assert isinstance(values, DigestValues)  # noqa: S101  (what this collector reads)
         rows = values.rows
         zero = replace(rows, counters=np.zeros_like(rows.counters))
@@ -171,7 +175,7 @@ def _connection(target: Target) -> Connection:
 
 
 def _readers(
-    connection: Connection, resources: ResourceSettings = NO_SETTINGS
+    connection: Connection, target: Target, resources: ResourceSettings = NO_SETTINGS
 ) -> dict[str, Callable[[], Values]]:
     """Return the function that reads each source.
 
@@ -179,7 +183,7 @@ def _readers(
     known as its own, and those of a running agent are not classes of the load.
     """
     found: dict[str, Callable[[], Values]] = {}
-    for spec in collectors_with(resources.devices):
+    for spec in collectors_reading(target, resources.devices):
         if spec.name not in SOURCES:
             send_statements_once(spec, connection)
             continue

@@ -244,6 +244,11 @@ class Alerts:
             del self._not_held_since[rule.alert]
         return keeps_firing
 
+    @property
+    def is_any_active(self) -> bool:
+        """Whether an alert is pending or fires."""
+        return bool(self._active)
+
     def take(self) -> Iterator[Episode]:
         """Yield the episodes that have ended since the last call, then those still active."""
         ended, self._ended = self._ended, []

@@ -1,7 +1,7 @@
 """The intervals of a long recording, the same as the daemon's, but computed many at once."""
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Protocol
 
@@ -61,15 +61,18 @@ class _Filler:
         self._history, self._load, self._recent = history, load, recent
         self._raw_samples: dict[str, list[Sample]] = {}
         self._closed: float | None = None
+        self._read_until = -math.inf
         self._keep_seconds = max(MAX_AGE, history.max_gap)
 
     def add(self, part: Iterable[Reading]) -> None:
         """Add samples that follow the previous ones."""
         for reading in part:
+            self._read_until = reading.at
             for sample in reading.samples:
                 self._raw_samples.setdefault(sample.collector, []).append(sample)
         if STATUS in self._raw_samples:
             self.last = self._raw_samples[STATUS][-1].at
+        self._drop_far_from_status()
 
     def close(self, grace: float) -> None:
         """Add the intervals that ended `grace` seconds or more before the last sample."""
@@ -90,10 +93,17 @@ class _Filler:
             if self._recent is not None:
                 self._recent.observe(found, ClockPair(end, end))
         self._closed = end
-        kept = {
-            n: [s for s in known if s.at >= end - self._keep_seconds]
-            for n, known in self._raw_samples.items()
-        }
+        self._keep_samples(lambda at: at >= end - self._keep_seconds)
+
+    def _drop_far_from_status(self) -> None:
+        """Drop samples of the host from a time without the server's: no interval needs them."""
+        begin = self._keep_seconds + (-math.inf if self.last is None else self.last)
+        end = self._read_until - self._keep_seconds
+        if begin < end:
+            self._keep_samples(lambda at: not begin < at < end)
+
+    def _keep_samples(self, is_needed: Callable[[float], bool]) -> None:
+        kept = {n: [s for s in known if is_needed(s.at)] for n, known in self._raw_samples.items()}
         self._raw_samples = {name: samples for name, samples in kept.items() if samples}
 
     def _edges_with_samples(self, first: float, count: int) -> Array:

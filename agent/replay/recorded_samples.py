@@ -21,6 +21,7 @@ COLLECTOR_COLUMNS: Mapping[str, Mapping[str, str]] = {
         "max_connections": "max_connections",
         "own_statements": "own_statements",
         "redo_writes": "redo_writes",
+        "redo_syncs": "redo_syncs",
     },
     STATEMENTS: {
         "statement_time_s": "statement_seconds",
@@ -45,7 +46,13 @@ The host's busy time is one counter in a recording, and several that are added u
 COLUMNS = tuple(column for names in COLLECTOR_COLUMNS.values() for column in names)
 SLOW_COLUMNS = ("max_connections", CPUS, SERVER_CPUS)
 """Columns that seldom change: the latest known value holds. None of them can be 0."""
-OPTIONAL_COLUMNS = ("threads_connected", "own_statements", "redo_writes", "statement_in_flight_s")
+OPTIONAL_COLUMNS = (
+    "threads_connected",
+    "own_statements",
+    "redo_writes",
+    "redo_syncs",
+    "statement_in_flight_s",
+)
 """Columns that do not suffice for a sample."""
 SAMPLE_COLUMNS: Mapping[str, frozenset[str]] = {
     collector: frozenset(names) - {*SLOW_COLUMNS, *OPTIONAL_COLUMNS}

@@ -7,7 +7,7 @@ from typing import Protocol
 
 import numpy as np
 
-from agent.replay.recorded_samples import STATEMENTS, STATUS, Reading
+from agent.replay.recorded_samples import HOST, STATEMENTS, STATUS, Reading
 from agent.window.interval_buffer import RAW_INTERVALS, IntervalBuffer
 from agent.window.intervals import Interval
 from collectors.base import Sample
@@ -122,14 +122,15 @@ class IntervalRecording:
 
 
 def measure_sampling(readings: Iterator[Reading]) -> tuple[float | None, Iterator[Reading]]:
-    """Return the seconds between the samples that bound intervals, and an iterator of all readings.
+    """Return the seconds between two samples, and an iterator of all readings.
 
-    The slower source counts; None if there are fewer than two samples.
+    The slowest source counts: an interval holds two samples of each. None if the server was read
+    less than twice.
     """
     first = list(islice(readings, SPACING_READINGS))
     found = [
         _sample_spacing([s for r in first for s in r.samples if s.collector == name])
-        for name in (STATUS, STATEMENTS)
+        for name in (STATUS, STATEMENTS, HOST)
     ]
     known = [distance for distance in found if distance is not None]
     return (max(known) if found[0] is not None else None), chain(first, readings)

@@ -92,9 +92,12 @@ class Replay:
         return self._pace * (FAR_PACE_FACTOR if is_far else 1)
 
     def _next_scrape_index(self) -> float:
-        """Return the index of the next scrape; in a long gap, of the first that can have data."""
+        """Return the index of the next scrape; in a long gap, of the first that can have data.
+
+        An alert ends in the gap, as in a Prometheus, which goes on evaluating it.
+        """
         following = self._scrape_index + 1
-        if self._last is None or not _is_silent(self._last):
+        if self._last is None or self._alerts.is_any_active or not _is_silent(self._last):
             return following
         ahead = self._recording.next_at / self._settings.interval
         return ahead if math.isinf(ahead) else max(following, math.ceil(ahead))

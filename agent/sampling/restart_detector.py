@@ -26,7 +26,10 @@ class Session(NamedTuple):
 
 
 class RestartDetector:
-    """Detects restarts from every sample of `status` and the session that read it."""
+    """Detects restarts from every sample of `status` and the session that read it.
+
+    The samples' times may be on any one clock: best on the server's, by which `Uptime` counts.
+    """
 
     def __init__(self) -> None:
         self._status: Sample | None = None
@@ -48,11 +51,11 @@ class RestartDetector:
 def _was_restarted(before: Sample, after: Sample, counters_reset: bool) -> bool:
     """Return whether the server was restarted, by its `Uptime` in whole seconds.
 
-    `Uptime` also falls when the server's clock is set back a little. A reading was made at some
-    time within its duration (a stalled network, a suspended agent), so the two start times must
-    differ by more than both durations. A server that had just started at both readings has the
-    same `Uptime`: then only connection IDs or InnoDB counters that began again (`counters_reset`)
-    show the restart, if the server can be that young.
+    `Uptime` also falls when the server's clock is set back. A reading was made at some time within
+    its duration (a stalled network, a suspended agent), so the two start times must differ by more
+    than both durations. A server that had just started at both readings has the same `Uptime`: then
+    only connection IDs or InnoDB counters that began again (`counters_reset`) show the restart, if
+    the server can be that young.
     """
     started_at = [status.at - status.values["uptime"] for status in (before, after)]
     fell = all(after.values[name] < before.values[name] for name in ("uptime", "questions"))

@@ -89,11 +89,12 @@ class ScheduledCollector:
     def run(self, now: float) -> Sample | None:
         """Read once and schedule the next run; raises `CollectorError` if the session has ended."""
         self._set_due(now)
-        if self._read is None:
+        read = self._read  # only once: another worker may forget it at any time
+        if read is None:
             return None
         started = time.monotonic()
         try:
-            values = self._read()
+            values = read()
         except Exception as error:
             spent = time.monotonic() - started
             if self.record_failure(as_collector_error(error), spent).ends_session:

@@ -5,12 +5,14 @@ import urllib.parse
 import urllib.request
 from collections.abc import Sequence
 from functools import partial
+from http import HTTPStatus
 
 from agent.config.node_exporter import NodeExporterSettings
 from agent.config.settings import Config, Target
 from agent.support.http_client import AccessError, NoAnswerError, UntrustedError, read_answer
 from collectors import CollectorSpec, collectors_with, histograms
 from collectors.base import CollectorError, FailureKind
+from collectors.disks_and_interfaces import Devices
 from collectors.node_exporter import MAX_BYTES, NODE_COLLECTORS, Fetch
 
 HISTOGRAMS_SECONDS = 5.0  # seconds
@@ -19,12 +21,19 @@ HISTOGRAMS_SHARE = 0.01
 
 
 def collectors_of(config: Config, target: Target) -> tuple[CollectorSpec, ...]:
-    """Return all collectors, with this target's host: this machine, or its node_exporter's.
+    """Return all collectors, with this target's host: this machine, or its node_exporter's."""
+    remote = page_fetcher(target.node_exporter) if target.node_exporter else None
+    return collectors_reading(target, config.resource_settings(target).devices, remote)
+
+
+def collectors_reading(
+    target: Target, named: Devices, remote: Fetch | None = None
+) -> tuple[CollectorSpec, ...]:
+    """Return all collectors; their host is this machine, with its `named` devices, or `remote`.
 
     Histograms are read only for digests that have an SLA.
     """
-    remote = page_fetcher(target.node_exporter) if target.node_exporter else None
-    found = collectors_with(config.resource_settings(target).devices, remote)
+    found = collectors_with(named, remote)
     digests = tuple(dict.fromkeys(sla.digest for sla in target.class_slas))
     return (*found, _histogram_collector(digests)) if digests else found
 
@@ -39,21 +48,24 @@ def _histogram_collector(digests: Sequence[str]) -> CollectorSpec:
 def page_fetcher(settings: NodeExporterSettings) -> Fetch:
     """Return a function that fetches that node_exporter's page; a failure is one line with the URL.
 
-    Passwords and tokens are read again each time.
+    Passwords, tokens and a changed authority are read again each time. Where one of the collectors
+    is switched off, node_exporter refuses the request for them, and the whole page is fetched.
     """
     access = settings.access(settings.timeout)
     url = f"{access.base(settings.EXAMPLE)}/metrics"
     query = urllib.parse.urlencode([("collect[]", name) for name in NODE_COLLECTORS])
-    opener = access.opener()
+    pages = [f"{url}?{query}", url]
 
     def fetch() -> bytes:
         try:
-            headers = access.authorisation()
-            request = urllib.request.Request(f"{url}?{query}", headers=headers)  # noqa: S310
-            page = read_answer(opener, request, access.timeout, MAX_BYTES + 1)
+            request = urllib.request.Request(pages[0], headers=access.authorisation())  # noqa: S310
+            page = read_answer(access.opener(), request, access.timeout, MAX_BYTES + 1)
         except urllib.error.HTTPError as error:
-            with error:
-                raise _failure(url, _refusal(error.code)) from None
+            error.close()
+            if error.code == HTTPStatus.BAD_REQUEST and len(pages) > 1:  # a collector is off there
+                del pages[0]
+                return fetch()
+            raise _failure(url, _refusal(error.code)) from None
         except UntrustedError as error:
             message = f"its certificate is not verified ({error}); name its authority with ca"
             raise _failure(url, message) from None

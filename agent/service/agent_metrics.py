@@ -55,7 +55,7 @@ class AgentState:
     """The agent's whole state at one time."""
 
     workers: tuple[WorkerState, ...] = ()
-    work: tuple[TargetActivity, ...] = ()
+    targets: tuple[TargetActivity, ...] = ()
     reload: ReloadState | None = None
     history: StoreState | None = None
     web: WebState | None = None
@@ -129,12 +129,12 @@ def _target_families(state: AgentState) -> Iterator[Metric]:
         "the log names the line of code. Absent before the first.",
         labels=("target", "part"),
     )
-    for work in sorted(state.work, key=lambda work: work.target):
-        for part, count in sorted(work.assessment_failures.items()):
-            failures.add_metric((work.target, part), count)
-        connects.add_metric((work.target,), work.connects)
-        if work.fit_seconds is not None:
-            fits.add_metric((work.target,), work.fit_seconds)
+    for one in sorted(state.targets, key=lambda one: one.target):
+        for part, count in sorted(one.assessment_failures.items()):
+            failures.add_metric((one.target, part), count)
+        connects.add_metric((one.target,), one.connects)
+        if one.fit_seconds is not None:
+            fits.add_metric((one.target,), one.fit_seconds)
     yield connects
     yield fits
     yield failures

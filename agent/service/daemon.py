@@ -137,17 +137,21 @@ class Agent:
             else TargetMonitor(config, target, store=self._store)
             for target in config.targets
         ]
-        self._retire([monitor for monitor in self.monitors if monitor not in monitors])
+        ended = [monitor for monitor in self.monitors if monitor not in monitors]
         new = [monitor for monitor in monitors if monitor not in self.monitors]
-        for monitor in new:
-            if monitor.target.name in before:
-                monitor.take_over(before[monitor.target.name])
-        if self._store:
-            self._store.settings, self._store.target_names = config.history, _target_names(config)
-        self.markers.kept_seconds = config.history.retention.for_markers
-        self.monitors, self._settings = monitors, settings
-        self.groups.apply(config)
-        self._start_monitors(new)
+        try:
+            self._retire(ended)
+            for monitor in new:
+                if monitor.target.name in before:
+                    monitor.take_over(before[monitor.target.name])
+        finally:  # whatever fails: the former workers have ended, and every target needs its own
+            if self._store:
+                self._store.settings = config.history
+                self._store.target_names = _target_names(config)
+            self.markers.kept_seconds = config.history.retention.for_markers
+            self.monitors, self._settings = monitors, settings
+            self.groups.apply(config)
+            self._start_monitors(new)
 
     def _retire(self, monitors: list[TargetMonitor]) -> None:
         known = self._target_workers

@@ -2,7 +2,9 @@
 
 import logging
 import os
+import resource
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 
 from agent import __version__
@@ -36,6 +38,7 @@ def run(
     are further host names that HTTP requests may use.
     """
     freeze_imported_objects()
+    _raise_limit_of_open_files()
     path = history_path(config.history.path, os.environ)
     agent = Agent(config, Store(path, config.history) if path else None)
     reloader = Reloader(config, load, partial(_apply, agent))
@@ -64,6 +67,16 @@ def run(
     server.server_close()
     log.info("stopped")
     return 0
+
+
+def _raise_limit_of_open_files() -> None:
+    """Raise this process's limit to what the system allows it: each session takes one.
+
+    Shells and systemd begin with 1,024, for programs that use select(2).
+    """
+    with suppress(OSError, ValueError):
+        most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def _apply(agent: Agent, config: Config) -> None:

@@ -176,6 +176,7 @@ class TargetMonitor:
             )
             self._state = ServerState.new(self.target.name, self._state.classes.restarted(), now)
             self._results = IntervalResults()
+            self.session.read_all_again()  # the first readings were of the former state
             self.business.clear()
 
     def forecast_tick(self, now: float) -> float:
@@ -263,6 +264,7 @@ class TargetMonitor:
         except Exception as error:  # its state may be broken: start from scratch
             self._record_failure(Part.CLASSES, error)
             self._state.classes = self._state.classes.restarted()
+            self.session.read_all_again()
             raise
         for spent in self._state.classes.take_new_usage():
             if self.recorder is not None:

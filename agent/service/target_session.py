@@ -18,6 +18,7 @@ from agent.sampling.restart_detector import RestartDetector, Session
 from agent.sampling.scheduled_collector import ScheduledCollector, as_collector_error
 from agent.sampling.server_clock_dating import round_trip, with_reading_time
 from agent.support.backoff import Backoff, with_jitter
+from agent.support.clock_pair import ClockPair
 from agent.support.logs import fields
 from agent.window.interval_buffer import SAMPLINGS_WAITED
 from collectors import CollectorSpec
@@ -36,6 +37,7 @@ PREPARE_SECONDS = 60.0
 all of this host takes tens of milliseconds: 50 targets at the same time kept the interpreter busy
 for one second of each minute."""
 MAX_STATEMENT_SHARE = 0.4  # share of the sampling interval that a statement may take on the server
+MAX_TIMEOUT_SHARE = 2 / 3  # share of the client's time-out, so that the abortion arrives within it
 MIN_TIMEOUT = 0.2  # seconds that a statement may take in any case
 HOST = "host"
 STATEMENTS = "statements"  # collector of statement time, the better source of concurrency
@@ -69,7 +71,7 @@ class TargetSession:
             target.endpoint,
             target.credentials.login,
             timeout=target.timeout,
-            limit=max(MAX_STATEMENT_SHARE * self._status.interval, MIN_TIMEOUT),
+            limit=_statement_limit(self._status.interval, target.timeout),
         )
         self._backoff = Backoff(RECONNECT_MIN, RECONNECT_MAX)
         self._retry_at = 0.0
@@ -128,6 +130,10 @@ class TargetSession:
         )
         self._round_trips, self._replication = before._round_trips, before._replication
 
+    def read_all_again(self) -> None:
+        """Have collectors read again what they read only once; called from any thread."""
+        self._connection.collector_state.clear()
+
     def close(self) -> None:
         """End the session on the server."""
         self._connection.close()
@@ -185,8 +191,9 @@ class TargetSession:
         self.connects += 1
         self._round_trips, self._replication = (), ()  # another host may answer at the address
         before, self.server = self.server, server_identity(self._connection.variables)
-        if self.server != before:
-            self._connection.collector_state.clear()  # of another server
+        if self.server != before:  # what is known is of another server
+            self.read_all_again()
+            self._restarts = RestartDetector()
         self._opened(self._connection.variables)
         flavour = self._connection.flavour
         self.server_health = replace(self.server_health, server=flavour, identity=self._identity())
@@ -228,10 +235,16 @@ class TargetSession:
             self._replication = add_replication(self._replication, seen)
         if sample.collector == "status":
             self._backoff.succeeded()
-            self._update_health(sample)
+            self._update_health(sample, trip)
 
-    def _update_health(self, status: Sample) -> None:
-        """Count a restart together with the queries since it: other threads see both or neither."""
+    def _update_health(self, status: Sample, trip: RoundTrip | None) -> None:
+        """Count a restart together with the queries since it: other threads see both or neither.
+
+        The server's own clock tells it, where that is known, as it may be set.
+        """
+        if trip is not None:
+            clock = ClockPair(time.monotonic(), time.time())
+            status = replace(status, at=clock.to_unix(status.at) + trip.offset)
         restarted = self._restarts.was_restarted(
             status, Session(self.connects, self._connection.id)
         )
@@ -250,6 +263,14 @@ class TargetSession:
         self.server_health = replace(self.server_health, up=False)
         self._retry_at = time.monotonic() + self._backoff.failed()
         return self._retry_at
+
+
+def _statement_limit(interval: float, timeout: float) -> float:
+    """Return how long the server may run a statement; all in seconds.
+
+    A statement that the client gives up would end the session, and go on to run on the server.
+    """
+    return max(min(MAX_STATEMENT_SHARE * interval, MAX_TIMEOUT_SHARE * timeout), MIN_TIMEOUT)
 
 
 def scheduled_collectors(

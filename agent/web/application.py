@@ -47,6 +47,7 @@ RELOAD_PAUSE = 3.0  # times a reload's duration: a flood of them takes at most a
 MIN_RELOAD_SECONDS = 1.0
 """Minimum seconds between two reloads: a quarter of the time is too much of an interpreter that all
 targets and pages share. With 56 targets a flood of reloads used it for 28 % of the time."""
+JSON = "application/json"
 OPEN_METRICS = "application/openmetrics-text"
 OPEN_METRICS_1 = f"{OPEN_METRICS}; version=1.0.0"
 
@@ -131,17 +132,25 @@ class Pages:
     def _snapshot(self, environ: Environ) -> Response:
         """Return the snapshots of all targets, or of those that the query names: `?target=NAME`."""
         wanted = parse_qs(environ.get("QUERY_STRING", "")).get("target")
-        known = [s for s in self._snapshots() if wanted is None or s.target in wanted]
-        if wanted is not None and len(known) < len(set(wanted)):
+        if wanted is None:
+            body = self._shared.get("snapshot", lambda: self._snapshots_json(self._snapshots()))
+            return HTTPStatus.OK, JSON, body
+        known = [snapshot for snapshot in self._snapshots() if snapshot.target in wanted]
+        if len(known) < len(set(wanted)):
             return NO_SUCH_TARGET
-        text = snapshots_as_json(known, self._clock())
-        return HTTPStatus.OK, "application/json", text.encode()
+        return self._turns.run(lambda: (HTTPStatus.OK, JSON, self._snapshots_json(known)))
+
+    def _snapshots_json(self, snapshots: Iterable[Snapshot]) -> bytes:
+        return snapshots_as_json(snapshots, self._clock()).encode()
 
     def _groups_json(self, environ: Environ) -> Response:
         """Return all groups of targets."""
         del environ
-        text = groups_as_json(self._groups(), self._clock())
-        return HTTPStatus.OK, "application/json", text.encode()
+
+        def groups() -> bytes:
+            return groups_as_json(self._groups(), self._clock()).encode()
+
+        return HTTPStatus.OK, JSON, self._shared.get("groups", groups)
 
     def _what_if(self, environ: Environ) -> Response:
         """Predict one target after changes: `?target=NAME&cpu_speed=2&query=DIGEST=0.5`."""
@@ -164,7 +173,7 @@ class Pages:
             text = json_text(answer(known, parse_question(fields), self._clock()))
         except QuestionError as error:
             return bad_request(str(error))
-        return HTTPStatus.OK, "application/json", text.encode()
+        return HTTPStatus.OK, JSON, text.encode()
 
     def _healthy(self, environ: Environ) -> Response:
         del environ

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from agent.assessment.point_dispositions import Disposition
+from agent.assessment.assessed_points import Disposition
 from agent.assessment.snapshot import Load, Snapshot
 from agent.config.resources import DISK, NETWORK
 from agent.query_classes.attribution_snapshot import ClassesState, ClassState
@@ -42,7 +42,7 @@ def current_state_of(snapshot: Snapshot, now: float) -> CurrentState:
     """Return the state at `now` (Unix seconds); what is stale counts as not known."""
     capacity, load = snapshot.capacity(now), snapshot.current_load(now)
     classes = snapshot.current_classes(now)
-    place = snapshot.operating_point(now)
+    place, left = snapshot.operating_point(now), snapshot.headroom(now)
     is_loaded = place is not None and place[0] > 0 and place[1] > 0
     limits = tuple(_limits(capacity, classes)) if capacity else ()
     return CurrentState(
@@ -56,6 +56,7 @@ def current_state_of(snapshot: Snapshot, now: float) -> CurrentState:
         law=_law(capacity),
         time_shares=_time_shares(classes),
         seen=_known_kinds(load, limits),
+        is_past_peak=left is not None and left.overloaded,
     )
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from agent.window.intervals import Window
 from agent.window.resource_utilisation import SERVER_CPU, SERVER_CPUS
-from agent.window.time_split_inputs import CLIENT_RUN_DELAY
+from agent.window.time_split_inputs import APPLIERS_CPU, CLIENT_RUN_DELAY
 from models.numerics import quantile
 from models.rates import Array
 
@@ -38,6 +38,7 @@ def concurrency(window: Window, source: Source) -> Array:
     if source is not Source.STATEMENT_TIME:
         return counted
     on_cpu = window.utilisation_or_rate(SERVER_CPU) * window.utilisation_or_rate(SERVER_CPUS)
+    on_cpu = np.maximum(on_cpu - np.nan_to_num(window.utilisation_or_rate(APPLIERS_CPU)), 0.0)
     runnable = window.utilisation_or_rate(CLIENT_RUN_DELAY) + np.minimum(on_cpu, counted)
     return np.where(np.isfinite(counted), np.fmax(counted, runnable), np.nan)
 

@@ -11,6 +11,7 @@ from agent.window.concurrency import best_source, running_statements
 from agent.window.intervals import Window
 from agent.window.resource_utilisation import CPUS, SERVER_SHARE_OF_CPU
 from agent.window.time_split_inputs import (
+    APPLIERS_CPU,
     CLIENT_RUN_DELAY,
     DISK_READS,
     LOCKS_WAITED_FOR,
@@ -90,11 +91,13 @@ class LatestIntervals:
 
     @property
     def cpu(self) -> float | None:
-        """CPU seconds per second of the server's process; None where not known."""
+        """CPU seconds per second of the server's process, without appliers; None: not known."""
         used = self._window.utilisations
         if SERVER_SHARE_OF_CPU not in used or CPUS not in used:
             return None
-        return self.mean(used[SERVER_SHARE_OF_CPU] * used[CPUS])
+        of_process = used[SERVER_SHARE_OF_CPU] * used[CPUS]
+        appliers = np.nan_to_num(self.rates(APPLIERS_CPU))
+        return self.mean(np.maximum(of_process - appliers, 0.0))
 
     def utilisation(self, name: str) -> float | None:
         """Compute the mean of a utilisation; None where it is not known."""

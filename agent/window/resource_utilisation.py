@@ -52,11 +52,13 @@ REDO_LOG = "redo_log"
 """Derived from the checkpoint's age. MariaDB lets it grow for a while, then flushes all at once."""
 LOG_WRITES = "redo_log:writes_per_second"
 LOG_RATES = {
-    LOG_WRITES: "redo_writes",
     "redo_log:syncs_per_second": "redo_syncs",
+    LOG_WRITES: "redo_writes",
     "binlog:groups_per_second": "binlog_groups",
 }
-"""Writes and syncs of the logs: each serves all transactions that commit meanwhile."""
+"""Syncs and writes of the logs: each serves all transactions that commit meanwhile. Syncs come
+first: without a binary log MySQL writes its redo log for nearly each of them, and syncs it for
+many."""
 SETTING_LIMITS = {"connections", INNODB_THREADS, REDO_LOG}
 """Limits that the server's settings impose."""
 RATE = "_per_second"
@@ -67,7 +69,7 @@ Named = tuple[str, Array]
 
 
 def log_writes(rates: Mapping[str, Array]) -> Array | None:
-    """Return how often the log was written, per second, by the first counter that is known."""
+    """Return how often the log was synced, or written, per second: the first known counter."""
     return next((rates[name] for name in LOG_RATES if name in rates), None)
 
 
@@ -190,14 +192,16 @@ def limiting_resources(
 ) -> list[Resource]:
     """Return the resources that may limit the throughput; utilisations: shape (intervals,) by name.
 
-    The server's CPU is left out where it may use all of the host's, and the host's is known.
+    The server's CPU is left out where it may use all of the host's, and the host's is known, unless
+    its ceiling is below the host's.
     """
     of_host, of_allowed = utilisations.get(SERVER_SHARE_OF_CPU), utilisations.get(SERVER_CPU)
     is_bound = False
     if of_host is not None and of_allowed is not None:
         both = np.isfinite(of_host) & np.isfinite(of_allowed)
         is_bound = float(of_host[both].sum()) < ALL_CPUS_SHARE * float(of_allowed[both].sum())
-    is_bound |= all(resource.name != CPU for resource in resources)
+    ceilings = {resource.name: resource.ceiling for resource in resources}
+    is_bound |= CPU not in ceilings or ceilings.get(SERVER_CPU, 1.0) < ceilings[CPU]
     return [resource for resource in resources if is_bound or resource.name != SERVER_CPU]
 
 

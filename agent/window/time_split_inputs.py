@@ -20,6 +20,8 @@ LOCKS_WAITED_FOR = f"{WAITING_FOR_LOCKS}{RATE}"
 RUN_DELAY = f"run_delay_seconds{RATE}"
 CLIENT_RUN_DELAY = f"client_run_delay_seconds{RATE}"
 """Mean number of threads that wait for a processor: of all the server's, of its clients'."""
+APPLIERS_CPU = f"applier_cpu_seconds{RATE}"
+"""Mean number of processors on which threads apply what another server wrote."""
 WAITING_FOR_READS = f"waiting_for_reads{RATE}"
 """Seconds per second: the mean number of statements that wait for a read or a flush."""
 PROCESS_READS = f"process_read_bytes{RATE}"
@@ -48,6 +50,7 @@ def time_split_rates(columns: Mapping[str, SampleColumns], edges: Array) -> Iter
         return
     yield RUN_DELAY, host.rate(edges, "process_run_delay_seconds")
     yield CLIENT_RUN_DELAY, host.rate(edges, "connection_run_delay_seconds")
+    yield APPLIERS_CPU, host.rate(edges, "applier_cpu_seconds")
     yield PROCESS_READS, host.rate(edges, "process_read_bytes")
     for name in sorted(host.names):
         if name.startswith(DISK) and name.endswith(":reads"):

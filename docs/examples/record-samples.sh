@@ -16,7 +16,8 @@ own=0
 
 query="
 SHOW GLOBAL STATUS WHERE Variable_name IN
-    ('Questions', 'Threads_running', 'Uptime', 'Threads_connected', 'Innodb_log_writes');
+    ('Questions', 'Threads_running', 'Uptime', 'Threads_connected', 'Innodb_log_writes',
+    'Innodb_os_log_fsyncs');
 SELECT 'time', TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) / 1000000
     UNION ALL SELECT 'max_connections', @@max_connections
     UNION ALL SELECT 'pid_file', @@pid_file
@@ -35,8 +36,8 @@ host_cpu() {
     [ -z "$1" ] || awk -v t="$ticks" '{ printf "%.2f\n", ($2 + $3 + $4 + $7 + $8 + $9) / t; exit }' /proc/stat
 }
 
-echo "t_s,questions,threads_running,uptime_s,threads_connected,redo_writes,max_connections," \
-    "statement_time_s,own_statements,server_cpu_s,host_cpu_busy_s,cpus" | tr -d ' '
+echo "t_s,questions,threads_running,uptime_s,threads_connected,redo_writes,redo_syncs," \
+    "max_connections,statement_time_s,own_statements,server_cpu_s,host_cpu_busy_s,cpus" | tr -d ' '
 while [ "$left" -ne 0 ]; do
     found=$("${MYSQL:-mysql}" --batch --skip-column-names "$@" -e "$query")
     own=$((own + 2))
@@ -47,8 +48,8 @@ while [ "$left" -ne 0 ]; do
         { is[tolower($1)] = $2 }
         END {
             print is["time"], is["questions"], is["threads_running"], is["uptime"],
-                is["threads_connected"], is["innodb_log_writes"], is["max_connections"],
-                is["statement_time"], own, used, busy, cpus
+                is["threads_connected"], is["innodb_log_writes"], is["innodb_os_log_fsyncs"],
+                is["max_connections"], is["statement_time"], own, used, busy, cpus
         }'
     left=$((left - 1))
     [ "$left" -eq 0 ] || sleep "$interval"

@@ -55,9 +55,10 @@ class Target:
     y: Array
     """Shape (T,), at least 0."""
     is_cpu_seconds: bool = False
-    """y is CPU time in the seconds of the statements' times: no class uses more than its time."""
+    """y is CPU time in seconds."""
     time_like: bool = True
-    """Classes that compute use it in proportion to their time: true for CPU, false for bytes."""
+    """Classes that compute use it in proportion to their time: true for CPU, false for bytes, and
+    where the times are not known."""
     bounds: CpuBounds = WHOLE_CPU
     """The bounds of CPU time, if y is CPU time."""
 
@@ -65,6 +66,11 @@ class Target:
     def cpu_bounds(self) -> CpuBounds | None:
         """The bounds; None if y is not CPU time."""
         return self.bounds if self.is_cpu_seconds else None
+
+    @property
+    def is_limited_by_time(self) -> bool:
+        """Whether no class uses more than its time, which is in the same seconds."""
+        return self.is_cpu_seconds and self.time_like
 
 
 @dataclass(frozen=True)
@@ -148,7 +154,7 @@ def limit_parts(parts: Parts, intervals: ClassIntervals, target: Target) -> Part
     if parts.z is intervals.cpu:
         return parts
     totals, factor = parts.z.sum(axis=0), np.ones(len(intervals.names))
-    if target.is_cpu_seconds:
+    if target.is_limited_by_time:
         time = intervals.statement_time.sum(axis=0)
         if intervals.inflight_delta is not None:
             time = np.maximum(time + intervals.inflight_delta.sum(axis=0), 0.0)

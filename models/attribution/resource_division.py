@@ -115,7 +115,7 @@ def _divide(intervals: ClassIntervals, target: Target, asked: Method, chosen: Me
         return divide_by_wlr(intervals, target)
     if chosen is Method.MEASURED:
         return _use_measured_cpu(intervals, target)
-    if chosen is Method.WORK_TIME and asked is Method.WORK_TIME:
+    if chosen is Method.WORK_TIME and (asked is Method.WORK_TIME or intervals.count is None):
         return divide_by_work_time(intervals, target)
     return fit_intervals(intervals, target).divide(intervals, target)
 
@@ -173,10 +173,13 @@ def _predict_held_out(
 def _comparison_method(
     intervals: ClassIntervals, target: Target, asked: Method, chosen: Method
 ) -> Method | None:
-    """Choose the method to compare with: the best other; for `auto` by work time, that alone."""
+    """Choose the method to compare with: the best other; for `auto` by work time, that alone.
+
+    Without calls `auto` is that alone.
+    """
     if len(intervals.names) < 2:
         return None
-    if asked is Method.AUTO and chosen is Method.WORK_TIME:
+    if asked is Method.AUTO and chosen is Method.WORK_TIME and intervals.count is not None:
         return Method.WORK_TIME
     if chosen is Method.MEASURED:
         return choose_method(replace(intervals, cpu=None), target)
@@ -207,9 +210,10 @@ def _reasons(
         Signs(
             intervals=len(intervals),
             held_out_mape=held_out.mape if isinstance(model, CostModel) else None,
-            level=level if target.is_cpu_seconds else None,
+            level=level if target.is_limited_by_time else None,
             host=host,
             time_is_work=has_counts and (method is Method.WLR or _ignores_texts(intervals, method)),
+            is_measured=method is Method.MEASURED,
         )
     )
 

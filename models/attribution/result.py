@@ -68,10 +68,17 @@ class Signs:
     """θ of a CPU target whose times are seconds; None for any other."""
     host: HostUse
     time_is_work: bool
+    is_measured: bool = False
+    """Whether the server itself accounts for the use of each class."""
 
 
 def find_reasons(signs: Signs) -> tuple[Reason, ...]:
-    """List every reason why the attribution is less reliable, the most general first."""
+    """List every reason why the attribution is less reliable, the most general first.
+
+    There is none if it was measured: they concern estimates.
+    """
+    if signs.is_measured:
+        return ()
     found = {
         Reason.FEW_INTERVALS: signs.intervals < MIN_INTERVALS,
         Reason.COST_VARIES: (signs.held_out_mape or 0.0) > STEADY_MAPE,

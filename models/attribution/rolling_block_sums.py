@@ -191,7 +191,7 @@ class RollingBlocks:
         if self._groups and self._groups[-1][0] < self._max_in_one_group:
             before, group = self._groups.pop()
             count, blocks = before + count, [_unpack(group), *blocks]
-        self._groups.append((count, _pack(sum_blocks(blocks, unit_costs, names))))
+        self._groups.append((count, _pack(merge_blocks(blocks, unit_costs, names))))
         while len(self) - len(self._recent) > self._max_in_groups:
             self._groups.popleft()
 
@@ -201,7 +201,7 @@ class RollingBlocks:
         return [_unpack(block) for block in (*(group for _, group in self._groups), *self._recent)]
 
 
-def sum_blocks(blocks: Sequence[Block], unit_costs: UnitCosts, names: tuple[str, ...]) -> Block:
+def merge_blocks(blocks: Sequence[Block], unit_costs: UnitCosts, names: tuple[str, ...]) -> Block:
     """Sum up blocks, converted to these classes and unit costs."""
     first, *others = (
         block.with_unit_costs(unit_costs).with_classes(names, OTHER) for block in blocks

@@ -8,7 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.attribution.background_use import BackgroundUse, UnattributedUse
-from models.attribution.block_model import WindowModel, block_unit_costs, first_block, sum_block
+from models.attribution.block_model import (
+    WindowModel,
+    block_unit_costs,
+    first_block,
+    weighted_block,
+)
 from models.attribution.call_and_row_costs import PART_OF_CPU, CpuBounds
 from models.attribution.class_interval_table import OTHER, Array, ClassIntervals, Mask
 from models.attribution.division_methods import (
@@ -48,13 +53,6 @@ class ClassShares:
     def is_measured(self) -> bool:
         """Whether the server itself accounts for the use of each class."""
         return self.source is Method.MEASURED
-
-    def errors(self, names: Sequence[str]) -> dict[str, float]:
-        """Return standard errors by name, units of the resource; none if the use was measured."""
-        if self.is_measured:
-            return {}
-        errors = zip(names, self.error * self.uses, strict=True)
-        return {name: float(error) for name, error in errors if np.isfinite(error)}
 
     def relative_error(self, classes: Mask) -> float | None:
         """Return the standard error of these classes' use together as a share of it.
@@ -189,7 +187,7 @@ class SlidingModel:
             expected = model.predict(intervals)
             self._predictions.append((target.y, expected))
             unit_costs = model.shared_costs or block_unit_costs(intervals, target)
-            block = sum_block(
+            block = weighted_block(
                 intervals, target, unit_costs, expected, Autocorrelation.of(target.y, expected)
             )
         self._blocks.add(block, unit_costs)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from models.capacity.shared_constants import HIGH_QUANTILE
 from models.capacity.utilisation_fit import FittedParts, Part
-from models.numerics import NEGLIGIBLE, ROUNDING, median, quantile
+from models.numerics import NEGLIGIBLE, ROUNDING, TINY, median, quantile
 from models.robust import LinearFit, student_cdf
 from models.usl.law import Array
 
@@ -49,12 +49,9 @@ MAX_FALLING_SHARE = 0.8
 """The largest possible share of waking in the demand of an idle resource, w/(D + w)."""
 FALLING = Prior.within(0.05, MAX_FALLING_SHARE, mean=0.42, deviation=0.14)
 """The prior of that share."""
-LOG_WRITE_SHARE_PRIOR = (0.6, 0.2)
-"""The same share of a write of the log, mean and deviation: 0.6 and 0.7 were measured for durable
-commits on a real server."""
-MAX_LOG_WRITE_SECONDS = 500e-6
-"""The greatest processor time (s) of a write of the log; 98 to 337 µs were measured. It is a small
-part of queries that hardly write."""
+LOG_WRITE_SECONDS, MAX_LOG_WRITE_SECONDS = (200e-6, 100e-6), 400e-6
+"""The processor time (s) that a write of the log takes: mean and deviation, and the most; 98 to
+337 µs were measured for durable commits on real servers."""
 WAKEUP_SECONDS, MAX_WAKEUP_SECONDS = 50e-6, 150e-6
 """The processor time (s) that an idle entry costs: usually less than the first, at most the second.
 About 25, 50 and 150 µs were measured on three virtual machines; it is a small part of long
@@ -185,14 +182,15 @@ class Extrapolations:
         part = self._expected(self.parts)
         return part / (1 - part)
 
-    def further_fall(self, reach: Sequence[float]) -> Array:
-        """Compute the expected fall of each demand from the highest loads to the ceiling, a share.
+    def further_fall(self, limits: Sequence[float]) -> Array:
+        """Compute the expected fall of each demand from the highest loads to its limit, a share.
 
         The demand is D + w − w·busy; busy is the share of queries that find the resource busy.
+        limits are in the unit of t.
         """
         utilisation_of_model = self.utilisation[_starts(self.model)]
         saved = [
-            m.saved(np.array([reach[i]]))[0]
+            m.saved(np.array([limits[i]]))[0]
             for m, i in zip(self.models, utilisation_of_model, strict=True)
         ]
         at_ceiling = np.array(saved)[self.model]
@@ -310,11 +308,10 @@ def _demand_models(seen: FittedParts, reach: float, high: NDArray[np.bool_]) -> 
     if first.wakeups is not None:
         prior = _waking_prior(first.wakeups.per_query / first.slope)
         models.append(_falling_model(next(awake), prior, next(shares), next(busy)))
-    if first.uncounted_wakeup_share is not None:
+    if first.wakeup_share_per_second is not None:
         models.append(_unseen_falling_model(first, next(shares)))
     if first.log_sharing is not None:
-        part = MAX_LOG_WRITE_SECONDS * first.log_sharing.per_query / first.slope
-        prior = Prior.within(0.0, min(part, MAX_FALLING_SHARE), *LOG_WRITE_SHARE_PRIOR)
+        prior = log_write_prior(first.log_sharing.per_query / first.slope)
         falling = _falling_model(next(awake), prior, 0.0, next(busy))
         saved = min(falling.busy, CEILING[0])
         for power in LOG_SHARING_POWERS:
@@ -329,6 +326,13 @@ def _falling_model(awake: LinearFit, prior: Prior, share: float, busy: float) ->
     rows[:, 1], rows[:, 2] = -prior.places, 1.0
     rows /= awake.coefficients[1]
     return DemandModel(awake, rows, np.zeros(NODE_COUNT), prior, share, falls=True, busy=busy)
+
+
+def log_write_prior(part: float) -> Prior:
+    """Return the prior of the log writes' share of a demand; part: as for one second each, or 0."""
+    most = min(MAX_LOG_WRITE_SECONDS * part, MAX_FALLING_SHARE)
+    mean, deviation = LOG_WRITE_SECONDS
+    return Prior.within(0.0, most, mean * part, max(deviation * part, TINY))
 
 
 def _waking_prior(part: float) -> Prior:
@@ -346,7 +350,7 @@ def _unseen_falling_model(first: Part, share: float) -> DemandModel:
     covariance = first.straight.covariance.copy()
     covariance[2, 2] = first.slope**2 / NEGLIGIBLE  # the points say nothing about it
     unknown = replace(first.straight, covariance=covariance)
-    model = _falling_model(unknown, _waking_prior(first.uncounted_wakeup_share or 0.0), share, 0.0)
+    model = _falling_model(unknown, _waking_prior(first.wakeup_share_per_second or 0.0), share, 0.0)
     return model._replace(is_undetectable=True)
 
 

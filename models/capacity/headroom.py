@@ -10,14 +10,13 @@ from dataclasses import dataclass
 from math import isfinite
 
 from models.capacity.observed_peak import BEYOND_PEAK_RATIO, CELL_RATIO
+from models.capacity.resource_and_limit import MIN_LIMITING_UTILISATION
 from models.capacity.result import USL, Capacity
 from models.usl.fit import UslFit
 
-MIN_LIMITING_UTILISATION = 0.9
-"""A limiting resource that is used less makes nothing wait: statements pile up elsewhere."""
 MIN_EXPLAINED_SHARE = 0.7
 """Past the peak of contention the law predicts the throughput. With less than this share of it,
-statements wait for something else than contention: they pile up, and that is no overload."""
+statements wait for something other than contention: they pile up, and that is no overload."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +31,7 @@ class Headroom:
     """1 − X/C while overloaded, the share of the capacity that is lost to it; else 0."""
 
 
-def headroom(
+def headroom_of(
     capacity: Capacity,
     throughput: float,
     concurrency: float | None = None,

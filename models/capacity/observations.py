@@ -59,7 +59,7 @@ class Observations:
         given = (throughput, concurrency, n_variance, weights, connections)
         x, n, variance, weight, opened = (_column(times, values) for values in given)
         checked = [r.with_columns_changed(lambda column: _column(times, column)) for r in resources]
-        known = tuple(resource.with_shared_costs(x, n) for resource in checked)
+        known = tuple(r.with_shared_costs(x, n, log_counted=log_counted) for r in checked)
         variance, weight = np.nan_to_num(variance), np.nan_to_num(weight)
         return cls(times, x, n, variance, weight, opened, known, log_counted)
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from models.capacity.demand_extrapolation import CEILING
 from models.capacity.observations import MIN_PEAK_UTILISATION, SAME_LOAD_SHARE, Observations
-from models.capacity.resource_and_limit import Resource
+from models.capacity.resource_and_limit import MIN_LIMITING_UTILISATION, Resource
 from models.capacity.shared_constants import MIN_LASTING
 from models.numerics import median
 from models.robust import medians
@@ -184,8 +184,12 @@ def _possible_limits(seen: Observations) -> list[Resource]:
 
 
 def _is_full(seen: Observations, resource: Resource) -> NDArray[np.bool_]:
-    """Mark where the server fills it, or where most of the statements wait for it."""
-    full: NDArray[np.bool_] = resource.full | seen.queued_for(resource)
+    """Mark where the server fills it, or where most of the statements wait for it.
+
+    Statements that come in bursts wait for a processor that is idle afterwards.
+    """
+    nearly = resource.relative_use >= MIN_LIMITING_UTILISATION
+    full: NDArray[np.bool_] = resource.full | (nearly & seen.queued_for(resource))
     return full & ~resource.filled_by_others
 
 

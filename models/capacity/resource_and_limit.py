@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.capacity.batched_cost_share import SharedCost
-from models.capacity.busy_processor_share import FULL_CONCURRENCY, SHORT_QUERY_SECONDS, CpuWakeups
+from models.capacity.cpu_wakeups import FULL_CONCURRENCY, SHORT_QUERY_SECONDS, CpuWakeups
 from models.capacity.shared_constants import (
+    CLEAR_RATIO,
     LOW_QUANTILE,
     MAJORITY,
     MIN_LOAD_RATIO,
@@ -45,7 +46,7 @@ class LimitReason(StrEnum):
 
 
 SENTENCES = {
-    LimitReason.FEW_POINTS: "the resource's utilisation is known in fewer than six intervals",
+    LimitReason.FEW_POINTS: "fewer than six intervals have a known utilisation below its ceiling",
     LimitReason.NO_DEMAND: "the utilisation does not grow with the throughput",
     LimitReason.LITTLE_USED: "the resource was used too little to estimate its limit",
     LimitReason.NOT_A_LIMIT: "throughput kept growing while the resource counted as full",
@@ -61,6 +62,8 @@ SENTENCES = {
 
 FULL_UTILISATION = 0.97
 """A resource this near its ceiling is full: its utilisation can no longer follow the load."""
+MIN_LIMITING_UTILISATION = 0.9
+"""A limiting resource that is used less makes nothing wait: statements pile up elsewhere."""
 OTHER_PROGRAMS_SHARE = 0.15
 """Use by others beyond that, as a share of the ceiling, counts as that of other programs."""
 
@@ -120,6 +123,9 @@ class Resource:
     """The share of queries that found it busy; `Observations.of` computes it from idle entries."""
     log_sharing: SharedCost | None = field(repr=False, default=None)
     """The share of queries that needed no log write of their own, likewise from log writes."""
+    may_wait_for_log: bool = False
+    """Whether statements wait for something else even where few run, maybe for writes of the log
+    that were not counted; `Observations.of` compares their residence time with their own use."""
     others_per_query: float | None = None
     """The use by others per query, as by clients on the same host: a share of the ceiling for one
     query/s, NaN where unknown; `Observations.of` estimates it from the whole window."""
@@ -222,7 +228,7 @@ class Resource:
         idleness = self.wakeups and self.wakeups.with_saved(change(self.wakeups.saved))
         return replace(self, log_sharing=log_sharing, wakeups=idleness, **known)
 
-    def with_shared_costs(self, x: Array, n: Array) -> "Resource":
+    def with_shared_costs(self, x: Array, n: Array, *, log_counted: bool = True) -> "Resource":
         """Return the resource with what queries share: idle entries, log writes, others' work.
 
         x in queries/s and n, the concurrency, in threads, both of shape (intervals,).
@@ -233,8 +239,19 @@ class Resource:
             short_query_concurrency=self._short_query_concurrency(x, n) if idle is None else None,
             wakeups=None if idle is None else CpuWakeups.of(x, idle),
             log_sharing=None if log is None else SharedCost.of(x, log),
+            may_wait_for_log=not log_counted and self._is_waited_elsewhere(x, n),
             others_per_query=self.use_by_others_per_query(x),
         )
+
+    def _is_waited_elsewhere(self, x: Array, n: Array) -> bool:
+        """Return whether at low loads statements take clearly longer than they use a processor."""
+        if self.own is None or self.count is None:
+            return False
+        known = (x > 0) & np.isfinite(n) & (self.own > 0)
+        if np.count_nonzero(known) < MIN_POINTS:
+            return False
+        low = known & (x <= median(x[known]))
+        return median(n[low]) > CLEAR_RATIO * self.count * median(self.own[low])
 
     def _short_query_concurrency(self, x: Array, n: Array) -> Array | None:
         """Compute n for each processor where waking one may be a good part of a query's cost."""

@@ -32,11 +32,13 @@ from models.capacity.shared_constants import (
     FALSE_SIGN_PROBABILITY,
     MAJORITY,
     MIN_LASTING,
+    MIN_NOISE,
     MIN_POINTS,
     QUERY_VARIATION,
     SEEN_QUANTILE,
     SIGNIFICANT_Z,
 )
+from models.capacity.unshared_log_writes import FurtherFall, further_fall
 from models.capacity.utilisation_fit import (
     LOG_MODEL_PRIORS,
     MIN_UTILISATION_NOISE,
@@ -58,7 +60,7 @@ MAX_FULL_GROWTH = 1.5
 """The greatest ratio of the throughput with a full resource to that with it nearly full, or
 to its limit; where the ratio is greater, the resource was busy and not full."""
 MAX_FILLING_SHARE = 0.75
-"""A stock that rises in a greater share of the intervals is not in equilibrium: its level shows how
+"""A fill level that rises in a greater share of the intervals is not in equilibrium: it shows how
 long it has been filling, not the load."""
 LIMIT_RANGE = (-2.5, 2.0)
 """The range of ln X, relative to the limit of a straight line, in which a limit is sought."""
@@ -133,7 +135,10 @@ def _correct_limit(
     clients: ClientConnections | None,
     lost: Array,
 ) -> ResourceLimit:
-    """Correct a limit for the clients' connections, full intervals, and an uncertain ceiling."""
+    """Correct a limit for log writes, connections, full intervals, and an uncertain ceiling."""
+    if limit.usable and LimitReason.ALREADY_FULL not in limit.reasons:
+        fall = further_fall(resource, x, limit.log_shared)
+        limit = _with_unshared_log_writes(limit, fall)
     if clients is not None and LimitReason.ALREADY_FULL not in limit.reasons:
         limit = _with_oversubscription(resource, limit, clients)
     if limit.usable and _is_limit_measurable(resource):
@@ -236,7 +241,7 @@ def _add_priors(parts: Sequence[Part], resource: Resource, x: Array) -> list[Par
         and own.slope > 0
     ):
         second = x_scale / (resource.count * own.slope)
-        own = replace(own, shares=UNCOUNTED_WAKEUP_MODEL_PRIORS, uncounted_wakeup_share=second)
+        own = replace(own, shares=UNCOUNTED_WAKEUP_MODEL_PRIORS, wakeup_share_per_second=second)
     if log is not None:
         written = replace(log, per_query=log.per_query * x_scale / (resource.count or 1.0))
         shared = written.smoothed(own.t, np.zeros_like(own.t), own.weights)
@@ -290,7 +295,7 @@ def _limit_without_extrapolation(
             return _measured_limit(name, seen, float(middle), float(high / low))
     if np.count_nonzero(follows) < MIN_POINTS:
         return ResourceLimit.none(name, seen, LimitReason.FEW_POINTS)
-    # a stock that is emptied now and then looks noisy in some of the intervals
+    # a fill level that drops now and then looks noisy in some of the intervals
     if not part.is_demand(CERTAIN_Z if resource.is_fill_level else SIGNIFICANT_Z):
         return ResourceLimit.none(name, seen, LimitReason.NO_DEMAND)
     return None
@@ -329,6 +334,25 @@ def _with_filled_intervals(limit: ResourceLimit, x: Array, lost: Array) -> Resou
         return limit
     measured = _with_distribution(limit, limit.grid, (np.cumsum(p) - p / 2) / p.sum())
     return replace(measured, further_fall=0.0)
+
+
+def _with_unshared_log_writes(limit: ResourceLimit, fall: FurtherFall | None) -> ResourceLimit:
+    """Raise the limit by what its demand may fall once commits share the writes of the log.
+
+    A fall counts as far as it is more than the one that the models expect.
+    """
+    if fall is None or fall.mean < MIN_NOISE:
+        return limit
+    more = np.maximum(np.log1p(-limit.further_fall) - np.log1p(-fall.shares), 0.0)
+    step = float(limit.grid[1] - limit.grid[0])
+    beyond = step * np.arange(1, int(more[-1] / step) + 2)
+    grid = np.concatenate((limit.grid, limit.grid[-1] + beyond))
+    cdf = (1 - fall.probabilities.sum()) * np.interp(grid, limit.grid, limit.cdf)
+    for by, p in zip(more, fall.probabilities, strict=True):
+        cdf += p * np.interp(grid - by, limit.grid, limit.cdf, left=0.0)
+    raised = _with_distribution(limit, grid, cdf)
+    further = float(fall.probabilities @ -np.expm1(-more))
+    return replace(raised, further_fall=1 - (1 - limit.further_fall) * (1 - further))
 
 
 def _with_oversubscription(
@@ -381,7 +405,7 @@ def _with_distribution(limit: ResourceLimit, grid: Array, cdf: Array) -> Resourc
 
 
 def _is_filling(u: Array) -> bool:
-    """Return whether a stock grows from interval to interval, except when it is emptied.
+    """Return whether a fill level rises from interval to interval, except when it is emptied.
 
     One in equilibrium, which drains faster the fuller it is, falls as often as it rises.
     """
@@ -399,7 +423,8 @@ def _extrapolate(
     extrapolations = Extrapolations.of(fitted, reach)
     grid = np.linspace(*LIMIT_RANGE, TABLE_SIZE) + np.log(reach)[:, None]
     cdf = extrapolations.reached(np.exp(grid))
-    falls = extrapolations.further_fall(reach)
+    middles = [np.interp(QUANTILES[1], p, at) for p, at in zip(cdf, grid, strict=True)]
+    falls = extrapolations.further_fall(np.exp(middles).tolist())
     growth, waking, log = (getattr(extrapolations, c) for c in ("growth", "waking", "log_shared"))
     limits = []
     for i, (resource, each) in enumerate(zip(resources, fitted, strict=True)):

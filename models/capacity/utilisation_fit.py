@@ -23,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 
 from models.capacity.batched_cost_share import SharedCost
-from models.capacity.busy_processor_share import CpuWakeups
+from models.capacity.cpu_wakeups import CpuWakeups
 from models.capacity.resource_and_limit import OTHER_PROGRAMS_SHARE
 from models.capacity.shared_constants import CERTAIN_Z, SIGNIFICANT_Z
 from models.robust import LinearFit, fit_each
@@ -62,7 +62,7 @@ class Part:
     shares: tuple[float, ...] = MODEL_PRIORS
     """The prior probabilities of the models in `demand_extrapolation`, in their order."""
     wakeups: CpuWakeups | None = None
-    uncounted_wakeup_share: float | None = None
+    wakeup_share_per_second: float | None = None
     """One second of processor time as a part of the demand, where idle entries are not counted and
     each query may have woken the processor; None: they are counted, or it is no processor."""
     log_sharing: SharedCost | None = None

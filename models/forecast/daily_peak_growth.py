@@ -64,7 +64,7 @@ class Candidate:
     """The fit of the root: the level now, six corrections of the week, and the growth per day where
     there is one; then the steps."""
     residuals: Array
-    """Shares of the fitted root, shape (known days,)."""
+    """Shares of the fitted root, as great as those of a new day, shape (known days,)."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -163,7 +163,9 @@ def fit_trend(peaks: Array) -> Trend:
 def _candidate(seen: _Days, shape: TrendShape, weight: float, design: Array) -> Candidate:
     fit = seen.fit(design)
     fitted = np.maximum(design @ fit.coefficients, MIN_NOISE)
-    return Candidate(shape, weight, fit, seen.root / fitted - 1)
+    days, coefficients = design.shape
+    spread = np.sqrt(days / max(days - coefficients, 1))  # a fit comes nearer than a new day does
+    return Candidate(shape, weight, fit, spread * (seen.root / fitted - 1))
 
 
 def _find_changes(seen: _Days, line: Array) -> list[int]:

@@ -54,6 +54,11 @@ class GroupLoad:
     used_share: float | None
     """ΣX/ΣC of those that served; None: not known."""
 
+    @property
+    def is_full(self) -> bool:
+        """Whether the nodes that served were fully used."""
+        return self.used_share is not None and self.used_share >= FULL_LOAD
+
 
 @dataclass(frozen=True, eq=False)
 class NodeScaling:
@@ -81,7 +86,7 @@ def fit_scaling(loads: Sequence[GroupLoad], nodes: int) -> NodeScaling:
     """Fit the law to the loads of a group of `nodes` nodes, if they are sufficient."""
     full: dict[int, list[float]] = {}
     for load in loads:
-        if load.nodes > 0 and load.used_share is not None and load.used_share >= FULL_LOAD:
+        if load.nodes > 0 and load.is_full:
             full.setdefault(load.nodes, []).append(load.throughput)
     known = {k: full[k] for k in sorted(full) if len(full[k]) >= MIN_INTERVALS}
     reason = _reason_against_fit(

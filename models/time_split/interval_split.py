@@ -18,7 +18,7 @@ class IntervalCounters:
     statement_time: float
     """Time of all statements, those in flight included, s."""
     cpu: float | None = None
-    """CPU time of the server's process, or what the server counts for its statements, s."""
+    """CPU time of the server's process, without that of its appliers, s."""
     run_delay: float | None = None
     """Time that the server's threads could run and waited for a processor, s."""
     row_locks: float | None = None

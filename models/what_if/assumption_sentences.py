@@ -8,8 +8,8 @@ from models.what_if.residence_at_other_load import measured_load_at
 def assumptions(today: CurrentState, changes: Changes) -> tuple[str, ...]:
     """Return the assumptions of a prediction for these changes, as sentences."""
     found = [
-        "Contention (σ) and coherency (κ) of the law do not change; λ changes with the time that a"
-        " query takes of the changed resources; time that no resource explains does not change.",
+        "Contention (σ), coherency (κ) and the time that no resource explains stay the same. λ"
+        " follows the time that a query takes of the changed resources.",
         *_hardware_assumptions(today, changes),
         *_workload_assumptions(today, changes),
     ]
@@ -24,15 +24,15 @@ def _hardware_assumptions(today: CurrentState, changes: Changes) -> list[str]:
     found = []
     if changes.cores != 1:
         found.append(
-            "More processors run more statements at once; no statement becomes faster, and each"
-            " processor does as much as those of today (hyper-threads do not)."
+            "More processors run more statements at once, and none of them faster. Each does as"
+            " much as one of today, unlike a hyper-thread."
         )
     if changes.cpu_speed != 1:
         found.append("A faster processor shortens all CPU time alike, including waits for memory.")
     if changes.disk_rate != 1 or changes.disk_latency != 1:
         found.append(
-            "The sequential share of the disk's time, and the share that queries wait for, are not"
-            " known: each is taken as anything from none to all."
+            "The share of the disk's time that is sequential, and the share that queries wait for,"
+            " may each be anything from none to all."
         )
         if not any(limit.kind in DISK_KINDS for limit in today.limits):
             found.append("No disk has a known limit today, so changing it moves no known limit.")
@@ -40,8 +40,8 @@ def _hardware_assumptions(today: CurrentState, changes: Changes) -> list[str]:
         found.append("The link has no known limit today, so changing it moves no known limit.")
     if changes.servers != 1:
         found.append(
-            "The servers are alike, share all queries equally, and none waits for another; this "
-            "does not hold for writes that every server must repeat."
+            "The servers are alike, share all queries equally, and none waits for another. That"
+            " does not hold for writes that every server must repeat."
         )
     return found
 
@@ -53,17 +53,22 @@ def _workload_assumptions(today: CurrentState, changes: Changes) -> list[str]:
     measured = None if today.load is None else measured_load_at(today.load, changes)
     if measured is not None:
         found.append(
-            "The residence time at that load is the one that was measured there:"
-            f" {measured.intervals} intervals of the window had about {measured.throughput:.3g}"
-            " queries/s."
+            "The residence time starts from the one that was measured at that load:"
+            f" {measured.intervals} intervals of the window had about"
+            f" {_rounded(measured.throughput)} queries/s."
         )
     if changes.queries:
         found.append(
-            "A class with a changed cost uses every resource, and the time that no resource "
-            "explains, in the same proportion; the others cost as before."
+            "A class's cost changes by the same factor on every resource, and in the time that no"
+            " resource explains. The others cost as before."
         )
     if changes != Changes() and today.uses:
         found.append(
             "Queues at a resource are at most those of random arrivals at its mean utilisation."
         )
     return found
+
+
+def _rounded(value: float) -> str:
+    """Write a number with three digits or more."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"

@@ -140,6 +140,8 @@ class CurrentState:
     """The share of each class in all statement time."""
     seen: frozenset[Kind] = frozenset()
     """The kinds of resource whose use is known at all."""
+    is_past_peak: bool = False
+    """Whether more statements run than at the capacity: throughput does not show the load then."""
 
     def limit_index(self, name: str) -> int | None:
         """Return the index of the limit of a resource; None without one, or without a capacity."""

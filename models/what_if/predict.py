@@ -113,6 +113,12 @@ def _estimate_residence_time(
     if load is None:
         missing.append("Today's residence time is not known, so its change cannot be predicted.")
         return None
+    if today.is_past_peak and changes != Changes():
+        missing.append(
+            "The residence time cannot be predicted: the server is past its peak, where throughput "
+            "does not show the load."
+        )
+        return None
     resource = _resource_without_time(today, changes)
     if resource:
         missing.append(

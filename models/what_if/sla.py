@@ -95,7 +95,7 @@ def sla_headroom(today: CurrentState, sla: float, *, is_trusted: bool = True) ->
     return SlaHeadroom(
         throughput=throughput,
         concurrency=_scaled(throughput, sla) if capacity_first < QUANTILES[1] else None,
-        headroom=capped_at_zero(headroom) if present.residence_time > sla else headroom,
+        ratio=capped_at_zero(headroom) if present.residence_time > sla else headroom,
         capacity_first=capacity_first,
         at_capacity=_residence_time_at_capacity(growth),
     )

@@ -60,7 +60,7 @@ class SlaHeadroom:
     """Queries/s; at most the capacity."""
     concurrency: Estimate | None = None
     """Threads, throughput times the SLA; None where the capacity is likely reached before."""
-    headroom: Estimate | None = None
+    ratio: Estimate | None = None
     """1 − X/throughput; where the SLA is broken now, at most 0, or 1 − R/SLA if the throughput is
     not known. Past the peak it is the capacity's own."""
     capacity_first: float | None = None
@@ -76,12 +76,12 @@ def unknown_headroom(reason: SlaReason, load: Load | None, sla: float) -> SlaHea
         return SlaHeadroom(reason=reason)
     worse = np.exp(NORMAL_95 * load.scatter * np.array([1.0, 0.0, -1.0]))
     low, middle, high = 1 - worse * load.residence_time / sla
-    return SlaHeadroom(headroom=capped_at_zero(Estimate(middle, low, high)), reason=reason)
+    return SlaHeadroom(ratio=capped_at_zero(Estimate(middle, low, high)), reason=reason)
 
 
 def past_peak_headroom(ratio: float) -> SlaHeadroom:
     """Return the capacity's headroom, at most 0: past the peak none is left up to the SLA."""
-    return SlaHeadroom(headroom=Estimate(ratio, ratio, ratio), reason=SlaReason.PAST_PEAK)
+    return SlaHeadroom(ratio=Estimate(ratio, ratio, ratio), reason=SlaReason.PAST_PEAK)
 
 
 def capped_at_zero(found: Estimate) -> Estimate:

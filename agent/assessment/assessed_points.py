@@ -82,13 +82,13 @@ class AssessedPoints:
             self.disposition_indices
         ]
 
-    def known_points(self, disposition: Disposition) -> tuple[Array, Array]:
-        """Return concurrency and throughput of the points of a disposition, if both are known."""
+    def concurrency_and_throughput(self, disposition: Disposition) -> tuple[Array, Array]:
+        """Return N and X of the points of a disposition whose concurrency is known."""
         is_on_curve = self._is_on_curve(disposition)
         return self.concurrency[is_on_curve], self.throughput[is_on_curve]
 
     def ended_after(self, disposition: Disposition, at: float) -> NDArray[np.bool_]:
-        """Return for each of the `known_points` whether its interval ended after `at` (Unix s)."""
+        """Return for the same points whether their intervals ended after `at` (Unix s)."""
         later: NDArray[np.bool_] = self.at[self._is_on_curve(disposition)] > at
         return later
 

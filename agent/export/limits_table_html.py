@@ -17,12 +17,12 @@ COLUMNS = (
     "full at",
     "90 % interval",
     "trust, or why unknown",
-    "is the limit",
+    "P(is the limit)",
 )
 CPU_SOURCES = {
     CpuSource.HOST: "the counters of this host",
     CpuSource.NODE_EXPORTER: "the node_exporter of the server's host",
-    CpuSource.STATEMENTS: "the CPU time of statements, scaled up for what it misses, over vcpus",
+    CpuSource.STATEMENTS: "the CPU time of statements, with what it misses added, over the vcpus",
 }
 MIN_SHOWN_SHARE = 0.005  # a smaller probability to be the limit is not shown
 

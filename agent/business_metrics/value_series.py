@@ -1,4 +1,4 @@
-"""A business metric's values, averaged over the intervals in which they were read."""
+"""A business metric's values with their times, and their averages over intervals."""
 
 import math
 from collections import deque

@@ -45,6 +45,8 @@ def classes_table(snapshot: Snapshot, now: float) -> str:
     if state is None:
         return ""
     cpu = state.resource("cpu")
+    if cpu is not None and cpu.total <= 0:
+        cpu = None  # it is no longer known
     ranked_by = "cpu" if cpu is not None else "statement_time"
     total = sum(one.recent.get(ranked_by, 0.0) for one in state.classes)
     if total <= 0:
@@ -103,7 +105,7 @@ def _class_name(one: ClassState) -> str:
 def _cpu_note(cpu: ResourceState | None) -> str:
     if cpu is None:
         return '<p class="grey">CPU is not known here: classes are ranked by their time.</p>'
-    return f'<p class="grey">CPU {escape(", ".join(_cpu_notes(cpu)))}.</p>'
+    return f'<p class="grey">CPU {escape("; ".join(_cpu_notes(cpu)))}.</p>'
 
 
 def _cpu_notes(cpu: ResourceState) -> Iterator[str]:
@@ -112,5 +114,5 @@ def _cpu_notes(cpu: ResourceState) -> Iterator[str]:
     if cpu.unattributed_share is not None:
         yield f"{whole_percent(cpu.unattributed_share)} of it is unattributed"
     if cpu.held_out.mape is not None:
-        yield f"the total predicted within {whole_percent(cpu.held_out.mape)}"
+        yield f"the total is predicted within {whole_percent(cpu.held_out.mape)}"
     yield from (reason.sentence for reason in cpu.reasons)
