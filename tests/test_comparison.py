@@ -51,7 +51,9 @@ def test_a_change_needs_a_bound_on_its_own_side_only() -> None:
         Verdict.CANNOT_TELL
     )
     assert ratio(below, Estimate(200.0)).verdict is Verdict.CANNOT_TELL
-    assert ratio(below, Estimate(None)).verdict is Verdict.CANNOT_TELL
+    for change in (ratio, difference):
+        assert change(below, Estimate(None)).verdict is Verdict.CANNOT_TELL
+        assert change(Estimate(None), below).verdict is Verdict.CANNOT_TELL
 
 
 def test_the_laws_intervals_hold_its_parameters() -> None:
