@@ -12,6 +12,7 @@ import argparse
 import ast
 import os
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -116,10 +117,12 @@ def mutants(module: Path) -> Iterator[Mutant]:
 def tests_of(module: Path, without: list[str]) -> list[str]:
     """The test files that name the module, or else its package; none that needs a real server."""
     dotted = ".".join(module.with_suffix("").parts)
+    package, _, name = dotted.rpartition(".")
+    named = re.compile(rf"{re.escape(dotted)}\b|from {re.escape(package)} import .*\b{name}\b")
     files = {f"tests/{f.name}": f.read_text() for f in sorted((ROOT / "tests").glob("test_*.py"))}
     fit = {n: t for n, t in files.items() if Path(n).name not in without and "_live_" not in n}
-    own = [name for name, text in fit.items() if dotted in text]
-    return own or [name for name, text in fit.items() if dotted.rpartition(".")[0] in text]
+    own = [file for file, text in fit.items() if named.search(text)]
+    return own or [file for file, text in fit.items() if package in text]
 
 
 def copy_checkout(to: Path) -> None:
