@@ -106,21 +106,27 @@ def test_the_latest_calls_do_where_they_are_many() -> None:
     assert (every.start, every.times.calls) == (0.0, 750)
 
 
+NORMAL, ONCE = (0.0, 1.0), (2.0, 4.0)
+"""Buckets of many calls, and of one."""
+
+
 @pytest.mark.parametrize(
     ("later", "gap"),
-    [({SLOW: {(0.0, 1.0): 3.0}}, 10.0), ({}, 10.0), (None, MAX_GAP_SECONDS + 1)],
-    ids=["restart", "evicted", "gap"],
+    [
+        ({SLOW: {NORMAL: 3.0}}, 10.0),
+        ({SLOW: {NORMAL: 500.0}}, 10.0),
+        ({}, 10.0),
+        ({SLOW: {NORMAL: 500.0, ONCE: 1.0}}, MAX_GAP_SECONDS + 1),
+    ],
+    ids=["restart", "busy since", "evicted", "gap"],
 )
-def test_counts_that_fell_begin_anew(later: dict[str, Buckets] | None, gap: float) -> None:
+def test_counts_that_fell_begin_anew(later: dict[str, Buckets], gap: float) -> None:
     """No difference is negative, nor taken over a restart, an eviction or a long silence."""
-    first = {SLOW: {(0.0, 1.0): 100.0}}
     times = RecentResponseTimes()
-    times.append(0.0, HistogramValues(first))
-    times.append(5.0, HistogramValues({SLOW: {(0.0, 1.0): 300.0}}))
+    times.append(0.0, HistogramValues({SLOW: {NORMAL: 100.0}}))
+    times.append(5.0, HistogramValues({SLOW: {NORMAL: 300.0, ONCE: 1.0}}))
     assert times.latest(SLOW, 0.5) is not None
-    times.append(
-        5.0 + gap, HistogramValues({SLOW: {(0.0, 1.0): 500.0}} if later is None else later)
-    )
+    times.append(5.0 + gap, HistogramValues(later))
     assert times.latest(SLOW, 0.5) is None
 
 

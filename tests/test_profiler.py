@@ -69,22 +69,26 @@ def test_a_look_that_the_server_cuts_off_ends_no_reading(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Between two readings the threads are looked at, evenly; any other failure is told."""
-    reader, looked = object.__new__(DigestReader), list[float]()
+    reader, looked, now = object.__new__(DigestReader), list[float](), [50.0]
     kinds = [None, FailureKind.SLOW, None, FailureKind.LOST]
 
     def look(_: DigestReader) -> None:
-        looked.append(time.monotonic())
+        looked.append(now[0])
         if kind := kinds[len(looked) - 1]:
             failing(kind)()
 
+    def pause(seconds: float) -> None:
+        now[0] += seconds
+
     monkeypatch.setattr(DigestReader, "sample_threads", look)
-    found = sample_threads_until(time.monotonic() + 0.4, {"digests": reader}, time.sleep)
+    monkeypatch.setattr("agent.query_classes.one_off_profile.time.monotonic", lambda: now[0])
+    found = sample_threads_until(50.4, {"digests": reader}, pause)
     assert found is not None
     assert found.kind is FailureKind.SLOW
-    assert len(looked) == THREAD_SAMPLES - 1
-    assert looked[2] - looked[0] == pytest.approx(0.2, abs=0.15)
+    assert looked == pytest.approx([50.1, 50.2, 50.3])
+    assert now[0] == pytest.approx(50.4)
     with pytest.raises(CollectorError, match="it is lost"):
-        sample_threads_until(time.monotonic(), {"digests": reader}, time.sleep)
+        sample_threads_until(50.5, {"digests": reader}, pause)
 
 
 def unneeded(kind: FailureKind | None, *, at_once: bool) -> CollectorSpec:

@@ -111,7 +111,7 @@ def read_once(
 def sample_threads_until(
     end: float, readers: Mapping[str, Callable[[], Values]], pause: Callable[[float], None]
 ) -> CollectorError | None:
-    """Sample the statements' threads at random times until `end` (monotonic seconds).
+    """Sample the statements' threads at even times until `end` (monotonic seconds).
 
     Returns the error of a sample that timed out, if any; raises `CollectorError` of any other kind.
     """
