@@ -141,9 +141,11 @@ def snapshots() -> list[Snapshot]:
         12 * DAY_SECONDS, 5 * DAY_SECONDS, 30 * DAY_SECONDS, ((1, 0.01), (7, 0.125), (30, 0.95))
     )
     flat = Saturation(probability=((1, 0.0), (7, 0.0)), reason=ForecastReason.NO_GROWTH)
-    well[0] = replace(
-        well[0], assessed=replace(well[0].assessed, outlier_counts=record), classes=classes
-    )
+    assert well[0].assessed.capacity is not None
+    # recorded beside other programs, which leave no peak to be known
+    peak = replace(well[0].assessed.capacity, concurrency=14.0, concurrency_upper=17.5)
+    assessed = replace(well[0].assessed, outlier_counts=record, capacity=peak)
+    well[0] = replace(well[0], assessed=assessed, classes=classes)
     well[0] = replace(well[0], forecast=ForecastState(well[0].at, met, 0.01, 31))
     rises = {3: Rise(np.array([0.0, 0.02])), 6: Rise(np.array([0.02, 0.05]))}
     rises[12] = Rise(np.array([0.05, 0.1]), 0.1, np.array([0.1, 0.3]))

@@ -9,6 +9,7 @@ from models.capacity.distribution import Distribution
 from models.forecast.daily_peak_growth import TrendShape, fit_trend
 from models.forecast.daily_peaks import daily_peaks
 from models.forecast.hourly_means import HOUR_SECONDS, hourly_means
+from models.forecast.paths import future_peaks
 from models.forecast.saturation import (
     DAY_SECONDS,
     ForecastReason,
@@ -117,7 +118,7 @@ def test_no_drawn_future_is_without_a_number() -> None:
     assert forecast.peaks is not None
     assert np.isfinite(forecast.peaks).all()
     found = meets(seen, 3 * float(np.nanmax(seen)))
-    assert found.reason is ForecastReason.TOO_FAR
+    assert found.seconds is None
     assert dict(found.probability)[7] < 0.05
 
 
@@ -130,6 +131,17 @@ def test_gaps_and_a_burst_move_it_little() -> None:
         hours[at : at + 24] = np.nan
     assert np.isnan(hours).mean() > 0.15
     assert days_until(meets(hours, PEAK * 1.1)) == pytest.approx(plain, abs=2)
+
+
+@pytest.mark.parametrize("days", [14, 16, 28, 35])
+def test_a_burst_leaves_no_day_of_the_week_without_a_level(days: int) -> None:
+    """Up to four days of twice a level load, anywhere: no load of several times that is likely."""
+    for seed in range(40):
+        rng = np.random.default_rng([seed, days])
+        peaks = PEAK * np.exp(rng.normal(0, 0.03, days))
+        peaks[rng.choice(days, rng.integers(1, 5), replace=False)] *= 2
+        highest = future_peaks(fit_trend(peaks), 7).max(axis=1)
+        assert np.quantile(highest, 0.9) < 6 * PEAK
 
 
 def test_bursts_that_recur_count() -> None:

@@ -28,6 +28,11 @@ SECONDS = 15
 REST = 0.3
 """Threads: a dump that counted would be one. On a busy machine statements of the servers' own that
 take a tenth of a second of an interval were seen."""
+ONE_ROW = (
+    "CREATE DATABASE live",
+    "CREATE TABLE live.r (id INT PRIMARY KEY AUTO_INCREMENT, pad VARCHAR(200))",
+    "INSERT INTO live.r (pad) VALUES (REPEAT('x', 200))",
+)
 FILL = "INSERT INTO live.r (pad) SELECT pad FROM live.r"
 THERE = "SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = 'live'"
 PARALLEL = ("--slave-parallel-threads=4", "--slave-parallel-mode=optimistic")
@@ -53,13 +58,7 @@ def applied(private_server: ServerFactory, way: Way) -> ObservedClasses:
     replica = private_server(way.flavour, options=[*REPLICA, *way.options])
     run_as_root(replica, CPU_ON)
     let_follow(source, replica)
-    run_as_root(
-        source,
-        "CREATE DATABASE live",
-        "CREATE TABLE live.r (id INT PRIMARY KEY AUTO_INCREMENT, pad VARCHAR(200))",
-        "INSERT INTO live.r (pad) VALUES (REPEAT('x', 200))",
-        *[FILL] * 13,
-    )
+    run_as_root(source, *ONE_ROW, *[FILL] * 13)
     wait_until("the table on the replica", lambda: run_as_root(replica, THERE)[0][0] == 1)
     with (
         connected(replica) as connection,
@@ -122,13 +121,7 @@ def test_what_appliers_compute_is_not_the_time_of_a_clients_statement(
     source = private_server("mysql", log_bin=True, options=["--binlog-format=ROW"])
     replica = private_server("mysql", options=REPLICA)
     let_follow(source, replica)
-    run_as_root(
-        source,
-        "CREATE DATABASE live",
-        "CREATE TABLE live.r (id INT PRIMARY KEY AUTO_INCREMENT, pad VARCHAR(200))",
-        "INSERT INTO live.r (pad) VALUES (REPEAT('x', 200))",
-        *[FILL] * 12,
-    )
+    run_as_root(source, *ONE_ROW, *[FILL] * 12)
     with (
         Clients(source, "UPDATE live.r SET pad = SHA2(CONCAT(pad, id), 224)"),
         Clients(replica, "SELECT SLEEP(0.3)") as sleeper,

@@ -5,6 +5,7 @@ than the neighbour leaves idle now, but between control groups of equal weight h
 the two holds is not known before.
 """
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -125,3 +126,19 @@ def test_a_neighbour_that_was_there_all_the_time_lowers_nothing() -> None:
     far = Estimate(200.0, 190.0, 210.0, {}, 180.0, Distribution.of_quantiles(190.0, 200.0, 210.0))
     assert far.lowered(lower_bound_at_present([limit], seen, kept)) == far
     assert far.lowered(120.0).lower < 125.0
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_beside_one_that_fills_the_processor_all_the_time_nothing_is_trusted(seed: int) -> None:
+    """What clients use for a query is not seen there: at most the least that others use for one."""
+    n = 1 + 11 * (1 - np.cos(np.linspace(0, 12 * np.pi, 240))) / 2
+    left = np.exp(np.random.default_rng(seed).normal(0, 0.3, 240))
+    x = left * 100 * n / (1 + 0.05 * (n - 1) + 0.01 * n * (n - 1))
+    own = 0.0005 * x
+    beside = Resource("cpu", np.ones(240), own=own, processors=np.full(240, 2.0))
+    seen = Observations.of(np.arange(240.0), x, n, resources=[beside])
+    assert np.mean(seen.disturbed_by_others) > 0.7
+    assert assess_capacity(seen).trust is Trust.NOT_IDENTIFIABLE
+    alone = replace(beside, utilisation=0.0012 * x / left, own=0.001 * x / left)
+    seen = Observations.of(np.arange(240.0), x / left, n, resources=[alone])
+    assert not seen.disturbed_by_others.any()

@@ -11,6 +11,7 @@ from agent.export.snapshot_json import target_object
 from agent.pipeline import assess
 from agent.window.intervals import Interval, Window, intervals
 from agent.window.resource_utilisation import (
+    LOG_WRITES,
     OPEN_CONNECTIONS,
     STATEMENT_CPU,
     CpuSource,
@@ -88,6 +89,7 @@ def rows() -> list[Interval]:
             resources={
                 STATEMENT_CPU: x * DEMAND * float(np.exp(rng.normal(0, 0.02))),
                 OPEN_CONNECTIONS: 4.0,
+                LOG_WRITES: 0.0,
             }
         )
         for k, x in enumerate(LOADS)

@@ -20,7 +20,6 @@ from agent.window.resource_utilisation import (
 from models.attribution.capacity_gain import DemandShare
 from models.capacity.assess import usable_limits
 from models.capacity.contention_peak import NearestLimit, find_peak
-from models.capacity.distribution import Distribution
 from models.capacity.goodness_of_fit import Points
 from models.capacity.resource_and_limit import ResourceLimit
 from models.capacity.result import USL, Capacity
@@ -49,7 +48,7 @@ def current_state_of(snapshot: Snapshot, now: float) -> CurrentState:
         capacity=capacity.value if capacity else None,
         lower=capacity.lower if capacity else None,
         upper=capacity.upper if capacity else None,
-        distribution=_distribution(capacity) if capacity else None,
+        distribution=capacity.distribution if capacity and capacity.upper else None,
         limits=limits,
         load=_measured_load(snapshot, *place) if place and is_loaded else None,
         uses=tuple(_uses(load, classes)) if load and load.throughput > 0 else (),
@@ -58,18 +57,6 @@ def current_state_of(snapshot: Snapshot, now: float) -> CurrentState:
         seen=_known_kinds(load, limits),
         is_past_peak=left is not None and left.overloaded,
     )
-
-
-def _distribution(capacity: Capacity) -> Distribution | None:
-    """Return the distribution of the saturation probability, so that both agree.
-
-    None where it has no 95 % quantile, or its median is not the value: a capacity far above
-    everything seen is the nearest limit (`models.capacity.estimate`).
-    """
-    known = capacity.distribution
-    if known is None or capacity.value is None or capacity.upper is None:
-        return None
-    return known if abs(np.log(known.median / capacity.value)) < EXACT_WIDTH else None
 
 
 def digests_of(classes: ClassesState | None) -> list[str]:

@@ -118,20 +118,23 @@ class Estimate:
         survival = np.prod(each, axis=0)
         shares = _probabilities_to_be_lowest(each, survival, possible)
         survival = _posterior_survival(survival, possible)
-        low, middle, high = np.exp(np.interp(QUANTILES, 1 - survival, grid))
+        low, middle, high = map(float, np.exp(np.interp(QUANTILES, 1 - survival, grid)))
+        upper = None if survival[-1] > QUANTILES[0] else high
+        distribution = Distribution(grid, 1 - survival)
         if (
             lowest.x_max is not None
             and shares[-1] < 0.5
             and x_seen < CONTENTION_VISIBLE_FROM * lowest.x_max
         ):
-            middle = np.clip(lowest.x_max, low, np.inf if survival[-1] > QUANTILES[0] else high)
+            middle = float(np.clip(lowest.x_max, low, np.inf if upper is None else upper))
+            distribution = Distribution.of_quantiles(low, middle, upper)
         return cls(
-            value=float(middle),
-            lower=float(low),
-            upper=None if survival[-1] > QUANTILES[0] else float(high),
+            value=middle,
+            lower=low,
+            upper=upper,
             shares=dict(zip(names, map(float, shares), strict=True)),
             x_seen=x_seen,
-            distribution=Distribution(grid, 1 - survival),
+            distribution=distribution,
         )
 
 

@@ -178,15 +178,19 @@ class Resource:
     def use_by_others_per_query(self, x: Array) -> float:
         """Return the use by others per query, a share of the ceiling for one query/s; NaN: unknown.
 
-        That of the whole window, or else estimated from x, queries/s, shape (intervals,).
+        That of the whole window, or else estimated from x, queries/s, shape (intervals,): beside
+        programs that fill it nearly always, the least that others use.
         """
         if self.others_per_query is not None:
             return self.others_per_query
         others = self._use_by_others
-        follows = (x > 0) & ~self.filled_by_others & np.isfinite(others)
-        if np.count_nonzero(follows) < MIN_POINTS:
+        known = (x > 0) & np.isfinite(others)
+        follows = known & ~self.filled_by_others
+        if np.count_nonzero(follows) >= MIN_POINTS:
+            return _use_by_others_per_query(x[follows], others[follows])
+        if np.count_nonzero(known) < MIN_POINTS:
             return np.nan
-        return _use_by_others_per_query(x[follows], others[follows])
+        return max(quantile(others[known] / x[known], LOW_QUANTILE), 0.0)
 
     @property
     def _use_by_others(self) -> Array:

@@ -344,13 +344,10 @@ def _with_unshared_log_writes(limit: ResourceLimit, fall: FurtherFall | None) ->
     if fall is None or fall.mean < MIN_NOISE:
         return limit
     more = np.maximum(np.log1p(-limit.further_fall) - np.log1p(-fall.shares), 0.0)
-    step = float(limit.grid[1] - limit.grid[0])
-    beyond = step * np.arange(1, int(more[-1] / step) + 2)
-    grid = np.concatenate((limit.grid, limit.grid[-1] + beyond))
-    cdf = (1 - fall.probabilities.sum()) * np.interp(grid, limit.grid, limit.cdf)
+    cdf = (1 - fall.probabilities.sum()) * limit.cdf
     for by, p in zip(more, fall.probabilities, strict=True):
-        cdf += p * np.interp(grid - by, limit.grid, limit.cdf, left=0.0)
-    raised = _with_distribution(limit, grid, cdf)
+        cdf += p * np.interp(limit.grid - by, limit.grid, limit.cdf, left=0.0)
+    raised = _with_distribution(limit, limit.grid, cdf)
     further = float(fall.probabilities @ -np.expm1(-more))
     return replace(raised, further_fall=1 - (1 - limit.further_fall) * (1 - further))
 

@@ -11,7 +11,7 @@ since one more change, a step or the end of a line. Each is fitted by Tukey's bi
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 import numpy as np
@@ -109,7 +109,17 @@ class _Days:
     root: Array
 
     def fit(self, design: Array) -> LinearFit:
-        return fit_linear(design, self.root, np.ones(len(self.root)), MIN_NOISE)
+        """Fit robustly; of each day of the week one more is known, which needs no correction.
+
+        Without it a burst that moves its day of the week at first has all such days left out, and
+        nothing would be known of that day. The covariance allows for the number of coefficients.
+        """
+        usual = np.zeros((WEEK_DAYS, design.shape[1]))
+        usual[:, 1:WEEK_DAYS] = week_contrasts(np.arange(WEEK_DAYS, dtype=np.float64))
+        roots = np.append(self.root, np.zeros(WEEK_DAYS))
+        found = fit_linear(np.vstack((design, usual)), roots, np.ones(len(roots)), MIN_NOISE)
+        left = found.freedom / (found.freedom + design.shape[1])
+        return replace(found, covariance=found.covariance / left)
 
     def residuals(self, design: Array) -> Array:
         left: Array = self.root - design @ self.fit(design).coefficients
