@@ -43,7 +43,7 @@ def assert_a_whole_run(done: "subprocess.CompletedProcess[str]") -> None:
     """The demo ended with 0, said when there was a fit, and printed its final table."""
     assert done.returncode == 0, done
     assert re.search(r"^starting a private MariaDB \d+\.\d+\.\d+ …$", done.stdout, re.MULTILINE)
-    assert re.search(r"^ *\d+ s  .*; load (rising|falling), ", done.stdout, re.MULTILINE)
+    assert re.search(r"^ *\d+ s  .* \| load (rising|falling), ", done.stdout, re.MULTILINE)
     table = done.stdout.split("\n\n")[-1]
     for row in (r"throughput", r"concurrency", r"capacity", r"timing +first fit after \d+ s"):
         assert re.search(rf"^{row}", table, re.MULTILINE), done.stdout
