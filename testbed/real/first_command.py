@@ -11,7 +11,7 @@ from threading import Timer
 
 from testbed.real.bare_root import BareRoot
 
-DEMO = ("scripts/demo", "--seconds", "30")
+DEMO = ("scripts/demo", "--seconds", "60")
 FITTED = "USL peak"  # what a line has once there is a fit
 PATIENCE = 600.0  # seconds for a whole installation on a busy machine
 PROGRESS = (  # what a script says of its work; what it says besides is a message
