@@ -52,7 +52,7 @@ class ClassFile:
     host: HostUse = field(default_factory=HostUse)
     """How busy the host was in the worst minute, where that is known."""
     has_times: bool = True
-    """Whether the classes' statement times are known; otherwise their calls stand in for them."""
+    """Whether the classes' statement times are known; if not, their calls are used instead."""
 
 
 class Table:

@@ -57,7 +57,7 @@ class Series(NamedTuple):
 class Client:
     """Queries one server; each query is one request, and the size of its response is limited.
 
-    `warn` is told once of each cause why a response is not complete.
+    `warn` is called once for each reason why a response is incomplete.
     """
 
     def __init__(

@@ -39,7 +39,7 @@ class ClassInterval:
 
     @property
     def is_known(self) -> bool:
-        """Whether anything of it is known; nothing is of an outage."""
+        """Whether any of its values is known; an outage has none."""
         return self.changes is not None or bool(self.used)
 
 

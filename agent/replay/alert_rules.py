@@ -246,7 +246,7 @@ class Alerts:
 
     @property
     def is_any_active(self) -> bool:
-        """Whether an alert is pending or fires."""
+        """Whether an alert is pending or firing."""
         return bool(self._active)
 
     def take(self) -> Iterator[Episode]:

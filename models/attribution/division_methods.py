@@ -69,7 +69,7 @@ class Target:
 
     @property
     def is_limited_by_time(self) -> bool:
-        """Whether no class uses more than its time, which is in the same seconds."""
+        """Whether a class uses at most its statement time: both are in the same seconds."""
         return self.is_cpu_seconds and self.time_like
 
 

@@ -124,8 +124,8 @@ class Resource:
     log_sharing: SharedCost | None = field(repr=False, default=None)
     """The share of queries that needed no log write of their own, likewise from log writes."""
     may_wait_for_log: bool = False
-    """Whether statements wait for something else even where few run, maybe for writes of the log
-    that were not counted; `Observations.of` compares their residence time with their own use."""
+    """Whether statements wait for something else even at low loads, possibly for log writes that
+    were not counted; `Observations.of` compares their residence time with their use of it."""
     others_per_query: float | None = None
     """The use by others per query, as by clients on the same host: a share of the ceiling for one
     query/s, NaN where unknown; `Observations.of` estimates it from the whole window."""

@@ -56,7 +56,7 @@ class GroupLoad:
 
     @property
     def is_full(self) -> bool:
-        """Whether the nodes that served were fully used."""
+        """Whether the serving nodes were at full load."""
         return self.used_share is not None and self.used_share >= FULL_LOAD
 
 
