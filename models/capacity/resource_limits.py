@@ -137,10 +137,9 @@ def _correct_limit(
 ) -> ResourceLimit:
     """Correct a limit for log writes, connections, full intervals, and an uncertain ceiling."""
     if limit.usable and LimitReason.ALREADY_FULL not in limit.reasons:
-        fall = further_fall(resource, x, limit.log_shared)
-        limit = _with_unshared_log_writes(limit, fall)
-    if clients is not None and LimitReason.ALREADY_FULL not in limit.reasons:
-        limit = _with_oversubscription(resource, limit, clients)
+        limit = _with_unshared_log_writes(limit, further_fall(resource, x, limit.log_shared))
+        if clients is not None:
+            limit = _with_oversubscription(resource, limit, clients)
     if limit.usable and _is_limit_measurable(resource):
         filled = _is_filled_by_server(resource, x) & resource.may_be_full
         limit = _with_filled_intervals(limit, x[filled], lost[filled])
