@@ -23,14 +23,10 @@ from typing import Self
 import psutil
 
 from collectors.connection import Connection
-from collectors.process_lookup import (
-    MAX_THREADS,
-    ProcessNotFound,
-    find_server_process,
-    is_in_sample,
-)
+from collectors.process_lookup import ProcessNotFound, find_server_process
 from collectors.result_cells import ResultLimits, number, text, whole_number
 from collectors.statement_totals import PICOSECOND, RUNNING
+from collectors.thread_times import MAX_THREADS, is_in_sample
 
 LITERALS = (
     r"(?is)(?:/\*.*?\*/|(?:--\s|#)[^\n]*|'(?:[^'\\]|\\.|'')*'"

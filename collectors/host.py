@@ -18,12 +18,8 @@ from collectors.cpu_idle_entries import IdleEntries
 from collectors.cpu_quota import process_cpus, quota_feature
 from collectors.disk_flushes import disk_flushes
 from collectors.disks_and_interfaces import Devices, link_speeds, named_feature, physical_devices
-from collectors.process_lookup import (
-    ProcessNotFound,
-    ThreadTimes,
-    find_server_process,
-    process_io,
-)
+from collectors.process_lookup import ProcessNotFound, find_server_process, process_io
+from collectors.thread_times import ThreadTimes
 
 MILLISECOND = 1e-3
 CEILING_SECONDS = 15.0  # seconds between two readings of the ceilings

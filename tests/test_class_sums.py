@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from simulated_classes import simulate
 
-from collectors.process_lookup import ThreadTimes, is_in_sample, process_io
+from collectors.process_lookup import process_io
+from collectors.thread_times import ThreadTimes, is_in_sample
 from models.attribution.block_model import fit_intervals
 from models.attribution.call_and_row_costs import (
     CpuBounds,
