@@ -185,3 +185,15 @@ def test_a_busy_resource_is_the_end_though_an_interval_is_unknown() -> None:
     u[np.argmax(seen.concurrency)] = np.nan
     gap = replace(seen, resources=(replace(seen.resource("cpu"), utilisation=u),))
     assert find_plateau(gap, "cpu") is None
+
+
+def test_a_busy_processor_that_few_wait_for_is_not_the_end() -> None:
+    """Nearly all statements wait for locks while it is 93 % used: more of them serve no more."""
+    seen = day(200.0, 1, full_at=1.04 * END)
+    cpu = seen.resource("cpu")
+    counted = replace(seen, resources=(replace(cpu, waiting=np.minimum(seen.concurrency, 4.0)),))
+    assert float(np.max(cpu.utilisation)) > 0.9
+    assert find_plateau(counted, "cpu") == pytest.approx(END, rel=0.02)
+    found = assess_capacity(counted)
+    assert found.value == pytest.approx(END, rel=0.05)
+    assert CapacityReason.THROUGHPUT_PLATEAU in found.reasons

@@ -14,9 +14,11 @@ one, or the next that waits for it.
 """
 
 import numpy as np
+from numpy.typing import NDArray
 
 from models.capacity.observations import MIN_PEAK_UTILISATION, SAME_LOAD_SHARE, Observations
 from models.capacity.observed_peak import BEYOND_PEAK_RATIO
+from models.capacity.resource_and_limit import Resource
 from models.capacity.shared_constants import CLEAR_RATIO, MIN_LASTING, MIN_POINTS, SIGNIFICANT_Z
 from models.numerics import median
 from models.robust import medians, neighbour_deviation
@@ -32,7 +34,8 @@ def find_plateau(seen: Observations, nearest: str | None = None) -> float | None
     """Find the throughput (queries/s) that more statements do not raise; None: it still grows.
 
     None also where too few intervals below the top show how much residence times vary, and where
-    statements may wait for the resource named `nearest`, that of the nearest limit, as it is busy.
+    statements may wait for the resource named `nearest`, that of the nearest limit: it is busy, and
+    nobody counts how many wait for it.
     """
     seen = seen.select(~seen.beside_other_programs).without_queues()
     loaded = seen.is_loaded_and_exact
@@ -48,10 +51,8 @@ def find_plateau(seen: Observations, nearest: str | None = None) -> float | None
     many, few = n >= beyond * first, (x >= top) & (n < CLEAR_RATIO * first)
     if min(np.count_nonzero(many), np.count_nonzero(few)) < MIN_POINTS:
         return None
-    if nearest is not None:
-        used = seen.resource(nearest).relative_use[loaded]
-        if float(medians(used[many])) >= MIN_PEAK_UTILISATION:
-            return None
+    if nearest is not None and _may_wait_for(seen.resource(nearest), loaded, many):
+        return None
     level = median(x[many])
     growth = np.log(level / median(x[few])) / np.log(median(n[many]) / median(n[few]))
     # on a plateau most intervals with many statements are at the top; else they piled up
@@ -71,6 +72,16 @@ def top_and_its_concurrency(n: Array, x: Array) -> tuple[float, float]:
     if np.count_nonzero(near) < MIN_LASTING:
         return top, float(np.sort(n[x >= top])[MIN_LASTING - 1])
     return top, top * median(n[near] / x[near])
+
+
+def _may_wait_for(resource: Resource, loaded: NDArray[np.bool_], many: NDArray[np.bool_]) -> bool:
+    """Return whether the statements of intervals with many may wait for a busy resource.
+
+    Where it is counted which of them do, these are already left out.
+    """
+    if resource.waiting is not None:
+        return False
+    return float(medians(resource.relative_use[loaded][many])) >= MIN_PEAK_UTILISATION
 
 
 def _residence_time_scatter(seen: Observations, top: float) -> float | None:
