@@ -283,10 +283,7 @@ def _limit_without_extrapolation(
     follows, full = known & ~full, known & full
     if np.count_nonzero(full) >= MIN_POINTS:
         low, middle, high = quantiles(x[full], QUANTILES)
-        # throughput may fall far once it is full: past the peak threads waste what others need
-        filling = x[follows & (u > MIN_PEAK_UTILISATION)]
-        began = median(filling) if len(filling) >= MIN_POINTS else low
-        if high > MAX_FULL_GROWTH * began:
+        if high > MAX_FULL_GROWTH * _throughput_when_full(resource, x, u, follows, low):
             return ResourceLimit.none(name, seen, LimitReason.NOT_A_LIMIT)
         if np.count_nonzero(follows) < MIN_POINTS or np.max(u[follows]) < MIN_UTILISATION:
             if resource.is_busy_time:
@@ -298,6 +295,22 @@ def _limit_without_extrapolation(
     if not part.is_demand(CERTAIN_Z if resource.is_fill_level else SIGNIFICANT_Z):
         return ResourceLimit.none(name, seen, LimitReason.NO_DEMAND)
     return None
+
+
+def _throughput_when_full(
+    resource: Resource, x: Array, u: Array, follows: NDArray[np.bool_], low: float
+) -> float:
+    """Estimate the throughput (queries/s) from which on a resource counts as full.
+
+    low: the 5 % quantile of the throughputs with it full, which may have fallen far: past the peak
+    threads waste what others need. Where it is nearly full shows that, but a query may cost much
+    less of a processor once it is full: what waits shares its commits. A device that serves several
+    requests at once is busy long before it is full.
+    """
+    filling = x[follows & (u > MIN_PEAK_UTILISATION)]
+    if len(filling) < MIN_POINTS:
+        return low
+    return median(filling) if resource.is_busy_time else max(median(filling), low)
 
 
 def _is_limit_measurable(resource: Resource) -> bool:
