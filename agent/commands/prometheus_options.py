@@ -3,12 +3,13 @@
 import argparse
 import time
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from agent.commands.http_login_options import access_of, add_login_options, login_problem
 from agent.commands.pipeline_options import MAX_SECONDS, duration
-from agent.config.durations import duration_text
-from agent.config.timestamps import local_zone_text, parse_time
+from agent.config.durations import duration_text, seconds
+from agent.config.timestamps import local_zone_text, parse_time, time_text
 from agent.prometheus.client import Client
 from agent.prometheus.exporters import NODE_EXPORTER, SERVICES
 from agent.prometheus.server_recordings import FleetQuery
@@ -17,6 +18,7 @@ from agent.support.safe_output import print_error
 
 MIN_SECONDS = 60.0
 """The shortest time range, s."""
+DATE_DIGITS = 8
 MAX_PROCESSORS = 1024
 TENANT_HEADER = "X-Scope-OrgID"
 OPTIONS_OF_PROMETHEUS = (
@@ -91,15 +93,17 @@ def add_prometheus_options(
 
 
 def _add_time_range(group: "argparse._ArgumentGroup", since: float) -> None:
+    text = f"2026-11-21T13:00 ({local_zone_text()})"
     group.add_argument(
         "--since",
-        type=duration(MIN_SECONDS, MAX_SECONDS),
-        default=since,
-        metavar="DURATION",
-        help=f"how much is read (default: {duration_text(since)})",
+        type=_since,
+        default=timedelta(seconds=since),
+        metavar="TIME",
+        help=f"{text}, or 30d (before --until); default: {duration_text(since)}",
     )
-    until = f"2026-11-21T13:00 ({local_zone_text()}), or 6h (ago); default: now"
-    group.add_argument("--until", type=_moment, metavar="TIME", help=until)
+    group.add_argument(
+        "--until", type=_moment, metavar="TIME", help=f"{text}, or 6h (ago); default: now"
+    )
 
 
 def refuse_prometheus_options(args: argparse.Namespace) -> None:
@@ -134,8 +138,15 @@ def query_of(args: argparse.Namespace, period: tuple[float, float] | None = None
 
 
 def _time_range(args: argparse.Namespace) -> tuple[float, float]:
+    """Return the range of --since and --until, Unix s; raises `SourceError` for a wrong one."""
     end = args.until if args.until is not None else float(int(time.time()))
-    return end - args.since, end
+    is_length = isinstance(args.since, timedelta)
+    start = end - args.since.total_seconds() if is_length else args.since.timestamp()
+    if not MIN_SECONDS <= end - start <= MAX_SECONDS:
+        limits = f"{duration_text(MIN_SECONDS)} to {duration_text(MAX_SECONDS)}"
+        problem = f"--since must be {limits} before --until"
+        raise SourceError(f"{problem}; these are {time_text(start)} and {time_text(end)}")
+    return start, end
 
 
 def _processors(text: str) -> float:
@@ -146,6 +157,20 @@ def _processors(text: str) -> float:
     if not 1 <= count <= MAX_PROCESSORS:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 to {MAX_PROCESSORS}")
     return count
+
+
+def _since(text: str) -> timedelta | datetime:
+    """Parse a duration before the end, or the time of the beginning.
+
+    A number of eight digits or more is a time, as in `parse_time`.
+    """
+    if text.isdecimal() and len(text) >= DATE_DIGITS:
+        return datetime.fromtimestamp(_moment(text), UTC)
+    try:
+        seconds(text)
+    except ValueError:
+        return datetime.fromtimestamp(_moment(text), UTC)
+    return timedelta(seconds=duration(MIN_SECONDS, MAX_SECONDS)(text))
 
 
 def _moment(text: str) -> float:
