@@ -17,6 +17,7 @@ import pickle
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -27,13 +28,20 @@ from recorded_certainty import recorded_certainty
 from agent.assessment.hour_ahead_load import KEPT_STEPS, RecentLoad
 from agent.assessment.load_by_time_step import LoadSum
 from agent.config.settings import FitSettings
-from agent.replay.alert_rules import RULES, Alerts, Rule, Scrape
+from agent.replay.alert_rules import PAGE_SECONDS, RULES, Alerts, Rule, Scrape
 from agent.replay.recording_player import IntervalRecording
 from agent.replay.replay import Replay
 from agent.window.interval_buffer import IntervalBuffer
 from agent.window.intervals import Interval
 from models.forecast.next_hour import STEP_SECONDS
-from testbed.simulated.alert_judgement import HEADS, Saturation, Score, Span, saturations
+from testbed.simulated.alert_judgement import (
+    HEADS,
+    Saturation,
+    Score,
+    Span,
+    saturations,
+    smoothed,
+)
 from testbed.simulated.server_months import DAY, DAYS, HOUR, MINUTE, PER_DAY, STORIES, Month, month
 
 PACE = 600.0
@@ -211,6 +219,30 @@ def certainty(played: Iterable[Played]) -> Iterator[str]:
     yield f"said ≤ 0.05 above 125 % of it: {wrong[1]:.2%} of all"
 
 
+def hour_ahead(played: Iterable[Played]) -> Iterator[str]:
+    """How often the server was saturated within the next hour, by the probability of that.
+
+    Minutes of a saturation do not count; stretches count as often as there are ones like them.
+    """
+    rows: list[tuple[float, bool, float]] = []
+    for one in played:
+        asked = smoothed(one.known.asked)
+        for scrape in one.scrapes:
+            minute, ahead = int(scrape.at / MINUTE), int(PAGE_SECONDS / MINUTE)
+            probability = scrape.saturation_by_time.get(PAGE_SECONDS)
+            if probability is not None and one.known.asked[max(minute - 5, 0) : minute].mean() < 1:
+                came = bool(asked[minute + 2 :][:ahead].max(initial=0.0) >= 1)
+                rows.append((probability, came, one.stretch.weight))
+    said, came_all, weights = np.array(rows).T
+    for low, high in pairwise((0, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.7, 0.9, 1.01)):
+        inside = (said >= low) & (said < high)
+        if inside.any():
+            said_mean, came_mean = (
+                np.average(column[inside], weights=weights[inside]) for column in (said, came_all)
+            )
+            yield f"said {low:.2f} to {min(high, 1):.2f}: {said_mean:.1%}, came {came_mean:.1%}"
+
+
 def table(played: Sequence[Played], sets: Mapping[str, Sequence[Rule]], months: int) -> None:
     """Print a row for each set of rules."""
     print("| " + " | ".join(HEADS) + " |\n" + "|---" * len(HEADS) + "|")
@@ -252,6 +284,8 @@ def main() -> None:
         table(its, {name: shown[name] for name in list(shown)}, args.months)
     print("\nOf loads grown by 10, 25 or 50 %, those that would have saturated the server:")
     print("\n".join(certainty(played)))
+    print("\nSaturations within the next hour:")
+    print("\n".join(hour_ahead(played)))
     print("\nRecorded servers, whose true peak was measured:")
     print("\n".join(recorded_certainty()))
     print(f"{time.process_time() - started:.0f} s of CPU")
