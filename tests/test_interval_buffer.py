@@ -71,6 +71,18 @@ def test_an_idle_server_has_a_throughput_of_zero() -> None:
     assert (idle["throughput"] >= 0).all()
 
 
+def test_the_agents_own_statements_are_no_throughput_at_all() -> None:
+    """Without clients it is 0: the interpolation's rounding would be 7e-15 queries/s on a page."""
+    history = IntervalBuffer(width=10, horizon=3600, sampling=1)
+    for at in map(float, np.arange(0, 65, 1.037)):
+        own = np.floor(4 * at)
+        known = {**status(at), "questions": 1234567 + own, "own_statements": own}
+        history.append(Sample("status", at, known))
+    found = history.window(66.0)["throughput"].tolist()
+    assert len(found) == 4
+    assert set(found) == {0.0}
+
+
 def test_concurrency_by_littles_law_counts_what_is_still_running() -> None:
     """A statement of ten minutes shows as one in every interval, not as 600 in the last."""
 

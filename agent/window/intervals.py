@@ -13,6 +13,8 @@ from models import rates
 from models.rates import Array
 
 EXCLUDED = ("agent", "binlog_dump", "system")
+MIN_STATEMENTS = 1e-3
+"""Fewer statements of clients in an interval are rounding: the difference of two counts."""
 
 
 class Interval(NamedTuple):
@@ -135,12 +137,13 @@ def intervals(
     epoch = rates.epochs(status.at, status["uptime"])
     questions = rates.increases(edges, status.at, status["questions"], max_gap=max_gap, epoch=epoch)
     own = rates.increases(edges, status.at, status["own_statements"], max_gap=max_gap)
+    clients = questions - own
     statement_time = _statement_time(columns, edges, epoch)
     table = np.column_stack(
         (
             edges[1:],
             seconds,
-            np.maximum(questions - own, 0.0) / seconds,
+            np.where(clients < MIN_STATEMENTS, 0.0, clients) / seconds,
             statement_time,
             *rates.averages(edges, status.at, status["threads_running"]),
             *_excluded_threads(columns, edges),
