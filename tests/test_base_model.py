@@ -67,7 +67,7 @@ def test_of_given_keys_the_defaults_are_left_out() -> None:
     """They are checked like the section, and replace another's values key by key."""
     assert Outer.validated({"text": "x", "own": {"doubled": 1}}).own == {"doubled": 2.0}
     assert mistakes({"text": "x", "own": {"doubled": 1.5, "dubled": 1}}) == {
-        "own.dubled": "unknown key",
+        "own.dubled": "unknown key; similar are doubled",
         "own.doubled": "is odd",
     }
 

@@ -104,12 +104,12 @@ targets:
     )
     assert problems(path) == [
         "1: listen: must be an address and a port, such as 127.0.0.1:10104, [::1]:10104 or :10104",
-        "2: fitt: unknown key",
+        "2: fitt: unknown key; similar are fit",
         "4: fit.interval: must be from 1s to 10m",
         "5: fit.window: not a duration; write 500ms, 15s, 10m, 6h, 1d or a number of seconds",
         "6: log.level: should be 'debug', 'info', 'warning' or 'error'",
         "10: targets[0].port: must be a whole number",
-        "11: targets[0].passwrd: unknown key",
+        "11: targets[0].passwrd: unknown key; similar are password_env, password_file",
         "12: targets[1].name: the name 'a' is taken by targets[0]",
         "14: targets[1].password_file: no such file",
         "15: targets[1].collectors.status.enabled: status cannot be switched off: everything "
@@ -143,6 +143,7 @@ targets:
         ("targets: [3]\n", "1: targets[0]: must be a mapping of keys to values"),
         ("targets: [{name: 'a b', user: u}]\n", "1: targets[0].name: must have up to 63 letters"),
         ('targets: [{name: "a\\n", user: u}]\n', "1: targets[0].name: must have up to 63 letters"),
+        ("targets: [", "1: not readable as YAML: a quote or a bracket is not closed"),
         ("a: &a [*a]\n", "1: a: unknown key"),
         ("targets: &a [*a]\n", "1: targets[0]: must be a mapping of keys to values"),
         ("? [a]\n: b\n", "1: not readable as YAML"),

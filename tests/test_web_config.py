@@ -101,7 +101,7 @@ rate_limit: {{}}
         " (docs/web.md lists them)",
         "10: tls_server_config.curve_preferences: only one curve is supported; give one, or"
         " remove the key",
-        "11: tls_server_config.certfile: unknown key",
+        "11: tls_server_config.certfile: unknown key; similar are cert_file, client_ca_file",
         "13: http_server_config.http2: must be true or false",
         "15: http_server_config.headers.X-Frame-Options: should be 'deny', 'sameorigin' or ''",
         "16: http_server_config.headers.Server: unknown key",

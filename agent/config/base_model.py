@@ -6,8 +6,9 @@ all mistakes are collected, each with its key path and without its value.
 
 import re
 import types
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from difflib import get_close_matches
 from functools import lru_cache
 from typing import Annotated, Any, Literal, NamedTuple, Self, Union, cast, get_args, get_origin
 
@@ -144,13 +145,20 @@ def _validate_given(data: object, section: type[Section]) -> tuple[dict[str, Any
     """Return the valid values of the given keys, by the field's name, and the mistakes."""
     fields = _fields_by_key(section)
     entries = _check_mapping(data)
-    mistakes: list[Mistake] = [((str(k),), "unknown key") for k in entries if k not in fields]
+    mistakes: list[Mistake] = [
+        ((str(key),), _unknown_key_text(str(key), fields)) for key in entries if key not in fields
+    ]
     found = {}
     for key, field in fields.items():
         if key in entries:
             with _collect_mistakes(mistakes, key):
                 found[field.name] = validated(entries[key], field.type)
     return found, mistakes
+
+
+def _unknown_key_text(key: str, known: Iterable[str]) -> str:
+    near = get_close_matches(key, known, n=2)
+    return f"unknown key; similar are {', '.join(near)}" if near else "unknown key"
 
 
 @lru_cache

@@ -31,7 +31,7 @@ YAML_REMEDIES = (
     ),
     (r"expected <block end>", "indented differently from the lines above"),
     (r"could not find expected ':'", "a key without a colon"),
-    (r"unexpected end of stream|expected ',' or", "a quote or a bracket is not closed"),
+    (r"end of stream|<stream end>|expected ',' or", "a quote or a bracket is not closed"),
 )
 """What the parser's messages mean, by patterns in them."""
 
