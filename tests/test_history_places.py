@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from history_rows import filled
-from somebody_else import folder_for_all, somebody_else
+from somebody_else import NOBODY, folder_for_all, somebody_else
 
 from agent.cli import main
 from agent.history.record_types import INTERVALS
@@ -88,6 +88,23 @@ def test_who_may_not_read_it_is_told_who_may(capsys: pytest.CaptureFixture[str])
                 assert can_be_seen is (modes[0] == 0o755)
                 told = f"mysql-headroom: {path}: {DENIED}\n"
                 assert (code, capsys.readouterr().err) == (1, told)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
+def test_root_is_told_whose_history_it_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What root writes into another's folder could be led elsewhere by a link: it reads only."""
+    folder, rows = tmp_path / "theirs", tmp_path / "rows.csv"
+    rows.write_text("".join(as_csv(INTERVALS, [])))
+    folder.mkdir(mode=0o700)
+    path = filled(folder / "history.db", 1)
+    os.chown(folder, NOBODY, -1)
+    for action in (["import", str(rows)], ["prune", "--before", "1d"]):
+        assert main(["history", *action, "--file", str(path)]) == 1
+        told = f"{folder}: this folder is the user nobody's; run this as that user"
+        assert capsys.readouterr().err.startswith(f"mysql-headroom: {path}: {told}")
+    assert main(["history", "show", "--file", str(path)]) == 0
 
 
 @pytest.mark.parametrize(

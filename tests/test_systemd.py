@@ -364,6 +364,27 @@ def test_a_restart_costs_no_history(service: Service) -> None:
     assert "read back from the history" in service.journal
 
 
+def test_its_history_is_written_beside_it_as_the_docs_say(service: Service) -> None:
+    """By a command of its own user, also where root may not; what it leaves the service can use."""
+    service.start()
+    rows = {"kind": "intervals"}
+    wait_until("a row", lambda: (service.page.get("history_rows", **rows) or 0) >= 3)
+    page = (ROOT / "docs/systemd.md").read_text()
+    [shown] = re.findall(r"<!-- example: history -->\n```sh\n(.*?)```", page, flags=re.DOTALL)
+    file = "/var/lib/mysql-headroom/history.db"
+    prune = ("history", "prune", "--before", "60d", "--file", file)
+    assert "systemd.md" in service.machine.run(str(PROGRAM), *prune, check=False)
+    assert "intervals: 0 deleted" in service.machine.run("sh", "-euc", shown)
+    assert service.machine.run(
+        "stat", "-L", "-c", "%a", file, "/var/lib/mysql-headroom/"
+    ).split() == ["600", "700"]
+    before = service.page.get("history_rows", **rows) or 0
+    wait_until("more", lambda: (service.page.get("history_rows", **rows) or 0) > before)
+    service.systemctl("restart")
+    wait_until("more", lambda: (service.page.get("history_rows", **rows) or 0) > before)
+    assert service.page.get("history_write_success") == 1
+
+
 def test_a_wrong_file_is_refused_and_said(service: Service) -> None:
     """The journal has every mistake, the status a word, and the old configuration is in force."""
     service.start()

@@ -1,6 +1,7 @@
 """`mysql-headroom backfill`: fill a history from a Prometheus, also beside a running agent."""
 
 import argparse
+import os
 import sqlite3
 from contextlib import closing
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from agent.config.settings import Config, Target
 from agent.history.backfill import ROWS_PER_TRANSACTION, Backfill
 from agent.history.database import open_to_write
 from agent.history.failures import as_store_error
+from agent.history.history_file import GIVE_FILE, history_path
 from agent.history.server_identity import server_identity
 from agent.prometheus.client import Client, Labels
 from agent.prometheus.own_series import OwnTarget, exported_intervals, exporting_agent
@@ -120,9 +122,9 @@ class _Job:
 def _backfill(args: argparse.Namespace) -> int:
     config = load(args.config_file)
     target = target_of(config, args.target)
-    path = args.file or config.history.path
+    path = args.file or history_path(config.history.path, os.environ)
     if path is None:
-        raise ConfigError([f"{args.config_file}: has no history.path; give --file DB"])
+        raise ConfigError([f"{args.config_file}: has no history.path; {GIVE_FILE}"])
     client, query = client_of(args, args.prometheus), query_of(args)
     job = _Job(client, query, target, _own_target(args, config, target))
     agent, exporter = _find_agent(job, args), None

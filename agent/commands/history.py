@@ -1,6 +1,7 @@
 """`mysql-headroom history`: show, export, import and prune the history file."""
 
 import argparse
+import os
 import sqlite3
 import sys
 import time
@@ -198,9 +199,9 @@ def _add_kind(parser: argparse.ArgumentParser, kinds: list[str], default: str) -
 
 def _run_action(args: argparse.Namespace, action: Callable[[argparse.Namespace, Path], int]) -> int:
     """Return 0 if done, 1 if the history cannot be used, 2 if the input is wrong."""
-    path = args.file or load(args.config_file).history.path
+    path = args.file or history_file.history_path(load(args.config_file).history.path, os.environ)
     if path is None:
-        raise InputError(f"{args.config_file}: has no history.path; give --file DB")
+        raise InputError(f"{args.config_file}: has no history.path; {history_file.GIVE_FILE}")
     try:
         return action(args, path)
     except (sqlite3.Error, OSError) as error:

@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import pwd
 import stat
 import time
 from collections.abc import Iterator, Mapping
@@ -13,6 +14,7 @@ from agent.history.failures import StoreError, StoreFailure
 from agent.support.atomic_replace import replace_atomically
 
 FILE_NAME = "history.db"
+GIVE_FILE = "give --file DB, of the systemd unit /var/lib/mysql-headroom/history.db"
 SQLITE_HEADER = b"SQLite format 3\0"  # https://www.sqlite.org/fileformat.html#the_database_header
 LOCK = ".lock"  # suffix of an empty, private file that remains when the agent ends
 MAX_CORRUPT_FILES = 3  # corrupt files that are kept; older ones are deleted
@@ -109,8 +111,19 @@ def make_folder(folder: Path) -> None:
     """
     folder.mkdir(mode=0o700, exist_ok=True)
     status = folder.stat()
-    if status.st_uid not in (os.geteuid(), 0) or status.st_mode & OTHERS_MAY_WRITE:
+    if status.st_mode & OTHERS_MAY_WRITE:
         raise _exposed_error(folder)
+    if status.st_uid not in (os.geteuid(), 0):
+        problem = f"{folder}: this folder is {_user_name(status.st_uid)}'s"
+        remedy = "run this as that user (docs/systemd.md: The history), or name another file"
+        raise StoreError(StoreFailure.EXPOSED, f"{problem}; {remedy}")
+
+
+def _user_name(uid: int) -> str:
+    try:
+        return f"the user {pwd.getpwuid(uid).pw_name}"
+    except KeyError:
+        return f"the user {uid}"
 
 
 def file_identity(path: Path) -> tuple[int, int] | None:
