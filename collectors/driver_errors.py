@@ -53,8 +53,11 @@ def failure(error: Exception, place: object, user: str = "") -> CollectorError:
     message = f"{place}: {text}" + (f" ({code})" if code else "")
     if kind is FailureKind.DENIED and user:
         message += (
-            f"; check the account {user!r} and its password (deploy/grants.sql has the account)"
+            f"; check the account {user!r} and its password"
+            " (`mysql-headroom files grants.sql` has its grants)"
         )
+    elif kind is FailureKind.TIMEOUT:
+        message += "; is it a MySQL server's port, and does it answer?"
     elif code in UNREACHABLE_ERRORS and kind is FailureKind.REFUSED:
         message = f"{place}: {_connect_problem(refusal)}"
     return CollectorError(kind, message)

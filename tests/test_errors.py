@@ -90,10 +90,14 @@ def test_what_a_server_says_is_one_line_that_a_terminal_does_not_obey() -> None:
 
 
 def test_a_remedy_is_told_where_there_is_one() -> None:
-    """The account that was refused."""
+    """The account that was refused, and what may be no server at all."""
     denied = str(failure(Error(1045, "Access denied"), PLACE, "headroom"))
-    assert "check the account 'headroom' and its password (deploy/grants.sql" in denied
+    assert (
+        "check the account 'headroom' and its password (`mysql-headroom files grants.sql`" in denied
+    )
     assert str(failure(Error(1045, "Access denied"), PLACE)) == f"{PLACE}: Access denied (1045)"
+    silent = str(failure(Error(2013, "Lost connection (timed out)"), PLACE, "headroom"))
+    assert silent.endswith("(timed out) (2013); is it a MySQL server's port, and does it answer?")
     lost = str(failure(Error(1053, "Server shutdown"), PLACE, "headroom"))
     assert lost == f"{PLACE}: Server shutdown (1053)"
 

@@ -11,7 +11,6 @@ from cryptography.hazmat.primitives import serialization
 from web_clients import Authority, password_hash, saying, written
 
 from agent.config.base_model import Section
-from agent.web import reloading_config as web_file
 from agent.web.config import (
     TLS12_SUITES,
     Headers,
@@ -43,7 +42,7 @@ def folder(tmp_path: Path) -> Path:
 @pytest.fixture
 def example(folder: Path) -> Path:
     """The example beside the files that it names."""
-    return Path(shutil.copy(ROOT / web_file.EXAMPLE, folder / "web.yml"))
+    return Path(shutil.copy(ROOT / "docs/examples/web-config.yml", folder / "web.yml"))
 
 
 def test_the_example_is_accepted_as_it_stands(example: Path) -> None:

@@ -78,7 +78,8 @@ def _print_cpu_source(offered: set[str], vcpus: float | None) -> None:
     if vcpus is None:
         print_line("  missing  cpu: the counters of the server's host cannot be read")
         print_line(
-            "           remedy: name its node_exporter, or how many processors it has: vcpus"
+            "           remedy: set node_exporter.url of the target, or how many processors it has:"
+            " resources.vcpus"
         )
     elif "statements_cpu" in offered:
         print_line(f"  ok       cpu: the CPU time of statements, of {vcpus:g} processors")

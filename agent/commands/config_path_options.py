@@ -17,7 +17,7 @@ def add_config_option(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         type=Path,
         required=True,
-        help="the configuration, YAML; config.example.yaml shows every key",
+        help="the configuration, YAML; `mysql-headroom files config.example.yaml` shows every key",
     )
 
 

@@ -17,7 +17,7 @@ def load(path: Path, override: Mapping[str, object] | None = None) -> Config:
     `override` has values that replace the file's, in the file's own structure. Relative paths start
     at the file's folder.
     """
-    document = read(path, "config.example.yaml")
+    document = read(path, "`mysql-headroom files config.example.yaml`")
     _merge(document.data, override or {})
     with relative_to(path.parent):
         return document.checked(Config, contradictions(document.data))

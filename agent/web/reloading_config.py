@@ -16,7 +16,7 @@ from agent.web.tls import tls_context
 
 log = logging.getLogger(__name__)
 
-EXAMPLE = "docs/examples/web-config.yml"
+EXAMPLE = "`mysql-headroom files web-config.yml`"
 RETRY_SECONDS = 5.0  # seconds; a missing file may appear while no other changes
 MAX_SESSIONS = 512  # TLS 1.2 sessions, about 10 KiB each, in a context before it is replaced
 
