@@ -225,6 +225,7 @@ def test_the_page_shows_them_with_the_command_that_compares() -> None:
     page = render([marked], found.at, history="/var/lib/it's/history.db")
     assert page.count('fill="#3b82c4" opacity') == pytest.approx(len(RISING) / 2, abs=3)
     assert "<li>a &lt;b&gt; " in page
+    assert "<p>Deploy markers (points since a &lt;b&gt; &#x27;c&#x27; are blue):</p>" in page
     words = f"&#x27; --target db --around {middle:.3f}</code>"
     assert (
         f"mysql-headroom compare &#x27;/var/lib/it&#x27;&quot;&#x27;&quot;&#x27;s/history.db{words}"

@@ -8,9 +8,16 @@ from html.parser import HTMLParser
 import pytest
 from made_up import SETTINGS, WAVES, ZERO, intervals, known, now, seen_at, with_resources
 
-from agent.assessment.snapshot import AssessmentState, BusinessState, Health, Snapshot
+from agent.assessment.snapshot import (
+    AssessmentState,
+    BusinessState,
+    Health,
+    SlaState,
+    Snapshot,
+)
 from agent.export.capacity_sentences import headline
 from agent.export.page import render
+from agent.export.target_sla_report import sla_sentences
 from agent.pipeline import assess
 from agent.sampling.collector_health import CollectorHealth
 from agent.what_if.sla import sla_of
@@ -19,6 +26,7 @@ from collectors.base import FailureKind, Feature
 from models.business_unit import UnitHeadroom, UnitReason
 from models.trust import Trust
 from models.what_if.predict import Estimate
+from models.what_if.sla_result import SlaHeadroom
 
 NOW = ZERO + 400.0
 VOID = {"meta", "circle", "line", "polyline", "br"}
@@ -98,6 +106,9 @@ def test_the_sla_is_said_in_words_where_there_is_one() -> None:
     )
     assert "The capacity is reached first, at " in text(5.0)
     assert "The load at which it is reached is not yet identifiable: " in text(0.0001)
+    endless = SlaHeadroom(throughput=Estimate(90.0, 70.0, None), ratio=Estimate(0.2, 0.1, None))
+    said = sla_sentences(SlaState(NOW, 0.004, 0.002, endless, None, Trust.TRUSTED))
+    assert "at 90 queries/s (70 or more): 20 %" in said
 
 
 def test_the_headroom_in_a_unit_is_said_in_words() -> None:

@@ -110,7 +110,7 @@ def _sla_cells(snapshot: Snapshot) -> tuple[str, ...]:
     at = found.reason.value if found.reason else DASH
     if found.throughput is not None:
         throughput = found.throughput
-        upper = f" to {format_number(throughput.upper)}" if throughput.upper else "+"
+        upper = f" to {format_number(throughput.upper)}" if throughput.upper else " or more"
         at = f"{format_number(throughput.value)} ({format_number(throughput.lower)}{upper})"
     left = f"{100 * found.ratio.value:.0f} %" if found.ratio else DASH
     return (DASH if r is None else format_seconds(r), at, left)

@@ -53,5 +53,5 @@ def _class_name(one: ClassSlaState, texts: Mapping[str, str]) -> str:
 
 
 def _bounds(found: Estimate) -> str:
-    upper = "+" if found.upper is None else f" to {format_number(found.upper)}"
+    upper = " or more" if found.upper is None else f" to {format_number(found.upper)}"
     return format_number(found.lower) + upper

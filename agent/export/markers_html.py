@@ -25,8 +25,9 @@ def markers_section(snapshot: Snapshot, now: float, history: str | None) -> str:
     if not shown:
         return ""
     items = "".join(_item(marker, snapshot.target, now, history) for marker in shown)
-    note = f"Blue points: since {escape(shown[0].name)}." if snapshot.assessed.points else ""
-    return f"<p>Deploy markers: {note}</p><ul>{items}</ul>"
+    points = snapshot.assessed.points
+    note = f" (points since {escape(shown[0].name)} are blue)" if points else ""
+    return f"<p>Deploy markers{note}:</p><ul>{items}</ul>"
 
 
 def _item(marker: Marker, target: str, now: float, history: str | None) -> str:

@@ -27,7 +27,6 @@ def sla_sentences(state: SlaState) -> str:
 
 
 def _throughput_text(found: Estimate) -> str:
-    bounds = f"{format_number(found.lower)} " + (
-        f"to {format_number(found.upper)}" if found.upper else "+"
-    )
+    upper = f"to {format_number(found.upper)}" if found.upper else "or more"
+    bounds = f"{format_number(found.lower)} {upper}"
     return f"{format_number(found.value)} queries/s ({bounds})"

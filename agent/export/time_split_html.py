@@ -63,9 +63,9 @@ def _rectangles(split: TimeSplit, width: int, height: int) -> Iterator[str]:
 def _legend(split: TimeSplit) -> str:
     """Return the legend of all known parts, including those that only a class may have."""
     known = [
-        f'<svg viewBox="0 0 {SWATCH} {SWATCH}" width="{SWATCH}" aria-hidden="true">'
+        f'<span><svg viewBox="0 0 {SWATCH} {SWATCH}" width="{SWATCH}" aria-hidden="true">'
         f'<rect width="{SWATCH}" height="{SWATCH}" fill="{COLOURS[part]}"/></svg> '
-        f"{escape(NAMES[part])}"
+        f"{escape(NAMES[part])}</span>"
         for part in Part
         if part not in split.unknown
     ]
