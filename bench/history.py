@@ -13,10 +13,10 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from agent.compare.compare_periods import compare_history
 from agent.compare.periods import periods_around
-from agent.compare.two_periods import compare_history
 from agent.config.history_settings import HistorySettings
-from agent.history.database import open_to_read
+from agent.history.open_database import open_to_read
 from agent.history.record_types import KINDS, Row
 from agent.history.row_mapping import sample_chunks
 from agent.history.store import Store

@@ -10,7 +10,7 @@ from functools import partial
 from collectors import digests, host, node_exporter, non_client_threads, statement_totals, status
 from collectors.base import Prepared
 from collectors.connection import Connection
-from collectors.disks_and_interfaces import Devices
+from collectors.device_selection import Devices
 
 
 @dataclass(frozen=True, slots=True)

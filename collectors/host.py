@@ -16,8 +16,8 @@ from collectors.connection import Connection
 from collectors.cpu_frequency import CpuClocks
 from collectors.cpu_idle_entries import IdleEntries
 from collectors.cpu_quota import process_cpus, quota_feature
+from collectors.device_selection import Devices, link_speeds, named_feature, physical_devices
 from collectors.disk_flushes import disk_flushes
-from collectors.disks_and_interfaces import Devices, link_speeds, named_feature, physical_devices
 from collectors.process_lookup import ProcessNotFound, find_server_process, process_io
 from collectors.thread_times import ThreadTimes
 

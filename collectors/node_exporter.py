@@ -14,7 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from collectors.base import CollectorError, FailureKind, Feature, Prepared, Values
 from collectors.connection import Connection
-from collectors.disks_and_interfaces import MAX_DISKS, MAX_INTERFACES, NOT_DISKS
+from collectors.device_selection import MAX_DISKS, MAX_INTERFACES, NOT_DISKS
 from collectors.host import CPU_FIELDS
 
 NODE_COLLECTORS = ("cpu", "diskstats", "netdev", "netclass")

@@ -5,7 +5,7 @@ from contextlib import closing
 from pathlib import Path
 
 from agent.config.history_settings import HistorySettings
-from agent.history.database import open_to_read
+from agent.history.open_database import open_to_read
 from agent.history.record_types import CLASSES, FITS, INTERVALS, KINDS, Kind, Row
 from agent.history.row_access import read
 from agent.history.sample_compression import pack

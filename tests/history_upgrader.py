@@ -10,7 +10,7 @@ import sys
 from itertools import count
 from pathlib import Path
 
-from agent.history import database
+from agent.history import open_database
 from agent.history.schema import migrate
 
 
@@ -26,8 +26,8 @@ def main(path: Path, last: int) -> None:
         connection.set_trace_callback(before_each)
         migrate(connection)
 
-    database.migrate = watched  # type: ignore[attr-defined]
-    database.open_to_write(path).close()
+    open_database.migrate = watched  # type: ignore[attr-defined]
+    open_database.open_to_write(path).close()
 
 
 if __name__ == "__main__":

@@ -185,7 +185,7 @@ def test_where_an_answer_is_split_is_not_seen(
     """Many short parts, whose borders lie within intervals, give the same document."""
     whole = analysed(capsys, url)
     monkeypatch.setattr("agent.prometheus.server_recordings.CHUNK_SAMPLES", 7)
-    monkeypatch.setattr("agent.replay.batched_intervals.READINGS_AT_ONCE", 5)
+    monkeypatch.setattr("agent.replay.bulk_intervals.READINGS_AT_ONCE", 5)
     assert analysed(capsys, url) == whole
 
 

@@ -18,7 +18,7 @@ from agent.cli import main
 from agent.config.resources import DiskSettings, ResourceSettings
 from agent.config.settings import FitSettings
 from agent.export.metrics import SnapshotCollector
-from agent.history.database import open_to_read
+from agent.history.open_database import open_to_read
 from agent.history.record_types import INTERVALS
 from agent.history.row_access import read
 from agent.history.row_mapping import interval_from_row

@@ -17,7 +17,7 @@ from agent.business_metrics.value_series import MAX_VALUES, ValueSeries
 from agent.cli import main
 from agent.config.settings import Config
 from agent.history.business_values import ReadValue
-from agent.history.database import open_to_write
+from agent.history.open_database import open_to_write
 from agent.history.record_types import BUSINESS, Row
 from agent.history.row_access import insert, read
 from agent.history.store import Store

@@ -14,7 +14,7 @@ from test_query_classes import SETTINGS as A_MINUTE
 
 from agent.config.query_class_settings import ClassSettings
 from agent.history import class_uses as uses
-from agent.history.database import open_to_read, open_to_write
+from agent.history.open_database import open_to_read, open_to_write
 from agent.history.record_types import CLASSES
 from agent.history.row_access import insert
 from agent.history.row_mapping import ClassUses

@@ -13,7 +13,7 @@ from recordings import Row, rows, written
 from test_replay_history import SERVER, ZERO, history, real_intervals
 
 from agent.cli import main
-from agent.history.database import open_to_write
+from agent.history.open_database import open_to_write
 from agent.history.record_types import CLASSES
 from agent.history.record_types import Row as HistoryRow
 from agent.history.row_access import insert

@@ -23,8 +23,8 @@ from agent.cli import main
 from agent.compare.comparison import Comparison
 from agent.config.loader import load
 from agent.export.page import render
-from agent.history.database import open_to_write
 from agent.history.failures import StoreError, StoreFailure
+from agent.history.open_database import open_to_write
 from agent.history.record_types import CLASSES, Row
 from agent.history.row_access import insert
 from agent.history.store import Store

@@ -9,8 +9,8 @@ import pytest
 from agent.config.resources import ResourceSettings
 from agent.window.resource_utilisation import is_busy_time, resources_with_ceilings
 from collectors import disk_flushes as module
+from collectors.device_selection import physical_disks
 from collectors.disk_flushes import disk_flushes
-from collectors.disks_and_interfaces import physical_disks
 from collectors.node_exporter import parse_page
 
 TABLE = """\

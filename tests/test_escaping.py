@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.cli import main
-from agent.history.database import open_to_write
+from agent.history.open_database import open_to_write
 from agent.history.record_types import INTERVALS
 from agent.history.row_access import insert
 from agent.support.logs import fields, set_up_logging

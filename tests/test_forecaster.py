@@ -32,7 +32,7 @@ from agent.export.snapshot_json import snapshots_as_json
 from agent.history.record_types import Row
 from agent.history.store import Store
 from agent.history.write_buffer import Batch
-from agent.replay.batched_intervals import add_readings
+from agent.replay.bulk_intervals import add_readings
 from agent.replay.recorded_samples import Reading
 from agent.service.target_monitor import TargetMonitor
 from agent.support.clock_pair import ClockPair

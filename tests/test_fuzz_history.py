@@ -12,7 +12,7 @@ from history_rows import everything, interval, rows
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.history.database import open_to_write
+from agent.history.open_database import open_to_write
 from agent.history.record_types import INTERVALS, KINDS, Row
 from agent.history.row_access import insert
 from agent.history.text.csv_format import as_csv, header

@@ -15,7 +15,7 @@ from pathlib import Path
 import psutil
 from history_rows import SETTINGS, STEP, ZERO, batch, filled, interval, is_sound, rows
 
-from agent.history.database import open_to_read
+from agent.history.open_database import open_to_read
 from agent.history.record_types import FITS, INTERVALS, SAMPLES
 from agent.history.row_access import extents
 from agent.history.schema import version_of

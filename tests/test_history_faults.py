@@ -22,8 +22,8 @@ from history_rows import (
     rows,
 )
 
-from agent.history.database import open_to_write
 from agent.history.failures import StoreFailure
+from agent.history.open_database import open_to_write
 from agent.history.record_types import INTERVALS
 from agent.history.row_access import insert
 from agent.history.schema import VERSION

@@ -191,7 +191,7 @@ def test_pages_that_lead_in_circles_come_to_an_end(
     path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each page of a tree leads to the next one, many times: 100 to the 20th rows to be counted."""
-    monkeypatch.setattr("agent.history.database.MAX_STATEMENT_SECONDS", 1.0)
+    monkeypatch.setattr("agent.history.open_database.MAX_STATEMENT_SECONDS", 1.0)
     filled(path, 2)
     lead_in_circles(path)
     started = time.monotonic()

@@ -10,7 +10,7 @@ from history_rows import SERVER, SETTINGS, rows
 from agent.assessment.snapshot import AssessmentState, Health
 from agent.config.history_settings import HistorySettings, RetentionSettings
 from agent.config.settings import FitSettings
-from agent.history.database import open_to_read
+from agent.history.open_database import open_to_read
 from agent.history.record_types import FITS, INTERVALS, KINDS, SAMPLES
 from agent.history.row_access import Extent, extents
 from agent.history.server_identity import MAX_NEW_SERVERS, server_identity

@@ -24,9 +24,9 @@ from history_rows import (
 
 from agent.config.history_settings import HistorySettings, RetentionSettings
 from agent.history import prune
-from agent.history.database import open_to_read, open_to_write
 from agent.history.failures import StoreError, StoreFailure
 from agent.history.history_file import history_path, size
+from agent.history.open_database import open_to_read, open_to_write
 from agent.history.record_types import FITS, INTERVALS, KINDS, SAMPLES, Row
 from agent.history.row_access import Choice, extents, insert, read
 from agent.history.sample_compression import pack, unpack

@@ -13,7 +13,7 @@ from reached import connected, way_to
 from agent.demo.server import Flavour, PrivateServer
 from collectors import host, process_lookup
 from collectors.connection import Connection, Endpoint, Login
-from collectors.disks_and_interfaces import Devices
+from collectors.device_selection import Devices
 from collectors.process_lookup import ProcessNotFound, find_server_process
 from testbed.real.clients import run_as_root
 from testbed.real.daemon import is_root, target, wait_until, watching

@@ -23,8 +23,8 @@ from agent.assessment.deploy_markers import MAX_MARKERS, MAX_NAME_LENGTH, Marker
 from agent.cli import main
 from agent.config.settings import Config
 from agent.export.page import render
-from agent.history.database import open_to_read, open_to_write
 from agent.history.marker_table import delete_markers_before, insert_markers, read_markers
+from agent.history.open_database import open_to_read, open_to_write
 from agent.history.store import Store
 from agent.service.daemon import Agent
 from agent.web.marker_requests import MARKERS, MAX_PER_MINUTE

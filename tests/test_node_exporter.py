@@ -20,7 +20,7 @@ from agent.sampling.target_collectors import page_fetcher
 from agent.window.interval_rates import SampleColumns
 from agent.window.resource_utilisation import utilisations_and_rates
 from collectors.base import CollectorError, FailureKind, Sample
-from collectors.disks_and_interfaces import MAX_DISKS
+from collectors.device_selection import MAX_DISKS
 from collectors.node_exporter import CPU, parse_page
 from testbed.attacks.lying_server import LyingServer
 

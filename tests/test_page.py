@@ -20,7 +20,7 @@ from agent.export.page import render
 from agent.export.target_sla_report import sla_sentences
 from agent.pipeline import assess
 from agent.sampling.collector_health import CollectorHealth
-from agent.what_if.sla import sla_of
+from agent.what_if.target_sla import sla_of
 from agent.window.intervals import Window
 from collectors.base import FailureKind, Feature
 from models.business_unit import UnitHeadroom, UnitReason

@@ -28,7 +28,7 @@ from agent.pipeline import assess
 from agent.replay.alert_rules import RULES
 from agent.replay.sample_csv_reader import SampleFile
 from agent.support.clock_pair import ClockPair
-from agent.what_if.sla import sla_of
+from agent.what_if.target_sla import sla_of
 from agent.window.interval_buffer import IntervalBuffer
 from collectors.base import Sample
 from testbed.data_file_paths import FOLDER

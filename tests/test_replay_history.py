@@ -14,7 +14,7 @@ from complaints import one_line
 
 from agent.cli import main
 from agent.config.timestamps import time_text
-from agent.history.database import open_to_write
+from agent.history.open_database import open_to_write
 from agent.history.record_types import INTERVALS
 from agent.history.row_access import insert, insert_chunk, target_id
 from agent.history.row_mapping import interval_row, sample_chunks

@@ -10,7 +10,7 @@ from test_what_if import CONTENTION, CPU, TODAY
 
 from agent.assessment.snapshot import Snapshot
 from agent.what_if.current_state import current_state_of
-from agent.what_if.sla import sla_of
+from agent.what_if.target_sla import sla_of
 from agent.window.resource_utilisation import LOG_WRITES, OPEN_CONNECTIONS
 from models.capacity.result import CapacityReason
 from models.robust import normal_cdf

@@ -18,7 +18,7 @@ from agent.config.settings import FitSettings
 from agent.pipeline import assess
 from agent.support.clock_pair import ClockPair
 from agent.what_if.current_state import current_state_of
-from agent.what_if.sla import sla_of
+from agent.what_if.target_sla import sla_of
 from agent.window.intervals import Interval, Window
 from agent.window.resource_utilisation import CPU, PROCESSOR_COUNTS, SERVER_CPU
 from models.trust import Trust

@@ -18,9 +18,9 @@ from agent.config.durations import duration_text
 from agent.config.loader import ConfigError, load
 from agent.config.settings import Config, Target
 from agent.history.backfill import ROWS_PER_TRANSACTION, Backfill
-from agent.history.database import open_to_write
 from agent.history.failures import as_store_error
 from agent.history.history_file import GIVE_FILE, history_path
+from agent.history.open_database import open_to_write
 from agent.history.server_identity import server_identity
 from agent.prometheus.client import Client, Labels
 from agent.prometheus.own_series import OwnTarget, exported_intervals, exporting_agent
@@ -33,7 +33,7 @@ from agent.prometheus.server_recordings import (
     measure_sampling,
     readings,
 )
-from agent.replay.batched_intervals import add_readings
+from agent.replay.bulk_intervals import add_readings
 from agent.replay.recording_opener import SourceError, interval_for
 from agent.support.safe_output import print_error, print_line
 from collectors import COLLECTORS

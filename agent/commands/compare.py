@@ -20,13 +20,13 @@ from agent.commands.pipeline_options import (
 from agent.commands.prometheus_options import add_prometheus_options
 from agent.commands.source_opener import is_url, open_source, time_parser
 from agent.commands.text_table import table_lines
+from agent.compare.compare_periods import compare_periods
 from agent.compare.periods import MIN_SECONDS, Period, TooEarlyError, periods_around
-from agent.compare.two_periods import compare_periods
 from agent.config.timestamps import local_zone_text, time_text
 from agent.csv_input.table_file import STANDARD_INPUT
 from agent.export.snapshot_json import marker_object
-from agent.history.database import open_to_read
 from agent.history.marker_table import read_markers
+from agent.history.open_database import open_to_read
 from agent.replay.recording_opener import (
     SourceError,
     is_history,

@@ -16,8 +16,8 @@ from agent.config.loader import load
 from agent.config.timestamps import local_zone_text, parse_time
 from agent.csv_input.table_file import STANDARD_INPUT, TableFileError
 from agent.history import history_file, prune
-from agent.history.database import open_to_read, open_to_write
 from agent.history.failures import as_store_error
+from agent.history.open_database import open_to_read, open_to_write
 from agent.history.record_types import INTERVALS, KINDS, TEXT_KINDS, Kind, Row
 from agent.history.row_access import MAX_TIME, Choice, extents, insert, read, target_names
 from agent.history.text.csv_format import as_csv

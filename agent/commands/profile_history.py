@@ -7,8 +7,8 @@ from pathlib import Path
 
 from agent.export.profile_rows import NO_PREDICTION_ERROR, IoBytes, Profile, Row, ranked_profile
 from agent.history.class_uses import Span, Use, cpu_methods, latest_gains, latest_span, uses
-from agent.history.database import open_to_read
 from agent.history.failures import StoreError, as_store_error
+from agent.history.open_database import open_to_read
 from agent.query_classes.capacity_gain import CapacityGain
 from agent.query_classes.class_registry import UNATTRIBUTED, ClassName, class_name_of
 from models.attribution.quality_gate import DISK_RESOURCES

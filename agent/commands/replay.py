@@ -27,7 +27,7 @@ from agent.replay.recording_opener import (
 from agent.replay.replay import ASSESSMENT_SECONDS, Replay, Step
 from agent.support.memory_tuning import keep_freed_memory
 from agent.support.safe_output import print_error
-from agent.what_if.sla import sla_of
+from agent.what_if.target_sla import sla_of
 
 HOUR, DAY = 3600.0, 86400.0
 FORMATS: dict[str, Callable[[RecordingSource, Iterable[Step]], Iterator[str]]] = {

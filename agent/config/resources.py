@@ -8,7 +8,7 @@ from msgspec import Meta, field
 
 from agent.config.bandwidths import bytes_per_second
 from agent.config.base_model import Checked, Parsed, Section, matching
-from collectors.disks_and_interfaces import Devices
+from collectors.device_selection import Devices
 
 DISK, NETWORK = "disk:", "network:"
 """The prefixes of the names of resources that are devices; the device's own name follows."""

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from agent.history import class_uses
-from agent.history.database import MAX_LOG_BYTES
 from agent.history.history_file import size
+from agent.history.open_database import MAX_LOG_BYTES
 from agent.history.record_types import CLASSES, KINDS, SAMPLES, Kind
 
 ROWS_PER_STEP = 500  # rows, or chunks of samples, deleted per step of one kind and target

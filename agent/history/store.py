@@ -19,10 +19,10 @@ from agent.assessment.load_by_time_step import LoadSum
 from agent.config.history_settings import HistorySettings
 from agent.history import history_file, prune
 from agent.history.business_values import UnixValue, recent_values
-from agent.history.database import open_to_read, open_to_write
 from agent.history.failures import StoreError, StoreFailure, as_store_error
 from agent.history.foreign_write_check import ForeignWriteCheck
 from agent.history.marker_table import delete_markers_before, insert_markers, read_markers
+from agent.history.open_database import open_to_read, open_to_write
 from agent.history.record_types import BUSINESS, CLASSES, FITS, INTERVALS, KINDS, SAMPLES
 from agent.history.retention_pace import RetentionPace
 from agent.history.row_access import extents, insert, insert_chunk, target_id

@@ -13,7 +13,7 @@ from agent.config.settings import FitSettings
 from agent.pipeline import assess
 from agent.prometheus.client import Client
 from agent.prometheus.server_recordings import FleetQuery, FleetTarget, measure_sampling, readings
-from agent.replay.batched_intervals import add_readings
+from agent.replay.bulk_intervals import add_readings
 from agent.replay.recording_opener import interval_for
 from agent.support.clock_pair import ClockPair
 from agent.window.interval_buffer import IntervalBuffer

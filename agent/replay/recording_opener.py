@@ -16,8 +16,8 @@ from agent.config.resources import ResourceSettings
 from agent.config.settings import FitSettings
 from agent.config.timestamps import time_text
 from agent.csv_input.table_file import STANDARD_INPUT
-from agent.history.database import open_to_read
 from agent.history.history_file import SQLITE_HEADER
+from agent.history.open_database import open_to_read
 from agent.history.record_types import BUSINESS, INTERVALS, Row
 from agent.history.row_access import (
     MAX_TIME,

@@ -12,7 +12,7 @@ from agent.config.settings import Config, Target
 from agent.support.http_client import AccessError, NoAnswerError, UntrustedError, read_answer
 from collectors import CollectorSpec, collectors_with, histograms
 from collectors.base import CollectorError, FailureKind
-from collectors.disks_and_interfaces import Devices
+from collectors.device_selection import Devices
 from collectors.node_exporter import MAX_BYTES, NODE_COLLECTORS, Fetch
 
 HISTOGRAMS_SECONDS = 5.0  # seconds

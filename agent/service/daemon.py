@@ -9,9 +9,9 @@ from prometheus_client import CollectorRegistry, ProcessCollector
 
 from agent.assessment.deploy_markers import Marker, Markers
 from agent.assessment.snapshot import Snapshot
+from agent.compare.compare_periods import compare_history
 from agent.compare.comparison import Comparison
 from agent.compare.periods import periods_around
-from agent.compare.two_periods import compare_history
 from agent.config.settings import Config
 from agent.export.family_builders import PREFIX
 from agent.export.metrics import SnapshotCollector

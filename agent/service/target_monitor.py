@@ -25,7 +25,7 @@ from agent.service.target_session import TargetSession, scheduled_collectors
 from agent.support.clock_pair import ClockPair
 from agent.support.logs import describe_error, fields
 from agent.what_if.class_sla import class_slas_of
-from agent.what_if.sla import sla_of
+from agent.what_if.target_sla import sla_of
 from agent.window.interval_buffer import IntervalBuffer
 from agent.window.intervals import Window
 from collectors import CollectorSpec

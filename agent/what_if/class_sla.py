@@ -12,7 +12,7 @@ from agent.query_classes.recent_response_times import (
     min_calls,
 )
 from agent.what_if.current_state import current_state_of
-from agent.what_if.sla import headroom_without_prediction
+from agent.what_if.target_sla import headroom_without_prediction
 from agent.window.intervals import Window
 from models.trust import Trust
 from models.what_if.class_sla_headroom import ClassHeadroom, MeasuredClass, class_headroom

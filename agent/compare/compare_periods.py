@@ -10,7 +10,7 @@ from msgspec import structs
 from agent.compare.comparison import Comparison, class_rows, compare, loads_differ
 from agent.compare.period_class_costs import ClassCosts, class_costs
 from agent.compare.periods import AssessedPeriod, Period, assess_period
-from agent.history.database import open_to_read
+from agent.history.open_database import open_to_read
 from agent.replay.recording_opener import RecordingSource, ReplayOptions, open_recording
 
 OpenRecording = Callable[[ReplayOptions], AbstractContextManager[RecordingSource]]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from agent.assessment.hourly_load import HourlyLoad
-from agent.replay.batched_intervals import add_readings
+from agent.replay.bulk_intervals import add_readings
 from agent.replay.recorded_samples import Reading, RecordedCollectors
 from agent.window.interval_buffer import IntervalBuffer
 from agent.window.intervals import NUMBERS, Window, intervals
@@ -38,7 +38,7 @@ def test_gaps_of_any_length_change_no_interval(seed: int, monkeypatch: pytest.Mo
     random = np.random.default_rng(seed)
     steps = np.where(random.random(600) < 0.03, random.choice([16, 30, 61, 700], 600), SAMPLING)
     times = 7.0 + np.cumsum(steps * random.uniform(0.8, 1.2, 600))
-    monkeypatch.setattr("agent.replay.batched_intervals.READINGS_AT_ONCE", 50 + 10 * seed)
+    monkeypatch.setattr("agent.replay.bulk_intervals.READINGS_AT_ONCE", 50 + 10 * seed)
     history = buffer()
     add_readings(history, recording(times), HourlyLoad())
     raw: dict[str, list[Sample]] = {}

@@ -1,4 +1,4 @@
-"""Moments on the command line: the same words are the same time for every command."""
+"""Times on the command line: the same words are the same time for every command."""
 
 import argparse
 import time

@@ -5,14 +5,14 @@ from pathlib import Path
 import psutil
 import pytest
 
-from collectors import disks_and_interfaces
-from collectors.disks_and_interfaces import Devices
+from collectors import device_selection
+from collectors.device_selection import Devices
 
 
 @pytest.fixture
 def kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A tree like the kernel's, to be filled with devices."""
-    monkeypatch.setattr(disks_and_interfaces, "DEVICES", tmp_path / "class")
+    monkeypatch.setattr(device_selection, "DEVICES", tmp_path / "class")
     return tmp_path
 
 
@@ -36,30 +36,30 @@ def test_what_the_kernel_makes_up_is_no_device(kernel: Path) -> None:
     add(kernel, "net", "eth0", "pci0000:00/virtio2")
     add(kernel, "net", "docker0", "virtual")
     names = ("sda", "sdb", "sda1", "dm-0", "nvme0n1", "gone")
-    real = [name for name in names if disks_and_interfaces.is_physical("block", name)]
+    real = [name for name in names if device_selection.is_physical("block", name)]
     assert real == ["sda", "sdb", "nvme0n1"]
-    assert disks_and_interfaces.is_physical("net", "eth0")
-    assert not disks_and_interfaces.is_physical("net", "docker0")
+    assert device_selection.is_physical("net", "eth0")
+    assert not device_selection.is_physical("net", "docker0")
 
 
 def test_this_machines_own_are_bounded_and_none_is_made_up() -> None:
     """Neither the loopback nor a memory disk, and no more than a page can show."""
-    disks = disks_and_interfaces.physical_disks()
-    interfaces = disks_and_interfaces.physical_interfaces()
+    disks = device_selection.physical_disks()
+    interfaces = device_selection.physical_interfaces()
     assert disks <= set(psutil.disk_io_counters(perdisk=True))
     assert interfaces <= set(psutil.net_io_counters(pernic=True)) - {"lo"}
-    assert len(disks) <= disks_and_interfaces.MAX_DISKS
-    assert len(interfaces) <= disks_and_interfaces.MAX_INTERFACES
-    assert not [name for name in disks if name.startswith(disks_and_interfaces.NOT_DISKS)]
+    assert len(disks) <= device_selection.MAX_DISKS
+    assert len(interfaces) <= device_selection.MAX_INTERFACES
+    assert not [name for name in disks if name.startswith(device_selection.NOT_DISKS)]
 
 
 def test_a_name_that_is_no_devices_is_told() -> None:
     """Both kinds, each by what it was taken for; what is there is fine, real or not."""
     lo = Devices(interfaces=frozenset({"lo"}))
-    assert disks_and_interfaces.named_feature(Devices()) == ()
-    assert [feature.enabled for feature in disks_and_interfaces.named_feature(lo)] == [True]
+    assert device_selection.named_feature(Devices()) == ()
+    assert [feature.enabled for feature in device_selection.named_feature(lo)] == [True]
     both = Devices(frozenset({"lo", "none0"}), frozenset({"lo", "none1"}))
-    (lacking,) = disks_and_interfaces.named_feature(both)
+    (lacking,) = device_selection.named_feature(both)
     assert not lacking.enabled
     assert lacking.reason == "not on this host: disk 'lo', disk 'none0', interface 'none1'"
 
@@ -70,7 +70,7 @@ def test_of_many_the_busiest_are_read(kernel: Path, monkeypatch: pytest.MonkeyPa
     for name in used:
         add(kernel, "block", name, f"pci/{name}")
     monkeypatch.setattr(psutil, "disk_io_counters", lambda perdisk: used)
-    assert disks_and_interfaces.physical_disks() == {f"sd{k}" for k in range(84, 100)}
+    assert device_selection.physical_disks() == {f"sd{k}" for k in range(84, 100)}
 
 
 class _Moved:

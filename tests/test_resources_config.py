@@ -16,7 +16,7 @@ from agent.config.resources import (
 )
 from agent.config.settings import Config
 from agent.service.reload import monitor_settings
-from collectors.disks_and_interfaces import Devices
+from collectors.device_selection import Devices
 
 ROOT = Path(__file__).resolve().parent.parent
 TARGET = {"name": "db", "user": "u"}

@@ -23,7 +23,7 @@ from agent.history.record_types import Row
 from agent.history.store import Store
 from agent.history.write_buffer import Batch
 from agent.replay.alert_rules import Alerts, Scrape
-from agent.replay.batched_intervals import add_readings
+from agent.replay.bulk_intervals import add_readings
 from agent.replay.recorded_samples import Reading
 from agent.replay.recording_player import IntervalRecording
 from agent.replay.replay import Replay
