@@ -53,6 +53,15 @@ def test_the_picture_is_that_of_the_fleets_rules() -> None:
     assert (summary.trust, summary.reasons) == (Trust.TRUSTED, ())
 
 
+def test_a_node_past_its_peak_leaves_no_growth() -> None:
+    """It serves 800 of its 1,000 because of overload, not because a fifth of it is free."""
+    past = Node("a", 800.0, 1000.0, headroom=-0.6, trust=Trust.TRUSTED)
+    summary = summarise([past, SHARDS[1]])
+    assert (summary.bottleneck, past.used_share) == ("a", 1.0)
+    assert summary.divided_as_today_growth == 0.0
+    assert summary.divided_at_will_headroom == pytest.approx(0.5)
+
+
 def test_a_lost_node_counts_in_no_sum() -> None:
     """The others are what they were, and the summary says that one is missing."""
     summary = summarise([*SHARDS, node("c", None, None)])

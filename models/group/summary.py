@@ -48,10 +48,14 @@ class Node:
 
     @property
     def used_share(self) -> float | None:
-        """X/C; None where either is not known."""
+        """X/C, past the peak at least 1; None where either is not known.
+
+        There overload lowers the throughput, which no longer shows the load.
+        """
         if self.throughput is None or not self.capacity:
             return None
-        return self.throughput / self.capacity
+        is_past_peak = self.headroom is not None and self.headroom <= 0
+        return max(self.throughput / self.capacity, 1.0 if is_past_peak else 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +70,11 @@ class GroupSummary:
     bottleneck: str | None
     """The node with the least headroom, which ends the growth first; None: not known."""
     divided_at_will_headroom: float | None
-    """1 − ΣX/ΣC: what would be unused if the load could be divided at will."""
+    """1 − ΣX/ΣC, of a node past its peak C for X: what would be unused if the load could be
+    divided at will."""
     divided_as_today_growth: float | None
     """The least C/X, less 1: by how much the load can grow, divided as it is, until the first node
-    is at its capacity."""
+    is at its capacity; at most 0 with a node past its peak."""
     imbalance: float | None
     """The greatest X/C over their mean: 1 if all use the same share; None: fewer than two known."""
     imbalance_loss: float | None
@@ -90,7 +95,7 @@ def summarise(nodes: Sequence[Node]) -> GroupSummary:
     read = [node for node in nodes if node.throughput is not None]
     known = [(node, used) for node in read if (used := node.used_share) is not None]
     with_headroom = [node for node in read if node.headroom is not None]
-    x = sum(node.throughput or 0.0 for node, _ in known)
+    x = sum(used * (node.capacity or 0.0) for node, used in known)
     c = sum(node.capacity or 0.0 for node, _ in known)
     most = max((used for _, used in known), default=0.0)
     mean = sum(used for _, used in known) / len(known) if known else 0.0
