@@ -208,6 +208,9 @@ def test_a_target_that_is_down_shows_the_error() -> None:
     assert "db1 down" in text
     assert "No prediction yet: db1:3306: <no answer>." in text
     assert "status fails 3000.0 ms 90 s ago 2 1" in text
+    asks = replace(status, last_error="db1:3306: cannot connect; is the server up?")
+    text = seen(replace(snapshot(up=False), health=Health(False, "MySQL 9", 0, (asks,))))
+    assert "No prediction yet: db1:3306: cannot connect; is the server up? " in text
 
 
 def test_a_stale_fit_is_withheld_and_its_age_told() -> None:

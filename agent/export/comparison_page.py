@@ -16,7 +16,7 @@ def comparison_page(comparison: Comparison, json_path: str) -> str:
     remarks = "".join(f"<p>{escape(note)}</p>" for note in notes(comparison))
     return _document(
         f"<section><header><h2>{escape(comparison.target)}</h2></header><ul>{periods}</ul>{remarks}"
-        f'<table class="limits"><tr>{head}</tr>{rows}</table></section>'
+        f'<table class="numbers"><tr>{head}</tr>{rows}</table></section>'
         f'<p class="grey"><a href="/">all targets</a>, <a href="{escape(json_path)}">the same</a>'
         " as JSON</p>"
     )

@@ -98,7 +98,9 @@ def _lead(snapshot: Snapshot, now: float) -> str:
     """Return the headline, further sentences, and a list of the reasons for doubt."""
     capacity = snapshot.capacity(now)
     if capacity is None:
-        return f'<p class="lead">{escape(_why_no_prediction(snapshot, now))}.</p>'
+        why = _why_no_prediction(snapshot, now)
+        end = "" if why.endswith("?") else "."  # an error may end with what to check
+        return f'<p class="lead">{escape(why)}{end}</p>'
     items = "".join(f"<li>{escape(doubt)}</li>" for doubt in doubt_sentences(capacity))
     full = full_resource_sentence(snapshot, now)
     sentence = escape(f"{headline(capacity, snapshot.headroom(now))} {full}".strip())

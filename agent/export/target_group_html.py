@@ -41,7 +41,7 @@ def _group_section(state: GroupState, now: float) -> str:
     return (
         f'<section>{title}<p class="lead">{lead}</p>'
         + (f"<ul>{reasons}</ul>" if reasons else "")
-        + f'<table class="limits"><tr>{head}</tr>{rows}</table>'
+        + f'<table class="numbers"><tr>{head}</tr>{rows}</table>'
         + (
             f'<p class="grey">{escape(scaling_sentence(state.scaling))}</p>'
             if state.scaling
