@@ -1,5 +1,6 @@
-"""The comparison around a time as a page: the rows of `compare`, changed ones first."""
+"""The comparison around a time as a page: the rows of `compare`, each verdict beside its name."""
 
+from collections.abc import Sequence
 from html import escape
 
 from agent.compare.comparison import Compared, Comparison
@@ -11,12 +12,12 @@ def comparison_page(comparison: Comparison, json_path: str) -> str:
     """Return the whole page as HTML; `json_path` is the path of the comparison as JSON."""
     sides = (("before", comparison.before), ("after", comparison.after))
     periods = "".join(f"<li>{name}: {escape(period_text(side))}</li>" for name, side in sides)
-    head = "".join(f"<th>{escape(name)}</th>" for name in HEADER)
+    head = "".join(f"<th>{escape(name)}</th>" for name in _verdict_second(HEADER))
     rows = "".join(map(_row, known_rows(comparison)))
     remarks = "".join(f"<p>{escape(note)}</p>" for note in notes(comparison))
     return _document(
         f"<section><header><h2>{escape(comparison.target)}</h2></header><ul>{periods}</ul>{remarks}"
-        f'<table class="numbers"><tr>{head}</tr>{rows}</table></section>'
+        f'<table class="numbers compared"><tr>{head}</tr>{rows}</table></section>'
         f'<p class="grey"><a href="/">all targets</a>, <a href="{escape(json_path)}">the same</a>'
         " as JSON</p>"
     )
@@ -43,4 +44,11 @@ def _row(row: Compared) -> str:
     *known, verdict = map(escape, row_cells(row))
     if row.has_changed:
         verdict = f'<span class="badge fair">{verdict}</span>'
-    return "<tr>" + "".join(f"<td>{cell}</td>" for cell in (*known, verdict)) + "</tr>"
+    cells = _verdict_second((*known, verdict))
+    return "<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>"
+
+
+def _verdict_second(cells: Sequence[str]) -> tuple[str, ...]:
+    """Return the verdict, the last cell, beside the name: a narrow window shows it too."""
+    name, *numbers, verdict = cells
+    return (name, verdict, *numbers)
