@@ -36,7 +36,8 @@ DISCONNECT_CODES = {
     4031,
 }  # shutdown, network error, kill, idle time-out
 UNREACHABLE_ERRORS = {CR.CR_CONN_HOST_ERROR, CR.CR_CONNECTION_ERROR}
-CONNECT_ERRORS = UNREACHABLE_ERRORS | {ER.CON_COUNT_ERROR, 1203, 1226}
+USER_CONNECTION_ERRORS = {1203, 1226}
+CONNECT_ERRORS = UNREACHABLE_ERRORS | USER_CONNECTION_ERRORS | {ER.CON_COUNT_ERROR}
 MAX_LENGTH = 300  # characters of a server's message
 
 
@@ -58,6 +59,10 @@ def failure(error: Exception, place: object, user: str = "") -> CollectorError:
         )
     elif kind is FailureKind.TIMEOUT:
         message += "; is it a MySQL server's port, and does it answer?"
+    elif code in USER_CONNECTION_ERRORS:
+        message += (
+            "; give the account MAX_USER_CONNECTIONS 3 for each agent and command that uses it"
+        )
     elif code in UNREACHABLE_ERRORS and kind is FailureKind.REFUSED:
         message = f"{place}: {_connect_problem(refusal)}"
     return CollectorError(kind, message)

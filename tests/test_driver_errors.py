@@ -90,7 +90,7 @@ def test_what_a_server_says_is_one_line_that_a_terminal_does_not_obey() -> None:
 
 
 def test_a_remedy_is_told_where_there_is_one() -> None:
-    """The account that was refused, and what may be no server at all."""
+    """The account that was refused, what may be no server at all, and sessions that are taken."""
     denied = str(failure(Error(1045, "Access denied"), PLACE, "headroom"))
     assert (
         "check the account 'headroom' and its password (`mysql-headroom files grants.sql`" in denied
@@ -98,6 +98,8 @@ def test_a_remedy_is_told_where_there_is_one() -> None:
     assert str(failure(Error(1045, "Access denied"), PLACE)) == f"{PLACE}: Access denied (1045)"
     silent = str(failure(Error(2013, "Lost connection (timed out)"), PLACE, "headroom"))
     assert silent.endswith("(timed out) (2013); is it a MySQL server's port, and does it answer?")
+    taken = str(failure(Error(1226, "has exceeded 'max_user_connections'"), PLACE, "headroom"))
+    assert "(1226); give the account MAX_USER_CONNECTIONS 3 for each agent" in taken
     lost = str(failure(Error(1053, "Server shutdown"), PLACE, "headroom"))
     assert lost == f"{PLACE}: Server shutdown (1053)"
 
