@@ -105,3 +105,12 @@ def test_the_interval_of_a_calls_cost_holds_it_nine_times_in_ten(parts: int) -> 
         assert found.high is not None
         held += found.low <= 0.01 <= found.high
     assert held / trials == pytest.approx(0.9 if parts >= 5 else 0.0, abs=0.02)
+
+
+def test_no_call_takes_less_than_no_time() -> None:
+    """A class whose cost scatters widely has a bound of 0, and is compared as one without."""
+    sums = np.full((len(COLUMNS), PART_COUNT), np.nan)
+    sums[0], sums[1] = 1.0, np.r_[10.0, np.full(PART_COUNT - 1, 0.001)]
+    found = ClassCosts({"a": sums}).cost("a", "statement_time")
+    assert found.low == 0.0
+    assert ratio(found, found).verdict is Verdict.CANNOT_TELL

@@ -64,7 +64,7 @@ class ClassCosts:
         if quantity == "cpu":
             model = float(np.nansum(self.sums[name][3][known]) / calls.sum())
         margin = STUDENT_90[freedom] * float(np.sqrt(variance + model**2))
-        return Estimate(value, value - margin, value + margin)
+        return Estimate(value, max(0.0, value - margin), value + margin)
 
 
 def class_costs(
