@@ -11,7 +11,7 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from models.capacity.cost_curve import MIN_UTILISATION, CostCurve, curve_shape
+from models.capacity.cost_curve import MIN_UTILISATION, CostCurve, curve_design
 from models.capacity.observations import Observations
 from models.capacity.resource_and_limit import FULL_UTILISATION
 from models.capacity.shared_constants import (
@@ -26,7 +26,7 @@ from models.capacity.shared_constants import (
     TOLERATED_CHANGE,
 )
 from models.numerics import NEGLIGIBLE, ROUNDING, TINY, median, quantile
-from models.robust import MAD_TO_DEVIATION, mad
+from models.robust import MAD_TO_DEVIATION
 from models.usl.law import Array
 
 TIME_PER_QUERY = "time_per_query"
@@ -96,22 +96,16 @@ def find_regimes(seen: Observations) -> Regimes:
 
 
 def _ln_costs(seen: Observations) -> dict[str, Array]:
-    """Compute the logarithms of the time of a query and of its cost in each resource."""
-    x = seen.throughput
+    """Compute the logarithms of the time of a query, N/X, and of its cost in each resource, U/X."""
+    used = [resource for resource in seen.resources if not resource.has_configured_limit]
+    spent = np.array([seen.concurrency, *(resource.relative_use for resource in used)])
+    follows = (spent > MIN_UTILISATION) & (spent < FULL_UTILISATION)
+    follows[0] = seen.is_loaded_and_exact
     with np.errstate(divide="ignore", invalid="ignore"):
-        costs = {}
-        exact = seen.is_loaded_and_exact
-        if np.count_nonzero(exact) >= MIN_CURVE_POINTS:
-            costs[TIME_PER_QUERY] = np.where(exact, np.log(seen.concurrency / x), np.nan)
-        for resource in seen.resources:
-            u = resource.relative_use
-            follows = (
-                (u > MIN_UTILISATION) & (u < FULL_UTILISATION) & (not resource.has_configured_limit)
-            )
-            costs[resource.name] = np.where(follows, np.log(u / x), np.nan)
-    return {
-        name: cost for name, cost in costs.items() if np.isfinite(cost).sum() >= MIN_CURVE_POINTS
-    }
+        costs = np.where(follows, np.log(spent / seen.throughput), np.nan)
+    names = (TIME_PER_QUERY, *(resource.name for resource in used))
+    enough = np.isfinite(costs).sum(axis=1) >= MIN_CURVE_POINTS
+    return {name: cost for name, cost, known in zip(names, costs, enough, strict=True) if known}
 
 
 def _most_significant_change(costs: dict[str, Array], seen: Observations) -> Change | None:
@@ -139,8 +133,8 @@ def _latest_step(name: str, cost: Array, load: Array) -> tuple[float, Change] | 
     if len(rows) < max(MIN_CURVE_POINTS, 2 * side):
         return None
     y = cost[rows] - median(cost[rows])
-    limit = FAR_DEVIATIONS * mad(y) + ROUNDING
-    y = np.clip(y, -limit, limit)
+    limit = FAR_DEVIATIONS * MAD_TO_DEVIATION * median(np.abs(y)) + ROUNDING
+    y = np.minimum(np.maximum(y, -limit), limit)
     spread = np.linspace(side, len(rows) - side, PERIODS).astype(int)
     places = np.array(sorted(set(spread.tolist())))  # np.unique would load numpy.ma, 2 MiB
     steps = _PossibleSteps.at(places, _cost_basis(load[rows]), y)
@@ -245,7 +239,7 @@ def _cost_basis(load: Array) -> Array:
     """Compute an orthonormal basis for a query's cost over the load X: 1, X, X², 1/X."""
     high = max(quantile(load, HIGH_QUANTILE), TINY)
     t = np.minimum(load / high, 2.0)  # pile-ups must not set the scale
-    return np.linalg.qr(np.column_stack([np.ones_like(t), curve_shape(t)]))[0]
+    return np.linalg.qr(curve_design(t))[0]
 
 
 def _long_run_deviation(residuals: Array) -> float:
@@ -264,20 +258,18 @@ def _separate_clusters(
 ) -> tuple[NDArray[np.bool_], TwoClusters] | None:
     """Separate two clusters that alternate; None where there is one, or they do not."""
     rows = np.flatnonzero(np.isfinite(cost))
-    excess = _ln_cost_excess(cost[rows], seen.throughput[rows])
-    border = _cluster_border(excess)
+    cost = cost[rows]
+    border = _cluster_border(cost)
     if border is None:
         return None
-    is_expensive = excess > border
+    is_expensive = cost > border
     if np.count_nonzero(np.diff(is_expensive)) <= MAX_SWITCHES:
         return None
     served = seen.throughput[rows] * seen.weights[rows]
     keep_expensive = served[is_expensive].sum() > served[~is_expensive].sum()
     current = np.ones(len(seen), dtype=np.bool_)
     current[rows[is_expensive != keep_expensive]] = False
-    middles = [
-        median(excess[is_expensive == side]) for side in (keep_expensive, not keep_expensive)
-    ]
+    middles = [median(cost[is_expensive == side]) for side in (keep_expensive, not keep_expensive)]
     share = float(np.mean(~current))
     return current, TwoClusters(name, float(np.exp(middles[1] - middles[0])), share)
 
@@ -308,14 +300,6 @@ def _costs_differ(cost: Array, current: NDArray[np.bool_], x: Array) -> bool:
     curve = CostCurve(x[rows], cost[rows], np.ones(len(rows)))
     off = curve.excess(curve)
     return bool(abs(median(off[is_current]) - median(off[~is_current])) > TOLERATED_CHANGE)
-
-
-def _ln_cost_excess(cost: Array, x: Array) -> Array:
-    """Compute ln of a query's cost over its median in the busier half of the intervals."""
-    busier = x >= median(x)
-    line = median(cost[busier])
-    excess: Array = cost - line
-    return excess
 
 
 def _cluster_border(values: Array) -> float | None:

@@ -48,20 +48,18 @@ class CostCurve:
         return quantile(self.x, HIGH_QUANTILE)
 
     @cached_property
-    def shape(self) -> Array:
-        """The curve's columns except for its level, shape (intervals, 3)."""
-        return curve_shape(self.x / self.unit)
+    def design(self) -> Array:
+        """The curve's columns, its level first, shape (intervals, 4)."""
+        return curve_design(self.x / self.unit)
 
     @cached_property
     def fit(self) -> LinearFit:
         """The curve: a level and the three coefficients of its shape."""
-        design = np.column_stack([np.ones_like(self.x), self.shape])
-        return fit_linear(design, self.ln_cost, self.weights, MIN_NOISE)
+        return fit_linear(self.design, self.ln_cost, self.weights, MIN_NOISE)
 
     def excess(self, other: "CostCurve") -> Array:
         """Compute by how much the ln costs of other intervals are above this curve."""
-        design = np.column_stack([np.ones_like(other.x), curve_shape(other.x / self.unit)])
-        off: Array = other.ln_cost - design @ self.fit.coefficients
+        off: Array = other.ln_cost - curve_design(other.x / self.unit) @ self.fit.coefficients
         return off
 
 
@@ -73,6 +71,6 @@ def intervals_with_known_cost(seen: Observations, name: str) -> tuple[Array, Arr
     return seen.throughput[known], u[known]
 
 
-def curve_shape(t: Array) -> Array:
-    """Return the columns X, X² and 1/X of a cost curve over the load X, shape (intervals, 3)."""
-    return np.column_stack([t, t * t, 1 / np.maximum(t, MIN_UTILISATION)])
+def curve_design(t: Array) -> Array:
+    """Return the columns 1, X, X² and 1/X of a cost curve over the load X, shape (intervals, 4)."""
+    return np.array([np.ones_like(t), t, t * t, 1 / np.maximum(t, MIN_UTILISATION)]).T

@@ -29,7 +29,7 @@ def cost_drift(cost: CostCurve) -> float:
         return 0.0
     place = np.arange(len(x)) * WINDOW_PARTS // len(x)
     levels = (place[:, None] == np.arange(WINDOW_PARTS)).astype(np.float64)
-    design = np.column_stack([levels, cost.shape])
+    design = np.column_stack([levels, cost.design[:, 1:]])
     fitted = fit_linear(design, cost.ln_cost, np.ones_like(x), MIN_NOISE)
     off = np.zeros(design.shape[1])
     off[:WINDOW_PARTS] = -np.square(x) @ levels / np.sum(np.square(x))
