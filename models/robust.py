@@ -88,7 +88,7 @@ def medians(values: Array, axis: int = 0) -> Array:
 
 def fit_linear(design: Array, y: Array, weights: Array, noise_floor: float) -> LinearFit:
     """Fit one column y, shape (rows,), on a design of shape (rows, columns); see `fit_columns`."""
-    return fit_columns(design, y[:, None], weights[:, None], noise_floor)[0]
+    return fit_each(design[None], y[:, None], weights[:, None], noise_floor)[0]
 
 
 def fit_columns(design: Array, y: Array, weights: Array, noise_floor: float) -> list[LinearFit]:
@@ -101,8 +101,8 @@ def fit_columns(design: Array, y: Array, weights: Array, noise_floor: float) -> 
     size, transposed = design.shape[1], design.T.copy()
     products = (transposed[:, None, :] * transposed).reshape(size * size, -1).T
     return _fit_reweighted(
-        y.T,
-        weights.T,
+        y.T.copy(),
+        weights.T.copy(),
         noise_floor,
         lambda w: (w @ products).reshape(-1, size, size),
         lambda wy: wy @ design,
@@ -112,10 +112,10 @@ def fit_columns(design: Array, y: Array, weights: Array, noise_floor: float) -> 
 
 def fit_each(designs: Array, y: Array, weights: Array, noise_floor: float) -> list[LinearFit]:
     """Fit as `fit_columns` does, with a design for each column, shape (columns, points, p)."""
-    transposed = designs.transpose(0, 2, 1)
+    transposed = designs.transpose(0, 2, 1).copy()
     return _fit_reweighted(
-        y.T,
-        weights.T,
+        y.T.copy(),
+        weights.T.copy(),
         noise_floor,
         lambda w: (transposed * w[:, None, :]) @ designs,
         lambda wy: (transposed @ wy[:, :, None])[:, :, 0],
@@ -138,23 +138,22 @@ def _fit_reweighted(
     shape (fits, p); line from coefficients the fitted values.
     """
     used = weights > 0
-    count = np.count_nonzero(used, axis=1)
+    count = used.sum(axis=1)
     unit = weights * (count / np.maximum(weights.sum(axis=1), TINY))[:, None]
     y, root, w = np.where(used, y, 0.0), np.sqrt(unit), unit
-    middles = _median_indices_of_last(count, y.shape[1])
-    places, rows = sorted(set(middles.ravel().tolist())), np.arange(len(y))
+    middles, rows = _median_indices_of_last(count, y.shape[1]), np.arange(len(y))
     for step in range(REWEIGHTING_STEPS):
         coefficients, inverse = _solve(gram(w), moments(w * y))
         residuals = (y - line(coefficients)) * root
         if step < REWEIGHTING_STEPS - 1:
-            ordered = np.partition(np.abs(residuals), places, axis=1)
+            ordered = np.sort(np.abs(residuals), axis=1)
             scale = np.maximum(
                 MAD_TO_DEVIATION / 2 * ordered[rows, middles].sum(axis=0), noise_floor
             )
             off = residuals / (TUKEY * scale)[:, None]
             w = unit * np.square(np.maximum(1 - off * off, 0.0))
     kept = w > 0
-    count = np.maximum(np.count_nonzero(kept, axis=1), 1)
+    count = np.maximum(kept.sum(axis=1), 1)
     residuals = residuals * kept
     squares = np.sum(residuals * residuals, axis=1)
     scale = np.maximum(np.sqrt(squares / count), noise_floor)
@@ -171,7 +170,7 @@ def _median_indices_of_last(count: NDArray[np.intp], size: int) -> NDArray[np.in
 
     The first values are the residuals, 0, of the points that are left out.
     """
-    return np.stack([size - 1 - count // 2, np.minimum(size - 1 - (count - 1) // 2, size - 1)])
+    return np.array([size - 1 - count // 2, np.minimum(size - 1 - (count - 1) // 2, size - 1)])
 
 
 def persistence_of(products: ArrayLike, squares: ArrayLike) -> Array:
@@ -205,6 +204,10 @@ def normal_cdf(z: Array) -> Array:
     return cdf
 
 
-def student_cdf(t: Array, freedom: Array | float) -> Array:
-    """Compute Student's distribution function, of any shape: Abramowitz and Stegun, 26.7.8."""
-    return normal_cdf(t * (1 - 1 / (4 * freedom)) / np.sqrt(1 + np.square(t) / (2 * freedom)))
+def student_cdf(off: Array, freedom: Array | float, variance: Array | float = 1.0) -> Array:
+    """Compute Student's distribution function of off/√variance, of any shape.
+
+    Abramowitz and Stegun, 26.7.8.
+    """
+    spread = np.square(off) / (2 * freedom) + variance
+    return normal_cdf(off * (1 - 1 / (4 * freedom)) / np.sqrt(spread))

@@ -17,7 +17,7 @@ from models.capacity.shared_constants import HIGH_QUANTILE
 from models.capacity.utilisation_fit import FittedParts, Part
 from models.numerics import NEGLIGIBLE, ROUNDING, TINY, median, quantile
 from models.robust import LinearFit, student_cdf
-from models.usl.law import Array
+from models.usl.law import Array, Quantity
 
 CEILING = (0.975, 0.02)
 """The utilisation at which a resource is full, mean and deviation: of some it is less than 1."""
@@ -72,10 +72,10 @@ class LogSharing(NamedTuple):
     """The odds of sharing a write there."""
     power: float
 
-    def at(self, t: Array) -> Array:
+    def at(self, t: Quantity) -> Quantity:
         """Compute the share at each t, of any shape, in the units of the limit."""
         odds = self.odds * (t / self.t) ** self.power
-        shared: Array = odds / (1 + odds)
+        shared: Quantity = odds / (1 + odds)
         return shared
 
 
@@ -99,9 +99,9 @@ class DemandModel(NamedTuple):
     is_undetectable: bool = False
     """Whether the points cannot show it: they are as likely as with a demand that stays."""
 
-    def saved(self, t: Array) -> Array:
-        """Compute the share of queries without the falling part if t is the limit, (points,)."""
-        return np.full_like(t, CEILING[0]) if self.sharing is None else self.sharing.at(t)
+    def saved(self, t: Quantity) -> Quantity | float:
+        """Compute the share of queries without the falling part if t is the limit."""
+        return CEILING[0] if self.sharing is None else self.sharing.at(t)
 
     def third_factor(self, t: Array) -> Array:
         """Compute the factor of the third coefficient at each t, shape (points,)."""
@@ -189,10 +189,7 @@ class Extrapolations:
         limits are in the unit of t.
         """
         utilisation_of_model = self.utilisation[_starts(self.model)]
-        saved = [
-            m.saved(np.array([limits[i]]))[0]
-            for m, i in zip(self.models, utilisation_of_model, strict=True)
-        ]
+        saved = [m.saved(limits[i]) for m, i in zip(self.models, utilisation_of_model, strict=True)]
         at_ceiling = np.array(saved)[self.model]
         busy = _model_values(self.models, self.model, lambda m: m.busy)
         more = np.maximum(at_ceiling - busy, 0.0)
@@ -222,11 +219,10 @@ class Extrapolations:
         variance += third_factor * (2 * v[0, 2] + 2 * v[1, 2] * t + v[2, 2] * third_factor)
         falling = c2 * _model_values(self.models, model, lambda m: m.falls)[:, None]
         ceiling_deviation = CEILING[1] * (1 + falling * t)
-        z = (c0 + c1 * t + c2 * third_factor - CEILING[0]) / np.sqrt(
-            np.maximum(variance, 0) + ceiling_deviation**2
-        )
+        variance = np.maximum(variance, 0) + ceiling_deviation**2
+        over = c0 + c1 * t + c2 * third_factor - CEILING[0]
         freedom = _model_values(self.models, model, lambda m: m.fit.freedom)[:, None]
-        each = np.maximum.accumulate(student_cdf(z, freedom), axis=1)
+        each = np.maximum.accumulate(student_cdf(over, freedom, variance), axis=1)
         each *= self.shares[kept, None]
         cdf: Array = np.add.reduceat(each, _starts(utilisation))
         return cdf
@@ -254,8 +250,8 @@ def _condition(
     Returns coefficients, covariances and ln p given the fit, the first axis of each (strengths,).
     """
     rows, values = (np.concatenate([getattr(m, c) for m in models]) for c in ("rows", "values"))
-    before = np.stack([m.fit.coefficients for m in models])[model]
-    covariance = np.stack([m.fit.covariance for m in models])[model]
+    before = np.array([m.fit.coefficients for m in models])[model]
+    covariance = np.array([m.fit.covariance for m in models])[model]
     freedom = _model_values(models, model, lambda m: m.fit.freedom)
     spread = (rows[:, None, :] @ covariance)[:, 0, :]
     variance = np.sum(spread * rows, axis=1)

@@ -26,13 +26,13 @@ class DeviceParallelism:
     def __init__(self, part: Part, extrapolations: Extrapolations) -> None:
         """Weigh each number of channels; with one, the utilisation follows `extrapolations`."""
         self._extrapolations = extrapolations
-        design = np.stack([np.ones_like(part.t), part.t], axis=1)
+        design = np.array([np.ones_like(part.t), part.t]).T
         u = np.where(part.weights > 0, np.clip(part.u, 0.0, 1.0), 0.0)[:, None]
         weights = np.broadcast_to(part.weights[:, None], (len(u), len(CHANNELS)))
         self._fits = fit_columns(
             design, CHANNELS * (1 - (1 - u) ** (1 / CHANNELS)), weights, MIN_NOISE
         )
-        lines = design @ np.stack([fit.coefficients for fit in self._fits], axis=1)
+        lines = design @ np.array([fit.coefficients for fit in self._fits]).T
         rho = np.clip(lines / CHANNELS, 0.0, 1.0)
         error = np.average(np.square(u - (1 - (1 - rho) ** CHANNELS)), axis=0, weights=part.weights)
         freedom = np.array([fit.freedom for fit in self._fits])
@@ -45,10 +45,10 @@ class DeviceParallelism:
         """Compute P(the device is full below t), shape (points,), t ascending; it never falls."""
         cdf = self.shares[0] * self._extrapolations.reached(t[None, :])[0]
         ceiling, deviation = CEILING
-        rows = np.stack([np.ones_like(t), t], axis=1)
+        rows = np.array([np.ones_like(t), t]).T
         for share, m, fit in list(zip(self.shares, CHANNELS, self._fits, strict=True))[1:]:
             over = rows @ fit.coefficients - ceiling * m
             variance = np.maximum(np.sum(rows @ fit.covariance * rows, axis=1), 0.0)
-            each = student_cdf(over / np.sqrt(variance + (deviation * m) ** 2), fit.freedom)
+            each = student_cdf(over, fit.freedom, variance + (deviation * m) ** 2)
             cdf = cdf + share * np.maximum.accumulate(each)
         return np.asarray(cdf)
