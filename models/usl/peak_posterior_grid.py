@@ -84,12 +84,12 @@ class Moments:
     ) -> "Moments":
         """Compute the moments of ln R, linearised about a curve fitted to the points' powers.
 
-        Weights are w/R̂² and z = R̂·(1 + ln(R/R̂)).
+        Weights are w/(s·R̂)² and z = R̂·(1 + ln(R/R̂)): an error of ln R is s times one of ln X.
         """
         powered = points.to_power(sharpness)
         m, r = powered.n, powered.n / powered.x
         fitted = curve.residence_time(m) * curve.r_scale
-        z, w = fitted * (1 + np.log(r / fitted)), curve.weights / fitted**2
+        z, w = fitted * (1 + np.log(r / fitted)), curve.weights / (sharpness * fitted) ** 2
         powers = powers_of(m)
         return cls(
             sharpness=sharpness,
@@ -108,8 +108,8 @@ class Moments:
         return replace(
             shapes[0],
             sharpness=np.array([shape.sharpness for shape in shapes])[:, None, None],
-            powers=np.stack([shape.powers for shape in shapes], axis=1)[..., None, None],
-            products=np.stack([shape.products for shape in shapes], axis=1)[..., None, None],
+            powers=np.array([shape.powers for shape in shapes]).T[..., None, None],
+            products=np.array([shape.products for shape in shapes]).T[..., None, None],
             square=np.array([shape.square for shape in shapes])[:, None, None],
         )
 
@@ -132,8 +132,8 @@ class Moments:
 
     def noise(self, squares: Array) -> Array:
         """Compute Σ w·(relative error)² with the pseudo points, of the shape given."""
-        total: Array = np.maximum(squares, 0) / self.sharpness**2
-        return total + PSEUDO_POINTS * PSEUDO_ERROR**2
+        total: Array = np.maximum(squares, 0) + PSEUDO_POINTS * PSEUDO_ERROR**2
+        return total
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,7 +191,7 @@ def narrowed_grid(moments: Moments) -> Grid:
     coarse = _evaluate_grid(moments, ln_n, *(np.full(ln_n.shape, end) for end in X_RANGE))
     finer = _evaluate_grid(moments, ln_n, *_likely_columns(coarse))
     rows, bounds = _likely_rows(finer), _likely_columns(finer)
-    low, high = (np.stack(list(map(np.interp, rows, ln_n, bound))) for bound in bounds)
+    low, high = (np.array(list(map(np.interp, rows, ln_n, bound))) for bound in bounds)
     finest = _evaluate_grid(moments, rows, low, high)
     return _evaluate_grid(moments, rows, *_likely_columns(finest))
 
@@ -209,17 +209,18 @@ def _evaluate_grid(moments: Moments, ln_n: Array, low: Array, high: Array) -> Gr
     ln_n, low and high have shape (shapes, rows). A's likelihood and its prior are combined as two
     normal densities are, and A integrates out.
     """
-    ln_x = low[..., None] + np.linspace(0, 1, GRID_SIZE) * (high - low)[..., None]
+    ln_x = _evenly(low, high)
     s, count = moments.sharpness, PSEUDO_POINTS + moments.count
     u, v = np.exp(-s * ln_n[..., None]), np.exp(-s * ln_x)
     free, ff, squares = moments.best_a(u, v)
     middle, deviation = EFFICIENCY_PRIOR
     slope = (u / deviation) / v
-    data_precision = (ff * (count - 1) / s**2) / moments.noise(squares)
+    noise = moments.noise(squares)
+    data_precision = (ff * (count - 1)) / noise
     precision = data_precision + slope * slope
     a = (data_precision * free + (middle / deviation) * slope) / precision
     a = np.maximum(a, v * (NEGLIGIBLE / u))  # the efficiency is above 0
-    noise = moments.noise(squares + np.square(a - free) * ff)
+    noise += np.square(a - free) * ff
     ln_prior = log_prior(moments, ln_n)[..., None] - 0.5 * np.square(slope * a - middle / deviation)
     a_deviation = 1 / np.sqrt(precision)
     ln_prior += np.log(slope * a_deviation)
@@ -238,11 +239,17 @@ def _likely_columns(grid: Grid) -> tuple[Array, Array]:
 def _likely_rows(grid: Grid) -> Array:
     """Compute finer rows that span all rows within the cut, and one more at each side."""
     tops = _vertex_heights(grid.log_p.reshape(-1, GRID_SIZE)).reshape(grid.ln_n.shape)
-    rows = []
+    ends = []
     for ln_n, top in zip(grid.ln_n, tops, strict=True):
         likely, step = ln_n[top > top.max() - LOG_CUT], ln_n[1] - ln_n[0]
-        rows.append(np.linspace(likely[0] - step, likely[-1] + step, GRID_SIZE))
-    return np.stack(rows)
+        ends.append((likely[0] - step, likely[-1] + step))
+    return _evenly(*np.array(ends).T)
+
+
+def _evenly(low: Array, high: Array) -> Array:
+    """Return even steps from low to high, of any shape, along a further axis."""
+    steps: Array = low[..., None] + np.arange(GRID_SIZE) / (GRID_SIZE - 1) * (high - low)[..., None]
+    return steps
 
 
 def _vertex_heights(rows: Array) -> Array:

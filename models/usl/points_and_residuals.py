@@ -149,10 +149,10 @@ def scatter_about(law: Usl, points: Points, near: Array) -> Scatter:
     Von Neumann (1941): independent errors have Σ(difference to the next)² = 2Σ(error)²; half the
     ratio is 1 within 1/√points. Errors are weighted as in the fit: near is 1 next to the peak.
     """
-    up_to = max(1.2 * (law.n_max or np.inf), float(np.sort(points.n)[MIN_POINTS - 1]))
     order = np.argsort(points.n, kind="stable")
-    errors = (points.log_residuals(law) * np.sqrt(near / near.mean()))[order]
-    errors = errors[np.sort(points.n) <= up_to]
+    n, errors = points.n[order], points.log_residuals(law) * np.sqrt(near / near.mean())
+    up_to = max(1.2 * (law.n_max or np.inf), float(n[MIN_POINTS - 1]))
+    errors = errors[order][n <= up_to]
     count, squares = len(errors), float(errors @ errors)
     steps = np.diff(errors)
     alike = 1 - float(steps @ steps) / max(2 * squares, TINY) * count / (count - 1)
