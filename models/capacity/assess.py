@@ -51,11 +51,12 @@ def assess_capacity(seen: Observations) -> Capacity:
     observed_peak = find_observed_peak(current)
     below_peak = _is_below_peak(current, observed_peak)
     outliers = find_outliers(current.select(below_peak)).over_all(below_peak)
-    kept = current.select(outliers.kept & below_peak)
+    regular = current.select(outliers.kept)
+    kept = regular.select(below_peak[outliers.kept])
     x_seen = quantile(kept.throughput, SEEN_QUANTILE)
     limits = _find_limits(kept, x_seen)
     nearest = _lowest_or_none(_nearest_limit_candidates(limits, kept))
-    law, finding, peak = _fit_law_and_peak(current.select(outliers.kept), nearest, x_seen)
+    law, finding, peak = _fit_law_and_peak(regular, nearest, x_seen)
     plateau = None
     if observed_peak is None and not _is_full(nearest):
         plateau = find_plateau(current, None if nearest is None else nearest.resource)

@@ -110,7 +110,7 @@ class Estimate:
         grid = np.linspace(np.log(x_seen) - 0.1, max(min(ends), np.log(x_seen) + 0.2), TABLE_SIZE)
         names = [limit.resource for limit in usable] + [USL]
         survivals = [limit.survival(grid) for limit in usable] + [peak.survival(grid)]
-        each = np.maximum(np.stack(survivals), ROUNDING)
+        each = np.maximum(np.array(survivals), ROUNDING)
         each = np.minimum(each / each[:, :1], 1.0)
         each[:-1] = _factors_of_lowest_survival(each[:-1])
         lowest = lowest_of(usable)

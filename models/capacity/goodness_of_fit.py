@@ -136,7 +136,7 @@ def check_fit(n: Array, x: Array, weights: Array, n_variance: Array, law: Usl) -
     noise = _residual_noise(n, residuals)
     above = np.log(x / (law.lam * n)) - 2 * np.sqrt(n_variance) / n
     least = max(float(np.log(SUPERLINEAR_EFFICIENCY)), 2 * noise)
-    share = float(np.average(above > least, weights=weights))
+    share = float(weights @ (above > least)) / float(weights.sum())
     if share > SUPERLINEAR_SHARE:
         return Finding(Check.SUPERLINEAR, share)
     worst = _residual_pattern(n, residuals, noise)

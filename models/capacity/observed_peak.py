@@ -136,13 +136,15 @@ def _in_cells(n: Array, others: Array) -> NDArray[np.bool_]:
 
 def _cells(n: Array, x: Array, known: NDArray[np.bool_]) -> Array:
     """Compute median N and X of every cell with enough intervals, shape (cells, 2), N rising."""
-    cell = _cell(np.where(known, n, np.nan))
-    numbers, counts = np.unique(cell[known], return_counts=True)
-    found = [
-        (median(n[cell == number]), median(x[cell == number]))
-        for number in numbers[counts >= MIN_LASTING]
-    ]
-    return np.array(found).reshape(-1, 2)
+    n, x = n[known], x[known]
+    cell = _cell(n)
+    order = np.lexsort((x, cell))
+    starts = np.flatnonzero(np.diff(cell[order], prepend=np.nan))
+    sizes = np.diff(starts, append=len(n))
+    starts, sizes = starts[sizes >= MIN_LASTING], sizes[sizes >= MIN_LASTING]
+    ordered = np.stack([np.sort(n), x[order]], axis=1)  # cells rise with N
+    middles: Array = (ordered[starts + (sizes - 1) // 2] + ordered[starts + sizes // 2]) / 2
+    return middles
 
 
 def _is_gap_above(cells: Array, at_peak: NDArray[np.bool_]) -> bool:

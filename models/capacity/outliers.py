@@ -96,10 +96,12 @@ def find_outliers(seen: Observations) -> Outliers:
     kept = np.ones(count, dtype=np.bool_)
     if count < MIN_CURVE_POINTS:
         return Outliers((), 0, too_many=False, kept=kept)
-    off, noise = _ln_time_excess(seen)
-    excess = np.column_stack([off, *_ln_cost_excess(seen).T])
-    floor = np.column_stack([noise, *np.full((excess.shape[1] - 1, count), QUERY_VARIATION)])
-    extreme = _is_extreme(excess, floor, seen.throughput)
+    groups = _groups(seen.throughput)
+    off, noise = _ln_time_excess(seen, groups)
+    excess = np.column_stack([off, _ln_cost_excess(seen)])
+    floor = np.full_like(excess, QUERY_VARIATION)
+    floor[:, 0] = noise
+    extreme = _is_extreme(excess, floor, groups)
     suspects = np.flatnonzero(extreme.any(axis=1))
     too_many = len(suspects) > EPISODE_SHARE * count
     if not too_many:
@@ -129,13 +131,12 @@ def _outlier(index: int, excess: Array, extreme: NDArray[np.bool_]) -> Outlier:
     return Outlier(index, OutlierReason.FOREIGN_WORK if place else OutlierReason.PILE_UP, ratio)
 
 
-def _ln_time_excess(seen: Observations) -> tuple[Array, Array]:
+def _ln_time_excess(seen: Observations, groups: NDArray[np.intp]) -> tuple[Array, Array]:
     """Compute ln R less that of neighbours in throughput, and its noise; both (intervals,)."""
     known = (seen.concurrency > 0) & (seen.throughput > 0)
     n, x = np.where(known, seen.concurrency, 1.0), np.where(known, seen.throughput, 1.0)
     time = np.where(known, np.log(n) - np.log(x), np.nan)
     noise = np.hypot(QUERY_VARIATION, np.sqrt(seen.n_variance) / n)
-    groups = _groups(seen.throughput)
     table, places = (np.where(groups >= 0, c[groups], np.nan) for c in (time, np.log(x)))
     middles, costs = medians(places, axis=1), medians(table, axis=1)
     there = np.isfinite(costs)
@@ -154,12 +155,12 @@ def _ln_cost_excess(seen: Observations) -> Array:
     resources = [r for r in seen.resources if not r.has_configured_limit]
     if not resources:
         return np.empty((len(seen), 0))
-    u = np.stack([r.relative_use for r in resources], axis=1)
+    u = np.array([r.relative_use for r in resources]).T
     # throughputs beyond all others may be glitches: the curve ends before them
     t = np.minimum(seen.throughput / quantile(seen.throughput, SEEN_QUANTILE), CLEAR_RATIO)
-    design = np.stack([np.ones_like(t), t, t * t], axis=1)
+    design = np.array([np.ones_like(t), t, t * t]).T
     fits = fit_columns(design, u, np.isfinite(u).astype(np.float64), MIN_NOISE)
-    curves = design @ np.stack([f.coefficients for f in fits]).T
+    curves = design @ np.array([f.coefficients for f in fits]).T
     over: Array = np.log((u + MIN_UTILISATION) / (np.clip(curves, 0, None) + MIN_UTILISATION))
     return over
 
@@ -174,17 +175,13 @@ def _groups(x: Array) -> NDArray[np.intp]:
     return padded.reshape(count, size)
 
 
-def _is_extreme(excess: Array, floor: Array, x: Array) -> NDArray[np.bool_]:
+def _is_extreme(excess: Array, floor: Array, groups: NDArray[np.intp]) -> NDArray[np.bool_]:
     """Mark what is beyond the spread of its group and of all, shape as `excess`."""
-    groups = _groups(x)
-    sizes = np.where((groups >= 0)[:, :, None], np.abs(excess)[groups], np.nan)
-    overall = MAD_TO_DEVIATION * medians(np.abs(excess))
-    spread = np.broadcast_to(overall, excess.shape).copy()
-    local = np.repeat(
-        (MAD_TO_DEVIATION * medians(sizes, axis=1))[:, None, :], groups.shape[1], axis=1
-    )
-    spread[groups[groups >= 0]] = local[groups >= 0]
-    limit = CERTAIN_Z * np.fmax(np.fmax(spread, overall), floor)
-    with np.errstate(invalid="ignore"):
-        extreme: NDArray[np.bool_] = np.abs(excess) > np.maximum(limit, np.log(CLEAR_RATIO))
+    sizes, there = np.abs(excess), groups >= 0
+    of_group = medians(np.where(there[:, :, None], sizes[groups], np.nan), axis=1)
+    spread = MAD_TO_DEVIATION * np.fmax(of_group, medians(sizes))
+    group = np.empty(len(excess), dtype=np.intp)
+    group[groups[there]] = np.nonzero(there)[0]
+    limit = CERTAIN_Z * np.fmax(spread[group], floor)
+    extreme: NDArray[np.bool_] = sizes > np.maximum(limit, np.log(CLEAR_RATIO))
     return extreme

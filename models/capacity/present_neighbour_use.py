@@ -48,6 +48,8 @@ def remaining_share_at_present(resource: Resource, x: Array, kept: NDArray[np.in
     x in queries/s, shape (intervals,), in the order of time; kept are indices of these intervals. 1
     where others use about as much now, or less, or where that is not known.
     """
+    if resource.own is None:
+        return 1.0
     use = resource.use_by_other_programs(x)
     latest, earlier = (part[np.isfinite(part)] for part in (use[-LATEST_INTERVALS:], use[kept]))
     if len(latest) == 0 or len(earlier) == 0:

@@ -305,7 +305,7 @@ def _linearise(m: Array, r: Array, weights: Array, variance: Array) -> tuple[Arr
     A weight includes the effective variance, Tukey's biweight for what no smooth curve explains,
     the correlation of neighbours, and the cap.
     """
-    design = np.stack([np.ones_like(m), m, m * m], axis=1)
+    design = np.array([np.ones_like(m), m, m * m]).T
     c = fit_linear(design, r, weights / r**2, 1e-3 * median(r)).coefficients
     fitted = np.clip(design @ c, 0.5 * float(r.min()), 2 * float(r.max()))
     sensitivity = np.clip((c[0] - c[2] * m * m) / (m * fitted), -1 / m, 1 / m)

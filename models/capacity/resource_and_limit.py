@@ -157,13 +157,16 @@ class Resource:
     @property
     def filled_by_others(self) -> NDArray[np.bool_]:
         """Where it is full and most of that is not the server's, shape (intervals,)."""
-        own = np.nan if self.own is None else self.own
+        if self.own is None:
+            return np.zeros(len(self.utilisation), dtype=np.bool_)
         full = self.utilisation >= FULL_UTILISATION * self.ceiling
-        filled: NDArray[np.bool_] = full & (own < MAJORITY * self.ceiling)
+        filled: NDArray[np.bool_] = full & (self.own < MAJORITY * self.ceiling)
         return filled
 
     def is_used_by_other_programs(self, x: Array) -> NDArray[np.bool_]:
         """Mark where other programs used a good part of it; x in queries/s, shape (intervals,)."""
+        if self.own is None:
+            return np.zeros(len(x), dtype=np.bool_)
         others: NDArray[np.bool_] = self.use_by_other_programs(x) > OTHER_PROGRAMS_SHARE
         return others
 

@@ -99,7 +99,7 @@ def find_resource_limits(
     if not known.all():
         resources = [r.with_columns_changed(lambda column: column[known]) for r in resources]
     u, own, filled_by_others = _stack_relative_use(resources)
-    full = np.stack([r.full for r in resources], axis=1)
+    full = np.array([r.full for r in resources]).T
     fitted = _fit_utilisations(x, w, resources, u, own, full)
     seen, x_scale = _highest_utilisations(u), float(x.max())
     found = [
@@ -169,7 +169,7 @@ def _fit_utilisations(
     columns = np.concatenate([u, own[:, separate], u[:, separate] - own[:, separate]], axis=1)
     used = np.concatenate([follows, *2 * [follows[:, separate]]], axis=1) & np.isfinite(columns)
     weights_used = np.where(used, (weights / rough)[:, None], 0.0)
-    design = np.stack([np.ones_like(t), t, t * t], axis=1)
+    design = np.array([np.ones_like(t), t, t * t]).T
     fits = fit_columns(design, columns, weights_used, MIN_UTILISATION_NOISE)
     all_parts = [Part(t, *part) for part in zip(columns.T, weights_used.T, fits, strict=True)]
     parts = [[whole] for whole in all_parts[: len(resources)]]
@@ -206,10 +206,10 @@ def _stack_relative_use(resources: Sequence[Resource]) -> tuple[Array, Array, ND
     The utilisations are shares of the ceiling; NaN where others filled a resource, which says
     nothing about the server.
     """
-    u = np.stack([r.relative_use for r in resources], axis=1)
+    u = np.array([r.relative_use for r in resources]).T
     unknown = np.full(len(u), np.nan)
-    own = np.stack([unknown if r.own is None else r.own / r.ceiling for r in resources], axis=1)
-    filled = np.stack([r.filled_by_others for r in resources], axis=1)
+    own = np.array([unknown if r.own is None else r.own / r.ceiling for r in resources]).T
+    filled = np.array([r.filled_by_others for r in resources]).T
     filled_by_others = np.count_nonzero(filled, axis=0) >= MIN_POINTS
     return (
         np.where(filled, np.nan, u),
