@@ -1,5 +1,6 @@
 """The learned model: what the total's movement says about each class."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -334,14 +335,16 @@ def test_beliefs_alone_decide_where_the_data_are_silent() -> None:
 def test_each_hypothesis_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """The one that it began with is beside the one that it came to as well."""
     tried = list[tuple[Problem, prior_mixture_fit._Hypothesis]]()
-    settle = prior_mixture_fit._fit_hypothesis
+    settle = prior_mixture_fit._fit_hypotheses
 
-    def noted(problem: Problem, waits: Mask, noise: float) -> prior_mixture_fit._Hypothesis:
-        found = settle(problem, waits, noise)
-        tried.append((problem, found))
+    def noted(
+        problem: Problem, masks: Sequence[Mask], noise: float
+    ) -> list[prior_mixture_fit._Hypothesis]:
+        found = settle(problem, masks, noise)
+        tried.extend((problem, one) for one in found)
         return found
 
-    monkeypatch.setattr(prior_mixture_fit, "_fit_hypothesis", noted)
+    monkeypatch.setattr(prior_mixture_fit, "_fit_hypotheses", noted)
     simulated = simulate(intervals=120)
     intervals = simulated.blind
     fit_intervals(intervals, Target(simulated.y))

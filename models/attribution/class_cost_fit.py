@@ -4,10 +4,12 @@ from dataclasses import dataclass
 from typing import NamedTuple, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from models.attribution.class_interval_table import Array
 from models.attribution.sufficient_statistics import INFLATION, MIN_SHARE, Moments
 from models.numerics import NEGLIGIBLE, TINY
+from models.usl.law import Quantity
 
 COMPUTE_SPREAD = 0.3
 """Relative standard deviation of the use per second of work time, over classes that compute
@@ -83,7 +85,7 @@ class FittedMixture:
 
 
 class Prior(NamedTuple):
-    """Normal prior of each C, shape (K,)."""
+    """Normal prior of each C, shape (…, K)."""
 
     mean: Array
     precision: Array
@@ -91,7 +93,11 @@ class Prior(NamedTuple):
 
 @dataclass(frozen=True)
 class Problem:
-    """The fit of K classes in shares: of Σy, of Σ work, of each regressor's total."""
+    """The fit of K classes in shares: of Σy, of Σ work, of each regressor's total.
+
+    Methods take one level and noise, or several, shape (…,): for a single hypothesis numpy's calls
+    take longer than the arithmetic.
+    """
 
     moments: Moments
     size: Array
@@ -129,47 +135,55 @@ class Problem:
         """The number of classes."""
         return len(self.size)
 
-    def nearest_level(self, level: float) -> float:
-        """Return the nearest level that is possible."""
-        return min(max(level, self.levels[0]), self.levels[1])
+    def level_of(self, used: ArrayLike, worked: ArrayLike) -> Array:
+        """Compute the nearest possible level to used/worked; 0 without work."""
+        worked = np.asarray(worked)
+        nearest = np.clip(used / np.maximum(worked, TINY), *self.levels)
+        return np.where(worked > 0, nearest, 0.0)
 
-    def unexplained_time_ratio(self, level: float) -> Array:
-        """Compute the ratio of each class's time to what its rows explain, shape (K,)."""
-        return level * self.work / np.maximum(self.size, TINY)
+    def unexplained_time_ratio(self, level: ArrayLike) -> Array:
+        """Compute the ratio of each class's time to what its rows explain, shape (…, K)."""
+        return np.multiply.outer(level, self.work / np.maximum(self.size, TINY))
 
-    def spreads(self, level: float) -> tuple[Array, Array]:
-        """Compute the standard deviations of C if it computes and if it waits, shape (K,)."""
+    def spreads(self, level: ArrayLike) -> tuple[Array, Array]:
+        """Compute the deviations of C if it computes, (…, K), and if it waits, (K,)."""
         least = MIN_SHARE / self.classes
-        computes = np.maximum(COMPUTE_SPREAD * level * self.work, least)
+        computes = np.maximum(np.multiply.outer(level, COMPUTE_SPREAD * self.work), least)
         waits = np.minimum(WAIT_SPREAD * self.size, self.max_share)
         return computes, np.maximum(waits, least)
 
-    def prior(self, computing: Array, level: float) -> Prior:
-        """Compute the prior of C at these probabilities of computing, 0..1, shape (K,)."""
+    def prior(self, computing: Array, level: ArrayLike) -> Prior:
+        """Compute the prior of C at these probabilities of computing, 0..1, shape (…, K)."""
         computes, waits = self.spreads(level)
         by_time, by_size = computing / computes**2, (1 - computing) / waits**2
         precision = by_time + by_size
-        return Prior((by_time * level * self.work + by_size * self.size) / precision, precision)
+        worked = np.multiply.outer(level, self.work)
+        return Prior((by_time * worked + by_size * self.size) / precision, precision)
 
-    def normal_equations(self, prior: Prior, noise: float) -> tuple[Array, Array]:
-        """Set up normal equations of (C, b), shapes (K+1, K+1), (K+1,); `noise`: a variance."""
-        k, diagonal = self.classes, np.arange(self.classes)
-        matrix = self.moments.gram / noise + 1 / SUM_SPREAD**2
-        vector = self.moments.projection / noise + 1 / SUM_SPREAD**2
-        matrix[diagonal, diagonal] += prior.precision
-        vector[:k] += prior.precision * prior.mean
-        matrix[k, k] += 1 / BASE_SPREAD**2
-        vector[k] += BASE_SHARE / BASE_SPREAD**2
+    def normal_equations(self, prior: Prior, noise: ArrayLike) -> tuple[Array, Array]:
+        """Set up normal equations of (C, b); `noise`: a variance.
+
+        They have the shapes (…, K+1, K+1) and (…, K+1).
+        """
+        k, diagonal, weight = self.classes, np.arange(self.classes), 1 / np.asarray(noise)
+        matrix = np.multiply.outer(weight, self.moments.gram)
+        matrix += 1 / SUM_SPREAD**2
+        vector = np.multiply.outer(weight, self.moments.projection) + 1 / SUM_SPREAD**2
+        matrix[..., diagonal, diagonal] += prior.precision
+        vector[..., :k] += prior.precision * prior.mean
+        matrix[..., k, k] += 1 / BASE_SPREAD**2
+        vector[..., k] += BASE_SHARE / BASE_SPREAD**2
         return matrix, vector
 
-    def prior_penalty(self, prior: Prior, found: Array) -> float:
-        """Sum the squared deviations of (C, b), shape (K+1,), from the priors, standardised."""
+    def prior_penalty(self, prior: Prior, found: Array) -> Array:
+        """Sum the squared deviations of (C, b), shape (…, K+1), from the priors, standardised."""
         k = self.classes
-        off = float(prior.precision @ (found[:k] - prior.mean) ** 2)
-        off += float((found.sum() - 1) ** 2) / SUM_SPREAD**2
-        return off + float(found[k] - BASE_SHARE) ** 2 / BASE_SPREAD**2
+        off: Array = (prior.precision * (found[..., :k] - prior.mean) ** 2).sum(axis=-1)
+        off += (found.sum(axis=-1) - 1) ** 2 / SUM_SPREAD**2
+        off += (found[..., k] - BASE_SHARE) ** 2 / BASE_SPREAD**2
+        return off
 
 
-def inflate_variance(variance: float, factor: float = NOISE_INFLATION) -> float:
+def inflate_variance(variance: Quantity, factor: float = NOISE_INFLATION) -> Quantity:
     """Inflate the variance of an interval, more so if its deviation is beyond `MISFIT_ERROR`."""
     return factor * variance * (1 + variance / MISFIT_ERROR**2)

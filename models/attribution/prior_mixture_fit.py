@@ -23,7 +23,7 @@ the noise are fitted under each hypothesis, so that a wrong one does not gain fr
 another.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -70,7 +70,7 @@ def fit_mixture(moments: Moments, priors: Priors) -> FittedMixture:
     mean = _bounded_mode(problem, matrix, vector)
     used = float(selection.computing @ mean[:k])
     worked = float(selection.computing @ problem.work)
-    level = problem.nearest_level(used / worked) if worked > 0 else 0.0
+    level = float(problem.level_of(used, worked))
     return FittedMixture(
         totals=mean[:k] * total,
         base=float(mean[k]) * total,
@@ -128,13 +128,11 @@ def select_waiting(problem: Problem) -> WaitSelection:
 
     The others are those that led to it and, if none of them is better, its neighbours.
     """
-    best = _fit_hypothesis(problem, problem.work <= 0, TYPICAL_NOISE)
+    [best] = _fit_hypotheses(problem, [problem.work <= 0], TYPICAL_NOISE)
     seen = {best.waits.tobytes(): best}
     for _ in range(MAX_CANDIDATES):
         noise = inflate_variance(best.variance, problem.inflation)
-        neighbours = [
-            _fit_hypothesis(problem, waits, noise) for waits in _neighbours(problem, best)
-        ]
+        neighbours = _fit_hypotheses(problem, list(_neighbours(problem, best)), noise)
         if not neighbours:
             break
         best_neighbour = max(neighbours, key=lambda one: one.evidence)
@@ -165,30 +163,41 @@ def _neighbours(problem: Problem, known: _Hypothesis) -> Iterator[Mask]:
         yield waits
 
 
-def _fit_hypothesis(problem: Problem, waits: Mask, noise: float) -> _Hypothesis:
-    """Fit level and noise under a hypothesis, and compute its evidence."""
-    computing, k = (~waits).astype(float), problem.classes
-    work = float(computing @ problem.work)
-    level = problem.nearest_level((1 - BASE_SHARE) / work) if work > 0 else 0.0
+def _fit_hypotheses(problem: Problem, masks: Sequence[Mask], noise: float) -> list[_Hypothesis]:
+    """Fit level and noise under each hypothesis, and compute its evidence.
+
+    The masks, shape (K,), mark the classes that wait.
+    """
+    if not masks:
+        return []
+    waits, k, intervals = np.array(masks), problem.classes, problem.moments.intervals
+    computing = (~waits).astype(float)
+    work = computing @ problem.work
+    level, noises = problem.level_of(1 - BASE_SHARE, work), np.full(len(waits), noise)
     for _ in range(NOISE_ITERATIONS):
         prior = problem.prior(computing, level)
-        matrix, vector = problem.normal_equations(prior, noise)
-        scale = 1 / np.sqrt(np.diag(matrix))
-        matrix = matrix * scale[:, None] * scale
-        mean = np.linalg.solve(matrix, vector * scale) * scale
+        matrix, vector = problem.normal_equations(prior, noises)
+        scale = 1 / np.sqrt(matrix.diagonal(axis1=1, axis2=2))
+        matrix *= scale[:, :, None]
+        matrix *= scale[:, None, :]
+        mean = np.linalg.solve(matrix, (vector * scale)[:, :, None])[:, :, 0] * scale
         square = problem.moments.residual_square(mean)
-        variance = max(square / (MIN_FREE_SHARE * problem.moments.intervals), NEGLIGIBLE)
-        noise = inflate_variance(variance, problem.inflation)
-        level = problem.nearest_level(float(computing @ mean[:k]) / work) if work > 0 else 0.0
-    log_det = float(np.linalg.slogdet(matrix)[1] - 2 * np.log(scale).sum())
-    loss = square / noise + problem.moments.intervals / problem.inflation * np.log(noise)
-    loss += problem.prior_penalty(prior, mean) + log_det - float(np.log(prior.precision).sum())
-    log_prior = _log_prior(problem, waits, level)
-    return _Hypothesis(waits, log_prior - 0.5 * float(loss), level, variance)
+        variance = np.maximum(square / (MIN_FREE_SHARE * intervals), NEGLIGIBLE)
+        noises = inflate_variance(variance, problem.inflation)
+        level = problem.level_of((computing * mean[:, :k]).sum(axis=1), work)
+    log_det = np.linalg.slogdet(matrix)[1] - 2 * np.log(scale).sum(axis=1)
+    loss = square / noises + intervals / problem.inflation * np.log(noises)
+    loss += problem.prior_penalty(prior, mean) + log_det - np.log(prior.precision).sum(axis=1)
+    evidence = _log_prior(problem, waits, level) - 0.5 * loss
+    columns = (evidence.tolist(), level.tolist(), variance.tolist())
+    return [_Hypothesis(*each) for each in zip(waits, *columns, strict=True)]
 
 
-def _log_prior(problem: Problem, waits: Mask, level: float) -> float:
-    """Compute the log prior of a hypothesis: classes with unexplained time are likelier to wait."""
+def _log_prior(problem: Problem, waits: Mask, level: Array) -> Array:
+    """Compute the log priors of hypotheses: classes with unexplained time are likelier to wait.
+
+    waits has shape (hypotheses, K), level and the result (hypotheses,).
+    """
     ratio = np.minimum(problem.unexplained_time_ratio(level), 1 / NEGLIGIBLE)
     probability = BASE_WAIT_PRIOR + sum(
         height * (1 - 1 / (1 + (ratio / half) ** 2)) for half, height in WAIT_PRIOR_STEPS
@@ -196,4 +205,5 @@ def _log_prior(problem: Problem, waits: Mask, level: float) -> float:
     log_probability = np.log(np.where(waits, probability, 1 - probability)) + np.where(
         waits, problem.wait_evidence, 0.0
     )
-    return float(log_probability[problem.work > 0].sum())
+    log_prior: Array = log_probability[:, problem.work > 0].sum(axis=1)
+    return log_prior

@@ -68,10 +68,12 @@ class Moments:
             intervals=self.intervals,
         )
 
-    def residual_square(self, coefficients: Array) -> float:
-        """Compute Σ w·(y − ŷ)² for these coefficients, shape (K+1,)."""
+    def residual_square(self, coefficients: Array) -> Array:
+        """Compute Σ w·(y − ŷ)² for coefficients of shape (…, K+1)."""
         c = coefficients
-        return max(float(self.square - 2 * c @ self.projection + c @ self.gram @ c), 0.0)
+        fitted = ((c @ self.gram) * c).sum(axis=-1)
+        square: Array = np.maximum(self.square - 2 * c @ self.projection + fitted, 0.0)
+        return square
 
 
 @dataclass(frozen=True)
