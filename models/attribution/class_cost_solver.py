@@ -165,7 +165,7 @@ class UnitCostEquations:
         common = np.full(self.problem.classes, -self.precision)
         return np.column_stack((self.problem.border / self.noise, common))
 
-    @property
+    @cached_property
     def corner(self) -> Array:
         """The elements of M in the rows and columns of b and c, shape (2, 2)."""
         spread = self.problem.base_spread
