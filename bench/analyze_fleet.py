@@ -23,9 +23,10 @@ from pathlib import Path
 import numpy as np
 import psutil
 from many_digest_fixture import ROOT
-from measured_programs import Program, free_port, running
+from measured_programs import Program, running
 from numpy.typing import NDArray
 
+from agent.demo.server import free_port
 from models.usl.law import Usl
 
 Array = NDArray[np.float64]

@@ -14,6 +14,7 @@ from typing import Any
 import yaml
 from many_digest_fixture import ROOT, WatchedServer
 
+from agent.demo.server import free_port
 from collectors.host import process_clock
 
 EXPORTER = "prometheus-mysqld-exporter"  # the package and its program
@@ -139,10 +140,3 @@ def installed_exporter() -> str:
         install = f". scripts/lib.sh; need_packages {EXPORTER}"
         subprocess.run(["sh", "-c", install], cwd=ROOT, check=False)
     return shutil.which(EXPORTER) or sys.exit(f"no {EXPORTER} here")
-
-
-def free_port() -> int:
-    """A TCP port of loopback that is free."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

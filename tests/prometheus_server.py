@@ -11,7 +11,8 @@ from typing import Any
 import yaml
 from recordings import Row
 
-from testbed.real.daemon import free_port, running, wait_until
+from agent.demo.server import free_port
+from testbed.real.daemon import running, wait_until
 
 Sample = tuple[str, Mapping[str, str], float, float]
 """Metric, labels, time and value."""

@@ -22,11 +22,11 @@ from web_clients import SERVER, Authority
 from agent.cli import main
 from agent.commands.fleet_report import HEADER
 from agent.config.timestamps import time_text
+from agent.demo.server import free_port
 from agent.prometheus.client import Client, PrometheusError
 from agent.prometheus.exporters import QUESTIONS, SERVICES
 from agent.prometheus.server_recordings import CHUNK_SAMPLES
 from agent.support.http_client import Access
-from testbed.real.daemon import free_port
 
 START = 1_790_000_000
 """The Unix time at which the known history begins."""

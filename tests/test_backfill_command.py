@@ -15,12 +15,12 @@ from recordings import LAW, rows
 from agent.assessment.snapshot import AssessmentState, Health
 from agent.cli import main
 from agent.config.settings import FitSettings
+from agent.demo.server import free_port
 from agent.history.store import Store
 from agent.history.target_history import Recorder
 from agent.pipeline import assess
 from agent.support.clock_pair import ClockPair
 from agent.window.interval_buffer import IntervalBuffer
-from testbed.real.daemon import free_port
 
 START, LENGTH, STEP, WIDTH = 1_790_000_000, 7200, 15, 30.0
 END = START + LENGTH

@@ -36,7 +36,7 @@ from agent.demo.load_generator import (
 from agent.demo.page_address import Address, AddressError, choose_address, listen_on
 from agent.demo.result_rows import result_line, result_rows, summary_sentence
 from agent.demo.screen import ENTER, HOME, LEAVE, View, draw
-from agent.demo.server import FOLDER_PREFIX, Program, ServerError, find_server
+from agent.demo.server import FOLDER_PREFIX, Program, ServerError, find_server, free_port
 from agent.window.concurrency import Source
 from models.usl.law import Usl
 from testbed.real.daemon import wait_until
@@ -87,14 +87,6 @@ def end(demo: "subprocess.Popen[str]", number: signal.Signals) -> str:
     out, err = demo.communicate(timeout=PROMPT)
     assert err == ""
     return out
-
-
-def free_port() -> int:
-    """A port on 127.0.0.1 that nobody has now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def listens(port: int) -> bool:

@@ -16,18 +16,9 @@ import yaml
 from contended_work import NO_HOST, ContendedLoad
 from prometheus_rules import RULES, rules_with_short_intervals
 
-from agent.demo.server import PrivateServer
+from agent.demo.server import PrivateServer, free_port
 from testbed.real.clients import Clients
-from testbed.real.daemon import (
-    PREFIX,
-    Daemon,
-    Sane,
-    free_port,
-    running,
-    target,
-    wait_until,
-    watching,
-)
+from testbed.real.daemon import PREFIX, Daemon, Sane, running, target, wait_until, watching
 
 ALERT = "MysqlHeadroomSaturated"
 RISING = (1, 2, 3, 4, 5, 6, 8, 10, 12, 14, 17, 20)  # clients, the last far beyond the peak

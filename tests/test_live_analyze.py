@@ -15,8 +15,8 @@ from exporters import mysqld_exporter, node_exporter
 from prometheus_server import serving
 
 from agent.cli import main
-from agent.demo.server import PrivateServer
-from testbed.real.daemon import Daemon, free_port, target, wait_until, watching
+from agent.demo.server import PrivateServer, free_port
+from testbed.real.daemon import Daemon, target, wait_until, watching
 from testbed.real.server_programs import least_account
 
 STEPS, EACH, FIRST = (1, 3, 6, 10, 16), 6.5, 3.0

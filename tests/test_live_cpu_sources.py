@@ -16,10 +16,10 @@ import pytest
 from conftest import ServerFactory
 from exporters import node_exporter
 
-from agent.demo.server import PrivateServer
+from agent.demo.server import PrivateServer, free_port
 from testbed.real.cgroups import cpu_quota
 from testbed.real.clients import Clients
-from testbed.real.daemon import Daemon, free_port, is_root, target, wait_until, watching
+from testbed.real.daemon import Daemon, is_root, target, wait_until, watching
 from testbed.real.predicted_limit import CLIENTS, FEW_CLIENTS, FIT, OFTEN, SHARES, most
 from testbed.real.server_programs import least_account
 

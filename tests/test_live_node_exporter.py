@@ -13,12 +13,12 @@ from msgspec import structs
 from web_clients import SERVER, Authority
 
 from agent.config.node_exporter import NodeExporterSettings
-from agent.demo.server import PrivateServer
+from agent.demo.server import PrivateServer, free_port
 from agent.sampling.target_collectors import page_fetcher
 from collectors.base import CollectorError, Values
 from collectors.node_exporter import Fetch, parse_page
 from testbed.real.clients import Clients
-from testbed.real.daemon import Page, free_port, target, wait_until, watching
+from testbed.real.daemon import Page, target, wait_until, watching
 from testbed.real.server_programs import least_account
 
 NEAR = 0.15

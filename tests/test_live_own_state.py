@@ -8,9 +8,9 @@ import pytest
 from conftest import FLAVOURS
 from history_rows import is_sound, rows
 
-from agent.demo.server import PrivateServer
+from agent.demo.server import PrivateServer, free_port
 from agent.history.record_types import INTERVALS
-from testbed.real.daemon import Daemon, free_port, target, wait_until, watching
+from testbed.real.daemon import Daemon, target, wait_until, watching
 
 TICK = 0.02  # seconds by which two readings of a process's CPU may be off
 GARBAGE = b"SQLite format 3\0" + bytes(range(256)) * 64

@@ -15,7 +15,8 @@ from lock_files import pinned
 from systemd_machine import Machine, why_not
 
 from agent import __version__
-from testbed.real.daemon import free_port, wait_until
+from agent.demo.server import free_port
+from testbed.real.daemon import wait_until
 from testbed.real.server_programs import CACHE, ROOT, missing
 
 PATIENCE = 90.0  # seconds for what takes a few on a machine at rest

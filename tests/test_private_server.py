@@ -24,6 +24,7 @@ from agent.demo.server import (
     ServerError,
     _save_template,
     find_server,
+    free_port,
 )
 from testbed.real.server_programs import Release, least_account, missing
 
@@ -246,6 +247,14 @@ def test_an_exception_leaves_nothing(
     assert not is_alive(pids[0])
     assert not listens(server.port)
     assert not server.folder.exists()
+
+
+def test_a_free_port_is_given_to_no_client() -> None:
+    """Below those that the kernel takes for connections, which may come before a listener."""
+    first, _ = Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()
+    ports = [free_port() for _ in range(20)]
+    assert 1024 < min(ports) <= max(ports) < int(first)
+    assert not any(map(listens, ports))
 
 
 def test_a_template_of_another_process_is_kept_whole(tmp_path: Path) -> None:

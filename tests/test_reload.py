@@ -23,7 +23,7 @@ from web_clients import Answer, ask
 from agent.assessment.snapshot import Snapshot
 from agent.config.loader import ConfigError, load
 from agent.config.settings import Config
-from agent.demo.server import Flavour, PrivateServer
+from agent.demo.server import Flavour, PrivateServer, free_port
 from agent.service.daemon import Agent
 from agent.service.reload import Reloader, monitor_settings
 from agent.service.target_monitor import TargetMonitor
@@ -33,7 +33,7 @@ from agent.window.interval_buffer import IntervalBuffer
 from agent.window.intervals import Interval
 from collectors.base import Sample
 from testbed.real.clients import Clients
-from testbed.real.daemon import COMMAND, fetch, free_port, target, wait_until, write_config
+from testbed.real.daemon import COMMAND, fetch, target, wait_until, write_config
 from testbed.real.server_programs import Account, least_account
 from testbed.recorded.record_collector_readings import FIXTURES, recorded
 

@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 from systemd_machine import INSTALLED, Machine, why_not
 
+from agent.demo.server import free_port
 from collectors import COLLECTORS
-from testbed.real.daemon import Page, fetch, free_port, wait_until
+from testbed.real.daemon import Page, fetch, wait_until
 from testbed.real.server_programs import ROOT, missing, server_program
 
 UNIT = ROOT / "deploy/systemd/mysql-headroom.service"

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from agent import __version__
-from agent.demo.server import PrivateServer
+from agent.demo.server import PrivateServer, free_port
 from agent.support.shipped_files import HOST_FILES
-from testbed.real.daemon import fetch, free_port, wait_until
+from testbed.real.daemon import fetch, wait_until
 from testbed.real.server_programs import ROOT, least_account
 
 INSTALL_SECONDS = 300.0  # numpy and scipy, on a busy machine

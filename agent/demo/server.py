@@ -43,7 +43,7 @@ from agent.demo.server_installation import (
     find_server,
 )
 
-__all__ = ["Flavour", "PrivateServer", "Program", "ServerError", "find_server"]
+__all__ = ["Flavour", "PrivateServer", "Program", "ServerError", "find_server", "free_port"]
 
 START_SECONDS = 60.0
 STOP_SECONDS = 30.0
@@ -144,7 +144,7 @@ class PrivateServer:
             self._launch()
             return
         for attempts_left in reversed(range(PORT_ATTEMPTS)):
-            self.port = _free_port()
+            self.port = free_port()
             try:
                 self._launch()
             except ServerError:
@@ -355,8 +355,8 @@ def _new_folder() -> Path:
     return folder if fits else Path("/tmp").resolve() / name  # noqa: S108
 
 
-def _free_port() -> int:
-    """Choose a free port on 127.0.0.1."""
+def free_port() -> int:
+    """Choose a free port on 127.0.0.1, which the kernel gives to no client meanwhile."""
     for port in random.sample(PORTS, k=200):
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -19,7 +18,7 @@ import psutil
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
-from agent.demo.server import PrivateServer
+from agent.demo.server import PrivateServer, free_port
 from collectors.connection import Endpoint
 from testbed.real.server_programs import Account, least_account
 
@@ -247,13 +246,6 @@ def watching(
     assert not nonsense, nonsense
     assert "a scheduled run failed" not in agent.log, agent.log
     assert agent.process.returncode == 0, agent.log
-
-
-def free_port() -> int:
-    """A port on 127.0.0.1 that nobody listens on now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @contextmanager
