@@ -16,7 +16,7 @@ from collections.abc import Callable
 import pytest
 
 from testbed.real.bare_root import CHECKOUT, BareRoot
-from testbed.real.first_command import PATIENCE, assert_a_whole_run, assert_whole, run_to_first_fit
+from testbed.real.first_command import BRIEF, PATIENCE, assert_whole, run_briefly
 
 pytestmark = [pytest.mark.live, pytest.mark.patient, pytest.mark.timeout(900)]
 
@@ -83,7 +83,7 @@ def is_interrupted_and_then_whole(bare: BareRoot) -> None:
     before = bare.state()
 
     def interrupted(moment: Callable[[Terminal], bool], act: Callable[[Terminal], None]) -> None:
-        terminal = Terminal(bare, "scripts/demo", "--seconds", "5")
+        terminal = Terminal(bare, *BRIEF)
         terminal.wait_for(lambda: moment(terminal))
         act(terminal)
         code = terminal.end()
@@ -103,7 +103,7 @@ def is_interrupted_and_then_whole(bare: BareRoot) -> None:
     interrupted(lambda t: "making .venv" in t.text, Terminal.press_ctrl_c)
     interrupted(lambda t: "into .venv" in t.text, Terminal.terminate)
     interrupted(lambda t: "installing mariadb" in t.text, Terminal.press_ctrl_c)
-    assert_a_whole_run(run_to_first_fit(bare))
+    run_briefly(bare)
     assert bare.state() == before
     assert_whole(bare)
 

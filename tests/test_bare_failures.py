@@ -10,7 +10,14 @@ from collections.abc import Iterator
 import pytest
 
 from testbed.real.bare_root import CHECKOUT, BareRoot
-from testbed.real.first_command import PATIENCE, assert_whole, message, run_first_command
+from testbed.real.first_command import (
+    BRIEF,
+    PATIENCE,
+    assert_whole,
+    message,
+    run_briefly,
+    run_first_command,
+)
 
 SOME_TESTS = (
     "tests/test_cli.py",
@@ -19,6 +26,7 @@ SOME_TESTS = (
 UNREACHABLE = "is there a network, and does it need a proxy?"
 AS_USER = ("setpriv", "--reuid=1000", "--regid=1000", "--clear-groups")
 IMPATIENT = {"PIP_RETRIES": "1"}
+NO_RETRIES = 'Acquire::Retries "0";\n'  # apt's own pauses are half a minute of a command
 GIVE_TO_USER = ("sh", "-c", f"chmod 755 /root && chown -R 1000 {CHECKOUT}")
 LISTEN = """
 import socket, sys
@@ -38,7 +46,7 @@ pytestmark = [pytest.mark.live, pytest.mark.patient, pytest.mark.timeout(900)]
 @pytest.fixture(scope="module")
 def used() -> Iterator[BareRoot]:
     """A bookworm without package lists in which the first command ran to its end."""
-    yield from run_first_command("bookworm", lists=False)
+    yield from run_first_command("bookworm", lists=False, run=run_briefly)
 
 
 @pytest.fixture
@@ -66,7 +74,7 @@ def test_the_second_command(copy: BareRoot) -> None:
 def test_a_server_without_its_client_is_completed(copy: BareRoot) -> None:
     """MariaDB's server alone cannot make its data; its packages are completed, and it runs."""
     copy.do("dpkg", "--remove", "--force-depends", "mariadb-client-core")
-    done = copy.run("scripts/demo", "--seconds", "5")
+    done = copy.run(*BRIEF)
     assert done.returncode == 0, done
     assert re.search(
         r"could not create a data directory .*my_print_defaults.*; trying another …\n"
@@ -96,6 +104,8 @@ def test_without_root_each_line_names_the_packages(bare: BareRoot, copy: BareRoo
 
 def test_without_a_network_each_line_asks_for_one(bare: BareRoot, copy: BareRoot) -> None:
     """Without any interface, whatever is missing: one line has what failed and the remedy."""
+    for root in (bare, copy):
+        root.path("/etc/apt/apt.conf.d/99impatient").write_text(NO_RETRIES)
     line = message(bare.run("scripts/demo", network=False))
     assert re.fullmatch(
         rf"cannot install python3\.11 python3\.11-venv: .*: {re.escape(UNREACHABLE)}", line

@@ -6,12 +6,14 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from threading import Timer
 
 from testbed.real.bare_root import BareRoot
 
-DEMO = ("scripts/demo", "--seconds", "60")
+DEMO = ("scripts/demo", "--seconds", "120")
+"""Where other programs fill the processors, a minute has too few intervals for a fit."""
+BRIEF = ("scripts/demo", "--seconds", "5")
 FITTED = "USL peak"  # what a line has once there is a fit
 PATIENCE = 600.0  # seconds for a whole installation on a busy machine
 PROGRESS = (  # what a script says of its work; what it says besides is a message
@@ -39,18 +41,29 @@ def assert_whole(root: BareRoot) -> None:
     assert root.do("dpkg", "--audit") == ""
 
 
-def assert_a_whole_run(done: "subprocess.CompletedProcess[str]") -> None:
-    """The demo ended with 0, said when there was a fit, and printed its final table."""
+def assert_ended_well(done: "subprocess.CompletedProcess[str]") -> None:
+    """The demo ended with 0, complained of nothing, and printed its final table."""
     assert done.returncode == 0, done
+    assert re.search(r"^timing ", done.stdout.split("\n\n")[-1], re.MULTILINE), done.stdout
+    assert not [line for line in done.stderr.splitlines() if not line.startswith(PROGRESS)]
+
+
+def assert_a_whole_run(done: "subprocess.CompletedProcess[str]") -> None:
+    """It ended well, said when there was a fit, and its table has what was found."""
+    assert_ended_well(done)
     assert re.search(r"^starting a private MariaDB \d+\.\d+\.\d+ …$", done.stdout, re.MULTILINE)
     assert re.search(r"^ *\d+ s  .* \| load (rising|falling), ", done.stdout, re.MULTILINE)
     table = done.stdout.split("\n\n")[-1]
     for row in (r"throughput", r"concurrency", r"capacity", r"timing +first fit after \d+ s"):
         assert re.search(rf"^{row}", table, re.MULTILINE), done.stdout
-    assert not [line for line in done.stderr.splitlines() if not line.startswith(PROGRESS)]
 
 
-def run_to_first_fit(root: BareRoot) -> "subprocess.CompletedProcess[str]":
+def run_briefly(root: BareRoot) -> None:
+    """The first command for a few seconds of load, too few for a fit."""
+    assert_ended_well(root.run(*BRIEF, timeout=PATIENCE))
+
+
+def run_to_first_fit(root: BareRoot) -> None:
     """The first command, interrupted once it shows a fit: its load takes all processors."""
     words, lines = root.command(*DEMO), []
     with (
@@ -69,7 +82,8 @@ def run_to_first_fit(root: BareRoot) -> "subprocess.CompletedProcess[str]":
         code = process.wait()
         patience.cancel()
         errors.seek(0)
-        return subprocess.CompletedProcess(words, code, "".join(lines), errors.read())
+        said = "".join(lines), errors.read()
+    assert_a_whole_run(subprocess.CompletedProcess(words, code, *said))
 
 
 def _interrupt(root: BareRoot) -> None:
@@ -79,14 +93,16 @@ def _interrupt(root: BareRoot) -> None:
             os.kill(int(words.split()[0]), signal.SIGINT)
 
 
-def run_first_command(release: str, lists: bool) -> Iterator[BareRoot]:
+def run_first_command(
+    release: str, *, lists: bool, run: Callable[[BareRoot], None]
+) -> Iterator[BareRoot]:
     """A bare root in which the first command ran, and left nothing but what it installed."""
     with BareRoot(release) as root:
         root.check_out()
         if not lists:
             root.do("sh", "-c", "rm -r /var/lib/apt/lists/*")
         before = root.state()
-        assert_a_whole_run(run_to_first_fit(root))
+        run(root)
         assert root.state() == before
         assert_whole(root)
         yield root
