@@ -8,7 +8,6 @@ with other programs, which filled them half of the time.
 """
 
 import csv
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -179,16 +178,18 @@ def test_the_interval_holds_the_peak_at_some_moment(run: str, source: Source) ->
         assert (found.upper or np.inf) > least
 
 
+@cache
 def level_by_level(
     file: Path, *, of_csv: bool = False
-) -> Iterator[tuple[float, float, Capacity, tuple[float, float]]]:
-    """Yield the highest load, the clients' peak, what is said of it, and its least and most."""
-    seen = saved(file)
+) -> list[tuple[float, float, Capacity, tuple[float, float]]]:
+    """List the highest load, the clients' peak, what is said of it, and its least and most."""
+    seen, levels = saved(file), []
     for part in seen["caps"]:
         window = seen_below(seen, part, of_csv=of_csv)
         found = assess_capacity(observations(window, Source.STATEMENT_TIME))
         peak, least, most = clients_peak(seen, part)
-        yield part["cap"], peak, found, (least, most)
+        levels.append((part["cap"], peak, found, (least, most)))
+    return levels
 
 
 @pytest.mark.parametrize("file", ZOO, ids=lambda file: file.name.partition(".")[0])
