@@ -24,6 +24,13 @@ SYSTEMDS_OWN = {"/var/lib/private", "/var/lib/systemd/linger"}
 OURS, THEIRS = (f"10.212.{os.getpid() % 256}.{end}" for end in (1, 2))
 
 pytestmark = [pytest.mark.live, pytest.mark.patient, pytest.mark.timeout(600)]
+OLDER, LATEST = RELEASES
+latest_in_every_run = pytest.mark.parametrize(
+    "host",
+    [pytest.param(OLDER, marks=pytest.mark.long), LATEST],
+    indirect=True,
+    ids=lambda release: release.name,
+)
 
 
 @pytest.fixture(scope="module")
@@ -108,6 +115,7 @@ def test_the_readmes_order_ends_with_a_running_service(host: Host, running: str)
     assert shown.strip() == "root 600"
 
 
+@latest_in_every_run
 @pytest.mark.usefixtures("running")
 def test_an_upgrade_keeps_configuration_and_history(
     host: Host, later: Path, tmp_path: Path
@@ -127,6 +135,7 @@ def test_an_upgrade_keeps_configuration_and_history(
     assert "read back from the history" in host.journal()
 
 
+@latest_in_every_run
 @pytest.mark.usefixtures("running")
 def test_a_prometheus_on_another_host_scrapes_it(
     host: Host, prometheus: str, tmp_path: Path
