@@ -27,12 +27,17 @@ pytestmark = [pytest.mark.live, pytest.mark.patient, pytest.mark.timeout(600)]
 PASSWORD = "it's a \\ pass\"word"
 QUOTA = 0.1  # of a processor: one that the server gets on a busy machine too
 PATIENCE = 60.0
+CONFIG = ROOT / "deploy/docker/config.yaml"
 ALL = {"mysql", "agent", "prometheus", "alertmanager"}
 OVERRIDE = """
 services:
+  agent:
+    volumes: ["{config}:/etc/mysql-headroom/config.yaml:ro"]
   prometheus:
     volumes: ["{rules}:/etc/prometheus/rules/test.rules.yml:ro"]
 """
+OFTEN = "\nfit: {interval: 3s}\n"
+"""Added to the agent's configuration, of which two intervals are waited for again and again."""
 RULES = """
 groups:
   - name: test
@@ -124,14 +129,15 @@ def stack(
     request: pytest.FixtureRequest,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Stack]:
-    """All services, on MySQL and with `--long` on MariaDB, with one rule of the test's own."""
+    """All services, on MySQL and with `--long` on MariaDB, with a rule of the test's own."""
     release: Release = request.param
     folder = tmp_path_factory.mktemp("compose")
     base = import_base(machine)
     (password := folder / "password").write_text(PASSWORD)
     password.chmod(0o444)
     (rules := folder / "rules.yml").write_text(RULES)
-    (override := folder / "override.yml").write_text(OVERRIDE.format(rules=rules))
+    (config := folder / "config.yaml").write_text(CONFIG.read_text() + OFTEN)
+    (override := folder / "override.yml").write_text(OVERRIDE.format(config=config, rules=rules))
     variables = {
         "BASE_IMAGE": base,
         "MYSQL_IMAGE": build_server(machine, base, release),
