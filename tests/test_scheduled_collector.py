@@ -6,6 +6,7 @@ import time
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from itertools import count
 from types import SimpleNamespace
 
 import pytest
@@ -199,6 +200,27 @@ def test_an_absent_feature_is_said_when_it_changes_only(caplog: pytest.LogCaptur
         "available now",
     ]
     assert made.is_complete
+
+
+def test_a_source_that_offers_the_same_keeps_its_reader() -> None:
+    """What is missing is looked for each minute; sums that the reader keeps do not start again."""
+
+    def prepare(_: Connection) -> Prepared:
+        total = count(1.0)
+        offered = (ON, Feature("y", missing[0], "it is off", "switch it on"))
+        return Prepared(lambda: {"sum": next(total)}, offered)
+
+    missing = [False]
+    made = ScheduledCollector("db", CollectorSpec("x", prepare, 1.0, on_server=True), 1.0)
+    found = []
+    for change in ("first", "same", "session", "offered", "same"):
+        if change == "session":
+            made.forget_source()
+        missing[0] |= change == "offered"
+        made.prepare(CONNECTION)
+        sample = made.run(made.due)
+        found.append(sample.values["sum"] if sample else None)
+    assert found == [1, 2, 1, 1, 2]
 
 
 def test_a_right_that_was_taken_away_is_looked_for_again() -> None:

@@ -59,6 +59,7 @@ class ScheduledCollector:
     def prepare(self, connection: Connection) -> None:
         """Examine the source; log a feature that became available, or is absent for a new reason.
 
+        A source that still offers the same keeps its reader, which may sum up what it has read.
         Raises `CollectorError` where the session has ended.
         """
         try:
@@ -67,7 +68,9 @@ class ScheduledCollector:
             if self.record_failure(as_collector_error(error)).ends_session:
                 raise
             prepared = Prepared(None, (Feature(self.spec.name, False, self.health.last_error),))
-        self._read = prepared.read
+        before = self._read  # only once: another worker may forget it at any time
+        is_same = prepared.read and before and prepared.features == self.features
+        self._read = before if is_same else prepared.read
         self._penalty = 1
         self._log_changes(prepared.features)
         self.features = prepared.features
