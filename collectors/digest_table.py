@@ -59,7 +59,8 @@ SELECT COUNT(*),
        GROUP_CONCAT({KEY} SEPARATOR '{SEPARATOR}')
   FROM {TABLE}"""  # noqa: S608  (constants only)
 ALL_ROWS_SUMMED = f"SELECT CONCAT_WS(' ', {{sums}}) FROM {CLIENT_STATEMENTS}"  # noqa: S608  (constants only)
-RAISE_CONCAT_LENGTH = "SET SESSION group_concat_max_len = 33554432"
+SESSION_SETTINGS = "SET SESSION group_concat_max_len = 33554432, time_zone = '+00:00'"
+"""Room for all rows in one text; and times that no change to or from summer time leaps over."""
 MAX_ROWS = 50_000  # of about 150 bytes: within MariaDB's max_allowed_packet, 16 MiB
 MAX_BYTES = 16 * 2**20
 MAX_KEY_LENGTH = 400  # bytes: a time, a hash and the name of a schema, which has 64 characters
@@ -84,8 +85,7 @@ class DigestTable:
         self._connection = connection
         self._unit = unit_factors(self.names)
         self._columns = ", ' ', ".join(columns)
-        if self._reads_at_once:
-            connection.run(RAISE_CONCAT_LENGTH)
+        connection.run(SESSION_SETTINGS)
 
     def read(self, where: str) -> tuple[Sequence[str], Array, Array]:
         """Read the keys, the ages in seconds, shape (rows,), and counters, shape (rows, names)."""

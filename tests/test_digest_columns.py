@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import numpy as np
@@ -159,6 +160,29 @@ def test_only_what_was_used_lately_is_read_again(server: PrivateServer, watched:
     assert len(again.keys) < 15, "old rows are read again"
     assert len(risen) >= 1
     assert any("`old_7`" in watched.text(key) for key in risen)
+
+
+LEAP = 10.0
+"""Seconds until the local time of a server leaps by an hour: enough for it to start."""
+
+
+def test_a_change_to_summer_time_hides_no_statement(
+    private_server: ServerFactory, flavour: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was used just before is read just after, and what was new then is new."""
+    leap = datetime.now(UTC) + timedelta(seconds=LEAP)
+    day = leap.timetuple().tm_yday - 1
+    monkeypatch.setenv("TZ", f"STD0DST-1,{day}/{leap:%H:%M:%S},{(day + 100) % 365}")
+    server = private_server(flavour)
+    with connected(server) as connection, root(server) as ask:
+        ask("SELECT 1 AS known_before")
+        watched = Watched(connection)
+        ask("SELECT 1 AS known_before")
+        ask("SELECT 1 AS new_before")
+        time.sleep(max(0.0, (leap - datetime.now(UTC)).total_seconds() + 1.0))
+        found = watched.by_word()
+    assert of(found, "known_before")["calls"] == 1
+    assert of(found, "new_before")["calls"] == 1
 
 
 def test_what_found_the_table_full_is_one_class(

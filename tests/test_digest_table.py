@@ -126,9 +126,7 @@ def test_a_text_that_was_cut_is_asked_for_row_by_row(
     connection: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A server that sends less than all its rows is not believed, now or later."""
-    monkeypatch.setattr(
-        digest_table, "RAISE_CONCAT_LENGTH", "SET SESSION group_concat_max_len = 500"
-    )
+    monkeypatch.setattr(digest_table, "SESSION_SETTINGS", "SET SESSION group_concat_max_len = 500")
     table = DigestTable(connection, COLUMNS)
     for _ in range(2):
         before = connection.statement_count
