@@ -22,11 +22,13 @@ Array = NDArray[np.float64]
 
 PICOSECOND = 1e-12
 STATEMENT_TIME, LOCK_TIME = "statement_time", "lock_time"
+CPU_COLUMN = "SUM_CPU_TIME"
+"""In MySQL 8.0.28 and later, like the consumer that fills it."""
 COUNTERS = {
     "COUNT_STAR": "calls",
     "SUM_TIMER_WAIT": STATEMENT_TIME,
     "SUM_LOCK_TIME": LOCK_TIME,
-    "SUM_CPU_TIME": "cpu_time",  # MySQL 8.0.28 and later
+    CPU_COLUMN: "cpu_time",
     "SUM_ERRORS": "errors",
     "SUM_ROWS_AFFECTED": "rows_affected",
     "SUM_ROWS_SENT": "rows_sent",
@@ -41,10 +43,6 @@ COUNTERS = {
 TIMES = (STATEMENT_TIME, LOCK_TIME, "cpu_time")
 
 TABLE = "performance_schema.events_statements_summary_by_digest"
-COLUMNS = """
-SELECT COLUMN_NAME FROM information_schema.COLUMNS
- WHERE TABLE_SCHEMA = 'performance_schema' AND TABLE_NAME = 'events_statements_summary_by_digest'"""
-
 NUMBERS = "COALESCE(TIMESTAMPDIFF(MICROSECOND, FIRST_SEEN, NOW(6)), -1), ' ', {columns}"
 KEY = """CONCAT_WS('|', COALESCE(UNIX_TIMESTAMP(FIRST_SEEN), 0), COALESCE(DIGEST, ''),
                  COALESCE(CONCAT('=', SCHEMA_NAME), ''))"""
@@ -67,7 +65,6 @@ MAX_KEY_LENGTH = 400  # bytes: a time, a hash and the name of a schema, which ha
 WHOLE_TABLE = ResultLimits(columns=3, bytes=MAX_BYTES)
 SOME_ROWS = ResultLimits(columns=2, rows=MAX_ROWS + 1, bytes=MAX_BYTES)
 LIMIT = f" LIMIT {SOME_ROWS.rows}"
-COLUMN_NAMES = ResultLimits(rows=200, bytes=16_384)
 TOO_MANY_ROWS = (
     f"more than {MAX_ROWS:,} rows of the digest table are in use; set"
     f" performance_schema_digests_size to {MAX_ROWS} or less, or empty the table"

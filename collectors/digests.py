@@ -22,9 +22,8 @@ from collectors.class_thread_states import (
 )
 from collectors.connection import Connection, statement_words
 from collectors.digest_table import (
-    COLUMN_NAMES,
-    COLUMNS,
     COUNTERS,
+    CPU_COLUMN,
     MAX_KEY_LENGTH,
     PICOSECOND,
     TABLE,
@@ -38,6 +37,7 @@ from collectors.statement_totals import (
     RUNNING,
     WAITS_FOR_A_LOCK,
     consumers,
+    cpu_feature,
     missing_grant,
     own_thread,
     performance_schema_off,
@@ -148,7 +148,6 @@ def prepare(connection: Connection) -> Prepared:
     if absent is not None:
         return Prepared(None, (absent,))
     try:
-        found = [text(name).upper() for (name,) in connection.query(COLUMNS, COLUMN_NAMES)]
         connection.query(f"SELECT 1 FROM {TABLE} LIMIT 1")  # noqa: S608
         active = consumers(connection)
     except CollectorError as error:
@@ -158,16 +157,16 @@ def prepare(connection: Connection) -> Prepared:
     absent = _absent_feature(active)
     if absent is not None:
         return Prepared(None, (absent,))
-    cpu = _cpu_feature(found, active)
-    columns = {c: name for c, name in COUNTERS.items() if c in found}
-    if not cpu.enabled:
-        columns.pop("SUM_CPU_TIME", None)
+    cpu = cpu_feature(connection, "digests_cpu", "CPU per class is estimated")
+    columns = dict(COUNTERS)
+    if cpu is None or not cpu.enabled:
+        del columns[CPU_COLUMN]
     thread = own_thread(connection)
     in_flight = _in_flight_feature(connection, active, thread)
     running = IN_FLIGHT.format(thread_id=thread) if in_flight.enabled else None
     threads = statement_threads(connection, thread)
     read = DigestReader(connection, columns, running, threads)
-    known = [feature for feature in (cpu, in_flight) if feature.enabled or feature.remedy]
+    known = [each for each in (cpu, in_flight) if each and (each.enabled or each.remedy)]
     return Prepared(read, (Feature("digests", enabled=True), *known))
 
 
@@ -195,17 +194,6 @@ def _absent_feature(active: set[str]) -> Feature | None:
             remedy = ENABLE_CONSUMER.format(consumer)
             return Feature("digests", False, f"the consumer {consumer} is off", remedy)
     return None
-
-
-def _cpu_feature(columns: Sequence[str], active: set[str]) -> Feature:
-    if "SUM_CPU_TIME" not in columns:
-        return Feature("digests_cpu", False, "this server does not account for CPU per statement")
-    if "events_statements_cpu" not in active:
-        reason = "the consumer events_statements_cpu is off: CPU per class is estimated"
-        return Feature(
-            "digests_cpu", False, reason, ENABLE_CONSUMER.format("events_statements_cpu")
-        )
-    return Feature("digests_cpu", enabled=True)
 
 
 class DigestReader:

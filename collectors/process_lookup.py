@@ -51,7 +51,6 @@ def find_server_process(connection: Connection) -> psutil.Process | ProcessNotFo
     address = connection.peer_address()
     if address is not None and not _is_own(address):
         return ProcessNotFound(f"the server is on another host ({address})")
-    started = time.time() - _uptime(connection)
     pid = connection.peer_pid()
     if pid == 0:
         return ProcessNotFound(
@@ -59,6 +58,7 @@ def find_server_process(connection: Connection) -> psutil.Process | ProcessNotFo
         )
     if pid is not None and (process := _server(pid)) is not None:
         return process
+    started = time.time() - _uptime(connection)
     for candidate in _candidate_pids(connection):
         process = _server(candidate, started) if candidate else None
         if process is not None:

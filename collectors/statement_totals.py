@@ -89,7 +89,8 @@ def prepare(connection: Connection) -> Prepared:
     if absent is not None:
         in_flight = Feature("statements_in_flight", False, absent.reason, absent.remedy)
         return Prepared(None, (absent, in_flight))
-    in_flight, cpu = _in_flight_feature(connection), _cpu_feature(connection)
+    in_flight = _in_flight_feature(connection)
+    cpu = cpu_feature(connection, "statements_cpu", "the CPU time of statements is not known")
     current = IN_FLIGHT.format(thread_id=own_thread(connection)) if in_flight.enabled else None
     totals = TOTALS.format(cpu=CPU if cpu is not None and cpu.enabled else NULL_EXPRESSION)
     read = _Reader(connection, totals, current)
@@ -135,7 +136,7 @@ def _absent_feature(connection: Connection) -> Feature | None:
     if "global_instrumentation" not in consumers(connection):
         remedy = ENABLE_CONSUMER.format("global_instrumentation")
         return Feature("statements", False, "the consumer global_instrumentation is off", remedy)
-    connection.row(TOTALS.format(cpu=NULL_EXPRESSION), TOTALS_SHAPE)
+    connection.query(f"SELECT 1 FROM {CLIENT_STATEMENTS} LIMIT 1")  # noqa: S608
     return None
 
 
@@ -154,15 +155,18 @@ def _in_flight_feature(connection: Connection) -> Feature:
     return Feature("statements_in_flight", enabled=True)
 
 
-def _cpu_feature(connection: Connection) -> Feature | None:
-    """Return whether statements' CPU time is summed; None where this server's version cannot."""
+def cpu_feature(connection: Connection, name: str, without: str) -> Feature | None:
+    """Return whether statements' CPU time is summed; None where this server's version cannot.
+
+    `without` says what an absent feature means.
+    """
     rows = connection.query(CPU_ENABLED, ONE_CELL)
     if not rows:
         return None
     if text(rows[0][0]) == "YES":
-        return Feature("statements_cpu", enabled=True)
-    reason = f"the consumer {CPU_CONSUMER} is off: the CPU time of statements is not known"
-    return Feature("statements_cpu", False, reason, ENABLE_CONSUMER.format(CPU_CONSUMER))
+        return Feature(name, enabled=True)
+    reason = f"the consumer {CPU_CONSUMER} is off: {without}"
+    return Feature(name, False, reason, ENABLE_CONSUMER.format(CPU_CONSUMER))
 
 
 class _Reader:

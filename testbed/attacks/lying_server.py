@@ -15,6 +15,8 @@ from contextlib import suppress
 from itertools import chain, repeat
 from typing import Self
 
+from collectors import digest_table
+
 Cell = bytes | str | int | float | None
 Answer = Iterable[bytes]
 """The bodies of an answer's packets, in order."""
@@ -71,21 +73,7 @@ CONSUMERS = [
     "events_statements_current",
     "statements_digest",
 ]
-COLUMNS = [
-    "SCHEMA_NAME",
-    "DIGEST",
-    "DIGEST_TEXT",
-    "COUNT_STAR",
-    "SUM_TIMER_WAIT",
-    "SUM_LOCK_TIME",
-    "SUM_ERRORS",
-    "SUM_ROWS_AFFECTED",
-    "SUM_ROWS_SENT",
-    "SUM_ROWS_EXAMINED",
-    "FIRST_SEEN",
-    "LAST_SEEN",
-]
-COUNTED = sum(name.startswith(("COUNT", "SUM")) for name in COLUMNS)
+COUNTED = len(digest_table.COUNTERS)
 
 
 def length_coded(number: int) -> bytes:
@@ -218,7 +206,6 @@ class LyingServer:
         yield r"setup_instruments", one(0, LONGLONG)
         yield r"SELECT ENABLED\s+FROM", one("YES")
         yield r"setup_consumers", lambda: table(*((name,) for name in CONSUMERS))
-        yield r"COLUMN_NAME", lambda: table(*((name,) for name in COLUMNS))
         yield r"SELECT 1 FROM", one(1, LONGLONG)
         yield r"PROCESSLIST_ID", one(42, LONGLONG)
         yield r"Binlog Dump%'\), 0", lambda: table((0, 1, 0, 0, 0, NOW))
