@@ -17,7 +17,6 @@ import os
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from statistics import fmean
 
 import psutil
 
@@ -54,7 +53,7 @@ class CpuClocks:
         chosen = (cpus[start:] + cpus[:start])[:CPUS_AT_ONCE]
         self._position = start + len(chosen)
         ratios = [ratio for cpu in chosen if (ratio := self._ratio(cpu)) is not None]
-        return fmean(ratios) if ratios else None
+        return sum(ratios) / len(ratios) if ratios else None
 
     def _ratio(self, cpu: int) -> float | None:
         policy = f"{CPUS}/cpu{cpu}/cpufreq"

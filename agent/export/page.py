@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from html import escape
-from importlib.resources import files
+from pathlib import Path
 
 from agent import __version__
 from agent.assessment.snapshot import Snapshot
@@ -39,7 +39,7 @@ Cell = tuple[str, str, str]
 REFRESH_SECONDS = 5  # seconds
 COLLECTOR_COLUMNS = ("collector", "state", "took", "last read", "failures", "skipped", "last error")
 TRUST_KINDS = {Trust.TRUSTED: "good", Trust.INDICATIVE: "fair", Trust.NOT_IDENTIFIABLE: "dim"}
-STYLE = (files("agent.export") / "page.css").read_text(encoding="utf-8")
+STYLE = Path(__file__).with_name("page.css").read_text(encoding="utf-8")
 
 
 def render(
