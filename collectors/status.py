@@ -5,6 +5,9 @@ may be changed while it runs. A MySQL without performance_schema is read by SHOW
 which copies the whole status first; there the settings are those at the time of connecting.
 """
 
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+
 from collectors.base import CollectorError, FailureKind, Feature, Prepared, Values
 from collectors.connection import Connection
 from collectors.result_cells import Cell, ResultLimits, number, text
@@ -47,25 +50,28 @@ REQUIRED = ("questions", "threads_running", "uptime")
 WANTED = "WHERE Variable_name IN ({})".format(", ".join(f"'{name}'" for name in NAMES))
 SHOW = f"SHOW GLOBAL STATUS {WANTED}"
 TIME = "Time"
-"""Name of the row that has the server's clock."""
-SELECT = f"""
-SELECT VARIABLE_NAME, VARIABLE_VALUE FROM {{table}} {WANTED}
- UNION ALL SELECT '{TIME}', {CLOCK}"""  # noqa: S608  (constants only)
-SELECT_MYSQL = SELECT.format(table="performance_schema.global_status")
-SELECT_MARIADB = SELECT.format(table="information_schema.GLOBAL_STATUS")
+"""Name of the server's clock among what is read with the status."""
+SELECT = f"SELECT VARIABLE_NAME, VARIABLE_VALUE, {{added}} FROM {{table}} {WANTED}"  # noqa: S608  (constants only)
+"""All rows have the same `added` columns: rows of their own would cost the server more."""
+TABLE_MYSQL = "performance_schema.global_status"
+TABLE_MARIADB = "information_schema.GLOBAL_STATUS"
 """Its variable names are in capitals."""
 SETTINGS = ("max_connections", "innodb_thread_concurrency", "innodb_redo_log_capacity")
 """Variables that limit the server; some servers have no InnoDB threads or no redo log capacity."""
-SETTING = " UNION ALL SELECT '{name}', @@global.{name}"
-SHAPE = ResultLimits(columns=2, rows=len(NAMES) + 1 + len(SETTINGS), bytes=8192)
+SHAPE = ResultLimits(columns=2, rows=len(NAMES), bytes=8192)
 
 
 def prepare(connection: Connection) -> Prepared:
     """Prepare to read the global status, as every account may; report the session's protection."""
-    query = _status_query(connection)
+    added = _added_columns(connection)
+    query = _status_query(connection, added.values())
+    shape = replace(SHAPE, columns=2 + len(added))
 
     def ask() -> dict[str, Cell]:
-        return {text(name): value for name, value in connection.query(query, SHAPE)}
+        rows = connection.query(query, shape)
+        of_all = rows[0][2:] if rows else ()
+        status = {text(name): value for name, value, *_ in rows}
+        return {**status, **dict(zip(added, of_all, strict=False))}
 
     def read() -> Values:
         rows, clock = with_clock(ask, lambda rows: rows.get(TIME))
@@ -82,12 +88,19 @@ def prepare(connection: Connection) -> Prepared:
     return Prepared(read, (Feature("status", enabled=True), *connection.protection()))
 
 
-def _status_query(connection: Connection) -> str:
-    """Return the statement that reads the status: from its table, where there is one."""
+def _added_columns(connection: Connection) -> Mapping[str, str]:
+    """Return the expressions that are read with the status by name; none where it has no table."""
     if not connection.is_mariadb and performance_schema_off(connection, "status") is not None:
+        return {}
+    settings = {n: f"@@global.{n}" for n in SETTINGS if n in connection.variables}
+    return {TIME: CLOCK, **settings}
+
+
+def _status_query(connection: Connection, added: Collection[str]) -> str:
+    if not added:
         return SHOW
-    settings = (SETTING.format(name=name) for name in SETTINGS if name in connection.variables)
-    return (SELECT_MARIADB if connection.is_mariadb else SELECT_MYSQL) + "".join(settings)
+    table = TABLE_MARIADB if connection.is_mariadb else TABLE_MYSQL
+    return SELECT.format(table=table, added=", ".join(added))
 
 
 def _limits(settings: Values, values: Values) -> dict[str, float]:

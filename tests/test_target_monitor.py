@@ -14,7 +14,7 @@ from agent.pipeline import assess
 from agent.service.daemon import Agent
 from agent.service.target_monitor import TargetMonitor
 from collectors.base import Sample
-from testbed.attacks.lying_server import COUNTERS, GAUGES, Answer, LyingServer, table
+from testbed.attacks.lying_server import COUNTERS, GAUGES, Answer, LyingServer, status_table
 from testbed.real.daemon import wait_until
 
 
@@ -55,7 +55,7 @@ def test_a_servers_clock_that_is_set_is_no_restart(step: float) -> None:
     def status() -> Answer:
         counters = {**dict.fromkeys(COUNTERS, 100), **GAUGES, "Uptime": round(age)}
         stamp = f"{datetime.fromtimestamp(clock, UTC):%Y-%m-%d %H:%M:%S.%f}"
-        return table(*counters.items(), ("Time", stamp))
+        return status_table(counters, stamp)
 
     with LyingServer({"performance_schema.global_status": status}) as server:
         config = Config.validated({"targets": [{"name": "db", "user": "u", "port": server.port}]})

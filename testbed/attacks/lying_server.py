@@ -16,6 +16,7 @@ from itertools import chain, repeat
 from typing import Self
 
 from collectors import digest_table
+from collectors.status import SETTINGS
 
 Cell = bytes | str | int | float | None
 Answer = Iterable[bytes]
@@ -115,6 +116,12 @@ def endless(
     return chain(head, (b"".join(map(coded, row)) for row in rows), (END,))
 
 
+def status_table(status: Mapping[str, Cell], clock: str = NOW) -> Answer:
+    """The status, with the server's clock and its settings in every row."""
+    settings = [VARIABLES[name] for name in SETTINGS]
+    return table(*((name, value, clock, *settings) for name, value in status.items()))
+
+
 def error(code: int, text: bytes) -> Answer:
     """A refusal."""
     return (b"\xff" + struct.pack("<H", code) + b"#HY000" + text,)
@@ -200,7 +207,7 @@ class LyingServer:
         key = f"1700000000.000001|{DIGEST}|=shop"
         yield r"LIKE 'Uptime'", lambda: table(("Uptime", round(age)))
         yield r"SHOW VARIABLES", lambda: table(*self.variables.items())
-        yield r"performance_schema\.global_status", lambda: table(*status.items(), ("Time", NOW))
+        yield r"performance_schema\.global_status", lambda: status_table(status)
         yield r"CONNECTION_ID", one(self.sessions, LONGLONG)
         yield r"CURRENT_USER", one("headroom@%")
         yield r"setup_instruments", one(0, LONGLONG)
