@@ -274,7 +274,7 @@ def test_the_check_says_once_that_nobody_answers(
         file = tmp_path / "config.yaml"
         file.write_text(yaml.safe_dump({"targets": [target]}))
         assert main(["check", "--config.file", str(file)]) == 0
-    lines = [line for line in capsys.readouterr().out.splitlines() if "statements_cpu" not in line]
+    lines = [line for line in capsys.readouterr().out.splitlines() if "_cpu" not in line]
     said = [line for line in lines if any(word in line for word in ("host", "cpu", "exporter"))]
     [line] = said
     assert line.startswith(f"  missing  host: {url}/metrics: no answer")
