@@ -57,7 +57,6 @@ OFF = {
     "capacity.cpu_wakeups.FULL_BUSY_SHARE": "0.0",
     "capacity.estimate.CONTENTION_VISIBLE_FROM": "0.0",
     "capacity.resource_and_limit.OTHER_PROGRAMS_SHARE": "0.0",
-    "capacity.resource_limits.MAX_FULL_GROWTH": "1e9",
     "capacity.batched_cost_share.POLYNOMIAL_DEGREE": "1",
     "capacity.batched_cost_share.MIN_LOAD_SHARE": "0.0",
 }

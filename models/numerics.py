@@ -11,7 +11,9 @@ ROUNDING = 1e-12
 """A relative difference that is no more than rounding."""
 NEGLIGIBLE = 1e-9
 """A relative difference too small to be shown; also a ridge that keeps equations regular."""
-QUANTILES = (0.05, 0.5, 0.95)
+CONFIDENCE = 0.9
+"""The probability of the intervals of estimates."""
+QUANTILES = ((1 - CONFIDENCE) / 2, 0.5, (1 + CONFIDENCE) / 2)
 """The quantiles by which an estimate is reported: lower bound, median and upper bound."""
 
 

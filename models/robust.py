@@ -21,6 +21,11 @@ MAD_TO_DEVIATION = 1.4826
 TOTAL_WEIGHT = 60.0
 """All points together count as at most this many, because those of one day are correlated."""
 
+CERTAIN_Z = 6.0
+"""The number of standard errors beyond which not one of many values lies by chance."""
+EPISODE_SHARE = 0.1
+"""Less than this share of the intervals, or points, is an episode, not a change, and may be left
+out; if more look like outliers, the model does not fit, and none is left out."""
 MIN_FREEDOM = 4.0
 """The least degrees of freedom; with fewer, Student's distribution has no usable variance."""
 

@@ -50,9 +50,9 @@ ENDING_SHARE, ENDING_RATIO = 0.5, 1.3
 """Growth is ending, with one more step, if it has fallen to this share of the growth before and the
 quantiles' ratio is below the second. No peak trusted by this rule was off by 15 %."""
 MAX_ERROR, MAX_PATTERN_SCORE = 0.05, 2.5
-"""√Σ(error²) must be at most the first times the number of points beyond three: 10 % noise needs 10
-points, 20 % needs 22. A pattern of the errors counts if it exceeds the first and its score the
-second."""
+"""The greatest relative error of a throughput or concurrency that is known well. √Σ(error²) must be
+at most that times the number of points beyond three: 10 % noise needs 10 points, 20 % needs 22. A
+pattern of the errors counts if it exceeds the first and its score the second."""
 
 SENTENCES = {
     Reason.FEW_LEVELS: "there are points at fewer than three different concurrencies",

@@ -17,7 +17,8 @@ from models.capacity.utilisation_fit import (
     PROCESSOR_MODEL_PRIORS,
     UNCOUNTED_WAKEUP_MODEL_PRIORS,
 )
-from models.usl.point_fit import OUTLIER_MADS, RELATIVE_ERROR
+from models.robust import CERTAIN_Z
+from models.usl.point_fit import RELATIVE_ERROR
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").glob("*.md")])
@@ -45,7 +46,7 @@ STATED = (
     ("docs/capacity-model.md", f"a prior of {LOG_MODEL_PRIORS[0] / sum(SHARES_WITH_LOG):.0%} each"),
     ("docs/capacity-model.md", f"1, 2, 4, … and {CHANNELS[-1]} channels are equally probable"),
     ("docs/capacity-model.md", f"up to {PERIODS} periods of the window"),
-    ("docs/models.md", f"relative error is beyond {OUTLIER_MADS * RELATIVE_ERROR:.0%}"),
+    ("docs/models.md", f"relative error is beyond {CERTAIN_Z * RELATIVE_ERROR:.0%}"),
 )
 """Pages, and what they say of numbers in the code."""
 

@@ -8,7 +8,7 @@ import pytest
 from models.capacity.observations import Observations
 from models.capacity.outliers import OutlierReason, find_outliers
 from models.capacity.resource_and_limit import Resource
-from models.capacity.shared_constants import EPISODE_SHARE
+from models.robust import EPISODE_SHARE
 from models.usl.law import Array, Usl
 
 LAW = Usl(0.02, 0.0005, 1000.0)

@@ -15,7 +15,7 @@ from models.capacity.cost_curve import MIN_UTILISATION, CostCurve, curve_design
 from models.capacity.observations import Observations
 from models.capacity.resource_and_limit import FULL_UTILISATION
 from models.capacity.shared_constants import (
-    EPISODE_SHARE,
+    FAR_RATIO,
     GROUP_INTERVALS,
     HIGH_QUANTILE,
     MAJORITY,
@@ -26,7 +26,7 @@ from models.capacity.shared_constants import (
     TOLERATED_CHANGE,
 )
 from models.numerics import NEGLIGIBLE, ROUNDING, TINY, median, quantile
-from models.robust import MAD_TO_DEVIATION
+from models.robust import EPISODE_SHARE, MAD_TO_DEVIATION
 from models.usl.law import Array
 
 TIME_PER_QUERY = "time_per_query"
@@ -39,9 +39,6 @@ MAX_STEPS = 3
 FAR_DEVIATIONS = 4.0
 """The number of deviations beyond which costs are cut off, and by which the medians of two clusters
 differ at least."""
-MIN_CLUSTER_RATIO = 1.5
-"""The least ratio of the more expensive cluster's cost to that of the other: with hyper-threads a
-query costs half as much again beyond the cores, and that is no second workload."""
 MAX_SWITCHES = 2
 """Two workloads alternate when they change places more often than this."""
 
@@ -318,6 +315,6 @@ def _cluster_border(values: Array) -> float | None:
         return None
     spread = max(float(low.std()), float(high.std()), QUERY_VARIATION)
     distance = float(median(high) - median(low))
-    if distance < max(FAR_DEVIATIONS * spread, np.log(MIN_CLUSTER_RATIO)) or gap < spread:
+    if distance < max(FAR_DEVIATIONS * spread, np.log(FAR_RATIO)) or gap < spread:
         return None
     return float(ordered[place] + ordered[place - 1]) / 2

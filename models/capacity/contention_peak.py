@@ -20,10 +20,9 @@ from numpy.typing import NDArray
 
 from models.capacity.distribution import TABLE_SIZE
 from models.capacity.goodness_of_fit import Points
-from models.capacity.observed_peak import BEYOND_PEAK_RATIO
 from models.capacity.plateau import top_and_its_concurrency
 from models.capacity.residence_likelihood import PeakGrid, ResidenceModels
-from models.capacity.shared_constants import FALSE_SIGN_PROBABILITY, MAJORITY, MIN_POINTS
+from models.capacity.shared_constants import FALSE_SIGN_PROBABILITY, FAR_RATIO, MAJORITY, MIN_POINTS
 from models.robust import neighbour_deviation, normal_cdf
 from models.usl.law import Array
 
@@ -121,7 +120,7 @@ def _is_piled_up(points: Points) -> NDArray[np.bool_]:
     if len(points.n) < 2 * MIN_POINTS:
         return np.zeros(len(points.n), dtype=np.bool_)
     top, first = top_and_its_concurrency(points.n, points.x)
-    piled: NDArray[np.bool_] = (points.n >= BEYOND_PEAK_RATIO * first) & (points.x < top)
+    piled: NDArray[np.bool_] = (points.n >= FAR_RATIO * first) & (points.x < top)
     return piled
 
 

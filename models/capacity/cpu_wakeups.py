@@ -17,9 +17,6 @@ FULL_BUSY_SHARE = 0.9
 """A processor is full only where at least this share of the queries found it busy."""
 SHORT_QUERY_SECONDS = 1.5e-3
 """A query of less processor time (s) is short: of longer ones waking is a tenth at most."""
-FULL_CONCURRENCY = 2.0
-"""Where idle entries are not counted, a processor is full of short queries only where at least this
-many per processor run at once: they queue for a full one."""
 
 
 class CpuWakeups(SharedCost):

@@ -26,7 +26,6 @@ from models.capacity.resource_and_limit import ResourceLimit
 from models.capacity.result import USL
 from models.capacity.result import CapacityReason as Why
 from models.capacity.shared_constants import (
-    EPISODE_SHARE,
     LATEST_INTERVALS,
     MAJORITY,
     MIN_LOAD_RATIO,
@@ -35,6 +34,7 @@ from models.capacity.shared_constants import (
     TOLERATED_CHANGE,
 )
 from models.numerics import quantiles
+from models.robust import EPISODE_SHARE
 from models.trust import MIN_LOAD, TRUSTED_RATIO, Reason, Trust
 from models.usl.fit import UslFit
 

@@ -11,29 +11,26 @@ from typing import NamedTuple
 
 import numpy as np
 
-from models.capacity.observations import MAX_CONCURRENCY_ERROR, Observations
+from models.capacity.observations import Observations
 from models.capacity.resource_and_limit import FULL_UTILISATION, ResourceLimit
 from models.capacity.shared_constants import (
-    CERTAIN_Z,
     HIGH_QUANTILE,
     MAJORITY,
     MIN_CURVE_POINTS,
+    MIN_MEETING_CONCURRENCY,
     MIN_NOISE,
     MIN_POINTS,
     SEEN_QUANTILE,
     WINDOW_PARTS,
 )
 from models.numerics import TINY, median, quantile
-from models.robust import neighbour_deviation, persistence
+from models.robust import CERTAIN_Z, neighbour_deviation, persistence
 from models.trust import MAX_ERROR, Reason, Trust
 from models.usl.fit import SUPERLINEAR_EFFICIENCY, SUPERLINEAR_SHARE, UslFit
 from models.usl.law import Array, Usl
 
 LOW_CONCURRENCY = 4.0
 """Sampled concurrency below this, in threads, is not used."""
-UNCONTENDED_CONCURRENCY = 2.0
-"""Below this, in threads, statements hardly ever meet, so that they show no contention: σ·(N−1) and
-κ·N·(N−1) are negligible."""
 
 
 class Check(StrEnum):
@@ -79,7 +76,7 @@ def check_concurrency(loaded: Observations) -> Finding | None:
     if len(n) < MIN_POINTS:
         return Finding(Check.FEW_POINTS, float(len(n)))
     high, is_sampled = quantile(n, HIGH_QUANTILE), bool(variance.any())
-    if high < (LOW_CONCURRENCY if is_sampled else UNCONTENDED_CONCURRENCY):
+    if high < (LOW_CONCURRENCY if is_sampled else MIN_MEETING_CONCURRENCY):
         return Finding(Check.LOW_CONCURRENCY, high)
     if not is_sampled:
         return None
@@ -116,7 +113,7 @@ def merge_noisy(loaded: Observations, busy: Array | None = None) -> Points:
     order = np.argsort(x, kind="stable")
     starts, total, noise = [0], 0.0, 0.0
     for place, i in enumerate(order):
-        if place and noise <= (MAX_CONCURRENCY_ERROR * total) ** 2:
+        if place and noise <= (MAX_ERROR * total) ** 2:
             starts.append(place)
             total = noise = 0.0
         total, noise = total + n[i], noise + v[i]

@@ -9,9 +9,10 @@ than at the capacity, as a share of those. docs/capacity.md defines it for users
 from dataclasses import dataclass
 from math import isfinite
 
-from models.capacity.observed_peak import BEYOND_PEAK_RATIO, CELL_RATIO
+from models.capacity.observed_peak import CELL_RATIO
 from models.capacity.resource_and_limit import MIN_LIMITING_UTILISATION
 from models.capacity.result import USL, Capacity
+from models.capacity.shared_constants import FAR_RATIO
 from models.usl.fit import UslFit
 
 MIN_EXPLAINED_SHARE = 0.7
@@ -85,7 +86,7 @@ def _is_far_beyond_seen_concurrency(capacity: Capacity, n: float) -> bool:
     """Return whether contention limits at an unknown N*, and N is far above that near the top."""
     top = capacity.concurrency_seen
     unknown = capacity.limit == USL and capacity.concurrency_upper is None
-    return unknown and top is not None and n > BEYOND_PEAK_RATIO * top
+    return unknown and top is not None and n > FAR_RATIO * top
 
 
 def _is_past_peak(capacity: Capacity, x: float, n: float, utilisation: float | None) -> bool:

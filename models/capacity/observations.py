@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from models.capacity.resource_and_limit import Resource
-from models.capacity.shared_constants import HIGH_QUANTILE, MAJORITY, SEEN_QUANTILE
+from models.capacity.shared_constants import HIGH_QUANTILE, MAJORITY, NEAR_SHARE, SEEN_QUANTILE
 from models.numerics import quantile
+from models.trust import MAX_ERROR
 from models.usl.law import Array
 
 
@@ -100,7 +101,7 @@ class Observations:
 
     def _is_disturbed(self, resource: Resource) -> NDArray[np.bool_]:
         """Mark where other programs use a good part of a busy resource; shape (intervals,)."""
-        busy: NDArray[np.bool_] = resource.relative_use >= MIN_PEAK_UTILISATION
+        busy: NDArray[np.bool_] = resource.relative_use >= NEAR_SHARE
         return busy & resource.is_used_by_other_programs(self.throughput) if busy.any() else busy
 
     @property
@@ -126,7 +127,7 @@ class Observations:
         """Mark where most of the running statements wait for this resource, and it is busy."""
         if resource.waiting is None:
             return np.zeros(len(self), dtype=np.bool_)
-        busy = resource.utilisation >= MIN_PEAK_UTILISATION * resource.ceiling
+        busy = resource.utilisation >= NEAR_SHARE * resource.ceiling
         queued: NDArray[np.bool_] = busy & (resource.waiting > MAJORITY * self.concurrency)
         return queued
 
@@ -163,7 +164,7 @@ class Observations:
     def has_exact_concurrency(self) -> NDArray[np.bool_]:
         """Where concurrency is above 0 and known well, however low; shape (intervals,)."""
         n = self.concurrency
-        known: NDArray[np.bool_] = (n > 0) & (self.n_variance <= (MAX_CONCURRENCY_ERROR * n) ** 2)
+        known: NDArray[np.bool_] = (n > 0) & (self.n_variance <= (MAX_ERROR * n) ** 2)
         return known
 
     @property
@@ -197,15 +198,10 @@ class Observations:
 
 SAME_LOAD_SHARE = 0.95
 """A load of at least this share of a throughput is about the same."""
-MAX_CONCURRENCY_ERROR = 0.05
-"""Concurrencies with a larger relative error are not well known."""
 UNCONTENDED_QUANTILE = 0.2
 """The quantile of the residence times that counts as that of statements that do not wait."""
 MAX_MAGNITUDE = 1e120
 """Powers of greater numbers, and of those below its inverse, may not fit into a float."""
-MIN_PEAK_UTILISATION = 0.8
-"""The least utilisation, at the peak, of the resource that ends the growth. One that is full beyond
-the peak but not at it was filled by other, or more expensive, queries: a report, a backup."""
 MIN_CONCURRENCY = 0.5
 """The least N, threads, for the law: nearly idle intervals say nothing about contention."""
 

@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.capacity.demand_extrapolation import CEILING
-from models.capacity.observations import MIN_PEAK_UTILISATION, SAME_LOAD_SHARE, Observations
+from models.capacity.observations import SAME_LOAD_SHARE, Observations
 from models.capacity.resource_and_limit import MIN_LIMITING_UTILISATION, Resource
-from models.capacity.shared_constants import MIN_LASTING
+from models.capacity.shared_constants import FAR_RATIO, MIN_LASTING, NEAR_SHARE
 from models.numerics import median
 from models.robust import medians
 from models.usl.law import Array
@@ -22,8 +22,6 @@ from models.usl.law import Array
 CELLS_PER_OCTAVE = 4
 """The number of cells of concurrency to the octave, in which intervals are compared."""
 CELL_RATIO = 2 ** (1 / CELLS_PER_OCTAVE)
-BEYOND_PEAK_RATIO = 1.5
-"""From this multiple of the concurrency that suffices for the peak on, N is far beyond it."""
 PLATEAU_END_RATIO = 3.0
 """Where throughput stays level, the peak ends at this multiple of the concurrency that suffices."""
 
@@ -63,7 +61,7 @@ def _peak_among_intervals(seen: Observations, known: NDArray[np.bool_]) -> Obser
         return None
     at_peak = cells[:, 1] >= SAME_LOAD_SHARE * cells[:, 1].max()
     knee = float(cells[at_peak, 0][0])
-    far = known & (n >= BEYOND_PEAK_RATIO * knee)
+    far = known & (n >= FAR_RATIO * knee)
     if np.count_nonzero(far) < MIN_LASTING or median(x[far]) > cells[:, 1].max():
         return None
     resource = _resource_full_beyond(seen, far, known & _in_cells(n, cells[at_peak, 0]))
@@ -94,7 +92,7 @@ def _peak_between_intervals(seen: Observations, known: NDArray[np.bool_]) -> Obs
         if np.count_nonzero(known & resource.full) < MIN_LASTING:
             continue
         used = resource.use_for_server_queries(seen.throughput)
-        is_used = known & (used >= MIN_PEAK_UTILISATION)
+        is_used = known & (used >= NEAR_SHARE)
         full, nearly = is_used & resource.full, is_used & ~resource.full
         if min(np.count_nonzero(full), np.count_nonzero(nearly)) < MIN_LASTING:
             continue
@@ -110,7 +108,7 @@ def _peak_between_intervals(seen: Observations, known: NDArray[np.bool_]) -> Obs
         return ObservedPeak(
             float(middle),
             float(error),
-            BEYOND_PEAK_RATIO * knee,
+            FAR_RATIO * knee,
             PLATEAU_END_RATIO * knee,
             resource.name,
         )
@@ -150,7 +148,7 @@ def _cells(n: Array, x: Array, known: NDArray[np.bool_]) -> Array:
 def _is_gap_above(cells: Array, at_peak: NDArray[np.bool_]) -> bool:
     """Return whether no concurrency between that of the peak and those far beyond it was seen."""
     last = int(np.flatnonzero(at_peak)[-1])
-    return last + 1 < len(cells) and cells[last + 1, 0] >= BEYOND_PEAK_RATIO * cells[last, 0]
+    return last + 1 < len(cells) and cells[last + 1, 0] >= FAR_RATIO * cells[last, 0]
 
 
 def _end_of_peak(cells: Array, at_peak: NDArray[np.bool_]) -> float:
@@ -198,9 +196,13 @@ def _is_full(seen: Observations, resource: Resource) -> NDArray[np.bool_]:
 def _is_limit_of_peak(
     seen: Observations, resource: Resource, far: NDArray[np.bool_], around: NDArray[np.bool_]
 ) -> bool:
+    """Return whether it is full beyond the peak, and nearly at it.
+
+    Else it was filled by other, or more expensive, queries: a report, a backup.
+    """
     full = _is_full(seen, resource)
     mostly = 2 * np.count_nonzero(full & far) > np.count_nonzero(far)
-    return bool(mostly and _median_use(seen, resource, around) >= MIN_PEAK_UTILISATION)
+    return bool(mostly and _median_use(seen, resource, around) >= NEAR_SHARE)
 
 
 def _median_use(seen: Observations, resource: Resource, which: NDArray[np.bool_]) -> float:

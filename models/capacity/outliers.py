@@ -15,9 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from models.capacity.cost_curve import MIN_UTILISATION
 from models.capacity.observations import Observations
 from models.capacity.shared_constants import (
-    CERTAIN_Z,
     CLEAR_RATIO,
-    EPISODE_SHARE,
     GROUP_INTERVALS,
     LATEST_INTERVALS,
     MIN_CURVE_POINTS,
@@ -28,7 +26,7 @@ from models.capacity.shared_constants import (
     TOLERATED_CHANGE,
 )
 from models.numerics import quantile
-from models.robust import MAD_TO_DEVIATION, fit_columns, medians
+from models.robust import CERTAIN_Z, EPISODE_SHARE, MAD_TO_DEVIATION, fit_columns, medians
 from models.usl.law import Array
 
 

@@ -16,10 +16,16 @@ one, or the next that waits for it.
 import numpy as np
 from numpy.typing import NDArray
 
-from models.capacity.observations import MIN_PEAK_UTILISATION, SAME_LOAD_SHARE, Observations
-from models.capacity.observed_peak import BEYOND_PEAK_RATIO
+from models.capacity.observations import SAME_LOAD_SHARE, Observations
 from models.capacity.resource_and_limit import Resource
-from models.capacity.shared_constants import CLEAR_RATIO, MIN_LASTING, MIN_POINTS, SIGNIFICANT_Z
+from models.capacity.shared_constants import (
+    CLEAR_RATIO,
+    FAR_RATIO,
+    MIN_LASTING,
+    MIN_POINTS,
+    NEAR_SHARE,
+    SIGNIFICANT_Z,
+)
 from models.numerics import median
 from models.robust import medians, neighbour_deviation
 from models.usl.law import Array
@@ -47,7 +53,7 @@ def find_plateau(seen: Observations, nearest: str | None = None) -> float | None
     if first < 1 or scatter is None:
         return None
     # by chance the first concurrency may be that far below its usual value, and others above
-    beyond = max(BEYOND_PEAK_RATIO, np.exp(2 * SIGNIFICANT_Z * scatter))
+    beyond = max(FAR_RATIO, np.exp(2 * SIGNIFICANT_Z * scatter))
     many, few = n >= beyond * first, (x >= top) & (n < CLEAR_RATIO * first)
     if min(np.count_nonzero(many), np.count_nonzero(few)) < MIN_POINTS:
         return None
@@ -81,7 +87,7 @@ def _may_wait_for(resource: Resource, loaded: NDArray[np.bool_], many: NDArray[n
     """
     if resource.waiting is not None:
         return False
-    return float(medians(resource.relative_use[loaded][many])) >= MIN_PEAK_UTILISATION
+    return float(medians(resource.relative_use[loaded][many])) >= NEAR_SHARE
 
 
 def _residence_time_scatter(seen: Observations, top: float) -> float | None:

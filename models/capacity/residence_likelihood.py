@@ -20,9 +20,9 @@ from models.capacity.observations import UNCONTENDED_QUANTILE
 from models.capacity.resource_and_limit import FULL_UTILISATION
 from models.capacity.shared_constants import MIN_NOISE
 from models.numerics import ROUNDING, TINY, median, quantile
-from models.robust import TOTAL_WEIGHT, TUKEY, fit_linear, mad, persistence
+from models.robust import MIN_FREEDOM, TOTAL_WEIGHT, TUKEY, fit_linear, mad, persistence
 from models.usl.law import Array
-from models.usl.peak_posterior_grid import PSEUDO_ERROR, PSEUDO_POINTS
+from models.usl.peak_posterior_grid import PSEUDO_ERROR
 from models.usl.point_fit import RELATIVE_ERROR, powers_of
 
 Indices = NDArray[np.intp]
@@ -262,9 +262,9 @@ class ResidenceModels:
         0. Only cells that matter are computed, and they are few: all others together are within
         rounding, both of their peak's likeliest cell and of that of the likeliest peak.
         """
-        power = 0.5 * (PSEUDO_POINTS + self.weight)
+        power = 0.5 * (MIN_FREEDOM + self.weight)
         np.maximum(rss, 0, out=rss)
-        rss += PSEUDO_POINTS * PSEUDO_ERROR**2
+        rss += MIN_FREEDOM * PSEUDO_ERROR**2
         peaks, cells = rss.shape
         rows, best = np.arange(peaks), np.argmin(rss, axis=1)
         slack = np.exp((log(rss.size / ROUNDING) - ln_prior(rows, best)) / power)

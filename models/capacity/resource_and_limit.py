@@ -9,12 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.capacity.batched_cost_share import SharedCost
-from models.capacity.cpu_wakeups import FULL_CONCURRENCY, SHORT_QUERY_SECONDS, CpuWakeups
+from models.capacity.cpu_wakeups import SHORT_QUERY_SECONDS, CpuWakeups
 from models.capacity.shared_constants import (
     CLEAR_RATIO,
     LOW_QUANTILE,
     MAJORITY,
     MIN_LOAD_RATIO,
+    MIN_MEETING_CONCURRENCY,
     MIN_POINTS,
     SIGNIFICANT_Z,
 )
@@ -151,7 +152,7 @@ class Resource:
             return self.wakeups.allows_full
         if self.short_query_concurrency is None:
             return np.ones(len(self.utilisation), dtype=np.bool_)
-        allows: NDArray[np.bool_] = ~(self.short_query_concurrency < FULL_CONCURRENCY)
+        allows: NDArray[np.bool_] = ~(self.short_query_concurrency < MIN_MEETING_CONCURRENCY)
         return allows
 
     @property

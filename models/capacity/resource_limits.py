@@ -18,7 +18,6 @@ from models.capacity.cost_curve import MIN_UTILISATION
 from models.capacity.demand_extrapolation import CEILING, Extrapolations
 from models.capacity.device_parallelism import CHANNELS, DeviceParallelism
 from models.capacity.distribution import TABLE_DEVIATIONS, TABLE_SIZE
-from models.capacity.observations import MIN_PEAK_UTILISATION
 from models.capacity.oversubscription_loss import ClientConnections
 from models.capacity.resource_and_limit import (
     FULL_UTILISATION,
@@ -28,12 +27,13 @@ from models.capacity.resource_and_limit import (
     UtilisationCurve,
 )
 from models.capacity.shared_constants import (
-    CERTAIN_Z,
     FALSE_SIGN_PROBABILITY,
+    FAR_RATIO,
     MAJORITY,
     MIN_LASTING,
     MIN_NOISE,
     MIN_POINTS,
+    NEAR_SHARE,
     QUERY_VARIATION,
     SEEN_QUANTILE,
     SIGNIFICANT_Z,
@@ -51,14 +51,11 @@ from models.capacity.utilisation_fit import (
     fit_parts,
 )
 from models.numerics import NEGLIGIBLE, QUANTILES, median, quantiles
-from models.robust import NORMAL_95, fit_columns, normal_cdf
+from models.robust import CERTAIN_Z, NORMAL_95, fit_columns, normal_cdf
 from models.trust import TRUSTED_RATIO, Trust, trust_of
 from models.usl.law import Array
 from models.usl.posterior import Interval
 
-MAX_FULL_GROWTH = 1.5
-"""The greatest ratio of the throughput with a full resource to that with it nearly full, or
-to its limit; where the ratio is greater, the resource was busy and not full."""
 MAX_FILLING_SHARE = 0.75
 """A fill level that rises in a greater share of the intervals is not in equilibrium: it shows how
 long it has been filling, not the load."""
@@ -185,7 +182,7 @@ def correct_refuted_limit(limit: ResourceLimit, x: float, used: float) -> Resour
     growth all the same, by the utilisation law at x/used: the estimate was off by that much
     (processors whose speed varies), and the new one may be as well. Otherwise there is no limit.
     """
-    if limit.x_max is None or used < MIN_PEAK_UTILISATION or x > MAX_FULL_GROWTH * limit.x_max:
+    if limit.x_max is None or used < NEAR_SHARE or x > FAR_RATIO * limit.x_max:
         return ResourceLimit.none(limit.resource, limit.utilisation_max, LimitReason.NOT_A_LIMIT)
     middle, full_at = np.log(limit.x_max), float(np.log(x * max(CEILING[0] / used, 1.0)))
     upper = float(np.interp(QUANTILES[2], limit.cdf, limit.grid)) - middle
@@ -283,7 +280,7 @@ def _limit_without_extrapolation(
     follows, full = known & ~full, known & full
     if np.count_nonzero(full) >= MIN_POINTS:
         low, middle, high = quantiles(x[full], QUANTILES)
-        if high > MAX_FULL_GROWTH * _throughput_when_full(resource, x, u, follows, low):
+        if high > FAR_RATIO * _throughput_when_full(resource, x, u, follows, low):
             return ResourceLimit.none(name, seen, LimitReason.NOT_A_LIMIT)
         if np.count_nonzero(follows) < MIN_POINTS or np.max(u[follows]) < MIN_UTILISATION:
             if resource.is_busy_time:
@@ -307,7 +304,7 @@ def _throughput_when_full(
     less of a processor once it is full: what waits shares its commits. A device that serves several
     requests at once is busy long before it is full.
     """
-    filling = x[follows & (u > MIN_PEAK_UTILISATION)]
+    filling = x[follows & (u > NEAR_SHARE)]
     if len(filling) < MIN_POINTS:
         return low
     return median(filling) if resource.is_busy_time else max(median(filling), low)

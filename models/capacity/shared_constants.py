@@ -17,19 +17,23 @@ HIGH_QUANTILE = 0.9
 LOW_QUANTILE = 1 - HIGH_QUANTILE
 """The quantile of the use by others per query that counts as work for the server's queries."""
 NEAR_SHARE = 0.8
-"""A load of at least this share of another one is near it."""
+"""A load of at least this share of another one, or a utilisation of its ceiling, is near it."""
 MIN_LOAD_RATIO = 1.15
 """The least ratio of high loads to low ones that shows what grows with the load."""
 CLEAR_RATIO = 1.25
 """The least ratio of two concurrencies, or costs, that are clearly different."""
+FAR_RATIO = 1.5
+"""The least ratio of two loads, throughputs or costs that are far apart: with hyper-threads a query
+costs half as much again beyond the cores, and that is no second workload."""
 WINDOW_PARTS = 8
 """The number of parts, by time or by load, into which a window is divided to compare them."""
 GROUP_INTERVALS = 12
 """The least size of a group of similar intervals, and the greatest useful number of groups."""
+MIN_MEETING_CONCURRENCY = 2.0
+"""Below this, in threads (for each processor), statements hardly ever meet: they do not contend,
+and do not queue for a processor."""
 MAJORITY = 0.5
 """More than this share of something is most of it; a probability above it means likely."""
-EPISODE_SHARE = 0.1
-"""Less than this share of the intervals is an episode, not a change, and may be left out."""
 TOLERATED_CHANGE = 0.11
 """A relative change of less is neglected. A capacity that one cause may change by more, or that an
 uncertain law sets with a greater probability, is not trusted; a change of a query's cost by less is
@@ -38,8 +42,6 @@ FALSE_SIGN_PROBABILITY = 0.1
 """The probability that an apparent sign means nothing."""
 SIGNIFICANT_Z = 2.0
 """The number of standard errors beyond which a single value hardly lies by chance."""
-CERTAIN_Z = 6.0
-"""The number of standard errors beyond which not one of many values lies by chance."""
 MIN_NOISE = 0.01
 """The least deviation of a share, and of a logarithm: no measurement is more exact."""
 QUERY_VARIATION = 0.03

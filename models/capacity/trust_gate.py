@@ -6,11 +6,8 @@ from models.capacity.doubts import Evidence, doubts
 from models.capacity.headroom import peak_upper
 from models.capacity.observed_peak import ObservedPeak
 from models.capacity.result import REMARKS, Capacity, CapacityReason
-from models.trust import Trust, trust_of
+from models.trust import MIN_LOAD, Trust, trust_of
 from models.usl.fit import UslFit
-
-SETTLING_LOAD = 0.85
-"""The share of a capacity that must be seen for most of them to be trusted, in simulation."""
 
 
 def judge(evidence: Evidence) -> Capacity:
@@ -37,7 +34,7 @@ def judge(evidence: Evidence) -> Capacity:
 def _settling_throughput(evidence: Evidence, trust: Trust) -> float | None:
     """Compute the load (queries/s) that would settle the capacity; None: more would not help.
 
-    The share of it that mostly suffices, but at least halfway from the highest load seen to it.
+    Halfway to it from the highest load seen, or from the least that may be trusted.
     """
     value, seen = evidence.estimate.value, evidence.estimate.x_seen
     if value is None:
@@ -45,7 +42,7 @@ def _settling_throughput(evidence: Evidence, trust: Trust) -> float | None:
         return load if load and load > seen else None
     if trust is Trust.TRUSTED or value <= seen:
         return None
-    return max(SETTLING_LOAD * value, (seen + value) / 2)
+    return (max(seen, MIN_LOAD * value) + value) / 2
 
 
 def unknown_capacity() -> Capacity:

@@ -8,25 +8,25 @@ from math import sqrt
 import numpy as np
 from numpy.typing import ArrayLike
 
-from models.numerics import NEGLIGIBLE, median
+from models.numerics import CONFIDENCE, NEGLIGIBLE, median
 from models.robust import normal_cdf
-from models.trust import Evidence, Reason, Trust, judge
+from models.trust import MAX_ERROR, Evidence, Reason, Trust, judge
 from models.usl.classical_fits import StandardErrors, least_squares_on_throughput, linearise
 from models.usl.law import Array, Usl
 from models.usl.peak_posterior_grid import LIVE_PRIOR, TABLE_PRIOR, PeakPrior
 from models.usl.point_fit import find_outliers, fit_curve
 from models.usl.points_and_residuals import MIN_POINTS, Points, scatter_about
-from models.usl.posterior import CONFIDENCE, Interval, LawIntervals, Posterior, posterior_of
+from models.usl.posterior import Interval, LawIntervals, Posterior, posterior_of
 
 SUPERLINEAR_EFFICIENCY = 1.1
 SUPERLINEAR_SHARE = 0.2
 """Growth is superlinear if the efficiency X/(λN) is above the first at more than this share of the
 points; noise alone raises it above 1 by less."""
-MIN_ERRORS_ABOVE, MIN_SHARE_ABOVE = 4.0, 0.05
-"""A point is above the peak if it exceeds the interval by this many errors of a point and by this
-share."""
+MIN_ERRORS_ABOVE = 4.0
+"""A point is above the peak if it exceeds the interval by this many errors of a point and by
+`MAX_ERROR`."""
 MIN_DEVIATIONS_ABOVE = 3.0
-"""Many points are above the peak if those above by `MIN_SHARE_ABOVE` outnumber what noise explains
+"""Many points are above the peak if those above by `MAX_ERROR` outnumber what noise explains
 by this many standard deviations plus as many points."""
 REASONS_FOR_MORE_LOAD = {
     Reason.FEW_LEVELS,
@@ -242,12 +242,12 @@ def _is_seen_above_peak(given: Points, kept: Points, law: Usl, interval: Interva
     errors = kept.log_residuals(law)
     middle = min(median(errors), 0.0)
     noise, above = _error_from_below(middle, errors), np.log(given.x / interval.high)
-    if above.max() > max(MIN_ERRORS_ABOVE * noise, MIN_SHARE_ABOVE):
+    if above.max() > max(MIN_ERRORS_ABOVE * noise, MAX_ERROR):
         return True
-    limits = np.log(interval.high / law.throughput(given.n)) + MIN_SHARE_ABOVE - middle
+    limits = np.log(interval.high / law.throughput(given.n)) + MAX_ERROR - middle
     shares = normal_cdf(-limits / noise)
     expected, variance = float(shares.sum()), float(np.sum(shares * (1 - shares)))
-    seen = np.count_nonzero(above > MIN_SHARE_ABOVE)
+    seen = np.count_nonzero(above > MAX_ERROR)
     return bool(seen - expected >= MIN_DEVIATIONS_ABOVE * (1 + sqrt(variance)))
 
 

@@ -17,6 +17,7 @@ from math import log
 import numpy as np
 
 from models.numerics import NEGLIGIBLE, ROUNDING
+from models.robust import MIN_FREEDOM
 from models.usl.law import Array
 from models.usl.point_fit import Curve, powers_of
 from models.usl.points_and_residuals import Points
@@ -29,8 +30,8 @@ is for the blurred posterior, whose tails are too heavy."""
 EFFICIENCY_PRIOR = (0.4, 0.25)
 """Mean and deviation of a normal A·u/v, the efficiency at the peak relative to that of the lightest
 load. 0.5: a coherency cost without contention; less: contention; more: superlinear at first."""
-PSEUDO_POINTS, PSEUDO_ERROR = 4.0, 0.03
-"""The noise is estimated from the points, and from four more that are 3 % off."""
+PSEUDO_ERROR = 0.03
+"""The noise is estimated from the points, and from `MIN_FREEDOM` more that are 3 % off."""
 N_RANGE = (-4.3, 6.2)
 X_RANGE = (-1.5, 6.0)
 """The ranges of the first grid: ln(Nmax / greatest N seen), ln(Xmax / greatest X seen)."""
@@ -132,7 +133,7 @@ class Moments:
 
     def noise(self, squares: Array) -> Array:
         """Compute Σ w·(relative error)² with the pseudo points, of the shape given."""
-        total: Array = np.maximum(squares, 0) + PSEUDO_POINTS * PSEUDO_ERROR**2
+        total: Array = np.maximum(squares, 0) + MIN_FREEDOM * PSEUDO_ERROR**2
         return total
 
 
@@ -181,7 +182,7 @@ class Grid:
         return shares
 
     def _log_posterior(self, noise: Array) -> Array:
-        log_p: Array = self.ln_prior - 0.5 * (PSEUDO_POINTS + self.moments.count) * np.log(noise)
+        log_p: Array = self.ln_prior - 0.5 * (MIN_FREEDOM + self.moments.count) * np.log(noise)
         return log_p
 
 
@@ -210,7 +211,7 @@ def _evaluate_grid(moments: Moments, ln_n: Array, low: Array, high: Array) -> Gr
     normal densities are, and A integrates out.
     """
     ln_x = _evenly(low, high)
-    s, count = moments.sharpness, PSEUDO_POINTS + moments.count
+    s, count = moments.sharpness, MIN_FREEDOM + moments.count
     u, v = np.exp(-s * ln_n[..., None]), np.exp(-s * ln_x)
     free, ff, squares = moments.best_a(u, v)
     middle, deviation = EFFICIENCY_PRIOR

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from models.numerics import NEGLIGIBLE, median
-from models.robust import MAD_TO_DEVIATION, TOTAL_WEIGHT
+from models.robust import CERTAIN_Z, EPISODE_SHARE, MAD_TO_DEVIATION, TOTAL_WEIGHT
 from models.usl.law import Array
 from models.usl.parabola_nnls import ZERO_COEFFICIENTS, Coefficients, fit_non_negative
 from models.usl.points_and_residuals import Points
@@ -18,11 +18,6 @@ from models.usl.points_and_residuals import Points
 ITERATIONS = 6
 RELATIVE_ERROR = 0.02
 """The error of a throughput whose concurrency is exact; the unit of the effective variance."""
-OUTLIER_MADS = 6.0
-"""A point is an outlier if its log residual exceeds this many MADs."""
-OUTLIER_SHARE = 0.1
-"""If a greater share of the points look like outliers, the law does not fit, and none is left out.
-Of fewer than ten points none can be an outlier."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,9 +91,9 @@ def find_outliers(points: Points, curve: Curve) -> tuple[int, ...]:
     errors = np.abs(errors - median(errors))
     scale = np.sqrt(curve.weights / curve.weights.max())
     spread = max(MAD_TO_DEVIATION * median(errors * scale), RELATIVE_ERROR)
-    beyond = errors * scale > OUTLIER_MADS * spread
+    beyond = errors * scale > CERTAIN_Z * spread
     indices = tuple(int(i) for i in np.flatnonzero(beyond))
-    return indices if len(indices) <= OUTLIER_SHARE * len(points) else ()
+    return indices if len(indices) <= EPISODE_SHARE * len(points) else ()
 
 
 def _cap_weights(weights: Array) -> Array:

@@ -12,13 +12,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from models.numerics import NEGLIGIBLE
+from models.numerics import NEGLIGIBLE, QUANTILES
+from models.robust import MIN_FREEDOM
 from models.usl.law import Array, Usl
 from models.usl.peak_posterior_grid import (
     EFFICIENCY_PRIOR,
     N_RANGE,
     PSEUDO_ERROR,
-    PSEUDO_POINTS,
     Moments,
     PeakPrior,
     log_prior,
@@ -28,7 +28,6 @@ from models.usl.peak_posterior_grid import (
 from models.usl.point_fit import Curve, fit_power
 from models.usl.points_and_residuals import Points
 
-CONFIDENCE = 0.90
 SHARPNESSES = (1.0, 2.0)
 """The shapes' exponents, a priori equally likely."""
 ROW_COUNT = 256
@@ -212,8 +211,7 @@ def _quantiles(values: Array, shares: Array) -> Array:
     """Compute the 5 %, 50 % and 95 % quantile of values that have these probabilities."""
     order = np.argsort(values, axis=None)
     ordered, p = values.ravel()[order], shares.ravel()[order]
-    tail = (1 - CONFIDENCE) / 2
-    return np.interp([tail, 0.5, 1 - tail], np.cumsum(p) - p / 2, ordered)
+    return np.interp(QUANTILES, np.cumsum(p) - p / 2, ordered)
 
 
 def _including(value: float, quantiles: Array) -> Interval:
@@ -246,7 +244,7 @@ def _most_likely_a(ln_n: Array, ln_x: float, moments: Moments) -> tuple[Array, A
     a = np.maximum(np.minimum(free, most * (1 + NEGLIGIBLE)), least)
     noise = moments.noise(squares + (a - free) ** 2 * ff)
     off = (a * u / v - EFFICIENCY_PRIOR[0]) / EFFICIENCY_PRIOR[1]
-    log_p = log_prior(moments, ln_n) - 0.5 * (PSEUDO_POINTS + moments.count) * np.log(noise)
+    log_p = log_prior(moments, ln_n) - 0.5 * (MIN_FREEDOM + moments.count) * np.log(noise)
     return a, log_p - 0.5 * off**2
 
 
