@@ -8,6 +8,12 @@ MAX_THREADS = 256
 """About how many threads of a process are read at most; of more, an even sample."""
 WORD, MIXING_FACTORS = 2**32, (0x9E3779B1, 0x85EBCA6B)
 """Multipliers of hash functions, which spread neighbouring numbers over all of a word."""
+ALL_THREADS_WAIT, CLIENT_THREADS_WAIT = "process_run_delay_seconds", "connection_run_delay_seconds"
+APPLIERS_CPU = "applier_cpu_seconds"
+CLIENT_THREAD_NAMES = ("connection", "one_connection")
+"""Names of clients' threads, on servers that name their threads."""
+APPLIER_THREAD_NAMES = ("rpl_rca_sql", "rpl_rca_wkr")
+"""Beginnings of the names of threads that apply what another server wrote, likewise."""
 
 
 def is_in_sample(task: int, step: int) -> bool:
@@ -19,14 +25,6 @@ def is_in_sample(task: int, step: int) -> bool:
     mixed = task * first % WORD
     mixed = (mixed ^ mixed >> 16) * second % WORD
     return (mixed ^ mixed >> 13) * step < WORD
-
-
-ALL_THREADS_WAIT, CLIENT_THREADS_WAIT = "process_run_delay_seconds", "connection_run_delay_seconds"
-APPLIERS_CPU = "applier_cpu_seconds"
-CLIENT_THREAD_NAMES = ("connection", "one_connection")
-"""Names of clients' threads, on servers that name their threads."""
-APPLIER_THREAD_NAMES = ("rpl_rca_sql", "rpl_rca_wkr")
-"""Beginnings of the names of threads that apply what another server wrote, likewise."""
 
 
 class ThreadTimes:

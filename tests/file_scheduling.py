@@ -19,7 +19,7 @@ LONG_FILES = (
     *("test_live_secrets.py", "test_profile_command.py", "test_live_profile.py"),
     *("test_reload.py", "test_private_server.py", "test_live_kills.py"),
 )
-"""What takes half a minute or more begins first, lest a run end with one of these alone.
+"""Files that take half a minute or more begin first, so that no run ends with one of them alone.
 
 The longest come before the shorter ones, and what installs between what waits.
 """

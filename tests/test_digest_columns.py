@@ -169,7 +169,7 @@ LEAP = 10.0
 def test_a_change_to_summer_time_hides_no_statement(
     private_server: ServerFactory, flavour: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What was used just before is read just after, and what was new then is new."""
+    """A class used just before the change is read just after it, and one new then is new."""
     leap = datetime.now(UTC) + timedelta(seconds=LEAP)
     day = leap.timetuple().tm_yday - 1
     monkeypatch.setenv("TZ", f"STD0DST-1,{day}/{leap:%H:%M:%S},{(day + 100) % 365}")

@@ -1,7 +1,6 @@
 """`mysql-headroom backfill`: fill a history from a Prometheus, also beside a running agent."""
 
 import argparse
-import os
 import sqlite3
 from contextlib import closing
 from dataclasses import dataclass
@@ -9,17 +8,16 @@ from itertools import islice
 from pathlib import Path
 
 from agent.assessment.hourly_load import HourlyLoad
-from agent.commands.config_path_options import add_config_option
+from agent.commands.config_path_options import add_config_option, configured_history
 from agent.commands.exit_codes import FAILED
 from agent.commands.pipeline_options import target_of
 from agent.commands.progress import interruptible
 from agent.commands.prometheus_options import add_prometheus_options, client_of, query_of
 from agent.config.durations import duration_text
-from agent.config.loader import ConfigError, load
+from agent.config.loader import load
 from agent.config.settings import Config, Target
 from agent.history.backfill import ROWS_PER_TRANSACTION, Backfill
 from agent.history.failures import as_store_error
-from agent.history.history_file import GIVE_FILE, history_path
 from agent.history.open_database import open_to_write
 from agent.history.server_identity import server_identity
 from agent.prometheus.client import Client, Labels
@@ -122,9 +120,7 @@ class _Job:
 def _backfill(args: argparse.Namespace) -> int:
     config = load(args.config_file)
     target = target_of(config, args.target)
-    path = args.file or history_path(config.history.path, os.environ)
-    if path is None:
-        raise ConfigError([f"{args.config_file}: has no history.path; {GIVE_FILE}"])
+    path = args.file or configured_history(config, args.config_file)
     client, query = client_of(args, args.prometheus), query_of(args)
     job = _Job(client, query, target, _own_target(args, config, target))
     agent, exporter = _find_agent(job, args), None

@@ -1,11 +1,13 @@
-"""Options `--config.file` and `--web.config.file`, and loading both files."""
+"""Options `--config.file` and `--web.config.file`, loading both files, and the history's path."""
 
 import argparse
+import os
 from collections.abc import Callable
 from pathlib import Path
 
 from agent.config.loader import ConfigError
 from agent.config.settings import Config
+from agent.history.history_file import history_path
 from agent.web.reloading_config import LoadedWebConfig, WebConfigFile
 
 
@@ -31,6 +33,15 @@ def add_file_options(parser: argparse.ArgumentParser) -> None:
         type=Path,
         help="TLS, headers and users of the web pages; docs/web.md has every key",
     )
+
+
+def configured_history(config: Config, file: Path) -> Path:
+    """Return the history that a configuration file or systemd names; raises `ConfigError`."""
+    path = history_path(config.history.path, os.environ)
+    if path is None:
+        remedy = "give --file DB, of the systemd unit /var/lib/mysql-headroom/history.db"
+        raise ConfigError([f"{file}: has no history.path; {remedy}"])
+    return path
 
 
 def load_files(

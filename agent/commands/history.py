@@ -1,7 +1,6 @@
 """`mysql-headroom history`: show, export, import and prune the history file."""
 
 import argparse
-import os
 import sqlite3
 import sys
 import time
@@ -10,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
+from agent.commands.config_path_options import configured_history
 from agent.commands.exit_codes import USAGE_ERROR
 from agent.commands.history_contents import extent_lines
 from agent.config.loader import load
@@ -199,9 +199,7 @@ def _add_kind(parser: argparse.ArgumentParser, kinds: list[str], default: str) -
 
 def _run_action(args: argparse.Namespace, action: Callable[[argparse.Namespace, Path], int]) -> int:
     """Return 0 if done, 1 if the history cannot be used, 2 if the input is wrong."""
-    path = args.file or history_file.history_path(load(args.config_file).history.path, os.environ)
-    if path is None:
-        raise InputError(f"{args.config_file}: has no history.path; {history_file.GIVE_FILE}")
+    path = args.file or configured_history(load(args.config_file), args.config_file)
     try:
         return action(args, path)
     except (sqlite3.Error, OSError) as error:

@@ -13,7 +13,7 @@ from agent.export.capacity_sentences import (
     resource_display_name,
     why_no_prediction,
 )
-from agent.export.fit_report import DASH, format_number, format_seconds
+from agent.export.fit_report import DASH, format_bounds, format_number, format_seconds
 from agent.export.forecast_sentences import forecast_text
 from agent.export.snapshot_json import target_object, without_non_finite
 from agent.export.target_sla_report import sla_sentences
@@ -110,8 +110,8 @@ def _sla_cells(snapshot: Snapshot) -> tuple[str, ...]:
     at = found.reason.value if found.reason else DASH
     if found.throughput is not None:
         throughput = found.throughput
-        upper = f" to {format_number(throughput.upper)}" if throughput.upper else " or more"
-        at = f"{format_number(throughput.value)} ({format_number(throughput.lower)}{upper})"
+        bounds = format_bounds(throughput.lower, throughput.upper)
+        at = f"{format_number(throughput.value)} ({bounds})"
     left = f"{100 * found.ratio.value:.0f} %" if found.ratio else DASH
     return (DASH if r is None else format_seconds(r), at, left)
 

@@ -3,9 +3,8 @@
 from collections.abc import Iterator, Mapping
 
 from agent.assessment.snapshot import ClassSlas, ClassSlaState, Snapshot
-from agent.export.fit_report import format_number, format_seconds, whole_percent
+from agent.export.fit_report import format_bounds, format_number, format_seconds, whole_percent
 from models.trust import Trust
-from models.what_if.predict import Estimate
 
 DIGEST_LENGTH, TEXT_LENGTH = 16, 60
 
@@ -43,15 +42,9 @@ def _class_sentence(one: ClassSlaState, texts: Mapping[str, str]) -> str:
     if ratio is None:
         why = one.headroom.reason.sentence if one.headroom.reason else "nothing is known yet"
         return f"{sla}. The load at which that is reached is not yet identifiable: {why}."
-    return (
-        f"{sla}. That is reached at {format_number(ratio.value)} times the load ({_bounds(ratio)})."
-    )
+    bounds = format_bounds(ratio.lower, ratio.upper)
+    return f"{sla}. That is reached at {format_number(ratio.value)} times the load ({bounds})."
 
 
 def _class_name(one: ClassSlaState, texts: Mapping[str, str]) -> str:
     return texts.get(one.digest, one.digest[:DIGEST_LENGTH])[:TEXT_LENGTH]
-
-
-def _bounds(found: Estimate) -> str:
-    upper = " or more" if found.upper is None else f" to {format_number(found.upper)}"
-    return format_number(found.lower) + upper

@@ -96,6 +96,12 @@ def format_number(value: float | None) -> str:
     return f"{value:.3g}"
 
 
+def format_bounds(lower: float, upper: float | None) -> str:
+    """Format the bounds of an estimate; without an upper one it is the lower one or more."""
+    rest = "or more" if upper is None else f"to {format_number(upper)}"
+    return f"{format_number(lower)} {rest}"
+
+
 def whole_percent(share: float) -> str:
     """Format a share as a whole percentage."""
     return f"{100 * share:.0f} %"

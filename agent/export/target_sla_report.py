@@ -1,7 +1,7 @@
 """The SLA as text: the load at which residence times reach it, or why that is not known."""
 
 from agent.assessment.snapshot import SlaState
-from agent.export.fit_report import format_number, format_seconds, whole_percent
+from agent.export.fit_report import format_bounds, format_number, format_seconds, whole_percent
 from models.trust import Trust
 from models.what_if.predict import Estimate
 
@@ -27,6 +27,5 @@ def sla_sentences(state: SlaState) -> str:
 
 
 def _throughput_text(found: Estimate) -> str:
-    upper = f"to {format_number(found.upper)}" if found.upper else "or more"
-    bounds = f"{format_number(found.lower)} {upper}"
+    bounds = format_bounds(found.lower, found.upper)
     return f"{format_number(found.value)} queries/s ({bounds})"

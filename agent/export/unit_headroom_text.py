@@ -1,7 +1,7 @@
 """The headroom in the unit of a business metric as text."""
 
 from agent.assessment.snapshot import BusinessState
-from agent.export.fit_report import format_number
+from agent.export.fit_report import format_bounds, format_number
 from models.trust import Trust
 
 
@@ -14,7 +14,6 @@ def business_metric_sentences(state: BusinessState) -> str:
         why = f": {found.reason.sentence}" if found.reason else ""
         unknown = "the headroom is not yet identifiable"
         return f"{start}; {unknown if found.amount is None else 'no more are possible'}{why}."
-    upper = f"to {format_number(found.amount.upper)}" if found.amount.upper else "or more"
-    bounds = f"{format_number(found.amount.lower)} {upper}"
+    bounds = format_bounds(found.amount.lower, found.amount.upper)
     doubt = "" if found.trust is Trust.TRUSTED else " That is indicative, as the capacity is."
     return f"{start}; {format_number(found.amount.value)} more are possible ({bounds}).{doubt}"

@@ -14,7 +14,6 @@ from agent.history.failures import StoreError, StoreFailure
 from agent.support.atomic_replace import replace_atomically
 
 FILE_NAME = "history.db"
-GIVE_FILE = "give --file DB, of the systemd unit /var/lib/mysql-headroom/history.db"
 SQLITE_HEADER = b"SQLite format 3\0"  # https://www.sqlite.org/fileformat.html#the_database_header
 LOCK = ".lock"  # suffix of an empty, private file that remains when the agent ends
 MAX_CORRUPT_FILES = 3  # corrupt files that are kept; older ones are deleted
