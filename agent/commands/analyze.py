@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from agent.assessment.snapshot import Snapshot
+from agent.commands.argument_types import duration
 from agent.commands.exit_codes import FAILED, USAGE_ERROR
 from agent.commands.fleet_report import as_csv, as_table, least_headroom_first
-from agent.commands.pipeline_options import duration
 from agent.commands.plot_requirements import matplotlib_problem, plot_path_problem
 from agent.commands.progress import interruptible, progress_of
 from agent.commands.prometheus_options import add_prometheus_options, client_of, query_of

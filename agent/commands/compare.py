@@ -10,10 +10,10 @@ from functools import partial
 from pathlib import Path
 
 from agent.assessment.deploy_markers import Marker
+from agent.commands.argument_types import duration
 from agent.commands.compare_report import as_json, as_table
 from agent.commands.pipeline_options import (
     add_pipeline_options,
-    duration,
     replay_options_of,
     run_on_source,
 )

@@ -3,17 +3,17 @@
 import argparse
 import sqlite3
 import sys
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
+from agent.commands.argument_types import timestamp
 from agent.commands.config_path_options import configured_history
 from agent.commands.exit_codes import USAGE_ERROR
 from agent.commands.history_contents import extent_lines
 from agent.config.loader import load
-from agent.config.timestamps import local_zone_text, parse_time
+from agent.config.timestamps import local_zone_text
 from agent.csv_input.table_file import STANDARD_INPUT, TableFileError
 from agent.history import history_file, prune
 from agent.history.failures import as_store_error
@@ -50,8 +50,8 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     )
     _add_kind(export_parser, [*TEXT_KINDS, ALL], INTERVALS.name)
     when = f"2026-11-21T13:00 ({local_zone_text()}), or 6h (ago)"
-    export_parser.add_argument("--since", metavar="TIME", type=_moment, help=when)
-    export_parser.add_argument("--until", metavar="TIME", type=_moment, help="likewise")
+    export_parser.add_argument("--since", metavar="TIME", type=timestamp, help=when)
+    export_parser.add_argument("--until", metavar="TIME", type=timestamp, help="likewise")
     export_parser.add_argument(
         "-o",
         dest="output",
@@ -68,7 +68,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     prune_parser = _add_action(
         actions, "prune", prune_, "delete older rows and free their disk space"
     )
-    prune_parser.add_argument("--before", metavar="TIME", type=_moment, required=True, help=when)
+    prune_parser.add_argument("--before", metavar="TIME", type=timestamp, required=True, help=when)
     _add_kind(prune_parser, [*KINDS, ALL], ALL)
     for action in (export_parser, prune_parser):
         action.add_argument("--target", metavar="NAME", help="only this target")
@@ -208,13 +208,6 @@ def _run_action(args: argparse.Namespace, action: Callable[[argparse.Namespace, 
 
 def _kinds(name: str) -> list[Kind]:
     return [kind for kind in KINDS.values() if name in (kind.name, ALL)]
-
-
-def _moment(text: str) -> float:
-    try:
-        return parse_time(text, time.time())
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def _write(lines: Iterator[str], output: Path | None) -> None:

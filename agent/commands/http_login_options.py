@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from agent.commands.pipeline_options import duration
+from agent.commands.argument_types import duration
 from agent.support.http_client import Access
 
 AGENT = "http://127.0.0.1:10104"

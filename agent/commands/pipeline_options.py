@@ -7,16 +7,14 @@ from pathlib import Path
 
 from msgspec.structs import asdict
 
+from agent.commands.argument_types import duration
 from agent.commands.progress import interruptible
 from agent.config.base_model import InvalidValuesError
-from agent.config.durations import duration_text, seconds
 from agent.config.loader import ConfigError, load
 from agent.config.settings import Config, FitSettings, Target
 from agent.history.failures import as_store_error
 from agent.pipeline import NO_CEILINGS
 from agent.replay.recording_opener import ReplayOptions, SourceError
-
-MAX_SECONDS = 366 * 86400.0
 
 
 def add_pipeline_options(parser: argparse.ArgumentParser) -> None:
@@ -71,23 +69,6 @@ def replay_options_of(args: argparse.Namespace) -> ReplayOptions:
         business_metrics=target.business_metrics if target else (),
         has_class_slas=bool(target and target.class_slas),
     )
-
-
-def duration(least: float, most: float = MAX_SECONDS) -> Callable[[str], float]:
-    """Return the argparse type of a duration between these bounds, all in seconds."""
-
-    def parse(text: str) -> float:
-        try:
-            found = seconds(text)
-        except ValueError as error:
-            raise argparse.ArgumentTypeError(str(error)) from None
-        if not least <= found <= most:
-            raise argparse.ArgumentTypeError(
-                f"must be from {duration_text(least)} to {duration_text(most)}"
-            )
-        return found
-
-    return parse
 
 
 def target_of(config: Config, name: str | None) -> Target:

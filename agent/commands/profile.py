@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+from agent.commands.argument_types import timestamp
 from agent.commands.config_path_options import add_config_option
 from agent.commands.exit_codes import USAGE_ERROR
 from agent.commands.pipeline_options import target_of
@@ -17,7 +18,7 @@ from agent.commands.profile_report import as_csv, as_json, as_text
 from agent.config.durations import seconds
 from agent.config.loader import load
 from agent.config.settings import Config, Target
-from agent.config.timestamps import local_zone_text, parse_time
+from agent.config.timestamps import local_zone_text
 from agent.export.profile_rows import SORT_KEYS, profile_of, with_texts
 from agent.history.history_file import history_path
 from agent.query_classes.one_off_profile import observe, observe_totals, texts_from
@@ -174,8 +175,8 @@ def _since(text: str) -> str | float:
     if text in (NOW, START):
         return text
     try:
-        return parse_time(text, time.time())
-    except ValueError as error:
+        return timestamp(text)
+    except argparse.ArgumentTypeError as error:
         raise argparse.ArgumentTypeError(f"{error}; or {NOW}, {START}") from None
 
 

@@ -6,10 +6,10 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from agent.commands.argument_types import MAX_SECONDS, duration, timestamp
 from agent.commands.http_login_options import access_of, add_login_options, login_problem
-from agent.commands.pipeline_options import MAX_SECONDS, duration
 from agent.config.durations import duration_text, seconds
-from agent.config.timestamps import local_zone_text, parse_time, time_text
+from agent.config.timestamps import local_zone_text, time_text
 from agent.prometheus.client import Client
 from agent.prometheus.exporters import NODE_EXPORTER, SERVICES
 from agent.prometheus.server_recordings import FleetQuery
@@ -102,7 +102,7 @@ def _add_time_range(group: "argparse._ArgumentGroup", since: float) -> None:
         help=f"{text}, or 30d (before --until); default: {duration_text(since)}",
     )
     group.add_argument(
-        "--until", type=_moment, metavar="TIME", help=f"{text}, or 6h (ago); default: now"
+        "--until", type=timestamp, metavar="TIME", help=f"{text}, or 6h (ago); default: now"
     )
 
 
@@ -165,16 +165,9 @@ def _since(text: str) -> timedelta | datetime:
     A number of eight digits or more is a time, as in `parse_time`.
     """
     if text.isdecimal() and len(text) >= DATE_DIGITS:
-        return datetime.fromtimestamp(_moment(text), UTC)
+        return datetime.fromtimestamp(timestamp(text), UTC)
     try:
         seconds(text)
     except ValueError:
-        return datetime.fromtimestamp(_moment(text), UTC)
+        return datetime.fromtimestamp(timestamp(text), UTC)
     return timedelta(seconds=duration(MIN_SECONDS, MAX_SECONDS)(text))
-
-
-def _moment(text: str) -> float:
-    try:
-        return parse_time(text, time.time())
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 from agent.business_metrics.replayed_values import RecordedValues
+from agent.commands.argument_types import duration
 from agent.commands.pipeline_options import (
     add_pipeline_options,
-    duration,
     replay_options_of,
     run_on_source,
 )

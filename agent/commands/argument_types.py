@@ -1,0 +1,35 @@
+"""Types of arguments that argparse checks: durations and times."""
+
+import argparse
+import time
+from collections.abc import Callable
+
+from agent.config.durations import duration_text, seconds
+from agent.config.timestamps import parse_time
+
+MAX_SECONDS = 366 * 86400.0
+
+
+def duration(least: float, most: float = MAX_SECONDS) -> Callable[[str], float]:
+    """Return the argparse type of a duration between these bounds, all in seconds."""
+
+    def parse(text: str) -> float:
+        try:
+            found = seconds(text)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(str(error)) from None
+        if not least <= found <= most:
+            raise argparse.ArgumentTypeError(
+                f"must be from {duration_text(least)} to {duration_text(most)}"
+            )
+        return found
+
+    return parse
+
+
+def timestamp(text: str) -> float:
+    """Parse a time to Unix seconds, as an argparse type."""
+    try:
+        return parse_time(text, time.time())
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
