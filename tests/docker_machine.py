@@ -21,6 +21,7 @@ from testbed.real.server_programs import CACHE, missing, program
 
 READY_SECONDS, GONE_SECONDS = 60.0, 20.0
 PATH = f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin"
+OUTER = ("setpriv", "--pdeathsig", "KILL")  # lives no longer than we
 NAMESPACES = ("--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc")
 
 # The first process of the new namespaces: it passes SIGTERM on and inherits the orphans.
@@ -58,7 +59,7 @@ class DockerMachine:
         options = [f"--{name}={value}" for name, value in words.items()]
         self._log = (self._folder / "log").open("wb")
         self._outer = subprocess.Popen(
-            ["unshare", *NAMESPACES, "sh", "-c", INIT, "sh", dockerd, *options],
+            [*OUTER, "unshare", *NAMESPACES, "sh", "-c", INIT, "sh", dockerd, *options],
             stdin=subprocess.DEVNULL,
             stdout=self._log,
             stderr=self._log,
