@@ -57,6 +57,8 @@ SCANS = str(BENCH / "scans.lua")
 SHOP = str(BENCH / "shop.lua")
 BULK = str(BENCH / "bulk.lua")
 WAREHOUSES = str(BENCH / "warehouses.lua")
+QUEUE = str(BENCH / "queue.lua")
+DOCUMENTS = str(BENCH / "documents.lua")
 CLASSIC = {
     "hot": Workload(HOT),
     "read-only": Workload("oltp_read_only", SMALL),
@@ -86,6 +88,8 @@ ZOO = CLASSIC | {
     "scans": Workload(SCANS, SMALL),
     "bulk-inserts": Workload(BULK, ONE_TABLE, DURABLE),
     "warehouses": Workload(WAREHOUSES, (), DURABLE),
+    "queue": Workload(QUEUE, (), DURABLE),
+    "documents": Workload(DOCUMENTS, (), DURABLE),
     "points-beside-a-dump": Workload("oltp_point_select", SMALL, beside=SCANS),
     "points-beside-appliers": Workload(
         "oltp_point_select", ONE_TABLE, REPLICA, applies="oltp_update_non_index"

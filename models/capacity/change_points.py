@@ -26,7 +26,7 @@ from models.capacity.shared_constants import (
     TOLERATED_CHANGE,
 )
 from models.numerics import NEGLIGIBLE, ROUNDING, TINY, median, quantile
-from models.robust import EPISODE_SHARE, MAD_TO_DEVIATION
+from models.robust import EPISODE_SHARE, MAD_TO_DEVIATION, medians
 from models.usl.law import Array
 
 TIME_PER_QUERY = "time_per_query"
@@ -277,15 +277,31 @@ def _are_two_workloads(
     """Return whether two clusters are two workloads: if their times differ, their costs do too.
 
     On a saturated server queries take many times as long and cost the same: they wait. Where most
-    of them wait for a processor they may cost more for that alone, with colder caches.
+    of them wait for a processor they may cost more for that alone, with colder caches. Commits that
+    wait together share a write of the log, so that of a disk they cost less.
     """
-    used = [cost for other, cost in costs.items() if other != TIME_PER_QUERY]
+    shared = {resource.name for resource in seen.resources if resource.is_busy_time}
+    used = [other for other in costs if other != TIME_PER_QUERY]
+    if name in shared:
+        return not _is_shared_by_waiting(costs[name], current, seen)
     if name != TIME_PER_QUERY or not used:
         return True
     served = ~seen.queued
     return any(
-        _costs_differ(np.where(served, cost, np.nan), current, seen.throughput) for cost in used
+        _costs_differ(np.where(served, costs[other], np.nan), current, seen.throughput)
+        and not (other in shared and _is_shared_by_waiting(costs[other], current, seen))
+        for other in used
     )
+
+
+def _is_shared_by_waiting(cost: Array, current: NDArray[np.bool_], seen: Observations) -> bool:
+    """Return whether of two clusters queries cost less in the one where they take longer."""
+    time = seen.concurrency / seen.throughput
+    slower, dearer = (
+        medians(np.where(current, values, np.nan)) - medians(np.where(current, np.nan, values))
+        for values in (time, cost)
+    )
+    return bool(slower * dearer < 0)
 
 
 def _costs_differ(cost: Array, current: NDArray[np.bool_], x: Array) -> bool:
