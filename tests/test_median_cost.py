@@ -54,6 +54,21 @@ def test_calls_that_always_cost_the_same_stay_as_they_are() -> None:
     assert scaled_to_median_cost(parts, count) == pytest.approx(parts)
 
 
+@pytest.mark.parametrize("calls", [20, 30])
+def test_rounding_changes_no_median(calls: int) -> None:
+    """Neither where a group of 30 calls ends within an interval, nor where half of them cost less.
+
+    Calls at their unit costs are never exactly whole numbers.
+    """
+    rng = np.random.default_rng(4)
+    count = np.full((40, 2), float(calls))
+    parts = count * (1e-4, 1e-3) * np.exp(rng.normal(0, 0.3, count.shape))
+    expected = scaled_to_median_cost(parts, count)
+    for _ in range(20):
+        rounded = count * (1 + rng.uniform(-1e-15, 1e-15, count.shape))
+        assert scaled_to_median_cost(parts, rounded) == pytest.approx(expected, rel=1e-9)
+
+
 def test_bursts_of_waiting_go_to_the_others() -> None:
     """A class that takes five times as long in every fifth interval, beside a steady one."""
     rng = np.random.default_rng(2)

@@ -17,6 +17,7 @@ from models.attribution.class_interval_table import Array, ClassIntervals, Mask
 from models.attribution.cost_model import CostModel
 from models.attribution.published_wlr import Line, Wlr, divide_in_proportion, fit_wlr
 from models.attribution.waiting_classes import cap_waiting_work, waits_by_text
+from models.numerics import NEGLIGIBLE
 
 MODEL_WEIGHT = 0.2
 """Weight of the model's totals in the mean with the division of work time; their errors differ."""
@@ -239,11 +240,15 @@ def scaled_to_median_cost(parts: Array, count: Array) -> Array:
 
 
 def _median_call_cost(parts: Array, count: Array) -> float:
-    """Compute the weighted median of the cost of a call, for one class, shape (T,)."""
+    """Compute the weighted median of the cost of a call, for one class, shape (T,).
+
+    Ties, which whole numbers of calls often make, are broken alike whatever the rounding.
+    """
     calls_so_far = np.cumsum(count)
     if not len(calls_so_far) or calls_so_far[-1] <= 0:
         return 0.0
-    _, group = np.unique((calls_so_far - count / 2) // MIN_GROUP_CALLS, return_inverse=True)
+    middles = (1 - NEGLIGIBLE) * (calls_so_far - count / 2)
+    _, group = np.unique(middles // MIN_GROUP_CALLS, return_inverse=True)
     calls, sums = np.bincount(group, count), np.bincount(group, parts)
     has_calls = calls > 0
     if has_calls.sum() < MIN_GROUPS:
@@ -251,4 +256,4 @@ def _median_call_cost(parts: Array, count: Array) -> float:
     calls, cost = calls[has_calls], sums[has_calls] / calls[has_calls]
     order = np.argsort(cost)
     cumulated = np.cumsum(calls[order])
-    return float(cost[order][np.searchsorted(cumulated, cumulated[-1] / 2)])
+    return float(cost[order][np.searchsorted(cumulated, (1 + NEGLIGIBLE) * cumulated[-1] / 2)])
