@@ -45,6 +45,13 @@ def test_what_a_load_that_never_moves_tells() -> None:
     assert found.beside(total).background == pytest.approx(found.beside(total).uncounted_calls)
 
 
+@pytest.mark.parametrize("calls", [3221.1, 4097.7])
+def test_rounding_is_no_change_of_the_load(calls: float) -> None:
+    """Where neither the calls nor the use ever change, the sums differ by rounding alone."""
+    found, _ = use(np.full(240, calls), 0.03, 2e-5)
+    assert found.part == BACKGROUND_PRIOR
+
+
 def test_sums_of_two_halves_are_those_of_the_whole() -> None:
     """And older ones that count for less change the sums, not the part."""
     calls = np.linspace(1000.0, 5000.0, 30)

@@ -19,6 +19,7 @@ import numpy as np
 
 from models.attribution.call_and_row_costs import call_counts
 from models.attribution.class_interval_table import AGENT, Array, ClassIntervals
+from models.numerics import NEGLIGIBLE
 
 BACKGROUND_PRIOR = (0.5, 12**-0.5)
 """Mean and standard deviation of the background's part of the unexplained use where nothing is
@@ -87,7 +88,7 @@ class BackgroundUse:
             return BACKGROUND_PRIOR
         n, r, nn, nr, rr = self.sums[2:] / seconds
         spread = nn - n * n
-        if r <= 0 or spread <= 0 or count <= 2:
+        if r <= 0 or spread <= NEGLIGIBLE * nn or count <= 2:
             return BACKGROUND_PRIOR
         slope = (nr - n * r) / spread
         noise = max(rr - r * r - slope * (nr - n * r), 0.0)
