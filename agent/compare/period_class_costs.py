@@ -1,7 +1,8 @@
 """Costs per call of each query class over a period, from the history that an agent writes.
 
 The error is that of a ratio of sums over parts of the period, each left out once (the jackknife:
-J. Tukey 1958). CPU time is divided over classes by a model, whose error is added.
+J. Tukey 1958), increased where neighbouring parts are alike, because a cost drifts. CPU time is
+divided over classes by a model, whose error is added.
 """
 
 import sqlite3
@@ -14,6 +15,7 @@ import numpy as np
 from agent.compare.periods import Period
 from agent.query_classes.class_registry import UNATTRIBUTED
 from models.estimate_difference import Estimate
+from models.robust import persistence
 from models.usl.law import Array
 
 PART_COUNT = 12
@@ -59,7 +61,7 @@ class ClassCosts:
         if freedom + 1 < MIN_PARTS:
             return Estimate(value)
         without = (spent.sum() - spent) / (calls.sum() - calls)
-        variance = freedom / len(calls) * float(np.sum((without - without.mean()) ** 2))
+        variance = freedom * float(np.var(without)) * persistence(without)
         model = 0.0
         if quantity == "cpu":
             model = float(np.nansum(self.sums[name][3][known]) / calls.sum())
