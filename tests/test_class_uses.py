@@ -12,10 +12,12 @@ from test_history_recorder import UNIX, Life
 from test_query_classes import SECONDS, followed
 from test_query_classes import SETTINGS as A_MINUTE
 
+from agent.compare.period_class_costs import class_costs
+from agent.compare.periods import Period
 from agent.config.query_class_settings import ClassSettings
 from agent.history import class_uses as uses
 from agent.history.open_database import open_to_read, open_to_write
-from agent.history.record_types import CLASSES
+from agent.history.record_types import CLASSES, Row
 from agent.history.row_access import insert
 from agent.history.row_mapping import ClassUses
 from agent.history.store import Store
@@ -97,6 +99,23 @@ def test_a_span_is_summed_by_class(path: Path) -> None:
         gains = uses.latest_gains(connection, span)
         assert gains == {name: uses.Gain(0.75, 0.25) for name in ("a1b2|=shop", "c3d4|")}
         assert uses.latest_span(connection, "nobody", 0, since) is None
+
+
+def test_a_call_costs_no_less_where_its_cpu_was_not_always_known(path: Path) -> None:
+    """Of a minute without a processor's reading, the calls do not count as free."""
+    store = Store(path, SETTINGS)
+    for number in range(120):
+        (labels, at, cells), *_ = class_uses(number)
+        used = dict(zip(uses.NAMES, cells, strict=True))
+        known = number % 3 > 0
+        used |= {"calls": 100.0, "cpu": 2.0 if known else None, "cpu_error": 0.1 if known else None}
+        store.put(Batch("db", SERVER, classes=[Row(labels, at, tuple(used.values()))]))
+    store.close()
+    with closing(open_to_read(path)) as connection:
+        period = Period((ZERO - STEP) / 1000, (ZERO + 119 * STEP) / 1000)
+        cost = class_costs(connection, "db", SERVER, period).cost("a1b2|=shop", "cpu")
+    assert cost.value == pytest.approx(0.02)
+    assert cost.high == pytest.approx(0.02 + 1.8 * 0.001, rel=1e-6)
 
 
 def test_rows_of_one_time_are_never_torn(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

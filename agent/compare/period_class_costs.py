@@ -74,9 +74,12 @@ def class_costs(
 ) -> ClassCosts:
     """Read what the classes of one server used in a period."""
     since, until = round(1000 * period.start), round(1000 * period.end)
+    # calls whose CPU was not known are taken to have cost as much as the others
     rows = connection.execute(
         "SELECT query_class.name, (class_use.at - :since - 1) * :parts / (:until - :since),"
-        " SUM(calls), SUM(statement_time), SUM(cpu), SUM(cpu_error)"
+        " SUM(calls), SUM(statement_time),"
+        " SUM(cpu) * SUM(calls) / SUM(calls * (cpu IS NOT NULL)),"
+        " SUM(cpu_error) * SUM(calls) / SUM(calls * (cpu IS NOT NULL))"
         " FROM class_use JOIN query_class ON query_class.id = class"
         " JOIN target ON target.id = class_use.target"
         " WHERE target.name = :target AND server = :server"
