@@ -385,6 +385,23 @@ def test_replicas_of_a_full_host_may_be_scraped_minutes_apart(
     assert "cpu" in found[0]["load"]["utilisation"]
 
 
+def test_labels_that_change_end_no_series(
+    prometheus: str, promtool: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A new pod, or a label that is added to a job: what comes later is of the same server."""
+    cut, named, samples = len(table()) * 3 // 4, ("changed", "same"), list[Sample]()
+    for name, pods in zip(named, ("ab", "aa"), strict=True):
+        for pod, part in zip(pods, (table()[:cut], table()[cut:]), strict=True):
+            labels = ({"instance": f"{name}:{port}", "pod": pod} for port in (9104, 9100))
+            samples += exported(part, *labels)
+    code, found, error = analysed_alone(capsys, prometheus, fill(tmp_path, promtool, samples))
+    assert (code, error) == (0, "")
+    changed, same = (nearly(target) for target in found)
+    assert same["load"]["utilisation"]["cpu"] > 0
+    assert len(same["points"]) > LENGTH / 30 - 4
+    assert changed | {"target": same["target"]} == same
+
+
 @pytest.mark.parametrize("restarted", [False, True])
 def test_replicas_of_a_series_may_have_gaps_and_other_clocks(
     prometheus: str,

@@ -3,6 +3,8 @@
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import combinations
+from operator import itemgetter
 
 import numpy as np
 
@@ -22,6 +24,8 @@ from agent.replay.recording_opener import SourceError
 from collectors.node_exporter import CPU
 
 INSTANCE, NAME = "instance", "__name__"
+Span = tuple[float, float]
+"""From when to when, Unix seconds."""
 CHUNK_SAMPLES = 5000
 """Samples of the slowest source in one response, or steps: below Prometheus' maximum of 11,000."""
 LOOK_BACK_SECONDS = 3600.0
@@ -159,7 +163,7 @@ def readings(
                 cpu = _host_cpu(client, target.host, query, (start, end), sampling)
             else:
                 cpu = _service_cpu(client, target.host, query, (start, end), busy)
-            for at, known in cpu:
+            for at, known in sorted(cpu, key=itemgetter(0)):
                 if at > cpu_until:
                     cpu_until = at
                     by_time.setdefault(at, {}).update(known)
@@ -168,37 +172,48 @@ def readings(
 
 
 def _status_columns(
-    client: Client, target: FleetTarget, query: FleetQuery, span: tuple[float, float]
+    client: Client, target: FleetTarget, query: FleetQuery, span: Span
 ) -> dict[float, dict[str, float]]:
-    """Return the columns by time. Of replicas of a series, that with the most samples is read.
+    """Return the columns by time.
 
     Raises `SourceError` if several servers have the instance.
     """
-    names = "|".join((QUESTIONS, *MYSQLD))
-    found = client.samples(_server_selector("", target, query, f'__name__=~"{names}"'), *span)
-    best = _longest(s for s in found if s.labels.get(NAME) == QUESTIONS)
-    by_time: dict[float, dict[str, float]] = {}
-    if best is None:
-        return by_time
-    uptimes = [series for series in found if series.labels.get(NAME) == UPTIME]
-    _require_replicas(target.instance, uptimes, best.labels, SERVERS_REMEDY)
     columns = {QUESTIONS: "questions", **MYSQLD}
-    for series in found:
-        name = series.labels.get(NAME, "")
-        if name in columns and _replica_labels(series.labels) == _replica_labels(best.labels):
-            for at, value in _by_time(series).items():
-                by_time.setdefault(at, {})[columns[name]] = value
+    names = "|".join(columns)
+    found = client.samples(_server_selector("", target, query, f'__name__=~"{names}"'), *span)
+    _require_replicas(target.instance, _of_metric(found, UPTIME), SERVERS_REMEDY)
+    by_time: dict[float, dict[str, float]] = {}
+    for labels, covered in _in_turn(_of_metric(found, QUESTIONS)):
+        for series in found:
+            name = series.labels.get(NAME, "")
+            if name in columns and _replica_labels(series.labels) == _replica_labels(labels):
+                for at, value in _by_time(series).items():
+                    if not covered[0] <= at <= covered[1]:
+                        by_time.setdefault(at, {})[columns[name]] = value
     return by_time
 
 
-def _require_replicas(
-    instance: str, seconds: Sequence[Series], labels: Labels, remedy: str
-) -> None:
-    """Raise `SourceError` if one of these counters of seconds is no replica of that of `labels`."""
-    ours = _same_replica(seconds, labels)
-    for other in seconds:
-        if not _began_together(ours, other):
-            names = " and ".join(map(_own_labels_text, (ours, other), (other, ours)))
+def _of_metric(found: Iterable[Series], name: str) -> list[Series]:
+    return [series for series in found if series.labels.get(NAME) == name]
+
+
+def _in_turn(found: Iterable[Series]) -> Iterator[tuple[Labels, Span]]:
+    """Yield the labels of each series, and from when to when those yielded before have samples.
+
+    The one with the most samples comes first. Of replicas the others only have what is before and
+    after its samples; a series that follows another one, as a label changed, is read as a whole.
+    """
+    begin, end = math.inf, -math.inf
+    for series in _longest_first(found):
+        yield series.labels, (begin, end)
+        begin, end = min(begin, float(series.at[0])), max(end, float(series.at[-1]))
+
+
+def _require_replicas(instance: str, seconds: Iterable[Series], remedy: str) -> None:
+    """Raise `SourceError` if two of these counters of seconds are no replicas of each other."""
+    for pair in combinations(_longest_first(seconds), 2):
+        if not _began_together(*pair):
+            names = " and ".join(map(_own_labels_text, pair, reversed(pair)))
             raise SourceError(f"{instance} is the instance of {names}; {remedy}")
 
 
@@ -227,42 +242,49 @@ def _own_labels_text(series: Series, other: Series) -> str:
 
 
 def _host_cpu(
-    client: Client, host: str, query: FleetQuery, span: tuple[float, float], step: float
+    client: Client, host: str, query: FleetQuery, span: Span, step: float
 ) -> Iterator[tuple[float, dict[str, float]]]:
     """Yield the host's CPU time at the times of its samples, which a sum over CPUs does not keep.
 
-    Of replicas, that with the most samples is read. The times are read from the samples themselves:
-    Prometheus takes twenty times as long for `timestamp()` at each step. Raises `SourceError` if
-    several hosts have the instance.
+    The times are read from the samples themselves: Prometheus takes twenty times as long for
+    `timestamp()` at each step. Raises `SourceError` if several hosts have the instance.
     """
     idle = client.samples(_cpu_selector(host, query), *span)
-    best = _longest(idle)
-    if best is None:
+    if not any(len(series.at) for series in idle):
         return
-    _require_replicas(host, idle, best.labels, HOSTS_REMEDY)
+    _require_replicas(host, idle, HOSTS_REMEDY)
     matchers = _host_matchers(host, query)
-    busy = f"sum without (cpu, mode) ({selector(CPU, BUSY_MODES, *matchers)})"
-    counted = f"count without (cpu, mode) ({selector(CPU, IDLE_MODE, *matchers)})"
-    used, cpus = (
-        _by_time(_same_replica(client.range(expression, *span, step), best.labels))
-        for expression in (busy, counted)
+    busy, counted = (
+        client.range(f"{function} without (cpu, mode) ({selected})", *span, step)
+        for function, selected in (
+            ("sum", selector(CPU, BUSY_MODES, *matchers)),
+            ("count", selector(CPU, IDLE_MODE, *matchers)),
+        )
     )
-    latest = np.searchsorted(best.at, list(used), side="right") - 1
-    for (at, busy_until), index in zip(used.items(), latest.tolist(), strict=True):
-        if index >= 0:
-            yield float(best.at[index]), {HOST_BUSY: busy_until, CPUS: cpus.get(at, math.nan)}
+    for labels, covered in _in_turn(idle):
+        times = _same_replica(idle, labels).at
+        used, cpus = (_by_time(_same_replica(found, labels)) for found in (busy, counted))
+        latest = np.searchsorted(times, list(used), side="right") - 1
+        for (step_at, value), index in zip(used.items(), latest.tolist(), strict=True):
+            at = float(times[index])
+            if index >= 0 and not covered[0] <= at <= covered[1]:
+                yield at, {HOST_BUSY: value, CPUS: cpus.get(step_at, math.nan)}
 
 
 def _service_cpu(
-    client: Client, host: str, query: FleetQuery, span: tuple[float, float], busy: BusyTime
+    client: Client, host: str, query: FleetQuery, span: Span, busy: BusyTime
 ) -> Iterator[tuple[float, dict[str, float]]]:
     """Yield the CPU time of a service's instance, from its utilisation; `busy` is that so far."""
     if query.service is None:
         return
-    best = _longest(client.samples(_cpu_selector(host, query), *span))
-    if best is None:
-        return
-    for at, per_cent in _by_time(best).items():
+    found = client.samples(_cpu_selector(host, query), *span)
+    utilisations = {
+        at: per_cent
+        for labels, covered in _in_turn(found)
+        for at, per_cent in _by_time(_same_replica(found, labels)).items()
+        if not covered[0] <= at <= covered[1]
+    }
+    for at, per_cent in sorted(utilisations.items()):
         used = busy.advance(at, per_cent / 100 * query.vcpus)
         yield at, {HOST_BUSY: used, CPUS: query.vcpus}
 
@@ -303,10 +325,10 @@ def _replica_labels(labels: Labels) -> frozenset[tuple[str, str]]:
     return frozenset((n, value) for n, value in labels.items() if n not in (NAME, "cpu", "mode"))
 
 
-def _longest(found: Iterable[Series]) -> Series | None:
-    """Return the series with the most samples, of equals the first by its labels, or None."""
-    ordered = sorted(found, key=lambda series: (-len(series.at), sorted(series.labels.items())))
-    return ordered[0] if ordered and len(ordered[0].at) else None
+def _longest_first(found: Iterable[Series]) -> list[Series]:
+    """Return the series with samples, the one with the most first, equals by their labels."""
+    known = (series for series in found if len(series.at))
+    return sorted(known, key=lambda series: (-len(series.at), sorted(series.labels.items())))
 
 
 def _only_element(found: set[str]) -> str | None:
