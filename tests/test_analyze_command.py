@@ -319,27 +319,34 @@ def test_a_host_may_be_scraped_less_often_than_its_server(
     assert len(found["points"]) == pytest.approx(LENGTH / 120, abs=2)
 
 
+@pytest.mark.parametrize("site", [{"site": "a"}, {}])
 def test_servers_that_share_an_instance_are_not_taken_for_replicas(
-    prometheus: str, promtool: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    prometheus: str,
+    promtool: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    site: dict[str, str],
 ) -> None:
     """As where each site has an `exporter:9104`: one line says so, unless one is chosen."""
     name = {"instance": "exporter:9104"}
     younger = [row | {"uptime_s": float(row["uptime_s"]) - 900} for row in table()[:300]]
     samples = [
-        *exported(table(), {**name, "site": "a"}),
+        *exported(table(), name | site),
         *exported(younger, {**name, "site": "b"}),
         *exported(table(), {"instance": "db1:9104"}),
     ]
-    text = 'exporter:9104 is the instance of {site="a"} and {site="b"}; choose a server with --sel'
+    first = f'{{site="{site.get("site", "")}"}}'
+    text = f'exporter:9104 is the instance of {first} and {{site="b"}}; choose a server with --sel'
     data = fill(tmp_path, promtool, samples)
     code, found, error = analysed_alone(capsys, prometheus, data)
     assert (code, [target["target"] for target in found]) == (1, ["db1:9104"])
     assert text in error
     assert error.count("\n") == 1
     with serving(prometheus, data) as url:
-        asked = ("--prometheus", url, *SPAN, "--selector", '{site="b"}', "--format", "csv")
-        assert main(["analyze", *asked]) == 0
-        assert "exporter:9104" in capsys.readouterr().out
+        for chosen in (first, '{site="b"}'):
+            asked = ("--prometheus", url, *SPAN, "--selector", chosen, "--format", "csv")
+            assert main(["analyze", *asked]) == 0
+            assert "exporter:9104" in capsys.readouterr().out
         assert text in one_line(capsys, main(["replay", url, *SPAN, "--target", "exporter:9104"]))
 
 

@@ -236,9 +236,13 @@ def _began_together(one: Series, other: Series) -> bool:
 
 
 def _own_labels_text(series: Series, other: Series) -> str:
-    """Return the selector of the labels that distinguish a series from another one."""
-    own = sorted(_replica_labels(series.labels) - _replica_labels(other.labels))
-    return f"{{{','.join(matcher(name, value) for name, value in own)}}}"
+    """Return the selector of the labels that distinguish a series from another one.
+
+    A label that only the other one has is empty.
+    """
+    names = {name for name, _ in _replica_labels(series.labels) ^ _replica_labels(other.labels)}
+    own = (matcher(name, series.labels.get(name, "")) for name in sorted(names))
+    return f"{{{','.join(own)}}}"
 
 
 def _host_cpu(
