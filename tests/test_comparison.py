@@ -1,12 +1,16 @@
 """Two estimates of one quantity: the change's interval, and what is marked."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from agent.compare.comparison import Compared, Unit
 from agent.compare.period_class_costs import COLUMNS, PART_COUNT, ClassCosts
+from agent.export.comparison_report import row_cells
 from models.capacity.resource_and_limit import Resource
 from models.capacity.resource_limits import find_resource_limits
-from models.estimate_difference import Estimate, Verdict, difference, ratio
+from models.estimate_difference import Change, Estimate, Verdict, difference, ratio
 from models.usl.fit import fit_bayes
 from models.usl.law import Usl
 
@@ -70,6 +74,19 @@ def test_the_laws_intervals_hold_its_parameters() -> None:
         held += [known.low <= true <= known.high for known, true in pairs]
         assert intervals.lam.ratio < 1.1
     assert held.min() / trials >= 0.85
+
+
+def test_a_coherency_that_is_only_rounding_is_none() -> None:
+    """Of a throughput that never grows σ is nearly 1: κ's bound is 0, and shown like that."""
+    n = np.linspace(4, 40, 60)
+    fitted = fit_bayes(n, 1000 * np.exp(0.01 * np.random.default_rng(1).standard_normal(60)))
+    assert fitted.law_intervals is not None
+    assert fitted.law_intervals.kappa.low == 0
+    noise = Estimate(6.7e-13, -2.2e-16, 0.001)
+    row = Compared("kappa", Unit.NONE, noise, noise, difference(noise, noise), is_difference=True)
+    assert row_cells(row)[1:5] == ("0", "0 to 0.001", "0", "0 to 0.001")
+    off = replace(row, change=Change(Verdict.WITHIN, 1.1e-16, -6.7e-13, 0.001))
+    assert row_cells(off)[5:7] == ("+0", "+0 to +0.001")
 
 
 def test_a_demands_error_is_no_smaller_than_its_scatter() -> None:

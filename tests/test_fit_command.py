@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from complaints import one_line
 from said import said_as_json
@@ -180,6 +181,18 @@ def test_the_table_says_where_the_peak_is_and_how_sure(
     assert "90 % interval 11,8" in out
     assert "contention σ" in out
     assert "trusted" in out
+
+
+def test_a_coherency_that_is_only_rounding_is_shown_as_none(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of a throughput that never grows, within 1 %: nothing like 5.2e-11."""
+    n = np.linspace(4, 40, 60)
+    x = 1000 * np.exp(0.01 * np.random.default_rng(1).standard_normal(60))
+    file = tmp_path / "level.csv"
+    file.write_text(table((n.tolist(), x.tolist())))
+    assert run(file) == 0
+    assert "coherency κ      0\n" in capsys.readouterr().out
 
 
 def test_the_table_says_what_would_settle_it(

@@ -6,7 +6,7 @@ from agent.compare.comparison import Compared, Comparison, Unit
 from agent.compare.periods import AssessedPeriod
 from agent.config.timestamps import time_text
 from agent.export.capacity_sentences import resource_display_name
-from agent.export.fit_report import DASH, TIME_UNITS, format_number
+from agent.export.fit_report import DASH, TIME_UNITS, format_number, without_noise
 from agent.query_classes.class_registry import class_name_of
 from models.estimate_difference import Change, Estimate, Verdict
 
@@ -111,4 +111,4 @@ def _percent_change(ratio: float) -> str:
 
 
 def _signed_number(difference: float) -> str:
-    return f"{difference:+.3g}"
+    return f"{without_noise(difference):+.3g}"

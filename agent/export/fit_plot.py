@@ -136,7 +136,8 @@ def _subtitle(fitted: UslFit) -> str:
     """Return the subtitle: the parameters, or why the peak is uncertain and what to measure."""
     law = fitted.law
     if fitted.trust is Trust.TRUSTED:
-        return f"σ = {law.sigma:.3g}   κ = {law.kappa:.3g}   λ = {format_number(law.lam)} queries/s"
+        sigma, kappa, lam = map(format_number, (law.sigma, law.kappa, law.lam))
+        return f"σ = {sigma}   κ = {kappa}   λ = {lam} queries/s"
     reason = f"Why: {fitted.reasons[0].sentence}."
     if fitted.settle_concurrency is None:
         return reason

@@ -6,6 +6,7 @@ from math import isfinite
 
 from agent.csv_input.curve_file import CurveFile
 from models.capacity.headroom import headroom_on_curve
+from models.numerics import NEGLIGIBLE
 from models.trust import Trust
 from models.usl.fit import UslFit
 from models.usl.law import Usl
@@ -87,13 +88,21 @@ def format_seconds(seconds: float) -> str:
     return f"{format_number(seconds / factor)} {unit}" if seconds else "0 s"
 
 
-def format_number(value: float | None) -> str:
-    """Format a number: three digits, from 100 on an integer with separators; a dash for None."""
+def format_number(value: float | None, digits: int = 3) -> str:
+    """Format a number: with these digits, from 100 on an integer with separators; a dash for None.
+
+    Rounding noise of 0 is 0.
+    """
     if value is None:
         return DASH
     if 100 <= abs(value) < 1e12:
         return f"{value:,.0f}"
-    return f"{value:.3g}"
+    return f"{without_noise(value):.{digits}g}"
+
+
+def without_noise(value: float) -> float:
+    """Return the value, or 0 where it is too small to be anything but rounding."""
+    return 0.0 if abs(value) < NEGLIGIBLE else value
 
 
 def format_bounds(lower: float, upper: float | None) -> str:
@@ -144,8 +153,8 @@ def _parameter_lines(curve: CurveFile, fitted: UslFit) -> list[str]:
     rows = [
         (x_name, _throughput_text(fitted)),
         (n_name, _concurrency_text(fitted)),
-        ("contention σ", f"{law.sigma:.4g}"),
-        ("coherency κ", f"{law.kappa:.4g}"),
+        ("contention σ", format_number(law.sigma, 4)),
+        ("coherency κ", format_number(law.kappa, 4)),
         ("λ (at N = 1)", f"{format_number(law.lam)} queries/s"),
         ("R²", r_squared),
         ("method", f"{fitted.method.value}: {METHODS[fitted.method.value]}"),

@@ -134,7 +134,8 @@ class Posterior:
     def law_intervals(self) -> LawIntervals | None:
         """Compute the 90 % intervals of σ, κ and λ from the cells of the law's shape.
 
-        They include the fitted law's own. None where every likely curve is sharper than the law.
+        They include the fitted law's own; a κ that is only the least A above 0 is 0. None where
+        every likely curve is sharper than the law.
 
         By (2) of `models.usl.law`, R(N) = v·N + A(1−uN)²: 1/λ = v + A(1−u)², σ = 1 − Aλ,
         κ = A·u²·λ.
@@ -151,7 +152,8 @@ class Posterior:
         lam = 1 / (v + a * (1 - u) ** 2)
         shares = cells.node_shares[:, is_law]
         shares /= shares.sum()
-        found = (1 - a * lam, a * u * u * lam, lam)
+        kappa = a * u * u * lam
+        found = (1 - a * lam, np.where(kappa < NEGLIGIBLE, 0.0, kappa), lam)
         point = (self.law.sigma, self.law.kappa, self.law.lam)
         return LawIntervals(
             *(_including(p, _quantiles(f, shares)) for p, f in zip(point, found, strict=True))
