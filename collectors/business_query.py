@@ -42,8 +42,8 @@ def non_negative(value: float) -> float:
 
 
 def _read(connection: Connection, query: str, timeout: float) -> float:
-    connection.run(READ_ONLY)
-    connection.run("SET SESSION " + ", ".join(_limits(connection, timeout)))
+    for settings in session_settings(connection, timeout):
+        connection.run(settings)
     try:
         rows = connection.query(query, RESULT_SHAPE)
     except CollectorError as error:
@@ -56,7 +56,8 @@ def _read(connection: Connection, query: str, timeout: float) -> float:
     return non_negative(number("its value", rows[0][0]))
 
 
-def _limits(connection: Connection, timeout: float) -> list[str]:
+def session_settings(connection: Connection, timeout: float) -> tuple[str, str]:
+    """Return the statements before each reading: read only, and for at most `timeout` seconds."""
     limits = [
         f"innodb_lock_wait_timeout = {LOCK_WAIT_SECONDS}",
         f"sql_select_limit = {RESULT_SHAPE.rows}",
@@ -65,7 +66,7 @@ def _limits(connection: Connection, timeout: float) -> list[str]:
         limits.append(f"max_execution_time = {max(1, round(timeout * 1000))}")
     if "max_statement_time" in connection.variables:
         limits.append(f"max_statement_time = {timeout:.3f}")
-    return limits
+    return READ_ONLY, "SET SESSION " + ", ".join(limits)
 
 
 def _missing_grant(connection: Connection, query: str, refusal: str) -> str:

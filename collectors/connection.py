@@ -47,6 +47,9 @@ SERVER_VARIABLES = (
     "version_comment",
 )
 
+FIRST_SETTINGS = "SET SESSION lock_wait_timeout = 1, wait_timeout = 120, NAMES utf8mb4"
+"""Protects the session from locks. The character set is sent with it, because a statement of its
+own would be of one class with those of clients."""
 VARIABLES = ResultLimits(columns=2, rows=len(SERVER_VARIABLES), bytes=16_384)
 
 MAX_VERSION_LENGTH = 60  # characters, as the servers' own source says (SERVER_VERSION_LENGTH)
@@ -65,15 +68,21 @@ class Login:
 class Connection:
     """One persistent session; all statements go through `query`.
 
-    `statement_count` counts all statements sent, over all sessions, and `sent_statements` has one
-    for all with the same words, by `statement_words`: both serve to exclude the agent from what it
-    measures. In `collector_state` a collector may keep state that outlasts a session. `limit` is
-    the server's time limit for one statement in seconds, `timeout` how long the client waits for
-    one answer.
+    `statement_count` counts all statements sent, over all sessions, `own_statements` also those of
+    the connection `beside` it, and `sent_statements` has one for all with the same words, by
+    `statement_words`: they serve to exclude the agent from what it measures. In `collector_state` a
+    collector may keep state that outlasts a session. `limit` is the server's time limit for one
+    statement in seconds, `timeout` how long the client waits for one answer.
     """
 
     def __init__(
-        self, endpoint: Endpoint, login: Callable[[], Login], *, timeout: float, limit: float
+        self,
+        endpoint: Endpoint,
+        login: Callable[[], Login],
+        *,
+        timeout: float,
+        limit: float,
+        beside: "Connection | None" = None,
     ) -> None:
         self.endpoint = endpoint
         self.variables: dict[str, str] = {}
@@ -81,6 +90,7 @@ class Connection:
         self.statement_count = 0
         self.sent_statements: dict[str, str] = {}
         self.collector_state: dict[str, Any] = {}
+        self._beside = beside
         self._login = login
         self._timeout = timeout
         self._limit = limit
@@ -93,6 +103,11 @@ class Connection:
     def is_open(self) -> bool:
         """Whether there is a session, as far as is known without contacting the server."""
         return self._session is not None
+
+    @property
+    def own_statements(self) -> int:
+        """The number of statements sent to this server, also by the connection beside this one."""
+        return self.statement_count + (self._beside.statement_count if self._beside else 0)
 
     @property
     def flavour(self) -> str:
@@ -113,8 +128,9 @@ class Connection:
         with self._deadline(resolving + reads * self._timeout, login.user):
             self._session = self._connect(login)
         try:
+            self.run(FIRST_SETTINGS)
             self._read_identity()
-            self._set_session_limits()
+            self._set_statement_limit()
         except BaseException:
             self.close()
             raise
@@ -124,6 +140,7 @@ class Connection:
         session, self._session = self._session, None
         if session is not None and session.open:
             session.close()
+            self.statement_count += 1  # the server counts the farewell too
 
     def interrupt(self) -> None:
         """Shut the socket down from another thread, so that a read in progress ends."""
@@ -250,14 +267,13 @@ class Connection:
             raise CollectorError(FailureKind.UNREADABLE, message)
         self.id = whole_number("CONNECTION_ID()", self.cell("SELECT CONNECTION_ID()"))
 
-    def _set_session_limits(self) -> None:
-        """Set limits that protect the server from this session, and the session from locks."""
-        limits = ["lock_wait_timeout = 1", "wait_timeout = 120"]
+    def _set_statement_limit(self) -> None:
+        """Limit how long a statement may run, which protects the server from this session."""
         if "max_execution_time" in self.variables:
-            limits.append(f"max_execution_time = {max(1, round(self._limit * 1000))}")
+            limit = max(1, round(self._limit * 1000))
+            self.run(f"SET SESSION max_execution_time = {limit}")
         if "max_statement_time" in self.variables:
-            limits.append(f"max_statement_time = {self._limit:.3f}")
-        self.run("SET SESSION " + ", ".join(limits))
+            self.run(f"SET SESSION max_statement_time = {self._limit:.3f}")
 
 
 def statement_words(statement: str) -> str:

@@ -14,6 +14,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from collectors.base import CollectorError, FailureKind, Feature, Prepared, Values
+from collectors.business_query import session_settings
 from collectors.class_thread_states import (
     DigestHashes,
     StatementThreads,
@@ -316,8 +317,12 @@ def texts_of(connection: Connection, digests: Sequence[str]) -> dict[str, str]:
 
 
 def own_digests(connection: Connection, texts: Mapping[str, str]) -> frozenset[str]:
-    """Return those of the digests whose texts are statements that this connection has sent."""
-    shapes = connection.sent_statements.keys()
+    """Return those of the digests whose texts are statements that this connection has sent.
+
+    The settings of a session that reads business metrics, which is another one, are own too.
+    """
+    settings = map(statement_words, session_settings(connection, timeout=1.0))
+    shapes = {*connection.sent_statements, *settings}
     return frozenset(digest for digest, text in texts.items() if matches_any_shape(text, shapes))
 
 

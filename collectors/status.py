@@ -80,7 +80,7 @@ def prepare(connection: Connection) -> Prepared:
         missing = [name for name in REQUIRED if name not in values]
         if missing:
             raise CollectorError(FailureKind.UNREADABLE, f"the global status has no {missing[0]}")
-        values["own_statements"] = float(connection.statement_count)
+        values["own_statements"] = float(connection.own_statements)
         cells = {**connection.variables, **rows}
         settings = {name: number(name, cells.get(name) or "0") for name in SETTINGS}
         return {**values, **_limits(settings, values), **clock}

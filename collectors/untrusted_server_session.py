@@ -79,6 +79,9 @@ class Session(Library):
                 for _ in range(shape.columns)
             )
 
+    def set_character_set(self, charset: str, collation: str | None = None) -> None:
+        """Send nothing: `Connection` sends the character set with its first settings."""
+
     def _create_ssl_ctx(self, sslp: object) -> ssl.SSLContext:
         """Return the context given, or the shared one; the library would load all CAs each time."""
         return sslp if isinstance(sslp, ssl.SSLContext) else unverified_context()

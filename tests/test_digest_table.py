@@ -3,15 +3,18 @@
 import re
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from pathlib import Path
 
 import numpy as np
 import pytest
 from conftest import ServerFactory
 
+from agent.cli import main
 from agent.demo.server import Flavour, PrivateServer
 from agent.query_classes.class_registry import NONE, ClassRegistry
 from agent.query_classes.digest_deltas import DigestDeltas
-from collectors import digest_table, digests
+from agent.query_classes.one_off_profile import send_statements_once
+from collectors import COLLECTORS, digest_table, digests
 from collectors.base import CollectorError, FailureKind, Values
 from collectors.connection import Connection, Endpoint, Login
 from collectors.digest_table import COUNTERS, DigestTable, parse_numbers, unit_factors
@@ -26,6 +29,7 @@ from collectors.result_cells import (
     whole_number,
 )
 from testbed.real.clients import run_as_root
+from testbed.real.daemon import target, write_config
 from testbed.real.server_programs import least_account
 
 SIZE = "performance_schema_digests_size"
@@ -105,6 +109,25 @@ def test_the_agents_own_statements_are_known_however_many_texts_they_fetch(
     reading = {digest for digest, text in texts.items() if reads.match(text)}
     assert len(reading) > 2
     assert reading <= own
+
+
+def test_no_statement_of_check_is_a_class_of_the_clients(
+    server: PrivateServer, connection: Connection, tmp_path: Path
+) -> None:
+    """Nor of the sessions that read a business metric; its query is the operator's, and is one."""
+    here = target(tmp_path, server, over=Endpoint(socket=server.socket))
+    here["business_metrics"] = [{"name": "users", "unit": "users", "query": "SELECT 7 AS users"}]
+    file, _ = write_config(tmp_path, here)
+    for spec in COLLECTORS:
+        send_statements_once(spec, connection)
+    run_as_root(server, f"TRUNCATE TABLE {digest_table.TABLE}")
+    read = digests.prepare(connection).read
+    assert read is not None
+    read()
+    assert main(["check", "--config.file", str(file)]) == 0
+    rows = rows_of(read())
+    others = {t.strip() for digest, t in rows.texts.items() if digest not in rows.own_digests}
+    assert {text for text in others if "TRUNCATE" not in text} == {"SELECT ? AS `users`"}
 
 
 def rows_of(values: Values) -> DigestRows:

@@ -1,16 +1,21 @@
 """What the server counts about itself, read from real servers by accounts with few rights."""
 
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
+from pathlib import Path
 
 import pytest
 from conftest import ServerFactory
 
+from agent.config.settings import Config
 from agent.demo.server import PrivateServer
+from agent.service.target_monitor import TargetMonitor
 from collectors import status
 from collectors.base import Values
 from collectors.connection import Connection, Endpoint, Login
 from collectors.result_cells import ONE_CELL, ResultLimits, Row
+from testbed.real.daemon import target
 from testbed.real.server_programs import least_account
 
 ACCOUNT = Login("stranger", "s3cret-stranger")
@@ -112,6 +117,25 @@ def test_a_limit_that_is_set_while_the_server_runs_holds_at_once(server: Private
     assert "innodb_thread_concurrency" not in again
     assert again["max_connections"] == before["max_connections"]
     assert again["own_statements"] == before["own_statements"] + 2
+
+
+def test_all_that_the_agent_sends_is_known_as_its_own(
+    server: PrivateServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of both its sessions, also as they begin again: without clients nothing else is counted."""
+    query = {"name": "users", "unit": "users", "query": "SELECT 7", "interval": "1s"}
+    here = {**target(tmp_path, server), "business_metrics": [{**query, "timeout": "300ms"}]}
+    config = Config.validated({"targets": [here]})
+    monitor, seen = TargetMonitor(config, config.targets[0]), list[Values]()
+    monkeypatch.setattr(monitor.session, "_keep", lambda sample: seen.append(sample.values))
+    for _ in range(3):
+        monitor.server_tick(time.monotonic())
+        monitor.business.tick(time.monotonic() + 1)
+        monitor.close()
+        monitor.business.close()
+    counts = [each for each in seen if "questions" in each]
+    assert len(counts) == 3
+    assert len({each["questions"] - each["own_statements"] for each in counts}) == 1
 
 
 @contextmanager

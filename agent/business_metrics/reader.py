@@ -41,13 +41,13 @@ class BusinessMetricsReader:
         self._keep = keep
         self._metrics = {metric.name: metric for metric in target.business_metrics}
         self.series = {name: ValueSeries() for name in self._metrics}
-        self._connection = connection_for(target)
+        self.connection = connection_for(target)
         collectors = {
             n: _scheduled_collector(target.name, metric) for n, metric in self._metrics.items()
         }
         self._collectors = collectors
         for collector in collectors.values():
-            collector.prepare(self._connection)
+            collector.prepare(self.connection)
         self._backoff = Backoff(RECONNECT_MIN, RECONNECT_MAX)
         self._retry_at = 0.0
 
@@ -75,15 +75,15 @@ class BusinessMetricsReader:
 
     def close(self) -> None:
         """End the session on the server."""
-        self._connection.close()
+        self.connection.close()
 
     def interrupt(self) -> None:
         """End a read in progress; called from another thread."""
-        self._connection.interrupt()
+        self.connection.interrupt()
 
     def interrupt_if_overdue(self, now: float) -> None:
         """End a read whose answer arrives too slowly; called from another thread."""
-        self._connection.interrupt_if_overdue(now)
+        self.connection.interrupt_if_overdue(now)
 
     def tick(self, now: float) -> float:
         """Read the due metrics; return when the next one is due."""
@@ -93,24 +93,24 @@ class BusinessMetricsReader:
         due = min(map(self._due_at, self._collectors.values()), default=math.inf)
         on_server = (c.due for c in self._collectors.values() if c.spec.on_server)
         if (
-            self._connection.is_open
+            self.connection.is_open
             and min(on_server, default=math.inf) > now + IDLE_SESSION_SECONDS
         ):
-            self._connection.close()
+            self.connection.close()
         return due
 
     def _due_at(self, collector: ScheduledCollector) -> float:
         """Return when a collector is due; on the server not before the next attempt to connect."""
-        waits = collector.spec.on_server and not self._connection.is_open
+        waits = collector.spec.on_server and not self.connection.is_open
         return max(collector.due, self._retry_at) if waits else collector.due
 
     def _read(self, name: str, collector: ScheduledCollector) -> None:
         try:
-            if collector.spec.on_server and not self._connection.is_open:
+            if collector.spec.on_server and not self.connection.is_open:
                 self._connect(collector)
             sample = collector.run(time.monotonic())
         except CollectorError:
-            self._connection.close()
+            self.connection.close()
             return
         if sample is not None:
             self.series[name].append(sample.at, sample.values[VALUE])
@@ -119,7 +119,7 @@ class BusinessMetricsReader:
 
     def _connect(self, collector: ScheduledCollector) -> None:
         try:
-            self._connection.open()
+            self.connection.open()
         except CollectorError as error:
             collector.record_failure(error)
             self._retry_at = time.monotonic() + self._backoff.failed()

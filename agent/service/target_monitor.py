@@ -71,7 +71,11 @@ class TargetMonitor:
         offered = collectors_of(config, target) if collectors is None else collectors
         enabled = scheduled_collectors(config, target, offered)
         self.recorder = Recorder(store, target.name) if store else None
-        self.session = TargetSession(target, enabled, self._handle_sample, self._handle_connect)
+        keep = self.recorder.keep_value if self.recorder is not None else None
+        self.business = BusinessMetricsReader(target, keep)
+        self.session = TargetSession(
+            target, enabled, self._handle_sample, self._handle_connect, self.business.connection
+        )
         self.history = IntervalBuffer(
             self._settings.interval,
             self._settings.window,
@@ -84,8 +88,6 @@ class TargetMonitor:
         self._assessed_input: tuple[Window, ClockPair] | None = (
             None  # what the snapshot is based on
         )
-        keep = self.recorder.keep_value if self.recorder is not None else None
-        self.business = BusinessMetricsReader(target, keep)
         self.assessment_failures: Mapping[str, int] = {}
         self.fit_seconds: float | None = None  # duration of the latest fit
         self.snapshot = self._assess(time.monotonic())

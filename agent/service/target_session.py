@@ -50,7 +50,8 @@ class TargetSession:
     """The session of one target, and the collectors that use it.
 
     `read_server` and `read_host` are each run by one worker; any thread may use the rest. `keep`
-    is called with every sample, `opened` with the server's variables after each connect.
+    is called with every sample, `opened` with the server's variables after each connect. `beside`
+    is the connection of the business metrics.
     """
 
     def __init__(
@@ -59,6 +60,7 @@ class TargetSession:
         collectors: Sequence[ScheduledCollector],
         keep: Callable[[Sample], None],
         opened: Callable[[Mapping[str, str]], None],
+        beside: Connection | None = None,
     ) -> None:
         self._target = target
         self._collectors = collectors
@@ -72,6 +74,7 @@ class TargetSession:
             target.credentials.login,
             timeout=target.timeout,
             limit=_statement_limit(self._status.interval, target.timeout),
+            beside=beside,
         )
         self._backoff = Backoff(RECONNECT_MIN, RECONNECT_MAX)
         self._retry_at = 0.0
