@@ -72,7 +72,8 @@ class Connection:
     the connection `beside` it, and `sent_statements` has one for all with the same words, by
     `statement_words`: they serve to exclude the agent from what it measures. In `collector_state` a
     collector may keep state that outlasts a session. `limit` is the server's time limit for one
-    statement in seconds, `timeout` how long the client waits for one answer.
+    statement in seconds, `timeout` how long the client waits for one answer. `uptime_read` is when
+    the status was last read in this session (monotonic seconds), and the server's uptime there.
     """
 
     def __init__(
@@ -87,6 +88,7 @@ class Connection:
         self.endpoint = endpoint
         self.variables: dict[str, str] = {}
         self.id = 0
+        self.uptime_read: tuple[float, float] | None = None
         self.statement_count = 0
         self.sent_statements: dict[str, str] = {}
         self.collector_state: dict[str, Any] = {}
@@ -123,6 +125,7 @@ class Connection:
     def open(self) -> None:
         """Connect, read the server's identity, and set the session's own limits."""
         self.close()
+        self.uptime_read = None
         login = self._login()
         resolving, reads = LOGIN_LIMITS
         with self._deadline(resolving + reads * self._timeout, login.user):

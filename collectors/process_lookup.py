@@ -81,6 +81,10 @@ def _is_own(address: str) -> bool:
 
 
 def _uptime(connection: Connection) -> float:
+    """Return the server's uptime (s); it is asked only where the status was not read yet."""
+    if connection.uptime_read is not None:
+        at, uptime = connection.uptime_read
+        return uptime + time.monotonic() - at
     row = connection.row("SHOW GLOBAL STATUS LIKE 'Uptime'", ResultLimits(columns=2))
     return number("Uptime", row[1])
 

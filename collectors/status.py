@@ -5,6 +5,7 @@ may be changed while it runs. A MySQL without performance_schema is read by SHOW
 which copies the whole status first; there the settings are those at the time of connecting.
 """
 
+import time
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
@@ -80,6 +81,7 @@ def prepare(connection: Connection) -> Prepared:
         missing = [name for name in REQUIRED if name not in values]
         if missing:
             raise CollectorError(FailureKind.UNREADABLE, f"the global status has no {missing[0]}")
+        connection.uptime_read = time.monotonic(), values["uptime"]
         values["own_statements"] = float(connection.own_statements)
         cells = {**connection.variables, **rows}
         settings = {name: number(name, cells.get(name) or "0") for name in SETTINGS}

@@ -2,13 +2,18 @@
 
 import os
 import time
+from contextlib import closing
 from pathlib import Path
 
+import psutil
 import pytest
 
-from collectors import host
+from agent.demo.server import PrivateServer
+from collectors import host, status
 from collectors.connection import Connection, Endpoint, Login
+from collectors.process_lookup import find_server_process
 from testbed.attacks.lying_server import LyingServer
+from testbed.real.server_programs import least_account
 
 SECONDS = 3.0
 
@@ -42,3 +47,22 @@ def test_a_trap_for_a_pid_file_is_no_pid_file(traps: dict[str, str]) -> None:
         assert prepared.read is None, name
         assert "no process of this server" in prepared.features[0].reason, name
         assert time.monotonic() - begun < SECONDS, name
+
+
+def test_an_uptime_that_the_status_has_told_is_not_asked_for(mysql_server: PrivateServer) -> None:
+    """Over TCP, where the process is looked for each minute while anything of it is missing."""
+    login = Login(*least_account(mysql_server))
+    found = Connection(Endpoint(port=mysql_server.port), lambda: login, timeout=5, limit=5)
+    with closing(found):
+        found.open()
+        read = status.prepare(found).read
+        for is_told in (False, True):
+            found.sent_statements.clear()
+            process = find_server_process(found)
+            assert isinstance(process, psutil.Process)
+            assert process.pid == mysql_server.pid
+            assert any("Uptime" in sent for sent in found.sent_statements.values()) != is_told
+            assert read is not None
+            read()
+        found.open()
+        assert found.uptime_read is None  # another server may have answered
