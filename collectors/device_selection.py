@@ -43,9 +43,12 @@ class Devices:
         return ", ".join([*disks, *(f"interface {name!r}" for name in sorted(self.interfaces))])
 
 
-def physical_devices() -> Devices:
-    """Return the machine's physical devices, without virtual ones."""
-    return Devices(physical_disks(), physical_interfaces())
+NO_DEVICES = Devices()
+
+
+def physical_devices(kept: Devices = NO_DEVICES) -> Devices:
+    """Return the machine's physical devices, without virtual ones; those to be kept come first."""
+    return Devices(physical_disks(kept.disks), physical_interfaces(kept.interfaces))
 
 
 def named_feature(named: Devices) -> tuple[Feature, ...]:
@@ -61,19 +64,25 @@ def named_feature(named: Devices) -> tuple[Feature, ...]:
     return (Feature("host_named_devices", enabled=True),)
 
 
-def physical_disks() -> frozenset[str]:
-    """Return the busiest whole disks, without partitions, volumes and memory devices."""
+def physical_disks(kept: frozenset[str] = frozenset()) -> frozenset[str]:
+    """Return the busiest whole disks, without partitions, volumes and memory devices.
+
+    Those in `kept` come before busier ones.
+    """
     used = psutil.disk_io_counters(perdisk=True)
     names = [name for name in used if not name.startswith(NOT_DISKS) and is_physical("block", name)]
-    names.sort(key=lambda name: -(used[name].read_bytes + used[name].write_bytes))
+    names.sort(key=lambda name: (name not in kept, -used[name].read_bytes - used[name].write_bytes))
     return frozenset(names[:MAX_DISKS])
 
 
-def physical_interfaces() -> frozenset[str]:
-    """Return the busiest physical interfaces, without bridges and the ends of containers."""
+def physical_interfaces(kept: frozenset[str] = frozenset()) -> frozenset[str]:
+    """Return the busiest physical interfaces, without bridges and the ends of containers.
+
+    Those in `kept` come before busier ones.
+    """
     used = psutil.net_io_counters(pernic=True)
     names = [name for name in used if is_physical("net", name)]
-    names.sort(key=lambda name: -(used[name].bytes_recv + used[name].bytes_sent))
+    names.sort(key=lambda name: (name not in kept, -used[name].bytes_recv - used[name].bytes_sent))
     return frozenset(names[:MAX_INTERFACES])
 
 

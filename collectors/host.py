@@ -16,18 +16,24 @@ from collectors.connection import Connection
 from collectors.cpu_frequency import CpuClocks
 from collectors.cpu_idle_entries import IdleEntries
 from collectors.cpu_quota import process_cpus, quota_feature
-from collectors.device_selection import Devices, link_speeds, named_feature, physical_devices
+from collectors.device_selection import (
+    NO_DEVICES,
+    Devices,
+    link_speeds,
+    named_feature,
+    physical_devices,
+)
 from collectors.disk_flushes import disk_flushes
 from collectors.process_lookup import ProcessNotFound, find_server_process, process_io
 from collectors.thread_times import ThreadTimes
 
 MILLISECOND = 1e-3
 CEILING_SECONDS = 15.0  # seconds between two readings of the ceilings
-NONE_NAMED = Devices()
+DEVICE_SECONDS = 60.0  # seconds between two looks for added devices
 CPU_FIELDS = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
 
 
-def prepare(connection: Connection, named: Devices = NONE_NAMED) -> Prepared:
+def prepare(connection: Connection, named: Devices = NO_DEVICES) -> Prepared:
     """Find the server's process; without it nothing is read. `named` devices are read too."""
     try:
         process = find_server_process(connection)
@@ -38,11 +44,11 @@ def prepare(connection: Connection, named: Devices = NONE_NAMED) -> Prepared:
     if isinstance(process, ProcessNotFound):
         remedy = "run the agent on the server's host, in its PID namespace"
         return Prepared(None, (Feature("host", False, process.reason, remedy),))
-    devices = physical_devices() | named
+    devices = _PresentDevices(named)
     io = _process_io_feature(process.pid)
     threads, clocks = ThreadTimes(process.pid), CpuClocks(process.cpu_affinity)
     idle = IdleEntries(_allowed_processors(process))
-    ceilings = _Ceilings(process, devices.interfaces)
+    ceilings = _Ceilings(process)
 
     def read() -> Values:
         clock = clocks.ratio()  # first: it may wait, and the counters have the sample's time
@@ -66,20 +72,36 @@ def _allowed_processors(process: psutil.Process) -> list[int]:
         return []
 
 
+class _PresentDevices:
+    """The physical devices and the named ones: one may be added to a running machine."""
+
+    def __init__(self, named: Devices) -> None:
+        self._named = named
+        self._physical = NO_DEVICES
+        self._due = 0.0
+
+    def read(self) -> Devices:
+        """Return the devices, looked for again after `DEVICE_SECONDS`."""
+        if time.monotonic() >= self._due:
+            self._physical = physical_devices(self._physical)
+            self._due = time.monotonic() + DEVICE_SECONDS
+        return self._physical | self._named
+
+
 class _Ceilings:
     """Limits of the server and its interfaces, which change seldom."""
 
-    def __init__(self, process: psutil.Process, interfaces: frozenset[str]) -> None:
-        self._process, self._interfaces = process, interfaces
+    def __init__(self, process: psutil.Process) -> None:
+        self._process = process
         self._known: Values = {}
         self._due = 0.0
 
-    def read(self) -> Values:
+    def read(self, interfaces: frozenset[str]) -> Values:
         """Return the limits, read again after `CEILING_SECONDS`."""
         if time.monotonic() >= self._due:
             self._known = {
                 "process_cpus": process_cpus(self._process),
-                **link_speeds(self._interfaces),
+                **link_speeds(interfaces),
             }
             self._due = time.monotonic() + CEILING_SECONDS
         return self._known
@@ -99,11 +121,15 @@ def _process_io_feature(pid: int) -> Feature:
     return Feature("host_process_io", enabled=True)
 
 
-def _read(process: psutil.Process, devices: Devices, ceilings: _Ceilings, *, io: bool) -> Values:
+def _read(
+    process: psutil.Process, present: _PresentDevices, ceilings: _Ceilings, *, io: bool
+) -> Values:
     try:
+        devices = present.read()
         moved = process_io(process.pid) if io else {}
         moved |= {**_disk_counters(devices.disks), **_interface_counters(devices.interfaces)}
-        return {**_cpu_counters(), **_process_counters(process), **moved, **ceilings.read()}
+        limits = ceilings.read(devices.interfaces)
+        return {**_cpu_counters(), **_process_counters(process), **moved, **limits}
     except psutil.NoSuchProcess as error:
         message = f"the server's process {process.pid} has ended"
         raise CollectorError(FailureKind.LOST, message) from error

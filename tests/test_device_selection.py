@@ -1,11 +1,12 @@
 """Which disks and interfaces count: real ones, the busiest few, whatever else the kernel shows."""
 
+import time
 from pathlib import Path
 
 import psutil
 import pytest
 
-from collectors import device_selection
+from collectors import device_selection, host
 from collectors.device_selection import Devices
 
 
@@ -71,6 +72,38 @@ def test_of_many_the_busiest_are_read(kernel: Path, monkeypatch: pytest.MonkeyPa
         add(kernel, "block", name, f"pci/{name}")
     monkeypatch.setattr(psutil, "disk_io_counters", lambda perdisk: used)
     assert device_selection.physical_disks() == {f"sd{k}" for k in range(84, 100)}
+
+
+def test_one_that_is_read_does_not_give_way_to_a_busier_one(
+    kernel: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its series would end; a new one is read where there is room, and one that is gone is not."""
+    used = {f"sd{k}": _Moved(k) for k in range(20)}
+    for name in used:
+        add(kernel, "block", name, f"pci/{name}")
+    monkeypatch.setattr(psutil, "disk_io_counters", lambda perdisk: used)
+    first = device_selection.physical_disks()
+    assert first == {f"sd{k}" for k in range(4, 20)}
+    used["sd0"] = _Moved(100)
+    assert device_selection.physical_disks(first) == first
+    del used["sd7"]
+    assert device_selection.physical_disks(first) == first - {"sd7"} | {"sd0"}
+
+
+def test_a_disk_that_is_added_is_read_within_minutes(
+    kernel: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a new session: it has no series before, and the named ones stay."""
+    used, now = {"sda": _Moved(1)}, [1000.0]
+    monkeypatch.setattr(psutil, "disk_io_counters", lambda perdisk: used)
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    present = host._PresentDevices(Devices(frozenset({"dm-0"})))
+    add(kernel, "block", "sda", "pci/a")
+    assert present.read().disks == {"sda", "dm-0"}
+    used["sdb"] = _Moved(0)
+    add(kernel, "block", "sdb", "pci/b")
+    now[0] += host.DEVICE_SECONDS
+    assert present.read().disks == {"sda", "sdb", "dm-0"}
 
 
 class _Moved:
