@@ -25,7 +25,12 @@ from agent.config.timestamps import time_text
 from agent.demo.server import free_port
 from agent.prometheus.client import Client, PrometheusError
 from agent.prometheus.exporters import QUESTIONS, SERVICES
-from agent.prometheus.server_recordings import CHUNK_SAMPLES
+from agent.prometheus.server_recordings import (
+    CHUNK_SAMPLES,
+    FleetQuery,
+    FleetTarget,
+    measure_samplings,
+)
 from agent.support.http_client import Access
 
 START = 1_790_000_000
@@ -177,6 +182,41 @@ def test_a_restart_and_an_hours_silence_give_no_rate(
     silence = (START + LENGTH / 4 + 30, END - LENGTH / 4)
     assert not [p for p in target["points"] if silence[0] < p["at"] < silence[1]]
     assert len(target["points"]) == pytest.approx(2 * LENGTH / 4 / 30, abs=4)
+
+
+def test_samples_from_before_scrapes_became_more_frequent_are_used(
+    prometheus: str, promtool: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of the first hour one a minute, then one each 15 s: all are held by intervals of 2 min.
+
+    Where narrower ones are requested, those of the last hour alone are.
+    """
+    middle = len(table()) // 2
+    known = [*table()[: middle : 60 // STEP], *table()[middle:]]
+    samples = exported(known, {"job": "mysql", "instance": "db1:9104"})
+    with serving(prometheus, fill(tmp_path, promtool, samples)) as url:
+        for words, width, lasts in (((), 120, LENGTH), (("--interval", "30s"), 30, LENGTH / 2)):
+            _, found = analysed(capsys, url, *words)
+            points = found["db1:9104"]["points"]
+            assert len(points) == pytest.approx(lasts / width, abs=3), words
+
+
+def test_an_hour_of_rare_scrapes_in_a_day_makes_no_interval_wider(
+    prometheus: str, promtool: str, tmp_path: Path
+) -> None:
+    """What it would lose is less than what all others would; of two hours it is otherwise."""
+    day = list(rows(86400, step=60, start=END - 86400))
+    hour = len(day) // 2, len(day) // 2 + 60
+    known = [*day[: hour[0]], *day[hour[0] : hour[1] : 5], *day[hour[1] :]]
+    samples = exported(known, {"job": "mysql", "instance": "db1:9104"})
+    end = float(day[hour[1] + 60]["t_s"])
+    with serving(prometheus, fill(tmp_path, promtool, samples)) as url:
+        for query, found in (
+            (FleetQuery(END - 86400, END), [60.0]),
+            (FleetQuery(end - 7200, end), [60.0, 300.0]),
+        ):
+            target = FleetTarget("db1:9104", None)
+            assert measure_samplings(Client(Access(url)), target, query) == found
 
 
 def test_where_an_answer_is_split_is_not_seen(

@@ -94,6 +94,28 @@ def test_the_first_assessment_of_a_new_agent_has_the_filled_intervals(
     assert "cpu" in window.utilisations
 
 
+def test_samples_from_before_scrapes_became_more_frequent_are_used(
+    prometheus: str, promtool: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The latest as intervals of the configured width, what is older as wider ones."""
+    table = list(rows(LENGTH, step=STEP, start=START))
+    middle = len(table) // 2
+    known = [*table[: middle : 60 // STEP], *table[middle:]]
+    file = configured(tmp_path)
+    labels = {"job": "mysql", "instance": "db1:9104"}
+    with serving(prometheus, fill(tmp_path, promtool, exported(known, labels))) as url:
+        assert backfilled(url, file) == 0
+    with closing(sqlite3.connect(file.parent / "state" / "history.db")) as connection:
+        counts = connection.execute("SELECT seconds, COUNT(*) FROM interval GROUP BY 1").fetchall()
+    assert dict(counts) == {
+        30.0: pytest.approx(LENGTH / 2 / 30, abs=3),
+        120.0: pytest.approx(LENGTH / 2 / 120, abs=3),
+    }
+    shown = capsys.readouterr()
+    assert "intervals of 2m added from db1:9104" in shown.out
+    assert "they are used for the forecast only" in shown.err
+
+
 def test_the_exporter_of_a_host_is_found_by_an_address_of_ipv6(
     prometheus: str, promtool: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -28,7 +28,7 @@ from agent.prometheus.server_recordings import (
     FleetTarget,
     find_targets,
     host_of,
-    measure_sampling,
+    measure_samplings,
     readings,
 )
 from agent.replay.bulk_intervals import add_readings
@@ -131,7 +131,8 @@ def _backfill(args: argparse.Namespace) -> int:
             if agent is not None:
                 _fill_from_agent(job, agent, connection)
             if exporter is not None:
-                _fill_from_exporters(job, exporter, connection)
+                for sampling in measure_samplings(job.client, exporter, job.query):
+                    _fill_from_exporters(job, exporter, sampling, connection)
     except (sqlite3.Error, OSError) as error:
         raise as_store_error(path, error) from error
     return 0
@@ -190,9 +191,14 @@ def _fill_from_agent(job: _Job, agent: Labels, connection: sqlite3.Connection) -
         )
 
 
-def _fill_from_exporters(job: _Job, source: FleetTarget, connection: sqlite3.Connection) -> None:
-    """Write intervals of the exporters' samples; those written before a failure stay."""
-    sampling, configured = measure_sampling(job.client, source, job.query), job.own.width
+def _fill_from_exporters(
+    job: _Job, source: FleetTarget, sampling: float, connection: sqlite3.Connection
+) -> None:
+    """Write intervals of the exporters' samples; those written before a failure stay.
+
+    `sampling` is the distance of samples (s) that intervals must hold.
+    """
+    configured = job.own.width
     fits = configured >= 2 * sampling
     width = interval_for(sampling, configured if fits else None, source.instance)
     filled = Backfill(connection, job.labels, width, sampling)

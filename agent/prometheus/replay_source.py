@@ -10,8 +10,9 @@ from agent.prometheus.server_recordings import (
     FleetQuery,
     FleetTarget,
     find_targets,
-    measure_sampling,
+    measure_samplings,
     readings,
+    widest_sampling,
 )
 from agent.replay.recording_opener import RecordingSource, ReplayOptions, SourceError, interval_for
 from agent.replay.recording_player import SampleRecording
@@ -31,7 +32,9 @@ def prometheus_source(
     Raises `SourceError` if there is none, or more than one, or no sample in that time.
     """
     target = choose_target(find_targets(client, query), options.target, how)
-    sampling = options.sampling or measure_sampling(client, target, query)
+    sampling = options.sampling or widest_sampling(
+        measure_samplings(client, target, query), options.interval
+    )
     width = interval_for(sampling, options.interval, target.instance)
     settings = structs.replace(options.settings, interval=width)
     history = IntervalBuffer(width, settings.window, sampling)

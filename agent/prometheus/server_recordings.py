@@ -21,6 +21,7 @@ from agent.prometheus.exporters import (
 )
 from agent.replay.recorded_samples import CPUS, Reading, RecordedCollectors
 from agent.replay.recording_opener import SourceError
+from agent.window.interval_buffer import max_gap
 from collectors.node_exporter import CPU
 
 INSTANCE, NAME = "instance", "__name__"
@@ -28,8 +29,10 @@ Span = tuple[float, float]
 """From when to when, Unix seconds."""
 CHUNK_SAMPLES = 5000
 """Samples of the slowest source in one response, or steps: below Prometheus' maximum of 11,000."""
-LOOK_BACK_SECONDS = 3600.0
-"""Seconds before the end in which the distance between samples is measured."""
+HOUR = 3600.0
+"""Seconds in which the distance between samples is measured."""
+MAX_LOST_SHARE = 0.05
+"""The share of the hours with samples that may be farther apart than intervals hold."""
 DEFAULT_SAMPLING = 60.0
 """Seconds between two samples, if too few are in that time to measure it."""
 HOST_BUSY = "host_cpu_busy_s"
@@ -129,17 +132,48 @@ def host_of(instance: str) -> str:
     return (host if has_port else instance).strip("[]")
 
 
-def measure_sampling(client: Client, target: FleetTarget, query: FleetQuery) -> float:
+def measure_samplings(client: Client, target: FleetTarget, query: FleetQuery) -> list[float]:
     """Return the seconds between samples of the server's status and of its host's CPU, if any.
 
-    The slower source counts: an interval without a sample of the CPU says nothing about a limit.
+    The first are those at the end; the second, if any, those of the earlier samples that would be
+    gaps there. The slower source counts: an interval without a sample of the CPU says nothing about
+    a limit.
     """
-    span = (max(query.start, query.end - LOOK_BACK_SECONDS), query.end)
-    status = _sample_spacing(client.samples(_server_selector(QUESTIONS, target, query), *span))
-    if target.host is None:
-        return status or DEFAULT_SAMPLING
-    cpu = _sample_spacing(client.samples(_cpu_selector(target.host, query), *span))
-    return max(status or DEFAULT_SAMPLING, cpu or 0.0)
+    sources = [_server_selector(QUESTIONS, target, query)]
+    if target.host is not None:
+        sources.append(_cpu_selector(target.host, query))
+    status, *cpu = (_spacing_before(client, source, query.end, query) for source in sources)
+    latest = max([status or DEFAULT_SAMPLING, *(each or 0.0 for each in cpu)])
+    hours = [(source, _end_of_sparse_hour(client, source, query)) for source in sources]
+    sparse = [_spacing_before(client, source, end, query) for source, end in hours if end]
+    earlier = max((each or 0.0 for each in sparse), default=0.0)
+    return [latest, earlier] if earlier > max_gap(latest) else [latest]
+
+
+def widest_sampling(samplings: Sequence[float], requested: float | None) -> float:
+    """Return the farthest of these distances that intervals of the requested width (s) hold.
+
+    None holds any; if it holds none, the least is returned.
+    """
+    held = [each for each in samplings if requested is None or requested >= 2 * each]
+    return max(held, default=min(samplings))
+
+
+def _spacing_before(client: Client, source: str, end: float, query: FleetQuery) -> float | None:
+    """Return the distance of a source's samples in the hour before `end`, s."""
+    return _sample_spacing(client.samples(source, max(query.start, end - HOUR), end))
+
+
+def _end_of_sparse_hour(client: Client, source: str, query: FleetQuery) -> float | None:
+    """Return the end of an hour in which a source has few samples; None if there is no whole one.
+
+    `MAX_LOST_SHARE` of the hours have fewer.
+    """
+    expression = f"count_over_time({source}[{HOUR:g}s])"
+    counts = _longest(client.range(expression, query.start, query.end, HOUR))
+    if counts is None:
+        return None
+    return float(counts.at[np.argsort(counts.values)[int(MAX_LOST_SHARE * len(counts.at))]])
 
 
 def _sample_spacing(found: Sequence[Series]) -> float | None:

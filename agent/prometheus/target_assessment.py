@@ -12,7 +12,13 @@ from agent.assessment.snapshot import AssessmentState, Health, Snapshot
 from agent.config.settings import FitSettings
 from agent.pipeline import assess
 from agent.prometheus.client import Client
-from agent.prometheus.server_recordings import FleetQuery, FleetTarget, measure_sampling, readings
+from agent.prometheus.server_recordings import (
+    FleetQuery,
+    FleetTarget,
+    measure_samplings,
+    readings,
+    widest_sampling,
+)
 from agent.replay.bulk_intervals import add_readings
 from agent.replay.recording_opener import interval_for
 from agent.support.clock_pair import ClockPair
@@ -30,7 +36,7 @@ def analyse(
 
     Raises `PrometheusError`, or `SourceError` if the samples are too far apart.
     """
-    sampling = measure_sampling(client, target, query)
+    sampling = widest_sampling(measure_samplings(client, target, query), requested)
     width = interval_for(sampling, requested, target.instance)
     settings = structs.replace(settings, interval=width)
     history = IntervalBuffer(width, settings.window, sampling)

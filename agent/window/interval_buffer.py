@@ -22,6 +22,11 @@ MAX_NEW_INTERVALS = 100  # intervals that wait for `take_new`
 THIN_ABOVE = 2 * MAX_INTERVALS  # intervals; of more, the least informative are dropped
 
 
+def max_gap(sampling: float) -> float:
+    """Return the greatest distance of two samples that is no gap; both in seconds."""
+    return 3 * sampling + 1.0
+
+
 class IntervalBuffer:
     """Turns samples into intervals, in bounded memory whatever the horizon.
 
@@ -35,7 +40,7 @@ class IntervalBuffer:
         self.horizon = horizon
         self._phase = phase
         self.server: str | None = None  # the server whose intervals these are
-        self.max_gap = 3 * sampling + 1.0
+        self.max_gap = max_gap(sampling)
         self._grace = SAMPLINGS_WAITED * sampling + 0.25
         self._raw_seconds = RAW_INTERVALS * width + self._grace + self.max_gap
         self._raw: dict[str, deque[Sample]] = {}
