@@ -8,7 +8,6 @@ on the way. The limit is the throughput where the utilisation reaches the ceilin
 
 from collections.abc import Sequence
 from dataclasses import replace
-from math import hypot
 from typing import Any
 
 import numpy as np
@@ -105,18 +104,16 @@ def find_resource_limits(
         )
         for i, resource in enumerate(resources)
     ]
-    to_extrapolate = [i for i, limit in enumerate(found) if limit is None]
-    extrapolated = iter(
-        _extrapolate(
-            [resources[i] for i in to_extrapolate],
-            [fitted[i] for i in to_extrapolate],
-            seen[to_extrapolate],
-            x_scale,
-        )
-    )
+    extrapolated = dict[int, ResourceLimit]()
+    for is_busy_time, extrapolate in ((False, _extrapolate), (True, _extrapolate_busy_times)):
+        kind = [i for i, resource in enumerate(resources) if resource.is_busy_time == is_busy_time]
+        rest = [i for i in kind if found[i] is None]
+        if rest:
+            names, parts = [resources[i].name for i in rest], [fitted[i] for i in rest]
+            extrapolated |= zip(rest, extrapolate(names, parts, seen[rest], x_scale), strict=True)
     resource_limits = []
     for i, resource in enumerate(resources):
-        resource_limit = _correct_limit(found[i] or next(extrapolated), resource, x, clients, lost)
+        resource_limit = _correct_limit(found[i] or extrapolated[i], resource, x, clients, lost)
         if filled_by_others[i] and not resource_limit.usable:
             reasons = (LimitReason.FILLED_BY_OTHERS, *resource_limit.reasons)
             resource_limit = replace(resource_limit, reasons=reasons)
@@ -420,53 +417,54 @@ def _is_filling(u: Array) -> bool:
 
 
 def _extrapolate(
-    resources: Sequence[Resource], fitted: Sequence[FittedParts], seen: Array, x_scale: float
+    names: Sequence[str], fitted: Sequence[FittedParts], seen: Array, x_scale: float
 ) -> list[ResourceLimit]:
     """Extrapolate the utilisations to the ceiling, with demands that stay, grow or fall."""
-    if not resources:
-        return []
-    reach = [_straight_limit(each.parts) for each in fitted]
+    reach = [_straight_limit(each) for each in fitted]
     extrapolations = Extrapolations.of(fitted, reach)
     grid = np.linspace(*LIMIT_RANGE, TABLE_SIZE) + np.log(reach)[:, None]
     cdf = extrapolations.reached(np.exp(grid))
     middles = [np.interp(QUANTILES[1], p, at) for p, at in zip(cdf, grid, strict=True)]
     falls = extrapolations.further_fall(np.exp(middles).tolist())
     growth, waking, log = (getattr(extrapolations, c) for c in ("growth", "waking", "log_shared"))
+    return [
+        _limit_from_distribution(
+            name,
+            float(seen[i]),
+            grid[i] + np.log(x_scale),
+            cdf[i],
+            each.slope / x_scale,
+            growth[i],
+            demand_error=each.slope_error / x_scale,
+            further_fall=float(falls[i]),
+            log_shared=float(log[i]),
+            waking=float(waking[i]) if len(each.parts) > 1 else 0.0,
+        )
+        for i, (name, each) in enumerate(zip(names, fitted, strict=True))
+    ]
+
+
+def _extrapolate_busy_times(
+    names: Sequence[str], fitted: Sequence[FittedParts], seen: Array, x_scale: float
+) -> list[ResourceLimit]:
+    """Extrapolate the busy times of devices that may serve several requests at once."""
+    reach = [_straight_limit(each) for each in fitted]
+    extrapolations = Extrapolations.of(fitted, reach)
     limits = []
-    for i, (resource, each) in enumerate(zip(resources, fitted, strict=True)):
-        slope = sum(part.slope for part in each.parts) / x_scale
-        error = hypot(*(part.slope_error for part in each.parts)) / x_scale
-        if resource.is_busy_time:
-            channels = DeviceParallelism(each.parts[0], extrapolations.only(i))
-            limit = _limit_of_channels(
-                resource.name, float(seen[i]), channels, reach[i], slope, x_scale
-            )
-            limit = replace(limit, demand_error=error)
-        else:
-            ln_x = grid[i] + np.log(x_scale)
-            limit = _limit_from_distribution(
-                resource.name,
-                float(seen[i]),
-                ln_x,
-                cdf[i],
-                slope,
-                growth[i],
-                demand_error=error,
-                further_fall=float(falls[i]),
-                log_shared=float(log[i]),
-                waking=float(waking[i]) if len(each.parts) > 1 else 0.0,
-            )
-        limits.append(limit)
+    for i, (name, each) in enumerate(zip(names, fitted, strict=True)):
+        channels = DeviceParallelism(each.parts[0], extrapolations.only(i))
+        demand = each.slope / x_scale
+        limit = _limit_of_channels(name, float(seen[i]), channels, reach[i], demand, x_scale)
+        limits.append(replace(limit, demand_error=each.slope_error / x_scale))
     return limits
 
 
-def _straight_limit(parts: Sequence[Part]) -> float:
+def _straight_limit(fitted: FittedParts) -> float:
     """Find the t at which the sum of the parts is full if its demand stays."""
-    first, *others = parts
+    first, *others = fitted.parts
     lines = [first.straight, *(part.at_full_load for part in others)]
     base = sum(float(line.coefficients[0]) for line in lines)
-    slope = sum(part.slope for part in parts)
-    return max((CEILING[0] - base) / max(slope, NEGLIGIBLE), 0.5)
+    return max((CEILING[0] - base) / max(fitted.slope, NEGLIGIBLE), 0.5)
 
 
 def _limit_of_channels(

@@ -18,6 +18,7 @@ the processor busy is measured (`wakeups`), it takes the place of U in a further
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from math import hypot
 from typing import NamedTuple
 
 import numpy as np
@@ -131,6 +132,16 @@ class FittedParts(NamedTuple):
     """The share of queries that find it busy, by each measure of it: U, and B."""
     fits_by_busy: Sequence[LinearFit]
     """The first part by (2) and (3) with each of these: the coefficients of 1, t and −t·busy."""
+
+    @property
+    def slope(self) -> float:
+        """The sum of the parts' slopes, a demand in the units of 1/t."""
+        return sum(part.slope for part in self.parts)
+
+    @property
+    def slope_error(self) -> float:
+        """Its standard error: the parts' errors are independent."""
+        return hypot(*(part.slope_error for part in self.parts))
 
 
 def fit_parts(many: Sequence[Sequence[Part]]) -> list[FittedParts]:
