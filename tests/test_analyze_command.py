@@ -116,7 +116,7 @@ def analysed(
     asked = ("--prometheus", url, "--selector", '{job="mysql"}', *SPAN, "--format", "json")
     code = main(["analyze", *asked, *words])
     shown = capsys.readouterr()
-    assert shown.err == ""
+    assert [line for line in shown.err.splitlines() if "no host matches" not in line] == []
     return code, {target["target"]: target for target in json.loads(shown.out)["targets"]}
 
 
@@ -285,6 +285,42 @@ def test_hosts_are_left_out_or_joined_by_a_label_as_asked(
         assert with_cpu == known, words
 
 
+def test_servers_without_a_host_are_named_with_the_remedy(
+    prometheus: str, promtool: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of many a few; those of which several hosts have the name, each with them."""
+    samples = [
+        *exported(table(), {"instance": "db0:9104"}, {"instance": "db0:9100"}),
+        *exported(table(), {"instance": "db1:9104"}, {"instance": "db1:9100"}),
+        *(
+            one
+            for one in exported(table(), {"mode": ""}, {"instance": "db1:9101"})
+            if one[0].startswith("node")
+        ),
+    ]
+    for k in range(12):
+        samples += exported(table()[-9:], {"instance": f"pod{k:02}:9104"})
+    with serving(prometheus, fill(tmp_path, promtool, samples)) as url:
+        asked = ("analyze", "--prometheus", url, *SPAN)
+        for words, told in (
+            (
+                (),
+                [
+                    "db1:9104: several hosts match: db1:9100, db1:9101;"
+                    " choose one with --host-selector",
+                    f"{', '.join(f'pod{k:02}:9104' for k in range(10))}, …: no host matches 12 of"
+                    " 14 servers, whose CPU is therefore not known; match them with --join LABEL,"
+                    " or leave all hosts out with --no-hosts",
+                ],
+            ),
+            (("--selector", '{instance="db0:9104"}'), []),
+            (("--no-hosts",), []),
+        ):
+            assert main([*asked, *words]) == 0
+            lines = capsys.readouterr().err.splitlines()
+            assert lines == [f"mysql-headroom: {line}" for line in told]
+
+
 def test_a_server_that_has_moved_has_no_host(
     prometheus: str, promtool: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -336,11 +372,11 @@ def test_a_number_of_processors_that_is_none_is_refused(
 
 
 def analysed_alone(
-    capsys: pytest.CaptureFixture[str], prometheus: str, data: Path
+    capsys: pytest.CaptureFixture[str], prometheus: str, data: Path, *words: str
 ) -> tuple[int, list[Json], str]:
     """The exit code, the targets and the errors of `analyze` on that database."""
     with serving(prometheus, data) as url:
-        code = main(["analyze", "--prometheus", url, *SPAN, "--format", "json"])
+        code = main(["analyze", "--prometheus", url, *SPAN, "--format", "json", *words])
     shown = capsys.readouterr()
     return code, json.loads(shown.out)["targets"], shown.err
 
@@ -378,7 +414,7 @@ def test_servers_that_share_an_instance_are_not_taken_for_replicas(
     first = f'{{site="{site.get("site", "")}"}}'
     text = f'exporter:9104 is the instance of {first} and {{site="b"}}; choose a server with --sel'
     data = fill(tmp_path, promtool, samples)
-    code, found, error = analysed_alone(capsys, prometheus, data)
+    code, found, error = analysed_alone(capsys, prometheus, data, "--no-hosts")
     assert (code, [target["target"] for target in found]) == (1, ["db1:9104"])
     assert text in error
     assert error.count("\n") == 1
@@ -469,7 +505,8 @@ def test_replicas_of_a_series_may_have_gaps_and_other_clocks(
         *exported(whole[100:400], {**name, "replica": "a"}),
         *exported(holes, {**name, "replica": "b"}),
     ]
-    code, found, error = analysed_alone(capsys, prometheus, fill(tmp_path, promtool, samples))
+    data = fill(tmp_path, promtool, samples)
+    code, found, error = analysed_alone(capsys, prometheus, data, "--no-hosts")
     assert (code, error, len(found)) == (0, "", 1)
 
 
@@ -617,7 +654,7 @@ def test_an_answer_that_is_not_complete_is_told_once(
 ) -> None:
     """As Thanos and VictoriaMetrics say it; what is there is analysed."""
     monkeypatch.setattr(Partial, "lacking", lacking)
-    assert main(["analyze", "--prometheus", partial, *SPAN]) == 0
+    assert main(["analyze", "--prometheus", partial, *SPAN, "--no-hosts"]) == 0
     shown = capsys.readouterr()
     assert "db1:9104" in shown.out
     assert shown.err.splitlines() == [

@@ -15,7 +15,7 @@ from agent.commands.prometheus_options import add_prometheus_options, client_of,
 from agent.config.settings import FitSettings
 from agent.export.snapshot_json import snapshots_object
 from agent.prometheus.client import Client
-from agent.prometheus.server_recordings import FleetQuery, FleetTarget, find_targets
+from agent.prometheus.server_recordings import FleetQuery, FleetTarget, find_targets, missing_hosts
 from agent.prometheus.target_assessment import analyse
 from agent.replay.recording_opener import SourceError
 from agent.support.http_client import AccessError
@@ -101,6 +101,8 @@ def _analyse_targets(
 ) -> tuple[Sequence[Snapshot], int]:
     """Analyse each target; return the snapshots and how many failed, each reported on one line."""
     targets = find_targets(client, query)
+    for line in missing_hosts(targets, query):
+        print_error(line)
     settings = FitSettings(window=min(query.end - query.start, MAX_WINDOW))
     show_progress, snapshots, failed = progress_of("analysing targets"), [], 0
 

@@ -11,15 +11,13 @@ from agent.prometheus.server_recordings import (
     FleetTarget,
     find_targets,
     measure_samplings,
+    names_text,
     readings,
     widest_sampling,
 )
 from agent.replay.recording_opener import RecordingSource, ReplayOptions, SourceError, interval_for
 from agent.replay.recording_player import SampleRecording
 from agent.window.interval_buffer import IntervalBuffer
-
-MAX_NAMED = 10
-"""Servers that are named in the request to choose one."""
 
 
 def prometheus_source(
@@ -49,7 +47,7 @@ def prometheus_source(
 def choose_target(found: list[FleetTarget], name: str | None, how: str) -> FleetTarget:
     """Return the server of that name, or the only one; raises `SourceError`, with how to choose."""
     names = [target.instance for target in found]
-    shown = ", ".join(names[:MAX_NAMED]) + (", …" if len(names) > MAX_NAMED else "")
+    shown = names_text(names)
     if not found:
         raise SourceError("Prometheus has no such server in that time; check --selector")
     if name is None and len(found) > 1:

@@ -35,6 +35,8 @@ MAX_LOST_SHARE = 0.05
 """The share of the hours with samples that may be farther apart than intervals hold."""
 DEFAULT_SAMPLING = 60.0
 """Seconds between two samples, if too few are in that time to measure it."""
+MAX_NAMED = 10
+"""Servers or hosts that are named in one message."""
 HOST_BUSY = "host_cpu_busy_s"
 UPTIME = "mysql_global_status_uptime"
 SERVERS_REMEDY = "choose a server with --selector, and its host with --host-selector"
@@ -69,10 +71,15 @@ class FleetQuery:
 
 @dataclass(frozen=True, slots=True)
 class FleetTarget:
-    """One server: its instance, and that of its host if exactly one matches."""
+    """One server: its instance, and those of the hosts that match."""
 
     instance: str
-    host: str | None
+    hosts: tuple[str, ...]
+
+    @property
+    def host(self) -> str | None:
+        """Its host; None if several match, as none can be chosen."""
+        return self.hosts[0] if len(self.hosts) == 1 else None
 
 
 @dataclass(slots=True)
@@ -99,9 +106,28 @@ def find_targets(client: Client, query: FleetQuery) -> list[FleetTarget]:
     hosts.pop("", None)  # a host without such a label matches no server
     keys.pop("", None)
     return [
-        FleetTarget(instance, _only_element(set().union(*(hosts.get(key, ()) for key in own))))
+        FleetTarget(instance, tuple(sorted(set().union(*(hosts.get(key, ()) for key in own)))))
         for instance, own in sorted(keys.items())
     ]
+
+
+def missing_hosts(targets: Sequence[FleetTarget], query: FleetQuery) -> Iterator[str]:
+    """Yield a line for each server of which several hosts match, and one for those without any."""
+    if query.host_selector is None:
+        return
+    for target in targets:
+        if len(target.hosts) > 1:
+            problem = f"several hosts match: {names_text(target.hosts)}"
+            yield f"{target.instance}: {problem}; choose one with --host-selector"
+    if alone := [target.instance for target in targets if not target.hosts]:
+        problem = f"no host matches {len(alone)} of {len(targets)} servers"
+        remedy = "match them with --join LABEL, or leave all hosts out with --no-hosts"
+        yield f"{names_text(alone)}: {problem}, whose CPU is therefore not known; {remedy}"
+
+
+def names_text(names: Sequence[str]) -> str:
+    """Return the names, of many the first ones."""
+    return ", ".join(names[:MAX_NAMED]) + (", …" if len(names) > MAX_NAMED else "")
 
 
 def _sets_by_key(pairs: Iterable[tuple[str, str]]) -> dict[str, set[str]]:
@@ -367,8 +393,3 @@ def _longest_first(found: Iterable[Series]) -> list[Series]:
     """Return the series with samples, the one with the most first, equals by their labels."""
     known = (series for series in found if len(series.at))
     return sorted(known, key=lambda series: (-len(series.at), sorted(series.labels.items())))
-
-
-def _only_element(found: set[str]) -> str | None:
-    """Return the only element; None for several hosts of one server, as none can be chosen."""
-    return next(iter(found)) if len(found) == 1 else None
