@@ -130,6 +130,25 @@ def test_the_exporter_of_a_host_is_found_by_an_address_of_ipv6(
     assert "intervals of 30s added from [2001:db8::2]:9104" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("host", ["db2", "10.0.0.2", "localhost", "127.0.0.1"])
+def test_another_hosts_exporter_is_used_only_if_it_is_named(
+    url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], host: str
+) -> None:
+    """The only one of all may be of another server, unless the target has no host's name."""
+    file = configured(tmp_path)
+    file.write_text(file.read_text().replace("host: db1", f"host: {host}"))
+    if host in ("db2", "10.0.0.2"):
+        text = (
+            f"shop: no exporter on its host {host}; choose one with --instance INSTANCE: db1:9104"
+        )
+        assert text in one_line(capsys, backfilled(url, file))
+        assert not (tmp_path / "state" / "history.db").exists()
+        assert backfilled(url, file, "--instance", "db1:9104") == 0
+    else:
+        assert backfilled(url, file) == 0
+    assert "added from db1:9104" in capsys.readouterr().out
+
+
 def test_nothing_that_is_there_is_changed_and_gaps_are_filled(url: str, tmp_path: Path) -> None:
     """A second run adds nothing; of a gap as much as it holds; what the agent wrote stays."""
     file = configured(tmp_path)

@@ -29,6 +29,7 @@ from agent.prometheus.server_recordings import (
     find_targets,
     host_of,
     measure_samplings,
+    names_text,
     readings,
 )
 from agent.replay.bulk_intervals import add_readings
@@ -37,6 +38,7 @@ from agent.support.safe_output import print_error, print_line
 from collectors import COLLECTORS
 from collectors.base import CollectorError
 from collectors.connection import Connection
+from collectors.transport_security import is_loopback
 
 MONTH = 30 * 86400.0
 STATUS = next(spec for spec in COLLECTORS if spec.name == "status")
@@ -59,7 +61,8 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     parser.add_argument(
         "--instance",
         metavar="INSTANCE",
-        help="the target's `instance` in Prometheus (default: that of its host, or the only one)",
+        help="the target's `instance` in Prometheus (default: that of its host, or the only one "
+        "if that is this machine)",
     )
     parser.add_argument(
         "--file",
@@ -162,16 +165,28 @@ def _find_agent(job: _Job, args: argparse.Namespace) -> Labels | None:
 def _find_exporter(job: _Job, instance: str | None, *, is_needed: bool) -> FleetTarget | None:
     """Return the mysqld_exporter named `instance`, else the only one on the server's host.
 
-    If none is named and that host does not have exactly one, return the only one of all if
-    `is_needed`, else None. Raises `SourceError`.
+    If none is named and that host does not have exactly one: None, unless `is_needed`; then the
+    only one of all if the server is reached by a name of this machine. Raises `SourceError`.
     """
-    found = find_targets(job.client, job.query)
-    of_host = [t.instance for t in found if host_of(t.instance) == job.target.endpoint.host]
-    if not is_needed and instance is None and len(of_host) != 1:
+    found, host = find_targets(job.client, job.query), job.target.endpoint.host
+    of_host = [t.instance for t in found if host_of(t.instance) == host]
+    if instance is None and len(of_host) == 1:
+        instance = of_host[0]
+    if not is_needed and instance is None:
         return None
-    return choose_target(
-        found, instance or (of_host[0] if len(of_host) == 1 else None), "--instance INSTANCE"
-    )
+    if instance is None and found and not of_host and not _is_this_machine(host):
+        shown = names_text([target.instance for target in found])
+        choice = f"choose one with --instance INSTANCE: {shown}"
+        raise SourceError(f"{job.own.name}: no exporter on its host {host}; {choice}")
+    return choose_target(found, instance, "--instance INSTANCE")
+
+
+def _is_this_machine(host: str) -> bool:
+    """Return whether it is a name that each machine has for itself; a socket's host is one."""
+    try:
+        return host == "localhost" or is_loopback(host)
+    except ValueError:  # the name of a machine
+        return False
 
 
 def _fill_from_agent(job: _Job, agent: Labels, connection: sqlite3.Connection) -> None:
