@@ -201,6 +201,20 @@ def test_samples_from_before_scrapes_became_more_frequent_are_used(
             assert len(points) == pytest.approx(lasts / width, abs=3), words
 
 
+def test_samples_from_after_scrapes_became_less_frequent_are_used(
+    prometheus: str, promtool: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One each 15 s, and in the last quarter of an hour one a minute."""
+    late = len(table()) - 900 // STEP
+    known = [*table()[:late], *table()[late :: 60 // STEP]]
+    samples = exported(known, {"job": "mysql", "instance": "db1:9104"})
+    with serving(prometheus, fill(tmp_path, promtool, samples)) as url:
+        _, found = analysed(capsys, url)
+    points = found["db1:9104"]["points"]
+    assert len(points) == pytest.approx(LENGTH / 120, abs=3)
+    assert points[-1]["at"] > END - 300
+
+
 def test_an_hour_of_rare_scrapes_in_a_day_makes_no_interval_wider(
     prometheus: str, promtool: str, tmp_path: Path
 ) -> None:
@@ -215,7 +229,7 @@ def test_an_hour_of_rare_scrapes_in_a_day_makes_no_interval_wider(
             (FleetQuery(END - 86400, END), [60.0]),
             (FleetQuery(end - 7200, end), [60.0, 300.0]),
         ):
-            target = FleetTarget("db1:9104", None)
+            target = FleetTarget("db1:9104", ())
             assert measure_samplings(Client(Access(url)), target, query) == found
 
 

@@ -29,8 +29,8 @@ Span = tuple[float, float]
 """From when to when, Unix seconds."""
 CHUNK_SAMPLES = 5000
 """Samples of the slowest source in one response, or steps: below Prometheus' maximum of 11,000."""
-HOUR = 3600.0
-"""Seconds in which the distance between samples is measured."""
+HOUR, MEASURED_SAMPLES = 3600.0, 10
+"""Seconds from which the distance between samples is measured, and how many of the last count."""
 MAX_LOST_SHARE = 0.05
 """The share of the hours with samples that may be farther apart than intervals hold."""
 DEFAULT_SAMPLING = 60.0
@@ -195,19 +195,19 @@ def _end_of_sparse_hour(client: Client, source: str, query: FleetQuery) -> float
 
     `MAX_LOST_SHARE` of the hours have fewer.
     """
-    expression = f"count_over_time({source}[{HOUR:g}s])"
-    counts = _longest(client.range(expression, query.start, query.end, HOUR))
-    if counts is None:
-        return None
-    return float(counts.at[np.argsort(counts.values)[int(MAX_LOST_SHARE * len(counts.at))]])
+    expression = f"max(count_over_time({source}[{HOUR:g}s]))"
+    for counts in client.range(expression, query.start, query.end, HOUR):
+        if hours := len(counts.at):
+            return float(counts.at[np.argsort(counts.values)[int(MAX_LOST_SHARE * hours)]])
+    return None
 
 
 def _sample_spacing(found: Sequence[Series]) -> float | None:
-    """Return the median distance of a series' samples, s; None if there are fewer than three."""
+    """Return the median distance of a series' last samples, s; None if fewer than three."""
     longest = max((series.at for series in found), key=len, default=np.empty(0))
     if len(longest) < 3:
         return None
-    return max(round(float(np.median(np.diff(longest))), 1), 0.1)
+    return max(round(float(np.median(np.diff(longest[-MEASURED_SAMPLES:]))), 1), 0.1)
 
 
 def readings(
