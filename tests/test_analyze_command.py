@@ -218,7 +218,7 @@ def test_samples_from_after_scrapes_became_less_frequent_are_used(
 def test_an_hour_of_rare_scrapes_in_a_day_makes_no_interval_wider(
     prometheus: str, promtool: str, tmp_path: Path
 ) -> None:
-    """What it would lose is less than what all others would; of two hours it is otherwise."""
+    """Wider intervals would cost the other 23 hours more; of two hours, one is half of the time."""
     day = list(rows(86400, step=60, start=END - 86400))
     hour = len(day) // 2, len(day) // 2 + 60
     known = [*day[: hour[0]], *day[hour[0] : hour[1] : 5], *day[hour[1] :]]
@@ -316,7 +316,7 @@ def test_servers_without_a_host_are_named_with_the_remedy(
         samples += exported(table()[-9:], {"instance": f"pod{k:02}:9104"})
     with serving(prometheus, fill(tmp_path, promtool, samples)) as url:
         asked = ("analyze", "--prometheus", url, *SPAN)
-        for words, told in (
+        for words, expected in (
             (
                 (),
                 [
@@ -332,7 +332,7 @@ def test_servers_without_a_host_are_named_with_the_remedy(
         ):
             assert main([*asked, *words]) == 0
             lines = capsys.readouterr().err.splitlines()
-            assert lines == [f"mysql-headroom: {line}" for line in told]
+            assert lines == [f"mysql-headroom: {line}" for line in expected]
 
 
 def test_a_server_that_has_moved_has_no_host(

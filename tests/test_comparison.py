@@ -122,7 +122,7 @@ def test_the_interval_of_a_calls_cost_holds_it_nine_times_in_ten(parts: int) -> 
         assert found.high is not None
         held += found.low <= 0.01 <= found.high
     # sometimes a little more: parts that are alike by chance look like those of a drifting cost
-    assert held / trials == pytest.approx(0.91 if parts >= 5 else 0.0, abs=0.025)
+    assert held / trials == pytest.approx(0.91 if parts >= 5 else 0.0, abs=0.02)
 
 
 def test_a_cost_that_drifts_is_seldom_marked_as_changed() -> None:

@@ -248,7 +248,7 @@ def _status_columns(
             name = series.labels.get(NAME, "")
             if name in columns and _replica_labels(series.labels) == _replica_labels(labels):
                 for at, value in _by_time(series).items():
-                    if not covered[0] <= at <= covered[1]:
+                    if not _is_within(at, covered):
                         by_time.setdefault(at, {})[columns[name]] = value
     return by_time
 
@@ -267,6 +267,10 @@ def _in_turn(found: Iterable[Series]) -> Iterator[tuple[Labels, Span]]:
     for series in _longest_first(found):
         yield series.labels, (begin, end)
         begin, end = min(begin, float(series.at[0])), max(end, float(series.at[-1]))
+
+
+def _is_within(at: float, span: Span) -> bool:
+    return span[0] <= at <= span[1]
 
 
 def _require_replicas(instance: str, seconds: Iterable[Series], remedy: str) -> None:
@@ -331,7 +335,7 @@ def _host_cpu(
         latest = np.searchsorted(times, list(used), side="right") - 1
         for (step_at, value), index in zip(used.items(), latest.tolist(), strict=True):
             at = float(times[index])
-            if index >= 0 and not covered[0] <= at <= covered[1]:
+            if index >= 0 and not _is_within(at, covered):
                 yield at, {HOST_BUSY: value, CPUS: cpus.get(step_at, math.nan)}
 
 
@@ -346,7 +350,7 @@ def _service_cpu(
         at: per_cent
         for labels, covered in _in_turn(found)
         for at, per_cent in _by_time(_same_replica(found, labels)).items()
-        if not covered[0] <= at <= covered[1]
+        if not _is_within(at, covered)
     }
     for at, per_cent in sorted(utilisations.items()):
         used = busy.advance(at, per_cent / 100 * query.vcpus)

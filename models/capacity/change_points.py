@@ -281,20 +281,22 @@ def _are_two_workloads(
     wait together share a write of the log, so that of a disk they cost less.
     """
     shared = {resource.name for resource in seen.resources if resource.is_busy_time}
+
+    def is_shared(one: str) -> bool:
+        return one in shared and _is_less_where_slower(costs[one], current, seen)
+
     used = [other for other in costs if other != TIME_PER_QUERY]
-    if name in shared:
-        return not _is_shared_by_waiting(costs[name], current, seen)
     if name != TIME_PER_QUERY or not used:
-        return True
+        return not is_shared(name)
     served = ~seen.queued
     return any(
         _costs_differ(np.where(served, costs[other], np.nan), current, seen.throughput)
-        and not (other in shared and _is_shared_by_waiting(costs[other], current, seen))
+        and not is_shared(other)
         for other in used
     )
 
 
-def _is_shared_by_waiting(cost: Array, current: NDArray[np.bool_], seen: Observations) -> bool:
+def _is_less_where_slower(cost: Array, current: NDArray[np.bool_], seen: Observations) -> bool:
     """Return whether of two clusters queries cost less in the one where they take longer."""
     time = seen.concurrency / seen.throughput
     slower, dearer = (
