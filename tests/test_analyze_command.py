@@ -24,7 +24,7 @@ from agent.commands.fleet_report import HEADER
 from agent.config.timestamps import time_text
 from agent.demo.server import free_port
 from agent.prometheus.client import Client, PrometheusError
-from agent.prometheus.exporters import QUESTIONS, SERVICES
+from agent.prometheus.exporters import QUESTIONS, SERVICES, STATEMENT_TIME
 from agent.prometheus.server_recordings import (
     CHUNK_SAMPLES,
     FleetQuery,
@@ -406,6 +406,23 @@ def test_a_host_may_be_scraped_less_often_than_its_server(
     assert code == 0
     limits = {limit["resource"]: limit for limit in found["resource_limits"]}
     assert limits["cpu"]["service_demand"] == pytest.approx(DEMAND / 2, rel=0.02)
+    assert len(found["points"]) == pytest.approx(LENGTH / 120, abs=2)
+
+
+def test_a_job_may_scrape_some_of_an_exporters_collectors(
+    prometheus: str, promtool: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The statements' time once a minute, by a job of its own: it is the server's all the same."""
+    name = {"instance": "db1:9104"}
+    fast = exported(table(), {**name, "job": "mysql"})
+    slow = exported(table()[2 :: 60 // STEP], {**name, "job": "mysql-slow"})
+    samples = [
+        *(one for one in fast if one[0] != STATEMENT_TIME),
+        *((*one[:2], one[2] + 7, one[3]) for one in slow if one[0] == STATEMENT_TIME),
+    ]
+    data = fill(tmp_path, promtool, samples)
+    code, [found], error = analysed_alone(capsys, prometheus, data, "--no-hosts")
+    assert (code, error, found["concurrency_source"]) == (0, "", "statement_time")
     assert len(found["points"]) == pytest.approx(LENGTH / 120, abs=2)
 
 

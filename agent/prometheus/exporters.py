@@ -9,6 +9,8 @@ from dataclasses import dataclass
 
 QUESTIONS = "mysql_global_status_questions"
 """Exported by every mysqld_exporter: it identifies the targets."""
+STATEMENT_TIME = "mysql_perf_schema_events_statements_sum_timer_wait"
+"""In s, exported with --collect.perf_schema.eventsstatementssum."""
 MYSQLD: Mapping[str, str] = {
     "mysql_global_status_threads_running": "threads_running",
     "mysql_global_status_uptime": "uptime_s",
@@ -16,9 +18,9 @@ MYSQLD: Mapping[str, str] = {
     "mysql_global_variables_max_connections": "max_connections",
     "mysql_global_status_innodb_log_writes": "redo_writes",
     "mysql_global_status_innodb_os_log_fsyncs": "redo_syncs",
-    "mysql_perf_schema_events_statements_sum_timer_wait": "statement_time_s",
+    STATEMENT_TIME: "statement_time_s",
 }
-"""Read beside `QUESTIONS`. The last one, in s, needs --collect.perf_schema.eventsstatementssum."""
+"""Read beside `QUESTIONS`."""
 BUSY_MODES = 'mode!~"idle|iowait|guest|guest_nice"'
 """Matches the modes in which a CPU is busy; guests' time is part of `user` already."""
 IDLE_MODE = 'mode="idle"'

@@ -14,6 +14,7 @@ from agent.prometheus.exporters import (
     IDLE_MODE,
     MYSQLD,
     QUESTIONS,
+    STATEMENT_TIME,
     Utilisation,
     matcher,
     selector,
@@ -159,17 +160,17 @@ def host_of(instance: str) -> str:
 
 
 def measure_samplings(client: Client, target: FleetTarget, query: FleetQuery) -> list[float]:
-    """Return the seconds between samples of the server's status and of its host's CPU, if any.
+    """Return the seconds between samples of the server and of its host's CPU, if any.
 
     The first are those at the end; the second, if any, those of the earlier samples that would be
-    gaps there. The slower source counts: an interval without a sample of the CPU says nothing about
-    a limit.
+    gaps there. The slowest source counts: an interval without a sample of the CPU says nothing
+    about a limit.
     """
-    sources = [_server_selector(QUESTIONS, target, query)]
+    sources = [_server_selector(name, target, query) for name in (QUESTIONS, STATEMENT_TIME)]
     if target.host is not None:
         sources.append(_cpu_selector(target.host, query))
-    status, *cpu = (_spacing_before(client, source, query.end, query) for source in sources)
-    latest = max([status or DEFAULT_SAMPLING, *(each or 0.0 for each in cpu)])
+    status, *others = (_spacing_before(client, source, query.end, query) for source in sources)
+    latest = max([status or DEFAULT_SAMPLING, *(each or 0.0 for each in others)])
     hours = [(source, _end_of_sparse_hour(client, source, query)) for source in sources]
     sparse = [_spacing_before(client, source, end, query) for source, end in hours if end]
     earlier = max((each or 0.0 for each in sparse), default=0.0)
@@ -234,22 +235,25 @@ def readings(
 def _status_columns(
     client: Client, target: FleetTarget, query: FleetQuery, span: Span
 ) -> dict[float, dict[str, float]]:
-    """Return the columns by time.
+    """Return the columns by time; a metric of another scrape has its own times.
 
-    Raises `SourceError` if several servers have the instance.
+    It has other labels, as where each job scrapes some of an exporter's collectors. Raises
+    `SourceError` if several servers have the instance.
     """
     columns = {QUESTIONS: "questions", **MYSQLD}
     names = "|".join(columns)
     found = client.samples(_server_selector("", target, query, f'__name__=~"{names}"'), *span)
     _require_replicas(target.instance, _of_metric(found, UPTIME), SERVERS_REMEDY)
+    of_status = list(_in_turn(_of_metric(found, QUESTIONS)))
+    scraped_together = {_replica_labels(labels) for labels, _ in of_status}
     by_time: dict[float, dict[str, float]] = {}
-    for labels, covered in _in_turn(_of_metric(found, QUESTIONS)):
-        for series in found:
-            name = series.labels.get(NAME, "")
-            if name in columns and _replica_labels(series.labels) == _replica_labels(labels):
-                for at, value in _by_time(series).items():
-                    if not _is_within(at, covered):
-                        by_time.setdefault(at, {})[columns[name]] = value
+    for name, column in columns.items():
+        own = _of_metric(found, name)
+        apart = (one for one in own if _replica_labels(one.labels) not in scraped_together)
+        for labels, covered in (*of_status, *_in_turn(apart)):
+            for at, value in _by_time(_same_replica(own, labels)).items():
+                if not _is_within(at, covered):
+                    by_time.setdefault(at, {})[column] = value
     return by_time
 
 
@@ -375,7 +379,7 @@ def _by_time(series: Series) -> dict[float, float]:
 
 
 def _same_replica(found: Sequence[Series], labels: Labels) -> Series:
-    """Return the series of the same host and replica, an empty one if there is none."""
+    """Return the series of the same replica, an empty one if there is none."""
     for series in found:
         if _replica_labels(series.labels) == _replica_labels(labels):
             return series
