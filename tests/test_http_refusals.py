@@ -81,6 +81,34 @@ def test_a_refusal_that_never_ends_is_one_line_in_time(
 
 
 @pytest.mark.parametrize(
+    ("status", "text"),
+    [
+        (
+            "302 Found\r\nLocation: https://login.example/",
+            "redirects to https://login.example/;",
+        ),
+        (
+            "405 Method Not Allowed",
+            "HTTP status 405; queries are POST requests, which a",
+        ),
+        ("429 Too Many Requests", "or try again later; tried 4 times"),
+        ("502 Bad Gateway", "HTTP status 502; check the server or its proxy"),
+    ],
+)
+def test_the_refusal_of_a_proxy_has_its_remedy(
+    status: str, text: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A login page, a proxy that lets no POST pass, too many requests, a server that is down."""
+    monkeypatch.setattr("agent.prometheus.client.MIN_PAUSE", 0.01)
+    answer = f"HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n".encode()
+    with refusing(lambda client: client.sendall(answer)) as url:
+        assert main(["analyze", "--prometheus", url]) == 1
+    said = capsys.readouterr().err
+    assert text in said
+    assert said.count("\n") == 1
+
+
+@pytest.mark.parametrize(
     "words",
     [("mark", "--name", "x", "--agent"), ("analyze", "--prometheus")],
     ids=lambda words: words[0],

@@ -34,6 +34,12 @@ MIN_PAUSE, MAX_PAUSE = 0.5, 8.0
 """Seconds between two tries."""
 TRANSIENT_STATUSES = (429, 500, 502, 503, 504)
 """HTTP status codes after which a request is retried."""
+REMEDIES: Mapping[int, str] = {
+    400: "check the selector",
+    405: "queries are POST requests, which a proxy must let pass",
+    422: "check the selector",
+}
+"""For HTTP status codes whose cause is not the URL."""
 MAX_REFUSAL_BYTES = 2**16
 """Bytes that are read of an error response."""
 MAX_TEXT_LENGTH = 200
@@ -141,8 +147,9 @@ class Client:
         try:
             content = read_answer(self._opener, request, self._timeout, MAX_BYTES + 1)
         except urllib.error.HTTPError as error:
+            location = error.headers.get("Location", "")
             content = read_refusal(error, MAX_REFUSAL_BYTES)
-            raise self._http_error(error.code, content) from None
+            raise self._http_error(error.code, content, location) from None
         except UntrustedError as error:
             raise self._untrusted_error(error) from None
         except NoAnswerError as error:
@@ -171,18 +178,21 @@ class Client:
                 self._warned.add(cause)
                 self._warn(f"{self._url}: an answer may not be complete: {cause}")
 
-    def _http_error(self, code: int, content: bytes) -> Exception:
-        """Map an HTTP error to an exception with a remedy."""
+    def _http_error(self, code: int, content: bytes, location: str) -> Exception:
+        """Map an HTTP error to an exception with a remedy; `location` is that of a redirect."""
         if code in (401, 403):
             remedy = "give --user with --password-file, --token-file, or the --tenant of a Mimir"
             return PrometheusError(f"{self._url}: login refused ({code}); {remedy}")
+        if location:
+            remedy = "give the URL that answers without a redirect, and a login if it needs one"
+            return PrometheusError(f"{self._url}: redirects to {_one_line(location)}; {remedy}")
         try:
             text = _one_line(json.loads(content)["error"])
         except (ValueError, TypeError, KeyError, RecursionError):
             text = f"HTTP status {code}"
         if code in TRANSIENT_STATUSES:
-            return _TransientError(text)
-        remedy = "check the selector" if code in (400, 422) else "check the URL"
+            return _TransientError(f"{text}; check the server or its proxy, or try again later")
+        remedy = REMEDIES.get(code, "check the URL")
         return PrometheusError(f"{self._url}: {text}; {remedy}")
 
     def _untrusted_error(self, why: UntrustedError) -> PrometheusError:
