@@ -59,6 +59,8 @@ BULK = str(BENCH / "bulk.lua")
 WAREHOUSES = str(BENCH / "warehouses.lua")
 QUEUE = str(BENCH / "queue.lua")
 DOCUMENTS = str(BENCH / "documents.lua")
+REPORTS = str(BENCH / "reports.lua")
+TABLE_LOCKS = str(BENCH / "table_locks.lua")
 CLASSIC = {
     "hot": Workload(HOT),
     "read-only": Workload("oltp_read_only", SMALL),
@@ -90,6 +92,8 @@ ZOO = CLASSIC | {
     "warehouses": Workload(WAREHOUSES, (), DURABLE),
     "queue": Workload(QUEUE, (), DURABLE),
     "documents": Workload(DOCUMENTS, (), DURABLE),
+    "reports": Workload(REPORTS, ONE_TABLE),
+    "table-locks": Workload(TABLE_LOCKS, (), DURABLE),
     "points-beside-a-dump": Workload("oltp_point_select", SMALL, beside=SCANS),
     "points-beside-appliers": Workload(
         "oltp_point_select", ONE_TABLE, REPLICA, applies="oltp_update_non_index"

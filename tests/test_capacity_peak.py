@@ -1,5 +1,7 @@
 """Where contention's peak is believed to be, beside a limit."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from capacity_days import numbers
@@ -70,6 +72,20 @@ def test_a_queue_at_the_processor_is_no_contention_elsewhere() -> None:
     assert found.limit == "cpu"
     assert found.shares["cpu"] > 0.7
     assert found.value == pytest.approx(server.capacity, rel=0.1)
+
+
+def test_statements_that_wait_elsewhere_are_counted_or_bounded_by_the_connections() -> None:
+    """20 of 40 wait for one of two processors; else the time in which all are busy counts."""
+    counted = Resource("cpu", np.array([0.9]), processors=np.array([2.0]), waiting=np.array([20.0]))
+    for resource, connections, expected in (
+        (counted, np.nan, 40 - 0.9 * 2 - 20),
+        (replace(counted, waiting=None), 42.0, 40 - 0.9 * 2 - 0.9 * 40),
+        (replace(counted, waiting=None), np.nan, 40 - 0.9 * 2 - 0.9 * 38),
+        (replace(counted, waiting=None, utilisation=np.array([0.5])), 42.0, 40 - 0.5 * 2 - 20),
+    ):
+        seen = Observations.of([1.0], 500.0, 40.0, resources=[resource], connections=connections)
+        [elsewhere] = seen.waiting_elsewhere(seen.resources[0])
+        assert elsewhere == pytest.approx(expected)
 
 
 def noisy(n: Array, x: Array, limit: float, seed: int) -> Points:

@@ -6,7 +6,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.capacity.change_points import find_regimes
-from models.capacity.contention_peak import UNCOUNTED_LOG_PRIOR, NearestLimit, Peak, find_peak
+from models.capacity.contention_peak import (
+    MIN_CONTENDING,
+    UNCOUNTED_LOG_PRIOR,
+    NearestLimit,
+    Peak,
+    find_peak,
+)
 from models.capacity.doubts import Evidence
 from models.capacity.estimate import Estimate, lowest_of
 from models.capacity.goodness_of_fit import (
@@ -32,7 +38,6 @@ from models.capacity.trust_gate import judge, unknown_capacity, with_concurrency
 from models.numerics import median, quantile
 from models.trust import Trust
 from models.usl.fit import UslFit, fit_bayes
-from models.usl.law import Array
 from models.usl.points_and_residuals import MIN_POINTS
 
 MAX_LIMIT_RATIO = 12.0
@@ -131,29 +136,50 @@ def _fit_law_and_peak(
     disturbed = loaded.disturbed_by_others
     if np.count_nonzero(disturbed) > MAJORITY * len(loaded):
         loaded = loaded.select(~disturbed)
-    check = check_concurrency(loaded)
-    points = merge_noisy(
-        loaded, None if resource_limit is None else _relative_use(loaded, resource_limit)
-    )
-    n, x, w, v, _ = points
-    if check is None and np.count_nonzero(w) < MIN_POINTS:
-        check = Finding(Check.NOISY, float(np.count_nonzero(w)))
-    noise = v if v.any() else None
-    law = fit_bayes(n, x, weights=w, n_variance=noise) if check is None else None
-    finding = check if law is None else check_fit(n, x, w, v, law.law)
+    law, finding = _fit_law(loaded)
     if resource_limit is None or resource_limit.x_max is None:
         return law, finding, None
     log_shared = max(resource_limit.log_shared, 0.0 if kept.log_counted else UNCOUNTED_LOG_PRIOR)
     nearest = NearestLimit(
-        resource_limit.x_max, _uncontended_concurrency(kept, resource_limit.x_max), log_shared
+        resource_limit.x_max,
+        _uncontended_concurrency(kept, resource_limit.x_max),
+        log_shared,
+        _waits_elsewhere(loaded, resource_limit),
     )
+    points = _contention_points(loaded, resource_limit)
     fitted = points if law else Points(*(column[:0] for column in points))
     return law, finding, find_peak(fitted, nearest, x_seen)
 
 
-def _relative_use(loaded: Observations, resource_limit: ResourceLimit) -> Array:
-    """Return the use of the limit's resource, as shares of its ceiling, shape (intervals,)."""
-    return loaded.resource(resource_limit.resource).relative_use
+def _fit_law(loaded: Observations) -> tuple[UslFit | None, Finding | None]:
+    """Fit the law if the concurrency allows, and return what is wrong with either."""
+    check = check_concurrency(loaded)
+    n, x, w, v, _ = merge_noisy(loaded)
+    if check is None and np.count_nonzero(w) < MIN_POINTS:
+        check = Finding(Check.NOISY, float(np.count_nonzero(w)))
+    if check is not None:
+        return None, check
+    law = fit_bayes(n, x, weights=w, n_variance=v if v.any() else None)
+    return law, check_fit(n, x, w, v, law.law)
+
+
+def _contention_points(loaded: Observations, resource_limit: ResourceLimit) -> Points:
+    """Return the points that show contention: without queues at the limit, where these are counted.
+
+    Where they are not, the use of the limit's resource shows how long they may be.
+    """
+    resource = loaded.resource(resource_limit.resource)
+    counted = resource.is_waiting_counted
+    if np.count_nonzero(counted) <= MAJORITY * len(loaded):
+        return merge_noisy(loaded, resource.relative_use)
+    contending = loaded.select(counted).without_queues()
+    return merge_noisy(contending.select(contending.loaded))
+
+
+def _waits_elsewhere(loaded: Observations, resource_limit: ResourceLimit) -> bool:
+    """Return whether statements were seen to wait, and not for the limit's resource."""
+    elsewhere = loaded.waiting_elsewhere(loaded.resource(resource_limit.resource))
+    return bool(np.count_nonzero(elsewhere >= MIN_CONTENDING) >= MIN_POINTS)
 
 
 def _uncontended_concurrency(kept: Observations, x: float) -> float | None:

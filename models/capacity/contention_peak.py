@@ -66,6 +66,8 @@ class NearestLimit:
     log_shared: float = 0.0
     """The probability that its demand falls as more commits share the writes of the log: they then
     wait for the next write, which all share, and that is no contention."""
+    waits_elsewhere: bool = False
+    """Whether statements were seen to wait, and not for this resource."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,8 +159,11 @@ def _may_mislead(points: Points, resource_limit: NearestLimit, x_seen: float) ->
     """Return whether queues at the limit's resource may look like another limit.
 
     They do where few statements fill it, and near it where residence times vary by more than
-    throughput explains: bursts within an interval move R and N together.
+    throughput explains: bursts within an interval move R and N together. They do not where
+    statements were seen to wait elsewhere.
     """
+    if resource_limit.waits_elsewhere:
+        return False
     if resource_limit.n is not None and resource_limit.n < 2 * MIN_CONTENDING:
         return True
     ln_r = np.log(points.n / points.x)

@@ -85,8 +85,6 @@ MAX_DRIFT = 0.07
 """The greatest change of ln of a cost, between periods or since the high loads. A drift of the mix
 partly looks like one of the load, which the cost curve absorbs: capacities were off by twice as
 much."""
-MAX_WRONG_LAW_PROBABILITY = 0.25
-"""The greatest probability that a law whose shape the points contradict sets the capacity."""
 MIN_NEAR_INTERVALS = 8
 """The least number of intervals with loads near a trusted capacity. One that is 15 % too high is
 then trusted from 92 % of the truth on: of simulated servers seen up to 90 % of it, those that were
@@ -300,7 +298,7 @@ DOUBTS = (
     Doubt(
         Why.LAW_DOES_NOT_FIT,
         _probability_of_wrong_law,
-        MAX_WRONG_LAW_PROBABILITY,
+        MAJORITY,
         "law, plateau at the cores",
     ),
     Doubt(

@@ -131,6 +131,20 @@ class Observations:
         queued: NDArray[np.bool_] = busy & (resource.waiting > MAJORITY * self.concurrency)
         return queued
 
+    def waiting_elsewhere(self, resource: Resource) -> Array:
+        """Compute how many statements at least neither use this processor nor wait for it.
+
+        Shape (intervals,). Where nobody counts how many wait for it, they do so only while all of
+        it is in use, and no more of them than there are connections, or ran at once on average.
+        """
+        count, used = resource.count or 1.0, np.minimum(resource.relative_use, 1.0)
+        waiting = resource.waiting
+        if waiting is None:
+            most = np.fmax(self.connections, np.nanmax(self.concurrency, initial=0.0))
+            waiting = used * np.maximum(most - count, 0.0)
+        elsewhere: Array = self.concurrency - used * count - waiting
+        return elsewhere
+
     def without_filled_concurrency(self) -> "Observations":
         """Return the observations with concurrency NaN where other programs filled a resource."""
         filled = self._for_any_resource(lambda r: r.filled_by_others)

@@ -139,6 +139,13 @@ class Resource:
         return median(self.processors[np.isfinite(self.processors)])
 
     @property
+    def is_waiting_counted(self) -> NDArray[np.bool_]:
+        """Where the threads that wait for it are counted, shape (intervals,)."""
+        if self.waiting is None:
+            return np.zeros(len(self.utilisation), dtype=np.bool_)
+        return np.isfinite(self.waiting)
+
+    @property
     def full(self) -> NDArray[np.bool_]:
         """Where it is full, shape (intervals,); a processor that queries find idle is not."""
         bound = self.ceiling * np.exp(SIGNIFICANT_Z * self.ceiling_deviation)
