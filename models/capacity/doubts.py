@@ -26,6 +26,7 @@ from models.capacity.resource_and_limit import ResourceLimit
 from models.capacity.result import USL
 from models.capacity.result import CapacityReason as Why
 from models.capacity.shared_constants import (
+    HIGH_QUANTILE,
     LATEST_INTERVALS,
     MAJORITY,
     MIN_LOAD_RATIO,
@@ -33,7 +34,7 @@ from models.capacity.shared_constants import (
     SEEN_QUANTILE,
     TOLERATED_CHANGE,
 )
-from models.numerics import quantiles
+from models.numerics import quantile, quantiles
 from models.robust import EPISODE_SHARE
 from models.trust import MIN_LOAD, TRUSTED_RATIO, Reason, Trust
 from models.usl.fit import UslFit
@@ -119,11 +120,11 @@ def _error_at_high_loads(evidence: Evidence) -> float:
 
 
 def _served_above_peak(evidence: Evidence) -> float:
-    """Compute the share of the high loads that served more than an observed peak's upper bound."""
+    """Compute by which share a tenth of the high loads served more than an observed peak."""
     estimate, x = evidence.estimate, evidence.current.throughput
-    if not estimate.observed or estimate.value is None or estimate.upper is None:
+    if not estimate.observed or estimate.value is None:
         return 0.0
-    return float(np.mean(x[x >= NEAR_SHARE * estimate.value] > estimate.upper))
+    return quantile(x[x >= NEAR_SHARE * estimate.value], HIGH_QUANTILE) / estimate.value - 1
 
 
 def _fluctuation_of_others(evidence: Evidence) -> float:
@@ -278,7 +279,7 @@ DOUBTS = (
     Doubt(
         Why.COST_FLUCTUATES,
         _served_above_peak,
-        EPISODE_SHARE,
+        TOLERATED_CHANGE,
         "test_a_peak_below_what_was_served_is_not_trusted",
     ),
     Doubt(
