@@ -11,7 +11,9 @@ from models.capacity.contention_peak import NearestLimit, find_peak
 from models.capacity.goodness_of_fit import Points
 from models.capacity.headroom import headroom_of
 from models.capacity.observations import Observations
+from models.capacity.observed_peak import saturated_throughput
 from models.capacity.resource_and_limit import Resource
+from models.capacity.shared_constants import QUERY_VARIATION
 from models.trust import Trust
 from models.usl.law import Array, Usl
 from testbed.simulated.day_scenarios import Life, live
@@ -174,3 +176,18 @@ def test_an_unknown_utilisation_hides_no_queue_at_the_limit(index: int) -> None:
     )
     assert none < whole - 0.03
     assert gap == pytest.approx(whole, abs=0.005)
+
+
+@pytest.mark.parametrize(
+    ("got", "connections", "bound"),
+    [(900.0, 40.0, 900.0), (900.0, np.nan, np.inf), (900.0, 80.0, np.inf), (600.0, 40.0, np.inf)],
+)
+def test_what_nearly_all_connections_got_counts_unless_statements_piled_up(
+    got: float, connections: float, bound: float
+) -> None:
+    """36 statements at once, where ten are enough for the capacity of 1,000/s."""
+    n, x = np.repeat([2.0, 5.0, 36.0], 8), np.repeat([200.0, 500.0, got], 8)
+    seen = Observations.of(np.arange(24.0), x, n, connections=connections)
+    found = saturated_throughput(seen, 1000.0)
+    assert found == pytest.approx(bound * np.exp(-1.645 * QUERY_VARIATION), rel=1e-4)
+    assert saturated_throughput(seen.select(slice(21)), 1000.0) == np.inf

@@ -25,7 +25,7 @@ from models.capacity.goodness_of_fit import (
     merge_noisy,
 )
 from models.capacity.observations import MIN_CONCURRENCY, SAME_LOAD_SHARE, Observations
-from models.capacity.observed_peak import ObservedPeak, find_observed_peak
+from models.capacity.observed_peak import ObservedPeak, find_observed_peak, saturated_throughput
 from models.capacity.outliers import find_outliers
 from models.capacity.oversubscription_loss import ClientConnections
 from models.capacity.plateau import find_plateau
@@ -73,6 +73,7 @@ def assess_capacity(seen: Observations) -> Capacity:
     else:
         peak = replace(peak, plateau=plateau)
         estimate = Estimate.of_lowest(usable, peak, current.select(outliers.served), x_seen)
+        estimate = estimate.extended_down(saturated_throughput(regular, estimate.value))
     used = np.flatnonzero(regimes.current)[outliers.kept & below_peak]
     estimate = estimate.lowered(lower_bound_at_present(usable, known_intervals, used))
     evidence = Evidence(

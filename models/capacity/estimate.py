@@ -72,6 +72,12 @@ class Estimate:
         low = float(lowered.quantiles(QUANTILES[:1])[0])
         return replace(self, lower=low, distribution=lowered)
 
+    def extended_down(self, bound: float) -> "Estimate":
+        """Return the estimate with a lower bound of at most `bound` (queries/s)."""
+        if self.value is None or bound >= self.lower:
+            return self
+        return self.lowered(self.value * bound / self.lower)
+
     @classmethod
     def of_observed(cls, peak: ObservedPeak, x_seen: float) -> Self:
         """Create the estimate from the throughput at a peak that was passed."""

@@ -12,12 +12,8 @@ from math import isfinite
 from models.capacity.observed_peak import CELL_RATIO
 from models.capacity.resource_and_limit import MIN_LIMITING_UTILISATION
 from models.capacity.result import USL, Capacity
-from models.capacity.shared_constants import FAR_RATIO
+from models.capacity.shared_constants import FAR_RATIO, MIN_EXPLAINED_SHARE
 from models.usl.fit import UslFit
-
-MIN_EXPLAINED_SHARE = 0.7
-"""Past the peak of contention the law predicts the throughput. With less than this share of it,
-statements wait for something other than contention: they pile up, and that is no overload."""
 
 
 @dataclass(frozen=True)

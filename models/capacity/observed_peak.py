@@ -14,9 +14,16 @@ from numpy.typing import NDArray
 from models.capacity.demand_extrapolation import CEILING
 from models.capacity.observations import SAME_LOAD_SHARE, Observations
 from models.capacity.resource_and_limit import MIN_LIMITING_UTILISATION, Resource
-from models.capacity.shared_constants import FAR_RATIO, MIN_LASTING, NEAR_SHARE
+from models.capacity.shared_constants import (
+    FAR_RATIO,
+    MIN_EXPLAINED_SHARE,
+    MIN_LASTING,
+    MIN_POINTS,
+    NEAR_SHARE,
+    QUERY_VARIATION,
+)
 from models.numerics import median
-from models.robust import medians
+from models.robust import NORMAL_95, medians
 from models.usl.law import Array
 
 CELLS_PER_OCTAVE = 4
@@ -46,6 +53,25 @@ def find_observed_peak(seen: Observations) -> ObservedPeak | None:
     """Find the peak if intervals beyond it were seen; None where throughput may still grow."""
     known = seen.is_loaded_and_exact
     return _peak_among_intervals(seen, known) or _peak_between_intervals(seen, known)
+
+
+def saturated_throughput(seen: Observations, capacity: float | None) -> float:
+    """Find the 5 % quantile of throughput (queries/s) where nearly all connections had a statement.
+
+    Then the clients get what the server serves: no capacity is certainly above that. It counts
+    where most statements wait: they are more than the estimated capacity needs. Infinity where the
+    connections, or too few such intervals, are known, and where they only piled up.
+    """
+    connections, r = seen.usual_connections, seen.uncontended_residence_time
+    if capacity is None or connections is None or r is None or np.isnan(seen.connections).all():
+        return np.inf
+    least = max(NEAR_SHARE * connections, FAR_RATIO * r * capacity)
+    saturated = seen.loaded & (seen.concurrency >= least)
+    ln_x = np.log(seen.throughput[saturated])
+    if len(ln_x) < MIN_POINTS or median(ln_x) < np.log(MIN_EXPLAINED_SHARE * capacity):
+        return np.inf
+    deviation = np.hypot(_interval_deviation(ln_x), QUERY_VARIATION)
+    return float(np.exp(median(ln_x) - NORMAL_95 * deviation))
 
 
 def _peak_among_intervals(seen: Observations, known: NDArray[np.bool_]) -> ObservedPeak | None:
