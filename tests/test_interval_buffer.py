@@ -89,7 +89,7 @@ def test_concurrency_by_littles_law_counts_what_is_still_running() -> None:
     def statements(at: float) -> dict[str, float]:
         ended = at >= 45
         return {
-            "statements": float(ended),
+            "statements": np.floor((QPS + 4) * at) + ended,
             "statement_seconds": 645.0 if ended else 0.0,
             "in_flight_seconds": 0.0 if ended else at + 600.0,
         }
@@ -109,6 +109,20 @@ def test_more_statements_than_connections_are_no_concurrency() -> None:
 
     found = window({"status": connected, "statements": statements})
     assert found["statement_time"] == pytest.approx([2, 2, 2, np.nan, 2], nan_ok=True)
+    assert found["throughput"] == pytest.approx([QPS] * 5, rel=0.01)
+
+
+@pytest.mark.parametrize("left_out", [0.05, 0.2, 1.0])
+def test_statements_that_are_not_timed_are_no_low_concurrency(left_out: float) -> None:
+    """From 34 s on some users' statements are not, or none; one long one may run beside them."""
+
+    def statements(at: float) -> dict[str, float]:
+        timed = (QPS + 4) * (at if at < 34 else 34 + (1 - left_out) * (at - 34))
+        return {"statements": np.floor(timed) - 1, "statement_seconds": 0.02 * timed}
+
+    found = window({"status": status, "statements": statements})
+    known = [True, True, *[left_out < 0.1] * 3]
+    assert np.isfinite(found["statement_time"]).tolist() == known
     assert found["throughput"] == pytest.approx([QPS] * 5, rel=0.01)
 
 

@@ -258,3 +258,18 @@ def test_without_performance_schema_threads_running_goes_on(
     said = [line for line in agent.log.splitlines() if "performance_schema is off" in line]
     assert sum("feature=statements " in line for line in said) == 1
     assert all("performance_schema = ON" in line for line in said)
+
+
+def test_statements_that_are_not_counted_are_no_low_concurrency(
+    private_server: ServerFactory, release: Release, tmp_path: Path
+) -> None:
+    """Where performance_schema leaves a user out, the time of the other statements is not N."""
+    server = private_server(release)
+    run_as_root(server, "UPDATE performance_schema.setup_actors SET ENABLED = 'NO'")
+    with watching(tmp_path, target(tmp_path, server)) as agent:
+        with Clients(server, f"SELECT SLEEP({NAP})", 3):
+            start = settled(agent)
+        assert mean(agent.seen(THROUGHPUT, since=start)) > 10
+        assert agent.seen("concurrency", since=start, source="statement_time") == []
+        n = mean(agent.seen("concurrency", since=start, source="threads_running"))
+        assert n == pytest.approx(3, rel=0.3)

@@ -33,9 +33,9 @@ log = logging.getLogger(__name__)
 
 RECONNECT_MIN, RECONNECT_MAX = 1.0, 30.0  # seconds
 PREPARE_SECONDS = 60.0
-"""Maximum seconds after which missing features are checked again. Finding a server's process among
-all of this host takes tens of milliseconds: 50 targets at the same time kept the interpreter busy
-for one second of each minute."""
+"""Maximum seconds after which the server's features, and those that the host lacks, are checked
+again. Finding a server's process among all of this host takes tens of milliseconds: 50 targets at
+the same time kept the interpreter busy for one second of each minute."""
 MAX_STATEMENT_SHARE = 0.4  # share of the sampling interval that a statement may take on the server
 MAX_TIMEOUT_SHARE = 2 / 3  # share of the client's time-out, so that the abortion arrives within it
 MIN_TIMEOUT = 0.2  # seconds that a statement may take in any case
@@ -161,7 +161,9 @@ class TargetSession:
             if not self._connection.is_open:
                 self._connect()
             elif now >= self._prepare_at:
-                self._prepare([c for c in self._collectors if not c.is_complete])
+                self._prepare(
+                    [c for c in self._collectors if c.spec.on_server or not c.is_complete]
+                )
             for collector in self._server_collectors:
                 if collector.due <= time.monotonic() + COALESCE_SECONDS:
                     self._process_sample(collector.run(time.monotonic()))

@@ -1,6 +1,7 @@
 """Computes intervals from raw samples; a window holds intervals as arrays."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -15,6 +16,9 @@ from models.rates import Array
 EXCLUDED = ("agent", "binlog_dump", "system")
 MIN_STATEMENTS = 1e-3
 """Fewer statements of clients in an interval are rounding: the difference of two counts."""
+MIN_TIMED_SHARE = 0.9
+"""The least share of the queries that the counted statement time is of: those of users whom
+performance_schema leaves out (setup_actors), or during which it was off, have none."""
 
 
 class Interval(NamedTuple):
@@ -138,7 +142,7 @@ def intervals(
     questions = rates.increases(edges, status.at, status["questions"], max_gap=max_gap, epoch=epoch)
     own = rates.increases(edges, status.at, status["own_statements"], max_gap=max_gap)
     clients = questions - own
-    statement_time = _statement_time(columns, edges, epoch)
+    statement_time = _statement_time(columns, edges, epoch, questions)
     table = np.column_stack(
         (
             edges[1:],
@@ -156,22 +160,27 @@ def intervals(
             yield Interval._make([*map(float, row), known, 1.0])
 
 
-def _statement_time(columns: Mapping[str, SampleColumns], edges: Array, epoch: Array) -> Array:
+def _statement_time(
+    columns: Mapping[str, SampleColumns], edges: Array, epoch: Array, questions: Array
+) -> Array:
     """Compute the concurrency by Little's law; NaN where it exceeds the number of connections.
 
     It may exceed it where statements in flight cannot be read: a long one's time comes at its end.
+    It is not known either where clearly fewer statements were timed than the server answered
+    `questions`, shape (edges − 1,): those that still run at the end may be missing, no others.
     """
-    source = columns.get("statements")
+    status, source = columns["status"], columns.get("statements")
     if source is None:
         return np.full(edges.size - 1, np.nan)
     ended = source["statement_seconds"]
     in_flight = np.nan_to_num(source["in_flight_seconds"])
-    epochs = np.interp(source.at, columns["status"].at, epoch)  # a restart shows as a fraction
-    spent = rates.increases(
-        edges, source.at, ended + in_flight, max_gap=source.max_gap, epoch=epochs, monotonic=ended
-    )
+    epochs = np.interp(source.at, status.at, epoch)  # a restart shows as a fraction
+    risen = partial(rates.increases, edges, source.at, max_gap=source.max_gap, epoch=epochs)
+    spent = risen(ended + in_flight, monotonic=ended)
     found = rates.concurrency_by_littles_law(spent, np.diff(edges))
-    return np.where(found <= columns["status"].maximum(edges, "threads_connected"), found, np.nan)
+    is_possible = found <= status.maximum(edges, "threads_connected")
+    timed = risen(source["statements"]) + status.maximum(edges, "threads_running")
+    return np.where(is_possible & ~(timed < MIN_TIMED_SHARE * questions), found, np.nan)
 
 
 def _excluded_threads(
