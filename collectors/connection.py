@@ -41,7 +41,6 @@ SERVER_VARIABLES = (
     "performance_schema_digests_size",
     "pid_file",
     "port",
-    "server_uid",  # MariaDB
     "server_uuid",  # MySQL
     "version",
     "version_comment",

@@ -13,14 +13,17 @@ from pathlib import Path
 
 import psutil
 import pytest
-from conftest import one_in_every_run
+from class_recording import connected
+from conftest import ServerFactory, one_in_every_run
 from disks import fill, remount, small_disk
 from history_rows import is_sound, rows
 
 from agent.demo.server import PrivateServer
 from agent.history.record_types import FITS, INTERVALS, SAMPLES, Row
+from agent.history.server_identity import server_identity
 from testbed.real.clients import Clients, root
 from testbed.real.daemon import COMMAND, PREFIX, Daemon, Page, target, wait_until, write_config
+from testbed.real.server_programs import Release
 
 Servers = tuple[PrivateServer, PrivateServer]
 FIT = {"interval": "2s"}
@@ -93,6 +96,27 @@ def has_no_hole(path: Path) -> bool:
         ends.setdefault(row.labels[0], []).append(round(row.at / 1000))
     holes = [b - a for times in ends.values() for a, b in pairwise(times) if b - a != 1]
     return len(ends) == 2 and not holes
+
+
+def test_another_data_directory_at_the_port_is_another_server(
+    private_server: ServerFactory, release: Release
+) -> None:
+    """MariaDB's server_uid is made of the port and a network card: both have the same."""
+    found: list[tuple[str, int]] = []
+    for _ in ("first", "second"):
+        server = private_server(release)
+        server.stop()
+        server.port = found[0][1] if found else server.port
+        server.start()
+        with connected(server) as connection:
+            found.append((server_identity(connection.variables), server.port))
+        server.restart()
+        with connected(server) as connection:
+            assert server_identity(connection.variables) == found[-1][0]
+        server.stop()
+    (first, port), (second, same_port) = found
+    assert port == same_port
+    assert first != second
 
 
 def test_a_full_disk_stops_no_sampling(loaded: Servers, tmp_path: Path) -> None:

@@ -5,8 +5,8 @@ import re
 from collections import OrderedDict
 from collections.abc import Mapping
 
-UNIQUE = re.compile(r"[0-9A-Za-z+/=-]{1,64}")
-"""A UUID of MySQL or a base64 hash of MariaDB; any other value is not used."""
+UNIQUE = re.compile(r"[0-9A-Za-z-]{1,64}")
+"""A UUID of MySQL; any other value is not used."""
 MAX_LENGTH = 200  # characters of an identity made of host, port and data directory
 MAX_NEW_SERVERS, NEW_SERVER_SECONDS = 20, 86_400.0  # servers, within these seconds
 REMEMBERED_SERVERS = 200
@@ -19,10 +19,13 @@ def server_uuid(variables: Mapping[str, str]) -> str:
 
 
 def server_identity(variables: Mapping[str, str]) -> str:
-    """Identify a server, whatever its address: by its UUID, else by host, port and folder."""
-    for name in ("server_uuid", "server_uid"):
-        if UNIQUE.fullmatch(variables.get(name, "")):
-            return variables[name]
+    """Identify a server, whatever its address: by its UUID, else by host, port and folder.
+
+    MariaDB's server_uid is a hash of its port and of a network card, which containers on different
+    hosts share.
+    """
+    if uuid := server_uuid(variables):
+        return uuid
     location = ":".join(variables.get(name, "") for name in ("hostname", "port", "datadir"))
     if len(location) <= MAX_LENGTH:
         return location
