@@ -108,12 +108,14 @@ def test_a_server_that_comes_and_goes_does_not_flood_the_log() -> None:
 
 
 def test_only_what_is_alike_is_summed_up() -> None:
-    """Another target, another collector, another event, and every mistake of a file get a line."""
+    """Another target, collector, kind or event, and every mistake of a file get a line."""
     repeats = RepeatedMessages(lambda: 0.0)
     for _ in range(BURST + 3):
         repeats.filter(record("cannot read: %s", "x", target="db1", collector="status"))
     assert repeats.filter(record("cannot read: %s", "x", target="db2", collector="status"))
     assert repeats.filter(record("cannot read: %s", "x", target="db1", collector="threads"))
+    denied = record("cannot read: %s", "x", target="db1", collector="status", kind="denied")
+    assert repeats.filter(denied)
     assert repeats.filter(record("connected to %s", "x", target="db1"))
     assert not repeats.filter(record("cannot read: %s", "y", target="db1", collector="status"))
     assert all(repeats.filter(record("refused: %s", f"mistake {i}")) for i in range(20))

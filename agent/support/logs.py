@@ -57,8 +57,8 @@ class _Kind:
 class RepeatedMessages(logging.Filter):
     """Limits repeated events, so that a server that comes and goes does not flood the log.
 
-    Events are of one kind if they have the same message, target and collector, whatever the
-    details. After `BURST` of a kind there is one line every `PAUSE` seconds, whose field
+    Events are alike if they have the same message, target, collector and kind of failure, whatever
+    the details. After `BURST` of them there is one line every `PAUSE` seconds, whose field
     `repeated` is the number of events left out. Debug events are not limited.
     """
 
@@ -86,7 +86,7 @@ class RepeatedMessages(logging.Filter):
 
     def _kind_of(self, record: logging.LogRecord) -> _Kind:
         facts: dict[str, object] = getattr(record, "fields", {})
-        named = [facts.get(name) for name in ("target", "collector", "feature", "worker")]
+        named = [facts.get(name) for name in ("target", "collector", "feature", "worker", "kind")]
         text = record.msg if any(named) else record.getMessage()
         key = (record.name, record.levelno, text, *named)
         kind = self._kinds.pop(key, None) or _Kind(BURST, self._clock())
