@@ -16,6 +16,8 @@ DENIED = {
     1820,
     1862,  # password has expired
     3118,  # account is locked
+    3955,  # account is blocked after failed logins
+    4150,  # MariaDB: likewise
     4151,  # MariaDB: account is locked
 }
 PRIVILEGE = {
@@ -36,8 +38,9 @@ DISCONNECT_CODES = {
     4031,
 }  # shutdown, network error, kill, idle time-out
 UNREACHABLE_ERRORS = {CR.CR_CONN_HOST_ERROR, CR.CR_CONNECTION_ERROR}
-USER_CONNECTION_ERRORS = {1203, 1226}
-CONNECT_ERRORS = UNREACHABLE_ERRORS | USER_CONNECTION_ERRORS | {ER.CON_COUNT_ERROR}
+ACCOUNT_LIMIT_ERRORS = {1203, 1226}
+OFFLINE_ERROR = 3032  # SET GLOBAL offline_mode
+CONNECT_ERRORS = UNREACHABLE_ERRORS | ACCOUNT_LIMIT_ERRORS | {ER.CON_COUNT_ERROR, OFFLINE_ERROR}
 MAX_LENGTH = 300  # characters of a server's message
 
 
@@ -59,7 +62,7 @@ def failure(error: Exception, place: object, user: str = "") -> CollectorError:
         )
     elif kind is FailureKind.TIMEOUT:
         message += "; is it a MySQL server's port, and does it answer?"
-    elif code in USER_CONNECTION_ERRORS:
+    elif code in ACCOUNT_LIMIT_ERRORS and "max_user_connections" in text:
         message += (
             "; give the account MAX_USER_CONNECTIONS 3 for each agent and command that uses it"
         )

@@ -66,10 +66,13 @@ def test_an_error_is_of_a_kind(error: Exception, kind: str) -> None:
 @pytest.mark.parametrize(
     ("kind", "codes"),
     [
-        (FailureKind.DENIED, (1044, 1045, 1129, 1130, 1524, 1698, 1820, 1862, 3118, 4151)),
+        (
+            FailureKind.DENIED,
+            (1044, 1045, 1129, 1130, 1524, 1698, 1820, 1862, 3118, 3955, 4150, 4151),
+        ),
         (FailureKind.PRIVILEGE, (1142, 1143, 1227, 1370)),
         (FailureKind.SLOW, (1205, 1317, 1969, 3024)),
-        (FailureKind.REFUSED, (1040, 1203, 1226, 2002, 2003)),
+        (FailureKind.REFUSED, (1040, 1203, 1226, 2002, 2003, 3032)),
         (FailureKind.LOST, (1053, 1152, 1158, 1159, 1160, 1161, 1927, 4031, 0, 999, 2000, 2999)),
         (FailureKind.UNREADABLE, (1000, 1064, 1999, 3000, 3025)),
     ],
@@ -100,6 +103,8 @@ def test_a_remedy_is_told_where_there_is_one() -> None:
     assert silent.endswith("(timed out) (2013); is it a MySQL server's port, and does it answer?")
     taken = str(failure(Error(1226, "has exceeded 'max_user_connections'"), PLACE, "headroom"))
     assert "(1226); give the account MAX_USER_CONNECTIONS 3 for each agent" in taken
+    asked = str(failure(Error(1226, "has exceeded the 'max_questions' resource"), PLACE))
+    assert asked.endswith("'max_questions' resource (1226)")
     lost = str(failure(Error(1053, "Server shutdown"), PLACE, "headroom"))
     assert lost == f"{PLACE}: Server shutdown (1053)"
 
