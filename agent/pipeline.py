@@ -17,6 +17,11 @@ from agent.window.concurrency import (
     idle_baseline,
 )
 from agent.window.intervals import EXCLUDED, Window
+from agent.window.present_limits import (
+    has_present_processors,
+    possible_now,
+    present_utilisations,
+)
 from agent.window.recent_time_split import TimeUse, time_use
 from agent.window.resource_utilisation import (
     CLOCK,
@@ -148,11 +153,16 @@ def fit(
 def observations(
     window: Window, source: Source, ceilings: ResourceSettings = NO_CEILINGS
 ) -> Observations:
-    """Return the window's intervals with a load, thinned, and all resources of known ceiling."""
+    """Return the window's intervals with a load, thinned, and all resources of known ceiling.
+
+    They are assessed by the latest limits; concurrency on more or fewer processors is left out.
+    """
+    window = possible_now(window)
     end, x = window["end"], window["throughput"]
-    n = concurrency(window, source)
+    n = np.where(has_present_processors(window), concurrency(window, source), np.nan)
+    utilisations = present_utilisations(window)
     resources = limiting_resources(
-        resources_with_ceilings(window.utilisations, window.rates, ceilings), window.utilisations
+        resources_with_ceilings(utilisations, window.rates, ceilings), utilisations
     )
     pool = client_connections(x, n, window.utilisation_or_rate(OPEN_CONNECTIONS))
     observed = Observations.of(

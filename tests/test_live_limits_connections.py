@@ -9,7 +9,7 @@ import pytest
 from conftest import ServerFactory, one_in_every_run
 
 from agent.demo.server import Flavour, PrivateServer
-from testbed.real.clients import Clients
+from testbed.real.clients import Clients, run_as_root
 from testbed.real.daemon import wait_until
 from testbed.real.predicted_limit import STEP, watched
 
@@ -35,6 +35,13 @@ def test_as_many_clients_as_connections_are_the_limit(
                 time.sleep(STEP)
         wait_until("a limit", lambda: agent.get(LIMIT, resource="connections"), 10)
         page = agent.page
+        run_as_root(server, f"SET GLOBAL max_connections = {3 * MOST}")
+        with Clients(server, "DO 1", COUNTS[-1], pace=1 / (EACH * COUNTS[-1])):
+            wait_until(
+                "more connections are a higher limit",
+                lambda: (agent.get(LIMIT, resource="connections") or 0) > 2 * EACH * MOST,
+            )
+        run_as_root(server, f"SET GLOBAL max_connections = {MOST}")
     truth = EACH * sessions_at_once(server)
     resource_limit = page.get(LIMIT, resource="connections")
     low, high = (

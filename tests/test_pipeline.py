@@ -92,6 +92,43 @@ def test_a_limit_below_the_laws_peak_is_the_capacity() -> None:
     assert resource_limit.demand == pytest.approx(1 / 5000, rel=0.1)
 
 
+@pytest.mark.parametrize(("before", "after"), [(50, 90), (90, 50), (90, 30)])
+def test_max_connections_that_is_set_is_the_limit_at_once(before: int, after: int) -> None:
+    """The interval after it is set, also below what clients had before; each asks 100 times/s."""
+
+    def with_connections(row: Interval, most: int) -> Interval:
+        clients = min(row.throughput / 100, most - 1.0)
+        used = {"connections": (clients + 1) / most, "connections:open": clients}
+        return row._replace(throughput=100 * clients, resources=used)
+
+    loads = [1.0 + 7.0 * (0.5 + 0.5 * np.sin(k / 9.0)) for k in range(240)]
+    rows = [with_connections(row, before) for row in intervals(loads)]
+    rows[-1] = with_connections(intervals(loads)[-1], after)
+    capacity = known(rows).capacity(seen_at(rows))
+    assert capacity is not None
+    [limit] = [each for each in capacity.resource_limits if each.resource == "connections"]
+    assert limit.x_max == pytest.approx(100 * (after - 1), rel=0.05)
+
+
+@pytest.mark.parametrize(("before", "after"), [(1.0, 2.0), (2.0, 1.0), (2.0, 0.5)])
+def test_a_quota_that_is_changed_is_the_limit_at_once(before: float, after: float) -> None:
+    """Four intervals after it; each query takes 1 ms of a processor, and waits for it (M/M/1)."""
+
+    def with_quota(place: int, quota: float) -> Interval:
+        x = min(500 + 350 * np.sin(place / 30), 980 * quota)
+        share = {"cpu": x / 4000, "cpu:server": x / 4000, "server_cpu": x / 1000 / quota}
+        used = {**share, "cpu:cpus": 4.0, "server_cpu:cpus": quota}
+        load = x / 1000 / (1 - share["server_cpu"])
+        return interval(place, load, throughput=x)._replace(resources=used)
+
+    rows = [with_quota(place, before if place < 1000 else after) for place in range(1004)]
+    capacity = known(rows).capacity(seen_at(rows))
+    assert capacity is not None
+    assert capacity.limit == "server_cpu"
+    assert capacity.value == pytest.approx(1000 * after, rel=0.15)
+    assert CapacityReason.MIX_CHANGED not in capacity.reasons
+
+
 def test_statement_time_is_preferred_where_it_is_known() -> None:
     """Little's law is the better concurrency; Threads_running is the other."""
     by_time = fit(window(RISING), AssessmentState(), SETTINGS, now(101))

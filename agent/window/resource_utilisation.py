@@ -28,8 +28,8 @@ CPU_PARTS = (SERVER_SHARE_OF_CPU, STEAL)
 CPUS, SERVER_CPUS = "cpu:cpus", "server_cpu:cpus"
 """How many processors the host has, and how many of them the server may use (a quota counts)."""
 PROCESSOR_COUNTS = {CPU: CPUS, SERVER_CPU: SERVER_CPUS}
-OPEN_CONNECTIONS = "connections:open"
-"""How many clients' connections are open, the agent's own not counted."""
+CONNECTIONS, OPEN_CONNECTIONS = "connections", "connections:open"
+"""The share of max_connections in use; how many clients' are open, the agent's own not counted."""
 CLOCK = "cpu:clock"
 """The clock rate of the CPUs that the server may use; 1 is as fast as they can run."""
 IDLE_ENTRIES = "cpu:idle_entries_per_second"
@@ -59,7 +59,7 @@ LOG_RATES = {
 """Syncs and writes of the logs: each serves all transactions that commit meanwhile. Syncs come
 first: without a binary log MySQL writes its redo log for nearly each of them, and syncs it for
 many."""
-SETTING_LIMITS = {"connections", INNODB_THREADS, REDO_LOG}
+SETTING_LIMITS = {CONNECTIONS, INNODB_THREADS, REDO_LOG}
 """Limits that the server's settings impose."""
 RATE = "_per_second"
 AGENT_CONNECTIONS = 1
@@ -223,7 +223,7 @@ def utilisations_and_rates(
 def _server_limits(status: SampleColumns, statement_time: Array, edges: Array) -> Iterator[Named]:
     """Yield the use of what the server's settings limit, and the rates of its logs."""
     connected = status.average(edges, "threads_connected")
-    yield "connections", _share(connected, status.last(edges, "max_connections"))
+    yield CONNECTIONS, _share(connected, status.last(edges, "max_connections"))
     yield OPEN_CONNECTIONS, np.maximum(connected - AGENT_CONNECTIONS, 0.0)
     yield INNODB_THREADS, _share(statement_time, status.last(edges, "innodb_thread_concurrency"))
     age = status.average(edges, "checkpoint_age_bytes")

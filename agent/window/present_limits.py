@@ -1,0 +1,69 @@
+"""Limits that may change while the server runs: intervals are assessed by the latest ones.
+
+max_connections is set, a quota or the affinity changes, a virtual machine gets more processors:
+what was a share of another limit is not where the growth ends now.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from agent.window.intervals import Window
+from agent.window.resource_utilisation import (
+    AGENT_CONNECTIONS,
+    CONNECTIONS,
+    CPU,
+    CPU_PARTS,
+    OPEN_CONNECTIONS,
+    PROCESSOR_COUNTS,
+    SERVER_CPU,
+)
+from models.numerics import NEGLIGIBLE, ROUNDING
+from models.rates import Array
+
+SHARES = {CONNECTIONS: CONNECTIONS, SERVER_CPU: SERVER_CPU, **dict.fromkeys((CPU, *CPU_PARTS), CPU)}
+"""The utilisations, and the names of the limits that they are shares of."""
+
+
+def possible_now(window: Window) -> Window:
+    """Return the intervals that used no more than the latest limits are."""
+    possible = np.ones(len(window), dtype=np.bool_)
+    for name, ratio in _ratios_to_latest(window).items():
+        used = window.utilisation_or_rate(name)
+        possible &= ~(used * ratio > np.maximum(used, 1.0) * (1 + ROUNDING))
+    return window.select(possible)
+
+
+def present_utilisations(window: Window) -> dict[str, Array]:
+    """Return the utilisations as shares of the latest limits; shape (intervals,) by name."""
+    found, ratios = dict(window.utilisations), _ratios_to_latest(window)
+    for name, limit in SHARES.items():
+        if name in found:
+            found[name] = found[name] * ratios[limit]
+    for limit, count in PROCESSOR_COUNTS.items():
+        if count in found:
+            found[count] = found[count] / ratios[limit]
+    return found
+
+
+def has_present_processors(window: Window) -> NDArray[np.bool_]:
+    """Mark the intervals with as many processors as the latest, shape (intervals,)."""
+    ratios = _ratios_to_latest(window)
+    off = [np.abs(ratios[name] - 1) > NEGLIGIBLE for name in PROCESSOR_COUNTS]
+    same: NDArray[np.bool_] = ~np.any(off, axis=0)
+    return same
+
+
+def _ratios_to_latest(window: Window) -> Mapping[str, Array]:
+    """Compute each limit over the latest one, shape (intervals,) by name; 1 where not known."""
+    opened = window.utilisation_or_rate(OPEN_CONNECTIONS) + AGENT_CONNECTIONS
+    used = window.utilisation_or_rate(CONNECTIONS)
+    limits = {CONNECTIONS: opened / np.where(used > 0, used, np.nan)}
+    limits |= {name: window.utilisation_or_rate(count) for name, count in PROCESSOR_COUNTS.items()}
+    return {name: _ratio_to_latest(limit) for name, limit in limits.items()}
+
+
+def _ratio_to_latest(limit: Array) -> Array:
+    known = limit[limit > 0]
+    return np.where(limit > 0, limit / known[-1], 1.0) if len(known) else np.ones_like(limit)
