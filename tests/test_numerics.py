@@ -15,6 +15,7 @@ SHARES = (0.0, 0.05, 0.1, 0.5, 0.9, 0.95, 1.0)
 ASSESS = """
 from made_up import WAVES, intervals, known, with_resources
 rows = with_resources(intervals(WAVES), cpu=0.0002, disk=0.0001)
+rows = [row._replace(resources={**row.resources, "connections:open": 50.0}) for row in rows]
 assert known(rows).assessed.capacity.value is not None
 """
 DIVIDE = """
@@ -28,6 +29,20 @@ for start in range(0, 40, 10):
     part = slice(start, start + 10)
     model.add_block(made.intervals.at(part), made.y[part], HostUse(0.3, 0.0, 0.8))
 assert model.intervals
+"""
+CLASSES = """
+import simulated_classes
+from class_samples import samples
+from agent.config.query_class_settings import ClassSettings
+from agent.query_classes.assessment import ClassMonitor
+simulated_classes.EXAMINED = simulated_classes.SENT = 1.0  # of every class
+many = {f"class {k}": 1e-3 for k in range(60)}
+server = simulated_classes.simulate(intervals=40, costs=many, rates=[5.0] * len(many))
+classes = ClassMonitor(ClassSettings(interval=10.0, window=60.0, top=5))
+for sample in samples(server, texts=False):
+    classes.append(sample)
+    classes.advance(sample.at, sample.at)
+assert classes.state is not None
 """
 FORECAST = """
 import numpy as np
@@ -77,13 +92,14 @@ def test_medians_of_columns_leave_out_what_is_not_known() -> None:
     [
         (ASSESS, ("numpy.ma", "numpy.random", "scipy")),
         (DIVIDE, ("numpy.ma", "scipy")),  # made up with numpy's random numbers
+        (CLASSES, ("numpy.ma", "scipy")),
         (FORECAST, ("numpy.ma", "numpy.random", "scipy")),
     ],
 )
 def test_what_an_agent_computes_loads_no_more_of_numpy(
     program: str, unwanted: tuple[str, ...]
 ) -> None:
-    """numpy.ma takes 2 MiB (np.median, np.quantile, np.isin load it), numpy.random takes 7."""
+    """numpy.ma takes 2 MiB (np.median, np.quantile and np.isin load it), numpy.random takes 7."""
     done = subprocess.run(
         [sys.executable, "-c", LOADED.format(tests=str(TESTS), program=program, unwanted=unwanted)],
         capture_output=True,

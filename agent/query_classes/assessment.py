@@ -180,11 +180,12 @@ def _class_state(
     cpu = shares.get("cpu")
     column = names.index(key) if cpu is not None and key in names else None
     texts, together = window.settings.digest_text, _shown_as(key, window, names)
+    is_part = np.array([name in together for name in names])
     return ClassState(
         name=class_name_of(key),
         totals=window.usage.totals(key),
         recent={**window.models.recent(together), **window.usage.recent_of(together)},
-        error=None if cpu is None else cpu.relative_error(np.isin(names, together)),
+        error=None if cpu is None else cpu.relative_error(is_part),
         line=None if key in ALWAYS_SHOWN else window.models.cpu_line(key),
         waits=bool(cpu and column is not None and cpu.waits[column]),
         text=window.tracked.registry.text(key) if texts else None,

@@ -36,7 +36,7 @@ def client_connections(
     """
     known = connections[np.isfinite(connections)]
     most = float(known.max(initial=0.0))
-    if most < 1 or np.median(known) < FIXED_SHARE * most:
+    if most < 1 or median(known) < FIXED_SHARE * most:
         return None
     used = concurrency / most
     if np.count_nonzero(used < MAJORITY) < MIN_POINTS or _is_throughput_level(throughput, used):

@@ -12,6 +12,7 @@ from enum import StrEnum
 
 import numpy as np
 
+from models.numerics import median
 from models.trust import Reason, Trust
 from models.usl.fit import UslFit, fit_bayes
 from models.usl.points_and_residuals import MIN_POINTS
@@ -94,7 +95,7 @@ def fit_scaling(loads: Sequence[GroupLoad], nodes: int) -> NodeScaling:
     )
     n = [k for k, throughputs in known.items() for _ in throughputs]
     x = [throughput for throughputs in known.values() for throughput in throughputs]
-    medians = {k: float(np.median(throughputs)) for k, throughputs in known.items()}
+    medians = {k: median(np.array(throughputs)) for k, throughputs in known.items()}
     return NodeScaling(None if reason else fit_bayes(n, x), reason, medians)
 
 
