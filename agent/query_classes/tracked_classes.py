@@ -30,6 +30,8 @@ class TrackedClasses:
         self.keys: list[str] = []
         self._most, self._keep = most, keep
         self._weights: Array = np.zeros(0)
+        self._columns: Numbers = np.zeros(0, dtype=np.intp)
+        """The column of every class that was known at the latest update."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -45,35 +47,27 @@ class TrackedClasses:
         self._weights = weights
         scores = weights.copy()
         scores[[self.registry.number(key) for key in self.keys]] *= MIN_REPLACING_RATIO
-        best = np.argsort(-scores, kind="stable")[: self._most + len(self._own_numbers)]
+        own = [n for n, key in enumerate(self.registry.keys) if self.registry.is_own(key)]
+        best = np.argsort(-scores, kind="stable")[: self._most + len(own)]
         keys = [self.registry.keys[n] for n in best if scores[n] > 0]
         self.keys = [key for key in keys if not self.registry.is_own(key)][: self._most]
+        self._columns = np.full(len(self.registry), self.names.index(OTHER), dtype=np.intp)
+        self._columns[own] = self.names.index(AGENT)
+        self._columns[[self.registry.number(key) for key in self.keys]] = range(len(self.keys))
 
     def table(self, intervals: Sequence[ClassInterval]) -> ClassIntervals:
         """Build the table of what the classes did in these intervals, none of which was lost."""
         texts = tuple(self.registry.text_for_models(key) for key in self.keys)
-        return class_table(intervals, self._columns(), self.names, (*texts, None, None))
+        return class_table(intervals, self._columns, self.names, (*texts, None, None))
 
     def counter_sums(self, intervals: Sequence[ClassInterval], counter: str) -> Array:
         """Sum up one of the server's counters, shape (names,)."""
-        return counter_sums(intervals, self._columns(), len(self.names), counter)
+        return counter_sums(intervals, self._columns, len(self.names), counter)
 
     def forget_others(self) -> None:
         """Forget all classes without a column; the others are renumbered."""
         self.registry.keep(self.keys)
         self._weights = np.ones(len(self.keys))
-
-    @property
-    def _own_numbers(self) -> list[int]:
-        return [n for n, key in enumerate(self.registry.keys) if self.registry.is_own(key)]
-
-    def _columns(self) -> Numbers:
-        """Return the column of every known class."""
-        columns = np.full(len(self.registry), self.names.index(OTHER), dtype=np.intp)
-        columns[self._own_numbers] = self.names.index(AGENT)
-        for i, key in enumerate(self.keys):
-            columns[self.registry.number(key)] = i
-        return columns
 
 
 def _add_weights(weights: Array, interval: ClassInterval) -> None:

@@ -247,12 +247,15 @@ def _median_call_cost(parts: Array, count: Array) -> float:
     calls_so_far = np.cumsum(count)
     if not len(calls_so_far) or calls_so_far[-1] <= 0:
         return 0.0
+    mean = float(parts.sum() / calls_so_far[-1])
+    if len(count) < MIN_GROUPS:
+        return mean
     middles = (1 - NEGLIGIBLE) * (calls_so_far - count / 2)
     _, group = np.unique(middles // MIN_GROUP_CALLS, return_inverse=True)
     calls, sums = np.bincount(group, count), np.bincount(group, parts)
     has_calls = calls > 0
     if has_calls.sum() < MIN_GROUPS:
-        return float(parts.sum() / calls_so_far[-1])
+        return mean
     calls, cost = calls[has_calls], sums[has_calls] / calls[has_calls]
     order = np.argsort(cost)
     cumulated = np.cumsum(calls[order])

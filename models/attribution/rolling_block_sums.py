@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from models.attribution.call_and_row_costs import (
     MIN_CALL_SHARE,
@@ -84,8 +85,7 @@ class Block:
         place = {name: i for i, name in enumerate(names)}
         old_place = {name: i for i, name in enumerate(self.names)}
         to = np.zeros((len(names) + 1, len(self.names) + 1))
-        for i, name in enumerate(self.names):
-            to[place.get(name, place[rest]), i] = 1.0
+        to[[place.get(name, place[rest]) for name in self.names], range(len(self.names))] = 1.0
         to[-1, -1] = 1.0
         moments = replace(
             self.moments,
@@ -214,13 +214,17 @@ def merge_blocks(blocks: Sequence[Block], unit_costs: UnitCosts, names: tuple[st
 def _pack(block: Block) -> Block:
     """Return the block with the upper triangle of its matrix only, shape ((K+1)(K+2)/2,)."""
     gram = block.moments.gram
-    return replace(block, moments=replace(block.moments, gram=gram[np.triu_indices(len(gram))]))
+    return replace(block, moments=replace(block.moments, gram=gram[_upper_triangle(len(gram))]))
 
 
 def _unpack(block: Block) -> Block:
     """Return a packed block with its full matrix."""
     size = len(block.moments.projection)
-    gram = np.zeros((size, size))
-    gram[np.triu_indices(size)] = block.moments.gram
-    gram += np.triu(gram, 1).T
+    gram, upper = np.empty((size, size)), _upper_triangle(size)
+    gram[upper] = gram.T[upper] = block.moments.gram
     return replace(block, moments=replace(block.moments, gram=gram))
+
+
+def _upper_triangle(size: int) -> NDArray[np.bool_]:
+    """Mark the upper triangle and the diagonal, shape (size, size)."""
+    return np.tri(size, dtype=np.bool_).T
