@@ -3,6 +3,7 @@
 The promise that holds whatever the models say: classes and what is unattributed are all there is.
 """
 
+import weakref
 from dataclasses import replace
 
 import numpy as np
@@ -332,6 +333,19 @@ def test_many_classes_are_bounded_in_what_is_kept_and_shown() -> None:
     assert great <= shown
     assert len(classes._window.tracked.keys) <= 200
     assert state.known == count
+
+
+def test_rows_that_were_compared_are_not_kept() -> None:
+    """Of ten thousand digests those of the latest reading would take 3 MiB."""
+    classes, readings = ClassMonitor(SETTINGS), list["weakref.ref[Array]"]()
+    for sample in samples(simulate(intervals=90)):
+        classes.append(sample)
+        classes.advance(sample.at, sample.at)
+        if isinstance(sample.values, DigestValues):
+            readings.append(weakref.ref(sample.values.rows.age))
+    del sample
+    assert classes.state is not None
+    assert not [reading for reading in readings if reading() is not None]
 
 
 def test_a_class_of_the_largest_table_is_known_however_seldom_it_is_used() -> None:

@@ -17,7 +17,7 @@ from agent.query_classes.resource_meter import (
     ResourceMeter,
 )
 from collectors.base import Sample
-from collectors.digests import DigestValues
+from collectors.digests import DigestRows, DigestValues
 from models.attribution.result import SATURATED_SHARE as SATURATED
 from models.attribution.result import HostUse, Reason
 from models.attribution.waiting_classes import IO_BOUND_SHARE
@@ -43,20 +43,20 @@ class ClassInterval:
         return self.changes is not None or bool(self.used)
 
 
-class _Reading(NamedTuple):
-    """A reading of the digests, and the server's start time by the status before it."""
+class _ReadingTime(NamedTuple):
+    """The time of a reading of the digests, and the server's start time by the status before it."""
 
-    sample: Sample
+    at: float
     born: float | None
 
-    def is_after_restart_since(self, before: "_Reading") -> bool:
+    def is_after_restart_since(self, before: "_ReadingTime") -> bool:
         """Return whether the server restarted in between; one restart counts for one reading only.
 
         The times are monotonic: a change of the wall clock is not a restart.
         """
         if self.born is None or before.born is None:
             return False
-        return self.born - before.born > START_TOLERANCE and self.born > before.sample.at
+        return self.born - before.born > START_TOLERANCE and self.born > before.at
 
 
 class ClassIntervalMaker:
@@ -70,9 +70,9 @@ class ClassIntervalMaker:
         self._registry = registry
         self._meter = ResourceMeter(sampling)
         self._max_wait = max(sampling, USUAL_SAMPLING) + MARGIN_SECONDS
-        self._waiting: deque[_Reading] = deque(maxlen=MAX_WAITING)
+        self._waiting: deque[tuple[_ReadingTime, DigestRows]] = deque(maxlen=MAX_WAITING)
         self._inbox: deque[Sample] = deque(maxlen=8 * MAX_WAITING)
-        self._latest: _Reading | None = None
+        self._latest: _ReadingTime | None = None
         self._server_start: float | None = None
 
     def append(self, sample: Sample) -> None:
@@ -84,8 +84,8 @@ class ClassIntervalMaker:
         """Return the intervals that are complete at `now` (monotonic seconds)."""
         self._sort_inbox()
         done = []
-        while self._waiting and self._is_ready(self._waiting[0].sample.at, now):
-            interval = self._make_interval(self._waiting.popleft())
+        while self._waiting and self._is_ready(self._waiting[0][0].at, now):
+            interval = self._make_interval(*self._waiting.popleft())
             if interval is not None:
                 done.append(interval)
         return done
@@ -93,8 +93,9 @@ class ClassIntervalMaker:
     def _sort_inbox(self) -> None:
         while self._inbox:
             sample = self._inbox.popleft()
-            if sample.collector == "digests":
-                self._waiting.append(_Reading(sample, self._server_start))
+            if isinstance(sample.values, DigestValues):
+                time = _ReadingTime(sample.at, self._server_start)
+                self._waiting.append((time, sample.values.rows))
             else:
                 self._meter.append(sample)
             if sample.collector == "status":
@@ -103,21 +104,18 @@ class ClassIntervalMaker:
     def _is_ready(self, at: float, now: float) -> bool:
         return self._meter.has_samples_until(at) or now > at + self._max_wait
 
-    def _make_interval(self, reading: _Reading) -> ClassInterval | None:
-        sample, values = reading.sample, reading.sample.values
-        if not isinstance(values, DigestValues):
-            return None
-        self._registry.add_texts(values.rows.texts, values.rows.own_digests)
-        before, self._latest = self._latest, reading
-        restarted = before is not None and reading.is_after_restart_since(before)
-        changes = self.deltas.take(values.rows, restarted=restarted)
+    def _make_interval(self, time: _ReadingTime, rows: DigestRows) -> ClassInterval | None:
+        self._registry.add_texts(rows.texts, rows.own_digests)
+        before, self._latest = self._latest, time
+        restarted = before is not None and time.is_after_restart_since(before)
+        changes = self.deltas.take(rows, restarted=restarted)
         if before is None:
             return None
-        start = before.sample.at
-        if self._meter.lost_digests(start, sample.at):
+        start, end = before.at, time.at
+        if self._meter.lost_digests(start, end):
             self.deltas.lost[LossReason.FULL] += 1
-        used = self._meter.used(start, sample.at)
-        return ClassInterval(sample.at, sample.at - start, changes, used)
+        used = self._meter.used(start, end)
+        return ClassInterval(end, end - start, changes, used)
 
 
 def host_use(intervals: Sequence[ClassInterval]) -> HostUse:
