@@ -135,6 +135,7 @@ def test_a_web_server_that_stands_still_ends_the_signs_of_life(
 ) -> None:
     """Its accepting loop is looked after like a worker."""
     monkeypatch.setattr("agent.web.http_listener.ALLOWANCE", 2.0)
+    monkeypatch.setattr("agent.web.http_listener.IDLE_SECONDS", 0.5)
     watched = Watched()
     with listening(snapshot(True)) as server, supervised(tmp_path, watched) as (found, heard):
         found.watch_loop(server)

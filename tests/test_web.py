@@ -15,8 +15,9 @@ from prometheus_client import CollectorRegistry
 from web_clients import NOW, ask, eventually, listening, snapshot
 
 from agent.web import application
-from agent.web.http_listener import MAX_CONNECTIONS, WebServer
+from agent.web.http_listener import IDLE_SECONDS, MAX_CONNECTIONS, WebServer
 from agent.web.http_request_handler import MAX_REQUEST_BYTES, Environ, StartResponse
+from agent.web.pending_connections import PendingConnections
 
 LATIN = st.characters(codec="latin-1", exclude_characters="\r\n")
 MALFORMED = (
@@ -364,6 +365,25 @@ def test_a_page_that_fails_is_logged_and_the_next_is_served(
     assert "a request failed" in caplog.text
     server.set_app(pages)
     assert ask(server.server_port)[0] == 200
+
+
+def test_an_idle_server_sleeps_and_still_ends_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its wake-ups would take CPU; it has no deadline to enforce."""
+    poll, waits = PendingConnections.poll, list[float]()
+
+    def noted(pending: PendingConnections, seconds: float) -> bool:
+        waits.append(seconds)
+        return poll(pending, seconds)
+
+    monkeypatch.setattr(PendingConnections, "poll", noted)
+    with listening() as server:
+        assert ask(server.server_port)[0] == 200
+        end = time.monotonic() + IDLE_SECONDS
+        while waits[-1] < IDLE_SECONDS and time.monotonic() < end:
+            time.sleep(0.05)
+        assert waits[-1] == IDLE_SECONDS
+        begun = time.monotonic()
+    assert time.monotonic() - begun < IDLE_SECONDS / 2
 
 
 def test_an_address_that_is_taken_is_an_error(port: int) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from agent.support.scheduled_thread import Tick, Worker
+from agent.support.scheduled_thread import SHARED_SECONDS, Tick, Worker
 
 DEADLINE = 5.0
 
@@ -59,6 +59,23 @@ def test_each_tick_is_taken_when_it_asked_to_be(started: list[Worker]) -> None:
     for recorder, interval in ((slow, 0.2), (fast, 0.05)):
         steps = [b - a for a, b in zip(recorder.times, recorder.times[1:], strict=False)]
         assert min(steps) >= interval
+
+
+def test_ticks_that_are_due_soon_after_each_other_are_taken_together(
+    started: list[Worker],
+) -> None:
+    """Each wake-up of a thread takes CPU: one that was held up a little is not taken alone."""
+    first, second = Recorder(0.3), Recorder(0.3)
+
+    def held_up(now: float) -> float:
+        if not second.times:
+            time.sleep(SHARED_SECONDS / 2)
+        return second.tick(time.monotonic())
+
+    start(started, first.tick, held_up)
+    assert second.enough.wait(DEADLINE)
+    apart = [b - a for a, b in zip(first.times[1:], second.times[1:], strict=False)]
+    assert min(apart) < SHARED_SECONDS / 4
 
 
 def test_a_defect_is_logged_and_costs_nobody_else(

@@ -38,7 +38,7 @@ class ConnectionLimiter:
         self._slots_by_host: dict[
             str, dict[ConnectionSlot, None]
         ] = {}  # by host, each in the order of arrival
-        self._count = 0
+        self.count = 0  # connections that have a slot
         self._closing: set[ConnectionSlot] = set()
 
     def enter(self, connection: socket.socket, host: str) -> ConnectionSlot | None:
@@ -46,11 +46,11 @@ class ConnectionLimiter:
         with self._lock:
             if len(self._closing) >= self.limit:
                 return None
-            if self._count >= self.limit:
+            if self.count >= self.limit:
                 self._disconnect([self._next_to_close()])
             slot = ConnectionSlot(connection, host, self._clock())
             self._slots_by_host.setdefault(host, {})[slot] = None
-            self._count += 1
+            self.count += 1
             return slot
 
     def replace(self, slot: ConnectionSlot, wrap: Callable[[socket.socket], socket.socket]) -> None:
@@ -94,7 +94,7 @@ class ConnectionLimiter:
         host_slots = self._slots_by_host.get(slot.host, {})
         if slot in host_slots:
             del host_slots[slot]
-            self._count -= 1
+            self.count -= 1
         if not host_slots:
             self._slots_by_host.pop(slot.host, None)
 

@@ -26,6 +26,7 @@ BACKLOG = 1024
 """Connections that the kernel queues until they are accepted. Many clients at once connect faster:
 if the queue is full, the kernel drops a client's last packet, and the client waits for seconds."""
 SWEEP_EVERY = 0.05  # seconds
+IDLE_SECONDS = 10.0  # seconds of an iteration of the accepting loop without a connection
 ALLOWANCE = 30.0  # seconds that one iteration of the accepting loop may take
 LINGER = 1.0  # seconds that a client has to read the end of its response
 MAX_UNREAD_BYTES = 262144  # bytes of an unexpected body that are read and discarded
@@ -80,10 +81,14 @@ class WebServer(WSGIServer):
         self._pending.listen(self.socket)
 
     def serve_forever(self, poll_interval: float = 0.5) -> None:
-        """Accept, and serve each request once it has arrived, until `shutdown`."""
+        """Accept, and serve each request once it has arrived, until `shutdown`.
+
+        While there are connections their deadlines are checked each `poll_interval` seconds.
+        """
         try:
             while not self._is_ending.is_set():
-                if self._pending.poll(poll_interval):
+                seconds = poll_interval if self.connection_limiter.count else IDLE_SECONDS
+                if self._pending.poll(seconds):
                     self._accept()
                 self.service_actions()
         finally:
@@ -92,6 +97,8 @@ class WebServer(WSGIServer):
     def shutdown(self) -> None:
         """Stop the accepting loop, and wait for its end."""
         self._is_ending.set()
+        with suppress(OSError):  # it is closed already
+            self.socket.shutdown(socket.SHUT_RDWR)  # wakes the loop
         self._is_over.wait()
 
     def service_actions(self) -> None:
