@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
+from math import sqrt
 
 from models.usl.points_and_residuals import MIN_POINTS, Scatter
 
@@ -42,8 +43,10 @@ class Reason(StrEnum):
 
 MIN_LOAD = 0.7
 """The least share of the predicted peak, or capacity, that must have been seen."""
-TRUSTED_RATIO, INDICATIVE_RATIO = 1.42, 2.0
-"""Bounds of the 95 % quantile over the 5 % quantile of Xmax, of a limit and of the capacity."""
+INDICATIVE_RATIO = 2.0
+"""The bound of the 95 % quantile over the 5 % quantile of Xmax, of a limit and of the capacity."""
+TRUSTED_RATIO = sqrt(INDICATIVE_RATIO)
+"""The same, to be trusted: half as wide in its logarithm."""
 MAX_GROWTH = 0.15
 """dlnX/dlnN at the highest loads. Curves that paused and rose again grew by 0.2 and more there."""
 ENDING_SHARE, ENDING_RATIO = 0.5, 1.3

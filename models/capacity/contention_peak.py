@@ -23,7 +23,9 @@ from models.capacity.goodness_of_fit import Points
 from models.capacity.plateau import top_and_its_concurrency
 from models.capacity.residence_likelihood import PeakGrid, ResidenceModels
 from models.capacity.shared_constants import FALSE_SIGN_PROBABILITY, FAR_RATIO, MAJORITY, MIN_POINTS
+from models.numerics import QUANTILES
 from models.robust import neighbour_deviation, normal_cdf
+from models.trust import MAX_ERROR
 from models.usl.law import Array
 
 PEAK_PRIORS = ((0.85, 0.25, 0.4), (0.15, -0.7, 1.0))
@@ -48,11 +50,9 @@ far above the higher of it and the limit."""
 MIN_CONTENDING = 6.0
 """The concurrency from which on contention is expected near the limit; fewer statements hardly
 meet."""
-MAX_LOG_ODDS = 3.0
-"""The greatest ln of the odds between two places by residence times that `_may_mislead`."""
-MISLEADING_LOAD, MISLEADING_DEVIATION = 0.55, 0.05
-"""The share of the limit from which on they may, and the deviation of ln R between neighbours in
-throughput beyond which they do."""
+MISLEADING_LOAD = 0.55
+"""The share of the limit from which on residence times may mislead; then no place is likelier than
+another by more than the odds of 20 that the 5 % quantile stands for."""
 
 
 @dataclass(frozen=True)
@@ -149,7 +149,7 @@ def _peak_distribution(points: Points, resource_limit: NearestLimit, x_seen: flo
         shapes.append(seen.likelihood_by_law_and_limit(peaks, removed) + by_n)
     ln_p = np.logaddexp.reduce(shapes)
     if _may_mislead(points, resource_limit, x_seen):
-        ln_p = np.logaddexp(ln_p, ln_p.max() - MAX_LOG_ODDS)
+        ln_p = np.logaddexp(ln_p, ln_p.max() + np.log(QUANTILES[0]))
     mistaken = max(NO_EVIDENCE_PRIOR, resource_limit.log_shared)
     posterior = (1 - mistaken) * _cdf(prior * np.exp(ln_p - ln_p.max())) + mistaken * _cdf(unseen)
     return Peak(ln_peak, 1 - (1 - posterior) * (1 - ABRUPT_PRIOR * abrupt))
@@ -169,7 +169,7 @@ def _may_mislead(points: Points, resource_limit: NearestLimit, x_seen: float) ->
     ln_r = np.log(points.n / points.x)
     return (
         x_seen > MISLEADING_LOAD * resource_limit.x
-        and neighbour_deviation(ln_r, points.x) > MISLEADING_DEVIATION
+        and neighbour_deviation(ln_r, points.x) > MAX_ERROR
     )
 
 

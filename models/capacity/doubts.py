@@ -86,7 +86,7 @@ MAX_DRIFT = 0.07
 """The greatest change of ln of a cost, between periods or since the high loads. A drift of the mix
 partly looks like one of the load, which the cost curve absorbs: capacities were off by twice as
 much."""
-MIN_NEAR_INTERVALS = 8
+MIN_NEAR_INTERVALS = LATEST_INTERVALS
 """The least number of intervals with loads near a trusted capacity. One that is 15 % too high is
 then trusted from 92 % of the truth on: of simulated servers seen up to 90 % of it, those that were
 trusted and that far off had served 70 % of the estimate."""

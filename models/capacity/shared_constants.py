@@ -1,20 +1,24 @@
 """Constants that the models share: numbers of intervals, quantiles, shares, and significance."""
 
+from models.numerics import QUANTILES
+from models.robust import EPISODE_SHARE
+
 MIN_LASTING = 3
 """The least number of intervals that count as lasting; fewer may be a burst, or noise."""
 MIN_POINTS = 6
 """The least number of intervals from which a single quantity is estimated."""
 MIN_CURVE_POINTS = 40
 """The least number of intervals from which a curve over the load is fitted, to compare with it."""
-PERIODS = 40
-"""The number of periods of a window, at whose borders something may begin or end."""
+PERIODS = MIN_CURVE_POINTS
+"""The number of periods of a window, at whose borders something may begin or end; the least of such
+windows has one interval in each."""
 LATEST_INTERVALS = 8
 """The number of latest intervals that show whether the server is still as it was."""
-SEEN_QUANTILE = 0.95
+SEEN_QUANTILE = QUANTILES[2]
 """The quantile of throughputs, or utilisations, that counts as seen: it was held for a while."""
-HIGH_QUANTILE = 0.9
-"""The quantile of the loads from which on they are high."""
-LOW_QUANTILE = 1 - HIGH_QUANTILE
+HIGH_QUANTILE = 1 - EPISODE_SHARE
+"""The quantile of the loads from which on they are high: no episode."""
+LOW_QUANTILE = EPISODE_SHARE
 """The quantile of the use by others per query that counts as work for the server's queries."""
 NEAR_SHARE = 0.8
 """A load of at least this share of another one, or a utilisation of its ceiling, is near it."""
@@ -42,8 +46,8 @@ MIN_EXPLAINED_SHARE = 0.7
 """Past the peak the law predicts the throughput, and where all connections are in use the capacity
 does. With less than this share of it statements wait for something else: they pile up, and that is
 no overload."""
-FALSE_SIGN_PROBABILITY = 0.1
-"""The probability that an apparent sign means nothing."""
+FALSE_SIGN_PROBABILITY = EPISODE_SHARE
+"""The probability that an apparent sign means nothing: it is of an episode."""
 SIGNIFICANT_Z = 2.0
 """The number of standard errors beyond which a single value hardly lies by chance."""
 MIN_NOISE = 0.01

@@ -19,11 +19,10 @@ from typing import TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from models.numerics import ROUNDING
+
 Array = NDArray[np.float64]
 Quantity = TypeVar("Quantity", float, Array)
-
-ROUND_OFF = 8 * float(np.finfo(np.float64).eps)
-"""A throughput within this relative distance of the peak counts as the peak."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +131,7 @@ class Usl:
         a, c = (1 - self.sigma) / self.lam, self.kappa / self.lam
         e = 1 - (self.sigma - self.kappa) / self.lam * x
         to_peak = 1 - x * self._slope_at_peak / self.lam
-        at_peak = (self.kappa > 0) & (abs(to_peak) < ROUND_OFF)
+        at_peak = (self.kappa > 0) & (abs(to_peak) < ROUNDING)
         to_peak = np.where(at_peak, 0, to_peak)
         unreachable = to_peak < 0 if self.kappa else to_peak <= 0
         root = np.sqrt(np.where(unreachable, np.nan, to_peak) * (e + 2 * sqrt(a * c) * x))
@@ -143,7 +142,7 @@ class Usl:
         a, b = 1 - self.sigma, self.sigma - self.kappa
         over = self.lam * r - a
         square = b * b + 4 * self.kappa * over
-        shortest = abs(square) < ROUND_OFF * (b * b + 4 * self.kappa * a)
+        shortest = abs(square) < ROUNDING * (b * b + 4 * self.kappa * a)
         root = np.sqrt(np.where(shortest, 0, square))
         n = 2 * over / (b + root) if b >= 0 else (root - b) / (2 * self.kappa)
         return np.where((n >= 0) & np.isfinite(n), n, np.nan)
