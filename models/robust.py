@@ -21,6 +21,8 @@ MAD_TO_DEVIATION = 1.4826
 TOTAL_WEIGHT = 60.0
 """All points together count as at most this many, because those of one day are correlated."""
 
+SIGNIFICANT_Z = 2.0
+"""The number of standard errors beyond which a single value hardly lies by chance."""
 CERTAIN_Z = 6.0
 """The number of standard errors beyond which not one of many values lies by chance."""
 EPISODE_SHARE = 0.1

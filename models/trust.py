@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from math import sqrt
 
+from models.robust import SIGNIFICANT_Z
 from models.usl.points_and_residuals import MIN_POINTS, Scatter
 
 
@@ -52,10 +53,10 @@ MAX_GROWTH = 0.15
 ENDING_SHARE, ENDING_RATIO = 0.5, 1.3
 """Growth is ending, with one more step, if it has fallen to this share of the growth before and the
 quantiles' ratio is below the second. No peak trusted by this rule was off by 15 %."""
-MAX_ERROR, MAX_PATTERN_SCORE = 0.05, 2.5
+MAX_ERROR = 0.05
 """The greatest relative error of a throughput or concurrency that is known well. √Σ(error²) must be
 at most that times the number of points beyond three: 10 % noise needs 10 points, 20 % needs 22. A
-pattern of the errors counts if it exceeds the first and its score the second."""
+pattern of the errors counts if it exceeds that and its score `SIGNIFICANT_Z`."""
 
 SENTENCES = {
     Reason.FEW_LEVELS: "there are points at fewer than three different concurrencies",
@@ -157,7 +158,7 @@ def _has_pattern(scatter: Scatter | None) -> bool:
     return (
         scatter is not None
         and scatter.pattern > MAX_ERROR
-        and scatter.pattern_score > MAX_PATTERN_SCORE
+        and scatter.pattern_score > SIGNIFICANT_Z
     )
 
 

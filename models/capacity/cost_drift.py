@@ -12,11 +12,10 @@ from models.capacity.shared_constants import (
     LATEST_INTERVALS,
     MIN_CURVE_POINTS,
     MIN_NOISE,
-    SIGNIFICANT_Z,
     WINDOW_PARTS,
 )
 from models.numerics import TINY, median
-from models.robust import fit_linear
+from models.robust import SIGNIFICANT_Z, fit_linear
 
 
 def cost_drift(cost: CostCurve) -> float:

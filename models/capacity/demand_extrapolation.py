@@ -13,10 +13,10 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from models.capacity.shared_constants import HIGH_QUANTILE, SIGNIFICANT_Z
+from models.capacity.shared_constants import HIGH_QUANTILE
 from models.capacity.utilisation_fit import FittedParts, Part
 from models.numerics import NEGLIGIBLE, ROUNDING, TINY, median, quantile
-from models.robust import LinearFit, student_cdf
+from models.robust import SIGNIFICANT_Z, LinearFit, student_cdf
 from models.usl.law import Array, Quantity
 
 CEILING = (0.975, 0.02)

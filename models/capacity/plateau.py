@@ -24,10 +24,9 @@ from models.capacity.shared_constants import (
     MIN_LASTING,
     MIN_POINTS,
     NEAR_SHARE,
-    SIGNIFICANT_Z,
 )
 from models.numerics import median
-from models.robust import medians, neighbour_deviation
+from models.robust import SIGNIFICANT_Z, medians, neighbour_deviation
 from models.usl.law import Array
 
 TOP_SHARE = 0.92

@@ -17,9 +17,9 @@ from models.capacity.shared_constants import (
     MIN_LOAD_RATIO,
     MIN_MEETING_CONCURRENCY,
     MIN_POINTS,
-    SIGNIFICANT_Z,
 )
 from models.numerics import QUANTILES, median, quantile, quantiles
+from models.robust import SIGNIFICANT_Z
 from models.trust import Trust
 from models.usl.law import Array
 from models.usl.posterior import Interval

@@ -35,7 +35,6 @@ from models.capacity.shared_constants import (
     NEAR_SHARE,
     QUERY_VARIATION,
     SEEN_QUANTILE,
-    SIGNIFICANT_Z,
 )
 from models.capacity.unshared_log_writes import FurtherFall, further_fall
 from models.capacity.utilisation_fit import (
@@ -50,7 +49,7 @@ from models.capacity.utilisation_fit import (
     fit_parts,
 )
 from models.numerics import NEGLIGIBLE, QUANTILES, median, quantiles
-from models.robust import CERTAIN_Z, NORMAL_95, fit_columns, normal_cdf
+from models.robust import CERTAIN_Z, NORMAL_95, SIGNIFICANT_Z, fit_columns, normal_cdf
 from models.trust import TRUSTED_RATIO, Trust, trust_of
 from models.usl.law import Array
 from models.usl.posterior import Interval

@@ -48,8 +48,6 @@ does. With less than this share of it statements wait for something else: they p
 no overload."""
 FALSE_SIGN_PROBABILITY = EPISODE_SHARE
 """The probability that an apparent sign means nothing: it is of an episode."""
-SIGNIFICANT_Z = 2.0
-"""The number of standard errors beyond which a single value hardly lies by chance."""
 MIN_NOISE = 0.01
 """The least deviation of a share, and of a logarithm: no measurement is more exact."""
 QUERY_VARIATION = 0.03

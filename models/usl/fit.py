@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from models.numerics import CONFIDENCE, NEGLIGIBLE, median
-from models.robust import normal_cdf
+from models.robust import SIGNIFICANT_Z, normal_cdf
 from models.trust import MAX_ERROR, Evidence, Reason, Trust, judge
 from models.usl.classical_fits import StandardErrors, least_squares_on_throughput, linearise
 from models.usl.law import Array, Usl
@@ -25,9 +25,6 @@ points; noise alone raises it above 1 by less."""
 MIN_ERRORS_ABOVE = 4.0
 """A point is above the peak if it exceeds the interval by this many errors of a point and by
 `MAX_ERROR`."""
-MIN_DEVIATIONS_ABOVE = 3.0
-"""Many points are above the peak if those above by `MAX_ERROR` outnumber what noise explains
-by this many standard deviations plus as many points."""
 REASONS_FOR_MORE_LOAD = {
     Reason.FEW_LEVELS,
     Reason.LOAD_TOO_LOW,
@@ -248,7 +245,7 @@ def _is_seen_above_peak(given: Points, kept: Points, law: Usl, interval: Interva
     shares = normal_cdf(-limits / noise)
     expected, variance = float(shares.sum()), float(np.sum(shares * (1 - shares)))
     seen = np.count_nonzero(above > MAX_ERROR)
-    return bool(seen - expected >= MIN_DEVIATIONS_ABOVE * (1 + sqrt(variance)))
+    return bool(seen - expected >= SIGNIFICANT_Z * (1 + sqrt(variance)))
 
 
 def _error_from_below(middle: float, errors: Array) -> float:

@@ -10,12 +10,17 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from models.numerics import NEGLIGIBLE, median
-from models.robust import CERTAIN_Z, EPISODE_SHARE, MAD_TO_DEVIATION, TOTAL_WEIGHT
+from models.robust import (
+    CERTAIN_Z,
+    EPISODE_SHARE,
+    MAD_TO_DEVIATION,
+    REWEIGHTING_STEPS,
+    TOTAL_WEIGHT,
+)
 from models.usl.law import Array
 from models.usl.parabola_nnls import ZERO_COEFFICIENTS, Coefficients, fit_non_negative
 from models.usl.points_and_residuals import Points
 
-ITERATIONS = 6
 RELATIVE_ERROR = 0.02
 """The error of a throughput whose concurrency is exact; the unit of the effective variance."""
 
@@ -69,7 +74,7 @@ def fit_curve(points: Points, n_variance: Array | None = None) -> Curve:
     curve = _solve(points, _cap_weights(points.weights))
     if n_variance is None:
         return curve
-    for _ in range(ITERATIONS):
+    for _ in range(REWEIGHTING_STEPS):
         from_n = curve.sensitivity(points.n) ** 2 * n_variance
         share = RELATIVE_ERROR**2 / (RELATIVE_ERROR**2 + from_n)
         curve = _solve(points, _cap_weights(points.weights * share))
@@ -113,7 +118,7 @@ def _solve(points: Points, weights: Array) -> Curve:
     regressors, product = powers[:3], weights / r
     w, previous = product / r, ZERO_COEFFICIENTS
     found: Coefficients = (float(np.exp(weights @ np.log(r) / weights.sum())), 0.0, 0.0)
-    for _ in range(ITERATIONS):
+    for _ in range(REWEIGHTING_STEPS):
         solved = fit_non_negative((powers @ w).tolist(), (regressors @ product).tolist())
         fitted = np.array(solved) @ regressors
         if not fitted.all():
