@@ -14,9 +14,9 @@ from models.capacity.headroom import Headroom
 from models.capacity.result import Capacity, CapacityReason
 from models.capacity.saturation_probability import (
     GROWTHS,
-    MIN_PLAUSIBLE_HEADROOM,
     saturation_probability,
 )
+from models.capacity.shared_constants import TOLERATED_CHANGE
 from models.trust import Trust
 
 BELOW = Headroom(0.3, overloaded=False, overload_loss=0.0)
@@ -85,7 +85,7 @@ def test_a_model_that_the_points_contradict_is_silent(reason: CapacityReason) ->
 
 def test_nothing_known_and_more_served_than_possible_are_silent() -> None:
     """Without a distribution, without headroom, and where the load refutes it, there is none."""
-    refuted = Headroom(MIN_PLAUSIBLE_HEADROOM - 0.01, overloaded=False, overload_loss=0.0)
+    refuted = Headroom(-TOLERATED_CHANGE - 0.01, overloaded=False, overload_loss=0.0)
     assert saturation_probability(capacity(known=None), 1000, BELOW) == ()
     assert saturation_probability(capacity(), 1000, None) == ()
     assert saturation_probability(capacity(), 1000, refuted) == ()

@@ -10,17 +10,20 @@ Connections are a limit only as far as their number is fixed, as that of a pool 
 
 import numpy as np
 
-from models.capacity.observed_peak import CELL_RATIO
 from models.capacity.plateau import MAX_ELASTICITY
 from models.capacity.resource_and_limit import FULL_UTILISATION, Resource
-from models.capacity.shared_constants import MAJORITY, MIN_LASTING, MIN_POINTS
+from models.capacity.shared_constants import (
+    CLEAR_RATIO,
+    MAJORITY,
+    MIN_LASTING,
+    MIN_POINTS,
+    NEAR_SHARE,
+)
 from models.numerics import median
 from models.usl.law import Array
 
 CLIENT_CONNECTIONS = "client_connections"
 """The name of the resource."""
-FIXED_SHARE = 0.9
-"""In most intervals a fixed number of connections is at least this share of its maximum."""
 
 
 def client_connections(
@@ -36,7 +39,7 @@ def client_connections(
     """
     known = connections[np.isfinite(connections)]
     most = float(known.max(initial=0.0))
-    if most < 1 or median(known) < FIXED_SHARE * most:
+    if most < 1 or median(known) < NEAR_SHARE * most:
         return None
     used = concurrency / most
     if np.count_nonzero(used < MAJORITY) < MIN_POINTS or _is_throughput_level(throughput, used):
@@ -59,4 +62,4 @@ def _is_throughput_level(x: Array, used: Array) -> bool:
         return False
     more = median(used[~few]) / median(used[few])
     growth = np.log(median(x[~few]) / median(x[few]))
-    return bool(more >= CELL_RATIO and growth <= MAX_ELASTICITY * np.log(more))
+    return bool(more >= CLEAR_RATIO and growth <= MAX_ELASTICITY * np.log(more))

@@ -9,10 +9,9 @@ than at the capacity, as a share of those. docs/capacity.md defines it for users
 from dataclasses import dataclass
 from math import isfinite
 
-from models.capacity.observed_peak import CELL_RATIO
 from models.capacity.resource_and_limit import MIN_LIMITING_UTILISATION
 from models.capacity.result import USL, Capacity
-from models.capacity.shared_constants import FAR_RATIO, MIN_EXPLAINED_SHARE
+from models.capacity.shared_constants import CLEAR_RATIO, FAR_RATIO, NEAR_SHARE
 from models.usl.fit import UslFit
 
 
@@ -70,7 +69,7 @@ def peak_upper(fitted: UslFit) -> float | None:
     if fitted.n_max is None:
         return None
     high = fitted.n_max_interval.high if fitted.n_max_interval else 0.0
-    return max(high, CELL_RATIO * fitted.n_max)
+    return max(high, CLEAR_RATIO * fitted.n_max)
 
 
 def _headroom_past_peak(unused: float, n: float, at_peak: float | None) -> Headroom:
@@ -92,4 +91,5 @@ def _is_past_peak(capacity: Capacity, x: float, n: float, utilisation: float | N
         return False
     if capacity.limit != USL:
         return utilisation is not None and utilisation >= MIN_LIMITING_UTILISATION
-    return capacity.usl is None or x >= MIN_EXPLAINED_SHARE * float(capacity.usl.law.throughput(n))
+    # past contention's peak the law predicts the throughput; what completes far less piles up
+    return capacity.usl is None or x >= NEAR_SHARE * float(capacity.usl.law.throughput(n))

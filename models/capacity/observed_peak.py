@@ -16,7 +16,6 @@ from models.capacity.observations import SAME_LOAD_SHARE, Observations
 from models.capacity.resource_and_limit import MIN_LIMITING_UTILISATION, Resource
 from models.capacity.shared_constants import (
     FAR_RATIO,
-    MIN_EXPLAINED_SHARE,
     MIN_LASTING,
     MIN_POINTS,
     NEAR_SHARE,
@@ -28,7 +27,6 @@ from models.usl.law import Array
 
 CELLS_PER_OCTAVE = 4
 """The number of cells of concurrency to the octave, in which intervals are compared."""
-CELL_RATIO = 2 ** (1 / CELLS_PER_OCTAVE)
 PLATEAU_END_RATIO = 3.0
 """Where throughput stays level, the peak ends at this multiple of the concurrency that suffices."""
 
@@ -68,7 +66,7 @@ def saturated_throughput(seen: Observations, capacity: float | None) -> float:
     least = max(NEAR_SHARE * connections, FAR_RATIO * r * capacity)
     saturated = seen.loaded & (seen.concurrency >= least)
     ln_x = np.log(seen.throughput[saturated])
-    if len(ln_x) < MIN_POINTS or median(ln_x) < np.log(MIN_EXPLAINED_SHARE * capacity):
+    if len(ln_x) < MIN_POINTS or median(ln_x) < np.log(NEAR_SHARE * capacity):
         return np.inf
     deviation = np.hypot(_interval_deviation(ln_x), QUERY_VARIATION)
     return float(np.exp(median(ln_x) - NORMAL_95 * deviation))

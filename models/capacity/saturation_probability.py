@@ -11,12 +11,11 @@ from collections.abc import Mapping
 from models.capacity.distribution import Distribution
 from models.capacity.headroom import Headroom
 from models.capacity.result import Capacity, CapacityReason
+from models.capacity.shared_constants import TOLERATED_CHANGE
 from models.forecast.next_hour import STEP_SECONDS, Rise
 
 GROWTHS = (1.0, 1.1, 1.25, 1.5)
 """Factors of the present load: unchanged, and grown by 10, 25 and 50 %."""
-MIN_PLAUSIBLE_HEADROOM = -0.15
-"""Headroom below this, without overload, refutes the capacity: the throughput is far above it."""
 CONTRADICTING_REASONS = {
     CapacityReason.NO_LIMIT_SEEN,
     CapacityReason.MODEL_DOES_NOT_FIT,
@@ -72,5 +71,5 @@ def _unrefuted_distribution(capacity: Capacity, found: Headroom | None) -> Distr
     """Return the capacity's distribution; None where it is not known or refuted."""
     if found is None or is_contradicted(capacity):
         return None
-    is_refuted = found.ratio < MIN_PLAUSIBLE_HEADROOM and not found.overloaded
+    is_refuted = found.ratio < -TOLERATED_CHANGE and not found.overloaded
     return None if is_refuted else capacity.distribution

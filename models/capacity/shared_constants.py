@@ -42,10 +42,6 @@ TOLERATED_CHANGE = 0.11
 """A relative change of less is neglected. A capacity that one cause may change by more, or that an
 uncertain law sets with a greater probability, is not trusted; a change of a query's cost by less is
 not worth the loss of the older intervals."""
-MIN_EXPLAINED_SHARE = 0.7
-"""Past the peak the law predicts the throughput, and where all connections are in use the capacity
-does. With less than this share of it statements wait for something else: they pile up, and that is
-no overload."""
 FALSE_SIGN_PROBABILITY = EPISODE_SHARE
 """The probability that an apparent sign means nothing: it is of an episode."""
 MIN_NOISE = 0.01
