@@ -54,7 +54,6 @@ OFF = {
     "capacity.contention_peak.ABRUPT_PRIOR": "0.0",
     "capacity.contention_peak.NO_EVIDENCE_PRIOR": "0.0",
     "capacity.contention_peak.MAX_LOG_ODDS": "1e9",
-    "capacity.cpu_wakeups.FULL_BUSY_SHARE": "0.0",
     "capacity.estimate.CONTENTION_VISIBLE_FROM": "0.0",
     "capacity.resource_and_limit.OTHER_PROGRAMS_SHARE": "0.0",
     "capacity.batched_cost_share.POLYNOMIAL_DEGREE": "1",

@@ -10,7 +10,6 @@ Connections are a limit only as far as their number is fixed, as that of a pool 
 
 import numpy as np
 
-from models.capacity.plateau import MAX_ELASTICITY
 from models.capacity.resource_and_limit import FULL_UTILISATION, Resource
 from models.capacity.shared_constants import (
     CLEAR_RATIO,
@@ -20,6 +19,7 @@ from models.capacity.shared_constants import (
     NEAR_SHARE,
 )
 from models.numerics import median
+from models.trust import MAX_GROWTH
 from models.usl.law import Array
 
 CLIENT_CONNECTIONS = "client_connections"
@@ -62,4 +62,4 @@ def _is_throughput_level(x: Array, used: Array) -> bool:
         return False
     more = median(used[~few]) / median(used[few])
     growth = np.log(median(x[~few]) / median(x[few]))
-    return bool(more >= CLEAR_RATIO and growth <= MAX_ELASTICITY * np.log(more))
+    return bool(more >= CLEAR_RATIO and growth <= MAX_GROWTH * np.log(more))

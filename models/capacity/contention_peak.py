@@ -36,8 +36,6 @@ ABRUPT_PRIOR = 0.12
 that is free below the peak and a convoy above."""
 ABRUPT_DECAY = 0.25
 """The decay of its probability over ln(peak / seen): the nearer to the loads seen, the likelier."""
-PLATEAU_ERROR = 0.04
-"""The deviation of ln of the peak from ln of an observed plateau."""
 NO_EVIDENCE_PRIOR = 0.02
 """The probability that residence times do not show the peak, because no model is right."""
 UNCOUNTED_LOG_PRIOR = 0.3
@@ -89,7 +87,7 @@ class Peak:
         above: Array = 1 - np.interp(ln_x, self.grid, self.cdf)
         if self.plateau is None:
             return above
-        beyond = normal_cdf((ln_x - np.log(self.plateau)) / PLATEAU_ERROR)
+        beyond = normal_cdf((ln_x - np.log(self.plateau)) / MAX_ERROR)
         return above * (1 - (1 - FALSE_SIGN_PROBABILITY) * beyond)
 
 

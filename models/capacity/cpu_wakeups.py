@@ -8,21 +8,11 @@ approaches 1 long before the processor is full. The kernel counts how often a pr
 so the share is measured, not assumed: `saved` is the share of the queries that found it busy.
 """
 
-import numpy as np
-from numpy.typing import NDArray
-
 from models.capacity.batched_cost_share import SharedCost
 
-FULL_BUSY_SHARE = 0.9
-"""A processor is full only where at least this share of the queries found it busy."""
 SHORT_QUERY_SECONDS = 1.5e-3
 """A query of less processor time (s) is short: of longer ones waking is a tenth at most."""
 
 
 class CpuWakeups(SharedCost):
     """The share of queries in each interval that found a processor busy, and did not wake it."""
-
-    @property
-    def allows_full(self) -> NDArray[np.bool_]:
-        """Where the processor may be full, shape (intervals,); true where nothing is known."""
-        return ~(self.saved < FULL_BUSY_SHARE)

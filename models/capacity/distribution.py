@@ -14,8 +14,6 @@ from models.usl.law import Array
 
 UNBOUNDED_SPREAD = 2.0
 """The ratio of the deviation above the median to that below, where there is no 95 % quantile."""
-UNKNOWN_LOWER_DEVIATION = 1.0
-"""The deviation of the logarithm below the median where the 5 % quantile is 0."""
 TABLE_DEVIATIONS, TABLE_SIZE = 4.0, 129
 """The extent of a distribution's table, in deviations to either side, and its number of places,
 one of them the middle."""
@@ -34,7 +32,7 @@ class Distribution:
     @classmethod
     def of_quantiles(cls, lower: float, median: float, upper: float | None) -> Self:
         """Create a split normal of ln C with these 5, 50 and 95 % quantiles (queries/s)."""
-        down = _ln_deviation(median / lower) if lower > 0 else UNKNOWN_LOWER_DEVIATION
+        down = _ln_deviation(median / lower)
         known = upper is not None and upper < inf
         up = _ln_deviation(upper / median) if upper and known else UNBOUNDED_SPREAD * down
         z = np.linspace(-TABLE_DEVIATIONS, TABLE_DEVIATIONS, TABLE_SIZE)

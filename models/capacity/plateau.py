@@ -27,12 +27,11 @@ from models.capacity.shared_constants import (
 )
 from models.numerics import median
 from models.robust import SIGNIFICANT_Z, medians, neighbour_deviation
+from models.trust import MAX_GROWTH
 from models.usl.law import Array
 
 TOP_SHARE = 0.92
 """Throughputs of at least this share of the third highest are the top; two may be bursts."""
-MAX_ELASTICITY = 0.1
-"""The greatest dlnX/dlnN, from few to many threads, of a plateau."""
 
 
 def find_plateau(seen: Observations, nearest: str | None = None) -> float | None:
@@ -62,7 +61,7 @@ def find_plateau(seen: Observations, nearest: str | None = None) -> float | None
     growth = np.log(level / median(x[few])) / np.log(median(n[many]) / median(n[few]))
     # on a plateau most intervals with many statements are at the top; else they piled up
     stays = 2 * np.count_nonzero(x[many] >= top) > np.count_nonzero(many)
-    return level if stays and growth <= MAX_ELASTICITY else None
+    return level if stays and growth <= MAX_GROWTH else None
 
 
 def top_and_its_concurrency(n: Array, x: Array) -> tuple[float, float]:

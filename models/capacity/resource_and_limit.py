@@ -64,7 +64,8 @@ SENTENCES = {
 FULL_UTILISATION = 0.97
 """A resource this near its ceiling is full: its utilisation can no longer follow the load."""
 MIN_LIMITING_UTILISATION = 0.9
-"""A limiting resource that is used less makes nothing wait: statements pile up elsewhere."""
+"""A limiting resource that is used less makes nothing wait: statements pile up elsewhere. Nor is a
+processor full that fewer of the queries find busy."""
 OTHER_PROGRAMS_SHARE = 0.15
 """Use by others beyond that, as a share of the ceiling, counts as that of other programs."""
 
@@ -155,11 +156,11 @@ class Resource:
     @property
     def may_be_full(self) -> NDArray[np.bool_]:
         """Where queries do not find it idle, however busy it was; shape (intervals,)."""
+        allows = np.ones(len(self.utilisation), dtype=np.bool_)
         if self.wakeups is not None:
-            return self.wakeups.allows_full
-        if self.short_query_concurrency is None:
-            return np.ones(len(self.utilisation), dtype=np.bool_)
-        allows: NDArray[np.bool_] = ~(self.short_query_concurrency < MIN_MEETING_CONCURRENCY)
+            allows = ~(self.wakeups.saved < MIN_LIMITING_UTILISATION)
+        elif self.short_query_concurrency is not None:
+            allows = ~(self.short_query_concurrency < MIN_MEETING_CONCURRENCY)
         return allows
 
     @property

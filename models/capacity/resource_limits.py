@@ -54,9 +54,6 @@ from models.trust import TRUSTED_RATIO, Trust, trust_of
 from models.usl.law import Array
 from models.usl.posterior import Interval
 
-MAX_FILLING_SHARE = 0.75
-"""A fill level that rises in a greater share of the intervals is not in equilibrium: it shows how
-long it has been filling, not the load."""
 LIMIT_RANGE = (-2.5, 2.0)
 """The range of ln X, relative to the limit of a straight line, in which a limit is sought."""
 MIN_VARIANCE_SHARE = 0.25
@@ -412,7 +409,7 @@ def _is_filling(u: Array) -> bool:
     One in equilibrium, which drains faster the fuller it is, falls as often as it rises.
     """
     changes = np.diff(u)
-    return bool(np.count_nonzero(changes > 0) > MAX_FILLING_SHARE * np.count_nonzero(changes))
+    return bool(np.count_nonzero(changes > 0) > NEAR_SHARE * np.count_nonzero(changes))
 
 
 def _extrapolate(
