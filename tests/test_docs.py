@@ -23,6 +23,7 @@ from models.usl.point_fit import RELATIVE_ERROR
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").glob("*.md")])
 NUMBERS = ("", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+USUAL = tuple(share / sum(MODEL_PRIORS) for share in MODEL_PRIORS)
 SHARES_WITH_LOG = (*PROCESSOR_MODEL_PRIORS, *LOG_MODEL_PRIORS)
 STAYS, _, FALLS, FALLS_UNSEEN = (
     share / sum(UNCOUNTED_WAKEUP_MODEL_PRIORS) for share in UNCOUNTED_WAKEUP_MODEL_PRIORS
@@ -37,7 +38,7 @@ STATED = (
     ("docs/capacity.md", f"where throughput has fallen by {1 - SAME_LOAD_SHARE:.0%}"),
     *(
         ("docs/capacity-model.md", f"| {usual:.0%} | {of_processor:.0%} |")
-        for usual, of_processor in zip(MODEL_PRIORS, PROCESSOR_MODEL_PRIORS, strict=True)
+        for usual, of_processor in zip(USUAL, PROCESSOR_MODEL_PRIORS, strict=True)
     ),
     (
         "docs/capacity-model.md",

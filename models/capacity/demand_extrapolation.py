@@ -8,12 +8,13 @@ P(limit ≤ X) = P(U(X) ≥ c).
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from math import inf
 from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from models.capacity.shared_constants import HIGH_QUANTILE
+from models.capacity.shared_constants import HIGH_QUANTILE, TOLERATED_CHANGE
 from models.capacity.utilisation_fit import FittedParts, Part
 from models.numerics import NEGLIGIBLE, ROUNDING, TINY, median, quantile
 from models.robust import SIGNIFICANT_Z, LinearFit, student_cdf
@@ -34,28 +35,27 @@ class Prior(NamedTuple):
     """The deviation of each."""
 
     @classmethod
-    def within(cls, low: float, high: float, mean: float, deviation: float) -> "Prior":
-        """Create the prior of a normal distribution that is cut off at low and high."""
-        places = np.linspace(low, high, NODE_COUNT)
+    def normal(cls, mean: float, deviation: float, low: float = 0.0, high: float = inf) -> "Prior":
+        """Create the prior of a normal distribution, cut off at low, high, and two deviations."""
+        places = np.linspace(low, min(high, mean + SIGNIFICANT_Z * deviation), NODE_COUNT)
         p = np.exp(-0.5 * ((places - mean) / deviation) ** 2)
-        return cls(places, np.log(p / p.sum()), NODE_OVERLAP * float(places[1] - places[0]))
+        return cls(places, np.log(p / p.sum()), float(places[1] - places[0]) / 2)
 
 
-NODE_COUNT, NODE_OVERLAP = 16, 0.6
+NODE_COUNT = 16
 STEADY = Prior(np.zeros(1), np.zeros(1), 0.05)
-GROWING = Prior.within(0.1, 1.2, mean=0.25, deviation=0.3)
+GROWING = Prior.normal(0.0, 0.5, low=TOLERATED_CHANGE)
 """The prior of how much the demand changes up to the limit, Q·X/D."""
-MAX_FALLING_SHARE = 0.8
-"""The largest possible share of waking in the demand of an idle resource, w/(D + w)."""
-FALLING = Prior.within(0.05, MAX_FALLING_SHARE, mean=0.42, deviation=0.14)
-"""The prior of that share."""
+FALLING = Prior.normal(0.42, 0.14)
+"""The prior of the share of waking in the demand of an idle resource, w/(D + w)."""
+MAX_FALLING_SHARE = float(FALLING.places[-1])
+"""The largest possible share."""
 LOG_WRITE_SECONDS = (200e-6, 100e-6)
-"""The processor time (s) that a write of the log takes, mean and deviation, at most two above the
-mean: 98 to 337 µs were measured for durable commits on real servers."""
-WAKEUP_SECONDS, MAX_WAKEUP_SECONDS = 50e-6, 150e-6
-"""The processor time (s) that an idle entry costs: usually less than the first, at most the second.
-About 25, 50 and 150 µs were measured on three virtual machines; it is a small part of long
-queries."""
+"""The processor time (s) that a write of the log takes, mean and deviation: 98 to 337 µs were
+measured for durable commits on real servers."""
+WAKEUP_SECONDS = 50e-6
+"""The deviation of the processor time (s) that an idle entry costs, from 0 on. About 25, 50 and
+150 µs were measured on three virtual machines; it is a small part of long queries."""
 
 
 class LogSharing(NamedTuple):
@@ -327,14 +327,12 @@ def _falling_model(awake: LinearFit, prior: Prior, share: float, busy: float) ->
 def log_write_prior(part: float) -> Prior:
     """Return the prior of the log writes' share of a demand; part: as for one second each, or 0."""
     mean, deviation = LOG_WRITE_SECONDS
-    most = min((mean + SIGNIFICANT_Z * deviation) * part, MAX_FALLING_SHARE)
-    return Prior.within(0.0, most, mean * part, max(deviation * part, TINY))
+    return Prior.normal(mean * part, max(deviation * part, TINY), high=MAX_FALLING_SHARE)
 
 
 def _waking_prior(part: float) -> Prior:
     """Return the prior of w/(D + w) of a processor; part: what it would be for w of one second."""
-    most = min(MAX_WAKEUP_SECONDS * part, MAX_FALLING_SHARE)
-    return Prior.within(0.0, most, mean=0.0, deviation=WAKEUP_SECONDS * part)
+    return Prior.normal(0.0, WAKEUP_SECONDS * part, high=MAX_FALLING_SHARE)
 
 
 def _unseen_falling_model(first: Part, share: float) -> DemandModel:

@@ -35,16 +35,17 @@ BASE_PRIOR = (0.02, 0.1)
 """The prior of U0, mean and deviation, shares of the ceiling: it matters where loads are alike."""
 OWN_BASE_PRIOR = (0.005, 0.015)
 """The same for the server's own use: without queries it uses next to nothing."""
-MODEL_PRIORS = (0.8, 0.1, 0.1)
-"""The prior probabilities that the demand stays, grows, falls with the utilisation."""
-PROCESSOR_MODEL_PRIORS = (0.3, 0.1, 0.6)
+LIKELY, POSSIBLE, UNLIKELY = 0.6, 0.3, 0.1
+"""The prior probabilities of a model of the demand, up to a factor that all have in common."""
+MODEL_PRIORS = (LIKELY, UNLIKELY, UNLIKELY)
+"""Those that the demand stays, grows, falls with the utilisation."""
+PROCESSOR_MODEL_PRIORS = (POSSIBLE, UNLIKELY, LIKELY)
 """The same for a processor of which the server's own part is known: waking it costs time."""
-WAKEUP_MODEL_PRIORS = (0.1, 0.1, 0.5, 0.3)
+WAKEUP_MODEL_PRIORS = (UNLIKELY, UNLIKELY, LIKELY, POSSIBLE)
 """The same, and that it falls by (3), where the share of queries that find it busy is measured."""
-UNCOUNTED_WAKEUP_MODEL_PRIORS = (*PROCESSOR_MODEL_PRIORS, 0.1)
-"""As those of a processor, up to a factor, and that it falls by (3) unseen, where idle entries are
-not counted."""
-LOG_MODEL_PRIORS = (0.4, 0.4)
+UNCOUNTED_WAKEUP_MODEL_PRIORS = (*PROCESSOR_MODEL_PRIORS, UNLIKELY)
+"""The same, and that it falls by (3) unseen, where idle entries are not counted."""
+LOG_MODEL_PRIORS = (LIKELY, LIKELY)
 """In addition, that it falls by (3) as more commits share the writes of the log: slowly, fast."""
 
 
