@@ -14,6 +14,7 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from models.capacity.cpu_wakeups import WAKEUP_SECONDS
 from models.capacity.shared_constants import HIGH_QUANTILE, TOLERATED_CHANGE
 from models.capacity.utilisation_fit import FittedParts, Part
 from models.numerics import NEGLIGIBLE, ROUNDING, TINY, median, quantile
@@ -53,9 +54,6 @@ MAX_FALLING_SHARE = float(FALLING.places[-1])
 LOG_WRITE_SECONDS = (200e-6, 100e-6)
 """The processor time (s) that a write of the log takes, mean and deviation: 98 to 337 µs were
 measured for durable commits on real servers."""
-WAKEUP_SECONDS = 50e-6
-"""The deviation of the processor time (s) that an idle entry costs, from 0 on. About 25, 50 and
-150 µs were measured on three virtual machines; it is a small part of long queries."""
 
 
 class LogSharing(NamedTuple):
