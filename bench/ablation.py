@@ -47,7 +47,7 @@ WRONG = 0.15
 WIDEST = np.log(100.0)
 """An interval that is wider, or has one end only, counts as so wide."""
 OFF = {
-    "capacity.assess.MAX_LIMIT_RATIO": "np.inf",
+    "capacity.resource_limits.MAX_LIMIT_RATIO": "np.inf",
     "capacity.observations.UNCONTENDED_QUANTILE": "0.5",
     "capacity.change_points.MAX_STEPS": "1",
     "capacity.change_points.MAX_SWITCHES": "10**6",

@@ -31,7 +31,11 @@ from models.capacity.oversubscription_loss import ClientConnections
 from models.capacity.plateau import find_plateau
 from models.capacity.present_neighbour_use import lower_bound_at_present
 from models.capacity.resource_and_limit import FULL_UTILISATION, ResourceLimit
-from models.capacity.resource_limits import correct_refuted_limit, find_resource_limits
+from models.capacity.resource_limits import (
+    MAX_LIMIT_RATIO,
+    correct_refuted_limit,
+    find_resource_limits,
+)
 from models.capacity.result import Capacity
 from models.capacity.shared_constants import MAJORITY, SEEN_QUANTILE
 from models.capacity.trust_gate import judge, unknown_capacity, with_concurrency
@@ -39,10 +43,6 @@ from models.numerics import median, quantile
 from models.trust import Trust
 from models.usl.fit import UslFit, fit_bayes
 from models.usl.points_and_residuals import MIN_POINTS
-
-MAX_LIMIT_RATIO = 12.0
-"""A limit whose interval, up to the end of its table, spans a greater ratio is ignored: it says too
-little about where contention is to be expected."""
 
 
 def assess_capacity(seen: Observations) -> Capacity:

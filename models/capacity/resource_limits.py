@@ -54,8 +54,11 @@ from models.trust import TRUSTED_RATIO, Trust, trust_of
 from models.usl.law import Array
 from models.usl.posterior import Interval
 
-LIMIT_RANGE = (-2.5, 2.0)
-"""The range of ln X, relative to the limit of a straight line, in which a limit is sought."""
+MAX_LIMIT_RATIO = 12.0
+"""A limit whose interval, up to the end of its table, spans a greater ratio is ignored: it says too
+little about where contention is to be expected. The limit is sought as far to either side of that
+of a straight line."""
+LIMIT_REACH = float(np.log(MAX_LIMIT_RATIO))
 MIN_VARIANCE_SHARE = 0.25
 """The least variance of a utilisation at low loads, as a share of that at the median load."""
 CLIENT_USE_PRIOR = (0.1, 0.4)
@@ -418,7 +421,7 @@ def _extrapolate(
     """Extrapolate the utilisations to the ceiling, with demands that stay, grow or fall."""
     reach = [_straight_limit(each) for each in fitted]
     extrapolations = Extrapolations.of(fitted, reach)
-    grid = np.linspace(*LIMIT_RANGE, TABLE_SIZE) + np.log(reach)[:, None]
+    grid = np.linspace(-LIMIT_REACH, LIMIT_REACH, TABLE_SIZE) + np.log(reach)[:, None]
     cdf = extrapolations.reached(np.exp(grid))
     middles = [np.interp(QUANTILES[1], p, at) for p, at in zip(cdf, grid, strict=True)]
     falls = extrapolations.further_fall(np.exp(middles).tolist())
@@ -467,9 +470,8 @@ def _limit_of_channels(
     name: str, seen: float, channels: DeviceParallelism, reach: float, demand: float, x_scale: float
 ) -> ResourceLimit:
     """Compute the limit of a device, up to where the greatest number of channels is full."""
-    grid = np.linspace(
-        LIMIT_RANGE[0], LIMIT_RANGE[1] + np.log(CHANNELS[-1]), 2 * TABLE_SIZE
-    ) + np.log(reach)
+    end = LIMIT_REACH + np.log(CHANNELS[-1])
+    grid = np.linspace(-LIMIT_REACH, end, 2 * TABLE_SIZE) + np.log(reach)
     cdf = channels.reached(np.exp(grid))
     limit = _limit_from_distribution(name, seen, grid + np.log(x_scale), cdf, demand, 0.0)
     if channels.shares[0] > MAJORITY:
