@@ -20,7 +20,16 @@ from models.capacity.observations import UNCONTENDED_QUANTILE
 from models.capacity.resource_and_limit import FULL_UTILISATION
 from models.capacity.shared_constants import MIN_NOISE
 from models.numerics import ROUNDING, TINY, median, quantile
-from models.robust import MIN_FREEDOM, TOTAL_WEIGHT, TUKEY, fit_linear, mad, persistence
+from models.robust import (
+    MIN_FREEDOM,
+    SIGNIFICANT_Z,
+    TOTAL_WEIGHT,
+    TUKEY,
+    fit_linear,
+    mad,
+    persistence,
+)
+from models.trust import MAX_GROWTH
 from models.usl.law import Array
 from models.usl.peak_posterior_grid import PSEUDO_ERROR
 from models.usl.point_fit import RELATIVE_ERROR, powers_of
@@ -34,18 +43,16 @@ SHAPE_RANGE = (0.7, 40.0)
 QUEUE_PRIOR = (float(np.log(0.6)), 0.8)
 """ln c of a queue c·S·ρ/(1−ρ), mean and deviation; c is 1 with random times, half with equal ones,
 less in a closed loop."""
-QUEUE_RANGE, QUEUE_COUNT, COARSE_QUEUE_COUNT = (0.2, 6.0), 24, 6
-"""The range of c, and how many values of it are summed; and how many of each of two queues."""
-QUEUE_EXPONENTS = (0.0, 1.0, 2.0, 3.0, 4.5, 6.0)
+QUEUE_COUNT, COARSE_QUEUE_COUNT = 24, 6
+"""How many values of c are summed, and how many of each of two queues."""
+QUEUE_EXPONENTS = np.arange(7.0)
 """The exponents k of a queue before several servers."""
 COARSE_QUEUE_EXPONENTS = QUEUE_EXPONENTS[::2]
 """Those that represent all of them beside a lock, or the law."""
-MIN_GROWTH = 0.3
-"""The least dlnX/dlnN that is used, because throughput is noisy too."""
-SHAPE_COUNT, COARSE_SHAPE_COUNT = 64, 24
-"""The number of shapes of the law, and of the law beside a queue."""
-GROUP_COUNT = 48
-"""The number of groups of neighbours in throughput within which queues hardly differ."""
+COUNT = 48
+"""How many shapes of the law are summed, and in how many groups of neighbours in throughput queues
+hardly differ."""
+SHAPES = np.geomspace(*SHAPE_RANGE, COUNT)
 
 
 class PeakGrid(NamedTuple):
@@ -99,7 +106,7 @@ class ResidenceModels:
         z = fitted * (1 + np.log(r / fitted))
         order = np.argsort(x)
         order = order[w[order] > 0]
-        groups = min(GROUP_COUNT, len(order))
+        groups = min(COUNT, len(order))
         return cls(
             x=x[order] / x_scale,
             z=z[order],
@@ -109,7 +116,7 @@ class ResidenceModels:
             starts=np.arange(groups) * len(order) // groups,
             idle=quantile(r, UNCONTENDED_QUANTILE),
             weight=float(w.sum()),
-            ln_error_ratio=float(w @ np.log(np.clip(np.abs(growth), MIN_GROWTH, 1.0))),
+            ln_error_ratio=float(w @ np.log(np.clip(np.abs(growth), MAX_GROWTH, 1.0))),
             x_scale=x_scale,
             n_scale=n_scale,
         )
@@ -119,7 +126,7 @@ class ResidenceModels:
 
         The result has shape (peaks,), here and below.
         """
-        return self._ln_p_by_law(peaks, QueuesRemoved(np.zeros(1), self.z[None, :]), SHAPE_COUNT)
+        return self._ln_p_by_law(peaks, QueuesRemoved(np.zeros(1), self.z[None, :]))
 
     def likelihood_by_queue(self, peaks: PeakGrid) -> Array:
         """Compute the same for one server at which all queue: R = a + c·S·ρ/(1−ρ), ρ = X·S.
@@ -143,7 +150,7 @@ class ResidenceModels:
         u = np.maximum(a * x / np.maximum(1 + w * x, MIN_NOISE), MIN_NOISE)
         rho = np.minimum(u / np.maximum(end, MIN_NOISE)[:, None], FULL_UTILISATION)
         queue = u / (x * self.n_scale) / (1 - rho)
-        queues = np.exp(np.array(QUEUE_EXPONENTS)[:, None, None] * np.log(rho)) * queue
+        queues = np.exp(QUEUE_EXPONENTS[:, None, None] * np.log(rho)) * queue
         priors = np.tile(peaks.prior, len(QUEUE_EXPONENTS))
         by_servers = self._ln_p_by_queue(queues.reshape(-1, len(x)), priors)
         ln_p: Array = np.logaddexp.reduce(by_servers.reshape(len(QUEUE_EXPONENTS), -1))
@@ -171,18 +178,18 @@ class ResidenceModels:
 
         R = b·S·U^k/(1−U) + v·N + A·(1−u·N)².
         """
-        return self._ln_p_by_law(peaks, removed, COARSE_SHAPE_COUNT)
+        return self._ln_p_by_law(peaks, removed)
 
     def remove_limit_queues(self) -> "QueuesRemoved":
         """Subtract queues at the limit's resource from the residence times: R − b·S·U^k/(1−U)."""
         u = np.clip(self.busy, MIN_NOISE, FULL_UTILISATION)
         wait = u / (1 - u) / (self.x * self.n_scale)
-        b = _geomspace(*QUEUE_RANGE, COARSE_QUEUE_COUNT)
-        queues = b[:, None, None] * wait * u ** np.array(COARSE_QUEUE_EXPONENTS)[:, None]
+        b = _strengths(COARSE_QUEUE_COUNT)
+        queues = b[:, None, None] * wait * u ** COARSE_QUEUE_EXPONENTS[:, None]
         rest = self.z - queues.reshape(-1, len(u))
         return QueuesRemoved(np.repeat(_ln_strength_prior(b), len(COARSE_QUEUE_EXPONENTS)), rest)
 
-    def _ln_p_by_law(self, peaks: PeakGrid, removed: "QueuesRemoved", shapes: int) -> Array:
+    def _ln_p_by_law(self, peaks: PeakGrid, removed: "QueuesRemoved") -> Array:
         """Compute ln p of z = v·N + A·(1 − u·N)², A in closed form; tries and shapes summed out.
 
         With f = (1 − u·N)² and y = A·|f|, |f|² = Σ w·f², the sum of squares is c + y·(y − 2·best),
@@ -190,7 +197,10 @@ class ResidenceModels:
         """
         z, powers = removed.rest, powers_of(self.m)
         s, t = (powers @ self.w).tolist(), (z * self.w) @ powers[:3].T
-        v, by_shape = np.exp(-peaks.ln_peak)[:, None], _geomspace(*SHAPE_RANGE, shapes) * self.idle
+        v, by_shape = (
+            np.exp(-peaks.ln_peak)[:, None],
+            SHAPES * self.idle,
+        )
         u = v / by_shape
         ff = s[0] + u * (-4 * s[1] + u * (6 * s[2] + u * (-4 * s[3] + u * s[4])))
         size = np.sqrt(np.maximum(ff, ROUNDING * s[0]))
@@ -207,7 +217,7 @@ class ResidenceModels:
         best += c[:, :, None]
 
         def ln_prior(peak: Indices, cell: Indices) -> Array:
-            a_try, shape = np.divmod(cell, shapes)
+            a_try, shape = np.divmod(cell, COUNT)
             ln_p: Array = _ln_shape_prior(scale[peak, shape] / y[peak, a_try, shape])
             return ln_p + removed.ln_p[a_try]
 
@@ -243,7 +253,7 @@ class ResidenceModels:
         w, rest = np.add.reduceat(self.w, self.starts), self._group_means(removed.rest)
         g0, g1, g2 = float(w.sum()), queue @ w, np.square(queue) @ w
         z1, gz, zz = rest @ w, queue @ (rest * w).T, np.square(removed.rest) @ self.w
-        c = _geomspace(*QUEUE_RANGE, strengths)[:, None]
+        c = _strengths(strengths)[:, None]
         rss = c * (g2 - g1**2 / g0)[:, None, None] - 2 * (gz - g1[:, None] * z1 / g0)[:, None]
         rss *= c
         rss += zz - z1**2 / g0
@@ -280,9 +290,10 @@ class ResidenceModels:
 
 
 @cache
-def _geomspace(low: float, high: float, count: int) -> Array:
-    """Return `count` numbers from low to high, evenly spaced in their logarithms."""
-    return np.geomspace(low, high, count)
+def _strengths(count: int) -> Array:
+    """Return `count` values of c, within two deviations."""
+    mean, deviation = QUEUE_PRIOR
+    return np.exp(mean + deviation * np.linspace(-SIGNIFICANT_Z, SIGNIFICANT_Z, count))
 
 
 def _ln_strength_prior(c: Array) -> Array:
