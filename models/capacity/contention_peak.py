@@ -22,15 +22,23 @@ from models.capacity.distribution import TABLE_SIZE
 from models.capacity.goodness_of_fit import Points
 from models.capacity.plateau import top_and_its_concurrency
 from models.capacity.residence_likelihood import PeakGrid, ResidenceModels
-from models.capacity.shared_constants import FALSE_SIGN_PROBABILITY, FAR_RATIO, MAJORITY, MIN_POINTS
+from models.capacity.shared_constants import (
+    FALSE_SIGN_PROBABILITY,
+    FAR_RATIO,
+    LIKELY,
+    MAJORITY,
+    MIN_POINTS,
+    POSSIBLE,
+    UNLIKELY,
+)
 from models.numerics import QUANTILES
 from models.robust import neighbour_deviation, normal_cdf
 from models.trust import MAX_ERROR
 from models.usl.law import Array
 
-PEAK_PRIORS = ((0.85, 0.25, 0.4), (0.15, -0.7, 1.0))
-"""The prior of ln(peak / limit), probability, mean and deviation: of servers built so that a
-resource is their limit, and of those whose growth contention ends early."""
+PEAK_PRIORS = ((LIKELY, 0.25, 0.4), (UNLIKELY, -0.7, 1.0))
+"""The prior of ln(peak / limit), probability up to a factor, mean and deviation: of servers built
+so that a resource is their limit, and of those whose growth contention ends early."""
 ABRUPT_PRIOR = 0.12
 """The probability of a contention that the law cannot foresee, since it sets in abruptly: a lock
 that is free below the peak and a convoy above."""
@@ -38,7 +46,7 @@ ABRUPT_DECAY = 0.25
 """The decay of its probability over ln(peak / seen): the nearer to the loads seen, the likelier."""
 NO_EVIDENCE_PRIOR = 0.02
 """The probability that residence times do not show the peak, because no model is right."""
-UNCOUNTED_LOG_PRIOR = 0.3
+UNCOUNTED_LOG_PRIOR = POSSIBLE
 """The probability that commits share the writes of the log where these are not counted: in eight of
 28 recorded loads they do. Of 112 intervals without that count 92 hold the peak; with a probability
 of 0 it is 88, with 0.6 also 92."""

@@ -48,3 +48,5 @@ MIN_NOISE = 0.01
 """The least deviation of a share, and of a logarithm: no measurement is more exact."""
 QUERY_VARIATION = 0.03
 """The least deviation of the logarithm of the cost, and of the time, of a query."""
+LIKELY, POSSIBLE, UNLIKELY = 0.6, 0.3, 0.1
+"""The scale of prior probabilities, of models up to a factor that all have in common."""

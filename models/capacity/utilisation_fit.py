@@ -26,6 +26,7 @@ import numpy as np
 from models.capacity.batched_cost_share import SharedCost
 from models.capacity.cpu_wakeups import CpuWakeups
 from models.capacity.resource_and_limit import OTHER_PROGRAMS_SHARE
+from models.capacity.shared_constants import LIKELY, POSSIBLE, UNLIKELY
 from models.robust import CERTAIN_Z, SIGNIFICANT_Z, LinearFit, fit_each
 from models.usl.law import Array
 
@@ -35,10 +36,9 @@ BASE_PRIOR = (0.02, 0.1)
 """The prior of U0, mean and deviation, shares of the ceiling: it matters where loads are alike."""
 OWN_BASE_PRIOR = (0.005, 0.015)
 """The same for the server's own use: without queries it uses next to nothing."""
-LIKELY, POSSIBLE, UNLIKELY = 0.6, 0.3, 0.1
-"""The prior probabilities of a model of the demand, up to a factor that all have in common."""
 MODEL_PRIORS = (LIKELY, UNLIKELY, UNLIKELY)
-"""Those that the demand stays, grows, falls with the utilisation."""
+"""The prior probabilities, up to a factor, that the demand stays, grows, falls with the
+utilisation."""
 PROCESSOR_MODEL_PRIORS = (POSSIBLE, UNLIKELY, LIKELY)
 """The same for a processor of which the server's own part is known: waking it costs time."""
 WAKEUP_MODEL_PRIORS = (UNLIKELY, UNLIKELY, LIKELY, POSSIBLE)
