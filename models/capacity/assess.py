@@ -30,12 +30,8 @@ from models.capacity.outliers import find_outliers
 from models.capacity.oversubscription_loss import ClientConnections
 from models.capacity.plateau import find_plateau
 from models.capacity.present_neighbour_use import lower_bound_at_present
-from models.capacity.resource_and_limit import FULL_UTILISATION, ResourceLimit
-from models.capacity.resource_limits import (
-    MAX_LIMIT_RATIO,
-    correct_refuted_limit,
-    find_resource_limits,
-)
+from models.capacity.resource_and_limit import FULL_UTILISATION, MAX_LIMIT_RATIO, ResourceLimit
+from models.capacity.resource_limits import correct_refuted_limit, find_resource_limits
 from models.capacity.result import Capacity
 from models.capacity.shared_constants import MAJORITY, SEEN_QUANTILE
 from models.capacity.trust_gate import judge, unknown_capacity, with_concurrency

@@ -61,6 +61,10 @@ SENTENCES = {
 }
 
 
+MAX_LIMIT_RATIO = 12.0
+"""A limit whose interval, up to the end of its table, spans a greater ratio is ignored: it says too
+little about where contention is to be expected. The limit is sought as far to either side of that
+of a straight line."""
 FULL_UTILISATION = 0.97
 """A resource this near its ceiling is full: its utilisation can no longer follow the load."""
 MIN_LIMITING_UTILISATION = 0.9

@@ -20,6 +20,7 @@ from models.capacity.distribution import TABLE_DEVIATIONS, TABLE_SIZE
 from models.capacity.oversubscription_loss import ClientConnections
 from models.capacity.resource_and_limit import (
     FULL_UTILISATION,
+    MAX_LIMIT_RATIO,
     LimitReason,
     Resource,
     ResourceLimit,
@@ -54,10 +55,6 @@ from models.trust import TRUSTED_RATIO, Trust, trust_of
 from models.usl.law import Array
 from models.usl.posterior import Interval
 
-MAX_LIMIT_RATIO = 12.0
-"""A limit whose interval, up to the end of its table, spans a greater ratio is ignored: it says too
-little about where contention is to be expected. The limit is sought as far to either side of that
-of a straight line."""
 LIMIT_REACH = float(np.log(MAX_LIMIT_RATIO))
 MIN_VARIANCE_SHARE = 0.25
 """The least variance of a utilisation at low loads, as a share of that at the median load."""
