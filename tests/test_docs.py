@@ -12,7 +12,6 @@ from models.capacity.device_parallelism import CHANNELS
 from models.capacity.observations import SAME_LOAD_SHARE
 from models.capacity.shared_constants import MIN_LOAD_RATIO, MIN_POINTS, PERIODS
 from models.capacity.utilisation_fit import (
-    LOG_MODEL_PRIORS,
     MODEL_PRIORS,
     PROCESSOR_MODEL_PRIORS,
     UNCOUNTED_WAKEUP_MODEL_PRIORS,
@@ -24,7 +23,6 @@ ROOT = Path(__file__).resolve().parent.parent
 PAGES = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").glob("*.md")])
 NUMBERS = ("", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 USUAL = tuple(share / sum(MODEL_PRIORS) for share in MODEL_PRIORS)
-SHARES_WITH_LOG = (*PROCESSOR_MODEL_PRIORS, *LOG_MODEL_PRIORS)
 STAYS, _, FALLS, FALLS_UNSEEN = (
     share / sum(UNCOUNTED_WAKEUP_MODEL_PRIORS) for share in UNCOUNTED_WAKEUP_MODEL_PRIORS
 )
@@ -44,7 +42,6 @@ STATED = (
         "docs/capacity-model.md",
         f"with a prior of {FALLS_UNSEEN:.0%} (stays: {STAYS:.0%}, falls with U: {FALLS:.0%})",
     ),
-    ("docs/capacity-model.md", f"a prior of {LOG_MODEL_PRIORS[0] / sum(SHARES_WITH_LOG):.0%} each"),
     ("docs/capacity-model.md", f"1, 2, 4, … and {CHANNELS[-1]} channels are equally probable"),
     ("docs/capacity-model.md", f"up to {PERIODS} periods of the window"),
     ("docs/models.md", f"relative error is beyond {CERTAIN_Z * RELATIVE_ERROR:.0%}"),

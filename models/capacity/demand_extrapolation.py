@@ -42,11 +42,17 @@ class Prior(NamedTuple):
         p = np.exp(-0.5 * ((places - mean) / deviation) ** 2)
         return cls(places, np.log(p / p.sum()), float(places[1] - places[0]) / 2)
 
+    @classmethod
+    def at(cls, place: float, width: float) -> "Prior":
+        """Create the prior of one normal distribution."""
+        return cls(np.array([place]), np.zeros(1), width)
+
 
 NODE_COUNT = 16
-STEADY = Prior(np.zeros(1), np.zeros(1), 0.05)
+STEADY = Prior.at(0.0, 0.05)
+"""The prior of how much a demand that stays changes up to the limit, Q·X/D."""
 GROWING = Prior.normal(0.0, 0.5, low=TOLERATED_CHANGE)
-"""The prior of how much the demand changes up to the limit, Q·X/D."""
+"""The same of a demand that grows."""
 FALLING = Prior.normal(0.42, 0.14)
 """The prior of the share of waking in the demand of an idle resource, w/(D + w)."""
 MAX_FALLING_SHARE = float(FALLING.places[-1])
@@ -68,11 +74,10 @@ class LogSharing(NamedTuple):
     """The throughput at which the share was seen, in the units of the limit."""
     odds: float
     """The odds of sharing a write there."""
-    power: float
 
     def at(self, t: Quantity) -> Quantity:
         """Compute the share at each t, of any shape, in the units of the limit."""
-        odds = self.odds * (t / self.t) ** self.power
+        odds = self.odds * (t / self.t) ** LOG_SHARING_POWER
         shared: Quantity = odds / (1 + odds)
         return shared
 
@@ -308,9 +313,8 @@ def _demand_models(seen: FittedParts, reach: float, high: NDArray[np.bool_]) -> 
         prior = log_write_prior(first.log_sharing.per_query / first.slope)
         falling = _falling_model(next(awake), prior, 0.0, next(busy))
         saved = min(falling.busy, CEILING[0])
-        for power in LOG_SHARING_POWERS:
-            sharing = LogSharing(median(first.t[high]), saved / (1 - saved), power)
-            models.append(falling._replace(share=next(shares), sharing=sharing))
+        sharing = LogSharing(median(first.t[high]), saved / (1 - saved))
+        models.append(falling._replace(share=next(shares), sharing=sharing))
     return models
 
 
@@ -346,6 +350,6 @@ def _unseen_falling_model(first: Part, share: float) -> DemandModel:
     return model._replace(is_undetectable=True)
 
 
-LOG_SHARING_POWERS = (2.0, 3.0)
-"""The powers of X with which the odds of sharing a write of the log grow: 1 while one write is made
+LOG_SHARING_POWER = 2.5
+"""The power of X with which the odds of sharing a write of the log grow: 1 while one write is made
 at a time, 2.4 to 3.2 were measured up to the peaks of durable commits."""

@@ -39,7 +39,6 @@ from models.capacity.shared_constants import (
 )
 from models.capacity.unshared_log_writes import FurtherFall, further_fall
 from models.capacity.utilisation_fit import (
-    LOG_MODEL_PRIORS,
     MIN_UTILISATION_NOISE,
     OWN_BASE_PRIOR,
     PROCESSOR_MODEL_PRIORS,
@@ -233,8 +232,9 @@ def _add_priors(parts: Sequence[Part], resource: Resource, x: Array) -> list[Par
         own = replace(own, shares=UNCOUNTED_WAKEUP_MODEL_PRIORS, wakeup_share_per_second=second)
     if log is not None:
         written = replace(log, per_query=log.per_query * x_scale / (resource.count or 1.0))
+        # that more commits share the writes of the log is as likely as all other models together
         shared = written.smoothed(own.t, np.zeros_like(own.t), own.weights)
-        own = replace(own, shares=(*own.shares, *LOG_MODEL_PRIORS), log_sharing=shared)
+        own = replace(own, shares=(*own.shares, sum(own.shares)), log_sharing=shared)
     mean, deviation = CLIENT_USE_PRIOR[0] * own.slope, CLIENT_USE_PRIOR[1] * abs(own.slope)
     starts_below_zero = others.straight.coefficients[0] < 0
     if starts_below_zero and np.count_nonzero(resource.is_used_by_other_programs(x)) >= MIN_POINTS:

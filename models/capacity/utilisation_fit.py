@@ -45,8 +45,6 @@ WAKEUP_MODEL_PRIORS = (UNLIKELY, UNLIKELY, LIKELY, POSSIBLE)
 """The same, and that it falls by (3), where the share of queries that find it busy is measured."""
 UNCOUNTED_WAKEUP_MODEL_PRIORS = (*PROCESSOR_MODEL_PRIORS, UNLIKELY)
 """The same, and that it falls by (3) unseen, where idle entries are not counted."""
-LOG_MODEL_PRIORS = (LIKELY, LIKELY)
-"""In addition, that it falls by (3) as more commits share the writes of the log: slowly, fast."""
 
 
 @dataclass(frozen=True, eq=False)
