@@ -47,13 +47,12 @@ WRONG = 0.15
 WIDEST = np.log(100.0)
 """An interval that is wider, or has one end only, counts as so wide."""
 OFF = {
-    "capacity.resource_limits.MAX_LIMIT_RATIO": "np.inf",
+    "capacity.resource_and_limit.MAX_LIMIT_RATIO": "np.inf",
     "capacity.observations.UNCONTENDED_QUANTILE": "0.5",
     "capacity.change_points.MAX_STEPS": "1",
     "capacity.change_points.MAX_SWITCHES": "10**6",
     "capacity.contention_peak.ABRUPT_PRIOR": "0.0",
     "capacity.contention_peak.NO_EVIDENCE_PRIOR": "0.0",
-    "capacity.contention_peak.MAX_LOG_ODDS": "1e9",
     "capacity.estimate.CONTENTION_VISIBLE_FROM": "0.0",
     "capacity.resource_and_limit.OTHER_PROGRAMS_SHARE": "0.0",
     "capacity.batched_cost_share.POLYNOMIAL_DEGREE": "1",
