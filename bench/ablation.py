@@ -48,7 +48,6 @@ WIDEST = np.log(100.0)
 """An interval that is wider, or has one end only, counts as so wide."""
 OFF = {
     "capacity.resource_and_limit.MAX_LIMIT_RATIO": "np.inf",
-    "capacity.observations.UNCONTENDED_QUANTILE": "0.5",
     "capacity.change_points.MAX_STEPS": "1",
     "capacity.change_points.MAX_SWITCHES": "10**6",
     "capacity.contention_peak.ABRUPT_PRIOR": "0.0",

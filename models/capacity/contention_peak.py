@@ -24,6 +24,7 @@ from models.capacity.plateau import top_and_its_concurrency
 from models.capacity.residence_likelihood import PeakGrid, ResidenceModels
 from models.capacity.resource_and_limit import MAX_LIMIT_RATIO
 from models.capacity.shared_constants import (
+    CLEAR_RATIO,
     FALSE_SIGN_PROBABILITY,
     FAR_RATIO,
     LIKELY,
@@ -51,9 +52,6 @@ UNCOUNTED_LOG_PRIOR = POSSIBLE
 """The probability that commits share the writes of the log where these are not counted: in eight of
 28 recorded loads they do. Of 112 intervals without that count 92 hold the peak; with a probability
 of 0 it is 88, with 0.6 also 92."""
-GRID_BELOW = 0.25
-"""The range of peaks considered, in ln X, begins this far below the highest throughput seen, and
-ends as far above the higher of it and the limit as a limit is sought."""
 MIN_CONTENDING = 6.0
 """The concurrency from which on contention is expected near the limit; fewer statements hardly
 meet."""
@@ -134,9 +132,13 @@ def _is_piled_up(points: Points) -> NDArray[np.bool_]:
 
 
 def _peak_distribution(points: Points, resource_limit: NearestLimit, x_seen: float) -> Peak:
-    """Compute the distribution of the peak from all of these points."""
+    """Compute the distribution of the peak from all of these points.
+
+    It is sought from clearly below the highest throughput seen to as far above the higher of it and
+    the limit as a limit is sought.
+    """
     top = max(np.log(resource_limit.x), np.log(x_seen)) + np.log(MAX_LIMIT_RATIO)
-    ln_peak = np.linspace(np.log(x_seen) - GRID_BELOW, top, TABLE_SIZE)
+    ln_peak = np.linspace(np.log(x_seen / CLEAR_RATIO), top, TABLE_SIZE)
     prior = _prior(ln_peak - np.log(resource_limit.x), resource_limit.n)
     beyond = ln_peak - np.log(x_seen)
     unseen = prior * (beyond >= 0)

@@ -19,6 +19,7 @@ from models.capacity.shared_constants import HIGH_QUANTILE, TOLERATED_CHANGE
 from models.capacity.utilisation_fit import FittedParts, Part
 from models.numerics import NEGLIGIBLE, ROUNDING, TINY, median, quantile
 from models.robust import SIGNIFICANT_Z, LinearFit, student_cdf
+from models.trust import MAX_ERROR
 from models.usl.law import Array, Quantity
 
 CEILING = (0.975, 0.02)
@@ -49,7 +50,7 @@ class Prior(NamedTuple):
 
 
 NODE_COUNT = 16
-STEADY = Prior.at(0.0, 0.05)
+STEADY = Prior.at(0.0, MAX_ERROR)
 """The prior of how much a demand that stays changes up to the limit, Q·X/D."""
 GROWING = Prior.normal(0.0, 0.5, low=TOLERATED_CHANGE)
 """The same of a demand that grows."""

@@ -8,7 +8,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from models.capacity.resource_and_limit import Resource
-from models.capacity.shared_constants import HIGH_QUANTILE, MAJORITY, NEAR_SHARE, SEEN_QUANTILE
+from models.capacity.shared_constants import (
+    HIGH_QUANTILE,
+    LOW_QUANTILE,
+    MAJORITY,
+    NEAR_SHARE,
+    SEEN_QUANTILE,
+)
 from models.numerics import quantile
 from models.trust import MAX_ERROR
 from models.usl.law import Array
@@ -192,7 +198,7 @@ class Observations:
             return None
         n, x = self.concurrency[known], self.throughput[known]
         sampled = self.n_variance.any() or not n.all()
-        return float(np.sum(n) / np.sum(x) if sampled else quantile(n / x, UNCONTENDED_QUANTILE))
+        return float(np.sum(n) / np.sum(x) if sampled else quantile(n / x, LOW_QUANTILE))
 
     @property
     def usual_connections(self) -> float | None:
@@ -212,8 +218,6 @@ class Observations:
 
 SAME_LOAD_SHARE = 0.95
 """A load of at least this share of a throughput is about the same."""
-UNCONTENDED_QUANTILE = 0.2
-"""The quantile of the residence times that counts as that of statements that do not wait."""
 MAX_MAGNITUDE = 1e120
 """Powers of greater numbers, and of those below its inverse, may not fit into a float."""
 MIN_CONCURRENCY = 0.5

@@ -16,9 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.capacity.goodness_of_fit import Points
-from models.capacity.observations import UNCONTENDED_QUANTILE
 from models.capacity.resource_and_limit import FULL_UTILISATION
-from models.capacity.shared_constants import MIN_NOISE
+from models.capacity.shared_constants import LOW_QUANTILE, MIN_NOISE
 from models.numerics import ROUNDING, TINY, median, quantile
 from models.robust import (
     MIN_FREEDOM,
@@ -36,9 +35,9 @@ from models.usl.point_fit import RELATIVE_ERROR, powers_of
 
 Indices = NDArray[np.intp]
 
-SHAPE_MEDIAN, SHAPE_EDGE = 1.2, 0.15
-"""Nmax/(A·Xmax) − 2 = (σ−κ)·Nmax/(1−σ): its median (Cisco UCS: 0.9; σ = 0.03 at Nmax = 40: 1.2),
-and how far below 0 noise may make it seem."""
+SHAPE_EDGE = 0.15
+"""How far below 2 noise may make Nmax/(A·Xmax) seem. It is 2 + (σ−κ)·Nmax/(1−σ), of which the
+second part has the median 1 (Cisco UCS: 0.9; σ = 0.03 at Nmax = 40: 1.2)."""
 SHAPE_RANGE = (0.7, 40.0)
 QUEUE_PRIOR = (float(np.log(0.6)), 0.8)
 """ln c of a queue c·S·ρ/(1−ρ), mean and deviation; c is 1 with random times, half with equal ones,
@@ -88,7 +87,7 @@ class ResidenceModels:
     starts: Indices
     """The first point of each of the groups."""
     idle: float
-    """R of statements that do not wait: its `UNCONTENDED_QUANTILE`."""
+    """R of statements that do not wait: its `LOW_QUANTILE`."""
     weight: float
     ln_error_ratio: float
     """ln of the factor by which errors of N are smaller as those of R(N) than as those of R(X)."""
@@ -114,7 +113,7 @@ class ResidenceModels:
             m=m[order],
             busy=busy[order],
             starts=np.arange(groups) * len(order) // groups,
-            idle=quantile(r, UNCONTENDED_QUANTILE),
+            idle=quantile(r, LOW_QUANTILE),
             weight=float(w.sum()),
             ln_error_ratio=float(w @ np.log(np.clip(np.abs(growth), MAX_GROWTH, 1.0))),
             x_scale=x_scale,
@@ -305,7 +304,7 @@ def _ln_strength_prior(c: Array) -> Array:
 def _ln_shape_prior(shape: Array) -> Array:
     """Compute the ln prior: log-logistic above 2, with a soft edge below; per step of ln shape."""
     over = shape - 2
-    beyond = np.log1p(np.maximum(over, 0) / SHAPE_MEDIAN)
+    beyond = np.log1p(np.maximum(over, 0))
     ln_p: Array = np.log(shape) - 2 * beyond - 0.5 * np.square(np.minimum(over, 0) / SHAPE_EDGE)
     return ln_p
 

@@ -19,7 +19,8 @@ SEEN_QUANTILE = QUANTILES[2]
 HIGH_QUANTILE = 1 - EPISODE_SHARE
 """The quantile of the loads from which on they are high: no episode."""
 LOW_QUANTILE = EPISODE_SHARE
-"""The quantile of the use by others per query that counts as work for the server's queries."""
+"""The quantile of the residence times that counts as that of statements that do not wait, and that
+of the use by others per query that counts as work for the server's queries."""
 NEAR_SHARE = 0.8
 """A load of at least this share of another one, or a utilisation of its ceiling, is near it."""
 MIN_LOAD_RATIO = 1.15
