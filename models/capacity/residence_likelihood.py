@@ -52,6 +52,8 @@ COUNT = 48
 """How many shapes of the law are summed, and in how many groups of neighbours in throughput queues
 hardly differ."""
 SHAPES = np.geomspace(*SHAPE_RANGE, COUNT)
+COARSE_SHAPES = SHAPES[::2]
+"""Those that represent all of them beside a queue."""
 
 
 class PeakGrid(NamedTuple):
@@ -125,7 +127,7 @@ class ResidenceModels:
 
         The result has shape (peaks,), here and below.
         """
-        return self._ln_p_by_law(peaks, QueuesRemoved(np.zeros(1), self.z[None, :]))
+        return self._ln_p_by_law(peaks, QueuesRemoved(np.zeros(1), self.z[None, :]), SHAPES)
 
     def likelihood_by_queue(self, peaks: PeakGrid) -> Array:
         """Compute the same for one server at which all queue: R = a + c·S·ρ/(1−ρ), ρ = X·S.
@@ -177,7 +179,7 @@ class ResidenceModels:
 
         R = b·S·U^k/(1−U) + v·N + A·(1−u·N)².
         """
-        return self._ln_p_by_law(peaks, removed)
+        return self._ln_p_by_law(peaks, removed, COARSE_SHAPES)
 
     def remove_limit_queues(self) -> "QueuesRemoved":
         """Subtract queues at the limit's resource from the residence times: R − b·S·U^k/(1−U)."""
@@ -188,7 +190,7 @@ class ResidenceModels:
         rest = self.z - queues.reshape(-1, len(u))
         return QueuesRemoved(np.repeat(_ln_strength_prior(b), len(COARSE_QUEUE_EXPONENTS)), rest)
 
-    def _ln_p_by_law(self, peaks: PeakGrid, removed: "QueuesRemoved") -> Array:
+    def _ln_p_by_law(self, peaks: PeakGrid, removed: "QueuesRemoved", shapes: Array) -> Array:
         """Compute ln p of z = v·N + A·(1 − u·N)², A in closed form; tries and shapes summed out.
 
         With f = (1 − u·N)² and y = A·|f|, |f|² = Σ w·f², the sum of squares is c + y·(y − 2·best),
@@ -198,7 +200,7 @@ class ResidenceModels:
         s, t = (powers @ self.w).tolist(), (z * self.w) @ powers[:3].T
         v, by_shape = (
             np.exp(-peaks.ln_peak)[:, None],
-            SHAPES * self.idle,
+            shapes * self.idle,
         )
         u = v / by_shape
         ff = s[0] + u * (-4 * s[1] + u * (6 * s[2] + u * (-4 * s[3] + u * s[4])))
@@ -216,7 +218,7 @@ class ResidenceModels:
         best += c[:, :, None]
 
         def ln_prior(peak: Indices, cell: Indices) -> Array:
-            a_try, shape = np.divmod(cell, COUNT)
+            a_try, shape = np.divmod(cell, len(shapes))
             ln_p: Array = _ln_shape_prior(scale[peak, shape] / y[peak, a_try, shape])
             return ln_p + removed.ln_p[a_try]
 
