@@ -198,10 +198,8 @@ class ResidenceModels:
         """
         z, powers = removed.rest, powers_of(self.m)
         s, t = (powers @ self.w).tolist(), (z * self.w) @ powers[:3].T
-        v, by_shape = (
-            np.exp(-peaks.ln_peak)[:, None],
-            shapes * self.idle,
-        )
+        v = np.exp(-peaks.ln_peak)[:, None]
+        by_shape = shapes * self.idle
         u = v / by_shape
         ff = s[0] + u * (-4 * s[1] + u * (6 * s[2] + u * (-4 * s[3] + u * s[4])))
         size = np.sqrt(np.maximum(ff, ROUNDING * s[0]))
