@@ -17,11 +17,7 @@ from agent.window.concurrency import (
     idle_baseline,
 )
 from agent.window.intervals import EXCLUDED, Window
-from agent.window.present_limits import (
-    has_present_processors,
-    possible_now,
-    present_utilisations,
-)
+from agent.window.present_limits import at_present
 from agent.window.recent_time_split import TimeUse, time_use
 from agent.window.resource_utilisation import (
     CLOCK,
@@ -157,10 +153,9 @@ def observations(
 
     They are assessed by the latest limits; concurrency on more or fewer processors is left out.
     """
-    window = possible_now(window)
+    window, utilisations, has_as_many_processors = at_present(window)
     end, x = window["end"], window["throughput"]
-    n = np.where(has_present_processors(window), concurrency(window, source), np.nan)
-    utilisations = present_utilisations(window)
+    n = np.where(has_as_many_processors, concurrency(window, source), np.nan)
     resources = limiting_resources(
         resources_with_ceilings(utilisations, window.rates, ceilings), utilisations
     )

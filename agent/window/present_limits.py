@@ -5,6 +5,7 @@ what was a share of another limit is not where the growth ends now.
 """
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,18 +27,38 @@ SHARES = {CONNECTIONS: CONNECTIONS, SERVER_CPU: SERVER_CPU, **dict.fromkeys((CPU
 """The utilisations, and the names of the limits that they are shares of."""
 
 
-def possible_now(window: Window) -> Window:
-    """Return the intervals that used no more than the latest limits are."""
+class PresentLimits(NamedTuple):
+    """A window assessed by the latest limits; arrays of shape (intervals,)."""
+
+    window: Window
+    """The intervals that used no more than these are."""
+    utilisations: dict[str, Array]
+    """Their utilisations by name, as shares of the latest limits."""
+    has_as_many_processors: NDArray[np.bool_]
+    """Those with as many processors as the latest."""
+
+
+def at_present(window: Window) -> PresentLimits:
+    """Assess the intervals of a window by the latest limits."""
+    ratios = _ratios_to_latest(window)
+    possible = _is_possible(window, ratios)
+    window, ratios = window.select(possible), {name: r[possible] for name, r in ratios.items()}
+    off = [np.abs(ratios[name] - 1) > NEGLIGIBLE for name in PROCESSOR_COUNTS]
+    return PresentLimits(window, _shares_of_latest(window, ratios), ~np.any(off, axis=0))
+
+
+def _is_possible(window: Window, ratios: Mapping[str, Array]) -> NDArray[np.bool_]:
+    """Mark the intervals that used no more than the latest limits are, shape (intervals,)."""
     possible = np.ones(len(window), dtype=np.bool_)
-    for name, ratio in _ratios_to_latest(window).items():
+    for name, ratio in ratios.items():
         used = window.utilisation_or_rate(name)
         possible &= ~(used * ratio > np.maximum(used, 1.0) * (1 + ROUNDING))
-    return window.select(possible)
+    return possible
 
 
-def present_utilisations(window: Window) -> dict[str, Array]:
+def _shares_of_latest(window: Window, ratios: Mapping[str, Array]) -> dict[str, Array]:
     """Return the utilisations as shares of the latest limits; shape (intervals,) by name."""
-    found, ratios = dict(window.utilisations), _ratios_to_latest(window)
+    found = dict(window.utilisations)
     for name, limit in SHARES.items():
         if name in found:
             found[name] = found[name] * ratios[limit]
@@ -45,14 +66,6 @@ def present_utilisations(window: Window) -> dict[str, Array]:
         if count in found:
             found[count] = found[count] / ratios[limit]
     return found
-
-
-def has_present_processors(window: Window) -> NDArray[np.bool_]:
-    """Mark the intervals with as many processors as the latest, shape (intervals,)."""
-    ratios = _ratios_to_latest(window)
-    off = [np.abs(ratios[name] - 1) > NEGLIGIBLE for name in PROCESSOR_COUNTS]
-    same: NDArray[np.bool_] = ~np.any(off, axis=0)
-    return same
 
 
 def _ratios_to_latest(window: Window) -> Mapping[str, Array]:

@@ -133,7 +133,11 @@ def _fit_law_and_peak(
     disturbed = loaded.disturbed_by_others
     if np.count_nonzero(disturbed) > MAJORITY * len(loaded):
         loaded = loaded.select(~disturbed)
-    law, finding = _fit_law(loaded)
+    points = merge_noisy(
+        loaded,
+        None if resource_limit is None else loaded.resource(resource_limit.resource).relative_use,
+    )
+    law, finding = _fit_law(loaded, points)
     if resource_limit is None or resource_limit.x_max is None:
         return law, finding, None
     log_shared = max(resource_limit.log_shared, 0.0 if kept.log_counted else UNCOUNTED_LOG_PRIOR)
@@ -143,15 +147,15 @@ def _fit_law_and_peak(
         log_shared,
         _waits_elsewhere(loaded, resource_limit),
     )
-    points = _contention_points(loaded, resource_limit)
-    fitted = points if law else Points(*(column[:0] for column in points))
-    return law, finding, find_peak(fitted, nearest, x_seen)
+    empty = Points(*(column[:0] for column in points))
+    contending = _contention_points(points, loaded, resource_limit) if law else empty
+    return law, finding, find_peak(contending, nearest, x_seen)
 
 
-def _fit_law(loaded: Observations) -> tuple[UslFit | None, Finding | None]:
+def _fit_law(loaded: Observations, points: Points) -> tuple[UslFit | None, Finding | None]:
     """Fit the law if the concurrency allows, and return what is wrong with either."""
     check = check_concurrency(loaded)
-    n, x, w, v, _ = merge_noisy(loaded)
+    n, x, w, v, _ = points
     if check is None and np.count_nonzero(w) < MIN_POINTS:
         check = Finding(Check.NOISY, float(np.count_nonzero(w)))
     if check is not None:
@@ -160,21 +164,22 @@ def _fit_law(loaded: Observations) -> tuple[UslFit | None, Finding | None]:
     return law, check_fit(n, x, w, v, law.law)
 
 
-def _contention_points(loaded: Observations, resource_limit: ResourceLimit) -> Points:
+def _contention_points(
+    points: Points, loaded: Observations, resource_limit: ResourceLimit
+) -> Points:
     """Return the points that show contention: without queues at the limit, where these are counted.
 
     Where they are not, the use of the limit's resource shows how long they may be.
     """
-    resource = loaded.resource(resource_limit.resource)
-    counted = resource.is_waiting_counted
+    counted = loaded.resource(resource_limit.resource).is_waiting_counted
     if np.count_nonzero(counted) <= MAJORITY * len(loaded):
-        return merge_noisy(loaded, resource.relative_use)
+        return points
     contending = loaded.select(counted).without_queues()
     return merge_noisy(contending.select(contending.loaded))
 
 
 def _waits_elsewhere(loaded: Observations, resource_limit: ResourceLimit) -> bool:
-    """Return whether statements were seen to wait, and not for the limit's resource."""
+    """Return whether statements are known to wait for something other than the limit's resource."""
     elsewhere = loaded.waiting_elsewhere(loaded.resource(resource_limit.resource))
     return bool(np.count_nonzero(elsewhere >= MIN_CONTENDING) >= MIN_POINTS)
 

@@ -72,7 +72,7 @@ class NearestLimit:
     """The probability that its demand falls as more commits share the writes of the log: they then
     wait for the next write, which all share, and that is no contention."""
     waits_elsewhere: bool = False
-    """Whether statements were seen to wait, and not for this resource."""
+    """Whether statements are known to wait for something other than this resource: a lock."""
 
 
 @dataclass(frozen=True, eq=False)

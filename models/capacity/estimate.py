@@ -15,12 +15,10 @@ from models.capacity.distribution import TABLE_SIZE, Distribution
 from models.capacity.goodness_of_fit import Check, Finding
 from models.capacity.highest_throughput_likelihood import likelihood
 from models.capacity.observations import Observations
-from models.capacity.observed_peak import ObservedPeak
+from models.capacity.observed_peak import ObservedPeak, throughput_spread
 from models.capacity.resource_and_limit import ResourceLimit
 from models.capacity.result import USL
-from models.capacity.shared_constants import QUERY_VARIATION
 from models.numerics import QUANTILES, ROUNDING, TINY
-from models.robust import NORMAL_95
 from models.trust import Reason, Trust
 from models.usl.fit import UslFit
 from models.usl.law import Array
@@ -81,7 +79,7 @@ class Estimate:
     @classmethod
     def of_observed(cls, peak: ObservedPeak, x_seen: float) -> Self:
         """Create the estimate from the throughput at a peak that was passed."""
-        spread = float(np.exp(NORMAL_95 * np.hypot(peak.error, QUERY_VARIATION)))
+        spread = throughput_spread(peak.error)
         x = peak.throughput
         quantiles = Distribution.of_quantiles(x / spread, x, x * spread)
         seen = max(x_seen, x)

@@ -68,8 +68,15 @@ def saturated_throughput(seen: Observations, capacity: float | None) -> float:
     ln_x = np.log(seen.throughput[saturated])
     if len(ln_x) < MIN_POINTS or median(ln_x) < np.log(NEAR_SHARE * capacity):
         return np.inf
-    deviation = np.hypot(_interval_deviation(ln_x), QUERY_VARIATION)
-    return float(np.exp(median(ln_x) - NORMAL_95 * deviation))
+    return float(np.exp(median(ln_x))) / throughput_spread(_interval_deviation(ln_x))
+
+
+def throughput_spread(deviation: float) -> float:
+    """Return the ratio of a median throughput to its 5 % quantile, given the deviation of ln X.
+
+    The cost of a query varies as well.
+    """
+    return float(np.exp(NORMAL_95 * np.hypot(deviation, QUERY_VARIATION)))
 
 
 def _peak_among_intervals(seen: Observations, known: NDArray[np.bool_]) -> ObservedPeak | None:

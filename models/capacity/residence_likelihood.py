@@ -48,10 +48,10 @@ QUEUE_EXPONENTS = np.arange(7.0)
 """The exponents k of a queue before several servers."""
 COARSE_QUEUE_EXPONENTS = QUEUE_EXPONENTS[::2]
 """Those that represent all of them beside a lock, or the law."""
-COUNT = 48
+RESOLUTION = 48
 """How many shapes of the law are summed, and in how many groups of neighbours in throughput queues
 hardly differ."""
-SHAPES = np.geomspace(*SHAPE_RANGE, COUNT)
+SHAPES = np.geomspace(*SHAPE_RANGE, RESOLUTION)
 COARSE_SHAPES = SHAPES[::2]
 """Those that represent all of them beside a queue."""
 
@@ -107,7 +107,7 @@ class ResidenceModels:
         z = fitted * (1 + np.log(r / fitted))
         order = np.argsort(x)
         order = order[w[order] > 0]
-        groups = min(COUNT, len(order))
+        groups = min(RESOLUTION, len(order))
         return cls(
             x=x[order] / x_scale,
             z=z[order],

@@ -55,6 +55,7 @@ from models.usl.law import Array
 from models.usl.posterior import Interval
 
 LIMIT_REACH = float(np.log(MAX_LIMIT_RATIO))
+"""How far from the limit of a straight line, in ln X, a limit is sought."""
 MIN_VARIANCE_SHARE = 0.25
 """The least variance of a utilisation at low loads, as a share of that at the median load."""
 CLIENT_USE_PRIOR = (0.1, 0.4)
