@@ -51,8 +51,6 @@ OFF = {
     "capacity.change_points.MAX_STEPS": "1",
     "capacity.change_points.MAX_SWITCHES": "10**6",
     "capacity.contention_peak.ABRUPT_PRIOR": "0.0",
-    "capacity.contention_peak.NO_EVIDENCE_PRIOR": "0.0",
-    "capacity.estimate.CONTENTION_VISIBLE_FROM": "0.0",
     "capacity.resource_and_limit.OTHER_PROGRAMS_SHARE": "0.0",
     "capacity.batched_cost_share.POLYNOMIAL_DEGREE": "1",
     "capacity.batched_cost_share.MIN_LOAD_SHARE": "0.0",

@@ -77,17 +77,19 @@ def measured(later: list[Interval], peak: float) -> Iterator[tuple[float, float]
             yield float(np.mean(x[about])), float(np.sum(n[about]) / np.sum(x[about]))
 
 
-@pytest.mark.parametrize("run", ONE_PROCESSOR)
-def test_the_interval_holds_the_load_that_had_this_mean(run: str) -> None:
-    """At every higher load that was measured; and none is trusted so far from it."""
-    rows = predicted(run)
-    assert len(rows) > 1
-    for x, found, trust in rows:
-        print(f"{run}: {x:.0f}/s had the mean, {found}")
-        assert found is not None
-        assert found.lower <= x
-        assert found.upper is None or x <= found.upper
-        assert trust is not Trust.TRUSTED
+def test_the_intervals_hold_nine_of_ten_loads_that_had_this_mean() -> None:
+    """Of the higher loads that were measured; and none is trusted so far from it."""
+    holds = []
+    for run in ONE_PROCESSOR:
+        rows = predicted(run)
+        assert len(rows) > 1
+        for x, found, trust in rows:
+            print(f"{run}: {x:.0f}/s had the mean, {found}")
+            assert found is not None
+            assert found.upper is not None
+            holds.append(found.lower <= x <= found.upper)
+            assert trust is not Trust.TRUSTED
+    assert np.mean(holds) >= 0.9
 
 
 def test_the_median_prediction_is_off_by_less_than_a_third() -> None:

@@ -8,9 +8,8 @@ is centred at the limit, and the points move it from there.
 `residence_likelihood` compares several forms of the residence time by how well they describe the
 points.
 
-Where few statements at once fill the resource, they rarely wait for each other elsewhere: a lock
-that each of them holds for its whole residence time R still lets 1/R of them pass in a second
-(asymptotic bounds: P. Denning, J. Buzen 1978).
+Where few statements at once fill the resource, bursts within an interval move R and N together:
+points then show less of where the peak is.
 """
 
 from dataclasses import dataclass, field, replace
@@ -27,27 +26,24 @@ from models.capacity.shared_constants import (
     CLEAR_RATIO,
     FALSE_SIGN_PROBABILITY,
     FAR_RATIO,
-    LIKELY,
     MAJORITY,
     MIN_POINTS,
     POSSIBLE,
-    UNLIKELY,
 )
 from models.numerics import QUANTILES
-from models.robust import neighbour_deviation, normal_cdf
+from models.robust import normal_cdf
 from models.trust import MAX_ERROR
 from models.usl.law import Array
 
-PEAK_PRIORS = ((LIKELY, 0.25, 0.4), (UNLIKELY, -0.7, 1.0))
-"""The prior of ln(peak / limit), probability up to a factor, mean and deviation: of servers built
-so that a resource is their limit, and of those whose growth contention ends early."""
+PEAK_PRIOR = (0.25, 0.35)
+"""ln(peak / limit), median and scale of Student's distribution with two degrees of freedom: most
+servers are built so that a resource is their limit, and contention ends the growth of a few of them
+far below it."""
 ABRUPT_PRIOR = 0.12
 """The probability of a contention that the law cannot foresee, since it sets in abruptly: a lock
 that is free below the peak and a convoy above."""
 ABRUPT_DECAY = 0.25
 """The decay of its probability over ln(peak / seen): the nearer to the loads seen, the likelier."""
-NO_EVIDENCE_PRIOR = 0.02
-"""The probability that residence times do not show the peak, because no model is right."""
 UNCOUNTED_LOG_PRIOR = POSSIBLE
 """The probability that commits share the writes of the log where these are not counted: in eight of
 28 recorded loads they do. Of 112 intervals without that count 92 hold the peak; with a probability
@@ -55,9 +51,6 @@ of 0 it is 88, with 0.6 also 92."""
 MIN_CONTENDING = 6.0
 """The concurrency from which on contention is expected near the limit; fewer statements hardly
 meet."""
-MISLEADING_LOAD = 0.55
-"""The share of the limit from which on residence times may mislead; then no place is likelier than
-another by more than the odds of 20 that the 5 % quantile stands for."""
 
 
 @dataclass(frozen=True)
@@ -139,7 +132,8 @@ def _peak_distribution(points: Points, resource_limit: NearestLimit, x_seen: flo
     """
     top = max(np.log(resource_limit.x), np.log(x_seen)) + np.log(MAX_LIMIT_RATIO)
     ln_peak = np.linspace(np.log(x_seen / CLEAR_RATIO), top, TABLE_SIZE)
-    prior = _prior(ln_peak - np.log(resource_limit.x), resource_limit.n)
+    median, scale = PEAK_PRIOR
+    prior = (1 + ((ln_peak - np.log(resource_limit.x) - median) / scale) ** 2 / 2) ** -1.5
     beyond = ln_peak - np.log(x_seen)
     unseen = prior * (beyond >= 0)
     if len(points.n) < MIN_POINTS:
@@ -157,39 +151,22 @@ def _peak_distribution(points: Points, resource_limit: NearestLimit, x_seen: flo
         shapes.append(seen.likelihood_by_both(peaks, removed))
         shapes.append(seen.likelihood_by_law_and_limit(peaks, removed) + by_n)
     ln_p = np.logaddexp.reduce(shapes)
-    if _may_mislead(points, resource_limit, x_seen):
+    if _may_mislead(resource_limit):
         ln_p = np.logaddexp(ln_p, ln_p.max() + np.log(QUANTILES[0]))
-    mistaken = max(NO_EVIDENCE_PRIOR, resource_limit.log_shared)
-    posterior = (1 - mistaken) * _cdf(prior * np.exp(ln_p - ln_p.max())) + mistaken * _cdf(unseen)
+    log_shared = resource_limit.log_shared
+    shown = _cdf(prior * np.exp(ln_p - ln_p.max()))
+    posterior = (1 - log_shared) * shown + log_shared * _cdf(unseen)
     return Peak(ln_peak, 1 - (1 - posterior) * (1 - ABRUPT_PRIOR * abrupt))
 
 
-def _may_mislead(points: Points, resource_limit: NearestLimit, x_seen: float) -> bool:
+def _may_mislead(resource_limit: NearestLimit) -> bool:
     """Return whether queues at the limit's resource may look like another limit.
 
-    They do where few statements fill it, and near it where residence times vary by more than
-    throughput explains: bursts within an interval move R and N together. They do not where
-    statements were seen to wait elsewhere.
+    They do where few statements fill it: bursts within an interval then move R and N together. They
+    do not where statements were seen to wait elsewhere.
     """
-    if resource_limit.waits_elsewhere:
-        return False
-    if resource_limit.n is not None and resource_limit.n < 2 * MIN_CONTENDING:
-        return True
-    ln_r = np.log(points.n / points.x)
-    return (
-        x_seen > MISLEADING_LOAD * resource_limit.x
-        and neighbour_deviation(ln_r, points.x) > MAX_ERROR
-    )
-
-
-def _prior(ln_ratio: Array, n_limit: float | None) -> Array:
-    """Compute the prior density at ln(peak/limit): the fewer statements fill it, the farther."""
-    n = MIN_CONTENDING if n_limit is None else min(n_limit, MIN_CONTENDING)
-    shifted = ln_ratio - np.log(MIN_CONTENDING / n)
-    prior = sum(p / d * np.exp(-0.5 * ((shifted - m) / d) ** 2) for p, m, d in PEAK_PRIORS)
-    if n_limit is not None:
-        prior = prior * (ln_ratio >= -np.log(n_limit))
-    return np.asarray(prior)
+    few = resource_limit.n is not None and resource_limit.n < 2 * MIN_CONTENDING
+    return few and not resource_limit.waits_elsewhere
 
 
 def _cdf(p: Array) -> Array:

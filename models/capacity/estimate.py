@@ -23,10 +23,6 @@ from models.trust import Reason, Trust
 from models.usl.fit import UslFit
 from models.usl.law import Array
 
-CONTENTION_VISIBLE_FROM = 1 / 3
-"""Below this share of the nearest limit contention does not show, and the limit, if it is the most
-likely one, is the best estimate. The bounds include that contention may come first."""
-
 
 @dataclass(frozen=True, eq=False)
 class Estimate:
@@ -124,21 +120,13 @@ class Estimate:
         survival = _posterior_survival(survival, possible)
         low, middle, high = map(float, np.exp(np.interp(QUANTILES, 1 - survival, grid)))
         upper = None if survival[-1] > QUANTILES[0] else high
-        distribution = Distribution(grid, 1 - survival)
-        if (
-            lowest.x_max is not None
-            and shares[-1] < 0.5
-            and x_seen < CONTENTION_VISIBLE_FROM * lowest.x_max
-        ):
-            middle = float(np.clip(lowest.x_max, low, np.inf if upper is None else upper))
-            distribution = Distribution.of_quantiles(low, middle, upper)
         return cls(
             value=middle,
             lower=low,
             upper=upper,
             shares=dict(zip(names, map(float, shares), strict=True)),
             x_seen=x_seen,
-            distribution=distribution,
+            distribution=Distribution(grid, 1 - survival),
         )
 
 
