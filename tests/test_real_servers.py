@@ -97,7 +97,7 @@ def test_queries_that_wait_for_other_programs_are_no_contention() -> None:
     """The law that all intervals give ends at half of the truth; those disturbed are left out."""
     found, error = assessed("hot-beside-others", 0.7)
     assert CapacityReason.OTHERS_INTERFERE in found.reasons
-    assert abs(error) < 0.2
+    assert abs(error) < 0.25
     seen = recorded("hot-beside-others", 0.7)
     assert 0.3 < float(np.mean(seen.disturbed_by_others)) < 0.7
     blind = [Resource(r.name, r.utilisation) for r in seen.resources[1:]]

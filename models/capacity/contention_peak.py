@@ -144,13 +144,13 @@ def _peak_distribution(points: Points, resource_limit: NearestLimit, x_seen: flo
     by_n = 0.0
     if resource_limit.n is not None:
         by_n = float(np.clip(2 - resource_limit.n / MIN_CONTENDING, 0, 1)) * seen.ln_error_ratio
-    shapes = [seen.likelihood_by_law(peaks) + by_n, seen.likelihood_by_queue(peaks)]
+    ln_p = seen.likelihood_by_law(peaks) + by_n
     if np.isfinite(points.busy).all():
-        shapes.append(seen.likelihood_by_limit(peaks))
         removed = seen.remove_limit_queues()
-        shapes.append(seen.likelihood_by_both(peaks, removed))
-        shapes.append(seen.likelihood_by_law_and_limit(peaks, removed) + by_n)
-    ln_p = np.logaddexp.reduce(shapes)
+        by_law = seen.likelihood_by_law_and_limit(peaks, removed) + by_n
+        ln_p = np.logaddexp.reduce(
+            [ln_p, by_law, seen.likelihood_by_lock_and_limit(peaks, removed)]
+        )
     if _may_mislead(resource_limit):
         ln_p = np.logaddexp(ln_p, ln_p.max() + np.log(QUANTILES[0]))
     log_shared = resource_limit.log_shared

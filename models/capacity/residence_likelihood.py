@@ -1,14 +1,14 @@
 """The likelihood of the points for each place of the peak, by several forms of the residence time.
 
-They are the law; one server at which all queue (a lock), whose residence time rises later and more
-steeply; and a queue at the resource of the nearest limit, which is no sign of another limit. As in
-the law's posterior, R = v·N + A·(1 − u·N)² with u = 1/Nmax, v = 1/Xmax, linear in A. The shape
-Nmax/(A·Xmax) is 2 for coherency alone and grows with the share of contention.
+They are the law; the law beside a queue at the resource of the nearest limit, which is no sign of
+another limit; and beside that queue one server at which all queue (a lock), whose residence time
+rises later and more steeply. As in the law's posterior, R = v·N + A·(1 − u·N)² with u = 1/Nmax, v =
+1/Xmax, linear in A. The shape Nmax/(A·Xmax) is 2 for coherency alone and grows with the share of
+contention.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
 from math import log
 from typing import NamedTuple
 
@@ -42,12 +42,12 @@ SHAPE_RANGE = (0.7, 40.0)
 QUEUE_PRIOR = (float(np.log(0.6)), 0.8)
 """ln c of a queue c·S·ρ/(1−ρ), mean and deviation; c is 1 with random times, half with equal ones,
 less in a closed loop."""
-QUEUE_COUNT, COARSE_QUEUE_COUNT = 24, 6
-"""How many values of c are summed, and how many of each of two queues."""
-QUEUE_EXPONENTS = np.arange(7.0)
-"""The exponents k of a queue before several servers."""
-COARSE_QUEUE_EXPONENTS = QUEUE_EXPONENTS[::2]
-"""Those that represent all of them beside a lock, or the law."""
+QUEUE_STRENGTHS = np.exp(
+    QUEUE_PRIOR[0] + QUEUE_PRIOR[1] * np.linspace(-SIGNIFICANT_Z, SIGNIFICANT_Z, 6)
+)
+"""The values of c that are tried for each of two queues, within two deviations."""
+QUEUE_EXPONENTS = np.arange(0.0, 7.0, 2.0)
+"""The exponents k that are tried for a queue before several servers."""
 RESOLUTION = 48
 """How many shapes of the law are summed, and in how many groups of neighbours in throughput queues
 hardly differ."""
@@ -129,51 +129,6 @@ class ResidenceModels:
         """
         return self._ln_p_by_law(peaks, QueuesRemoved(np.zeros(1), self.z[None, :]), SHAPES)
 
-    def likelihood_by_queue(self, peaks: PeakGrid) -> Array:
-        """Compute the same for one server at which all queue: R = a + c·S·ρ/(1−ρ), ρ = X·S.
-
-        Shape (peaks,). S = 1/peak is the time a query holds it (M/M/1: c = 1); c is summed out.
-        """
-        return self._ln_p_by_queue(self._lock_queue(peaks), peaks.prior)
-
-    def likelihood_by_limit(self, peaks: PeakGrid) -> Array:
-        """Compute the same for a queue at the limit's resource: R = a + c·S·ρ^k/(1−ρ), S = U/X.
-
-        busy, the utilisation of the resource, has shape (points,). The more servers it has, the
-        later they queue: k = √(2(m+1)) − 1 (H. Sakasegawa 1977), and 0 where a contains no S.
-        U = a·X/(1 + w·X) as in `utilisation_fit`; ρ = U over U at the peak, or over 1.
-        """
-        first, second = self._fit_busy(self.x * self.x)
-        smooth = np.clip(first * self.x + second * self.x * self.x, 0.0, 1.0)
-        a, w = self._fit_busy(-self.x * smooth)
-        peak, x = np.exp(peaks.ln_peak), self._group_means(self.x)
-        end = np.minimum(a * peak / np.maximum(1 + w * peak, MIN_NOISE), 1.0)
-        u = np.maximum(a * x / np.maximum(1 + w * x, MIN_NOISE), MIN_NOISE)
-        rho = np.minimum(u / np.maximum(end, MIN_NOISE)[:, None], FULL_UTILISATION)
-        queue = u / (x * self.n_scale) / (1 - rho)
-        queues = np.exp(QUEUE_EXPONENTS[:, None, None] * np.log(rho)) * queue
-        priors = np.tile(peaks.prior, len(QUEUE_EXPONENTS))
-        by_servers = self._ln_p_by_queue(queues.reshape(-1, len(x)), priors)
-        ln_p: Array = np.logaddexp.reduce(by_servers.reshape(len(QUEUE_EXPONENTS), -1))
-        return ln_p
-
-    def _fit_busy(self, regressor: Array) -> Array:
-        """Fit the use of the resource by X and another regressor; return both coefficients."""
-        root = np.sqrt(self.w)
-        design = np.column_stack([self.x, regressor]) * root[:, None]
-        return np.asarray(np.linalg.lstsq(design, self.busy * root, rcond=None)[0])
-
-    def likelihood_by_both(self, peaks: PeakGrid, removed: "QueuesRemoved") -> Array:
-        """Compute the same for both queues, the limit's resource as busy as measured; (peaks,).
-
-        R = a + b·S·U^k/(1−U) + c·ρ/(1−ρ)/peak, ρ = X/peak; b, k and c are summed out.
-        """
-        ln_p = self._ln_p_with_queue(
-            self._lock_queue(peaks), peaks.prior, removed, COARSE_QUEUE_COUNT
-        )
-        both: Array = ln_p + np.log(len(QUEUE_EXPONENTS))
-        return both
-
     def likelihood_by_law_and_limit(self, peaks: PeakGrid, removed: "QueuesRemoved") -> Array:
         """Compute the same, shape (peaks,), for the law in place of the lock.
 
@@ -181,14 +136,36 @@ class ResidenceModels:
         """
         return self._ln_p_by_law(peaks, removed, COARSE_SHAPES)
 
+    def likelihood_by_lock_and_limit(self, peaks: PeakGrid, removed: "QueuesRemoved") -> Array:
+        """Compute the same for a lock in place of the law, shape (peaks,).
+
+        R = a + b·S·U^k/(1−U) + c·ρ/(1−ρ)/peak, ρ = X/peak (M/M/1: c = 1); a in closed form, b, k
+        and c are summed out. Cells of shape (peaks, c, tries).
+        """
+        queue, rest = self._lock_queue(peaks), self._group_means(removed.rest)
+        w = np.add.reduceat(self.w, self.starts)
+        g0, g1, g2 = float(w.sum()), queue @ w, np.square(queue) @ w
+        z1, gz, zz = rest @ w, queue @ (rest * w).T, np.square(removed.rest) @ self.w
+        c = QUEUE_STRENGTHS[:, None]
+        rss = c * (g2 - g1**2 / g0)[:, None, None] - 2 * (gz - g1[:, None] * z1 / g0)[:, None]
+        rss *= c
+        rss += zz - z1**2 / g0
+        rss[c * g1[:, None, None] >= z1] = np.inf
+        ln_prior = (_ln_strength_prior()[:, None] + removed.ln_p).ravel()
+        cells = rss.reshape(len(queue), -1)
+        return self._ln_mean_likelihood(cells, peaks.prior, lambda _, cell: ln_prior[cell])
+
     def remove_limit_queues(self) -> "QueuesRemoved":
-        """Subtract queues at the limit's resource from the residence times: R − b·S·U^k/(1−U)."""
+        """Subtract queues at the limit's resource from the residence times: R − b·S·U^k/(1−U).
+
+        U is its measured utilisation, S = U/X. The more servers it has, the later they queue: k =
+        √(2(m+1)) − 1 (H. Sakasegawa 1977), and 0 where the rest of R contains no S.
+        """
         u = np.clip(self.busy, MIN_NOISE, FULL_UTILISATION)
         wait = u / (1 - u) / (self.x * self.n_scale)
-        b = _strengths(COARSE_QUEUE_COUNT)
-        queues = b[:, None, None] * wait * u ** COARSE_QUEUE_EXPONENTS[:, None]
+        queues = QUEUE_STRENGTHS[:, None, None] * wait * u ** QUEUE_EXPONENTS[:, None]
         rest = self.z - queues.reshape(-1, len(u))
-        return QueuesRemoved(np.repeat(_ln_strength_prior(b), len(COARSE_QUEUE_EXPONENTS)), rest)
+        return QueuesRemoved(np.repeat(_ln_strength_prior(), len(QUEUE_EXPONENTS)), rest)
 
     def _ln_p_by_law(self, peaks: PeakGrid, removed: "QueuesRemoved", shapes: Array) -> Array:
         """Compute ln p of z = v·N + A·(1 − u·N)², A in closed form; tries and shapes summed out.
@@ -235,32 +212,6 @@ class ResidenceModels:
         queue: Array = rho / (1 - rho) * held / self.n_scale
         return queue
 
-    def _ln_p_by_queue(self, queue: Array, prior: Array) -> Array:
-        """Sum c out of R = a + c·queue; a queue of shape (peaks, groups), the prior of (peaks,)."""
-        return self._ln_p_with_queue(
-            queue, prior, QueuesRemoved(np.zeros(1), self.z[None, :]), QUEUE_COUNT
-        )
-
-    def _ln_p_with_queue(
-        self, queue: Array, prior: Array, removed: "QueuesRemoved", strengths: int
-    ) -> Array:
-        """Compute ln p of z = a + c·queue, a in closed form; tries and values of c are summed out.
-
-        strengths is the number of these values. A queue of shape (peaks, groups); cells of shape
-        (peaks, c, tries).
-        """
-        w, rest = np.add.reduceat(self.w, self.starts), self._group_means(removed.rest)
-        g0, g1, g2 = float(w.sum()), queue @ w, np.square(queue) @ w
-        z1, gz, zz = rest @ w, queue @ (rest * w).T, np.square(removed.rest) @ self.w
-        c = _strengths(strengths)[:, None]
-        rss = c * (g2 - g1**2 / g0)[:, None, None] - 2 * (gz - g1[:, None] * z1 / g0)[:, None]
-        rss *= c
-        rss += zz - z1**2 / g0
-        rss[c * g1[:, None, None] >= z1] = np.inf
-        ln_prior = (_ln_strength_prior(c) + removed.ln_p).ravel()
-        cells = rss.reshape(len(queue), -1)
-        return self._ln_mean_likelihood(cells, prior, lambda _, cell: ln_prior[cell])
-
     def _ln_mean_likelihood(
         self, rss: Array, prior: Array, ln_prior: Callable[..., Array]
     ) -> Array:
@@ -288,16 +239,9 @@ class ResidenceModels:
         return ln_mean
 
 
-@cache
-def _strengths(count: int) -> Array:
-    """Return `count` values of c, within two deviations."""
+def _ln_strength_prior() -> Array:
     mean, deviation = QUEUE_PRIOR
-    return np.exp(mean + deviation * np.linspace(-SIGNIFICANT_Z, SIGNIFICANT_Z, count))
-
-
-def _ln_strength_prior(c: Array) -> Array:
-    mean, deviation = QUEUE_PRIOR
-    ln_p: Array = -0.5 * ((np.log(c) - mean) / deviation) ** 2
+    ln_p: Array = -0.5 * ((np.log(QUEUE_STRENGTHS) - mean) / deviation) ** 2
     return ln_p
 
 
