@@ -11,7 +11,7 @@ import subprocess
 import sys
 
 from testbed.real.bare_root import BareRoot
-from testbed.real.first_command import DEMO, PATIENCE, assert_a_whole_run
+from testbed.real.demo_in_bare_root import DEMO, PATIENCE, assert_a_whole_run
 
 ROOM = "10g"
 MAX_SECONDS = 5400.0  # seconds

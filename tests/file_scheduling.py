@@ -9,7 +9,7 @@ LONG_FILES = (
     *("test_bare_failures.py", "test_live_faults.py", "test_package.py"),
     *("test_live_collectors.py", "test_live_history.py", "test_live_containers.py"),
     *("test_systemd.py", "test_live_classes.py", "test_live_counts.py", "test_live_overload.py"),
-    *("test_bare_first_command.py", "test_live_division.py", "test_live_alert.py"),
+    *("test_bare_demo.py", "test_live_division.py", "test_live_alert.py"),
     *("test_bare_debian.py", "test_live_reading_time.py", "test_live_time_split.py"),
     *("test_live_collector_faults.py", "test_live_safety.py", "test_demo.py"),
     *("test_live_replica.py", "test_live_cpu_sources.py", "test_live_limits_disk.py"),

@@ -2,7 +2,7 @@
 
 Nothing here plays a part: apt, pip, the server and the network are the real ones, in a root that
 debootstrap made; each test writes in a layer of its own that goes away with it. Left alone it is in
-`test_bare_first_command.py`, and how it fails in `test_bare_failures.py`.
+`test_bare_demo.py`, and how it fails in `test_bare_failures.py`.
 """
 
 import os
@@ -16,7 +16,7 @@ from collections.abc import Callable
 import pytest
 
 from testbed.real.bare_root import CHECKOUT, BareRoot
-from testbed.real.first_command import BRIEF, PATIENCE, assert_whole, run_briefly
+from testbed.real.demo_in_bare_root import BRIEF, PATIENCE, assert_whole, run_briefly
 
 pytestmark = [pytest.mark.live, pytest.mark.patient, pytest.mark.timeout(900)]
 

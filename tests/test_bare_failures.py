@@ -10,13 +10,13 @@ from collections.abc import Iterator
 import pytest
 
 from testbed.real.bare_root import CHECKOUT, BareRoot
-from testbed.real.first_command import (
+from testbed.real.demo_in_bare_root import (
     BRIEF,
     PATIENCE,
     assert_whole,
     message,
     run_briefly,
-    run_first_command,
+    run_demo_in_bare_root,
 )
 
 SOME_TESTS = (
@@ -46,7 +46,7 @@ pytestmark = [pytest.mark.live, pytest.mark.patient, pytest.mark.timeout(900)]
 @pytest.fixture(scope="module")
 def used() -> Iterator[BareRoot]:
     """A bookworm without package lists in which the first command ran to its end."""
-    yield from run_first_command("bookworm", lists=False, run=run_briefly)
+    yield from run_demo_in_bare_root("bookworm", lists=False, run=run_briefly)
 
 
 @pytest.fixture

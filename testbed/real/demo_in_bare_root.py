@@ -1,4 +1,4 @@
-"""The README's first command in a bare root: how it ends, well or with one line."""
+"""The demo script (README's first command) in a bare root: how it ends, well or with one line."""
 
 import os
 import re
@@ -93,7 +93,7 @@ def _interrupt(root: BareRoot) -> None:
             os.kill(int(words.split()[0]), signal.SIGINT)
 
 
-def run_first_command(
+def run_demo_in_bare_root(
     release: str, *, lists: bool, run: Callable[[BareRoot], None]
 ) -> Iterator[BareRoot]:
     """A bare root in which the first command ran, and left nothing but what it installed."""

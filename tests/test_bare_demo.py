@@ -8,7 +8,7 @@ there; the others are for `--long`.
 
 import pytest
 
-from testbed.real.first_command import run_first_command, run_to_first_fit
+from testbed.real.demo_in_bare_root import run_demo_in_bare_root, run_to_first_fit
 
 pytestmark = [pytest.mark.live, pytest.mark.patient, pytest.mark.timeout(900)]
 
@@ -24,5 +24,5 @@ pytestmark = [pytest.mark.live, pytest.mark.patient, pytest.mark.timeout(900)]
 )
 def test_the_first_command(release: str, lists: bool) -> None:
     """It installs what it needs, has a fit, ends with a table, and leaves nothing behind."""
-    for root in run_first_command(release, lists=lists, run=run_to_first_fit):
+    for root in run_demo_in_bare_root(release, lists=lists, run=run_to_first_fit):
         assert "mariadbd" in root.do("ls", "/usr/sbin")
