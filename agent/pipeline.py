@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from agent.assessment.assessed_points import AssessedPoints
+from agent.assessment.assessed_intervals import AssessedIntervals
 from agent.assessment.snapshot import STALE_INTERVALS, AssessmentState, Health, Load, Snapshot
 from agent.config.resources import ResourceSettings
 from agent.config.settings import FitSettings
@@ -141,9 +141,9 @@ def fit(
             end, source=source, outlier_counts=previous.outlier_counts, waiting=waiting
         )
     capacity = assess_capacity(observed)
-    points = AssessedPoints.of(observed, capacity, now.to_unix)
-    record = previous.outlier_counts.with_assessment(observed, capacity, now.to_unix)
-    return AssessmentState(end, capacity, source, points, record)
+    intervals = AssessedIntervals.of(observed, capacity, now.to_unix)
+    counts = previous.outlier_counts.with_assessment(observed, capacity, now.to_unix)
+    return AssessmentState(end, capacity, source, intervals, counts)
 
 
 def observations(

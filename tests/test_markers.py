@@ -218,8 +218,8 @@ def test_an_agent_that_starts_again_knows_its_markers(tmp_path: Path) -> None:
 def test_the_page_shows_them_with_the_command_that_compares() -> None:
     """Names are escaped, and the points since the latest have a colour of their own."""
     found = known(intervals(RISING))
-    assert found.assessed.points is not None
-    middle = float(found.assessed.points.at[len(found.assessed.points) // 2])
+    assert found.assessed.intervals is not None
+    middle = float(found.assessed.intervals.at[len(found.assessed.intervals) // 2])
     assert 'fill="#3b82c4" opacity' not in render([found], found.at)
     marked = replace(found, markers=(Marker(middle, "a <b> 'c'", "db"),))
     page = render([marked], found.at, history="/var/lib/it's/history.db")

@@ -22,7 +22,7 @@ from made_up import (
     with_usage,
 )
 
-from agent.assessment.assessed_points import Disposition
+from agent.assessment.assessed_intervals import Disposition
 from agent.assessment.outlier_totals import OutlierCounts
 from agent.assessment.snapshot import AssessmentState, Health
 from agent.config.resources import DiskSettings, ResourceSettings
@@ -39,8 +39,8 @@ from models.trust import Reason, Trust
 
 def law_points(state: AssessmentState) -> list[float]:
     """The concurrencies that the law was fitted to."""
-    assert state.points is not None
-    loads: list[float] = state.points.concurrency_and_throughput(Disposition.USED)[0].tolist()
+    assert state.intervals is not None
+    loads: list[float] = state.intervals.concurrency_and_throughput(Disposition.USED)[0].tolist()
     return loads
 
 
@@ -169,8 +169,8 @@ def test_idle_intervals_do_not_enter_the_law() -> None:
     """A night without load says nothing about the limit."""
     state = fit(window(RISING, idle=50), AssessmentState(), SETTINGS, now(601))
     assert law_points(state) == RISING
-    assert state.points is not None
-    assert np.count_nonzero(state.points.dispositions == Disposition.IDLE.value) > 0
+    assert state.intervals is not None
+    assert np.count_nonzero(state.intervals.dispositions == Disposition.IDLE.value) > 0
 
 
 @pytest.mark.parametrize(
@@ -323,9 +323,9 @@ def test_a_long_window_is_thinned_for_the_fit() -> None:
     """However many intervals, the models see no more than the limit, and all loads."""
     rows = intervals(WAVES * 20)
     state = fit(Window(rows), AssessmentState(), SETTINGS, now(rows[-1].end + 1))
-    assert state.points is not None
-    assert len(state.points) <= MAX_INTERVALS
-    assert state.points.concurrency.max() == pytest.approx(max(WAVES), rel=0.01)
+    assert state.intervals is not None
+    assert len(state.intervals) <= MAX_INTERVALS
+    assert state.intervals.concurrency.max() == pytest.approx(max(WAVES), rel=0.01)
 
 
 def pile_up(rows: list[Interval], *places: int) -> list[Interval]:
@@ -344,13 +344,13 @@ def test_each_outlier_is_counted_once_though_the_window_is_assessed_again_and_ag
         state = known(rows[:length], previous=state).assessed
     assert state.outlier_counts.outliers[OutlierReason.PILE_UP] == 2
     assert state.outlier_counts.outliers[OutlierReason.GLITCH] == 0
-    assert state.points is not None
-    assert [left.reason for left in state.points.outliers] == [OutlierReason.PILE_UP] * 2
-    assert [left.at for left in state.points.outliers] == pytest.approx(
+    assert state.intervals is not None
+    assert [left.reason for left in state.intervals.outliers] == [OutlierReason.PILE_UP] * 2
+    assert [left.at for left in state.intervals.outliers] == pytest.approx(
         [ZERO + rows[50].end, ZERO + rows[80].end]
     )
-    out = state.points.dispositions == Disposition.OUTLIER.value
-    assert state.points.at[out].tolist() == [left.at for left in state.points.outliers]
+    out = state.intervals.dispositions == Disposition.OUTLIER.value
+    assert state.intervals.at[out].tolist() == [left.at for left in state.intervals.outliers]
 
 
 def test_a_pile_up_leaves_the_law_trusted_and_shows_far_beyond_its_peak() -> None:
@@ -403,8 +403,8 @@ def test_a_changed_mix_is_told_with_its_time_and_remembered() -> None:
     assert state.outlier_counts.mix_changed_at == pytest.approx(
         ZERO + rows[150].end, abs=10 * WIDTH
     )
-    assert state.points is not None
-    assert (state.points.dispositions[:100] == Disposition.OTHER_WORKLOAD.value).all()
+    assert state.intervals is not None
+    assert (state.intervals.dispositions[:100] == Disposition.OTHER_WORKLOAD.value).all()
     later = known(
         intervals(RISING), previous=AssessmentState(outlier_counts=state.outlier_counts)
     ).assessed

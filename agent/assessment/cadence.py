@@ -18,11 +18,11 @@ def is_due(window: Window, known: AssessmentState, settings: FitSettings, now: C
     capacity, or above its lower bound where only that is known. An assessment is also due when
     the last one is half as old as one that is withheld.
     """
-    if len(window) == 0 or known.at is None or known.capacity is None or known.points is None:
+    if len(window) == 0 or known.at is None or known.capacity is None or known.intervals is None:
         return True
     new_count = round((now.to_unix(float(window["end"][-1])) - known.at) / settings.interval)
     max_new_count = settings.stale_after / 2 / settings.interval
-    if new_count < 0 or new_count >= min(len(known.points) / ASSESSED_PER_NEW, max_new_count):
+    if new_count < 0 or new_count >= min(len(known.intervals) / ASSESSED_PER_NEW, max_new_count):
         return True
     value, lower = known.capacity.value, known.capacity.lower
     threshold = (lower or 0.0) if value is None else NEAR_CAPACITY_SHARE * value

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from agent.assessment.assessed_points import AssessedPoints
+from agent.assessment.assessed_intervals import AssessedIntervals
 from agent.assessment.deploy_markers import Marker
 from agent.assessment.hour_ahead_load import LoadOutlook
 from agent.assessment.outlier_totals import OutlierCounts
@@ -102,7 +102,7 @@ class AssessmentState:
     at: float | None = None
     capacity: Capacity | None = None
     source: Source | None = None
-    points: AssessedPoints | None = None  # the assessed intervals
+    intervals: AssessedIntervals | None = None
     outlier_counts: OutlierCounts = field(default_factory=OutlierCounts)
     waiting: str = ""
 

@@ -41,6 +41,6 @@ def business_state(
 
 def _changed_at(snapshot: Snapshot) -> float | None:
     """Return when the workload changed within the window, Unix seconds; None if it did not."""
-    capacity, points = snapshot.assessed.capacity, snapshot.assessed.points
+    capacity, points = snapshot.assessed.capacity, snapshot.assessed.intervals
     change = capacity.regimes.change if capacity and capacity.regimes else None
     return float(points.at[change.index]) if change and points else None

@@ -7,7 +7,7 @@ from textwrap import wrap
 from types import TracebackType
 from typing import NamedTuple, Protocol, Self, TextIO
 
-from agent.assessment.assessed_points import Disposition
+from agent.assessment.assessed_intervals import Disposition
 from agent.assessment.snapshot import Snapshot
 from agent.config.durations import format_duration
 from agent.demo.result_rows import Row, result_line, result_rows, summary_sentence
@@ -167,7 +167,7 @@ def table(rows: list[Row], columns: int = 80) -> list[str]:
 
 
 def _chart(view: View, columns: int, lines: int) -> list[str]:
-    points, fit = view.snapshot.assessed.points, view.snapshot.current_law(view.now)
+    points, fit = view.snapshot.assessed.intervals, view.snapshot.current_law(view.now)
     if fit is None or points is None or lines < CHART_LINES.start:
         return []
     n, x = points.concurrency_and_throughput(Disposition.USED)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from agent.assessment.assessed_points import AssessedPoints, Disposition
+from agent.assessment.assessed_intervals import AssessedIntervals, Disposition
 from agent.assessment.deploy_markers import Marker
 from agent.export.fit_report import format_number
 from models.capacity.result import Capacity
@@ -38,7 +38,7 @@ class _Frame:
 
 
 def render_chart(
-    points: AssessedPoints,
+    points: AssessedIntervals,
     capacity: Capacity,
     now: tuple[float, float] | None = None,
     marker: Marker | None = None,
@@ -78,7 +78,7 @@ def render_chart(
     )
 
 
-def render_legend(points: AssessedPoints) -> str:
+def render_legend(points: AssessedIntervals) -> str:
     """Describe the chart's crosses and faint dots; empty if there are none."""
     parts = []
     others = int(np.count_nonzero(points.dispositions == Disposition.OTHER_WORKLOAD.value))

@@ -265,7 +265,7 @@ def _interval_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric
         "intervals are left out. Absent while none was seen.",
         (((target,), record.mix_changed_at) for target, record in records),
     )
-    points = [(s.target, s.assessed.points) for s in snapshots if s.capacity(now) is not None]
+    points = [(s.target, s.assessed.intervals) for s in snapshots if s.capacity(now) is not None]
     yield gauge(
         "intervals_kept",
         "Intervals of the window that were assessed, at most 500; absent while nothing is "

@@ -25,7 +25,7 @@ def markers_section(snapshot: Snapshot, now: float, history: str | None) -> str:
     if not shown:
         return ""
     items = "".join(_item(marker, snapshot.target, now, history) for marker in shown)
-    points = snapshot.assessed.points
+    points = snapshot.assessed.intervals
     note = f" (points since {escape(shown[0].name)} are blue)" if points else ""
     return f"<p>Deploy markers{note}:</p><ul>{items}</ul>"
 

@@ -205,7 +205,7 @@ def _caution(judged: Capacity | UslFit) -> str:
 
 
 def _chart(snapshot: Snapshot, now: float) -> str:
-    capacity, points = snapshot.capacity(now), snapshot.assessed.points
+    capacity, points = snapshot.capacity(now), snapshot.assessed.intervals
     if capacity is None or points is None:
         return ""
     marks = render_legend(points)

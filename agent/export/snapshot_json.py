@@ -277,7 +277,7 @@ def _law_object(law: UslFit) -> Object:
 
 def _workload_object(snapshot: Snapshot, capacity: Capacity | None) -> Object:
     """Return detected workloads: a change in the window, the latest of all, two that alternate."""
-    regimes, points = capacity and capacity.regimes, snapshot.assessed.points
+    regimes, points = capacity and capacity.regimes, snapshot.assessed.intervals
     change, clusters = (regimes.change, regimes.clusters) if regimes else (None, None)
     at = points.at[change.index] if change and points else None
     return {
@@ -289,7 +289,7 @@ def _workload_object(snapshot: Snapshot, capacity: Capacity | None) -> Object:
 
 
 def _outlier_objects(snapshot: Snapshot) -> list[Object]:
-    points = snapshot.assessed.points
+    points = snapshot.assessed.intervals
     return [
         {"at": o.at, "reason": o.reason, "text": o.reason.sentence, "ratio": o.ratio}
         for o in (points.outliers if points else ())
@@ -297,7 +297,7 @@ def _outlier_objects(snapshot: Snapshot) -> list[Object]:
 
 
 def _point_objects(snapshot: Snapshot) -> list[Object]:
-    points = snapshot.assessed.points
+    points = snapshot.assessed.intervals
     if points is None:
         return []
     columns = (

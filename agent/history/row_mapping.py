@@ -50,7 +50,7 @@ def fit_row(labels: tuple[str, str], fitted: AssessmentState) -> Row | None:
         "reasons": ",".join(reason.value for reason in found.reasons) or None,
         "limited_by": found.limit,
         "source": fitted.source.value if fitted.source else None,
-        "points": float(len(fitted.points)) if fitted.points else None,
+        "points": float(len(fitted.intervals)) if fitted.intervals else None,
         "capacity": _finite_or_none(found.value),
         "capacity_lower": _finite_or_none(found.lower),
         "capacity_upper": _finite_or_none(found.upper),

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from agent.assessment.assessed_points import Disposition
+from agent.assessment.assessed_intervals import Disposition
 from agent.assessment.snapshot import Load, Snapshot
 from agent.config.resources import DISK, NETWORK
 from agent.query_classes.attribution_snapshot import ClassesState, ClassState
@@ -70,7 +70,7 @@ def digests_of(classes: ClassesState | None) -> list[str]:
 
 def _measured_load(snapshot: Snapshot, n: float, x: float) -> model.Load:
     """Compute R = N/X, its scatter between intervals with about the same X, and R at less X."""
-    points = snapshot.assessed.points
+    points = snapshot.assessed.intervals
     if points is None:
         return model.Load(x, n / x)
     counts = np.isin(points.dispositions, (Disposition.USED.value, Disposition.IDLE.value)) & (

@@ -35,8 +35,8 @@ class LeftOutInterval:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class AssessedPoints:
-    """The assessed intervals as arrays of shape (points,), oldest first; `at`: ends, Unix s."""
+class AssessedIntervals:
+    """The assessed intervals as arrays of shape (intervals,), oldest first; `at`: ends, Unix s."""
 
     at: Array = field(repr=False)
     throughput: Array = field(repr=False)
@@ -45,7 +45,7 @@ class AssessedPoints:
     """N, threads; NaN where not known."""
     weights: Array = field(repr=False)
     disposition_indices: NDArray[np.int8] = field(repr=False)
-    """The index of each point's `Disposition`; strings would take 64 bytes each."""
+    """The index of each interval's `Disposition`; strings would take 64 bytes each."""
     outliers: tuple[LeftOutInterval, ...] = ()
 
     @classmethod
@@ -72,23 +72,23 @@ class AssessedPoints:
         )
 
     def __len__(self) -> int:
-        """Return the number of points."""
+        """Return the number of intervals."""
         return len(self.at)
 
     @property
     def dispositions(self) -> NDArray[np.str_]:
-        """The value of each point's `Disposition`, shape (points,)."""
+        """The value of each interval's `Disposition`, shape (intervals,)."""
         return np.array([disposition.value for disposition in Disposition])[
             self.disposition_indices
         ]
 
     def concurrency_and_throughput(self, disposition: Disposition) -> tuple[Array, Array]:
-        """Return N and X of the points of a disposition whose concurrency is known."""
+        """Return N and X of the intervals of a disposition whose concurrency is known."""
         is_on_curve = self._is_on_curve(disposition)
         return self.concurrency[is_on_curve], self.throughput[is_on_curve]
 
     def ended_after(self, disposition: Disposition, at: float) -> NDArray[np.bool_]:
-        """Return for the same points whether their intervals ended after `at` (Unix s)."""
+        """Return for the same intervals whether they ended after `at` (Unix s)."""
         later: NDArray[np.bool_] = self.at[self._is_on_curve(disposition)] > at
         return later
 
