@@ -22,8 +22,8 @@ from models.attribution.class_cost_fit import Priors
 from models.attribution.class_interval_table import Array, ClassIntervals
 from models.attribution.division_methods import Target
 from models.attribution.prior_mixture_fit import fit_mixture
-from models.attribution.published_wlr import divide_in_proportion
 from models.attribution.sufficient_statistics import Moments
+from models.attribution.weighted_linear_regression import divide_in_proportion
 
 REPEATS = 7
 BLOCK = 60

@@ -4,8 +4,8 @@ from agent.query_classes.attribution_snapshot import ClassesState, ClassState, R
 from agent.query_classes.class_registry import ClassName
 from agent.query_classes.digest_deltas import LossReason
 from models.attribution.class_interval_table import AGENT, OTHER
-from models.attribution.published_wlr import Line
 from models.attribution.result import Method, PredictionError, Reason
+from models.attribution.weighted_linear_regression import Line
 
 RESOURCES = ("cpu", "user_cpu", "system_cpu", "read", "written", "network", "row_operations")
 EVENTS = ("errors", "no_index_used", "no_good_index_used", "tmp_disk_tables")

@@ -23,7 +23,6 @@ from models.attribution.call_and_row_costs import (
 from models.attribution.class_interval_table import Array, ClassIntervals
 from models.attribution.cost_model import fit_block
 from models.attribution.division_methods import Target, capped_work_time
-from models.attribution.published_wlr import fit_line
 from models.attribution.result import disagreement
 from models.attribution.rolling_block_sums import Block, unit_costs_of_blocks
 from models.attribution.sufficient_statistics import RegressionSums
@@ -32,6 +31,7 @@ from models.attribution.waiting_classes import (
     cannot_compute_all,
     min_computing_level,
 )
+from models.attribution.weighted_linear_regression import fit_line
 
 PROCESS = "process_run_delay_seconds"
 SIMULATED = simulate(2, intervals=240)

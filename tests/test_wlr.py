@@ -7,8 +7,14 @@ from hypothesis import strategies as st
 
 from agent.csv_input.class_file import read_classes
 from models.attribution.class_interval_table import Array
-from models.attribution.published_wlr import Line, Wlr, divide_in_proportion, fit_line, fit_wlr
 from models.attribution.result import PredictionError
+from models.attribution.weighted_linear_regression import (
+    Line,
+    Wlr,
+    divide_in_proportion,
+    fit_line,
+    fit_wlr,
+)
 from testbed.data_file_paths import data
 
 

@@ -37,9 +37,9 @@ from agent.support.queue_drain import take_all
 from collectors.base import Sample
 from collectors.digest_table import MAX_ROWS
 from models.attribution.class_interval_table import OTHER, ClassIntervals
-from models.attribution.published_wlr import Line
 from models.attribution.result import HostUse, Method, Signs, find_reasons
 from models.attribution.sliding_model import ClassShares, SlidingModel
+from models.attribution.weighted_linear_regression import Line
 
 MAX_TRACKED, TRACKED_PER_SHOWN = 200, 6
 """Classes that have a column of their own in the models, and how many of them for each displayed

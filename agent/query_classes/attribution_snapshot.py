@@ -10,9 +10,9 @@ from agent.query_classes.class_registry import ClassName
 from agent.query_classes.digest_deltas import LossReason
 from models.attribution.background_use import NOTHING_BESIDE, UnattributedUse
 from models.attribution.class_interval_table import OTHER
-from models.attribution.published_wlr import Line
 from models.attribution.result import Method, PredictionError, Reason
 from models.attribution.sliding_model import ClassShares
+from models.attribution.weighted_linear_regression import Line
 
 Shares = Mapping[str, ClassShares]
 """The shares of the classes, by resource."""

@@ -15,8 +15,8 @@ from models.attribution.call_and_row_costs import WHOLE_CPU, CpuBounds, call_cou
 from models.attribution.class_cost_fit import COMPUTE_SPREAD
 from models.attribution.class_interval_table import Array, ClassIntervals, Mask
 from models.attribution.cost_model import CostModel
-from models.attribution.published_wlr import Line, Wlr, divide_in_proportion, fit_wlr
 from models.attribution.waiting_classes import cap_waiting_work, waits_by_text
+from models.attribution.weighted_linear_regression import Line, Wlr, divide_in_proportion, fit_wlr
 from models.numerics import NEGLIGIBLE
 
 MODEL_WEIGHT = 0.2

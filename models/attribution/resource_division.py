@@ -21,7 +21,6 @@ from models.attribution.division_methods import (
     divide_by_work_time,
     limit_parts,
 )
-from models.attribution.published_wlr import fit_line
 from models.attribution.result import (
     Attribution,
     ClassUse,
@@ -34,6 +33,7 @@ from models.attribution.result import (
     find_reasons,
 )
 from models.attribution.waiting_classes import min_computing_level, waits_by_text
+from models.attribution.weighted_linear_regression import fit_line
 from models.numerics import ROUNDING
 
 FOLDS = 4

@@ -9,8 +9,8 @@ from models.attribution.class_interval_table import Array
 from models.attribution.division_methods import (
     Predictor,
 )
-from models.attribution.published_wlr import Line
 from models.attribution.waiting_classes import IO_BOUND_SHARE
+from models.attribution.weighted_linear_regression import Line
 
 MIN_INTERVALS = 60
 STEADY_MAPE = 0.08

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from models.attribution.class_interval_table import Array
-from models.attribution.published_wlr import NO_LINE, Line
+from models.attribution.weighted_linear_regression import NO_LINE, Line
 from models.numerics import NEGLIGIBLE
 from models.robust import persistence_of
 
@@ -80,7 +80,8 @@ class Moments:
 class RegressionSums:
     """Sums over the intervals where x > 0 of 1, x, z, x², xz and z², shape (6, K).
 
-    The lines of all classes follow from them: textbook least squares, as in `published_wlr`.
+    The lines of all classes follow from them: least squares, as in
+    `weighted_linear_regression`.
     """
 
     sums: Array
