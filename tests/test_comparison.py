@@ -7,7 +7,7 @@ import pytest
 
 from agent.compare.comparison import Compared, Unit
 from agent.compare.period_class_costs import COLUMNS, PART_COUNT, ClassCosts
-from agent.export.comparison_report import row_cells
+from agent.export.comparison_rows import row_cells
 from models.capacity.resource_and_limit import Resource
 from models.capacity.resource_limits import find_resource_limits
 from models.estimate_difference import Change, Estimate, Verdict, difference, ratio

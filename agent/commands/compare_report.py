@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from agent.commands.text_table import table_lines
 from agent.compare.comparison import Comparison
 from agent.export.comparison_json import comparison_object
-from agent.export.comparison_report import (
+from agent.export.comparison_rows import (
     HEADER,
     NUMBER_COLUMNS,
     known_rows,

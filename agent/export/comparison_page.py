@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from html import escape
 
 from agent.compare.comparison import Compared, Comparison
-from agent.export.comparison_report import HEADER, known_rows, notes, period_text, row_cells
+from agent.export.comparison_rows import HEADER, known_rows, notes, period_text, row_cells
 from agent.export.page import STYLE
 
 

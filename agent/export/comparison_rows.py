@@ -1,4 +1,4 @@
-"""A comparison of two periods as text: a row for each quantity, and notes."""
+"""The rows of a comparison of two periods as cells of text, and notes on what they lack."""
 
 from collections.abc import Callable, Iterator
 
