@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
-from collectors import digests, host, node_exporter, non_client_threads, statement_totals, status
+from collectors import digests, host, node_exporter, statement_totals, status, thread_counts
 from collectors.base import Prepared
 from collectors.connection import Connection
 from collectors.device_selection import Devices
@@ -45,7 +45,7 @@ COLLECTORS = (
     CollectorSpec("statements", statement_totals.prepare, 5.0, on_server=True),
     CollectorSpec(
         "threads",
-        non_client_threads.prepare,
+        thread_counts.prepare,
         15.0,
         on_server=True,
         readings_per_interval=1,

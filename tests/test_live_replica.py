@@ -15,7 +15,7 @@ from agent.demo.server import Flavour
 from agent.query_classes.period_attribution import ObservedClasses
 from agent.window.recent_time_split import time_use
 from agent.window.resource_utilisation import CPUS, SERVER_SHARE_OF_CPU
-from collectors import non_client_threads
+from collectors import thread_counts
 from models.attribution.result import ClassUse
 from models.time_split.split import Part
 from testbed.real.agent_in_process import watched, window_of
@@ -66,9 +66,9 @@ def applied(private_server: ServerFactory, way: Way) -> ObservedClasses:
         Clients(replica, "SELECT BENCHMARK(50000, 5 + 7) AS bystander", pace=0.5),
     ):
         wait_until("writes", lambda: writer.done > 20)
-        read = non_client_threads.prepare(connection).read
+        read = thread_counts.prepare(connection).read
         assert read is not None
-        wait_until("an applier at work", lambda: read()[non_client_threads.APPLYING] > 0)
+        wait_until("an applier at work", lambda: read()[thread_counts.APPLYING] > 0)
         return looked_at(record(connection, SECONDS))
 
 

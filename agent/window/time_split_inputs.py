@@ -9,7 +9,7 @@ import numpy as np
 
 from agent.config.resources import DISK
 from agent.window.interval_rates import SampleColumns
-from collectors.non_client_threads import WAITING_FOR_LOCKS
+from collectors.thread_counts import WAITING_FOR_LOCKS
 from models import rates
 from models.rates import Array
 

@@ -1,7 +1,8 @@
-"""`threads`: how many of Threads_running do not work for a client.
+"""`threads`: counts of the server's threads that are no client's work, and of those that wait.
 
-Measured on real servers: Threads_running counts the session that reads it, every binlog dump and
-the event scheduler on both flavours; a replica's own I/O and SQL threads on MariaDB only.
+They are subtracted from Threads_running. Measured on real servers: it counts the session that reads
+it, every binlog dump and the event scheduler on both flavours; a replica's own I/O and SQL threads
+on MariaDB only.
 
 The same query reads the server's clock and the work of replication: threads that apply the changes
 of another server, and statements that wait for a replica's acknowledgement. An applier that waits
