@@ -6,12 +6,14 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 from io import TextIOWrapper
+from typing import NoReturn
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before numpy is imported; the fits are small
 
 from agent import __version__
+from agent.commands.exit_codes import USAGE_ERROR
 from agent.support.errors import HeadroomError
-from agent.support.safe_output import print_error
+from agent.support.safe_output import print_error, printable
 
 COMMANDS = (
     "run",
@@ -35,11 +37,20 @@ DESCRIPTION = (
 )
 
 
+class Parser(argparse.ArgumentParser):
+    """A parser whose errors are one line, like those of the commands, without the whole usage."""
+
+    def error(self, message: str) -> NoReturn:
+        """End with the exit code of a usage error."""
+        problem = printable(message.removeprefix("argument "))
+        self.exit(USAGE_ERROR, f"{self.prog}: {problem}; see `{self.prog} --help`\n")
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one sub-command and return the exit code."""
     if isinstance(sys.stdout, TextIOWrapper):  # a terminal in Latin-1 has no σ
         sys.stdout.reconfigure(errors="backslashreplace")
-    parser = argparse.ArgumentParser(prog="mysql-headroom", description=DESCRIPTION)
+    parser = Parser(prog="mysql-headroom", description=DESCRIPTION)
     parser.add_argument("--version", action="version", version=f"mysql-headroom {__version__}")
     subparsers = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     words = sys.argv[1:] if argv is None else argv

@@ -88,12 +88,28 @@ def test_a_terminal_without_greek_letters_shows_their_escapes(
     assert "\\u" in ended.stdout
 
 
-def test_a_missing_option_or_command_ends_with_2() -> None:
-    """Usage mistakes are told as usage."""
-    assert run().returncode == 2
-    ended = run("run")
-    assert ended.returncode == 2
-    assert "--config.file" in ended.stderr
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ((), "mysql-headroom: the following arguments are required: COMMAND"),
+        (("run",), "mysql-headroom run: the following arguments are required: --config.file"),
+        (
+            ("replay", "a.csv", "--every", "0"),
+            "mysql-headroom replay: --every: must be from 1s to 366d",
+        ),
+        (("fit", "a.csv", "--no\x1bsuch"), r"mysql-headroom: unrecognized arguments: --no\x1bsuch"),
+        (
+            ("history", "show"),
+            "mysql-headroom history show: one of the arguments --config.file --file is required",
+        ),
+    ],
+)
+def test_a_wrong_option_is_one_line(words: tuple[str, ...], expected: str) -> None:
+    """The place, the mistake, and which help lists the options; not twenty lines of usage first."""
+    ended = run(*words)
+    assert (ended.returncode, ended.stdout) == (2, "")
+    program, _, _ = expected.partition(":")
+    assert ended.stderr == f"{expected}; see `{program} --help`\n"
 
 
 @pytest.mark.parametrize("address", ["nowhere", "127.0.0.1:99999", "a b:1"])

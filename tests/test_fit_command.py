@@ -268,7 +268,7 @@ def test_a_load_that_is_none_is_refused(
     with pytest.raises(SystemExit) as ended:
         run(cisco, f"{option}={text}")
     assert ended.value.code == 2
-    assert f"argument {option}" in capsys.readouterr().err
+    assert f": {option}: " in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("suffix", [".png", ".svg", ".PNG"])

@@ -256,8 +256,8 @@ def test_a_number_of_classes_that_cannot_be_is_refused(
     with pytest.raises(SystemExit) as stopped:
         main(["profile", "--config.file", "config.yaml", f"--top={top}"])
     assert stopped.value.code == 2
-    [complaint] = capsys.readouterr().err.splitlines()[-1:]
-    assert complaint.endswith(f"argument --top: must be an integer of at least 1, not {top!r}")
+    problem = f"mysql-headroom profile: --top: must be an integer of at least 1, not {top!r}"
+    assert capsys.readouterr().err == f"{problem}; see `mysql-headroom profile --help`\n"
 
 
 def test_a_server_that_is_not_there_is_one_line(
