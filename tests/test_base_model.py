@@ -67,7 +67,7 @@ def test_of_given_keys_the_defaults_are_left_out() -> None:
     """They are checked like the section, and replace another's values key by key."""
     assert Outer.validated({"text": "x", "own": {"doubled": 1}}).own == {"doubled": 2.0}
     assert mistakes({"text": "x", "own": {"doubled": 1.5, "dubled": 1}}) == {
-        "own.dubled": "unknown key; similar are doubled",
+        "own.dubled": "unknown key; did you mean doubled?",
         "own.doubled": "is odd",
     }
 
@@ -87,7 +87,7 @@ def test_all_mistakes_are_listed_by_their_places() -> None:
     assert mistakes(data) == {
         "inner.share": "should be greater than 0",
         "inner.doubled": "not to be doubled",
-        "inner.more": "unknown key",
+        "inner.more": "unknown key; the keys here are share, doubled",
         "word": "should be 'a' or 'b'",
         "items.0.doubled": "should be less than or equal to 10",
         "items.1": "must be a mapping of keys to values",
@@ -98,7 +98,7 @@ def test_all_mistakes_are_listed_by_their_places() -> None:
         "whole": "should be greater than or equal to 1",
         "flag": "must be true or false",
         "text": "missing",
-        "other": "unknown key",
+        "other": "unknown key; the keys here are inner, word, items, names, own, whole, flag, text",
     }
 
 

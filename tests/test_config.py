@@ -104,14 +104,14 @@ targets:
     )
     assert problems(path) == [
         "1: listen: must be an address and a port, such as 127.0.0.1:10104, [::1]:10104 or :10104",
-        "2: fitt: unknown key; similar are fit",
+        "2: fitt: unknown key; did you mean fit?",
         "4: fit.interval: must be from 1s to 10m",
         "5: fit.window: not a duration; write 500ms, 15s, 10m, 6h, 1d or a number of seconds",
         "6: log.level: should be 'debug', 'info', 'warning' or 'error'",
         "10: targets[0].port: must be a whole number",
-        "11: targets[0].passwrd: unknown key; similar are password_env, password_file",
+        "11: targets[0].passwrd: unknown key; did you mean password_env or password_file?",
         "12: targets[1].name: the name 'a' is taken by targets[0]",
-        "14: targets[1].password_file: no such file",
+        "14: targets[1].password_file: no such file; check the path",
         "15: targets[1].collectors.status.enabled: status cannot be switched off: everything "
         "else depends on it",
         "15: targets[1].collectors.statuss: unknown collector;"
@@ -259,7 +259,7 @@ def test_a_file_that_is_loaded_again_says_what_it_says_by_then(tmp_path: Path) -
     [
         ("[client]\nport=many\nuser=u\n", "port: must be a whole number from 1 to 65535"),
         ("[client]\nhost=h\n", "has no user in its group [client]"),
-        ("[client]\nuser=u\nssl-ca=/no/such\n", "ssl-ca: no such file"),
+        ("[client]\nuser=u\nssl-ca=/no/such\n", "ssl-ca: no such file; check the path"),
         ("[client]\nuser=u\nssl-mode=VERIFY_CA\n", "ssl-mode: needs an ssl-ca to verify"),
     ],
 )
@@ -504,7 +504,7 @@ def test_the_history_keeps_what_the_window_needs(tmp_path: Path) -> None:
     ]
     text = "history: {path: 3, max_size: 1MiB, keep: 1d}\ntargets: [{name: a, user: u}]\n"
     assert [problem.partition(": ")[2] for problem in problems(written(tmp_path, text))] == [
-        "history.keep: unknown key",
+        "history.keep: unknown key; the keys here are path, max_size, retention",
         "history.max_size: must be 16MiB or more",
         "history.path: must be the path of a file",
     ]
@@ -519,7 +519,7 @@ def test_an_environment_variable_that_is_not_set_is_no_empty_password(tmp_path: 
     path = written(tmp_path, "targets: [{name: a, user: u, password_env: NO_SUCH_VARIABLE}]\n")
     assert problems(path) == [
         "1: targets[0].password_env: cannot read the password: the environment variable that"
-        " password_env names is not set"
+        " password_env names is not set; set it for the agent, or use password_file"
     ]
 
 

@@ -87,7 +87,8 @@ rate_limit: {{}}
 """,
     )
     assert problems(path) == [
-        "3: tls_server_config.key_file: cannot be read: No such file or directory",
+        "3: tls_server_config.key_file: cannot be read: No such file or directory; check the path"
+        " and its permissions",
         "4: tls_server_config.client_auth_type: accepts any certificate; use"
         " RequireAndVerifyClientCert",
         "5: tls_server_config.client_allowed_sans[0]: must be text",
@@ -100,14 +101,17 @@ rate_limit: {{}}
         " (docs/web.md lists them)",
         "10: tls_server_config.curve_preferences: only one curve is supported; give one, or"
         " remove the key",
-        "11: tls_server_config.certfile: unknown key; similar are cert_file, client_ca_file",
+        "11: tls_server_config.certfile: unknown key; did you mean cert_file or client_ca_file?",
         "13: http_server_config.http2: must be true or false",
         "15: http_server_config.headers.X-Frame-Options: should be 'deny', 'sameorigin' or ''",
-        "16: http_server_config.headers.Server: unknown key",
+        "16: http_server_config.headers.Server: unknown key; the keys here are"
+        " Content-Security-Policy, X-Frame-Options, X-Content-Type-Options, X-XSS-Protection,"
+        " Strict-Transport-Security",
         "18: basic_auth_users.alice: is not a bcrypt hash (docs/web.md shows how to make one)",
         "19: basic_auth_users.a:b: must be a user name without a colon",
         "20: basic_auth_users.bob: has a bcrypt cost above 15: each check would take seconds",
-        "21: rate_limit: unknown key",
+        "21: rate_limit: unknown key; the keys here are tls_server_config, http_server_config,"
+        " basic_auth_users",
     ]
 
 
@@ -119,7 +123,7 @@ rate_limit: {{}}
         ({**TLS, "key_file": "ca.crt"}, "key_file: contains no PEM private key"),
         ({**TLS, "cert_file": "server.key"}, "cert_file: contains no PEM certificate"),
         ({**TLS, "cert_file": "ca.crt"}, "key_file: is not the key of cert_file"),
-        ({**TLS, "cert_file": "."}, "cert_file: cannot be read: Is a directory"),
+        ({**TLS, "cert_file": "."}, "cert_file: cannot be read: Is a directory; check the path"),
         ({**TLS, "cert_file": "a\0"}, "cert_file: is not a valid"),
         ({**TLS, "client_auth_type": "RequireAndVerifyClientCert"}, "client_ca_file: missing"),
         ({**TLS, "client_auth_type": "VerifyClientCertIfGiven"}, "client_ca_file: missing"),

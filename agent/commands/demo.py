@@ -102,10 +102,13 @@ def _seconds(text: str) -> float:
 
 
 def _listen(text: str) -> str:
+    from agent.config.settings import MAX_PORT
     from agent.demo.page_address import parse
 
     try:
         parse(text)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"not HOST:PORT: {text!r}") from None
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not HOST:PORT with a port of {MAX_PORT} at most"
+        ) from None
     return text

@@ -158,7 +158,9 @@ def _validate_given(data: object, section: type[Section]) -> tuple[dict[str, Any
 
 def _unknown_key_text(key: str, known: Iterable[str]) -> str:
     near = get_close_matches(key, known, n=2)
-    return f"unknown key; similar are {', '.join(near)}" if near else "unknown key"
+    if near:
+        return f"unknown key; did you mean {' or '.join(near)}?"
+    return f"unknown key; the keys here are {', '.join(known)}"
 
 
 @lru_cache

@@ -49,7 +49,10 @@ class Credentials:
         if self.password_env is not None:
             environment = os.environ if self.environment is None else self.environment
             if self.password_env not in environment:
-                raise ValueError("the environment variable that password_env names is not set")
+                raise ValueError(
+                    "the environment variable that password_env names is not set; set it for the"
+                    " agent, or use password_file"
+                )
             return _strip_newline(environment[self.password_env])
         return options.get("password", "")
 

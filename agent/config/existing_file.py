@@ -33,8 +33,8 @@ def _parse_existing_file(name: object) -> Path:
     path = from_base_folder(name)
     if not is_file(path):
         is_relative = not Path(name).is_absolute()
-        start = "; a relative path starts at the configuration's folder" if is_relative else ""
-        raise ValueError(f"no such file{start}")
+        start = "a relative path starts at the configuration's folder"
+        raise ValueError(f"no such file; {start if is_relative else 'check the path'}")
     return readable_path(path)
 
 

@@ -224,7 +224,7 @@ class Target(Section, frozen=True):
             ("server-public-key-path", endpoint.public_key),
         ):
             if path and not is_file(Path(path)):
-                yield f"{option}: no such file"
+                yield f"{option}: no such file; check the path"
             elif path:
                 try:
                     _check_readable(Path(path))

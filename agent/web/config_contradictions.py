@@ -55,7 +55,7 @@ def _read_error(path: Path) -> str | None:
     try:
         read_whole(path, MAX_PEM_BYTES)
     except OSError as error:
-        return f"cannot be read: {error.strerror}"
+        return f"cannot be read: {error.strerror}; check the path and its permissions"
     except ValueError:
         return "is not a valid file name"
     return None

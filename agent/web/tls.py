@@ -56,7 +56,10 @@ def pair_mistake(certificate: Path, key: Path) -> Iterator[Mistake]:
         else:
             yield ("key_file",), "contains no PEM private key without a password"
     except OSError as error:
-        yield ("cert_file",), f"cannot be read: {error.strerror}"
+        yield (
+            ("cert_file",),
+            f"cannot be read: {error.strerror}; check the path and its permissions",
+        )
 
 
 def authority_mistake(path: Path) -> Iterator[Mistake]:
