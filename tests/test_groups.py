@@ -46,8 +46,8 @@ def test_the_picture_is_that_of_the_fleets_rules() -> None:
     summary = summarise(SHARDS)
     assert (summary.throughput, summary.capacity) == (1300.0, 3000.0)
     assert summary.bottleneck == "a"
-    assert summary.divided_at_will_headroom == pytest.approx(0.567, abs=0.001)
-    assert summary.divided_as_today_growth == pytest.approx(0.25)
+    assert summary.balanced_headroom == pytest.approx(0.567, abs=0.001)
+    assert summary.growth_to_bottleneck == pytest.approx(0.25)
     assert summary.imbalance == pytest.approx(0.8 / 0.525)
     assert summary.imbalance_loss == pytest.approx(1 - 0.525 / 0.8)
     assert (summary.trust, summary.reasons) == (Trust.TRUSTED, ())
@@ -58,8 +58,8 @@ def test_a_node_past_its_peak_leaves_no_growth() -> None:
     past = Node("a", 800.0, 1000.0, headroom=-0.6, trust=Trust.TRUSTED)
     summary = summarise([past, SHARDS[1]])
     assert (summary.bottleneck, past.used_share) == ("a", 1.0)
-    assert summary.divided_as_today_growth == 0.0
-    assert summary.divided_at_will_headroom == pytest.approx(0.5)
+    assert summary.growth_to_bottleneck == 0.0
+    assert summary.balanced_headroom == pytest.approx(0.5)
 
 
 def test_a_lost_node_counts_in_no_sum() -> None:
@@ -88,7 +88,7 @@ def test_of_nothing_nothing_is_known() -> None:
     nothing = summarise([node("a", None, None)])
     assert (nothing.throughput, nothing.bottleneck, nothing.imbalance) == (None, None, None)
     idle = summarise([node("a", 0.0, 1000.0)])
-    assert (idle.divided_at_will_headroom, idle.divided_as_today_growth) == (1.0, None)
+    assert (idle.balanced_headroom, idle.growth_to_bottleneck) == (1.0, None)
 
 
 def test_one_known_node_is_not_unbalanced() -> None:

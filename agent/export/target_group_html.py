@@ -59,8 +59,8 @@ def group_sentences(summary: GroupSummary) -> str:
     if summary.bottleneck is not None:
         text += f" {summary.bottleneck} has the least headroom"
         text += f" and limits the growth first{_growth_clause(summary)}."
-    if summary.divided_at_will_headroom is not None:
-        unused = whole_percent(summary.divided_at_will_headroom)
+    if summary.balanced_headroom is not None:
+        unused = whole_percent(summary.balanced_headroom)
         text += f" With the load divided in proportion to capacity, {unused} would be unused."
     return text
 
@@ -78,7 +78,7 @@ def layer_sentences(state: GroupState) -> str:
 
 
 def _growth_clause(summary: GroupSummary) -> str:
-    growth = summary.divided_as_today_growth
+    growth = summary.growth_to_bottleneck
     if growth is None:
         return ""
     return (

@@ -33,16 +33,16 @@ GAUGES: tuple[tuple[str, str, Callable[[GroupSummary], float | None]], ...] = (
         lambda summary: summary.capacity,
     ),
     (
-        "group_divided_at_will_headroom_ratio",
+        "group_balanced_headroom_ratio",
         "Unused share of the group's capacity if the load were divided in proportion to the "
         "capacities: 0.25 is a quarter left. Absent where no capacity is known.",
-        lambda summary: summary.divided_at_will_headroom,
+        lambda summary: summary.balanced_headroom,
     ),
     (
-        "group_divided_as_today_growth_ratio",
+        "group_growth_to_bottleneck_ratio",
         "How much the group's load can grow, divided as today, until the first target reaches "
         "its capacity: 0.25 is a quarter more. Absent where no capacity is known.",
-        lambda summary: summary.divided_as_today_growth,
+        lambda summary: summary.growth_to_bottleneck,
     ),
     (
         "group_capacity_used_imbalance_ratio",

@@ -69,10 +69,10 @@ class GroupSummary:
     """ΣC of those whose capacity is known; None: of none."""
     bottleneck: str | None
     """The node with the least headroom, which ends the growth first; None: not known."""
-    divided_at_will_headroom: float | None
-    """1 − ΣX/ΣC, of a node past its peak C for X: what would be unused if the load could be
-    divided at will."""
-    divided_as_today_growth: float | None
+    balanced_headroom: float | None
+    """1 − ΣX/ΣC, of a node past its peak C for X: what would be unused if the load were
+    divided in proportion to the capacities."""
+    growth_to_bottleneck: float | None
     """The least C/X, less 1: by how much the load can grow, divided as it is, until the first node
     is at its capacity; at most 0 with a node past its peak."""
     imbalance: float | None
@@ -106,8 +106,8 @@ def summarise(nodes: Sequence[Node]) -> GroupSummary:
         throughput=sum(node.throughput or 0.0 for node in read) if read else None,
         capacity=c if known else None,
         bottleneck=bottleneck.name if bottleneck else None,
-        divided_at_will_headroom=1 - x / c if known else None,
-        divided_as_today_growth=1 / most - 1 if most > 0 else None,
+        balanced_headroom=1 - x / c if known else None,
+        growth_to_bottleneck=1 / most - 1 if most > 0 else None,
         imbalance=most / mean if is_shared else None,
         imbalance_loss=1 - mean / most if is_shared else None,
         trust=_lowest_trust(read, len(known)),
