@@ -103,7 +103,7 @@ def test_without_limits_a_law_that_is_not_sure_is_an_indication() -> None:
     assert found.usl is not None
     assert found.usl.trust is found.trust is Trust.INDICATIVE
     assert (found.value, found.limit) == (found.usl.x_max, USL)
-    assert {CapacityReason.NO_RESOURCE_LIMIT, CapacityReason.LAW_NOT_SURE} <= set(found.reasons)
+    assert {CapacityReason.NO_RESOURCE_LIMIT, CapacityReason.LAW_UNCERTAIN} <= set(found.reasons)
     assert found.value == pytest.approx(truth, rel=0.15)
 
 

@@ -137,7 +137,7 @@ def test_a_deploy_takes_trust_before_it_can_be_told(cost: float) -> None:
         n = residing(server, share * per_query) * np.exp(rng.normal(0, 0.02, INTERVALS))
         seen = observed(server, share * per_query, n, rng)
         after = assess_capacity(replace(seen, throughput=share * server.capacity))
-        assert CapacityReason.LATEST_DIFFER in after.reasons
+        assert CapacityReason.RECENT_COST_DIFFERS in after.reasons
         assert after.trust is not Trust.TRUSTED
         before = assess_capacity(observed(server, share, residing(server, share), rng))
         assert before.trust is Trust.TRUSTED

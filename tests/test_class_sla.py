@@ -262,7 +262,7 @@ def test_what_is_not_known_of_a_class_says_why() -> None:
     assert {one.headroom.reason for one in states(watched(3000.0, 2.0), few).classes} == {
         SlaReason.FEW_CALLS
     }
-    refuted = states(watched(3000.0, 2.0, CapacityReason.LATEST_DIFFER), read())
+    refuted = states(watched(3000.0, 2.0, CapacityReason.RECENT_COST_DIFFERS), read())
     assert {one.headroom.reason for one in refuted.classes} == {SlaReason.CONTRADICTED}
     assert (refuted.trust, refuted.first) == (Trust.NOT_IDENTIFIABLE, None)
     assert all(one.present is not None for one in refuted.classes)

@@ -73,7 +73,7 @@ def test_a_wide_interval_is_no_reason_for_silence() -> None:
     "reason",
     [
         CapacityReason.MODEL_DOES_NOT_FIT,
-        CapacityReason.LATEST_DIFFER,
+        CapacityReason.RECENT_COST_DIFFERS,
         CapacityReason.LAW_DOES_NOT_FIT,
         CapacityReason.NO_LIMIT_SEEN,
     ],

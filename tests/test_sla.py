@@ -21,7 +21,7 @@ from models.what_if.predict import Estimate, what_if
 from models.what_if.sla import Growth, growth_of, sla_headroom
 from models.what_if.sla_result import SlaReason
 
-GREW = SlaReason.GROWS_OTHERWISE
+GREW = SlaReason.UNEXPLAINED_GROWTH
 LAW = Usl(sigma=0.02, kappa=0.0005, lam=190.0)
 
 
@@ -208,7 +208,7 @@ def watched(throughput: float, concurrency: float, *reasons: CapacityReason) -> 
 @pytest.mark.parametrize(
     ("reason", "said"),
     [
-        (CapacityReason.LATEST_DIFFER, SlaReason.CONTRADICTED),
+        (CapacityReason.RECENT_COST_DIFFERS, SlaReason.CONTRADICTED),
         (CapacityReason.MODEL_DOES_NOT_FIT, SlaReason.CONTRADICTED),
         (CapacityReason.COST_FLUCTUATES, SlaReason.COST_FLUCTUATES),
         (CapacityReason.THROUGHPUT_PLATEAU, SlaReason.THROUGHPUT_PLATEAU),

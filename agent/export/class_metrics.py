@@ -17,10 +17,10 @@ COUNTERS = (
     ("calls", "calls", "Statements"),
     ("statement_time", "statement_seconds", "Statement time in seconds"),
     ("cpu", "cpu_seconds", "CPU seconds"),
-    ("read", "read_bytes", "Bytes read from disk"),
-    ("written", "written_bytes", "Bytes written to disk"),
-    ("network", "network_bytes", "Bytes sent to clients and received from them"),
-    ("row_operations", "row_operations", "InnoDB rows read and changed"),
+    ("read", "read_bytes", "Disk reads in bytes"),
+    ("written", "written_bytes", "Disk writes in bytes"),
+    ("network", "network_bytes", "Network traffic with clients in bytes, both ways,"),
+    ("row_operations", "row_operations", "InnoDB row operations (reads and changes)"),
 )
 """Key of the quantity, the metric's name after `query_` and `unattributed_`, and the beginning of
 its help text."""

@@ -44,7 +44,7 @@ SENTENCES = {
     Reason.IO_BOUND: "the host waits for IO, and the cost per call varies with it",
     Reason.MOSTLY_WAITING: "statements wait most of their time: IO-bound or saturated",
     Reason.WAITS_UNSEEN: "this method counts all time as work; classes that wait get too much",
-    Reason.WITHHELD: "predicted too badly to be attributed to classes (--method learned does)",
+    Reason.WITHHELD: "predicted too badly to be attributed (attribute --method learned does)",
 }
 
 

@@ -145,8 +145,8 @@ def _share_of_latest_left_out(evidence: Evidence) -> float:
     return 1 - float(np.mean(evidence.regimes.current[-LATEST_INTERVALS:]))
 
 
-def _is_latest_different(evidence: Evidence) -> float:
-    return float(evidence.outliers.latest_differ)
+def _is_recent_cost_different(evidence: Evidence) -> float:
+    return float(evidence.outliers.recent_cost_differs)
 
 
 def _further_fall(evidence: Evidence) -> float:
@@ -256,10 +256,10 @@ DOUBTS = (
         TOLERATED_CHANGE,
         "test_the_highest_loads_may_contradict_a_limit",
     ),
-    Doubt(Why.LATEST_DIFFER, _is_latest_different, MAJORITY, "mix changed"),
-    Doubt(Why.LATEST_DIFFER, _share_of_latest_left_out, MAJORITY, "night jobs"),
+    Doubt(Why.RECENT_COST_DIFFERS, _is_recent_cost_different, MAJORITY, "mix changed"),
+    Doubt(Why.RECENT_COST_DIFFERS, _share_of_latest_left_out, MAJORITY, "night jobs"),
     Doubt(
-        Why.LATEST_DIFFER,
+        Why.RECENT_COST_DIFFERS,
         _latest_change_of_cost,
         TOLERATED_CHANGE,
         "test_queries_that_cost_more_of_late_take_trust_away_at_once",
@@ -308,7 +308,7 @@ DOUBTS = (
         EPISODE_SHARE,
         "test_contention_that_an_older_mix_contradicts_is_not_trusted",
     ),
-    Doubt(Why.LAW_NOT_SURE, _is_law_alone_uncertain, MAJORITY, "law, full far beyond"),
+    Doubt(Why.LAW_UNCERTAIN, _is_law_alone_uncertain, MAJORITY, "law, full far beyond"),
     Doubt(Why.ONE_LOAD, _low_to_high_load, 1 / MIN_LOAD_RATIO, "hour only"),
     Doubt(Why.LOAD_TOO_LOW, _capacity_to_seen_load, 1 / MIN_LOAD, "hour only"),
     Doubt(
@@ -336,7 +336,7 @@ DOUBTS = (
     Doubt(Why.TWO_WORKLOADS, _has_two_workloads, MAJORITY, "night jobs"),
 )
 REASONS_IF_MEASURED = {
-    Why.LATEST_DIFFER,
+    Why.RECENT_COST_DIFFERS,
     Why.COST_FLUCTUATES,
     Why.OTHERS_FLUCTUATE,
     Why.WIDE_INTERVAL,

@@ -69,7 +69,7 @@ class Outliers:
     too_many: bool
     kept: NDArray[np.bool_] = field(repr=False)
     """Shape (intervals,)."""
-    latest_differ: bool = False
+    recent_cost_differs: bool = False
     """Whether in most of the latest intervals the cost or the time of queries differs. A longer
     time is no sign at high loads, since a load beyond the capacity also causes it."""
 

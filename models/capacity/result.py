@@ -21,7 +21,7 @@ class CapacityReason(StrEnum):
 
     NO_LIMIT_SEEN = "no_limit_seen"
     MODEL_DOES_NOT_FIT = "model_does_not_fit"
-    LATEST_DIFFER = "latest_differ"
+    RECENT_COST_DIFFERS = "recent_cost_differs"
     COST_FLUCTUATES = "cost_fluctuates"
     OTHERS_FLUCTUATE = "others_fluctuate"
     CLOCK_LOW = "clock_low"
@@ -29,7 +29,7 @@ class CapacityReason(StrEnum):
     TWO_WORKLOADS = "two_workloads"
     THROUGHPUT_PLATEAU = "throughput_plateau"
     LAW_DOES_NOT_FIT = "law_does_not_fit"
-    LAW_NOT_SURE = "law_not_sure"
+    LAW_UNCERTAIN = "law_uncertain"
     ONE_LOAD = "one_load"
     LOAD_TOO_LOW = "load_too_low"
     FEW_HIGH_LOADS = "few_high_loads"
@@ -52,7 +52,7 @@ class CapacityReason(StrEnum):
 SENTENCES = {
     CapacityReason.NO_LIMIT_SEEN: "no limit by a resource or by contention is visible yet",
     CapacityReason.MODEL_DOES_NOT_FIT: "many intervals, or the highest loads, contradict the model",
-    CapacityReason.LATEST_DIFFER: "recent cost per query differs from the window's average",
+    CapacityReason.RECENT_COST_DIFFERS: "recent cost per query differs from the window's average",
     CapacityReason.COST_FLUCTUATES: "the cost per query fluctuates or drifts; so may the capacity",
     CapacityReason.OTHERS_FLUCTUATE: "other processes' use of a resource fluctuates",
     CapacityReason.CLOCK_LOW: "a lowered CPU clock makes the processor look busier than it is",
@@ -60,7 +60,7 @@ SENTENCES = {
     CapacityReason.TWO_WORKLOADS: "two workloads alternate; the capacity is the busier one's",
     CapacityReason.THROUGHPUT_PLATEAU: "throughput stopped growing though no resource is full",
     CapacityReason.LAW_DOES_NOT_FIT: "the law that sets the limit does not fit the measurements",
-    CapacityReason.LAW_NOT_SURE: "only the fitted law sets the limit, and its peak is uncertain",
+    CapacityReason.LAW_UNCERTAIN: "only the fitted law sets the limit, and its peak is uncertain",
     CapacityReason.ONE_LOAD: "the load hardly varied, so growth of throughput was not seen",
     CapacityReason.LOAD_TOO_LOW: "the highest load was too small a share of the capacity",
     CapacityReason.FEW_HIGH_LOADS: "fewer than eight intervals reached 80 % of the capacity",
@@ -71,7 +71,7 @@ SENTENCES = {
     CapacityReason.CPU_ASSUMED: "only statements' CPU time is known; its share of all is assumed",
     CapacityReason.CONCURRENCY_UNKNOWN: "concurrency is too low or too noisy to see contention",
     CapacityReason.NO_RESOURCE_LIMIT: "no resource's limit is known",
-    CapacityReason.OTHERS_INTERFERE: "others used a good part of a busy resource in many intervals",
+    CapacityReason.OTHERS_INTERFERE: "other processes often used a good part of a busy resource",
     CapacityReason.MIX_CHANGED: "the workload changed; older intervals were left out",
 }
 REMARKS = {

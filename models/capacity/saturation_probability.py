@@ -19,7 +19,7 @@ GROWTHS = (1.0, 1.1, 1.25, 1.5)
 CONTRADICTING_REASONS = {
     CapacityReason.NO_LIMIT_SEEN,
     CapacityReason.MODEL_DOES_NOT_FIT,
-    CapacityReason.LATEST_DIFFER,
+    CapacityReason.RECENT_COST_DIFFERS,
     CapacityReason.LAW_DOES_NOT_FIT,
 }
 """Reasons with which the points contradict the distribution, or there is none."""

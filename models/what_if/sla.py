@@ -70,7 +70,7 @@ def growth_of(today: CurrentState, *, is_trusted: bool = True) -> Growth | SlaRe
     today, load = _with_limited_uses(today), _average_load(present)
     growth = Growth(today, load, _draws_for_sla(today))
     if _is_growth_contradicted(growth):
-        return SlaReason.GROWS_OTHERWISE
+        return SlaReason.UNEXPLAINED_GROWTH
     return growth if is_trusted else replace(growth, draws=_widened_draws(growth))
 
 

@@ -38,8 +38,8 @@ class SlaReason(StrEnum):
         "unexplained",
         "most of a query's time is not explained by a resource, and no law predicts how it grows",
     )
-    GROWS_OTHERWISE = (
-        "grows_otherwise",
+    UNEXPLAINED_GROWTH = (
+        "unexplained_growth",
         "residence times grew with the load by more than the resources and the law explain",
     )
     NO_GROWTH = "no_growth", "neither the law nor a resource predicts how residence times grow"
