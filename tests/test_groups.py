@@ -218,7 +218,9 @@ def test_the_dearest_node_is_the_bottleneck() -> None:
     assert summary is not None
     assert summary.bottleneck == "b"
     assert summary.throughput == pytest.approx(sum(s.load.throughput for s in SNAPSHOTS if s.load))
-    assert "b has the least headroom" in group_sentences(summary)
+    sentences = group_sentences(summary)
+    assert sentences.startswith("3 of 3 nodes serve ")
+    assert "b has the least headroom" in sentences
 
 
 def test_a_node_that_is_gone_is_counted_and_the_picture_goes_on() -> None:

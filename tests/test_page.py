@@ -123,7 +123,7 @@ def test_the_headroom_in_a_unit_is_said_in_words() -> None:
     assert (
         "active_users is 3,200 users; 1,840 more are possible (900 to 3,000). That is indicative"
     ) in text(room)
-    assert "active_users is not read; the headroom is not yet" in text(room, 500.0)
+    assert "active_users is not known now; the headroom is not yet" in text(room, 500.0)
     full = UnitHeadroom(Estimate(0.0, 0.0, 0.0), trust=Trust.TRUSTED, reason=UnitReason.PAST_PEAK)
     assert "no more are possible: the server is past its peak, so there is no headroom." in text(
         full

@@ -54,7 +54,7 @@ def _group_section(state: GroupState, now: float) -> str:
 def group_sentences(summary: GroupSummary) -> str:
     """Describe the group in a few sentences, with the name of its bottleneck."""
     read = len(summary.nodes) - len(summary.lost)
-    count = f"{read} of {len(summary.nodes)} nodes do"
+    count = f"{read} of {len(summary.nodes)} nodes serve"
     text = f"{count} {format_number(summary.throughput or 0.0)} queries/s."
     if summary.bottleneck is not None:
         text += f" {summary.bottleneck} has the least headroom"
@@ -82,7 +82,7 @@ def _growth_clause(summary: GroupSummary) -> str:
     if growth is None:
         return ""
     return (
-        ": it is there now"
+        ": it has reached its capacity"
         if growth <= 0
         else f": with {whole_percent(growth)} more load, divided as now"
     )
@@ -93,7 +93,7 @@ def scaling_sentence(scaling: NodeScaling) -> str:
     if scaling.fit is None:
         return f"Scaling over nodes: {scaling.reason.sentence if scaling.reason else 'not known'}."
     law = scaling.fit.law
-    peak = f"; the most at {scaling.fit.n_max:.1f} nodes" if scaling.fit.n_max else ""
+    peak = f"; most throughput with {scaling.fit.n_max:.1f} nodes" if scaling.fit.n_max else ""
     trust = scaling.trust.value.replace("_", " ")
     sigma, kappa = f"{100 * law.sigma:.1f} %", f"{100 * law.kappa:.2f} %"
     parts = f"contention {sigma}, coherency {kappa} of a node's work{peak}"

@@ -7,7 +7,7 @@ from models.trust import Trust
 
 def business_metric_sentences(state: BusinessState) -> str:
     """Describe a business metric and its headroom in one or two sentences."""
-    now = "not read" if state.value is None else f"{format_number(state.value)} {state.unit}"
+    now = "not known now" if state.value is None else f"{format_number(state.value)} {state.unit}"
     start = f"{state.name} is {now}"
     found = state.unit_headroom
     if found.amount is None or found.amount.value <= 0:

@@ -51,7 +51,7 @@ class Check(StrEnum):
 SENTENCES = {
     Check.FEW_POINTS: "fewer than six usable intervals have a mean concurrency of 0.5 or more",
     Check.LOW_CONCURRENCY: "with so few statements contention cannot be distinguished from chance",
-    Check.NOISY: "sampled concurrency varies by its own noise more than by the load",
+    Check.NOISY: "the number of running threads varies more by chance than with the load",
     Check.SUPERLINEAR: "throughput grows faster than concurrency, which the law cannot describe",
     Check.PATTERN: "the law is too high at some loads and too low at others: its shape is wrong",
 }
