@@ -16,7 +16,7 @@ from agent.config.settings import Config
 from agent.export.target_group_html import group_sentences, groups_section, layer_sentences
 from agent.export.target_group_json import groups_as_json
 from agent.export.target_group_metrics import GroupCollector
-from agent.groups.common_intervals import KEPT_INTERVALS, CommonIntervals, TargetInterval
+from agent.groups.common_intervals import CommonIntervals, TargetInterval
 from agent.groups.group_monitor import GroupMonitor, group_load
 from agent.groups.group_monitors import Groups
 from models.group.node_time_split import Replication
@@ -183,7 +183,7 @@ def test_one_that_is_lost_is_not_waited_for() -> None:
     base.add("a", TargetInterval(70.0, 2.0))
     base.add("b", TargetInterval(70.0, 2.0))
     assert base.take_next(NAMES) == (60.0, {"a": 2.0, "b": 2.0})
-    assert all(len(kept) <= KEPT_INTERVALS for kept in base._latest.values())
+    assert all(len(kept) <= 4 for kept in base._latest.values())
 
 
 def snapshot(name: str, demand: float, *, up: bool = True) -> Snapshot:

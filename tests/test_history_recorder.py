@@ -13,7 +13,7 @@ from agent.config.settings import FitSettings
 from agent.history.open_database import open_to_read
 from agent.history.record_types import FITS, INTERVALS, KINDS, SAMPLES
 from agent.history.row_access import Extent, extents
-from agent.history.server_identity import MAX_NEW_SERVERS, server_identity
+from agent.history.server_identity import server_identity
 from agent.history.store import Store
 from agent.history.target_history import Recorder
 from agent.pipeline import assess
@@ -359,14 +359,14 @@ def test_a_server_that_is_another_one_at_each_connect_crowds_nobody_out(
     life.live(60)
     written = life.store.state.rows[INTERVALS.name]
     assert written > 0
-    for number in range(3 * MAX_NEW_SERVERS):
+    for number in range(60):
         life.begin({**MYSQL, "server_uuid": f"liar-{number}"})
         life.live(30)
     found = sorted({extent.server for extent in extents_of(life, path)})
-    assert len(found) <= MAX_NEW_SERVERS
+    assert len(found) <= 20
     assert SERVER in found
     said = [r for r in caplog.records if "too many servers" in r.message]
-    assert len(said) == 2 * MAX_NEW_SERVERS + 1
+    assert len(said) == 41
     life.begin()
     life.live(60)
     assert life.recorder.server == SERVER
@@ -384,7 +384,7 @@ def test_a_server_that_was_turned_away_stays_so_after_a_reload(path: Path) -> No
     """It is said once, and its samples do not become those of the next server."""
     before = Life(path, UNIX)
     before.begin()
-    for number in range(MAX_NEW_SERVERS + 1):
+    for number in range(21):
         before.begin({**MYSQL, "server_uuid": f"liar-{number}"})
     assert before.recorder.refused_server is not None
     after = Recorder(before.store, "db")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 import pytest
 
-from agent.window.interval_buffer import THIN_ABOVE, IntervalBuffer
+from agent.window.interval_buffer import IntervalBuffer
 from agent.window.intervals import Interval, Window
 from collectors.base import Sample
 
@@ -342,7 +342,7 @@ def test_a_month_of_intervals_takes_no_more_memory_than_a_day() -> None:
     for start in range(0, month, 500):
         history.append_intervals(rows[start : start + 500], 0.0)
         most = max(most, len(history.window(0)))
-    assert most <= THIN_ABOVE
+    assert most <= 1000
     kept = history.window(0).as_intervals
     assert sum(row.stands_for for row in kept) == pytest.approx(month)
     assert max(row.throughput for row in kept) == 3690.0

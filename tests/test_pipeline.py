@@ -33,7 +33,6 @@ from agent.window.intervals import Interval, Window
 from models.capacity.goodness_of_fit import Check
 from models.capacity.outliers import OutlierReason
 from models.capacity.result import CapacityReason
-from models.capacity.thinning import MAX_INTERVALS
 from models.trust import Reason, Trust
 
 
@@ -324,7 +323,7 @@ def test_a_long_window_is_thinned_for_the_fit() -> None:
     rows = intervals(WAVES * 20)
     state = fit(Window(rows), AssessmentState(), SETTINGS, now(rows[-1].end + 1))
     assert state.intervals is not None
-    assert len(state.intervals) <= MAX_INTERVALS
+    assert len(state.intervals) <= 500
     assert state.intervals.concurrency.max() == pytest.approx(max(WAVES), rel=0.01)
 
 

@@ -275,7 +275,7 @@ def test_two_hundred_slow_scrapers_hold_up_nobody(port: int, begin: bytes, sourc
             assert ask(port, "/metrics")[0] == 200
             took.append(time.monotonic() - started)
         assert sorted(took)[10] < 1.0
-        assert web_threads() <= MAX_CONNECTIONS + 20
+        assert web_threads() < 10  # one that is slow has none
 
 
 @pytest.mark.parametrize("begin", [b"", b"GET /metrics HTTP/1.1\r\nHost: a\r\n"])
