@@ -30,8 +30,9 @@ def test_bursts_within_an_interval_are_no_contention(seed: int, wait: float) -> 
     found = assess_capacity(observed(server, share, n, rng))
     assert found.value is not None
     assert found.lower is not None
-    assert found.lower < server.capacity < (found.upper or np.inf) * 1.05
-    assert found.trust is not Trust.TRUSTED or found.value > 0.85 * server.capacity
+    assert found.upper is not None
+    assert found.lower < server.capacity < found.upper * 1.05
+    assert found.trust is not Trust.TRUSTED
 
 
 @pytest.mark.parametrize("levels", [(0.2, 0.4, 0.6, 0.8), (0.8, 0.6, 0.4, 0.2), (0.2, 0.7)])

@@ -11,7 +11,6 @@ from models.capacity.cpu_frequency_check import clock_rise
 from models.capacity.observations import Observations
 from models.capacity.resource_and_limit import Resource
 from models.capacity.result import CapacityReason
-from models.capacity.shared_constants import TOLERATED_CHANGE
 from models.trust import Trust
 from models.usl.law import Array
 from testbed.simulated.servers import erlang_server
@@ -90,7 +89,7 @@ def test_only_the_processor_that_ends_the_growth_counts() -> None:
     little = replace(cpu, utilisation=cpu.utilisation / 4, own=None)
     disk = Resource("disk:sda", np.minimum(seen.throughput / SERVER.capacity * 2.5, 1))
     both = replace(seen, resources=(little, disk))
-    assert clock_rise(both, "cpu") > 1 + TOLERATED_CHANGE
+    assert clock_rise(both, "cpu") > 1.11
     assert clock_rise(both, "disk:sda") == 1.0
     found = assess_capacity(both)
     assert found.limit == "disk:sda"
@@ -105,4 +104,4 @@ def test_a_clock_that_is_hardly_known_says_nothing() -> None:
     for told, low in ((0, False), (5, False), (6, True), (INTERVALS, True)):
         clock = np.where(np.arange(INTERVALS) < told, cpu.clock, np.nan)
         few = replace(seen, resources=(replace(cpu, clock=clock),))
-        assert (clock_rise(few, "cpu") > 1 + TOLERATED_CHANGE) is low
+        assert (clock_rise(few, "cpu") > 1.11) is low

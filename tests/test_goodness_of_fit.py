@@ -15,7 +15,6 @@ from models.capacity.observations import Observations
 from models.capacity.resource_and_limit import Resource
 from models.capacity.resource_limits import find_resource_limits
 from models.capacity.result import CapacityReason
-from models.capacity.shared_constants import TOLERATED_CHANGE
 from models.trust import Trust
 from models.usl.law import Array, Usl
 
@@ -144,16 +143,13 @@ def off_at_highest(seen: Observations) -> float:
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("share", [0.06, 0.07, 0.09])
 def test_the_highest_loads_may_contradict_a_limit(share: float, seed: int) -> None:
-    """Too few steer no limit, and take its trust: what is trusted is right and long seen."""
-    seen = hyper_threads(0.97, share, seed)
-    found = assess_capacity(seen)
+    """What is trusted is right; of all others the highest loads contradict the limit."""
+    found = assess_capacity(hyper_threads(0.97, share, seed))
     assert found.value is not None
-    off, contradicted = abs(found.value / 650 - 1), abs(off_at_highest(seen)) > TOLERATED_CHANGE
-    assert contradicted == (CapacityReason.MODEL_DOES_NOT_FIT in found.reasons)
-    assert contradicted or off < 0.12
-    assert (found.trust is Trust.TRUSTED) == (not contradicted)
-    assert off < 0.4 or share == 0.06
-    assert not contradicted or share < 0.09
+    is_right = abs(found.value / 650 - 1) < 0.1
+    assert (found.trust is Trust.TRUSTED) == is_right
+    assert (CapacityReason.MODEL_DOES_NOT_FIT in found.reasons) == (not is_right)
+    assert is_right or share < 0.09
 
 
 def test_a_limit_far_off_the_highest_loads_is_contradicted() -> None:
@@ -161,12 +157,12 @@ def test_a_limit_far_off_the_highest_loads_is_contradicted() -> None:
     many = [hyper_threads(0.97, 0.06, seed) for seed in range(6)]
     far = [seen for seen in many if (assess_capacity(seen).value or 0.0) > 1.4 * 650]
     assert len(far) >= 4
-    assert all(abs(off_at_highest(seen)) > TOLERATED_CHANGE for seen in far)
+    assert all(abs(off_at_highest(seen)) > 0.2 for seen in far)
 
 
 @pytest.mark.parametrize("seed", range(6))
 def test_a_limit_that_the_highest_loads_confirm_is_not_contradicted(seed: int) -> None:
     """The first half of the hyper-threads is a straight line, also where it is seldom used."""
-    assert abs(off_at_highest(hyper_threads(0.7, 0.06, seed))) < TOLERATED_CHANGE
+    assert abs(off_at_highest(hyper_threads(0.7, 0.06, seed))) < 0.11
     few = hyper_threads(0.97, 0.06, seed).select(slice(30))
     assert off_at_highest(few) == 0.0

@@ -16,7 +16,6 @@ from models.capacity.resource_and_limit import Resource
 from models.capacity.shared_constants import (
     FALSE_SIGN_PROBABILITY,
     QUERY_VARIATION,
-    TOLERATED_CHANGE,
 )
 from models.trust import Trust
 from models.usl.law import Array
@@ -63,7 +62,7 @@ def test_costs_that_vary_make_it_less_sure() -> None:
     below = np.log([520.0])
     assert likelihood(below, sure, "cpu")[0] < 0.2 * likelihood(below, unsure, "cpu")[0]
     blind = replace(sure, resources=(Resource("cpu", np.full(len(x), np.nan)),))
-    assert cost_variation(blind, "cpu") == TOLERATED_CHANGE
+    assert cost_variation(blind, "cpu") == 0.11
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -81,10 +80,9 @@ def test_queries_that_waited_for_a_while_do_not_hide_what_was_served(seed: int) 
     share[burst], n[burst] = 0.85, residing(SERVER, np.array(0.85))
     seen = observed(SERVER, share, n, rng)
     found = assess_capacity(seen)
-    assert (found.upper or np.inf) > 0.85 * SERVER.capacity
-    assert found.trust is not Trust.TRUSTED or found.value == pytest.approx(
-        SERVER.capacity, rel=0.1
-    )
+    assert found.trust is not Trust.TRUSTED
+    assert found.upper is not None
+    assert found.upper > 0.85 * SERVER.capacity
 
 
 def test_a_steep_law_is_not_taken_for_a_burst() -> None:
