@@ -6,17 +6,40 @@ from pathlib import Path
 
 import pytest
 
+from agent.assessment.deploy_markers import MAX_MARKERS
 from agent.cli import main
+from agent.config.yaml_loader import MAX_BYTES, MAX_NODES, MAX_PROBLEMS
+from agent.history.server_identity import MAX_NEW_SERVERS
 from agent.query_classes.assessment import MAX_TRACKED, TRACKED_PER_SHOWN
+from agent.support.logs import BURST
+from agent.web.config import MAX_COST
+from agent.web.http_listener import (
+    ACCEPT_BURST,
+    BACKLOG,
+    MAX_ACCEPTED_PER_SECOND,
+    MAX_CONNECTIONS,
+)
+from agent.web.http_request_handler import MAX_REQUEST_BYTES
+from agent.web.marker_requests import MAX_PER_MINUTE
+from agent.web.password_queue import MAX_WAITING, MAX_WAITING_PER_NETWORK
+from agent.web.shared_responses import MAX_WAIT_SECONDS
 from models.capacity.device_parallelism import CHANNELS
+from models.capacity.doubts import MAX_DRIFT, MIN_NEAR_INTERVALS
 from models.capacity.observations import SAME_LOAD_SHARE
-from models.capacity.shared_constants import MIN_LOAD_RATIO, MIN_POINTS, PERIODS
+from models.capacity.shared_constants import (
+    MIN_LOAD_RATIO,
+    MIN_POINTS,
+    NEAR_SHARE,
+    PERIODS,
+    TOLERATED_CHANGE,
+)
 from models.capacity.utilisation_fit import (
     MODEL_PRIORS,
     PROCESSOR_MODEL_PRIORS,
     UNCOUNTED_WAKEUP_MODEL_PRIORS,
 )
 from models.robust import CERTAIN_Z
+from models.trust import MIN_LOAD, TRUSTED_RATIO
 from models.usl.point_fit import RELATIVE_ERROR
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -34,6 +57,14 @@ STATED = (
     ),
     ("docs/business-metrics.md", f"less than {MIN_LOAD_RATIO} times the 5 % quantile"),
     ("docs/capacity.md", f"where throughput has fallen by {1 - SAME_LOAD_SHARE:.0%}"),
+    ("docs/capacity.md", f"95 % quantile below {TRUSTED_RATIO:.2f} times the 5 % quantile"),
+    ("docs/capacity.md", f"less than {MIN_LOAD:.0%} of the capacity was seen"),
+    ("docs/capacity.md", f"fluctuates by {MAX_DRIFT:.0%} between periods"),
+    ("docs/capacity.md", f"is expected to cost {TOLERATED_CHANGE:.0%} less at the limit"),
+    (
+        "docs/capacity.md",
+        f"fewer than {NUMBERS[MIN_NEAR_INTERVALS]} intervals reached {NEAR_SHARE:.0%}",
+    ),
     *(
         ("docs/capacity-model.md", f"| {usual:.0%} | {of_processor:.0%} |")
         for usual, of_processor in zip(USUAL, PROCESSOR_MODEL_PRIORS, strict=True)
@@ -44,6 +75,27 @@ STATED = (
     ),
     ("docs/capacity-model.md", f"1, 2, 4, … and {CHANNELS[-1]} channels are equally probable"),
     ("docs/capacity-model.md", f"up to {PERIODS} periods of the window"),
+    (
+        "docs/configuration.md",
+        f"at most {MAX_BYTES // 2**20} MiB and {MAX_NODES:,} keys and values",
+    ),
+    ("docs/configuration.md", f"a line for each mistake, at most {MAX_PROBLEMS}:"),
+    ("docs/configuration.md", f"Of equal lines {NUMBERS[BURST]} are written at once"),
+    ("docs/history.md", f"A target may be {MAX_NEW_SERVERS} servers in a day"),
+    ("docs/web.md", f"| connections at once | {MAX_CONNECTIONS};"),
+    (
+        "docs/web.md",
+        f"{MAX_ACCEPTED_PER_SECOND:g} a second on average, {ACCEPT_BURST} at once;"
+        f" the kernel queues {BACKLOG:,} more",
+    ),
+    ("docs/web.md", f"headers together | {MAX_REQUEST_BYTES // 1024} KiB"),
+    (
+        "docs/web.md",
+        f"{MAX_WAITING} clients may wait for a check, {MAX_WAITING_PER_NETWORK} of them",
+    ),
+    ("docs/web.md", f"after a wait of {MAX_WAIT_SECONDS:g} s a request gets"),
+    ("docs/web.md", f"a cost above {MAX_COST} is rejected"),
+    ("docs/web.md", f"{MAX_PER_MINUTE} set in a minute, others get `429`; {MAX_MARKERS:,} kept"),
     ("docs/models.md", f"relative error is beyond {CERTAIN_Z * RELATIVE_ERROR:.0%}"),
 )
 """Pages, and what they say of numbers in the code."""
