@@ -29,8 +29,8 @@ was served 1.2 to 1.5 times as often, by clients that never rest, as half of the
 SOURCES = ("host", "node_exporter", "statements")
 PROCESSORS = 0.6
 STEP = 3.0  # seconds at each share of the peak
-WANDERS = {"host": 0.35, "node_exporter": 0.5, "statements": 0.35}
-"""By how much the truth does, where other work shares the processors. The whole host's CPU is
+SLACK = {"host": 0.35, "node_exporter": 0.5, "statements": 0.35}
+"""By how much the truth changes where other work shares the processors. The whole host's CPU is
 counted by ticks, and the clients' is in it: 30 % or 38 % was used at the same load."""
 ROOM = 0.9
 """Where more of the host is used at the server's end, or on the way to it, others fill it, and the
@@ -96,6 +96,6 @@ def test_each_source_of_the_cpu_tells_the_capacity(
             assert value is not None
             assert low is not None
             upper = float("inf") if high is None else high
-            assert (1 - WANDERS[name]) * low < truth < (1 + WANDERS[name]) * upper, name
+            assert (1 - SLACK[name]) * low < truth < (1 + SLACK[name]) * upper, name
     assert page.get("capacity_trust", target="statements", trust="trusted") == 0.0
     assert page.get("capacity_reason", target="statements", reason="cpu_assumed") == 1.0

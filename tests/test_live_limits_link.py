@@ -18,7 +18,7 @@ from testbed.real.namespaces import slow_cable
 from testbed.real.predicted_limit import approached, watched
 
 RATE = "20Mbit"  # 250 of these answers a second, which takes little of a processor
-NEAR, WANDERS = 0.25, 0.15
+NEAR, SLACK = 0.25, 0.15
 
 
 @pytest.mark.live
@@ -37,4 +37,4 @@ def test_a_link_is_the_limit_of_a_server_that_fills_it(
             lambda count, pace: Clients(server, STATEMENT, count, pace=pace, session=session),
             watched(tmp_path, server, interfaces=link),
         )
-    resource_limit.assert_met(f"network:{there.interface}:sent", near=NEAR, wanders=WANDERS)
+    resource_limit.assert_met(f"network:{there.interface}:sent", near=NEAR, slack=SLACK)

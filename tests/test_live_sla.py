@@ -22,7 +22,7 @@ AT_SLA = 4
 FEWER, MORE = 2, 8
 """Clients whose mean response time is surely shorter and longer than that."""
 STEP, CLOSED_LOOP = 2.5, 2.0  # seconds
-WANDERS = 0.15
+SLACK = 0.15
 """The processor that others leave to the server differs between the prediction and the truth."""
 DEADLINE = 60.0
 LIKELIER = 0.9
@@ -129,4 +129,4 @@ def assert_met(page: Page, truth: float) -> None:
     assert now < sla
     assert 0 < left < 1
     assert low <= value
-    assert (1 - WANDERS) * low < truth < (1 + WANDERS) * (high or truth)
+    assert (1 - SLACK) * low < truth < (1 + SLACK) * (high or truth)

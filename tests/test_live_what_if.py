@@ -28,7 +28,7 @@ STEP = 3.0  # seconds at each share of the peak
 NEAR = 0.35
 """How far off the prediction may be on a machine whose processors others use too; what is served
 without the change is twice as low."""
-WANDERS = 0.25
+SLACK = 0.25
 DEADLINE = 30.0
 
 pytestmark = [
@@ -123,4 +123,4 @@ def assert_given(before: float, answer: dict[str, Any], truth: float) -> None:
     assert answer["changes"][0]["factor"] == pytest.approx(2.0, rel=0.01)
     assert answer["then"]["gain"]["lower"] > 0
     assert found["value"] == pytest.approx(truth, rel=NEAR)
-    assert (1 - WANDERS) * found["lower"] < truth < (1 + WANDERS) * (found["upper"] or truth)
+    assert (1 - SLACK) * found["lower"] < truth < (1 + SLACK) * (found["upper"] or truth)

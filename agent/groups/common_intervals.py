@@ -33,7 +33,7 @@ class CommonIntervals:
         self._last_end: float | None = None
 
     def forget_future(self, now: float) -> None:
-        """Start anew if an interval ends after `now` (Unix seconds): the clock was set back."""
+        """Start again if an interval ends after `now` (Unix seconds): the clock was set back."""
         ends = [known[-1].end for known in self._latest.values() if known]
         if any(self.is_future(end, now) for end in ends):
             self._latest = {name: [] for name in self._latest}

@@ -78,10 +78,10 @@ class Replay:
                 break
             self._scrape_index = index
             is_due = at == time or at - self._assessed_at >= self._assessment_pause()
-            self._alerts.observe(Scrape.of(self._snapshot_at(at, assess_anew=is_due)))
+            self._alerts.observe(Scrape.of(self._snapshot_at(at, reassess=is_due)))
         self._recording.play(min(time, self._recording.end))
         time = min(time, self._recording.end)
-        known = self._snapshot_at(time, assess_anew=True)
+        known = self._snapshot_at(time, reassess=True)
         forecast = self._forecaster.forecast(known.capacity(time), ClockPair(time, time))
         return Step(replace(known, forecast=forecast), tuple(self._alerts.take()))
 
@@ -102,15 +102,15 @@ class Replay:
         ahead = self._recording.next_at / self._settings.interval
         return ahead if math.isinf(ahead) else max(following, math.ceil(ahead))
 
-    def _snapshot_at(self, at: float, *, assess_anew: bool) -> Snapshot:
-        """Return the snapshot then: assessed anew, or the new load with the latest capacity."""
+    def _snapshot_at(self, at: float, *, reassess: bool) -> Snapshot:
+        """Return the snapshot then: reassessed, or the new load with the latest capacity."""
         window = self._recording.history.window(at)
         health = Health(up=True if self._recording.has_recent_data(at) else None)
         now, last = ClockPair(at, at), self._last
         self._recent.observe(window, now)
         self._forecaster.observe(window, now)
         outlook = self._recent.outlook(now)
-        if last is None or assess_anew:
+        if last is None or reassess:
             self._assessed_at = at
             found = assess(
                 self._target, window, health, self._fitted, self._settings, now, self._ceilings

@@ -299,11 +299,11 @@ def _are_two_workloads(
 def _is_less_where_slower(cost: Array, current: NDArray[np.bool_], seen: Observations) -> bool:
     """Return whether of two clusters queries cost less in the one where they take longer."""
     time = seen.concurrency / seen.throughput
-    slower, dearer = (
+    time_difference, cost_difference = (
         medians(np.where(current, values, np.nan)) - medians(np.where(current, np.nan, values))
         for values in (time, cost)
     )
-    return bool(slower * dearer < 0)
+    return bool(time_difference * cost_difference < 0)
 
 
 def _costs_differ(cost: Array, current: NDArray[np.bool_], x: Array) -> bool:

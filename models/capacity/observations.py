@@ -140,7 +140,7 @@ class Observations:
     def waiting_elsewhere(self, resource: Resource) -> Array:
         """Compute how many statements at least neither use this processor nor wait for it.
 
-        Shape (intervals,). Where nobody counts how many wait for it, they do so only while all of
+        Shape (intervals,). Where it is not known how many wait for it, they do so only while all of
         it is in use, and no more of them than there are connections, or ran at once on average.
         """
         count, used = resource.count or 1.0, np.minimum(resource.relative_use, 1.0)

@@ -39,7 +39,7 @@ def find_plateau(seen: Observations, nearest: str | None = None) -> float | None
 
     None also where too few intervals below the top show how much residence times vary, and where
     statements may wait for the resource named `nearest`, that of the nearest limit: it is busy, and
-    nobody counts how many wait for it.
+    it is not known how many wait for it.
     """
     seen = seen.select(~seen.beside_other_programs).without_queues()
     loaded = seen.is_loaded_and_exact

@@ -36,7 +36,7 @@ class PredictedLimit:
     page: Page
     peak: float
 
-    def assert_met(self, limit: str, *, near: float, wanders: float) -> None:
+    def assert_met(self, limit: str, *, near: float, slack: float) -> None:
         """By its name and within the interval; one that is narrow is within that part of the truth.
 
         Other work on the same machine, and on its disk, widens the interval.
@@ -48,7 +48,7 @@ class PredictedLimit:
         assert value is not None
         if high is not None and high < NARROW * low:
             assert value == pytest.approx(self.peak, rel=near)
-        assert (1 - wanders) * low < self.peak < (1 + wanders) * (high or self.peak)
+        assert (1 - slack) * low < self.peak < (1 + slack) * (high or self.peak)
         labels = dict(zip(LABELS, resource_labels(limit), strict=True))
         assert (self.page.get("capacity_limit_probability", **labels) or 0) > LIKELY
 
