@@ -72,7 +72,7 @@ SETTINGS = FitSettings(interval=5.0, stale_after=60.0)
 ZERO = 1_700_000_000.0
 RECORDINGS = {"mysql": "mysql-9.7.4", "mariadb": "mariadb-10.11.19-no-schema"}
 OWN = AgentState(
-    (WorkerState("server", 0.25, 1.5, target="mysql"), WorkerState("fit", 0.0, 0.125)),
+    (WorkerState("server", 0.25, 1.5, target="mysql"), WorkerState("assessment", 0.0, 0.125)),
     (TargetActivity("mysql", 2, 0.5, {"classes": 1}), TargetActivity("down", 0, None)),
     ReloadState(True, ZERO),
     StoreState(
@@ -324,7 +324,7 @@ def test_a_stale_fit_is_withheld_but_not_its_time(snapshots: list[Snapshot]) -> 
     of_the_fit = ("usl_", "capacity_", "resource_")
     assert {key[0] for key in late if key[0].startswith(of_the_fit)} == set()
     assert ("overloaded", "mysql") not in late
-    assert ("last_fit_timestamp_seconds", "mysql") in late
+    assert ("last_assessment_timestamp_seconds", "mysql") in late
     assert late["up", "mysql"] == 1
 
 

@@ -379,7 +379,7 @@ def test_the_alerts_on_saturation_are_right_at_any_interval(
         for name in bad
         for at, fires in ((18, False), (32, True), (38, True), (108, False))
     ]
-    fresh = {"last_sample_timestamp_seconds": step, "last_fit_timestamp_seconds": step}
+    fresh = {"last_sample_timestamp_seconds": step, "last_assessment_timestamp_seconds": step}
     series = [
         {
             "series": f"mysql_headroom_{labelled(metric, LABELS)}",

@@ -234,7 +234,7 @@ def _model_gauges(fresh: TargetClasses) -> Iterator[Metric]:
         "reason",
     )
     yield gauge(
-        "query_fit_duration_seconds",
+        "query_attribution_duration_seconds",
         "Seconds that the latest attribution to query classes took; absent before the first.",
         (((s.target,), c.seconds) for s, c in fresh),
     )

@@ -295,7 +295,7 @@ def fit_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]:
         "source",
     )
     yield gauge(
-        "last_fit_timestamp_seconds",
+        "last_assessment_timestamp_seconds",
         "Unix time of the end of the latest interval that was assessed; absent before the first.",
         (((s.target,), s.assessed.at) for s in snapshots),
     )

@@ -119,7 +119,7 @@ def _target_families(state: AgentState) -> Iterator[Metric]:
         labels=("target",),
     )
     fits = GaugeMetricFamily(
-        PREFIX + "fit_duration_seconds",
+        PREFIX + "assessment_duration_seconds",
         "Seconds that the latest assessment of the target took; absent before the first.",
         labels=("target",),
     )

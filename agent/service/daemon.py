@@ -64,7 +64,7 @@ class Agent:
         """Replaced as a whole by a reload: threads of the web server iterate over it meanwhile."""
         self.groups = Groups(config, self.snapshots)
         self._host_worker = Worker("host", host_ticks(self.monitors))
-        self._fit_worker = Worker("fit", self._fit_ticks())
+        self._fit_worker = Worker("assessment", self._fit_ticks())
 
     def snapshots(self) -> list[Snapshot]:
         """Return the latest snapshot of every target, with its deploy markers."""
