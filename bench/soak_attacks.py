@@ -39,7 +39,8 @@ from testbed.attacks.lying_server import LyingServer
 from testbed.attacks.web_attacks import Tally, attacking
 from testbed.real.clients import Clients
 from testbed.real.daemon import COMMAND, Page, fetch, target, wait_until, write_config
-from testbed.real.server_programs import least_account, server_program
+from testbed.real.server_account import least_account
+from testbed.real.server_programs import server_program
 
 SCRAPE_EVERY = 2.0  # seconds
 SLOWEST = 1.0  # seconds that a scrape may take

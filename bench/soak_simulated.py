@@ -37,7 +37,8 @@ from agent.history.history_file import size
 from agent.history.store import Store
 from agent.service.target_monitor import TargetMonitor
 from agent.support.memory_tuning import trim_heap, use_one_heap
-from testbed.real.server_programs import least_account, server_program
+from testbed.real.server_account import least_account
+from testbed.real.server_programs import server_program
 from testbed.trend_significance import refuse_too_few, trend
 
 MIB = 2**20

@@ -13,7 +13,7 @@ from collectors import COLLECTORS
 from collectors.base import Sample
 from collectors.connection import Connection, Endpoint, Login
 from collectors.digests import DigestRows, DigestValues
-from testbed.real.server_programs import least_account
+from testbed.real.server_account import least_account
 
 READ = ("host", "status", "digests", "host", "status")
 LATER = 60.0  # seconds after the last sample: no interval waits for another reading

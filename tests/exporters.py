@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from agent.demo.server import PrivateServer
-from testbed.real.server_programs import CACHE, Account, program
+from testbed.real.server_account import Account
+from testbed.real.server_programs import CACHE, program
 
 
 @contextmanager

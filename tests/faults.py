@@ -24,7 +24,8 @@ from proxy import Proxy
 from agent.demo.server import PrivateServer
 from testbed.real.clients import Clients, root, run_as_root
 from testbed.real.daemon import Daemon
-from testbed.real.server_programs import Account, Release
+from testbed.real.server_account import Account
+from testbed.real.server_programs import Release
 
 FREEZE = 40.0  # seconds that a server stands still
 BACK_WITHIN = 45.0  # seconds: the longest pause between two tries, 30, and a busy machine

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 from agent.demo.server import PrivateServer
 from collectors.connection import Connection, Endpoint, Login
-from testbed.real.server_programs import least_account
+from testbed.real.server_account import least_account
 
 
 def way_to(server: PrivateServer, way: str) -> Endpoint:

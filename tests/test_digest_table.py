@@ -30,7 +30,7 @@ from collectors.result_cells import (
 )
 from testbed.real.clients import run_as_root
 from testbed.real.daemon import target, write_config
-from testbed.real.server_programs import least_account
+from testbed.real.server_account import least_account
 
 SIZE = "performance_schema_digests_size"
 COLUMNS = {column: name for column, name in COUNTERS.items() if column != "SUM_CPU_TIME"}

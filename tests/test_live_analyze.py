@@ -17,7 +17,7 @@ from prometheus_server import serving
 from agent.cli import main
 from agent.demo.server import PrivateServer, free_port
 from testbed.real.daemon import Daemon, target, wait_until, watching
-from testbed.real.server_programs import least_account
+from testbed.real.server_account import least_account
 
 STEPS, EACH, FIRST = (1, 3, 6, 10, 16), 6.5, 3.0
 """Clients at once, up to beyond the peak, and for how long, s, at least; the first is while they

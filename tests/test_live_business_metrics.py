@@ -30,7 +30,7 @@ from testbed.real.daemon import (
     write_config,
 )
 from testbed.real.predicted_limit import FEW_CLIENTS, OFTEN
-from testbed.real.server_programs import least_account
+from testbed.real.server_account import least_account
 
 COMPUTE = "DO BENCHMARK(300000, 1 + 1)"
 HALF = 0.5  # of a processor

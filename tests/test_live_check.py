@@ -18,7 +18,8 @@ from agent.demo.server import Flavour, PrivateServer
 from collectors.connection import Endpoint
 from testbed.real.clients import run_as_root
 from testbed.real.daemon import COLLECTORS, COMMAND, target, write_config
-from testbed.real.server_programs import Account, Release, least_account
+from testbed.real.server_account import Account, least_account
+from testbed.real.server_programs import Release
 
 SWITCH = "UPDATE performance_schema.setup_consumers SET ENABLED = '{}' WHERE NAME = '{}'"
 CONSUMERS = ("global_instrumentation", "events_statements_current")

@@ -25,7 +25,7 @@ from collectors.connection import Connection
 from collectors.result_cells import number
 from testbed.real.clients import run_as_root
 from testbed.real.daemon import target, wait_until, write_config
-from testbed.real.server_programs import least_account
+from testbed.real.server_account import least_account
 
 ALL_ON = "--performance-schema-consumer-events-statements-current=ON"
 

@@ -21,7 +21,7 @@ from testbed.real.cgroups import cpu_quota
 from testbed.real.clients import Clients
 from testbed.real.daemon import Daemon, is_root, target, wait_until, watching
 from testbed.real.predicted_limit import CLIENTS, FEW_CLIENTS, FIT, OFTEN, SHARES, most
-from testbed.real.server_programs import least_account
+from testbed.real.server_account import least_account
 
 STATEMENT = "DO BENCHMARK(200000, 1 + 1)"
 """Its cost does not depend on whose data is in the processor's caches. Beside other programs a scan

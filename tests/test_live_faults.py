@@ -37,7 +37,8 @@ from agent.history.record_types import INTERVALS
 from collectors.connection import Endpoint
 from testbed.real.clients import Clients, run_as_root, sessions
 from testbed.real.daemon import Daemon, Page, Sane, target, wait_until, watching
-from testbed.real.server_programs import RELEASES, Release, least_account
+from testbed.real.server_account import least_account
+from testbed.real.server_programs import RELEASES, Release
 
 THROUGHPUT = "throughput_queries_per_second"
 SOURCES = ("statement_time", "threads_running")

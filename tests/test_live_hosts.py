@@ -18,7 +18,7 @@ from collectors.process_lookup import ProcessNotFound, find_server_process
 from testbed.real.clients import run_as_root
 from testbed.real.daemon import is_root, target, wait_until, watching
 from testbed.real.namespaces import IN_A_CONTAINER, other_host, server_inside
-from testbed.real.server_programs import least_account
+from testbed.real.server_account import least_account
 
 CPU_BOUND = "SELECT BENCHMARK(20000000, 1 + 1)"
 WORKED = 1.0

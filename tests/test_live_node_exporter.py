@@ -19,7 +19,7 @@ from collectors.base import CollectorError, Values
 from collectors.node_exporter import Fetch, parse_page
 from testbed.real.clients import Clients
 from testbed.real.daemon import Page, target, wait_until, watching
-from testbed.real.server_programs import least_account
+from testbed.real.server_account import least_account
 
 NEAR = 0.15
 """By how much two readings of the host's CPU may differ: their seconds are not the same."""

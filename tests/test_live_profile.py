@@ -11,7 +11,7 @@ from agent.demo.server import PrivateServer
 from models.attribution.class_interval_table import AGENT
 from testbed.real.clients import Clients, run_as_root
 from testbed.real.daemon import target, wait_until, watching
-from testbed.real.server_programs import least_account
+from testbed.real.server_account import least_account
 
 OBSERVING = (
     "performance_schema",

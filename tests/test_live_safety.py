@@ -20,7 +20,7 @@ from agent.demo.server import PrivateServer
 from collectors.connection import Endpoint
 from testbed.real.clients import Ask, Clients, root, run_as_root
 from testbed.real.daemon import Daemon, Sane, target, wait_until, watching
-from testbed.real.server_programs import Account, least_account
+from testbed.real.server_account import Account, least_account
 
 ALL_ON = "--performance-schema-consumer-events-statements-current=ON"
 COMMANDS = "Connect|Query|Quit|Prepare|Execute|Statistics|Ping|Init DB"

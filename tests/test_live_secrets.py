@@ -20,7 +20,7 @@ from agent.demo.server import PrivateServer
 from agent.history.record_types import CLASSES as USES
 from testbed.real.clients import Clients, root
 from testbed.real.daemon import COMMAND, PREFIX, Daemon, Page, target, wait_until, watching
-from testbed.real.server_programs import Account, least_account
+from testbed.real.server_account import Account, least_account
 
 PATHS = (
     *("/", "/metrics", "/api/v1/snapshot", "/api/v1/snapshot?target=db"),

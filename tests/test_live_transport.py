@@ -21,7 +21,7 @@ from collectors.connection import Connection, Endpoint, Login
 from collectors.result_cells import ResultLimits, text
 from testbed.real.daemon import COMMAND, is_root, target, watching
 from testbed.real.namespaces import other_host, server_inside
-from testbed.real.server_programs import Account, least_account
+from testbed.real.server_account import Account, least_account
 
 PASSWORD = "Tr0ub4dor+3"
 CIPHER = "SHOW SESSION STATUS LIKE 'Ssl_cipher'"

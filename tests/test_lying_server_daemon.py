@@ -14,7 +14,7 @@ from testbed.attacks.false_answers import GREETINGS, LIES, LOGINS
 from testbed.attacks.lying_server import LyingServer
 from testbed.real.clients import run_as_root
 from testbed.real.daemon import COLLECTORS, Daemon, target, wait_until, watching
-from testbed.real.server_programs import least_account
+from testbed.real.server_account import least_account
 
 OFTEN = {**COLLECTORS, "digests": {"interval": "500ms"}}
 LASTS = 8.0  # seconds of lies

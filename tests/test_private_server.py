@@ -26,7 +26,8 @@ from agent.demo.server import (
     find_server,
     free_port,
 )
-from testbed.real.server_programs import Release, least_account, missing
+from testbed.real.server_account import least_account
+from testbed.real.server_programs import Release, missing
 
 
 def ask(server: PrivateServer, query: str) -> object:

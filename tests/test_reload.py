@@ -34,7 +34,7 @@ from agent.window.intervals import Interval
 from collectors.base import Sample
 from testbed.real.clients import Clients
 from testbed.real.daemon import COMMAND, fetch, target, wait_until, write_config
-from testbed.real.server_programs import Account, least_account
+from testbed.real.server_account import Account, least_account
 from testbed.recorded.record_collector_readings import FIXTURES, recorded
 
 FLOODERS = 140  # more clients than there are places

@@ -13,7 +13,7 @@ from collectors import host, status
 from collectors.connection import Connection, Endpoint, Login
 from collectors.process_lookup import find_server_process
 from testbed.attacks.lying_server import LyingServer
-from testbed.real.server_programs import least_account
+from testbed.real.server_account import least_account
 
 SECONDS = 3.0
 

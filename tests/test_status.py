@@ -16,7 +16,7 @@ from collectors.base import Values
 from collectors.connection import Connection, Endpoint, Login
 from collectors.result_cells import ONE_CELL, ResultLimits, Row
 from testbed.real.daemon import target
-from testbed.real.server_programs import least_account
+from testbed.real.server_account import least_account
 
 ACCOUNT = Login("stranger", "s3cret-stranger")
 

@@ -11,7 +11,8 @@ from agent import __version__
 from agent.demo.server import PrivateServer, free_port
 from agent.support.shipped_files import HOST_FILES
 from testbed.real.daemon import fetch, wait_until
-from testbed.real.server_programs import ROOT, least_account
+from testbed.real.server_account import least_account
+from testbed.real.server_programs import ROOT
 
 INSTALL_SECONDS = 300.0  # numpy and scipy, on a busy machine
 RUN_SECONDS = 60.0

@@ -20,7 +20,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from agent.demo.server import PrivateServer, free_port
 from collectors.connection import Endpoint
-from testbed.real.server_programs import Account, least_account
+from testbed.real.server_account import Account, least_account
 
 PREFIX = "mysql_headroom_"
 COMMAND = Path(sys.executable).with_name("mysql-headroom")
