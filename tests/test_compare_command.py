@@ -158,7 +158,10 @@ def _class_rows(number: int, interval: Interval, middle: float) -> Iterator[Hist
     [
         (("--before", "0..5000"), "give --before FROM..TO and --after FROM..TO, or --around TIME"),
         (("--before", "5..a", "--after", "0..9"), "'a' is not a time in the recording"),
-        (("--before", "0-9", "--after", "0..900"), "'0-9' is not a valid period; write FROM..TO"),
+        (
+            ("--before", "0-9", "--after", "0..900"),
+            "'0-9' is not a valid period; write FROM..TO, such as 2026-",
+        ),
         (("--before", "9..0", "--after", "0..900"), "--before: '9..0' ends before it begins"),
         (("--before", "0..900", "--after", "7..9"), "--after: '7..9' is 2 s long; a comparison"),
         (("--around", "600", "--after", "7..900"), "--around excludes --before and --after"),

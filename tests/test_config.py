@@ -110,7 +110,7 @@ targets:
         "6: log.level: should be 'debug', 'info', 'warning' or 'error'",
         "10: targets[0].port: must be a whole number",
         "11: targets[0].passwrd: unknown key; did you mean password_env or password_file?",
-        "12: targets[1].name: the name 'a' is taken by targets[0]",
+        "12: targets[1].name: the name 'a' is taken by targets[0]; choose another",
         "14: targets[1].password_file: no such file; check the path",
         "15: targets[1].collectors.status.enabled: status cannot be switched off: everything "
         "else depends on it",

@@ -17,6 +17,7 @@ from agent.window.intervals import Window
 from models.capacity.result import Capacity
 
 SEPARATOR = ".."
+FORM = f"FROM{SEPARATOR}TO, such as 2026-11-21T06:00{SEPARATOR}2026-11-21T12:00"
 MIN_SECONDS = 60.0
 """Minimum length of a period, s."""
 MIN_INTERVALS = 6
@@ -41,10 +42,10 @@ class Period:
         """Parse `A..B`; raises ValueError with the correct form."""
         start, separator, end = text.partition(SEPARATOR)
         if not separator or not start or not end:
-            raise ValueError(f"{text[:60]!r} is not a valid period; write FROM{SEPARATOR}TO")
+            raise ValueError(f"{text[:60]!r} is not a valid period; write {FORM}")
         period = cls(moment(start), moment(end))
         if period.length < 0:
-            raise ValueError(f"{text[:60]!r} ends before it begins; write FROM{SEPARATOR}TO")
+            raise ValueError(f"{text[:60]!r} ends before it begins; write {FORM}")
         if not period.length >= MIN_SECONDS:
             problem = f"{text[:60]!r} is {period.length:g} s long"
             raise ValueError(f"{problem}; a comparison needs {MIN_SECONDS:g} s or more")

@@ -36,7 +36,7 @@ def _duplicate_names(targets: list[Any]) -> Iterator[tuple[KeyPath, str]]:
         if not isinstance(name, str):
             continue
         if name in first:
-            text = f"the name {name!r} is taken by targets[{first[name]}]"
+            text = f"the name {name!r} is taken by targets[{first[name]}]; choose another"
             yield ("targets", index, "name"), text
         first.setdefault(name, index)
 
