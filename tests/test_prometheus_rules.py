@@ -181,13 +181,18 @@ def unit_tested_moments(name: str) -> list[list[bool]]:
             "_x[2m]) == 1\n            and",
             id="overload piles up",
         ),
-        pytest.param("job, source)", "job)", id="another source piles up"),
+        pytest.param(
+            "and mysql_headroom_usl_concurrency_source_info",
+            "and ignoring (source) mysql_headroom_usl_concurrency_source_info",
+            id="another source piles up",
+        ),
         pytest.param('horizon="7d"', 'horizon="30d"', id="a month is a week"),
         pytest.param('="7d"}[15m]) >= 0.5', '="7d"}[15m]) >= 0.1', id="unlikely is likely"),
         pytest.param('="7d"}[15m]', '="7d"}[1s]', id="a restart is the end of growth"),
         pytest.param("without (load)", "by (target, instance, job)", id="no environment"),
         pytest.param("or absent(mysql_headroom:agent_up)", "", id="absence unnoticed"),
-        pytest.param("unless on (target, instance, job) mysql_headroom_up == 0", "", id="noise"),
+        pytest.param("unless mysql_headroom_up == 0", "", id="stale noise"),
+        pytest.param("unless ignoring (collector) mysql_headroom_up == 0", "", id="noise"),
     ],
 )
 def test_the_unit_tests_notice_a_broken_rule(
