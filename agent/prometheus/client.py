@@ -46,6 +46,8 @@ MAX_TEXT_LENGTH = 200
 """Characters of a message that are shown."""
 
 Labels = Mapping[str, str]
+NAME = "__name__"
+"""The label with the name of a series' metric."""
 
 
 class PrometheusError(AccessError):

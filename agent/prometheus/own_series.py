@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from agent.config.resources import ResourceSettings
-from agent.prometheus.client import Client, Labels, Series, chunks
+from agent.prometheus.client import NAME, Client, Labels, Series, chunks
 from agent.prometheus.exporters import matcher, selector, without_braces
-from agent.prometheus.server_recordings import NAME, FleetQuery
+from agent.prometheus.server_recordings import FleetQuery
 from agent.replay.recording_opener import SourceError
 from agent.window.concurrency import Source
 from agent.window.intervals import EXCLUDED, Interval

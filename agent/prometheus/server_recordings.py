@@ -3,12 +3,11 @@
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import combinations
 from operator import itemgetter
 
 import numpy as np
 
-from agent.prometheus.client import Client, Labels, Series, chunks
+from agent.prometheus.client import NAME, Client, Labels, Series, chunks
 from agent.prometheus.exporters import (
     BUSY_MODES,
     IDLE_MODE,
@@ -20,14 +19,20 @@ from agent.prometheus.exporters import (
     selector,
     without_braces,
 )
+from agent.prometheus.replicas import (
+    Span,
+    in_turn,
+    is_within,
+    of_replica,
+    replica_labels,
+    require_one_host,
+    require_one_server,
+)
 from agent.replay.recorded_samples import CPUS, Reading, RecordedCollectors
-from agent.replay.recording_opener import SourceError
 from agent.window.interval_buffer import max_gap
 from collectors.node_exporter import CPU
 
-INSTANCE, NAME = "instance", "__name__"
-Span = tuple[float, float]
-"""From when to when, Unix seconds."""
+INSTANCE = "instance"
 CHUNK_SAMPLES = 5000
 """Samples of the slowest source in one response, or steps: below Prometheus' maximum of 11,000."""
 HOUR, MEASURED_SAMPLES = 3600.0, 10
@@ -40,10 +45,6 @@ MAX_NAMED = 10
 """Servers or hosts that are named in one message."""
 HOST_BUSY = "host_cpu_busy_s"
 UPTIME = "mysql_global_status_uptime"
-SERVERS_REMEDY = "choose a server with --selector, and its host with --host-selector"
-HOSTS_REMEDY = "choose a host with --host-selector, or leave all out with --no-hosts"
-MAX_START_DIFFERENCE = 60.0
-"""Seconds by which the start of one server may differ for two Prometheus and their clocks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,74 +244,23 @@ def _status_columns(
     columns = {QUESTIONS: "questions", **MYSQLD}
     names = "|".join(columns)
     found = client.samples(_server_selector("", target, query, f'__name__=~"{names}"'), *span)
-    _require_replicas(target.instance, _of_metric(found, UPTIME), SERVERS_REMEDY)
-    of_status = list(_in_turn(_of_metric(found, QUESTIONS)))
-    scraped_together = {_replica_labels(labels) for labels, _ in of_status}
+    questions = _of_metric(found, QUESTIONS)
+    require_one_server(target.instance, _of_metric(found, UPTIME), questions)
+    of_status = list(in_turn(questions))
+    scraped_together = {replica_labels(labels) for labels, _ in of_status}
     by_time: dict[float, dict[str, float]] = {}
     for name, column in columns.items():
         own = _of_metric(found, name)
-        apart = (one for one in own if _replica_labels(one.labels) not in scraped_together)
-        for labels, covered in (*of_status, *_in_turn(apart)):
-            for at, value in _by_time(_same_replica(own, labels)).items():
-                if not _is_within(at, covered):
+        apart = (one for one in own if replica_labels(one.labels) not in scraped_together)
+        for labels, covered in (*of_status, *in_turn(apart)):
+            for at, value in _by_time(of_replica(own, labels)).items():
+                if not is_within(at, covered):
                     by_time.setdefault(at, {})[column] = value
     return by_time
 
 
 def _of_metric(found: Iterable[Series], name: str) -> list[Series]:
     return [series for series in found if series.labels.get(NAME) == name]
-
-
-def _in_turn(found: Iterable[Series]) -> Iterator[tuple[Labels, Span]]:
-    """Yield the labels of each series, and from when to when those yielded before have samples.
-
-    The one with the most samples comes first. Of replicas the others only have what is before and
-    after its samples; a series that follows another one, as a label changed, is read as a whole.
-    """
-    begin, end = math.inf, -math.inf
-    for series in _longest_first(found):
-        yield series.labels, (begin, end)
-        begin, end = min(begin, float(series.at[0])), max(end, float(series.at[-1]))
-
-
-def _is_within(at: float, span: Span) -> bool:
-    return span[0] <= at <= span[1]
-
-
-def _require_replicas(instance: str, seconds: Iterable[Series], remedy: str) -> None:
-    """Raise `SourceError` if two of these counters of seconds are no replicas of each other."""
-    for pair in combinations(_longest_first(seconds), 2):
-        if not _began_together(*pair):
-            names = " and ".join(map(_own_labels_text, pair, reversed(pair)))
-            raise SourceError(f"{instance} is the instance of {names}; {remedy}")
-
-
-def _began_together(one: Series, other: Series) -> bool:
-    """Return whether both count the same time since one start; True without a common time.
-
-    They do where the value between two samples, or the start of either of these, is the same: the
-    former while the time does not count, the latter where a gap hides a restart.
-    """
-    common = (other.at >= one.at.min(initial=math.inf)) & (
-        other.at <= one.at.max(initial=-math.inf)
-    )
-    if not common.any():
-        return True
-    at, values = other.at[common], other.values[common]
-    after = np.searchsorted(one.at, at)
-    apart = [values - np.interp(at, one.at, one.values)]
-    apart += [(at - values) - (one.at - one.values)[k] for k in (after, np.maximum(after - 1, 0))]
-    return float(np.median(np.min(np.abs(apart), axis=0))) <= MAX_START_DIFFERENCE
-
-
-def _own_labels_text(series: Series, other: Series) -> str:
-    """Return the selector of the labels that distinguish a series from another one.
-
-    A label that only the other one has is empty.
-    """
-    names = {name for name, _ in _replica_labels(series.labels) ^ _replica_labels(other.labels)}
-    own = (matcher(name, series.labels.get(name, "")) for name in sorted(names))
-    return f"{{{','.join(own)}}}"
 
 
 def _host_cpu(
@@ -324,7 +274,7 @@ def _host_cpu(
     idle = client.samples(_cpu_selector(host, query), *span)
     if not any(len(series.at) for series in idle):
         return
-    _require_replicas(host, idle, HOSTS_REMEDY)
+    require_one_host(host, idle)
     matchers = _host_matchers(host, query)
     busy, counted = (
         client.range(f"{function} without (cpu, mode) ({selected})", *span, step)
@@ -333,13 +283,13 @@ def _host_cpu(
             ("count", selector(CPU, IDLE_MODE, *matchers)),
         )
     )
-    for labels, covered in _in_turn(idle):
-        times = _same_replica(idle, labels).at
-        used, cpus = (_by_time(_same_replica(found, labels)) for found in (busy, counted))
+    for labels, covered in in_turn(idle):
+        times = of_replica(idle, labels).at
+        used, cpus = (_by_time(of_replica(found, labels)) for found in (busy, counted))
         latest = np.searchsorted(times, list(used), side="right") - 1
         for (step_at, value), index in zip(used.items(), latest.tolist(), strict=True):
             at = float(times[index])
-            if index >= 0 and not _is_within(at, covered):
+            if index >= 0 and not is_within(at, covered):
                 yield at, {HOST_BUSY: value, CPUS: cpus.get(step_at, math.nan)}
 
 
@@ -352,9 +302,9 @@ def _service_cpu(
     found = client.samples(_cpu_selector(host, query), *span)
     utilisations = {
         at: per_cent
-        for labels, covered in _in_turn(found)
-        for at, per_cent in _by_time(_same_replica(found, labels)).items()
-        if not _is_within(at, covered)
+        for labels, covered in in_turn(found)
+        for at, per_cent in _by_time(of_replica(found, labels)).items()
+        if not is_within(at, covered)
     }
     for at, per_cent in sorted(utilisations.items()):
         used = busy.advance(at, per_cent / 100 * query.vcpus)
@@ -378,26 +328,7 @@ def _by_time(series: Series) -> dict[float, float]:
     return dict(zip(series.at.tolist(), series.values.tolist(), strict=True))
 
 
-def _same_replica(found: Sequence[Series], labels: Labels) -> Series:
-    """Return the series of the same replica, an empty one if there is none."""
-    for series in found:
-        if _replica_labels(series.labels) == _replica_labels(labels):
-            return series
-    return Series(labels, np.empty(0), np.empty(0))
-
-
 def _server_selector(metric: str, target: FleetTarget, query: FleetQuery, *more: str) -> str:
     return selector(
         metric, *more, matcher(INSTANCE, target.instance), without_braces(query.selector)
     )
-
-
-def _replica_labels(labels: Labels) -> frozenset[tuple[str, str]]:
-    """Return the labels that tell replicas apart: all but the metric's name, CPU and mode."""
-    return frozenset((n, value) for n, value in labels.items() if n not in (NAME, "cpu", "mode"))
-
-
-def _longest_first(found: Iterable[Series]) -> list[Series]:
-    """Return the series with samples, the one with the most first, equals by their labels."""
-    known = (series for series in found if len(series.at))
-    return sorted(known, key=lambda series: (-len(series.at), sorted(series.labels.items())))

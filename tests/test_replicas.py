@@ -1,0 +1,114 @@
+"""Series of one instance: of one server that two Prometheus scrape, or of two servers."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pytest
+
+from agent.prometheus.client import Series
+from agent.prometheus.replicas import require_one_server
+from agent.replay.recording_opener import SourceError
+from models.rates import Array
+
+START = 1_790_000_000.0
+"""When the servers of these tests are started, Unix seconds."""
+SEEDS = range(5)
+Counter = Callable[[Array], Array]
+"""The statements so far of a server, at times in Unix seconds."""
+
+
+def counter(seed: int, rate: float = 800.0, hours: int = 6) -> Counter:
+    """A server under a load that comes in bursts: one second in six has three times the median.
+
+    Two of different seeds share a load equally: on average they have the same rate.
+    """
+    draws = np.random.default_rng(seed)
+    each_second = draws.poisson(rate * draws.lognormal(0.0, 1.0, hours * 3600))
+    so_far = np.concatenate(([0], np.cumsum(each_second)))
+    return lambda at: np.floor(np.interp(at - START, np.arange(len(so_far)), so_far))
+
+
+def scraped(
+    count: Counter,
+    every: float = 15.0,
+    phase: float = 0.0,
+    clock: float = 0.0,
+    started: float = START,
+    **labels: str,
+) -> tuple[Series, Series]:
+    """Uptime and statements as a Prometheus reads them, whose clock is wrong by `clock` seconds."""
+    at = np.arange(START + 3600.0 + phase, START + 5 * 3600.0, every)
+    named = {"instance": "db1:9104", **labels}
+    uptime = np.floor(at - started)
+    return Series(named, at + clock, uptime), Series(named, at + clock, count(at))
+
+
+def several(*pairs: tuple[Series, Series]) -> bool:
+    """Whether these are told to be of several servers."""
+    uptimes, questions = zip(*pairs, strict=True)
+    return names_two(list(uptimes), list(questions))
+
+
+def names_two(uptimes: Sequence[Series], questions: Sequence[Series]) -> bool:
+    """Whether an error names two servers."""
+    try:
+        require_one_server("db1:9104", uptimes, questions)
+    except SourceError as error:
+        return 'the instance of {replica="a"} and {replica="b"}' in str(error)
+    return False
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize(("every", "clock"), [(15.0, 0.0), (60.0, 20.0), (1.0, -0.4)])
+def test_a_pair_of_prometheus_sees_one_server(seed: int, every: float, clock: float) -> None:
+    """At any phase, with other clocks and other scrape intervals: no higher uptime counts less."""
+    count = counter(seed)
+    for phase in (0.001, every / 2, every - 0.001):
+        pair = scraped(count, replica="a"), scraped(count, every, phase, clock, replica="b")
+        assert not several(*pair)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_servers_that_were_started_together_under_one_load_are_two(seed: int) -> None:
+    """Behind a balancer that gives each the same: their counters differ at the same uptime."""
+    pair = scraped(counter(seed), replica="a"), scraped(counter(seed + 100), 15.0, 7.0, replica="b")
+    assert several(*pair)
+
+
+def test_servers_that_were_started_at_other_times_are_two() -> None:
+    """A quarter of an hour apart, with the same count at each time."""
+    count = counter(0)
+    assert several(scraped(count, replica="a"), scraped(count, started=START - 900, replica="b"))
+
+
+def test_a_restart_is_one_of_one_server() -> None:
+    """Both Prometheus see the counters begin again, one of them some seconds later."""
+    count, again = counter(0), START + 3 * 3600
+    before = count(np.array([again]))[0]
+
+    def restarted(phase: float, replica: str) -> tuple[Series, Series]:
+        uptime, questions = scraped(count, phase=phase, replica=replica)
+        is_new = uptime.at >= again
+        begun = np.where(is_new, np.floor(uptime.at - again), uptime.values)
+        counted = np.where(is_new, questions.values - before, questions.values)
+        return uptime._replace(values=begun), questions._replace(values=counted)
+
+    assert not several(restarted(0.0, "a"), restarted(7.0, "b"))
+
+
+def test_a_counter_that_is_set_back_is_of_one_server() -> None:
+    """Its samples are out of order there, and nowhere else."""
+    count, half = counter(0), START + 3 * 3600
+    before = count(np.array([half]))[0]
+
+    def set_back(at: Array) -> Array:
+        return np.where(at < half, count(at), count(at) - before)
+
+    assert not several(scraped(set_back, replica="a"), scraped(set_back, phase=7.0, replica="b"))
+
+
+def test_where_one_has_no_uptime_nothing_tells_them_apart() -> None:
+    """They are taken for one server, as they were named."""
+    uptime, questions = scraped(counter(0), replica="a")
+    _, others = scraped(counter(100), replica="b")
+    assert not names_two([uptime], [questions, others])
