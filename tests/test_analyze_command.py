@@ -25,12 +25,8 @@ from agent.config.timestamps import time_text
 from agent.demo.server import free_port
 from agent.prometheus.client import Client, PrometheusError
 from agent.prometheus.exporters import QUESTIONS, SERVICES, STATEMENT_TIME
-from agent.prometheus.server_recordings import (
-    CHUNK_SAMPLES,
-    FleetQuery,
-    FleetTarget,
-    measure_samplings,
-)
+from agent.prometheus.fleet_targets import FleetQuery, FleetTarget
+from agent.prometheus.server_recordings import CHUNK_SAMPLES, measure_samplings
 from agent.support.http_client import Access
 
 START = 1_790_000_000
@@ -229,7 +225,7 @@ def test_an_hour_of_rare_scrapes_in_a_day_makes_no_interval_wider(
             (FleetQuery(END - 86400, END), [60.0]),
             (FleetQuery(end - 7200, end), [60.0, 300.0]),
         ):
-            target = FleetTarget("db1:9104", ())
+            target = FleetTarget((("instance", "db1:9104"),))
             assert measure_samplings(Client(Access(url)), target, query) == found
 
 
@@ -449,7 +445,7 @@ def test_servers_that_share_an_instance_are_not_taken_for_replicas(
         *exported(table(), {"instance": "db1:9104"}),
     ]
     first = f'{{site="{site.get("site", "")}"}}'
-    text = f'exporter:9104 is the instance of {first} and {{site="b"}}; choose a server with --sel'
+    text = f'exporter:9104 is the name of several servers: {first} and {{site="b"}}; name each with'
     data = fill(tmp_path, promtool, samples)
     code, found, error = analysed_alone(capsys, prometheus, data, "--no-hosts")
     assert (code, [target["target"] for target in found]) == (1, ["db1:9104"])
@@ -477,7 +473,7 @@ def test_hosts_that_share_an_instance_are_not_taken_for_replicas(
     with serving(prometheus, fill(tmp_path, promtool, of_two_sites)) as url:
         asked = ("--prometheus", url, *SPAN, "--format", "csv", "--selector", '{site="a"}')
         assert main(["analyze", *asked]) == 1
-        text = 'db1:9100 is the instance of {site="a"} and {site="b"}; choose a host with --host-'
+        text = 'db1:9100 is the name of several hosts: {site="a"} and {site="b"}; choose a host '
         assert text in capsys.readouterr().err
         for words in (("--host-selector", '{site="a"}'), ("--no-hosts",)):
             assert main(["analyze", *asked, *words]) == 0
@@ -731,8 +727,7 @@ def test_a_server_of_prometheus_is_replayed_as_its_recording(
     assert said[0] == said[1]
     assert main(["replay", url, *SPAN]) == 2
     text = (
-        "several servers: [::1]:9104, db1:9104, db2:9104, db4:9104;"
-        " choose one with --target INSTANCE"
+        "several servers: [::1]:9104, db1:9104, db2:9104, db4:9104; choose one with --target NAME"
     )
     assert text in capsys.readouterr().err
     assert main(["replay", url, *SPAN, "--target", "x"]) == 2

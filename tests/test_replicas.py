@@ -52,9 +52,9 @@ def several(*pairs: tuple[Series, Series]) -> bool:
 def names_two(uptimes: Sequence[Series], questions: Sequence[Series]) -> bool:
     """Whether an error names two servers."""
     try:
-        require_one_server("db1:9104", uptimes, questions)
+        require_one_server("db1:9104", ("instance",), uptimes, questions)
     except SourceError as error:
-        return 'the instance of {replica="a"} and {replica="b"}' in str(error)
+        return 'the name of several servers: {replica="a"} and {replica="b"}' in str(error)
     return False
 
 

@@ -15,7 +15,7 @@ from agent.commands.prometheus_options import add_prometheus_options, client_of,
 from agent.config.settings import FitSettings
 from agent.export.snapshot_json import snapshots_object
 from agent.prometheus.client import Client
-from agent.prometheus.server_recordings import FleetQuery, FleetTarget, find_targets, missing_hosts
+from agent.prometheus.fleet_targets import FleetQuery, FleetTarget, find_targets, missing_hosts
 from agent.prometheus.target_assessment import analyse
 from agent.replay.recording_opener import SourceError
 from agent.support.http_client import AccessError
@@ -67,7 +67,7 @@ def _analyze(args: argparse.Namespace) -> int:
     client, query = client_of(args, args.prometheus), query_of(args)
     snapshots, failed = _analyse_targets(client, query, args.interval)
     if not snapshots and not failed:
-        remedy = "check --selector, --since, and that mysqld_exporter is scraped"
+        remedy = "check --selector, --by, --since, and that mysqld_exporter is scraped"
         print_error(f"{args.prometheus}: it has no such server; {remedy}")
         return FAILED
     end = query.end
@@ -110,7 +110,7 @@ def _analyse_targets(
         try:
             return analyse(client, target, query, settings, interval)
         except AccessError as error:
-            return AccessError(f"{target.instance}: {error}")
+            return AccessError(f"{target.name}: {error}")
         except SourceError as error:
             return error
 

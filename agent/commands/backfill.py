@@ -21,17 +21,16 @@ from agent.history.failures import as_store_error
 from agent.history.open_database import open_to_write
 from agent.history.server_identity import server_identity
 from agent.prometheus.client import Client, Labels
-from agent.prometheus.own_series import OwnTarget, exported_intervals, exporting_agent
-from agent.prometheus.replay_source import choose_target
-from agent.prometheus.server_recordings import (
+from agent.prometheus.fleet_targets import (
     FleetQuery,
     FleetTarget,
     find_targets,
     host_of,
-    measure_samplings,
     names_text,
-    readings,
 )
+from agent.prometheus.own_series import OwnTarget, exported_intervals, exporting_agent
+from agent.prometheus.replay_source import choose_target
+from agent.prometheus.server_recordings import measure_samplings, readings
 from agent.replay.bulk_intervals import add_readings
 from agent.replay.recording_opener import SourceError, interval_for
 from agent.support.safe_output import print_error, print_line
@@ -61,8 +60,8 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     parser.add_argument(
         "--instance",
         metavar="INSTANCE",
-        help="the target's `instance` in Prometheus (default: that of its host, or the only one "
-        "if that is this machine)",
+        help="the target's `instance` in Prometheus, or its name by the labels of --by (default: "
+        "that of its host, or the only one if that is this machine)",
     )
     parser.add_argument(
         "--file",
@@ -169,13 +168,13 @@ def _find_exporter(job: _Job, instance: str | None, *, is_needed: bool) -> Fleet
     only one of all if the server is reached by a name of this machine. Raises `SourceError`.
     """
     found, host = find_targets(job.client, job.query), job.target.endpoint.host
-    of_host = [t.instance for t in found if host_of(t.instance) == host]
+    of_host = [t.name for t in found if host in map(host_of, t.instances)]
     if instance is None and len(of_host) == 1:
         instance = of_host[0]
     if not is_needed and instance is None:
         return None
     if instance is None and found and not of_host and not _is_this_machine(host):
-        shown = names_text([target.instance for target in found])
+        shown = names_text([target.name for target in found])
         choice = f"choose one with --instance INSTANCE: {shown}"
         raise SourceError(f"{job.own.name}: no exporter on its host {host}; {choice}")
     return choose_target(found, instance, "--instance INSTANCE")
@@ -215,10 +214,10 @@ def _fill_from_exporters(
     """
     configured = job.own.width
     fits = configured >= 2 * sampling
-    width = interval_for(sampling, configured if fits else None, source.instance)
+    width = interval_for(sampling, configured if fits else None, source.name)
     filled = Backfill(connection, job.labels, width, sampling)
     add_readings(filled, readings(job.client, source, job.query, sampling), HourlyLoad())
-    job.report(filled, source.instance)
+    job.report(filled, source.name)
     if not fits:
         needs = f"samples {sampling:g} s apart allow intervals of {duration_text(width)} only"
         print_error(

@@ -1,6 +1,7 @@
 """Options of commands that read a Prometheus: selectors, time range and login."""
 
 import argparse
+import re
 import time
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -12,17 +13,19 @@ from agent.config.durations import duration_text, seconds
 from agent.config.timestamps import local_zone_text, time_text
 from agent.prometheus.client import Client
 from agent.prometheus.exporters import NODE_EXPORTER, SERVICES
-from agent.prometheus.server_recordings import FleetQuery
+from agent.prometheus.fleet_targets import INSTANCE, FleetQuery
 from agent.replay.recording_opener import SourceError
 from agent.support.safe_output import print_error
 
 MIN_SECONDS = 60.0
 """The shortest time range, s."""
 DATE_DIGITS = 8
+LABEL_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 MAX_PROCESSORS = 1024
 TENANT_HEADER = "X-Scope-OrgID"
 OPTIONS_OF_PROMETHEUS = (
     "selector",
+    "by",
     "since",
     "until",
     "host_selector",
@@ -53,6 +56,14 @@ def add_prometheus_options(
         default="",
         metavar="SELECTOR",
         help="which servers, by the labels of mysqld_exporter: '{job=\"mysql\"}' (default: all)",
+    )
+    group.add_argument(
+        "--by",
+        type=_label_names,
+        default=(INSTANCE,),
+        metavar="LABELS",
+        help="the labels that name a server where `instance` does not, separated by commas: "
+        "service_name (PMM), or cluster,instance (default: instance)",
     )
     if since is not None:
         _add_time_range(group, since)
@@ -130,6 +141,7 @@ def query_of(args: argparse.Namespace, period: tuple[float, float] | None = None
         start=start,
         end=end,
         selector=args.selector,
+        by=args.by,
         host_selector=None if args.no_hosts else args.host_selector,
         join=args.join,
         service=SERVICES.get(args.hosts_from),
@@ -147,6 +159,15 @@ def _time_range(args: argparse.Namespace) -> tuple[float, float]:
         problem = f"--since must be {limits} before --until"
         raise SourceError(f"{problem}; these are {time_text(start)} and {time_text(end)}")
     return start, end
+
+
+def _label_names(text: str) -> tuple[str, ...]:
+    """Parse names of labels that are separated by commas; each counts once."""
+    names = tuple(dict.fromkeys(name.strip() for name in text.split(",")))
+    if wrong := [name for name in names if not LABEL_NAME.fullmatch(name)]:
+        problem = f"{wrong[0]!r} is not the name of a label"
+        raise argparse.ArgumentTypeError(f"{problem}; write --by cluster,instance")
+    return names
 
 
 def _processors(text: str) -> float:

@@ -48,9 +48,10 @@ def open_source(args: argparse.Namespace, options: ReplayOptions) -> Iterator[Re
     if is_url(args.source):
         has_period = math.isfinite(options.since)
         query = query_of(args, (options.since, options.until) if has_period else None)
-        how = "--target INSTANCE"
+        how = "--target NAME"
         if args.config_file:  # the target's name there is not the server's in Prometheus
-            options, how = replace(options, target=None), "--selector '{instance=\"INSTANCE\"}'"
+            matchers = ",".join(f'{label}="{label.upper()}"' for label in query.by)
+            options, how = replace(options, target=None), f"--selector '{{{matchers}}}'"
         yield prometheus_source(client_of(args, args.source), query, options, how)
         return
     refuse_prometheus_options(args)

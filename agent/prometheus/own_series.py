@@ -13,7 +13,7 @@ import numpy as np
 from agent.config.resources import ResourceSettings
 from agent.prometheus.client import NAME, Client, Labels, Series, chunks
 from agent.prometheus.exporters import matcher, selector, without_braces
-from agent.prometheus.server_recordings import FleetQuery
+from agent.prometheus.fleet_targets import FleetQuery
 from agent.replay.recording_opener import SourceError
 from agent.window.concurrency import Source
 from agent.window.intervals import EXCLUDED, Interval

@@ -6,12 +6,9 @@ from msgspec import structs
 
 from agent.config.timestamps import time_text
 from agent.prometheus.client import Client
+from agent.prometheus.fleet_targets import FleetQuery, FleetTarget, find_targets, names_text
 from agent.prometheus.server_recordings import (
-    FleetQuery,
-    FleetTarget,
-    find_targets,
     measure_samplings,
-    names_text,
     readings,
     widest_sampling,
 )
@@ -33,26 +30,26 @@ def prometheus_source(
     sampling = options.sampling or widest_sampling(
         measure_samplings(client, target, query), options.interval
     )
-    width = interval_for(sampling, options.interval, target.instance)
+    width = interval_for(sampling, options.interval, target.name)
     settings = structs.replace(options.settings, interval=width)
     history = IntervalBuffer(width, settings.window, sampling)
     recording = SampleRecording(readings(client, target, query, sampling), history)
     if math.isnan(recording.start):
         period = f"from {time_text(query.start)} to {time_text(query.end)}"
-        raise SourceError(f"{target.instance}: no samples {period}; choose another period")
-    title = f"{target.instance}: samples {sampling:g} s apart"
-    return RecordingSource(target.instance, title, recording, settings, list)
+        raise SourceError(f"{target.name}: no samples {period}; choose another period")
+    title = f"{target.name}: samples {sampling:g} s apart"
+    return RecordingSource(target.name, title, recording, settings, list)
 
 
 def choose_target(found: list[FleetTarget], name: str | None, how: str) -> FleetTarget:
     """Return the server of that name, or the only one; raises `SourceError`, with how to choose."""
-    names = [target.instance for target in found]
+    names = [target.name for target in found]
     shown = names_text(names)
     if not found:
-        raise SourceError("Prometheus has no such server in that time; check --selector")
+        raise SourceError("Prometheus has no such server in that time; check --selector and --by")
     if name is None and len(found) > 1:
         raise SourceError(f"several servers: {shown}; choose one with {how}")
     for target in found:
-        if name in (None, target.instance):
+        if name in (None, target.name):
             return target
     raise SourceError(f"no server {name!r}; the servers are {shown}")

@@ -18,7 +18,7 @@ from models.rates import Array
 
 Span = tuple[float, float]
 """From when to when, Unix seconds."""
-SERVERS_REMEDY = "choose a server with --selector, and its host with --host-selector"
+SERVERS_REMEDY = "name each with --by {labels}, or choose one with --selector"
 HOSTS_REMEDY = "choose a host with --host-selector, or leave all out with --no-hosts"
 MAX_START_DIFFERENCE = 60.0
 """Seconds by which the start of one server may differ for two Prometheus and their clocks."""
@@ -42,25 +42,29 @@ class Statements(NamedTuple):
 
 
 def require_one_server(
-    instance: str, uptimes: Sequence[Series], questions: Sequence[Series]
+    server: str, by: Sequence[str], uptimes: Sequence[Series], questions: Sequence[Series]
 ) -> None:
-    """Raise `SourceError` if these are of several servers: by their starts or their statements."""
+    """Raise `SourceError` if these are of several servers: by their starts or their statements.
+
+    `by` are the labels that name the server.
+    """
     for one, other in combinations(_longest_first(uptimes), 2):
         counted = (_statements(up, of_replica(questions, up.labels)) for up in (one, other))
         if not _began_together(one, other) or _count_differently(*counted):
-            raise _several(instance, one, other, SERVERS_REMEDY)
+            labels = ",".join([*by, *sorted(_distinguishing(one, other))])
+            raise _several(server, "servers", one, other, SERVERS_REMEDY.format(labels=labels))
 
 
 def require_one_host(host: str, idle: Sequence[Series]) -> None:
     """Raise `SourceError` if these counters of idle seconds are of several hosts."""
     for one, other in combinations(_longest_first(idle), 2):
         if not _began_together(one, other):
-            raise _several(host, one, other, HOSTS_REMEDY)
+            raise _several(host, "hosts", one, other, HOSTS_REMEDY)
 
 
-def _several(instance: str, one: Series, other: Series, remedy: str) -> SourceError:
-    names = f"{_own_labels_text(one, other)} and {_own_labels_text(other, one)}"
-    return SourceError(f"{instance} is the instance of {names}; {remedy}")
+def _several(name: str, what: str, one: Series, other: Series, remedy: str) -> SourceError:
+    found = f"{_own_labels_text(one, other)} and {_own_labels_text(other, one)}"
+    return SourceError(f"{name} is the name of several {what}: {found}; {remedy}")
 
 
 def _began_together(one: Series, other: Series) -> bool:
@@ -130,9 +134,12 @@ def _own_labels_text(series: Series, other: Series) -> str:
 
     A label that only the other one has is empty.
     """
-    names = {name for name, _ in replica_labels(series.labels) ^ replica_labels(other.labels)}
-    own = (matcher(name, series.labels.get(name, "")) for name in sorted(names))
-    return f"{{{','.join(own)}}}"
+    names = sorted(_distinguishing(series, other))
+    return f"{{{','.join(matcher(name, series.labels.get(name, '')) for name in names)}}}"
+
+
+def _distinguishing(one: Series, other: Series) -> set[str]:
+    return {name for name, _ in replica_labels(one.labels) ^ replica_labels(other.labels)}
 
 
 def in_turn(found: Iterable[Series]) -> Iterator[tuple[Labels, Span]]:

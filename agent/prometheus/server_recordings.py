@@ -1,4 +1,4 @@
-"""The servers in a Prometheus: found by a selector, and read as recordings."""
+"""The servers in a Prometheus, each read as a recording."""
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
@@ -7,17 +7,22 @@ from operator import itemgetter
 
 import numpy as np
 
-from agent.prometheus.client import NAME, Client, Labels, Series, chunks
+from agent.prometheus.client import NAME, Client, Series, chunks
 from agent.prometheus.exporters import (
     BUSY_MODES,
     IDLE_MODE,
     MYSQLD,
     QUESTIONS,
     STATEMENT_TIME,
-    Utilisation,
-    matcher,
     selector,
     without_braces,
+)
+from agent.prometheus.fleet_targets import (
+    FleetQuery,
+    FleetTarget,
+    Identity,
+    identity_matchers,
+    identity_text,
 )
 from agent.prometheus.replicas import (
     Span,
@@ -32,7 +37,6 @@ from agent.replay.recorded_samples import CPUS, Reading, RecordedCollectors
 from agent.window.interval_buffer import max_gap
 from collectors.node_exporter import CPU
 
-INSTANCE = "instance"
 CHUNK_SAMPLES = 5000
 """Samples of the slowest source in one response, or steps: below Prometheus' maximum of 11,000."""
 HOUR, MEASURED_SAMPLES = 3600.0, 10
@@ -41,47 +45,8 @@ MAX_LOST_SHARE = 0.05
 """The share of the hours with samples that may be farther apart than intervals hold."""
 DEFAULT_SAMPLING = 60.0
 """Seconds between two samples, if too few are in that time to measure it."""
-MAX_NAMED = 10
-"""Servers or hosts that are named in one message."""
 HOST_BUSY = "host_cpu_busy_s"
 UPTIME = "mysql_global_status_uptime"
-
-
-@dataclass(frozen=True, slots=True)
-class FleetQuery:
-    """Selects servers, and the hosts that belong to them; times in Unix seconds."""
-
-    start: float
-    end: float
-    selector: str = ""
-    host_selector: str | None = ""
-    """Selector of node_exporter's series; None: hosts are left out."""
-    join: str | None = None
-    """The label whose value a server and its host share; None: the host in `instance`."""
-    service: Utilisation | None = None
-    """The source of the CPU of a managed service's instances; None: node_exporter."""
-    vcpus: float = 2.0
-    """The number of processors of such an instance."""
-
-    def join_key(self, labels: Labels) -> str:
-        """Return what a server shares with its host; an instance's name begins the host's."""
-        if self.join:
-            return labels.get(self.join, "")
-        host = host_of(labels.get(INSTANCE, ""))
-        return host.partition(".")[0] if self.service else host
-
-
-@dataclass(frozen=True, slots=True)
-class FleetTarget:
-    """One server: its instance, and those of the hosts that match."""
-
-    instance: str
-    hosts: tuple[str, ...]
-
-    @property
-    def host(self) -> str | None:
-        """Its host; None if several match, as none can be chosen."""
-        return self.hosts[0] if len(self.hosts) == 1 else None
 
 
 @dataclass(slots=True)
@@ -97,67 +62,6 @@ class BusyTime:
             self.total += processors * (at - self.at)
         self.at = at
         return self.total
-
-
-def find_targets(client: Client, query: FleetQuery) -> list[FleetTarget]:
-    """Return the servers of the selector, in the order of their names."""
-    span = (query.start, query.end)
-    servers = client.series(selector(QUESTIONS, without_braces(query.selector)), *span)
-    pairs = ((labels.get(INSTANCE, ""), query.join_key(labels)) for labels in servers)
-    keys, hosts = _sets_by_key(pairs), _sets_by_key(_hosts(client, query))
-    hosts.pop("", None)  # a host without such a label matches no server
-    keys.pop("", None)
-    return [
-        FleetTarget(instance, tuple(sorted(set().union(*(hosts.get(key, ()) for key in own)))))
-        for instance, own in sorted(keys.items())
-    ]
-
-
-def missing_hosts(targets: Sequence[FleetTarget], query: FleetQuery) -> Iterator[str]:
-    """Yield a line for each server of which several hosts match, and one for those without any."""
-    if query.host_selector is None:
-        return
-    for target in targets:
-        if len(target.hosts) > 1:
-            problem = f"several hosts match: {names_text(target.hosts)}"
-            yield f"{target.instance}: {problem}; choose one with --host-selector"
-    if alone := [target.instance for target in targets if not target.hosts]:
-        problem = f"no host matches {len(alone)} of {len(targets)} servers"
-        remedy = "match them with --join LABEL, or leave all hosts out with --no-hosts"
-        yield f"{names_text(alone)}: {problem}, whose CPU is therefore not known; {remedy}"
-
-
-def names_text(names: Sequence[str]) -> str:
-    """Return the names, of many the first ones."""
-    return ", ".join(names[:MAX_NAMED]) + (", …" if len(names) > MAX_NAMED else "")
-
-
-def _sets_by_key(pairs: Iterable[tuple[str, str]]) -> dict[str, set[str]]:
-    found: dict[str, set[str]] = {}
-    for key, value in pairs:
-        found.setdefault(key, set()).add(value)
-    return found
-
-
-def _hosts(client: Client, query: FleetQuery) -> Iterator[tuple[str, str]]:
-    """Yield the key that each host shares with its server, and the host's name."""
-    if query.host_selector is None:
-        return
-    service, chosen = query.service, without_braces(query.host_selector)
-    if service is None:
-        wanted = selector(CPU, IDLE_MODE, 'cpu="0"', chosen)
-    else:
-        wanted = selector(service.metric, *service.matchers, chosen)
-    for labels in client.series(wanted, query.start, query.end):
-        name = labels.get(service.identifier if service else INSTANCE, "")
-        yield name if service and not query.join else query.join_key(labels), name
-
-
-def host_of(instance: str) -> str:
-    """Return the host of `HOST:PORT`, or the whole if there is no port; IPv6 without brackets."""
-    host, _, port = instance.rpartition(":")
-    has_port = host and port.isdigit() and (":" not in host or host.endswith("]"))
-    return (host if has_port else instance).strip("[]")
 
 
 def measure_samplings(client: Client, target: FleetTarget, query: FleetQuery) -> list[float]:
@@ -239,13 +143,13 @@ def _status_columns(
     """Return the columns by time; a metric of another scrape has its own times.
 
     It has other labels, as where each job scrapes some of an exporter's collectors. Raises
-    `SourceError` if several servers have the instance.
+    `SourceError` if several servers have the name.
     """
     columns = {QUESTIONS: "questions", **MYSQLD}
     names = "|".join(columns)
     found = client.samples(_server_selector("", target, query, f'__name__=~"{names}"'), *span)
     questions = _of_metric(found, QUESTIONS)
-    require_one_server(target.instance, _of_metric(found, UPTIME), questions)
+    require_one_server(target.name, query.by, _of_metric(found, UPTIME), questions)
     of_status = list(in_turn(questions))
     scraped_together = {replica_labels(labels) for labels, _ in of_status}
     by_time: dict[float, dict[str, float]] = {}
@@ -264,17 +168,17 @@ def _of_metric(found: Iterable[Series], name: str) -> list[Series]:
 
 
 def _host_cpu(
-    client: Client, host: str, query: FleetQuery, span: Span, step: float
+    client: Client, host: Identity, query: FleetQuery, span: Span, step: float
 ) -> Iterator[tuple[float, dict[str, float]]]:
     """Yield the host's CPU time at the times of its samples, which a sum over CPUs does not keep.
 
     The times are read from the samples themselves: Prometheus takes twenty times as long for
-    `timestamp()` at each step. Raises `SourceError` if several hosts have the instance.
+    `timestamp()` at each step. Raises `SourceError` if several hosts have the name.
     """
     idle = client.samples(_cpu_selector(host, query), *span)
     if not any(len(series.at) for series in idle):
         return
-    require_one_host(host, idle)
+    require_one_host(identity_text(host), idle)
     matchers = _host_matchers(host, query)
     busy, counted = (
         client.range(f"{function} without (cpu, mode) ({selected})", *span, step)
@@ -294,7 +198,7 @@ def _host_cpu(
 
 
 def _service_cpu(
-    client: Client, host: str, query: FleetQuery, span: Span, busy: BusyTime
+    client: Client, host: Identity, query: FleetQuery, span: Span, busy: BusyTime
 ) -> Iterator[tuple[float, dict[str, float]]]:
     """Yield the CPU time of a service's instance, from its utilisation; `busy` is that so far."""
     if query.service is None:
@@ -311,7 +215,7 @@ def _service_cpu(
         yield at, {HOST_BUSY: used, CPUS: query.vcpus}
 
 
-def _cpu_selector(host: str, query: FleetQuery) -> str:
+def _cpu_selector(host: Identity, query: FleetQuery) -> str:
     """Return the selector of the series that shows when the CPU of a host or service was read."""
     matchers = _host_matchers(host, query)
     if query.service is None:
@@ -319,9 +223,8 @@ def _cpu_selector(host: str, query: FleetQuery) -> str:
     return selector(query.service.metric, *query.service.matchers, *matchers)
 
 
-def _host_matchers(host: str, query: FleetQuery) -> tuple[str, str]:
-    label = query.service.identifier if query.service else INSTANCE
-    return matcher(label, host), without_braces(query.host_selector or "")
+def _host_matchers(host: Identity, query: FleetQuery) -> tuple[str, ...]:
+    return *identity_matchers(host), without_braces(query.host_selector or "")
 
 
 def _by_time(series: Series) -> dict[float, float]:
@@ -329,6 +232,5 @@ def _by_time(series: Series) -> dict[float, float]:
 
 
 def _server_selector(metric: str, target: FleetTarget, query: FleetQuery, *more: str) -> str:
-    return selector(
-        metric, *more, matcher(INSTANCE, target.instance), without_braces(query.selector)
-    )
+    identity = identity_matchers(target.identity)
+    return selector(metric, *more, *identity, without_braces(query.selector))

@@ -12,9 +12,8 @@ from agent.assessment.snapshot import AssessmentState, Health, Snapshot
 from agent.config.settings import FitSettings
 from agent.pipeline import assess
 from agent.prometheus.client import Client
+from agent.prometheus.fleet_targets import FleetQuery, FleetTarget
 from agent.prometheus.server_recordings import (
-    FleetQuery,
-    FleetTarget,
     measure_samplings,
     readings,
     widest_sampling,
@@ -37,7 +36,7 @@ def analyse(
     Raises `PrometheusError`, or `SourceError` if the samples are too far apart.
     """
     sampling = widest_sampling(measure_samplings(client, target, query), requested)
-    width = interval_for(sampling, requested, target.instance)
+    width = interval_for(sampling, requested, target.name)
     settings = structs.replace(settings, interval=width)
     history = IntervalBuffer(width, settings.window, sampling)
     load, recent = HourlyLoad(), RecentLoad(-math.inf)
@@ -46,6 +45,6 @@ def analyse(
     is_heard = last is not None and query.end - last <= history.max_gap
     window = history.window(query.end)
     health = Health(up=is_heard or None)
-    known = assess(target.instance, window, health, AssessmentState(), settings, now)
+    known = assess(target.name, window, health, AssessmentState(), settings, now)
     forecast = forecast_saturation(load, known.capacity(now.unix), now.unix)
     return replace(known, forecast=forecast, outlook=recent.outlook(now))
