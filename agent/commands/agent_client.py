@@ -11,6 +11,7 @@ from agent.support.errors import InputError
 from agent.support.http_client import (
     Access,
     AccessError,
+    EncodingError,
     NoAnswerError,
     UntrustedError,
     read_answer,
@@ -57,6 +58,8 @@ class AgentClient:
         except UntrustedError:
             remedy = "give its CA certificate with --ca"
             raise AgentError(f"{self._url}: its certificate is not verified; {remedy}") from None
+        except EncodingError as error:
+            raise AgentError(f"{self._url}: {error}") from None
         except NoAnswerError as error:
             remedy = "start the agent, or name it with --agent"
             raise AgentError(f"{self._url}: no answer ({error}); {remedy}") from None

@@ -6,18 +6,19 @@ import sys
 import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import BinaryIO
 
 from agent.support.errors import InputError
+from agent.support.gzip_stream import CHUNK_BYTES, unpacked
 from agent.support.safe_output import printable
 
 STANDARD_INPUT = "-"
 SEPARATORS = {";": "semicolons", "\t": "tabs"}
 GZIP_MAGIC = b"\x1f\x8b"
-GZIP_FORMAT = 31  # zlib's wbits
 BOM = codecs.BOM_UTF8
-CHUNK_BYTES = 2**16  # bytes that are read, or unpacked, at once
 MAX_LINE_LENGTH = 2**20  # bytes
 MIN_MEAN_LINE_BYTES = 64  # mean bytes of a line, at least: a million lines in a table
 MAX_TABLE_BYTES = 2**26  # bytes of a table that is held in memory, where it takes ten times as much
@@ -124,27 +125,9 @@ def _limited(name: str, file: BinaryIO, max_bytes: int) -> Iterator[bytes]:
 
 
 def _pieces(file: BinaryIO) -> Iterator[bytes]:
-    piece = file.read(CHUNK_BYTES)
-    if piece.startswith(GZIP_MAGIC):
-        yield from _unpacked(piece, file)
-        return
-    while piece:
-        yield piece
-        piece = file.read(CHUNK_BYTES)
-
-
-def _unpacked(packed: bytes, file: BinaryIO) -> Iterator[bytes]:
-    """Yield the content of a gzip file, in pieces of at most CHUNK_BYTES at any compression."""
-    member = zlib.decompressobj(GZIP_FORMAT)
-    while packed := packed or file.read(CHUNK_BYTES):
-        yield member.decompress(packed, CHUNK_BYTES)
-        packed = member.unconsumed_tail
-        if member.eof:
-            packed = member.unused_data.lstrip(b"\0")
-            if not packed and not (packed := file.read(CHUNK_BYTES).lstrip(b"\0")):
-                return
-            member = zlib.decompressobj(GZIP_FORMAT)
-    raise EOFError("the compressed data is cut off")
+    first = file.read(CHUNK_BYTES)
+    pieces = chain([first], iter(partial(file.read, CHUNK_BYTES), b""))
+    yield from unpacked(pieces) if first.startswith(GZIP_MAGIC) else pieces
 
 
 def _byte_lines(name: str, pieces: Iterator[bytes]) -> Iterator[bytes]:

@@ -20,6 +20,7 @@ from agent.support.backoff import Backoff
 from agent.support.http_client import (
     Access,
     AccessError,
+    EncodingError,
     NoAnswerError,
     UntrustedError,
     read_answer,
@@ -154,6 +155,8 @@ class Client:
             raise self._http_error(error.code, content, location) from None
         except UntrustedError as error:
             raise self._untrusted_error(error) from None
+        except EncodingError as error:
+            raise PrometheusError(f"{self._url}: {error}") from None
         except NoAnswerError as error:
             raise _TransientError(
                 f"no answer ({_one_line(error)}); check the URL, or give a longer --timeout"

@@ -6,18 +6,18 @@ import ssl
 import urllib.error
 import urllib.parse
 import urllib.request
+import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 from agent.support.errors import HeadroomError, InputError
+from agent.support.gzip_stream import CHUNK_BYTES, unpacked
 from agent.support.timed_response import TimedHTTPHandler, TimedHTTPSHandler
 from collectors.transport_security import verifying_context
-
-CHUNK_BYTES = 65536  # bytes that are read at a time
 
 
 class AccessError(HeadroomError):
@@ -34,6 +34,10 @@ class UntrustedError(HeadroomError):
 
 class NoAnswerError(HeadroomError):
     """The server does not answer; the message is the reason."""
+
+
+class EncodingError(AccessError):
+    """The answer is compressed in a way that is not read; the message is one line with remedy."""
 
 
 class NoRedirect(urllib.request.HTTPRedirectHandler):
@@ -112,12 +116,12 @@ def read_answer(
     """Send a request, and read a limited number of bytes of the answer.
 
     The server has `timeout` seconds to be connected, and as many for its whole answer. Raises
-    `urllib.error.HTTPError` for an answer that is a refusal, else `UntrustedError` or
-    `NoAnswerError`.
+    `urllib.error.HTTPError` for an answer that is a refusal, else `UntrustedError`,
+    `EncodingError` or `NoAnswerError`.
     """
     try:
         with opener.open(request, timeout=timeout) as answer:
-            return b"".join(_pieces(answer, most))
+            return b"".join(_content(answer, most))
     except urllib.error.HTTPError:
         raise
     except ssl.SSLCertVerificationError as error:
@@ -135,8 +139,9 @@ def read_refusal(error: urllib.error.HTTPError, most: int) -> bytes:
     What does not arrive in time is left out: the status says enough.
     """
     content = bytearray()
-    with error, suppress(OSError, http.client.HTTPException, ValueError):
-        for piece in _pieces(error, most):
+    unreadable = (OSError, http.client.HTTPException, ValueError, AccessError, NoAnswerError)
+    with error, suppress(*unreadable):
+        for piece in _content(error, most):
             content += piece
     return bytes(content)
 
@@ -147,12 +152,28 @@ def _reason_text(reason: object) -> str:
     return str(text or reason)
 
 
-def _pieces(answer: Any, most: int) -> Iterator[bytes]:
-    """Yield it piece by piece, as it arrives."""
-    left = most
-    while left > 0 and (piece := answer.read1(min(left, CHUNK_BYTES))):
+def _content(answer: Any, most: int) -> Iterator[bytes]:
+    """Yield it piece by piece, as it arrives, unpacked, and no more than so many bytes."""
+    pieces, left = _decoded(answer), most
+    while left > 0 and (piece := next(pieces, None)) is not None:
+        yield piece[:left]
         left -= len(piece)
-        yield piece
+
+
+def _decoded(answer: Any) -> Iterator[bytes]:
+    """Yield it unpacked: some servers and proxies compress it though nobody asked for that."""
+    encoding = ", ".join(answer.headers.get_all("Content-Encoding", [])).strip().lower()
+    pieces = iter(partial(answer.read1, CHUNK_BYTES), b"")
+    if encoding in ("", "identity"):
+        yield from pieces
+    elif encoding in ("gzip", "x-gzip"):
+        try:
+            yield from unpacked(pieces)
+        except (EOFError, zlib.error) as error:
+            raise NoAnswerError(f"its gzip cannot be unpacked: {error}") from None
+    else:
+        remedy = "let the server, or the proxy before it, send gzip or no encoding"
+        raise EncodingError(f"the encoding {encoding[:40]!r} of its answer is not read; {remedy}")
 
 
 def _without_login(url: str) -> str:

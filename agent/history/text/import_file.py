@@ -8,7 +8,6 @@ from itertools import islice
 from typing import BinaryIO
 
 from agent.csv_input.table_file import (
-    CHUNK_BYTES,
     TableFileError,
     display_name,
     open_input,
@@ -24,6 +23,7 @@ from agent.history.text.openmetrics_format import (
     read_openmetrics,
     refuse_too_many,
 )
+from agent.support.gzip_stream import CHUNK_BYTES
 
 MAX_TEXT_BYTES = 2**32  # bytes, unpacked: ten times a history of the default size, as text
 ROWS_PER_TRANSACTION = 5000  # rows in memory
