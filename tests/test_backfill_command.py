@@ -225,5 +225,5 @@ def test_a_target_that_does_not_answer_is_a_failure_and_no_usage_error(
     assert main(["backfill", "--prometheus", url, "--config.file", str(file)]) == 1
     shown = capsys.readouterr()
     assert shown.err.startswith("mysql-headroom: shop: ")
-    assert shown.err.endswith("; start it, or give its server_uuid with --server ID\n")
+    assert shown.err.endswith("; start it, or give its server_identity with --server ID\n")
     assert (shown.out, shown.err.count("\n")) == ("", 1)

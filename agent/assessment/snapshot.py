@@ -46,8 +46,8 @@ class Identity:
     host: str
     port: str
     version: str
-    server_uuid: str
-    """Empty where the server has none, as on MariaDB."""
+    server_identity: str
+    """MySQL's UUID, else host name, port and data directory."""
     labels: tuple[tuple[str, str], ...] = ()
     """Names and values that the configuration gives the target."""
 

@@ -70,7 +70,9 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         help="the history (default: history.path of the configuration)",
     )
     parser.add_argument(
-        "--server", metavar="ID", help="the server's server_uuid (default: read from the target)"
+        "--server",
+        metavar="ID",
+        help="the server's server_identity, a label of target_info (default: read from the target)",
     )
     parser.add_argument(
         "--series",
@@ -235,7 +237,7 @@ def _server_of(target: Target) -> str:
         connection.open()
         return server_identity(connection.variables)
     except CollectorError as error:
-        remedy = "start it, or give its server_uuid with --server ID"
+        remedy = "start it, or give its server_identity with --server ID"
         raise CollectorError(error.kind, f"{target.name}: {error}; {remedy}") from error
     finally:
         connection.close()

@@ -7,7 +7,7 @@ from msgspec import Meta
 
 from agent.config.base_model import Checked, matching
 
-INFO_LABELS = ("host", "port", "version", "server_uuid")
+INFO_LABELS = ("host", "port", "version", "server_identity")
 """Labels of `target_info` besides the target."""
 RESERVED_LABELS = ("target", "job", "instance", *INFO_LABELS)
 MAX_LABELS = 16

@@ -178,14 +178,14 @@ def _target_info(snapshots: list[Snapshot]) -> Metric:
 
     def values(target: str, i: Identity) -> tuple[str, ...]:
         given = dict(i.labels)
-        known = (target, i.host, i.port, i.version, i.server_uuid)
+        known = (target, i.host, i.port, i.version, i.server_identity)
         return (*known, *(given.get(name, "") for name in names))
 
     return gauge(
         "target_info",
-        "Host, port, version and server_uuid of the target, and its labels from the "
-        "configuration, to join its series with those of other exporters; always 1. Absent "
-        "before the first session.",
+        "Host, port, version and server_identity (MySQL's UUID, else hostname:port:datadir) of the "
+        "target, and its labels from the configuration, to join its series with those of other "
+        "exporters; always 1. Absent before the first session.",
         ((values(*each), 1.0) for each in identities),
         *INFO_LABELS,
         *names,

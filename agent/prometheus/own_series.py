@@ -33,7 +33,7 @@ OWN_LABELS: Mapping[str, tuple[str, ...]] = {
     CPU_PART: ("part",),
     CLOCK_RATIO: (),
     CPU_SOURCE: ("source",),
-    TARGET_INFO: ("server_uuid",),
+    TARGET_INFO: ("server_identity",),
 }
 """The metrics that are read, and the labels that distinguish series of one target."""
 BUSY_DIMENSION = "busy"
@@ -127,7 +127,7 @@ def _series_key(series: Series) -> tuple[str, str]:
 
 
 def _is_of_server(server: str, shown: ScrapeValues) -> bool:
-    """Return whether a scrape is of that server; True without a UUID, as MariaDB has none."""
+    """Return whether a scrape is of that server; True if it does not say."""
     known = [own for name, own in shown if name == TARGET_INFO and own]
     return not known or server in known
 

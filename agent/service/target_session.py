@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from agent.assessment.snapshot import Health, Identity
 from agent.config.settings import CLOCK_COLLECTORS, Config, Target
-from agent.history.server_identity import MAX_LENGTH, server_identity, server_uuid
+from agent.history.server_identity import MAX_LENGTH, server_identity
 from agent.query_classes.resource_meter import METERED
 from agent.sampling.restart_detector import RestartDetector, Session
 from agent.sampling.scheduled_collector import ScheduledCollector, as_collector_error
@@ -216,7 +216,7 @@ class TargetSession:
             host, port = (variables.get(name, "")[:MAX_LENGTH] for name in ("hostname", "port"))
         version = variables.get("version", "")[:MAX_VERSION_LENGTH]
         labels = tuple(sorted(self._target.labels.items()))
-        return Identity(host, port, version, server_uuid(variables), labels)
+        return Identity(host, port, version, server_identity(variables), labels)
 
     def _prepare(self, collectors: Sequence[ScheduledCollector]) -> None:
         self._prepare_at = time.monotonic() + with_jitter(PREPARE_SECONDS)
