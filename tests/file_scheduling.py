@@ -16,6 +16,7 @@ LONG_FILES = (
     *("test_live_limits.py", "test_live_limits_link.py", "test_live_business_metrics.py"),
     *("test_live_sla.py", "test_live_what_if.py", "test_live_limits_connections.py"),
     *("test_live_record_samples.py", "test_live_analyze.py", "test_live_cycles.py"),
+    "test_live_replicas.py",
     *("test_live_secrets.py", "test_profile_command.py", "test_live_profile.py"),
     *("test_reload.py", "test_private_server.py", "test_live_kills.py"),
 )

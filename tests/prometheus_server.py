@@ -3,7 +3,7 @@
 import subprocess
 import urllib.error
 import urllib.request
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -84,8 +84,9 @@ def serving(
     web: Mapping[str, Any] | None = None,
     scheme: str = "http",
     config: Mapping[str, Any] = SCRAPES_NOTHING,
+    options: Sequence[str] = (),
 ) -> Iterator[str]:
-    """A Prometheus on that database, with these configurations; its URL."""
+    """A Prometheus on that database, with these configurations and options; its URL."""
     folder, port = data.parent, free_port()
     file, web_file = folder / "prometheus.yml", folder / "web.yml"
     file.write_text(yaml.safe_dump(dict(config)))
@@ -97,6 +98,7 @@ def serving(
         f"--storage.tsdb.path={data}",
         "--storage.tsdb.retention.time=50y",
         f"--web.listen-address=127.0.0.1:{port}",
+        *options,
     ):
         url = f"http://127.0.0.1:{port}"
         wait_until("Prometheus answers", lambda: _answers(url), 60.0)
