@@ -459,6 +459,25 @@ def test_servers_that_share_an_instance_are_not_taken_for_replicas(
         assert text in one_line(capsys, main(["replay", url, *SPAN, "--target", "exporter:9104"]))
 
 
+def test_where_no_server_can_be_analysed_the_errors_stand_alone(
+    prometheus: str, promtool: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No table of which only the header is there, and no plot; JSON and CSV stay what they are."""
+    names = ({"instance": "exporter:9104", "site": site} for site in "ab")
+    older = [row | {"uptime_s": 9e6 + float(row["uptime_s"])} for row in table()]
+    samples = [*exported(table(), next(names)), *exported(older, next(names))]
+    plot = tmp_path / "fleet.svg"
+    with serving(prometheus, fill(tmp_path, promtool, samples)) as url:
+        asked = ("analyze", "--prometheus", url, *SPAN, "--no-hosts")
+        for words, lines in (("--plot", str(plot)), 0), (("--format", "csv"), 1):
+            assert main([*asked, *words]) == 1
+            shown = capsys.readouterr()
+            assert shown.out.count("\n") == lines
+            assert shown.err.startswith("mysql-headroom: exporter:9104 is the name of several")
+            assert shown.err.count("\n") == 1
+    assert not plot.exists()
+
+
 def test_hosts_that_share_an_instance_are_not_taken_for_replicas(
     prometheus: str, promtool: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -79,7 +79,7 @@ def _analyze(args: argparse.Namespace) -> int:
     }
     for line in formats[args.format]():
         sys.stdout.write(line + "\n")
-    if args.plot is not None and not _draw_plot(args.plot, ordered, end):
+    if args.plot is not None and snapshots and not _draw_plot(args.plot, ordered, end):
         return FAILED
     return FAILED if failed else 0
 

@@ -109,9 +109,10 @@ def least_headroom_first(snapshots: Iterable[Snapshot], now: float) -> list[Snap
 
 
 def as_table(snapshots: Sequence[Snapshot], now: float) -> Iterator[str]:
-    """Yield the lines of a table, a row for each target."""
+    """Yield the lines of a table, a row for each target; none without a target."""
     rows = [HEADER, *(_cells(Row.of(snapshot, now)) for snapshot in snapshots)]
-    yield from table_lines(rows, RIGHT)
+    if snapshots:
+        yield from table_lines(rows, RIGHT)
 
 
 def as_csv(snapshots: Sequence[Snapshot], now: float) -> Iterator[str]:
