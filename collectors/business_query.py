@@ -57,8 +57,12 @@ def _read(connection: Connection, query: str, timeout: float) -> float:
 
 
 def session_settings(connection: Connection, timeout: float) -> tuple[str, str]:
-    """Return the statements before each reading: read only, and for at most `timeout` seconds."""
+    """Return the statements before each reading: read only, and for at most `timeout` seconds.
+
+    The query means what it means in the operator's own sessions (`sql_mode`).
+    """
     limits = [
+        "sql_mode = @@GLOBAL.sql_mode",
         f"innodb_lock_wait_timeout = {LOCK_WAIT_SECONDS}",
         f"sql_select_limit = {RESULT_SHAPE.rows}",
     ]

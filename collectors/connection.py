@@ -46,9 +46,13 @@ SERVER_VARIABLES = (
     "version_comment",
 )
 
-FIRST_SETTINGS = "SET SESSION lock_wait_timeout = 1, wait_timeout = 120, NAMES utf8mb4"
-"""Protects the session from locks. The character set is sent with it, because a statement of its
-own would be of one class with those of clients."""
+FIRST_SETTINGS = (
+    "SET SESSION lock_wait_timeout = 1, wait_timeout = 120,"
+    " sql_select_limit = 18446744073709551615, sql_big_selects = 1, sql_mode = '', NAMES utf8mb4"
+)
+"""Protects the session from locks, and from what an operator sets for all sessions: fewer rows, a
+limit of joins (max_join_size), another SQL. The character set is sent with it, because a statement
+of its own would be of one class with those of clients."""
 VARIABLES = ResultLimits(columns=2, rows=len(SERVER_VARIABLES), bytes=16_384)
 
 MAX_VERSION_LENGTH = 60  # characters, as the servers' own source says (SERVER_VERSION_LENGTH)
