@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from collectors.base import CollectorError, FailureKind, Feature
-from collectors.driver_errors import failure
+from collectors.driver_errors import failure, is_password_refusal
+from collectors.refused_login import RefusedLogin
 from collectors.result_cells import (
     NO_ROWS,
     ONE_CELL,
@@ -97,6 +98,7 @@ class Connection:
         self.collector_state: dict[str, Any] = {}
         self._beside = beside
         self._login = login
+        self._refused: RefusedLogin = beside._refused if beside else RefusedLogin()
         self._timeout = timeout
         self._limit = limit
         self._session: Session | None = None
@@ -130,9 +132,16 @@ class Connection:
         self.close()
         self.uptime_read = None
         login = self._login()
+        self._refused.check(login.user, login.password)
         resolving, reads = LOGIN_LIMITS
-        with self._deadline(resolving + reads * self._timeout, login.user):
-            self._session = self._connect(login)
+        try:
+            with self._deadline(resolving + reads * self._timeout, login.user):
+                self._session = self._connect(login)
+        except CollectorError as error:
+            if is_password_refusal(error.__cause__):
+                raise self._refused.refused(login.user, login.password, error) from None
+            raise
+        self._refused.accepted()
         try:
             self.run(FIRST_SETTINGS)
             self._read_identity()

@@ -20,6 +20,8 @@ DENIED = {
     4150,  # MariaDB: likewise
     4151,  # MariaDB: account is locked
 }
+PASSWORD_REFUSALS = {ER.ACCESS_DENIED_ERROR, 1698}
+"""Those that a server counts until it locks the account."""
 PRIVILEGE = {
     ER.TABLEACCESS_DENIED_ERROR,
     ER.COLUMNACCESS_DENIED_ERROR,
@@ -40,7 +42,36 @@ DISCONNECT_CODES = {
 UNREACHABLE_ERRORS = {CR.CR_CONN_HOST_ERROR, CR.CR_CONNECTION_ERROR}
 ACCOUNT_LIMIT_ERRORS = {1203, 1226}
 OFFLINE_ERROR = 3032  # SET GLOBAL offline_mode
-CONNECT_ERRORS = UNREACHABLE_ERRORS | ACCOUNT_LIMIT_ERRORS | {ER.CON_COUNT_ERROR, OFFLINE_ERROR}
+INIT_CONNECT_ERROR = 1184  # its message has the session's number, and not what failed
+CONNECT_ERRORS = (
+    UNREACHABLE_ERRORS
+    | ACCOUNT_LIMIT_ERRORS
+    | {ER.CON_COUNT_ERROR, OFFLINE_ERROR, INIT_CONNECT_ERROR}
+)
+UNLOCK, NEW_PASSWORD = "ACCOUNT UNLOCK", "IDENTIFIED BY '...' PASSWORD EXPIRE NEVER"
+ACCOUNT_CHANGES = {
+    1820: NEW_PASSWORD,
+    1862: NEW_PASSWORD,
+    3118: UNLOCK,
+    3955: UNLOCK,
+    4151: UNLOCK,
+}
+"""By error: what to add to ALTER USER."""
+REMEDIES = {
+    **{code: f"ALTER USER ... {change}" for code, change in ACCOUNT_CHANGES.items()},
+    4150: "FLUSH PRIVILEGES on the server lets it in again",
+    OFFLINE_ERROR: "SET GLOBAL offline_mode = OFF lets it in again",
+    INIT_CONNECT_ERROR: "its error log has the cause: correct SELECT @@GLOBAL.init_connect",
+}
+LIMIT_REMEDIES = {
+    "max_user_connections": (
+        "give the account MAX_USER_CONNECTIONS 3 for each agent and command that uses it"
+    ),
+    "max_questions": "ALTER USER ... WITH MAX_QUERIES_PER_HOUR 0",
+    "max_queries_per_hour": "ALTER USER ... WITH MAX_QUERIES_PER_HOUR 0",
+    "max_connections_per_hour": "ALTER USER ... WITH MAX_CONNECTIONS_PER_HOUR 0",
+}
+"""By the limit that the message of `ACCOUNT_LIMIT_ERRORS` names; the servers' names differ."""
 MAX_LENGTH = 300  # characters of a server's message
 
 
@@ -53,22 +84,35 @@ def failure(error: Exception, place: object, user: str = "") -> CollectorError:
         text = f"the server's certificate is not trusted: {_printable(refusal.verify_message)}"
         return CollectorError(FailureKind.UNTRUSTED, f"{place}: {text}; check tls.ca and the host")
     code, text = _code_and_text(error)
+    if code == INIT_CONNECT_ERROR:
+        text = "the server's init_connect fails, which ends each session of this account"
     kind = _failure_kind(code, text, error)
     message = f"{place}: {text}" + (f" ({code})" if code else "")
-    if kind is FailureKind.DENIED and user:
+    remedy = _remedy(code, text)
+    if remedy:
+        message += f"; {remedy}"
+    elif kind is FailureKind.DENIED and user:
         message += (
             f"; check the account {user!r} and its password"
             " (`mysql-headroom files grants.sql` has its grants)"
         )
     elif kind is FailureKind.TIMEOUT:
         message += "; is it a MySQL server's port, and does it answer?"
-    elif code in ACCOUNT_LIMIT_ERRORS and "max_user_connections" in text:
-        message += (
-            "; give the account MAX_USER_CONNECTIONS 3 for each agent and command that uses it"
-        )
     elif code in UNREACHABLE_ERRORS and kind is FailureKind.REFUSED:
         message = f"{place}: {_connect_problem(refusal)}"
     return CollectorError(kind, message)
+
+
+def is_password_refusal(error: BaseException | None) -> bool:
+    """Return whether the server has refused a login that it may count."""
+    return isinstance(error, pymysql.MySQLError) and error.args[0] in PASSWORD_REFUSALS
+
+
+def _remedy(code: int, text: str) -> str:
+    """Return what to change on the server; empty where the error does not say."""
+    if code in ACCOUNT_LIMIT_ERRORS:
+        return next((remedy for limit, remedy in LIMIT_REMEDIES.items() if limit in text), "")
+    return REMEDIES.get(code, "")
 
 
 def _connect_problem(refusal: Exception) -> str:

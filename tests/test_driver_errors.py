@@ -104,7 +104,7 @@ def test_a_remedy_is_told_where_there_is_one() -> None:
     taken = str(failure(Error(1226, "has exceeded 'max_user_connections'"), PLACE, "headroom"))
     assert "(1226); give the account MAX_USER_CONNECTIONS 3 for each agent" in taken
     asked = str(failure(Error(1226, "has exceeded the 'max_questions' resource"), PLACE))
-    assert asked.endswith("'max_questions' resource (1226)")
+    assert asked.endswith("(1226); ALTER USER ... WITH MAX_QUERIES_PER_HOUR 0")
     lost = str(failure(Error(1053, "Server shutdown"), PLACE, "headroom"))
     assert lost == f"{PLACE}: Server shutdown (1053)"
 

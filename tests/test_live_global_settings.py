@@ -2,17 +2,20 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 
+import pytest
 from conftest import ServerFactory
 from reached import connected
 
-from agent.demo.server import PrivateServer
+from agent.demo.server import Flavour, PrivateServer
 from collectors import COLLECTORS, business_query
-from collectors.base import Values
-from collectors.connection import Connection
+from collectors.base import CollectorError, FailureKind, Values
+from collectors.connection import Connection, Endpoint, Login
 from collectors.digests import DigestValues
 from testbed.real.clients import run_as_root
-from testbed.real.server_programs import Release
+from testbed.real.daemon import target, wait_until, watching
+from testbed.real.server_programs import Account, Release, least_account
 
 HIDE_ROWS = ("sql_select_limit = 1", "max_join_size = 1")
 MODES = {
@@ -89,3 +92,88 @@ def known_class(found: dict[str, Values]) -> list[str]:
     assert isinstance(rows, DigestValues)
     [digest] = [d for d, text in rows.rows.texts.items() if "`a_class`" in text]
     return [key for key in rows.rows.keys if key.split("|")[1] == digest]
+
+
+LIMITED = {
+    "WITH MAX_QUERIES_PER_HOUR 3": "ALTER USER ... WITH MAX_QUERIES_PER_HOUR 0",
+    "WITH MAX_CONNECTIONS_PER_HOUR 1": "ALTER USER ... WITH MAX_CONNECTIONS_PER_HOUR 0",
+    "PASSWORD EXPIRE": "ALTER USER ... IDENTIFIED BY '...' PASSWORD EXPIRE NEVER",
+    "ACCOUNT LOCK": "ALTER USER ... ACCOUNT UNLOCK",
+}
+
+
+@pytest.mark.parametrize("limit", LIMITED)
+def test_what_is_done_to_the_account_is_told_with_what_undoes_it(
+    server: PrivateServer, limit: str
+) -> None:
+    """The message ends with the remedy, and is the same at each attempt."""
+    connection = new_connection(server, least_account(server))
+    said = []
+    connection.open()
+    connection.close()
+    run_as_root(server, f"ALTER USER 'headroom'@'%' {limit}")
+    for _ in range(4):
+        try:
+            connection.open()
+        except CollectorError as error:
+            said.append(str(error))
+        connection.close()
+    assert len(said) >= 2
+    assert len(set(said)) == 1
+    assert said[0].endswith(f"; {LIMITED[limit]}")
+
+
+def test_an_init_connect_that_fails_is_told_once(
+    private_server: ServerFactory, flavour: Flavour
+) -> None:
+    """Each session has another number, which is not in the message: it would be logged again."""
+    server = private_server(flavour)
+    connection = new_connection(server, least_account(server))
+    said = set()
+    with set_globally(server, ["init_connect = 'SELECT nonsense'"]):
+        for _ in range(2):
+            with pytest.raises(CollectorError) as caught:
+                connection.open()
+            said.add((caught.value.kind, str(caught.value)))
+    [(kind, message)] = said
+    assert kind is FailureKind.REFUSED
+    assert "init_connect" in message
+
+
+LOCKS = {
+    "mysql": "ALTER USER 'headroom'@'%' FAILED_LOGIN_ATTEMPTS 3 PASSWORD_LOCK_TIME UNBOUNDED",
+    "mariadb": "SET GLOBAL max_password_errors = 3",
+}
+
+
+def test_a_password_that_is_rotated_later_in_the_agents_file_locks_nothing(
+    private_server: ServerFactory, flavour: Flavour, tmp_path: Path
+) -> None:
+    """Three wrong ones would: the agent sends it once, and the right one as soon as it is there."""
+    server = private_server(flavour)
+    account = least_account(server)
+    here = target(tmp_path, server, account)
+    with watching(tmp_path, here) as agent:
+        wait_until("up", lambda: agent.get("up") == 1)
+        run_as_root(server, LOCKS[flavour], f"ALTER USER 'headroom'@'%' IDENTIFIED BY '{ROTATED}'")
+        end_sessions(server)
+        wait_until("denied", lambda: (agent.get("collector_failures_total", **DENIED) or 0) >= 4)
+        (tmp_path / "db.password").write_text(ROTATED)
+        wait_until("up again", lambda: agent.get("up") == 1, 45)
+        assert agent.log.count("is not sent again") == 1
+
+
+def end_sessions(server: PrivateServer) -> None:
+    """Kill those of the agent."""
+    found = "SELECT id FROM information_schema.processlist WHERE user = 'headroom'"
+    run_as_root(server, *(f"KILL {session}" for (session,) in run_as_root(server, found)))
+
+
+ROTATED = "rotated-1"
+DENIED = {"collector": "status", "kind": "denied"}
+
+
+def new_connection(server: PrivateServer, account: Account) -> Connection:
+    """As the agent has one, with the same account at each attempt."""
+    endpoint = Endpoint(port=server.port)
+    return Connection(endpoint, lambda: Login(*account), timeout=5, limit=5)

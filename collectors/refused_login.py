@@ -1,0 +1,51 @@
+"""A password that a server has refused is not sent again soon, lest the server lock the account.
+
+Servers lock an account after a few wrong passwords in a row (FAILED_LOGIN_ATTEMPTS of MySQL,
+max_password_errors of MariaDB), or answer each one later (connection_control).
+"""
+
+import time
+from hashlib import blake2b
+from secrets import token_bytes
+
+from collectors.base import CollectorError, FailureKind
+
+PAUSES = (120.0, 3600.0)
+"""Seconds until the same login is sent again: after the first refusal, after each further one."""
+
+
+class RefusedLogin:
+    """The login that was refused last, as a keyed hash, and when it may be sent again."""
+
+    def __init__(self) -> None:
+        self._key = token_bytes(16)
+        self._login = b""
+        self._refusals = 0
+        self._retry_at = 0.0
+        self._message = ""
+
+    def check(self, user: str, password: str) -> None:
+        """Raise the server's refusal again, without the server, where it is too early to ask."""
+        is_same = self._hash(user, password) == self._login
+        if is_same and time.monotonic() < self._retry_at:
+            raise CollectorError(FailureKind.DENIED, self._message)
+
+    def refused(self, user: str, password: str, error: CollectorError) -> CollectorError:
+        """Note a refusal by the server; return it with the time of the next attempt."""
+        login = self._hash(user, password)
+        self._refusals = self._refusals + 1 if login == self._login else 1
+        pause = PAUSES[min(self._refusals, len(PAUSES)) - 1]
+        self._login, self._retry_at = login, time.monotonic() + pause
+        self._message = (
+            f"{error}; the same password is not sent again for {pause / 60:.0f} min, lest the"
+            " server lock the account"
+        )
+        return CollectorError(error.kind, self._message)
+
+    def accepted(self) -> None:
+        """Forget what was refused before."""
+        self._login, self._refusals = b"", 0
+
+    def _hash(self, user: str, password: str) -> bytes:
+        text = f"{user}\0{password}".encode(errors="surrogateescape")
+        return blake2b(text, key=self._key).digest()
