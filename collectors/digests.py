@@ -39,6 +39,7 @@ from collectors.statement_totals import (
     WAITS_FOR_A_LOCK,
     consumers,
     cpu_feature,
+    instruments_off,
     missing_grant,
     own_thread,
     performance_schema_off,
@@ -141,7 +142,7 @@ class _PersistentState:
 
 
 def prepare(connection: Connection) -> Prepared:
-    """Check grant, table, columns and consumers; report an absent feature with its remedy.
+    """Check grant, table, columns, instruments, consumers; report an absent one with its remedy.
 
     What no version of this server offers is not reported.
     """
@@ -151,11 +152,11 @@ def prepare(connection: Connection) -> Prepared:
     try:
         connection.query(f"SELECT 1 FROM {TABLE} LIMIT 1")  # noqa: S608
         active = consumers(connection)
+        absent = instruments_off(connection, "digests") or _absent_feature(active)
     except CollectorError as error:
         if error.kind is not FailureKind.PRIVILEGE:
             raise
         return Prepared(None, (missing_grant(connection, "digests"),))
-    absent = _absent_feature(active)
     if absent is not None:
         return Prepared(None, (absent,))
     cpu = cpu_feature(connection, "digests_cpu", "CPU per class is estimated")

@@ -128,16 +128,21 @@ def performance_schema_off(connection: Connection, feature: str) -> Feature | No
 
 def _absent_feature(connection: Connection) -> Feature | None:
     off = performance_schema_off(connection, "statements")
+    off = off or instruments_off(connection, "statements")
     if off is not None:
         return off
-    if whole_number("the count of instruments", connection.cell(INSTRUMENTS)) > 0:
-        reason = "statement instruments are off or untimed"
-        return Feature("statements", False, reason, ENABLE_INSTRUMENTS)
     if "global_instrumentation" not in consumers(connection):
         remedy = ENABLE_CONSUMER.format("global_instrumentation")
         return Feature("statements", False, "the consumer global_instrumentation is off", remedy)
     connection.query(f"SELECT 1 FROM {CLIENT_STATEMENTS} LIMIT 1")  # noqa: S608
     return None
+
+
+def instruments_off(connection: Connection, feature: str) -> Feature | None:
+    """Return the feature as absent if a frequent kind of statement is not timed, else None."""
+    if whole_number("the count of instruments", connection.cell(INSTRUMENTS)) == 0:
+        return None
+    return Feature(feature, False, "statement instruments are off or untimed", ENABLE_INSTRUMENTS)
 
 
 def consumers(connection: Connection) -> set[str]:

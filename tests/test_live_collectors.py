@@ -273,3 +273,22 @@ def test_statements_that_are_not_counted_are_no_low_concurrency(
         assert agent.seen("concurrency", since=start, source="statement_time") == []
         n = mean(agent.seen("concurrency", since=start, source="threads_running"))
         assert n == pytest.approx(3, rel=0.3)
+
+
+def test_statements_that_are_not_timed_are_no_low_concurrency(
+    private_server: ServerFactory, release: Release, tmp_path: Path
+) -> None:
+    """Switched off while the agent watches, before it looks at the instruments again."""
+    server = private_server(release)
+    run_as_root(server, IN_FLIGHT_ON)
+    timed = "UPDATE performance_schema.setup_instruments SET TIMED = '{}' WHERE NAME LIKE '{}'"
+    with watching(tmp_path, target(tmp_path, server)) as agent:
+        with Clients(server, f"SELECT SLEEP({NAP})", 3):
+            start = settled(agent)
+            assert agent.seen("concurrency", since=start, source="statement_time")
+            run_as_root(server, timed.format("NO", "statement/%"))
+            start = settled(agent, 4.0)
+        assert mean(agent.seen(THROUGHPUT, since=start)) > 10
+        assert agent.seen("concurrency", since=start, source="statement_time") == []
+        n = mean(agent.seen("concurrency", since=start, source="threads_running"))
+        assert n == pytest.approx(3, rel=0.3)

@@ -167,7 +167,8 @@ def _statement_time(
 
     It may exceed it where statements in flight cannot be read: a long one's time comes at its end.
     It is not known either where clearly fewer statements were timed than the server answered
-    `questions`, shape (edges − 1,): those that still run at the end may be missing, no others.
+    `questions`, shape (edges − 1,): those that still run at the end may be missing, no others. Nor
+    where statements were counted without any time: their instruments are not timed.
     """
     status, source = columns["status"], columns.get("statements")
     if source is None:
@@ -175,6 +176,8 @@ def _statement_time(
     ended = source["statement_seconds"]
     in_flight = np.nan_to_num(source["in_flight_seconds"])
     epochs = np.interp(source.at, status.at, epoch)  # a restart shows as a fraction
+    untimed = (np.diff(source["statements"]) > 0) & (np.diff(ended) == 0)
+    epochs[1:] += np.cumsum(untimed)
     risen = partial(rates.increases, edges, source.at, max_gap=source.max_gap, epoch=epochs)
     spent = risen(ended + in_flight, monotonic=ended)
     found = rates.concurrency_by_littles_law(spent, np.diff(edges))
