@@ -73,7 +73,7 @@ class Part:
     """One server: what fills it, and with which statement."""
 
     statement: str
-    limited: Callable[[PrivateServer], AbstractContextManager[None]]
+    limited: Callable[[PrivateServer], AbstractContextManager[object]]
     options: tuple[str, ...] = ()
     first: tuple[str, ...] = ()
     disk: bool = False

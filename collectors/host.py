@@ -28,7 +28,7 @@ from collectors.process_lookup import ProcessNotFound, find_server_process, proc
 from collectors.thread_times import ThreadTimes
 
 MILLISECOND = 1e-3
-CEILING_SECONDS = 15.0  # seconds between two readings of the ceilings
+LINK_SECONDS = 15.0  # seconds between two readings of the interfaces' speeds
 DEVICE_SECONDS = 60.0  # seconds between two looks for added devices
 CPU_FIELDS = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
 
@@ -48,11 +48,11 @@ def prepare(connection: Connection, named: Devices = NO_DEVICES) -> Prepared:
     io = _process_io_feature(process.pid)
     threads, clocks = ThreadTimes(process.pid), CpuClocks(process.cpu_affinity)
     idle = IdleEntries(_allowed_processors(process))
-    ceilings = _Ceilings(process)
+    speeds = _LinkSpeeds()
 
     def read() -> Values:
         clock = clocks.ratio()  # first: it may wait, and the counters have the sample's time
-        values = _read(process, devices, ceilings, io=io.enabled)
+        values = _read(process, devices, speeds, io=io.enabled)
         optional = {
             "cpu_clock_ratio": clock,
             "cpu_idle_entries": idle.per_processor(),
@@ -88,22 +88,18 @@ class _PresentDevices:
         return self._physical | self._named
 
 
-class _Ceilings:
-    """Limits of the server and its interfaces, which change seldom."""
+class _LinkSpeeds:
+    """The speeds of the interfaces, which change seldom."""
 
-    def __init__(self, process: psutil.Process) -> None:
-        self._process = process
+    def __init__(self) -> None:
         self._known: Values = {}
         self._due = 0.0
 
     def read(self, interfaces: frozenset[str]) -> Values:
-        """Return the limits, read again after `CEILING_SECONDS`."""
+        """Return the speeds, read again after `LINK_SECONDS`."""
         if time.monotonic() >= self._due:
-            self._known = {
-                "process_cpus": process_cpus(self._process),
-                **link_speeds(interfaces),
-            }
-            self._due = time.monotonic() + CEILING_SECONDS
+            self._known = link_speeds(interfaces)
+            self._due = time.monotonic() + LINK_SECONDS
         return self._known
 
 
@@ -122,13 +118,13 @@ def _process_io_feature(pid: int) -> Feature:
 
 
 def _read(
-    process: psutil.Process, present: _PresentDevices, ceilings: _Ceilings, *, io: bool
+    process: psutil.Process, present: _PresentDevices, speeds: _LinkSpeeds, *, io: bool
 ) -> Values:
     try:
         devices = present.read()
         moved = process_io(process.pid) if io else {}
         moved |= {**_disk_counters(devices.disks), **_interface_counters(devices.interfaces)}
-        limits = ceilings.read(devices.interfaces)
+        limits = {"process_cpus": process_cpus(process), **speeds.read(devices.interfaces)}
         return {**_cpu_counters(), **_process_counters(process), **moved, **limits}
     except psutil.NoSuchProcess as error:
         message = f"the server's process {process.pid} has ended"

@@ -1,9 +1,10 @@
-"""A CPU quota is the limit of a server that has one.
+"""A CPU quota is the limit of a server that has one, also when it is changed.
 
 The server may use part of a processor only, as a container does, which no other work on this
 machine takes from it.
 """
 
+import math
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from conftest import ServerFactory, one_in_every_run
 from agent.demo.server import Flavour
 from testbed.real.cgroups import cpu_quota
 from testbed.real.clients import Clients
-from testbed.real.daemon import is_root
+from testbed.real.daemon import Daemon, is_root, wait_until
 from testbed.real.predicted_limit import approached, watched
 
 STATEMENT = "DO BENCHMARK(300000, 1 + 1)"
@@ -38,3 +39,41 @@ def test_a_quota_is_the_limit_of_a_server_that_has_one(
             watched(tmp_path, server),
         )
     resource_limit.assert_met("server_cpu", near=NEAR, slack=SLACK)
+
+
+LOW, HIGH = 0.2, 0.6  # of a processor
+FULL = 1.15  # a quota holds to within its period, and both are read at about the same time
+FAR = 1.8  # what three times the quota makes of the throughput at least
+
+
+@pytest.mark.live
+@pytest.mark.skipif(not is_root(), reason="only root limits what a process may use")
+@pytest.mark.parametrize("flavour", one_in_every_run("mysql"), indirect=True)
+def test_a_quota_that_is_changed_is_never_used_more_than_whole(
+    flavour: Flavour, private_server: ServerFactory, tmp_path: Path
+) -> None:
+    """Clients who never rest use all of it before and after, and the capacity follows."""
+    server = private_server(flavour)
+    with (
+        cpu_quota(server.pid, LOW) as change,
+        watched(tmp_path, server) as agent,
+        Clients(server, STATEMENT, 4),
+    ):
+        low = wait_until("full", lambda: full_at(agent), 40)
+        change(HIGH)
+        high = wait_until("full again", lambda: full_at(agent, at_least=FAR * low), 40)
+        change(LOW)
+        wait_until("full as before", lambda: full_at(agent, at_most=high / FAR), 40)
+    used = agent.seen("resource_utilisation_ratio", resource="server_cpu")
+    assert max(used) < FULL
+
+
+def full_at(agent: Daemon, at_least: float = 0.0, at_most: float = math.inf) -> float:
+    """The throughput if it is within these, all of the quota is used, and it is the capacity."""
+    page = agent.page
+    found = page.get("throughput_queries_per_second") or 0.0
+    share = page.get("resource_utilisation_ratio", resource="server_cpu") or 0.0
+    capacity = page.get("capacity_queries_per_second") or 0.0
+    if 0.8 < share < FULL and capacity < FAR * found and at_least < found < at_most:
+        return found
+    return 0.0

@@ -241,13 +241,17 @@ def _share(used: Array, limit: Array) -> Array:
 
 
 def _cpu_use(host: SampleColumns, edges: Array) -> Iterator[Named]:
-    """Yield the use of the processors; a node_exporter's sums are of those that are online."""
+    """Yield the use of the processors; a node_exporter's sums are of those that are online.
+
+    While a quota changes, the share of what the server may use is not known.
+    """
     busy = [name for name in BUSY_CPU_COUNTERS if name in host.names]
     if busy:
         rate = host.rate(edges, *busy, unchanged="cpus")
         yield CPU, _cap_at_full(rate / host.last(edges, "cpus"))
     of_the_server = host.rate(edges, "process_cpu_seconds")
-    yield SERVER_CPU, of_the_server / host.last(edges, "process_cpus")
+    of_allowed = host.rate(edges, "process_cpu_seconds", unchanged="process_cpus")
+    yield SERVER_CPU, of_allowed / host.last(edges, "process_cpus")
     yield SERVER_SHARE_OF_CPU, of_the_server / host.last(edges, "cpus")
     steal = host.rate(edges, "cpu_steal_seconds", unchanged="cpus")
     yield STEAL, steal / host.last(edges, "cpus")

@@ -1,7 +1,7 @@
 """Control groups: a CPU quota, a weight, a disk that is throttled."""
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -13,17 +13,28 @@ PERIOD = 20_000  # microseconds: shorter than an interval by far
 
 
 @contextmanager
-def cpu_quota(pid: int, processors: float) -> Iterator[None]:
-    """Let a process use no more than so many processors, and that ahead of all other work."""
+def cpu_quota(pid: int, processors: float) -> Iterator[Callable[[float], None]]:
+    """Let a process use no more than so many processors, and that ahead of all other work.
+
+    Yields a function that changes the quota.
+    """
+    v1, v2 = _quota(processors)
+    v1, v2 = {**v1, "cpu.shares": "262144"}, {**v2, "cpu.weight": "10000"}
+    with _limited("cpu", [pid], v1, v2) as group:
+
+        def change(processors: float) -> None:
+            v1, v2 = _quota(processors)
+            for name, limit in (v1 if (group / "cpu.shares").exists() else v2).items():
+                (group / name).write_text(limit)
+
+        yield change
+
+
+def _quota(processors: float) -> tuple[dict[str, str], dict[str, str]]:
+    """The files of version 1 and of version 2 of cgroups, with what to write."""
     quota = round(processors * PERIOD)
-    v1 = {
-        "cpu.cfs_period_us": str(PERIOD),
-        "cpu.cfs_quota_us": str(quota),
-        "cpu.shares": "262144",
-    }
-    v2 = {"cpu.max": f"{quota} {PERIOD}", "cpu.weight": "10000"}
-    with _limited("cpu", [pid], v1, v2):
-        yield
+    v1 = {"cpu.cfs_period_us": str(PERIOD), "cpu.cfs_quota_us": str(quota)}
+    return v1, {"cpu.max": f"{quota} {PERIOD}"}
 
 
 @contextmanager
@@ -61,7 +72,7 @@ def disk_under(folder: Path) -> str:
 @contextmanager
 def _limited(
     controller: str, pids: Sequence[int], v1: dict[str, str], v2: dict[str, str]
-) -> Iterator[None]:
+) -> Iterator[Path]:
     """A cgroup with that limit, of whichever version has the controller, around the processes."""
     own = ROOT / controller
     root, limits = (own, v1) if own.is_dir() else (ROOT, v2)
@@ -78,7 +89,7 @@ def _limited(
                 (group / "cgroup.procs").write_text(str(pid))
         except OSError as error:
             missing(f"cgroup that limits {controller} ({error})")
-        yield
+        yield group
     finally:
         for line in (group / "cgroup.procs").read_text().split():
             (root / "cgroup.procs").write_text(line)
