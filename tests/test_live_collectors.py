@@ -26,10 +26,9 @@ from testbed.real.server_programs import Release
 
 THROUGHPUT = "throughput_queries_per_second"
 WIDTH = 1.0  # seconds of an interval
-IN_FLIGHT_ON = (
-    "UPDATE performance_schema.setup_consumers SET ENABLED = 'YES'"
-    " WHERE NAME = 'events_statements_current'"
-)
+USED = "resource_utilisation_ratio"
+CONSUMER = "UPDATE performance_schema.setup_consumers SET ENABLED = '{}' WHERE NAME = '{}'"
+IN_FLIGHT_ON = CONSUMER.format("YES", "events_statements_current")
 NAP = 0.1  # seconds
 
 
@@ -292,3 +291,23 @@ def test_statements_that_are_not_timed_are_no_low_concurrency(
         assert agent.seen("concurrency", since=start, source="statement_time") == []
         n = mean(agent.seen("concurrency", since=start, source="threads_running"))
         assert n == pytest.approx(3, rel=0.3)
+
+
+def test_statements_whose_cpu_time_is_not_summed_use_no_little_of_it(
+    private_server: ServerFactory, tmp_path: Path
+) -> None:
+    """Of a service that shows nothing else: switched off while the agent watches."""
+    server = private_server("mysql")
+    summed = CONSUMER.format("{}", statement_totals.CPU_CONSUMER)
+    run_as_root(server, summed.format("YES"))
+    there = {**target(tmp_path, server), "resources": {"vcpus": 1.0}}
+    there |= {"collectors": {"host": {"enabled": False}}}
+    shown = {"resource": "cpu"}
+    with watching(tmp_path, there) as agent:
+        with Clients(server, "DO BENCHMARK(100000, 1 + 1)", 2, pace=1 / 20):
+            start = settled(agent)
+            assert min(agent.seen(USED, since=start, **shown)) > 0
+            run_as_root(server, summed.format("NO"))
+            start = settled(agent, 4.0)
+        assert mean(agent.seen(THROUGHPUT, since=start)) > 10
+        assert agent.seen(USED, since=start, **shown) == []

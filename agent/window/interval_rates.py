@@ -29,13 +29,27 @@ class SampleColumns:
         values = [sample.values.get(name, np.nan) for sample in self._samples]
         return np.array(values, dtype=np.float64)
 
-    def rate(self, edges: Array, *names: str, unchanged: str | None = None) -> Array:
+    def stalls(self, name: str) -> Array:
+        """Count the samples up to each with more statements but no more of `name` than before.
+
+        Shape (samples,): the server does not measure `name` then.
+        """
+        stalled = (np.diff(self["statements"]) > 0) & (np.diff(self[name]) == 0)
+        return np.append(0.0, np.cumsum(stalled))[: self.at.size]
+
+    def rate(
+        self,
+        edges: Array,
+        *names: str,
+        unchanged: str | None = None,
+        epoch: Array | None = None,
+    ) -> Array:
         """Compute the rate of the counters' sum between edges (s), shape (edges − 1,), or NaN.
 
-        No rate is known over a change of the gauge `unchanged`.
+        No rate is known over a change of the gauge `unchanged`, or of `epoch`, shape (samples,).
         """
         total: Array = np.sum([self[name] for name in names], axis=0)
-        epoch = None if unchanged is None else np.nan_to_num(self[unchanged])
+        epoch = epoch if unchanged is None else np.nan_to_num(self[unchanged])
         risen = rates.increases(edges, self.at, total, max_gap=self.max_gap, epoch=epoch)
         return risen / np.diff(edges)
 

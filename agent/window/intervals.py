@@ -175,9 +175,8 @@ def _statement_time(
         return np.full(edges.size - 1, np.nan)
     ended = source["statement_seconds"]
     in_flight = np.nan_to_num(source["in_flight_seconds"])
-    epochs = np.interp(source.at, status.at, epoch)  # a restart shows as a fraction
-    untimed = (np.diff(source["statements"]) > 0) & (np.diff(ended) == 0)
-    epochs[1:] += np.cumsum(untimed)
+    restarts = np.interp(source.at, status.at, epoch)  # one may show as a fraction
+    epochs = restarts + source.stalls("statement_seconds")
     risen = partial(rates.increases, edges, source.at, max_gap=source.max_gap, epoch=epochs)
     spent = risen(ended + in_flight, monotonic=ended)
     found = rates.concurrency_by_littles_law(spent, np.diff(edges))
