@@ -30,6 +30,11 @@ USED = "resource_utilisation_ratio"
 CONSUMER = "UPDATE performance_schema.setup_consumers SET ENABLED = '{}' WHERE NAME = '{}'"
 IN_FLIGHT_ON = CONSUMER.format("YES", "events_statements_current")
 NAP = 0.1  # seconds
+TIMED = "UPDATE performance_schema.setup_instruments SET TIMED = '{}' WHERE NAME LIKE 'statement/%'"
+UNMEASURED = {
+    "times": TIMED.format("NO"),
+    "cpu": CONSUMER.format("NO", statement_totals.CPU_CONSUMER),
+}
 
 
 def settled(agent: Daemon, lasts: float = 2.0) -> float:
@@ -280,12 +285,11 @@ def test_statements_that_are_not_timed_are_no_low_concurrency(
     """Switched off while the agent watches, before it looks at the instruments again."""
     server = private_server(release)
     run_as_root(server, IN_FLIGHT_ON)
-    timed = "UPDATE performance_schema.setup_instruments SET TIMED = '{}' WHERE NAME LIKE '{}'"
     with watching(tmp_path, target(tmp_path, server)) as agent:
         with Clients(server, f"SELECT SLEEP({NAP})", 3):
             start = settled(agent)
             assert agent.seen("concurrency", since=start, source="statement_time")
-            run_as_root(server, timed.format("NO", "statement/%"))
+            run_as_root(server, TIMED.format("NO"))
             start = settled(agent, 4.0)
         assert mean(agent.seen(THROUGHPUT, since=start)) > 10
         assert agent.seen("concurrency", since=start, source="statement_time") == []
@@ -311,3 +315,26 @@ def test_statements_whose_cpu_time_is_not_summed_use_no_little_of_it(
             start = settled(agent, 4.0)
         assert mean(agent.seen(THROUGHPUT, since=start)) > 10
         assert agent.seen(USED, since=start, **shown) == []
+
+
+@pytest.mark.parametrize("switch", UNMEASURED.values(), ids=UNMEASURED)
+def test_classes_whose_times_are_not_measured_have_no_calls_without_time(
+    private_server: ServerFactory, switch: str, tmp_path: Path
+) -> None:
+    """Their intervals are lost, and counted as that."""
+    server = private_server("mysql")
+    run_as_root(server, CONSUMER.format("YES", statement_totals.CPU_CONSUMER))
+    often = {"interval": "5s", "window": "1m"}
+    with watching(tmp_path, target(tmp_path, server), classes=often) as agent:
+        with Clients(server, f"SELECT SLEEP({NAP})", 3):
+            wait_until("classes", lambda: sum(agent.page.all("query_calls_total")))
+            run_as_root(server, switch)
+            wait_until("lost", lambda: lost(agent) >= 1, 40)
+            calls = sum(agent.page.all("query_calls_total"))
+            wait_until("lost again", lambda: lost(agent) >= 3, 40)
+        assert sum(agent.page.all("query_calls_total")) == calls
+
+
+def lost(agent: Daemon) -> float:
+    """Intervals of query classes in which a column was missing."""
+    return agent.get("query_intervals_lost_total", kind="columns") or 0.0

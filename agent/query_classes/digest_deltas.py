@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agent.query_classes.class_registry import NONE, ClassRegistry, Numbers
-from collectors.digest_table import LOCK_TIME, STATEMENT_TIME, Array
+from collectors.digest_table import COUNTERS, CPU_COLUMN, LOCK_TIME, STATEMENT_TIME, Array
 from collectors.digests import DigestRows
 
 MAX_GAP = 120.0  # seconds between two readings, beyond which changes are not used
@@ -25,6 +25,9 @@ SEEN_WAITING = "seen_waiting"
 their class, s, as if those that wait at the reading did so for the whole interval."""
 UNKNOWN_AGE = -1.0  # seconds
 FIRST_SEEN_TOLERANCE = 1.0  # seconds: FIRST_SEEN has no fraction on MariaDB
+CALLS = COUNTERS["COUNT_STAR"]
+MEASURED = (STATEMENT_TIME, COUNTERS[CPU_COLUMN])
+"""Columns of which every statement has some, where the server measures them at all."""
 
 
 class UndigestedStatements:
@@ -42,6 +45,13 @@ class UndigestedStatements:
     def __init__(self, everything: Array | None) -> None:
         self._last = everything
         self._ahead: Array = np.zeros(0)
+
+    def is_unmeasured(self, names: Sequence[str], everything: Array | None) -> bool:
+        """Return whether statements have ended since, all without a time that is a column."""
+        if self._last is None or everything is None:
+            return False
+        risen = dict(zip(names, everything - self._last, strict=False))
+        return risen.get(CALLS, 0.0) > 0 and any(risen.get(name) == 0 for name in MEASURED)
 
     def take(self, everything: Array | None, covered: Array | None) -> Array | None:
         """Return the rise of what has no digest, shape (names,), at least 0; None if unknown.
@@ -66,7 +76,7 @@ class LossReason(StrEnum):
     RESTART = "restart"  # the server restarted
     RESET = "reset"  # the table was emptied, or a row of it
     GAP = "gap"  # nothing was read for too long
-    COLUMNS = "columns"  # the table has other columns than before
+    COLUMNS = "columns"  # the table has other columns than before, or one is not measured
     UNSEEN = "unseen"  # an old row that was not read before: its first interval
     FULL = "full"  # the table is full: classes that are new to it are counted as one
     CHURN = "churn"  # too many classes to remember: all but the largest were forgotten
@@ -164,7 +174,7 @@ class DigestDeltas:
         waited = self._lock_wait_increase(rows.lock_waits)
         running = {self._registry.number(key): seconds for key, seconds in rows.running.items()}
         latest = self._latest
-        reason = _loss_reason(latest, rows, restarted) if latest is not None else None
+        reason = self._loss_reason(latest, rows, restarted) if latest is not None else None
         if latest is None or reason is not None:
             if reason is not None:
                 self.lost[reason] += 1
@@ -207,6 +217,20 @@ class DigestDeltas:
             changes = replace(changes, lock_waits=waited)
         return _with_columns(changes, columns) if columns else changes
 
+    def _loss_reason(
+        self, latest: _LatestReading, rows: DigestRows, restarted: bool
+    ) -> LossReason | None:
+        if restarted:
+            return LossReason.RESTART
+        if rows.names != latest.names:
+            return LossReason.COLUMNS
+        if rows.since is None or rows.since > MAX_GAP:
+            return LossReason.GAP
+        if latest.is_reset(rows):
+            return LossReason.RESET
+        is_unmeasured = self._undigested.is_unmeasured(rows.names, rows.all_statements)
+        return LossReason.COLUMNS if is_unmeasured else None
+
     def _lock_wait_increase(self, total: float | None) -> float | None:
         """Return the increase of the time of all waits for locks, s; None if it is not known."""
         before, self._lock_waits = self._lock_waits, total
@@ -227,16 +251,6 @@ class DigestDeltas:
         latest = _LatestReading(rows.names, running, np.zeros((0, rows.counters.shape[1])))
         latest.keep(rows, running, self._registry)
         return latest
-
-
-def _loss_reason(latest: _LatestReading, rows: DigestRows, restarted: bool) -> LossReason | None:
-    if restarted:
-        return LossReason.RESTART
-    if rows.names != latest.names:
-        return LossReason.COLUMNS
-    if rows.since is None or rows.since > MAX_GAP:
-        return LossReason.GAP
-    return LossReason.RESET if latest.is_reset(rows) else None
 
 
 def _is_new(rows: DigestRows) -> Flags:
