@@ -11,6 +11,10 @@ from numpy.typing import NDArray
 from models.usl.law import Array
 
 Shape = tuple[int, ...]
+DRAW_COUNT = 1000
+"""The number of draws of what is uncertain: of futures, and of what a server would do."""
+SEED = 20
+"""The first numbers are always the same, so that the same data gives the same answer."""
 
 
 class RandomNumbers:

@@ -53,6 +53,11 @@ assert forecast_load(hours).trend is not None
 steps = 500 - 300 * np.cos(2 * np.pi * np.arange(8 * DAY_STEPS + 100) / DAY_STEPS)
 assert possible_rises(steps, 1.3 * steps[-1], steps[-1 - RISE_STEPS])
 """
+SLA = """
+from test_what_if import TODAY
+from models.what_if.sla import sla_headroom
+assert sla_headroom(TODAY, 0.01).throughput is not None
+"""
 LOADED = """
 import sys
 sys.path.insert(0, {tests!r})
@@ -94,6 +99,7 @@ def test_medians_of_columns_leave_out_what_is_not_known() -> None:
         (DIVIDE, ("numpy.ma", "scipy")),  # made up with numpy's random numbers
         (CLASSES, ("numpy.ma", "scipy")),
         (FORECAST, ("numpy.ma", "numpy.random", "scipy")),
+        (SLA, ("numpy.random", "scipy")),
     ],
 )
 def test_what_an_agent_computes_loads_no_more_of_numpy(

@@ -11,11 +11,10 @@ import numpy as np
 from models.capacity.shared_constants import MIN_NOISE
 from models.forecast.daily_peak_growth import GROWTH_INDEX, Candidate, Trend, TrendShape
 from models.forecast.weekly_pattern import WEEK_DAYS, day_of_week, week_contrasts
-from models.random_numbers import RandomNumbers
+from models.random_numbers import DRAW_COUNT, SEED, RandomNumbers
 from models.rates import Array
 from models.robust import LinearFit
 
-PATH_COUNT = 1000
 GROWTH_SPREAD = 0.4
 """Deviation of future growth from that of the days seen, as a share of it. Without it 83 %
 of the days a month ahead are within the 90 % interval, and half of those after growth that is in
@@ -26,14 +25,13 @@ LEVEL_CHANGE_DEVIATION = 0.2
 """Deviation of a change of level, ln."""
 DAYS_PER_LEVEL_CHANGE = 120.0
 """Mean days between changes of level, before any was seen."""
-SEED = 20
 
 
 def future_peaks(trend: Trend, days: int) -> Array:
     """Draw the peaks of the days ahead, queries/s, shape (paths, days)."""
     rng = RandomNumbers(SEED)
     shares = np.cumsum([candidate.weight for candidate in trend.candidates])
-    ends = np.round(PATH_COUNT * shares / shares[-1]).astype(int)
+    ends = np.round(DRAW_COUNT * shares / shares[-1]).astype(int)
     counts = np.diff(ends, prepend=0)
     parts = [
         _draw_roots(candidate, count, days, rng)
@@ -69,13 +67,13 @@ def _draw_coefficients(fit: LinearFit, count: int, rng: RandomNumbers) -> Array:
 
 
 def _draw_random_walk(trend: Trend, days: int, rng: RandomNumbers) -> Array:
-    """Draw random walks of the level, ln, shape (PATH_COUNT, days): small and rare large steps.
+    """Draw random walks of the level, ln, shape (DRAW_COUNT, days): small and rare large steps.
 
     Large steps are as frequent as the changes seen, with half a change more, in half of
     `DAYS_PER_LEVEL_CHANGE` more.
     """
     rate = (len(trend.changes) + 0.5) / (trend.days + DAYS_PER_LEVEL_CHANGE / 2)
-    small = LEVEL_NOISE * rng.normal((PATH_COUNT, days))
-    large = LEVEL_CHANGE_DEVIATION * rng.normal((PATH_COUNT, days))
-    walk: Array = np.cumsum(small + large * (rng.uniform((PATH_COUNT, days)) < rate), axis=1)
+    small = LEVEL_NOISE * rng.normal((DRAW_COUNT, days))
+    large = LEVEL_CHANGE_DEVIATION * rng.normal((DRAW_COUNT, days))
+    walk: Array = np.cumsum(small + large * (rng.uniform((DRAW_COUNT, days)) < rate), axis=1)
     return walk

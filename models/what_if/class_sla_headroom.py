@@ -71,7 +71,7 @@ def _draw_sla_ratios(growth: Growth, classes: Sequence[MeasuredClass]) -> list[A
     all classes share.
     """
     shared_scatter = np.exp(growth.load.scatter * growth.draws.residence_normal)
-    normals = more_normals(len(growth.draws.share_normal), len(classes))
+    normals = more_normals(len(classes))
     return [
         one.times.draw_quantile(one.quantile, normal) * shared_scatter / one.seconds
         for one, normal in zip(classes, normals, strict=True)

@@ -3,12 +3,13 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from math import sqrt
+from math import log, sqrt
 from typing import NamedTuple
 
 import numpy as np
 
 from models.capacity.distribution import Distribution
+from models.capacity.shared_constants import MIN_LOAD_RATIO
 from models.usl.law import Array, Usl
 
 
@@ -28,7 +29,7 @@ class Kind(StrEnum):
 
 
 DISK_KINDS = (Kind.DISK_TIME, Kind.DISK_OPERATIONS, Kind.DISK_BYTES)
-SAME_LOAD_LOG_RATIO = 0.15
+SAME_LOAD_LOG_RATIO = log(MIN_LOAD_RATIO)
 """Loads count as about the same if the logarithms of their throughputs differ by less."""
 MAX_INDEPENDENT = 4
 """At most this many intervals count as independent of each other, as disturbances last."""

@@ -4,19 +4,17 @@ The same draws serve every change, so that two predictions differ by the changes
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from models.capacity.distribution import TABLE_DEVIATIONS, Distribution
 from models.numerics import ROUNDING, even_shares
+from models.random_numbers import DRAW_COUNT, SEED, RandomNumbers
 from models.robust import normal_cdf
 from models.usl.law import Array
 from models.what_if.current_state import CurrentState, Limit, Share
-
-DRAWS = 2000
-SEED = 20020810
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,20 +38,14 @@ class Draws:
     share_normal: Array
     """Standard normals: the error of the shares of classes."""
 
-    def thinned(self, count: int) -> "Draws":
-        """Return about `count` of the draws, which are a sample too."""
-        every = max(DRAWS // count, 1)
-        return Draws(**{one.name: getattr(self, one.name)[..., ::every] for one in fields(self)})
-
 
 def draws_of(today: CurrentState) -> Draws:
     """Draw what is uncertain; capacity and limits are NaN where the capacity is not known."""
-    random = np.random.default_rng(SEED)
-    uniform = [random.permutation(even_shares(DRAWS)) for _ in range(8 + len(today.limits))]
+    uniform = _even_shares_in_random_order(SEED, 8 + len(today.limits))
     capacity = _draw_capacity(today, uniform[0])
     if today.capacity is None or not today.limits:
-        capacity = np.full(DRAWS, np.nan)
-        limits = np.full((len(today.limits), DRAWS), np.nan)
+        capacity = np.full(DRAW_COUNT, np.nan)
+        limits = np.full((len(today.limits), DRAW_COUNT), np.nan)
     else:
         binding = _draw_binding_limit(today.limits, uniform[1])
         limits = np.stack(
@@ -74,11 +66,9 @@ def draws_of(today: CurrentState) -> Draws:
     )
 
 
-def more_normals(count: int, rows: int) -> Array:
-    """Draw standard normals that are independent of all others, shape (rows, count)."""
-    random = np.random.default_rng((SEED, rows))
-    uniform = np.stack([random.permutation(even_shares(count)) for _ in range(rows)])
-    return _normal_quantile(uniform)
+def more_normals(rows: int) -> Array:
+    """Draw standard normals that are independent of those of `Draws`, shape (rows, draws)."""
+    return _normal_quantile(_even_shares_in_random_order(SEED + 1, rows))
 
 
 def draw_share(share: Share, draws: Draws) -> Array:
@@ -87,10 +77,17 @@ def draw_share(share: Share, draws: Draws) -> Array:
     return drawn
 
 
+def _even_shares_in_random_order(seed: int, rows: int) -> Array:
+    """Draw probabilities that are evenly spread in each row, shape (rows, draws)."""
+    random = RandomNumbers(seed)
+    orders = [random.permutation(DRAW_COUNT) for _ in range(rows)]
+    return even_shares(DRAW_COUNT)[np.stack(orders)]
+
+
 def _draw_capacity(today: CurrentState, uniform: Array) -> Array:
     """Draw the capacity with the reported quantiles: 5 %, the value as the median, 95 %."""
     if today.capacity is None:
-        return np.full(DRAWS, np.nan)
+        return np.full(DRAW_COUNT, np.nan)
     if today.distribution is not None:
         return today.distribution.quantiles(uniform)
     lower = today.lower or today.capacity
@@ -117,6 +114,6 @@ def _draw_above(limit: Limit, capacity: Array, uniform: Array) -> Array:
 
 
 def _normal_quantile(uniform: Array) -> Array:
-    table = np.linspace(-TABLE_DEVIATIONS, TABLE_DEVIATIONS, DRAWS + 1)
+    table = np.linspace(-TABLE_DEVIATIONS, TABLE_DEVIATIONS, DRAW_COUNT + 1)
     quantile: Array = np.interp(uniform, normal_cdf(table), table)
     return quantile

@@ -13,19 +13,18 @@ from math import sqrt
 
 import numpy as np
 
+from models.capacity.shared_constants import MIN_NOISE
 from models.numerics import TINY
+from models.trust import MAX_ERROR
 from models.usl.law import Array, Usl
 from models.what_if.changes import Changes
 from models.what_if.current_state import CurrentState, Kind, Load, Use
 from models.what_if.effects import lambda_factor, time_factor, workload_factor
 from models.what_if.posterior_draws import Draws
 
-MAX_UTILISATION = 0.99
+MAX_UTILISATION = 1 - MIN_NOISE
 """The greatest utilisation of a resource that counts until a change fills it; likewise the greatest
 share of the law's Xmax."""
-QUEUE_SLACK = 0.05
-"""Share of R by which the queue may exceed what the service times leave of R, as they are not known
-better. At a low load that is the whole queue, whose growth was not seen."""
 
 
 def residence_times(
@@ -37,14 +36,15 @@ def residence_times(
     R is exactly today's.
 
     Queues are anything from none to those of random arrivals, and at most slightly longer than what
-    the service times leave of R: clients that wait for each other cause shorter queues.
+    the service times leave of R: clients that wait for each other cause shorter queues. Longer by
+    the error of a concurrency: at a low load that is the whole queue, whose growth was not seen.
     """
     today_r = load.residence_time
     served, queued = _sum_over_resources(today, load, Changes(), draws, 1.0)
     served_then, queued_then = _sum_over_resources(today, load, changes, draws, grown)
     shrink = np.minimum(1.0, today_r / np.maximum(served, TINY))
     room = today_r - shrink * served
-    longest = room + QUEUE_SLACK * today_r
+    longest = room + MAX_ERROR * today_r
     part = draws.queueing * np.minimum(1.0, longest / np.maximum(shrink * queued, TINY))
     rest = np.maximum(room - part * shrink * queued, 0.0)
     rest_factor = workload_factor(changes, draws, today.time_shares)
