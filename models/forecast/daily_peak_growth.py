@@ -25,12 +25,10 @@ from models.forecast.weekly_pattern import (
     week_contrasts,
     week_factors,
 )
-from models.numerics import median
+from models.numerics import CONFIDENCE, median
 from models.rates import Array
 from models.robust import LinearFit, fit_linear, mad, persistence_of, student_cdf
 
-MIN_GROWTH_PROBABILITY = 0.9
-"""Probability of growth from which a load is said to grow."""
 TREND_DAYS = 5 * WEEK_DAYS
 """Days that a trend is based on: older ones say less about how it continues. 28 miss slow growth,
 and 42 report growth that has stopped (`bench/forecast.py`)."""
@@ -41,7 +39,8 @@ MIN_SIDE_DAYS = HALF_WEEK_DAYS
 SETTLING_DAYS = 2 * WEEK_DAYS
 """Days after which an end of growth is visible."""
 OUTLIER_DEVIATIONS = 3.0
-"""Deviations to which the error of a day is limited in a comparison."""
+"""Deviations to which the error of a day is limited in a comparison. With 4.7, of a real series of
+nine years one false growth more is announced, and four that come are not."""
 GROWTH_INDEX = WEEK_DAYS
 """Where the growth is among the coefficients, after the level and the week."""
 
@@ -85,7 +84,7 @@ class Trend:
     @property
     def is_growing(self) -> bool:
         """Whether the load is said to grow."""
-        return self.growth_probability >= MIN_GROWTH_PROBABILITY
+        return self.growth_probability >= CONFIDENCE
 
     @property
     def growth_per_day(self) -> float:
