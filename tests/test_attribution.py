@@ -9,6 +9,7 @@ from simulated_classes import COSTS, RATES, Simulated, simulate
 
 from agent.csv_input.class_file import ClassFile, read_classes
 from agent.csv_input.host_file import join_host_file, read_host
+from models.attribution.call_and_row_costs import USUAL_CPU
 from models.attribution.class_interval_table import ClassIntervals
 from models.attribution.division_methods import Target
 from models.attribution.resource_division import attribute, choose_method
@@ -20,7 +21,7 @@ from models.attribution.result import (
     Reason,
     disagreement,
 )
-from models.attribution.waiting_classes import WAIT_CALL_SECONDS, cap_waiting_work, waits_by_text
+from models.attribution.waiting_classes import cap_waiting_work, waits_by_text
 from testbed.data_file_paths import data
 
 
@@ -69,7 +70,7 @@ def test_a_waiting_call_costs_what_a_call_costs() -> None:
     """Its time is cut to 50 µs a call; less stays less; without counts it is nothing."""
     work, count = np.array([[0.3, 0.3, 1e-6]]), np.array([[10.0, 10.0, 1.0]])
     waiting = np.array([True, False, True])
-    assert cap_waiting_work(work, count, waiting).tolist() == [[10 * WAIT_CALL_SECONDS, 0.3, 1e-6]]
+    assert cap_waiting_work(work, count, waiting).tolist() == [[10 * USUAL_CPU["calls"], 0.3, 1e-6]]
     assert cap_waiting_work(work, None, waiting).tolist() == [[0, 0.3, 0]]
 
 

@@ -10,10 +10,8 @@ from models.attribution.class_interval_table import Array, ClassIntervals
 from models.attribution.nnls import fix_unknowns, minimise_non_negative
 from models.attribution.sufficient_statistics import MIN_SHARE, Moments
 from models.numerics import NEGLIGIBLE, ROUNDING, TINY, median
-from models.robust import MAD_TO_DEVIATION
+from models.robust import MAD_TO_DEVIATION, MIN_FREEDOM, REWEIGHTING_STEPS
 
-REWEIGHTING_ITERATIONS = 6
-STUDENT_FREEDOM = 4.0
 MAX_UNIT_CPU = {
     "calls": 1e-3,
     "rows_examined": 5e-6,
@@ -24,7 +22,7 @@ MAX_UNIT_CPU = {
 }
 """Most CPU seconds that one of each can cost on average: at least three times what was measured."""
 USUAL_CPU = {
-    "calls": 4e-5,
+    "calls": 5e-5,
     "rows_examined": 3e-7,
     "rows_sent": 1e-6,
     "rows_affected": 3e-5,
@@ -32,16 +30,13 @@ USUAL_CPU = {
     "tmp_tables": 6e-5,
 }
 """Approximate CPU seconds that one of each costs. Their proportions are the prior, which decides if
-the load hardly varies."""
+the load hardly varies. A call costs as much if it only waits (parsing, planning, the result: 46 to
+71 µs were measured), and no less if it computes."""
 BASE_PRIOR = (TYPICAL_NOISE / BASE_SPREAD) ** 2
 """Weight of the prior of the base relative to an interval's noise. It decides only if the load
 hardly varies."""
 MIN_CALL_SHARE = 0.3
 """Share of the mean cost of a call, if only the calls distinguish classes."""
-
-
-MIN_CALL_SECONDS = 30e-6
-"""Least CPU time of a call, s."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +45,7 @@ class CpuBounds:
 
     min_computing_level: float = 0.0
     """CPU seconds that a computing class uses per second of its work time, at least; 0: unknown."""
-    min_call_cpu: float = MIN_CALL_SECONDS
+    min_call_cpu: float = USUAL_CPU["calls"]
     """CPU seconds that any call costs at least."""
 
     @property
@@ -111,7 +106,7 @@ def fit_unit_costs(
     weights = interval_weights(y)
     solved = np.zeros(len(summed) + 1)
     most, usual = _max_unit_costs(names, bounds), _usual_unit_costs(names, bounds)
-    for _ in range(REWEIGHTING_ITERATIONS):
+    for _ in range(REWEIGHTING_STEPS):
         moments = Moments.of(features, intervals.seconds, y, weights)
         solved = _solve(moments, usual, 0.0 if usual is None else BASE_PRIOR, most)
         weights = robust_weights(y, features @ solved[:-1] + intervals.seconds * solved[-1])
@@ -186,7 +181,7 @@ def robust_weights(y: Array, fitted: Array) -> Array:
     scale = median(weighted_squares) * MAD_TO_DEVIATION**2
     if scale <= ROUNDING * float((weights * y**2).mean()):
         return weights
-    result: Array = weights * (STUDENT_FREEDOM + 1) / (STUDENT_FREEDOM + weighted_squares / scale)
+    result: Array = weights * (MIN_FREEDOM + 1) / (MIN_FREEDOM + weighted_squares / scale)
     return result
 
 

@@ -25,11 +25,6 @@ MIN_FREE_SHARE = 0.75
 """Least share of the intervals that is left as degrees of freedom of the noise."""
 NOISE_ITERATIONS = 2
 """Iterations for level and noise; after one, a hypothesis still has those of another."""
-SUM_SPREAD = 0.03
-"""Standard deviation of the sum of all classes and the base from Σy, as a share of it."""
-NOISE_INFLATION = 4.0
-"""Factor on the variance: the model is not exact, and without it standard errors come out half as
-large as they should be."""
 MISFIT_ERROR = 0.1
 """A relative error of this size per interval is no longer noise: the costs themselves vary, and the
 variance is inflated once more."""
@@ -167,8 +162,7 @@ class Problem:
         """
         k, diagonal, weight = self.classes, np.arange(self.classes), 1 / np.asarray(noise)
         matrix = np.multiply.outer(weight, self.moments.gram)
-        matrix += 1 / SUM_SPREAD**2
-        vector = np.multiply.outer(weight, self.moments.projection) + 1 / SUM_SPREAD**2
+        vector = np.multiply.outer(weight, self.moments.projection)
         matrix[..., diagonal, diagonal] += prior.precision
         vector[..., :k] += prior.precision * prior.mean
         matrix[..., k, k] += 1 / BASE_SPREAD**2
@@ -179,11 +173,10 @@ class Problem:
         """Sum the squared deviations of (C, b), shape (…, K+1), from the priors, standardised."""
         k = self.classes
         off: Array = (prior.precision * (found[..., :k] - prior.mean) ** 2).sum(axis=-1)
-        off += (found.sum(axis=-1) - 1) ** 2 / SUM_SPREAD**2
         off += (found[..., k] - BASE_SHARE) ** 2 / BASE_SPREAD**2
         return off
 
 
-def inflate_variance(variance: Quantity, factor: float = NOISE_INFLATION) -> Quantity:
+def inflate_variance(variance: Quantity, factor: float = INFLATION) -> Quantity:
     """Inflate the variance of an interval, more so if its deviation is beyond `MISFIT_ERROR`."""
     return factor * variance * (1 + variance / MISFIT_ERROR**2)

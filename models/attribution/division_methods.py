@@ -17,17 +17,13 @@ from models.attribution.class_interval_table import Array, ClassIntervals, Mask
 from models.attribution.cost_model import CostModel
 from models.attribution.waiting_classes import cap_waiting_work, waits_by_text
 from models.attribution.weighted_linear_regression import Line, Wlr, divide_in_proportion, fit_wlr
-from models.numerics import NEGLIGIBLE
+from models.numerics import CONFIDENCE, NEGLIGIBLE
 
 MODEL_WEIGHT = 0.2
 """Weight of the model's totals in the mean with the division of work time; their errors differ."""
 WRITER_COMPUTING_SHARE = 0.9
 """Share of its work time that a statement that changes rows computes; for the rest it waits for the
 log and for latches (measured: 0.1 to 0.4, more on a busier server)."""
-
-
-MIN_COMPUTING_PROBABILITY = 0.9
-"""A class that computes with a lower probability gets the model's share, not one by its time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +172,7 @@ def computing_share(model: CostModel, work: Array, impossible: Mask) -> Array:
     by_time = (mixture.level or 0.0) * work
     by_default, is_less = (mixture.totals > 0).astype(np.float64), mixture.totals < by_time
     share = np.divide(mixture.totals, by_time, out=by_default, where=is_less)
-    return np.where((mixture.computing < MIN_COMPUTING_PROBABILITY) | impossible, share, 1.0)
+    return np.where((mixture.computing < CONFIDENCE) | impossible, share, 1.0)
 
 
 def capped_work_time(intervals: ClassIntervals) -> Array:

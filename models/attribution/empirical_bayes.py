@@ -12,14 +12,13 @@ import numpy as np
 
 from models.attribution.class_cost_fit import (
     MIN_FREE_SHARE,
-    NOISE_INFLATION,
     NOISE_ITERATIONS,
     TYPICAL_NOISE,
     FittedMixture,
 )
 from models.attribution.class_cost_solver import Spectrum, UnitCostEquations, UnitCostProblem
 from models.attribution.class_interval_table import Array
-from models.attribution.sufficient_statistics import Moments
+from models.attribution.sufficient_statistics import INFLATION, Moments
 
 PRIOR_STRENGTHS = (0.03, 0.1, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0)
 """τ: from "all classes cost the same" to "each has a cost of its own"."""
@@ -94,7 +93,7 @@ def _fitted_mixture(problem: UnitCostProblem, x: Array, y_total: float) -> Fitte
     nothing_held = np.ones(len(best.mode), dtype=np.bool_)
     spread = best.equations.restricted_to(nothing_held).variances()
     totals[active] = best.mode[:-2] * unit
-    variances[active] = spread[:-2] * NOISE_INFLATION * unit**2
+    variances[active] = spread[:-2] * INFLATION * unit**2
     return FittedMixture(
         totals=totals,
         base=float(best.mode[-2]) * y_total,

@@ -41,17 +41,15 @@ from models.attribution.class_cost_fit import (
 from models.attribution.class_interval_table import Array, Mask
 from models.attribution.nnls import fix_unknowns, minimise_non_negative
 from models.attribution.sufficient_statistics import MIN_SHARE, Moments
+from models.capacity.shared_constants import UNLIKELY
 from models.numerics import NEGLIGIBLE
 
-BASE_WAIT_PRIOR = 0.1
-WAIT_PRIOR_STEPS = ((15.0, 0.7), (60.0, 0.19))
-"""Prior probability that a class waits: `BASE_WAIT_PRIOR`, and more for one with more time than its
-rows explain: (ratio of the times at which half of the step is reached, height of the step)."""
+HALF_WAIT_RATIO = 25.0
+"""Prior probability that a class waits: `UNLIKELY`, and more for one with more time than its rows
+explain; half of the way to certainty at this ratio of the times."""
 MIN_WAIT_RATIO = 5.0
 """A class may wait if the ratio of its time to what its rows explain is above this; else it
 computes."""
-NEGLIGIBLE_WORK_SHARE = 0.002
-"""Share of the computing classes' work time below which a class may count as either."""
 MAX_CANDIDATES = 12
 """The most classes that are tried in one step, and the most steps."""
 
@@ -152,7 +150,7 @@ def _neighbours(problem: Problem, known: _Hypothesis) -> Iterator[Mask]:
     computing_work = float(work[~known.waits].sum())
     suspected = (
         (ratio > MIN_WAIT_RATIO)
-        & (work > NEGLIGIBLE_WORK_SHARE * computing_work)
+        & (work > MIN_SHARE * computing_work)
         & (work < computing_work - MIN_SHARE)
     )
     changes = np.where(known.waits, work > 0, suspected)
@@ -199,9 +197,7 @@ def _log_prior(problem: Problem, waits: Mask, level: Array) -> Array:
     waits has shape (hypotheses, K), level and the result (hypotheses,).
     """
     ratio = np.minimum(problem.unexplained_time_ratio(level), 1 / NEGLIGIBLE)
-    probability = BASE_WAIT_PRIOR + sum(
-        height * (1 - 1 / (1 + (ratio / half) ** 2)) for half, height in WAIT_PRIOR_STEPS
-    )
+    probability = 1 - (1 - UNLIKELY) / (1 + (ratio / HALF_WAIT_RATIO) ** 2)
     log_probability = np.log(np.where(waits, probability, 1 - probability)) + np.where(
         waits, problem.wait_evidence, 0.0
     )

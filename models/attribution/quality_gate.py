@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from models.attribution.class_cost_fit import TYPICAL_NOISE
 from models.attribution.class_interval_table import AGENT, Array, ClassIntervals, Mask
 from models.attribution.result import Attribution, PredictionError, Reason
 from models.attribution.waiting_classes import waits_by_text
@@ -18,8 +19,6 @@ from models.numerics import NEGLIGIBLE
 MIN_R_SQUARED, MAX_ERROR = 0.7, 0.5
 """Measured live: 0.98 and 0.1 for bytes of the network, 0 to 0.65 and 0.2 to 20 for those of disks;
 at 0.65 a quarter of what was written went to classes that wrote nothing."""
-STEADY_ERROR = 0.05
-"""At an error up to this, no correlation is required."""
 DISK_RESOURCES = ("read", "written")
 ROW_COUNTERS = ("rows_examined", "rows_affected")
 FUNCTION_CALL = re.compile(r"[`\"]\s*\(|\.\s*\w+\s*\(")
@@ -27,11 +26,14 @@ FUNCTION_CALL = re.compile(r"[`\"]\s*\(|\.\s*\w+\s*\(")
 
 
 def is_predicted_well(held_out: PredictionError) -> bool:
-    """Return whether the error is small and the prediction correlates with the actual use."""
+    """Return whether the error is small and the prediction correlates with the actual use.
+
+    No correlation is required of an error as small as an interval's noise.
+    """
     error, moved = held_out.mape, held_out.r_squared
     if error is None or error > MAX_ERROR:
         return False
-    return error <= STEADY_ERROR or (moved or 0.0) >= MIN_R_SQUARED
+    return error <= TYPICAL_NOISE or (moved or 0.0) >= MIN_R_SQUARED
 
 
 def varied_as_predicted(held_out: PredictionError) -> bool:

@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from models.attribution.block_model import fit_intervals
-from models.attribution.class_interval_table import Array, ClassIntervals
+from models.attribution.class_interval_table import FOLDS, Array, ClassIntervals
 from models.attribution.cost_model import CostModel
 from models.attribution.division_methods import (
     Parts,
@@ -36,7 +36,6 @@ from models.attribution.waiting_classes import min_computing_level, waits_by_tex
 from models.attribution.weighted_linear_regression import fit_line
 from models.numerics import ROUNDING
 
-FOLDS = 4
 Progress = Callable[[int, int], None]
 """Called with the number of steps done, and of all steps."""
 

@@ -19,13 +19,12 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from models.attribution.class_interval_table import MIN_FIT_INTERVALS, Array, Mask
+from models.attribution.call_and_row_costs import USUAL_CPU
+from models.attribution.class_interval_table import FOLDS, MIN_FIT_INTERVALS, Array, Mask
 from models.attribution.nnls import fix_unknowns, minimise_non_negative
 from models.attribution.sufficient_statistics import MIN_SHARE
+from models.capacity.shared_constants import UNLIKELY
 from models.numerics import NEGLIGIBLE, TINY
-
-WAIT_CALL_SECONDS = 50e-6
-"""CPU of a call that only waits, s: parsing, planning, the result. Measured: 46 to 71 µs."""
 
 IO_BOUND_SHARE = 0.1
 """Share of the host's time spent waiting for IO above which times are not used."""
@@ -100,7 +99,7 @@ def cap_waiting_work(work: Array, count: Array | None, waiting: Mask) -> Array:
     """Cut the work time of waiting classes, s, shape (T, K), to what their calls can cost."""
     if count is None:
         return np.where(waiting, 0.0, work)
-    return np.where(waiting, np.minimum(work, WAIT_CALL_SECONDS * count), work)
+    return np.where(waiting, np.minimum(work, USUAL_CPU["calls"] * count), work)
 
 
 _LOCK_CLAUSE = re.compile(r"\bFOR\s+(?:UPDATE|SHARE)\b|\bLOCK\s+IN\s+SHARE\s+MODE\b", re.IGNORECASE)
@@ -158,12 +157,6 @@ WAITS_SPREAD = 0.6
 for a lock whose holder computes, and 1.5 where the loads of all classes rise together, and with
 them the queue for the lock)."""
 
-DISK_BOUND_SHARE = 0.05
-"""Share of the computing classes that do not queue with the others, because they wait for disks."""
-
-MIN_PARTS, MAX_PART_INTERVALS = 4, 30
-"""Intervals are summed up in parts: the least number of parts, the most intervals in one."""
-
 IndexArray = NDArray[np.intp]
 
 
@@ -195,7 +188,7 @@ class Elasticity:
         """Sum up many intervals, part by part; few intervals are one part."""
         if len(work) < MIN_FIT_INTERVALS:
             return cls.of(work, count, size)
-        parts = max(MIN_PARTS, len(work) // MAX_PART_INTERVALS)
+        parts = max(FOLDS, len(work) // MIN_FIT_INTERVALS)
         pieces = zip(*(np.array_split(t, parts) for t in (work, count, size)), strict=True)
         return cls(np.sum([cls.of(*piece).sums for piece in pieces], axis=0))
 
@@ -236,9 +229,7 @@ class Elasticity:
         e, error = np.where(known, np.clip(e, 0.0, 1.0), 0.0), np.where(known, error, 1.0)
         waits = _log_normal(e, np.hypot(error, WAITS_SPREAD))
         computes = _log_normal(e - 1, np.hypot(error, COMPUTES_SPREAD))
-        computes_or_reads = np.logaddexp(
-            computes + np.log(1 - DISK_BOUND_SHARE), waits + np.log(DISK_BOUND_SHARE)
-        )
+        computes_or_reads = np.logaddexp(computes + np.log(1 - UNLIKELY), waits + np.log(UNLIKELY))
         return np.where(known, waits - computes_or_reads, 0.0)
 
 
