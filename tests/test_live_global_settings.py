@@ -15,7 +15,8 @@ from collectors.connection import Connection, Endpoint, Login
 from collectors.digests import DigestValues
 from testbed.real.clients import run_as_root
 from testbed.real.daemon import target, wait_until, watching
-from testbed.real.server_programs import Account, Release, least_account
+from testbed.real.server_account import Account, least_account
+from testbed.real.server_programs import Release
 
 HIDE_ROWS = ("sql_select_limit = 1", "max_join_size = 1")
 MODES = {

@@ -19,7 +19,7 @@ from agent.demo.server import PrivateServer, free_port
 from agent.prometheus.client import Client
 from agent.support.http_client import Access
 from testbed.real.daemon import wait_until
-from testbed.real.server_programs import least_account
+from testbed.real.server_account import least_account
 
 NAME, REPLICAS = "db1:9104", ("a", "b")
 CLIENTS, SECONDS, WIDTH = 4, 24, 4
