@@ -20,6 +20,7 @@ MYSQLD = {
     "mysql_global_status_questions": "questions",
     "mysql_global_status_threads_running": "threads_running",
     "mysql_global_status_uptime": "uptime_s",
+    "mysql_global_variables_server_id": "server_id",
     "mysql_global_status_innodb_log_writes": "redo_writes",
     "mysql_global_status_innodb_os_log_fsyncs": "redo_syncs",
     "mysql_perf_schema_events_statements_sum_timer_wait": "statement_time_s",

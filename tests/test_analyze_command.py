@@ -422,7 +422,7 @@ def test_a_job_may_scrape_some_of_an_exporters_collectors(
     assert len(found["points"]) == pytest.approx(LENGTH / 120, abs=2)
 
 
-@pytest.mark.parametrize("is_younger", [True, False])
+@pytest.mark.parametrize("column", ["uptime_s", "questions", "server_id"])
 @pytest.mark.parametrize("site", [{"site": "a"}, {}])
 def test_servers_that_share_an_instance_are_not_taken_for_replicas(
     prometheus: str,
@@ -430,17 +430,17 @@ def test_servers_that_share_an_instance_are_not_taken_for_replicas(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     site: dict[str, str],
-    is_younger: bool,
+    column: str,
 ) -> None:
     """As where each site has an `exporter:9104`: one line says so, unless one is chosen.
 
-    One is known by its start, or, if both were started at once, by its statements.
+    One is known by its start, or, if both were started at once, by its statements or its number.
     """
-    name = {"instance": "exporter:9104"}
-    column, change = ("uptime_s", -900) if is_younger else ("questions", 20_000)
-    others = [row | {column: float(row[column]) + change} for row in table()[:300]]
+    name, change = {"instance": "exporter:9104"}, {"uptime_s": -900.0, "questions": 20_000.0}
+    ours = [row | {"server_id": 1.0} for row in table()]
+    others = [row | {column: float(row[column]) + change.get(column, 1.0)} for row in ours[:300]]
     samples = [
-        *exported(table(), name | site),
+        *exported(ours, name | site),
         *exported(others, {**name, "site": "b"}),
         *exported(table(), {"instance": "db1:9104"}),
     ]

@@ -17,6 +17,7 @@ from prometheus_server import serving
 from agent.cli import main
 from agent.demo.server import PrivateServer, free_port
 from agent.prometheus.client import Client
+from agent.prometheus.exporters import SERVER_ID
 from agent.support.http_client import Access
 from testbed.real.daemon import wait_until
 from testbed.real.server_account import least_account
@@ -116,8 +117,10 @@ def test_a_pair_of_prometheus_that_scrape_one_exporter_is_one_server(
         until = scraped_under_load(mysql_server, store)
         code, (found,), error = analysed(capsys, store, until)
         _, (alone,), _ = analysed(capsys, scraper, until)
+        server_ids = Client(Access(store)).instant_values(SERVER_ID)
     assert (code, error, found["target"]) == (0, "", NAME)
     seen, expected = loaded(found, until), loaded(alone, until)
     assert len(seen) == pytest.approx(len(expected), abs=2)
     assert fmean(seen) == pytest.approx(fmean(expected), rel=NEAR)
+    assert len(server_ids) == len(REPLICAS)  # read too: the name is mysqld_exporter's
     assert found["concurrency_source"] == "statement_time"

@@ -49,10 +49,12 @@ def several(*pairs: tuple[Series, Series]) -> bool:
     return names_two(list(uptimes), list(questions))
 
 
-def names_two(uptimes: Sequence[Series], questions: Sequence[Series]) -> bool:
+def names_two(
+    uptimes: Sequence[Series], questions: Sequence[Series], server_ids: Sequence[Series] = ()
+) -> bool:
     """Whether an error names two servers."""
     try:
-        require_one_server("db1:9104", ("instance",), uptimes, questions)
+        require_one_server("db1:9104", ("instance",), uptimes, questions, server_ids)
     except SourceError as error:
         return 'the name of several servers: {replica="a"} and {replica="b"}' in str(error)
     return False
@@ -112,3 +114,25 @@ def test_where_one_has_no_uptime_nothing_tells_them_apart() -> None:
     uptime, questions = scraped(counter(0), replica="a")
     _, others = scraped(counter(100), replica="b")
     assert not names_two([uptime], [questions, others])
+
+
+@pytest.mark.parametrize(
+    ("ids", "are_two"), [((7, 8), True), ((7, 7), False), ((7,), False), ((), False)]
+)
+def test_members_of_a_replication_are_two_by_their_server_ids(
+    ids: tuple[int, ...], are_two: bool
+) -> None:
+    """With the same start and the same statements; where one is not known, that tells nothing."""
+    pairs = [scraped(counter(0), replica=name) for name in "ab"]
+    uptimes, questions = map(list, zip(*pairs, strict=True))
+    known = zip(uptimes, ids, strict=False)
+    numbers = [up._replace(values=np.full(len(up.at), float(number))) for up, number in known]
+    assert names_two(uptimes, questions, numbers) == are_two
+
+
+def test_a_server_id_that_changes_is_of_one_server() -> None:
+    """Both Prometheus see the change, each at its own time."""
+    pairs = [scraped(counter(0), phase=phase, replica=n) for n, phase in (("a", 0.0), ("b", 7.0))]
+    uptimes, questions = map(list, zip(*pairs, strict=True))
+    numbers = [up._replace(values=np.where(up.at < START + 7200, 7.0, 8.0)) for up in uptimes]
+    assert not names_two(uptimes, questions, numbers)

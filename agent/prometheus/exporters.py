@@ -11,9 +11,10 @@ QUESTIONS = "mysql_global_status_questions"
 """Exported by every mysqld_exporter: it identifies the targets."""
 STATEMENT_TIME = "mysql_perf_schema_events_statements_sum_timer_wait"
 """In s, exported with --collect.perf_schema.eventsstatementssum."""
+UPTIME = "mysql_global_status_uptime"
 MYSQLD: Mapping[str, str] = {
     "mysql_global_status_threads_running": "threads_running",
-    "mysql_global_status_uptime": "uptime_s",
+    UPTIME: "uptime_s",
     "mysql_global_status_threads_connected": "threads_connected",
     "mysql_global_variables_max_connections": "max_connections",
     "mysql_global_status_innodb_log_writes": "redo_writes",
@@ -21,6 +22,8 @@ MYSQLD: Mapping[str, str] = {
     STATEMENT_TIME: "statement_time_s",
 }
 """Read beside `QUESTIONS`."""
+SERVER_ID = "mysql_global_variables_server_id"
+"""Read to distinguish servers of one name: members of a replication have different ones."""
 BUSY_MODES = 'mode!~"idle|iowait|guest|guest_nice"'
 """Matches the modes in which a CPU is busy; guests' time is part of `user` already."""
 IDLE_MODE = 'mode="idle"'

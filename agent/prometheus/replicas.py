@@ -42,15 +42,20 @@ class Statements(NamedTuple):
 
 
 def require_one_server(
-    server: str, by: Sequence[str], uptimes: Sequence[Series], questions: Sequence[Series]
+    server: str,
+    by: Sequence[str],
+    uptimes: Sequence[Series],
+    questions: Sequence[Series],
+    server_ids: Sequence[Series],
 ) -> None:
-    """Raise `SourceError` if these are of several servers: by their starts or their statements.
+    """Raise `SourceError` if these are of several servers: by starts, statements or server_ids.
 
     `by` are the labels that name the server.
     """
     for one, other in combinations(_longest_first(uptimes), 2):
         counted = (_statements(up, of_replica(questions, up.labels)) for up in (one, other))
-        if not _began_together(one, other) or _count_differently(*counted):
+        ids = (of_replica(server_ids, up.labels) for up in (one, other))
+        if not _began_together(one, other) or _count_differently(*counted) or _have_own_ids(*ids):
             labels = ",".join([*by, *sorted(_distinguishing(one, other))])
             raise _several(server, "servers", one, other, SERVERS_REMEDY.format(labels=labels))
 
@@ -119,6 +124,14 @@ def _compare_counts(one: Statements, other: Statements) -> tuple[int, int]:
     wrong = (counts[before + 1] > other.counted) | (counts[after + 1] < other.counted)
     has_neighbour = (before >= 0) | (after < len(one.counted))
     return int(np.sum(has_neighbour)), int(np.sum(wrong))
+
+
+def _have_own_ids(one: Series, other: Series) -> bool:
+    """Return whether each has a server_id of its own at one time; False if one is not known."""
+    begin = max(series.at.min(initial=math.inf) for series in (one, other))
+    end = min(series.at.max(initial=-math.inf) for series in (one, other))
+    ours, theirs = (s.values[(s.at >= begin) & (s.at <= end)] for s in (one, other))
+    return len(ours) > 0 < len(theirs) and not np.isin(ours, theirs).any()
 
 
 def _lives(known: Statements) -> list[Statements]:

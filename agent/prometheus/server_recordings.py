@@ -13,7 +13,9 @@ from agent.prometheus.exporters import (
     IDLE_MODE,
     MYSQLD,
     QUESTIONS,
+    SERVER_ID,
     STATEMENT_TIME,
+    UPTIME,
     selector,
     without_braces,
 )
@@ -46,7 +48,6 @@ MAX_LOST_SHARE = 0.05
 DEFAULT_SAMPLING = 60.0
 """Seconds between two samples, if too few are in that time to measure it."""
 HOST_BUSY = "host_cpu_busy_s"
-UPTIME = "mysql_global_status_uptime"
 
 
 @dataclass(slots=True)
@@ -146,11 +147,11 @@ def _status_columns(
     `SourceError` if several servers have the name.
     """
     columns = {QUESTIONS: "questions", **MYSQLD}
-    names = "|".join(columns)
+    names = "|".join([*columns, SERVER_ID])
     found = client.samples(_server_selector("", target, query, f'__name__=~"{names}"'), *span)
-    questions = _of_metric(found, QUESTIONS)
-    require_one_server(target.name, query.by, _of_metric(found, UPTIME), questions)
-    of_status = list(in_turn(questions))
+    counters = (_of_metric(found, name) for name in (UPTIME, QUESTIONS, SERVER_ID))
+    require_one_server(target.name, query.by, *counters)
+    of_status = list(in_turn(_of_metric(found, QUESTIONS)))
     scraped_together = {replica_labels(labels) for labels, _ in of_status}
     by_time: dict[float, dict[str, float]] = {}
     for name, column in columns.items():
