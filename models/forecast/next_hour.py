@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.capacity.distribution import Distribution
+from models.capacity.shared_constants import MIN_NOISE, MIN_POINTS
 from models.forecast.daily_peaks import DAY_HOURS
 from models.forecast.hourly_means import HOUR_SECONDS
 from models.forecast.weekly_pattern import WEEK_DAYS
@@ -29,13 +30,10 @@ NEIGHBOUR_STEPS = 6
 """Steps to either side of the same time of an earlier day that count as well."""
 RISE_STEPS = 2
 """Steps over which a rise is measured."""
-MIN_MOMENTS = 6
-"""The least number of moments of earlier days from which rises are estimated."""
-RISE_NOISE = 0.02
-"""The least deviation of a rise, as a logarithm."""
-NEW_RISE_PROBABILITY, NEW_RISE_DEVIATION = 0.001, 0.3
-"""The prior probability that a rise is new, about once in a week's rises, and the deviation of a
-new rise, as a logarithm."""
+NEW_RISE_PROBABILITY = RISE_STEPS / (WEEK_DAYS * DAY_STEPS)
+"""The prior probability that a rise is new: once in a week's rises."""
+NEW_RISE_DEVIATION = 0.3
+"""The deviation of a new rise, as a logarithm."""
 RISE_END_PROBABILITIES = even_shares(10)
 """Probabilities that a rise has ended by a time; each represents a tenth of all."""
 MEAN_AGE_STEPS = 0.5
@@ -81,7 +79,7 @@ def possible_rises(means: Array, level: float, before: float | None) -> Mapping[
         ahead = np.fmax.reduce(logs[moments[:, None] + np.arange(1, steps + 1)], axis=1)
         usual = ahead - logs[moments]
         usual = usual[np.isfinite(usual)]
-        usual = usual if len(usual) >= MIN_MOMENTS else np.zeros(1)
+        usual = usual if len(usual) >= MIN_POINTS else np.zeros(1)
         further = grown * (
             np.minimum(RISE_END_PROBABILITIES / (1 - RISE_END_PROBABILITIES), steps / RISE_STEPS)
             + MEAN_AGE_STEPS / RISE_STEPS
@@ -92,12 +90,12 @@ def possible_rises(means: Array, level: float, before: float | None) -> Mapping[
 
 def _new_rise(level: float, before: float, changes: Array) -> tuple[float, float]:
     """Compute the probability of a new rise, and how high it is so far, as a logarithm."""
-    if not 0 < before < level or len(changes) < MIN_MOMENTS:
+    if not 0 < before < level or len(changes) < MIN_POINTS:
         return 0.0, 0.0
     grown = float(np.log(level / before) - median(changes))
     if grown <= 0:
         return 0.0, 0.0
-    usual_deviation = max(float(changes.std()), RISE_NOISE)
+    usual_deviation = max(float(changes.std()), MIN_NOISE)
     new_deviation = np.hypot(usual_deviation, NEW_RISE_DEVIATION)
     ln_ratio = (
         np.log(usual_deviation / new_deviation)
