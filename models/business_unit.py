@@ -15,23 +15,16 @@ import numpy as np
 from models.capacity.headroom import Headroom
 from models.capacity.result import Capacity
 from models.capacity.saturation_probability import is_contradicted
-from models.capacity.shared_constants import MIN_LOAD_RATIO, MIN_NOISE
+from models.capacity.shared_constants import CLEAR_RATIO, MAJORITY, MIN_LOAD_RATIO, MIN_NOISE
 from models.numerics import QUANTILES, even_shares, median, quantiles
 from models.robust import NORMAL_95, LinearFit, fit_linear
-from models.trust import TRUSTED_RATIO, Trust
+from models.trust import FULL_LOAD, MAX_ERROR, TRUSTED_RATIO, Trust
 from models.usl.law import Array
 from models.what_if.predict import Estimate
 
 MIN_VALUES = 20
-MAX_UNEXPLAINED = 0.4
-"""Share of the unit's variance; beyond, this alone makes b uncertain by more than 1 / (1 − 0.4)."""
-NEAR_CAPACITY = 0.9
-"""Share of the capacity; above it users wait, and more of them add no throughput."""
-INTERCEPT_DEVIATION = 0.1
-"""Deviation of an intercept that cannot be distinguished from 0, relative to the unit's median."""
-MAX_CURVATURE_CHANGE, MIN_CURVATURE_SCORE = 0.25, 3.0
-"""A curve counts if it changes the headroom by more than this share, and is this many deviations
-from a line."""
+MIN_CURVATURE_SCORE = 3.0
+"""A curve counts if it is this many deviations from a line, and changes the headroom clearly."""
 
 SHARES = even_shares(40)
 Z = np.linspace(-3, 3, 25)
@@ -90,7 +83,7 @@ class UnitValues:
     def below_peak(self, capacity: Capacity) -> "UnitValues":
         """Select the intervals in which throughput still grows with the unit."""
         limit = np.inf if capacity.value is None else capacity.value
-        is_below = self.throughput < NEAR_CAPACITY * limit
+        is_below = self.throughput < FULL_LOAD * limit
         if capacity.concurrency is not None:
             is_below &= ~(self.concurrency > capacity.concurrency)
         is_below &= self.throughput > 0
@@ -156,7 +149,8 @@ class _Relation:
         """Return the line at a position between the two regressions, and its relative weight.
 
         All lead through the means, so that each has an intercept of its own. Where that cannot be
-        distinguished from 0, it is about 0: a line that contradicts that has less weight.
+        distinguished from 0, it is within the error of a throughput of 0: a line that contradicts
+        that has less weight.
         """
         level, rise = self.line.coefficients
         slope = rise / self.explained**share
@@ -164,9 +158,9 @@ class _Relation:
         line = replace(self.line, coefficients=np.array([intercept, slope]))
         if abs(level) > NORMAL_95 * _deviation(self.line, 0):
             return line, 1.0
-        variance = line.covariance[0, 0] + INTERCEPT_DEVIATION**2
+        variance = line.covariance[0, 0] + MAX_ERROR**2
         weight = float(np.exp(-(intercept**2) / (2 * variance)))
-        return line.given(0, 0.0, INTERCEPT_DEVIATION), weight
+        return line.given(0, 0.0, MAX_ERROR), weight
 
     def is_curved_between(self, load: float, limit: float) -> bool:
         """Return whether u is curved, and relevantly so from the load to the limit (queries/s)."""
@@ -176,11 +170,14 @@ class _Relation:
             return False
         slope = self.curve.coefficients[1] + bend * (x + c)
         straight = self.line.coefficients[1]
-        return bool(abs(slope / straight - 1) > MAX_CURVATURE_CHANGE)
+        return bool(abs(slope / straight - 1) > CLEAR_RATIO - 1)
 
 
 def _fit_relation(seen: UnitValues) -> _Relation | UnitReason:
-    """Regress the unit on the throughput, or return the reason why that is not possible."""
+    """Regress the unit on the throughput, or return the reason why that is not possible.
+
+    X must explain most of the unit's variance: with less, b is uncertain by a factor of 2.
+    """
     x, u = seen.throughput, seen.unit
     if len(x) < MIN_VALUES:
         return UnitReason.FEW_VALUES
@@ -194,7 +191,7 @@ def _fit_relation(seen: UnitValues) -> _Relation | UnitReason:
     line = fit_linear(np.column_stack((weights, x)), u, weights, MIN_NOISE)
     variance = float(line.coefficients[1] ** 2 * np.var(x))
     explained = variance / (variance + line.scale**2)
-    if line.coefficients[1] <= NORMAL_95 * _deviation(line, 1) or explained < 1 - MAX_UNEXPLAINED:
+    if line.coefficients[1] <= NORMAL_95 * _deviation(line, 1) or explained < MAJORITY:
         return UnitReason.DOES_NOT_FOLLOW
     curve, inverse_curve = _parabola(x, u), _parabola(u, x)
     return _Relation(line, curve, inverse_curve, explained, float(x.mean()), x_unit, u_unit)

@@ -48,6 +48,9 @@ INDICATIVE_RATIO = 2.0
 """The bound of the 95 % quantile over the 5 % quantile of Xmax, of a limit and of the capacity."""
 TRUSTED_RATIO = sqrt(INDICATIVE_RATIO)
 """The same, to be trusted: half as wide in its logarithm."""
+FULL_LOAD = 0.9
+"""The share of what a host, a server or a group can do from which on it is full: users wait, and
+more of them add no throughput."""
 MAX_GROWTH = 0.15
 """dlnX/dlnN at the highest loads. Curves that paused and rose again grew by 0.2 and more there."""
 ENDING_SHARE, ENDING_RATIO = 0.5, 1.3

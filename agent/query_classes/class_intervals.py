@@ -18,10 +18,10 @@ from agent.query_classes.resource_meter import (
 )
 from collectors.base import Sample
 from collectors.digests import DigestRows, DigestValues
-from models.attribution.result import SATURATED_SHARE as SATURATED
 from models.attribution.result import HostUse, Reason
 from models.attribution.waiting_classes import IO_BOUND_SHARE
 from models.rates import START_TOLERANCE
+from models.trust import FULL_LOAD
 
 MARGIN_SECONDS = 3.0  # seconds that a sample of a resource may be late
 MAX_WAITING = 64  # readings that may wait to be processed
@@ -136,7 +136,7 @@ MIN_SATURATED_SECONDS = 3.0
 classes."""
 
 LIMITS: Mapping[Reason, tuple[str, float]] = {
-    Reason.SATURATED: (BUSY, SATURATED),
+    Reason.SATURATED: (BUSY, FULL_LOAD),
     Reason.IO_BOUND: (IO_WAIT, IO_BOUND_SHARE),
 }
 

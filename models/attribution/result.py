@@ -11,11 +11,11 @@ from models.attribution.division_methods import (
 )
 from models.attribution.waiting_classes import IO_BOUND_SHARE
 from models.attribution.weighted_linear_regression import Line
+from models.trust import FULL_LOAD
 
 MIN_INTERVALS = 60
 STEADY_MAPE = 0.08
 """Held-out error of the model: 0.03 to 0.06 where a call's cost is steady, else 0.1 to 0.2."""
-SATURATED_SHARE = 0.9
 COMPUTING_CPU_SHARE = 0.15
 """CPU seconds per second of work time of classes that compute: 0.3 to 0.8 on a healthy server."""
 
@@ -82,7 +82,7 @@ def find_reasons(signs: Signs) -> tuple[Reason, ...]:
     found = {
         Reason.FEW_INTERVALS: signs.intervals < MIN_INTERVALS,
         Reason.COST_VARIES: (signs.held_out_mape or 0.0) > STEADY_MAPE,
-        Reason.SATURATED: (signs.host.busy or 0.0) > SATURATED_SHARE,
+        Reason.SATURATED: (signs.host.busy or 0.0) > FULL_LOAD,
         Reason.IO_BOUND: (signs.host.io_wait or 0.0) > IO_BOUND_SHARE,
         Reason.MOSTLY_WAITING: signs.level is not None and signs.level < COMPUTING_CPU_SHARE,
         Reason.WAITS_UNSEEN: signs.time_is_work,

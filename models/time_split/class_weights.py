@@ -2,10 +2,8 @@
 
 import numpy as np
 
+from models.capacity.shared_constants import MAJORITY
 from models.rates import Array
-
-MIN_ATTRIBUTED = 0.5
-"""Share of a resource's bytes that must be attributed to classes for the bytes to be weights."""
 
 
 def read_weights(
@@ -13,10 +11,10 @@ def read_weights(
 ) -> Array | None:
     """Return the weights to divide time on disk over classes, shape (K,); None if not known.
 
-    `attributed` is the part of the bytes read that the classes explain. If that is small, rows
+    `attributed` is the part of the bytes read that the classes explain. If it is not most, rows
     examined are used instead: classes that compute have no statement time left for the disk.
     """
-    if read is not None and attributed >= MIN_ATTRIBUTED:
+    if read is not None and attributed >= MAJORITY:
         return read
     return rows_examined
 
