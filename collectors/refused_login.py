@@ -1,4 +1,4 @@
-"""A password that a server has refused is not sent again soon, lest the server lock the account.
+"""A refused password is not sent again soon, so that the server does not lock the account.
 
 Servers lock an account after a few wrong passwords in a row (FAILED_LOGIN_ATTEMPTS of MySQL,
 max_password_errors of MariaDB), or answer each one later (connection_control).

@@ -1,4 +1,4 @@
-"""Answers of a Prometheus that come compressed, though nobody asked for that."""
+"""Answers of a Prometheus that are compressed although that was not requested."""
 
 import gzip
 import threading

@@ -26,7 +26,7 @@ from agent.prometheus.fleet_targets import (
     identity_matchers,
     identity_text,
 )
-from agent.prometheus.replicas import (
+from agent.prometheus.series_deduplication import (
     Span,
     in_turn,
     is_within,

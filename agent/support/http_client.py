@@ -161,7 +161,7 @@ def _content(answer: Any, most: int) -> Iterator[bytes]:
 
 
 def _decoded(answer: Any) -> Iterator[bytes]:
-    """Yield it unpacked: some servers and proxies compress it though nobody asked for that."""
+    """Yield it unpacked: some servers and proxies compress it unasked."""
     encoding = ", ".join(answer.headers.get_all("Content-Encoding", [])).strip().lower()
     pieces = iter(partial(answer.read1, CHUNK_BYTES), b"")
     if encoding in ("", "identity"):

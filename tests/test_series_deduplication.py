@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from agent.prometheus.client import Series
-from agent.prometheus.replicas import require_one_server
+from agent.prometheus.series_deduplication import require_one_server
 from agent.replay.recording_opener import SourceError
 from models.rates import Array
 

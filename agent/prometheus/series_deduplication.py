@@ -1,4 +1,4 @@
-"""Series of one instance: replicas of one server's or host's, or those of several.
+"""Series of one name: duplicates of one server's or host's, or those of several servers.
 
 Prometheus in pairs, exporters in pairs and labels that change give one server several series, which
 a label of the scrape distinguishes. So do servers that have one name.
