@@ -221,7 +221,7 @@ def test_a_month_in_the_file_is_forecast_after_a_restart(tmp_path: Path) -> None
     assert found["time_to_saturation_seconds", "db"] / DAY_SECONDS == pytest.approx(
         expected, rel=0.3
     )
-    assert found["saturation_within_probability", "1d", "db"] < 0.01
+    assert found["saturation_within_probability", "1d", "db"] < 0.05
 
 
 def test_metrics_page_and_json_say_the_same() -> None:

@@ -247,9 +247,9 @@ def test_full_load_is_remembered_however_long_the_group_is_less_busy() -> None:
         for s in SNAPSHOTS
         if s.load is not None and s.assessed.capacity is not None and s.assessed.capacity.value
     ]
-    for k in range(1, 1 + MIN_INTERVALS):
+    for k in range(1, 6):
         monitor.observe([later(s, k) for s in full], END + WIDTH * k + 1)
-    for k in range(1 + MIN_INTERVALS, 120):
+    for k in range(6, 120):
         monitor.observe([later(s, k) for s in SNAPSHOTS], END + WIDTH * k + 1)
     assert monitor.state.scaling is not None
     assert set(monitor.state.scaling.points) == {3}

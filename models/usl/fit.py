@@ -8,9 +8,8 @@ from math import sqrt
 import numpy as np
 from numpy.typing import ArrayLike
 
-from models.capacity.shared_constants import FAR_RATIO
 from models.numerics import CONFIDENCE, NEGLIGIBLE, median
-from models.robust import CERTAIN_Z, SIGNIFICANT_Z, normal_cdf
+from models.robust import SIGNIFICANT_Z, normal_cdf
 from models.trust import MAX_ERROR, Evidence, Reason, Trust, judge
 from models.usl.classical_fits import StandardErrors, least_squares_on_throughput, linearise
 from models.usl.law import Array, Usl
@@ -23,6 +22,9 @@ SUPERLINEAR_EFFICIENCY = 1.1
 SUPERLINEAR_SHARE = 0.2
 """Growth is superlinear if the efficiency X/(λN) is above the first at more than this share of the
 points; noise alone raises it above 1 by less."""
+MIN_ERRORS_ABOVE = 4.0
+"""A point is above the peak if it exceeds the interval by this many errors of a point and by
+`MAX_ERROR`."""
 REASONS_FOR_MORE_LOAD = {
     Reason.FEW_LEVELS,
     Reason.LOAD_TOO_LOW,
@@ -32,6 +34,8 @@ REASONS_FOR_MORE_LOAD = {
     Reason.SEEN_ABOVE_PEAK,
 }
 """The reasons that points at higher loads would settle."""
+EXTENSION_RATIO = 1.5
+"""Where throughput still grows, measure next at this many times the greatest load seen or more."""
 MAX_PEAK_RATIO = 100.0
 """A fit without a prior has no peak if it is beyond this many times the greatest load seen."""
 
@@ -201,7 +205,7 @@ def _describe(
     live = posterior is not None and not posterior.nearness
     target = posterior.n_max_median if posterior else law.n_max or 2 * n_seen
     if Reason.STILL_GROWING in judgement.reasons:
-        target = max(target, FAR_RATIO * n_seen)
+        target = max(target, EXTENSION_RATIO * n_seen)
     needs_more_load = target > n_seen and REASONS_FOR_MORE_LOAD.intersection(judgement.reasons)
     return UslFit(
         method=method,
@@ -227,7 +231,6 @@ def _describe(
 def _is_seen_above_peak(given: Points, kept: Points, law: Usl, interval: Interval | None) -> bool:
     """Return whether a point, or many, are clearly above the interval of the peak.
 
-    A point is if it exceeds the interval by `CERTAIN_Z` errors of a point and by `MAX_ERROR`.
     Points that refute the peak must not hide in the scatter, or in a law that they raise: the noise
     is estimated from the errors below the median, relative to it.
     """
@@ -236,7 +239,7 @@ def _is_seen_above_peak(given: Points, kept: Points, law: Usl, interval: Interva
     errors = kept.log_residuals(law)
     middle = min(median(errors), 0.0)
     noise, above = _error_from_below(middle, errors), np.log(given.x / interval.high)
-    if above.max() > max(CERTAIN_Z * noise, MAX_ERROR):
+    if above.max() > max(MIN_ERRORS_ABOVE * noise, MAX_ERROR):
         return True
     limits = np.log(interval.high / law.throughput(given.n)) + MAX_ERROR - middle
     shares = normal_cdf(-limits / noise)
