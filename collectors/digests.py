@@ -32,7 +32,7 @@ from collectors.digest_table import (
     Array,
     DigestTable,
 )
-from collectors.result_cells import ResultLimits, number_or_zero, text
+from collectors.result_cells import ResultLimits, number_or_zero, text, whole_number
 from collectors.statement_totals import (
     ENABLE_CONSUMER,
     RUNNING,
@@ -56,12 +56,22 @@ SELECT DIGEST, MAX(LEFT(DIGEST_TEXT, {MAX_TEXT_LENGTH})) FROM {TABLE}
  WHERE DIGEST IN ({{digests}}) GROUP BY DIGEST"""  # noqa: S608
 ALL_CLASSES = "*"
 """In place of a class, in the row that has the waits of all classes."""
-IN_FLIGHT = f"""
+LOCK_INSTRUMENT = "wait/lock/metadata/sql/mdl"
+LOCK_WAITS_TIMED = f"""
+SELECT COUNT(*) FROM performance_schema.setup_instruments
+ WHERE NAME = '{LOCK_INSTRUMENT}' AND ENABLED = 'YES' AND TIMED = 'YES'"""  # noqa: S608
+ENABLE_LOCK_WAITS = (
+    "UPDATE performance_schema.setup_instruments SET ENABLED = 'YES', TIMED = 'YES'"  # noqa: S608
+    f" WHERE NAME = '{LOCK_INSTRUMENT}'"
+)
+LOCK_WAITS = f"""
 SELECT '{ALL_CLASSES}', 0, 0, SUM_TIMER_WAIT
   FROM performance_schema.events_waits_summary_global_by_event_name
- WHERE EVENT_NAME = 'wait/lock/metadata/sql/mdl'
-   AND COUNT_STAR > 0
- UNION ALL
+ WHERE EVENT_NAME = '{LOCK_INSTRUMENT}'
+   AND COUNT_STAR > 0"""  # noqa: S608
+"""The total time of finished waits for metadata locks, which MySQL counts by default, but not in
+any statement's lock time."""
+IN_FLIGHT = f"""
 (SELECT CONCAT_WS('|', DIGEST, COALESCE(CONCAT('=', CURRENT_SCHEMA), '')), SUM(TIMER_WAIT),
        COALESCE(SUM({WAITS_FOR_A_LOCK}), 0), COALESCE(SUM(({WAITS_FOR_A_LOCK}) * TIMER_WAIT), 0)
   FROM performance_schema.events_statements_current
@@ -70,8 +80,7 @@ SELECT '{ALL_CLASSES}', 0, 0, SUM_TIMER_WAIT
    AND DIGEST IS NOT NULL
  GROUP BY DIGEST, CURRENT_SCHEMA
  LIMIT {MAX_RUNNING})"""  # noqa: S608
-"""The total time of finished waits for metadata locks, which MySQL counts by default, but not in
-any statement's lock time; and the statements in flight by class."""
+"""The statements in flight by class."""
 
 LAST_SEEN_MARGIN = 2.0  # seconds that LAST_SEEN may be late; MariaDB's has no fraction
 COMPLETE_EVERY_SECONDS = 600.0  # seconds after which all rows are read again
@@ -166,9 +175,14 @@ def prepare(connection: Connection) -> Prepared:
     thread = own_thread(connection)
     in_flight = _in_flight_feature(connection, active, thread)
     running = IN_FLIGHT.format(thread_id=thread) if in_flight.enabled else None
+    lock_waits = _lock_waits_feature(connection) if running else None
+    if lock_waits is not None and lock_waits.enabled:
+        running = f"{LOCK_WAITS}\n UNION ALL{running}"
     threads = statement_threads(connection, thread)
     read = DigestReader(connection, columns, running, threads)
-    known = [each for each in (cpu, in_flight) if each and (each.enabled or each.remedy)]
+    known = [
+        each for each in (cpu, in_flight, lock_waits) if each and (each.enabled or each.remedy)
+    ]
     return Prepared(read, (Feature("digests", enabled=True), *known))
 
 
@@ -188,6 +202,15 @@ def _in_flight_feature(connection: Connection, active: set[str], thread: int) ->
             name, False, f"this server does not report the class of a running statement: {late}"
         )
     return Feature(name, enabled=True)
+
+
+def _lock_waits_feature(connection: Connection) -> Feature:
+    """Check that the server times waits for metadata locks; else their sum stands still."""
+    name = "digests_lock_waits"
+    if whole_number("the count of instruments", connection.cell(LOCK_WAITS_TIMED)) > 0:
+        return Feature(name, enabled=True)
+    reason = f"the instrument {LOCK_INSTRUMENT} is off or untimed: waits for locks are only sampled"
+    return Feature(name, False, reason, ENABLE_LOCK_WAITS)
 
 
 def _absent_feature(active: set[str]) -> Feature | None:

@@ -18,8 +18,10 @@ from reached import connected
 from agent.config.loader import load
 from agent.demo.server import PrivateServer
 from agent.service.daemon import Agent
-from collectors import statement_totals
+from collectors import digests, statement_totals
 from collectors.base import CollectorError
+from collectors.connection import Connection
+from collectors.statement_totals import WAITS_FOR_A_LOCK
 from testbed.real.clients import Clients, root, run_as_root
 from testbed.real.daemon import Daemon, Sane, running, target, wait_until, watching, write_config
 from testbed.real.server_programs import Release
@@ -338,3 +340,40 @@ def test_classes_whose_times_are_not_measured_have_no_calls_without_time(
 def lost(agent: Daemon) -> float:
     """Intervals of query classes in which a column was missing."""
     return agent.get("query_intervals_lost_total", kind="columns") or 0.0
+
+
+def test_waits_for_metadata_locks_that_are_not_timed_are_no_short_ones(
+    private_server: ServerFactory,
+) -> None:
+    """Their sum stands still: it is not known then, which is told with what enables it."""
+    server = private_server("mysql")
+    run_as_root(server, IN_FLIGHT_ON, "CREATE SCHEMA live", "CREATE TABLE live.locked (id INT)")
+    with connected(server, "socket") as connection:
+        wait_for_a_lock(server)
+        assert (lock_waits(connection) or 0) > 0
+        off = "UPDATE performance_schema.setup_instruments SET TIMED = 'NO' WHERE NAME = '{}'"
+        run_as_root(server, off.format("wait/lock/metadata/sql/mdl"))
+        assert lock_waits(connection) is None
+        [absent] = [
+            f for f in digests.prepare(connection).features if f.name.endswith("lock_waits")
+        ]
+        run_as_root(server, absent.remedy)
+        assert (lock_waits(connection) or 0) > 0
+
+
+def wait_for_a_lock(server: PrivateServer) -> None:
+    """Read a table that somebody else has locked."""
+    with root(server) as holder, Clients(server, "SELECT id FROM live.locked"):
+        holder("LOCK TABLES live.locked WRITE")
+        waiting = f"SELECT 1 FROM performance_schema.threads WHERE {WAITS_FOR_A_LOCK}"
+        wait_until("it waits", lambda: run_as_root(server, waiting))
+        holder("UNLOCK TABLES")
+
+
+def lock_waits(connection: Connection) -> float | None:
+    """The total that a reading finds, by what the server offers now."""
+    read = digests.prepare(connection).read
+    assert read
+    values = read()
+    assert isinstance(values, digests.DigestValues)
+    return values.rows.lock_waits
