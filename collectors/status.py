@@ -5,6 +5,7 @@ may be changed while it runs. A MySQL without performance_schema is read by SHOW
 which copies the whole status first; there the settings are those at the time of connecting.
 """
 
+import re
 import time
 from collections.abc import Collection, Mapping
 from dataclasses import replace
@@ -19,6 +20,7 @@ NAMES = {
     "Questions": "questions",
     "Threads_running": "threads_running",
     "Uptime": "uptime",
+    "Uptime_since_flush_status": "uptime_since_flush",  # see FIRST_FLUSHED
     "Threads_connected": "threads_connected",
     "Slaves_connected": "replicas_connected",  # MariaDB only
     "Bytes_received": "bytes_received",
@@ -47,6 +49,9 @@ NAMES = {
 checkpoint_* and *_pending_*."""
 
 KEYS = {name.lower(): key for name, key in NAMES.items()}
+FLUSHED, FIRST_FLUSHED = "uptime_since_flush", (11, 5)
+"""From this version of MariaDB on FLUSH GLOBAL STATUS takes back what ended sessions have counted;
+elsewhere FLUSH STATUS takes nothing back from what is read here."""
 REQUIRED = ("questions", "threads_running", "uptime")
 WANTED = "WHERE Variable_name IN ({})".format(", ".join(f"'{name}'" for name in NAMES))
 SHOW = f"SHOW GLOBAL STATUS {WANTED}"
@@ -67,6 +72,7 @@ def prepare(connection: Connection) -> Prepared:
     added = _added_columns(connection)
     query = _status_query(connection, added.values())
     shape = replace(SHAPE, columns=2 + len(added))
+    is_flushed = connection.is_mariadb and _version(connection) >= FIRST_FLUSHED
 
     def ask() -> dict[str, Cell]:
         rows = connection.query(query, shape)
@@ -78,6 +84,8 @@ def prepare(connection: Connection) -> Prepared:
         rows, clock = with_clock(ask, lambda rows: rows.get(TIME))
         found = [(KEYS.get(name.lower()), name, value) for name, value in rows.items()]
         values = {key: number(name, value) for key, name, value in found if key}
+        if not is_flushed:
+            values.pop(FLUSHED, None)
         missing = [name for name in REQUIRED if name not in values]
         if missing:
             raise CollectorError(FailureKind.UNREADABLE, f"the global status has no {missing[0]}")
@@ -88,6 +96,12 @@ def prepare(connection: Connection) -> Prepared:
         return {**values, **_limits(settings, values), **clock}
 
     return Prepared(read, (Feature("status", enabled=True), *connection.protection()))
+
+
+def _version(connection: Connection) -> tuple[int, int]:
+    """Return the server's major and minor version; 0 and 0 where it states none."""
+    found = re.match(r"([0-9]{1,3})\.([0-9]{1,3})\b", connection.variables.get("version", ""))
+    return (int(found[1]), int(found[2])) if found else (0, 0)
 
 
 def _added_columns(connection: Connection) -> Mapping[str, str]:

@@ -139,6 +139,7 @@ def intervals(
     status = columns["status"]
     seconds = np.diff(edges)
     epoch = rates.epochs(status.at, status["uptime"])
+    epoch = epoch + rates.epochs(status.at, status["uptime_since_flush"])
     questions = rates.increases(edges, status.at, status["questions"], max_gap=max_gap, epoch=epoch)
     own = rates.increases(edges, status.at, status["own_statements"], max_gap=max_gap)
     clients = questions - own
