@@ -8,10 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.query_classes.resource_meter import RESOURCES
-from models.attribution.class_interval_table import OTHER, Array, ClassIntervals
+from models.attribution.class_interval_table import FOLDS, OTHER, Array, ClassIntervals
 from models.attribution.division_methods import (
     MIN_GROUP_CALLS,
-    MIN_GROUPS,
     Target,
     equivalent_calls,
     scaled_to_median_cost,
@@ -93,7 +92,7 @@ def test_too_few_calls_count_by_their_mean() -> None:
     count, parts = np.zeros((300, 2)), np.full((300, 2), 0.01)
     count[::100, 0], count[:, 1] = 1, MIN_GROUP_CALLS
     parts[:, 0] = count[:, 0] * np.arange(300)
-    assert count[:, 0].sum() < MIN_GROUP_CALLS * MIN_GROUPS
+    assert count[:, 0].sum() < MIN_GROUP_CALLS * FOLDS
     assert scaled_to_median_cost(parts, count) == pytest.approx(parts)
 
 

@@ -1,7 +1,6 @@
 """The learned model: what the total's movement says about each class."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,8 +13,6 @@ from agent.csv_input.class_file import read_classes
 from models.attribution import prior_mixture_fit
 from models.attribution.block_model import fit_intervals
 from models.attribution.call_and_row_costs import (
-    MAX_UNIT_CPU,
-    CpuBounds,
     fit_unit_costs,
     interval_weights,
     robust_weights,
@@ -103,20 +100,6 @@ def test_pooled_unit_costs_are_found_where_all_pay_the_same() -> None:
     assert unit_costs.per_call == pytest.approx(20e-6, rel=1e-3)
     assert dict(unit_costs.sizes)["rows_examined"] == pytest.approx(1e-6, rel=1e-3)
     assert unit_costs.per_second == pytest.approx(0.1, rel=1e-3)
-
-
-def test_no_row_costs_more_than_is_possible() -> None:
-    """Where y is CPU seconds: rows of few classes take the blame for what others do."""
-    s = simulate(intervals=100)
-    affected = s.intervals.statement_time * (np.arange(len(s.intervals.names)) < 2)
-    intervals = replace(s.intervals, sizes=(("rows_affected", affected),))
-    y = 5.0 * affected.sum(axis=1) + 0.1
-    free = fit_unit_costs(intervals, y)
-    held = fit_unit_costs(intervals, y, bounds=CpuBounds(0.3))
-    assert dict(free.sizes)["rows_affected"] == pytest.approx(5.0, rel=1e-3)
-    assert dict(held.sizes)["rows_affected"] == pytest.approx(
-        MAX_UNIT_CPU["rows_affected"], rel=2e-3
-    )
 
 
 def test_unit_costs_need_counts() -> None:

@@ -7,20 +7,11 @@ import numpy as np
 
 from models.attribution.class_cost_fit import BASE_SPREAD, TYPICAL_NOISE
 from models.attribution.class_interval_table import Array, ClassIntervals
-from models.attribution.nnls import fix_unknowns, minimise_non_negative
+from models.attribution.nnls import minimise_non_negative
 from models.attribution.sufficient_statistics import MIN_SHARE, Moments
 from models.numerics import NEGLIGIBLE, ROUNDING, TINY, median
 from models.robust import MAD_TO_DEVIATION, MIN_FREEDOM, REWEIGHTING_STEPS
 
-MAX_UNIT_CPU = {
-    "calls": 1e-3,
-    "rows_examined": 5e-6,
-    "rows_sent": 1e-5,
-    "rows_affected": 2e-4,
-    "sort_rows": 1e-5,
-    "tmp_tables": 3e-3,
-}
-"""Most CPU seconds that one of each can cost on average: at least three times what was measured."""
 USUAL_CPU = {
     "calls": 5e-5,
     "rows_examined": 3e-7,
@@ -94,8 +85,7 @@ def fit_unit_costs(
     """Fit y ≈ Σ_f cost_f·(sum over classes of f) + b·Δt with costs ≥ 0, robust weights.
 
     y has shape (T,), units of the resource. A call costs `least_share` of the mean cost at least.
-    With `bounds` y is CPU seconds: a call costs no less than is possible and, if the computing
-    level is known, no unit costs more.
+    With `bounds` y is CPU seconds, and a call costs no less than is possible.
     """
     names = tuple(name for name, _ in intervals.sizes)
     summed = [
@@ -105,10 +95,10 @@ def fit_unit_costs(
     features = np.column_stack(summed)
     weights = interval_weights(y)
     solved = np.zeros(len(summed) + 1)
-    most, usual = _max_unit_costs(names, bounds), _usual_unit_costs(names, bounds)
+    usual = _usual_unit_costs(names, bounds)
     for _ in range(REWEIGHTING_STEPS):
         moments = Moments.of(features, intervals.seconds, y, weights)
-        solved = _solve(moments, usual, 0.0 if usual is None else BASE_PRIOR, most)
+        solved = _solve(moments, usual, 0.0 if usual is None else BASE_PRIOR)
         weights = robust_weights(y, features @ solved[:-1] + intervals.seconds * solved[-1])
     call_count = float(summed[0].sum())
     return _as_unit_costs(solved, names, call_count, float(y.sum()), least_share, bounds)
@@ -122,17 +112,8 @@ def unit_costs_from_sums(
     The weights of the moments must be robust ones already.
     """
     call_count = float(pooled.totals[0])
-    solved = _solve(
-        pooled, _usual_unit_costs(sizes, bounds), BASE_PRIOR, _max_unit_costs(sizes, bounds)
-    )
+    solved = _solve(pooled, _usual_unit_costs(sizes, bounds), BASE_PRIOR)
     return _as_unit_costs(solved, tuple(sizes), call_count, pooled.y_total, least_share, bounds)
-
-
-def _max_unit_costs(sizes: Sequence[str], bounds: CpuBounds | None) -> Array | None:
-    """Return upper bounds for the calls, these sizes and the base; None: no bounds."""
-    if bounds is None or not bounds.min_computing_level:
-        return None
-    return np.array([*(MAX_UNIT_CPU.get(name, np.inf) for name in ("calls", *sizes)), np.inf])
 
 
 def _usual_unit_costs(sizes: Sequence[str], bounds: CpuBounds | None) -> Array | None:
@@ -185,15 +166,14 @@ def robust_weights(y: Array, fitted: Array) -> Array:
     return result
 
 
-def _solve(moments: Moments, usual: Array | None, base_prior: float, most: Array | None) -> Array:
-    """Fit unit costs ≥ 0, at most `most`, drawn towards the proportions of the `usual` ones."""
+def _solve(moments: Moments, usual: Array | None, base_prior: float) -> Array:
+    """Fit unit costs ≥ 0, drawn towards the proportions of the `usual` ones."""
     scaled = moments.scaled()
     size = len(scaled.projection)
     ridge = NEGLIGIBLE * max(float(np.trace(scaled.gram)), TINY)
     gram, vector = scaled.gram + ridge * np.eye(size), scaled.projection.copy()
     gram[-1, -1] += base_prior
     unit = np.where(moments.totals > 0, moments.totals, 1.0) / (moments.y_total or 1.0)
-    limit = np.full(size, np.inf) if most is None else most * unit
     if usual is not None:
         share = usual * unit[:-1]
         share = share / max(float(share.sum()), TINY)
@@ -202,8 +182,5 @@ def _solve(moments: Moments, usual: Array | None, base_prior: float, most: Array
         gram[np.diag_indices(size)] += precision
         vector += precision * np.append(share, 0.0)
     shares = minimise_non_negative(gram, vector)
-    while len(over := np.flatnonzero(shares > (1 + MIN_SHARE) * limit)):
-        fix_unknowns(gram, vector, over, limit)
-        shares = minimise_non_negative(gram, vector, shares)
     result: Array = np.where(moments.totals > 0, shares / unit, 0.0)
     return result

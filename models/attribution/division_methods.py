@@ -13,7 +13,7 @@ import numpy as np
 
 from models.attribution.call_and_row_costs import WHOLE_CPU, CpuBounds, call_counts
 from models.attribution.class_cost_fit import COMPUTE_SPREAD
-from models.attribution.class_interval_table import Array, ClassIntervals, Mask
+from models.attribution.class_interval_table import FOLDS, Array, ClassIntervals, Mask
 from models.attribution.cost_model import CostModel
 from models.attribution.waiting_classes import cap_waiting_work, waits_by_text
 from models.attribution.weighted_linear_regression import Line, Wlr, divide_in_proportion, fit_wlr
@@ -207,9 +207,6 @@ def _total_error(line: Line) -> float:
 MIN_GROUP_CALLS = 30
 """Intervals with fewer calls are grouped: the median cost of few calls differs from their mean."""
 
-MIN_GROUPS = 8
-"""With fewer groups of calls the mean is used instead of the median."""
-
 
 def equivalent_calls(size: Array, count: Array) -> Array:
     """Convert calls and rows at their unit costs, `size`, to mean calls of the class, shape (T, K).
@@ -238,19 +235,20 @@ def scaled_to_median_cost(parts: Array, count: Array) -> Array:
 def _median_call_cost(parts: Array, count: Array) -> float:
     """Compute the weighted median of the cost of a call, for one class, shape (T,).
 
-    Ties, which whole numbers of calls often make, are broken alike whatever the rounding.
+    The mean where there are fewer than `FOLDS` groups of calls. Ties, which whole numbers of calls
+    often make, are broken alike whatever the rounding.
     """
     calls_so_far = np.cumsum(count)
     if not len(calls_so_far) or calls_so_far[-1] <= 0:
         return 0.0
     mean = float(parts.sum() / calls_so_far[-1])
-    if len(count) < MIN_GROUPS:
+    if len(count) < FOLDS:
         return mean
     middles = (1 - NEGLIGIBLE) * (calls_so_far - count / 2)
     _, group = np.unique(middles // MIN_GROUP_CALLS, return_inverse=True)
     calls, sums = np.bincount(group, count), np.bincount(group, parts)
     has_calls = calls > 0
-    if has_calls.sum() < MIN_GROUPS:
+    if has_calls.sum() < FOLDS:
         return mean
     calls, cost = calls[has_calls], sums[has_calls] / calls[has_calls]
     order = np.argsort(cost)
