@@ -141,7 +141,7 @@ class Connection:
             if is_password_refusal(error.__cause__):
                 raise self._refused.refused(login.user, login.password, error) from None
             raise
-        self._refused.accepted()
+        self._refused.forget()
         try:
             self.run(FIRST_SETTINGS)
             self._read_identity()
@@ -149,6 +149,10 @@ class Connection:
         except BaseException:
             self.close()
             raise
+
+    def allow_refused_login(self) -> None:
+        """Send a password that was refused again at the next attempt; called from any thread."""
+        self._refused.forget()
 
     def close(self) -> None:
         """End the session, if there is one; a broken one is only discarded."""

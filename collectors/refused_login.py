@@ -38,12 +38,12 @@ class RefusedLogin:
         self._login, self._retry_at = login, time.monotonic() + pause
         self._message = (
             f"{error}; the same password is not sent again for {pause / 60:.0f} min, lest the"
-            " server lock the account"
+            " server lock the account, or until the agent is reloaded"
         )
         return CollectorError(error.kind, self._message)
 
-    def accepted(self) -> None:
-        """Forget what was refused before."""
+    def forget(self) -> None:
+        """Forget what was refused: the server has accepted it, or may do so now; any thread."""
         self._login, self._refusals = b"", 0
 
     def _hash(self, user: str, password: str) -> bytes:

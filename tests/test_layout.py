@@ -1,6 +1,7 @@
 """The house rules that hold between the packages."""
 
 import ast
+import gc
 import re
 import subprocess
 import sys
@@ -60,8 +61,15 @@ IMPURE = {
 
 @cache
 def nodes(path: Path) -> list[ast.AST]:
-    """Every node of a module, in no order; many rules look at the same modules."""
-    return list(ast.walk(ast.parse(path.read_text())))
+    """Every node of a module, in no order; many rules look at the same modules.
+
+    In CPython 3.11 a garbage collection meanwhile may end it with a SystemError (gh-106905).
+    """
+    gc.disable()
+    try:
+        return list(ast.walk(ast.parse(path.read_text())))
+    finally:
+        gc.enable()
 
 
 @cache

@@ -1,5 +1,6 @@
 """Settings that an operator makes for all sessions, and limits of the account, on real servers."""
 
+import signal
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -162,6 +163,20 @@ def test_a_password_that_is_rotated_later_in_the_agents_file_locks_nothing(
         (tmp_path / "db.password").write_text(ROTATED)
         wait_until("up again", lambda: agent.get("up") == 1, 45)
         assert agent.log.count("is not sent again") == 1
+
+
+def test_an_account_that_is_made_later_is_read_after_a_reload(
+    private_server: ServerFactory, flavour: Flavour, tmp_path: Path
+) -> None:
+    """A password that was refused is not sent again by itself, but when the operator says so."""
+    server = private_server(flavour)
+    account = least_account(server)
+    run_as_root(server, f"ALTER USER 'headroom'@'%' IDENTIFIED BY '{ROTATED}'")
+    with watching(tmp_path, target(tmp_path, server, account)) as agent:
+        wait_until("denied", lambda: (agent.get("collector_failures_total", **DENIED) or 0) >= 2)
+        run_as_root(server, f"ALTER USER 'headroom'@'%' IDENTIFIED BY '{account.password}'")
+        agent.process.send_signal(signal.SIGHUP)
+        wait_until("up", lambda: agent.get("up") == 1, 45)
 
 
 def end_sessions(server: PrivateServer) -> None:

@@ -126,7 +126,8 @@ class Agent:
     def apply(self, config: Config) -> None:
         """Apply this configuration; unchanged targets continue without interruption.
 
-        A changed target keeps its intervals if its server and their width are the same.
+        A changed target keeps its intervals if its server and their width are the same. Of an
+        unchanged one a password that the server refused is sent again.
         """
         settings = {target.name: monitor_settings(config, target) for target in config.targets}
         before = {monitor.target.name: monitor for monitor in self.monitors}
@@ -152,6 +153,8 @@ class Agent:
             self.monitors, self._settings = monitors, settings
             self.groups.apply(config)
             self._start_monitors(new)
+        for monitor in monitors:
+            monitor.session.allow_refused_login()
 
     def _retire(self, monitors: list[TargetMonitor]) -> None:
         known = self._target_workers

@@ -137,6 +137,10 @@ class TargetSession:
         """Have collectors read again what they read only once; called from any thread."""
         self._connection.collector_state.clear()
 
+    def allow_refused_login(self) -> None:
+        """Send a password that was refused again at the next attempt; called from any thread."""
+        self._connection.allow_refused_login()
+
     def close(self) -> None:
         """End the session on the server."""
         self._connection.close()
