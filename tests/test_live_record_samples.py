@@ -56,7 +56,8 @@ def test_a_server_is_recorded_and_replayed(
     assert 0 < end["load"]["utilisation"]["server_cpu"] <= 1
     assert end["load"]["utilisation"]["connections"] > 0
     if server.flavour == "mysql":  # MariaDB times no statements by default
-        assert end["load"]["concurrency"]["statement_time"] == pytest.approx(CLIENTS, rel=0.2)
+        # each lasts so long on the server, and clients lose time between them on a busy machine
+        assert end["load"]["concurrency"]["statement_time"] == pytest.approx(rate * LASTS, rel=0.25)
 
 
 def test_the_cpu_of_a_server_that_has_run_for_months_is_exact(
