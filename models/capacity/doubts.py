@@ -331,7 +331,12 @@ DOUBTS = (
     Doubt(Why.CONTENTION_UNKNOWN, _probability_of_uncertain_law, TOLERATED_CHANGE, "law, convoy"),
     Doubt(Why.CONCURRENCY_UNKNOWN, _is_law_refused, MAJORITY, "few processors, no delay"),
     Doubt(Why.NO_RESOURCE_LIMIT, lambda e: float(e.nearest is None), MAJORITY, "Amdahl, κ ≈ 0"),
-    Doubt(Why.OTHERS_INTERFERE, _share_of_disturbed, EPISODE_SHARE, "neighbours"),
+    Doubt(
+        Why.OTHERS_INTERFERE,
+        _share_of_disturbed,
+        EPISODE_SHARE,
+        "test_hardly_any_moment_has_a_trusted_capacity_that_is_far_off",
+    ),
     Doubt(Why.MIX_CHANGED, _has_mix_changed, MAJORITY, "mix changed"),
     Doubt(Why.TWO_WORKLOADS, _has_two_workloads, MAJORITY, "night jobs"),
 )

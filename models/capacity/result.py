@@ -78,7 +78,6 @@ REMARKS = {
     CapacityReason.CONTENTION_UNKNOWN,
     CapacityReason.CONCURRENCY_UNKNOWN,
     CapacityReason.NO_RESOURCE_LIMIT,
-    CapacityReason.OTHERS_INTERFERE,
     CapacityReason.MIX_CHANGED,
     CapacityReason.TWO_WORKLOADS,
 }
