@@ -89,8 +89,7 @@ class Capacity:
     """The capacity (queries/s), its trust and its limit, and the results that it is based on."""
 
     value: float | None
-    """The median; the nearest limit where less than a third of it was seen; the law's Xmax where
-    there is no limit. None: only a lower bound is known."""
+    """The median; the law's Xmax where there is no limit. None: only a lower bound is known."""
     lower: float | None
     """At least this much: the 5 % quantile. None where nothing was seen."""
     upper: float | None
