@@ -125,6 +125,18 @@ def test_who_computes_without_rows_is_not_taken_for_a_sleeper(noise: float) -> N
         assert shares(found)["sleep"] < 0.02
 
 
+@pytest.mark.parametrize("intervals", [20, 60])
+def test_a_long_computation_without_rows_keeps_its_cpu_in_few_intervals(intervals: int) -> None:
+    """0.3 s of hashing a call and one row: more than half of its CPU is found in each case."""
+    costs, hashing = {**COSTS, "hash": 0.3}, list(COSTS).index("hash")
+    for seed in range(12):
+        rates = (*RATES[:hashing], 0.8, *RATES[hashing + 1 :])
+        s = simulate(seed, intervals=intervals, costs=costs, rates=rates)
+        used = s.truth[:, hashing].sum()
+        for seen in (s.intervals, s.blind):
+            assert attribute(seen, cpu(s)).totals[hashing] > 0.5 * used
+
+
 @pytest.mark.parametrize(("intervals", "most"), [(60, 0.3), (300, 0.12)])
 def test_noise_does_not_make_everybody_idle(intervals: int, most: float) -> None:
     """Where intervals say little, beliefs count: the base does not swallow the classes."""

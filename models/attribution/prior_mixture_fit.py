@@ -46,7 +46,8 @@ from models.numerics import NEGLIGIBLE
 
 HALF_WAIT_RATIO = 25.0
 """Prior probability that a class waits: `UNLIKELY`, and more for one with more time than its rows
-explain; half of the way to certainty at this ratio of the times."""
+explain; half of the way to certainty at this ratio of the times. That it computes is `UNLIKELY` at
+the least: a function, a regular expression or a hash computes without rows."""
 MIN_WAIT_RATIO = 5.0
 """A class may wait if the ratio of its time to what its rows explain is above this; else it
 computes."""
@@ -197,8 +198,8 @@ def _log_prior(problem: Problem, waits: Mask, level: Array) -> Array:
     waits has shape (hypotheses, K), level and the result (hypotheses,).
     """
     ratio = np.minimum(problem.unexplained_time_ratio(level), 1 / NEGLIGIBLE)
-    probability = 1 - (1 - UNLIKELY) / (1 + (ratio / HALF_WAIT_RATIO) ** 2)
-    log_probability = np.log(np.where(waits, probability, 1 - probability)) + np.where(
+    computes = np.maximum((1 - UNLIKELY) / (1 + (ratio / HALF_WAIT_RATIO) ** 2), UNLIKELY)
+    log_probability = np.log(np.where(waits, 1 - computes, computes)) + np.where(
         waits, problem.wait_evidence, 0.0
     )
     log_prior: Array = log_probability[:, problem.work > 0].sum(axis=1)
