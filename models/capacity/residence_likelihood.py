@@ -129,15 +129,15 @@ class ResidenceModels:
         """
         return self._ln_p_by_law(peaks, QueuesRemoved(np.zeros(1), self.z[None, :]), SHAPES)
 
-    def likelihood_by_law_and_limit(self, peaks: PeakGrid, removed: "QueuesRemoved") -> Array:
-        """Compute the same, shape (peaks,), for the law in place of the lock.
+    def likelihood_by_law_and_limit(self, peaks: PeakGrid, removed: QueuesRemoved) -> Array:
+        """Compute the same for the law beside a queue at the limit's resource.
 
         R = b·S·U^k/(1−U) + v·N + A·(1−u·N)².
         """
         return self._ln_p_by_law(peaks, removed, COARSE_SHAPES)
 
-    def likelihood_by_lock_and_limit(self, peaks: PeakGrid, removed: "QueuesRemoved") -> Array:
-        """Compute the same for a lock in place of the law, shape (peaks,).
+    def likelihood_by_lock_and_limit(self, peaks: PeakGrid, removed: QueuesRemoved) -> Array:
+        """Compute the same for a lock in place of the law.
 
         R = a + b·S·U^k/(1−U) + c·ρ/(1−ρ)/peak, ρ = X/peak (M/M/1: c = 1); a in closed form, b, k
         and c are summed out. Cells of shape (peaks, c, tries).
@@ -155,7 +155,7 @@ class ResidenceModels:
         cells = rss.reshape(len(queue), -1)
         return self._ln_mean_likelihood(cells, peaks.prior, lambda _, cell: ln_prior[cell])
 
-    def remove_limit_queues(self) -> "QueuesRemoved":
+    def remove_limit_queues(self) -> QueuesRemoved:
         """Subtract queues at the limit's resource from the residence times: R − b·S·U^k/(1−U).
 
         U is its measured utilisation, S = U/X. The more servers it has, the later they queue: k =
@@ -167,7 +167,7 @@ class ResidenceModels:
         rest = self.z - queues.reshape(-1, len(u))
         return QueuesRemoved(np.repeat(_ln_strength_prior(), len(QUEUE_EXPONENTS)), rest)
 
-    def _ln_p_by_law(self, peaks: PeakGrid, removed: "QueuesRemoved", shapes: Array) -> Array:
+    def _ln_p_by_law(self, peaks: PeakGrid, removed: QueuesRemoved, shapes: Array) -> Array:
         """Compute ln p of z = v·N + A·(1 − u·N)², A in closed form; tries and shapes summed out.
 
         With f = (1 − u·N)² and y = A·|f|, |f|² = Σ w·f², the sum of squares is c + y·(y − 2·best),
