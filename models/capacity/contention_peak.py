@@ -47,8 +47,8 @@ ABRUPT_DECAY = 0.25
 """The decay of its probability over ln(peak / seen): the nearer to the loads seen, the likelier."""
 UNCOUNTED_LOG_PRIOR = POSSIBLE
 """The probability that commits share the writes of the log where these are not counted: in eight of
-28 recorded loads they do. Of 112 intervals without that count 92 hold the peak; with a probability
-of 0 it is 88, with 0.6 also 92."""
+28 recorded loads they do. Of 220 intervals without that count 193 hold the peak; with a probability
+of 0 it is 191, and the mean error below 90 % of the load is 10.3 instead of 9.7 %."""
 MIN_MEETING = 2.5
 """The concurrency at the limit below which the peak is expected the farther beyond it: hardly any
 two statements meet at a lock."""
