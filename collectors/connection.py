@@ -132,16 +132,8 @@ class Connection:
         self.close()
         self.uptime_read = None
         login = self._login()
-        self._refused.check(login.user, login.password)
-        resolving, reads = LOGIN_LIMITS
-        try:
-            with self._deadline(resolving + reads * self._timeout, login.user):
-                self._session = self._connect(login)
-        except CollectorError as error:
-            if is_password_refusal(error.__cause__):
-                raise self._refused.refused(login.user, login.password, error) from None
-            raise
-        self._refused.forget()
+        with self._refused.one_at_a_time(self._timeout):
+            self._log_in(login)
         try:
             self.run(FIRST_SETTINGS)
             self._read_identity()
@@ -251,6 +243,19 @@ class Connection:
 
     def _socket(self) -> socket.socket | None:
         return getattr(self._session or self._opening_session, "_sock", None)
+
+    def _log_in(self, login: Login) -> None:
+        """Connect, unless the server has just refused this login."""
+        self._refused.check(login.user, login.password)
+        resolving, reads = LOGIN_LIMITS
+        try:
+            with self._deadline(resolving + reads * self._timeout, login.user):
+                self._session = self._connect(login)
+        except CollectorError as error:
+            if is_password_refusal(error.__cause__):
+                raise self._refused.refused(login.user, login.password, error) from None
+            raise
+        self._refused.forget()
 
     def _connect(self, login: Login) -> Session:
         self._opening_session = Session(

@@ -4,7 +4,10 @@ Servers lock an account after a few wrong passwords in a row (FAILED_LOGIN_ATTEM
 max_password_errors of MariaDB), or answer each one later (connection_control).
 """
 
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from hashlib import blake2b
 from secrets import token_bytes
 
@@ -15,14 +18,28 @@ PAUSES = (120.0, 3600.0)
 
 
 class RefusedLogin:
-    """The login that was refused last, as a keyed hash, and when it may be sent again."""
+    """The login that was refused last, as a keyed hash, and when it may be sent again.
+
+    It is shared by the sessions of a target, which log in from a thread each.
+    """
 
     def __init__(self) -> None:
+        self._turn = threading.Lock()
         self._key = token_bytes(16)
         self._login = b""
         self._refusals = 0
         self._retry_at = 0.0
         self._message = ""
+
+    @contextmanager
+    def one_at_a_time(self, seconds: float) -> Iterator[None]:
+        """Wait until no other session logs in, for so long at most: its refusal counts here too."""
+        has_turn = self._turn.acquire(timeout=seconds)
+        try:
+            yield
+        finally:
+            if has_turn:
+                self._turn.release()
 
     def check(self, user: str, password: str) -> None:
         """Raise the server's refusal again, without the server, where it is too early to ask."""

@@ -1,7 +1,9 @@
 """Settings that an operator makes for all sessions, and limits of the account, on real servers."""
 
 import signal
+import threading
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -177,6 +179,36 @@ def test_an_account_that_is_made_later_is_read_after_a_reload(
         run_as_root(server, f"ALTER USER 'headroom'@'%' IDENTIFIED BY '{account.password}'")
         agent.process.send_signal(signal.SIGHUP)
         wait_until("up", lambda: agent.get("up") == 1, 45)
+
+
+REFUSALS = {
+    "mysql": "SELECT SUM(SUM_ERROR_RAISED) FROM performance_schema."
+    "events_errors_summary_global_by_error WHERE ERROR_NUMBER = 1045",
+    "mariadb": "SELECT VARIABLE_VALUE FROM information_schema.GLOBAL_STATUS"
+    " WHERE VARIABLE_NAME = 'ACCESS_DENIED_ERRORS'",
+}
+
+
+def test_two_sessions_of_a_target_send_a_wrong_password_once(
+    private_server: ServerFactory, flavour: Flavour
+) -> None:
+    """That of the business metrics logs in at the same time, as at the agent's start."""
+    server = private_server(flavour)
+    wrong = least_account(server)._replace(password="wrong")
+    one, both = new_connection(server, wrong), threading.Barrier(2)
+
+    def login() -> Login:
+        both.wait()
+        return Login(*wrong)
+
+    sessions = [
+        Connection(one.endpoint, login, timeout=5, limit=5, beside=beside) for beside in (one, one)
+    ]
+    with ThreadPoolExecutor(2) as pool:
+        said = [str(ended.exception()) for ended in [pool.submit(s.open) for s in sessions]]
+    assert ["not sent again for 2 min" in text for text in said] == [True, True]
+    [(count,)] = run_as_root(server, REFUSALS[flavour])
+    assert int(count or 0) == 1
 
 
 def end_sessions(server: PrivateServer) -> None:
