@@ -126,6 +126,14 @@ def test_statements_that_are_not_timed_are_no_low_concurrency(left_out: float) -
     assert found["throughput"] == pytest.approx([QPS] * 5, rel=0.01)
 
 
+def test_a_recording_whose_statements_are_not_timed_has_no_low_concurrency() -> None:
+    """An exporter has their time only: from 34 s on it stands still while the server answers."""
+    statements = {"statements": lambda at: {"statement_seconds": 3 * min(at, 34.0)}}
+    found = window({"status": status, **statements})
+    assert found["statement_time"] == pytest.approx([3, 3, *[np.nan] * 3], nan_ok=True)
+    assert found["throughput"] == pytest.approx([QPS] * 5, rel=0.01)
+
+
 def test_a_truncated_statement_table_costs_one_interval() -> None:
     """The sums start over; nothing is invented for the interval that saw it."""
 

@@ -29,12 +29,13 @@ class SampleColumns:
         values = [sample.values.get(name, np.nan) for sample in self._samples]
         return np.array(values, dtype=np.float64)
 
-    def stalls(self, name: str) -> Array:
+    def stalls(self, name: str, counted: Array) -> Array:
         """Count the samples up to each with more statements but no more of `name` than before.
 
-        Shape (samples,): the server does not measure `name` then.
+        `counted` are the statements so far. Both of shape (samples,): the server does not measure
+        `name` then.
         """
-        stalled = (np.diff(self["statements"]) > 0) & (np.diff(self[name]) == 0)
+        stalled = (np.diff(counted) > 0) & (np.diff(self[name]) == 0)
         return np.append(0.0, np.cumsum(stalled))[: self.at.size]
 
     def rate(

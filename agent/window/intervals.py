@@ -177,7 +177,10 @@ def _statement_time(
     ended = source["statement_seconds"]
     in_flight = np.nan_to_num(source["in_flight_seconds"])
     restarts = np.interp(source.at, status.at, epoch)  # one may show as a fraction
-    epochs = restarts + source.stalls("statement_seconds")
+    counted = source["statements"]
+    if np.isnan(counted).all():  # a recording has only the server's answers
+        counted = np.interp(source.at, status.at, status["questions"])
+    epochs = restarts + source.stalls("statement_seconds", counted)
     risen = partial(rates.increases, edges, source.at, max_gap=source.max_gap, epoch=epochs)
     spent = risen(ended + in_flight, monotonic=ended)
     found = rates.concurrency_by_littles_law(spent, np.diff(edges))

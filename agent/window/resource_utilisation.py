@@ -215,7 +215,8 @@ def utilisations_and_rates(
     sees_process = host is not None and "process_cpu_seconds" in host.names
     if statements is not None and not sees_process:
         name = "statement_cpu_seconds"
-        found[STATEMENT_CPU] = statements.rate(edges, name, epoch=statements.stalls(name))
+        epoch = statements.stalls(name, statements["statements"])
+        found[STATEMENT_CPU] = statements.rate(edges, name, epoch=epoch)
     if host is not None:
         found |= dict((*_cpu_use(host, edges), *_disk_use(host, edges), *_link_use(host, edges)))
     return {name: used for name, used in found.items() if np.isfinite(used).any()}
