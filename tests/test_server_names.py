@@ -118,6 +118,17 @@ def test_a_service_is_replayed_and_compared_by_its_name(
     )
 
 
+@pytest.mark.parametrize("command", ["replay", "compare"])
+def test_the_help_of_a_target_says_that_a_prometheus_has_it_too(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By its instance, or by the labels."""
+    with pytest.raises(SystemExit):
+        main([command, "--help"])
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "in a Prometheus: its `instance`, or its name by the labels of --by" in shown
+
+
 def test_a_history_is_filled_from_a_service(
     pmm: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

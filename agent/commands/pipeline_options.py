@@ -37,7 +37,10 @@ def add_pipeline_options(parser: argparse.ArgumentParser) -> None:
         help="a configuration with these settings and the resources' ceilings",
     )
     parser.add_argument(
-        "--target", metavar="NAME", help="the target in the configuration and in a history"
+        "--target",
+        metavar="NAME",
+        help="the target in the configuration and in a history; without a configuration, in a "
+        "Prometheus: its `instance`, or its name by the labels of --by",
     )
 
 

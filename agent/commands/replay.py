@@ -49,7 +49,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         metavar="SOURCE",
         help="samples as CSV (t_s,questions,threads_running,uptime_s and what docs/replay.md "
         "names; - is standard input), the history.db of an agent, or http://HOST:9090 of a "
-        "Prometheus, whose --target is an instance of mysqld_exporter",
+        "Prometheus that scrapes mysqld_exporter",
     )
     when = parser.add_mutually_exclusive_group()
     when.add_argument(
