@@ -30,6 +30,7 @@ from models.capacity.shared_constants import (
     MAJORITY,
     MIN_POINTS,
     POSSIBLE,
+    UNLIKELY,
 )
 from models.numerics import QUANTILES
 from models.robust import normal_cdf
@@ -40,7 +41,7 @@ PEAK_PRIOR = (0.25, 0.35)
 """ln(peak / limit), median and scale of Student's distribution with two degrees of freedom: most
 servers are built so that a resource is their limit, and contention ends the growth of a few of them
 far below it."""
-ABRUPT_PRIOR = 0.12
+ABRUPT_PRIOR = UNLIKELY
 """The probability of a contention that the law cannot foresee, since it sets in abruptly: a lock
 that is free below the peak and a convoy above."""
 ABRUPT_DECAY = 0.25
