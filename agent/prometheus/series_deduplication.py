@@ -103,18 +103,18 @@ def _count_differently(one: Statements, other: Statements) -> bool:
     Prometheus read it when. This needs no clock, and no guess of the rate between two samples.
     """
     compared = out_of_order = 0
-    ours = _lives(one)
-    began = np.array([float(np.median(life.start)) for life in ours])
-    for life in _lives(other):
-        apart = np.abs(began - np.median(life.start))
+    ours = _runs(one)
+    began = np.array([float(np.median(run.start)) for run in ours])
+    for run in _runs(other):
+        apart = np.abs(began - np.median(run.start))
         for index in np.flatnonzero(apart <= MAX_START_DIFFERENCE):
-            more, wrong = _compare_counts(ours[index], life)
+            more, wrong = _compare_counts(ours[index], run)
             compared, out_of_order = compared + more, out_of_order + wrong
     return out_of_order >= max(MIN_OUT_OF_ORDER, MAX_OUT_OF_ORDER * compared)
 
 
 def _compare_counts(one: Statements, other: Statements) -> tuple[int, int]:
-    """Return how many samples of another life have neighbours in this, and how many are wrong.
+    """Return how many samples of another run have neighbours in this one, and how many are wrong.
 
     Those had counted less than one at a lower uptime, or more than one at a higher.
     """
@@ -134,8 +134,8 @@ def _have_own_ids(one: Series, other: Series) -> bool:
     return len(ours) > 0 < len(theirs) and not np.isin(ours, theirs).any()
 
 
-def _lives(known: Statements) -> list[Statements]:
-    """Return the parts of it without a restart."""
+def _runs(known: Statements) -> list[Statements]:
+    """Return the runs of the server: the parts between its restarts."""
     restarted = (np.diff(known.uptime) < 0) | (np.abs(np.diff(known.start)) > MAX_START_DIFFERENCE)
     edges = np.flatnonzero(restarted) + 1
     parts = zip(*(np.split(column, edges) for column in known), strict=True)
