@@ -15,9 +15,9 @@ import numpy as np
 from models.capacity.headroom import Headroom
 from models.capacity.result import Capacity
 from models.capacity.saturation_probability import is_contradicted
-from models.capacity.shared_constants import CLEAR_RATIO, MAJORITY, MIN_LOAD_RATIO, MIN_NOISE
 from models.numerics import QUANTILES, even_shares, median, quantiles
 from models.robust import NORMAL_95, LinearFit, fit_linear
+from models.shared_constants import CLEAR_RATIO, MAJORITY, MIN_LOAD_RATIO, MIN_NOISE
 from models.trust import FULL_LOAD, MAX_ERROR, TRUSTED_RATIO, Trust
 from models.usl.law import Array
 from models.what_if.predict import Estimate

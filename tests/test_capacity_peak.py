@@ -13,7 +13,7 @@ from models.capacity.headroom import headroom_of
 from models.capacity.observations import Observations
 from models.capacity.observed_peak import saturated_throughput
 from models.capacity.resource_and_limit import Resource
-from models.capacity.shared_constants import QUERY_VARIATION
+from models.shared_constants import QUERY_VARIATION
 from models.trust import Trust
 from models.usl.law import Array, Usl
 from testbed.simulated.day_scenarios import Life, live

@@ -26,19 +26,19 @@ from agent.web.shared_responses import MAX_WAIT_SECONDS
 from models.capacity.device_parallelism import CHANNELS
 from models.capacity.doubts import MAX_DRIFT, MIN_NEAR_INTERVALS
 from models.capacity.observations import SAME_LOAD_SHARE
-from models.capacity.shared_constants import (
-    MIN_LOAD_RATIO,
-    MIN_POINTS,
-    NEAR_SHARE,
-    PERIODS,
-    TOLERATED_CHANGE,
-)
 from models.capacity.utilisation_fit import (
     MODEL_PRIORS,
     PROCESSOR_MODEL_PRIORS,
     UNCOUNTED_WAKEUP_MODEL_PRIORS,
 )
 from models.robust import CERTAIN_Z
+from models.shared_constants import (
+    MIN_LOAD_RATIO,
+    MIN_POINTS,
+    NEAR_SHARE,
+    PERIODS,
+    TOLERATED_CHANGE,
+)
 from models.trust import MIN_LOAD, TRUSTED_RATIO
 from models.usl.point_fit import RELATIVE_ERROR
 

@@ -13,7 +13,7 @@ from models.capacity.highest_throughput_likelihood import (
 )
 from models.capacity.observations import Observations
 from models.capacity.resource_and_limit import Resource
-from models.capacity.shared_constants import (
+from models.shared_constants import (
     FALSE_SIGN_PROBABILITY,
     QUERY_VARIATION,
 )

@@ -16,7 +16,7 @@ from models.capacity.saturation_probability import (
     GROWTHS,
     saturation_probability,
 )
-from models.capacity.shared_constants import TOLERATED_CHANGE
+from models.shared_constants import TOLERATED_CHANGE
 from models.trust import Trust
 
 BELOW = Headroom(0.3, overloaded=False, overload_loss=0.0)

@@ -14,7 +14,7 @@ from models.attribution.prior_mixture_fit import fit_mixture
 from models.attribution.rolling_block_sums import Block
 from models.attribution.sufficient_statistics import Moments
 from models.attribution.waiting_classes import Elasticity, cannot_compute_all
-from models.capacity.shared_constants import UNLIKELY
+from models.shared_constants import UNLIKELY
 
 NO_WAIT_LOG_ODDS = log((1 - UNLIKELY) / UNLIKELY)
 """Log of odds against waiting for a class whose text is known and names no wait."""

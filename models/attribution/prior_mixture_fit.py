@@ -41,8 +41,8 @@ from models.attribution.class_cost_fit import (
 from models.attribution.class_interval_table import Array, Mask
 from models.attribution.nnls import fix_unknowns, minimise_non_negative
 from models.attribution.sufficient_statistics import MIN_SHARE, Moments
-from models.capacity.shared_constants import UNLIKELY
 from models.numerics import NEGLIGIBLE
+from models.shared_constants import UNLIKELY
 
 HALF_WAIT_RATIO = 25.0
 """Prior probability that a class waits: `UNLIKELY`, and more for one with more time than its rows

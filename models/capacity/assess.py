@@ -33,9 +33,9 @@ from models.capacity.present_neighbour_use import lower_bound_at_present
 from models.capacity.resource_and_limit import FULL_UTILISATION, MAX_LIMIT_RATIO, ResourceLimit
 from models.capacity.resource_limits import correct_refuted_limit, find_resource_limits
 from models.capacity.result import Capacity
-from models.capacity.shared_constants import MAJORITY, SEEN_QUANTILE
 from models.capacity.trust_gate import judge, unknown_capacity, with_concurrency
 from models.numerics import median, quantile
+from models.shared_constants import MAJORITY, SEEN_QUANTILE
 from models.trust import Trust
 from models.usl.fit import UslFit, fit_bayes
 from models.usl.points_and_residuals import MIN_POINTS

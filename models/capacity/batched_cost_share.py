@@ -11,8 +11,8 @@ from typing import Self
 
 import numpy as np
 
-from models.capacity.shared_constants import HIGH_QUANTILE, MIN_POINTS
 from models.numerics import quantile
+from models.shared_constants import HIGH_QUANTILE, MIN_POINTS
 from models.usl.law import Array
 
 MIN_LOAD_SHARE = 0.2

@@ -14,7 +14,9 @@ from numpy.typing import NDArray
 from models.capacity.cost_curve import MIN_UTILISATION, CostCurve, curve_design
 from models.capacity.observations import Observations
 from models.capacity.resource_and_limit import FULL_UTILISATION
-from models.capacity.shared_constants import (
+from models.numerics import NEGLIGIBLE, ROUNDING, TINY, median, quantile
+from models.robust import EPISODE_SHARE, MAD_TO_DEVIATION, medians
+from models.shared_constants import (
     FAR_RATIO,
     GROUP_INTERVALS,
     HIGH_QUANTILE,
@@ -25,8 +27,6 @@ from models.capacity.shared_constants import (
     QUERY_VARIATION,
     TOLERATED_CHANGE,
 )
-from models.numerics import NEGLIGIBLE, ROUNDING, TINY, median, quantile
-from models.robust import EPISODE_SHARE, MAD_TO_DEVIATION, medians
 from models.usl.law import Array
 
 TIME_PER_QUERY = "time_per_query"

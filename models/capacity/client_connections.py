@@ -11,14 +11,14 @@ Connections are a limit only as far as their number is fixed, as that of a pool 
 import numpy as np
 
 from models.capacity.resource_and_limit import FULL_UTILISATION, Resource
-from models.capacity.shared_constants import (
+from models.numerics import median
+from models.shared_constants import (
     CLEAR_RATIO,
     MAJORITY,
     MIN_LASTING,
     MIN_POINTS,
     NEAR_SHARE,
 )
-from models.numerics import median
 from models.trust import MAX_GROWTH
 from models.usl.law import Array
 

@@ -23,7 +23,9 @@ from models.capacity.goodness_of_fit import Points
 from models.capacity.plateau import top_and_its_concurrency
 from models.capacity.residence_likelihood import PeakGrid, ResidenceModels
 from models.capacity.resource_and_limit import MAX_LIMIT_RATIO
-from models.capacity.shared_constants import (
+from models.numerics import QUANTILES
+from models.robust import normal_cdf
+from models.shared_constants import (
     CLEAR_RATIO,
     FALSE_SIGN_PROBABILITY,
     FAR_RATIO,
@@ -32,8 +34,6 @@ from models.capacity.shared_constants import (
     POSSIBLE,
     UNLIKELY,
 )
-from models.numerics import QUANTILES
-from models.robust import normal_cdf
 from models.trust import MAX_ERROR
 from models.usl.law import Array
 
@@ -54,8 +54,8 @@ MIN_MEETING = 2.5
 """The concurrency at the limit below which the peak is expected the farther beyond it: hardly any
 two statements meet at a lock."""
 MIN_CONTENDING = 6.0
-"""The concurrency at the limit from which on residence times follow N, and show contention; twice
-as many surely."""
+"""The concurrency from which on statements contend: where so many fill the limit, residence times
+begin to show it, and do so fully at twice as many."""
 
 
 @dataclass(frozen=True)

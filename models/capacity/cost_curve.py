@@ -13,9 +13,9 @@ import numpy as np
 
 from models.capacity.observations import Observations
 from models.capacity.resource_and_limit import FULL_UTILISATION
-from models.capacity.shared_constants import HIGH_QUANTILE, MIN_NOISE
 from models.numerics import quantile
 from models.robust import LinearFit, fit_linear
+from models.shared_constants import HIGH_QUANTILE, MIN_NOISE
 from models.usl.law import Array
 
 MIN_UTILISATION = 0.05

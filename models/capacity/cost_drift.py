@@ -8,14 +8,14 @@ loads, on which a limit is based.
 import numpy as np
 
 from models.capacity.cost_curve import CostCurve
-from models.capacity.shared_constants import (
+from models.numerics import TINY, median
+from models.robust import SIGNIFICANT_Z, fit_linear
+from models.shared_constants import (
     LATEST_INTERVALS,
     MIN_CURVE_POINTS,
     MIN_NOISE,
     WINDOW_PARTS,
 )
-from models.numerics import TINY, median
-from models.robust import SIGNIFICANT_Z, fit_linear
 
 
 def cost_drift(cost: CostCurve) -> float:

@@ -10,8 +10,8 @@ import numpy as np
 
 from models.capacity.cost_curve import CostCurve
 from models.capacity.observations import Observations
-from models.capacity.shared_constants import LATEST_INTERVALS, MIN_CURVE_POINTS, MIN_NOISE, PERIODS
 from models.robust import fit_linear
+from models.shared_constants import LATEST_INTERVALS, MIN_CURVE_POINTS, MIN_NOISE, PERIODS
 from models.usl.law import Array
 
 

@@ -7,8 +7,8 @@ time than at high loads, and a limit estimated from low loads is too low by the 
 import numpy as np
 
 from models.capacity.observations import Observations
-from models.capacity.shared_constants import HIGH_QUANTILE, MIN_NOISE, MIN_POINTS
 from models.numerics import median, quantile
+from models.shared_constants import HIGH_QUANTILE, MIN_NOISE, MIN_POINTS
 
 
 def clock_rise(seen: Observations, name: str) -> float:

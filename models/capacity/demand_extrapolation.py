@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.capacity.cpu_wakeups import WAKEUP_SECONDS
-from models.capacity.shared_constants import HIGH_QUANTILE, TOLERATED_CHANGE
 from models.capacity.utilisation_fit import FittedParts, Part
 from models.numerics import NEGLIGIBLE, ROUNDING, TINY, median, quantile
 from models.robust import SIGNIFICANT_Z, LinearFit, student_cdf
+from models.shared_constants import HIGH_QUANTILE, TOLERATED_CHANGE
 from models.trust import MAX_ERROR
 from models.usl.law import Array, Quantity
 

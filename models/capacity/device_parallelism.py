@@ -11,9 +11,9 @@ straight line, and the number remains unknown.
 import numpy as np
 
 from models.capacity.demand_extrapolation import CEILING, Extrapolations
-from models.capacity.shared_constants import MIN_NOISE
 from models.capacity.utilisation_fit import Part
 from models.robust import fit_columns, student_cdf
+from models.shared_constants import MIN_NOISE
 from models.usl.law import Array
 
 CHANNELS = 2 ** np.arange(7)

@@ -7,9 +7,9 @@ from typing import Self
 
 import numpy as np
 
-from models.capacity.shared_constants import MIN_NOISE
 from models.numerics import ROUNDING
 from models.robust import NORMAL_95, normal_cdf
+from models.shared_constants import MIN_NOISE
 from models.usl.law import Array
 
 UNBOUNDED_SPREAD = 2.0

@@ -25,7 +25,9 @@ from models.capacity.outliers import Outliers
 from models.capacity.resource_and_limit import ResourceLimit
 from models.capacity.result import USL
 from models.capacity.result import CapacityReason as Why
-from models.capacity.shared_constants import (
+from models.numerics import quantile, quantiles
+from models.robust import EPISODE_SHARE
+from models.shared_constants import (
     HIGH_QUANTILE,
     LATEST_INTERVALS,
     MAJORITY,
@@ -34,8 +36,6 @@ from models.capacity.shared_constants import (
     SEEN_QUANTILE,
     TOLERATED_CHANGE,
 )
-from models.numerics import quantile, quantiles
-from models.robust import EPISODE_SHARE
 from models.trust import MIN_LOAD, TRUSTED_RATIO, Reason, Trust
 from models.usl.fit import UslFit
 

@@ -13,7 +13,9 @@ import numpy as np
 
 from models.capacity.observations import Observations
 from models.capacity.resource_and_limit import FULL_UTILISATION, ResourceLimit
-from models.capacity.shared_constants import (
+from models.numerics import TINY, median, quantile
+from models.robust import CERTAIN_Z, neighbour_deviation, persistence
+from models.shared_constants import (
     HIGH_QUANTILE,
     MAJORITY,
     MIN_CURVE_POINTS,
@@ -23,8 +25,6 @@ from models.capacity.shared_constants import (
     SEEN_QUANTILE,
     WINDOW_PARTS,
 )
-from models.numerics import TINY, median, quantile
-from models.robust import CERTAIN_Z, neighbour_deviation, persistence
 from models.trust import MAX_ERROR, Reason, Trust
 from models.usl.fit import SUPERLINEAR_EFFICIENCY, SUPERLINEAR_SHARE, UslFit
 from models.usl.law import Array, Usl

@@ -11,7 +11,7 @@ from math import isfinite
 
 from models.capacity.resource_and_limit import MIN_LIMITING_UTILISATION
 from models.capacity.result import USL, Capacity
-from models.capacity.shared_constants import CLEAR_RATIO, FAR_RATIO, NEAR_SHARE
+from models.shared_constants import CLEAR_RATIO, FAR_RATIO, NEAR_SHARE
 from models.usl.fit import UslFit
 
 

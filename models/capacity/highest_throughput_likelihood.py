@@ -15,7 +15,9 @@ from numpy.typing import NDArray
 
 from models.capacity.observations import Observations
 from models.capacity.resource_and_limit import FULL_UTILISATION
-from models.capacity.shared_constants import (
+from models.numerics import TINY
+from models.robust import neighbour_deviation, normal_cdf
+from models.shared_constants import (
     FALSE_SIGN_PROBABILITY,
     MIN_LASTING,
     MIN_POINTS,
@@ -23,8 +25,6 @@ from models.capacity.shared_constants import (
     QUERY_VARIATION,
     TOLERATED_CHANGE,
 )
-from models.numerics import TINY
-from models.robust import neighbour_deviation, normal_cdf
 from models.usl.law import Array
 
 CHANCE_PROBABILITY = 0.2

@@ -8,14 +8,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from models.capacity.resource_and_limit import Resource
-from models.capacity.shared_constants import (
+from models.numerics import quantile
+from models.shared_constants import (
     HIGH_QUANTILE,
     LOW_QUANTILE,
     MAJORITY,
     NEAR_SHARE,
     SEEN_QUANTILE,
 )
-from models.numerics import quantile
 from models.trust import MAX_ERROR
 from models.usl.law import Array
 

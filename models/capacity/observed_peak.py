@@ -14,15 +14,15 @@ from numpy.typing import NDArray
 from models.capacity.demand_extrapolation import CEILING
 from models.capacity.observations import SAME_LOAD_SHARE, Observations
 from models.capacity.resource_and_limit import MIN_LIMITING_UTILISATION, Resource
-from models.capacity.shared_constants import (
+from models.numerics import median
+from models.robust import NORMAL_95, medians
+from models.shared_constants import (
     FAR_RATIO,
     MIN_LASTING,
     MIN_POINTS,
     NEAR_SHARE,
     QUERY_VARIATION,
 )
-from models.numerics import median
-from models.robust import NORMAL_95, medians
 from models.usl.law import Array
 
 CELLS_PER_OCTAVE = 4

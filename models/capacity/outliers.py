@@ -14,7 +14,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from models.capacity.cost_curve import MIN_UTILISATION
 from models.capacity.observations import Observations
-from models.capacity.shared_constants import (
+from models.numerics import quantile
+from models.robust import CERTAIN_Z, EPISODE_SHARE, MAD_TO_DEVIATION, fit_columns, medians
+from models.shared_constants import (
     CLEAR_RATIO,
     GROUP_INTERVALS,
     LATEST_INTERVALS,
@@ -25,8 +27,6 @@ from models.capacity.shared_constants import (
     SEEN_QUANTILE,
     TOLERATED_CHANGE,
 )
-from models.numerics import quantile
-from models.robust import CERTAIN_Z, EPISODE_SHARE, MAD_TO_DEVIATION, fit_columns, medians
 from models.usl.law import Array
 
 

@@ -18,15 +18,15 @@ from numpy.typing import NDArray
 
 from models.capacity.observations import SAME_LOAD_SHARE, Observations
 from models.capacity.resource_and_limit import Resource
-from models.capacity.shared_constants import (
+from models.numerics import median
+from models.robust import SIGNIFICANT_Z, medians, neighbour_deviation
+from models.shared_constants import (
     CLEAR_RATIO,
     FAR_RATIO,
     MIN_LASTING,
     MIN_POINTS,
     NEAR_SHARE,
 )
-from models.numerics import median
-from models.robust import SIGNIFICANT_Z, medians, neighbour_deviation
 from models.trust import MAX_GROWTH
 from models.usl.law import Array
 

@@ -16,7 +16,7 @@ from models.capacity.resource_and_limit import (
     Resource,
     ResourceLimit,
 )
-from models.capacity.shared_constants import LATEST_INTERVALS
+from models.shared_constants import LATEST_INTERVALS
 from models.usl.law import Array
 
 

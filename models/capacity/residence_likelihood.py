@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 
 from models.capacity.goodness_of_fit import Points
 from models.capacity.resource_and_limit import FULL_UTILISATION
-from models.capacity.shared_constants import LOW_QUANTILE, MIN_NOISE
 from models.numerics import ROUNDING, TINY, median, quantile
 from models.robust import (
     MIN_FREEDOM,
@@ -28,6 +27,7 @@ from models.robust import (
     mad,
     persistence,
 )
+from models.shared_constants import LOW_QUANTILE, MIN_NOISE
 from models.trust import MAX_GROWTH
 from models.usl.law import Array
 from models.usl.peak_posterior_grid import PSEUDO_ERROR

@@ -10,7 +10,9 @@ from numpy.typing import NDArray
 
 from models.capacity.batched_cost_share import SharedCost
 from models.capacity.cpu_wakeups import SHORT_QUERY_SECONDS, CpuWakeups
-from models.capacity.shared_constants import (
+from models.numerics import QUANTILES, median, quantile, quantiles
+from models.robust import SIGNIFICANT_Z
+from models.shared_constants import (
     CLEAR_RATIO,
     LOW_QUANTILE,
     MAJORITY,
@@ -18,8 +20,6 @@ from models.capacity.shared_constants import (
     MIN_MEETING_CONCURRENCY,
     MIN_POINTS,
 )
-from models.numerics import QUANTILES, median, quantile, quantiles
-from models.robust import SIGNIFICANT_Z
 from models.trust import Trust
 from models.usl.law import Array
 from models.usl.posterior import Interval

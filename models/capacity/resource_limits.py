@@ -26,17 +26,6 @@ from models.capacity.resource_and_limit import (
     ResourceLimit,
     UtilisationCurve,
 )
-from models.capacity.shared_constants import (
-    FALSE_SIGN_PROBABILITY,
-    FAR_RATIO,
-    MAJORITY,
-    MIN_LASTING,
-    MIN_NOISE,
-    MIN_POINTS,
-    NEAR_SHARE,
-    QUERY_VARIATION,
-    SEEN_QUANTILE,
-)
 from models.capacity.unshared_log_writes import FurtherFall, further_fall
 from models.capacity.utilisation_fit import (
     MIN_UTILISATION_NOISE,
@@ -50,6 +39,17 @@ from models.capacity.utilisation_fit import (
 )
 from models.numerics import NEGLIGIBLE, QUANTILES, median, quantiles
 from models.robust import CERTAIN_Z, NORMAL_95, SIGNIFICANT_Z, fit_columns, normal_cdf
+from models.shared_constants import (
+    FALSE_SIGN_PROBABILITY,
+    FAR_RATIO,
+    MAJORITY,
+    MIN_LASTING,
+    MIN_NOISE,
+    MIN_POINTS,
+    NEAR_SHARE,
+    QUERY_VARIATION,
+    SEEN_QUANTILE,
+)
 from models.trust import TRUSTED_RATIO, Trust, trust_of
 from models.usl.law import Array
 from models.usl.posterior import Interval

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from models.capacity.distribution import Distribution
 from models.capacity.headroom import Headroom
 from models.capacity.result import Capacity, CapacityReason
-from models.capacity.shared_constants import TOLERATED_CHANGE
 from models.forecast.next_hour import STEP_SECONDS, Rise
+from models.shared_constants import TOLERATED_CHANGE
 
 GROWTHS = (1.0, 1.1, 1.25, 1.5)
 """Factors of the present load: unchanged, and grown by 10, 25 and 50 %."""

@@ -16,7 +16,6 @@ from enum import StrEnum
 
 import numpy as np
 
-from models.capacity.shared_constants import MIN_NOISE
 from models.forecast.weekly_pattern import (
     HALF_WEEK_DAYS,
     WEEK_DAYS,
@@ -28,6 +27,7 @@ from models.forecast.weekly_pattern import (
 from models.numerics import CONFIDENCE, median
 from models.rates import Array
 from models.robust import LinearFit, fit_linear, mad, persistence_of, student_cdf
+from models.shared_constants import MIN_NOISE
 
 TREND_DAYS = 5 * WEEK_DAYS
 """Days that a trend is based on: older ones say less about how it continues. 28 miss slow growth,

@@ -14,12 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.capacity.distribution import Distribution
-from models.capacity.shared_constants import MIN_NOISE, MIN_POINTS
 from models.forecast.daily_peaks import DAY_HOURS
 from models.forecast.hourly_means import HOUR_SECONDS
 from models.forecast.weekly_pattern import WEEK_DAYS
 from models.numerics import even_shares, median
 from models.rates import Array
+from models.shared_constants import MIN_NOISE, MIN_POINTS
 
 STEP_SECONDS = 300.0
 """Seconds of one mean: a saturation that lasts for less does not count."""

@@ -8,12 +8,12 @@ the same forecast.
 
 import numpy as np
 
-from models.capacity.shared_constants import MIN_NOISE
 from models.forecast.daily_peak_growth import GROWTH_INDEX, Candidate, Trend, TrendShape
 from models.forecast.weekly_pattern import WEEK_DAYS, day_of_week, week_contrasts
 from models.random_numbers import DRAW_COUNT, SEED, RandomNumbers
 from models.rates import Array
 from models.robust import LinearFit
+from models.shared_constants import MIN_NOISE
 
 GROWTH_SPREAD = 0.4
 """Deviation of future growth from that of the days seen, as a share of it. Without it 83 %

@@ -3,9 +3,9 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from models.capacity.shared_constants import MIN_NOISE
 from models.rates import Array
 from models.robust import medians
+from models.shared_constants import MIN_NOISE
 
 WEEK_DAYS = 7
 HALF_WEEK_DAYS = WEEK_DAYS // 2

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from models.capacity.shared_constants import MAJORITY
 from models.rates import Array
+from models.shared_constants import MAJORITY
 
 
 def read_weights(

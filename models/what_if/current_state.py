@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from models.capacity.distribution import Distribution
-from models.capacity.shared_constants import MIN_LOAD_RATIO
+from models.shared_constants import MIN_LOAD_RATIO
 from models.usl.law import Array, Usl
 
 

@@ -13,8 +13,8 @@ from math import sqrt
 
 import numpy as np
 
-from models.capacity.shared_constants import MIN_NOISE
 from models.numerics import TINY
+from models.shared_constants import MIN_NOISE
 from models.trust import MAX_ERROR
 from models.usl.law import Array, Usl
 from models.what_if.changes import Changes

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from models.capacity.shared_constants import MAJORITY, MIN_LOAD_RATIO, TOLERATED_CHANGE
 from models.numerics import CONFIDENCE, QUANTILES, TINY, quantile, quantiles
+from models.shared_constants import MAJORITY, MIN_LOAD_RATIO, TOLERATED_CHANGE
 from models.usl.law import Array
 from models.what_if.changes import Changes
 from models.what_if.current_state import CurrentState, Kind, Load
