@@ -77,7 +77,7 @@ def in_two_clusters(case: dict[str, Any], every: int) -> dict[str, Any]:
 
 
 def expected(look: dict[str, Any], cluster: str, at: int) -> dict[str, Any]:
-    """What is expected of an alert in a cluster, at this minute."""
+    """One test case: the alert that must fire in a cluster at this minute."""
     ours = f'alertname="{look["alertname"]}", alertstate="firing", cluster="{cluster}"'
     return {
         "expr": f"ALERTS{{{ours}}}",

@@ -143,7 +143,7 @@ def off_at_highest(seen: Observations) -> float:
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("share", [0.06, 0.07, 0.09])
 def test_the_highest_loads_may_contradict_a_limit(share: float, seed: int) -> None:
-    """What is trusted is right; of all others the highest loads contradict the limit."""
+    """A trusted capacity is right; the highest loads contradict the limit of every other one."""
     found = assess_capacity(hyper_threads(0.97, share, seed))
     assert found.value is not None
     is_right = abs(found.value / 650 - 1) < 0.1

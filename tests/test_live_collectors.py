@@ -345,7 +345,7 @@ def lost(agent: Daemon) -> float:
 def test_waits_for_metadata_locks_that_are_not_timed_are_no_short_ones(
     private_server: ServerFactory,
 ) -> None:
-    """Their sum stands still: it is not known then, which is told with what enables it."""
+    """Their sum does not rise then: it is reported as missing, with the statement to enable it."""
     server = private_server("mysql")
     run_as_root(server, IN_FLIGHT_ON, "CREATE SCHEMA live", "CREATE TABLE live.locked (id INT)")
     with connected(server, "socket") as connection:

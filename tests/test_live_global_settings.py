@@ -39,7 +39,7 @@ SHAPES = (
 
 
 def settings(release: Release) -> list[str]:
-    """What is set: fewer rows, another language, other texts and times."""
+    """The settings: fewer rows, another SQL mode, language, character set and time zone."""
     return [*HIDE_ROWS, f"sql_mode = '{MODES[release.partition('-')[0]]}'", *SHAPES]
 
 
@@ -47,13 +47,15 @@ def settings(release: Release) -> list[str]:
 def set_globally(server: PrivateServer, assignments: Sequence[str]) -> Iterator[None]:
     """Root sets that for all sessions to come."""
     run_as_root(server, *(f"SET GLOBAL {one}" for one in assignments))
-    yield
-    names = [one.partition(" ")[0] for one in assignments]
-    run_as_root(server, *(f"SET GLOBAL {name} = DEFAULT" for name in names))
+    try:
+        yield
+    finally:
+        names = [one.partition(" ")[0] for one in assignments]
+        run_as_root(server, *(f"SET GLOBAL {name} = DEFAULT" for name in names))
 
 
 def readings(connection: Connection) -> dict[str, Values]:
-    """What each collector reads of a server."""
+    """Read a sample of each collector from a server."""
     found = {}
     for spec in COLLECTORS:
         read = spec.prepare(connection).read

@@ -68,7 +68,7 @@ def replica_config(replica: str, port: int, store: str) -> Json:
 
 
 def have_written(url: str, since: float) -> bool:
-    """Whether both replicas have written a sample of the statements from after that time."""
+    """Return whether both replicas have written a sample of Questions after that time."""
     found = Client(Access(url)).instant_values("timestamp(mysql_global_status_questions)")
     return len(found) == len(REPLICAS) and min(found) > since
 

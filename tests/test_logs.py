@@ -94,15 +94,15 @@ def test_a_server_that_comes_and_goes_does_not_flood_the_log() -> None:
     """After a few lines of a kind there is one a minute, with the number of those left out."""
     now = [0.0]
     repeats = RepeatedMessages(lambda: now[0])
-    told = []
+    written = []
     for second in range(600):
         now[0] = float(second)
         event = record("cannot read: %s", f"reason {second}", target="db1", collector="status")
         if repeats.filter(event):
-            told.append(event.fields.get("repeated", 0))
-    assert 13 <= len(told) <= 15
-    assert told[:5] == [0] * 5
-    assert sum(told) + len(told) == pytest.approx(600, abs=60)
+            written.append(event.fields.get("repeated", 0))
+    assert 13 <= len(written) <= 15
+    assert written[:5] == [0] * 5
+    assert sum(written) + len(written) == pytest.approx(600, abs=60)
 
 
 def test_only_what_is_alike_is_summed_up() -> None:

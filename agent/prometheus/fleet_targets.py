@@ -70,7 +70,7 @@ class FleetTarget:
 
     @property
     def name(self) -> str:
-        """What it is called: the values of the labels that name it."""
+        """Its name: the values of the labels that identify it."""
         return identity_text(self.identity)
 
     @property
