@@ -24,7 +24,7 @@ from agent.web.marker_requests import MAX_PER_MINUTE
 from agent.web.password_queue import MAX_WAITING, MAX_WAITING_PER_NETWORK
 from agent.web.shared_responses import MAX_WAIT_SECONDS
 from models.capacity.device_parallelism import CHANNELS
-from models.capacity.doubts import MAX_DRIFT, MIN_NEAR_INTERVALS
+from models.capacity.doubts import MAX_FLUCTUATION, MIN_NEAR_INTERVALS
 from models.capacity.observations import SAME_LOAD_SHARE
 from models.capacity.utilisation_fit import (
     MODEL_PRIORS,
@@ -59,7 +59,8 @@ STATED = (
     ("docs/capacity.md", f"where throughput has fallen by {1 - SAME_LOAD_SHARE:.0%}"),
     ("docs/capacity.md", f"95 % quantile below {TRUSTED_RATIO:.2f} times the 5 % quantile"),
     ("docs/capacity.md", f"less than {MIN_LOAD:.0%} of the capacity was seen"),
-    ("docs/capacity.md", f"fluctuates by {MAX_DRIFT:.0%} between periods"),
+    ("docs/capacity.md", f"fluctuates by {MAX_FLUCTUATION:.0%} between periods"),
+    ("docs/capacity.md", f"has drifted by {TOLERATED_CHANGE:.0%} since the high loads"),
     ("docs/capacity.md", f"is expected to cost {TOLERATED_CHANGE:.0%} less at the limit"),
     (
         "docs/capacity.md",

@@ -8,7 +8,6 @@ import pytest
 from models.capacity.observations import Observations
 from models.capacity.outliers import OutlierReason, find_outliers
 from models.capacity.resource_and_limit import Resource
-from models.robust import EPISODE_SHARE
 from models.usl.law import Array, Usl
 
 LAW = Usl(0.02, 0.0005, 1000.0)
@@ -81,12 +80,11 @@ def test_connections_that_wait_are_no_foreign_work() -> None:
 
 
 def test_more_than_a_tenth_is_never_removed() -> None:
-    """Then it is the model that fails, which the answer says, and every interval stays."""
+    """Where more than a tenth contradict the others, every interval stays."""
     found = find_outliers(changed(day(), slice(0, 36), n=5.0))
     assert found.removed == ()
     assert found.kept.all()
     assert found.too_many
-    assert found.suspect_count > EPISODE_SHARE * 300
 
 
 def test_a_server_near_its_peak_loses_nothing() -> None:

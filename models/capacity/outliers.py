@@ -65,7 +65,6 @@ class Outliers:
     """The intervals left out, and whether the suspects were too many to be left out."""
 
     removed: tuple[Outlier, ...]
-    suspect_count: int
     too_many: bool
     kept: NDArray[np.bool_] = field(repr=False)
     """Shape (intervals,)."""
@@ -93,7 +92,7 @@ def find_outliers(seen: Observations) -> Outliers:
     count = len(seen)
     kept = np.ones(count, dtype=np.bool_)
     if count < MIN_CURVE_POINTS:
-        return Outliers((), 0, too_many=False, kept=kept)
+        return Outliers((), too_many=False, kept=kept)
     groups = _groups(seen.throughput)
     off, noise = _ln_time_excess(seen, groups)
     excess = np.column_stack([off, _ln_cost_excess(seen)])
@@ -113,7 +112,7 @@ def find_outliers(seen: Observations) -> Outliers:
         latest = latest or bool(
             np.any(np.abs(medians(excess[-LATEST_INTERVALS:, 1:])) > TOLERATED_CHANGE)
         )
-    return Outliers(removed, len(suspects), too_many, kept, latest)
+    return Outliers(removed, too_many, kept, latest)
 
 
 def _is_most_of_latest(which: ArrayLike) -> bool:

@@ -51,7 +51,7 @@ class CapacityReason(StrEnum):
 
 SENTENCES = {
     CapacityReason.NO_LIMIT_SEEN: "no limit by a resource or by contention is visible yet",
-    CapacityReason.MODEL_DOES_NOT_FIT: "many intervals, or the highest loads, contradict the model",
+    CapacityReason.MODEL_DOES_NOT_FIT: "the highest loads contradict the model",
     CapacityReason.RECENT_COST_DIFFERS: "recent cost per query differs from the window's average",
     CapacityReason.COST_FLUCTUATES: "the cost per query fluctuates or drifts; so may the capacity",
     CapacityReason.OTHERS_FLUCTUATE: "other processes' use of a resource fluctuates",
