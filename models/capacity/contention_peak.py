@@ -30,6 +30,7 @@ from models.shared_constants import (
     FALSE_SIGN_PROBABILITY,
     FAR_RATIO,
     MAJORITY,
+    MIN_MEETING_CONCURRENCY,
     MIN_POINTS,
     POSSIBLE,
     UNLIKELY,
@@ -50,9 +51,6 @@ UNCOUNTED_LOG_PRIOR = POSSIBLE
 """The probability that commits share the writes of the log where these are not counted: in eight of
 28 recorded loads they do. Of 220 intervals without that count 193 hold the peak; with a probability
 of 0 it is 191, and the mean error below 90 % of the load is 10.3 instead of 9.7 %."""
-MIN_MEETING = 2.5
-"""The concurrency at the limit below which the peak is expected the farther beyond it: hardly any
-two statements meet at a lock."""
 MIN_CONTENDING = 6.0
 """The concurrency from which on statements contend: where so many fill the limit, residence times
 begin to show it, and do so fully at twice as many."""
@@ -166,8 +164,8 @@ def _peak_distribution(points: Points, resource_limit: NearestLimit, x_seen: flo
 def _prior(ln_ratio: Array, n_limit: float | None) -> Array:
     """Compute the prior density at ln(peak/limit): the fewer statements fill it, the farther."""
     median, scale = PEAK_PRIOR
-    n = MIN_MEETING if n_limit is None else min(n_limit, MIN_MEETING)
-    off = ln_ratio - median - np.log(MIN_MEETING / n)
+    n = MIN_MEETING_CONCURRENCY if n_limit is None else min(n_limit, MIN_MEETING_CONCURRENCY)
+    off = ln_ratio - median - np.log(MIN_MEETING_CONCURRENCY / n)
     prior: Array = (1 + (off / scale) ** 2 / 2) ** -1.5
     return prior
 
