@@ -12,6 +12,7 @@ from collectors.cpu_idle_entries import MAX_CPUS, IdleEntries
 from models.capacity.assess import assess_capacity
 from models.capacity.cpu_wakeups import CpuWakeups
 from models.capacity.demand_extrapolation import CEILING
+from models.capacity.observations import Observations
 from models.capacity.resource_and_limit import Resource
 from models.capacity.result import CapacityReason
 from models.trust import Trust
@@ -116,6 +117,33 @@ def test_the_share_that_finds_it_busy_is_that_of_random_arrivals() -> None:
     assert idleness.per_query == pytest.approx(0.75, abs=0.1)
     assert idleness.saved[-1] == pytest.approx(1.0)
     assert np.all(np.diff(idleness.saved) >= 0)
+
+
+@pytest.mark.parametrize("upto", [0.5, 0.72])
+def test_other_programs_that_keep_processors_from_idling_hide_what_waking_costs(
+    upto: float,
+) -> None:
+    """Hardly any idle entry is counted beside them, as if no query paid for one."""
+    demand, waking = SHORT
+    for seed in SEEDS:
+        seen = woken_server(demand, waking, upto, evenly=True, seed=seed)
+        [own] = seen.resources
+        rare = np.full(len(seen), 20.0)
+        counted = replace(own, idle_entries=rare, wakeups=None)
+        host = Resource(
+            "cpu",
+            np.ones(len(seen)),
+            own=own.utilisation / 2,
+            idle_entries=rare,
+            processors=np.full(len(seen), 2.0),
+        )
+        both = Observations.of(
+            seen.at, seen.throughput, seen.concurrency, resources=[counted, host]
+        )
+        assert all(resource.wakeups is None for resource in both.resources)
+        found = assess_capacity(both)
+        assert found.trust is not Trust.TRUSTED
+        assert (found.lower or 0.0) * demand < 1 < 1.05 * (found.upper or np.inf) * demand
 
 
 def test_nothing_is_said_where_too_little_is_known() -> None:

@@ -66,7 +66,8 @@ class Observations:
         given = (throughput, concurrency, n_variance, weights, connections)
         x, n, variance, weight, opened = (_column(times, values) for values in given)
         checked = [r.with_columns_changed(lambda column: _column(times, column)) for r in resources]
-        known = tuple(r.with_shared_costs(x, n, log_counted=log_counted) for r in checked)
+        apart = _without_idle_entries_beside_others(checked, x)
+        known = tuple(r.with_shared_costs(x, n, log_counted=log_counted) for r in apart)
         variance, weight = np.nan_to_num(variance), np.nan_to_num(weight)
         return cls(times, x, n, variance, weight, opened, known, log_counted)
 
@@ -222,6 +223,18 @@ MAX_MAGNITUDE = 1e120
 """Powers of greater numbers, and of those below its inverse, may not fit into a float."""
 MIN_CONCURRENCY = 0.5
 """The least N, threads, for the law: nearly idle intervals say nothing about contention."""
+
+
+def _without_idle_entries_beside_others(resources: Sequence[Resource], x: Array) -> list[Resource]:
+    """Return the resources without idle entries where other programs ran most of the time.
+
+    These keep processors from going idle: switching from them to a query may cost as much.
+    """
+    counted = [r for r in resources if r.idle_entries is not None]
+    beside = np.any([r.is_used_by_other_programs(x) for r in counted], axis=0)
+    if np.count_nonzero(beside) <= MAJORITY * len(x):
+        return list(resources)
+    return [replace(r, idle_entries=None) for r in resources]
 
 
 def _column(times: Array, values: ArrayLike) -> Array:
