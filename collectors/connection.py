@@ -31,7 +31,6 @@ from collectors.untrusted_server_session import Session
 
 SERVER_VARIABLES = (
     "datadir",
-    "event_scheduler",
     "hostname",
     "innodb_redo_log_capacity",
     "innodb_thread_concurrency",

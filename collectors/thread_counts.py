@@ -8,6 +8,11 @@ The same query reads the server's clock and the work of replication: threads tha
 of another server, and statements that wait for a replica's acknowledgement. An applier that waits
 for work or for another applier is left out; one that waits for its own commit (MySQL) is counted.
 
+Without performance_schema there is only the number of threads that run for no client: the event
+scheduler by its variable, which may be set at any time, and on MariaDB a replica's threads. Its
+status has the number of SQL threads; each is taken to have an I/O thread, and the parallel appliers
+are there while one runs. MySQL does not tell such a session of binlog dumps.
+
 It also reads how many clients' statements wait for metadata, table or global locks (measured on
 both flavours: "Waiting for table metadata lock", "Waiting for global read lock" …). Row locks of
 InnoDB have no such state, but a counter of their time.
@@ -38,6 +43,10 @@ SELECT COALESCE(SUM(PROCESSLIST_COMMAND LIKE 'Binlog Dump%'), 0),
        {CLOCK}
   FROM performance_schema.threads"""  # noqa: S608  (constants only)
 SHAPE = ResultLimits(columns=6)
+SCHEDULER = "SELECT (@@GLOBAL.event_scheduler = 'ON')"
+MARIADB_REPLICA = """
+ + (SELECT IF(VARIABLE_VALUE > 0, 2 * VARIABLE_VALUE + @@GLOBAL.slave_parallel_threads, 0)
+      FROM information_schema.GLOBAL_STATUS WHERE VARIABLE_NAME = 'SLAVES_RUNNING')"""
 APPLYING, WAITING = "applying", "waiting_for_replicas"
 WAITING_FOR_LOCKS = "waiting_for_locks"
 """Statements that wait for locks other than InnoDB's row locks."""
@@ -47,11 +56,9 @@ MARIADB_REPLICATION = (
 
 
 def prepare(connection: Connection) -> Prepared:
-    """Prepare to read performance_schema.threads; without it, use only the server's variables."""
+    """Prepare to read performance_schema.threads; without it, counts in status and variables."""
     absent = performance_schema_off(connection, "threads")
-    query = THREADS.format(
-        replication=MARIADB_REPLICATION if "MariaDB" in connection.flavour else ""
-    )
+    query = THREADS.format(replication=MARIADB_REPLICATION if connection.is_mariadb else "")
     if absent is None:
         try:
             connection.row(query, SHAPE)
@@ -60,8 +67,7 @@ def prepare(connection: Connection) -> Prepared:
                 raise
             absent = missing_grant(connection, "threads")
     if absent is not None:
-        scheduler = connection.variables.get("event_scheduler", "OFF").upper() == "ON"
-        return Prepared(lambda: {"agent": 1.0, "system": float(scheduler)}, (absent,))
+        return Prepared(lambda: _without_schema(connection), (absent,))
 
     def read() -> Values:
         counts, clock = with_clock(lambda: connection.row(query, SHAPE), lambda row: row[-1])
@@ -77,3 +83,9 @@ def prepare(connection: Connection) -> Prepared:
         }
 
     return Prepared(read, (Feature("threads", enabled=True),))
+
+
+def _without_schema(connection: Connection) -> Values:
+    query = SCHEDULER + (MARIADB_REPLICA if connection.is_mariadb else "")
+    system = number("the count of system threads", connection.cell(query))
+    return {"agent": 1.0, "system": system}

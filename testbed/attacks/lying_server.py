@@ -33,7 +33,6 @@ NOW = "2026-11-23 12:00:00.000000"
 DIGEST = "a" * 64
 VARIABLES: Mapping[str, Cell] = {
     "datadir": "/nowhere/",
-    "event_scheduler": "ON",
     "hostname": "liar",
     "innodb_redo_log_capacity": 104857600,
     "innodb_thread_concurrency": 0,
