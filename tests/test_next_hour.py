@@ -72,6 +72,38 @@ def test_a_load_that_comes_back_is_not_new() -> None:
     assert all(rise.new_probability < 0.1 for rise in found.values())
 
 
+def nightly_job(steps: Array, start: int) -> Array:
+    """A noisy load of 1000 that a job doubles for half an hour, each day at that step."""
+    rng = np.random.default_rng(2)
+    is_in_job = (steps % DAY_STEPS >= start) & (steps % DAY_STEPS < start + 6)
+    noise = np.exp(0.03 * rng.standard_normal(len(steps)))
+    found: Array = np.where(is_in_job, 2000.0, 1000.0) * noise
+    return found
+
+
+@pytest.mark.parametrize("earlier", [0, 4])
+def test_a_rise_that_has_come_does_not_come_again(earlier: int) -> None:
+    """A job that doubles the load each night is expected before it, and not anew while it runs.
+
+    Nor where it begins twenty minutes earlier than on other nights.
+    """
+    steps = np.arange(WEEK + 60.0)
+    nights = nightly_job(steps[:WEEK], 36 + earlier)
+    means = np.concatenate((nights, nightly_job(steps[WEEK:], 36)))
+    limit = Distribution.of_quantiles(2700.0, 3000.0, 3300.0)
+    reached = Distribution.of_quantiles(1700.0, 1800.0, 1900.0)
+
+    def rise_at(step: int) -> Rise:
+        known = means[: WEEK + step + 1]
+        return possible_rises(known, known[-1], known[-1 - RISE_STEPS])[12]
+
+    before = rise_at(33)
+    assert before.saturation_probability(means[WEEK + 33], reached) > 0.4
+    assert before.saturation_probability(means[WEEK + 33], limit) < 0.05
+    for step in range(36, 42):
+        assert rise_at(step).saturation_probability(means[WEEK + step], limit) < 0.2, step
+
+
 def test_without_a_day_before_the_load_stays() -> None:
     """Nothing is known of this hour: neither a rise nor what is usual."""
     for count in (1, 40, DAY_STEPS // 2):

@@ -1,7 +1,9 @@
 """The possible rise of a load within the next hour, from its rises at this time on earlier days.
 
 The usual rise at a time of day is taken from the days before, as a ratio, so that it applies to
-higher and lower days alike. A rise that those days do not explain may be chance, or something new.
+higher and lower days alike. Moments at which the load had risen as much as now count most: what
+has risen already, as by a nightly job, does not rise again. A rise that those days do not explain
+may be chance, or something new.
 Something new continues: by as much again as it has grown with a probability of one half, and by r
 times as much with 1/(1 + r), which is all that is known of the end of a process observed at a
 random time (J. R. Gott, *Nature* 363, 1993).
@@ -38,6 +40,8 @@ RISE_END_PROBABILITIES = even_shares(10)
 """Probabilities that a rise has ended by a time; each represents a tenth of all."""
 MEAN_AGE_STEPS = 0.5
 """The age of a mean over a step: a new rise has continued since."""
+BANDWIDTH_FACTOR, BANDWIDTH_POWER = 1.06, -0.2
+"""Of Silverman's rule of thumb for the bandwidth of a kernel (Density Estimation, 1986, 3.28)."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -50,12 +54,20 @@ class Rise:
     """The probability of a new rise, which earlier days do not explain."""
     further_rises: Array = field(default_factory=lambda: np.zeros(1), repr=False)
     """By how much more the load then rises: equally probable values, shape (ways,)."""
+    weights: Array | None = field(default=None, repr=False)
+    """How much each of the usual rises counts, shape (moments,); None: all alike."""
 
     def saturation_probability(self, level: float, limit: Distribution) -> float:
         """Compute the probability that the load reaches the capacity; level is in queries/s."""
         as_usual = np.maximum(self.usual, 0.0)
         with_new = as_usual[:, None] + self.further_rises
-        usual, new = (float(limit.at_most(level * np.exp(r)).mean()) for r in (as_usual, with_new))
+        usual, new = (
+            float(np.average(reached, weights=self.weights))
+            for reached in (
+                limit.at_most(level * np.exp(as_usual)),
+                limit.at_most(level * np.exp(with_new)).mean(axis=1),
+            )
+        )
         return (1 - self.new_probability) * usual + self.new_probability * new
 
 
@@ -71,21 +83,55 @@ def possible_rises(means: Array, level: float, before: float | None) -> Mapping[
     moments = _moments_of_earlier_days(len(means))
     earlier = np.arange(RISE_STEPS, max(HORIZON_STEPS) + 1)
     changes = logs[moments] - np.fmax.reduce(logs[moments[:, None] - earlier], axis=1)
-    changes = changes[np.isfinite(changes)]
     highest = np.fmax.reduce(means[-max(HORIZON_STEPS) : -RISE_STEPS], initial=before or np.nan)
-    new, grown = _new_rise(level, float(highest), changes)
+    new, grown = _new_rise(level, float(highest), changes[np.isfinite(changes)])
+    weights = _weights_of_moments(level, logs, moments)
     found = {}
     for steps in HORIZON_STEPS:
         ahead = np.fmax.reduce(logs[moments[:, None] + np.arange(1, steps + 1)], axis=1)
         usual = ahead - logs[moments]
-        usual = usual[np.isfinite(usual)]
-        usual = usual if len(usual) >= MIN_POINTS else np.zeros(1)
+        known = np.isfinite(usual) & (weights > 0)
+        is_enough = np.count_nonzero(known) >= MIN_POINTS
         further = grown * (
             np.minimum(RISE_END_PROBABILITIES / (1 - RISE_END_PROBABILITIES), steps / RISE_STEPS)
             + MEAN_AGE_STEPS / RISE_STEPS
         )
-        found[steps] = Rise(usual, new, further)
+        found[steps] = Rise(
+            usual[known] if is_enough else np.zeros(1),
+            new,
+            further,
+            weights[known] if is_enough else None,
+        )
     return found
+
+
+def _weights_of_moments(level: float, logs: Array, moments: NDArray[np.intp]) -> Array:
+    """Weight moments by how near the load was to its mean of the hour before, compared with now.
+
+    logs: of the means, shape (steps,). Returns shape (moments,), 0 where that is not known. The
+    tails of a Cauchy kernel leave all moments alike where none is near. So they are while the
+    last hour is not known.
+    """
+    hour = np.arange(1, max(HORIZON_STEPS) + 1)
+    changes = logs[moments] - _known_mean(logs[moments[:, None] - hour])
+    known = changes[np.isfinite(changes)]
+    last_hour = _known_mean(logs[None, -max(HORIZON_STEPS) - 1 : -1])[0]
+    if not (level > 0 and np.isfinite(last_hour) and len(known) >= MIN_POINTS):
+        return np.ones(len(moments))
+    deviation = max(float(known.std()), MIN_NOISE)
+    bandwidth = BANDWIDTH_FACTOR * deviation * len(known) ** BANDWIDTH_POWER
+    distance = (changes - (np.log(level) - last_hour)) / bandwidth
+    weights: Array = np.nan_to_num(1 / (1 + distance**2))
+    return weights
+
+
+def _known_mean(values: Array) -> Array:
+    """Compute the mean of each row's known values, shape (rows,); NaN where none is known."""
+    known = np.isfinite(values)
+    count = known.sum(axis=1)
+    total = np.where(known, values, 0.0).sum(axis=1)
+    mean: Array = np.divide(total, count, out=np.full(len(values), np.nan), where=count > 0)
+    return mean
 
 
 def _new_rise(level: float, before: float, changes: Array) -> tuple[float, float]:
