@@ -558,3 +558,58 @@ def test_a_recording_of_weeks_is_forecast(tmp_path: Path, replayed: Replayed) ->
     assert line["forecast"]["days"] >= 14
     [short] = replayed(file, "--at", "1d", *options[2:])
     assert short["forecast"]["reasons"][0]["reason"] == "history_too_short"
+
+
+@pytest.mark.parametrize(
+    ("column", "change", "told"),
+    [
+        ("questions", lambda t, v: 3000 + round(1000 * math.sin(t)), "questions fell 10 times in "),
+        ("host_cpu_busy_s", lambda t, v: 50 + 40 * math.sin(t), "host_cpu_busy_s fell 10 times in"),
+        ("host_cpu_busy_s", lambda t, v: 100 * v, "in 60 s, more than cpus, 2; give CPU time in s"),
+        ("server_cpu_s", lambda t, v: 1000 * v, "in 60 s, more than cpus, 2; give CPU time in sec"),
+        ("cpus", lambda t, v: 0.5, "in 60 s, more than cpus, 0.5; give CPU time in seconds, and"),
+        ("t_s", lambda t, v: 1.79e12 + 1000 * v, ":2: t_s is 1790000000000, a time after the year"),
+    ],
+)
+def test_a_column_of_another_unit_is_refused(
+    column: str,
+    change: Callable[[float, float], float],
+    told: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Rates where counters belong, milliseconds, ticks and too few processors give no numbers."""
+    table = [row | {column: change(float(row["t_s"]), float(row[column]))} for row in rows(3600)]
+    file = written(tmp_path / "db.csv", table)
+    assert told in one_line(capsys, main(["replay", str(file)]))
+
+
+def test_a_status_that_is_flushed_now_and_then_is_a_counter(
+    tmp_path: Path, replayed: Replayed
+) -> None:
+    """Every five minutes its counts begin again at 0, and the server's uptime does not."""
+    table = [row | {"questions": int(row["questions"]) % 10**6} for row in rows(3600)]
+    assert replayed(written(tmp_path / "db.csv", table))[-1]["capacity"]["limit"] == "cpu"
+
+
+def test_samples_that_come_more_rarely_later_are_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No interval holds them, which is said with the option that uses them."""
+    table = [row for row in rows(7200) if float(row["t_s"]) < 3600 or not float(row["t_s"]) % 60]
+    file = written(tmp_path / "db.csv", table)
+    assert main(["replay", str(file)]) == 0
+    told = "59 samples, of 59 min, are 60 s apart and in no interval; --sampling 1m uses them"
+    assert told in capsys.readouterr().err
+    assert main(["replay", str(file), "--sampling", "1m"]) == 0
+    assert capsys.readouterr().err == ""
+
+
+def test_cpu_time_without_the_processors_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is the limit that a user expects to see."""
+    table = [{n: v for n, v in row.items() if n != "cpus"} for row in rows(600)]
+    assert main(["replay", str(written(tmp_path / "db.csv", table))]) == 0
+    told = "host_cpu_busy_s, server_cpu_s: not used, as no row has cpus"
+    assert told in capsys.readouterr().err

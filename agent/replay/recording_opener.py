@@ -39,6 +39,7 @@ from agent.replay.recording_player import (
     SampleRecording,
     measure_sampling,
 )
+from agent.replay.sample_csv_checks import LoneSamples
 from agent.replay.sample_csv_reader import SampleFile
 from agent.support.clock_pair import ClockPair
 from agent.support.errors import InputError
@@ -159,6 +160,7 @@ def _csv_source(path: str, options: ReplayOptions) -> RecordingSource:
     sampling = options.sampling or measured
     settings = _settings_with_width(options, interval_for(sampling, options.interval, file.name))
     history = IntervalBuffer(settings.interval, settings.window, sampling)
+    lone = LoneSamples(file.name, sampling)
     target = options.target or Path(file.name).name.split(".")[0]
     title = f"{file.name}: samples {sampling:g} s apart"
 
@@ -168,9 +170,12 @@ def _csv_source(path: str, options: ReplayOptions) -> RecordingSource:
             found.append(f"{file.name}: ignored columns: {', '.join(file.unused_columns)}")
         if file.duplicates:
             found.append(f"{file.name}: {file.duplicates:,} rows with a duplicate time")
-        return found
+        if unused := file.unused_cpu_columns:
+            found.append(f"{file.name}: {', '.join(unused)}: not used, as no row has cpus")
+        return [*found, *filter(None, [lone.note()])]
 
-    return RecordingSource(target, title, SampleRecording(readings, history), settings, notes)
+    recording = SampleRecording(lone.watched(readings), history)
+    return RecordingSource(target, title, recording, settings, notes)
 
 
 def _history_source(

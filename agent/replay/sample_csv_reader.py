@@ -8,9 +8,11 @@ import heapq
 import math
 from collections.abc import Iterable, Iterator, Sequence
 
+from agent.config.timestamps import DATED_SECONDS
 from agent.csv_input.class_file import TIME, Table
 from agent.csv_input.table_file import MAX_STREAM_BYTES, TableFileError
 from agent.replay.recorded_samples import COLUMNS, REQUIRED_COLUMNS, Reading, RecordedCollectors
+from agent.replay.sample_csv_checks import RowChecks
 
 UNKNOWN_TEXTS = ("", "nan", "null", "none", "na", "n/a", "-")
 """Texts of a cell whose value is unknown."""
@@ -43,6 +45,7 @@ class SampleFile:
             self._table.column(name, remedy + ",".join(COLUMNS[len(REQUIRED_COLUMNS) :]))
         self._names = [name for name in self._table.header if name in COLUMNS]
         self._indices = [self._table.header.index(name) for name in self._names]
+        self._checks = RowChecks()
         self.duplicates = 0
         """Rows that were left out so far, because an earlier one has the same time."""
 
@@ -50,6 +53,11 @@ class SampleFile:
     def unused_columns(self) -> list[str]:
         """The columns that are not used."""
         return [name for name in self._table.header if name not in (TIME, *COLUMNS)]
+
+    @property
+    def unused_cpu_columns(self) -> list[str]:
+        """The columns with CPU time for which the number of processors is missing in all rows."""
+        return self._checks.unused_columns(self._table.header)
 
     def readings(self) -> Iterator[Reading]:
         """Yield the readings in the order of time; of rows of the same time, the first."""
@@ -61,12 +69,18 @@ class SampleFile:
                 continue
             if before is not None:
                 self._check_order(before, row)
-            yield collectors.reading(row[0], dict(zip(self._names, row[2], strict=True)))
+            known = dict(zip(self._names, row[2], strict=True))
+            if problem := self._checks.problem_with(row[0], known):
+                raise TableFileError(self.name, row[1], *problem)
+            yield collectors.reading(row[0], known)
             before = row
 
     def _rows(self) -> Iterator[Row]:
         for cells in self._table.rows():
             at = self._table.number(cells, self._time_index, signed=True)
+            if at >= DATED_SECONDS.stop:
+                problem = f"{TIME} is {at:.0f}, a time after the year 9999"
+                raise self._table.error(problem, "give it in seconds, not in milliseconds")
             yield at, self._table.line, tuple(self._cell(cells, k) for k in self._indices)
 
     def _cell(self, cells: Sequence[str], index: int) -> float:
