@@ -239,6 +239,22 @@ def test_where_an_answer_is_split_is_not_seen(
     assert analysed(capsys, url) == whole
 
 
+def test_a_server_that_allows_few_samples_is_asked_in_parts(
+    url: str,
+    filled: Path,
+    prometheus: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """As many as of one series in two hours: the same document as of a server that allows all at once."""
+    shutil.copytree(filled, tmp_path / "data", ignore=shutil.ignore_patterns("lock", "wal"))
+    few = ("--query.max-samples=500",)
+    with serving(prometheus, tmp_path / "data", options=few) as limited:
+        with pytest.raises(PrometheusError, match="too many samples"):
+            Client(Access(limited)).instant_values('count_over_time({__name__=~".+"}[100y])')
+        assert analysed(capsys, limited) == analysed(capsys, url)
+
+
 def test_the_server_gives_no_more_points_than_are_asked_for_at_once(url: str) -> None:
     """Prometheus refuses one step more than its limit, of which `analyze` asks for half at once."""
     client = Client(Access(url))
@@ -518,6 +534,22 @@ def test_replicas_of_a_full_host_may_be_scraped_minutes_apart(
     code, found, error = analysed_alone(capsys, prometheus, fill(tmp_path, promtool, samples))
     assert (code, error) == (0, "")
     assert "cpu" in found[0]["load"]["utilisation"]
+
+
+@pytest.mark.parametrize("lost", ["mysql_global_status_uptime", "mysql_global_status_threads_run"])
+def test_a_series_that_no_scrape_keeps_is_named(
+    lost: str, prometheus: str, promtool: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without it there is no interval, however long one waits; by each command that reads it."""
+    samples = exported(table(), {"job": "mysql", "instance": "db1:9104"})
+    kept = (sample for sample in samples if not sample[0].startswith(lost))
+    with serving(prometheus, fill(tmp_path, promtool, kept)) as url:
+        for words in (("analyze", "--prometheus", url, "--no-hosts"), ("replay", url)):
+            assert main([*words, *SPAN]) in (1, 2)
+            shown = capsys.readouterr()
+            assert f"db1:9104: Prometheus has no {lost}" in shown.err
+            assert " of it; have mysqld_exporter's scrape keep them" in shown.err
+            assert shown.out == ""
 
 
 def test_labels_that_change_end_no_series(

@@ -30,7 +30,11 @@ from agent.prometheus.fleet_targets import (
 )
 from agent.prometheus.own_series import OwnTarget, exported_intervals, exporting_agent
 from agent.prometheus.replay_source import choose_target
-from agent.prometheus.server_recordings import measure_samplings, readings
+from agent.prometheus.server_recordings import (
+    measure_samplings,
+    readings,
+    require_status_series,
+)
 from agent.replay.bulk_intervals import add_readings
 from agent.replay.recording_opener import SourceError, interval_for
 from agent.support.safe_output import print_error, print_line
@@ -135,6 +139,7 @@ def _backfill(args: argparse.Namespace) -> int:
             if agent is not None:
                 _fill_from_agent(job, agent, connection)
             if exporter is not None:
+                require_status_series(job.client, exporter, job.query)
                 for sampling in measure_samplings(job.client, exporter, job.query):
                     _fill_from_exporters(job, exporter, sampling, connection)
     except (sqlite3.Error, OSError) as error:

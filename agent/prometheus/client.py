@@ -35,10 +35,14 @@ MIN_PAUSE, MAX_PAUSE = 0.5, 8.0
 """Seconds between two tries."""
 TRANSIENT_STATUSES = (429, 500, 502, 503, 504)
 """HTTP status codes after which a request is retried."""
+TOO_MUCH_STATUS = 422
+"""The HTTP status code of a query that would load more samples than the server allows."""
+MIN_PART_SECONDS = 60.0
+"""A shorter time is not split further."""
 REMEDIES: Mapping[int, str] = {
     400: "check the selector",
     405: "queries are POST requests, which a proxy must let pass",
-    422: "check the selector",
+    TOO_MUCH_STATUS: "check the selector, or the server's limits of a query",
 }
 """For HTTP status codes whose cause is not the URL."""
 MAX_REFUSAL_BYTES = 2**16
@@ -53,6 +57,10 @@ NAME = "__name__"
 
 class PrometheusError(AccessError):
     """The server cannot be queried, or its response cannot be used; one line with the remedy."""
+
+
+class TooMuchError(PrometheusError):
+    """The server refuses as much at once, or its response is too large."""
 
 
 class Series(NamedTuple):
@@ -95,15 +103,25 @@ class Client:
         return found
 
     def samples(self, selector: str, start: float, end: float) -> list[Series]:
-        """Return the samples of plain series, with their own times, after `start` up to `end`."""
+        """Return the samples of plain series, with their own times, after `start` up to `end`.
+
+        If that is more than the server allows, they are read in halves.
+        """
         width = math.ceil(end - start)
         query = {"query": f"{selector}[{width}s]", "time": _format_time(end)}
-        return self._matrix(self._query("query", query), start, end)
+        try:
+            return self._matrix(self._query("query", query), start, end)
+        except TooMuchError:
+            if end - start < 2 * MIN_PART_SECONDS:
+                raise
+        middle = (start + end) / 2
+        return _joined(self.samples(selector, start, middle), self.samples(selector, middle, end))
 
     def range(self, query: str, start: float, end: float, step: float) -> list[Series]:
         """Evaluate an expression at each step after `start` up to `end`.
 
-        Prometheus refuses more than 11,000 steps.
+        Prometheus refuses more than 11,000 steps. If it is otherwise more than the server allows,
+        halves are evaluated.
         """
         wanted = {
             "query": query,
@@ -111,7 +129,14 @@ class Client:
             "end": _format_time(end),
             "step": f"{step:g}",
         }
-        return self._matrix(self._query("query_range", wanted), start, end)
+        try:
+            return self._matrix(self._query("query_range", wanted), start, end)
+        except TooMuchError:
+            steps = math.floor((end - start) / step)
+            if steps < 2:
+                raise
+        middle = start + step * (steps // 2)
+        return _joined(self.range(query, start, middle, step), self.range(query, middle, end, step))
 
     def instant_values(self, query: str) -> list[float]:
         """Return an expression's values now: one of a scalar, one for each series of a vector."""
@@ -163,7 +188,7 @@ class Client:
             ) from None
         if len(content) > MAX_BYTES:
             problem = f"an answer of more than {MAX_BYTES // 2**20} MiB"
-            raise PrometheusError(f"{self._url}: {problem}; narrow the selector")
+            raise TooMuchError(f"{self._url}: {problem}; narrow the selector")
         try:
             found = json.loads(content)
             if found["status"] == "success":
@@ -197,8 +222,9 @@ class Client:
             text = f"HTTP status {code}"
         if code in TRANSIENT_STATUSES:
             return _TransientError(f"{text}; check the server or its proxy, or try again later")
+        kind = TooMuchError if code == TOO_MUCH_STATUS else PrometheusError
         remedy = REMEDIES.get(code, "check the URL")
-        return PrometheusError(f"{self._url}: {text}; {remedy}")
+        return kind(f"{self._url}: {text}; {remedy}")
 
     def _untrusted_error(self, why: UntrustedError) -> PrometheusError:
         text = f"its certificate is not verified ({_one_line(why)})"
@@ -227,6 +253,19 @@ def _one_series(one: Mapping[str, Any], start: float, end: float) -> Series:
     kept = np.isfinite(values) & (at > start) & (at <= end) & (np.diff(at, prepend=-np.inf) > 0)
     labels = {str(name): str(value) for name, value in one["metric"].items()}
     return Series(labels, at[kept], values[kept])
+
+
+def _joined(first: Sequence[Series], second: Sequence[Series]) -> list[Series]:
+    """Return the series of two consecutive times, each with its samples of both."""
+    found: dict[frozenset[tuple[str, str]], Series] = {}
+    for series in (*first, *second):
+        key = frozenset(series.labels.items())
+        if key in found:
+            before = found[key]
+            at = np.concatenate((before.at, series.at))
+            series = Series(before.labels, at, np.concatenate((before.values, series.values)))
+        found[key] = series
+    return list(found.values())
 
 
 def _format_time(at: float) -> str:

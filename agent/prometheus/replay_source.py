@@ -10,6 +10,7 @@ from agent.prometheus.fleet_targets import FleetQuery, FleetTarget, find_targets
 from agent.prometheus.server_recordings import (
     measure_samplings,
     readings,
+    require_status_series,
     widest_sampling,
 )
 from agent.replay.recording_opener import RecordingSource, ReplayOptions, SourceError, interval_for
@@ -27,6 +28,7 @@ def prometheus_source(
     Raises `SourceError` if there is none, or more than one, or no sample in that time.
     """
     target = choose_target(find_targets(client, query), options.target, how)
+    require_status_series(client, target, query)
     sampling = options.sampling or widest_sampling(
         measure_samplings(client, target, query), options.interval
     )

@@ -35,7 +35,8 @@ from agent.prometheus.series_deduplication import (
     require_one_host,
     require_one_server,
 )
-from agent.replay.recorded_samples import CPUS, Reading, RecordedCollectors
+from agent.replay.recorded_samples import CPUS, REQUIRED_COLUMNS, Reading, RecordedCollectors
+from agent.replay.recording_opener import SourceError
 from agent.window.interval_buffer import max_gap
 from collectors.node_exporter import CPU
 
@@ -115,6 +116,20 @@ def _sample_spacing(found: Sequence[Series]) -> float | None:
     if len(longest) < 3:
         return None
     return max(round(float(np.median(np.diff(longest[-MEASURED_SAMPLES:]))), 1), 0.1)
+
+
+def require_status_series(client: Client, target: FleetTarget, query: FleetQuery) -> None:
+    """Raise `SourceError` if a series is missing in that time without which there is no interval.
+
+    Scrape configurations often keep only some of an exporter's series.
+    """
+    columns = {QUESTIONS: "questions", **MYSQLD}
+    required = [name for name, column in columns.items() if column in REQUIRED_COLUMNS]
+    wanted = _server_selector("", target, query, f'__name__=~"{"|".join(required)}"')
+    found = {labels.get(NAME) for labels in client.series(wanted, query.start, query.end)}
+    if missing := [name for name in required if name not in found]:
+        problem = f"Prometheus has no {' and no '.join(missing)} of it"
+        raise SourceError(f"{target.name}: {problem}; have mysqld_exporter's scrape keep them")
 
 
 def readings(

@@ -16,6 +16,7 @@ from agent.prometheus.fleet_targets import FleetQuery, FleetTarget
 from agent.prometheus.server_recordings import (
     measure_samplings,
     readings,
+    require_status_series,
     widest_sampling,
 )
 from agent.replay.bulk_intervals import add_readings
@@ -41,6 +42,8 @@ def analyse(
     history = IntervalBuffer(width, settings.window, sampling)
     load, recent = HourlyLoad(), RecentLoad(-math.inf)
     last = add_readings(history, readings(client, target, query, sampling), load, recent)
+    if last is None:
+        require_status_series(client, target, query)
     now = ClockPair(query.end, query.end)
     is_heard = last is not None and query.end - last <= history.max_gap
     window = history.window(query.end)
