@@ -41,7 +41,7 @@ from agent.what_if.current_state import current_state_of
 from collectors.host import process_clock
 from models.robust import mad
 from models.what_if.changes import MIN_FACTOR, Changes
-from models.what_if.predict import Estimate, what_if
+from models.what_if.predict import PredictedValue, what_if
 from testbed.real.agent_in_process import watched
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -263,7 +263,7 @@ def report(seen: Sequence[Run], said: Snapshot, found: Sequence[tuple[str, Besid
         print(f"{name:7}" + "".join(f"{cell:8.1%}" for cell in [*shares, *gains]))
 
 
-def against(said: Estimate | None, true: Sequence[float]) -> list[float]:
+def against(said: PredictedValue | None, true: Sequence[float]) -> list[float]:
     """A gain with its bounds, the true one's median and its error, how far gain and C are off."""
     value, low, high = (said.value, said.lower, said.upper) if said else 3 * (np.nan,)
     middle = float(np.median(true))

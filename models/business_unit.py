@@ -20,7 +20,7 @@ from models.robust import NORMAL_95, LinearFit, fit_linear
 from models.shared_constants import CLEAR_RATIO, MAJORITY, MIN_LOAD_RATIO, MIN_NOISE
 from models.trust import FULL_LOAD, MAX_ERROR, TRUSTED_RATIO, Trust
 from models.usl.law import Array
-from models.what_if.predict import Estimate
+from models.what_if.predict import PredictedValue
 
 MIN_VALUES = 20
 MIN_CURVATURE_SCORE = 3.0
@@ -61,9 +61,9 @@ class UnitReason(StrEnum):
 class UnitHeadroom:
     """How much more of a unit the server can serve; None where that is not known."""
 
-    amount: Estimate | None = None
+    amount: PredictedValue | None = None
     """In the unit; at most 0 where none is left."""
-    per_query_rate: Estimate | None = None
+    per_query_rate: PredictedValue | None = None
     """b, in the unit per query/s."""
     trust: Trust = Trust.NOT_IDENTIFIABLE
     """At most that of the capacity."""
@@ -106,7 +106,7 @@ def unit_headroom(
     if isinstance(relation, UnitReason):
         return UnitHeadroom(reason=relation)
     if found.overloaded:
-        none_left = Estimate(0.0, 0.0, 0.0)
+        none_left = PredictedValue(0.0, 0.0, 0.0)
         return UnitHeadroom(none_left, trust=capacity.trust, reason=UnitReason.PAST_PEAK)
     limits = capacity.distribution.quantiles(SHARES)
     if relation.is_curved_between(throughput, median(limits)):
@@ -117,7 +117,7 @@ def unit_headroom(
     is_bounded = capacity.upper is not None
     per_rate = _estimate(slopes, weights)
     return UnitHeadroom(
-        headroom if is_bounded else Estimate(headroom.value, headroom.lower, None),
+        headroom if is_bounded else PredictedValue(headroom.value, headroom.lower, None),
         per_rate,
         _trust(capacity.trust, per_rate),
     )
@@ -211,15 +211,15 @@ def _deviation(line: LinearFit, index: int) -> float:
     return float(np.sqrt(line.covariance[index, index] * student))
 
 
-def _trust(of_capacity: Trust, rate: Estimate) -> Trust:
+def _trust(of_capacity: Trust, rate: PredictedValue) -> Trust:
     """Lower the trust where b is less certain than a trusted capacity has to be."""
     is_known = rate.upper is not None and 0 < rate.upper < TRUSTED_RATIO * rate.lower
     return of_capacity if is_known else of_capacity.at_most(Trust.INDICATIVE)
 
 
-def _estimate(values: Array, weights: Array) -> Estimate:
+def _estimate(values: Array, weights: Array) -> PredictedValue:
     """Compute the weighted median and 90 % interval of a table of values."""
     order = np.argsort(values, axis=None)
     rising, mass = values.ravel()[order], np.cumsum(weights.ravel()[order])
     low, middle, high = np.interp(QUANTILES, (mass - weights.ravel()[order] / 2) / mass[-1], rising)
-    return Estimate(float(middle), float(low), float(high))
+    return PredictedValue(float(middle), float(low), float(high))

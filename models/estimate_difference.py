@@ -31,7 +31,7 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Estimate:
+class ComparedEstimate:
     """A value with its 90 % interval; None: not known, or no bound on that side."""
 
     value: float | None
@@ -57,7 +57,7 @@ class Change:
 NOT_KNOWN = Change(Verdict.CANNOT_TELL)
 
 
-def ratio(before: Estimate, after: Estimate) -> Change:
+def ratio(before: ComparedEstimate, after: ComparedEstimate) -> Change:
     """Compare two quantities above 0: the change is after/before."""
     parts = _log_bounds(before), _log_bounds(after)
     if parts[0] is None or parts[1] is None:
@@ -68,7 +68,7 @@ def ratio(before: Estimate, after: Estimate) -> Change:
     )
 
 
-def difference(before: Estimate, after: Estimate) -> Change:
+def difference(before: ComparedEstimate, after: ComparedEstimate) -> Change:
     """Compare two quantities that may be 0: the change is after − before."""
     parts = _bounds(before), _bounds(after)
     if parts[0] is None or parts[1] is None:
@@ -81,7 +81,7 @@ Bounds = tuple[float, float, float]
 """Low, value, high; infinite where there is no bound."""
 
 
-def _bounds(estimate: Estimate) -> Bounds | None:
+def _bounds(estimate: ComparedEstimate) -> Bounds | None:
     if estimate.value is None:
         return None
     low = -inf if estimate.low is None else min(estimate.low, estimate.value)
@@ -89,7 +89,7 @@ def _bounds(estimate: Estimate) -> Bounds | None:
     return low, estimate.value, high
 
 
-def _log_bounds(estimate: Estimate) -> Bounds | None:
+def _log_bounds(estimate: ComparedEstimate) -> Bounds | None:
     if estimate.value is None or estimate.value <= 0:
         return None
     low = -inf if estimate.low is None or estimate.low <= 0 else log(estimate.low)

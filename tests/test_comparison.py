@@ -10,18 +10,18 @@ from agent.compare.period_class_costs import COLUMNS, PART_COUNT, ClassCosts
 from agent.export.comparison_rows import row_cells
 from models.capacity.resource_and_limit import Resource
 from models.capacity.resource_limits import find_resource_limits
-from models.estimate_difference import Change, Estimate, Verdict, difference, ratio
+from models.estimate_difference import Change, ComparedEstimate, Verdict, difference, ratio
 from models.usl.fit import fit_bayes
 from models.usl.law import Usl
 
 TRIALS = 4000
 
 
-def measured(truth: float, deviation: float, seed: int) -> list[Estimate]:
+def measured(truth: float, deviation: float, seed: int) -> list[ComparedEstimate]:
     """Estimates of a truth with a known error, and their 90 % intervals."""
     values = truth + deviation * np.random.default_rng(seed).standard_normal(TRIALS)
     margin = 1.645 * deviation
-    return [Estimate(float(v), float(v - margin), float(v + margin)) for v in values]
+    return [ComparedEstimate(float(v), float(v - margin), float(v + margin)) for v in values]
 
 
 @pytest.mark.parametrize(("before", "after"), [(10.0, 10.0), (10.0, 12.0), (3.0, 2.5)])
@@ -49,15 +49,15 @@ def test_what_did_not_change_is_marked_once_in_a_hundred_times() -> None:
 
 def test_a_change_needs_a_bound_on_its_own_side_only() -> None:
     """More than an upper bound before allows is higher; without any bound nothing is told."""
-    below = Estimate(100.0, 90.0, 110.0)
-    assert ratio(below, Estimate(200.0, 180.0, None)).verdict is Verdict.HIGHER
-    assert ratio(Estimate(200.0, None, 210.0), Estimate(100.0, None, 110.0)).verdict is (
-        Verdict.CANNOT_TELL
-    )
-    assert ratio(below, Estimate(200.0)).verdict is Verdict.CANNOT_TELL
+    below = ComparedEstimate(100.0, 90.0, 110.0)
+    assert ratio(below, ComparedEstimate(200.0, 180.0, None)).verdict is Verdict.HIGHER
+    assert ratio(
+        ComparedEstimate(200.0, None, 210.0), ComparedEstimate(100.0, None, 110.0)
+    ).verdict is (Verdict.CANNOT_TELL)
+    assert ratio(below, ComparedEstimate(200.0)).verdict is Verdict.CANNOT_TELL
     for change in (ratio, difference):
-        assert change(below, Estimate(None)).verdict is Verdict.CANNOT_TELL
-        assert change(Estimate(None), below).verdict is Verdict.CANNOT_TELL
+        assert change(below, ComparedEstimate(None)).verdict is Verdict.CANNOT_TELL
+        assert change(ComparedEstimate(None), below).verdict is Verdict.CANNOT_TELL
 
 
 def test_the_laws_intervals_hold_its_parameters() -> None:
@@ -82,7 +82,7 @@ def test_a_coherency_that_is_only_rounding_is_none() -> None:
     fitted = fit_bayes(n, 1000 * np.exp(0.01 * np.random.default_rng(1).standard_normal(60)))
     assert fitted.law_intervals is not None
     assert fitted.law_intervals.kappa.low == 0
-    noise = Estimate(6.7e-13, -2.2e-16, 0.001)
+    noise = ComparedEstimate(6.7e-13, -2.2e-16, 0.001)
     row = Compared("kappa", Unit.NONE, noise, noise, difference(noise, noise), is_difference=True)
     assert row_cells(row)[1:5] == ("0", "0 to 0.001", "0", "0 to 0.001")
     off = replace(row, change=Change(Verdict.WITHIN, 1.1e-16, -6.7e-13, 0.001))

@@ -62,7 +62,7 @@ from models.group.summary import Node, summarise
 from models.group.usl_over_nodes import GroupLoad, fit_scaling
 from models.trust import Trust
 from models.what_if.class_sla_headroom import ClassHeadroom
-from models.what_if.predict import Estimate
+from models.what_if.predict import PredictedValue
 from models.what_if.sla_result import SlaHeadroom, SlaReason
 from testbed.recorded.record_collector_readings import FIXTURES, recorded
 
@@ -152,18 +152,18 @@ def snapshots() -> list[Snapshot]:
     well[0] = replace(well[0], outlook=LoadOutlook(4000.0, rises))
     well[0] = replace(well[0], time_use=known_time_use(well[0].at), clock_offset=CLOCKS["mysql"])
     well[0] = replace(well[0], replication=Replication(0.0, applying=0.25, waiting=0.125))
-    less, slow = Estimate(800.0, 700.0, 900.0), Estimate(0.02, 0.01, 0.05)
-    far = SlaHeadroom(less, Estimate(40.0, 35.0, 45.0), Estimate(0.25, 0.1, 0.5), 0.125)
+    less, slow = PredictedValue(800.0, 700.0, 900.0), PredictedValue(0.02, 0.01, 0.05)
+    far = SlaHeadroom(less, PredictedValue(40.0, 35.0, 45.0), PredictedValue(0.25, 0.1, 0.5), 0.125)
     well[0] = replace(well[0], sla=SlaState(well[0].at, 0.05, 0.01, far, slow, Trust.INDICATIVE))
-    grown = ClassHeadroom(Estimate(1.5, 1.25, 2.0), 0.75)
+    grown = ClassHeadroom(PredictedValue(1.5, 1.25, 2.0), 0.75)
     few = ClassHeadroom(reason=SlaReason.FEW_CALLS)
-    near = ClassSlaState("d1", 0.95, 0.05, Estimate(0.02, 0.01, 0.03), 500, grown)
+    near = ClassSlaState("d1", 0.95, 0.05, PredictedValue(0.02, 0.01, 0.03), 500, grown)
     seldom = ClassSlaState("d2", 0.999, 1.0, None, 0, few)
     slas = ClassSlas(well[0].at, (near, seldom), Trust.INDICATIVE)
     well[0] = replace(well[0], class_slas=slas)
     never = SlaHeadroom(reason=SlaReason.NEVER_MET)
     well[1] = replace(well[1], sla=SlaState(well[1].at, 0.001, 0.01, never, None))
-    room = UnitHeadroom(Estimate(1840.0, 900.0, 3000.0), None, Trust.INDICATIVE)
+    room = UnitHeadroom(PredictedValue(1840.0, 900.0, 3000.0), None, Trust.INDICATIVE)
     users = BusinessState("active_users", "users", well[0].at, 3200.0, 180.0, room)
     alone = UnitHeadroom(reason=UnitReason.DOES_NOT_FOLLOW)
     orders = BusinessState("orders", "orders/s", well[0].at - 60, 12.5, 180.0, alone)

@@ -25,7 +25,7 @@ from agent.window.intervals import Window
 from collectors.base import FailureKind, Feature
 from models.business_unit import UnitHeadroom, UnitReason
 from models.trust import Trust
-from models.what_if.predict import Estimate
+from models.what_if.predict import PredictedValue
 from models.what_if.sla_result import SlaHeadroom
 
 NOW = ZERO + 400.0
@@ -106,7 +106,9 @@ def test_the_sla_is_said_in_words_where_there_is_one() -> None:
     )
     assert "The capacity is reached first, at " in text(5.0)
     assert "The load at which it is reached is not yet identifiable: " in text(0.0001)
-    endless = SlaHeadroom(throughput=Estimate(90.0, 70.0, None), ratio=Estimate(0.2, 0.1, None))
+    endless = SlaHeadroom(
+        throughput=PredictedValue(90.0, 70.0, None), ratio=PredictedValue(0.2, 0.1, None)
+    )
     said = sla_sentences(SlaState(NOW, 0.004, 0.002, endless, None, Trust.TRUSTED))
     assert "at 90 queries/s (70 or more): 20 %" in said
 
@@ -119,12 +121,14 @@ def test_the_headroom_in_a_unit_is_said_in_words() -> None:
         state = BusinessState("active_users", "users", at - age, 3200.0, 180.0, found)
         return seen(replace(known, business=(state,)))
 
-    room = UnitHeadroom(Estimate(1840.0, 900.0, 3000.0), trust=Trust.INDICATIVE)
+    room = UnitHeadroom(PredictedValue(1840.0, 900.0, 3000.0), trust=Trust.INDICATIVE)
     assert (
         "active_users is 3,200 users; 1,840 more are possible (900 to 3,000). That is indicative"
     ) in text(room)
     assert "active_users is not known now; the headroom is not yet" in text(room, 500.0)
-    full = UnitHeadroom(Estimate(0.0, 0.0, 0.0), trust=Trust.TRUSTED, reason=UnitReason.PAST_PEAK)
+    full = UnitHeadroom(
+        PredictedValue(0.0, 0.0, 0.0), trust=Trust.TRUSTED, reason=UnitReason.PAST_PEAK
+    )
     assert "no more are possible: the server is past its peak, so there is no headroom." in text(
         full
     )

@@ -16,8 +16,8 @@ from models.capacity.result import CapacityReason
 from models.robust import normal_cdf
 from models.usl.law import Usl
 from models.what_if.changes import Changes
-from models.what_if.current_state import CurrentState, Kind, Load, Use
-from models.what_if.predict import Estimate, what_if
+from models.what_if.current_state import CurrentLoad, CurrentState, LimitKind, ResourceUse
+from models.what_if.predict import PredictedValue, what_if
 from models.what_if.sla import Growth, growth_of, sla_headroom
 from models.what_if.sla_result import SlaReason
 
@@ -31,7 +31,7 @@ def on_the_law(n: float) -> CurrentState:
     peak = LAW.x_max
     assert peak is not None
     limit = replace(CONTENTION, grid=CONTENTION.grid + np.log(peak / 5000.0), probability=1.0)
-    return CurrentState(peak, 0.98 * peak, 1.02 * peak, (limit,), Load(x, n / x), law=LAW)
+    return CurrentState(peak, 0.98 * peak, 1.02 * peak, (limit,), CurrentLoad(x, n / x), law=LAW)
 
 
 @pytest.mark.parametrize("n", [2.0, 5.0, 15.0])
@@ -57,8 +57,8 @@ def processors(count: int, busy: float) -> CurrentState:
     service, place = count / 1000.0, np.log(1000.0)
     grid = place + np.linspace(-0.1, 0.1, 41)
     limit = replace(CPU, grid=grid, cdf=normal_cdf((grid - place) / 0.02), shares={})
-    load = Load(1000.0 * busy, service * queued(count, busy))
-    use = Use(Kind.CPU, service, busy, busy, channels=count, name=limit.name)
+    load = CurrentLoad(1000.0 * busy, service * queued(count, busy))
+    use = ResourceUse(LimitKind.CPU, service, busy, busy, channels=count, name=limit.name)
     return CurrentState(1000.0, 970.0, 1030.0, (limit,), load, uses=(use,))
 
 
@@ -141,8 +141,8 @@ def test_an_sla_that_is_broken_leaves_nothing() -> None:
         (replace(TODAY, load=None), 0.01, SlaReason.NO_LOAD),
         (replace(TODAY, capacity=None), 0.01, SlaReason.NO_CAPACITY),
         (replace(TODAY, law=None, uses=()), 0.01, SlaReason.NO_GROWTH),
-        (replace(TODAY, law=None, load=Load(500.0, 0.06)), 0.1, SlaReason.UNEXPLAINED),
-        (replace(TODAY, load=Load(500.0, 0.006, 0.05, (50.0, 0.002))), 0.01, GREW),
+        (replace(TODAY, law=None, load=CurrentLoad(500.0, 0.06)), 0.1, SlaReason.UNEXPLAINED),
+        (replace(TODAY, load=CurrentLoad(500.0, 0.006, 0.05, (50.0, 0.002))), 0.01, GREW),
     ],
 )
 def test_what_cannot_be_told_says_why(today: CurrentState, sla: float, reason: SlaReason) -> None:
@@ -154,7 +154,7 @@ def test_what_cannot_be_told_says_why(today: CurrentState, sla: float, reason: S
 
 def test_a_residence_time_that_grew_as_predicted_is_no_reason() -> None:
     """The lighter loads' R is what the model has there: the load that reaches the SLA is named."""
-    seen = replace(TODAY, load=Load(500.0, 0.006, 0.05, (50.0, 0.0055)))
+    seen = replace(TODAY, load=CurrentLoad(500.0, 0.006, 0.05, (50.0, 0.0055)))
     assert sla_headroom(seen, 0.01).throughput is not None
 
 
@@ -253,7 +253,7 @@ def test_past_the_peak_no_residence_time_is_predicted() -> None:
     assert what_if(current_state_of(below, below.at), asked).together.residence_time is not None
 
 
-def trusted_and_not(busy: float) -> tuple[Estimate, Estimate]:
+def trusted_and_not(busy: float) -> tuple[PredictedValue, PredictedValue]:
     """The throughput at an SLA of 20 ms, by a capacity that is trusted and by one that is not."""
     today = processors(2, busy)
     sure = sla_headroom(today, 0.02).throughput
@@ -310,7 +310,7 @@ def test_before_contention_without_a_law_residence_times_grow_up_to_as_a_queue_d
     alone = processors(2, 0.3)
     end = replace(CONTENTION, grid=CONTENTION.grid + np.log(1000.0 / 5000.0), probability=1.0)
     beside = growth_of(replace(alone, limits=(*alone.limits, end)))
-    free = growth_of(replace(alone, limits=(*alone.limits, replace(end, kind=Kind.SETTING))))
+    free = growth_of(replace(alone, limits=(*alone.limits, replace(end, kind=LimitKind.SETTING))))
     assert isinstance(beside, Growth)
     assert isinstance(free, Growth)
     for grown in (1.5, 2.0, 3.0):

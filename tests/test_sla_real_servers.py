@@ -23,7 +23,7 @@ from agent.window.intervals import Interval, Window
 from agent.window.resource_utilisation import CPU, PROCESSOR_COUNTS, SERVER_CPU
 from models.trust import Trust
 from models.what_if.posterior_draws import draws_of
-from models.what_if.predict import Estimate
+from models.what_if.predict import PredictedValue
 from testbed.recorded.peak_predictions import saved, true_peak
 
 HALF = 1
@@ -57,7 +57,7 @@ def known(seen: dict[str, Any]) -> tuple[Snapshot, list[Interval], float]:
 
 
 @cache
-def predicted(run: str) -> tuple[tuple[float, Estimate | None, Trust], ...]:
+def predicted(run: str) -> tuple[tuple[float, PredictedValue | None, Trust], ...]:
     """For each higher load that was measured: that load, and the one predicted for its mean."""
     snapshot, later, peak = known(saved(RECORDED / f"{run}.json.gz"))
     found = []

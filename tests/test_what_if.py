@@ -15,8 +15,15 @@ from models.robust import normal_cdf
 from models.usl.law import Usl
 from models.what_if.assumption_sentences import assumptions
 from models.what_if.changes import Changes
-from models.what_if.current_state import CurrentState, Kind, Limit, Load, Share, Use
-from models.what_if.predict import Estimate, Prediction, what_if
+from models.what_if.current_state import (
+    CurrentLoad,
+    CurrentState,
+    LimitDistribution,
+    LimitKind,
+    ResourceUse,
+    UseShare,
+)
+from models.what_if.predict import PredictedValue, Prediction, what_if
 
 CAPACITY = 1000.0
 BETTER: dict[str, Any] = {
@@ -29,30 +36,34 @@ BETTER: dict[str, Any] = {
 }
 
 
-def limit(name: str, kind: Kind, x: float, probability: float, **shares: Share) -> Limit:
+def limit(
+    name: str, kind: LimitKind, x: float, probability: float, **shares: UseShare
+) -> LimitDistribution:
     """A limit at about x, within some 5 %."""
     grid = np.linspace(np.log(x) - 0.2, np.log(x) + 0.2, 81)
-    return Limit(name, kind, probability, grid, normal_cdf((grid - np.log(x)) / 0.05), shares)
+    return LimitDistribution(
+        name, kind, probability, grid, normal_cdf((grid - np.log(x)) / 0.05), shares
+    )
 
 
-CPU = limit("cpu", Kind.CPU, CAPACITY, 1.0, a=Share(0.4), b=Share(0.1, 0.2))
-DISK = limit("disk:sda:bytes", Kind.DISK_BYTES, 1500.0, 0.0, a=Share(0.0))
-CONTENTION = limit("usl", Kind.CONTENTION, 5000.0, 0.0)
+CPU = limit("cpu", LimitKind.CPU, CAPACITY, 1.0, a=UseShare(0.4), b=UseShare(0.1, 0.2))
+DISK = limit("disk:sda:bytes", LimitKind.DISK_BYTES, 1500.0, 0.0, a=UseShare(0.0))
+CONTENTION = limit("usl", LimitKind.CONTENTION, 5000.0, 0.0)
 USES = (
-    Use(Kind.CPU, 0.004, 0.5, 0.5, channels=4.0, shares=CPU.shares, name="cpu"),
-    Use(Kind.DISK_TIME, 0.0005, 0.25, 0.25, is_waited_for=False),
-    Use(Kind.NETWORK, 0.0001, 0.05, 0.05, is_waited_for=False),
+    ResourceUse(LimitKind.CPU, 0.004, 0.5, 0.5, channels=4.0, shares=CPU.shares, name="cpu"),
+    ResourceUse(LimitKind.DISK_TIME, 0.0005, 0.25, 0.25, is_waited_for=False),
+    ResourceUse(LimitKind.NETWORK, 0.0001, 0.05, 0.05, is_waited_for=False),
 )
 TODAY = CurrentState(
     capacity=CAPACITY,
     lower=900.0,
     upper=1150.0,
     limits=(CPU, DISK, CONTENTION),
-    load=Load(500.0, 0.006),
+    load=CurrentLoad(500.0, 0.006),
     uses=USES,
     law=Usl(sigma=0.02, kappa=0.0005, lam=190.0),
-    time_shares={"a": Share(0.3), "b": Share(0.2)},
-    seen=frozenset(Kind),
+    time_shares={"a": UseShare(0.3), "b": UseShare(0.2)},
+    seen=frozenset(LimitKind),
 )
 
 
@@ -66,14 +77,14 @@ def together(today: CurrentState = TODAY, **changes: Any) -> Prediction:
     return what_if(today, Changes(**changes)).together
 
 
-def capacity_of(today: CurrentState = TODAY, **changes: Any) -> Estimate:
+def capacity_of(today: CurrentState = TODAY, **changes: Any) -> PredictedValue:
     """The capacity then, which must be known."""
     found = together(today, **changes).capacity
     assert found is not None
     return found
 
 
-def residence_of(today: CurrentState = TODAY, **changes: Any) -> Estimate:
+def residence_of(today: CurrentState = TODAY, **changes: Any) -> PredictedValue:
     """The residence time then, which must be known."""
     found = together(today, **changes).residence_time
     assert found is not None
@@ -84,9 +95,9 @@ def test_without_a_change_the_answer_is_todays() -> None:
     """Value, bounds, limit and residence time are exactly those that are known."""
     answer = what_if(TODAY, Changes())
     assert answer.together == answer.today
-    assert answer.together.capacity == Estimate(CAPACITY, 900.0, 1150.0)
-    assert answer.together.gain == Estimate(0.0, 0.0, 0.0)
-    assert answer.together.residence_time == Estimate(0.006, 0.006, 0.006)
+    assert answer.together.capacity == PredictedValue(CAPACITY, 900.0, 1150.0)
+    assert answer.together.gain == PredictedValue(0.0, 0.0, 0.0)
+    assert answer.together.residence_time == PredictedValue(0.006, 0.006, 0.006)
     assert answer.together.limit == "cpu"
     assert answer.alone == ()
 
@@ -140,7 +151,7 @@ def test_contention_follows_the_time_that_resources_take() -> None:
     gain = together(throughput_plateau, cpu_speed=2.0).gain
     assert gain is not None
     assert gain.value == pytest.approx(1 / (1 - 0.5 * 0.004 * 190) - 1, rel=1e-6)
-    assert together(throughput_plateau, cores=2.0).gain == Estimate(0.0, 0.0, 0.0)
+    assert together(throughput_plateau, cores=2.0).gain == PredictedValue(0.0, 0.0, 0.0)
 
 
 def test_a_halved_class_frees_its_share() -> None:
@@ -161,7 +172,7 @@ def test_each_change_is_said_alone() -> None:
     assert [name for name, _ in answer.alone] == ["cpu_speed", "network", "a"]
     assert answer.alone[0][1] == together(cpu_speed=2.0)
     gain = answer.alone[1][1].gain
-    assert gain == Estimate(0.0, 0.0, 0.0)
+    assert gain == PredictedValue(0.0, 0.0, 0.0)
 
 
 def test_residence_time_follows_the_processor_and_the_load() -> None:
@@ -175,16 +186,16 @@ def test_residence_time_follows_the_processor_and_the_load() -> None:
 
 def test_a_residence_time_is_as_uncertain_as_todays_scatters() -> None:
     """A scatter of 10 % makes an interval of 1.645 deviations each way; no change stays exact."""
-    served = replace(TODAY, load=Load(500.0, 0.003, 0.1), law=None, uses=USES[:1])
+    served = replace(TODAY, load=CurrentLoad(500.0, 0.003, 0.1), law=None, uses=USES[:1])
     found = residence_of(served, load=0.5)
     assert found.upper is not None
     assert found.upper / found.lower == pytest.approx(np.exp(2 * 1.645 * 0.1), rel=0.01)
-    assert residence_of(served) == Estimate(0.003, 0.003, 0.003)
+    assert residence_of(served) == PredictedValue(0.003, 0.003, 0.003)
 
 
 def with_window(xs: list[float], ns: list[float]) -> CurrentState:
     """Today's load of 500/s with 3 ms, in a window of these intervals."""
-    load = Load(500.0, 0.003, 0.1, window=(np.array(xs), np.array(ns)))
+    load = CurrentLoad(500.0, 0.003, 0.1, window=(np.array(xs), np.array(ns)))
     return replace(TODAY, load=load)
 
 
@@ -201,7 +212,7 @@ def test_a_load_that_the_window_had_has_the_residence_time_that_it_had() -> None
 def test_a_load_of_few_intervals_or_near_todays_starts_from_todays_residence_time() -> None:
     """Three intervals are too few, and 1.1 times the load is about today's."""
     few = with_window([250.0] * 3 + [500.0] * 4, [1.25] * 3 + [1.5] * 4)
-    none = replace(TODAY, load=Load(500.0, 0.003, 0.1))
+    none = replace(TODAY, load=CurrentLoad(500.0, 0.003, 0.1))
     assert residence_of(few, load=0.5) == residence_of(none, load=0.5)
     assert residence_of(few, load=1.1) == residence_of(none, load=1.1)
 
@@ -226,12 +237,12 @@ def test_a_load_above_the_capacity_has_no_residence_time() -> None:
     assert found.unknown == (
         "The load would be above the capacity: residence times grow without bound.",
     )
-    assert found.capacity == Estimate(CAPACITY, 900.0, 1150.0)
+    assert found.capacity == PredictedValue(CAPACITY, 900.0, 1150.0)
 
 
 def test_a_residence_time_that_is_all_service_has_no_queue_to_lose() -> None:
     """Less load then changes nothing; more than fills the processor has none, as ever."""
-    served = replace(TODAY, load=Load(500.0, 0.003), law=None, uses=USES[:1])
+    served = replace(TODAY, load=CurrentLoad(500.0, 0.003), law=None, uses=USES[:1])
     assert residence_of(served, load=0.5).value == pytest.approx(0.003)
     assert together(served, load=2.5).residence_time is None
 

@@ -30,7 +30,7 @@ from models.time_split.split import TimeSplit
 from models.trust import Trust
 from models.usl.fit import UslFit
 from models.what_if.class_sla_headroom import ClassHeadroom
-from models.what_if.predict import Estimate
+from models.what_if.predict import PredictedValue
 from models.what_if.sla_result import SlaHeadroom
 
 STALE_INTERVALS = 3
@@ -129,7 +129,7 @@ class SlaState:
     residence_time: float | None
     """The present mean residence time."""
     headroom: SlaHeadroom
-    at_capacity: Estimate | None
+    at_capacity: PredictedValue | None
     """The residence time at the capacity; None: not known, or unbounded there."""
     trust: Trust = Trust.NOT_IDENTIFIABLE
     """No more than the capacity's."""
@@ -143,7 +143,7 @@ class ClassSlaState:
     quantile: float
     seconds: float
     """The allowed value of that quantile of the class's response times."""
-    present: Estimate | None
+    present: PredictedValue | None
     """The quantile's value in the last minutes; None where too few statements were seen."""
     calls: int
     """Number of statements that `present` is based on."""

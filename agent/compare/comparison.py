@@ -8,12 +8,19 @@ from agent.compare.period_class_costs import ClassCosts
 from agent.compare.periods import AssessedPeriod
 from models.capacity.resource_and_limit import ResourceLimit
 from models.capacity.result import Capacity
-from models.estimate_difference import NOT_KNOWN, Change, Estimate, Verdict, difference, ratio
+from models.estimate_difference import (
+    NOT_KNOWN,
+    Change,
+    ComparedEstimate,
+    Verdict,
+    difference,
+    ratio,
+)
 from models.robust import NORMAL_95
 from models.trust import Reason, Trust
 from models.usl.fit import UslFit
 
-UNKNOWN = Estimate(None)
+UNKNOWN = ComparedEstimate(None)
 LAW = ("sigma", "kappa", "lambda")
 REASONS_AGAINST_LAW = (
     Reason.FEW_LEVELS,
@@ -39,8 +46,8 @@ class Compared:
 
     name: str
     unit: Unit
-    before: Estimate
-    after: Estimate
+    before: ComparedEstimate
+    after: ComparedEstimate
     change: Change
     is_difference: bool = False
     why: str = ""
@@ -100,7 +107,8 @@ def loads_differ(before: AssessedPeriod, after: AssessedPeriod) -> bool:
 
 def _compare_capacity(first: Capacity | None, second: Capacity | None) -> Compared:
     before, after = (
-        UNKNOWN if c is None else Estimate(c.value, c.lower, c.upper) for c in (first, second)
+        UNKNOWN if c is None else ComparedEstimate(c.value, c.lower, c.upper)
+        for c in (first, second)
     )
     for side, found in _sides(first, second):
         if found is None or found.value is None or found.trust is Trust.NOT_IDENTIFIABLE:
@@ -124,13 +132,13 @@ def _compare_laws(first: Capacity | None, second: Capacity | None) -> Iterator[C
         yield Compared(name, unit, before, after, change, is_difference, why)
 
 
-def _parameter(law: UslFit | None, name: str) -> Estimate:
+def _parameter(law: UslFit | None, name: str) -> ComparedEstimate:
     if law is None:
         return UNKNOWN
     key = "lam" if name == "lambda" else name
     interval = getattr(law.law_intervals, key, None)
     low, high = interval or (None, None)
-    return Estimate(getattr(law.law, key), low, high)
+    return ComparedEstimate(getattr(law.law, key), low, high)
 
 
 def _law_refusal(capacity: Capacity | None) -> str:
@@ -169,13 +177,13 @@ def _compare_demands(first: Capacity | None, second: Capacity | None) -> Iterato
         yield _compare_ratio(f"demand:{name}", Unit.SECONDS, before, after, why)
 
 
-def _demand(resource_limit: ResourceLimit | None) -> Estimate:
+def _demand(resource_limit: ResourceLimit | None) -> ComparedEstimate:
     if resource_limit is None or resource_limit.demand is None:
         return UNKNOWN
     if resource_limit.demand_error is None:
-        return Estimate(resource_limit.demand)
+        return ComparedEstimate(resource_limit.demand)
     margin = NORMAL_95 * resource_limit.demand_error
-    return Estimate(
+    return ComparedEstimate(
         resource_limit.demand, resource_limit.demand - margin, resource_limit.demand + margin
     )
 
@@ -185,7 +193,11 @@ def _class_refusal(side: str) -> str:
 
 
 def _compare_ratio(
-    name: str, unit: Unit, before: Estimate, after: Estimate, why: Callable[[str], str]
+    name: str,
+    unit: Unit,
+    before: ComparedEstimate,
+    after: ComparedEstimate,
+    why: Callable[[str], str],
 ) -> Compared:
     """Compare by ratio; `why` returns for a side (before, after) the reason why it is unknown."""
     change = ratio(before, after)

@@ -14,7 +14,7 @@ import numpy as np
 
 from agent.compare.periods import Period
 from agent.query_classes.class_registry import UNATTRIBUTED
-from models.estimate_difference import Estimate
+from models.estimate_difference import ComparedEstimate
 from models.robust import persistence
 from models.usl.law import Array
 
@@ -46,27 +46,27 @@ class ClassCosts:
                     taken[name] = max(taken[name], float(np.nansum(class_sums[1])) / whole)
         return sorted(taken, key=lambda name: (-taken[name], name))[:CLASS_COUNT]
 
-    def cost(self, name: str, quantity: str) -> Estimate:
+    def cost(self, name: str, quantity: str) -> ComparedEstimate:
         """Estimate the seconds of `statement_time` or `cpu` that a call took."""
         if name not in self.sums:
-            return Estimate(None)
+            return ComparedEstimate(None)
         row = COLUMNS.index(quantity)
         calls, spent = self.sums[name][0], self.sums[name][row]
         known = (calls > 0) & np.isfinite(spent)
         calls, spent = calls[known], spent[known]
         if calls.sum() <= 0:
-            return Estimate(None)
+            return ComparedEstimate(None)
         value = float(spent.sum() / calls.sum())
         freedom = len(calls) - 1
         if freedom + 1 < MIN_PARTS:
-            return Estimate(value)
+            return ComparedEstimate(value)
         without = (spent.sum() - spent) / (calls.sum() - calls)
         variance = freedom * float(np.var(without)) * persistence(without)
         model = 0.0
         if quantity == "cpu":
             model = float(np.nansum(self.sums[name][3][known]) / calls.sum())
         margin = STUDENT_90[freedom] * float(np.sqrt(variance + model**2))
-        return Estimate(value, max(0.0, value - margin), value + margin)
+        return ComparedEstimate(value, max(0.0, value - margin), value + margin)
 
 
 def class_costs(

@@ -6,9 +6,9 @@ from prometheus_client.core import Metric
 
 from agent.assessment.snapshot import SlaState, Snapshot
 from agent.export.family_builders import LOWER, TRUST, UPPER, gauge, trust_rows
-from models.what_if.predict import Estimate
+from models.what_if.predict import PredictedValue
 
-ESTIMATES: tuple[tuple[str, str, Callable[[SlaState], Estimate | None]], ...] = (
+ESTIMATES: tuple[tuple[str, str, Callable[[SlaState], PredictedValue | None]], ...] = (
     (
         "sla_throughput_{}queries_per_second",
         "Throughput in queries per second at which the mean residence time reaches the SLA, at "

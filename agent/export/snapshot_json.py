@@ -28,7 +28,7 @@ from models.time_split.limiting_resource import LimitedBy
 from models.time_split.split import TimeSplit
 from models.usl.fit import UslFit
 from models.usl.posterior import Interval
-from models.what_if.predict import Estimate
+from models.what_if.predict import PredictedValue
 
 Object = dict[str, Any]
 
@@ -242,7 +242,7 @@ def _business_object(state: BusinessState) -> Object:
     }
 
 
-def estimate_object(known: Estimate | None) -> Object | None:
+def estimate_object(known: PredictedValue | None) -> Object | None:
     """Return a value with its bounds; None if it is not known."""
     if known is None:
         return None

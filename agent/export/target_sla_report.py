@@ -3,7 +3,7 @@
 from agent.assessment.snapshot import SlaState
 from agent.export.fit_report import format_bounds, format_number, format_seconds, whole_percent
 from models.trust import Trust
-from models.what_if.predict import Estimate
+from models.what_if.predict import PredictedValue
 
 CAPACITY_FIRST_PROBABILITY = 0.5
 """Probability that the capacity is reached before the SLA, above which the text says so."""
@@ -26,6 +26,6 @@ def sla_sentences(state: SlaState) -> str:
     return f"{now}. {reached} {_throughput_text(found.throughput)}: {rest}.{doubt}"
 
 
-def _throughput_text(found: Estimate) -> str:
+def _throughput_text(found: PredictedValue) -> str:
     bounds = format_bounds(found.lower, found.upper)
     return f"{format_number(found.value)} queries/s ({bounds})"

@@ -17,7 +17,7 @@ from agent.window.intervals import Window
 from models.trust import Trust
 from models.what_if.class_sla_headroom import ClassHeadroom, MeasuredClass, class_headroom
 from models.what_if.current_state import CurrentState
-from models.what_if.predict import Estimate
+from models.what_if.predict import PredictedValue
 from models.what_if.sla_result import SlaReason
 
 
@@ -78,6 +78,6 @@ def _state(sla: ClassSla, recent: RecentTimes | None, found: ClassHeadroom) -> C
     present, calls = None, 0
     if recent is not None:
         low, high = recent.times.interval(sla.quantile)
-        present = Estimate(float(recent.times.quantile(sla.quantile)), low, high)
+        present = PredictedValue(float(recent.times.quantile(sla.quantile)), low, high)
         calls = round(recent.times.calls)
     return ClassSlaState(sla.digest, sla.quantile, sla.seconds, present, calls, found)

@@ -27,7 +27,14 @@ from models.numerics import TINY, quantile
 from models.robust import neighbour_deviation
 from models.usl.law import Array, Usl
 from models.what_if import current_state as model
-from models.what_if.current_state import CurrentState, Kind, Limit, Share, Shares, Use
+from models.what_if.current_state import (
+    CurrentState,
+    LimitDistribution,
+    LimitKind,
+    ResourceUse,
+    SharesByClass,
+    UseShare,
+)
 
 EXACT_WIDTH = 1e-6
 """The width, in ln X, of a limit of which only the value is known; also what counts as the same."""
@@ -68,21 +75,21 @@ def digests_of(classes: ClassesState | None) -> list[str]:
     return list(dict.fromkeys(one.name.digest for one in named))
 
 
-def _measured_load(snapshot: Snapshot, n: float, x: float) -> model.Load:
+def _measured_load(snapshot: Snapshot, n: float, x: float) -> model.CurrentLoad:
     """Compute R = N/X, its scatter between intervals with about the same X, and R at less X."""
     points = snapshot.assessed.intervals
     if points is None:
-        return model.Load(x, n / x)
+        return model.CurrentLoad(x, n / x)
     counts = np.isin(points.dispositions, (Disposition.USED.value, Disposition.IDLE.value)) & (
         points.concurrency > 0
     )
     if np.count_nonzero(counts) < MIN_POINTS:
-        return model.Load(x, n / x)
+        return model.CurrentLoad(x, n / x)
     ns, xs = points.concurrency[counts], points.throughput[counts]
     scatter = neighbour_deviation(np.log(ns / xs), xs)
     light = xs <= quantile(xs, LIGHTER_SHARE)
     lighter = float(np.median(xs[light])), float(np.median((ns / xs)[light]))
-    return model.Load(x, n / x, float(scatter), lighter, (xs, ns))
+    return model.CurrentLoad(x, n / x, float(scatter), lighter, (xs, ns))
 
 
 def _law(capacity: Capacity | None) -> Usl | None:
@@ -91,7 +98,7 @@ def _law(capacity: Capacity | None) -> Usl | None:
     return capacity.usl.law
 
 
-def _limits(capacity: Capacity, classes: ClassesState | None) -> Iterator[Limit]:
+def _limits(capacity: Capacity, classes: ClassesState | None) -> Iterator[LimitDistribution]:
     """Yield the resource limits that matter, contention, and the capacity's other limits."""
     if capacity.value is None:
         return
@@ -100,7 +107,7 @@ def _limits(capacity: Capacity, classes: ClassesState | None) -> Iterator[Limit]
     for resource_limit in resource_limits:
         share = capacity.shares.get(resource_limit.resource, 0.0)
         kind = kind_of(resource_limit.resource, is_bound=is_bound)
-        yield Limit(
+        yield LimitDistribution(
             resource_limit.resource,
             kind,
             share,
@@ -109,13 +116,15 @@ def _limits(capacity: Capacity, classes: ClassesState | None) -> Iterator[Limit]
             _shares(classes, resource_limit),
         )
     grid, cdf = _contention_limit(capacity)
-    yield Limit(USL, Kind.CONTENTION, capacity.shares.get(USL, 0.0), grid, cdf)
+    yield LimitDistribution(USL, LimitKind.CONTENTION, capacity.shares.get(USL, 0.0), grid, cdf)
     known = {USL, *(resource_limit.resource for resource_limit in resource_limits)}
     for name, share in capacity.shares.items():
         if name not in known:
             place = np.log(capacity.value) + np.array([-EXACT_WIDTH, EXACT_WIDTH])
             kind = kind_of(name, is_bound=is_bound)
-            yield Limit(name, kind, share, place, np.array([0.0, 1.0]), _shares(classes, name))
+            yield LimitDistribution(
+                name, kind, share, place, np.array([0.0, 1.0]), _shares(classes, name)
+            )
 
 
 def _contention_limit(capacity: Capacity) -> tuple[Array, Array]:
@@ -130,24 +139,24 @@ def _contention_limit(capacity: Capacity) -> tuple[Array, Array]:
     return peak.grid, 1 - peak.survival(peak.grid)
 
 
-def kind_of(resource: str, *, is_bound: bool) -> Kind:
+def kind_of(resource: str, *, is_bound: bool) -> LimitKind:
     """Return a resource's kind; `is_bound`: the server may use only a part of the host's CPUs."""
     if resource in (CPU, SERVER_CPU):
-        return Kind.HOST_CPU if is_bound and resource == CPU else Kind.CPU
+        return LimitKind.HOST_CPU if is_bound and resource == CPU else LimitKind.CPU
     if resource == USL:
-        return Kind.CONTENTION
+        return LimitKind.CONTENTION
     if resource.startswith(NETWORK):
-        return Kind.NETWORK
+        return LimitKind.NETWORK
     if is_busy_time(resource):
-        return Kind.DISK_TIME
+        return LimitKind.DISK_TIME
     if resource.startswith(DISK):
-        return Kind.DISK_BYTES if resource.endswith(":bytes") else Kind.DISK_OPERATIONS
-    return Kind.SETTING
+        return LimitKind.DISK_BYTES if resource.endswith(":bytes") else LimitKind.DISK_OPERATIONS
+    return LimitKind.SETTING
 
 
-def _shares(classes: ClassesState | None, resource_limit: ResourceLimit | str) -> Shares:
+def _shares(classes: ClassesState | None, resource_limit: ResourceLimit | str) -> SharesByClass:
     """Compute the share of each digest in a limit's demand, summed over schemas."""
-    found = dict[str, Share]()
+    found = dict[str, UseShare]()
     for one in classes.classes if classes else ():
         assert classes is not None  # noqa: S101
         part = (
@@ -156,10 +165,10 @@ def _shares(classes: ClassesState | None, resource_limit: ResourceLimit | str) -
             else share_of(classes, one, resource_limit)
         )
         if part is not None and one.name.digest not in COMBINED_CLASSES:
-            before = found.get(one.name.digest, Share(0.0))
+            before = found.get(one.name.digest, UseShare(0.0))
             at_limit = part.deviation / max(part.value, TINY)
             error = max(before.error, float(np.hypot(one.error or 0.0, at_limit)))
-            found[one.name.digest] = Share(min(before.value + part.value, 1.0), error)
+            found[one.name.digest] = UseShare(min(before.value + part.value, 1.0), error)
     return found
 
 
@@ -168,7 +177,7 @@ def _demand_share(classes: ClassesState, one: ClassState, resource: str) -> Dema
     return None if share is None else DemandShare(share)
 
 
-def _time_shares(classes: ClassesState | None) -> Shares:
+def _time_shares(classes: ClassesState | None) -> SharesByClass:
     if classes is None:
         return {}
     times = [(one.name.digest, one.recent.get("statement_time", 0.0)) for one in classes.classes]
@@ -176,10 +185,10 @@ def _time_shares(classes: ClassesState | None) -> Shares:
     for digest, time in times:
         if digest not in COMBINED_CLASSES and whole > 0:
             found[digest] = found.get(digest, 0.0) + time / whole
-    return {digest: Share(min(part, 1.0)) for digest, part in found.items()}
+    return {digest: UseShare(min(part, 1.0)) for digest, part in found.items()}
 
 
-def _uses(load: Load, classes: ClassesState | None) -> Iterator[Use]:
+def _uses(load: Load, classes: ClassesState | None) -> Iterator[ResourceUse]:
     """Yield a query's use of the processor, the busiest disk and the busiest link."""
     x, used = load.throughput, load.resources
     name = SERVER_CPU if load.cpus.get(SERVER_CPU, np.inf) < load.cpus.get(CPU, np.inf) else CPU
@@ -189,20 +198,22 @@ def _uses(load: Load, classes: ClassesState | None) -> Iterator[Use]:
         seconds = own * cpus / x
         shares = _shares(classes, name)
         busy, own = min(busy, 1.0), min(own, 1.0)
-        yield Use(Kind.CPU, seconds, busy, own, cpus, shares=shares, name=name)
+        yield ResourceUse(LimitKind.CPU, seconds, busy, own, cpus, shares=shares, name=name)
     for kind, names in (
-        (Kind.DISK_TIME, [r for r in used if is_disk(r)]),
-        (Kind.NETWORK, [r for r in used if r.startswith(NETWORK)]),
+        (LimitKind.DISK_TIME, [r for r in used if is_disk(r)]),
+        (LimitKind.NETWORK, [r for r in used if r.startswith(NETWORK)]),
     ):
         busiest = max(names, key=lambda r: used[r], default=None)
         if busiest is not None:
             busy = min(used[busiest], 1.0)
             shares = _shares(classes, busiest)
             seconds = busy / x
-            yield Use(kind, seconds, busy, busy, is_waited_for=False, shares=shares, name=busiest)
+            yield ResourceUse(
+                kind, seconds, busy, busy, is_waited_for=False, shares=shares, name=busiest
+            )
 
 
-def _known_kinds(load: Load | None, limits: tuple[Limit, ...]) -> frozenset[Kind]:
+def _known_kinds(load: Load | None, limits: tuple[LimitDistribution, ...]) -> frozenset[LimitKind]:
     """Return the kinds of resource of which a use or a limit is known."""
     used = {kind_of(name, is_bound=False) for name in (load.resources if load else ())}
     return frozenset(used | {limit.kind for limit in limits})

@@ -1,7 +1,7 @@
 """The assumptions of a prediction, as sentences."""
 
 from models.what_if.changes import Changes
-from models.what_if.current_state import DISK_KINDS, CurrentState, Kind
+from models.what_if.current_state import DISK_KINDS, CurrentState, LimitKind
 from models.what_if.residence_at_other_load import measured_load_at
 
 
@@ -13,7 +13,7 @@ def assumptions(today: CurrentState, changes: Changes) -> tuple[str, ...]:
         *_hardware_assumptions(today, changes),
         *_workload_assumptions(today, changes),
     ]
-    if any(limit.kind is Kind.SETTING and limit.probability > 0 for limit in today.limits):
+    if any(limit.kind is LimitKind.SETTING and limit.probability > 0 for limit in today.limits):
         found.append("Limits that are settings, such as the number of connections, do not change.")
     if today.capacity is not None and today.upper is None:
         found.append("Today's capacity has no upper bound, so the predicted one has none either.")
@@ -36,7 +36,7 @@ def _hardware_assumptions(today: CurrentState, changes: Changes) -> list[str]:
         )
         if not any(limit.kind in DISK_KINDS for limit in today.limits):
             found.append("No disk has a known limit today, so changing it moves no known limit.")
-    if changes.network != 1 and today.limit(Kind.NETWORK) is None:
+    if changes.network != 1 and today.limit(LimitKind.NETWORK) is None:
         found.append("The link has no known limit today, so changing it moves no known limit.")
     if changes.servers != 1:
         found.append(

@@ -16,7 +16,7 @@ from models.response_time_histogram import ResponseTimes
 from models.usl.law import Array
 from models.what_if.current_state import CurrentState
 from models.what_if.posterior_draws import more_normals
-from models.what_if.predict import Estimate
+from models.what_if.predict import PredictedValue
 from models.what_if.sla import MIN_LOAD_FACTOR, Growth, growth_of, load_factors_at_sla
 from models.what_if.sla_result import SlaReason
 
@@ -35,7 +35,7 @@ class MeasuredClass:
 class ClassHeadroom:
     """The load at which one class breaks its SLA; None where it is not known."""
 
-    load_ratio: Estimate | None = None
+    load_ratio: PredictedValue | None = None
     """As a multiple of today's throughput; at most that of the capacity."""
     first: float | None = None
     """The probability that it breaks before every other class and before the capacity."""
@@ -111,4 +111,4 @@ def _headroom_of(
         is_bounded or float(np.mean(load_factors >= growth.capacity_factors)) <= 1 - QUANTILES[2]
     )
     upper = float(high) if is_bounded else None
-    return ClassHeadroom(Estimate(float(middle), float(low), upper), float(first))
+    return ClassHeadroom(PredictedValue(float(middle), float(low), upper), float(first))

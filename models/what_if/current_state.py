@@ -13,7 +13,7 @@ from models.shared_constants import MIN_LOAD_RATIO
 from models.usl.law import Array, Usl
 
 
-class Kind(StrEnum):
+class LimitKind(StrEnum):
     """The kind of a limit, which decides what changes move it."""
 
     CPU = "cpu"
@@ -28,7 +28,7 @@ class Kind(StrEnum):
     SETTING = "setting"
 
 
-DISK_KINDS = (Kind.DISK_TIME, Kind.DISK_OPERATIONS, Kind.DISK_BYTES)
+DISK_KINDS = (LimitKind.DISK_TIME, LimitKind.DISK_OPERATIONS, LimitKind.DISK_BYTES)
 SAME_LOAD_LOG_RATIO = log(MIN_LOAD_RATIO)
 """Loads count as about the same if the logarithms of their throughputs differ by less."""
 MAX_INDEPENDENT = 4
@@ -36,7 +36,7 @@ MAX_INDEPENDENT = 4
 
 
 @dataclass(frozen=True)
-class Share:
+class UseShare:
     """The share of a resource's use that one query class causes, 0 to 1."""
 
     value: float
@@ -44,29 +44,29 @@ class Share:
     """Standard error, relative to the value."""
 
 
-Shares = Mapping[str, Share]
+SharesByClass = Mapping[str, UseShare]
 """By class; classes whose share is not known are left out."""
 
 
 @dataclass(frozen=True, eq=False)
-class Limit:
+class LimitDistribution:
     """One limit of the throughput, as a distribution."""
 
     name: str
-    kind: Kind
+    kind: LimitKind
     probability: float
     """The probability that it is the limit which ends the growth today."""
     grid: Array = field(repr=False)
     """ln queries/s, ascending, and the probability that the limit is lower."""
     cdf: Array = field(repr=False)
-    shares: Shares = field(default_factory=dict)
+    shares: SharesByClass = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
-class Use:
+class ResourceUse:
     """A query's use of one resource at today's load."""
 
-    kind: Kind
+    kind: LimitKind
     seconds: float
     """The service demand D of a query: the time that it takes on the resource without queues, s."""
     utilisation: float
@@ -77,7 +77,7 @@ class Use:
     """How many requests it serves at once, such as the processors; a quota may be less than 1."""
     is_waited_for: bool = True
     """Whether queries certainly wait for all of this time; for much disk work no query waits."""
-    shares: Shares = field(default_factory=dict)
+    shares: SharesByClass = field(default_factory=dict)
     name: str = ""
     """The resource's name; the limit of the same name says where it is full."""
 
@@ -93,7 +93,7 @@ class MeasuredLoad(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Load:
+class CurrentLoad:
     """Today's load: X in queries/s and the residence time R = N/X in seconds."""
 
     throughput: float
@@ -130,16 +130,16 @@ class CurrentState:
     """Queries/s, with the 5 % and the 95 % quantile; None where not known."""
     lower: float | None
     upper: float | None
-    limits: tuple[Limit, ...]
-    load: Load | None
-    uses: tuple[Use, ...] = ()
+    limits: tuple[LimitDistribution, ...]
+    load: CurrentLoad | None
+    uses: tuple[ResourceUse, ...] = ()
     distribution: Distribution | None = field(repr=False, default=None)
     """The capacity's distribution, where more is known than those three numbers."""
     law: Usl | None = None
     """The law of the present hardware; None where it cannot be fitted."""
-    time_shares: Shares = field(default_factory=dict)
+    time_shares: SharesByClass = field(default_factory=dict)
     """The share of each class in all statement time."""
-    seen: frozenset[Kind] = frozenset()
+    seen: frozenset[LimitKind] = frozenset()
     """The kinds of resource whose use is known at all."""
     is_past_peak: bool = False
     """Whether more statements run than at the capacity: throughput does not show the load then."""
@@ -149,12 +149,12 @@ class CurrentState:
         names = [limit.name for limit in self.limits]
         return names.index(name) if name in names and self.capacity is not None else None
 
-    def limit(self, kind: Kind) -> Limit | None:
+    def limit(self, kind: LimitKind) -> LimitDistribution | None:
         """Return the most likely limit of that kind; None without one."""
         known = [limit for limit in self.limits if limit.kind is kind]
         return max(known, key=lambda limit: limit.probability, default=None)
 
     @property
-    def most_likely_limit(self) -> Limit | None:
+    def most_likely_limit(self) -> LimitDistribution | None:
         """The limit that most likely ends the growth today."""
         return max(self.limits, key=lambda limit: limit.probability, default=None)

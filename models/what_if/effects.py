@@ -20,7 +20,7 @@ from models.attribution.capacity_gain import MIN_LEFT
 from models.numerics import ROUNDING
 from models.usl.law import Array
 from models.what_if.changes import Changes
-from models.what_if.current_state import CurrentState, Kind, Shares
+from models.what_if.current_state import CurrentState, LimitKind, SharesByClass
 from models.what_if.posterior_draws import Draws, draw_share
 
 INTERFERENCE_DEVIATION = 0.12
@@ -29,21 +29,21 @@ classes evict each other's data from the processor's caches. Measured: 0.1 and 0
 scans, about 0 for others (`bench/class_removal.py`)."""
 
 
-def time_factor(kind: Kind, changes: Changes, draws: Draws, shares: Shares) -> Array:
+def time_factor(kind: LimitKind, changes: Changes, draws: Draws, shares: SharesByClass) -> Array:
     """Compute the factor by which a query's time on a resource changes, shape (draws,)."""
-    by_kind: dict[Kind, Array | float] = {
-        Kind.CPU: 1 / changes.cpu_speed,
-        Kind.HOST_CPU: 1 / changes.cpu_speed,
-        Kind.DISK_TIME: _disk_time_factor(changes, draws),
-        Kind.DISK_OPERATIONS: changes.disk_latency,
-        Kind.DISK_BYTES: 1 / changes.disk_rate,
-        Kind.NETWORK: 1 / changes.network,
+    by_kind: dict[LimitKind, Array | float] = {
+        LimitKind.CPU: 1 / changes.cpu_speed,
+        LimitKind.HOST_CPU: 1 / changes.cpu_speed,
+        LimitKind.DISK_TIME: _disk_time_factor(changes, draws),
+        LimitKind.DISK_OPERATIONS: changes.disk_latency,
+        LimitKind.DISK_BYTES: 1 / changes.disk_rate,
+        LimitKind.NETWORK: 1 / changes.network,
     }
     factor: Array = by_kind.get(kind, 1.0) * workload_factor(changes, draws, shares)
     return factor
 
 
-def workload_factor(changes: Changes, draws: Draws, shares: Shares) -> Array:
+def workload_factor(changes: Changes, draws: Draws, shares: SharesByClass) -> Array:
     """Compute the factor 1 − Σ s·(1 − f) of a use after changes of class costs, shape (draws,).
 
     Cheaper classes may make the calls of others cheaper, which no share shows: the upper half of
@@ -62,11 +62,11 @@ def limit_factors(today: CurrentState, changes: Changes, draws: Draws) -> Array:
     """Compute the factor by which each limit changes, shape (limits, draws)."""
     rows = [np.ones_like(draws.share_normal)] * len(today.limits)
     for k, limit in enumerate(today.limits):
-        if limit.kind is Kind.CONTENTION:
+        if limit.kind is LimitKind.CONTENTION:
             rows[k] = lambda_factor(today, changes, draws)
         else:
             rows[k] = 1 / time_factor(limit.kind, changes, draws, limit.shares)
-        if limit.kind is Kind.CPU:
+        if limit.kind is LimitKind.CPU:
             rows[k] = rows[k] * changes.cores
     found: Array = changes.servers * np.array(rows).reshape(len(rows), len(draws.share_normal))
     return found
@@ -77,8 +77,8 @@ def lambda_factor(today: CurrentState, changes: Changes, draws: Draws) -> Array:
     parts = {
         use.kind: part for use, part in zip(today.uses, parts_of_time(today, draws), strict=True)
     }
-    if Kind.CPU not in parts:
-        parts[Kind.CPU] = draws.unknown_cpu
+    if LimitKind.CPU not in parts:
+        parts[LimitKind.CPU] = draws.unknown_cpu
     whole = np.maximum(sum(parts.values(), np.zeros_like(draws.share_normal)), 1.0)
     hardware = replace(changes, queries={})
     saved = sum(

@@ -14,7 +14,7 @@ from models.numerics import ROUNDING, even_shares
 from models.random_numbers import DRAW_COUNT, SEED, RandomNumbers
 from models.robust import normal_cdf
 from models.usl.law import Array
-from models.what_if.current_state import CurrentState, Limit, Share
+from models.what_if.current_state import CurrentState, LimitDistribution, UseShare
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +71,7 @@ def more_normals(rows: int) -> Array:
     return _normal_quantile(_even_shares_in_random_order(SEED + 1, rows))
 
 
-def draw_share(share: Share, draws: Draws) -> Array:
+def draw_share(share: UseShare, draws: Draws) -> Array:
     """Draw a class's share, shape (draws,)."""
     drawn: Array = np.clip(share.value * (1 + share.error * draws.share_normal), 0.0, 1.0)
     return drawn
@@ -95,7 +95,7 @@ def _draw_capacity(today: CurrentState, uniform: Array) -> Array:
     return known.quantiles(uniform)
 
 
-def _draw_binding_limit(limits: Sequence[Limit], uniform: Array) -> NDArray[np.intp]:
+def _draw_binding_limit(limits: Sequence[LimitDistribution], uniform: Array) -> NDArray[np.intp]:
     """Draw which limit binds, by their probabilities."""
     p = np.array([max(limit.probability, 0.0) for limit in limits])
     places = np.searchsorted(np.cumsum(p) / p.sum(), uniform)
@@ -103,7 +103,7 @@ def _draw_binding_limit(limits: Sequence[Limit], uniform: Array) -> NDArray[np.i
     return bounded
 
 
-def _draw_above(limit: Limit, capacity: Array, uniform: Array) -> Array:
+def _draw_above(limit: LimitDistribution, capacity: Array, uniform: Array) -> Array:
     """Draw a limit that does not bind: from its distribution above the capacity."""
     ln_c = np.log(capacity)
     below = np.interp(ln_c, limit.grid, limit.cdf)

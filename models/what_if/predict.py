@@ -8,7 +8,7 @@ import numpy as np
 from models.numerics import QUANTILES
 from models.usl.law import Array
 from models.what_if.changes import Changes
-from models.what_if.current_state import DISK_KINDS, CurrentState, Kind
+from models.what_if.current_state import DISK_KINDS, CurrentState, LimitKind
 from models.what_if.effects import limit_factors
 from models.what_if.posterior_draws import Draws, draws_of
 from models.what_if.residence import residence_times
@@ -17,7 +17,7 @@ from models.what_if.unanswerable import unknown_effects
 
 
 @dataclass(frozen=True)
-class Estimate:
+class PredictedValue:
     """A number with its 5 % and 95 % quantile; `upper` is None where it is unbounded."""
 
     value: float
@@ -29,11 +29,11 @@ class Estimate:
 class Prediction:
     """The result of one set of changes; None where it is not known, and `unknown` says why."""
 
-    capacity: Estimate | None
+    capacity: PredictedValue | None
     """Queries/s."""
-    gain: Estimate | None
+    gain: PredictedValue | None
     """The capacity as a ratio to today's, less 1."""
-    residence_time: Estimate | None
+    residence_time: PredictedValue | None
     """Seconds, at today's load times the change of the load."""
     limit: str | None
     """The limit that most likely ends the growth then."""
@@ -82,7 +82,7 @@ def _predict(today: CurrentState, changes: Changes, draws: Draws) -> Prediction:
     return Prediction(capacity, gain, residence, limit, names, tuple(missing))
 
 
-def _estimate_capacity(today: CurrentState, lowest: Array, draws: Draws) -> Estimate:
+def _estimate_capacity(today: CurrentState, lowest: Array, draws: Draws) -> PredictedValue:
     """Scale today's numbers by the ratio of the quantiles, which is 1 without a change."""
     value = today.capacity or np.nan
     low, middle, high = np.quantile(lowest, QUANTILES) / np.quantile(draws.capacity, QUANTILES)
@@ -90,7 +90,7 @@ def _estimate_capacity(today: CurrentState, lowest: Array, draws: Draws) -> Esti
     return _ordered_estimate(value * middle, (today.lower or value) * low, upper)
 
 
-def _estimate_gain(today: CurrentState, lowest: Array, draws: Draws) -> Estimate:
+def _estimate_gain(today: CurrentState, lowest: Array, draws: Draws) -> PredictedValue:
     low, middle, high = np.quantile(lowest / draws.capacity, QUANTILES) - 1
     return _ordered_estimate(middle, low, None if today.upper is None else high)
 
@@ -107,7 +107,7 @@ def _limit_probabilities(today: CurrentState, then: Array) -> dict[str, float]:
 
 def _estimate_residence_time(
     today: CurrentState, changes: Changes, draws: Draws, lowest: Array, missing: list[str]
-) -> Estimate | None:
+) -> PredictedValue | None:
     """Estimate R; None, and a reason in `missing`, if R is not known or the load is too high."""
     load = today.load
     if load is None:
@@ -148,14 +148,14 @@ def _estimate_residence_time(
 def _resource_without_time(today: CurrentState, changes: Changes) -> str:
     """Return the resource whose time per query a change depends on but is not known, or ''."""
     known = {use.kind for use in today.uses}
-    if Kind.CPU not in known and (changes.cpu_speed != 1 or changes.cores != 1):
+    if LimitKind.CPU not in known and (changes.cpu_speed != 1 or changes.cores != 1):
         return "processor"
     disk = changes.disk_rate != 1 or changes.disk_latency != 1
     if disk and not known & set(DISK_KINDS):
         return "disk"
-    return "network" if Kind.NETWORK not in known and changes.network != 1 else ""
+    return "network" if LimitKind.NETWORK not in known and changes.network != 1 else ""
 
 
-def _ordered_estimate(value: float, lower: float, upper: float | None) -> Estimate:
+def _ordered_estimate(value: float, lower: float, upper: float | None) -> PredictedValue:
     low = float(min(lower, value))
-    return Estimate(float(value), low, None if upper is None else float(max(upper, value)))
+    return PredictedValue(float(value), low, None if upper is None else float(max(upper, value)))

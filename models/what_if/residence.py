@@ -18,7 +18,7 @@ from models.shared_constants import MIN_NOISE
 from models.trust import MAX_ERROR
 from models.usl.law import Array, Usl
 from models.what_if.changes import Changes
-from models.what_if.current_state import CurrentState, Kind, Load, Use
+from models.what_if.current_state import CurrentLoad, CurrentState, LimitKind, ResourceUse
 from models.what_if.effects import lambda_factor, time_factor, workload_factor
 from models.what_if.posterior_draws import Draws
 
@@ -28,7 +28,11 @@ share of the law's Xmax."""
 
 
 def residence_times(
-    today: CurrentState, load: Load, changes: Changes, draws: Draws, grown: Array | float = 1.0
+    today: CurrentState,
+    load: CurrentLoad,
+    changes: Changes,
+    draws: Draws,
+    grown: Array | float = 1.0,
 ) -> Array:
     """Compute R in seconds, shape (draws,); infinite where a resource would be more than full.
 
@@ -59,7 +63,7 @@ def residence_times(
 
 
 def _sum_over_resources(
-    today: CurrentState, load: Load, changes: Changes, draws: Draws, grown: Array | float
+    today: CurrentState, load: CurrentLoad, changes: Changes, draws: Draws, grown: Array | float
 ) -> tuple[Array, Array]:
     """Sum the service times and the queues of random arrivals over the resources, s."""
     nothing = np.zeros_like(draws.share_normal)
@@ -70,7 +74,7 @@ def _sum_over_resources(
     return sum((service for service, _ in each), nothing), sum((q for _, q in each), nothing)
 
 
-def unexplained_part(today: CurrentState, load: Load) -> float:
+def unexplained_part(today: CurrentState, load: CurrentLoad) -> float:
     """Compute the share of R that neither resources nor queues of random arrivals explain."""
     taken = 0.0
     for use in today.uses:
@@ -81,7 +85,7 @@ def unexplained_part(today: CurrentState, load: Load) -> float:
     return max(1 - taken / load.residence_time, 0.0)
 
 
-def _service_time(use: Use, seconds: Array | float, draws: Draws) -> Array:
+def _service_time(use: ResourceUse, seconds: Array | float, draws: Draws) -> Array:
     """Compute the time on a resource without a queue."""
     waited = 1.0 if use.is_waited_for else draws.waited_share
     return seconds * waited * np.ones_like(draws.share_normal)
@@ -96,12 +100,14 @@ def _queueing_time(service: Array, busy: Array | float, channels: float) -> Arra
     return found
 
 
-def _utilisation_by_others(use: Use) -> float:
+def _utilisation_by_others(use: ResourceUse) -> float:
     """Return today's utilisation by others than this server."""
     return max(min(use.utilisation, MAX_UTILISATION) - use.own_utilisation, 0.0)
 
 
-def _own_utilisation(today: CurrentState, use: Use, load: Load, draws: Draws) -> Array:
+def _own_utilisation(
+    today: CurrentState, use: ResourceUse, load: CurrentLoad, draws: Draws
+) -> Array:
     """Compute the server's part of today's utilisation: what others leave, times X over the limit.
 
     The utilisation of the latest interval is one of many on which the limit is based, and alone
@@ -119,12 +125,12 @@ def _own_utilisation(today: CurrentState, use: Use, load: Load, draws: Draws) ->
 
 
 def _times_at_load(
-    use: Use, own: Array, changes: Changes, draws: Draws, grown: Array | float
+    use: ResourceUse, own: Array, changes: Changes, draws: Draws, grown: Array | float
 ) -> tuple[Array, Array]:
     """Compute service and queueing time after changes; others' work becomes faster too."""
     factor = time_factor(use.kind, changes, draws, use.shares)
     faster = time_factor(use.kind, replace(changes, queries={}), draws, {})
-    more = changes.cores if use.kind is Kind.CPU else 1.0
+    more = changes.cores if use.kind is LimitKind.CPU else 1.0
     others = _utilisation_by_others(use) * faster / more
     busy = others + own * factor * changes.load * grown / (changes.servers * more)
     service = _service_time(use, use.seconds * factor, draws)
@@ -132,7 +138,7 @@ def _times_at_load(
 
 
 def _contention_factor(
-    today: CurrentState, load: Load, changes: Changes, draws: Draws, grown: Array | float
+    today: CurrentState, load: CurrentLoad, changes: Changes, draws: Draws, grown: Array | float
 ) -> Array:
     """Compute the factor by which time grows with contention, by the law with a drawn peak."""
     law = today.law
@@ -140,7 +146,7 @@ def _contention_factor(
         return np.ones_like(draws.share_normal)
     faster = lambda_factor(today, changes, draws)
     now = np.full_like(draws.share_normal, load.throughput)
-    peak = today.limit(Kind.CONTENTION)
+    peak = today.limit(LimitKind.CONTENTION)
     place = None if peak is None else today.limit_index(peak.name)
     if place is not None:
         now = now * law.x_max / draws.limits[place]

@@ -7,14 +7,14 @@ from models.what_if.changes import Changes
 from models.what_if.current_state import (
     MAX_INDEPENDENT,
     SAME_LOAD_LOG_RATIO,
+    CurrentLoad,
     CurrentState,
-    Load,
     MeasuredLoad,
-    Use,
+    ResourceUse,
 )
 
 
-def measured_load_at(load: Load, changes: Changes) -> MeasuredLoad | None:
+def measured_load_at(load: CurrentLoad, changes: Changes) -> MeasuredLoad | None:
     """Return what was measured at about the load of each server after the changes.
 
     None where that load is about today's, or too few intervals had it.
@@ -27,8 +27,8 @@ def measured_load_at(load: Load, changes: Changes) -> MeasuredLoad | None:
 
 
 def from_measured(
-    today: CurrentState, load: Load, changes: Changes
-) -> tuple[CurrentState, Load, Changes]:
+    today: CurrentState, load: CurrentLoad, changes: Changes
+) -> tuple[CurrentState, CurrentLoad, Changes]:
     """Return the state at the measured load, and the changes that remain from there.
 
     All are returned unchanged where nothing was measured at such a load.
@@ -52,7 +52,7 @@ def from_measured(
     )
 
 
-def _scale_use(use: Use, grown: float) -> Use:
+def _scale_use(use: ResourceUse, grown: float) -> ResourceUse:
     """Scale the server's own work on a resource, and so its utilisation."""
     own = use.own_utilisation * grown
     return replace(

@@ -12,9 +12,9 @@ from models.numerics import CONFIDENCE, QUANTILES, TINY, quantile, quantiles
 from models.shared_constants import MAJORITY, MIN_LOAD_RATIO, TOLERATED_CHANGE
 from models.usl.law import Array
 from models.what_if.changes import Changes
-from models.what_if.current_state import CurrentState, Kind, Load
+from models.what_if.current_state import CurrentLoad, CurrentState, LimitKind
 from models.what_if.posterior_draws import Draws, draws_of
-from models.what_if.predict import Estimate
+from models.what_if.predict import PredictedValue
 from models.what_if.residence import MAX_UTILISATION, residence_times, unexplained_part
 from models.what_if.sla_result import SlaHeadroom, SlaReason, capped_at_zero, unknown_headroom
 
@@ -36,7 +36,7 @@ class Growth:
     """How R grows with the load, and where the growth ends, as one set of draws for all uses."""
 
     today: CurrentState
-    load: Load
+    load: CurrentLoad
     draws: Draws
 
     @property
@@ -84,7 +84,7 @@ def sla_headroom(today: CurrentState, sla: float, *, is_trusted: bool = True) ->
         )
     capacity_first = float(np.mean(load_factors >= ends))
     is_bounded = today.upper is not None or capacity_first <= 1 - QUANTILES[2]
-    throughput = Estimate(float(middle), float(low), float(high) if is_bounded else None)
+    throughput = PredictedValue(float(middle), float(low), float(high) if is_bounded else None)
     headroom = _headroom(throughput, x)
     return SlaHeadroom(
         throughput=throughput,
@@ -115,13 +115,13 @@ def load_factors_at_sla(growth: Growth, sla: Array | float) -> Array:
     return found
 
 
-def _residence_time_at_capacity(growth: Growth) -> Estimate | None:
+def _residence_time_at_capacity(growth: Growth) -> PredictedValue | None:
     """Compute R (s) at each draw's capacity; None where it grows without bound there."""
     times = growth.residence_times_at(growth.capacity_factors)
     low, middle, high = np.quantile(times, QUANTILES, method="inverted_cdf")
     if not np.isfinite(middle):
         return None
-    return Estimate(float(middle), float(low), float(high) if np.isfinite(high) else None)
+    return PredictedValue(float(middle), float(low), float(high) if np.isfinite(high) else None)
 
 
 def _with_limited_uses(today: CurrentState) -> CurrentState:
@@ -133,7 +133,7 @@ def _with_limited_uses(today: CurrentState) -> CurrentState:
     return replace(today, uses=known)
 
 
-def _average_load(load: Load) -> Load:
+def _average_load(load: CurrentLoad) -> CurrentLoad:
     """Average R over all intervals with about this load, as one of them alone scatters."""
     usual = load.mean_near(load.throughput)
     if usual is None:
@@ -181,14 +181,14 @@ def _widened_draws(growth: Growth) -> Draws:
     return replace(draws, limits=off * draws.limits)
 
 
-def _contention_growth(today: CurrentState, load: Load, draws: Draws, grown: Array) -> Array:
+def _contention_growth(today: CurrentState, load: CurrentLoad, draws: Draws, grown: Array) -> Array:
     """Compute the factor by which R grows towards the limit by contention, shape (draws,).
 
     With a fitted law it is 1, as `residence_times` follows the law. Without one, R grows like the
     queue at a resource that is full at the expected limit by contention: from none to that of
     random arrivals.
     """
-    peak = today.limit(Kind.CONTENTION)
+    peak = today.limit(LimitKind.CONTENTION)
     place = None if peak is None else today.limit_index(peak.name)
     if place is None or (today.law is not None and today.law.x_max is not None):
         return np.ones_like(draws.share_normal)
@@ -198,11 +198,11 @@ def _contention_growth(today: CurrentState, load: Load, draws: Draws, grown: Arr
     return factor
 
 
-def _scaled(found: Estimate, factor: float) -> Estimate:
+def _scaled(found: PredictedValue, factor: float) -> PredictedValue:
     upper = None if found.upper is None else factor * found.upper
-    return Estimate(factor * found.value, factor * found.lower, upper)
+    return PredictedValue(factor * found.value, factor * found.lower, upper)
 
 
-def _headroom(throughput: Estimate, x: float) -> Estimate:
+def _headroom(throughput: PredictedValue, x: float) -> PredictedValue:
     upper = 1.0 if throughput.upper is None else 1 - x / throughput.upper
-    return Estimate(1 - x / throughput.value, 1 - x / max(throughput.lower, TINY), upper)
+    return PredictedValue(1 - x / throughput.value, 1 - x / max(throughput.lower, TINY), upper)

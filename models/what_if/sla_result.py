@@ -6,8 +6,8 @@ from enum import StrEnum
 import numpy as np
 
 from models.robust import NORMAL_95
-from models.what_if.current_state import Load
-from models.what_if.predict import Estimate
+from models.what_if.current_state import CurrentLoad
+from models.what_if.predict import PredictedValue
 
 
 class SlaReason(StrEnum):
@@ -56,35 +56,35 @@ class SlaReason(StrEnum):
 class SlaHeadroom:
     """The load at which the mean residence time reaches the SLA; None where it is not known."""
 
-    throughput: Estimate | None = None
+    throughput: PredictedValue | None = None
     """Queries/s; at most the capacity."""
-    concurrency: Estimate | None = None
+    concurrency: PredictedValue | None = None
     """Threads, throughput times the SLA; None where the capacity is likely reached before."""
-    ratio: Estimate | None = None
+    ratio: PredictedValue | None = None
     """1 − X/throughput; where the SLA is broken now, at most 0, or 1 − R/SLA if the throughput is
     not known. Past the peak it is the capacity's own."""
     capacity_first: float | None = None
     """The probability that the capacity is reached before the SLA is broken."""
-    at_capacity: Estimate | None = None
+    at_capacity: PredictedValue | None = None
     """R at the capacity, s, from the same draws; None where it is not known or unbounded."""
     reason: SlaReason | None = None
 
 
-def unknown_headroom(reason: SlaReason, load: Load | None, sla: float) -> SlaHeadroom:
+def unknown_headroom(reason: SlaReason, load: CurrentLoad | None, sla: float) -> SlaHeadroom:
     """Return the reason, with the headroom 1 − R/SLA, below 0, where the SLA is broken now."""
     if load is None or load.residence_time <= sla:
         return SlaHeadroom(reason=reason)
     worse = np.exp(NORMAL_95 * load.scatter * np.array([1.0, 0.0, -1.0]))
     low, middle, high = 1 - worse * load.residence_time / sla
-    return SlaHeadroom(ratio=capped_at_zero(Estimate(middle, low, high)), reason=reason)
+    return SlaHeadroom(ratio=capped_at_zero(PredictedValue(middle, low, high)), reason=reason)
 
 
 def past_peak_headroom(ratio: float) -> SlaHeadroom:
     """Return the capacity's headroom, at most 0: past the peak none is left up to the SLA."""
-    return SlaHeadroom(ratio=Estimate(ratio, ratio, ratio), reason=SlaReason.PAST_PEAK)
+    return SlaHeadroom(ratio=PredictedValue(ratio, ratio, ratio), reason=SlaReason.PAST_PEAK)
 
 
-def capped_at_zero(found: Estimate) -> Estimate:
+def capped_at_zero(found: PredictedValue) -> PredictedValue:
     """Limit an estimate to at most 0."""
     upper = 0.0 if found.upper is None else min(found.upper, 0.0)
-    return Estimate(min(found.value, 0.0), min(found.lower, 0.0), upper)
+    return PredictedValue(min(found.value, 0.0), min(found.lower, 0.0), upper)
