@@ -19,7 +19,7 @@ import numpy as np
 
 from agent.csv_input.class_file import read_classes
 from models.attribution.class_interval_table import Array
-from models.attribution.division_methods import Target
+from models.attribution.division_methods import DividedUse
 from models.attribution.resource_division import attribute
 
 COLUMNS = (300, 1000, 3000, 10_000)
@@ -42,7 +42,7 @@ def main() -> None:
         for columns in args.columns:
             write(path, *load(columns, args.intervals))
             found, reading = timed(partial(read_classes, str(path)))
-            target = Target(found.y if found.y is not None else np.zeros(0))
+            target = DividedUse(found.y if found.y is not None else np.zeros(0))
             _, dividing = timed(partial(attribute, found.intervals, target))
             first = first or reading + dividing
             ratio = (reading + dividing) / first

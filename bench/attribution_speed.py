@@ -20,7 +20,7 @@ from models.attribution.block_model import fit_intervals
 from models.attribution.call_and_row_costs import interval_weights
 from models.attribution.class_cost_fit import Priors
 from models.attribution.class_interval_table import Array, ClassIntervals
-from models.attribution.division_methods import Target
+from models.attribution.division_methods import DividedUse
 from models.attribution.prior_mixture_fit import fit_mixture
 from models.attribution.sufficient_statistics import Moments
 from models.attribution.weighted_linear_regression import divide_in_proportion
@@ -109,9 +109,9 @@ def total(minutes: list[Moments]) -> Moments:
 
 def whole_fit(intervals: ClassIntervals, y: Array, reference: float) -> tuple[float, float, int]:
     """Time a fit from samples, and its peak of memory besides them."""
-    elapsed = best(lambda: fit_intervals(intervals, Target(y)))
+    elapsed = best(lambda: fit_intervals(intervals, DividedUse(y)))
     tracemalloc.start()
-    fit_intervals(intervals, Target(y))
+    fit_intervals(intervals, DividedUse(y))
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     return elapsed, reference, peak

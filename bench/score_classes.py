@@ -16,9 +16,15 @@ import numpy as np
 from agent.csv_input.class_file import read_classes
 from agent.csv_input.host_file import join_host_file, read_host
 from models.attribution.class_interval_table import Array, ClassIntervals
-from models.attribution.division_methods import Target
+from models.attribution.division_methods import DividedUse
 from models.attribution.resource_division import attribute
-from models.attribution.result import Attribution, HostUse, Method, PredictionError, disagreement
+from models.attribution.result import (
+    Attribution,
+    DivisionMethod,
+    HostUse,
+    PredictionError,
+    disagreement,
+)
 
 CHECKED = ("SLEEP", "GET_LOCK")
 """Classes that only wait, by what their texts call."""
@@ -43,11 +49,11 @@ def main() -> None:
 
 def score(name: str, intervals: ClassIntervals, y: Array, truth: Array, host: HostUse) -> None:
     """Print the row of one recording."""
-    target = Target(y, is_cpu_seconds=True)
+    target = DividedUse(y, is_cpu_seconds=True)
     blind = replace(intervals, texts=None)
     used = truth.sum(axis=0)
     with_texts, without = (attribute(t, target, host=host) for t in (intervals, blind))
-    wlr = attribute(intervals, target, Method.WLR, host=host)
+    wlr = attribute(intervals, target, DivisionMethod.WLR, host=host)
     errors = [disagreement(found.totals, used) or 0.0 for found in (wlr, with_texts, without)]
     sleepers = np.array([any(f in (t or "") for f in CHECKED) for t in intervals.texts or ()])
     blamed = np.where(sleepers, without.totals / without.totals.sum(), 0.0)
@@ -59,7 +65,7 @@ def score(name: str, intervals: ClassIntervals, y: Array, truth: Array, host: Ho
     print(f"| {name} | {' | '.join(cells)} |")
 
 
-def half(intervals: ClassIntervals, target: Target) -> float:
+def half(intervals: ClassIntervals, target: DividedUse) -> float:
     """Predict the second half from the first: the mean error of an interval, as a part of it."""
     middle = len(intervals) // 2
     first, second = slice(None, middle), slice(middle, None)

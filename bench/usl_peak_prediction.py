@@ -25,7 +25,7 @@ import numpy as np
 from peak_prediction_tables import print_published
 
 from models.trust import Trust
-from models.usl.fit import Method, UslFit, fit
+from models.usl.fit import FitMethod, UslFit, fit
 from models.usl.law import Array, Usl
 
 SHARES = (0.4, 0.6, 0.8)
@@ -153,7 +153,7 @@ def print_each(tasks: Iterable[Task]) -> None:
     print("| curve | cut | points | linearised | lsq | map | 90 % interval | trust |")
     print("|---|---|---|---|---|---|---|---|")
     for task in tasks:
-        fits = [fit(task.n, task.x, method) for method in reversed(Method)]
+        fits = [fit(task.n, task.x, method) for method in reversed(FitMethod)]
         errors = " | ".join(f"{100 * error(fitted, task):+.0f} %" for fitted in fits)
         low, high = (100 * (end / task.x_max - 1) for end in fits[-1].x_max_interval or ())
         print(
@@ -169,7 +169,7 @@ def print_summary(title: str, tasks: list[Task]) -> None:
         print("coverage; trusted; trusted and off by more than 15 %\n")
         print("| method | " + " | ".join(str(share) for share in SHARES) + " |")
         print("|---|" + "---|" * len(SHARES))
-        for method in Method:
+        for method in FitMethod:
             cells = [
                 summary(method, [task for task in tasks if (task.cut, task.share) == (cut, share)])
                 for share in SHARES
@@ -177,7 +177,7 @@ def print_summary(title: str, tasks: list[Task]) -> None:
             print(f"| {method.value} | " + " | ".join(cells) + " |")
 
 
-def summary(method: Method, tasks: list[Task]) -> str:
+def summary(method: FitMethod, tasks: list[Task]) -> str:
     """Summarise one method on tasks of one share."""
     fits = [fit(task.n, task.x, method) for task in tasks]
     if not fits:

@@ -4,7 +4,7 @@ from agent.query_classes.attribution_snapshot import ClassesState, ClassState, R
 from agent.query_classes.class_registry import ClassName
 from agent.query_classes.digest_deltas import LossReason
 from models.attribution.class_interval_table import AGENT, OTHER
-from models.attribution.result import Method, PredictionError, Reason
+from models.attribution.result import AttributionReason, DivisionMethod, PredictionError
 from models.attribution.weighted_linear_regression import Line
 
 RESOURCES = ("cpu", "user_cpu", "system_cpu", "read", "written", "network", "row_operations")
@@ -44,12 +44,12 @@ def known_classes(at: float) -> ClassesState:
         resources=tuple(
             ResourceState(
                 name=name,
-                source=Method.MEASURED if name == "cpu" else Method.LEARNED,
+                source=DivisionMethod.MEASURED if name == "cpu" else DivisionMethod.LEARNED,
                 unattributed=0.5,
                 unattributed_share=0.05,
                 held_out=PredictionError(0.04, 0.9, 0.95),
                 disagreement=0.08 if name == "cpu" else None,
-                reasons=() if name == "cpu" else (Reason.FEW_INTERVALS,),
+                reasons=() if name == "cpu" else (AttributionReason.FEW_INTERVALS,),
                 total=10.25,
             )
             for name in RESOURCES

@@ -16,9 +16,9 @@ from simulated_classes import Simulated
 
 from agent.export.attribute_report import format_attribution
 from models.attribution.class_interval_table import ClassIntervals
-from models.attribution.division_methods import Target
+from models.attribution.division_methods import DividedUse
 from models.attribution.resource_division import attribute
-from models.attribution.result import Method
+from models.attribution.result import DivisionMethod
 from testbed.data_file_paths import data
 
 KEYS = ["method", "resource", "intervals", "total", "classes", "unattributed", "fit", "held_out"]
@@ -177,7 +177,9 @@ def test_the_table_is_for_people(
 )
 def test_the_column_has_the_unit_that_the_resources_name_tells(resource: str, column: str) -> None:
     """Where it tells none, it says that the numbers are estimates."""
-    found = attribute(ClassIntervals(("a", "b"), np.ones(5), np.ones((5, 2))), Target(np.ones(5)))
+    found = attribute(
+        ClassIntervals(("a", "b"), np.ones(5), np.ones((5, 2))), DividedUse(np.ones(5))
+    )
     title = format_attribution(resource, found, None, None).splitlines()[2]
     assert title.split() == ["class", "share", column, "±", "error"]
 
@@ -189,7 +191,7 @@ def test_many_classes_with_long_names_fit_the_screen(classes: int) -> None:
     x = rng.gamma(1, 1, (30, classes))
     names = tuple(f"{k:03d} SELECT {'a' * 90} {k:03d}\t" for k in range(classes))
     intervals = ClassIntervals(names, np.ones(30), x)
-    found = attribute(intervals, Target(1e9 * x.sum(axis=1)))
+    found = attribute(intervals, DividedUse(1e9 * x.sum(axis=1)))
     lines = format_attribution(
         "a_resource_with_quite_a_long_name", found, found.fit, 0.1
     ).splitlines()
@@ -202,7 +204,7 @@ def test_many_classes_with_long_names_fit_the_screen(classes: int) -> None:
 def test_nothing_explained_is_said_in_words() -> None:
     """No class did anything: all of it is unattributed."""
     intervals = ClassIntervals(("a", "b"), np.ones(5), np.zeros((5, 2)))
-    found = attribute(intervals, Target(np.ones(5)), Method.WLR)
+    found = attribute(intervals, DividedUse(np.ones(5)), DivisionMethod.WLR)
     text = format_attribution("cpu", found, None, None)
     assert text.startswith("No class explains any of cpu: 5.00 in 5 intervals.")
     assert "100 % of all" in text

@@ -11,23 +11,23 @@ from agent.csv_input.class_file import ClassFile, read_classes
 from agent.csv_input.host_file import join_host_file, read_host
 from models.attribution.call_and_row_costs import USUAL_CPU
 from models.attribution.class_interval_table import ClassIntervals
-from models.attribution.division_methods import Target
+from models.attribution.division_methods import DividedUse
 from models.attribution.resource_division import attribute, choose_method
 from models.attribution.result import (
     Attribution,
+    AttributionReason,
+    DivisionMethod,
     HostUse,
-    Method,
     PredictionError,
-    Reason,
     disagreement,
 )
 from models.attribution.waiting_classes import cap_waiting_work, waits_by_text
 from testbed.data_file_paths import data
 
 
-def cpu(s: Simulated) -> Target:
+def cpu(s: Simulated) -> DividedUse:
     """The simulated server's CPU."""
-    return Target(s.y, is_cpu_seconds=True)
+    return DividedUse(s.y, is_cpu_seconds=True)
 
 
 def shares(found: Attribution) -> dict[str, float]:
@@ -171,7 +171,7 @@ def test_a_minute_tells_who_waits(name: str) -> None:
         for begin in range(0, len(recorded.y) - length + 1, length):
             part = slice(begin, begin + length)
             intervals = replace(recorded.intervals.at(part), texts=None)
-            found = attribute(intervals, Target(recorded.y[part], is_cpu_seconds=True))
+            found = attribute(intervals, DividedUse(recorded.y[part], is_cpu_seconds=True))
             error = disagreement(found.totals, recorded.truth[part].sum(axis=0))
             assert error is not None
             errors.append(error)
@@ -188,7 +188,7 @@ def test_recorded_shares_are_found(name: str, with_texts: float, without: float)
     assert recorded.y is not None
     assert recorded.truth is not None
     for texts, most in ((recorded.intervals.texts, with_texts), (None, without)):
-        target = Target(recorded.y, is_cpu_seconds=True)
+        target = DividedUse(recorded.y, is_cpu_seconds=True)
         found = attribute(replace(recorded.intervals, texts=texts), target)
         error = disagreement(found.totals, recorded.truth.sum(axis=0))
         assert error is not None
@@ -206,7 +206,7 @@ def test_parts_of_a_recording_are_enough(name: str, quarters: int) -> None:
     assert recorded.y is not None
     intervals = replace(recorded.intervals, texts=None)
     for part in np.array_split(np.arange(len(intervals)), quarters):
-        found = attribute(intervals.at(part), Target(recorded.y[part], is_cpu_seconds=True))
+        found = attribute(intervals.at(part), DividedUse(recorded.y[part], is_cpu_seconds=True))
         assert shares(found)["sleep"] < 0.01
         assert shares(found)["getlock"] < 0.01
 
@@ -221,21 +221,21 @@ def test_the_best_source_is_chosen() -> None:
     """Measured, then work time with known waits, then the learned model."""
     s = simulate(intervals=30)
     measured = replace(s.intervals, cpu=s.truth)
-    assert choose_method(measured, cpu(s)) is Method.MEASURED
-    assert choose_method(s.intervals, cpu(s)) is Method.WORK_TIME
-    assert choose_method(s.blind, cpu(s)) is Method.LEARNED
-    assert choose_method(measured, Target(s.y, time_like=False)) is Method.LEARNED
+    assert choose_method(measured, cpu(s)) is DivisionMethod.MEASURED
+    assert choose_method(s.intervals, cpu(s)) is DivisionMethod.WORK_TIME
+    assert choose_method(s.blind, cpu(s)) is DivisionMethod.LEARNED
+    assert choose_method(measured, DividedUse(s.y, time_like=False)) is DivisionMethod.LEARNED
 
 
 def test_measured_cpu_is_taken_as_it_is_and_the_estimate_is_compared() -> None:
     """What it does not cover is unattributed; totals are the server's own."""
     s = simulate()
     found = attribute(replace(s.intervals, cpu=s.truth), cpu(s))
-    assert found.method is Method.MEASURED
+    assert found.method is DivisionMethod.MEASURED
     assert found.totals == pytest.approx(s.truth.sum(axis=0))
     assert found.unattributed == pytest.approx(s.y.sum() - s.truth.sum())
     assert {use.stderr for use in found.classes} == {None}
-    assert found.compared_with is Method.WORK_TIME
+    assert found.compared_with is DivisionMethod.WORK_TIME
     assert found.disagreement is not None
     assert 0 < found.disagreement < 0.15
 
@@ -244,15 +244,20 @@ def test_an_estimate_is_compared_with_what_was_measured() -> None:
     """A method that was asked for says how far it is from the measured CPU."""
     s = simulate()
     measured = replace(s.intervals, cpu=s.truth)
-    found = attribute(measured, cpu(s), Method.WLR)
-    assert (found.method, found.compared_with) == (Method.WLR, Method.MEASURED)
+    found = attribute(measured, cpu(s), DivisionMethod.WLR)
+    assert (found.method, found.compared_with) == (DivisionMethod.WLR, DivisionMethod.MEASURED)
     assert found.disagreement == pytest.approx(truth_error(found, s))
 
 
-@pytest.mark.parametrize("method", [Method.AUTO, Method.WORK_TIME, Method.LEARNED, Method.WLR])
+@pytest.mark.parametrize(
+    "method",
+    [DivisionMethod.AUTO, DivisionMethod.WORK_TIME, DivisionMethod.LEARNED, DivisionMethod.WLR],
+)
 @pytest.mark.parametrize("known", [True, False], ids=["texts", "no texts"])
 @pytest.mark.parametrize("counted", [True, False], ids=["calls", "no calls"])
-def test_no_division_is_compared_with_itself(method: Method, known: bool, counted: bool) -> None:
+def test_no_division_is_compared_with_itself(
+    method: DivisionMethod, known: bool, counted: bool
+) -> None:
     """Whatever was asked for and is known, the other source says something else."""
     s = simulate(intervals=100)
     intervals = s.intervals if known else s.blind
@@ -266,8 +271,11 @@ def test_auto_is_compared_with_work_time_alone() -> None:
     """What the corrections of work time have moved."""
     s = simulate()
     found = attribute(s.intervals, cpu(s))
-    assert (found.method, found.compared_with) == (Method.WORK_TIME, Method.WORK_TIME)
-    alone = attribute(s.intervals, cpu(s), Method.WORK_TIME)
+    assert (found.method, found.compared_with) == (
+        DivisionMethod.WORK_TIME,
+        DivisionMethod.WORK_TIME,
+    )
+    alone = attribute(s.intervals, cpu(s), DivisionMethod.WORK_TIME)
     assert found.disagreement == pytest.approx(disagreement(found.totals, alone.totals))
 
 
@@ -275,12 +283,15 @@ def test_measured_cannot_be_had_without_measurements() -> None:
     """A ValueError."""
     s = simulate(intervals=10)
     with pytest.raises(ValueError, match="measured"):
-        attribute(s.intervals, cpu(s), Method.MEASURED)
+        attribute(s.intervals, cpu(s), DivisionMethod.MEASURED)
 
 
-@pytest.mark.parametrize("method", [Method.AUTO, Method.WLR, Method.WORK_TIME, Method.LEARNED])
+@pytest.mark.parametrize(
+    "method",
+    [DivisionMethod.AUTO, DivisionMethod.WLR, DivisionMethod.WORK_TIME, DivisionMethod.LEARNED],
+)
 @pytest.mark.parametrize("options", [{}, {"base": 3.0}, {"cost_drift": 0.5}])
-def test_totals_and_unattributed_add_up(method: Method, options: dict[str, Any]) -> None:
+def test_totals_and_unattributed_add_up(method: DivisionMethod, options: dict[str, Any]) -> None:
     """To the resource; shares to 1; nothing below 0, whatever the method and the load."""
     s = simulate(4, intervals=100, **options)
     found = attribute(s.intervals, cpu(s), method)
@@ -293,12 +304,17 @@ def test_totals_and_unattributed_add_up(method: Method, options: dict[str, Any])
 def test_no_class_uses_more_cpu_than_its_time() -> None:
     """A server that burns 5 CPU while statements ran for less: the rest is unattributed."""
     s = simulate(intervals=100)
-    target = Target(s.y + 5, is_cpu_seconds=True)
-    for method in (Method.AUTO, Method.WORK_TIME, Method.WLR, Method.LEARNED):
+    target = DividedUse(s.y + 5, is_cpu_seconds=True)
+    for method in (
+        DivisionMethod.AUTO,
+        DivisionMethod.WORK_TIME,
+        DivisionMethod.WLR,
+        DivisionMethod.LEARNED,
+    ):
         found = attribute(s.intervals, target, method)
         time = s.intervals.statement_time.sum(axis=0)
         assert (found.totals <= time * (1 + 1e-9)).all()
-        if method is not Method.WLR:  # which takes sleeping for computing
+        if method is not DivisionMethod.WLR:  # which takes sleeping for computing
             assert found.unattributed > 0.5 * found.total
 
 
@@ -309,18 +325,24 @@ def test_intervals_in_which_nobody_ran_blame_nobody() -> None:
     intervals = replace(
         s.intervals, statement_time=np.where(idle[:, None], 0, s.intervals.statement_time)
     )
-    found = attribute(intervals, cpu(s), Method.WLR)
+    found = attribute(intervals, cpu(s), DivisionMethod.WLR)
     assert found.unattributed >= s.y[idle].sum() * (1 - 1e-9)
 
 
 def test_weighted_regression_blames_sleepers_and_says_so() -> None:
     """The published method is there to compare with; its weakness is named."""
     s = simulate()
-    found = attribute(s.intervals, cpu(s), Method.WLR)
+    found = attribute(s.intervals, cpu(s), DivisionMethod.WLR)
     assert shares(found)["sleep"] > 0.2
-    assert Reason.WAITS_UNSEEN in found.reasons
-    assert Reason.WAITS_UNSEEN not in attribute(s.intervals, cpu(s), Method.WORK_TIME).reasons
-    assert Reason.WAITS_UNSEEN in attribute(s.blind, cpu(s), Method.WORK_TIME).reasons
+    assert AttributionReason.WAITS_UNSEEN in found.reasons
+    assert (
+        AttributionReason.WAITS_UNSEEN
+        not in attribute(s.intervals, cpu(s), DivisionMethod.WORK_TIME).reasons
+    )
+    assert (
+        AttributionReason.WAITS_UNSEEN
+        in attribute(s.blind, cpu(s), DivisionMethod.WORK_TIME).reasons
+    )
 
 
 def test_an_unknown_wait_is_found_behind_innocent_texts() -> None:
@@ -328,7 +350,7 @@ def test_an_unknown_wait_is_found_behind_innocent_texts() -> None:
     s = simulate()
     texts = tuple(f"SELECT `f_{name}` ( )" for name in s.intervals.names)
     found = attribute(replace(s.intervals, texts=texts), cpu(s))
-    assert found.method is Method.WORK_TIME
+    assert found.method is DivisionMethod.WORK_TIME
     assert shares(found)["sleep"] < 0.01
     assert [use.name for use in found.classes if use.waits] == ["sleep"]
 
@@ -347,9 +369,12 @@ def test_two_errors_around_the_estimate_hold_the_truth() -> None:
 
 @pytest.mark.parametrize(
     ("host", "reason"),
-    [(HostUse(busy=0.97), Reason.SATURATED), (HostUse(io_wait=0.3), Reason.IO_BOUND)],
+    [
+        (HostUse(busy=0.97), AttributionReason.SATURATED),
+        (HostUse(io_wait=0.3), AttributionReason.IO_BOUND),
+    ],
 )
-def test_a_saturated_or_io_bound_host_is_named(host: HostUse, reason: Reason) -> None:
+def test_a_saturated_or_io_bound_host_is_named(host: HostUse, reason: AttributionReason) -> None:
     """Where the host's own time is known."""
     s = simulate(intervals=100)
     assert attribute(s.intervals, cpu(s), host=host).reasons == (reason,)
@@ -360,29 +385,32 @@ def test_a_saturated_or_io_bound_host_is_named(host: HostUse, reason: Reason) ->
 def test_costs_that_vary_are_noticed_without_the_host(seed: int) -> None:
     """IO-bound: CPU per call is no constant, and quarters do not predict each other."""
     s = simulate(seed, cost_drift=0.5)
-    assert Reason.COST_VARIES in attribute(s.intervals, cpu(s)).reasons
+    assert AttributionReason.COST_VARIES in attribute(s.intervals, cpu(s)).reasons
 
 
 def test_time_that_is_mostly_waiting_is_noticed() -> None:
     """CPU is a tenth of the work time: IO, or queues."""
     s = simulate()
     intervals = replace(s.intervals, statement_time=8 * s.intervals.statement_time)
-    assert Reason.MOSTLY_WAITING in attribute(intervals, cpu(s)).reasons
+    assert AttributionReason.MOSTLY_WAITING in attribute(intervals, cpu(s)).reasons
 
 
 def test_few_intervals_are_named() -> None:
     """Below a minute of seconds."""
     s = simulate(intervals=20)
-    assert Reason.FEW_INTERVALS in attribute(s.intervals, cpu(s)).reasons
+    assert AttributionReason.FEW_INTERVALS in attribute(s.intervals, cpu(s)).reasons
 
 
 def test_every_reason_has_a_sentence() -> None:
     """For people; the value is for machines."""
-    assert all(reason.sentence for reason in Reason)
+    assert all(reason.sentence for reason in AttributionReason)
 
 
-@pytest.mark.parametrize("method", [Method.AUTO, Method.WLR, Method.WORK_TIME, Method.LEARNED])
-def test_intervals_that_say_too_little_are_divided_all_the_same(method: Method) -> None:
+@pytest.mark.parametrize(
+    "method",
+    [DivisionMethod.AUTO, DivisionMethod.WLR, DivisionMethod.WORK_TIME, DivisionMethod.LEARNED],
+)
+def test_intervals_that_say_too_little_are_divided_all_the_same(method: DivisionMethod) -> None:
     """One interval, one class, nobody active, no resource: finite, adding up."""
     s = simulate(intervals=12)
     cases: list[tuple[ClassIntervals, Any]] = [
@@ -392,7 +420,7 @@ def test_intervals_that_say_too_little_are_divided_all_the_same(method: Method) 
         (s.intervals, np.zeros(12)),
     ]
     for intervals, y in cases:
-        found = attribute(intervals, Target(y, is_cpu_seconds=True), method)
+        found = attribute(intervals, DividedUse(y, is_cpu_seconds=True), method)
         assert np.isfinite(found.totals).all()
         assert found.totals.sum() + found.unattributed == pytest.approx(y.sum())
 
@@ -401,7 +429,7 @@ def test_intervals_that_say_too_little_are_divided_all_the_same(method: Method) 
 def test_a_resource_that_does_not_fit_the_intervals_is_refused(y: Any) -> None:
     """A ValueError: length, NaN, negative."""
     with pytest.raises(ValueError, match="resource"):
-        attribute(simulate(intervals=30).intervals, Target(y))
+        attribute(simulate(intervals=30).intervals, DividedUse(y))
 
 
 def test_intervals_that_contradict_themselves_are_refused() -> None:

@@ -22,7 +22,7 @@ from models.attribution.call_and_row_costs import (
 )
 from models.attribution.class_interval_table import Array, ClassIntervals
 from models.attribution.cost_model import fit_block
-from models.attribution.division_methods import Target, capped_work_time
+from models.attribution.division_methods import DividedUse, capped_work_time
 from models.attribution.result import disagreement
 from models.attribution.rolling_block_sums import Block, unit_costs_of_blocks
 from models.attribution.sufficient_statistics import RegressionSums
@@ -160,7 +160,7 @@ def test_a_hidden_waiter_is_found_once_the_level_is_known() -> None:
     true = SIMULATED.truth[few].sum(axis=0)
     scores, shares = {}, {}
     for level in (0.0, 0.3):
-        target = Target(Y[few], is_cpu_seconds=True, bounds=CpuBounds(level))
+        target = DividedUse(Y[few], is_cpu_seconds=True, bounds=CpuBounds(level))
         totals = fit_intervals(intervals, target).divide(intervals, target).z.sum(axis=0)
         scores[level] = disagreement(totals, true)
         shares[level] = totals[locked] / totals.sum()

@@ -14,7 +14,7 @@ from models.attribution.call_and_row_costs import fit_unit_costs, interval_weigh
 from models.attribution.class_cost_fit import FittedMixture
 from models.attribution.class_interval_table import Array, ClassIntervals
 from models.attribution.cost_model import CostModel, fit_block
-from models.attribution.division_methods import Target, computing_share, computing_time
+from models.attribution.division_methods import DividedUse, computing_share, computing_time
 from models.attribution.resource_division import attribute
 from models.attribution.rolling_block_sums import Block
 from models.attribution.waiting_classes import Elasticity
@@ -66,7 +66,7 @@ def test_one_who_is_always_there_is_not_taken_for_what_nobody_causes() -> None:
     for seed in range(6):
         s = simulate(seed, base=0.3, noise=0.06)
         intervals, y = with_a_steady_waiter(s, np.random.default_rng(seed + 100))
-        found = attribute(intervals, Target(y, is_cpu_seconds=True))
+        found = attribute(intervals, DividedUse(y, is_cpu_seconds=True))
         assert found.classes[-1].share < 0.01
         assert found.classes[-1].waits
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from agent.cli import COMMANDS, main
-from models.attribution.result import Reason as AttributionReason
+from models.attribution.result import AttributionReason
 from models.business_unit import UnitReason
 from models.capacity.outliers import OutlierReason
 from models.capacity.resource_and_limit import LimitReason

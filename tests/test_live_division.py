@@ -27,7 +27,7 @@ from collectors.base import Sample
 from collectors.digests import DigestValues
 from models.attribution.class_interval_table import AGENT
 from models.attribution.quality_gate import is_predicted_well
-from models.attribution.result import Method, Reason
+from models.attribution.result import AttributionReason, DivisionMethod
 
 OF_INFORMED, WHILE_LEARNING = 1.1, 1.4
 """Σ|share − true share| of an estimate is at most so many times that of one who knows which works
@@ -159,7 +159,7 @@ def test_estimates_are_near_what_the_server_accounts_for(scene: Scene) -> None:
     cpu = state.resource("cpu")
     assert cpu is not None
     assert seen.cpu is not None
-    assert cpu.source is seen.cpu.method is Method.WORK_TIME
+    assert cpu.source is seen.cpu.method is DivisionMethod.WORK_TIME
     informed = of_informed(scene, seen)
     compare(of_profile(scene, seen), scene.cpu, informed)
     compare(of_state(scene, state, "cpu"), scene.cpu, informed, WITH_LESS, learning=True)
@@ -174,7 +174,7 @@ def test_estimates_are_near_without_any_text(scene: Scene) -> None:
     """Who waits is learned from the same recording."""
     seen = looked_at([without_texts(sample) for sample in scene.taken])
     assert seen.cpu is not None
-    assert seen.cpu.method is Method.LEARNED
+    assert seen.cpu.method is DivisionMethod.LEARNED
     informed = of_informed(scene, looked_at(scene.taken))
     compare(of_profile(scene, seen), scene.cpu, informed, WITH_LESS)
 
@@ -216,7 +216,7 @@ def test_bytes_are_theirs_who_moved_them_or_nobodys(scene: Scene) -> None:
         assert all(given.get(work, 0.0) < MAX_BYTES * disk.total for work in WITHOUT_TABLES)
         if is_predicted_well(disk.held_out):
             continue
-        assert Reason.COST_VARIES in disk.reasons
+        assert AttributionReason.COST_VARIES in disk.reasons
         assert disk.unattributed_share == pytest.approx(1.0)
     for name, collector, counters in (
         ("read", "host", ["process_read_bytes"]),
@@ -287,7 +287,7 @@ def test_a_busy_host_is_named(scene: Scene) -> None:
     """More statements compute than there are processors."""
     seen = looked_at(scene.burning)
     assert seen.cpu is not None
-    assert Reason.SATURATED in seen.cpu.reasons
+    assert AttributionReason.SATURATED in seen.cpu.reasons
 
 
 @pytest.mark.live

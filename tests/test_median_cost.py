@@ -11,7 +11,7 @@ from agent.query_classes.resource_meter import RESOURCES
 from models.attribution.class_interval_table import FOLDS, OTHER, Array, ClassIntervals
 from models.attribution.division_methods import (
     MIN_GROUP_CALLS,
-    Target,
+    DividedUse,
     equivalent_calls,
     scaled_to_median_cost,
 )
@@ -113,7 +113,7 @@ def test_calls_that_read_more_and_cost_more_keep_their_cpu(part: float, times: f
         intervals, used = dear_at_times(seed, part, times)
         true = used[:, 0].sum() / used.sum()
         for known in (intervals, replace(intervals, texts=texts)):
-            found = attribute(known, Target(used.sum(axis=1) * 1.08, is_cpu_seconds=True))
+            found = attribute(known, DividedUse(used.sum(axis=1) * 1.08, is_cpu_seconds=True))
             assert found.classes[0].share == pytest.approx(true, abs=0.05)
 
 

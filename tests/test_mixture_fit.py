@@ -20,7 +20,7 @@ from models.attribution.call_and_row_costs import (
 from models.attribution.class_cost_fit import Priors, Problem
 from models.attribution.class_interval_table import Array, ClassIntervals, Mask
 from models.attribution.cost_model import CostModel
-from models.attribution.division_methods import Target
+from models.attribution.division_methods import DividedUse
 from models.attribution.empirical_bayes import fit_class_unit_costs
 from models.attribution.nnls import minimise_non_negative
 from models.attribution.prior_mixture_fit import fit_mixture
@@ -113,7 +113,7 @@ def test_unit_costs_need_counts() -> None:
 def test_who_waits_is_found_without_a_text(options: dict[str, Any], seed: int) -> None:
     """SLEEP has most of the time and next to no CPU; the hash computes without rows."""
     s = simulate(seed, **options)
-    model = fit_intervals(s.blind, Target(s.y)).model
+    model = fit_intervals(s.blind, DividedUse(s.y)).model
     computing = dict(zip(model.names, model.mixture.computing, strict=True))
     totals = dict(zip(model.names, model.mixture.totals, strict=True))
     assert s.intervals.statement_time[:, -1].sum() > 0.2 * s.intervals.statement_time.sum()
@@ -125,7 +125,7 @@ def test_who_waits_is_found_without_a_text(options: dict[str, Any], seed: int) -
 def test_what_no_class_explains_is_base() -> None:
     """.8 CPU of nobody, half of the whole, is spread over nobody."""
     s = simulate(base=0.8)
-    model = fit_intervals(s.blind, Target(s.y)).model
+    model = fit_intervals(s.blind, DividedUse(s.y)).model
     assert model.mixture.base / s.y.sum() == pytest.approx(0.8 * 300 / s.y.sum(), abs=0.05)
 
 
@@ -134,7 +134,7 @@ def test_nine_in_ten_intervals_of_two_errors_hold_the_truth() -> None:
     inside = []
     for seed in range(12):
         s = simulate(seed, intervals=240)
-        mixture = fit_intervals(s.blind, Target(s.y)).model.mixture
+        mixture = fit_intervals(s.blind, DividedUse(s.y)).model.mixture
         inside += list(np.abs(mixture.totals - s.truth.sum(axis=0)) / mixture.stderr)
     assert 0.9 <= np.mean(np.array(inside) < 2) <= 1.0
     assert 0.5 <= np.mean(np.array(inside) < 1) <= 0.99
@@ -145,7 +145,7 @@ def test_the_second_half_is_predicted_from_the_first() -> None:
     s = simulate(intervals=400)
     first, second = slice(200), slice(200, 400)
     known = s.blind.at(first)
-    model = fit_intervals(known, Target(s.y[first])).model
+    model = fit_intervals(known, DividedUse(s.y[first])).model
     quality = PredictionError.of(s.y[second], model.predict(s.blind.at(second)))
     assert quality.mape is not None
     assert quality.mape < 0.04
@@ -161,7 +161,7 @@ def test_the_second_half_of_a_recording_is_predicted(name: str, most: float) -> 
     assert recorded.y is not None
     half = len(recorded.y) // 2
     known = recorded.intervals.at(slice(half))
-    model = fit_intervals(known, Target(recorded.y[:half])).model
+    model = fit_intervals(known, DividedUse(recorded.y[:half])).model
     predicted = model.predict(recorded.intervals.at(slice(half, None)))
     mape = PredictionError.of(recorded.y[half:], predicted).mape
     assert mape is not None
@@ -173,7 +173,7 @@ def test_the_published_second_file_is_predicted_better_than_published() -> None:
     train, test = (read_classes(str(data(f"wlr/{name}.csv"))) for name in ("001", "002"))
     assert train.y is not None
     assert test.y is not None
-    model = fit_intervals(train.intervals, Target(train.y, time_like=False)).model
+    model = fit_intervals(train.intervals, DividedUse(train.y, time_like=False)).model
     quality = PredictionError.of(test.y, model.predict(test.intervals))
     assert quality.mape is not None
     assert quality.r_squared is not None
@@ -233,7 +233,7 @@ def test_intervals_that_say_too_little_still_get_a_finite_answer(name: str, y: f
     """Never NaN, never below 0, never more than there is by much."""
     intervals = odd_intervals()[name]
     series = np.full(len(intervals), y)
-    model = fit_intervals(intervals, Target(series)).model
+    model = fit_intervals(intervals, DividedUse(series)).model
     mixture = model.mixture
     for values in (mixture.totals, mixture.stderr, mixture.computing, model.predict(intervals)):
         assert np.isfinite(values).all()
@@ -246,7 +246,7 @@ def test_classes_that_cannot_be_told_apart_share() -> None:
     twin = odd_intervals()["collinear"]
     assert twin.count is not None
     y = twin.count[:, 0] * 100e-6 + 0.01
-    mixture = fit_intervals(twin, Target(y)).model.mixture
+    mixture = fit_intervals(twin, DividedUse(y)).model.mixture
     assert mixture.totals[0] == pytest.approx(mixture.totals[1])
     assert mixture.stderr[0] > 0.05 * mixture.totals[0]
 
@@ -256,8 +256,8 @@ def test_classes_that_cannot_be_told_apart_share() -> None:
 def test_units_of_the_resource_do_not_matter(seed: int, unit: float) -> None:
     """Bytes instead of gigabytes: the same shares, to the last digits in powers of two."""
     s = simulate(seed, intervals=60)
-    plain = fit_intervals(s.blind, Target(s.y)).model.mixture
-    other = fit_intervals(s.blind, Target(unit * s.y)).model.mixture
+    plain = fit_intervals(s.blind, DividedUse(s.y)).model.mixture
+    other = fit_intervals(s.blind, DividedUse(unit * s.y)).model.mixture
     whole = unit * float(s.y.sum())
     assert other.totals == pytest.approx(unit * plain.totals, rel=1e-9, abs=1e-12 * whole)
     assert other.base == pytest.approx(unit * plain.base, rel=1e-9, abs=1e-12 * whole)
@@ -269,7 +269,7 @@ def test_whatever_the_load_no_class_uses_less_than_nothing(seed: int, intervals:
     """Random totals that have nothing to do with the classes."""
     s = simulate(seed, intervals=intervals)
     y = np.random.default_rng(seed).gamma(0.5, 1, intervals)
-    mixture = fit_intervals(s.blind, Target(y)).model.mixture
+    mixture = fit_intervals(s.blind, DividedUse(y)).model.mixture
     assert (mixture.totals >= 0).all()
     assert mixture.base >= 0
     assert np.isfinite(mixture.variances).all()
@@ -280,7 +280,7 @@ def test_time_that_says_nothing_is_left_out() -> None:
     s = simulate(intervals=300)
     assert s.intervals.count is not None
     y = 16384 * s.intervals.count[:, 2] + 1000.0
-    mixture = fit_intervals(s.blind, Target(y, time_like=False)).model.mixture
+    mixture = fit_intervals(s.blind, DividedUse(y, time_like=False)).model.mixture
     assert mixture.totals[2] > 0.8 * y.sum()
 
 
@@ -289,17 +289,17 @@ def test_a_interval_that_is_far_off_counts_less() -> None:
     s = simulate(intervals=200)
     y = s.y.copy()
     y[50:53] += 5 * s.y.mean()
-    model = fit_intervals(s.blind, Target(y)).model
+    model = fit_intervals(s.blind, DividedUse(y)).model
     weights = robust_weights(y, model.predict(s.blind))
     assert weights[50:53].max() < 0.2 * np.median(weights)
-    plain = fit_intervals(s.blind, Target(s.y)).model
+    plain = fit_intervals(s.blind, DividedUse(s.y)).model
     assert model.mixture.level == pytest.approx(plain.mixture.level or 0, rel=0.15)
 
 
 def test_new_and_missing_classes_are_no_obstacle_to_a_prediction() -> None:
     """A class never seen adds nothing, one that is gone uses nothing."""
     s = simulate(intervals=100)
-    model = fit_intervals(s.blind, Target(s.y)).model
+    model = fit_intervals(s.blind, DividedUse(s.y)).model
     assert isinstance(model, CostModel)
     more = s.blind.arranged([*s.intervals.names, "new"])
     assert model.predict(more) == pytest.approx(model.predict(s.blind))
@@ -330,7 +330,7 @@ def test_each_hypothesis_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(prior_mixture_fit, "_fit_hypotheses", noted)
     simulated = simulate(intervals=120)
     intervals = simulated.blind
-    fit_intervals(intervals, Target(simulated.y))
+    fit_intervals(intervals, DividedUse(simulated.y))
     problem = tried[-1][0]
     tried.clear()
     selection = prior_mixture_fit.select_waiting(problem)

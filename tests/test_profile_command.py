@@ -24,7 +24,7 @@ from agent.query_classes.class_intervals import ClassInterval, ClassIntervalMake
 from agent.query_classes.class_registry import ClassRegistry, class_name_of
 from agent.query_classes.period_attribution import ObservedClasses, observed_classes
 from models.attribution.class_interval_table import OTHER
-from models.attribution.result import Reason
+from models.attribution.result import AttributionReason
 from testbed.real.clients import Clients, run_as_root
 from testbed.real.daemon import target, write_config
 
@@ -222,7 +222,7 @@ def test_the_pages_table_ranks_names_and_warns() -> None:
     assert text.index("&lt;b&gt;") < text.index("`a`") < text.index("shop.b2")
     assert "measured by the server" in text
     assert "all others" in text
-    doubted = replace(state.resources[0], reasons=(Reason.FEW_INTERVALS,))
+    doubted = replace(state.resources[0], reasons=(AttributionReason.FEW_INTERVALS,))
     few = replace(snapshot, classes=replace(state, resources=(doubted,)))
     assert "fewer than 60 intervals" in classes_table(few, 100.0)
     assert classes_table(snapshot, 279.0) == classes_table(snapshot, 100.0)  # three intervals

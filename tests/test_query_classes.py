@@ -21,7 +21,7 @@ from collectors.base import Sample
 from collectors.digest_table import MAX_ROWS
 from collectors.digests import DigestRows, DigestValues
 from models.attribution.class_interval_table import AGENT, OTHER, Array
-from models.attribution.result import Method, Reason, disagreement
+from models.attribution.result import AttributionReason, DivisionMethod, disagreement
 
 SECONDS = 600
 SETTINGS = ClassSettings(top=20, interval=60.0, window=600.0)
@@ -67,7 +67,7 @@ def test_estimates_are_near_the_truth_and_blame_no_sleeper(texts: bool, base: fl
     state = states[-1]
     cpu = state.resource("cpu")
     assert cpu is not None
-    assert cpu.source is (Method.WORK_TIME if texts else Method.LEARNED)
+    assert cpu.source is (DivisionMethod.WORK_TIME if texts else DivisionMethod.LEARNED)
     names = simulated.intervals.names
     use = recent(state, names)
     score = disagreement(use, simulated.truth.sum(axis=0))
@@ -157,7 +157,7 @@ def test_measured_cpu_is_taken_and_the_estimate_compared_with_it() -> None:
     state = states[-1]
     cpu = state.resource("cpu")
     assert cpu is not None
-    assert cpu.source is Method.MEASURED
+    assert cpu.source is DivisionMethod.MEASURED
     score = disagreement(recent(state, simulated.intervals.names), simulated.truth.sum(axis=0))
     assert score == pytest.approx(0.0, abs=0.06)  # older minutes count less
     assert cpu.disagreement is not None
@@ -171,7 +171,11 @@ def test_without_the_host_measured_cpu_is_still_known_and_the_rest_absent() -> N
     state = states[-1]
     cpu = state.resource("cpu")
     assert cpu is not None
-    assert (cpu.source, cpu.unattributed, cpu.unattributed_share) == (Method.MEASURED, None, None)
+    assert (cpu.source, cpu.unattributed, cpu.unattributed_share) == (
+        DivisionMethod.MEASURED,
+        None,
+        None,
+    )
     assert {r.name for r in state.resources} == {"cpu", "row_operations"}
     assert all("read" not in c.totals for c in state.classes)
 
@@ -256,11 +260,11 @@ def test_a_varying_cost_per_call_is_said() -> None:
     _, states = followed(simulate(8, intervals=SECONDS, cost_drift=0.5))
     cpu = states[-1].resource("cpu")
     assert cpu is not None
-    assert Reason.COST_VARIES in cpu.reasons
+    assert AttributionReason.COST_VARIES in cpu.reasons
     _, states = followed(simulate(8, intervals=SECONDS))
     steady = states[-1].resource("cpu")
     assert steady is not None
-    assert Reason.COST_VARIES not in steady.reasons
+    assert AttributionReason.COST_VARIES not in steady.reasons
 
 
 def test_measured_cpu_is_doubted_for_no_reason() -> None:
@@ -269,7 +273,7 @@ def test_measured_cpu_is_doubted_for_no_reason() -> None:
     cpu, user_cpu = states[-1].resource("cpu"), states[-1].resource("user_cpu")
     assert cpu is not None
     assert user_cpu is not None
-    assert Reason.COST_VARIES in user_cpu.reasons
+    assert AttributionReason.COST_VARIES in user_cpu.reasons
     assert cpu.reasons == ()
 
 

@@ -21,7 +21,7 @@ from models.capacity.observations import Observations
 from models.capacity.resource_and_limit import Resource
 from models.capacity.result import USL, Capacity, CapacityReason
 from models.trust import Trust
-from models.usl.fit import Method, fit
+from models.usl.fit import FitMethod, fit
 from models.usl.law import Array
 from testbed.recorded.peak_predictions import (
     AT_BEST,
@@ -84,7 +84,7 @@ def test_half_of_the_load_tells_the_capacity_within_a_quarter(run: str) -> None:
 def test_no_fit_of_the_law_is_nearer_over_all_runs(cap: float) -> None:
     """The law alone, least squares and the white paper's line err by more at every level."""
     ours = np.median([abs(assessed(run, cap)[1]) for run in PEAKS])
-    for method in Method:
+    for method in FitMethod:
         theirs = []
         for run, peak in PEAKS.items():
             seen = recorded(run, cap)

@@ -13,9 +13,9 @@ import pytest
 
 from agent.csv_input.class_file import ClassFile, read_classes
 from agent.csv_input.host_file import join_host_file, read_host
-from models.attribution.division_methods import Target
+from models.attribution.division_methods import DividedUse
 from models.attribution.resource_division import attribute
-from models.attribution.result import Attribution, Reason, disagreement
+from models.attribution.result import Attribution, AttributionReason, disagreement
 
 RECORDED = Path(__file__).parent / "fixtures" / "classes"
 WAIT = ("SLEEP", "GET_LOCK")
@@ -31,7 +31,7 @@ def divided(kind: str, part: slice, *, texts: bool) -> tuple[Attribution, float,
     intervals = file.intervals.at(part)
     known = intervals if texts else replace(intervals, texts=None)
     use = host.worst_minute_use_of(np.arange(len(host.at))[part])
-    found = attribute(known, Target(file.y[part], is_cpu_seconds=True), host=use)
+    found = attribute(known, DividedUse(file.y[part], is_cpu_seconds=True), host=use)
     error = disagreement(found.totals, file.truth[part].sum(axis=0))
     assert error is not None
     named = zip(found.classes, file.intervals.texts, strict=True)
@@ -48,7 +48,7 @@ def test_who_computes_is_found(kind: str, with_texts: float, without: float) -> 
         found, error, blamed = divided(kind, slice(None), texts=texts)
         assert error < most
         assert blamed < 0.01
-        assert Reason.COST_VARIES in found.reasons
+        assert AttributionReason.COST_VARIES in found.reasons
 
 
 def test_a_load_that_never_varies_is_no_base() -> None:

@@ -15,7 +15,7 @@ from agent.query_classes.class_intervals import ClassInterval, ClassIntervalMake
 from agent.query_classes.class_registry import ClassRegistry
 from agent.query_classes.period_attribution import ObservedClasses, observed_classes
 from agent.query_classes.resource_meter import ALL_TIME, BUSY, IO_WAIT
-from models.attribution.result import Reason
+from models.attribution.result import AttributionReason
 
 
 def used(busy: float, io_wait: float = 0.0) -> dict[str, float]:
@@ -49,7 +49,7 @@ def seen(*parts: dict[str, float]) -> ObservedClasses:
 def test_a_spell_is_where_it_was() -> None:
     """Of a minute the 20 s that were full, though the mean of the minute is far from it."""
     [period] = saturated_periods(watch(*[used(0.4)] * 15, *[used(0.98)] * 20, *[used(0.4)] * 25))
-    assert (period.reason, period.start, period.end) == (Reason.SATURATED, 15.0, 35.0)
+    assert (period.reason, period.start, period.end) == (AttributionReason.SATURATED, 15.0, 35.0)
     assert period.use == pytest.approx(0.98)
 
 
@@ -65,21 +65,21 @@ def test_each_kind_has_its_own_spells() -> None:
     """A host that is full and then waits for its disk has one of each, in their order."""
     found = saturated_periods(watch(*[used(0.95)] * 5, *[used(0.3, 0.5)] * 5))
     assert [(s.reason, s.start, s.end) for s in found] == [
-        (Reason.SATURATED, 0.0, 5.0),
-        (Reason.IO_BOUND, 5.0, 10.0),
+        (AttributionReason.SATURATED, 0.0, 5.0),
+        (AttributionReason.IO_BOUND, 5.0, 10.0),
     ]
 
 
 def test_the_profile_says_when() -> None:
     """In words and in JSON; without a period there is no such care to take."""
     profile = profile_of(seen(*[used(0.4)] * 70, *[used(0.97)] * 15), "cpu", with_text=False)
-    assert Reason.SATURATED in profile.reasons
+    assert AttributionReason.SATURATED in profile.reasons
     text = as_text(profile, 5)
     assert "time spent queueing looks like work (in the seconds 70 to 85 of 85)" in text
     [period] = json.loads(as_json(profile, 5))["saturated_periods"]
     assert period == {"reason": "saturated", "start": 70.0, "end": 85.0, "use": pytest.approx(0.97)}
     calm = profile_of(seen(*[used(0.4)] * 85), "cpu", with_text=False)
-    assert Reason.SATURATED not in calm.reasons
+    assert AttributionReason.SATURATED not in calm.reasons
     assert json.loads(as_json(calm, 5))["saturated_periods"] == []
 
 
@@ -92,7 +92,7 @@ def test_the_agent_judges_as_the_profile_does(busy: float, saturated: bool) -> N
     state, _ = assess_classes(intervals, window, 0.0)
     cpu = state.resource("cpu")
     assert cpu is not None
-    assert (Reason.SATURATED in cpu.reasons) is saturated
+    assert (AttributionReason.SATURATED in cpu.reasons) is saturated
 
 
 def test_many_spells_are_not_all_listed() -> None:

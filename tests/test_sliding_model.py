@@ -8,7 +8,7 @@ from simulated_classes import simulate
 
 from agent.query_classes.resource_meter import RESOURCES
 from models.attribution.class_interval_table import OTHER, Array, ClassIntervals
-from models.attribution.division_methods import Target
+from models.attribution.division_methods import DividedUse
 from models.attribution.resource_division import attribute
 from models.attribution.result import HostUse
 from models.attribution.sliding_model import REFIT_SHARE, SlidingModel
@@ -80,7 +80,7 @@ def test_a_file_and_the_agents_first_interval_are_divided_alike(texts: bool, sec
     simulated = simulate(3, intervals=seconds)
     intervals = simulated.intervals if texts else simulated.blind
     live = SlidingModel(RESOURCES[0], BLOCKS).add_block(intervals, simulated.y, HOST)
-    found = attribute(intervals, Target(simulated.y, is_cpu_seconds=True), host=HOST)
+    found = attribute(intervals, DividedUse(simulated.y, is_cpu_seconds=True), host=HOST)
     assert found.method is live.source
     assert found.totals == pytest.approx(live.uses)
     assert [use.stderr for use in found.classes] == pytest.approx(live.error * live.uses)

@@ -17,7 +17,7 @@ from agent.query_classes.exported_class_totals import (
 )
 from models.attribution.capacity_gain import Limit, gain
 from models.attribution.class_interval_table import AGENT, OTHER
-from models.attribution.result import Reason
+from models.attribution.result import AttributionReason
 from models.capacity.resource_and_limit import ResourceLimit
 from models.capacity.result import Capacity
 from models.trust import Trust
@@ -226,7 +226,7 @@ def test_a_class_is_worth_its_share_of_the_binding_limit() -> None:
         one = one_class(digest, 3.0)
         assert capacity_gain(state, one, cpu) == CapacityGain(None, None)
         assert capacity_gains(replace(state, classes=(one,)), cpu) == {}
-    few = replace(state.resources[0], reasons=(Reason.FEW_INTERVALS,))
+    few = replace(state.resources[0], reasons=(AttributionReason.FEW_INTERVALS,))
     early = replace(state, resources=(few, *state.resources[1:]))
     assert capacity_gain(early, first, cpu) == CapacityGain(None, None)
     assert capacity_gain(state, first, capacity(None)) == CapacityGain(None, None)

@@ -10,7 +10,7 @@ import scipy
 from models.trust import Reason, Trust
 from models.usl.classical_fits import linearise
 from models.usl.fit import (
-    Method,
+    FitMethod,
     fit,
     fit_bayes,
     fit_linearised,
@@ -32,7 +32,7 @@ from testbed.published.examples import (
 )
 
 LAW = Usl(0.03, (1 - 0.03) / 40**2, 1000.0)
-METHODS = list(Method)
+METHODS = list(FitMethod)
 
 
 def noisy(law: Usl, n: Array, noise: float, seed: int) -> Array:
@@ -210,11 +210,11 @@ def test_the_narrowing_grid_agrees_with_brute_force() -> None:
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_an_exact_curve_past_its_peak_gives_its_law_back(method: Method) -> None:
+def test_an_exact_curve_past_its_peak_gives_its_law_back(method: FitMethod) -> None:
     """Least squares to nine digits; the posterior to its assumed noise of a few per cent."""
     n = np.array([1, 2, 4, 8, 16, 24, 32, 48, 64, 80], dtype=float)
     fitted = fit(n, LAW.throughput(n), method)
-    tolerance = 0.03 if method is Method.BAYES else 1e-7
+    tolerance = 0.03 if method is FitMethod.BAYES else 1e-7
     assert fitted.x_max == pytest.approx(LAW.x_max, rel=tolerance)
     assert fitted.n_max == pytest.approx(LAW.n_max, rel=tolerance)
     assert fitted.law.lam == pytest.approx(LAW.lam, rel=tolerance)
@@ -411,7 +411,7 @@ HARD: dict[str, tuple[list[float], list[float]]] = {
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("name", HARD)
-def test_hard_data_is_answered_with_finite_numbers(name: str, method: Method) -> None:
+def test_hard_data_is_answered_with_finite_numbers(name: str, method: FitMethod) -> None:
     """Whatever the points, a fit is a law in bounds, finite, without a warning."""
     fitted = fit(*HARD[name], method)
     assert fitted.law.lam > 0
@@ -426,7 +426,7 @@ def test_hard_data_is_answered_with_finite_numbers(name: str, method: Method) ->
 @pytest.mark.parametrize(
     "name", ["two levels", "one level", "falling", "linear", "superlinear", "below one thread"]
 )
-def test_what_cannot_be_told_is_not_told(name: str, method: Method) -> None:
+def test_what_cannot_be_told_is_not_told(name: str, method: FitMethod) -> None:
     """These curves never yield a trusted peak, and always a reason."""
     fitted = fit(*HARD[name], method)
     assert fitted.trust is not Trust.TRUSTED
@@ -450,7 +450,7 @@ def test_exact_amdahl_data_has_no_peak() -> None:
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("scale", [1e-9, 1e6])
 def test_the_unit_of_the_throughput_changes_lambda_and_xmax_alone(
-    method: Method, scale: float
+    method: FitMethod, scale: float
 ) -> None:
     """Scaling X scales λ, Xmax and its interval; σ, κ, Nmax, R² and trust stay."""
     n, x = np.array(CISCO[0], dtype=float), np.array(CISCO[1])
@@ -464,7 +464,7 @@ def test_the_unit_of_the_throughput_changes_lambda_and_xmax_alone(
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_the_order_of_the_points_does_not_matter(method: Method) -> None:
+def test_the_order_of_the_points_does_not_matter(method: FitMethod) -> None:
     """Any permutation gives the same law."""
     order = np.random.default_rng(1).permutation(32)
     n, x = np.array(CISCO[0], dtype=float), np.array(CISCO[1])
@@ -483,7 +483,7 @@ def test_the_linearised_fit_works_without_a_point_at_one_thread() -> None:
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_a_fit_agrees_with_itself(method: Method) -> None:
+def test_a_fit_agrees_with_itself(method: FitMethod) -> None:
     """Nmax and Xmax are the law's; the counts are those of the points."""
     fitted = fit(*CISCO, method)
     assert (fitted.n_max, fitted.x_max) == (fitted.law.n_max, fitted.law.x_max)
@@ -499,7 +499,7 @@ def test_a_fit_agrees_with_itself(method: Method) -> None:
 
 def test_only_the_posterior_has_an_interval_and_can_be_trusted() -> None:
     """The others are indications at most, and say that they have no interval."""
-    for method in (Method.LSQ, Method.LINEARISED):
+    for method in (FitMethod.LSQ, FitMethod.LINEARISED):
         fitted = fit(*CISCO, method)
         assert fitted.x_max_interval is None
         assert fitted.trust is Trust.INDICATIVE
@@ -543,7 +543,7 @@ def test_the_band_holds_the_curve_and_widens_beyond_the_points() -> None:
 )
 @pytest.mark.parametrize("method", METHODS)
 def test_points_that_cannot_be_fitted_are_refused(
-    n: list[float], x: list[float], message: str, method: Method
+    n: list[float], x: list[float], message: str, method: FitMethod
 ) -> None:
     """ValueError with the reason, from every method."""
     with pytest.raises(ValueError, match=message):
@@ -564,12 +564,12 @@ def test_an_unknown_method_is_refused() -> None:
         fit(*CISCO, "magic")
 
 
-@pytest.mark.parametrize("method", list(Method))
-def test_contention_alone_gives_no_peak_to_rely_on(method: Method) -> None:
+@pytest.mark.parametrize("method", list(FitMethod))
+def test_contention_alone_gives_no_peak_to_rely_on(method: FitMethod) -> None:
     """Amdahl's law, σ = 0.05 up to 128 threads: no peak; `bayes`: an indication that grows."""
     n = 2.0 ** np.arange(8)
     fitted = fit(n, 1000 * n / (1 + 0.05 * (n - 1)), method)
-    if method is Method.BAYES:
+    if method is FitMethod.BAYES:
         assert fitted.trust is not Trust.TRUSTED
         assert Reason.STILL_GROWING in fitted.reasons
     else:

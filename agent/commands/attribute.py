@@ -14,10 +14,16 @@ from agent.export.attribute_report import format_attribution
 from agent.support.safe_output import json_text, print_error, print_lines
 from models.attribution.call_and_row_costs import PART_OF_CPU, WHOLE_CPU
 from models.attribution.class_interval_table import ClassIntervals
-from models.attribution.division_methods import Target
+from models.attribution.division_methods import DividedUse
 from models.attribution.quality_gate import withhold_failing
 from models.attribution.resource_division import attribute
-from models.attribution.result import Attribution, ClassUse, Method, PredictionError, disagreement
+from models.attribution.result import (
+    Attribution,
+    ClassUse,
+    DivisionMethod,
+    PredictionError,
+    disagreement,
+)
 
 MAX_LISTED_CLASSES = 5
 CPU_SECONDS = re.compile(r"cpu\w*_s$|^[us]time_s$")
@@ -70,8 +76,10 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     )
     parser.add_argument(
         "--method",
-        choices=[method.value for method in Method if method is not Method.MEASURED],
-        default=Method.AUTO.value,
+        choices=[
+            method.value for method in DivisionMethod if method is not DivisionMethod.MEASURED
+        ],
+        default=DivisionMethod.AUTO.value,
         help="auto: the best source available (default); wlr: weighted linear regression as "
         "published; work-time: the same without lock waits and wait functions; learned: "
         "from how the total changes with calls and rows",
@@ -98,11 +106,11 @@ def run(args: argparse.Namespace) -> int:
 def _answer(args: argparse.Namespace) -> Answer:
     classes = _read(args.file, args.host, args.resource)
     target = _target(classes)
-    method = Method(args.method)
+    method = DivisionMethod(args.method)
     intervals = _usable_intervals(classes, target)
     doing = f"dividing over {len(intervals.names):,} classes in {len(intervals):,} intervals"
     found = attribute(intervals, target, method, classes.host, progress_of(doing))
-    if classes.at is not None and not target.is_cpu_seconds and method is Method.AUTO:
+    if classes.at is not None and not target.is_cpu_seconds and method is DivisionMethod.AUTO:
         found = withhold_failing(_resource_name(str(classes.resource)), classes.intervals, found)
     prediction = _prediction_error(args, classes, found) if args.predict is not None else None
     return Answer(str(classes.resource), found, prediction, _truth_error(classes, target, found))
@@ -139,16 +147,16 @@ def _read(path: str, host_path: str | None, resource: str | None) -> ClassFile:
     return classes
 
 
-def _target(classes: ClassFile) -> Target:
+def _target(classes: ClassFile) -> DividedUse:
     y, resource = classes.y, classes.resource
     if y is None or resource is None or not y.any():
         problem = f"{resource} is 0 in every interval"
         raise TableFileError(classes.name, None, problem, "name another with --resource")
     if classes.at is None:
-        return Target(y)
+        return DividedUse(y)
     cpu = CPU_SECONDS.search(resource) is not None
     bounds = PART_OF_CPU if PARTIAL_CPU.search(resource) else WHOLE_CPU
-    return Target(y, is_cpu_seconds=cpu, time_like=cpu and classes.has_times, bounds=bounds)
+    return DividedUse(y, is_cpu_seconds=cpu, time_like=cpu and classes.has_times, bounds=bounds)
 
 
 def _resource_name(resource: str) -> str:
@@ -157,7 +165,7 @@ def _resource_name(resource: str) -> str:
     return next((kind for kind, names in kinds.items() if names.search(resource)), resource)
 
 
-def _usable_intervals(classes: ClassFile, target: Target) -> ClassIntervals:
+def _usable_intervals(classes: ClassFile, target: DividedUse) -> ClassIntervals:
     """Return the intervals, without their measured CPU if the resource is a part of the CPU.
 
     Measured CPU is user and system time together.
@@ -167,7 +175,7 @@ def _usable_intervals(classes: ClassFile, target: Target) -> ClassIntervals:
     )
 
 
-def _truth_error(classes: ClassFile, target: Target, found: Attribution) -> float | None:
+def _truth_error(classes: ClassFile, target: DividedUse, found: Attribution) -> float | None:
     """Return Σ|share − true share|, None if unknown; the truth is used for nothing else."""
     if classes.truth is None or not target.is_cpu_seconds or target.bounds.is_part_of_cpu:
         return None

@@ -14,7 +14,7 @@ from agent.csv_input.curve_file import CurveFile, read_curve
 from agent.csv_input.table_file import TableFileError
 from agent.export.fit_report import RequestedPoint, format_fit
 from agent.support.safe_output import print_error, print_lines
-from models.usl.fit import Method, UslFit, fit
+from models.usl.fit import FitMethod, UslFit, fit
 from models.usl.law import Usl
 from models.usl.law_point import LoadPoint, at_concurrency, at_residence_time, at_throughput
 
@@ -34,8 +34,8 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     )
     parser.add_argument(
         "--method",
-        choices=[method.value for method in Method],
-        default=Method.BAYES.value,
+        choices=[method.value for method in FitMethod],
+        default=FitMethod.BAYES.value,
         help="bayes: the peak with the least expected error, and its 90%% interval (default); "
         "lsq: least squares on throughput; linearised: the white paper's parabola",
     )

@@ -12,10 +12,15 @@ from agent.history.open_database import open_to_read
 from agent.query_classes.capacity_gain import CapacityGain
 from agent.query_classes.class_registry import UNATTRIBUTED, ClassName, class_name_of
 from models.attribution.quality_gate import DISK_RESOURCES
-from models.attribution.result import Method
+from models.attribution.result import DivisionMethod
 
 RECENT_SECONDS = 900.0  # seconds for which a class's capacity gain is current
-WORST_FIRST = (Method.WLR, Method.LEARNED, Method.WORK_TIME, Method.MEASURED)
+WORST_FIRST = (
+    DivisionMethod.WLR,
+    DivisionMethod.LEARNED,
+    DivisionMethod.WORK_TIME,
+    DivisionMethod.MEASURED,
+)
 
 
 def recorded_profile(

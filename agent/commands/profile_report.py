@@ -31,7 +31,7 @@ from agent.support.safe_output import for_spreadsheet, json_text
 from agent.window.recent_time_split import TimeUse
 from models.attribution.class_interval_table import AGENT
 from models.attribution.quality_gate import is_predicted_well
-from models.attribution.result import Reason
+from models.attribution.result import AttributionReason
 from models.time_split.split import Part
 
 NAME_WIDTH = 34
@@ -241,7 +241,7 @@ def _cpu_notes(profile: Profile) -> list[str]:
     return [*lines, *(f"  {'caution':<14} {_sentence(r, profile)}" for r in profile.reasons)]
 
 
-def _sentence(reason: Reason, profile: Profile) -> str:
+def _sentence(reason: AttributionReason, profile: Profile) -> str:
     """Return the reason's sentence, with the seconds of the profile in which it holds, if known."""
     when = [
         f"{s.start:.0f} to {s.end:.0f}" for s in profile.saturated_periods if s.reason is reason
@@ -269,7 +269,7 @@ def _io_notes(profile: Profile) -> Iterator[str]:
         yield line
     if profile.sort == "io":
         io_reasons = {reason for moved in profile.io.values() for reason in moved.reasons}
-        cautions = (r for r in Reason if r in io_reasons and r not in profile.reasons)
+        cautions = (r for r in AttributionReason if r in io_reasons and r not in profile.reasons)
         yield from (f"  {'caution':<14} {reason.sentence}" for reason in cautions)
 
 

@@ -2,7 +2,7 @@
 
 import re
 
-from models.attribution.result import Attribution, ClassUse, Method, PredictionError
+from models.attribution.result import Attribution, ClassUse, DivisionMethod, PredictionError
 
 NAME_WIDTH, BAR_WIDTH = 30, 12
 MAX_CLASSES = 20
@@ -11,18 +11,18 @@ BYTES = re.compile(r"bytes|[rw]char")
 SECONDS = re.compile(r"_s(econds)?$")
 
 SOURCES = {
-    Method.MEASURED: "measured: CPU per class as the server accounts for it",
-    Method.WORK_TIME: "work time: statement time without lock waits and wait functions",
-    Method.LEARNED: "learned: from how the total changes with calls and rows",
-    Method.WLR: "weighted linear regression on statement time, as published",
+    DivisionMethod.MEASURED: "measured: CPU per class as the server accounts for it",
+    DivisionMethod.WORK_TIME: "work time: statement time without lock waits and wait functions",
+    DivisionMethod.LEARNED: "learned: from how the total changes with calls and rows",
+    DivisionMethod.WLR: "weighted linear regression on statement time, as published",
 }
 
 
 COMPARED_WITH = {
-    Method.MEASURED: "what was measured",
-    Method.WORK_TIME: "work time alone",
-    Method.LEARNED: "the learned model",
-    Method.WLR: "weighted linear regression",
+    DivisionMethod.MEASURED: "what was measured",
+    DivisionMethod.WORK_TIME: "work time alone",
+    DivisionMethod.LEARNED: "the learned model",
+    DivisionMethod.WLR: "weighted linear regression",
 }
 
 
@@ -58,7 +58,7 @@ def _table(resource: str, found: Attribution) -> list[str]:
     shown = ranked if len(ranked) <= MAX_CLASSES + 1 else ranked[:MAX_CLASSES]
     rest = ranked[len(shown) :]
     greatest = max(use.share for use in ranked) or 1.0
-    is_measured = found.method is Method.MEASURED
+    is_measured = found.method is DivisionMethod.MEASURED
     column = _unit(resource) or ("measured" if is_measured else "estimated")
     title = f"  {'class':<{NAME_WIDTH}} {'share':>{BAR_WIDTH + 8}}  {column:>9}"
     lines = [title if is_measured else f"{title} ± error"]

@@ -14,7 +14,7 @@ from agent.query_classes.capacity_gain import capacity_gain
 from agent.query_classes.class_registry import NONE, OVERFLOW
 from agent.query_classes.class_time_splits import class_key
 from models.attribution.class_interval_table import AGENT, OTHER
-from models.attribution.result import Method
+from models.attribution.result import DivisionMethod
 from models.time_split.limiting_resource import LimitedBy
 
 COLUMNS = (
@@ -31,10 +31,10 @@ COLUMNS = (
 )
 
 SOURCES = {
-    Method.MEASURED: "measured by the server",
-    Method.WORK_TIME: "estimated from work time",
-    Method.LEARNED: "estimated from calls and rows",
-    Method.WLR: "estimated from time",
+    DivisionMethod.MEASURED: "measured by the server",
+    DivisionMethod.WORK_TIME: "estimated from work time",
+    DivisionMethod.LEARNED: "estimated from calls and rows",
+    DivisionMethod.WLR: "estimated from time",
 }
 DIGEST_LENGTH, TEXT_LENGTH = 16, 100
 

@@ -9,7 +9,7 @@ from agent.csv_input.curve_file import CurveFile
 from agent.export.figure_files import new_figure, write_figure
 from agent.export.fit_report import format_number, format_threads, headline
 from models.trust import Trust
-from models.usl.fit import Method, UslFit, throughput_band
+from models.usl.fit import FitMethod, UslFit, throughput_band
 from models.usl.law import Array
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def _right_end(fitted: UslFit) -> float:
 
 
 def _draw_band(axes: "Axes", curve: CurveFile, fitted: UslFit, at: Array) -> None:
-    if fitted.method is Method.BAYES:
+    if fitted.method is FitMethod.BAYES:
         low, high = throughput_band(curve.n, curve.x, at)
         axes.fill_between(at, low, high, color=BLUE, alpha=0.15, lw=0, label="90 % band")
 

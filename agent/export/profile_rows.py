@@ -11,7 +11,12 @@ from agent.query_classes.class_registry import COMBINED_CLASSES, ClassName, clas
 from agent.query_classes.period_attribution import ObservedClasses
 from agent.window.recent_time_split import TimeUse
 from models.attribution.quality_gate import is_predicted_well
-from models.attribution.result import Attribution, Method, PredictionError, Reason
+from models.attribution.result import (
+    Attribution,
+    AttributionReason,
+    DivisionMethod,
+    PredictionError,
+)
 from models.time_split.limiting_resource import LimitedBy
 from models.time_split.split import TimeSplit
 
@@ -59,7 +64,7 @@ class IoBytes:
     total: float
     unattributed: float
     held_out: PredictionError
-    reasons: tuple[Reason, ...]
+    reasons: tuple[AttributionReason, ...]
 
 
 NO_PREDICTION_ERROR = PredictionError(None, None, None)
@@ -73,14 +78,14 @@ class Profile:
     sort: str
     seconds: float
     """Seconds observed, without gaps; for a profile of sums, seconds since the oldest began."""
-    cpu_source: Method | None
+    cpu_source: DivisionMethod | None
     cpu_total: float | None
     cpu_unattributed: float | None
     cpu_error: float | None
     """Mean relative error of an interval's CPU as predicted from other intervals."""
     disagreement: float | None
-    compared_with: Method | None
-    reasons: tuple[Reason, ...]
+    compared_with: DivisionMethod | None
+    reasons: tuple[AttributionReason, ...]
     saturated_periods: tuple[SaturatedPeriod, ...] = ()
     """Periods in which the host was saturated or waited for IO."""
     io: Mapping[str, IoBytes] = field(default_factory=dict)

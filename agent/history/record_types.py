@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
-from models.attribution.result import Method
+from models.attribution.result import DivisionMethod
 from models.trust import Trust
 
 Cell = float | str | Mapping[str, float] | None
@@ -125,7 +125,7 @@ CLASSES = Kind(
     (
         Column("seconds", required=True, minimum=0.001),
         *(Column(name, minimum=0.0) for name in ("calls", "statement_time", "cpu", "cpu_error")),
-        Column("cpu_source", CellType.WORDS, choices=tuple(Method)),
+        Column("cpu_source", CellType.WORDS, choices=tuple(DivisionMethod)),
         *(
             Column(name, minimum=0.0)
             for name in (

@@ -37,7 +37,7 @@ from agent.support.queue_drain import take_all
 from collectors.base import Sample
 from collectors.digest_table import MAX_ROWS
 from models.attribution.class_interval_table import OTHER, ClassIntervals
-from models.attribution.result import HostUse, Method, Signs, find_reasons
+from models.attribution.result import DivisionMethod, HostUse, ReasonInputs, find_reasons
 from models.attribution.sliding_model import ClassShares, SlidingModel
 from models.attribution.weighted_linear_regression import Line
 
@@ -97,13 +97,13 @@ class ClassModels:
     def state(self, name: str, shares: Shares, left_over: float | None) -> ResourceState:
         """Describe how a resource was divided; `left_over` is None if its whole is not known."""
         model, source = self._models[name], shares[name].source if name in shares else None
-        signs = Signs(
+        signs = ReasonInputs(
             intervals=model.intervals,
             held_out_mape=model.held_out.mape,
             level=model.level if model.resource.is_cpu else None,
             host=self._worst,
             time_is_work=False,
-            is_measured=source is Method.MEASURED,
+            is_measured=source is DivisionMethod.MEASURED,
         )
         return ResourceState(
             name=name,

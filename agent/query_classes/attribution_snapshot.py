@@ -10,7 +10,7 @@ from agent.query_classes.class_registry import ClassName
 from agent.query_classes.digest_deltas import LossReason
 from models.attribution.background_use import NOTHING_BESIDE, UnattributedUse
 from models.attribution.class_interval_table import OTHER
-from models.attribution.result import Method, PredictionError, Reason
+from models.attribution.result import AttributionReason, DivisionMethod, PredictionError
 from models.attribution.sliding_model import ClassShares
 from models.attribution.weighted_linear_regression import Line
 
@@ -41,14 +41,14 @@ class ResourceState:
     """How one resource was divided over the classes."""
 
     name: str
-    source: Method | None
+    source: DivisionMethod | None
     unattributed: float | None
     """Sum of what no class explains, in units of the resource; None if the whole is not known."""
     unattributed_share: float | None
     """The share of the resource's recent use that is attributed to no class."""
     held_out: PredictionError
     disagreement: float | None
-    reasons: tuple[Reason, ...]
+    reasons: tuple[AttributionReason, ...]
     total: float
     """Recent use by all classes and unattributed; older minutes count less."""
     beside_classes: UnattributedUse = NOTHING_BESIDE
@@ -87,7 +87,7 @@ class IntervalUsage:
     uses: Mapping[str, Mapping[str, float]]
     """By class (a key of the registry) and by quantity, as `ClassState.totals`: the displayed
     classes, the others together, and what no class explains."""
-    cpu_source: Method | None
+    cpu_source: DivisionMethod | None
     cpu_error: Mapping[str, float]
     """Standard error of the CPU, s, if it was estimated."""
     waits: frozenset[str]

@@ -13,7 +13,7 @@ from models.attribution.capacity_gain import (
     share_at_limit,
 )
 from models.attribution.quality_gate import is_predicted_well
-from models.attribution.result import Reason
+from models.attribution.result import AttributionReason
 from models.capacity.resource_and_limit import ResourceLimit
 from models.capacity.result import USL, Capacity
 from models.numerics import TINY
@@ -105,7 +105,7 @@ def share_of_use(state: ClassesState, one: ClassState, resource_limit: str) -> f
     whole = sum(r.total for r in known)
     if any(r.name != "cpu" and r.total > 0 and not is_predicted_well(r.held_out) for r in known):
         return None
-    if any(Reason.FEW_INTERVALS in r.reasons for r in known):
+    if any(AttributionReason.FEW_INTERVALS in r.reasons for r in known):
         return None
     if whole <= 0:
         return None

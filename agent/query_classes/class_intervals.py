@@ -18,7 +18,7 @@ from agent.query_classes.resource_meter import (
 )
 from collectors.base import Sample
 from collectors.digests import DigestRows, DigestValues
-from models.attribution.result import HostUse, Reason
+from models.attribution.result import AttributionReason, HostUse
 from models.attribution.waiting_classes import IO_BOUND_SHARE
 from models.rates import START_TOLERANCE
 from models.trust import FULL_LOAD
@@ -135,9 +135,9 @@ MIN_SATURATED_SECONDS = 3.0
 """Minimum length of a saturated period, s: a second or two is usual, and says little about the
 classes."""
 
-LIMITS: Mapping[Reason, tuple[str, float]] = {
-    Reason.SATURATED: (BUSY, FULL_LOAD),
-    Reason.IO_BOUND: (IO_WAIT, IO_BOUND_SHARE),
+LIMITS: Mapping[AttributionReason, tuple[str, float]] = {
+    AttributionReason.SATURATED: (BUSY, FULL_LOAD),
+    AttributionReason.IO_BOUND: (IO_WAIT, IO_BOUND_SHARE),
 }
 
 
@@ -145,7 +145,7 @@ LIMITS: Mapping[Reason, tuple[str, float]] = {
 class SaturatedPeriod:
     """A part of the observation in which every interval exceeded a limit."""
 
-    reason: Reason
+    reason: AttributionReason
     start: float
     """Seconds since the observation began."""
     end: float
@@ -164,17 +164,19 @@ def saturated_periods(intervals: Sequence[ClassInterval]) -> tuple[SaturatedPeri
 def in_worst_period(host: HostUse, periods: Sequence[SaturatedPeriod]) -> HostUse:
     """Return the host's use in the worst period of each kind; as it was if there was none."""
 
-    def worst(reason: Reason, usual: float | None) -> float | None:
+    def worst(reason: AttributionReason, usual: float | None) -> float | None:
         return max((period.use for period in periods if period.reason is reason), default=usual)
 
     return HostUse(
-        busy=worst(Reason.SATURATED, host.busy),
-        io_wait=worst(Reason.IO_BOUND, host.io_wait),
+        busy=worst(AttributionReason.SATURATED, host.busy),
+        io_wait=worst(AttributionReason.IO_BOUND, host.io_wait),
         running=host.running,
     )
 
 
-def _periods(intervals: Sequence[ClassInterval], reason: Reason) -> Iterator[SaturatedPeriod]:
+def _periods(
+    intervals: Sequence[ClassInterval], reason: AttributionReason
+) -> Iterator[SaturatedPeriod]:
     name, limit = LIMITS[reason]
     origin = intervals[0].end - intervals[0].seconds
     for is_over, group in groupby(intervals, key=_limit_test(name, limit)):

@@ -19,7 +19,7 @@ from agent.query_classes.tracked_classes import TrackedClasses, is_cpu_sum, serv
 from agent.window.intervals import Window
 from agent.window.recent_time_split import TimeUse, time_use
 from models.attribution.class_interval_table import Array, ClassIntervals
-from models.attribution.division_methods import Target
+from models.attribution.division_methods import DividedUse
 from models.attribution.quality_gate import (
     DISK_RESOURCES,
     is_predicted_well,
@@ -110,7 +110,7 @@ def _divide_cpu(
     enough = len(table) >= (1 if measured else MIN_TICKS)
     if not enough or not np.isfinite(y).all() or not y.any():
         return None
-    return attribute(table, Target(y, is_cpu_seconds=True), host=host, worst=worst)
+    return attribute(table, DividedUse(y, is_cpu_seconds=True), host=host, worst=worst)
 
 
 def _divide_bytes(table: ClassIntervals, y: Array, host: HostUse) -> Attribution | None:
@@ -118,7 +118,7 @@ def _divide_bytes(table: ClassIntervals, y: Array, host: HostUse) -> Attribution
     known = np.flatnonzero(np.isfinite(y))
     if len(known) < MIN_TICKS or not y[known].any():
         return None
-    return attribute(table.at(known), Target(y[known], time_like=False), host=host)
+    return attribute(table.at(known), DividedUse(y[known], time_like=False), host=host)
 
 
 def with_time_splits(

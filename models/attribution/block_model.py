@@ -18,8 +18,8 @@ from models.attribution.call_and_row_costs import (
 from models.attribution.class_interval_table import MIN_FIT_INTERVALS, Array, ClassIntervals
 from models.attribution.cost_model import CostModel, fit_block, fit_statement_times
 from models.attribution.division_methods import (
+    DividedUse,
     Parts,
-    Target,
     capped_work_time,
     computing_share,
     computing_time,
@@ -47,7 +47,7 @@ class WindowModel:
         cls,
         blocks: Sequence[Block],
         names: tuple[str, ...],
-        target: Target,
+        target: DividedUse,
         texts: Sequence[str | None] | None,
         unit_costs: UnitCosts | None = None,
     ) -> "WindowModel":
@@ -67,7 +67,7 @@ class WindowModel:
         work = whole_window.work[[index[name] for name in model.names]]
         return cls(model, computing_share(model, work, waiting))
 
-    def divide(self, intervals: ClassIntervals, target: Target) -> Parts:
+    def divide(self, intervals: ClassIntervals, target: DividedUse) -> Parts:
         """Divide the target over the classes of the intervals; those not in the model get 0."""
         known = intervals.arranged(self.model.names)
         found = divide_by_model(self.model, self.computing, known, target)
@@ -84,7 +84,7 @@ class WindowModel:
         return Parts(z, capped_work_time(intervals), error, waits, self.model)
 
 
-def fit_intervals(intervals: ClassIntervals, target: Target) -> WindowModel:
+def fit_intervals(intervals: ClassIntervals, target: DividedUse) -> WindowModel:
     """Fit a window of one block; to the statement times alone if no calls are known."""
     if intervals.count is None or not intervals.count.any():
         model = fit_statement_times(intervals, target.y)
@@ -94,7 +94,7 @@ def fit_intervals(intervals: ClassIntervals, target: Target) -> WindowModel:
     return WindowModel.of([block], intervals.names, target, intervals.texts, unit_costs)
 
 
-def first_block(intervals: ClassIntervals, target: Target, unit_costs: UnitCosts) -> Block:
+def first_block(intervals: ClassIntervals, target: DividedUse, unit_costs: UnitCosts) -> Block:
     """Sum up the first intervals; the expected use comes from a fit to themselves."""
     expected = unit_costs.total(intervals)
     if target.time_like and len(intervals) >= MIN_FIT_INTERVALS:
@@ -109,7 +109,7 @@ def first_block(intervals: ClassIntervals, target: Target, unit_costs: UnitCosts
 
 def weighted_block(
     intervals: ClassIntervals,
-    target: Target,
+    target: DividedUse,
     unit_costs: UnitCosts,
     expected: Array,
     errors: Autocorrelation,
@@ -122,7 +122,7 @@ def weighted_block(
     return Block.of(intervals, target.y, computing_time(intervals), unit_costs, weights, errors)
 
 
-def block_unit_costs(intervals: ClassIntervals, target: Target) -> UnitCosts:
+def block_unit_costs(intervals: ClassIntervals, target: DividedUse) -> UnitCosts:
     """Fit the unit costs that all classes share to one block's intervals."""
     least = MIN_SHARE if target.time_like else MIN_CALL_SHARE
     return fit_unit_costs(intervals, target.y, least, target.cpu_bounds)

@@ -46,7 +46,7 @@ class Predictor(Protocol):
 
 
 @dataclass(frozen=True)
-class Target:
+class DividedUse:
     """The use of a resource that is divided."""
 
     y: Array
@@ -97,7 +97,7 @@ class Parts:
     predictor: Predictor
 
 
-def divide_by_wlr(intervals: ClassIntervals, target: Target) -> Parts:
+def divide_by_wlr(intervals: ClassIntervals, target: DividedUse) -> Parts:
     """Divide in proportion to statement time, as published."""
     x = intervals.statement_time
     wlr = fit_wlr(x, target.y)
@@ -108,7 +108,7 @@ def divide_by_wlr(intervals: ClassIntervals, target: Target) -> Parts:
     )
 
 
-def divide_by_work_time(intervals: ClassIntervals, target: Target) -> Parts:
+def divide_by_work_time(intervals: ClassIntervals, target: DividedUse) -> Parts:
     """Divide by statement time less lock time, with wait functions capped; else as published."""
     x = capped_work_time(intervals)
     wlr = fit_wlr(x, target.y)
@@ -120,7 +120,7 @@ def divide_by_work_time(intervals: ClassIntervals, target: Target) -> Parts:
 
 
 def divide_by_model(
-    model: CostModel, computing: Array, intervals: ClassIntervals, target: Target
+    model: CostModel, computing: Array, intervals: ClassIntervals, target: DividedUse
 ) -> Parts:
     """Average the model's parts and a division by work time that allows for classes that wait.
 
@@ -143,7 +143,7 @@ def divide_by_model(
     return Parts(z, work, error, waits | (computing < 0.5), model)
 
 
-def limit_parts(parts: Parts, intervals: ClassIntervals, target: Target) -> Parts:
+def limit_parts(parts: Parts, intervals: ClassIntervals, target: DividedUse) -> Parts:
     """Limit totals to what is possible: a class's CPU to its time, the sum of all to Σy.
 
     Measured CPU is not changed.

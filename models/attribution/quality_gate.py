@@ -12,7 +12,7 @@ import numpy as np
 
 from models.attribution.class_cost_fit import TYPICAL_NOISE
 from models.attribution.class_interval_table import AGENT, Array, ClassIntervals, Mask
-from models.attribution.result import Attribution, PredictionError, Reason
+from models.attribution.result import Attribution, AttributionReason, PredictionError
 from models.attribution.waiting_classes import waits_by_text
 from models.numerics import NEGLIGIBLE
 
@@ -121,7 +121,7 @@ def withhold_failing(resource: str, intervals: ClassIntervals, found: Attributio
         )
         for use, total, part in zip(found.classes, totals, parts, strict=True)
     )
-    added_reasons = () if is_predicted_well(found.held_out) else (Reason.WITHHELD,)
+    added_reasons = () if is_predicted_well(found.held_out) else (AttributionReason.WITHHELD,)
     rest = found.total - float(totals.sum())
     return replace(
         found, classes=classes, unattributed=rest, reasons=(*found.reasons, *added_reasons)

@@ -14,8 +14,8 @@ from models.attribution.block_model import fit_intervals
 from models.attribution.class_interval_table import FOLDS, Array, ClassIntervals
 from models.attribution.cost_model import CostModel
 from models.attribution.division_methods import (
+    DividedUse,
     Parts,
-    Target,
     capped_work_time,
     divide_by_wlr,
     divide_by_work_time,
@@ -23,12 +23,12 @@ from models.attribution.division_methods import (
 )
 from models.attribution.result import (
     Attribution,
+    AttributionReason,
     ClassUse,
+    DivisionMethod,
     HostUse,
-    Method,
     PredictionError,
-    Reason,
-    Signs,
+    ReasonInputs,
     disagreement,
     find_reasons,
 )
@@ -42,8 +42,8 @@ Progress = Callable[[int, int], None]
 
 def attribute(
     intervals: ClassIntervals,
-    target: Target,
-    method: Method = Method.AUTO,
+    target: DividedUse,
+    method: DivisionMethod = DivisionMethod.AUTO,
     host: HostUse | None = None,
     progress: Progress | None = None,
     worst: HostUse | None = None,
@@ -65,7 +65,7 @@ def attribute(
         raise ValueError(
             "the resource must have one value for each interval, finite and not negative"
         )
-    chosen = choose_method(intervals, target) if method is Method.AUTO else method
+    chosen = choose_method(intervals, target) if method is DivisionMethod.AUTO else method
     steps = FOLDS + 1
     progress = progress or _no_progress
     progress(0, steps)
@@ -92,34 +92,40 @@ def attribute(
     )
 
 
-def line_samples(intervals: ClassIntervals, y: Array, method: Method) -> tuple[Array, Array]:
+def line_samples(
+    intervals: ClassIntervals, y: Array, method: DivisionMethod
+) -> tuple[Array, Array]:
     """Return what the lines of a division of CPU by `method` are fitted to: x, z, shape (T, K)."""
-    target = Target(y, is_cpu_seconds=True)
-    asked = Method.AUTO if method is Method.WORK_TIME else method
+    target = DividedUse(y, is_cpu_seconds=True)
+    asked = DivisionMethod.AUTO if method is DivisionMethod.WORK_TIME else method
     parts = limit_parts(_divide(intervals, target, asked, method), intervals, target)
     return parts.x, parts.z
 
 
-def choose_method(intervals: ClassIntervals, target: Target) -> Method:
+def choose_method(intervals: ClassIntervals, target: DividedUse) -> DivisionMethod:
     """Choose the best source: measured, then work time with known waits, then the learned model."""
     if target.is_cpu_seconds and intervals.cpu is not None and intervals.cpu.any():
-        return Method.MEASURED
+        return DivisionMethod.MEASURED
     if target.time_like and intervals.texts is not None and any(intervals.texts):
-        return Method.WORK_TIME
-    return Method.LEARNED
+        return DivisionMethod.WORK_TIME
+    return DivisionMethod.LEARNED
 
 
-def _divide(intervals: ClassIntervals, target: Target, asked: Method, chosen: Method) -> Parts:
-    if chosen is Method.WLR:
+def _divide(
+    intervals: ClassIntervals, target: DividedUse, asked: DivisionMethod, chosen: DivisionMethod
+) -> Parts:
+    if chosen is DivisionMethod.WLR:
         return divide_by_wlr(intervals, target)
-    if chosen is Method.MEASURED:
+    if chosen is DivisionMethod.MEASURED:
         return _use_measured_cpu(intervals, target)
-    if chosen is Method.WORK_TIME and (asked is Method.WORK_TIME or intervals.count is None):
+    if chosen is DivisionMethod.WORK_TIME and (
+        asked is DivisionMethod.WORK_TIME or intervals.count is None
+    ):
         return divide_by_work_time(intervals, target)
     return fit_intervals(intervals, target).divide(intervals, target)
 
 
-def _use_measured_cpu(intervals: ClassIntervals, target: Target) -> Parts:
+def _use_measured_cpu(intervals: ClassIntervals, target: DividedUse) -> Parts:
     """Return the CPU that the server accounts for; the rest stays unattributed."""
     if intervals.cpu is None:
         raise ValueError("no CPU was measured per class")
@@ -151,7 +157,10 @@ def _class_uses(names: tuple[str, ...], parts: Parts) -> tuple[ClassUse, ...]:
 
 
 def _predict_held_out(
-    intervals: ClassIntervals, target: Target, method: Method, on_fold: Callable[[int], None]
+    intervals: ClassIntervals,
+    target: DividedUse,
+    method: DivisionMethod,
+    on_fold: Callable[[int], None],
 ) -> PredictionError:
     """Predict each quarter of the intervals from the others, and return the error."""
     if len(intervals) < 2 * FOLDS:
@@ -163,31 +172,41 @@ def _predict_held_out(
         known = np.setdiff1d(everything, unknown)
         known_target = replace(target, y=target.y[known])
         known_intervals = intervals.at(known)
-        chosen = choose_method(known_intervals, known_target) if method is Method.AUTO else method
+        chosen = (
+            choose_method(known_intervals, known_target)
+            if method is DivisionMethod.AUTO
+            else method
+        )
         predictor = _divide(known_intervals, known_target, method, chosen).predictor
         predicted[unknown] = predictor.predict(intervals.at(unknown))
     return PredictionError.of(target.y, predicted)
 
 
 def _comparison_method(
-    intervals: ClassIntervals, target: Target, asked: Method, chosen: Method
-) -> Method | None:
+    intervals: ClassIntervals, target: DividedUse, asked: DivisionMethod, chosen: DivisionMethod
+) -> DivisionMethod | None:
     """Choose the method to compare with: the best other; for `auto` by work time, that alone.
 
     Without calls `auto` is that alone.
     """
     if len(intervals.names) < 2:
         return None
-    if asked is Method.AUTO and chosen is Method.WORK_TIME and intervals.count is not None:
-        return Method.WORK_TIME
-    if chosen is Method.MEASURED:
+    if (
+        asked is DivisionMethod.AUTO
+        and chosen is DivisionMethod.WORK_TIME
+        and intervals.count is not None
+    ):
+        return DivisionMethod.WORK_TIME
+    if chosen is DivisionMethod.MEASURED:
         return choose_method(replace(intervals, cpu=None), target)
     best = choose_method(intervals, target)
     if best is not chosen:
         return best
     if intervals.count is None:
-        return Method.WLR
-    return Method.LEARNED if chosen is Method.WORK_TIME else Method.WORK_TIME
+        return DivisionMethod.WLR
+    return (
+        DivisionMethod.LEARNED if chosen is DivisionMethod.WORK_TIME else DivisionMethod.WORK_TIME
+    )
 
 
 def _no_progress(_done: int, _steps: int) -> None:
@@ -196,26 +215,27 @@ def _no_progress(_done: int, _steps: int) -> None:
 
 def _reasons(
     intervals: ClassIntervals,
-    target: Target,
-    method: Method,
+    target: DividedUse,
+    method: DivisionMethod,
     parts: Parts,
     held_out: PredictionError,
     host: HostUse,
-) -> tuple[Reason, ...]:
+) -> tuple[AttributionReason, ...]:
     model = parts.predictor
     level = model.mixture.level if isinstance(model, CostModel) else None
     has_counts = intervals.count is not None
     return find_reasons(
-        Signs(
+        ReasonInputs(
             intervals=len(intervals),
             held_out_mape=held_out.mape if isinstance(model, CostModel) else None,
             level=level if target.is_limited_by_time else None,
             host=host,
-            time_is_work=has_counts and (method is Method.WLR or _ignores_texts(intervals, method)),
-            is_measured=method is Method.MEASURED,
+            time_is_work=has_counts
+            and (method is DivisionMethod.WLR or _ignores_texts(intervals, method)),
+            is_measured=method is DivisionMethod.MEASURED,
         )
     )
 
 
-def _ignores_texts(intervals: ClassIntervals, method: Method) -> bool:
-    return method is Method.WORK_TIME and not (intervals.texts and any(intervals.texts))
+def _ignores_texts(intervals: ClassIntervals, method: DivisionMethod) -> bool:
+    return method is DivisionMethod.WORK_TIME and not (intervals.texts and any(intervals.texts))

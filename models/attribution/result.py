@@ -6,9 +6,7 @@ from enum import StrEnum
 import numpy as np
 
 from models.attribution.class_interval_table import Array
-from models.attribution.division_methods import (
-    Predictor,
-)
+from models.attribution.division_methods import Predictor
 from models.attribution.waiting_classes import IO_BOUND_SHARE
 from models.attribution.weighted_linear_regression import Line
 from models.trust import FULL_LOAD
@@ -20,7 +18,7 @@ COMPUTING_CPU_SHARE = 0.15
 """CPU seconds per second of work time of classes that compute: 0.3 to 0.8 on a healthy server."""
 
 
-class Reason(StrEnum):
+class AttributionReason(StrEnum):
     """Why an attribution is less reliable."""
 
     FEW_INTERVALS = "few_intervals"
@@ -38,13 +36,21 @@ class Reason(StrEnum):
 
 
 SENTENCES = {
-    Reason.FEW_INTERVALS: f"fewer than {MIN_INTERVALS} intervals: costs per class are uncertain",
-    Reason.COST_VARIES: "the cost per call varies: some intervals are predicted badly from others",
-    Reason.SATURATED: "the host is saturated, and time spent queueing looks like work",
-    Reason.IO_BOUND: "the host waits for IO, and the cost per call varies with it",
-    Reason.MOSTLY_WAITING: "statements wait most of their time: IO-bound or saturated",
-    Reason.WAITS_UNSEEN: "this method counts all time as work; classes that wait get too much",
-    Reason.WITHHELD: "predicted too badly to be attributed (attribute --method learned does)",
+    AttributionReason.FEW_INTERVALS: (
+        f"fewer than {MIN_INTERVALS} intervals: costs per class are uncertain"
+    ),
+    AttributionReason.COST_VARIES: (
+        "the cost per call varies: some intervals are predicted badly from others"
+    ),
+    AttributionReason.SATURATED: "the host is saturated, and time spent queueing looks like work",
+    AttributionReason.IO_BOUND: "the host waits for IO, and the cost per call varies with it",
+    AttributionReason.MOSTLY_WAITING: "statements wait most of their time: IO-bound or saturated",
+    AttributionReason.WAITS_UNSEEN: (
+        "this method counts all time as work; classes that wait get too much"
+    ),
+    AttributionReason.WITHHELD: (
+        "predicted too badly to be attributed (attribute --method learned does)"
+    ),
 }
 
 
@@ -59,20 +65,20 @@ class HostUse:
 
 
 @dataclass(frozen=True)
-class Signs:
+class ReasonInputs:
     """The figures from which the reasons are derived."""
 
     intervals: int
     held_out_mape: float | None
     level: float | None
-    """θ of a CPU target whose times are seconds; None for any other."""
+    """CPU seconds per second of work time of the classes that compute; None if it is not CPU."""
     host: HostUse
     time_is_work: bool
     is_measured: bool = False
     """Whether the server itself accounts for the use of each class."""
 
 
-def find_reasons(signs: Signs) -> tuple[Reason, ...]:
+def find_reasons(signs: ReasonInputs) -> tuple[AttributionReason, ...]:
     """List every reason why the attribution is less reliable, the most general first.
 
     There is none if it was measured: they concern estimates.
@@ -80,17 +86,18 @@ def find_reasons(signs: Signs) -> tuple[Reason, ...]:
     if signs.is_measured:
         return ()
     found = {
-        Reason.FEW_INTERVALS: signs.intervals < MIN_INTERVALS,
-        Reason.COST_VARIES: (signs.held_out_mape or 0.0) > STEADY_MAPE,
-        Reason.SATURATED: (signs.host.busy or 0.0) > FULL_LOAD,
-        Reason.IO_BOUND: (signs.host.io_wait or 0.0) > IO_BOUND_SHARE,
-        Reason.MOSTLY_WAITING: signs.level is not None and signs.level < COMPUTING_CPU_SHARE,
-        Reason.WAITS_UNSEEN: signs.time_is_work,
+        AttributionReason.FEW_INTERVALS: signs.intervals < MIN_INTERVALS,
+        AttributionReason.COST_VARIES: (signs.held_out_mape or 0.0) > STEADY_MAPE,
+        AttributionReason.SATURATED: (signs.host.busy or 0.0) > FULL_LOAD,
+        AttributionReason.IO_BOUND: (signs.host.io_wait or 0.0) > IO_BOUND_SHARE,
+        AttributionReason.MOSTLY_WAITING: signs.level is not None
+        and signs.level < COMPUTING_CPU_SHARE,
+        AttributionReason.WAITS_UNSEEN: signs.time_is_work,
     }
     return tuple(reason for reason, true in found.items() if true)
 
 
-class Method(StrEnum):
+class DivisionMethod(StrEnum):
     """The method by which a resource is divided."""
 
     AUTO = "auto"
@@ -148,7 +155,7 @@ class PredictionError:
 class Attribution:
     """An aggregate divided over classes. Totals and `unattributed` add up to `total`."""
 
-    method: Method
+    method: DivisionMethod
     total: float
     classes: tuple[ClassUse, ...]
     unattributed: float
@@ -158,9 +165,9 @@ class Attribution:
     """Each quarter of the intervals predicted from the others."""
     disagreement: float | None
     """Σ|share − other share| between the source and the next best one, where there is one."""
-    compared_with: Method | None
+    compared_with: DivisionMethod | None
     """That next best source, used as if requested: work time is `divide_by_work_time` alone."""
-    reasons: tuple[Reason, ...]
+    reasons: tuple[AttributionReason, ...]
     intervals: int
 
     @property

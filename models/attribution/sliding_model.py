@@ -18,12 +18,12 @@ from models.attribution.call_and_row_costs import PART_OF_CPU, CpuBounds
 from models.attribution.class_interval_table import OTHER, Array, ClassIntervals, Mask
 from models.attribution.division_methods import (
     DividedResource,
-    Target,
+    DividedUse,
     capped_work_time,
     limit_parts,
 )
 from models.attribution.quality_gate import gate_mask
-from models.attribution.result import HostUse, Method, PredictionError, disagreement
+from models.attribution.result import DivisionMethod, HostUse, PredictionError, disagreement
 from models.attribution.rolling_block_sums import RollingBlocks
 from models.attribution.sufficient_statistics import Autocorrelation, RegressionSums
 from models.attribution.waiting_classes import min_computing_level
@@ -40,7 +40,7 @@ MAX_COMPARED_BLOCKS = 240
 class ClassShares:
     """The use by each class in a block of intervals, units of the resource, shape (K,)."""
 
-    source: Method
+    source: DivisionMethod
     uses: Array
     estimate: Array
     """The estimate if `uses` was measured; else the same as `uses`."""
@@ -52,7 +52,7 @@ class ClassShares:
     @property
     def is_measured(self) -> bool:
         """Whether the server itself accounts for the use of each class."""
-        return self.source is Method.MEASURED
+        return self.source is DivisionMethod.MEASURED
 
     def relative_error(self, classes: Mask) -> float | None:
         """Return the standard error of these classes' use together as a share of it.
@@ -160,23 +160,23 @@ class SlidingModel:
         background = BackgroundUse.of(intervals, y, z)
         self._background = self._background.faded(self._keep) + background
         return ClassShares(
-            source=Method.MEASURED if measured else self._source(intervals),
+            source=DivisionMethod.MEASURED if measured else self._source(intervals),
             uses=z.sum(axis=0),
             estimate=parts.sum(axis=0),
             error=error,
             waits=waits,
         )
 
-    def _target(self, y: Array) -> Target:
+    def _target(self, y: Array) -> DividedUse:
         cpu = self.resource.is_cpu
         bounds = PART_OF_CPU if self.resource.is_part_of_cpu else CpuBounds(min(self._levels))
-        return Target(y, is_cpu_seconds=cpu, time_like=cpu, bounds=bounds)
+        return DividedUse(y, is_cpu_seconds=cpu, time_like=cpu, bounds=bounds)
 
-    def _source(self, intervals: ClassIntervals) -> Method:
+    def _source(self, intervals: ClassIntervals) -> DivisionMethod:
         known = self.resource.is_cpu and intervals.texts is not None and any(intervals.texts)
-        return Method.WORK_TIME if known else Method.LEARNED
+        return DivisionMethod.WORK_TIME if known else DivisionMethod.LEARNED
 
-    def _update_fit(self, intervals: ClassIntervals, target: Target) -> None:
+    def _update_fit(self, intervals: ClassIntervals, target: DividedUse) -> None:
         """Compare y with its prediction, add the block, and refit the window if outdated."""
         own_unit_costs = None
         if self._fit is None:
@@ -210,7 +210,7 @@ class SlidingModel:
         return is_old or unknown_work > UNKNOWN_CLASS_SHARE * float(work.sum())
 
     def _estimate_parts(
-        self, intervals: ClassIntervals, target: Target
+        self, intervals: ClassIntervals, target: DividedUse
     ) -> tuple[Array, Array, Array]:
         """Estimate parts, (T, K), relative errors and waits, (K,) each, by the latest fit."""
         classes = len(intervals.names)

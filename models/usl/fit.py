@@ -40,7 +40,7 @@ MAX_PEAK_RATIO = 100.0
 """A fit without a prior has no peak if it is beyond this many times the greatest load seen."""
 
 
-class Method(StrEnum):
+class FitMethod(StrEnum):
     """The estimator that fits the law."""
 
     BAYES = "bayes"
@@ -56,7 +56,7 @@ class UslFit:
     peak. Intervals are 90 % (confidence); None where the method has none.
     """
 
-    method: Method
+    method: FitMethod
     law: Usl
     n_max_interval: Interval | None
     x_max_interval: Interval | None
@@ -96,15 +96,15 @@ class UslFit:
         return self.law.x_max
 
 
-def fit(n: ArrayLike, x: ArrayLike, method: Method | str = Method.BAYES) -> UslFit:
+def fit(n: ArrayLike, x: ArrayLike, method: FitMethod | str = FitMethod.BAYES) -> UslFit:
     """Fit the law to concurrency n (threads) and throughput x (queries/s) of equal length.
 
     Raises ValueError for fewer than three points, values that are not finite and above 0, and an
     unknown method.
     """
-    if Method(method) is Method.BAYES:
+    if FitMethod(method) is FitMethod.BAYES:
         return fit_bayes(n, x, prior=TABLE_PRIOR)
-    return {Method.LSQ: fit_lsq, Method.LINEARISED: fit_linearised}[Method(method)](n, x)
+    return {FitMethod.LSQ: fit_lsq, FitMethod.LINEARISED: fit_linearised}[FitMethod(method)](n, x)
 
 
 def fit_linearised(n: ArrayLike, x: ArrayLike) -> UslFit:
@@ -113,14 +113,14 @@ def fit_linearised(n: ArrayLike, x: ArrayLike) -> UslFit:
     It gives the highest loads the most weight and takes X(1) as exact; see `linearise` for X(1).
     """
     points = Points.of(n, x)
-    return _describe(points, Method.LINEARISED, _without_far_peak(linearise(points).law, points))
+    return _describe(points, FitMethod.LINEARISED, _without_far_peak(linearise(points).law, points))
 
 
 def fit_lsq(n: ArrayLike, x: ArrayLike) -> UslFit:
     """Fit by least squares on throughput, as usl4j and R's usl do, with the bounds they lack."""
     points = Points.of(n, x)
     law, errors = least_squares_on_throughput(points)
-    return _describe(points, Method.LSQ, _without_far_peak(law, points), standard_errors=errors)
+    return _describe(points, FitMethod.LSQ, _without_far_peak(law, points), standard_errors=errors)
 
 
 def fit_bayes(
@@ -139,7 +139,7 @@ def fit_bayes(
     """
     given = Points.of(n, x, weights)
     posterior, outliers = _posterior_and_outliers(given, n_variance, prior)
-    return _describe(given, Method.BAYES, posterior.law, posterior=posterior, outliers=outliers)
+    return _describe(given, FitMethod.BAYES, posterior.law, posterior=posterior, outliers=outliers)
 
 
 def throughput_band(n: ArrayLike, x: ArrayLike, at: Array) -> tuple[Array, Array]:
@@ -172,7 +172,7 @@ def _without_far_peak(law: Usl, points: Points) -> Usl:
 
 def _describe(
     given: Points,
-    method: Method,
+    method: FitMethod,
     law: Usl,
     *,
     posterior: Posterior | None = None,

@@ -12,7 +12,7 @@ import numpy as np
 import scipy
 
 from models.trust import Trust
-from models.usl.fit import Method, UslFit, fit
+from models.usl.fit import FitMethod, UslFit, fit
 from models.usl.law import Array
 from models.usl.posterior import Interval
 
@@ -38,12 +38,12 @@ def peak_of(fitted: UslFit) -> Peak:
 
 def white_paper(n: Array, x: Array) -> Peak:
     """Predict by the parabola through N/(X/X(1)) − 1."""
-    return Peak(fit(n, x, Method.LINEARISED).x_max or inf)
+    return Peak(fit(n, x, FitMethod.LINEARISED).x_max or inf)
 
 
 def bounded_least_squares(n: Array, x: Array) -> Peak:
     """Predict by least squares on throughput, σ, κ ≥ 0, as R's usl does."""
-    return Peak(fit(n, x, Method.LSQ).x_max or inf)
+    return Peak(fit(n, x, FitMethod.LSQ).x_max or inf)
 
 
 def least_squares(n: Array, x: Array) -> Peak:

@@ -26,7 +26,7 @@ from agent.window.resource_utilisation import (
 )
 from models.capacity.assess import assess_capacity
 from models.trust import Trust
-from models.usl.fit import Method, fit
+from models.usl.fit import FitMethod, fit
 
 MAX_CONNECTIONS = 500
 
@@ -275,7 +275,7 @@ def of_source(window: Window, source: Source) -> Iterator[Prediction]:
     yield Prediction(f"USL alone, {source}", peak, law.trust if law else doubts)
     n, x = concurrency(window, source), window["throughput"]
     loaded = np.isfinite(n) & (n >= 0.5) & (x > 0)
-    for method in (Method.LSQ, Method.LINEARISED):
+    for method in (FitMethod.LSQ, FitMethod.LINEARISED):
         if np.count_nonzero(loaded) < 3:
             yield Prediction(f"{method}, {source}", None, "too few loaded intervals")
         else:
