@@ -13,7 +13,7 @@ from conftest import ServerFactory
 
 from agent.demo.server import PrivateServer
 from agent.query_classes.class_registry import ClassRegistry, class_name_of
-from agent.query_classes.digest_deltas import Changes, DigestDeltas
+from agent.query_classes.digest_deltas import ClassDeltas, DigestDeltas
 from collectors import digests
 from collectors.connection import Connection
 from collectors.digests import DigestRows, DigestValues
@@ -65,7 +65,7 @@ class Watched:
         self._registry.add_texts(values.rows.texts, values.rows.own_digests)
         return values.rows
 
-    def changes(self) -> Changes | None:
+    def changes(self) -> ClassDeltas | None:
         """What rose since the last time."""
         return self._deltas.take(self.rows())
 

@@ -9,7 +9,7 @@ import pytest
 
 from agent.query_classes.class_intervals import ClassInterval, ClassIntervalMaker
 from agent.query_classes.class_registry import NONE, TEXTS_KEPT, ClassRegistry, class_name_of
-from agent.query_classes.digest_deltas import Changes, DigestDeltas, LossReason
+from agent.query_classes.digest_deltas import ClassDeltas, DigestDeltas, LossReason
 from agent.query_classes.resource_meter import ResourceMeter
 from agent.query_classes.tracked_classes import class_table
 from collectors.base import Sample
@@ -56,7 +56,7 @@ class Followed:
 
     def take(self, rows: DigestRows, *, restarted: bool = False) -> dict[str, list[float]] | None:
         """Each class's changes, and of the time in flight."""
-        changes: Changes | None = self.deltas.take(rows, restarted=restarted)
+        changes: ClassDeltas | None = self.deltas.take(rows, restarted=restarted)
         if changes is None:
             return None
         lines = zip(changes.classes, changes.values, changes.in_flight, strict=True)

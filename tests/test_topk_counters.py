@@ -15,7 +15,7 @@ from agent.query_classes.exported_class_totals import (
     MIN_REPLACING_RATIO,
     TopKCounters,
 )
-from models.attribution.capacity_gain import Limit, gain
+from models.attribution.capacity_gain import ThroughputLimit, gain
 from models.attribution.class_interval_table import AGENT, OTHER
 from models.attribution.result import AttributionReason
 from models.capacity.resource_and_limit import ResourceLimit
@@ -146,27 +146,31 @@ def test_a_cheaper_class_moves_the_limit_as_its_demand_says(cost: float, share: 
     before = times_now(demands)
     after = times_now(demands * np.array([cost, 1.0]))
     resource_limit = before * rates.sum()
-    assert gain([Limit(resource_limit, share)], cost) == pytest.approx(after / before - 1)
+    assert gain([ThroughputLimit(resource_limit, share)], cost) == pytest.approx(after / before - 1)
 
 
 def test_the_next_limit_keeps_what_it_does_not_give() -> None:
     """A limit just above, in which the class has no part, is the end of the gain."""
-    assert gain([Limit(100.0, 0.5), Limit(110.0, 0.0)], 0.0) == pytest.approx(0.1)
-    assert gain([Limit(100.0, 0.0), Limit(110.0, 0.5)], 0.0) == 0.0
+    assert gain([ThroughputLimit(100.0, 0.5), ThroughputLimit(110.0, 0.0)], 0.0) == pytest.approx(
+        0.1
+    )
+    assert gain([ThroughputLimit(100.0, 0.0), ThroughputLimit(110.0, 0.5)], 0.0) == 0.0
 
 
 @pytest.mark.parametrize("cost", [0.0, 0.5])
 def test_what_is_not_known_of_the_binding_limit_is_no_gain_of_nothing(cost: float) -> None:
     """Unknown is None, not 0; above the limit that binds, it ends the gain where it is now."""
-    assert gain([Limit(100.0, None), Limit(110.0, 0.5)], cost) is None
-    assert gain([Limit(100.0, 0.5), Limit(100.0, None)], cost) is None
-    assert gain([Limit(100.0, 0.5), Limit(110.0, None)], cost) == pytest.approx(0.1)
+    assert gain([ThroughputLimit(100.0, None), ThroughputLimit(110.0, 0.5)], cost) is None
+    assert gain([ThroughputLimit(100.0, 0.5), ThroughputLimit(100.0, None)], cost) is None
+    assert gain([ThroughputLimit(100.0, 0.5), ThroughputLimit(110.0, None)], cost) == pytest.approx(
+        0.1
+    )
 
 
 def test_a_class_that_is_all_there_is_has_no_gain() -> None:
     """Nor has anything where no limit is known."""
-    assert gain([Limit(100.0, 1.0)], 0.0) is None
-    assert gain([Limit(100.0, 1.0)], 0.5) == pytest.approx(1.0)
+    assert gain([ThroughputLimit(100.0, 1.0)], 0.0) is None
+    assert gain([ThroughputLimit(100.0, 1.0)], 0.5) == pytest.approx(1.0)
     assert gain([], 0.5) is None
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from agent.query_classes.class_intervals import ClassInterval
 from agent.query_classes.class_registry import ClassRegistry
-from agent.query_classes.digest_deltas import Changes
+from agent.query_classes.digest_deltas import ClassDeltas
 from agent.query_classes.tracked_classes import TrackedClasses
 from models.attribution.class_interval_table import AGENT, OTHER
 
@@ -20,7 +20,7 @@ def interval(
     values = np.array([used.get(key, (0.0, 0.0)) for key in keys])
     flights = np.array([float(key == running) for key in keys])
     classes = np.array([registry.number(key) for key in keys], dtype=np.intp)
-    return ClassInterval(1.0, 1.0, Changes(NAMES, classes, values, flights), {})
+    return ClassInterval(1.0, 1.0, ClassDeltas(NAMES, classes, values, flights), {})
 
 
 def test_a_statement_that_still_runs_has_a_column() -> None:
@@ -65,7 +65,7 @@ def test_a_minute_in_which_the_counters_change_has_all_calls(names: tuple[str, .
     after = interval(registry, {"a|": (5.0, 0.1)})
     values = np.array([[{"calls": 7.0, "statement_time": 0.2}.get(name, 0.15) for name in names]])
     classes = np.array([registry.number("a|")], dtype=np.intp)
-    before = ClassInterval(1.0, 1.0, Changes(names, classes, values, np.zeros(1)), {})
+    before = ClassInterval(1.0, 1.0, ClassDeltas(names, classes, values, np.zeros(1)), {})
     tracked = TrackedClasses(registry, most=1)
     tracked.update([before, after])
     table = tracked.table([before, after])

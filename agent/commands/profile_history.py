@@ -6,7 +6,14 @@ from contextlib import closing
 from pathlib import Path
 
 from agent.export.profile_rows import NO_PREDICTION_ERROR, IoBytes, Profile, Row, ranked_profile
-from agent.history.class_uses import Span, Use, cpu_methods, latest_gains, latest_span, uses
+from agent.history.class_uses import (
+    StoredClassUse,
+    StoredSpan,
+    cpu_methods,
+    latest_gains,
+    latest_span,
+    uses,
+)
 from agent.history.failures import StoreError, as_store_error
 from agent.history.open_database import open_to_read
 from agent.query_classes.capacity_gain import CapacityGain
@@ -60,7 +67,9 @@ def recorded_profile(
     return ranked_profile(profile, savings)
 
 
-def _io(classes: Iterable[Use], unattributed: Use | None) -> dict[str, IoBytes]:
+def _io(
+    classes: Iterable[StoredClassUse], unattributed: StoredClassUse | None
+) -> dict[str, IoBytes]:
     """Return the total and unattributed bytes; their prediction errors are not in the history."""
     io = {}
     for name in DISK_RESOURCES:
@@ -82,14 +91,14 @@ def latest_savings(path: Path, target: str, now: float) -> dict[ClassName, Capac
         return {}
 
 
-def _savings(connection: sqlite3.Connection, span: Span) -> dict[ClassName, CapacityGain]:
+def _savings(connection: sqlite3.Connection, span: StoredSpan) -> dict[ClassName, CapacityGain]:
     gains = latest_gains(connection, span)
     return {
         class_name_of(key): CapacityGain(gain.removed, gain.halved) for key, gain in gains.items()
     }
 
 
-def _row(use: Use) -> Row:
+def _row(use: StoredClassUse) -> Row:
     name, calls, seconds = class_name_of(use.name), use.calls or 0.0, use.statement_time or 0.0
     moved = [part for part in (use.read, use.written) if part is not None]
     return Row(

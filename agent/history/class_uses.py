@@ -11,7 +11,7 @@ NAMES = [column.name for column in CLASSES.columns]
 SUMMED = ("calls", "statement_time", "cpu", "cpu_error", "read", "written")
 
 
-class Use(NamedTuple):
+class StoredClassUse(NamedTuple):
     """The use by one class over a period; None if unknown."""
 
     name: str
@@ -33,7 +33,7 @@ class Gain(NamedTuple):
     halved: float | None
 
 
-class Span(NamedTuple):
+class StoredSpan(NamedTuple):
     """The stored intervals of one server: their number and seconds; times in ms.
 
     An interval is stored at its end: the first one begins before `first`, at `begin`.
@@ -90,7 +90,9 @@ def delete_unused_names(connection: sqlite3.Connection, oldest: int | None) -> N
     connection.execute("DELETE FROM query_class WHERE at < IFNULL(?, at + 1)", (oldest,))
 
 
-def latest_span(connection: sqlite3.Connection, target: str, since: int, until: int) -> Span | None:
+def latest_span(
+    connection: sqlite3.Connection, target: str, since: int, until: int
+) -> StoredSpan | None:
     """Return the span of the stored intervals of a target's latest server in that time (ms)."""
     found = connection.execute(
         "SELECT target.id, COUNT(DISTINCT at), MIN(at), MAX(at) FROM class_use"
@@ -108,10 +110,10 @@ def latest_span(connection: sqlite3.Connection, target: str, since: int, until: 
     ).fetchall()
     seconds = [float(length) for (length,) in lengths]
     begin = first - round(1000 * seconds[0])
-    return Span(target_id, intervals, sum(seconds), begin, first, last)
+    return StoredSpan(target_id, intervals, sum(seconds), begin, first, last)
 
 
-def uses(connection: sqlite3.Connection, span: Span) -> list[Use]:
+def uses(connection: sqlite3.Connection, span: StoredSpan) -> list[StoredClassUse]:
     """Return what each class used in that span, in no particular order."""
     sums = ", ".join(f"SUM({name})" for name in SUMMED)
     rows = connection.execute(
@@ -120,10 +122,10 @@ def uses(connection: sqlite3.Connection, span: Span) -> list[Use]:
         " WHERE target = ? AND class_use.at BETWEEN ? AND ? GROUP BY class",
         (span.target, span.first, span.last),
     )
-    return [Use(*row) for row in rows]
+    return [StoredClassUse(*row) for row in rows]
 
 
-def cpu_methods(connection: sqlite3.Connection, span: Span) -> set[str]:
+def cpu_methods(connection: sqlite3.Connection, span: StoredSpan) -> set[str]:
     """Return the methods by which CPU was divided in that span."""
     rows = connection.execute(
         "SELECT DISTINCT cpu_source FROM class_use WHERE target = ? AND at BETWEEN ? AND ?",
@@ -132,7 +134,7 @@ def cpu_methods(connection: sqlite3.Connection, span: Span) -> set[str]:
     return {str(source) for (source,) in rows if source is not None}
 
 
-def latest_gains(connection: sqlite3.Connection, span: Span) -> dict[str, Gain]:
+def latest_gains(connection: sqlite3.Connection, span: StoredSpan) -> dict[str, Gain]:
     """Return the latest capacity gain of each class in that span."""
     rows = connection.execute(
         "SELECT name, removed_gain, halved_gain, MAX(class_use.at) FROM class_use"

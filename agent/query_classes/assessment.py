@@ -19,7 +19,7 @@ from agent.query_classes.attribution_snapshot import (
     ClassState,
     IntervalUsage,
     ResourceState,
-    Shares,
+    SharesByResource,
 )
 from agent.query_classes.class_intervals import (
     ClassInterval,
@@ -61,7 +61,7 @@ class ClassModels:
         self._unknown = dict.fromkeys(self._models, 0)  # blocks since a resource was known
         self._worst = HostUse()
 
-    def divide(self, table: ClassIntervals, intervals: Sequence[ClassInterval]) -> Shares:
+    def divide(self, table: ClassIntervals, intervals: Sequence[ClassInterval]) -> SharesByResource:
         """Divide each resource over the classes of a block, in the intervals in which it is known.
 
         The table has the intervals in which the classes' changes are known. What was not known in
@@ -94,7 +94,7 @@ class ClassModels:
         names, lines = self._models["cpu"].lines()
         return lines.line(names.index(key)) if key in names else None
 
-    def state(self, name: str, shares: Shares, left_over: float | None) -> ResourceState:
+    def state(self, name: str, shares: SharesByResource, left_over: float | None) -> ResourceState:
         """Describe how a resource was divided; `left_over` is None if its whole is not known."""
         model, source = self._models[name], shares[name].source if name in shares else None
         signs = ReasonInputs(
@@ -157,7 +157,9 @@ def assess_classes(
     return _state(window, shares, table.names, at), used
 
 
-def _state(window: ClassWindow, shares: Shares, names: tuple[str, ...], at: float) -> ClassesState:
+def _state(
+    window: ClassWindow, shares: SharesByResource, names: tuple[str, ...], at: float
+) -> ClassesState:
     usage = window.usage
     return ClassesState(
         at=at,
@@ -175,7 +177,7 @@ def _state(window: ClassWindow, shares: Shares, names: tuple[str, ...], at: floa
 
 
 def _class_state(
-    key: str, window: ClassWindow, shares: Shares, names: tuple[str, ...]
+    key: str, window: ClassWindow, shares: SharesByResource, names: tuple[str, ...]
 ) -> ClassState:
     cpu = shares.get("cpu")
     column = names.index(key) if cpu is not None and key in names else None

@@ -14,7 +14,7 @@ from models.attribution.result import AttributionReason, DivisionMethod, Predict
 from models.attribution.sliding_model import ClassShares
 from models.attribution.weighted_linear_regression import Line
 
-Shares = Mapping[str, ClassShares]
+SharesByResource = Mapping[str, ClassShares]
 """The shares of the classes, by resource."""
 
 

@@ -7,8 +7,8 @@ from agent.query_classes.attribution_snapshot import ClassesState, ClassState
 from agent.query_classes.class_registry import COMBINED_CLASSES, ClassName
 from models.attribution.capacity_gain import (
     DemandShare,
-    Limit,
     ObservedClassUse,
+    ThroughputLimit,
     gain,
     share_at_limit,
 )
@@ -57,13 +57,13 @@ def capacity_gains(
     return {name: gains for name, gains in found.items() if gains.removed is not None}
 
 
-def _limits(state: ClassesState, one: ClassState, capacity: Capacity) -> list[Limit]:
+def _limits(state: ClassesState, one: ClassState, capacity: Capacity) -> list[ThroughputLimit]:
     """Return the limit that most likely binds, and those above it; a lower one hardly binds.
 
     Limits that the capacity itself left out, such as one whose interval is too wide, do not count.
     """
     known = {
-        resource_limit.resource: Limit(
+        resource_limit.resource: ThroughputLimit(
             resource_limit.x_max, _value(share_of(state, one, resource_limit))
         )
         for resource_limit in capacity.resource_limits
@@ -71,7 +71,7 @@ def _limits(state: ClassesState, one: ClassState, capacity: Capacity) -> list[Li
     }
     law = capacity.usl
     if law is not None and law.x_max is not None and USL in capacity.shares:
-        known[USL] = Limit(law.x_max, None)
+        known[USL] = ThroughputLimit(law.x_max, None)
     binding = known.get(capacity.limit or "")
     if binding is None:
         return []

@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import NamedTuple
 
 from agent.query_classes.class_registry import ClassRegistry
-from agent.query_classes.digest_deltas import Changes, DigestDeltas, LossReason
+from agent.query_classes.digest_deltas import ClassDeltas, DigestDeltas, LossReason
 from agent.query_classes.resource_meter import (
     ALL_TIME,
     BUSY,
@@ -34,7 +34,7 @@ class ClassInterval:
     end: float
     """Monotonic seconds."""
     seconds: float
-    changes: Changes | None
+    changes: ClassDeltas | None
     used: Mapping[str, float]
 
     @property

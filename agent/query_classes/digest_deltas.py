@@ -19,9 +19,9 @@ from collectors.digests import DigestRows
 
 MAX_GAP = 120.0  # seconds between two readings, beyond which changes are not used
 THREAD_STATES = ("on_disk", "ready")
-"""Columns of `Changes`: threads of statements that were seen waiting for a disk, or runnable."""
+"""Columns of `ClassDeltas`: threads of statements seen waiting for a disk, or runnable."""
 SEEN_WAITING = "seen_waiting"
-"""Column of `Changes`: how long statements waited for locks that the server does not count for
+"""Column of `ClassDeltas`: how long statements waited for locks that the server does not count for
 their class, s, as if those that wait at the reading did so for the whole interval."""
 UNKNOWN_AGE = -1.0  # seconds
 FIRST_SEEN_TOLERANCE = 1.0  # seconds: FIRST_SEEN has no fraction on MariaDB
@@ -86,7 +86,7 @@ Flags = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Changes:
+class ClassDeltas:
     """The statements of each class between two readings; each class occurs once."""
 
     names: tuple[str, ...]
@@ -165,7 +165,7 @@ class DigestDeltas:
             self.lost[why] += 1
         self._latest = None
 
-    def take(self, rows: DigestRows, *, restarted: bool = False) -> Changes | None:
+    def take(self, rows: DigestRows, *, restarted: bool = False) -> ClassDeltas | None:
         """Return the changes since the previous reading; None if they are not known.
 
         `restarted`: the server was started in between.
@@ -267,7 +267,7 @@ def _sum_by_class(
     before: dict[int, float],
     running: dict[int, float],
     active: Sequence[int],
-) -> Changes:
+) -> ClassDeltas:
     """Sum the rows of each class; `active` are the classes that run, ran or were seen running."""
     has_changed = change.any(axis=1)
     all_classes = np.concatenate((class_of_row[has_changed], np.array(active, dtype=np.intp)))
@@ -277,10 +277,10 @@ def _sum_by_class(
     np.add.at(values, place[:count], change[has_changed])
     in_flight = np.zeros(len(classes))
     in_flight[place[count:]] = [running.get(n, 0.0) - before.get(n, 0.0) for n in active]
-    return Changes(names, classes, values, in_flight)
+    return ClassDeltas(names, classes, values, in_flight)
 
 
-def _with_time_that_has_ended(changes: Changes) -> Changes:
+def _with_time_that_has_ended(changes: ClassDeltas) -> ClassDeltas:
     """Take back no more time in flight than has ended.
 
     A statement that ends between the readings of the table and of what runs is in neither; the next
@@ -292,7 +292,7 @@ def _with_time_that_has_ended(changes: Changes) -> Changes:
     return replace(changes, in_flight=np.maximum(changes.in_flight, -ended))
 
 
-def _with_columns(changes: Changes, columns: Mapping[str, Mapping[int, float]]) -> Changes:
+def _with_columns(changes: ClassDeltas, columns: Mapping[str, Mapping[int, float]]) -> ClassDeltas:
     """Add what was seen of each class's threads: for each column a number by class."""
     seen = [
         [counts.get(int(number), 0.0) for number in changes.classes] for counts in columns.values()

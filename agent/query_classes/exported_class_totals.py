@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
-from agent.query_classes.attribution_snapshot import IntervalUsage, Shares
+from agent.query_classes.attribution_snapshot import IntervalUsage, SharesByResource
 from agent.query_classes.class_intervals import ClassInterval
 from agent.query_classes.class_registry import UNATTRIBUTED
 from agent.query_classes.resource_meter import RESOURCES
@@ -161,7 +161,7 @@ class ClassUsage:
         table: ClassIntervals,
         tracked: TrackedClasses,
         intervals: Sequence[ClassInterval],
-        shares: Shares,
+        shares: SharesByResource,
     ) -> IntervalUsage:
         """Add what was used in these intervals, which ended at `at` (Unix seconds)."""
         columns = {CALLS: _summed(table, table.count), TIME: _statement_times(table)}

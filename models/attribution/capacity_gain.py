@@ -30,7 +30,7 @@ MIN_LEFT = 1e-3
 
 
 @dataclass(frozen=True, slots=True)
-class Limit:
+class ThroughputLimit:
     """One limit of the throughput (queries/s), and the class's share of the demand at it."""
 
     throughput: float
@@ -91,7 +91,7 @@ def _share_without_waking(use: ObservedClassUse, share: float, waking: float, lo
     return min(max((share - part * use.calls) / (1 - part), 0.0), 1.0)
 
 
-def gain(limits: Sequence[Limit], cost: float) -> float | None:
+def gain(limits: Sequence[ThroughputLimit], cost: float) -> float | None:
     """Compute the factor by which the server can do more of the remaining work, less 1.
 
     `cost` is the later cost of the class as a part of the present one, 0 (removed) to 1. A limit at
