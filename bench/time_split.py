@@ -18,7 +18,7 @@ Linear read-ahead is off on MariaDB, whose sessions wait for its pages unseen by
 
 import argparse
 
-from models.time_split.limiting_resource import Limit
+from models.time_split.limiting_resource import LimitingResource
 from testbed.real.statement_time_scenarios import classes, classes_alone, line, results
 
 PLAYED = {"targets": results, "classes": classes_alone, "together": classes}
@@ -32,7 +32,9 @@ def main() -> None:
     parser.add_argument("--play", choices=list(PLAYED), default="targets")
     args = parser.parse_args()
     print(
-        "| server | load | limited by, share | found: " + " / ".join(Limit) + " | truth | worst |"
+        "| server | load | limited by, share | found: "
+        + " / ".join(LimitingResource)
+        + " | truth | worst |"
     )
     print("|---|---|---|---|---|---|")
     for flavour in args.flavour or ("mysql", "mariadb"):

@@ -3,15 +3,15 @@
 from agent.window.recent_time_split import TimeUse
 from models.time_split.disk_time_formulas import DiskProfile
 from models.time_split.limiting_resource import LimitedBy
-from models.time_split.split import Part, TimeSplit
+from models.time_split.split import TimePart, TimeSplit
 
 SECONDS = {
-    Part.CPU: 100.0,
-    Part.PROCESSOR_QUEUE: 10.0,
-    Part.DISK_SEQUENTIAL: 40.0,
-    Part.DISK_RANDOM: 250.0,
-    Part.NETWORK: 20.0,
-    Part.LOCKS: 30.0,
+    TimePart.CPU: 100.0,
+    TimePart.PROCESSOR_QUEUE: 10.0,
+    TimePart.DISK_SEQUENTIAL: 40.0,
+    TimePart.DISK_RANDOM: 250.0,
+    TimePart.NETWORK: 20.0,
+    TimePart.LOCKS: 30.0,
 }
 
 

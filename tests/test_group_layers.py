@@ -11,15 +11,15 @@ from models.group.node_time_split import (
     split_into_layers,
 )
 from models.group.ntp_clock_filter import ROUND_TRIP_LIFETIME
-from models.time_split.split import Part, TimeSplit
+from models.time_split.split import TimePart, TimeSplit
 
 SPENT = {
-    Part.CPU: 60.0,
-    Part.PROCESSOR_QUEUE: 15.0,
-    Part.DISK_SEQUENTIAL: 30.0,
-    Part.DISK_RANDOM: 30.0,
-    Part.NETWORK: 15.0,
-    Part.LOCKS: 30.0,
+    TimePart.CPU: 60.0,
+    TimePart.PROCESSOR_QUEUE: 15.0,
+    TimePart.DISK_SEQUENTIAL: 30.0,
+    TimePart.DISK_RANDOM: 30.0,
+    TimePart.NETWORK: 15.0,
+    TimePart.LOCKS: 30.0,
 }
 SPLIT = TimeSplit.of(600.0, SPENT)
 """Of two statements at once over 300 s: 0.5 on resources, 0.1 for locks, 1.4 not allocated."""
@@ -50,8 +50,8 @@ def test_a_server_alone_spends_nothing_on_distribution() -> None:
 @pytest.mark.parametrize(
     "split",
     [
-        TimeSplit.of(600.0, {**SPENT, Part.CPU: None}),
-        TimeSplit.of(600.0, {**SPENT, Part.DISK_RANDOM: None}),
+        TimeSplit.of(600.0, {**SPENT, TimePart.CPU: None}),
+        TimeSplit.of(600.0, {**SPENT, TimePart.DISK_RANDOM: None}),
         TimeSplit.of(50.0, SPENT),
     ],
     ids=["no CPU", "no disk", "contradicted"],

@@ -17,7 +17,7 @@ from agent.window.recent_time_split import time_use
 from agent.window.resource_utilisation import CPUS, SERVER_SHARE_OF_CPU
 from collectors import thread_counts
 from models.attribution.result import ClassUse
-from models.time_split.split import Part
+from models.time_split.split import TimePart
 from testbed.real.agent_in_process import watched, window_of
 from testbed.real.clients import Clients, run_as_root
 from testbed.real.daemon import Daemon, Sane, target, wait_until, watching
@@ -134,7 +134,7 @@ def test_what_appliers_compute_is_not_the_time_of_a_clients_statement(
     assert np.nanmean(used) > 0.2, "the applier did too little for a test"
     found = time_use(window, 0.0, ResourceSettings())
     assert found is not None
-    on_cpu = found.split.seconds[Part.CPU] / found.seconds
+    on_cpu = found.split.seconds[TimePart.CPU] / found.seconds
     print(f"process {np.nanmean(used):.2f} processors, its clients {on_cpu:.2f}")
     assert on_cpu < 0.5 * np.nanmean(used)
 

@@ -12,7 +12,7 @@ from models.time_split.disk_time_formulas import (
     sequential_seconds,
 )
 from models.time_split.interval_split import IntervalCounters, time_split
-from models.time_split.limiting_resource import Limit, LimitedBy
+from models.time_split.limiting_resource import LimitedBy, LimitingResource
 from models.time_split.per_class import (
     MIN_THREAD_SAMPLES,
     ClassColumns,
@@ -20,7 +20,7 @@ from models.time_split.per_class import (
     divide_with_redistribution,
 )
 from models.time_split.queueing import statements_at_resource
-from models.time_split.split import Part, TimeSplit
+from models.time_split.split import TimePart, TimeSplit
 
 SLOW_DISK = DiskProfile(22.0e6, 7.3e-3)
 FAST_DISK = DiskProfile(30.5e6, 6.8e-3)
@@ -30,7 +30,7 @@ SLOW_CLOCK, FAST_CLOCK = 400e6, 1000e6  # Hz, section 2.4
 
 def split_of(total: float, **seconds: float | None) -> TimeSplit:
     """Split so much statement time by what was measured."""
-    return TimeSplit.of(total, {Part(name): value for name, value in seconds.items()})
+    return TimeSplit.of(total, {TimePart(name): value for name, value in seconds.items()})
 
 
 def test_query_1_is_cpu_limited_with_the_papers_shares() -> None:
@@ -41,7 +41,7 @@ def test_query_1_is_cpu_limited_with_the_papers_shares() -> None:
     for split, share in ((slow, 0.8), (fast, 0.6)):
         found = LimitedBy.of(split)
         assert found is not None
-        assert found.limit is Limit.CPU
+        assert found.limit is LimitingResource.CPU
         assert found.share == pytest.approx(share, abs=0.02)
 
 
@@ -58,7 +58,7 @@ def test_query_4_keeps_the_papers_ratio_of_sequential_reads() -> None:
         split_of((sequential + random) / 0.92, disk_sequential=sequential, disk_random=random)
     )
     assert found is not None
-    assert (found.limit, found.share > 0.9) == (Limit.DISK, True)
+    assert (found.limit, found.share > 0.9) == (LimitingResource.DISK, True)
 
 
 @pytest.mark.parametrize("explained", [0.20, 0.25])
@@ -66,16 +66,16 @@ def test_query_8_is_limited_by_the_dbms(explained: float) -> None:
     """With 20 % of the time explained on one node, 25 % on six, it is the DBMS (figure 5)."""
     parts = {"disk_random": 60 * explained, "disk_sequential": 0.0, "cpu": 40 * explained}
     found = LimitedBy.of(split_of(100.0, **parts))
-    assert found == LimitedBy(Limit.DBMS, pytest.approx(1 - explained))  # type: ignore[arg-type]
+    assert found == LimitedBy(LimitingResource.DBMS, pytest.approx(1 - explained))  # type: ignore[arg-type]
 
 
 def test_query_3_without_its_network_part() -> None:
     """30 % CPU and 70 % disk without the network; limited by it as it outgrows both (figure 4)."""
     alone = LimitedBy.of(split_of(100.0, cpu=30.0, disk_sequential=70.0))
     grown = LimitedBy.of(split_of(210.0, cpu=30.0, disk_sequential=70.0, network=110.0))
-    assert alone == LimitedBy(Limit.DISK, 0.7)
+    assert alone == LimitedBy(LimitingResource.DISK, 0.7)
     assert grown is not None
-    assert grown.limit is Limit.NETWORK
+    assert grown.limit is LimitingResource.NETWORK
 
 
 def test_parts_and_the_rest_are_the_statement_time() -> None:
@@ -83,7 +83,7 @@ def test_parts_and_the_rest_are_the_statement_time() -> None:
     rng = np.random.default_rng(4)
     for _ in range(200):
         total = float(rng.uniform(0, 10))
-        measured = {part.value: float(rng.normal(2, 3)) for part in list(Part)[:-1]}
+        measured = {part.value: float(rng.normal(2, 3)) for part in list(TimePart)[:-1]}
         split = split_of(total, **measured)
         assert min(split.seconds.values()) >= 0
         assert sum(split.seconds.values()) == pytest.approx(total, abs=1e-9)
@@ -94,25 +94,25 @@ def test_more_than_there_is_is_flagged() -> None:
     split = split_of(10.0, cpu=10.0, locks=5.0)
     assert split.excess == pytest.approx(0.5)
     assert split.over_explained
-    assert split.seconds[Part.CPU] == pytest.approx(6.667, abs=0.001)
+    assert split.seconds[TimePart.CPU] == pytest.approx(6.667, abs=0.001)
     assert not split_of(10.0, cpu=10.5).over_explained
 
 
 def test_what_is_not_known_is_said() -> None:
     """An unknown part has no time, and is among the unknown ones; a measured 0 is not."""
     split = split_of(10.0, cpu=2.0, locks=0.0, network=None)
-    assert Part.NETWORK in split.unknown
-    assert Part.LOCKS not in split.unknown
-    assert split.seconds[Part.NOT_ALLOCATED] == pytest.approx(8.0)
+    assert TimePart.NETWORK in split.unknown
+    assert TimePart.LOCKS not in split.unknown
+    assert split.seconds[TimePart.NOT_ALLOCATED] == pytest.approx(8.0)
 
 
 def test_what_is_unseen_is_not_called_the_dbms() -> None:
     """Without CPU or disk known, what is not allocated may be theirs: there is no verdict."""
     seen: dict[str, float | None] = {"cpu": 1.0, "disk_sequential": 0.0, "disk_random": 0.5}
-    assert LimitedBy.of(split_of(10.0, **seen)) == LimitedBy(Limit.DBMS, 0.85)
+    assert LimitedBy.of(split_of(10.0, **seen)) == LimitedBy(LimitingResource.DBMS, 0.85)
     for unseen in seen:
         assert LimitedBy.of(split_of(10.0, **{**seen, unseen: None})) is None
-    assert LimitedBy.of(split_of(10.0, locks=9.0)) == LimitedBy(Limit.LOCKS, 0.9)
+    assert LimitedBy.of(split_of(10.0, locks=9.0)) == LimitedBy(LimitingResource.LOCKS, 0.9)
 
 
 def test_an_idle_server_is_limited_by_nothing() -> None:
@@ -162,7 +162,7 @@ def test_a_disks_time_by_its_profile() -> None:
     reads = Reads(9800.0, 9800 * 16384.0)
     profile = DiskProfile(130e6, 1e-3)
     split = time_split(IntervalCounters(10.0, 10.0, cpu=0.2, disk=reads, profile=profile))
-    assert split.seconds[Part.DISK_RANDOM] == pytest.approx(9.8)
+    assert split.seconds[TimePart.DISK_RANDOM] == pytest.approx(9.8)
     assert not split.over_explained
 
 
@@ -179,32 +179,32 @@ def test_the_disks_profile_is_the_configured_one_or_the_one_that_was_learned() -
         (replace(usage, profile=disk, fitted_profile=far_off), 1.0),
     ):
         split = time_split(known)
-        assert split.seconds[Part.DISK_SEQUENTIAL] == pytest.approx(seconds)
-        assert split.seconds[Part.DISK_RANDOM] == pytest.approx(2.0 - seconds)
+        assert split.seconds[TimePart.DISK_SEQUENTIAL] == pytest.approx(seconds)
+        assert split.seconds[TimePart.DISK_RANDOM] == pytest.approx(2.0 - seconds)
 
 
 def test_a_full_disk_does_not_hold_up_who_does_not_read() -> None:
     """Eight statements, of which one is seen waiting for a full disk: one is there, not eight."""
     reads, profile = Reads(9990.0, 9990 * 16384.0), DiskProfile(130e6, 1e-3)
     one = IntervalCounters(10.0, 80.0, reads_waiting=0.97, disk=reads, profile=profile)
-    assert time_split(one).seconds[Part.DISK_RANDOM] == pytest.approx(9.99)
+    assert time_split(one).seconds[TimePart.DISK_RANDOM] == pytest.approx(9.99)
     five = replace(one, reads_waiting=5.0)
-    assert time_split(five).seconds[Part.DISK_RANDOM] == pytest.approx(50.0)
+    assert time_split(five).seconds[TimePart.DISK_RANDOM] == pytest.approx(50.0)
     nothing_seen = replace(one, reads_waiting=None)
-    assert time_split(nothing_seen).shares[Part.DISK_RANDOM] > 0.95
+    assert time_split(nothing_seen).shares[TimePart.DISK_RANDOM] > 0.95
 
 
 def test_reads_of_others_are_not_the_servers() -> None:
     """Of a disk that others read as much, the server's own half counts."""
     reads = Reads(1000.0, 1000 * 16384.0)
     used = IntervalCounters(10.0, 10.0, disk=reads, read_bytes=500 * 16384.0, disk_seconds=8.0)
-    assert time_split(used).seconds[Part.DISK_RANDOM] == pytest.approx(4.0)
+    assert time_split(used).seconds[TimePart.DISK_RANDOM] == pytest.approx(4.0)
 
 
 def test_a_full_link_holds_up_all_who_send() -> None:
     """Four sessions over a full link wait for it all the time that they do not compute."""
     split = time_split(IntervalCounters(10.0, 40.0, cpu=2.0, link_share=0.99))
-    assert split.shares[Part.NETWORK] > 0.9
+    assert split.shares[TimePart.NETWORK] > 0.9
     assert split.excess == 0
 
 
@@ -228,7 +228,13 @@ def test_classes_get_what_they_read_and_sent() -> None:
     )
     splits = class_splits(target, use)
     limits = [found.limit for split in splits if (found := LimitedBy.of(split))]
-    assert limits == [Limit.CPU, Limit.DISK, Limit.NETWORK, Limit.LOCKS, Limit.DBMS]
+    assert limits == [
+        LimitingResource.CPU,
+        LimitingResource.DISK,
+        LimitingResource.NETWORK,
+        LimitingResource.LOCKS,
+        LimitingResource.DBMS,
+    ]
     assert all(sum(s.seconds.values()) == pytest.approx(10.0) for s in splits)
 
 
@@ -248,14 +254,16 @@ def test_the_disk_is_of_the_classes_that_were_seen_to_wait_for_it(looks: int) ->
     )
     scan, reader, sleeper = class_splits(target, use)
     if looks < MIN_THREAD_SAMPLES:
-        assert scan.shares[Part.DISK_RANDOM] < 0.53  # the room that its wait for processors leaves
-        assert reader.shares[Part.DISK_RANDOM] > 0.85
+        assert (
+            scan.shares[TimePart.DISK_RANDOM] < 0.53
+        )  # the room that its wait for processors leaves
+        assert reader.shares[TimePart.DISK_RANDOM] > 0.85
         return
-    assert scan.shares[Part.DISK_RANDOM] == pytest.approx(14 * 35 / 90 / 10)
-    assert reader.shares[Part.DISK_RANDOM] == pytest.approx(14 * 55 / 90 / 10)
+    assert scan.shares[TimePart.DISK_RANDOM] == pytest.approx(14 * 35 / 90 / 10)
+    assert reader.shares[TimePart.DISK_RANDOM] == pytest.approx(14 * 55 / 90 / 10)
     ready = 0.25 * (4.5 + 1.0)  # s of the reader, whose CPU is 0.5
-    assert reader.seconds[Part.PROCESSOR_QUEUE] == pytest.approx(ready - 0.5)
-    assert sleeper.shares[Part.NOT_ALLOCATED] == 1.0
+    assert reader.seconds[TimePart.PROCESSOR_QUEUE] == pytest.approx(ready - 0.5)
+    assert sleeper.shares[TimePart.NOT_ALLOCATED] == 1.0
 
 
 def test_a_full_class_passes_on_what_it_cannot_take() -> None:
@@ -267,11 +275,11 @@ def test_a_full_class_passes_on_what_it_cannot_take() -> None:
 def test_locks_are_row_locks_and_those_that_statements_are_seen_to_wait_for() -> None:
     """Either alone is known too; where neither is, locks are unknown and not zero."""
     both = time_split(IntervalCounters(10.0, 20.0, row_locks=4.0, other_locks=6.0))
-    assert both.seconds[Part.LOCKS] == pytest.approx(10.0)
+    assert both.seconds[TimePart.LOCKS] == pytest.approx(10.0)
     assert time_split(IntervalCounters(10.0, 20.0, other_locks=6.0)).shares[
-        Part.LOCKS
+        TimePart.LOCKS
     ] == pytest.approx(0.3)
-    assert Part.LOCKS in time_split(IntervalCounters(10.0, 20.0)).unknown
+    assert TimePart.LOCKS in time_split(IntervalCounters(10.0, 20.0)).unknown
 
 
 def test_a_sleeper_is_not_at_a_link_that_others_fill() -> None:
@@ -279,6 +287,6 @@ def test_a_sleeper_is_not_at_a_link_that_others_fill() -> None:
     target = split_of(12.0, network=11.0)
     use = ClassColumns(np.array([4.0, 8.0]), sent_bytes=np.array([9900.0, 100.0]))
     sends, sleeps = class_splits(target, use)
-    assert sends.shares[Part.NETWORK] == pytest.approx(1.0)
-    assert sleeps.seconds[Part.NETWORK] == pytest.approx(100 * 4.0 / 9900)
-    assert sleeps.shares[Part.NOT_ALLOCATED] > 0.98
+    assert sends.shares[TimePart.NETWORK] == pytest.approx(1.0)
+    assert sleeps.seconds[TimePart.NETWORK] == pytest.approx(100 * 4.0 / 9900)
+    assert sleeps.shares[TimePart.NOT_ALLOCATED] > 0.98

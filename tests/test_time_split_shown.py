@@ -30,9 +30,9 @@ from agent.window.time_split_inputs import (
 )
 from models.group.node_time_split import Layer
 from models.time_split.class_weights import read_weights, rows_of_tables
-from models.time_split.limiting_resource import Limit, LimitedBy
+from models.time_split.limiting_resource import LimitedBy, LimitingResource
 from models.time_split.per_class import ClassColumns, class_splits
-from models.time_split.split import Part, TimeSplit
+from models.time_split.split import TimePart, TimeSplit
 
 NOW = 1_700_000_000.0
 USE = known_time_use(NOW)
@@ -50,10 +50,10 @@ def test_the_page_says_what_limits() -> None:
     assert "Of the statement time of the last 5 min, 58 % is limited by disk." in html
     classes = len(known_classes(NOW).classes)
     assert html.count('role="img"') == 1 + classes
-    assert html.count("<title>") == 1 + (1 + classes) * len(Part)
+    assert html.count("<title>") == 1 + (1 + classes) * len(TimePart)
     legend = html.split('<p class="legend grey">')[1].split("</p>")[0]
-    assert all(NAMES[part] in legend for part in Part)
-    assert legend.count("<span><svg ") == len(Part)  # a colour and its name stay on one line
+    assert all(NAMES[part] in legend for part in TimePart)
+    assert legend.count("<span><svg ") == len(TimePart)  # a colour and its name stay on one line
     assert "disk (random) 50 %" in html
     assert "limited by" in html
 
@@ -82,7 +82,7 @@ def test_series_are_bounded() -> None:
 
 def test_an_unknown_part_has_no_series() -> None:
     """What was not measured is absent, and not zero."""
-    split = TimeSplit.of(10.0, {Part.CPU: 9.0})
+    split = TimeSplit.of(10.0, {TimePart.CPU: 9.0})
     use = replace(USE, split=split, limited_by=LimitedBy.of(split))
     ratios = next(iter(time_families([replace(SHOWN, time_use=use)], NOW))).samples
     assert {s.labels["part"]: s.value for s in ratios} == {"cpu": 0.9, "not_allocated": 0.1}
@@ -97,7 +97,7 @@ def test_a_bar_has_a_letter_for_each_twentieth() -> None:
 
 def test_doubts_are_said() -> None:
     """Parts that exceed the time, and those that are not known, in words."""
-    (excess, unknown) = doubt_texts(TimeSplit.of(10.0, {Part.CPU: 15.0}))
+    (excess, unknown) = doubt_texts(TimeSplit.of(10.0, {TimePart.CPU: 15.0}))
     assert "50 %" in excess
     assert "network" in unknown
     assert doubt_texts(USE.split) == []
@@ -120,7 +120,9 @@ def test_who_reads_is_not_guessed() -> None:
     assert unlocked.tolist() == [0.0, 79.0, 0.0]
     assert opened.tolist() == [0.0, 80.0, 5.0]
     asleep = ClassColumns(np.array([5.0]), np.array([0.1]), np.array([0.0]))
-    target = TimeSplit.of(5.0, {Part.CPU: 0.1, Part.DISK_RANDOM: 4.0, Part.DISK_SEQUENTIAL: 0.0})
+    target = TimeSplit.of(
+        5.0, {TimePart.CPU: 0.1, TimePart.DISK_RANDOM: 4.0, TimePart.DISK_SEQUENTIAL: 0.0}
+    )
     assert LimitedBy.of(class_splits(target, asleep)[0]) is None
 
 
@@ -131,7 +133,7 @@ def test_the_wait_for_a_processor_is_that_of_the_clients_threads() -> None:
         rows = [row._replace(resources=own | known) for row in intervals([2.0] * 3)]
         use = time_use(Window(rows), NOW, NO_CEILINGS)
         assert use is not None
-        waited = use.split.seconds[Part.PROCESSOR_QUEUE] / use.seconds
+        waited = use.split.seconds[TimePart.PROCESSOR_QUEUE] / use.seconds
         assert waited == pytest.approx(expected)
 
 
@@ -142,7 +144,7 @@ def test_the_cpu_is_that_of_the_process_without_its_appliers() -> None:
     rows[3] = rows[3]._replace(resources=used | {APPLIERS_CPU: 0.8})
     use = time_use(Window(rows), NOW, NO_CEILINGS)
     assert use is not None
-    assert use.split.seconds[Part.CPU] / use.seconds == pytest.approx(0.8)
+    assert use.split.seconds[TimePart.CPU] / use.seconds == pytest.approx(0.8)
 
 
 @pytest.mark.parametrize(("requests", "is_learned"), [(30.0, True), (4.0, False)])
@@ -174,7 +176,7 @@ def test_the_headers_of_what_a_server_sends_are_its_own(payload: float, busy: fl
     rows = [row._replace(resources=moved) for row in intervals([2.0] * 3)]
     use = time_use(Window(rows), NOW, limits)
     assert use is not None
-    there = use.split.seconds[Part.NETWORK] / use.seconds
+    there = use.split.seconds[TimePart.NETWORK] / use.seconds
     assert there == pytest.approx(busy / (1 - busy / 2))  # of two statements at once
 
 
@@ -188,7 +190,7 @@ def test_what_limits_stays_open_where_the_parts_contradict_the_statement_time() 
         assert use is not None
         uses.append(use)
     limits = [use.limited_by.limit if use.limited_by else None for use in uses]
-    assert limits == [Limit.CPU, Limit.CPU, None]
+    assert limits == [LimitingResource.CPU, LimitingResource.CPU, None]
     shown = replace(SHOWN, time_use=uses[-1])
     assert "is not identifiable" in time_section(shown, NOW)
     (target,) = json.loads(snapshots_as_json([shown], NOW))["targets"]

@@ -32,7 +32,7 @@ from agent.window.recent_time_split import TimeUse
 from models.attribution.class_interval_table import AGENT
 from models.attribution.quality_gate import is_predicted_well
 from models.attribution.result import AttributionReason
-from models.time_split.split import Part
+from models.time_split.split import TimePart
 
 NAME_WIDTH = 34
 DIGEST_LENGTH = 12
@@ -41,7 +41,7 @@ COLUMNS = (
     *(field.name for field in fields(Row) if field.name != "time"),
     "limited_by",
     "limited_by_share",
-    *(f"time_{part.value}" for part in Part),
+    *(f"time_{part.value}" for part in TimePart),
 )
 
 """The columns of the CSV file, before the source of the CPU."""
@@ -159,7 +159,7 @@ def _record(row: Row) -> dict[str, object]:
     values["limited_by"] = limited.limit.value if limited else None
     values["limited_by_share"] = limited.share if limited else None
     shares = row.time.known_shares if row.time else {}
-    return values | {f"time_{part.value}": shares.get(part) for part in Part}
+    return values | {f"time_{part.value}": shares.get(part) for part in TimePart}
 
 
 def _name(row: Row) -> str:

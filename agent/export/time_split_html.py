@@ -7,16 +7,16 @@ from agent.assessment.snapshot import Snapshot
 from agent.config.durations import format_duration
 from agent.export.fit_report import whole_percent
 from agent.export.time_split_report import LIMITS, NAMES, doubt_texts, parts_text
-from models.time_split.split import Part, TimeSplit
+from models.time_split.split import TimePart, TimeSplit
 
 COLOURS = {
-    Part.CPU: "#2f6fb3",
-    Part.PROCESSOR_QUEUE: "#8fb8e0",
-    Part.DISK_SEQUENTIAL: "#c28a1d",
-    Part.DISK_RANDOM: "#e3bb62",
-    Part.NETWORK: "#3f8f5b",
-    Part.LOCKS: "#b3453a",
-    Part.NOT_ALLOCATED: "#9aa5af",
+    TimePart.CPU: "#2f6fb3",
+    TimePart.PROCESSOR_QUEUE: "#8fb8e0",
+    TimePart.DISK_SEQUENTIAL: "#c28a1d",
+    TimePart.DISK_RANDOM: "#e3bb62",
+    TimePart.NETWORK: "#3f8f5b",
+    TimePart.LOCKS: "#b3453a",
+    TimePart.NOT_ALLOCATED: "#9aa5af",
 }
 WIDTH, HEIGHT = 600, 18
 CLASS_WIDTH, CLASS_HEIGHT = 120, 12
@@ -66,7 +66,7 @@ def _legend(split: TimeSplit) -> str:
         f'<span><svg viewBox="0 0 {SWATCH} {SWATCH}" width="{SWATCH}" aria-hidden="true">'
         f'<rect width="{SWATCH}" height="{SWATCH}" fill="{COLOURS[part]}"/></svg> '
         f"{escape(NAMES[part])}</span>"
-        for part in Part
+        for part in TimePart
         if part not in split.unknown
     ]
     return f'<p class="legend grey">{" &ensp; ".join(known)}</p>'

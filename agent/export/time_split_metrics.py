@@ -7,7 +7,7 @@ from prometheus_client.core import Metric
 from agent.assessment.snapshot import Snapshot
 from agent.export.family_builders import gauge
 from agent.query_classes.class_time_splits import class_key
-from models.time_split.limiting_resource import Limit, LimitedBy
+from models.time_split.limiting_resource import LimitedBy, LimitingResource
 
 
 def time_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]:
@@ -39,7 +39,7 @@ def time_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]:
             ((target, limit.value), float(limit is use.limited_by.limit))
             for target, use in known
             if use.limited_by is not None
-            for limit in Limit
+            for limit in LimitingResource
         ),
         "limit",
     )

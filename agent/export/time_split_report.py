@@ -1,35 +1,35 @@
 """The split of statement time as text: names, and a bar of characters."""
 
 from agent.export.fit_report import whole_percent
-from models.time_split.limiting_resource import Limit, LimitedBy
-from models.time_split.split import Part, TimeSplit
+from models.time_split.limiting_resource import LimitedBy, LimitingResource
+from models.time_split.split import TimePart, TimeSplit
 
 NAMES = {
-    Part.CPU: "on CPU",
-    Part.PROCESSOR_QUEUE: "waiting for a processor",
-    Part.DISK_SEQUENTIAL: "disk (sequential)",
-    Part.DISK_RANDOM: "disk (random)",
-    Part.NETWORK: "network",
-    Part.LOCKS: "locks",
-    Part.NOT_ALLOCATED: "not allocated",
+    TimePart.CPU: "on CPU",
+    TimePart.PROCESSOR_QUEUE: "waiting for a processor",
+    TimePart.DISK_SEQUENTIAL: "disk (sequential)",
+    TimePart.DISK_RANDOM: "disk (random)",
+    TimePart.NETWORK: "network",
+    TimePart.LOCKS: "locks",
+    TimePart.NOT_ALLOCATED: "not allocated",
 }
 CHARACTERS = {
-    Part.CPU: "C",
-    Part.PROCESSOR_QUEUE: "w",
-    Part.DISK_SEQUENTIAL: "S",
-    Part.DISK_RANDOM: "R",
-    Part.NETWORK: "N",
-    Part.LOCKS: "L",
-    Part.NOT_ALLOCATED: "·",
+    TimePart.CPU: "C",
+    TimePart.PROCESSOR_QUEUE: "w",
+    TimePart.DISK_SEQUENTIAL: "S",
+    TimePart.DISK_RANDOM: "R",
+    TimePart.NETWORK: "N",
+    TimePart.LOCKS: "L",
+    TimePart.NOT_ALLOCATED: "·",
 }
 KEY = "C CPU, w waiting for a processor, S disk sequential, R disk random, N network, L locks"
 KEY += ", · not allocated"
 LIMITS = {
-    Limit.CPU: "CPU",
-    Limit.DISK: "disk",
-    Limit.NETWORK: "network",
-    Limit.LOCKS: "locks",
-    Limit.DBMS: "DBMS",
+    LimitingResource.CPU: "CPU",
+    LimitingResource.DISK: "disk",
+    LimitingResource.NETWORK: "network",
+    LimitingResource.LOCKS: "locks",
+    LimitingResource.DBMS: "DBMS",
 }
 WIDTH = 20
 MIN_SHOWN_SHARE = 0.005
@@ -66,6 +66,6 @@ def doubt_texts(split: TimeSplit) -> list[str]:
             f"the parts exceed the time by {whole_percent(split.excess)} and were scaled down to it"
         )
     if split.unknown:
-        names = ", ".join(NAMES[part] for part in Part if part in split.unknown)
+        names = ", ".join(NAMES[part] for part in TimePart if part in split.unknown)
         doubts.append(f"not known here, and so not allocated: {names}")
     return doubts

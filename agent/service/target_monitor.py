@@ -39,7 +39,7 @@ ASSESSMENT_SECONDS = 1.0  # seconds between two checks for a complete interval
 MIN_CLOCK_STEP = 0.5  # seconds; if it is off by more, the wall clock has been set
 
 
-class Part(StrEnum):
+class AssessmentPart(StrEnum):
     """A part of a target's assessment, which can fail without the others."""
 
     CAPACITY = "capacity"
@@ -155,7 +155,7 @@ class TargetMonitor:
         try:
             self.snapshot = self._assess(now)
         except Exception as error:  # a defect there must not hide that a server is down
-            self._record_failure(Part.CAPACITY, error)
+            self._record_failure(AssessmentPart.CAPACITY, error)
             fitted = replace(
                 before.assessed, waiting=f"the assessment failed: {describe_error(error)}"
             )
@@ -192,7 +192,7 @@ class TargetMonitor:
                 self._state.forecaster.observe(self._assessed_input[0], clock)
             self._state.forecaster.update_if_due(self.snapshot.capacity(clock.unix), clock)
         except Exception as error:  # its state may be broken: start from scratch
-            self._record_failure(Part.FORECAST, error)
+            self._record_failure(AssessmentPart.FORECAST, error)
             self._state.forecaster = Forecaster(self.target.name, now)
             raise
         return now + ASSESSMENT_SECONDS
@@ -210,7 +210,7 @@ class TargetMonitor:
             self._find_slas(known, clock)
         except Exception as error:
             self._results.sla = self._results.class_slas = None
-            self._record_failure(Part.SLA, error)
+            self._record_failure(AssessmentPart.SLA, error)
             raise
         return now + ASSESSMENT_SECONDS
 
@@ -243,7 +243,7 @@ class TargetMonitor:
             }
         except Exception as error:
             self._results.units = {}
-            self._record_failure(Part.BUSINESS_METRICS, error)
+            self._record_failure(AssessmentPart.BUSINESS_METRICS, error)
             raise
         return now + ASSESSMENT_SECONDS
 
@@ -264,7 +264,7 @@ class TargetMonitor:
         try:
             self._state.classes.advance(now, time.time())
         except Exception as error:  # its state may be broken: start from scratch
-            self._record_failure(Part.CLASSES, error)
+            self._record_failure(AssessmentPart.CLASSES, error)
             self._state.classes = self._state.classes.restarted()
             self.session.read_all_again()
             raise
@@ -274,7 +274,7 @@ class TargetMonitor:
                 self.recorder.keep_class_uses(ClassUses(spent, gains))
         return now + ASSESSMENT_SECONDS
 
-    def _record_failure(self, part: Part, error: Exception) -> None:
+    def _record_failure(self, part: AssessmentPart, error: Exception) -> None:
         """Count and log a failed part; the worker, which all targets share, continues."""
         self.assessment_failures = {
             **self.assessment_failures,

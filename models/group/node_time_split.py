@@ -15,7 +15,7 @@ import numpy as np
 
 from models.group.ntp_clock_filter import ROUND_TRIP_LIFETIME
 from models.time_split.limiting_resource import REQUIRED_PARTS
-from models.time_split.split import Part, TimeSplit
+from models.time_split.split import TimePart, TimeSplit
 
 
 class Layer(StrEnum):
@@ -30,11 +30,11 @@ class Layer(StrEnum):
 
 
 SYSTEM = (
-    Part.CPU,
-    Part.PROCESSOR_QUEUE,
-    Part.DISK_SEQUENTIAL,
-    Part.DISK_RANDOM,
-    Part.NETWORK,
+    TimePart.CPU,
+    TimePart.PROCESSOR_QUEUE,
+    TimePart.DISK_SEQUENTIAL,
+    TimePart.DISK_RANDOM,
+    TimePart.NETWORK,
 )
 
 
@@ -79,11 +79,11 @@ def split_into_layers(
     if replication is None or seconds <= 0 or split.contradicted or split.unknown & REQUIRED_PARTS:
         return {}
     threads = {part: spent / seconds for part, spent in split.seconds.items()}
-    waiting = min(replication.waiting, threads[Part.NOT_ALLOCATED])
+    waiting = min(replication.waiting, threads[TimePart.NOT_ALLOCATED])
     return {
         Layer.SYSTEM: sum(threads[part] for part in SYSTEM),
         Layer.DISTRIBUTION: waiting + replication.applying,
-        Layer.APPLICATION: threads[Part.LOCKS] + threads[Part.NOT_ALLOCATED] - waiting,
+        Layer.APPLICATION: threads[TimePart.LOCKS] + threads[TimePart.NOT_ALLOCATED] - waiting,
     }
 
 

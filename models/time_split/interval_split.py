@@ -6,7 +6,7 @@ from models.numerics import NEGLIGIBLE
 from models.time_split.disk_profile import Reads, sequential_part, service_seconds
 from models.time_split.disk_time_formulas import DiskProfile
 from models.time_split.queueing import statements_at_resource
-from models.time_split.split import Part, TimeSplit
+from models.time_split.split import TimePart, TimeSplit
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,14 +50,14 @@ def time_split(usage: IntervalCounters) -> TimeSplit:
     if usage.link_share is not None:  # the kernel sends from a buffer: statements need not wait
         network = statements_at_resource(usage.link_share, population) * usage.seconds
     measured = {
-        Part.CPU: usage.cpu,
-        Part.PROCESSOR_QUEUE: usage.run_delay,
-        Part.DISK_SEQUENTIAL: None if disk is None else disk * sequential,
-        Part.DISK_RANDOM: None if disk is None else disk * (1.0 - sequential),
-        Part.LOCKS: _sum_of_known(usage.row_locks, usage.other_locks),
+        TimePart.CPU: usage.cpu,
+        TimePart.PROCESSOR_QUEUE: usage.run_delay,
+        TimePart.DISK_SEQUENTIAL: None if disk is None else disk * sequential,
+        TimePart.DISK_RANDOM: None if disk is None else disk * (1.0 - sequential),
+        TimePart.LOCKS: _sum_of_known(usage.row_locks, usage.other_locks),
     }
     room = usage.statement_time - sum(value for value in measured.values() if value is not None)
-    measured[Part.NETWORK] = None if network is None else min(network, max(room, 0.0))
+    measured[TimePart.NETWORK] = None if network is None else min(network, max(room, 0.0))
     return TimeSplit.of(usage.statement_time, measured)
 
 

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Self
 
-from models.time_split.split import Part, TimeSplit
+from models.time_split.split import TimePart, TimeSplit
 
 
-class Limit(StrEnum):
+class LimitingResource(StrEnum):
     """The limit of a target or of a query class."""
 
     CPU = "cpu"
@@ -23,21 +23,21 @@ class Limit(StrEnum):
 
 
 PARTS_OF = {
-    Limit.CPU: (Part.CPU, Part.PROCESSOR_QUEUE),
-    Limit.DISK: (Part.DISK_SEQUENTIAL, Part.DISK_RANDOM),
-    Limit.NETWORK: (Part.NETWORK,),
-    Limit.LOCKS: (Part.LOCKS,),
-    Limit.DBMS: (Part.NOT_ALLOCATED,),
+    LimitingResource.CPU: (TimePart.CPU, TimePart.PROCESSOR_QUEUE),
+    LimitingResource.DISK: (TimePart.DISK_SEQUENTIAL, TimePart.DISK_RANDOM),
+    LimitingResource.NETWORK: (TimePart.NETWORK,),
+    LimitingResource.LOCKS: (TimePart.LOCKS,),
+    LimitingResource.DBMS: (TimePart.NOT_ALLOCATED,),
 }
 """The parts of each limit. A statement that waits for a processor is limited by the CPU."""
-REQUIRED_PARTS = frozenset((Part.CPU, Part.DISK_SEQUENTIAL, Part.DISK_RANDOM))
+REQUIRED_PARTS = frozenset((TimePart.CPU, TimePart.DISK_SEQUENTIAL, TimePart.DISK_RANDOM))
 
 
 @dataclass(frozen=True, slots=True)
 class LimitedBy:
     """The dominant resource and its share of the statement time."""
 
-    limit: Limit
+    limit: LimitingResource
     share: float
 
     @classmethod
@@ -51,6 +51,6 @@ class LimitedBy:
             return None
         sums = {limit: sum(shares[p] for p in parts) for limit, parts in PARTS_OF.items()}
         limit = max(sums, key=lambda one: sums[one])
-        if limit is Limit.DBMS and split.unknown & REQUIRED_PARTS:
+        if limit is LimitingResource.DBMS and split.unknown & REQUIRED_PARTS:
             return None
         return cls(limit, sums[limit])

@@ -19,7 +19,7 @@ import numpy as np
 
 from models.numerics import NEGLIGIBLE
 from models.rates import Array
-from models.time_split.split import Part, TimeSplit
+from models.time_split.split import TimePart, TimeSplit
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +40,7 @@ class ClassColumns:
     """How often they were seen to run or to wait for a processor."""
 
 
-DISK_PARTS = (Part.DISK_SEQUENTIAL, Part.DISK_RANDOM)
+DISK_PARTS = (TimePart.DISK_SEQUENTIAL, TimePart.DISK_RANDOM)
 MIN_THREAD_SAMPLES = 10
 """Samples of threads waiting for a disk that are required; with fewer, bytes are used."""
 
@@ -54,23 +54,25 @@ def class_splits(target: TimeSplit, use: ClassColumns) -> list[TimeSplit]:
     room = np.maximum(total - cpu - locks, 0.0)
     threads_seen = use.on_disk is not None and float(use.on_disk.sum()) >= MIN_THREAD_SAMPLES
     read = use.on_disk if threads_seen else use.read_bytes
-    on_disk, queue = _sum_of(target, *DISK_PARTS), _sum_of(target, Part.PROCESSOR_QUEUE)
+    on_disk, queue = _sum_of(target, *DISK_PARTS), _sum_of(target, TimePart.PROCESSOR_QUEUE)
     disk, queued = zeros, divide_with_redistribution(queue, use.cpu, room)
     if threads_seen:
         disk = divide_by_samples(on_disk, use.on_disk, room)
         ready = divide_by_samples(float(cpu.sum()) + queue, use.ready, total)
         queued = np.clip(ready - cpu, 0.0, room - disk)
-    network = divide_link_time(_sum_of(target, Part.NETWORK), use.sent_bytes, room - disk - queued)
+    network = divide_link_time(
+        _sum_of(target, TimePart.NETWORK), use.sent_bytes, room - disk - queued
+    )
     if not threads_seen:
         disk = divide_with_redistribution(on_disk, read, room - queued - network)
-    sequential = target.seconds[Part.DISK_SEQUENTIAL] / on_disk if on_disk > 0 else 0.0
-    columns: Mapping[Part, tuple[Array | None, Array]] = {
-        Part.CPU: (use.cpu, cpu),
-        Part.PROCESSOR_QUEUE: (use.cpu, queued),
-        Part.DISK_SEQUENTIAL: (read, disk * sequential),
-        Part.DISK_RANDOM: (read, disk * (1.0 - sequential)),
-        Part.NETWORK: (use.sent_bytes, network),
-        Part.LOCKS: (use.locks, locks),
+    sequential = target.seconds[TimePart.DISK_SEQUENTIAL] / on_disk if on_disk > 0 else 0.0
+    columns: Mapping[TimePart, tuple[Array | None, Array]] = {
+        TimePart.CPU: (use.cpu, cpu),
+        TimePart.PROCESSOR_QUEUE: (use.cpu, queued),
+        TimePart.DISK_SEQUENTIAL: (read, disk * sequential),
+        TimePart.DISK_RANDOM: (read, disk * (1.0 - sequential)),
+        TimePart.NETWORK: (use.sent_bytes, network),
+        TimePart.LOCKS: (use.locks, locks),
     }
     known = {p: values for p, (source, values) in columns.items() if _is_known(p, source, target)}
     return [
@@ -117,11 +119,11 @@ def divide_with_redistribution(amount: float, weights: Array | None, room: Array
     return given
 
 
-def _sum_of(target: TimeSplit, *parts: Part) -> float:
+def _sum_of(target: TimeSplit, *parts: TimePart) -> float:
     return sum(target.seconds[part] for part in parts)
 
 
-def _is_known(part: Part, source: Array | None, target: TimeSplit) -> bool:
-    if part in (Part.CPU, Part.LOCKS):
+def _is_known(part: TimePart, source: Array | None, target: TimeSplit) -> bool:
+    if part in (TimePart.CPU, TimePart.LOCKS):
         return source is not None
     return source is not None and part not in target.unknown

@@ -27,8 +27,8 @@ from typing import Any
 from agent.config.resources import ResourceSettings
 from agent.demo.server import Flavour, PrivateServer
 from agent.window.recent_time_split import time_use
-from models.time_split.limiting_resource import PARTS_OF, Limit, LimitedBy
-from models.time_split.split import EXPLAINED_PARTS, Part, TimeSplit
+from models.time_split.limiting_resource import PARTS_OF, LimitedBy, LimitingResource
+from models.time_split.split import EXPLAINED_PARTS, TimePart, TimeSplit
 from testbed.real.agent_in_process import watched, window_of
 from testbed.real.cgroups import ahead_of_others, disk_under, throttled_reads
 from testbed.real.clients import Ask, Clients, root, run_as_root, session_over
@@ -79,7 +79,7 @@ class Scenario:
     """One load, and what limits it."""
 
     name: str
-    limit: Limit
+    limit: LimitingResource
     statement: str
     clients: int
     handler_is_lock: bool = False
@@ -91,40 +91,40 @@ class Scenario:
 SCENARIOS = (
     Scenario(
         "scan that computes",
-        Limit.CPU,
+        LimitingResource.CPU,
         "SELECT SUM(CRC32(REPEAT(v, 50))) FROM bench.small",
         1,
     ),
     Scenario(
         "scan of a slow disk",
-        Limit.DISK,
+        LimitingResource.DISK,
         "SELECT SUM(LENGTH(pad)) FROM bench.t, (SELECT FLOOR(9000 * RAND()) AS start) AS s"
         " WHERE id BETWEEN start AND start + 600",
         1,
     ),
     Scenario(
         "result over a slow link",
-        Limit.NETWORK,
+        LimitingResource.NETWORK,
         "SELECT REPEAT('x', 16000) FROM bench.digits a, bench.digits b",
         3,
         text="SELECT REPEAT (",
     ),
     Scenario(
         "updates of one row",
-        Limit.LOCKS,
+        LimitingResource.LOCKS,
         "UPDATE bench.hot SET n = n + 1 WHERE id = 1 AND SLEEP(0.02) = 0",
         4,
         handler_is_lock=True,
     ),
     Scenario(
         "reads of a locked table",
-        Limit.LOCKS,
+        LimitingResource.LOCKS,
         "SELECT COUNT(*) FROM bench.locked",
         3,
         locks_table=True,
         text="SELECT COUNT ( * ) FROM bench . locked",
     ),
-    Scenario("sleep", Limit.DBMS, "SELECT SLEEP(0.2)", 2, text="SELECT SLEEP ("),
+    Scenario("sleep", LimitingResource.DBMS, "SELECT SLEEP(0.2)", 2, text="SELECT SLEEP ("),
 )
 
 
@@ -143,12 +143,12 @@ class Result:
         return LimitedBy.of(self.found)
 
     @property
-    def found_shares(self) -> dict[Limit, float]:
+    def found_shares(self) -> dict[LimitingResource, float]:
         """The agent's, by what may limit."""
         return shares_by_limit(self.found)
 
     @property
-    def true_shares(self) -> dict[Limit, float]:
+    def true_shares(self) -> dict[LimitingResource, float]:
         """The truth, by what may limit."""
         return shares_by_limit(self.truth)
 
@@ -168,7 +168,7 @@ class Result:
         return max(abs(self.found_shares[k] - true[k]) for k in true) * 100
 
 
-def shares_by_limit(split: TimeSplit) -> dict[Limit, float]:
+def shares_by_limit(split: TimeSplit) -> dict[LimitingResource, float]:
     """Sum up the parts of each limit."""
     shares = split.shares
     return {limit: sum(shares.get(p, 0.0) for p in parts) for limit, parts in PARTS_OF.items()}
@@ -201,7 +201,7 @@ class Place:
     def playing(self, scenario: Scenario) -> Iterator[None]:
         """Let a scenario's clients ask."""
         session = None
-        if scenario.limit is Limit.NETWORK:
+        if scenario.limit is LimitingResource.NETWORK:
             session = partial(_session_from, self.there, self.password)
         clients = Clients(self.server, scenario.statement, scenario.clients, session=session)
         locking = _locking(self.server) if scenario.locks_table else nullcontext()
@@ -305,7 +305,7 @@ def classes_of(
         row = next((row for row in said["classes"] if _plain(row["text"]).startswith(begin)), None)
         if row is None:
             sys.exit(f"{scenario.name}: no class of that text")
-        shares = {Part(part): row[f"time_{part.value}"] for part in EXPLAINED_PARTS}
+        shares = {TimePart(part): row[f"time_{part.value}"] for part in EXPLAINED_PARTS}
         spent = row["seconds"]
         parts = {part: None if share is None else share * spent for part, share in shares.items()}
         yield Result(scenario, flavour, TimeSplit.of(spent, parts), split)
@@ -397,11 +397,11 @@ class Truth:
         handler = 0.0
         if self._scenario.handler_is_lock:  # what its calls read is among the files' waits too
             handler = max(waits(HANDLER) - waits(FILES), 0.0)
-        measured: Mapping[Part, float | None] = {
-            Part.CPU: risen["cpu"],
-            Part.PROCESSOR_QUEUE: risen["delay"],
-            Part.DISK_RANDOM: waits(FILES),
-            Part.NETWORK: waits(SOCKETS),
-            Part.LOCKS: handler + waits(METADATA),
+        measured: Mapping[TimePart, float | None] = {
+            TimePart.CPU: risen["cpu"],
+            TimePart.PROCESSOR_QUEUE: risen["delay"],
+            TimePart.DISK_RANDOM: waits(FILES),
+            TimePart.NETWORK: waits(SOCKETS),
+            TimePart.LOCKS: handler + waits(METADATA),
         }
         return TimeSplit.of(statement_time, measured)
