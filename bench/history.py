@@ -20,7 +20,7 @@ from agent.history.open_database import open_to_read
 from agent.history.record_types import KINDS, Row
 from agent.history.row_mapping import sample_chunks
 from agent.history.store import Store
-from agent.history.window_reader import Wanted, read_window
+from agent.history.window_reader import WindowQuery, read_window
 from agent.history.write_buffer import Batch
 from agent.replay.recording_opener import ReplayOptions
 from agent.support.clock_pair import ClockPair
@@ -88,7 +88,7 @@ def size_of_a_day(path: Path, samples: list[Sample], kinds: Sequence[str]) -> in
 def read_back(path: Path) -> None:
     """The time until a day's window is there again."""
     connection = open_to_read(path)
-    wanted = Wanted("db", "server", WIDTH, 1000 * ZERO, 1000 * (ZERO + DAY))
+    wanted = WindowQuery("db", "server", WIDTH, 1000 * ZERO, 1000 * (ZERO + DAY))
     started = time.monotonic()
     found = read_window(connection, wanted)
     seconds = time.monotonic() - started

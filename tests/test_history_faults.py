@@ -28,10 +28,10 @@ from agent.history.record_types import INTERVALS
 from agent.history.row_access import insert
 from agent.history.schema import VERSION
 from agent.history.store import Store
-from agent.history.window_reader import Wanted
+from agent.history.window_reader import WindowQuery
 from agent.history.write_buffer import WriteBuffer
 
-ALL = Wanted("db", SERVER, 15.0, ZERO, ZERO + 10_000 * STEP)
+ALL = WindowQuery("db", SERVER, 15.0, ZERO, ZERO + 10_000 * STEP)
 
 
 class Clock:

@@ -28,12 +28,12 @@ from agent.history.failures import StoreError, StoreFailure
 from agent.history.history_file import history_path, size
 from agent.history.open_database import open_to_read, open_to_write
 from agent.history.record_types import FITS, INTERVALS, KINDS, SAMPLES, Row
-from agent.history.row_access import Choice, extents, insert, read
+from agent.history.row_access import RowFilter, extents, insert, read
 from agent.history.sample_compression import pack, unpack
 from agent.history.schema import APPLICATION_ID, VERSION
 from agent.history.store import Store
-from agent.history.wall_clock_check import SteadyClock
-from agent.history.window_reader import Wanted, read_window
+from agent.history.wall_clock_check import WallClockCheck
+from agent.history.window_reader import WindowQuery, read_window
 
 
 @pytest.fixture
@@ -86,7 +86,7 @@ def test_samples_that_overlap_what_is_there_are_added_once(path: Path) -> None:
 def test_rows_are_chosen_by_target_and_time(path: Path) -> None:
     """Both ends are included; another target's rows are not."""
     filled(path, 10, "a", "b")
-    choice = Choice("b", None, ZERO + 3 * STEP, ZERO + 5 * STEP)
+    choice = RowFilter("b", None, ZERO + 3 * STEP, ZERO + 5 * STEP)
     with closing(open_to_read(path)) as connection:
         found = list(read(connection, INTERVALS, choice))
         samples = list(read(connection, SAMPLES, choice))
@@ -124,9 +124,9 @@ def test_what_there_is_is_told(path: Path) -> None:
     assert (found[0].first, found[0].last) == (ZERO, ZERO + 3 * STEP)
 
 
-def wanted(count: int, width: float = 15.0, server: str = SERVER) -> Wanted:
+def wanted(count: int, width: float = 15.0, server: str = SERVER) -> WindowQuery:
     """The window of the first so many intervals."""
-    return Wanted("db", server, width, ZERO, ZERO + STEP * (count - 1))
+    return WindowQuery("db", server, width, ZERO, ZERO + STEP * (count - 1))
 
 
 def test_a_window_is_read_back_for_the_same_server_and_width_only(path: Path) -> None:
@@ -274,7 +274,7 @@ def test_what_is_young_stays(path: Path) -> None:
 
 def test_a_clock_that_is_set_does_not_empty_the_history() -> None:
     """Ten minutes without a leap, then it is believed; 30 s of drift are none."""
-    clock = SteadyClock()
+    clock = WallClockCheck()
     assert not clock.is_steady(0.0, 1e9)
     assert not clock.is_steady(599.0, 1e9 + 599)
     assert clock.is_steady(601.0, 1e9 + 620)

@@ -19,7 +19,7 @@ from agent.history import history_file, prune
 from agent.history.failures import as_store_error
 from agent.history.open_database import open_to_read, open_to_write
 from agent.history.record_types import INTERVALS, KINDS, TEXT_KINDS, Kind, Row
-from agent.history.row_access import MAX_TIME, Choice, extents, insert, read, target_names
+from agent.history.row_access import MAX_TIME, RowFilter, extents, insert, read, target_names
 from agent.history.text.csv_format import as_csv
 from agent.history.text.import_file import open_rereadable
 from agent.history.text.line_errors import Mistakes
@@ -90,7 +90,7 @@ def export(args: argparse.Namespace, path: Path) -> int:
     if since > until:
         print_error("--since is later than --until: nothing lies between")
         return USAGE_ERROR
-    choice = Choice(args.target, None, since, until)
+    choice = RowFilter(args.target, None, since, until)
     kinds = [kind for kind in TEXT_KINDS.values() if args.kind in (kind.name, ALL)]
     if args.format == "csv" and len(kinds) > 1:
         print_error("a CSV file can hold one --kind only")

@@ -5,9 +5,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from agent.history.record_types import BUSINESS, Row
-from agent.history.row_access import Choice, read
+from agent.history.row_access import RowFilter, read
 from agent.history.row_mapping import in_milliseconds
-from agent.history.window_reader import Wanted
+from agent.history.window_reader import WindowQuery
 from agent.support.clock_pair import ClockPair
 
 MAX_READ = 50_000
@@ -36,7 +36,9 @@ def business_rows(
     return [Row(labels, at, (known,)) for at, known in sorted(by_time.items())]
 
 
-def recent_values(connection: sqlite3.Connection, wanted: Wanted) -> dict[str, list[UnixValue]]:
+def recent_values(
+    connection: sqlite3.Connection, wanted: WindowQuery
+) -> dict[str, list[UnixValue]]:
     """Return the values of one server, oldest first, by the metric's name."""
     found = connection.execute(
         "SELECT MIN(at) FROM (SELECT business.at FROM business"
@@ -46,7 +48,7 @@ def recent_values(connection: sqlite3.Connection, wanted: Wanted) -> dict[str, l
         (wanted.target, wanted.server, wanted.since, wanted.until, MAX_READ),
     ).fetchone()
     since = wanted.until if found[0] is None else int(found[0])
-    choice = Choice(wanted.target, wanted.server, since, wanted.until)
+    choice = RowFilter(wanted.target, wanted.server, since, wanted.until)
     return values_by_metric(read(connection, BUSINESS, choice))
 
 

@@ -29,7 +29,7 @@ MAX_TIME = 2**62  # ms; later than any time
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class RowFilter:
     """Which rows: of all targets, one, or one of its servers; from `since` to `until` (ms)."""
 
     target: str | None = None
@@ -50,7 +50,7 @@ class Extent:
     last: int
 
 
-ALL_ROWS = Choice()
+ALL_ROWS = RowFilter()
 
 
 def insert(connection: sqlite3.Connection, kind: Kind, rows: Iterable[Row]) -> int:
@@ -95,7 +95,7 @@ def target_id(connection: sqlite3.Connection, name: str, server: str) -> int:
     return int(found[0])
 
 
-def read(connection: sqlite3.Connection, kind: Kind, choice: Choice = ALL_ROWS) -> Iterator[Row]:
+def read(connection: sqlite3.Connection, kind: Kind, choice: RowFilter = ALL_ROWS) -> Iterator[Row]:
     """Yield rows of a kind, by label and then by time, a page at a time."""
     if kind is MARKERS:
         yield from _read_markers(connection, choice)
@@ -110,7 +110,7 @@ def read(connection: sqlite3.Connection, kind: Kind, choice: Choice = ALL_ROWS) 
 
 
 def extents(
-    connection: sqlite3.Connection, kind: Kind, choice: Choice = ALL_ROWS
+    connection: sqlite3.Connection, kind: Kind, choice: RowFilter = ALL_ROWS
 ) -> Iterator[Extent]:
     """Yield the extent of a kind for each target; targets without rows of it are left out.
 
@@ -129,7 +129,7 @@ def target_names(connection: sqlite3.Connection) -> list[str]:
     return [name for (name,) in connection.execute("SELECT DISTINCT name FROM target ORDER BY 1")]
 
 
-def _targets(connection: sqlite3.Connection, choice: Choice) -> list[tuple[int, str, str]]:
+def _targets(connection: sqlite3.Connection, choice: RowFilter) -> list[tuple[int, str, str]]:
     return connection.execute(
         "SELECT id, name, server FROM target"
         " WHERE name = IFNULL(?, name) AND server = IFNULL(?, server) ORDER BY name, server",
@@ -142,7 +142,7 @@ def _read_rows(
     kind: Kind,
     target: int,
     labels: tuple[str, ...],
-    choice: Choice,
+    choice: RowFilter,
 ) -> Iterator[Row]:
     names = ", ".join(column.name for column in kind.columns)
     sql = (
@@ -161,13 +161,13 @@ def _read_samples(
     kind: Kind,
     target: int,
     labels: tuple[str, ...],
-    choice: Choice,
+    choice: RowFilter,
 ) -> Iterator[Row]:
     del kind
     yield from chain(*_streams_by_collector(connection, target, labels, choice))
 
 
-def samples_by_time(connection: sqlite3.Connection, choice: Choice) -> Iterator[Row]:
+def samples_by_time(connection: sqlite3.Connection, choice: RowFilter) -> Iterator[Row]:
     """Yield samples of all collectors, in the order of their time for each server of a target."""
     for target, *labels in _targets(connection, choice):
         streams = _streams_by_collector(connection, target, tuple(labels), choice)
@@ -175,7 +175,7 @@ def samples_by_time(connection: sqlite3.Connection, choice: Choice) -> Iterator[
 
 
 def _streams_by_collector(
-    connection: sqlite3.Connection, target: int, labels: tuple[str, ...], choice: Choice
+    connection: sqlite3.Connection, target: int, labels: tuple[str, ...], choice: RowFilter
 ) -> list[Iterator[Row]]:
     """Return an iterator over the samples of each collector, by time."""
     collectors = connection.execute(
@@ -185,7 +185,7 @@ def _streams_by_collector(
 
 
 def _read_collector(
-    connection: sqlite3.Connection, target: int, labels: tuple[str, ...], choice: Choice
+    connection: sqlite3.Connection, target: int, labels: tuple[str, ...], choice: RowFilter
 ) -> Iterator[Row]:
     for chunk in _read_chunks(connection, target, labels[-1], choice):
         for at, values in unpack(chunk):
@@ -194,7 +194,7 @@ def _read_collector(
 
 
 def _read_chunks(
-    connection: sqlite3.Connection, target: int, collector: str, choice: Choice
+    connection: sqlite3.Connection, target: int, collector: str, choice: RowFilter
 ) -> Iterator[Chunk]:
     """Yield the chunks of one collector that may hold samples of that time, oldest first."""
     after = choice.since - 1
@@ -216,7 +216,7 @@ def _insert_samples(connection: sqlite3.Connection, rows: Iterable[Row]) -> int:
     for (name, server, collector), group in groupby(rows, key=lambda row: row.labels):
         samples = sorted({row.at: row for row in group}.values(), key=lambda row: row.at)
         target = target_id(connection, name, server)
-        span = Choice(since=samples[0].at, until=samples[-1].at)
+        span = RowFilter(since=samples[0].at, until=samples[-1].at)
         existing = {
             at
             for chunk in _read_chunks(connection, target, collector, span)
@@ -234,7 +234,7 @@ def _marker_of_row(row: Row) -> Marker:
     return Marker(row.at / 1000, name, target)
 
 
-def _read_markers(connection: sqlite3.Connection, choice: Choice) -> Iterator[Row]:
+def _read_markers(connection: sqlite3.Connection, choice: RowFilter) -> Iterator[Row]:
     """Yield the markers of the chosen target, those for all targets included."""
     known = [
         marker

@@ -30,11 +30,11 @@ class Chunk:
     data: bytes = field(repr=False)
 
 
-Reading = tuple[int, Mapping[str, float]]
+TimedValues = tuple[int, Mapping[str, float]]
 """The time in ms since 1970, and the values by name."""
 
 
-def pack(collector: str, readings: Sequence[Reading]) -> Chunk:
+def pack(collector: str, readings: Sequence[TimedValues]) -> Chunk:
     """Pack readings, at least one, in the order of their time, into one chunk."""
     names = sorted({name for _, values in readings for name in values})
     times = [at for at, _ in readings]
@@ -45,7 +45,7 @@ def pack(collector: str, readings: Sequence[Reading]) -> Chunk:
     return Chunk(collector, times[-1], times[0], len(times), json.dumps(names), data)
 
 
-def unpack(chunk: Chunk) -> Iterator[Reading]:
+def unpack(chunk: Chunk) -> Iterator[TimedValues]:
     """Yield the readings as they were packed; raises `StoreError` if the chunk is damaged."""
     try:
         names = json.loads(chunk.names)

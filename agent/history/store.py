@@ -28,8 +28,8 @@ from agent.history.retention_pace import RetentionPace
 from agent.history.row_access import extents, insert, insert_chunk, target_id
 from agent.history.stored_load_by_time import load_sums
 from agent.history.target_rename import adopt_old_name
-from agent.history.wall_clock_check import SteadyClock
-from agent.history.window_reader import Wanted, WindowRow, read_window
+from agent.history.wall_clock_check import WallClockCheck
+from agent.history.window_reader import WindowQuery, WindowRow, read_window
 from agent.history.write_buffer import Batch, WriteBuffer
 from agent.history.write_health import StatusTracker, StoreState
 from agent.support.backoff import Backoff
@@ -72,14 +72,14 @@ class Store:
         self.target_names: Collection[str] | None = None  # the targets' names, where they are known
         self.worker = Worker("history", [self.tick], allowance=math.inf, at_end=self.close)
         self._clock = clock
-        self._steady_clock = SteadyClock()
+        self._steady_clock = WallClockCheck()
         self._pace = RetentionPace()
         self._cutoffs: dict[str, int] = {}
         self._has_more_to_delete = False
         self._buffer = WriteBuffer(most_waiting)
-        self._queries: SimpleQueue[tuple[Wanted | None, Callable[[sqlite3.Connection], None]]] = (
-            SimpleQueue()
-        )
+        self._queries: SimpleQueue[
+            tuple[WindowQuery | None, Callable[[sqlite3.Connection], None]]
+        ] = SimpleQueue()
         self._lock = history_file.Lock(path)
         self._connection: sqlite3.Connection | None = None
         self._file_identity: tuple[int, int] | None = None
@@ -100,15 +100,15 @@ class Store:
         self._buffer.put(batch)
         self.worker.wake()
 
-    def read_window(self, wanted: Wanted) -> WindowFuture:
+    def read_window(self, wanted: WindowQuery) -> WindowFuture:
         """Request the stored intervals, oldest first; they arrive once the file can be read."""
         return self._request(wanted, read_window)
 
-    def load(self, wanted: Wanted, width: float) -> LoadFuture:
+    def load(self, wanted: WindowQuery, width: float) -> LoadFuture:
         """Request the load of the stored intervals by steps of `width` seconds, in the same way."""
         return self._request(wanted, partial(load_sums, width=width))
 
-    def business(self, wanted: Wanted) -> BusinessFuture:
+    def business(self, wanted: WindowQuery) -> BusinessFuture:
         """Request the stored values of business metrics by name, in the same way."""
         return self._request(wanted, recent_values)
 
@@ -124,7 +124,7 @@ class Store:
         return result
 
     def _request(
-        self, wanted: Wanted, read: Callable[[sqlite3.Connection, Wanted], Found]
+        self, wanted: WindowQuery, read: Callable[[sqlite3.Connection, WindowQuery], Found]
     ) -> Future[Found]:
         result: Future[Found] = Future()
         self._queries.put((wanted, lambda c: result.set_result(read(c, wanted))))
@@ -225,7 +225,7 @@ class Store:
                 self._queries.put((wanted, query))  # to be answered when the file can be read
                 raise
 
-    def _adopt_renamed_target(self, connection: sqlite3.Connection, wanted: Wanted) -> None:
+    def _adopt_renamed_target(self, connection: sqlite3.Connection, wanted: WindowQuery) -> None:
         """Let a renamed target keep its rows, unless the file is open for reading only."""
         if self.target_names is None or connection is not self._connection:
             return

@@ -3,10 +3,10 @@
 import sqlite3
 
 from agent.assessment.load_by_time_step import LoadSum
-from agent.history.window_reader import Wanted
+from agent.history.window_reader import WindowQuery
 
 
-def load_sums(connection: sqlite3.Connection, wanted: Wanted, width: float) -> list[LoadSum]:
+def load_sums(connection: sqlite3.Connection, wanted: WindowQuery, width: float) -> list[LoadSum]:
     """Sum the intervals of each step of `width` seconds, by their midpoints; oldest first.
 
     Intervals may have any length; one that is longer than a step counts with the length of a step.

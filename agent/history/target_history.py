@@ -21,7 +21,7 @@ from agent.history.row_mapping import (
 )
 from agent.history.server_identity import MAX_NEW_SERVERS, Identities, server_identity
 from agent.history.store import BusinessFuture, LoadFuture, Store, WindowFuture
-from agent.history.window_reader import Wanted
+from agent.history.window_reader import WindowQuery
 from agent.history.write_buffer import Batch
 from agent.support.clock_pair import ClockPair
 from agent.support.logs import fields
@@ -179,7 +179,7 @@ class Recorder:
             self._values.clear()
         self.refused_server = None
         since, until = (in_milliseconds(at) for at in (now.unix - history.horizon, now.unix))
-        wanted = Wanted(self._target, server, history.width, since, until)
+        wanted = WindowQuery(self._target, server, history.width, since, until)
         self.server, self._window = server, self._store.read_window(wanted)
         self._business = self._store.business(wanted)
         self._load = self._request_load(wanted, now, HOUR_SECONDS, KEPT_HOURS)
@@ -187,7 +187,9 @@ class Recorder:
             wanted, now, STEP_SECONDS, hour_ahead_load.KEPT_STEPS
         )
 
-    def _request_load(self, wanted: Wanted, now: ClockPair, width: float, count: int) -> LoadFuture:
+    def _request_load(
+        self, wanted: WindowQuery, now: ClockPair, width: float, count: int
+    ) -> LoadFuture:
         """Request the load of the latest `count` steps."""
         since = in_milliseconds(now.unix - width * count)
         return self._store.load(replace(wanted, since=since), width)

@@ -4,7 +4,7 @@ MAX_DIFFERENCE_SECONDS = 30.0  # seconds by which the clocks may drift apart
 MIN_SECONDS = 600.0  # seconds since the wall clock was last set
 
 
-class SteadyClock:
+class WallClockCheck:
     """Compares the two clocks at each call, and remembers when the wall clock was last set.
 
     A clock that is wrong by years at boot, and corrected a minute later, must not empty a history.

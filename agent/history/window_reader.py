@@ -7,7 +7,7 @@ import numpy as np
 
 from agent.history.failures import StoreError, StoreFailure
 from agent.history.record_types import INTERVALS, Row
-from agent.history.row_access import Choice, read
+from agent.history.row_access import RowFilter, read
 from models.capacity.thinning import MAX_INTERVALS, thin
 
 MAX_ROWS = 2 * MAX_INTERVALS  # intervals; beyond that, the least informative are not read
@@ -16,7 +16,7 @@ POINT = np.dtype([("at", "i8"), ("throughput", "f8")])
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class WindowQuery:
     """Which intervals: of a target on a server, `width` s wide, from `since` to `until` (ms)."""
 
     target: str
@@ -30,7 +30,7 @@ WindowRow = tuple[Row, float]
 """An interval, and the number of intervals that it stands for."""
 
 
-def read_window(connection: sqlite3.Connection, wanted: Wanted) -> list[WindowRow]:
+def read_window(connection: sqlite3.Connection, wanted: WindowQuery) -> list[WindowRow]:
     """Return the intervals, oldest first; if too many, a selection spread over load and age."""
     near = (wanted.width * (1 - MAX_WIDTH_DIFFERENCE), wanted.width * (1 + MAX_WIDTH_DIFFERENCE))
     found = connection.execute(
@@ -54,10 +54,12 @@ def read_window(connection: sqlite3.Connection, wanted: Wanted) -> list[WindowRo
     return [(row, counted[row.at]) for row in _rows_at(connection, wanted, counted)]
 
 
-def _rows_at(connection: sqlite3.Connection, wanted: Wanted, times: dict[int, float]) -> list[Row]:
+def _rows_at(
+    connection: sqlite3.Connection, wanted: WindowQuery, times: dict[int, float]
+) -> list[Row]:
     """Read the rows of these times."""
     rows: list[Row] = []
     for at in times:
-        choice = Choice(wanted.target, wanted.server, at, at)
+        choice = RowFilter(wanted.target, wanted.server, at, at)
         rows.extend(read(connection, INTERVALS, choice))
     return rows

@@ -21,8 +21,8 @@ from agent.history.open_database import open_to_read
 from agent.history.record_types import BUSINESS, INTERVALS, Row
 from agent.history.row_access import (
     MAX_TIME,
-    Choice,
     Extent,
+    RowFilter,
     extents,
     numbers_of,
     read,
@@ -210,7 +210,7 @@ def _history_source(
 
 
 def _history_samples(
-    connection: sqlite3.Connection, choice: Choice, settings: FitSettings, mismatch: str
+    connection: sqlite3.Connection, choice: RowFilter, settings: FitSettings, mismatch: str
 ) -> SampleRecording:
     """Return a recording of the history's samples, for intervals of another width than written."""
     rows = groupby(samples_by_time(connection, choice), key=lambda row: row.at)
@@ -229,11 +229,11 @@ def _reading(at: int, rows: Iterable[Row]) -> Reading:
     )
 
 
-def _choice_of_rows(extent: Extent, options: ReplayOptions) -> Choice:
+def _choice_of_rows(extent: Extent, options: ReplayOptions) -> RowFilter:
     """Return the choice of that server's rows in the requested period."""
     since = 0 if math.isinf(options.since) else max(0, math.ceil(1000 * options.since))
     until = MAX_TIME if math.isinf(options.until) else math.floor(1000 * options.until)
-    return Choice(extent.target, extent.server, since, until)
+    return RowFilter(extent.target, extent.server, since, until)
 
 
 def _choose_server(
@@ -243,7 +243,7 @@ def _choose_server(
 
     Returns it, and remarks on the others.
     """
-    target_extents = list(extents(connection, INTERVALS, Choice(target=options.target)))
+    target_extents = list(extents(connection, INTERVALS, RowFilter(target=options.target)))
     targets = sorted({extent.target for extent in target_extents})
     if len(targets) > 1:
         raise SourceError(f"{path}: there are {', '.join(targets)}; choose one with --target NAME")
