@@ -18,7 +18,7 @@ from many_digest_fixture import WatchedServer, watched_server
 from agent.demo.server import Flavour
 from collectors import COLLECTORS
 from collectors.connection import Connection
-from collectors.result_cells import ONE_CELL, ResultLimits, Row
+from collectors.result_cells import ONE_CELL, ResultLimits, ResultRow
 
 FLAVOURS: tuple[Flavour, ...] = ("mysql", "mariadb")
 Costs = dict[tuple[str, int], float]
@@ -31,7 +31,7 @@ class MeasuredConnection(Connection):
     watched: WatchedServer
     costs: list[float] | None = None
 
-    def query(self, sql: str, shape: ResultLimits = ONE_CELL) -> list[Row]:
+    def query(self, sql: str, shape: ResultLimits = ONE_CELL) -> list[ResultRow]:
         """As the session has it."""
         if self.costs is None:
             return super().query(sql, shape)

@@ -21,7 +21,7 @@ from collectors.result_cells import (
     ONE_CELL,
     Cell,
     ResultLimits,
-    Row,
+    ResultRow,
     text,
     whole_number,
 )
@@ -168,7 +168,7 @@ class Connection:
             self._was_interrupted = True
             self.interrupt()
 
-    def query(self, sql: str, shape: ResultLimits = ONE_CELL) -> list[Row]:
+    def query(self, sql: str, shape: ResultLimits = ONE_CELL) -> list[ResultRow]:
         """Execute a statement and return all its rows, within the limits of `shape`.
 
         Raises `CollectorError`, and closes a broken session.
@@ -184,7 +184,7 @@ class Connection:
         """Execute a statement that returns no rows."""
         self.query(sql, NO_ROWS)
 
-    def row(self, sql: str, shape: ResultLimits = ONE_CELL) -> Row:
+    def row(self, sql: str, shape: ResultLimits = ONE_CELL) -> ResultRow:
         """Return the first row of a statement's result; raises `CollectorError` without one."""
         rows = self.query(sql, shape)
         if not rows:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from collectors.base import CollectorError, FailureKind
 
 Cell = bytes | None
-Row = tuple[Cell, ...]
+ResultRow = tuple[Cell, ...]
 
 NUMBER = re.compile(r"[+-]?[0-9]{1,80}(\.[0-9]{0,80})?([eE][+-]?[0-9]{1,3})?")
 """MySQL's longest DECIMAL has 81 digits and signs."""

@@ -17,13 +17,13 @@ CLOCK = "UTC_TIMESTAMP(6)"
 OFFSET, ROUND_TRIP = "clock_offset_seconds", "clock_round_trip_seconds"
 ANSWERED = "clock_answered_seconds"
 """When the result had arrived, monotonic seconds."""
-Answer = TypeVar("Answer")
+QueryResult = TypeVar("QueryResult")
 MAX_LENGTH = len("2026-11-23 14:51:24.123456")
 
 
 def with_clock(
-    ask: Callable[[], Answer], clock_of: Callable[[Answer], Cell]
-) -> tuple[Answer, Values]:
+    ask: Callable[[], QueryResult], clock_of: Callable[[QueryResult], Cell]
+) -> tuple[QueryResult, Values]:
     """Call `ask`, a query that selects `CLOCK`; return its result and the clock's values.
 
     `clock_of` returns the cell with the clock from the result.

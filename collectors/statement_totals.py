@@ -13,7 +13,7 @@ from collectors.connection import Connection
 from collectors.result_cells import (
     ONE_CELL,
     ResultLimits,
-    Row,
+    ResultRow,
     number,
     number_or_zero,
     text,
@@ -196,7 +196,7 @@ class _Reader:
         self._spent_before = spent
         return values
 
-    def _ask(self) -> list[Row]:
+    def _ask(self) -> list[ResultRow]:
         return self._connection.query(self._query, self._shape)
 
     def _read(self) -> dict[str, float]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from collectors.base import CollectorError, FailureKind
 from collectors.lazy_cryptography import COM_QUERY, pymysql
-from collectors.result_cells import ResultLimits, Row
+from collectors.result_cells import ResultLimits, ResultRow
 from collectors.transport_security import USE_SOCKET, is_server_verified, unverified_context
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class Session(Library):
                 f" is refused: {USE_SOCKET}, or name its key in server_public_key",
             )
 
-    def ask(self, statement: str, shape: ResultLimits) -> list[Row]:
+    def ask(self, statement: str, shape: ResultLimits) -> list[ResultRow]:
         """Return the rows of a statement's result; raises `CollectorError` beyond `shape`."""
         self._bytes_left = shape.size
         self._execute_command(COM_QUERY, statement)  # type: ignore[attr-defined]
@@ -67,7 +67,7 @@ class Session(Library):
             raise ValueError("no end of the columns")
         return list(self._rows(shape))
 
-    def _rows(self, shape: ResultLimits) -> Iterator[Row]:
+    def _rows(self, shape: ResultLimits) -> Iterator[ResultRow]:
         rows_left = shape.rows
         while not (packet := self._next_packet()).is_eof_packet():
             rows_left -= 1
@@ -111,7 +111,7 @@ class Session(Library):
         return super()._process_auth(plugin_name, *rest)  # type: ignore[misc]
 
 
-def _empty_result(shape: ResultLimits, columns: int) -> list[Row]:
+def _empty_result(shape: ResultLimits, columns: int) -> list[ResultRow]:
     if columns != shape.columns:
         raise CollectorError(FailureKind.UNREADABLE, "the query returned no rows")
     return []

@@ -9,7 +9,7 @@ import pytest
 from complaints import mistakes
 from test_sla import LAW, on_the_law, processors, queued, watched
 
-from agent.assessment.snapshot import ClassSlas, Snapshot
+from agent.assessment.snapshot import ClassSlasState, Snapshot
 from agent.config.class_slas import ClassSla
 from agent.config.loader import load
 from agent.export.page import render
@@ -215,7 +215,7 @@ def test_a_class_that_breaks_its_sla_is_over_the_load() -> None:
     assert (never.load_ratio, never.reason, never.first) == (None, SlaReason.NEVER_MET, 1.0)
 
 
-def states(snapshot: Snapshot, times: RecentResponseTimes) -> ClassSlas:
+def states(snapshot: Snapshot, times: RecentResponseTimes) -> ClassSlasState:
     """Two classes, the slow one of which is nearer to its SLA."""
     slas = (ClassSla(digest=QUICK, seconds=1.0), ClassSla(digest=SLOW, seconds=0.08, quantile=0.5))
     return class_slas_of(snapshot, slas, times, Window(), snapshot.at)

@@ -23,7 +23,7 @@ from collectors.result_cells import (
     ONE_CELL,
     Cell,
     ResultLimits,
-    Row,
+    ResultRow,
     number,
     number_or_zero,
     whole_number,
@@ -70,7 +70,7 @@ def test_statements_between_the_first_two_readings_have_their_digests(
     assert read is not None
     query = connection.query
 
-    def busy(sql: str, shape: ResultLimits = ONE_CELL) -> list[Row]:
+    def busy(sql: str, shape: ResultLimits = ONE_CELL) -> list[ResultRow]:
         rows = query(sql, shape)
         run_as_root(server, *["SELECT 'busy'"] * 20)
         return rows
@@ -182,7 +182,7 @@ def test_a_server_with_small_packets_is_read_whole(
 class Torn(Connection):
     """A session whose answers lack the last number of each row."""
 
-    def query(self, sql: str, shape: ResultLimits = ONE_CELL) -> list[Row]:
+    def query(self, sql: str, shape: ResultLimits = ONE_CELL) -> list[ResultRow]:
         """The server's answer, cut as something on the way might."""
         rows = super().query(sql, shape)
         if shape != digest_table.SOME_ROWS:

@@ -25,7 +25,7 @@ from agent.assessment.hour_ahead_load import LoadOutlook
 from agent.assessment.snapshot import (
     AssessmentState,
     BusinessState,
-    ClassSlas,
+    ClassSlasState,
     ClassSlaState,
     ForecastState,
     Health,
@@ -159,7 +159,7 @@ def snapshots() -> list[Snapshot]:
     few = ClassHeadroom(reason=SlaReason.FEW_CALLS)
     near = ClassSlaState("d1", 0.95, 0.05, PredictedValue(0.02, 0.01, 0.03), 500, grown)
     seldom = ClassSlaState("d2", 0.999, 1.0, None, 0, few)
-    slas = ClassSlas(well[0].at, (near, seldom), Trust.INDICATIVE)
+    slas = ClassSlasState(well[0].at, (near, seldom), Trust.INDICATIVE)
     well[0] = replace(well[0], class_slas=slas)
     never = SlaHeadroom(reason=SlaReason.NEVER_MET)
     well[1] = replace(well[1], sla=SlaState(well[1].at, 0.001, 0.01, never, None))

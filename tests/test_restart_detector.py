@@ -10,14 +10,14 @@ from conftest import ServerFactory
 
 from agent.assessment.snapshot import Health
 from agent.config.settings import Config
-from agent.sampling.restart_detector import RestartDetector, Session
+from agent.sampling.restart_detector import RestartDetector, SessionIds
 from agent.service.target_session import TargetSession, scheduled_collectors
 from collectors import COLLECTORS
 from collectors.base import Sample
 from testbed.real.clients import run_as_root
 from testbed.real.daemon import target, wait_until
 
-FIRST, SAME, NEXT, ANEW = Session(1, 70), Session(1, 70), Session(2, 71), Session(2, 8)
+FIRST, SAME, NEXT, ANEW = SessionIds(1, 70), SessionIds(1, 70), SessionIds(2, 71), SessionIds(2, 8)
 
 
 def status(at: float, uptime: float, questions: float) -> Sample:
@@ -38,7 +38,7 @@ def status(at: float, uptime: float, questions: float) -> Sample:
     ],
 )
 def test_a_restart_is_told_by_when_the_server_was_born(
-    after: Sample, session: Session, another: bool
+    after: Sample, session: SessionIds, another: bool
 ) -> None:
     """One of 50 s that had answered 1000 questions was seen at 100 s."""
     lives = RestartDetector()
@@ -61,7 +61,7 @@ def test_an_answer_that_was_long_under_way_is_no_restart(
 
 @pytest.mark.parametrize(("session", "another"), [(ANEW, True), (NEXT, False)])
 def test_a_life_as_short_as_the_one_before_it_is_told_by_its_sessions(
-    session: Session, another: bool
+    session: SessionIds, another: bool
 ) -> None:
     """The same uptime, as many questions; only the session is numbered from the beginning."""
     lives = RestartDetector()
@@ -78,7 +78,7 @@ def test_a_life_as_short_as_the_one_before_it_is_told_by_its_sessions(
     ],
 )
 def test_a_life_in_which_others_were_first_is_told_by_the_engine(
-    session: Session, writes: float, another: bool
+    session: SessionIds, writes: float, another: bool
 ) -> None:
     """The same uptime, more questions and sessions than before."""
     lives = RestartDetector()

@@ -14,7 +14,7 @@ from agent.service.target_monitor import TargetMonitor
 from collectors import status
 from collectors.base import Values
 from collectors.connection import Connection, Endpoint, Login
-from collectors.result_cells import ONE_CELL, ResultLimits, Row
+from collectors.result_cells import ONE_CELL, ResultLimits, ResultRow
 from testbed.real.clients import root
 from testbed.real.daemon import target, wait_until
 from testbed.real.server_account import least_account
@@ -48,12 +48,12 @@ def read(connection: Connection) -> Values:
     return found()
 
 
-def asked_rows(connection: Connection) -> list[Row]:
+def asked_rows(connection: Connection) -> list[ResultRow]:
     """The rows that one reading asks for."""
-    found = list[Row]()
+    found = list[ResultRow]()
     query = connection.query
 
-    def noted(sql: str, shape: ResultLimits = ONE_CELL) -> list[Row]:
+    def noted(sql: str, shape: ResultLimits = ONE_CELL) -> list[ResultRow]:
         found.extend(rows := query(sql, shape))
         return rows
 

@@ -14,7 +14,7 @@ import pytest
 from web_clients import SOON, ask, eventually, listening, password_hash, snapshot, written
 
 from agent.web.access_middleware import FAILURE_DELAY
-from agent.web.auth import REMEMBERED_FAILURES, BasicAuthenticator, Verdict
+from agent.web.auth import REMEMBERED_FAILURES, AuthResult, BasicAuthenticator
 from agent.web.password_queue import (
     MAX_WAITING,
     MAX_WAITING_PER_NETWORK,
@@ -144,8 +144,8 @@ def test_a_password_is_checked_once_and_then_remembered() -> None:
     checks = Checks()
     keeper = doorkeeper(checks)
     for _ in range(5):
-        assert keeper.verdict(USERS, basic("alice", "secret"), "a") is Verdict.ADMITTED
-        assert keeper.verdict(USERS, basic("alice", "wrong"), "a") is Verdict.UNAUTHORISED
+        assert keeper.verdict(USERS, basic("alice", "secret"), "a") is AuthResult.ADMITTED
+        assert keeper.verdict(USERS, basic("alice", "wrong"), "a") is AuthResult.UNAUTHORISED
     assert len(checks.asked) == 2
 
 
@@ -153,11 +153,11 @@ def test_what_is_remembered_ends_with_the_hash_it_was_checked_against() -> None:
     """A new password or a user's leaving counts at once."""
     keeper = BasicAuthenticator(pause=lambda seconds: None)
     right = basic("alice", "secret")
-    assert keeper.verdict(USERS, right, "a") is Verdict.ADMITTED
+    assert keeper.verdict(USERS, right, "a") is AuthResult.ADMITTED
     changed = {**USERS, "alice": password_hash("other")}
-    assert keeper.verdict(changed, right, "a") is Verdict.UNAUTHORISED
-    assert keeper.verdict({"bób": USERS["bób"]}, right, "a") is Verdict.UNAUTHORISED
-    assert keeper.verdict(USERS, right, "a") is Verdict.ADMITTED
+    assert keeper.verdict(changed, right, "a") is AuthResult.UNAUTHORISED
+    assert keeper.verdict({"bób": USERS["bób"]}, right, "a") is AuthResult.UNAUTHORISED
+    assert keeper.verdict(USERS, right, "a") is AuthResult.ADMITTED
 
 
 def test_strangers_guesses_push_out_nobody_who_is_known() -> None:
@@ -168,7 +168,7 @@ def test_strangers_guesses_push_out_nobody_who_is_known() -> None:
     for guess in range(2 * REMEMBERED_FAILURES):
         keeper.verdict(USERS, basic("alice", str(guess)), "a")
     done = len(checks.asked)
-    assert keeper.verdict(USERS, basic("alice", "secret"), "a") is Verdict.ADMITTED
+    assert keeper.verdict(USERS, basic("alice", "secret"), "a") is AuthResult.ADMITTED
     assert len(checks.asked) == done
 
 
@@ -177,7 +177,7 @@ def test_an_unknown_user_costs_the_same_check_as_a_known_one() -> None:
     checks = Checks()
     users = {"a": USERS["alice"], "b": USERS["alice"].replace("$04$", "$07$")}
     keeper = doorkeeper(checks)
-    assert keeper.verdict(users, basic("nobody", "secret"), "a") is Verdict.UNAUTHORISED
+    assert keeper.verdict(users, basic("nobody", "secret"), "a") is AuthResult.UNAUTHORISED
     ((_, decoy),) = checks.asked
     assert decoy.startswith(b"$2b$07$")
     assert len(decoy) == 60
@@ -188,8 +188,8 @@ def test_a_long_password_is_cut_where_bcrypt_cuts_it() -> None:
     long = "x" * 72
     users = {"alice": password_hash(long)}
     keeper = BasicAuthenticator(pause=lambda seconds: None)
-    assert keeper.verdict(users, basic("alice", long + "more"), "a") is Verdict.ADMITTED
-    assert keeper.verdict(users, basic("alice", long[1:]), "a") is Verdict.UNAUTHORISED
+    assert keeper.verdict(users, basic("alice", long + "more"), "a") is AuthResult.ADMITTED
+    assert keeper.verdict(users, basic("alice", long[1:]), "a") is AuthResult.UNAUTHORISED
 
 
 def test_after_a_failure_the_next_check_waits() -> None:
@@ -212,18 +212,18 @@ def test_one_check_at_a_time_and_a_short_line_with_room_for_other_addresses() ->
     checks = Checks()
     checks.go_on.clear()
     keeper = doorkeeper(checks)
-    verdicts: list[Verdict] = []
+    verdicts: list[AuthResult] = []
 
     def come(address: str, password: str) -> Callable[[], None]:
         return lambda: verdicts.append(keeper.verdict(USERS, basic("alice", password), address))
 
     with in_background(*(come("crowd", str(number)) for number in range(200))):
         assert eventually(lambda: len(verdicts) == 200 - MAX_WAITING_PER_NETWORK)
-        assert set(verdicts) == {Verdict.BUSY}
+        assert set(verdicts) == {AuthResult.BUSY}
         with in_background(come("real", "secret")):
             checks.go_on.set()
-    assert verdicts.count(Verdict.ADMITTED) == 1
-    assert verdicts.count(Verdict.UNAUTHORISED) == MAX_WAITING_PER_NETWORK
+    assert verdicts.count(AuthResult.ADMITTED) == 1
+    assert verdicts.count(AuthResult.UNAUTHORISED) == MAX_WAITING_PER_NETWORK
     assert checks.most_at_once == 1
 
 
@@ -232,7 +232,7 @@ def test_the_line_is_short_over_all_addresses() -> None:
     checks = Checks()
     checks.go_on.clear()
     keeper = doorkeeper(checks)
-    verdicts: list[Verdict] = []
+    verdicts: list[AuthResult] = []
 
     def come(number: int) -> Callable[[], None]:
         header = basic("alice", str(number))
@@ -241,7 +241,7 @@ def test_the_line_is_short_over_all_addresses() -> None:
     with in_background(*(come(number) for number in range(100))):
         assert eventually(lambda: len(verdicts) == 100 - MAX_WAITING)
         checks.go_on.set()
-    assert verdicts.count(Verdict.UNAUTHORISED) == MAX_WAITING
+    assert verdicts.count(AuthResult.UNAUTHORISED) == MAX_WAITING
 
 
 def test_two_hundred_clients_with_wrong_passwords_hold_up_no_real_scraper(tmp_path: Path) -> None:

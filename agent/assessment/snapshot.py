@@ -151,7 +151,7 @@ class ClassSlaState:
 
 
 @dataclass(frozen=True, slots=True)
-class ClassSlas:
+class ClassSlasState:
     """The query classes that have an SLA, in the configuration's order; `at` in Unix seconds."""
 
     at: float
@@ -201,7 +201,7 @@ class Snapshot:
     forecast: ForecastState | None = None
     time_use: TimeUse | None = None
     sla: SlaState | None = None
-    class_slas: ClassSlas | None = None
+    class_slas: ClassSlasState | None = None
     business: tuple[BusinessState, ...] = ()
     """The target's business metrics, in the order of the configuration."""
     markers: tuple[Marker, ...] = ()
@@ -286,7 +286,7 @@ class Snapshot:
             return None
         return self.sla if now - self.sla.at <= self.stale_after else None
 
-    def current_class_slas(self, now: float) -> ClassSlas | None:
+    def current_class_slas(self, now: float) -> ClassSlasState | None:
         """Return the classes with an SLA; None without one, if stale, or the target is down."""
         if self.class_slas is None or self.current_load(now) is None:
             return None

@@ -35,7 +35,7 @@ WRITTEN, READ = re.compile(r"writ\w*bytes|wchar"), re.compile(r"read\w*bytes|rch
 
 
 @dataclass(frozen=True)
-class Answer:
+class AttributeResult:
     """The result of one run of the command."""
 
     resource: str
@@ -98,12 +98,12 @@ def run(args: argparse.Namespace) -> int:
         return USAGE_ERROR
     with interruptible():
         answer = _answer(args)
-    formats: dict[str, Callable[[Answer], str]] = {"table": _as_table, "json": as_json}
+    formats: dict[str, Callable[[AttributeResult], str]] = {"table": _as_table, "json": as_json}
     print_lines(formats[args.format](answer))
     return 0
 
 
-def _answer(args: argparse.Namespace) -> Answer:
+def _answer(args: argparse.Namespace) -> AttributeResult:
     classes = _read(args.file, args.host, args.resource)
     target = _target(classes)
     method = DivisionMethod(args.method)
@@ -113,7 +113,9 @@ def _answer(args: argparse.Namespace) -> Answer:
     if classes.at is not None and not target.is_cpu_seconds and method is DivisionMethod.AUTO:
         found = withhold_failing(_resource_name(str(classes.resource)), classes.intervals, found)
     prediction = _prediction_error(args, classes, found) if args.predict is not None else None
-    return Answer(str(classes.resource), found, prediction, _truth_error(classes, target, found))
+    return AttributeResult(
+        str(classes.resource), found, prediction, _truth_error(classes, target, found)
+    )
 
 
 def _prediction_error(
@@ -182,13 +184,13 @@ def _truth_error(classes: ClassFile, target: DividedUse, found: Attribution) -> 
     return disagreement(found.totals, classes.truth.sum(axis=0))
 
 
-def _as_table(answer: Answer) -> str:
+def _as_table(answer: AttributeResult) -> str:
     return format_attribution(
         answer.resource, answer.attribution, answer.prediction, answer.truth_error
     )
 
 
-def as_json(answer: Answer) -> str:
+def as_json(answer: AttributeResult) -> str:
     """Write the answer as JSON: null where something does not exist, the keys always the same."""
     found = answer.attribution
     compared = found.compared_with

@@ -5,7 +5,13 @@ from collections.abc import Iterable
 from contextlib import closing
 from pathlib import Path
 
-from agent.export.profile_rows import NO_PREDICTION_ERROR, IoBytes, Profile, Row, ranked_profile
+from agent.export.profile_rows import (
+    NO_PREDICTION_ERROR,
+    IoBytes,
+    Profile,
+    ProfileRow,
+    ranked_profile,
+)
 from agent.history.class_uses import (
     StoredClassUse,
     StoredSpan,
@@ -98,10 +104,10 @@ def _savings(connection: sqlite3.Connection, span: StoredSpan) -> dict[ClassName
     }
 
 
-def _row(use: StoredClassUse) -> Row:
+def _row(use: StoredClassUse) -> ProfileRow:
     name, calls, seconds = class_name_of(use.name), use.calls or 0.0, use.statement_time or 0.0
     moved = [part for part in (use.read, use.written) if part is not None]
-    return Row(
+    return ProfileRow(
         schema=name.schema,
         digest=name.digest,
         calls=calls,

@@ -18,7 +18,7 @@ from agent.export.attribute_report import (
     shorten_middle,
 )
 from agent.export.fit_report import format_seconds
-from agent.export.profile_rows import Profile, Row
+from agent.export.profile_rows import Profile, ProfileRow
 from agent.export.time_split_report import (
     KEY,
     WIDTH,
@@ -38,7 +38,7 @@ NAME_WIDTH = 34
 DIGEST_LENGTH = 12
 MAX_PERIODS = 3
 COLUMNS = (
-    *(field.name for field in fields(Row) if field.name != "time"),
+    *(field.name for field in fields(ProfileRow) if field.name != "time"),
     "limited_by",
     "limited_by_share",
     *(f"time_{part.value}" for part in TimePart),
@@ -51,7 +51,7 @@ class _Column(NamedTuple):
     """A column of the table; a cell is empty where it is not known, else aligned to the right."""
 
     title: str
-    cell: Callable[[Row], str]
+    cell: Callable[[ProfileRow], str]
 
 
 def as_text(profile: Profile, top: int) -> str:
@@ -67,7 +67,7 @@ def as_text(profile: Profile, top: int) -> str:
     return "\n".join([*lines, "", *_notes(profile)])
 
 
-def _known_columns(rows: Sequence[Row]) -> list[_Column]:
+def _known_columns(rows: Sequence[ProfileRow]) -> list[_Column]:
     """Return the columns that are known of at least one row."""
     greatest = max((row.share or 0.0 for row in rows), default=0.0) or 1.0
     columns = (
@@ -152,9 +152,11 @@ def _time_object(use: TimeUse) -> dict[str, object]:
     }
 
 
-def _record(row: Row) -> dict[str, object]:
+def _record(row: ProfileRow) -> dict[str, object]:
     """Return every column of a row by its name; the time split is a column for each share."""
-    values = {field.name: getattr(row, field.name) for field in fields(Row) if field.name != "time"}
+    values = {
+        field.name: getattr(row, field.name) for field in fields(ProfileRow) if field.name != "time"
+    }
     limited = row.limited_by
     values["limited_by"] = limited.limit.value if limited else None
     values["limited_by_share"] = limited.share if limited else None
@@ -162,7 +164,7 @@ def _record(row: Row) -> dict[str, object]:
     return values | {f"time_{part.value}": shares.get(part) for part in TimePart}
 
 
-def _name(row: Row) -> str:
+def _name(row: ProfileRow) -> str:
     if row.digest == AGENT:
         return "mysql-headroom (agent)"
     if row.text:
@@ -171,13 +173,13 @@ def _name(row: Row) -> str:
     return shorten_middle(f"{row.schema}.{digest}" if row.schema else digest, NAME_WIDTH)
 
 
-def _line(row: Row, columns: Sequence[_Column]) -> str:
+def _line(row: ProfileRow, columns: Sequence[_Column]) -> str:
     cells = (f"{column.cell(row) or '–':>{len(column.title)}}" for column in columns)
     waits = "  waits" if row.waits else ""
     return f"  {_name(row):<{NAME_WIDTH}} {' '.join(cells)}{waits}".rstrip()
 
 
-def _share(row: Row, greatest: float) -> str:
+def _share(row: ProfileRow, greatest: float) -> str:
     if row.share is None:
         return ""
     return f"{bar(row.share, greatest)} {format_percent(row.share):>7}"
@@ -192,7 +194,7 @@ def _gain(gain: float) -> str:
     return f"+{format_percent(gain)}"
 
 
-def _time(row: Row) -> str:
+def _time(row: ProfileRow) -> str:
     if row.time is None:
         return ""
     return f" {stacked_bar(row.time):<{WIDTH}} {limit_text(row.limited_by):<10}"

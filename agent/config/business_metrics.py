@@ -25,7 +25,7 @@ INTO = re.compile(r"\bINTO\b", re.IGNORECASE)
 READING_STATEMENT = re.compile(r"\s*(SELECT|WITH)\b", re.IGNORECASE)
 NOT_ONE_SELECT = "must be a single SELECT that returns one number"
 
-Interval = Annotated[float, Parsed(seconds), within(1, 3600)]
+ReadingInterval = Annotated[float, Parsed(seconds), within(1, 3600)]
 Timeout = Annotated[float, Parsed(seconds), within(0.1, 10)]
 
 
@@ -60,7 +60,7 @@ class BusinessMetric(Section, frozen=True):
         None
     )
     prometheus: PrometheusQuery | None = None
-    interval: Interval = 60.0
+    interval: ReadingInterval = 60.0
     timeout: Timeout = 1.0
 
     def __post_init__(self) -> None:

@@ -15,7 +15,7 @@ import pymysql
 
 from agent.assessment.snapshot import Snapshot
 from agent.config.settings import CollectorSettings, Config, FitSettings, Target
-from agent.demo.load_generator import Load
+from agent.demo.load_generator import LoadGenerator
 from agent.demo.page_address import Address, choose_address, listen_on
 from agent.demo.result_rows import result_rows, summary_sentence
 from agent.demo.screen import View, choose_output, table
@@ -54,7 +54,7 @@ class Demo:
             say("loading tables …")
             password = _create_shop_and_account(server)
             agent, url = stack.enter_context(_running_agent(server, password, address))
-            load = stack.enter_context(Load(server.socket))
+            load = stack.enter_context(LoadGenerator(server.socket))
             say(f"page     {url}/")
             say(f"metrics  {url}/metrics")
             say(
@@ -66,7 +66,7 @@ class Demo:
             finally:
                 self._print_result(next(iter(agent.snapshots())))
 
-    def _show_results(self, agent: Agent, load: Load, url: str) -> None:
+    def _show_results(self, agent: Agent, load: LoadGenerator, url: str) -> None:
         """Show results until the time is over; raises ServerError if the load ends before."""
         with choose_output(sys.stdout) as out:
             next_show = out.every
@@ -80,7 +80,7 @@ class Demo:
                     next_show += out.every
                     out.show(self._view(snapshot, load, url))
 
-    def _view(self, snapshot: Snapshot, load: Load, url: str) -> View:
+    def _view(self, snapshot: Snapshot, load: LoadGenerator, url: str) -> View:
         return View(
             title=self._title,
             snapshot=snapshot,

@@ -47,7 +47,7 @@ def is_rising(seconds: float) -> bool:
     return seconds % PERIOD < PERIOD / 2
 
 
-class Load:
+class LoadGenerator:
     """The load's process, from entry to exit; it ends with its parent at the latest."""
 
     def __init__(self, socket: str) -> None:

@@ -18,7 +18,7 @@ from models.trust import Trust
 from models.usl.fit import UslFit
 from models.usl.posterior import Interval
 
-Row = tuple[str, str]
+LabelledValue = tuple[str, str]
 
 LAW_PEAK, TRUST = "USL peak", "trust"
 SOURCES = {Source.STATEMENT_TIME: "statement time", Source.THREADS_RUNNING: "Threads_running"}
@@ -33,7 +33,7 @@ def summary_sentence(snapshot: Snapshot, now: float) -> str:
     return f"{headline(capacity, snapshot.headroom(now))} {full}".strip()
 
 
-def result_rows(snapshot: Snapshot, now: float) -> list[Row]:
+def result_rows(snapshot: Snapshot, now: float) -> list[LabelledValue]:
     """Return load, capacity, its limit, the USL peak, trust and headroom, as far as known."""
     capacity, fit = snapshot.capacity(now), snapshot.current_law(now)
     return [
@@ -45,7 +45,7 @@ def result_rows(snapshot: Snapshot, now: float) -> list[Row]:
     ]
 
 
-def result_line(rows: Sequence[Row], said: Sequence[Row]) -> str:
+def result_line(rows: Sequence[LabelledValue], said: Sequence[LabelledValue]) -> str:
     """Return the rows in one line; the doubts only if they differ from those of the rows before."""
     shown = [
         (name, value.partition(":")[0])
@@ -56,7 +56,7 @@ def result_line(rows: Sequence[Row], said: Sequence[Row]) -> str:
     return " | ".join(f"{name} {value}" for name, value in shown)
 
 
-def _load_rows(snapshot: Snapshot, now: float) -> list[Row]:
+def _load_rows(snapshot: Snapshot, now: float) -> list[LabelledValue]:
     load = snapshot.current_load(now)
     if load is None:
         return []
@@ -68,7 +68,7 @@ def _load_rows(snapshot: Snapshot, now: float) -> list[Row]:
     return rows
 
 
-def _capacity_rows(capacity: Capacity) -> list[Row]:
+def _capacity_rows(capacity: Capacity) -> list[LabelledValue]:
     if capacity.trust is Trust.NOT_IDENTIFIABLE or capacity.value is None:
         least = (
             "–" if capacity.lower is None else f"at least {format_number(capacity.lower)} queries/s"
@@ -84,7 +84,7 @@ def _capacity_rows(capacity: Capacity) -> list[Row]:
     return [("capacity", value), ("limited by", limits)]
 
 
-def _law_rows(fit: UslFit, capacity: Capacity | None) -> list[Row]:
+def _law_rows(fit: UslFit, capacity: Capacity | None) -> list[LabelledValue]:
     is_limit = capacity is None or capacity.limit in (None, USL)
     other = "" if is_limit else "; not the likeliest limit"
     if fit.trust is Trust.NOT_IDENTIFIABLE:
@@ -109,12 +109,12 @@ def _interval_words(interval: Interval | None) -> str:
     return f" (90 %: {low} to {high})"
 
 
-def _trust_rows(capacity: Capacity) -> list[Row]:
+def _trust_rows(capacity: Capacity) -> list[LabelledValue]:
     why = "; ".join(doubt_sentences(capacity))
     return [(TRUST, capacity.trust.value.replace("_", " ") + (f": {why}" if why else ""))]
 
 
-def _headroom_rows(snapshot: Snapshot, now: float) -> list[Row]:
+def _headroom_rows(snapshot: Snapshot, now: float) -> list[LabelledValue]:
     headroom, capacity = snapshot.headroom(now), snapshot.capacity(now)
     if headroom is None or capacity is None or capacity.trust is Trust.NOT_IDENTIFIABLE:
         return []

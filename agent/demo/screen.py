@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol, Self, TextIO
 from agent.assessment.assessed_intervals import Disposition
 from agent.assessment.snapshot import Snapshot
 from agent.config.durations import format_duration
-from agent.demo.result_rows import Row, result_line, result_rows, summary_sentence
+from agent.demo.result_rows import LabelledValue, result_line, result_rows, summary_sentence
 from agent.demo.text_chart import text_chart
 from models.trust import Trust
 
@@ -69,7 +69,7 @@ class Lines:
 
     def __init__(self, stream: TextIO = sys.stdout) -> None:
         self._stream = stream
-        self._said: list[Row] = []
+        self._said: list[LabelledValue] = []
         """The rows of the line before."""
 
     def __enter__(self) -> Self:
@@ -156,7 +156,7 @@ def draw(view: View, columns: int, lines: int) -> list[str]:
     return [*top, *chart, *bottom][:lines]
 
 
-def table(rows: list[Row], columns: int = 80) -> list[str]:
+def table(rows: list[LabelledValue], columns: int = 80) -> list[str]:
     """Return the rows as lines: names on the left, and the values, wrapped where they are long."""
     lines = []
     for name, value in rows:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
-from agent.assessment.snapshot import ClassSlas, ClassSlaState, Snapshot
+from agent.assessment.snapshot import ClassSlasState, ClassSlaState, Snapshot
 from agent.export.fit_report import format_bounds, format_number, format_seconds, whole_percent
 from models.trust import Trust
 
@@ -22,7 +22,7 @@ def class_sla_sentences(snapshot: Snapshot, now: float) -> Iterator[str]:
         yield _class_sentence(one, texts)
 
 
-def _first_sentence(state: ClassSlas, texts: Mapping[str, str]) -> str | None:
+def _first_sentence(state: ClassSlasState, texts: Mapping[str, str]) -> str | None:
     first = state.first
     if first is None or first.headroom.first is None:
         return None

@@ -24,7 +24,7 @@ NO_SAVINGS: Mapping[ClassName, CapacityGain] = {}
 
 
 @dataclass(frozen=True)
-class Row:
+class ProfileRow:
     """One class; what is not known is None."""
 
     schema: str
@@ -74,7 +74,7 @@ NO_PREDICTION_ERROR = PredictionError(None, None, None)
 class Profile:
     """Query classes, the greatest first, and how their resource use was determined."""
 
-    rows: tuple[Row, ...]
+    rows: tuple[ProfileRow, ...]
     sort: str
     seconds: float
     """Seconds observed, without gaps; for a profile of sums, seconds since the oldest began."""
@@ -102,7 +102,7 @@ class Profile:
         return [row.digest for row in self.rows[:top] if row.digest not in COMBINED_CLASSES]
 
 
-SORT_KEYS: dict[str, Callable[[Row], float | None]] = {
+SORT_KEYS: dict[str, Callable[[ProfileRow], float | None]] = {
     "cpu": lambda row: row.cpu,
     "time": lambda row: row.seconds,
     "count": lambda row: row.calls,
@@ -159,7 +159,7 @@ def with_texts(profile: Profile, texts: Mapping[str, str]) -> Profile:
     return replace(profile, rows=tuple(rows))
 
 
-def _rows(observed: ObservedClasses, *, with_text: bool) -> list[Row]:
+def _rows(observed: ObservedClasses, *, with_text: bool) -> list[ProfileRow]:
     intervals = observed.intervals
     statement_time = intervals.statement_time.sum(axis=0)
     if intervals.inflight_delta is not None:
@@ -176,7 +176,7 @@ def _rows(observed: ObservedClasses, *, with_text: bool) -> list[Row]:
         name = class_name_of(key)
         cpu, stderr, waits = _cpu_use(observed.cpu, k)
         rows.append(
-            Row(
+            ProfileRow(
                 schema=name.schema,
                 digest=name.digest,
                 calls=float(count[k]),
@@ -212,11 +212,11 @@ def _io_bytes(observed: ObservedClasses, k: int) -> float | None:
     return sum(found.classes[k].total for found in well_predicted) if well_predicted else None
 
 
-def _with_share(row: Row, value: float | None, total: float) -> Row:
+def _with_share(row: ProfileRow, value: float | None, total: float) -> ProfileRow:
     return row if value is None or total <= 0 else replace(row, share=value / total)
 
 
-def _with_gains(row: Row, savings: Mapping[ClassName, CapacityGain]) -> Row:
+def _with_gains(row: ProfileRow, savings: Mapping[ClassName, CapacityGain]) -> ProfileRow:
     saving = savings.get(ClassName(row.schema, row.digest))
     if saving is None:
         return row

@@ -13,7 +13,7 @@ from agent import __version__
 from agent.assessment.deploy_markers import Marker
 from agent.assessment.snapshot import (
     BusinessState,
-    ClassSlas,
+    ClassSlasState,
     ClassSlaState,
     ForecastState,
     SlaState,
@@ -203,7 +203,7 @@ def _sla_object(state: SlaState | None) -> Object | None:
     }
 
 
-def _class_slas_object(state: ClassSlas | None) -> Object | None:
+def _class_slas_object(state: ClassSlasState | None) -> Object | None:
     if state is None:
         return None
     first = state.first

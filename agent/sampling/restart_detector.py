@@ -18,7 +18,7 @@ INNODB_COUNTERS = (
 """Counters that FLUSH STATUS does not reset, only a restart of the server."""
 
 
-class Session(NamedTuple):
+class SessionIds(NamedTuple):
     """A session: its number among the agent's own, and its connection ID on the server."""
 
     connect_number: int
@@ -33,9 +33,9 @@ class RestartDetector:
 
     def __init__(self) -> None:
         self._status: Sample | None = None
-        self._session = Session(0, 0)
+        self._session = SessionIds(0, 0)
 
-    def was_restarted(self, status: Sample, session: Session) -> bool:
+    def was_restarted(self, status: Sample, session: SessionIds) -> bool:
         """Return whether the server was restarted since the previous sample."""
         before, self._status = self._status, status
         earlier, self._session = self._session, session

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from agent.assessment.forecaster import Forecaster
 from agent.assessment.hour_ahead_load import LoadOutlook, RecentLoad
 from agent.assessment.outlier_totals import OutlierCounts
-from agent.assessment.snapshot import AssessmentState, ClassSlas, SlaState
+from agent.assessment.snapshot import AssessmentState, ClassSlasState, SlaState
 from agent.query_classes.assessment import ClassMonitor
 from agent.query_classes.recent_response_times import RecentResponseTimes
 from models.business_unit import UnitHeadroom
@@ -35,7 +35,7 @@ class IntervalResults:
     outlook: LoadOutlook | None = None
     """How far the load may rise within the next hour."""
     sla: SlaState | None = None
-    class_slas: ClassSlas | None = None
+    class_slas: ClassSlasState | None = None
     sla_at: float | None = None
     """The end of the interval for which the SLAs were last computed, even if that failed."""
     units: dict[str, UnitHeadroom] = field(default_factory=dict)

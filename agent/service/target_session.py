@@ -14,7 +14,7 @@ from agent.assessment.snapshot import Health, Identity
 from agent.config.settings import CLOCK_COLLECTORS, Config, Target
 from agent.history.server_identity import MAX_LENGTH, server_identity
 from agent.query_classes.resource_meter import METERED
-from agent.sampling.restart_detector import RestartDetector, Session
+from agent.sampling.restart_detector import RestartDetector, SessionIds
 from agent.sampling.scheduled_collector import ScheduledCollector, as_collector_error
 from agent.sampling.server_clock_dating import round_trip, with_reading_time
 from agent.support.backoff import Backoff, with_jitter
@@ -255,7 +255,7 @@ class TargetSession:
             clock = ClockPair(time.monotonic(), time.time())
             status = replace(status, at=clock.to_unix(status.at) + trip.offset)
         restarted = self._restarts.was_restarted(
-            status, Session(self.connects, self._connection.id)
+            status, SessionIds(self.connects, self._connection.id)
         )
         self.server_health = replace(
             self.server_health,

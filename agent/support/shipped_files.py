@@ -9,7 +9,7 @@ IN_WHEEL = PACKAGE / "share"
 
 
 @dataclass(frozen=True, slots=True)
-class HostFile:
+class ShippedFile:
     """One file: where it is in a checkout, and what it is for."""
 
     source: str
@@ -32,15 +32,17 @@ class HostFile:
 
 
 HOST_FILES = (
-    HostFile("deploy/debian/config.yaml", "a first configuration: one server on this host"),
-    HostFile("config.example.yaml", "every key of the configuration"),
-    HostFile("docs/examples/web-config.yml", "TLS and users of the web pages"),
-    HostFile("deploy/grants.sql", "what the account may read on the server"),
-    HostFile("deploy/systemd/mysql-headroom.service", "the systemd unit"),
-    HostFile("deploy/systemd/web.conf", "drop-in: web pages with TLS and users"),
-    HostFile("deploy/systemd/host-process-io.conf", "drop-in: reads and writes of the server"),
-    HostFile("deploy/prometheus/mysql-headroom.rules.yml", "alerts for Prometheus"),
-    HostFile("deploy/prometheus/mysql-headroom.fleet.rules.yml", "sums over many agents"),
-    HostFile("deploy/prometheus/scrape.example.yml", "how Prometheus scrapes the agent"),
-    HostFile("docs/examples/record-samples.sh", "records samples for `replay`, without an agent"),
+    ShippedFile("deploy/debian/config.yaml", "a first configuration: one server on this host"),
+    ShippedFile("config.example.yaml", "every key of the configuration"),
+    ShippedFile("docs/examples/web-config.yml", "TLS and users of the web pages"),
+    ShippedFile("deploy/grants.sql", "what the account may read on the server"),
+    ShippedFile("deploy/systemd/mysql-headroom.service", "the systemd unit"),
+    ShippedFile("deploy/systemd/web.conf", "drop-in: web pages with TLS and users"),
+    ShippedFile("deploy/systemd/host-process-io.conf", "drop-in: reads and writes of the server"),
+    ShippedFile("deploy/prometheus/mysql-headroom.rules.yml", "alerts for Prometheus"),
+    ShippedFile("deploy/prometheus/mysql-headroom.fleet.rules.yml", "sums over many agents"),
+    ShippedFile("deploy/prometheus/scrape.example.yml", "how Prometheus scrapes the agent"),
+    ShippedFile(
+        "docs/examples/record-samples.sh", "records samples for `replay`, without an agent"
+    ),
 )

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
 
-from agent.web.auth import BasicAuthenticator, Verdict
+from agent.web.auth import AuthResult, BasicAuthenticator
 from agent.web.cross_site import SAFE_METHODS, HostNames, is_sent_by_page
 from agent.web.http_request_handler import (
     RETRY_AFTER,
@@ -45,7 +45,7 @@ class AccessControl:
         if (refusal := self._cross_site_refusal(environ)) is not None:
             return _refuse(*refusal, environ, start)
         verdict = self._verdict(config.basic_auth_users, environ)
-        if verdict is Verdict.ADMITTED:
+        if verdict is AuthResult.ADMITTED:
             return self._pages(environ, start)
         if "HTTP_AUTHORIZATION" in environ:
             environ[WAIT_KEY](FAILURE_DELAY)
@@ -63,16 +63,16 @@ class AccessControl:
             return HTTPStatus.MISDIRECTED_REQUEST, UNKNOWN_HOST
         return None
 
-    def _verdict(self, users: Mapping[str, str], environ: Environ) -> Verdict:
+    def _verdict(self, users: Mapping[str, str], environ: Environ) -> AuthResult:
         if not users:
-            return Verdict.ADMITTED
+            return AuthResult.ADMITTED
         header, address = environ.get("HTTP_AUTHORIZATION", ""), environ.get("REMOTE_ADDR", "")
         return self._authenticator.verdict(users, header, address)
 
 
-def _deny(verdict: Verdict, environ: Environ, start: StartResponse) -> list[bytes]:
+def _deny(verdict: AuthResult, environ: Environ, start: StartResponse) -> list[bytes]:
     status, header = HTTPStatus.UNAUTHORIZED, ("WWW-Authenticate", REALM)
-    if verdict is Verdict.BUSY:
+    if verdict is AuthResult.BUSY:
         status, header = HTTPStatus.TOO_MANY_REQUESTS, RETRY_AFTER
     return _refuse(status, f"{status.value} {status.phrase.lower()}", environ, start, header)
 

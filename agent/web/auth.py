@@ -30,7 +30,7 @@ def is_password(password: bytes, hashed: bytes) -> bool:
     return bcrypt.checkpw(password, hashed)
 
 
-class Verdict(enum.Enum):
+class AuthResult(enum.Enum):
     """The result of authenticating a request."""
 
     ADMITTED = enum.auto()
@@ -57,11 +57,11 @@ class BasicAuthenticator:
         self._lock = threading.Lock()
         self._queue = PasswordQueue()
 
-    def verdict(self, users: Mapping[str, str], header: str, address: str) -> Verdict:
+    def verdict(self, users: Mapping[str, str], header: str, address: str) -> AuthResult:
         """Return the verdict on a request with that Authorization header, from that address."""
         credentials = _credentials(header)
         if credentials is None:
-            return Verdict.UNAUTHORISED
+            return AuthResult.UNAUTHORISED
         user, password = credentials
         hashes = {name.encode(): text.encode() for name, text in users.items()}
         hashed = hashes.get(user) or _decoy_hash(hashes.values())
@@ -71,8 +71,8 @@ class BasicAuthenticator:
                 if has_turn:
                     known = self._check_password(user, password, hashed, digest, address)
             if not has_turn:
-                return Verdict.BUSY
-        return Verdict.ADMITTED if known and user in hashes else Verdict.UNAUTHORISED
+                return AuthResult.BUSY
+        return AuthResult.ADMITTED if known and user in hashes else AuthResult.UNAUTHORISED
 
     def _digest(self, user: bytes, password: bytes, hashed: bytes) -> bytes:
         """Return a keyed digest of the checked password, useless without the key."""

@@ -36,7 +36,7 @@ ClientAuth = Literal[
     "NoClientCert", "RequestClientCert", "VerifyClientCertIfGiven", "RequireAndVerifyClientCert"
 ]
 TlsVersion = Literal["TLS12", "TLS13"]
-Curve = Literal["X25519", "CurveP256", "CurveP384", "CurveP521"]
+EllipticCurve = Literal["X25519", "CurveP256", "CurveP384", "CurveP521"]
 
 
 def _cipher_suite(name: str) -> str:
@@ -88,7 +88,7 @@ class TlsServerConfig(Section, frozen=True):
     max_version: TlsVersion = "TLS13"
     cipher_suites: Suites = ()
     prefer_server_cipher_suites: bool = True
-    curve_preferences: tuple[Curve, ...] = ()
+    curve_preferences: tuple[EllipticCurve, ...] = ()
 
 
 class Headers(Section, frozen=True):

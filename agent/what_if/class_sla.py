@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from agent.assessment.snapshot import ClassSlas, ClassSlaState, Snapshot
+from agent.assessment.snapshot import ClassSlasState, ClassSlaState, Snapshot
 from agent.config.class_slas import ClassSla
 from agent.query_classes.recent_response_times import (
     RecentResponseTimes,
@@ -27,7 +27,7 @@ def class_slas_of(
     times: RecentResponseTimes,
     window: Window,
     now: float,
-) -> ClassSlas:
+) -> ClassSlasState:
     """Find the load at which each class breaks its SLA, as known at `now` (Unix seconds)."""
     today, capacity = current_state_of(snapshot, now), snapshot.capacity(now)
     known = {
@@ -47,7 +47,7 @@ def class_slas_of(
     headrooms = dict(zip(measured, found, strict=True))
     missing = SlaReason.FEW_CALLS if times.has_readings else SlaReason.NO_HISTOGRAMS
     is_known = any(one.load_ratio is not None for one in found)
-    return ClassSlas(
+    return ClassSlasState(
         at=now,
         classes=tuple(
             _state(sla, recent, headrooms.get(sla) or _unknown_headroom(recent, missing))

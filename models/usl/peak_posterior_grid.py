@@ -60,7 +60,7 @@ approximation: a level says less about the peak the farther it is from it."""
 
 
 @dataclass(frozen=True, eq=False)
-class Moments:
+class PowerSums:
     """Weighted power sums of the linearised points in powers (equation 1), of one shape or more."""
 
     sharpness: float | Array
@@ -82,7 +82,7 @@ class Moments:
     @classmethod
     def of(
         cls, points: Points, curve: Curve, sharpness: float, count: float, prior: PeakPrior
-    ) -> "Moments":
+    ) -> "PowerSums":
         """Compute the moments of ln R, linearised about a curve fitted to the points' powers.
 
         Weights are w/(s·R̂)² and z = R̂·(1 + ln(R/R̂)): an error of ln R is s times one of ln X.
@@ -104,7 +104,7 @@ class Moments:
         )
 
     @classmethod
-    def stacked(cls, shapes: Sequence["Moments"]) -> "Moments":
+    def stacked(cls, shapes: Sequence["PowerSums"]) -> "PowerSums":
         """Stack the moments of several shapes of the same points, to halve the time in numpy."""
         return replace(
             shapes[0],
@@ -144,7 +144,7 @@ class Grid:
     Each row has its own range of ln Xmax, since the likely cells are a narrow, bent ridge.
     """
 
-    moments: Moments
+    moments: PowerSums
     ln_n: Array
     """Shape (shapes, rows)."""
     ln_x: Array
@@ -186,7 +186,7 @@ class Grid:
         return log_p
 
 
-def narrowed_grid(moments: Moments) -> Grid:
+def narrowed_grid(moments: PowerSums) -> Grid:
     """Compute the posterior of several shapes on grids that narrow to where it is likely."""
     ln_n = np.tile(np.linspace(*N_RANGE, GRID_SIZE), (moments.powers.shape[1], 1))
     coarse = _evaluate_grid(moments, ln_n, *(np.full(ln_n.shape, end) for end in X_RANGE))
@@ -197,14 +197,14 @@ def narrowed_grid(moments: Moments) -> Grid:
     return _evaluate_grid(moments, rows, *_likely_columns(finest))
 
 
-def log_prior(moments: Moments, ln_n: Array) -> Array:
+def log_prior(moments: PowerSums, ln_n: Array) -> Array:
     """Compute the log prior of ln Nmax, of any shape, in the moments' units."""
     off = (ln_n + log(moments.n_scale) - moments.prior.mean) / moments.prior.deviation
     log_p: Array = -0.5 * off**2
     return log_p
 
 
-def _evaluate_grid(moments: Moments, ln_n: Array, low: Array, high: Array) -> Grid:
+def _evaluate_grid(moments: PowerSums, ln_n: Array, low: Array, high: Array) -> Grid:
     """Evaluate the log posterior on these rows, each from low to high in ln Xmax.
 
     ln_n, low and high have shape (shapes, rows). A's likelihood and its prior are combined as two

@@ -19,8 +19,8 @@ from models.usl.peak_posterior_grid import (
     EFFICIENCY_PRIOR,
     N_RANGE,
     PSEUDO_ERROR,
-    Moments,
     PeakPrior,
+    PowerSums,
     log_prior,
     narrowed_grid,
     vertex,
@@ -73,9 +73,9 @@ class Cells:
     sharpness: Array
 
     @classmethod
-    def of_moments(cls, moments: Mapping[float, Moments]) -> "Cells":
+    def of_moments(cls, moments: Mapping[float, PowerSums]) -> "Cells":
         """Compute the cells from moments by sharpness; the evidence weights the shapes."""
-        grid = narrowed_grid(Moments.stacked(list(moments.values())))
+        grid = narrowed_grid(PowerSums.stacked(list(moments.values())))
         ln_shares = grid.log_shares
         top = float(ln_shares.max())
         at = np.nonzero(ln_shares > top + log(NEGLIGIBLE))
@@ -117,7 +117,7 @@ class Posterior:
     x_max_interval: Interval
     n_max_median: float
     x_max_median: float
-    moments: Mapping[float, Moments]
+    moments: Mapping[float, PowerSums]
     """The moments by sharpness, from which the cells are computed."""
     n_best: float
     """The load, of those seen, with the greatest throughput; in threads."""
@@ -172,7 +172,7 @@ def posterior_of(points: Points, curve: Curve, prior: PeakPrior) -> Posterior:
     count, peak_prior = float(curve.weights @ np.sqrt(nearness)), prior.given_best_load(best)
     linear = fit_power(points, 1.0, near) if prior.nearness else curve.relative_to_greatest(points)
     shapes = {s: linear if s == 1.0 else fit_power(points, s, near) for s in SHARPNESSES}
-    moments = {s: Moments.of(points, shape, s, count, peak_prior) for s, shape in shapes.items()}
+    moments = {s: PowerSums.of(points, shape, s, count, peak_prior) for s, shape in shapes.items()}
     cells = Cells.of_moments(moments)
     n_scale, x_scale = moments[1.0].n_scale, moments[1.0].x_scale
     n_low, n_mid, n_high = np.exp(_quantiles(cells.ln_n, cells.share)) * n_scale
@@ -221,7 +221,7 @@ def _including(value: float, quantiles: Array) -> Interval:
     return Interval(min(float(quantiles[0]), value), max(float(quantiles[2]), value))
 
 
-def _law_with_x_max(ln_x: float, moments: Moments) -> Usl:
+def _law_with_x_max(ln_x: float, moments: PowerSums) -> Usl:
     """Find the most likely law with this Xmax, over Nmax and A, with σ ≥ 0."""
     ln_n = np.linspace(*N_RANGE, ROW_COUNT)
     a, log_p = _most_likely_a(ln_n, ln_x, moments)
@@ -233,7 +233,7 @@ def _law_with_x_max(ln_x: float, moments: Moments) -> Usl:
     return law_with_peak(n_max, x_max, float(a[0]) * n_scale / x_scale)
 
 
-def _most_likely_a(ln_n: Array, ln_x: float, moments: Moments) -> tuple[Array, Array]:
+def _most_likely_a(ln_n: Array, ln_x: float, moments: PowerSums) -> tuple[Array, Array]:
     """Find the A of the most likely law with this Xmax and each Nmax, and its log probability.
 
     σ ≥ 0 where A ≤ v/(1 − (1 − u)²), per thread; no bound where Nmax is below half a thread.
