@@ -54,11 +54,11 @@ def assess(
     now: ClockPair,
     ceilings: ResourceSettings = NO_CEILINGS,
     *,
-    again: bool = True,
+    is_due: bool = True,
 ) -> Snapshot:
     """Return a snapshot of all that is known about a target now.
 
-    The capacity is assessed `again`, or else remains that of `previous`.
+    The capacity is assessed if that `is_due`, else it remains that of `previous`.
     """
     return Snapshot(
         target=target,
@@ -66,7 +66,7 @@ def assess(
         stale_after=max(settings.stale_after, STALE_INTERVALS * settings.interval),
         health=health,
         load=latest_load(window, now, ceilings),
-        assessed=fit(window, previous, settings, now, ceilings) if again else previous,
+        assessed=assess_window(window, previous, settings, now, ceilings) if is_due else previous,
         time_use=recent_time_use(window, now, ceilings),
     )
 
@@ -118,14 +118,17 @@ def _processor_counts(window: Window, ceilings: ResourceSettings) -> dict[str, f
     }
 
 
-def fit(
+def assess_window(
     window: Window,
     previous: AssessmentState,
     settings: FitSettings,
     now: ClockPair,
     ceilings: ResourceSettings = NO_CEILINGS,
 ) -> AssessmentState:
-    """Assess the capacity of the window, once per interval, or state what data is missing."""
+    """Assess the capacity of the window; return `previous` if that is of the same latest interval.
+
+    Where the window is not enough, `waiting` of the result tells what is missing.
+    """
     if len(window) == 0:
         return AssessmentState(
             waiting="no complete interval yet", outlier_counts=previous.outlier_counts

@@ -100,7 +100,7 @@ class Life:
         ticks: list[Callable[[float], float]] = [
             lambda now: self.watch.server_tick(now),
             lambda now: self.watch.host_tick(now),
-            lambda now: self.watch.fit_tick(now),
+            lambda now: self.watch.assessment_tick(now),
             lambda now: self.watch.class_tick(now),
             self.store.tick,
             self._every(HOUR / 12, self._scrape),

@@ -157,7 +157,7 @@ def pages_of_an_agent(seen: Sequence[Interval]) -> Iterator[tuple[Snapshot, list
         window, at = Window(seen[:k]), interval.end + 2.0
         now = ClockPair(at, at)
         again = is_due(window, state, settings, now)
-        known = assess("shop", window, Health(up=True), state, settings, now, again=again)
+        known = assess("shop", window, Health(up=True), state, settings, now, is_due=again)
         state = known.assessed
         yield known, list(samples_of(known))
 

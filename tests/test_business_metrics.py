@@ -33,7 +33,7 @@ def watched(*metrics: dict[str, Any]) -> TargetMonitor:
     target = {"name": "db", "user": "u", "business_metrics": list(metrics)}
     config = Config.validated({"targets": [target], "fit": {"interval": 10}})
     monitor = TargetMonitor(config, config.targets[0])
-    monitor.history.restore(intervals(WAVES))
+    monitor.buffer.restore(intervals(WAVES))
     monitor.session.server_health = Health(up=True)
     return monitor
 
@@ -64,11 +64,11 @@ def test_a_number_that_follows_the_load_has_a_headroom() -> None:
     for row in rows:
         monitor.business.series["active_users"].append(row.end - 1, 2 * row.throughput)
     now = rows[-1].end + 1
-    monitor.fit_tick(now)
+    monitor.assessment_tick(now)
     [before] = monitor.snapshot.current_business(monitor.snapshot.at)
     assert before.unit_headroom.reason is UnitReason.NO_CAPACITY
     monitor.business_tick(now)
-    monitor.fit_tick(now)
+    monitor.assessment_tick(now)
     [known] = monitor.snapshot.current_business(monitor.snapshot.at)
     capacity, load = monitor.snapshot.assessed.capacity, monitor.snapshot.load
     assert capacity is not None
@@ -89,12 +89,12 @@ def test_a_headroom_that_cannot_be_computed_costs_nothing_else(
     """A defect there is counted as its own part, once for each interval; the capacity stays."""
     monitor, rows = watched(USERS), intervals(WAVES)
     now = rows[-1].end + 1
-    monitor.fit_tick(now)
+    monitor.assessment_tick(now)
     monkeypatch.setattr("agent.service.target_monitor.headroom_in_unit", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         monitor.business_tick(now)
     monitor.business_tick(now)
-    monitor.fit_tick(now)
+    monitor.assessment_tick(now)
     assert monitor.assessment_failures == {"business_metrics": 1}
     assert monitor.snapshot.assessed.capacity is not None
 

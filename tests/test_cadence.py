@@ -9,7 +9,7 @@ from msgspec import structs
 from agent.assessment.cadence import is_due
 from agent.assessment.snapshot import AssessmentState
 from agent.config.settings import FitSettings
-from agent.pipeline import fit
+from agent.pipeline import assess_window
 from agent.support.clock_pair import ClockPair
 from agent.window.intervals import Window
 
@@ -25,7 +25,7 @@ def now_at(window: Window) -> ClockPair:
 def assessed(loads: list[float]) -> AssessmentState:
     """What is known after these intervals."""
     window = Window(intervals(loads))
-    found = fit(window, AssessmentState(), SETTINGS, now_at(window))
+    found = assess_window(window, AssessmentState(), SETTINGS, now_at(window))
     assert found.capacity is not None
     return found
 

@@ -201,13 +201,13 @@ def test_a_month_in_the_file_is_forecast_after_a_restart(tmp_path: Path) -> None
     monitor = TargetMonitor(config, config.targets[0], store=store)
     assert monitor.recorder is not None
     monitor.recorder.note_server({"server_uuid": SERVER})
-    monitor.fit_tick(time.monotonic())
+    monitor.assessment_tick(time.monotonic())
     store.tick(time.monotonic() + 100)
     now = time.monotonic()
     for at in (now, now + START_SPREAD_SECONDS):
-        monitor.fit_tick(at)
+        monitor.assessment_tick(at)
         monitor.forecast_tick(at)
-    monitor.fit_tick(now + START_SPREAD_SECONDS)
+    monitor.assessment_tick(now + START_SPREAD_SECONDS)
     store.close()
     known = monitor.snapshot.capacity(time.time())
     assert known is not None

@@ -154,13 +154,13 @@ def test_an_agent_knows_the_days_before_after_a_restart(width: float, tmp_path: 
     monitor = TargetMonitor(config, config.targets[0], store=store)
     assert monitor.recorder is not None
     monitor.recorder.note_server({"server_uuid": SERVER})
-    monitor.fit_tick(time.monotonic())
+    monitor.assessment_tick(time.monotonic())
     store.tick(time.monotonic() + 100)
-    monitor.fit_tick(time.monotonic())
+    monitor.assessment_tick(time.monotonic())
     mono = time.monotonic()
     latest = [rows(now + 300, now + 600, width)[-1]._replace(end=mono + 600.0)]
-    monitor.history.append_intervals(latest, mono + 600.0)
-    monitor.fit_tick(mono + 600.0)
+    monitor.buffer.append_intervals(latest, mono + 600.0)
+    monitor.assessment_tick(mono + 600.0)
     store.close()
     outlook = monitor.snapshot.outlook
     assert outlook is not None

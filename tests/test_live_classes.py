@@ -140,9 +140,9 @@ def test_classes_that_begin_anew_begin_with_all_rows_and_texts(
             monitor.class_tick(time.monotonic())
     else:
         monitor.session.close()
-        monitor.session.server = monitor.history.server = "another one"
+        monitor.session.server = monitor.buffer.server = "another one"
         monitor.server_tick(time.monotonic())
-        monitor.fit_tick(time.monotonic())
+        monitor.assessment_tick(time.monotonic())
     assert monitor._state.classes is not first
     complete, later = wait_until("two readings again", readings, 30)
     monitor.close()

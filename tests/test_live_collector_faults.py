@@ -217,7 +217,10 @@ def health(watched: TargetMonitor, name: str) -> CollectorHealth:
 @contextmanager
 def ticking(watched: TargetMonitor) -> Iterator[None]:
     """Serve one watch as the agent does."""
-    workers = [Worker("server", [watched.server_tick]), Worker("assessment", [watched.fit_tick])]
+    workers = [
+        Worker("server", [watched.server_tick]),
+        Worker("assessment", [watched.assessment_tick]),
+    ]
     for worker in workers:
         worker.start()
     try:

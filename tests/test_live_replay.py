@@ -62,24 +62,24 @@ def watched(server: PrivateServer) -> tuple[Snapshot, float, list[Sample]]:
     )
     monitor = TargetMonitor(config, config.targets[0])
     samples: list[Sample] = []
-    keep = monitor.history.append
+    keep = monitor.buffer.append
 
     def append(sample: Sample) -> None:
         values = {n: v for n, v in sample.values.items() if not n.startswith(NOT_RECORDED)}
         samples.append(replace(sample, values=values))
         keep(samples[-1])
 
-    monitor.history.append = append  # type: ignore[method-assign]
+    monitor.buffer.append = append  # type: ignore[method-assign]
     try:
         for clients in STEPS:
             with Clients(server, WORK, clients):
                 until = time.monotonic() + EACH
                 while (now := time.monotonic()) < until:
                     due = monitor.server_tick(now), monitor.host_tick(now)
-                    monitor.fit_tick(time.monotonic())
+                    monitor.assessment_tick(time.monotonic())
                     time.sleep(max(0.0, min(*due) - time.monotonic()))
         now = time.monotonic()
-        monitor.fit_tick(now)
+        monitor.assessment_tick(now)
     finally:
         monitor.close()
     return monitor.snapshot, now, samples

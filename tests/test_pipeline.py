@@ -27,7 +27,7 @@ from agent.assessment.outlier_totals import OutlierCounts
 from agent.assessment.snapshot import AssessmentState, Health
 from agent.config.resources import DiskSettings, ResourceSettings
 from agent.config.settings import FitSettings
-from agent.pipeline import assess, fit, latest_load, observations
+from agent.pipeline import assess, assess_window, latest_load, observations
 from agent.window.concurrency import Source, concurrency, idle_baseline
 from agent.window.intervals import Interval, Window
 from models.capacity.goodness_of_fit import Check
@@ -130,8 +130,10 @@ def test_a_quota_that_is_changed_is_the_limit_at_once(before: float, after: floa
 
 def test_statement_time_is_preferred_where_it_is_known() -> None:
     """Little's law is the better concurrency; Threads_running is the other."""
-    by_time = fit(window(RISING), AssessmentState(), SETTINGS, now(101))
-    by_threads = fit(window(RISING, statement_time=False), AssessmentState(), SETTINGS, now(101))
+    by_time = assess_window(window(RISING), AssessmentState(), SETTINGS, now(101))
+    by_threads = assess_window(
+        window(RISING, statement_time=False), AssessmentState(), SETTINGS, now(101)
+    )
     assert by_time.source is Source.STATEMENT_TIME
     assert by_threads.source is Source.THREADS_RUNNING
     assert law_points(by_threads) == RISING
@@ -141,7 +143,7 @@ def test_a_source_that_is_gone_is_left_for_the_other() -> None:
     """When performance_schema goes away the fit goes on with Threads_running at once."""
     before = intervals(RISING * 5)
     after = [interval(50 + k, load, statement_time=False) for k, load in enumerate(RISING * 2)]
-    state = fit(Window([*before, *after]), AssessmentState(), SETTINGS, now(701))
+    state = assess_window(Window([*before, *after]), AssessmentState(), SETTINGS, now(701))
     assert state.source is Source.THREADS_RUNNING
 
 
@@ -149,7 +151,7 @@ def test_a_source_is_chosen_by_time_however_few_old_intervals_were_kept() -> Non
     """What counts is the last while, not the last so many rows of a window that was thinned."""
     old = [interval(100 * k, load, statement_time=False) for k, load in enumerate(RISING)]
     young = [interval(1000 + k, load) for k, load in enumerate(RISING[:4])]
-    state = fit(Window([*old, *young]), AssessmentState(), SETTINGS, now(10_041))
+    state = assess_window(Window([*old, *young]), AssessmentState(), SETTINGS, now(10_041))
     assert state.source is Source.STATEMENT_TIME
 
 
@@ -166,7 +168,7 @@ def test_a_noisy_source_makes_a_wider_interval() -> None:
 
 def test_idle_intervals_do_not_enter_the_law() -> None:
     """A night without load says nothing about the limit."""
-    state = fit(window(RISING, idle=50), AssessmentState(), SETTINGS, now(601))
+    state = assess_window(window(RISING, idle=50), AssessmentState(), SETTINGS, now(601))
     assert law_points(state) == RISING
     assert state.intervals is not None
     assert np.count_nonzero(state.intervals.dispositions == Disposition.IDLE.value) > 0
@@ -182,7 +184,7 @@ def test_idle_intervals_do_not_enter_the_law() -> None:
 )
 def test_without_any_query_it_says_what_is_missing(rows: list[Interval], words: str) -> None:
     """`Cannot tell yet` comes with its reason, and no number."""
-    state = fit(Window(rows), AssessmentState(), SETTINGS, now(60))
+    state = assess_window(Window(rows), AssessmentState(), SETTINGS, now(60))
     assert (state.capacity, state.waiting) == (None, words)
 
 
@@ -232,10 +234,10 @@ def test_the_same_window_is_not_fitted_twice() -> None:
     """Between two intervals the fit is the one there was, also where nothing can be told."""
     for rows in (intervals(RISING), [interval(0, 0.0, throughput=0.0)]):
         at = rows[-1].end + 1
-        first = fit(Window(rows), AssessmentState(), SETTINGS, now(at))
-        assert fit(Window(rows), first, SETTINGS, now(at + 3)) is first
+        first = assess_window(Window(rows), AssessmentState(), SETTINGS, now(at))
+        assert assess_window(Window(rows), first, SETTINGS, now(at + 3)) is first
         longer = [*rows, interval(len(rows), 40.0)]
-        assert fit(Window(longer), first, SETTINGS, now(at + 10)) is not first
+        assert assess_window(Window(longer), first, SETTINGS, now(at + 10)) is not first
 
 
 def test_the_load_is_that_of_the_latest_interval() -> None:
@@ -321,7 +323,7 @@ def test_the_clock_of_the_latest_interval_is_shown_and_is_no_utilisation() -> No
 def test_a_long_window_is_thinned_for_the_fit() -> None:
     """However many intervals, the models see no more than the limit, and all loads."""
     rows = intervals(WAVES * 20)
-    state = fit(Window(rows), AssessmentState(), SETTINGS, now(rows[-1].end + 1))
+    state = assess_window(Window(rows), AssessmentState(), SETTINGS, now(rows[-1].end + 1))
     assert state.intervals is not None
     assert len(state.intervals) <= 500
     assert state.intervals.concurrency.max() == pytest.approx(max(WAVES), rel=0.01)

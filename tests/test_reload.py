@@ -294,7 +294,7 @@ class Running:
     @property
     def intervals(self) -> list[Interval]:
         """What the first target's window is made of."""
-        return self.agent.monitors[0].history.latest_window.as_intervals
+        return self.agent.monitors[0].buffer.latest_window.as_intervals
 
     def snapshot(self, name: str = "db0") -> Snapshot:
         """What is known of a target."""
@@ -379,8 +379,8 @@ def test_targets_that_join_a_group_are_read_at_its_time() -> None:
     kept = {one.target.name: one for one in agent.monitors}
     assert (kept["b"], kept["c"]) == (b, c)
     for name in "bce":
-        kept[name].history.append(Sample("status", 1000.0, {}, 0.0))
-    assert len({kept[name].history.due for name in "bce"}) == 1
+        kept[name].buffer.append(Sample("status", 1000.0, {}, 0.0))
+    assert len({kept[name].buffer.due for name in "bce"}) == 1
 
 
 def test_a_target_that_did_not_change_goes_on(running: Running) -> None:

@@ -22,11 +22,11 @@ def test_another_server_behind_the_same_address_begins_anew() -> None:
     """Nothing that is known of the first is said of the second, also without a history."""
     config = Config.validated({"targets": [{"name": "db", "user": "u"}]})
     monitor = TargetMonitor(config, config.targets[0])
-    monitor.history.restore(intervals(RISING[:8]))
+    monitor.buffer.restore(intervals(RISING[:8]))
     for server, kept in (("first", 8), ("first", 8), ("second", 0)):
         monitor.session.server = server
-        monitor.fit_tick(50.0)
-        assert len(monitor.history.window(50.0)) == kept
+        monitor.assessment_tick(50.0)
+        assert len(monitor.buffer.window(50.0)) == kept
     assert monitor.snapshot.assessed.capacity is None
     assert monitor.snapshot.load is None
 
@@ -97,7 +97,7 @@ def test_the_host_may_be_read_less_often_than_an_interval_is_long(seconds: int, 
             "collectors": {"host": {"interval": f"{seconds}s"}},
         }
     )
-    history = TargetMonitor(config, config.targets[0]).history
+    history = TargetMonitor(config, config.targets[0]).buffer
     cpu = {"cpu_user_seconds": 0.3, "process_cpu_seconds": 0.2}
     status = {"uptime": 1.0, "questions": 10.0, "own_statements": 0.0}
     for t in range(901):
@@ -122,7 +122,7 @@ def test_a_defect_in_the_models_hides_no_server_that_is_down(
     monkeypatch.setattr("agent.service.target_monitor.assess", lambda *_, **__: 1 / 0)
     monitor.session.server_health = Health(up=False, server="MySQL")
     with pytest.raises(ZeroDivisionError):
-        monitor.fit_tick(50.0)
+        monitor.assessment_tick(50.0)
     assert monitor.snapshot.health.up is False
     assert "ZeroDivisionError" in monitor.snapshot.assessed.waiting
 
@@ -142,15 +142,15 @@ def test_an_assessment_that_fails_touches_no_other_target(
     agent = Agent(config)
     rows = intervals(RISING)
 
-    def failing(name: str, *arguments: Any, again: bool) -> Snapshot:
+    def failing(name: str, *arguments: Any, is_due: bool) -> Snapshot:
         if name != "whole":
             raise ZeroDivisionError
-        return assess(name, *arguments, again=again)
+        return assess(name, *arguments, is_due=is_due)
 
     monkeypatch.setattr("agent.service.target_monitor.assess", failing)
     monkeypatch.setattr("agent.query_classes.assessment.ClassMonitor.advance", lambda *_: [][0])
     for monitor in agent.monitors:
-        monitor.history.restore(rows)
+        monitor.buffer.restore(rows)
     agent.start()
     try:
         wait_until("three rounds", lambda: failures(agent)[0].get("classes", 0) > 2)
@@ -174,17 +174,17 @@ def test_a_window_is_assessed_once_and_again_when_the_clock_is_set(
     rows = intervals(RISING)
     unix, assessments = 1e9, list[float]()
 
-    def counted(*arguments: Any, again: bool) -> Snapshot:
+    def counted(*arguments: Any, is_due: bool) -> Snapshot:
         assessments.append(unix)
-        return assess(*arguments, again=again)
+        return assess(*arguments, is_due=is_due)
 
     monkeypatch.setattr("agent.service.target_monitor.assess", counted)
     monkeypatch.setattr("agent.service.target_monitor.time.time", lambda: unix)
-    monitor.history.restore(rows)
+    monitor.buffer.restore(rows)
     for step, times in ((0.0, 1), (0.5, 1), (1.0, 1), (1800.0, 2)):
         now = rows[-1].end + min(step, 2.0)
         unix = 1e9 + step
-        monitor.fit_tick(now)
+        monitor.assessment_tick(now)
         assert len(assessments) == times
         assert monitor.snapshot.at == unix
         assert monitor.snapshot.load is not None
@@ -199,22 +199,22 @@ def test_an_sla_that_cannot_be_computed_costs_nothing_else(
     config = Config.validated({"targets": [target]})
     monitor = TargetMonitor(config, config.targets[0])
     rows = intervals(RISING)
-    monitor.history.restore(rows)
+    monitor.buffer.restore(rows)
     monitor.session.server_health = Health(up=True)
     now = rows[-1].end + 1
-    monitor.fit_tick(now)
+    monitor.assessment_tick(now)
     monitor.sla_tick(now)
-    monitor.fit_tick(now)
+    monitor.assessment_tick(now)
     before = monitor.snapshot
     assert before.sla is not None
     assert before.sla.seconds == 0.05
     monkeypatch.setattr("agent.service.target_monitor.sla_of", lambda *_: 1 / 0)
-    monitor.history.append_intervals([rows[-1]._replace(end=now)], now)
-    monitor.fit_tick(now)
+    monitor.buffer.append_intervals([rows[-1]._replace(end=now)], now)
+    monitor.assessment_tick(now)
     with pytest.raises(ZeroDivisionError):
         monitor.sla_tick(now)
     monitor.sla_tick(now)
-    monitor.fit_tick(now)
+    monitor.assessment_tick(now)
     assert monitor.assessment_failures == {"sla": 1}
     assert monitor.snapshot.sla is None
     assert monitor.snapshot.assessed.capacity is not None

@@ -9,7 +9,7 @@ import numpy as np
 from agent.assessment.snapshot import AssessmentState
 from agent.config.resources import ResourceSettings
 from agent.config.timestamps import time_text
-from agent.pipeline import fit
+from agent.pipeline import assess_window
 from agent.replay.recording_opener import RecordingSource, SourceError
 from agent.support.clock_pair import ClockPair
 from agent.support.errors import InputError
@@ -107,7 +107,7 @@ def assess_period(
     low, middle, high = np.quantile(window["throughput"], LOAD_QUANTILES)
     return AssessedPeriod(
         period=period,
-        fitted=fit(window, AssessmentState(), source.settings, now, ceilings),
+        fitted=assess_window(window, AssessmentState(), source.settings, now, ceilings),
         intervals=round(float(window["stands_for"].sum())),
         loads=(float(low), float(middle), float(high)),
     )

@@ -61,7 +61,7 @@ def observe(
         end = time.monotonic() + seconds + READING_SECONDS
         while (now := time.monotonic()) < end:
             timeout_error = read_once(readers, maker) or timeout_error
-            maker.history.window(time.monotonic())  # makes it drop old samples
+            maker.buffer.window(time.monotonic())  # makes it drop old samples
             intervals += maker.intervals(time.monotonic())  # few readings may wait in it
             next_at = now + READING_SECONDS * random.uniform(*JITTER)  # noqa: S311
             timeout_error = sample_threads_until(next_at, readers, pause) or timeout_error
@@ -70,7 +70,7 @@ def observe(
         connection.close()
     if timeout_error is not None and not intervals:
         raise timeout_error
-    window = maker.history.window(time.monotonic())
+    window = maker.buffer.window(time.monotonic())
     return with_time_splits(observed_classes(registry, intervals), window, resources)
 
 
@@ -79,13 +79,13 @@ class _Recorder(ClassIntervalMaker):
 
     def __init__(self, registry: ClassRegistry) -> None:
         super().__init__(registry)
-        self.history = IntervalBuffer(READING_SECONDS, MAX_SECONDS, READING_SECONDS)
+        self.buffer = IntervalBuffer(READING_SECONDS, MAX_SECONDS, READING_SECONDS)
 
     def append(self, sample: Sample) -> None:
         """Add a sample of any collector."""
         super().append(sample)
         if sample.collector in ("host", "status"):
-            self.history.append(sample)
+            self.buffer.append(sample)
 
 
 def read_once(

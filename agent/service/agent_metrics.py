@@ -29,7 +29,7 @@ class TargetActivity:
 
     target: str
     connects: int
-    fit_seconds: float | None
+    assessment_seconds: float | None
     assessment_failures: Mapping[str, int] = field(default_factory=dict)
     """Failures by the part that was assessed."""
 
@@ -133,8 +133,8 @@ def _target_families(state: AgentState) -> Iterator[Metric]:
         for part, count in sorted(one.assessment_failures.items()):
             failures.add_metric((one.target, part), count)
         connects.add_metric((one.target,), one.connects)
-        if one.fit_seconds is not None:
-            fits.add_metric((one.target,), one.fit_seconds)
+        if one.assessment_seconds is not None:
+            fits.add_metric((one.target,), one.assessment_seconds)
     yield connects
     yield fits
     yield failures

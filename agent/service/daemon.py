@@ -30,7 +30,7 @@ from agent.service.agent_metrics import (
 from agent.service.reload import monitor_settings
 from agent.service.target_monitor import TargetMonitor
 from agent.service.worker_definitions import (
-    fit_ticks,
+    assessment_ticks,
     host_ticks,
     stop_workers,
     wait_for,
@@ -64,7 +64,7 @@ class Agent:
         """Replaced as a whole by a reload: threads of the web server iterate over it meanwhile."""
         self.groups = Groups(config, self.snapshots)
         self._host_worker = Worker("host", host_ticks(self.monitors))
-        self._fit_worker = Worker("assessment", self._fit_ticks())
+        self._assessment_worker = Worker("assessment", self._assessment_ticks())
 
     def snapshots(self) -> list[Snapshot]:
         """Return the latest snapshot of every target, with its deploy markers."""
@@ -105,7 +105,7 @@ class Agent:
 
     def _watching_workers(self) -> list[Worker]:
         own = [worker for workers in self._target_workers.values() for worker in workers]
-        return [*own, self._host_worker, self._fit_worker]
+        return [*own, self._host_worker, self._assessment_worker]
 
     def start(self) -> None:
         """Start all workers, and load the deploy markers of the history."""
@@ -172,13 +172,13 @@ class Agent:
         new_workers = {monitor: workers_of(monitor) for monitor in monitors}
         self._target_workers = {**self._target_workers, **new_workers}
         self._host_worker.replace_ticks(host_ticks(self.monitors))
-        self._fit_worker.replace_ticks(self._fit_ticks())
+        self._assessment_worker.replace_ticks(self._assessment_ticks())
         for workers in new_workers.values():
             for worker in workers:
                 worker.start()
 
-    def _fit_ticks(self) -> list[Tick]:
-        return [*fit_ticks(self.monitors), self.groups.tick, collect_garbage, trim_heap]
+    def _assessment_ticks(self) -> list[Tick]:
+        return [*assessment_ticks(self.monitors), self.groups.tick, collect_garbage, trim_heap]
 
     def own_state(self) -> AgentState:
         """Return the agent's own status."""
@@ -195,7 +195,9 @@ class Agent:
                 for worker in self.workers()
             ),
             tuple(
-                TargetActivity(w.target.name, w.connects, w.fit_seconds, w.assessment_failures)
+                TargetActivity(
+                    w.target.name, w.connects, w.assessment_seconds, w.assessment_failures
+                )
                 for w in self.monitors
             ),
             history=self._store.state if self._store else None,

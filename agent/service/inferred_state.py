@@ -18,19 +18,19 @@ class ServerState:
     classes: ClassMonitor
     forecaster: Forecaster
     recent: RecentLoad
-    fitted: AssessmentState
+    assessed: AssessmentState
     response_times: RecentResponseTimes = field(default_factory=RecentResponseTimes)
 
     @classmethod
     def new(cls, target: str, classes: ClassMonitor, now: float) -> "ServerState":
         """Return the initial state, without results; `now` in monotonic seconds."""
-        fitted = AssessmentState(outlier_counts=OutlierCounts(counted_since=now))
-        return cls(classes, Forecaster(target, now), RecentLoad(now), fitted)
+        assessed = AssessmentState(outlier_counts=OutlierCounts(counted_since=now))
+        return cls(classes, Forecaster(target, now), RecentLoad(now), assessed)
 
 
 @dataclass(slots=True)
 class IntervalResults:
-    """The results beside the fit, computed once per interval."""
+    """The results beside the capacity, computed once per interval."""
 
     outlook: LoadOutlook | None = None
     """How far the load may rise within the next hour."""

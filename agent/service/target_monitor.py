@@ -1,4 +1,4 @@
-"""The monitor of one target: its session fills the history, its assessments the snapshot."""
+"""The monitor of one target: a session that reads it, and assessments that make its snapshot."""
 
 import logging
 import time
@@ -50,12 +50,12 @@ class AssessmentPart(StrEnum):
 
 
 class TargetMonitor:
-    """Monitors one target; `server_tick`, `host_tick` and `fit_tick` are run by a worker each.
+    """Monitors one target, by ticks that workers run; each returns when to run it again.
 
-    The first two fill `history`, the buffer of intervals; the third replaces `snapshot` by one
-    assignment. The other ticks take turns with it: `class_tick` attributes the used resources to
-    the query classes, `forecast_tick` forecasts the load. `business` is read by a worker of its
-    own.
+    `server_tick` and `host_tick`, run by two workers, fill `buffer` with samples. A third worker
+    runs all others: `assessment_tick` assesses the window and replaces `snapshot` by one
+    assignment, `class_tick` divides the used resources over the query classes, `forecast_tick`
+    forecasts the load. `business` is read by a worker of its own.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class TargetMonitor:
         self.session = TargetSession(
             target, enabled, self._handle_sample, self._handle_connect, self.business.connection
         )
-        self.history = IntervalBuffer(
+        self.buffer = IntervalBuffer(
             self._settings.interval,
             self._settings.window,
             self.session.sampling,
@@ -85,11 +85,10 @@ class TargetMonitor:
         classes = ClassMonitor(config.classes, self.session.resource_sampling)
         self._state = ServerState.new(target.name, classes, time.monotonic())
         self._results = IntervalResults()
-        self._assessed_input: tuple[Window, ClockPair] | None = (
-            None  # what the snapshot is based on
-        )
+        self._assessed_input: tuple[Window, ClockPair] | None = None
+        """The window and the time that the snapshot is based on."""
         self.assessment_failures: Mapping[str, int] = {}
-        self.fit_seconds: float | None = None  # duration of the latest fit
+        self.assessment_seconds: float | None = None  # duration of the latest assessment
         self.snapshot = self._assess(time.monotonic())
 
     @property
@@ -121,7 +120,7 @@ class TargetMonitor:
         if self.session.endpoint != before.session.endpoint:
             return
         self.session.take_over(before.session)
-        self.history.server = before.history.server
+        self.buffer.server = before.buffer.server
         self.business.take_over(before.business)
         ours, theirs = self._state, before._state
         if self.target.class_slas == before.target.class_slas:
@@ -129,11 +128,11 @@ class TargetMonitor:
         ours.forecaster, ours.recent = theirs.forecaster, theirs.recent
         if ours.classes.continues(theirs.classes):
             ours.classes = theirs.classes
-        ours.fitted = AssessmentState(outlier_counts=theirs.fitted.outlier_counts)
-        if self.history.width != before.history.width:
+        ours.assessed = AssessmentState(outlier_counts=theirs.assessed.outlier_counts)
+        if self.buffer.width != before.buffer.width:
             self.snapshot = replace(self.snapshot, health=before.snapshot.health)
             return
-        self.history.copy_window_from(before.history)
+        self.buffer.copy_window_from(before.buffer)
         if self.recorder is not None and before.recorder is not None:
             self.recorder.continue_from(before.recorder)
         self.snapshot = before.snapshot
@@ -146,7 +145,7 @@ class TargetMonitor:
         """Run the due collectors of the server's host; return when to run again."""
         return self.session.read_host(now)
 
-    def fit_tick(self, now: float) -> float:
+    def assessment_tick(self, now: float) -> float:
         """Assess the target and publish the snapshot; break off overdue answers."""
         self.session.interrupt_if_overdue(now)
         self.business.interrupt_if_overdue(now)
@@ -156,14 +155,14 @@ class TargetMonitor:
             self.snapshot = self._assess(now)
         except Exception as error:  # a defect there must not hide that a server is down
             self._record_failure(AssessmentPart.CAPACITY, error)
-            fitted = replace(
+            assessed = replace(
                 before.assessed, waiting=f"the assessment failed: {describe_error(error)}"
             )
             health = self._current_health()
-            self.snapshot = replace(before, at=time.time(), health=health, assessed=fitted)
+            self.snapshot = replace(before, at=time.time(), health=health, assessed=assessed)
             raise
         if self.snapshot.assessed.at != before.assessed.at:
-            self.fit_seconds = time.monotonic() - now
+            self.assessment_seconds = time.monotonic() - now
         _log_changes(before, self.snapshot)
         self.record_new_data()
         return now + ASSESSMENT_SECONDS
@@ -171,7 +170,7 @@ class TargetMonitor:
     def _reset_if_server_changed(self, now: float) -> None:
         """Discard all results when another server answers at the address."""
         server = self.session.server
-        if server is not None and self.history.switch_server(server):
+        if server is not None and self.buffer.switch_server(server):
             facts = fields(target=self.target.name, server=server)
             log.warning(
                 "a different server answers at this address: a new window begins", extra=facts
@@ -182,7 +181,7 @@ class TargetMonitor:
             self.business.clear()
 
     def forecast_tick(self, now: float) -> float:
-        """Forecast when the load reaches the capacity, once an hour; shown with the next fit."""
+        """Forecast when the load reaches the capacity, once an hour; the next snapshot has it."""
         clock = ClockPair(now, time.time())
         try:
             load = self.recorder.take_load() if self.recorder is not None else None
@@ -198,7 +197,7 @@ class TargetMonitor:
         return now + ASSESSMENT_SECONDS
 
     def sla_tick(self, now: float) -> float:
-        """Find the load that reaches the SLAs, once per interval; shown with the next fit."""
+        """Find the load that reaches the SLAs, once per interval; the next snapshot has it."""
         known, clock = self.snapshot, ClockPair(now, time.time())
         load = known.current_load(clock.unix)
         end = None if load is None else load.end
@@ -260,7 +259,7 @@ class TargetMonitor:
         )
 
     def class_tick(self, now: float) -> float:
-        """Attribute what was used to the query classes, once a minute; shown with the next fit."""
+        """Divide what was used over the query classes, once a minute; the next snapshot has it."""
         try:
             self._state.classes.advance(now, time.time())
         except Exception as error:  # its state may be broken: start from scratch
@@ -268,10 +267,10 @@ class TargetMonitor:
             self._state.classes = self._state.classes.restarted()
             self.session.read_all_again()
             raise
-        for spent in self._state.classes.take_new_usage():
+        for usage in self._state.classes.take_new_usage():
             if self.recorder is not None:
-                gains = capacity_gains(self._state.classes.state, self._state.fitted.capacity)
-                self.recorder.keep_class_uses(ClassUses(spent, gains))
+                gains = capacity_gains(self._state.classes.state, self._state.assessed.capacity)
+                self.recorder.keep_class_uses(ClassUses(usage, gains))
         return now + ASSESSMENT_SECONDS
 
     def _record_failure(self, part: AssessmentPart, error: Exception) -> None:
@@ -287,24 +286,30 @@ class TargetMonitor:
         """Pass new data to the history file; the `last` time, also data of incomplete intervals."""
         if self.recorder is not None:
             clock = ClockPair(time.monotonic(), time.time())
-            self.recorder.record(self.history, self._state.fitted, clock, last=last)
+            self.recorder.record(self.buffer, self._state.assessed, clock, last=last)
 
     def _assess(self, now: float) -> Snapshot:
         health = self._current_health()
         clock = ClockPair(now, time.time())
         if self.recorder is not None:
-            self.recorder.follow_server(self.history, clock)
-        window = self.history.window(now)
+            self.recorder.follow_server(self.buffer, clock)
+        window = self.buffer.window(now)
         if self._is_assessed(window, clock):
             snapshot = replace(self.snapshot, at=clock.unix, health=health)
         else:
             self._assessed_input = window, clock  # even if it fails: it would fail again
-            name, settings, fitted = self.target.name, self._settings, self._state.fitted
-            again = is_due(window, fitted, settings, clock)
+            name, settings, assessed = self.target.name, self._settings, self._state.assessed
             snapshot = assess(
-                name, window, health, fitted, settings, clock, self._resources, again=again
+                name,
+                window,
+                health,
+                assessed,
+                settings,
+                clock,
+                self._resources,
+                is_due=is_due(window, assessed, settings, clock),
             )
-            self._state.fitted = snapshot.assessed
+            self._state.assessed = snapshot.assessed
             self._update_outlook(window, clock)
         return replace(
             snapshot,
@@ -348,7 +353,7 @@ class TargetMonitor:
         self._state.classes.append(sample)
         if sample.collector == "digests":
             return
-        self.history.append(sample)
+        self.buffer.append(sample)
         if self.recorder is not None:
             self.recorder.keep_sample(sample)
 

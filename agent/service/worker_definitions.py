@@ -13,13 +13,13 @@ CONNECT_ANSWERS, RESOLVER_SECONDS = (
 )  # answers, and seconds of name resolution, in a connect
 
 
-def fit_ticks(monitors: Sequence[TargetMonitor]) -> list[Tick]:
+def assessment_ticks(monitors: Sequence[TargetMonitor]) -> list[Tick]:
     """Return the ticks that assess every target; a defect in one does not affect the others."""
     return [
         tick
         for monitor in monitors
         for tick in (
-            monitor.fit_tick,
+            monitor.assessment_tick,
             monitor.sla_tick,
             monitor.business_tick,
             monitor.class_tick,

@@ -30,4 +30,4 @@ def watched(
 def window_of(agent: Agent) -> Window:
     """What the agent has seen of its one target."""
     (monitor,) = agent.monitors
-    return monitor.history.window(time.monotonic())
+    return monitor.buffer.window(time.monotonic())
