@@ -10,14 +10,14 @@ from agent.config.resources import ResourceSettings
 from agent.config.settings import FitSettings
 from agent.support.clock_pair import ClockPair
 from agent.window.concurrency import (
-    Source,
+    ConcurrencySource,
     best_source,
     concurrency,
     concurrency_variance,
     idle_baseline,
 )
 from agent.window.intervals import EXCLUDED, Window
-from agent.window.present_limits import at_present
+from agent.window.present_limits import by_present_limits
 from agent.window.recent_time_split import TimeUse, time_use
 from agent.window.resource_utilisation import (
     CLOCK,
@@ -87,7 +87,7 @@ def latest_load(
     """Return the load of the latest complete interval, None without one."""
     if len(window) == 0:
         return None
-    known = {source: float(concurrency(window, source)[-1]) for source in Source}
+    known = {source: float(concurrency(window, source)[-1]) for source in ConcurrencySource}
     excluded = {kind: float(window[f"excluded_{kind}"][-1]) for kind in EXCLUDED}
     excluded[IDLE_BASELINE] = idle_baseline(window)
     used = resources_with_ceilings(window.utilisations, window.rates, ceilings)
@@ -150,13 +150,13 @@ def assess_window(
 
 
 def observations(
-    window: Window, source: Source, ceilings: ResourceSettings = NO_CEILINGS
+    window: Window, source: ConcurrencySource, ceilings: ResourceSettings = NO_CEILINGS
 ) -> Observations:
     """Return the window's intervals with a load, thinned, and all resources of known ceiling.
 
     They are assessed by the latest limits; concurrency on more or fewer processors is left out.
     """
-    window, utilisations, has_as_many_processors = at_present(window)
+    window, utilisations, has_as_many_processors = by_present_limits(window)
     end, x = window["end"], window["throughput"]
     n = np.where(has_as_many_processors, concurrency(window, source), np.nan)
     resources = limiting_resources(

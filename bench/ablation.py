@@ -160,7 +160,7 @@ def _simulated(servers: int, seed: int) -> Iterator[tuple[Any, float]]:
 
 def _recorded() -> Iterator[tuple[Any, float]]:
     from agent.pipeline import observations
-    from agent.window.concurrency import Source
+    from agent.window.concurrency import ConcurrencySource
     from testbed.recorded.peak_predictions import clients_peak, saved, seen_below
 
     for recording in sorted(FIXTURES.glob("real/*.json.gz")) + sorted(
@@ -168,7 +168,7 @@ def _recorded() -> Iterator[tuple[Any, float]]:
     ):
         run = saved(recording)
         for part in run["caps"]:
-            seen = observations(seen_below(run, part), Source.STATEMENT_TIME)
+            seen = observations(seen_below(run, part), ConcurrencySource.STATEMENT_TIME)
             yield seen, clients_peak(run, part)[0]
 
 

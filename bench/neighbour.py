@@ -36,7 +36,7 @@ from sysbench_workloads import ZOO
 
 from agent.demo.server import Flavour
 from agent.pipeline import observations
-from agent.window.concurrency import Source
+from agent.window.concurrency import ConcurrencySource
 from models.capacity.assess import assess_capacity
 from models.capacity.saturation_probability import is_contradicted
 from models.trust import Trust
@@ -128,7 +128,9 @@ def table(seen: dict[str, Any]) -> None:
     print(f"{'':8} {'truth':>8} {'capacity':>8} {'off':>6}  90 % interval, trust, limit, reasons")
     names = ("before", "beside", "after")
     for one in seen["rounds"]:
-        found = assess_capacity(observations(seen_below(seen, one), Source.STATEMENT_TIME))
+        found = assess_capacity(
+            observations(seen_below(seen, one), ConcurrencySource.STATEMENT_TIME)
+        )
         truth, value = one["truth"], found.value or float("nan")
         ends = f"{found.lower or 0:,.0f} to {found.upper or np.inf:,.0f}"
         print(

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from agent.pipeline import observations
-from agent.window.concurrency import Source
+from agent.window.concurrency import ConcurrencySource
 from models.capacity.assess import assess_capacity
 from models.capacity.saturation_probability import is_contradicted
 from models.usl.law import Array
@@ -47,7 +47,9 @@ def certainties(folder: Path = RECORDED) -> Iterator[Certainty]:
         for part in levels_of(seen):
             if part["cap"] > 1:
                 continue
-            found = assess_capacity(observations(seen_below(seen, part), Source.STATEMENT_TIME))
+            found = assess_capacity(
+                observations(seen_below(seen, part), ConcurrencySource.STATEMENT_TIME)
+            )
             probability = None
             if found.distribution is not None and not is_contradicted(found):
                 probability = found.distribution.at_most(LOADS * clients_peak(seen, part)[0])

@@ -14,7 +14,7 @@ from collectors.statement_totals import own_account
 VALUE = "value"
 RESULT_SHAPE = ResultLimits(columns=1, rows=2, bytes=4096)
 READ_ONLY = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED, READ ONLY"
-LOCK_WAIT_SECONDS = 1  # seconds
+LOCK_WAIT_SECONDS = 1
 
 TABLE = re.compile(r"SELECT command denied .* table (?:[`'](\w+)[`']\.)?[`'](\w+)[`']")
 ROUTINE = re.compile(r"execute command denied .* routine '([\w.]+)'", re.IGNORECASE)

@@ -71,12 +71,13 @@ class Login:
 class Connection:
     """One persistent session; all statements go through `query`.
 
-    `statement_count` counts all statements sent, over all sessions, `own_statements` also those of
-    the connection `beside` it, and `sent_statements` has one for all with the same words, by
-    `statement_words`: they serve to exclude the agent from what it measures. In `collector_state` a
-    collector may keep state that outlasts a session. `limit` is the server's time limit for one
-    statement in seconds, `timeout` how long the client waits for one answer. `uptime_read` is when
-    the status was last read in this session (monotonic seconds), and the server's uptime there.
+    `statement_count` counts all statements sent, over all sessions; `own_statements` also those of
+    its `sibling`, the other connection to the same server; `sent_statements` has one for all with
+    the same words, by `statement_words`. They serve to exclude the agent from what it measures.
+    `collector_state` is where a collector keeps state that outlasts a session. `limit` is the
+    server's time limit for one statement in seconds, `timeout` how long the client waits for one
+    answer. `uptime_read` is when the status was last read in this session (monotonic seconds), and
+    the server's uptime there.
     """
 
     def __init__(
@@ -86,7 +87,7 @@ class Connection:
         *,
         timeout: float,
         limit: float,
-        beside: "Connection | None" = None,
+        sibling: "Connection | None" = None,
     ) -> None:
         self.endpoint = endpoint
         self.variables: dict[str, str] = {}
@@ -95,9 +96,9 @@ class Connection:
         self.statement_count = 0
         self.sent_statements: dict[str, str] = {}
         self.collector_state: dict[str, Any] = {}
-        self._beside = beside
+        self._sibling = sibling
         self._login = login
-        self._refused: RefusedLogin = beside._refused if beside else RefusedLogin()
+        self._refused: RefusedLogin = sibling._refused if sibling else RefusedLogin()
         self._timeout = timeout
         self._limit = limit
         self._session: Session | None = None
@@ -112,8 +113,8 @@ class Connection:
 
     @property
     def own_statements(self) -> int:
-        """The number of statements sent to this server, also by the connection beside this one."""
-        return self.statement_count + (self._beside.statement_count if self._beside else 0)
+        """The number of statements sent to this server, also by the sibling."""
+        return self.statement_count + (self._sibling.statement_count if self._sibling else 0)
 
     @property
     def flavour(self) -> str:

@@ -24,7 +24,7 @@ from agent.history.row_access import read
 from agent.history.row_mapping import interval_from_row
 from agent.pipeline import assess, latest_load, observations
 from agent.support.clock_pair import ClockPair
-from agent.window.concurrency import Source
+from agent.window.concurrency import ConcurrencySource
 from agent.window.intervals import Interval, Window
 from models.capacity.assess import assess_capacity
 
@@ -131,7 +131,7 @@ def test_what_an_agent_has_seen_comes_back_as_it_was(
         assert one[:-2] == pytest.approx(other[:-2], rel=1e-12)
         assert one.resources == pytest.approx(other.resources, rel=1e-12)
     capacities = [
-        assess_capacity(observations(Window(seen), Source.STATEMENT_TIME, CEILINGS))
+        assess_capacity(observations(Window(seen), ConcurrencySource.STATEMENT_TIME, CEILINGS))
         for seen in (found, expected)
     ]
     assert capacities[0].value is not None

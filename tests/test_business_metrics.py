@@ -19,7 +19,7 @@ from agent.business_metrics.reader import BusinessMetricsReader
 from agent.business_metrics.value_series import MAX_VALUES, ValueSeries
 from agent.config.settings import Config, Target
 from agent.service.target_monitor import TargetMonitor
-from agent.window.concurrency import Source
+from agent.window.concurrency import ConcurrencySource
 from agent.window.intervals import Window
 from collectors.base import FailureKind
 from models.business_unit import UnitReason
@@ -43,7 +43,7 @@ def test_values_belong_to_the_interval_that_they_were_read_in() -> None:
     series, window = ValueSeries(), Window(intervals([1.0, 2.0, 4.0, 8.0]))
     for at, value in ((9.0, 5.0), (10.0, 7.0), (10.1, 3.0), (39.0, 1.0), (41.0, 99.0)):
         series.append(at, value)
-    joined = series.interval_averages(window, Source.STATEMENT_TIME)
+    joined = series.interval_averages(window, ConcurrencySource.STATEMENT_TIME)
     assert joined.unit.tolist() == [6.0, 3.0, 1.0]
     assert joined.concurrency.tolist() == [1.0, 2.0, 8.0]
     assert joined.throughput.tolist() == window["throughput"][[0, 1, 3]].tolist()

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from agent.pipeline import observations
-from agent.window.concurrency import Source
+from agent.window.concurrency import ConcurrencySource
 from models.capacity.assess import assess_capacity
 from models.capacity.client_connections import CLIENT_CONNECTIONS, client_connections
 from models.capacity.observations import Observations
@@ -107,7 +107,7 @@ def test_a_real_servers_few_connections_are_its_limit() -> None:
     """Durable updates over 8 connections, from below 70 % of the load: 45 % too high without."""
     seen = saved(RECORDING)
     part = next(part for part in seen["caps"] if part["cap"] == 0.7)
-    given = observations(seen_below(seen, part), Source.STATEMENT_TIME)
+    given = observations(seen_below(seen, part), ConcurrencySource.STATEMENT_TIME)
     found, peak = assess_capacity(given), clients_peak(seen, part)[0]
     assert found.limit == CLIENT_CONNECTIONS
     assert found.value == pytest.approx(peak, rel=0.15)

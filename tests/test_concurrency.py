@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from made_up import RISING, intervals, with_usage
 
-from agent.window.concurrency import Source, concurrency, running_statements
+from agent.window.concurrency import ConcurrencySource, concurrency, running_statements
 from agent.window.intervals import Interval, Window
 from models.capacity.assess import assess_capacity
 from models.capacity.demand_extrapolation import CEILING
@@ -33,11 +33,11 @@ def window(run_delay: float | None) -> Window:
 def test_threads_that_wait_for_a_processor_run_at_once_too() -> None:
     """At low loads they are more than the statements that have begun; then those count."""
     seen = window(run_delay=8.0)
-    assert running_statements(seen, Source.STATEMENT_TIME) == pytest.approx(RISING)
+    assert running_statements(seen, ConcurrencySource.STATEMENT_TIME) == pytest.approx(RISING)
     expected = [max(load, 8.0 + min(load, 2.0)) for load in RISING]
-    assert concurrency(seen, Source.STATEMENT_TIME) == pytest.approx(expected)
-    sampled = running_statements(seen, Source.THREADS_RUNNING)
-    assert concurrency(seen, Source.THREADS_RUNNING) == pytest.approx(sampled)
+    assert concurrency(seen, ConcurrencySource.STATEMENT_TIME) == pytest.approx(expected)
+    sampled = running_statements(seen, ConcurrencySource.THREADS_RUNNING)
+    assert concurrency(seen, ConcurrencySource.THREADS_RUNNING) == pytest.approx(sampled)
 
 
 def test_appliers_that_compute_are_no_statements() -> None:
@@ -45,14 +45,14 @@ def test_appliers_that_compute_are_no_statements() -> None:
     appliers = {"applier_cpu_seconds_per_second": 1.5}
     seen = Window(with_usage(intervals(RISING), TWO_BUSY | {WAITING: 8.0} | appliers))
     expected = [max(load, 8.0 + min(load, 0.5)) for load in RISING]
-    assert concurrency(seen, Source.STATEMENT_TIME) == pytest.approx(expected)
+    assert concurrency(seen, ConcurrencySource.STATEMENT_TIME) == pytest.approx(expected)
 
 
 def test_without_the_kernels_word_statement_time_stands_alone() -> None:
     """Another host, another system: nothing is added, and what is not known stays so."""
-    assert concurrency(window(None), Source.STATEMENT_TIME) == pytest.approx(RISING)
+    assert concurrency(window(None), ConcurrencySource.STATEMENT_TIME) == pytest.approx(RISING)
     rows = with_usage(intervals(RISING, statement_time=False), TWO_BUSY | {WAITING: 3.0})
-    assert np.isnan(concurrency(Window(rows), Source.STATEMENT_TIME)).all()
+    assert np.isnan(concurrency(Window(rows), ConcurrencySource.STATEMENT_TIME)).all()
 
 
 def closed_loop(waiting: float | None, most: float = 0.95) -> Observations:
@@ -164,7 +164,7 @@ def test_clients_of_a_real_server_are_seen_before_their_statements_begin() -> No
     """
     run = saved(RECORDED)
     rows = Window(Interval(**row) for row in run["intervals"])
-    both = [f(rows, Source.STATEMENT_TIME) for f in (concurrency, running_statements)]
+    both = [f(rows, ConcurrencySource.STATEMENT_TIME) for f in (concurrency, running_statements)]
     begun = 0
     for stage in run["stages"]:
         ours, theirs = (n[begun + SETTLED : stage["intervals"]] for n in both)

@@ -37,7 +37,7 @@ from agent.demo.page_address import Address, AddressError, choose_address, liste
 from agent.demo.result_rows import result_line, result_rows, summary_sentence
 from agent.demo.screen import ENTER, HOME, LEAVE, View, draw
 from agent.demo.server import FOLDER_PREFIX, Program, ServerError, find_server, free_port
-from agent.window.concurrency import Source
+from agent.window.concurrency import ConcurrencySource
 from models.usl.law import Usl
 from testbed.real.daemon import wait_until
 from testbed.real.server_programs import missing
@@ -353,7 +353,7 @@ def a_view(waiting: str = "") -> View:
     ]
     snapshot = replace(made_up.known(rows), at=1000.0)
     fitted = AssessmentState(waiting=waiting) if waiting else replace(snapshot.assessed, at=1000.0)
-    load = Load(1000.0, 900.0, {Source.STATEMENT_TIME: 2.0}, {})
+    load = Load(1000.0, 900.0, {ConcurrencySource.STATEMENT_TIME: 2.0}, {})
     snapshot = replace(snapshot, load=load, assessed=fitted)
     return View("demo", snapshot, 1001.0, 20.0, "rising, 5 of 24", "first fit", "http://here:1")
 
@@ -382,7 +382,7 @@ def test_a_screen_shows_the_law_and_the_words() -> None:
 def test_a_load_beyond_the_predicted_peak_is_said_in_words() -> None:
     """A throughput above the capacity is no headroom of 0 %."""
     snapshot = a_view().snapshot
-    beyond = Load(1000.0, 1e6, {Source.STATEMENT_TIME: 2.0}, {})
+    beyond = Load(1000.0, 1e6, {ConcurrencySource.STATEMENT_TIME: 2.0}, {})
     shown = dict(result_rows(replace(snapshot, load=beyond), 1001.0))["headroom"]
     assert shown == "none"
 
@@ -395,7 +395,7 @@ def test_a_load_past_the_peak_has_no_headroom_and_says_what_is_lost() -> None:
     assert capacity.value is not None
     assert capacity.concurrency_upper is not None
     n = 1.5 * capacity.concurrency_upper
-    past = Load(1000.0, 0.9 * capacity.value, {Source.STATEMENT_TIME: n}, {})
+    past = Load(1000.0, 0.9 * capacity.value, {ConcurrencySource.STATEMENT_TIME: n}, {})
     shown = dict(result_rows(replace(snapshot, load=past), 1001.0))["headroom"]
     words = "past its peak: more load lowers the throughput; 10 % of it is lost"
     assert shown.startswith(f"none, {words} (")

@@ -204,7 +204,8 @@ def test_two_sessions_of_a_target_send_a_wrong_password_once(
         return Login(*wrong)
 
     sessions = [
-        Connection(one.endpoint, login, timeout=5, limit=5, beside=beside) for beside in (one, one)
+        Connection(one.endpoint, login, timeout=5, limit=5, sibling=sibling)
+        for sibling in (one, one)
     ]
     with ThreadPoolExecutor(2) as pool:
         said = [str(ended.exception()) for ended in [pool.submit(s.open) for s in sessions]]

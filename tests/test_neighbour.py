@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from agent.pipeline import observations
-from agent.window.concurrency import Source
+from agent.window.concurrency import ConcurrencySource
 from models.capacity.assess import assess_capacity
 from models.capacity.distribution import Distribution
 from models.capacity.estimate import Estimate
@@ -36,7 +36,9 @@ def test_the_interval_beside_it_holds_what_the_clients_got(run: str) -> None:
     """In four of five rounds; nothing is trusted, neither beside it nor before or after."""
     seen, held = saved(RECORDED / run), []
     for one in seen["rounds"]:
-        found = assess_capacity(observations(seen_below(seen, one), Source.STATEMENT_TIME))
+        found = assess_capacity(
+            observations(seen_below(seen, one), ConcurrencySource.STATEMENT_TIME)
+        )
         assert found.trust is not Trust.TRUSTED
         if one["part"] == BESIDE:
             assert found.lower is not None
@@ -56,7 +58,9 @@ def test_beside_one_that_keeps_what_it_takes_nothing_is_trusted(run: str, above:
     beside = [one for one in seen["rounds"] if one["part"] == BESIDE]
     assert len(beside) == 5
     for one in beside[:4]:
-        found = assess_capacity(observations(seen_below(seen, one), Source.STATEMENT_TIME))
+        found = assess_capacity(
+            observations(seen_below(seen, one), ConcurrencySource.STATEMENT_TIME)
+        )
         assert found.trust is not Trust.TRUSTED
         assert found.lower is not None
         assert 0.4 * one["truth"] < found.lower < above * one["truth"]

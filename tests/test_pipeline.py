@@ -28,7 +28,7 @@ from agent.assessment.snapshot import AssessmentState, Health
 from agent.config.resources import DiskSettings, ResourceSettings
 from agent.config.settings import FitSettings
 from agent.pipeline import assess, assess_window, latest_load, observations
-from agent.window.concurrency import Source, concurrency, idle_baseline
+from agent.window.concurrency import ConcurrencySource, concurrency, idle_baseline
 from agent.window.intervals import Interval, Window
 from models.capacity.goodness_of_fit import Check
 from models.capacity.outliers import OutlierReason
@@ -134,8 +134,8 @@ def test_statement_time_is_preferred_where_it_is_known() -> None:
     by_threads = assess_window(
         window(RISING, statement_time=False), AssessmentState(), SETTINGS, now(101)
     )
-    assert by_time.source is Source.STATEMENT_TIME
-    assert by_threads.source is Source.THREADS_RUNNING
+    assert by_time.source is ConcurrencySource.STATEMENT_TIME
+    assert by_threads.source is ConcurrencySource.THREADS_RUNNING
     assert law_points(by_threads) == RISING
 
 
@@ -144,7 +144,7 @@ def test_a_source_that_is_gone_is_left_for_the_other() -> None:
     before = intervals(RISING * 5)
     after = [interval(50 + k, load, statement_time=False) for k, load in enumerate(RISING * 2)]
     state = assess_window(Window([*before, *after]), AssessmentState(), SETTINGS, now(701))
-    assert state.source is Source.THREADS_RUNNING
+    assert state.source is ConcurrencySource.THREADS_RUNNING
 
 
 def test_a_source_is_chosen_by_time_however_few_old_intervals_were_kept() -> None:
@@ -152,7 +152,7 @@ def test_a_source_is_chosen_by_time_however_few_old_intervals_were_kept() -> Non
     old = [interval(100 * k, load, statement_time=False) for k, load in enumerate(RISING)]
     young = [interval(1000 + k, load) for k, load in enumerate(RISING[:4])]
     state = assess_window(Window([*old, *young]), AssessmentState(), SETTINGS, now(10_041))
-    assert state.source is Source.STATEMENT_TIME
+    assert state.source is ConcurrencySource.STATEMENT_TIME
 
 
 def test_a_noisy_source_makes_a_wider_interval() -> None:
@@ -246,7 +246,7 @@ def test_the_load_is_that_of_the_latest_interval() -> None:
     assert load is not None
     assert load.end == ZERO + 20
     assert load.throughput == pytest.approx(float(LAW.throughput(3.0)))
-    assert load.concurrency == {Source.THREADS_RUNNING: 3.0}
+    assert load.concurrency == {ConcurrencySource.THREADS_RUNNING: 3.0}
     assert load.excluded == {"agent": 1.0, "binlog_dump": 1.0, "idle_baseline": 0.0}
 
 
@@ -259,13 +259,13 @@ def test_a_thread_that_never_rests_is_measured_when_idle_and_taken_out() -> None
     ]
     found = Window(rows)
     assert idle_baseline(found) == 1.0
-    net = concurrency(found, Source.THREADS_RUNNING)
+    net = concurrency(found, ConcurrencySource.THREADS_RUNNING)
     assert net[8:] == pytest.approx(RISING)
     assert net[:8] == pytest.approx([0.02] * 8)
     load = latest_load(found, now(200))
     assert load is not None
     assert load.excluded["idle_baseline"] == 1.0
-    assert load.concurrency[Source.THREADS_RUNNING] == pytest.approx(RISING[-1])
+    assert load.concurrency[ConcurrencySource.THREADS_RUNNING] == pytest.approx(RISING[-1])
 
 
 def half_idle(busy: float, idle: float) -> list[Interval]:
@@ -301,7 +301,7 @@ def test_a_resource_without_a_ceiling_is_left_out_until_it_is_given_one() -> Non
     assert bare.resources == {"cpu": 0.4}
     assert given is not None
     assert given.resources == pytest.approx({"cpu": 0.5, "disk:sda:operations": 0.2})
-    seen = observations(found, Source.STATEMENT_TIME, limits)
+    seen = observations(found, ConcurrencySource.STATEMENT_TIME, limits)
     assert {r.name: r.ceiling for r in seen.resources} == {"cpu": 0.8, "disk:sda:operations": 3000}
 
 
@@ -311,7 +311,7 @@ def test_the_clock_of_the_latest_interval_is_shown_and_is_no_utilisation() -> No
     load = latest_load(Window(rows), now(101))
     assert load is not None
     assert (load.resources, load.cpu_clock_rate) == ({"cpu": 0.4}, 0.7)
-    [cpu] = observations(Window(rows), Source.STATEMENT_TIME).resources
+    [cpu] = observations(Window(rows), ConcurrencySource.STATEMENT_TIME).resources
     assert cpu.clock is not None
     assert cpu.clock.tolist() == [0.7] * len(RISING)
     rows[-1] = rows[-1]._replace(resources={"cpu": 0.4})

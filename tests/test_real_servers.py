@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from agent.pipeline import observations
-from agent.window.concurrency import Source
+from agent.window.concurrency import ConcurrencySource
 from models.capacity.assess import assess_capacity
 from models.capacity.observations import Observations
 from models.capacity.resource_and_limit import Resource
@@ -128,10 +128,10 @@ def test_both_servers_and_all_workloads_were_recorded() -> None:
     assert {run.partition("-")[0] for run in RUNS} == {"mysql", "mariadb"}
 
 
-@pytest.mark.parametrize("source", Source)
+@pytest.mark.parametrize("source", ConcurrencySource)
 @pytest.mark.parametrize("run", RUNS)
 def test_half_of_the_peak_of_the_same_minutes_tells_it_within_a_fifth(
-    run: str, source: Source
+    run: str, source: ConcurrencySource
 ) -> None:
     """By both sources of concurrency; and at no level is it trusted and off by 15 %.
 
@@ -145,14 +145,14 @@ def test_half_of_the_peak_of_the_same_minutes_tells_it_within_a_fifth(
     assert of_clients > -20
     assert of_best < 20
     judged = [one for (name, _), one in said(run).items() if name.startswith("capacity")]
-    assert len(judged) == len(Source) * len({one.cap for one in judged})
+    assert len(judged) == len(ConcurrencySource) * len({one.cap for one in judged})
     assert [one for one in judged if one.trusted and abs(one.error or np.inf) > FAR_OFF] == []
 
 
-@pytest.mark.parametrize("source", Source)
+@pytest.mark.parametrize("source", ConcurrencySource)
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("other", OTHERS)
-def test_no_other_estimator_is_nearer(other: str, level: float, source: Source) -> None:
+def test_no_other_estimator_is_nearer(other: str, level: float, source: ConcurrencySource) -> None:
     """On the average over the runs, of which what it cannot say counts as a miss.
 
     Below 30 % of the load the limit alone is nearer, by up to 3 %: contention is possible, and not
@@ -163,9 +163,9 @@ def test_no_other_estimator_is_nearer(other: str, level: float, source: Source) 
     assert np.mean(ours) <= np.mean(theirs) + allowed
 
 
-@pytest.mark.parametrize("source", Source)
+@pytest.mark.parametrize("source", ConcurrencySource)
 @pytest.mark.parametrize("run", RUNS)
-def test_the_interval_holds_the_peak_at_some_moment(run: str, source: Source) -> None:
+def test_the_interval_holds_the_peak_at_some_moment(run: str, source: ConcurrencySource) -> None:
     """Of those at which it was measured, from what the clients could get to the best.
 
     The machine's own speed varied meanwhile.
@@ -193,7 +193,7 @@ def level_by_level(
     seen, levels = saved(file), []
     for part in seen["caps"]:
         window = seen_below(seen, part, of_csv=of_csv)
-        found = assess_capacity(observations(window, Source.STATEMENT_TIME))
+        found = assess_capacity(observations(window, ConcurrencySource.STATEMENT_TIME))
         peak, least, most = clients_peak(seen, part)
         levels.append((part["cap"], peak, found, (least, most)))
     return levels
@@ -220,7 +220,7 @@ def test_commits_that_show_nothing_of_what_they_will_share_are_not_trusted(
     """
     seen = saved(FIXTURES / "zoo" / "mysql-updates-no-binlog.json.gz")
     [part] = [part for part in seen["caps"] if part["cap"] == 0.9]
-    whole = observations(seen_below(seen, part, of_csv=of_csv), Source.STATEMENT_TIME)
+    whole = observations(seen_below(seen, part, of_csv=of_csv), ConcurrencySource.STATEMENT_TIME)
     peak, least, most = clients_peak(seen, part)
     found = assess_capacity(whole.select(np.flatnonzero(whole.throughput < share * most)))
     assert found.value is not None
@@ -254,7 +254,7 @@ def test_hardly_any_moment_has_a_trusted_capacity_that_is_far_off() -> None:
             peak = clients_peak(seen, part)[0]
             for count in range(before + 8, part["intervals"] + 1, 8):
                 window = seen_below(seen, {**part, "intervals": count})
-                found = assess_capacity(observations(window, Source.STATEMENT_TIME))
+                found = assess_capacity(observations(window, ConcurrencySource.STATEMENT_TIME))
                 if found.trust is Trust.TRUSTED and found.value is not None:
                     far_off.append(abs(found.value / peak - 1) > FAR_OFF / 100)
             before = part["intervals"]
@@ -301,14 +301,14 @@ def test_a_real_server_driven_from_below_its_peak_far_past_it_keeps_the_peak() -
     [file] = [file for file in ZOO if file.name.startswith("mysql-ranges")]
     seen = saved(file)
     past = seen["caps"][-1]
-    found = assess_capacity(observations(seen_below(seen, past), Source.STATEMENT_TIME))
+    found = assess_capacity(observations(seen_below(seen, past), ConcurrencySource.STATEMENT_TIME))
     assert found.value == pytest.approx(clients_peak(seen, past)[0], rel=0.05)
     assert found.limit == "server_cpu"
 
 
-@pytest.mark.parametrize("source", Source)
+@pytest.mark.parametrize("source", ConcurrencySource)
 def test_a_processor_is_the_limit_though_it_was_nearly_full_at_half_of_the_load(
-    source: Source,
+    source: ConcurrencySource,
 ) -> None:
     """Commits that are not synced: 65 µs of it each at 90 % of its use, and 43 once it is full."""
     seen = saved(FIXTURES / "zoo" / "mysql-updates-relaxed.json.gz")
@@ -322,16 +322,16 @@ def test_locks_that_end_the_growth_just_below_a_full_processor_are_the_end() -> 
     """64 connections serve what 12 serve, at 95 % of use: most wait for locks, few for it."""
     seen = saved(FIXTURES / "zoo" / "mariadb-warehouses.json.gz")
     past = seen["caps"][-1]
-    found = assess_capacity(observations(seen_below(seen, past), Source.STATEMENT_TIME))
+    found = assess_capacity(observations(seen_below(seen, past), ConcurrencySource.STATEMENT_TIME))
     assert found.value == pytest.approx(clients_peak(seen, past)[0], rel=0.06)
     assert found.trust is not Trust.TRUSTED
     assert CapacityReason.THROUGHPUT_PLATEAU in found.reasons
 
 
-@pytest.mark.parametrize("source", Source)
+@pytest.mark.parametrize("source", ConcurrencySource)
 @pytest.mark.parametrize("part", [-2, -1], ids=["nearly_full", "past_the_end"])
 def test_commits_that_share_a_write_of_the_log_are_no_second_workload(
-    source: Source, part: int
+    source: ConcurrencySource, part: int
 ) -> None:
     """Where 64 statements wait, each uses a third of the disk's time that it takes alone."""
     seen = saved(FIXTURES / "zoo" / "mariadb-writes.json.gz")
@@ -347,7 +347,7 @@ def test_statements_that_wait_while_the_processor_has_room_wait_for_a_lock(part:
     """Writes lock a whole table: 60 of 64 statements wait at 78 % of use, hardly any for it."""
     seen = saved(FIXTURES / "zoo" / "mysql-table-locks.json.gz")
     level = seen["caps"][part]
-    found = assess_capacity(observations(seen_below(seen, level), Source.STATEMENT_TIME))
+    found = assess_capacity(observations(seen_below(seen, level), ConcurrencySource.STATEMENT_TIME))
     peak = clients_peak(seen, level)[0]
     assert found.value == pytest.approx(peak, rel=0.1)
     assert (found.lower or np.inf) < peak < (found.upper or 0.0)
@@ -368,7 +368,9 @@ def test_no_capacity_is_certainly_above_what_all_connections_got(name: str) -> N
     """Up to 90 % of the best: all connections waited for a while, and got less than predicted."""
     seen = saved(FIXTURES / "zoo" / f"{name}.json.gz")
     nearly_full = seen["caps"][-2]
-    found = assess_capacity(observations(seen_below(seen, nearly_full), Source.STATEMENT_TIME))
+    found = assess_capacity(
+        observations(seen_below(seen, nearly_full), ConcurrencySource.STATEMENT_TIME)
+    )
     peak = clients_peak(seen, nearly_full)[0]
     assert found.lower is not None
     assert 0.7 * peak < found.lower < peak < (found.value or 0.0)

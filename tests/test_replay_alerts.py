@@ -11,7 +11,7 @@ from prometheus_rules import RULES, without_other_alerts
 
 from agent.replay.alert_rules import RULES as REPLAYED
 from agent.replay.alert_rules import Alerts, Scrape
-from agent.window.concurrency import Source
+from agent.window.concurrency import ConcurrencySource
 
 STEP = 15  # seconds between two scrapes, and two evaluations
 LASTING = (2, 5, 12, 25, 45)  # minutes for which a server stays as it is
@@ -34,10 +34,10 @@ def scrapes(seed: int, hours: int) -> Iterator[Scrape]:
                 at=at,
                 overloaded=float(overloaded) if known else None,
                 throughput=round(share * X_MAX + random.gauss(0, 50), 1) if known else None,
-                concurrency={Source.STATEMENT_TIME: round(crowd + random.gauss(0, 3), 2)}
+                concurrency={ConcurrencySource.STATEMENT_TIME: round(crowd + random.gauss(0, 3), 2)}
                 if known
                 else {},
-                source=Source.STATEMENT_TIME if known else None,
+                source=ConcurrencySource.STATEMENT_TIME if known else None,
                 law_trusted=known and trusted,
                 n_max_upper=N_UPPER if known else None,
                 x_max=X_MAX if known else None,
@@ -64,7 +64,7 @@ def series(found: Sequence[Scrape]) -> list[dict[str, str]]:
         "overloaded{%s}": [s.overloaded for s in found],
         "throughput_queries_per_second{%s}": [s.throughput for s in found],
         'concurrency{source="statement_time", %s}': [
-            s.concurrency.get(Source.STATEMENT_TIME) for s in found
+            s.concurrency.get(ConcurrencySource.STATEMENT_TIME) for s in found
         ],
         'usl_concurrency_source_info{source="statement_time", %s}': [
             None if s.source is None else 1.0 for s in found

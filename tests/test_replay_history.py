@@ -20,7 +20,7 @@ from agent.history.row_access import insert, insert_chunk, target_id
 from agent.history.row_mapping import interval_row, sample_chunks
 from agent.pipeline import observations
 from agent.support.clock_pair import ClockPair
-from agent.window.concurrency import Source
+from agent.window.concurrency import ConcurrencySource
 from agent.window.interval_buffer import IntervalBuffer
 from agent.window.intervals import Interval, Window
 from collectors.base import Sample
@@ -70,7 +70,7 @@ def test_a_recorded_run_gives_the_answers_of_its_hours(
     assert lines[-1]["at"] == rows[-1].end
     for line in lines:
         window = Window(row for row in rows if row.end <= line["at"])
-        expected = assess_capacity(observations(window, Source.STATEMENT_TIME))
+        expected = assess_capacity(observations(window, ConcurrencySource.STATEMENT_TIME))
         found = line["capacity"]
         assert found["value"] == pytest.approx(expected.value)
         assert (found["lower"], found["upper"]) == pytest.approx((expected.lower, expected.upper))

@@ -85,7 +85,7 @@ def test_a_source_that_another_worker_forgets_meanwhile_has_not_failed(
 def test_what_no_other_source_has_is_read_more_often() -> None:
     """A count of an instant needs many of them, unless another source makes up for it."""
     spec = CollectorSpec("x", lambda _: Prepared(dict, (ON,)), 5.0, on_server=True)
-    made = ScheduledCollector("db", spec, 5.0, alone=1.0)
+    made = ScheduledCollector("db", spec, 5.0, interval_alone=1.0)
     made.prepare(CONNECTION)
     for alone, due in ((True, 101.0), (False, 105.0)):
         made.set_only_source(alone)

@@ -10,7 +10,7 @@ from agent.assessment.outlier_totals import OutlierCounts
 from agent.query_classes.attribution_snapshot import ClassesState
 from agent.query_classes.class_time_splits import class_time_splits
 from agent.sampling.collector_health import CollectorHealth
-from agent.window.concurrency import Source
+from agent.window.concurrency import ConcurrencySource
 from agent.window.recent_time_split import TimeUse
 from agent.window.resource_utilisation import CPU, SERVER_CPU, CpuSource
 from collectors.base import Feature
@@ -73,7 +73,7 @@ class Load:
 
     end: float
     throughput: float  # queries/s
-    concurrency: Mapping[Source, float]  # threads
+    concurrency: Mapping[ConcurrencySource, float]  # threads
     excluded: Mapping[str, float]  # threads in Threads_running that do not work for clients
     resources: Mapping[str, float] = field(default_factory=dict)
     """Utilisation of each resource; 1 is its ceiling."""
@@ -101,7 +101,7 @@ class AssessmentState:
 
     at: float | None = None
     capacity: Capacity | None = None
-    source: Source | None = None
+    source: ConcurrencySource | None = None
     intervals: AssessedIntervals | None = None
     outlier_counts: OutlierCounts = field(default_factory=OutlierCounts)
     waiting: str = ""

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from agent.window.concurrency import Source, concurrency
+from agent.window.concurrency import ConcurrencySource, concurrency
 from agent.window.intervals import Window
 from models.business_unit import UnitValues
 
@@ -37,7 +37,7 @@ class ValueSeries:
         """The time and the value of the latest one, None without any."""
         return self._pairs[-1] if self._pairs else None
 
-    def interval_averages(self, window: Window, source: Source | None) -> UnitValues:
+    def interval_averages(self, window: Window, source: ConcurrencySource | None) -> UnitValues:
         """Average the values read in each interval; intervals without a value are left out."""
         at, values = np.array(tuple(self._pairs), dtype=np.float64).reshape(-1, 2).T
         end = window["end"]

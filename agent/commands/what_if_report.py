@@ -13,10 +13,10 @@ COLUMNS = ("", "capacity", "90 % interval", "gain", "residence time", "90 % inte
 RIGHT = (1, 3, 4)
 WIDTH = 100
 """Characters of a line of notes."""
-Object = Mapping[str, Any]
+JsonObject = Mapping[str, Any]
 
 
-def as_table(found: Object, counts: Mapping[str, str]) -> str:
+def as_table(found: JsonObject, counts: Mapping[str, str]) -> str:
     """Write the values of today, of each change and of all changes, and what was assumed.
 
     `counts` has the counts that were asked for, such as 8 cores, by the name of the change.
@@ -25,7 +25,9 @@ def as_table(found: Object, counts: Mapping[str, str]) -> str:
     return "\n".join([_headline(found), "", *table_lines(rows, RIGHT), *_notes(found, counts)])
 
 
-def _named_predictions(found: Object, counts: Mapping[str, str]) -> Iterator[tuple[str, Object]]:
+def _named_predictions(
+    found: JsonObject, counts: Mapping[str, str]
+) -> Iterator[tuple[str, JsonObject]]:
     """Yield the prediction for today, for each change, and for all if there are several."""
     yield "today", found["today"]
     for one in found["changes"]:
@@ -34,7 +36,7 @@ def _named_predictions(found: Object, counts: Mapping[str, str]) -> Iterator[tup
         yield "all changes", found["then"]
 
 
-def _headline(found: Object) -> str:
+def _headline(found: JsonObject) -> str:
     load = found["load"]
     if load is None:
         return f"{found['target']}: no load is known now."
@@ -42,7 +44,7 @@ def _headline(found: Object) -> str:
     return f"{found['target']} at {x} queries/s, with a residence time of {r}."
 
 
-def _name(change: Object, counts: Mapping[str, str]) -> str:
+def _name(change: JsonObject, counts: Mapping[str, str]) -> str:
     name, factor = change["change"], f"{change['factor']:.4g}x"
     if name in counts:
         factor = f"{counts[name]} ({factor})"
@@ -50,7 +52,7 @@ def _name(change: Object, counts: Mapping[str, str]) -> str:
     return f"{name.replace('_', ' ') if is_named else name[:16]} {factor}"
 
 
-def _row(name: str, one: Object) -> tuple[str, ...]:
+def _row(name: str, one: JsonObject) -> tuple[str, ...]:
     capacity, gain, time = one["capacity"], one["gain"], one["residence_time"]
     return (
         name,
@@ -63,7 +65,7 @@ def _row(name: str, one: Object) -> tuple[str, ...]:
     )
 
 
-def _interval(known: Object | None, words: Any) -> str:
+def _interval(known: JsonObject | None, words: Any) -> str:
     if known is None:
         return ""
     if known["upper"] is None:
@@ -73,7 +75,7 @@ def _interval(known: Object | None, words: Any) -> str:
     return f"{words(known['lower'])} to {words(known['upper'])}"
 
 
-def _notes(found: Object, counts: Mapping[str, str]) -> Iterator[str]:
+def _notes(found: JsonObject, counts: Mapping[str, str]) -> Iterator[str]:
     """Write unknowns, assumptions and doubts, each under its heading and without repetition."""
     unknown = dict[str, list[str]]()
     for name, one in _named_predictions(found, counts):

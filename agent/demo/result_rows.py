@@ -12,7 +12,7 @@ from agent.export.capacity_sentences import (
     why_no_prediction,
 )
 from agent.export.fit_report import format_number, format_threads, past_peak_text, whole_percent
-from agent.window.concurrency import Source
+from agent.window.concurrency import ConcurrencySource
 from models.capacity.result import USL, Capacity
 from models.trust import Trust
 from models.usl.fit import UslFit
@@ -21,7 +21,10 @@ from models.usl.posterior import Interval
 LabelledValue = tuple[str, str]
 
 LAW_PEAK, TRUST = "USL peak", "trust"
-SOURCES = {Source.STATEMENT_TIME: "statement time", Source.THREADS_RUNNING: "Threads_running"}
+SOURCES = {
+    ConcurrencySource.STATEMENT_TIME: "statement time",
+    ConcurrencySource.THREADS_RUNNING: "Threads_running",
+}
 
 
 def summary_sentence(snapshot: Snapshot, now: float) -> str:
@@ -61,7 +64,9 @@ def _load_rows(snapshot: Snapshot, now: float) -> list[LabelledValue]:
     if load is None:
         return []
     rows = [("throughput", f"{format_number(round(load.throughput))} queries/s")]
-    source = next((s for s in (snapshot.assessed.source, *Source) if s in load.concurrency), None)
+    source = next(
+        (s for s in (snapshot.assessed.source, *ConcurrencySource) if s in load.concurrency), None
+    )
     if source is not None:
         count = format_threads(load.concurrency[source])
         rows.append(("concurrency", f"{count} (by {SOURCES[source]})"))

@@ -36,7 +36,7 @@ from models.usl.fit import UslFit
 Cell = tuple[str, str, str]
 """A number's name, the number, and a note."""
 
-REFRESH_SECONDS = 5  # seconds
+REFRESH_SECONDS = 5
 COLLECTOR_COLUMNS = ("collector", "state", "took", "last read", "failures", "skipped", "last error")
 TRUST_KINDS = {Trust.TRUSTED: "good", Trust.INDICATIVE: "fair", Trust.NOT_IDENTIFIABLE: "dim"}
 STYLE = Path(__file__).with_name("page.css").read_text(encoding="utf-8")

@@ -30,7 +30,7 @@ from models.usl.fit import UslFit
 from models.usl.posterior import Interval
 from models.what_if.predict import PredictedValue
 
-Object = dict[str, Any]
+JsonObject = dict[str, Any]
 
 
 def snapshots_as_json(snapshots: Iterable[Snapshot], now: float) -> str:
@@ -38,14 +38,16 @@ def snapshots_as_json(snapshots: Iterable[Snapshot], now: float) -> str:
     return json.dumps(snapshots_object(snapshots, now), allow_nan=False, ensure_ascii=False)
 
 
-def snapshots_object(snapshots: Iterable[Snapshot], now: float) -> Object:
+def snapshots_object(snapshots: Iterable[Snapshot], now: float) -> JsonObject:
     """Return the document before it is serialised."""
     targets = [target_object(s, now) for s in sorted(snapshots, key=lambda s: s.target)]
-    document: Object = without_non_finite({"version": __version__, "at": now, "targets": targets})
+    document: JsonObject = without_non_finite(
+        {"version": __version__, "at": now, "targets": targets}
+    )
     return document
 
 
-def target_object(snapshot: Snapshot, now: float) -> Object:
+def target_object(snapshot: Snapshot, now: float) -> JsonObject:
     """Return one element of `targets`; NaN and infinity are not replaced yet."""
     capacity, law, refusal = (
         snapshot.capacity(now),
@@ -83,12 +85,12 @@ def target_object(snapshot: Snapshot, now: float) -> Object:
     }
 
 
-def marker_object(marker: Marker) -> Object:
+def marker_object(marker: Marker) -> JsonObject:
     """Return a deploy marker; `target` is null if it concerns all targets."""
     return {"at": marker.at, "name": marker.name, "target": marker.target or None}
 
 
-def _load_object(snapshot: Snapshot, now: float) -> Object | None:
+def _load_object(snapshot: Snapshot, now: float) -> JsonObject | None:
     load = snapshot.current_load(now)
     if load is None:
         return None
@@ -103,7 +105,7 @@ def _load_object(snapshot: Snapshot, now: float) -> Object | None:
     }
 
 
-def _time_object(use: TimeUse | None) -> Object | None:
+def _time_object(use: TimeUse | None) -> JsonObject | None:
     if use is None:
         return None
     profile = use.fitted_profile
@@ -122,7 +124,7 @@ def _time_object(use: TimeUse | None) -> Object | None:
     }
 
 
-def _class_time_objects(snapshot: Snapshot, now: float) -> list[Object]:
+def _class_time_objects(snapshot: Snapshot, now: float) -> list[JsonObject]:
     splits, state = snapshot.class_splits(now), snapshot.classes
     return [
         {
@@ -135,7 +137,7 @@ def _class_time_objects(snapshot: Snapshot, now: float) -> list[Object]:
     ]
 
 
-def _split_object(split: TimeSplit, limited: LimitedBy | None) -> Object:
+def _split_object(split: TimeSplit, limited: LimitedBy | None) -> JsonObject:
     return {
         "statement_time": split.statement_time,
         "shares": dict(split.known_shares),
@@ -144,7 +146,7 @@ def _split_object(split: TimeSplit, limited: LimitedBy | None) -> Object:
     }
 
 
-def _capacity_object(capacity: Capacity, snapshot: Snapshot, now: float) -> Object:
+def _capacity_object(capacity: Capacity, snapshot: Snapshot, now: float) -> JsonObject:
     headroom, likely = snapshot.headroom(now), snapshot.saturation_probability(now)
     soon = snapshot.saturation_within(now)
     return {
@@ -168,7 +170,7 @@ def _capacity_object(capacity: Capacity, snapshot: Snapshot, now: float) -> Obje
     }
 
 
-def _forecast_object(state: ForecastState | None) -> Object | None:
+def _forecast_object(state: ForecastState | None) -> JsonObject | None:
     if state is None:
         return None
     found = state.saturation
@@ -187,7 +189,7 @@ def _forecast_object(state: ForecastState | None) -> Object | None:
     }
 
 
-def _sla_object(state: SlaState | None) -> Object | None:
+def _sla_object(state: SlaState | None) -> JsonObject | None:
     if state is None:
         return None
     found = state.headroom
@@ -203,7 +205,7 @@ def _sla_object(state: SlaState | None) -> Object | None:
     }
 
 
-def _class_slas_object(state: ClassSlasState | None) -> Object | None:
+def _class_slas_object(state: ClassSlasState | None) -> JsonObject | None:
     if state is None:
         return None
     first = state.first
@@ -214,7 +216,7 @@ def _class_slas_object(state: ClassSlasState | None) -> Object | None:
     }
 
 
-def _class_sla_object(state: ClassSlaState) -> Object:
+def _class_sla_object(state: ClassSlaState) -> JsonObject:
     found = state.headroom
     return {
         "digest": state.digest,
@@ -228,7 +230,7 @@ def _class_sla_object(state: ClassSlaState) -> Object:
     }
 
 
-def _business_object(state: BusinessState) -> Object:
+def _business_object(state: BusinessState) -> JsonObject:
     found = state.unit_headroom
     return {
         "name": state.name,
@@ -242,14 +244,14 @@ def _business_object(state: BusinessState) -> Object:
     }
 
 
-def estimate_object(known: PredictedValue | None) -> Object | None:
+def estimate_object(known: PredictedValue | None) -> JsonObject | None:
     """Return a value with its bounds; None if it is not known."""
     if known is None:
         return None
     return {"value": known.value, "lower": known.lower, "upper": known.upper}
 
 
-def _resource_limit_object(resource_limit: ResourceLimit) -> Object:
+def _resource_limit_object(resource_limit: ResourceLimit) -> JsonObject:
     return {
         "resource": resource_limit.resource,
         "value": resource_limit.x_max,
@@ -262,7 +264,7 @@ def _resource_limit_object(resource_limit: ResourceLimit) -> Object:
     }
 
 
-def _law_object(law: UslFit) -> Object:
+def _law_object(law: UslFit) -> JsonObject:
     return {
         "sigma": law.law.sigma,
         "kappa": law.law.kappa,
@@ -275,7 +277,7 @@ def _law_object(law: UslFit) -> Object:
     }
 
 
-def _workload_object(snapshot: Snapshot, capacity: Capacity | None) -> Object:
+def _workload_object(snapshot: Snapshot, capacity: Capacity | None) -> JsonObject:
     """Return detected workloads: a change in the window, the latest of all, two that alternate."""
     regimes, points = capacity and capacity.regimes, snapshot.assessed.intervals
     change, clusters = (regimes.change, regimes.clusters) if regimes else (None, None)
@@ -288,7 +290,7 @@ def _workload_object(snapshot: Snapshot, capacity: Capacity | None) -> Object:
     }
 
 
-def _outlier_objects(snapshot: Snapshot) -> list[Object]:
+def _outlier_objects(snapshot: Snapshot) -> list[JsonObject]:
     points = snapshot.assessed.intervals
     return [
         {"at": o.at, "reason": o.reason, "text": o.reason.sentence, "ratio": o.ratio}
@@ -296,7 +298,7 @@ def _outlier_objects(snapshot: Snapshot) -> list[Object]:
     ]
 
 
-def _point_objects(snapshot: Snapshot) -> list[Object]:
+def _point_objects(snapshot: Snapshot) -> list[JsonObject]:
     points = snapshot.assessed.intervals
     if points is None:
         return []
@@ -312,12 +314,12 @@ def _point_objects(snapshot: Snapshot) -> list[Object]:
     return [dict(zip(names, row, strict=True)) for row in rows]
 
 
-def _bounds(interval: Interval | None) -> Object:
+def _bounds(interval: Interval | None) -> JsonObject:
     low, high = interval or (None, None)
     return {"lower": low, "upper": high}
 
 
-def _reason_objects(reasons: Iterable[Any]) -> list[Object]:
+def _reason_objects(reasons: Iterable[Any]) -> list[JsonObject]:
     return [{"reason": reason.value, "text": reason.sentence} for reason in reasons]
 
 

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterable
 
-from agent.export.snapshot_json import Object, without_non_finite
+from agent.export.snapshot_json import JsonObject, without_non_finite
 from agent.groups.group_monitor import GroupState
 from models.group.node_time_split import shares_by_layer
 from models.group.ntp_clock_filter import ClockOffset
@@ -19,7 +19,7 @@ def groups_as_json(states: Iterable[GroupState], now: float) -> str:
     return json.dumps(document, allow_nan=False, ensure_ascii=False)
 
 
-def _group_object(state: GroupState, now: float) -> Object:
+def _group_object(state: GroupState, now: float) -> JsonObject:
     summary = state.current(now)
     return {
         "group": state.name,
@@ -31,7 +31,7 @@ def _group_object(state: GroupState, now: float) -> Object:
     }
 
 
-def _summary_object(summary: GroupSummary, state: GroupState) -> Object:
+def _summary_object(summary: GroupSummary, state: GroupState) -> JsonObject:
     return {
         "throughput": summary.throughput,
         "capacity": summary.capacity,
@@ -49,7 +49,7 @@ def _summary_object(summary: GroupSummary, state: GroupState) -> Object:
     }
 
 
-def _node_object(node: Node, state: GroupState) -> Object:
+def _node_object(node: Node, state: GroupState) -> JsonObject:
     return {
         "target": node.name,
         "throughput": node.throughput,
@@ -62,13 +62,13 @@ def _node_object(node: Node, state: GroupState) -> Object:
     }
 
 
-def _clock_object(found: ClockOffset | None) -> Object | None:
+def _clock_object(found: ClockOffset | None) -> JsonObject | None:
     if found is None:
         return None
     return {"seconds": found.seconds, "uncertainty": found.uncertainty}
 
 
-def _scaling_object(scaling: NodeScaling) -> Object:
+def _scaling_object(scaling: NodeScaling) -> JsonObject:
     fit = scaling.fit
     return {
         "sigma": fit and fit.law.sigma,

@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 
-MAX_PACE = (
-    24  # seconds of rows deleted per second: a wrong hour costs a day, a gap of a month takes 31 h
-)
+MAX_PACE = 24
+"""Seconds of rows that are deleted per second: a wrong hour costs a day, a gap of a month takes
+31 h."""
 
 
 class RetentionPace:

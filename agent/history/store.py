@@ -41,15 +41,15 @@ log = logging.getLogger(__name__)
 POLL_SECONDS = 2.0  # seconds between two checks whether another program changed the file
 PRUNE_SECONDS = 60.0  # seconds between two deletions of old rows
 RETRY_MIN, RETRY_MAX = 1.0, 30.0  # seconds after a failure
-MAX_WAITING_BYTES = 16 * 2**20  # bytes
-BATCHES_PER_TRANSACTION = 400  # batches in one transaction
+MAX_WAITING_BYTES = 16 * 2**20
+BATCHES_PER_TRANSACTION = 400
 KEEPS_CONNECTION = (StoreFailure.FULL, StoreFailure.BUSY)  # these are not caused by the file
 STILL_READABLE = (StoreFailure.FULL, StoreFailure.READ_ONLY, StoreFailure.IO)
 
 WindowFuture = Future[list[WindowRow]]
 LoadFuture = Future[list[LoadSum]]
 BusinessFuture = Future[dict[str, list[UnixValue]]]
-Found = TypeVar("Found")
+Stored = TypeVar("Stored")
 
 
 class Store:
@@ -124,9 +124,9 @@ class Store:
         return result
 
     def _request(
-        self, wanted: WindowQuery, read: Callable[[sqlite3.Connection, WindowQuery], Found]
-    ) -> Future[Found]:
-        result: Future[Found] = Future()
+        self, wanted: WindowQuery, read: Callable[[sqlite3.Connection, WindowQuery], Stored]
+    ) -> Future[Stored]:
+        result: Future[Stored] = Future()
         self._queries.put((wanted, lambda c: result.set_result(read(c, wanted))))
         self.worker.wake()
         return result

@@ -15,7 +15,7 @@ from agent.prometheus.client import NAME, Client, Labels, Series, chunks
 from agent.prometheus.exporters import matcher, selector, without_braces
 from agent.prometheus.fleet_targets import FleetQuery
 from agent.replay.recording_opener import SourceError
-from agent.window.concurrency import Source
+from agent.window.concurrency import ConcurrencySource
 from agent.window.intervals import EXCLUDED, Interval
 from agent.window.resource_utilisation import CLOCK, CPU, CPU_PARTS, RATE, CpuSource
 
@@ -152,12 +152,12 @@ def _interval_width(ends: list[float], scraped: list[float], configured: float) 
 def _interval(target: OwnTarget, shown: ScrapeValues, ended: float, width: float) -> Interval:
     """Return the interval with the exported values; the rest is not known."""
     excluded = {kind: value for (name, kind), value in shown.items() if name == THREADS}
-    counted = shown.get((CONCURRENCY, Source.THREADS_RUNNING.value), math.nan)
+    counted = shown.get((CONCURRENCY, ConcurrencySource.THREADS_RUNNING.value), math.nan)
     return Interval(
         end=ended,
         seconds=width,
         throughput=shown[THROUGHPUT, ""],
-        statement_time=shown.get((CONCURRENCY, Source.STATEMENT_TIME.value), math.nan),
+        statement_time=shown.get((CONCURRENCY, ConcurrencySource.STATEMENT_TIME.value), math.nan),
         threads_running=counted + sum(excluded.values()),
         thread_samples=width / target.sampling,
         **{f"excluded_{kind}": excluded.get(kind, math.nan) for kind in EXCLUDED},

@@ -47,16 +47,19 @@ class _ReadingTime(NamedTuple):
     """The time of a reading of the digests, and the server's start time by the status before it."""
 
     at: float
-    born: float | None
+    server_start: float | None
 
     def is_after_restart_since(self, before: "_ReadingTime") -> bool:
         """Return whether the server restarted in between; one restart counts for one reading only.
 
         The times are monotonic: a change of the wall clock is not a restart.
         """
-        if self.born is None or before.born is None:
+        if self.server_start is None or before.server_start is None:
             return False
-        return self.born - before.born > START_TOLERANCE and self.born > before.at
+        return (
+            self.server_start - before.server_start > START_TOLERANCE
+            and self.server_start > before.at
+        )
 
 
 class ClassIntervalMaker:
@@ -82,7 +85,7 @@ class ClassIntervalMaker:
 
     def intervals(self, now: float) -> list[ClassInterval]:
         """Return the intervals that are complete at `now` (monotonic seconds)."""
-        self._sort_inbox()
+        self._distribute_samples()
         done = []
         while self._waiting and self._is_ready(self._waiting[0][0].at, now):
             interval = self._make_interval(*self._waiting.popleft())
@@ -90,7 +93,7 @@ class ClassIntervalMaker:
                 done.append(interval)
         return done
 
-    def _sort_inbox(self) -> None:
+    def _distribute_samples(self) -> None:
         while self._inbox:
             sample = self._inbox.popleft()
             if isinstance(sample.values, DigestValues):
@@ -183,8 +186,8 @@ def _periods(
         members = list(group)
         start, end = members[0].end - members[0].seconds - origin, members[-1].end - origin
         if is_over and end - start >= MIN_SATURATED_SECONDS:
-            spent, whole = (sum(t.used[kind] for t in members) for kind in (name, ALL_TIME))
-            yield SaturatedPeriod(reason, start, end, spent / whole)
+            used, whole = (sum(t.used[kind] for t in members) for kind in (name, ALL_TIME))
+            yield SaturatedPeriod(reason, start, end, used / whole)
 
 
 def _limit_test(name: str, limit: float) -> Callable[[ClassInterval], bool]:

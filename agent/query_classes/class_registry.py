@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from collectors.digests import MAX_CHARACTERS, MAX_TEXT_LENGTH, MAX_TEXTS, MAX_TEXTS_PER_QUERY
 from models.attribution.class_interval_table import AGENT, OTHER
 
-Numbers = NDArray[np.intp]
+ClassNumbers = NDArray[np.intp]
 
 OVERFLOW, NONE = "overflow", "none"
 """Used as the digest of several classes together, beside `OTHER` and `AGENT`: statements that found

@@ -13,7 +13,7 @@ from enum import StrEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from agent.query_classes.class_registry import NONE, ClassRegistry, Numbers
+from agent.query_classes.class_registry import NONE, ClassNumbers, ClassRegistry
 from collectors.digest_table import COUNTERS, CPU_COLUMN, LOCK_TIME, STATEMENT_TIME, Array
 from collectors.digests import DigestRows
 
@@ -90,7 +90,7 @@ class ClassDeltas:
     """The statements of each class between two readings; each class occurs once."""
 
     names: tuple[str, ...]
-    classes: Numbers
+    classes: ClassNumbers
     """Shape (n,)."""
     values: Array
     """Shape (n, names)."""
@@ -126,7 +126,7 @@ class _LatestReading:
                 return True
         return False
 
-    def find(self, rows: DigestRows, registry: ClassRegistry) -> tuple[Numbers, Flags]:
+    def find(self, rows: DigestRows, registry: ClassRegistry) -> tuple[ClassNumbers, Flags]:
         """Return the index of every row, new ones included, and which are new."""
         known = len(self.places)
         slots = np.empty(len(rows.keys), dtype=np.intp)
@@ -240,8 +240,8 @@ class DigestDeltas:
         return {self._registry.number(key): count for key, count in counts.items()}
 
     def _with_undigested(
-        self, rest: Array | None, change: Array, class_of_row: Numbers
-    ) -> tuple[Array, Numbers]:
+        self, rest: Array | None, change: Array, class_of_row: ClassNumbers
+    ) -> tuple[Array, ClassNumbers]:
         """Add the part without a digest, shape (names,), as a row of its own."""
         if rest is None or not rest.any():
             return change, class_of_row
@@ -262,7 +262,7 @@ def _is_new(rows: DigestRows) -> Flags:
 
 def _sum_by_class(
     names: tuple[str, ...],
-    class_of_row: Numbers,
+    class_of_row: ClassNumbers,
     change: Array,
     before: dict[int, float],
     running: dict[int, float],

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from agent.query_classes.class_intervals import ClassInterval
-from agent.query_classes.class_registry import ClassRegistry, Numbers
+from agent.query_classes.class_registry import ClassNumbers, ClassRegistry
 from agent.query_classes.digest_deltas import SEEN_WAITING
 from agent.query_classes.resource_meter import ROW_LOCKS
 from models.attribution.class_interval_table import AGENT, OTHER, SIZES, Array, ClassIntervals
@@ -30,7 +30,7 @@ class TrackedClasses:
         self.keys: list[str] = []
         self._most, self._keep = most, keep
         self._weights: Array = np.zeros(0)
-        self._columns: Numbers = np.zeros(0, dtype=np.intp)
+        self._columns: ClassNumbers = np.zeros(0, dtype=np.intp)
         """The column of every class that was known at the latest update."""
 
     @property
@@ -85,7 +85,7 @@ def _add_weights(weights: Array, interval: ClassInterval) -> None:
 
 def class_table(
     intervals: Sequence[ClassInterval],
-    column_of: Numbers,
+    column_of: ClassNumbers,
     names: tuple[str, ...],
     texts: tuple[str | None, ...] | None,
 ) -> ClassIntervals:
@@ -162,7 +162,7 @@ def _with_row_locks(table: ClassIntervals, intervals: Sequence[ClassInterval]) -
 
 
 def counter_sums(
-    intervals: Sequence[ClassInterval], column_of: Numbers, columns: int, name: str
+    intervals: Sequence[ClassInterval], column_of: ClassNumbers, columns: int, name: str
 ) -> Array:
     """Sum up one of the server's counters over the intervals that have it, shape (columns,)."""
     sums = np.zeros(columns)

@@ -13,7 +13,7 @@ import numpy as np
 
 from agent.assessment.snapshot import Snapshot
 from agent.config.resources import DISK, NETWORK
-from agent.window.concurrency import Source
+from agent.window.concurrency import ConcurrencySource
 from models.capacity.resource_and_limit import FULL_UTILISATION
 from models.trust import Trust
 
@@ -40,8 +40,8 @@ class Scrape(NamedTuple):
     overloaded: float | None = None
     capacity_trusted: bool = False
     throughput: float | None = None
-    concurrency: Mapping[Source, float] = {}
-    source: Source | None = None
+    concurrency: Mapping[ConcurrencySource, float] = {}
+    source: ConcurrencySource | None = None
     law_trusted: bool = False
     n_max_upper: float | None = None
     x_max: float | None = None

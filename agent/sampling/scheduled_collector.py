@@ -28,17 +28,17 @@ class ScheduledCollector:
         spec: CollectorSpec,
         interval: float,
         *,
-        alone: float | None = None,
+        interval_alone: float | None = None,
         phase: float = 0.0,
     ) -> None:
         """Read every `interval` seconds, at `phase` after its multiples on the monotonic clock.
 
-        `alone` is the interval where this collector, which counts only at instants, is the only
+        `interval_alone` counts where this collector, which counts only at instants, is the only
         source of its quantity.
         """
         self.spec = spec
         self.interval = interval
-        self._intervals = (interval, interval if alone is None else alone)
+        self._intervals = (interval, interval if interval_alone is None else interval_alone)
         self._phase = phase
         self.due = 0.0
         self.features: tuple[Feature, ...] = ()

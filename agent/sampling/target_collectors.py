@@ -15,7 +15,7 @@ from collectors.base import CollectorError, FailureKind
 from collectors.device_selection import Devices
 from collectors.node_exporter import MAX_BYTES, NODE_COLLECTORS, Fetch
 
-HISTOGRAMS_SECONDS = 5.0  # seconds
+HISTOGRAMS_SECONDS = 5.0
 HISTOGRAMS_SHARE = 0.01
 """Largest share of the time: with many digests a reading scans their summary, as `digests` does."""
 

@@ -16,11 +16,11 @@ from agent.support.logs import fields
 
 log = logging.getLogger(__name__)
 
-POLL_SECONDS = 1.0  # seconds
+POLL_SECONDS = 1.0
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 RELOAD_SECONDS = 30.0  # seconds that a request for a reload waits for it
 Problems = list[str]
-Order = signal.Signals | Future[Problems]
+Request = signal.Signals | Future[Problems]
 
 
 class WatchedLoop(Protocol):
@@ -50,7 +50,7 @@ class MainLoop:
         self._snapshots = snapshots
         self._reload = reload
         self._notifier = notifier
-        self._orders: queue.SimpleQueue[Order] = queue.SimpleQueue()
+        self._requests: queue.SimpleQueue[Request] = queue.SimpleQueue()
         self._is_ready = False
         self._is_reload_refused = False
         self._hanging: set[str] = set()
@@ -68,43 +68,43 @@ class MainLoop:
 
     def request_reload(self) -> Problems:
         """Have the main thread reload, and wait; return why it was refused, or an empty list."""
-        order: Future[Problems] = Future()
-        self._orders.put(order)
+        request: Future[Problems] = Future()
+        self._requests.put(request)
         try:
-            return order.result(RELOAD_SECONDS)
+            return request.result(RELOAD_SECONDS)
         except TimeoutError:
             return [f"the reload did not finish within {RELOAD_SECONDS:g} s"]
 
     def run(self) -> None:
         """Run until SIGTERM or SIGINT."""
-        while (order := self._next_order()) not in STOP_SIGNALS:
-            if order is not None:
-                self._execute_reload(order)
+        while (request := self._next_request()) not in STOP_SIGNALS:
+            if request is not None:
+                self._execute_reload(request)
             self._report_status()
-        log.info("stopping", extra=fields(signal=order.name))
+        log.info("stopping", extra=fields(signal=request.name))
         self._notifier.stopping()
 
-    def _next_order(self) -> Order | None:
+    def _next_request(self) -> Request | None:
         try:
-            return self._orders.get(timeout=POLL_SECONDS)
+            return self._requests.get(timeout=POLL_SECONDS)
         except queue.Empty:
             return None
 
     def take_signal(self, number: int, frame: FrameType | None) -> None:
         """Queue a signal for the main thread; return at once."""
         del frame
-        self._orders.put(signal.Signals(number))
+        self._requests.put(signal.Signals(number))
 
-    def _execute_reload(self, order: Order) -> None:
-        """Reload the configuration: any order but SIGTERM and SIGINT asks for that."""
+    def _execute_reload(self, request: Request) -> None:
+        """Reload the configuration: any request but SIGTERM and SIGINT asks for that."""
         if self._is_ready:
             self._notifier.reloading()
         problems = self._reload()
         self._is_reload_refused = bool(problems)
         if self._is_ready:
             self._notifier.ready()
-        if isinstance(order, Future):
-            order.set_result(problems)
+        if isinstance(request, Future):
+            request.set_result(problems)
 
     def _report_status(self) -> None:
         snapshots = self._snapshots()

@@ -41,40 +41,39 @@ MAX_TIMEOUT_SHARE = 2 / 3  # share of the client's time-out, so that the abortio
 MIN_TIMEOUT = 0.2  # seconds that a statement may take in any case
 HOST = "host"
 STATEMENTS = "statements"  # collector of statement time, the better source of concurrency
-COALESCE_SECONDS = (
-    0.05  # seconds before it is due that a collector runs with another, to save wake-ups
-)
+COALESCE_SECONDS = 0.05
+"""A collector due within this time runs along with one that is due now, to save wake-ups."""
 
 
 class TargetSession:
     """The session of one target, and the collectors that use it.
 
-    `read_server` and `read_host` are each run by one worker; any thread may use the rest. `keep`
-    is called with every sample, `opened` with the server's variables after each connect. `beside`
-    is the connection of the business metrics.
+    `read_server` and `read_host` are each run by one worker; any thread may use the rest.
+    `on_sample` is called with every sample, `on_connect` with the server's variables after each
+    connect. `business_connection` is the target's other connection.
     """
 
     def __init__(
         self,
         target: Target,
         collectors: Sequence[ScheduledCollector],
-        keep: Callable[[Sample], None],
-        opened: Callable[[Mapping[str, str]], None],
-        beside: Connection | None = None,
+        on_sample: Callable[[Sample], None],
+        on_connect: Callable[[Mapping[str, str]], None],
+        business_connection: Connection | None = None,
     ) -> None:
         self._target = target
         self._collectors = collectors
         self._server_collectors = [c for c in collectors if c.spec.on_server]
         self._host_collectors = [c for c in collectors if not c.spec.on_server]
         self._status = next(c for c in collectors if c.spec.name == "status")
-        self._keep = keep
-        self._opened = opened
+        self._on_sample = on_sample
+        self._on_connect = on_connect
         self._connection = Connection(
             target.endpoint,
             target.credentials.login,
             timeout=target.timeout,
             limit=_statement_limit(self._status.interval, target.timeout),
-            beside=beside,
+            sibling=business_connection,
         )
         self._backoff = Backoff(RECONNECT_MIN, RECONNECT_MAX)
         self._retry_at = 0.0
@@ -203,7 +202,7 @@ class TargetSession:
         if self.server != before:  # what is known is of another server
             self.read_all_again()
             self._restarts = RestartDetector()
-        self._opened(self._connection.variables)
+        self._on_connect(self._connection.variables)
         flavour = self._connection.flavour
         self.server_health = replace(self.server_health, server=flavour, identity=self._identity())
         facts = fields(target=self._target.name, server=flavour)
@@ -238,7 +237,7 @@ class TargetSession:
         if trip is not None:
             self._round_trips = add_round_trip(self._round_trips, trip)
         sample = with_reading_time(sample, trip, self.clock(sample.at))
-        self._keep(sample)
+        self._on_sample(sample)
         if APPLYING in sample.values:
             seen = Replication(sample.at, sample.values[APPLYING], sample.values[WAITING])
             self._replication = add_replication(self._replication, seen)
@@ -291,7 +290,11 @@ def scheduled_collectors(
         settings = config.collector_settings(target, spec.name)
         if settings.enabled:
             interval = config.sampling_interval(target, spec)
-            alone = interval if settings.interval else min(spec.min_interval, interval)
+            interval_alone = interval if settings.interval else min(spec.min_interval, interval)
             phase = config.phase(target)
-            found.append(ScheduledCollector(target.name, spec, interval, alone=alone, phase=phase))
+            found.append(
+                ScheduledCollector(
+                    target.name, spec, interval, interval_alone=interval_alone, phase=phase
+                )
+            )
     return found

@@ -7,10 +7,8 @@ from agent.service.target_monitor import TargetMonitor
 from agent.support.scheduled_thread import Tick, Worker
 
 STOP_SECONDS = 1.0  # seconds for a worker to finish its run, before its read is interrupted
-CONNECT_ANSWERS, RESOLVER_SECONDS = (
-    10,
-    30.0,
-)  # answers, and seconds of name resolution, in a connect
+CONNECT_ANSWERS, RESOLVER_SECONDS = 10, 30.0
+"""Answers that a connect may wait for, and seconds that it may take to resolve the name."""
 
 
 def assessment_ticks(monitors: Sequence[TargetMonitor]) -> list[Tick]:

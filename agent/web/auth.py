@@ -14,9 +14,9 @@ from agent.web.password_queue import PasswordQueue
 
 MAX_PASSWORD_LENGTH = 72  # bytes; bcrypt ignores the rest
 REMEMBERED_FAILURES = 256
-FAILURE_PAUSE_RATIO = (
-    3.0  # after a failure, times the check's CPU time: at most a quarter of one CPU
-)
+FAILURE_PAUSE_RATIO = 3.0
+"""Pause after a failure, in multiples of the check's CPU time: checks take at most a quarter of one
+CPU."""
 MAX_PAUSE = 0.5  # seconds
 
 

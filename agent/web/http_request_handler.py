@@ -16,9 +16,9 @@ log = logging.getLogger(__name__)
 SERVER_NAME = "mysql-headroom"  # sent instead of the names and versions of Python and its library
 MAX_REQUEST_BYTES = 16384  # bytes: the request line and all headers, of which there may be 100
 TEXT = "text/plain; charset=utf-8"
-WAIT_KEY = (
-    "mysql_headroom.wait"  # environ key: waits for seconds, or until the connection is closed
-)
+WAIT_KEY = "mysql_headroom.wait"
+"""Key of the WSGI environ for a function that waits for some seconds, or until the connection is
+closed."""
 RETRY_AFTER = ("Retry-After", "1")
 SECURITY_HEADERS = (
     ("Cache-Control", "no-store"),

@@ -14,9 +14,9 @@ VALIDITY_RATIO = 10.0  # times a response's computation: a flood takes a tenth o
 MAX_VALIDITY = 0.9
 """Maximum seconds, from the start of its computation, for which a response is valid: samples come
 once a second. With 56 targets the computation takes 0.1 s, and a flood thus a ninth of the time."""
-MIN_VALIDITY_RATIO = (
-    1.5  # times the computation, on a busy machine too: a flood takes two thirds at most
-)
+MIN_VALIDITY_RATIO = 1.5
+"""Minimum validity in multiples of the computation's duration, on a busy machine too: a flood takes
+two thirds of the time at most."""
 MAX_WAIT_SECONDS = 5.0  # seconds that a request waits for those before it
 MAX_STALE_AGE = 1.0  # seconds; a younger response is returned while the next one is being computed
 

@@ -13,16 +13,16 @@ from models.what_if.changes import Changes
 from models.what_if.current_state import CurrentState
 from models.what_if.predict import Prediction, what_if
 
-Object = dict[str, Any]
+JsonObject = dict[str, Any]
 
 
-def answer(snapshot: Snapshot, asked: Question, now: float) -> Object:
+def answer(snapshot: Snapshot, asked: Question, now: float) -> JsonObject:
     """Answer a question from what is known at `now` (Unix seconds); raises `QuestionError`."""
     today = current_state_of(snapshot, now)
     load = snapshot.current_load(now)
     wanted = to_changes(asked, load, digests_of(snapshot.current_classes(now)))
     found = what_if(today, wanted)
-    document: Object = without_non_finite(
+    document: JsonObject = without_non_finite(
         {
             "version": __version__,
             "at": now,
@@ -41,14 +41,14 @@ def answer(snapshot: Snapshot, asked: Question, now: float) -> Object:
     return document
 
 
-def _load_object(today: CurrentState) -> Object | None:
+def _load_object(today: CurrentState) -> JsonObject | None:
     load = today.load
     if load is None:
         return None
     return {"throughput": load.throughput, "residence_time": load.residence_time}
 
 
-def _prediction_object(found: Prediction) -> Object:
+def _prediction_object(found: Prediction) -> JsonObject:
     return {
         "capacity": estimate_object(found.capacity),
         "gain": estimate_object(found.gain),

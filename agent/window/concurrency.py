@@ -11,7 +11,7 @@ from models.numerics import quantile
 from models.rates import Array
 
 
-class Source(StrEnum):
+class ConcurrencySource(StrEnum):
     """Sources of the concurrency, the better first."""
 
     STATEMENT_TIME = "statement_time"  # Little's law
@@ -26,7 +26,7 @@ FLOOR_QUANTILE = 0.1  # the quantile of the concurrencies under load that counts
 ALWAYS_RUNNING_SHARE = 0.9  # share of the samples in which such a thread runs
 
 
-def concurrency(window: Window, source: Source) -> Array:
+def concurrency(window: Window, source: ConcurrencySource) -> Array:
     """Compute the clients' concurrency by one source, threads, shape (k,); NaN where not known.
 
     Statement time begins when the server has read a statement. It lacks the time for which a thread
@@ -35,7 +35,7 @@ def concurrency(window: Window, source: Source) -> Array:
     that wait for a processor or have one.
     """
     counted = running_statements(window, source)
-    if source is not Source.STATEMENT_TIME:
+    if source is not ConcurrencySource.STATEMENT_TIME:
         return counted
     on_cpu = window.utilisation_or_rate(SERVER_CPU) * window.utilisation_or_rate(SERVER_CPUS)
     on_cpu = np.maximum(on_cpu - np.nan_to_num(window.utilisation_or_rate(APPLIERS_CPU)), 0.0)
@@ -43,34 +43,38 @@ def concurrency(window: Window, source: Source) -> Array:
     return np.where(np.isfinite(counted), np.fmax(counted, runnable), np.nan)
 
 
-def running_statements(window: Window, source: Source) -> Array:
+def running_statements(window: Window, source: ConcurrencySource) -> Array:
     """Compute the running statements by one source, threads, shape (k,).
 
     Statements that the server has yet to read are not included.
     """
-    if source is Source.STATEMENT_TIME:
+    if source is ConcurrencySource.STATEMENT_TIME:
         return window["statement_time"]
     return np.maximum(window.client_threads - idle_baseline(window), 0.0)
 
 
-def concurrency_variance(window: Window, source: Source) -> Array:
+def concurrency_variance(window: Window, source: ConcurrencySource) -> Array:
     """Compute the variance of each concurrency, threads², shape (k,).
 
     The average of k instants of Threads_running varies by about N/k; statement time is exact.
     """
-    if source is Source.STATEMENT_TIME:
+    if source is ConcurrencySource.STATEMENT_TIME:
         return np.zeros(len(window))
     return concurrency(window, source) / np.maximum(window["thread_samples"], 1.0)
 
 
-def best_source(window: Window) -> Source:
+def best_source(window: Window) -> ConcurrencySource:
     """Choose statement time (Little's law) where it is known recently, else Threads_running."""
     end = window["end"]
     recent = end > end[-1] - RECENT_INTERVALS * window["seconds"][-1]
     known = np.average(
         np.isfinite(window["statement_time"][recent]), weights=window["stands_for"][recent]
     )
-    return Source.STATEMENT_TIME if known >= MIN_KNOWN_SHARE else Source.THREADS_RUNNING
+    return (
+        ConcurrencySource.STATEMENT_TIME
+        if known >= MIN_KNOWN_SHARE
+        else ConcurrencySource.THREADS_RUNNING
+    )
 
 
 def idle_baseline(window: Window) -> float:

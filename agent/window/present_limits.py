@@ -38,7 +38,7 @@ class PresentLimits(NamedTuple):
     """Those with as many processors as the latest."""
 
 
-def at_present(window: Window) -> PresentLimits:
+def by_present_limits(window: Window) -> PresentLimits:
     """Assess the intervals of a window by the latest limits."""
     ratios = _ratios_to_latest(window)
     possible = _is_possible(window, ratios)

@@ -65,7 +65,7 @@ RATE = "_per_second"
 AGENT_CONNECTIONS = 1
 """Connection of the agent itself, or of another recorder."""
 
-Named = tuple[str, Array]
+NamedArray = tuple[str, Array]
 
 
 def log_writes(rates: Mapping[str, Array]) -> Array | None:
@@ -222,7 +222,9 @@ def utilisations_and_rates(
     return {name: used for name, used in found.items() if np.isfinite(used).any()}
 
 
-def _server_limits(status: SampleColumns, statement_time: Array, edges: Array) -> Iterator[Named]:
+def _server_limits(
+    status: SampleColumns, statement_time: Array, edges: Array
+) -> Iterator[NamedArray]:
     """Yield the use of what the server's settings limit, and the rates of its logs."""
     connected = status.average(edges, "threads_connected")
     yield CONNECTIONS, _share(connected, status.last(edges, "max_connections"))
@@ -242,7 +244,7 @@ def _share(used: Array, limit: Array) -> Array:
     return share
 
 
-def _cpu_use(host: SampleColumns, edges: Array) -> Iterator[Named]:
+def _cpu_use(host: SampleColumns, edges: Array) -> Iterator[NamedArray]:
     """Yield the use of the processors; a node_exporter's sums are of those that are online.
 
     While a quota changes, the share of what the server may use is not known.
@@ -269,7 +271,7 @@ def _cap_at_full(used: Array) -> Array:
     return most
 
 
-def _disk_use(host: SampleColumns, edges: Array) -> Iterator[Named]:
+def _disk_use(host: SampleColumns, edges: Array) -> Iterator[NamedArray]:
     for name in sorted(host.names):
         if name.startswith(DISK) and name.endswith(":busy_seconds"):
             disk = name.removesuffix(":busy_seconds")
@@ -282,7 +284,7 @@ def _disk_use(host: SampleColumns, edges: Array) -> Iterator[Named]:
                 yield f"{disk}:flushes{RATE}", host.rate(edges, f"{disk}:flushes")
 
 
-def _link_use(host: SampleColumns, edges: Array) -> Iterator[Named]:
+def _link_use(host: SampleColumns, edges: Array) -> Iterator[NamedArray]:
     """Yield both directions apart, since a link is full in one of them first."""
     for name in sorted(host.names):
         if name.startswith(NETWORK) and name.endswith(":received_bytes"):

@@ -34,10 +34,10 @@ MILLISECOND = 1e-3
 AGENT_SESSIONS = 1.0
 """The agent's own session, which Threads_running counts."""
 
-Named = tuple[str, Array]
+NamedArray = tuple[str, Array]
 
 
-def time_split_rates(columns: Mapping[str, SampleColumns], edges: Array) -> Iterator[Named]:
+def time_split_rates(columns: Mapping[str, SampleColumns], edges: Array) -> Iterator[NamedArray]:
     """Yield each rate with its name, shape (intervals,), NaN where not known."""
     status, host = columns["status"], columns.get("host")
     yield ROW_LOCKS, MILLISECOND * status.rate(edges, "innodb_row_lock_milliseconds")

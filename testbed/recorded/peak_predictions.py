@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from agent.pipeline import observations
-from agent.window.concurrency import Source, concurrency
+from agent.window.concurrency import ConcurrencySource, concurrency
 from agent.window.intervals import Interval, Window
 from agent.window.resource_utilisation import (
     AGENT_CONNECTIONS,
@@ -253,11 +253,11 @@ def percent(error: float | None) -> str:
 
 def predictions(window: Window) -> Iterator[Prediction]:
     """Predict the peak with each estimator."""
-    for source in Source:
+    for source in ConcurrencySource:
         yield from of_source(window, source)
 
 
-def of_source(window: Window, source: Source) -> Iterator[Prediction]:
+def of_source(window: Window, source: ConcurrencySource) -> Iterator[Prediction]:
     """Capacity, the law alone, limits alone, and two methods of others."""
     seen = observations(window, source)
     capacity = assess_capacity(seen)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from agent.pipeline import observations
-from agent.window.concurrency import Source
+from agent.window.concurrency import ConcurrencySource
 from agent.window.interval_buffer import IntervalBuffer
 from agent.window.intervals import Interval
 from models.capacity.observations import Observations
@@ -123,7 +123,7 @@ class Month:
         """What the agent has observed in the day that ends with that minute."""
         history = IntervalBuffer(MINUTE, DAY, 1.0)
         history.append_intervals(self.intervals(end - PER_DAY, end), MINUTE * end)
-        return observations(history.window(MINUTE * end), Source.STATEMENT_TIME)
+        return observations(history.window(MINUTE * end), ConcurrencySource.STATEMENT_TIME)
 
 
 def month(story: str, seed: int) -> Month:
