@@ -171,21 +171,50 @@ class DigestDeltas:
         `restarted`: the server was started in between.
         """
         rows = _merge_duplicates(rows)
-        waited = self._lock_wait_increase(rows.lock_waits)
-        running = {self._registry.number(key): seconds for key, seconds in rows.running.items()}
+        lock_waits = self._lock_wait_increase(rows.lock_waits)
+        running = self._by_number(rows.running)
         latest = self._latest
         reason = self._loss_reason(latest, rows, restarted) if latest is not None else None
         if latest is None or reason is not None:
-            if reason is not None:
-                self.lost[reason] += 1
-            if latest is not None and reason is LossReason.GAP and not latest.is_reset(rows):
-                latest.keep(rows, running, self._registry)  # what was not used is as before
-            else:
-                latest = None
-            if latest is None or rows.complete:
-                self._latest = self._start_from(rows, running)
-            self._undigested = UndigestedStatements(rows.all_statements)
+            self._start_again(rows, running, reason)
             return None
+        before = latest.running
+        change, class_of_row = self._row_changes(latest, rows)
+        if rows.complete:  # forget the rows that no longer exist
+            latest = self._latest = self._start_from(rows, running)
+        states = self._thread_states(rows)
+        active = sorted(before.keys() | running.keys() | {n for state in states for n in state})
+        changes = _sum_by_class(rows.names, class_of_row, change, before, running, active)
+        if not rows.complete:  # else also that of statements whose class has no row: a full table
+            changes = _with_time_that_has_ended(changes)
+        latest.running = _time_counted_ahead(changes, before, active)
+        columns = dict(zip(THREAD_STATES, states, strict=False))
+        if LOCK_TIME in changes.names:
+            locked = self._by_number(rows.waiting_for_locks)
+            columns[SEEN_WAITING] = {n: (rows.since or 0.0) * k for n, k in locked.items()}
+            changes = replace(changes, lock_waits=lock_waits)
+        return _with_columns(changes, columns) if columns else changes
+
+    def _start_again(
+        self, rows: DigestRows, running: dict[int, float], reason: LossReason | None
+    ) -> None:
+        """Compare the next reading with this one, whose changes are lost for the reason, if any."""
+        latest = self._latest
+        if reason is not None:
+            self.lost[reason] += 1
+        if latest is not None and reason is LossReason.GAP and not latest.is_reset(rows):
+            latest.keep(rows, running, self._registry)  # what was not used is as before
+        else:
+            latest = None
+        if latest is None or rows.complete:
+            self._latest = self._start_from(rows, running)
+        self._undigested = UndigestedStatements(rows.all_statements)
+
+    def _row_changes(self, latest: _LatestReading, rows: DigestRows) -> tuple[Array, ClassNumbers]:
+        """Compute the increases of all rows, shape (rows, names), and the class of each row.
+
+        One more row has what no digest covers; old rows that were not read before count as lost.
+        """
         slots, is_new_row = latest.find(rows, self._registry)
         change = rows.counters - latest.last[slots]
         unseen = is_new_row & ~_is_new(rows)
@@ -193,29 +222,14 @@ class DigestDeltas:
         self.lost[LossReason.UNSEEN] += int(np.count_nonzero(unseen))
         latest.last[slots] = rows.counters
         class_of_row = np.array(latest.classes, dtype=np.intp)[slots]
-        before = latest.running
-        if rows.complete:  # forget the rows that no longer exist
-            latest = self._latest = self._start_from(rows, running)
         covered = None if unseen.any() else change[:, :-1].sum(axis=0)
-        rest = self._undigested.take(rows.all_statements, covered)
-        change, class_of_row = self._with_undigested(rest, change[:, :-1], class_of_row)
+        undigested = self._undigested.take(rows.all_statements, covered)
+        return self._with_undigested(undigested, change[:, :-1], class_of_row)
+
+    def _thread_states(self, rows: DigestRows) -> list[dict[int, float]]:
+        """Return the numbers of threads in each of `THREAD_STATES` by class; none if unknown."""
         seen = rows.thread_states
-        states = (
-            [] if seen is None else [self._by_number(seen.on_disk), self._by_number(seen.ready)]
-        )
-        active = sorted(before.keys() | running.keys() | {n for state in states for n in state})
-        changes = _sum_by_class(rows.names, class_of_row, change, before, running, active)
-        if not rows.complete:  # else also that of statements whose class has no row: a full table
-            changes = _with_time_that_has_ended(changes)
-        rises = changes.in_flight[np.searchsorted(changes.classes, active)].tolist()
-        counted = {n: before.get(n, 0.0) + rise for n, rise in zip(active, rises, strict=True)}
-        latest.running = {n: elapsed for n, elapsed in counted.items() if elapsed > 0}
-        columns = dict(zip(THREAD_STATES, states, strict=False))
-        if LOCK_TIME in changes.names:
-            locked = self._by_number(rows.waiting_for_locks)
-            columns[SEEN_WAITING] = {n: (rows.since or 0.0) * k for n, k in locked.items()}
-            changes = replace(changes, lock_waits=waited)
-        return _with_columns(changes, columns) if columns else changes
+        return [] if seen is None else [self._by_number(seen.on_disk), self._by_number(seen.ready)]
 
     def _loss_reason(
         self, latest: _LatestReading, rows: DigestRows, restarted: bool
@@ -240,12 +254,12 @@ class DigestDeltas:
         return {self._registry.number(key): count for key, count in counts.items()}
 
     def _with_undigested(
-        self, rest: Array | None, change: Array, class_of_row: ClassNumbers
+        self, undigested: Array | None, change: Array, class_of_row: ClassNumbers
     ) -> tuple[Array, ClassNumbers]:
         """Add the part without a digest, shape (names,), as a row of its own."""
-        if rest is None or not rest.any():
+        if undigested is None or not undigested.any():
             return change, class_of_row
-        return np.vstack((change, rest)), np.append(class_of_row, self._registry.number(NONE))
+        return np.vstack((change, undigested)), np.append(class_of_row, self._registry.number(NONE))
 
     def _start_from(self, rows: DigestRows, running: dict[int, float]) -> _LatestReading:
         latest = _LatestReading(rows.names, running, np.zeros((0, rows.counters.shape[1])))
@@ -278,6 +292,15 @@ def _sum_by_class(
     in_flight = np.zeros(len(classes))
     in_flight[place[count:]] = [running.get(n, 0.0) - before.get(n, 0.0) for n in active]
     return ClassDeltas(names, classes, values, in_flight)
+
+
+def _time_counted_ahead(
+    changes: ClassDeltas, before: Mapping[int, float], active: Sequence[int]
+) -> dict[int, float]:
+    """Return the time of running statements that was counted before they ended, s, by class."""
+    rises = changes.in_flight[np.searchsorted(changes.classes, active)].tolist()
+    counted = {n: before.get(n, 0.0) + rise for n, rise in zip(active, rises, strict=True)}
+    return {n: elapsed for n, elapsed in counted.items() if elapsed > 0}
 
 
 def _with_time_that_has_ended(changes: ClassDeltas) -> ClassDeltas:
