@@ -8,7 +8,6 @@ is not through the origin, without a sign of that in the data, is less likely.
 """
 
 from dataclasses import dataclass, replace
-from enum import StrEnum
 
 import numpy as np
 
@@ -16,6 +15,7 @@ from models.capacity.headroom import Headroom
 from models.capacity.result import Capacity
 from models.capacity.saturation_probability import is_contradicted
 from models.numerics import QUANTILES, even_shares, median, quantiles
+from models.reason_enum import ReasonEnum
 from models.robust import NORMAL_95, LinearFit, fit_linear
 from models.shared_constants import CLEAR_RATIO, MAJORITY, MIN_LOAD_RATIO, MIN_NOISE
 from models.trust import FULL_LOAD, MAX_ERROR, TRUSTED_RATIO, Trust
@@ -32,23 +32,17 @@ SLOPE_SHARES = even_shares(5)
 """Positions of b's draws between the two regressions, 0 to 1."""
 
 
-class UnitReason(StrEnum):
+class UnitReason(ReasonEnum):
     """Why the headroom in a unit is not known."""
-
-    sentence: str
-
-    def __new__(cls, value: str, sentence: str) -> "UnitReason":
-        """Create a member with its sentence."""
-        member = str.__new__(cls, value)
-        member._value_ = value
-        member.sentence = sentence
-        return member
 
     NO_VALUE = "no_value", "no recent value has been read"
     NO_CAPACITY = "no_capacity", "the capacity or the present load is not known"
     CONTRADICTED = "contradicted", "the measurements contradict the capacity's model"
     PAST_PEAK = "past_peak", "the server is past its peak, so there is no headroom"
-    FEW_VALUES = "few_values", "there are fewer than 20 intervals below the capacity with a value"
+    FEW_VALUES = (
+        "few_values",
+        f"there are fewer than {MIN_VALUES} intervals below the capacity with a value",
+    )
     NOT_VARIED = "not_varied", "the load has not varied enough to relate the value to it"
     DOES_NOT_FOLLOW = "does_not_follow", "its values do not follow the throughput"
     NOT_LINEAR = (

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from math import sqrt
 
+from models.reason_enum import ReasonEnum
 from models.robust import SIGNIFICANT_Z
 from models.usl.points_and_residuals import MIN_POINTS, Scatter
 
@@ -21,25 +22,32 @@ class Trust(StrEnum):
         return max(self, other, key=ladder.index)
 
 
-class Reason(StrEnum):
+class Reason(ReasonEnum):
     """Why a peak is not trusted, the most important first."""
 
-    FEW_LEVELS = "few_levels"
-    NO_PEAK = "no_peak"
-    PEAK_BELOW_DATA = "peak_below_data"
-    SEEN_ABOVE_PEAK = "seen_above_peak"
-    LOAD_TOO_LOW = "load_too_low"
-    WIDE_INTERVAL = "wide_interval"
-    STILL_GROWING = "still_growing"
-    NOISY_POINTS = "noisy_points"
-    RESIDUAL_PATTERN = "residual_pattern"
-    SUPERLINEAR = "superlinear"
-    NO_INTERVAL = "no_interval"
-
-    @property
-    def sentence(self) -> str:
-        """The reason in words."""
-        return SENTENCES[self]
+    FEW_LEVELS = "few_levels", "there are points at fewer than three different concurrencies"
+    NO_PEAK = "no_peak", "the fitted law has no peak: no coherency cost shows in the points"
+    PEAK_BELOW_DATA = (
+        "peak_below_data",
+        "throughput falls from the lowest load on: the peak is at a lower load",
+    )
+    SEEN_ABOVE_PEAK = (
+        "seen_above_peak",
+        "throughput was seen above the highest peak that the points allow",
+    )
+    LOAD_TOO_LOW = "load_too_low", "the load seen is below 70 % of the predicted peak"
+    WIDE_INTERVAL = "wide_interval", "the peak's interval is too wide"
+    STILL_GROWING = "still_growing", "throughput was still growing at the highest loads"
+    NOISY_POINTS = "noisy_points", "the points scatter too much for their number"
+    RESIDUAL_PATTERN = (
+        "residual_pattern",
+        "the residuals have a pattern: the points follow another curve",
+    )
+    SUPERLINEAR = (
+        "superlinear",
+        "throughput grows faster than concurrency, which the law cannot describe",
+    )
+    NO_INTERVAL = "no_interval", "this method does not give the uncertainty of its peak"
 
 
 MIN_LOAD = 0.7
@@ -60,20 +68,6 @@ MAX_ERROR = 0.05
 """The greatest relative error of a throughput or concurrency that is known well. √Σ(error²) must be
 at most that times the number of points beyond three: 10 % noise needs 10 points, 20 % needs 22. A
 pattern of the errors counts if it exceeds that and its score `SIGNIFICANT_Z`."""
-
-SENTENCES = {
-    Reason.FEW_LEVELS: "there are points at fewer than three different concurrencies",
-    Reason.LOAD_TOO_LOW: "the load seen is below 70 % of the predicted peak",
-    Reason.WIDE_INTERVAL: "the peak's interval is too wide",
-    Reason.NO_INTERVAL: "this method does not give the uncertainty of its peak",
-    Reason.NO_PEAK: "the fitted law has no peak: no coherency cost shows in the points",
-    Reason.PEAK_BELOW_DATA: "throughput falls from the lowest load on: the peak is at a lower load",
-    Reason.SEEN_ABOVE_PEAK: "throughput was seen above the highest peak that the points allow",
-    Reason.STILL_GROWING: "throughput was still growing at the highest loads",
-    Reason.NOISY_POINTS: "the points scatter too much for their number",
-    Reason.RESIDUAL_PATTERN: "the residuals have a pattern: the points follow another curve",
-    Reason.SUPERLINEAR: "throughput grows faster than concurrency, which the law cannot describe",
-}
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from models.trust import SENTENCES, Evidence, Reason, Trust, judge
+from models.trust import Evidence, Reason, Trust, judge
 from models.usl.points_and_residuals import Scatter
 
 GOOD = Evidence(
@@ -72,8 +72,8 @@ def test_noise_is_forgiven_to_many_points() -> None:
 
 def test_every_reason_has_a_sentence_for_people() -> None:
     """The set of reasons is bounded, and each is explained."""
-    assert set(SENTENCES) == set(Reason)
-    assert all(reason.sentence.islower() or " " in reason.sentence for reason in Reason)
+    assert all(" " in reason.sentence for reason in Reason)
+    assert len({reason.sentence for reason in Reason}) == len(Reason)
 
 
 def test_the_names_are_a_contract() -> None:

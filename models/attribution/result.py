@@ -9,6 +9,7 @@ from models.attribution.class_interval_table import Array
 from models.attribution.division_methods import Predictor
 from models.attribution.waiting_classes import IO_BOUND_SHARE
 from models.attribution.weighted_linear_regression import Line
+from models.reason_enum import ReasonEnum
 from models.trust import FULL_LOAD
 
 MIN_INTERVALS = 60
@@ -18,40 +19,25 @@ COMPUTING_CPU_SHARE = 0.15
 """CPU seconds per second of work time of classes that compute: 0.3 to 0.8 on a healthy server."""
 
 
-class AttributionReason(StrEnum):
+class AttributionReason(ReasonEnum):
     """Why an attribution is less reliable."""
 
-    FEW_INTERVALS = "few_intervals"
-    COST_VARIES = "cost_varies"
-    SATURATED = "saturated"
-    IO_BOUND = "io_bound"
-    MOSTLY_WAITING = "mostly_waiting"
-    WAITS_UNSEEN = "waits_unseen"
-    WITHHELD = "withheld"
-
-    @property
-    def sentence(self) -> str:
-        """The reason in words."""
-        return SENTENCES[self]
-
-
-SENTENCES = {
-    AttributionReason.FEW_INTERVALS: (
-        f"fewer than {MIN_INTERVALS} intervals: costs per class are uncertain"
-    ),
-    AttributionReason.COST_VARIES: (
-        "the cost per call varies: some intervals are predicted badly from others"
-    ),
-    AttributionReason.SATURATED: "the host is saturated, and time spent queueing looks like work",
-    AttributionReason.IO_BOUND: "the host waits for IO, and the cost per call varies with it",
-    AttributionReason.MOSTLY_WAITING: "statements wait most of their time: IO-bound or saturated",
-    AttributionReason.WAITS_UNSEEN: (
-        "this method counts all time as work; classes that wait get too much"
-    ),
-    AttributionReason.WITHHELD: (
-        "predicted too badly to be attributed (attribute --method learned does)"
-    ),
-}
+    FEW_INTERVALS = (
+        "few_intervals",
+        f"fewer than {MIN_INTERVALS} intervals: costs per class are uncertain",
+    )
+    COST_VARIES = (
+        "cost_varies",
+        "the cost per call varies: some intervals are predicted badly from others",
+    )
+    SATURATED = "saturated", "the host is saturated, and time spent queueing looks like work"
+    IO_BOUND = "io_bound", "the host waits for IO, and the cost per call varies with it"
+    MOSTLY_WAITING = "mostly_waiting", "statements wait most of their time: IO-bound or saturated"
+    WAITS_UNSEEN = (
+        "waits_unseen",
+        "this method counts all time as work; classes that wait get too much",
+    )
+    WITHHELD = "withheld", "predicted too badly to be attributed (attribute --method learned does)"
 
 
 @dataclass(frozen=True)

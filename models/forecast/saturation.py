@@ -5,7 +5,6 @@ F the capacity's distribution.
 """
 
 from dataclasses import dataclass, field
-from enum import StrEnum
 
 import numpy as np
 
@@ -18,6 +17,7 @@ from models.forecast.paths import future_peaks
 from models.forecast.weekly_pattern import WEEK_DAYS
 from models.numerics import QUANTILES, median, quantiles
 from models.rates import Array
+from models.reason_enum import ReasonEnum
 from models.trust import Trust
 
 DAY_SECONDS = DAY_HOURS * HOUR_SECONDS
@@ -31,28 +31,14 @@ MAX_DAYS_AHEAD = 3 * HORIZON_DAYS[-1]
 """The greatest number of days forecast; never more than twice the days seen."""
 
 
-class ForecastReason(StrEnum):
+class ForecastReason(ReasonEnum):
     """Why there is no time to saturation."""
 
-    HISTORY_TOO_SHORT = "history_too_short"
-    NO_LOAD = "no_load"
-    CAPACITY_UNKNOWN = "capacity_unknown"
-    NO_GROWTH = "no_growth"
-    TOO_FAR = "too_far"
-
-    @property
-    def sentence(self) -> str:
-        """The reason in words."""
-        return SENTENCES[self]
-
-
-SENTENCES = {
-    ForecastReason.HISTORY_TOO_SHORT: "a forecast needs two weeks of load",
-    ForecastReason.NO_LOAD: "there is no load to forecast",
-    ForecastReason.CAPACITY_UNKNOWN: "the capacity is not known",
-    ForecastReason.NO_GROWTH: "the load is not clearly growing",
-    ForecastReason.TOO_FAR: "the limit is further away than the history allows to forecast",
-}
+    HISTORY_TOO_SHORT = "history_too_short", "a forecast needs two weeks of load"
+    NO_LOAD = "no_load", "there is no load to forecast"
+    CAPACITY_UNKNOWN = "capacity_unknown", "the capacity is not known"
+    NO_GROWTH = "no_growth", "the load is not clearly growing"
+    TOO_FAR = "too_far", "the limit is further away than the history allows to forecast"
 
 
 @dataclass(frozen=True, eq=False, slots=True)

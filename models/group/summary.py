@@ -6,30 +6,21 @@ throughput and C its capacity, both in queries/s.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
 from functools import reduce
 
+from models.reason_enum import ReasonEnum
 from models.trust import Trust
 
 
-class GroupReason(StrEnum):
+class GroupReason(ReasonEnum):
     """Why the summary is not complete, or not trusted."""
 
-    NODES_LOST = "nodes_lost"
-    CAPACITY_UNKNOWN = "capacity_unknown"
-    CAPACITY_NOT_TRUSTED = "capacity_not_trusted"
-
-    @property
-    def sentence(self) -> str:
-        """The reason in words."""
-        return SENTENCES[self]
-
-
-SENTENCES = {
-    GroupReason.NODES_LOST: "a node could not be read, and is not included in the totals",
-    GroupReason.CAPACITY_UNKNOWN: "the capacity of a node is not known; the sums do not include it",
-    GroupReason.CAPACITY_NOT_TRUSTED: "the capacity of a node is not trusted",
-}
+    NODES_LOST = "nodes_lost", "a node could not be read, and is not included in the totals"
+    CAPACITY_UNKNOWN = (
+        "capacity_unknown",
+        "the capacity of a node is not known; the sums do not include it",
+    )
+    CAPACITY_NOT_TRUSTED = "capacity_not_trusted", "the capacity of a node is not trusted"
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,11 +8,11 @@ scales, and are left out.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 
 import numpy as np
 
 from models.numerics import median
+from models.reason_enum import ReasonEnum
 from models.trust import Reason, Trust
 from models.usl.fit import UslFit, fit_bayes
 from models.usl.points_and_residuals import MIN_POINTS
@@ -23,26 +23,18 @@ MIN_INTERVALS = 5
 """Intervals at full load that are required for each number of nodes."""
 
 
-class ScalingReason(StrEnum):
+class ScalingReason(ReasonEnum):
     """Why there is no law over the nodes."""
 
-    FEW_NODES = "few_nodes"
-    NODES_DID_NOT_VARY = "nodes_did_not_vary"
-    NEVER_AT_FULL_LOAD = "never_at_full_load"
-
-    @property
-    def sentence(self) -> str:
-        """The reason in words."""
-        return SENTENCES[self]
-
-
-SENTENCES = {
-    ScalingReason.FEW_NODES: "a law over nodes needs at least three nodes",
-    ScalingReason.NODES_DID_NOT_VARY: "fewer than three different numbers of nodes have served",
-    ScalingReason.NEVER_AT_FULL_LOAD: (
-        "fewer than three different numbers of nodes have served at full load"
-    ),
-}
+    FEW_NODES = "few_nodes", "a law over nodes needs at least three nodes"
+    NODES_DID_NOT_VARY = (
+        "nodes_did_not_vary",
+        "fewer than three different numbers of nodes have served",
+    )
+    NEVER_AT_FULL_LOAD = (
+        "never_at_full_load",
+        "fewer than three different numbers of nodes have served at full load",
+    )
 
 
 @dataclass(frozen=True, slots=True)

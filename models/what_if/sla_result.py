@@ -1,26 +1,17 @@
 """The headroom up to an SLA: the load at which it is reached, or the reason why it is not known."""
 
 from dataclasses import dataclass
-from enum import StrEnum
 
 import numpy as np
 
+from models.reason_enum import ReasonEnum
 from models.robust import NORMAL_95
 from models.what_if.current_state import CurrentLoad
 from models.what_if.predict import PredictedValue
 
 
-class SlaReason(StrEnum):
+class SlaReason(ReasonEnum):
     """Why the load that reaches the SLA is not known."""
-
-    sentence: str
-
-    def __new__(cls, value: str, sentence: str) -> "SlaReason":
-        """Create a member with its sentence."""
-        member = str.__new__(cls, value)
-        member._value_ = value
-        member.sentence = sentence
-        return member
 
     NO_LOAD = "no_load", "today's residence time is not known"
     NO_CAPACITY = "no_capacity", "the capacity is not known"
