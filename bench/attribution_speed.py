@@ -18,7 +18,7 @@ from scipy.optimize import nnls
 
 from models.attribution.block_model import fit_intervals
 from models.attribution.call_and_row_costs import interval_weights
-from models.attribution.class_cost_fit import Priors
+from models.attribution.class_cost_fit import ClassPriors
 from models.attribution.class_interval_table import Array, ClassIntervals
 from models.attribution.division_methods import DividedUse
 from models.attribution.prior_mixture_fit import fit_mixture
@@ -46,7 +46,7 @@ def main() -> None:
     counts = np.zeros((1, args.active)) if intervals.count is None else intervals.count
     blocks = [slice(i, i + BLOCK) for i in range(0, args.intervals, BLOCK)]
     minutes = [Moments.of(counts[b], seconds[b], y[b], weights[b]) for b in blocks]
-    priors = Priors(counts.sum(axis=0) * y.sum() / counts.sum(), work.sum(axis=0))
+    priors = ClassPriors(counts.sum(axis=0) * y.sum() / counts.sum(), work.sum(axis=0))
     root = np.sqrt(weights)
     design = np.column_stack((counts, seconds)) * root[:, None]
     reference = best(lambda: nnls(design, y * root, maxiter=10 * design.shape[1]))

@@ -31,12 +31,12 @@ class MeasuredConnection(Connection):
     watched: WatchedServer
     costs: list[float] | None = None
 
-    def query(self, sql: str, shape: ResultLimits = ONE_CELL) -> list[ResultRow]:
+    def query(self, sql: str, limits: ResultLimits = ONE_CELL) -> list[ResultRow]:
         """As the session has it."""
         if self.costs is None:
-            return super().query(sql, shape)
+            return super().query(sql, limits)
         before = self.watched.session_cpu("agent")
-        rows = super().query(sql, shape)
+        rows = super().query(sql, limits)
         self.costs.append(self.watched.session_cpu("agent") - before)
         return rows
 

@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+MILLISECOND, PICOSECOND = 1e-3, 1e-12
+"""Seconds."""
 Values = Mapping[str, float]
 """Values read at one instant, by name. A name that could not be read is absent."""
 

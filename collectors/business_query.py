@@ -12,7 +12,7 @@ from collectors.result_cells import ResultLimits, number
 from collectors.statement_totals import own_account
 
 VALUE = "value"
-RESULT_SHAPE = ResultLimits(columns=1, rows=2, bytes=4096)
+RESULT_LIMITS = ResultLimits(columns=1, rows=2, bytes=4096)
 READ_ONLY = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED, READ ONLY"
 LOCK_WAIT_SECONDS = 1
 
@@ -45,7 +45,7 @@ def _read(connection: Connection, query: str, timeout: float) -> float:
     for settings in session_settings(connection, timeout):
         connection.run(settings)
     try:
-        rows = connection.query(query, RESULT_SHAPE)
+        rows = connection.query(query, RESULT_LIMITS)
     except CollectorError as error:
         if error.kind is not FailureKind.PRIVILEGE:
             raise
@@ -64,7 +64,7 @@ def session_settings(connection: Connection, timeout: float) -> tuple[str, str]:
     limits = [
         "sql_mode = @@GLOBAL.sql_mode",
         f"innodb_lock_wait_timeout = {LOCK_WAIT_SECONDS}",
-        f"sql_select_limit = {RESULT_SHAPE.rows}",
+        f"sql_select_limit = {RESULT_LIMITS.rows}",
     ]
     if "max_execution_time" in connection.variables:
         limits.append(f"max_execution_time = {max(1, round(timeout * 1000))}")

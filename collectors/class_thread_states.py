@@ -22,10 +22,11 @@ from typing import Self
 
 import psutil
 
+from collectors.base import PICOSECOND
 from collectors.connection import Connection
 from collectors.process_lookup import ProcessNotFound, find_server_process
 from collectors.result_cells import ResultLimits, number, text, whole_number
-from collectors.statement_totals import PICOSECOND, RUNNING
+from collectors.statement_totals import RUNNING
 from collectors.thread_times import MAX_THREADS, is_in_sample
 
 LITERALS = (
@@ -57,7 +58,7 @@ SELECT CONCAT_WS('|', SHA2(TRIM(UPPER(CONVERT(REGEXP_REPLACE(
    AND THREAD_ID <> {{thread_id}}
  LIMIT {MAX_STATEMENTS}"""  # noqa: S608  (constants only)
 """The elapsed time is NULL: it is only in a table whose consumer is off by default."""
-SHAPE = ResultLimits(3, rows=MAX_STATEMENTS, bytes=MAX_STATEMENTS * (MAX_NAME_LENGTH + 64))
+LIMITS = ResultLimits(3, rows=MAX_STATEMENTS, bytes=MAX_STATEMENTS * (MAX_NAME_LENGTH + 64))
 ON_DISK, READY = "D", "R"
 
 
@@ -112,7 +113,7 @@ class StatementThreads:
         begun, states = time.monotonic(), thread_states(self._tasks)
         if not states:
             return ThreadStateCounts()
-        rows = self._connection.query(self._query, SHAPE)
+        rows = self._connection.query(self._query, LIMITS)
         took = time.monotonic() - begun
         found = ThreadStateCounts()
         seen = {ON_DISK: found.on_disk, READY: found.ready}

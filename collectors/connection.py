@@ -169,8 +169,8 @@ class Connection:
             self._was_interrupted = True
             self.interrupt()
 
-    def query(self, sql: str, shape: ResultLimits = ONE_CELL) -> list[ResultRow]:
-        """Execute a statement and return all its rows, within the limits of `shape`.
+    def query(self, sql: str, limits: ResultLimits = ONE_CELL) -> list[ResultRow]:
+        """Execute a statement and return all its rows, within these limits.
 
         Raises `CollectorError`, and closes a broken session.
         """
@@ -179,15 +179,15 @@ class Connection:
         self.statement_count += 1
         self.sent_statements.setdefault(statement_words(sql), sql)
         with self._deadline(ANSWER_TIMEOUTS * self._timeout):
-            return self._session.ask(sql, shape)
+            return self._session.ask(sql, limits)
 
     def run(self, sql: str) -> None:
         """Execute a statement that returns no rows."""
         self.query(sql, NO_ROWS)
 
-    def row(self, sql: str, shape: ResultLimits = ONE_CELL) -> ResultRow:
+    def row(self, sql: str, limits: ResultLimits = ONE_CELL) -> ResultRow:
         """Return the first row of a statement's result; raises `CollectorError` without one."""
-        rows = self.query(sql, shape)
+        rows = self.query(sql, limits)
         if not rows:
             message = f"{self.endpoint}: the query returned no row"
             raise CollectorError(FailureKind.UNREADABLE, message)

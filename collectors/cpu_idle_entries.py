@@ -9,7 +9,8 @@ cpuidle driver have no such directory. The state POLL is left out: a processor t
 from collections.abc import Iterable
 from pathlib import Path
 
-CPUS = Path("/sys/devices/system/cpu")
+from collectors.cpu_frequency import CPUS
+
 MAX_CPUS = 8
 """Maximum number of processors that are read, an even sample of all."""
 POLLING = "POLL"

@@ -13,14 +13,13 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from collectors.base import CollectorError, FailureKind
+from collectors.base import PICOSECOND, CollectorError, FailureKind
 from collectors.connection import Connection
 from collectors.result_cells import MAX_NUMBER, Cell, ResultLimits, number, text, whole_number
 from collectors.statement_totals import CLIENT_STATEMENTS
 
 Array = NDArray[np.float64]
 
-PICOSECOND = 1e-12
 STATEMENT_TIME, LOCK_TIME = "statement_time", "lock_time"
 CPU_COLUMN = "SUM_CPU_TIME"
 """In MySQL 8.0.28 and later, like the consumer that fills it."""

@@ -13,7 +13,7 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from collectors.base import CollectorError, FailureKind, Feature, Prepared, Values
+from collectors.base import PICOSECOND, CollectorError, FailureKind, Feature, Prepared, Values
 from collectors.business_query import session_settings
 from collectors.class_thread_states import (
     DigestHashes,
@@ -26,7 +26,6 @@ from collectors.digest_table import (
     COUNTERS,
     CPU_COLUMN,
     MAX_KEY_LENGTH,
-    PICOSECOND,
     TABLE,
     AllStatements,
     Array,
@@ -87,10 +86,10 @@ COMPLETE_EVERY_SECONDS = 600.0  # seconds after which all rows are read again
 MAX_TEXTS_PER_QUERY = 500
 MAX_TEXTS = 30_000  # digests that are remembered as those whose text was fetched
 MAX_CHARACTERS = 8 * 2**20  # total length of their texts
-TEXT_SHAPE = ResultLimits(
+TEXT_LIMITS = ResultLimits(
     2, rows=MAX_TEXTS_PER_QUERY, bytes=MAX_TEXTS_PER_QUERY * (4 * MAX_TEXT_LENGTH + 64)
 )
-RUNNING_SHAPE = ResultLimits(4, rows=MAX_RUNNING + 1, bytes=MAX_RUNNING * (MAX_KEY_LENGTH + 48))
+RUNNING_LIMITS = ResultLimits(4, rows=MAX_RUNNING + 1, bytes=MAX_RUNNING * (MAX_KEY_LENGTH + 48))
 MIN_IDENTIFYING_WORDS = 5  # words of a truncated text that identify its statement
 STATE_KEY = "digests"
 
@@ -296,7 +295,7 @@ class DigestReader:
         if self._in_flight is None:
             return elapsed, locked, None
         ended, waiting = None, 0.0
-        for name, wait, count, waited in self._connection.query(self._in_flight, RUNNING_SHAPE):
+        for name, wait, count, waited in self._connection.query(self._in_flight, RUNNING_LIMITS):
             seconds = number_or_zero("the time of waits for locks", waited) * PICOSECOND
             key = text(name, MAX_KEY_LENGTH)
             if key == ALL_CLASSES:
@@ -333,7 +332,7 @@ def texts_of(connection: Connection, digests: Sequence[str]) -> dict[str, str]:
     """Fetch the texts of these digests, as the server normalises them."""
     requested = [d for d in digests if d.isascii() and d.isalnum()][:MAX_TEXTS_PER_QUERY]
     listed = ", ".join(f"'{digest}'" for digest in requested)
-    rows = connection.query(TEXTS.format(digests=listed or "''"), TEXT_SHAPE)
+    rows = connection.query(TEXTS.format(digests=listed or "''"), TEXT_LIMITS)
     found = {
         text(digest, MAX_DIGEST_LENGTH): text(words, MAX_TEXT_LENGTH) for digest, words in rows
     }
@@ -346,21 +345,24 @@ def own_digests(connection: Connection, texts: Mapping[str, str]) -> frozenset[s
     The settings of a session that reads business metrics, which is another one, are own too.
     """
     settings = map(statement_words, session_settings(connection, timeout=1.0))
-    shapes = {*connection.sent_statements, *settings}
-    return frozenset(digest for digest, text in texts.items() if matches_any_shape(text, shapes))
+    statements = {*connection.sent_statements, *settings}
+    return frozenset(
+        digest for digest, text in texts.items() if matches_any_statement(text, statements)
+    )
 
 
-def matches_any_shape(text: str, shapes: Collection[str]) -> bool:
-    """Return whether the text, which the server may have truncated, has one of these shapes.
+def matches_any_statement(text: str, statements: Collection[str]) -> bool:
+    """Return whether a normalised text, perhaps truncated, is that of one of these statements.
 
+    The statements are given by their words (`statement_words`).
     A truncated text of fewer than `MIN_IDENTIFYING_WORDS` words could be any client's: False.
     """
     words = statement_words(text)
     if not text.rstrip().endswith("...") and len(text) < MAX_TEXT_LENGTH:
-        return words in shapes
+        return words in statements
     if len(words.split()) < MIN_IDENTIFYING_WORDS:
         return False
-    return any(own.startswith(words) for own in shapes)
+    return any(own.startswith(words) for own in statements)
 
 
 def _recently_seen(since: float) -> str:

@@ -8,10 +8,11 @@ fields 16 and 17 of a disk), and only of whole disks.
 
 from pathlib import Path
 
+from collectors.base import MILLISECOND
+
 DISKSTATS = Path("/proc/diskstats")
 NAME, FLUSHES, MILLISECONDS = 2, 18, 19
 """The columns of a line."""
-MILLISECOND = 1e-3
 
 
 def disk_flushes(disks: frozenset[str]) -> dict[str, float]:

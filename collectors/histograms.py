@@ -9,9 +9,9 @@ sums since the server's start, returned unchanged. MariaDB has no such table.
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-from collectors.base import CollectorError, FailureKind, Feature, Prepared, Values
+from collectors.base import PICOSECOND, CollectorError, FailureKind, Feature, Prepared, Values
 from collectors.connection import Connection
-from collectors.digest_table import PICOSECOND, TABLE
+from collectors.digest_table import TABLE
 from collectors.digests import MAX_DIGEST_LENGTH
 from collectors.result_cells import Cell, ResultLimits, number, text, whole_number
 from collectors.statement_totals import (
@@ -36,7 +36,7 @@ SELECT STRAIGHT_JOIN h.DIGEST, h.BUCKET_TIMER_LOW, h.BUCKET_TIMER_HIGH, h.COUNT_
     ON h.SCHEMA_NAME <=> s.SCHEMA_NAME AND h.DIGEST = s.DIGEST
  WHERE s.DIGEST IN ({{digests}}) AND h.COUNT_BUCKET > 0
  LIMIT {MAX_ROWS + 1}"""  # noqa: S608  (hexadecimal digits of the configuration)
-COUNTS_SHAPE = ResultLimits(
+COUNTS_LIMITS = ResultLimits(
     columns=4, rows=MAX_ROWS + 1, bytes=(MAX_ROWS + 1) * (MAX_DIGEST_LENGTH + 60)
 )
 NO_TABLE = "the server has no histograms per digest"
@@ -86,7 +86,7 @@ def _absent_feature(connection: Connection) -> Feature | None:
 
 
 def _read(connection: Connection, query: str) -> Values:
-    rows = connection.query(query, COUNTS_SHAPE)
+    rows = connection.query(query, COUNTS_LIMITS)
     if len(rows) > MAX_ROWS:
         message = f"more than {MAX_ROWS:,} buckets of the digests are in use: in too many schemas"
         raise CollectorError(FailureKind.UNREADABLE, message)

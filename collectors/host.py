@@ -11,7 +11,7 @@ import time
 
 import psutil
 
-from collectors.base import CollectorError, FailureKind, Feature, Prepared, Values
+from collectors.base import MILLISECOND, CollectorError, FailureKind, Feature, Prepared, Values
 from collectors.connection import Connection
 from collectors.cpu_frequency import CpuClocks
 from collectors.cpu_idle_entries import IdleEntries
@@ -27,7 +27,6 @@ from collectors.disk_flushes import disk_flushes
 from collectors.process_lookup import ProcessNotFound, find_server_process, process_io
 from collectors.thread_times import ThreadTimes
 
-MILLISECOND = 1e-3
 LINK_SECONDS = 15.0  # seconds between two readings of the interfaces' speeds
 DEVICE_SECONDS = 60.0  # seconds between two looks for added devices
 CPU_FIELDS = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")

@@ -8,7 +8,14 @@ Statements inside stored programs (`statement/sp/…`) are part of the CALL that
 binlog dump lasts as long as its replica: neither is counted.
 """
 
-from collectors.base import CollectorError, FailureKind, Feature, Prepared, Values
+from collectors.base import (
+    PICOSECOND,
+    CollectorError,
+    FailureKind,
+    Feature,
+    Prepared,
+    Values,
+)
 from collectors.connection import Connection
 from collectors.result_cells import (
     ONE_CELL,
@@ -21,7 +28,6 @@ from collectors.result_cells import (
 )
 from collectors.server_clock import CLOCK, with_clock
 
-PICOSECOND = 1e-12
 ATTEMPTS = 3  # at reading both sums without a long statement ending in between
 
 CLIENT_STATEMENTS = """performance_schema.events_statements_summary_global_by_event_name
@@ -64,7 +70,7 @@ CPU_CONSUMER = "events_statements_cpu"
 """In MySQL 8.0.28 and later, like the column SUM_CPU_TIME; off by default."""
 CPU_ENABLED = f"""
 SELECT ENABLED FROM performance_schema.setup_consumers WHERE NAME = '{CPU_CONSUMER}'"""  # noqa: S608
-TOTALS_SHAPE, SUMS_AND_RUNNING = ResultLimits(columns=4), ResultLimits(columns=4, rows=2)
+TOTALS_LIMITS, SUMS_AND_RUNNING = ResultLimits(columns=4), ResultLimits(columns=4, rows=2)
 
 MAX_ACCOUNT_LENGTH = 32 + 1 + 255  # characters
 GRANT = "GRANT SELECT ON performance_schema.* TO {account}"
@@ -184,7 +190,7 @@ class _Reader:
     def __init__(self, connection: Connection, totals: str, current: str | None) -> None:
         self._connection = connection
         self._query = totals if current is None else f"{totals}\n UNION ALL{current}"
-        self._shape = TOTALS_SHAPE if current is None else SUMS_AND_RUNNING
+        self._result_limits = TOTALS_LIMITS if current is None else SUMS_AND_RUNNING
         self._spent_before = 0.0
 
     def __call__(self) -> Values:
@@ -197,12 +203,12 @@ class _Reader:
         return values
 
     def _ask(self) -> list[ResultRow]:
-        return self._connection.query(self._query, self._shape)
+        return self._connection.query(self._query, self._result_limits)
 
     def _read(self) -> dict[str, float]:
         rows, clock = with_clock(self._ask, lambda rows: rows[0][-1] if rows else None)
-        if len(rows) != self._shape.rows:
-            message = f"{len(rows)} rows of sums instead of {self._shape.rows}"
+        if len(rows) != self._result_limits.rows:
+            message = f"{len(rows)} rows of sums instead of {self._result_limits.rows}"
             raise CollectorError(FailureKind.UNREADABLE, message)
         (count, wait, cpu, _), *current = rows
         values = {

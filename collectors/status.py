@@ -64,18 +64,18 @@ TABLE_MARIADB = "information_schema.GLOBAL_STATUS"
 """Its variable names are in capitals."""
 SETTINGS = ("max_connections", "innodb_thread_concurrency", "innodb_redo_log_capacity")
 """Variables that limit the server; some servers have no InnoDB threads or no redo log capacity."""
-SHAPE = ResultLimits(columns=2, rows=len(NAMES), bytes=8192)
+LIMITS = ResultLimits(columns=2, rows=len(NAMES), bytes=8192)
 
 
 def prepare(connection: Connection) -> Prepared:
     """Prepare to read the global status, as every account may; report the session's protection."""
     added = _added_columns(connection)
     query = _status_query(connection, added.values())
-    shape = replace(SHAPE, columns=2 + len(added))
+    limits = replace(LIMITS, columns=2 + len(added))
     is_flushed = connection.is_mariadb and _version(connection) >= FIRST_FLUSHED
 
     def ask() -> dict[str, Cell]:
-        rows = connection.query(query, shape)
+        rows = connection.query(query, limits)
         of_all = rows[0][2:] if rows else ()
         status = {text(name): value for name, value, *_ in rows}
         return {**status, **dict(zip(added, of_all, strict=False))}

@@ -42,7 +42,7 @@ SELECT COALESCE(SUM(PROCESSLIST_COMMAND LIKE 'Binlog Dump%'), 0),
                     AND {WAITS_FOR_A_LOCK}), 0),
        {CLOCK}
   FROM performance_schema.threads"""  # noqa: S608  (constants only)
-SHAPE = ResultLimits(columns=6)
+LIMITS = ResultLimits(columns=6)
 SCHEDULER = "SELECT (@@GLOBAL.event_scheduler = 'ON')"
 MARIADB_REPLICA = """
  + (SELECT IF(VARIABLE_VALUE > 0, 2 * VARIABLE_VALUE + @@GLOBAL.slave_parallel_threads, 0)
@@ -61,7 +61,7 @@ def prepare(connection: Connection) -> Prepared:
     query = THREADS.format(replication=MARIADB_REPLICATION if connection.is_mariadb else "")
     if absent is None:
         try:
-            connection.row(query, SHAPE)
+            connection.row(query, LIMITS)
         except CollectorError as error:
             if error.kind is not FailureKind.PRIVILEGE:
                 raise
@@ -70,7 +70,7 @@ def prepare(connection: Connection) -> Prepared:
         return Prepared(lambda: _without_schema(connection), (absent,))
 
     def read() -> Values:
-        counts, clock = with_clock(lambda: connection.row(query, SHAPE), lambda row: row[-1])
+        counts, clock = with_clock(lambda: connection.row(query, LIMITS), lambda row: row[-1])
         dumps, system, applying, waiting, locked, _ = counts
         return {
             "agent": 1.0,

@@ -50,33 +50,33 @@ class Session(Library):
                 f" is refused: {USE_SOCKET}, or name its key in server_public_key",
             )
 
-    def ask(self, statement: str, shape: ResultLimits) -> list[ResultRow]:
-        """Return the rows of a statement's result; raises `CollectorError` beyond `shape`."""
-        self._bytes_left = shape.size
+    def ask(self, statement: str, limits: ResultLimits) -> list[ResultRow]:
+        """Return the rows of a statement's result; raises `CollectorError` beyond `limits`."""
+        self._bytes_left = limits.size
         self._execute_command(COM_QUERY, statement)  # type: ignore[attr-defined]
         first = self._next_packet()
         if first.is_ok_packet():
-            return _empty_result(shape, 0)
+            return _empty_result(limits, 0)
         columns = first.read_length_encoded_integer()
-        if first.is_load_local_packet() or columns != shape.columns:
+        if first.is_load_local_packet() or columns != limits.columns:
             self._force_close()  # type: ignore[attr-defined]
-            raise _wrong_column_count(shape, columns)
+            raise _wrong_column_count(limits, columns)
         for _ in range(columns):
             self._next_packet()
         if not self._next_packet().is_eof_packet():
             raise ValueError("no end of the columns")
-        return list(self._rows(shape))
+        return list(self._rows(limits))
 
-    def _rows(self, shape: ResultLimits) -> Iterator[ResultRow]:
-        rows_left = shape.rows
+    def _rows(self, limits: ResultLimits) -> Iterator[ResultRow]:
+        rows_left = limits.rows
         while not (packet := self._next_packet()).is_eof_packet():
             rows_left -= 1
             if rows_left < 0:
                 self._force_close()  # type: ignore[attr-defined]
-                raise _too_large(f"more than {shape.rows:,} rows")
+                raise _too_large(f"more than {limits.rows:,} rows")
             yield tuple(
                 packet.read_length_coded_string()  # type: ignore[no-untyped-call]
-                for _ in range(shape.columns)
+                for _ in range(limits.columns)
             )
 
     def set_character_set(self, charset: str, collation: str | None = None) -> None:
@@ -111,14 +111,14 @@ class Session(Library):
         return super()._process_auth(plugin_name, *rest)  # type: ignore[misc]
 
 
-def _empty_result(shape: ResultLimits, columns: int) -> list[ResultRow]:
-    if columns != shape.columns:
+def _empty_result(limits: ResultLimits, columns: int) -> list[ResultRow]:
+    if columns != limits.columns:
         raise CollectorError(FailureKind.UNREADABLE, "the query returned no rows")
     return []
 
 
-def _wrong_column_count(shape: ResultLimits, columns: object) -> CollectorError:
-    message = f"the result has {columns} columns instead of {shape.columns}"
+def _wrong_column_count(limits: ResultLimits, columns: object) -> CollectorError:
+    message = f"the result has {columns} columns instead of {limits.columns}"
     return CollectorError(FailureKind.LOST, message)
 
 

@@ -15,7 +15,7 @@ from agent.query_classes.tracked_classes import class_table
 from collectors.base import Sample
 from collectors.class_thread_states import ThreadStateCounts
 from collectors.connection import statement_words
-from collectors.digests import DigestRows, DigestValues, matches_any_shape
+from collectors.digests import DigestRows, DigestValues, matches_any_statement
 
 NAMES = ("calls", "statement_time")
 A, B, OVERFLOW = "aa|=shop", "bb|", "|"
@@ -443,4 +443,4 @@ def test_a_full_table_is_noticed_in_every_interval_in_which_it_lost_a_class(ever
 )
 def test_a_text_that_was_cut_short_is_nobodys(text: str, own: bool) -> None:
     """A few words are anybody's: only several of them tell that a statement is the agent's own."""
-    assert matches_any_shape(text, {statement_words("SELECT a, b FROM t WHERE c = 1")}) is own
+    assert matches_any_statement(text, {statement_words("SELECT a, b FROM t WHERE c = 1")}) is own

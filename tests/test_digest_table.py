@@ -70,8 +70,8 @@ def test_statements_between_the_first_two_readings_have_their_digests(
     assert read is not None
     query = connection.query
 
-    def busy(sql: str, shape: ResultLimits = ONE_CELL) -> list[ResultRow]:
-        rows = query(sql, shape)
+    def busy(sql: str, limits: ResultLimits = ONE_CELL) -> list[ResultRow]:
+        rows = query(sql, limits)
         run_as_root(server, *["SELECT 'busy'"] * 20)
         return rows
 
@@ -182,10 +182,10 @@ def test_a_server_with_small_packets_is_read_whole(
 class Torn(Connection):
     """A session whose answers lack the last number of each row."""
 
-    def query(self, sql: str, shape: ResultLimits = ONE_CELL) -> list[ResultRow]:
+    def query(self, sql: str, limits: ResultLimits = ONE_CELL) -> list[ResultRow]:
         """The server's answer, cut as something on the way might."""
-        rows = super().query(sql, shape)
-        if shape != digest_table.SOME_ROWS:
+        rows = super().query(sql, limits)
+        if limits != digest_table.SOME_ROWS:
             return rows
         return [((row[0] or b"").rpartition(b" ")[0], *row[1:]) for row in rows]
 

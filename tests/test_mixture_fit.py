@@ -17,7 +17,7 @@ from models.attribution.call_and_row_costs import (
     interval_weights,
     robust_weights,
 )
-from models.attribution.class_cost_fit import Priors, Problem
+from models.attribution.class_cost_fit import ClassPriors, MixtureProblem
 from models.attribution.class_interval_table import Array, ClassIntervals, Mask
 from models.attribution.cost_model import CostModel
 from models.attribution.division_methods import DividedUse
@@ -310,18 +310,18 @@ def test_new_and_missing_classes_are_no_obstacle_to_a_prediction() -> None:
 def test_beliefs_alone_decide_where_the_data_are_silent() -> None:
     """One interval: unit costs and time are all there is, and the sum is the total."""
     x = np.array([[1.0, 3.0]])
-    mixture = fit_mixture(moments_of(x, np.array([8.0])), Priors(x[0], x[0]))
+    mixture = fit_mixture(moments_of(x, np.array([8.0])), ClassPriors(x[0], x[0]))
     assert mixture.totals.sum() + mixture.base == pytest.approx(8, rel=0.05)
     assert mixture.totals[1] / mixture.totals[0] == pytest.approx(3, rel=0.05)
 
 
 def test_each_hypothesis_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """The one that it began with is beside the one that it came to as well."""
-    tried = list[tuple[Problem, prior_mixture_fit._Hypothesis]]()
+    tried = list[tuple[MixtureProblem, prior_mixture_fit._Hypothesis]]()
     settle = prior_mixture_fit._fit_hypotheses
 
     def noted(
-        problem: Problem, masks: Sequence[Mask], noise: float
+        problem: MixtureProblem, masks: Sequence[Mask], noise: float
     ) -> list[prior_mixture_fit._Hypothesis]:
         found = settle(problem, masks, noise)
         tried.extend((problem, one) for one in found)

@@ -53,8 +53,8 @@ def asked_rows(connection: Connection) -> list[ResultRow]:
     found = list[ResultRow]()
     query = connection.query
 
-    def noted(sql: str, shape: ResultLimits = ONE_CELL) -> list[ResultRow]:
-        found.extend(rows := query(sql, shape))
+    def noted(sql: str, limits: ResultLimits = ONE_CELL) -> list[ResultRow]:
+        found.extend(rows := query(sql, limits))
         return rows
 
     with pytest.MonkeyPatch.context() as patch:
@@ -80,7 +80,7 @@ def test_mariadb_has_the_same_in_its_table_and_by_show(mariadb_server: PrivateSe
     with session(mariadb_server, Login(*least_account(mariadb_server))) as connection:
         shown, read_in_table = (
             {(name or b"").lower() for name, *_ in rows}
-            for rows in (connection.query(status.SHOW, status.SHAPE), asked_rows(connection))
+            for rows in (connection.query(status.SHOW, status.LIMITS), asked_rows(connection))
         )
     assert shown == read_in_table
     assert b"binlog_group_commits" in shown
@@ -95,7 +95,7 @@ def test_mysql_has_the_same_in_its_table_and_by_show(
     with session(server, Login(*least_account(server))) as connection:
         asked = {name for name, *_ in asked_rows(connection)}
         assert (status.SHOW in connection.sent_statements.values()) != performance_schema
-        shown = {name for name, _ in connection.query(status.SHOW, status.SHAPE)}
+        shown = {name for name, _ in connection.query(status.SHOW, status.LIMITS)}
     assert asked == shown
     assert {b"Questions", b"Uptime", b"Threads_running"} <= shown
 

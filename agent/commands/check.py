@@ -6,6 +6,7 @@ from functools import partial
 
 from agent.business_metrics.reader import collector_spec, connection_for
 from agent.commands.config_path_options import add_file_options, load_files
+from agent.commands.exit_codes import FAILED
 from agent.config.business_metrics import BusinessMetric
 from agent.config.loader import load
 from agent.config.settings import Config, Target
@@ -16,8 +17,6 @@ from collectors import CollectorSpec
 from collectors.base import CollectorError, Feature
 from collectors.business_query import VALUE, MissingGrantError
 from collectors.connection import Connection
-
-BROKEN = 1
 
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -63,7 +62,7 @@ def check(config: Config, target: Target) -> int:
             _print_cpu_source(offered, config.resource_settings(target).vcpus)
     except CollectorError as error:
         print_line(f"  FAILED   {error}")
-        return BROKEN
+        return FAILED
     finally:
         connection.close()
     # after the session is closed: an account may have three, and a running agent has two

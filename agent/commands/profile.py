@@ -10,7 +10,7 @@ from pathlib import Path
 
 from agent.commands.argument_types import timestamp
 from agent.commands.config_path_options import add_config_option
-from agent.commands.exit_codes import USAGE_ERROR
+from agent.commands.exit_codes import FAILED, USAGE_ERROR
 from agent.commands.pipeline_options import target_of
 from agent.commands.plot_requirements import matplotlib_problem, plot_path_problem
 from agent.commands.profile_history import latest_savings, recorded_profile
@@ -26,7 +26,6 @@ from agent.query_classes.period_attribution import ObservedClasses
 from agent.support.safe_output import print_error, print_lines
 from collectors.base import CollectorError
 
-BROKEN = 1
 FORMATS: dict[str, Callable[..., str]] = {"table": as_text, "json": as_json, "csv": as_csv}
 MIN_SECONDS, DEFAULT_SECONDS, MAX_SECONDS = 3.0, 60.0, 3600.0  # seconds to watch
 NOW, START = "now", "start"
@@ -92,7 +91,7 @@ def run(args: argparse.Namespace) -> int:
         return _profile_from_server(args, config, target, with_text=with_text)
     except CollectorError as error:
         print_error(error)
-        return BROKEN
+        return FAILED
 
 
 def _usage_problem(args: argparse.Namespace, config: Config) -> str | None:
@@ -151,7 +150,7 @@ def _profile_from_history(
         remedy = "an agent writes it with `history.path` and the collector `digests`"
         text = f"no query classes of {target.name} are stored for that time; {remedy}"
         print_error(f"{path}: {text}")
-        return BROKEN
+        return FAILED
     if with_text:
         try:
             profile = with_texts(profile, texts_from(target, profile.digests(args.top)))

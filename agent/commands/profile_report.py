@@ -17,6 +17,7 @@ from agent.export.attribute_report import (
     format_short,
     shorten_middle,
 )
+from agent.export.comparison_rows import DIGEST_LENGTH
 from agent.export.fit_report import format_seconds
 from agent.export.profile_rows import Profile, ProfileRow
 from agent.export.time_split_report import (
@@ -35,7 +36,6 @@ from models.attribution.result import AttributionReason
 from models.time_split.split import TimePart
 
 NAME_WIDTH = 34
-DIGEST_LENGTH = 12
 MAX_PERIODS = 3
 COLUMNS = (
     *(field.name for field in fields(ProfileRow) if field.name != "time"),

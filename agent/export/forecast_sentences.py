@@ -2,10 +2,10 @@
 
 from models.forecast.hourly_means import HOUR_SECONDS
 from models.forecast.saturation import DAY_SECONDS, ForecastReason, Saturation
+from models.forecast.weekly_pattern import WEEK_DAYS
 
 MIN_SHOWN_PROBABILITY = 0.05
 """Smaller probabilities are not mentioned."""
-WEEK_DAYS = 7
 
 
 def forecast_text(found: Saturation) -> str:

@@ -17,7 +17,8 @@ from agent.prometheus.fleet_targets import FleetQuery
 from agent.replay.recording_opener import SourceError
 from agent.window.concurrency import ConcurrencySource
 from agent.window.intervals import EXCLUDED, Interval
-from agent.window.resource_utilisation import CLOCK, CPU, CPU_PARTS, RATE, CpuSource
+from agent.window.resource_utilisation import CLOCK, CPU, CPU_PARTS, CpuSource
+from agent.window.time_split_inputs import RATE
 
 PREFIX = "mysql_headroom_"
 INTERVAL_END, THROUGHPUT = "interval_end_timestamp_seconds", "throughput_queries_per_second"

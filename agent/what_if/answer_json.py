@@ -1,10 +1,8 @@
 """The answer to a what-if question as an object for JSON; docs/what-if.md lists every key."""
 
-from typing import Any
-
 from agent import __version__
 from agent.assessment.snapshot import Snapshot
-from agent.export.snapshot_json import estimate_object, without_non_finite
+from agent.export.snapshot_json import JsonObject, estimate_object, without_non_finite
 from agent.what_if.current_state import current_state_of, digests_of
 from agent.what_if.question import Question, to_changes
 from models.trust import Trust
@@ -12,8 +10,6 @@ from models.what_if.assumption_sentences import assumptions
 from models.what_if.changes import Changes
 from models.what_if.current_state import CurrentState
 from models.what_if.predict import Prediction, what_if
-
-JsonObject = dict[str, Any]
 
 
 def answer(snapshot: Snapshot, asked: Question, now: float) -> JsonObject:

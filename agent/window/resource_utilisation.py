@@ -12,7 +12,7 @@ import numpy as np
 
 from agent.config.resources import DISK, NETWORK, ResourceSettings
 from agent.window.interval_rates import SampleColumns
-from agent.window.time_split_inputs import CLIENT_RUN_DELAY, time_split_rates
+from agent.window.time_split_inputs import CLIENT_RUN_DELAY, RATE, NamedArray, time_split_rates
 from models.capacity.resource_and_limit import Resource
 from models.capacity.statement_cpu_share import accounted_share
 from models.rates import Array
@@ -61,11 +61,8 @@ first: without a binary log MySQL writes its redo log for nearly each of them, a
 many."""
 SETTING_LIMITS = {CONNECTIONS, INNODB_THREADS, REDO_LOG}
 """Limits that the server's settings impose."""
-RATE = "_per_second"
 AGENT_CONNECTIONS = 1
 """Connection of the agent itself, or of another recorder."""
-
-NamedArray = tuple[str, Array]
 
 
 def log_writes(rates: Mapping[str, Array]) -> Array | None:

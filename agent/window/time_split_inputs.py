@@ -9,6 +9,7 @@ import numpy as np
 
 from agent.config.resources import DISK
 from agent.window.interval_rates import SampleColumns
+from collectors.base import MILLISECOND
 from collectors.thread_counts import WAITING_FOR_LOCKS
 from models import rates
 from models.rates import Array
@@ -30,7 +31,6 @@ DISK_READS = tuple(
     f"{name}{RATE}" for name in ("reads", "read_bytes", "merged_reads", "read_seconds")
 )
 """Suffixes of a disk's name: reads, bytes read, reads merged into others, time of the reads."""
-MILLISECOND = 1e-3
 AGENT_SESSIONS = 1.0
 """The agent's own session, which Threads_running counts."""
 

@@ -31,7 +31,7 @@ variance is inflated once more."""
 
 
 @dataclass(frozen=True)
-class Priors:
+class ClassPriors:
     """Priors per class, known before the total is used; units of y, shape (K,)."""
 
     by_size: Array
@@ -79,7 +79,7 @@ class FittedMixture:
         return np.sqrt(np.maximum(self.variances, 0.0))
 
 
-class Prior(NamedTuple):
+class NormalPrior(NamedTuple):
     """Normal prior of each C, shape (…, K)."""
 
     mean: Array
@@ -87,7 +87,7 @@ class Prior(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Problem:
+class MixtureProblem:
     """The fit of K classes in shares: of Σy, of Σ work, of each regressor's total.
 
     Methods take one level and noise, or several, shape (…,): for a single hypothesis numpy's calls
@@ -109,7 +109,7 @@ class Problem:
     """The number of intervals with as much information as one independent interval."""
 
     @classmethod
-    def of(cls, moments: Moments, priors: Priors) -> "Problem":
+    def of(cls, moments: Moments, priors: ClassPriors) -> "MixtureProblem":
         """Scale moments and priors to shares; Σy must be above 0."""
         work = np.zeros_like(priors.by_size) if priors.work is None else priors.work
         unit = float(work.sum()) or 1.0
@@ -147,15 +147,15 @@ class Problem:
         waits = np.minimum(WAIT_SPREAD * self.size, self.max_share)
         return computes, np.maximum(waits, least)
 
-    def prior(self, computing: Array, level: ArrayLike) -> Prior:
+    def prior(self, computing: Array, level: ArrayLike) -> NormalPrior:
         """Compute the prior of C at these probabilities of computing, 0..1, shape (…, K)."""
         computes, waits = self.spreads(level)
         by_time, by_size = computing / computes**2, (1 - computing) / waits**2
         precision = by_time + by_size
         worked = np.multiply.outer(level, self.work)
-        return Prior((by_time * worked + by_size * self.size) / precision, precision)
+        return NormalPrior((by_time * worked + by_size * self.size) / precision, precision)
 
-    def normal_equations(self, prior: Prior, noise: ArrayLike) -> tuple[Array, Array]:
+    def normal_equations(self, prior: NormalPrior, noise: ArrayLike) -> tuple[Array, Array]:
         """Set up normal equations of (C, b); `noise`: a variance.
 
         They have the shapes (…, K+1, K+1) and (…, K+1).
@@ -169,7 +169,7 @@ class Problem:
         vector[..., k] += BASE_SHARE / BASE_SPREAD**2
         return matrix, vector
 
-    def prior_penalty(self, prior: Prior, found: Array) -> Array:
+    def prior_penalty(self, prior: NormalPrior, found: Array) -> Array:
         """Sum the squared deviations of (C, b), shape (…, K+1), from the priors, standardised."""
         k = self.classes
         off: Array = (prior.precision * (found[..., :k] - prior.mean) ** 2).sum(axis=-1)

@@ -7,7 +7,7 @@ from math import log
 import numpy as np
 
 from models.attribution.call_and_row_costs import CpuBounds, UnitCosts, interval_weights
-from models.attribution.class_cost_fit import BASE_SPREAD, FittedMixture, Priors
+from models.attribution.class_cost_fit import BASE_SPREAD, ClassPriors, FittedMixture
 from models.attribution.class_interval_table import OTHER, Array, ClassIntervals, Mask
 from models.attribution.empirical_bayes import fit_class_unit_costs, fit_unit_costs_by_interval
 from models.attribution.prior_mixture_fit import fit_mixture
@@ -112,15 +112,17 @@ def _select_classes(
 
 def priors_of(
     by_size: Array, work: Array, y_total: float, bounds: CpuBounds | None
-) -> tuple[Priors, Mask]:
+) -> tuple[ClassPriors, Mask]:
     """Compute the prior of each class, and which cannot have computed all their work time.
 
     Shape (K,) each. Where y is CPU no class uses more of it than its time.
     """
     if bounds is None:
-        return Priors(by_size, work), np.zeros(len(work), dtype=np.bool_)
+        return ClassPriors(by_size, work), np.zeros(len(work), dtype=np.bool_)
     waiting = cannot_compute_all(work, float(y_total), bounds.min_computing_level)
-    return Priors(by_size, np.where(waiting, 0.0, work), work, bounds.min_computing_level), waiting
+    return ClassPriors(
+        by_size, np.where(waiting, 0.0, work), work, bounds.min_computing_level
+    ), waiting
 
 
 def evidence_of_waiting(

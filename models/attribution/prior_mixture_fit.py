@@ -33,9 +33,9 @@ from models.attribution.class_cost_fit import (
     MIN_FREE_SHARE,
     NOISE_ITERATIONS,
     TYPICAL_NOISE,
+    ClassPriors,
     FittedMixture,
-    Priors,
-    Problem,
+    MixtureProblem,
     inflate_variance,
 )
 from models.attribution.class_interval_table import Array, Mask
@@ -55,12 +55,12 @@ MAX_CANDIDATES = 12
 """The most classes that are tried in one step, and the most steps."""
 
 
-def fit_mixture(moments: Moments, priors: Priors) -> FittedMixture:
+def fit_mixture(moments: Moments, priors: ClassPriors) -> FittedMixture:
     """Fit both priors to moments whose regressors are `by_size` per interval; see the module."""
     total = moments.y_total
     if total <= 0 or not (priors.by_size > 0).any():
         return FittedMixture.without_use(len(priors.by_size), total, moments.intervals)
-    problem = Problem.of(moments, priors)
+    problem = MixtureProblem.of(moments, priors)
     selection = select_waiting(problem)
     k = problem.classes
     matrix, vector = problem.normal_equations(
@@ -81,7 +81,7 @@ def fit_mixture(moments: Moments, priors: Priors) -> FittedMixture:
     )
 
 
-def _bounded_mode(problem: Problem, matrix: Array, vector: Array) -> Array:
+def _bounded_mode(problem: MixtureProblem, matrix: Array, vector: Array) -> Array:
     """Find the mode with C, b ≥ 0 and C at most what is possible; may change the equations."""
     mode = minimise_non_negative(matrix, vector)
     over = np.flatnonzero(mode[: problem.classes] > problem.max_share)
@@ -122,7 +122,7 @@ class _Hypothesis:
     variance: float
 
 
-def select_waiting(problem: Problem) -> WaitSelection:
+def select_waiting(problem: MixtureProblem) -> WaitSelection:
     """Find the most probable hypothesis, and weigh it with others, each once.
 
     The others are those that led to it and, if none of them is better, its neighbours.
@@ -145,7 +145,7 @@ def select_waiting(problem: Problem) -> WaitSelection:
     return WaitSelection(computing, best.level, best.variance)
 
 
-def _neighbours(problem: Problem, known: _Hypothesis) -> Iterator[Mask]:
+def _neighbours(problem: MixtureProblem, known: _Hypothesis) -> Iterator[Mask]:
     """Yield the neighbours: one class reassigned, if its work time matters and allows it."""
     work, ratio = problem.work, problem.unexplained_time_ratio(known.level)
     computing_work = float(work[~known.waits].sum())
@@ -162,7 +162,9 @@ def _neighbours(problem: Problem, known: _Hypothesis) -> Iterator[Mask]:
         yield waits
 
 
-def _fit_hypotheses(problem: Problem, masks: Sequence[Mask], noise: float) -> list[_Hypothesis]:
+def _fit_hypotheses(
+    problem: MixtureProblem, masks: Sequence[Mask], noise: float
+) -> list[_Hypothesis]:
     """Fit level and noise under each hypothesis, and compute its evidence.
 
     The masks, shape (K,), mark the classes that wait.
@@ -192,7 +194,7 @@ def _fit_hypotheses(problem: Problem, masks: Sequence[Mask], noise: float) -> li
     return [_Hypothesis(*each) for each in zip(waits, *columns, strict=True)]
 
 
-def _log_prior(problem: Problem, waits: Mask, level: Array) -> Array:
+def _log_prior(problem: MixtureProblem, waits: Mask, level: Array) -> Array:
     """Compute the log priors of hypotheses: classes with unexplained time are likelier to wait.
 
     waits has shape (hypotheses, K), level and the result (hypotheses,).
