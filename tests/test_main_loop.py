@@ -87,8 +87,8 @@ class Heard:
         self._socket.close()
 
 
-def test_ready_is_said_when_every_target_was_tried(tmp_path: Path) -> None:
-    """Not before, and a target that is down is enough."""
+def test_readiness_is_notified_once_every_target_was_tried(tmp_path: Path) -> None:
+    """Not before; a target that is down counts as tried."""
     watched = Watched()
     with supervised(tmp_path, watched) as (_, heard):
         wait_until("signs of life", lambda: "WATCHDOG=1" in heard.now())
@@ -100,10 +100,10 @@ def test_ready_is_said_when_every_target_was_tried(tmp_path: Path) -> None:
         )
 
 
-def test_a_worker_that_hangs_ends_the_signs_of_life(
+def test_a_hanging_worker_stops_the_watchdog_pings(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It is named in the status and the log, and once it comes round they go on."""
+    """Status and log name it; the pings go on once it runs again."""
     watched = Watched()
     with supervised(tmp_path, watched) as (_, heard):
         wait_until("signs of life", lambda: "WATCHDOG=1" in heard.now())
@@ -115,8 +115,8 @@ def test_a_worker_that_hangs_ends_the_signs_of_life(
         wait_until("signs of life", lambda: heard.now().count("WATCHDOG=1") > count)
 
 
-def test_a_reload_is_announced_and_answered(tmp_path: Path) -> None:
-    """Who asks gets the mistakes, and the status keeps a word of them."""
+def test_a_reload_is_notified_and_its_mistakes_are_returned(tmp_path: Path) -> None:
+    """The status says that the configuration was refused."""
     watched = Watched()
     watched.up = True
     with supervised(tmp_path, watched) as (found, heard):
@@ -130,10 +130,10 @@ def test_a_reload_is_announced_and_answered(tmp_path: Path) -> None:
         assert watched.reloads == 1
 
 
-def test_a_web_server_that_stands_still_ends_the_signs_of_life(
+def test_a_hanging_web_server_stops_the_watchdog_pings(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its accepting loop is looked after like a worker."""
+    """Its accepting loop is watched like a worker."""
     monkeypatch.setattr("agent.web.http_listener.ALLOWANCE", 2.0)
     monkeypatch.setattr("agent.web.http_listener.IDLE_SECONDS", 0.5)
     watched = Watched()

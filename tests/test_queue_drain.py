@@ -6,14 +6,14 @@ from concurrent.futures import ThreadPoolExecutor
 from agent.support.queue_drain import take_all
 
 
-def test_all_is_taken_in_its_order_and_once() -> None:
-    """The oldest first; then there is nothing."""
+def test_items_are_taken_once_and_in_order() -> None:
+    """The oldest first; then the queue is empty."""
     queue = deque([1, 2, 3])
     assert take_all(queue) == [1, 2, 3]
     assert take_all(queue) == []
 
 
-def test_two_workers_that_take_at_once_lose_nothing() -> None:
+def test_two_workers_draining_at_once_lose_nothing() -> None:
     """Neither fails on a queue that the other has just emptied."""
     for _ in range(50):
         queue = deque(range(2000))

@@ -30,16 +30,16 @@ def reading(offset: float) -> Sample:
         (9.0, 100.0),  # nor after it was answered
     ],
 )
-def test_a_reading_is_dated_by_the_server(offset: float, at: float) -> None:
-    """At the time that its clock shows, and never outside of the round trip."""
+def test_a_reading_is_dated_by_the_servers_clock(offset: float, at: float) -> None:
+    """Never outside of the round trip."""
     sample = reading(offset)
     found = with_reading_time(sample, round_trip(sample), AHEAD)
     assert found.at == pytest.approx(at)
     assert found.values == {"questions": 5.0}
 
 
-def test_without_a_clock_it_was_in_the_middle() -> None:
-    """Of the time that the reading took."""
+def test_without_the_servers_clock_a_reading_is_dated_to_its_middle() -> None:
+    """The middle of the time that the reading took."""
     bare = Sample("host", 100.0, {"cpu": 1.0}, took=1.0)
     assert round_trip(bare) is None
     assert with_reading_time(bare, None, AHEAD).at == 99.5

@@ -60,8 +60,8 @@ def reloader(old: Config, new: Config | Exception) -> tuple[Reloader, list[Confi
     return Reloader(old, load, applied.append, lambda: next(times)), applied
 
 
-def test_what_can_be_used_comes_into_force() -> None:
-    """And its time is remembered."""
+def test_a_valid_configuration_is_applied() -> None:
+    """And the time of the reload is kept."""
     found, applied = reloader(config("a"), new := config("a", "b"))
     assert (found.state.successful, found.state.at) == (True, NOW)
     assert found.reload() == []
@@ -69,10 +69,10 @@ def test_what_can_be_used_comes_into_force() -> None:
     assert (found.state.successful, found.state.at) == (True, NOW + 1)
 
 
-def test_a_wrong_file_changes_nothing_and_every_mistake_is_said(
+def test_an_invalid_file_changes_nothing_and_lists_every_mistake(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """The time stays that of the configuration in force."""
+    """The reload's time stays that of the configuration in force."""
     found, applied = reloader(config("a"), ConfigError(["first mistake", "second mistake"]))
     with caplog.at_level(logging.ERROR):
         assert found.reload() == ["first mistake", "second mistake"]
@@ -81,16 +81,16 @@ def test_a_wrong_file_changes_nothing_and_every_mistake_is_said(
     assert [record.getMessage().split(": ")[1] for record in caplog.records] == found.reload()
 
 
-def test_another_address_takes_a_restart() -> None:
-    """The whole file is refused, so that one state or the other is in force."""
+def test_a_new_listen_address_needs_a_restart() -> None:
+    """The whole file is refused, so that one configuration or the other is in force."""
     found, applied = reloader(config("a"), config("a", "b", listen="127.0.0.1:10105"))
     (problem,) = found.reload()
     assert "listen: 127.0.0.1:10105 instead of 127.0.0.1:10104 needs a restart" in problem
     assert (applied, found.state.successful) == ([], False)
 
 
-def test_another_history_takes_a_restart() -> None:
-    """Its path only: what it keeps and how much may change while it runs."""
+def test_a_new_history_path_needs_a_restart() -> None:
+    """Size and retention may change while the agent runs."""
     before = {"history": {"path": "/a/history.db"}}
     found, _ = reloader(config("a", **before), config("a", history={"path": "/b/history.db"}))
     assert found.reload() == ["history.path: another file needs a restart"]
@@ -99,16 +99,16 @@ def test_another_history_takes_a_restart() -> None:
     assert found.reload() == []
 
 
-def test_a_defect_is_a_refusal(caplog: pytest.LogCaptureFixture) -> None:
-    """It is written in full, and the agent goes on."""
+def test_an_exception_during_a_reload_is_a_refusal(caplog: pytest.LogCaptureFixture) -> None:
+    """It is logged with its trace, and the agent runs on."""
     found, _ = reloader(config("a"), RuntimeError("a defect"))
     with caplog.at_level(logging.ERROR):
         assert "a defect" in found.reload()[0]
     assert "Traceback" in caplog.text
 
 
-def test_a_setting_that_only_moves_is_no_change() -> None:
-    """What decides is what holds for the target in the end."""
+def test_a_setting_that_moves_between_sections_is_no_change() -> None:
+    """What counts is the setting that results for the target."""
     for_all = config("a", fit={"interval": 30}, collectors={"host": {"enabled": False}})
     own = {"fit": {"interval": 30}, "collectors": {"host": {"enabled": False}}}
     raw = {"targets": [{"name": "a", "user": "u", "port": 1, **own}]}
@@ -128,14 +128,14 @@ def test_a_setting_that_only_moves_is_no_change() -> None:
         {"collectors": {"status": {"interval": 2}}},
     ],
 )
-def test_a_change_of_any_section_is_a_change(changed: dict[str, Any]) -> None:
-    """Also what is exported of statements: a reload takes it back at once."""
+def test_a_change_in_any_section_is_detected(changed: dict[str, Any]) -> None:
+    """Also of the export of statement texts, which a reload stops at once."""
     before, after = config("a"), config("a", **changed)
     assert monitor_settings(before, before.targets[0]) != monitor_settings(after, after.targets[0])
 
 
-def test_a_carried_history_begins_with_the_latest_intervals() -> None:
-    """As many as its own horizon holds."""
+def test_a_window_that_is_taken_over_keeps_its_latest_intervals() -> None:
+    """As many as the new horizon holds."""
     before = IntervalBuffer(5.0, 600.0, 1.0)
     for sample in recorded(FIXTURES / "mysql-9.7.4.jsonl.gz")[1]:
         before.append(sample)
@@ -162,7 +162,7 @@ def pages(reload: Callable[[], list[str]] | None) -> Iterator[int]:
 
 
 def test_a_reload_over_http_answers_as_prometheus_does() -> None:
-    """403 unless it is switched on, 405 for a GET, 429 at once again, 500 with the mistakes."""
+    """403 if not enabled, 405 for GET, 429 if repeated at once, 500 with the mistakes."""
     problems = [["one", "two"], []]
     with pages(None) as port:
         assert ask(port, "/-/reload", "POST")[::2] == (403, "Lifecycle API is not enabled.\n")
@@ -177,8 +177,8 @@ def test_a_reload_over_http_answers_as_prometheus_does() -> None:
         assert answer[::2] == (500, "failed to reload config:\none\ntwo\n")
 
 
-def test_the_methods_that_are_documented_are_those_that_are_answered() -> None:
-    """docs/web.md names for each page the methods that are let through, and no other is."""
+def test_the_documented_http_methods_are_those_allowed() -> None:
+    """Docs/web.md names the methods of each page, and no other is allowed."""
     page = (Path(__file__).parent.parent / "docs" / "web.md").read_text()
     [row] = re.findall(r"^\| methods \| (.*) \|$", page, re.MULTILINE)
     reading, marking, reloading, _ = row.split("; ")
@@ -193,8 +193,8 @@ def test_the_methods_that_are_documented_are_those_that_are_answered() -> None:
             assert {method for method in tried if ask(port, path, method)[0] != 405} == named
 
 
-def test_the_command_reloads_by_signal_and_by_post(tmp_path: Path) -> None:
-    """The file is read again, with what the command line puts in place of its values."""
+def test_the_command_reloads_by_sighup_and_by_post(tmp_path: Path) -> None:
+    """The file is read again, overridden by the command line as before."""
     dead = {"name": "dead", "user": "u", "port": free_port()}
     file, port = write_config(tmp_path, dead, log={"level": "debug"})
     command = [str(COMMAND), "run", "--config.file", str(file), "--web.enable-lifecycle"]
@@ -222,8 +222,8 @@ def test_the_command_reloads_by_signal_and_by_post(tmp_path: Path) -> None:
 
 
 @pytest.mark.live
-def test_a_flood_of_reloads_holds_up_no_scrape(tmp_path: Path) -> None:
-    """One reload at a time and a second at most; all others are refused at once, to try again."""
+def test_a_flood_of_reloads_delays_no_scrape(tmp_path: Path) -> None:
+    """One reload at a time and at most one a second; the others get 429 at once."""
     dead = {"name": "dead", "user": "u", "port": free_port()}
     file, port = write_config(tmp_path, dead)
     command = [str(COMMAND), "run", "--config.file", str(file), "--web.enable-lifecycle"]
@@ -324,8 +324,8 @@ def running(tmp_path: Path, mariadb_server: PrivateServer) -> Iterator[Running]:
         found.agent.stop()
 
 
-def test_a_reload_while_the_page_is_made_costs_it_nothing() -> None:
-    """The workers are listed for /metrics by another thread than the one that replaces them."""
+def test_a_reload_during_a_scrape_does_not_disturb_it() -> None:
+    """Another thread lists the workers for /metrics while the reload replaces them."""
     agent = Agent(config("a", "b"))
 
     class ReloadedMeanwhile(list[Worker]):
@@ -341,10 +341,10 @@ def test_a_reload_while_the_page_is_made_costs_it_nothing() -> None:
     assert {one.target for one in agent.own_state().targets} == {"a"}
 
 
-def test_a_defect_while_a_reload_is_applied_leaves_no_target_alone(
+def test_an_exception_while_applying_leaves_every_target_monitored(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The new configuration is in force, and the next reload finds targets that are watched."""
+    """The new configuration is in force, and the next reload works."""
 
     def fail(*_: object) -> None:
         raise RuntimeError("a defect")
@@ -364,8 +364,8 @@ def test_a_defect_while_a_reload_is_applied_leaves_no_target_alone(
         agent.stop()
 
 
-def test_targets_that_join_a_group_are_read_at_its_time() -> None:
-    """The intervals of a group end together, whoever was in it before and wherever it stands."""
+def test_targets_that_join_a_group_take_over_its_phase() -> None:
+    """The intervals of a group end together, whoever was in it before."""
 
     def watched(*names: str, shop: tuple[str, ...]) -> Config:
         targets = [{"name": n, "user": "u", "port": 1} for n in names]
@@ -383,8 +383,8 @@ def test_targets_that_join_a_group_are_read_at_its_time() -> None:
     assert len({kept[name].buffer.due for name in "bce"}) == 1
 
 
-def test_a_target_that_did_not_change_goes_on(running: Running) -> None:
-    """Its worker, session and window are the same when others come and go."""
+def test_an_unchanged_target_runs_on(running: Running) -> None:
+    """Worker, session and window stay when other targets come and go."""
     worker = running.worker("server", "db0")
     running.agent.apply(running.write({}, {"timeout": "2s"}))
     wait_until("the other is up", lambda: running.snapshot("db1").health.up)
@@ -396,8 +396,8 @@ def test_a_target_that_did_not_change_goes_on(running: Running) -> None:
     assert "server db1" not in names
 
 
-def test_a_target_that_changed_keeps_its_window(running: Running) -> None:
-    """It reconnects, and what was known is not forgotten for a moment."""
+def test_a_changed_target_keeps_its_window(running: Running) -> None:
+    """It reconnects, and its results stay known."""
     before = running.intervals
     running.agent.apply(running.write({"timeout": "2s", "fit": {"window": "30m"}}))
     assert running.snapshot().health.up
@@ -407,8 +407,8 @@ def test_a_target_that_changed_keeps_its_window(running: Running) -> None:
     wait_until("more", lambda: len(running.intervals) > len(before) + 1)
 
 
-def test_a_device_that_is_named_is_watched_from_then_on(running: Running) -> None:
-    """The loopback is none that is watched by itself; no longer, once it is not named."""
+def test_a_device_named_by_a_reload_is_read_from_then_on(running: Running) -> None:
+    """The loopback is not read by default, and no more once it is not named."""
     before = running.intervals
     for named in (True, False):
         resources = {"interfaces": {"lo": {"bandwidth": "1Gbit"}}} if named else {}
@@ -423,7 +423,7 @@ def test_a_device_that_is_named_is_watched_from_then_on(running: Running) -> Non
 
 
 def test_intervals_of_another_width_are_dropped(running: Running) -> None:
-    """A window of both would mix what was averaged over different times."""
+    """A window of both widths would mix averages over different times."""
     running.agent.apply(running.write({"fit": {"interval": "2s"}}))
     assert running.snapshot().health.up
     assert running.snapshot().load is None
@@ -431,10 +431,10 @@ def test_intervals_of_another_width_are_dropped(running: Running) -> None:
     assert {interval.seconds for interval in running.intervals} == {2.0}
 
 
-def test_a_target_that_hangs_does_not_hold_up_a_reload(
+def test_a_hanging_target_does_not_delay_a_reload(
     tmp_path: Path, private_server: Callable[..., PrivateServer], flavour: Flavour
 ) -> None:
-    """A read in progress on a frozen server is cut off, under TLS too (MySQL)."""
+    """A read in progress on a frozen server is interrupted, under TLS too (MySQL)."""
     server = private_server(flavour)
     found = Running(tmp_path, server, timeout="60s")
     found.agent.start()

@@ -37,10 +37,10 @@ def status(at: float, uptime: float, questions: float) -> Sample:
         pytest.param(status(101, 51, 1010), ANEW, False, id="a proxy numbers its sessions again"),
     ],
 )
-def test_a_restart_is_told_by_when_the_server_was_born(
+def test_a_restart_is_detected_by_the_servers_start_time(
     after: Sample, session: SessionIds, another: bool
 ) -> None:
-    """One of 50 s that had answered 1000 questions was seen at 100 s."""
+    """A server of 50 s that had answered 1000 questions was seen at 100 s."""
     lives = RestartDetector()
     assert not lives.was_restarted(status(100, 50, 1000), FIRST)
     assert lives.was_restarted(after, session) is another
@@ -49,10 +49,8 @@ def test_a_restart_is_told_by_when_the_server_was_born(
 @pytest.mark.parametrize("off", [8.0, -8.0])
 @pytest.mark.parametrize("late", [1, 2])
 @pytest.mark.parametrize(("took", "another"), [(9.0, False), (1.0, True)])
-def test_an_answer_that_was_long_under_way_is_no_restart(
-    late: int, took: float, another: bool, off: float
-) -> None:
-    """One of three answers is eight seconds older, or newer, than its date, the others are new."""
+def test_a_delayed_answer_is_no_restart(late: int, took: float, another: bool, off: float) -> None:
+    """One of three answers is eight seconds older, or newer, than its date."""
     detector = RestartDetector()
     answers = [status(100 + 10 * turn, 50 + 10 * turn, 1000) for turn in range(4)]
     answers[late] = replace(answers[late], at=answers[late].at + off, took=took)
@@ -60,10 +58,10 @@ def test_an_answer_that_was_long_under_way_is_no_restart(
 
 
 @pytest.mark.parametrize(("session", "another"), [(ANEW, True), (NEXT, False)])
-def test_a_life_as_short_as_the_one_before_it_is_told_by_its_sessions(
+def test_a_restart_with_the_same_uptime_is_detected_by_connection_ids(
     session: SessionIds, another: bool
 ) -> None:
-    """The same uptime, as many questions; only the session is numbered from the beginning."""
+    """Uptime and questions are the same as before; only the connection IDs began again."""
     lives = RestartDetector()
     lives.was_restarted(status(100, 1, 40), FIRST)
     assert lives.was_restarted(status(102.5, 1, 40), session) is another
@@ -77,10 +75,10 @@ def test_a_life_as_short_as_the_one_before_it_is_told_by_its_sessions(
         pytest.param(SAME, 234, False, id="a session does not outlive its server"),
     ],
 )
-def test_a_life_in_which_others_were_first_is_told_by_the_engine(
+def test_a_restart_is_detected_by_innodb_counters_where_ids_are_higher(
     session: SessionIds, writes: float, another: bool
 ) -> None:
-    """The same uptime, more questions and sessions than before."""
+    """Uptime is the same, questions and connection IDs are higher than before."""
     lives = RestartDetector()
     first, then = status(100, 1, 40), status(102.5, 1, 60)
     lives.was_restarted(replace(first, values={**first.values, "innodb_writes": 285.0}), FIRST)
@@ -101,10 +99,10 @@ class Look(logging.Handler):
         self.seen[record.getMessage()] = self._session.server_health
 
 
-def test_a_restart_and_the_counters_of_the_new_life_are_known_at_once(
+def test_a_restart_and_the_new_counters_are_published_together(
     private_server: ServerFactory, tmp_path: Path
 ) -> None:
-    """Else a scrape between them shows a counter that falls without a restart at the next."""
+    """Else a scrape in between shows a counter that falls without a restart."""
     server = private_server("mariadb")
     config = Config.validated({"targets": [target(tmp_path, server)]})
     [there] = config.targets

@@ -41,8 +41,8 @@ def failing(kind: FailureKind) -> Callable[[], Values]:
     return read
 
 
-def test_turns_stay_on_their_grid() -> None:
-    """A turn that comes a little late does not shift the ones after it."""
+def test_a_late_run_does_not_shift_later_ones() -> None:
+    """Runs stay on the collector's grid of due times."""
     made = job(lambda: {"a": 1.0})
     for now in (100.0, 101.3, 102.01, 103.0):
         sample = made.run(now)
@@ -51,7 +51,7 @@ def test_turns_stay_on_their_grid() -> None:
     assert (made.due, made.health.skipped) == (104.0, 0)
 
 
-def test_turns_are_those_of_the_phase_whenever_the_first_was() -> None:
+def test_runs_are_at_the_phase_whenever_the_first_one_was() -> None:
     """Collectors of a target that start at different times read at the same instants."""
     spec = CollectorSpec("x", lambda _: Prepared(dict, (ON,)), 5.0, on_server=True)
     made = ScheduledCollector("db", spec, 5.0, phase=2.0)
@@ -82,8 +82,8 @@ def test_a_source_that_another_worker_forgets_meanwhile_has_not_failed(
     assert made.health.failures == {}
 
 
-def test_what_no_other_source_has_is_read_more_often() -> None:
-    """A count of an instant needs many of them, unless another source makes up for it."""
+def test_the_only_source_of_a_quantity_is_read_more_often() -> None:
+    """A count at instants needs many samples, unless another source measures the same."""
     spec = CollectorSpec("x", lambda _: Prepared(dict, (ON,)), 5.0, on_server=True)
     made = ScheduledCollector("db", spec, 5.0, interval_alone=1.0)
     made.prepare(CONNECTION)
@@ -94,16 +94,16 @@ def test_what_no_other_source_has_is_read_more_often() -> None:
         assert made.due == due
 
 
-def test_missed_turns_are_counted_and_not_made_up_for() -> None:
-    """After a pause there is one reading, not one for each that was missed."""
+def test_missed_runs_are_counted_and_not_repeated() -> None:
+    """After a pause there is one reading, not one for each missed run."""
     made = job(dict)
     made.run(100.0)
     made.run(104.5)
     assert (made.due, made.health.skipped) == (105.0, 3)
 
 
-def test_a_preparation_that_is_cut_off_skips_no_turns() -> None:
-    """However long this machine has been up."""
+def test_an_aborted_preparation_skips_no_runs() -> None:
+    """Whatever the monotonic clock shows."""
 
     def cut_off(_: Connection) -> Prepared:
         raise CollectorError(FailureKind.SLOW, "cut off")
@@ -115,8 +115,8 @@ def test_a_preparation_that_is_cut_off_skips_no_turns() -> None:
     assert made.due == 1e6 + 1
 
 
-def test_a_reading_that_costs_more_than_its_share_is_followed_by_a_longer_pause() -> None:
-    """At a share of a thousandth, 5 ms of reading leave out four turns and more, uncounted."""
+def test_a_reading_beyond_its_share_of_time_is_followed_by_a_pause() -> None:
+    """With a share of 0.001, a reading of 5 ms leaves out four runs or more, uncounted."""
 
     def read() -> Values:
         time.sleep(0.005)
@@ -132,8 +132,8 @@ def test_a_reading_that_costs_more_than_its_share_is_followed_by_a_longer_pause(
     assert made.health.skipped == 0
 
 
-def test_a_failure_is_timed_counted_and_said_once(caplog: pytest.LogCaptureFixture) -> None:
-    """The same failure again is counted, but not written again."""
+def test_a_failure_is_timed_counted_and_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    """The same failure again is counted, but not logged again."""
     made = job(failing(FailureKind.UNREADABLE))
     with caplog.at_level(logging.WARNING):
         for now in (1.0, 2.0, 3.0):
@@ -146,8 +146,8 @@ def test_a_failure_is_timed_counted_and_said_once(caplog: pytest.LogCaptureFixtu
 
 
 @pytest.mark.parametrize("interval", [1.0, 5.0])
-def test_one_that_is_cut_off_waits_longer_each_time_and_recovers(interval: float) -> None:
-    """Who costs the server too much asks less often, up to a limit, until it is quick again."""
+def test_an_aborted_collector_waits_longer_each_time_and_recovers(interval: float) -> None:
+    """The penalty grows up to a limit, and ends with the first reading that succeeds."""
     made = job(failing(FailureKind.SLOW), interval=interval)
     waits = []
     for _ in range(9):
@@ -161,8 +161,8 @@ def test_one_that_is_cut_off_waits_longer_each_time_and_recovers(interval: float
     assert made.due - now == interval
 
 
-def test_a_vital_one_keeps_its_interval_when_it_is_cut_off() -> None:
-    """A server in trouble is not taken for one that is down because we looked away."""
+def test_an_aborted_vital_collector_keeps_its_interval() -> None:
+    """Else a slow server would look as if it were down."""
     spec = CollectorSpec("status", lambda _: Prepared(None, ()), 1.0, on_server=True, is_vital=True)
     made = ScheduledCollector("db", spec, 1.0)
     made._read = failing(FailureKind.SLOW)
@@ -172,23 +172,23 @@ def test_a_vital_one_keeps_its_interval_when_it_is_cut_off() -> None:
     assert made.failure is FailureKind.SLOW
 
 
-def test_what_ends_the_session_is_raised() -> None:
-    """The connection's owner must know; anything less stays with the collector."""
+def test_a_failure_that_ends_the_session_is_raised() -> None:
+    """The owner of the connection must know; other failures stay with the collector."""
     made = job(failing(FailureKind.TIMEOUT))
     with pytest.raises(CollectorError):
         made.run(1.0)
     assert made.health.failures == {FailureKind.TIMEOUT: 1}
 
 
-def test_a_source_that_offers_nothing_is_not_read_and_has_not_failed() -> None:
-    """An absent feature is no failure, and its turns go by."""
+def test_a_source_without_a_reader_is_not_read_and_has_not_failed() -> None:
+    """An absent feature is no failure; the runs pass without a reading."""
     made = job(None, Feature("x", False, "it is off", "switch it on"))
     assert made.run(1.0) is None
     assert (made.due, made.health.success, made.is_complete) == (2.0, None, False)
 
 
-def test_an_absent_feature_is_said_when_it_changes_only(caplog: pytest.LogCaptureFixture) -> None:
-    """Once when it is found missing, once when it is back."""
+def test_an_absent_feature_is_logged_only_when_it_changes(caplog: pytest.LogCaptureFixture) -> None:
+    """Once when it is found absent, once when it is back."""
     offers = [Feature("x", False, "it is off", "switch it on")] * 3 + [ON]
     spec = CollectorSpec("x", lambda _: Prepared(dict, (offers.pop(0),)), 1.0, on_server=True)
     made = ScheduledCollector("db", spec, 1.0)
@@ -202,8 +202,8 @@ def test_an_absent_feature_is_said_when_it_changes_only(caplog: pytest.LogCaptur
     assert made.is_complete
 
 
-def test_a_source_that_offers_the_same_keeps_its_reader() -> None:
-    """What is missing is looked for each minute; sums that the reader keeps do not start again."""
+def test_a_source_with_the_same_features_keeps_its_reader() -> None:
+    """Features are checked each minute; sums that the reader keeps do not start again."""
 
     def prepare(_: Connection) -> Prepared:
         total = count(1.0)
@@ -223,8 +223,8 @@ def test_a_source_that_offers_the_same_keeps_its_reader() -> None:
     assert found == [1, 2, 1, 1, 2]
 
 
-def test_a_right_that_was_taken_away_is_looked_for_again() -> None:
-    """Its feature is absent then, and there again with the right."""
+def test_a_revoked_privilege_is_checked_again() -> None:
+    """The feature is absent without the privilege, and back with it."""
     granted = [True]
 
     def read() -> Values:
@@ -248,8 +248,8 @@ def test_a_right_that_was_taken_away_is_looked_for_again() -> None:
     assert found == [(True, True, True), (False, False, False), (True, True, True)]
 
 
-def test_a_source_that_cannot_be_looked_at_is_absent_with_its_reason() -> None:
-    """A failure to prepare that leaves the session alive becomes an absent feature."""
+def test_a_source_that_cannot_be_prepared_is_absent_with_the_reason() -> None:
+    """A failure of `prepare` that leaves the session alive becomes an absent feature."""
 
     def prepare(_: Connection) -> Prepared:
         raise CollectorError(FailureKind.UNREADABLE, "strange answer")
@@ -260,10 +260,10 @@ def test_a_source_that_cannot_be_looked_at_is_absent_with_its_reason() -> None:
     assert made.health.failures == {FailureKind.UNREADABLE: 1}
 
 
-def test_a_defect_of_a_collector_is_a_failure_of_its_own(
+def test_an_exception_in_a_collector_is_its_own_failure(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """An answer that nobody thought of costs this collector its turn, and says where; no other."""
+    """An unexpected answer costs this collector a run, with the place in the log; no other one."""
 
     def odd() -> Values:
         return {"a": float("x")}
@@ -278,7 +278,7 @@ def test_a_defect_of_a_collector_is_a_failure_of_its_own(
     assert "(test_scheduled_collector.py:" in line
 
 
-def test_a_defect_in_preparing_makes_an_absent_feature() -> None:
+def test_an_exception_in_prepare_makes_an_absent_feature() -> None:
     """The other collectors of the session are prepared all the same."""
 
     def prepare(_: Connection) -> Prepared:
@@ -294,10 +294,8 @@ def test_a_defect_in_preparing_makes_an_absent_feature() -> None:
 
 
 @pytest.mark.parametrize("kind", [FailureKind.UNREADABLE, FailureKind.LOST])
-def test_a_failure_keeps_nothing_once_it_is_told(
-    kind: FailureKind, without_collector: None
-) -> None:
-    """It does not refer to itself by its traceback, and is gone with all that it held."""
+def test_a_recorded_failure_holds_no_references(kind: FailureKind, without_collector: None) -> None:
+    """An error refers to itself by its traceback; it is freed with all that it held."""
     failures: list[weakref.ref[CollectorError]] = []
 
     def read() -> Values:
@@ -326,8 +324,8 @@ def without_collector() -> Iterator[None]:
     gc.enable()
 
 
-def test_waits_between_tries_grow_to_a_limit_and_differ() -> None:
-    """Many agents do not come back in step, and none waits longer than the limit."""
+def test_backoff_grows_to_a_limit_with_jitter() -> None:
+    """Many agents do not retry in step, and none waits longer than the limit."""
     backoff = Backoff(1.0, 30.0)
     waits = [backoff.failed() for _ in range(40)]
     for wait, full in zip(waits, [1, 2, 4, 8, 16, *[30] * 35], strict=True):
@@ -337,8 +335,8 @@ def test_waits_between_tries_grow_to_a_limit_and_differ() -> None:
     assert backoff.failed() <= 1.0
 
 
-def test_waits_that_begin_at_once_end_at_different_times() -> None:
-    """None is longer than what was asked for, or shorter by more than a quarter."""
+def test_jitter_shortens_a_wait_by_at_most_a_quarter() -> None:
+    """No wait is longer than requested."""
     waits = [with_jitter(60.0) for _ in range(50)]
     assert all(45.0 <= wait <= 60.0 for wait in waits)
     assert max(waits) - min(waits) > 5.0

@@ -40,7 +40,7 @@ def received(manager: socket.socket) -> str:
 
 
 def test_each_message_is_a_datagram(manager: socket.socket) -> None:
-    """At a path or an abstract name, in the words of sd_notify(3)."""
+    """To a path or an abstract name, in the format of sd_notify(3)."""
     notifier = Notifier(environment(manager))
     for tell, text in (
         (notifier.ready, "READY=1"),
@@ -51,8 +51,8 @@ def test_each_message_is_a_datagram(manager: socket.socket) -> None:
         assert received(manager) == text
 
 
-def test_a_reload_says_when_it_began(manager: socket.socket) -> None:
-    """On the clock that the manager compares with its own."""
+def test_a_reload_carries_its_start_time(manager: socket.socket) -> None:
+    """On CLOCK_MONOTONIC, with which the manager compares it."""
     before = time.monotonic_ns() // 1000
     Notifier(environment(manager)).reloading()
     word, stamp = received(manager).split("\n")
@@ -61,23 +61,23 @@ def test_a_reload_says_when_it_began(manager: socket.socket) -> None:
 
 
 def test_a_status_is_one_line_and_sent_when_it_changes(manager: socket.socket) -> None:
-    """A line break in an error cannot become another message."""
+    """A line break in an error message cannot become another message."""
     notifier = Notifier(environment(manager))
     for text in ("one\nREADY=1", "one READY=1", "two"):
         notifier.status(text)
     assert [received(manager), received(manager)] == ["STATUS=one READY=1", "STATUS=two"]
 
 
-def test_a_status_is_never_too_long_for_the_manager(manager: socket.socket) -> None:
-    """Of whatever characters it is made, systemd reads no more than 4096 bytes."""
+def test_a_long_status_is_cut_below_the_managers_limit(manager: socket.socket) -> None:
+    """Whatever its characters; systemd reads at most 4096 bytes."""
     Notifier(environment(manager)).status("1 down (" + "ü€" * 2000 + ")")
     message = manager.recv(2**16)
     assert len(message) < 4096
     assert message.decode().startswith("STATUS=1 down (ü€")
 
 
-def test_nobody_who_listens_is_no_failure(tmp_path: Path) -> None:
-    """Without a manager, with one that is gone, or with an address of another kind: silence."""
+def test_a_missing_service_manager_is_no_failure(tmp_path: Path) -> None:
+    """Without one, with one that has ended, or with an invalid address nothing fails."""
     for address in ("", str(tmp_path / "gone"), "vsock:2:1234"):
         Notifier({"NOTIFY_SOCKET": address}).ready()
 
@@ -92,8 +92,10 @@ def test_nobody_who_listens_is_no_failure(tmp_path: Path) -> None:
         ({}, None),
     ],
 )
-def test_the_watchdog_is_ours_or_nobodys(settings: dict[str, str], seconds: float | None) -> None:
-    """One that was meant for another process, or that cannot be read, is none."""
+def test_the_watchdog_is_ignored_unless_it_is_for_this_process(
+    settings: dict[str, str], seconds: float | None
+) -> None:
+    """One for another process, or an unreadable one, is none."""
     assert Notifier({"NOTIFY_SOCKET": "@x", **settings}).watchdog_seconds == seconds
 
 
@@ -106,8 +108,8 @@ def snapshot(name: str, up: bool | None, error: str = "", *, trusted: bool = Fal
     return Snapshot(name, NOW, 60.0, health, None, fitted)
 
 
-def test_the_status_line_counts_and_names_what_is_down() -> None:
-    """Who reads it knows how many, which and why."""
+def test_the_status_line_counts_targets_and_names_those_down() -> None:
+    """With the reason of each."""
     targets = [
         snapshot("a", True, trusted=True),
         snapshot("b", True, trusted=True),

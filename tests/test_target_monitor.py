@@ -18,8 +18,8 @@ from testbed.attacks.lying_server import COUNTERS, GAUGES, Answer, LyingServer, 
 from testbed.real.daemon import wait_until
 
 
-def test_another_server_behind_the_same_address_begins_anew() -> None:
-    """Nothing that is known of the first is said of the second, also without a history."""
+def test_another_server_at_the_address_starts_a_new_window() -> None:
+    """No result of the first server is shown for the second, also without a history."""
     config = Config.validated({"targets": [{"name": "db", "user": "u"}]})
     monitor = TargetMonitor(config, config.targets[0])
     monitor.buffer.restore(intervals(RISING[:8]))
@@ -31,8 +31,8 @@ def test_another_server_behind_the_same_address_begins_anew() -> None:
     assert monitor.snapshot.load is None
 
 
-def test_another_server_behind_the_same_address_has_not_restarted() -> None:
-    """It has an uptime of its own; a restart is of one server."""
+def test_another_server_at_the_address_is_no_restart() -> None:
+    """It has another uptime; a restart is of one server."""
     with LyingServer(variables={"server_uuid": "first"}) as server:
         config = Config.validated({"targets": [{"name": "db", "user": "u", "port": server.port}]})
         session = TargetMonitor(config, config.targets[0]).session
@@ -48,8 +48,8 @@ def test_another_server_behind_the_same_address_has_not_restarted() -> None:
 
 
 @pytest.mark.parametrize("step", [3600.0, -60.0])
-def test_a_servers_clock_that_is_set_is_no_restart(step: float) -> None:
-    """Its `Uptime` moves with it, as after NTP has found the time or a virtual machine resumes."""
+def test_setting_the_servers_clock_is_no_restart(step: float) -> None:
+    """Its `Uptime` changes too, as after an NTP step or when a virtual machine resumes."""
     clock, age = time.time(), 5000.0
 
     def status() -> Answer:
@@ -69,8 +69,8 @@ def test_a_servers_clock_that_is_set_is_no_restart(step: float) -> None:
         session.close()
 
 
-def test_query_classes_know_how_often_resources_are_read() -> None:
-    """The slower of host and status; with another interval their intervals begin anew."""
+def test_the_class_monitor_uses_the_sampling_of_host_and_status() -> None:
+    """That of the slower one; with another sampling the class window begins again."""
     monitors = []
     for sampling in ("20s", "20s", "10s"):
         config = Config.validated(
@@ -89,8 +89,8 @@ def test_query_classes_know_how_often_resources_are_read() -> None:
 
 
 @pytest.mark.parametrize(("seconds", "phase"), [(5, 0), (10, 9), (20, 3), (60, 7)])
-def test_the_host_may_be_read_less_often_than_an_interval_is_long(seconds: int, phase: int) -> None:
-    """Every interval waits for it, as configured, and knows the CPU."""
+def test_the_host_may_be_sampled_less_often_than_once_an_interval(seconds: int, phase: int) -> None:
+    """Every interval waits for its next sample, and has the CPU."""
     config = Config.validated(
         {
             "targets": [{"name": "db", "user": "u"}],
@@ -113,10 +113,10 @@ def test_the_host_may_be_read_less_often_than_an_interval_is_long(seconds: int, 
     assert known == pytest.approx(0.3)
 
 
-def test_a_defect_in_the_models_hides_no_server_that_is_down(
+def test_an_exception_in_the_models_does_not_hide_that_a_server_is_down(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """What reading the server says is published first; the worker counts the defect."""
+    """The health is published first; the worker counts the exception."""
     config = Config.validated({"targets": [{"name": "db", "user": "u"}]})
     monitor = TargetMonitor(config, config.targets[0])
     monkeypatch.setattr("agent.service.target_monitor.assess", lambda *_, **__: 1 / 0)
@@ -132,10 +132,10 @@ def failures(agent: Agent) -> list[Mapping[str, int]]:
     return [one.assessment_failures for one in agent.own_state().targets]
 
 
-def test_an_assessment_that_fails_touches_no_other_target(
+def test_a_failed_assessment_affects_no_other_target(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It is counted once for each set of intervals, said with the target, and the others go on."""
+    """It is counted and logged once per interval with the target; the others are assessed."""
     names = ("broken", "whole")
     targets = [{"name": name, "user": "u"} for name in names]
     config = Config.validated({"targets": targets, "history": {"path": None}})
@@ -165,10 +165,10 @@ def test_an_assessment_that_fails_touches_no_other_target(
     assert [vars(record)["fields"]["target"] for record in said] == ["broken"]
 
 
-def test_a_window_is_assessed_once_and_again_when_the_clock_is_set(
+def test_a_window_is_assessed_once_unless_the_clock_is_set(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Twice a second nothing is computed for nothing; the times that are shown follow the clock."""
+    """The same window is not assessed again; times follow a wall clock that was set."""
     config = Config.validated({"targets": [{"name": "db", "user": "u"}]})
     monitor = TargetMonitor(config, config.targets[0])
     rows = intervals(RISING)
@@ -191,10 +191,10 @@ def test_a_window_is_assessed_once_and_again_when_the_clock_is_set(
         assert monitor.snapshot.load.end == pytest.approx(unix, abs=2.5)
 
 
-def test_an_sla_that_cannot_be_computed_costs_nothing_else(
+def test_a_failed_sla_affects_no_other_result(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A defect there is counted as its own part, once for each interval; the capacity stays."""
+    """It is counted as a part of its own, once per interval; the capacity stays."""
     target = {"name": "db", "user": "u", "sla_seconds": 0.05}
     config = Config.validated({"targets": [target]})
     monitor = TargetMonitor(config, config.targets[0])

@@ -50,8 +50,8 @@ def start(started: list[Worker], *ticks: Tick) -> None:
     worker.start()
 
 
-def test_each_tick_is_taken_when_it_asked_to_be(started: list[Worker]) -> None:
-    """Ticks of one worker keep their own pace."""
+def test_each_tick_runs_when_it_is_due(started: list[Worker]) -> None:
+    """The ticks of one worker each keep their own interval."""
     slow, fast = Recorder(0.2), Recorder(0.05)
     start(started, slow.tick, fast.tick)
     assert slow.enough.wait(DEADLINE)
@@ -61,10 +61,10 @@ def test_each_tick_is_taken_when_it_asked_to_be(started: list[Worker]) -> None:
         assert min(steps) >= interval
 
 
-def test_ticks_that_are_due_soon_after_each_other_are_taken_together(
+def test_ticks_due_at_about_the_same_time_run_together(
     started: list[Worker],
 ) -> None:
-    """Each wake-up of a thread takes CPU: one that was held up a little is not taken alone."""
+    """Each wake-up of a thread costs CPU."""
     first, second = Recorder(0.3), Recorder(0.3)
 
     def held_up(now: float) -> float:
@@ -78,10 +78,10 @@ def test_ticks_that_are_due_soon_after_each_other_are_taken_together(
     assert min(apart) < SHARED_SECONDS / 4
 
 
-def test_a_defect_is_logged_and_costs_nobody_else(
+def test_an_exception_in_a_tick_is_logged_and_stops_no_other(
     started: list[Worker], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The other ticks go on, and so does the worker."""
+    """The other ticks run on, and so does the worker."""
     bad, good = Recorder(0.01, fails=True), Recorder(0.02)
     with caplog.at_level(logging.ERROR):
         start(started, bad.tick, good.tick)
@@ -91,8 +91,8 @@ def test_a_defect_is_logged_and_costs_nobody_else(
     assert started[0].failures == len(bad.times)
 
 
-def test_a_worker_stops_at_once_while_it_waits(started: list[Worker]) -> None:
-    """The end does not wait for the next tick."""
+def test_a_waiting_worker_stops_at_once(started: list[Worker]) -> None:
+    """Stopping does not wait for the next tick."""
     recorder = Recorder(1000.0)
     start(started, recorder.tick)
     assert recorder.begun.wait(DEADLINE)
@@ -101,7 +101,7 @@ def test_a_worker_stops_at_once_while_it_waits(started: list[Worker]) -> None:
     assert not started[0].is_alive()
 
 
-def test_workers_do_not_wait_for_each_other(started: list[Worker]) -> None:
+def test_a_blocked_worker_delays_no_other(started: list[Worker]) -> None:
     """One that hangs in a read delays no other."""
     hold = threading.Event()
     other = Recorder(0.01)
@@ -111,8 +111,8 @@ def test_workers_do_not_wait_for_each_other(started: list[Worker]) -> None:
     hold.set()
 
 
-def test_other_ticks_can_take_their_place(started: list[Worker]) -> None:
-    """What stays keeps its turn, what is new begins at once, what goes is not taken again."""
+def test_ticks_can_be_replaced_while_the_worker_runs(started: list[Worker]) -> None:
+    """Kept ticks keep their due time, new ones run at once, removed ones no more."""
     gone, stays, new = Recorder(0.02), Recorder(1000.0), Recorder(0.02)
     start(started, gone.tick, stays.tick)
     assert gone.enough.wait(DEADLINE)
@@ -123,8 +123,8 @@ def test_other_ticks_can_take_their_place(started: list[Worker]) -> None:
     assert (len(gone.times), len(stays.times)) == (taken, 1)
 
 
-def test_the_end_is_the_workers_own_work() -> None:
-    """What the worker has open is closed by nobody else, and last."""
+def test_the_worker_itself_runs_the_clean_up_at_its_end() -> None:
+    """What the worker has open is closed by its own thread, after the last tick."""
     who: list[str] = []
     worker = Worker("one", [], at_end=lambda: who.append(threading.current_thread().name))
     worker.start()
@@ -133,10 +133,10 @@ def test_the_end_is_the_workers_own_work() -> None:
     assert who == ["one"]
 
 
-def test_a_worker_that_waits_does_not_lag_and_one_in_a_long_tick_does(
+def test_lag_is_counted_in_a_long_tick_and_not_while_waiting(
     started: list[Worker],
 ) -> None:
-    """Lag is the time since the worker should have come round; beyond the allowance it hangs."""
+    """Lag is the time since the worker was due; beyond the allowance it hangs."""
     hold = threading.Event()
     workers = [
         Worker("waits", [lambda now: now + 1000.0], allowance=0.2),
@@ -153,8 +153,8 @@ def test_a_worker_that_waits_does_not_lag_and_one_in_a_long_tick_does(
     hold.set()
 
 
-def test_progress_within_a_tick_is_no_hang(started: list[Worker]) -> None:
-    """Many slow answers one after the other are not one that never comes."""
+def test_a_tick_that_makes_progress_does_not_hang(started: list[Worker]) -> None:
+    """Many slow answers one after the other are no hang."""
     hold, answers = threading.Event(), [0]
     worker = Worker(
         "slow",
@@ -173,8 +173,8 @@ def test_progress_within_a_tick_is_no_hang(started: list[Worker]) -> None:
     hold.set()
 
 
-def test_turns_that_begin_late_are_added_up(started: list[Worker]) -> None:
-    """A tick that holds the others up shows in the worker's lateness."""
+def test_late_starts_of_ticks_are_added_up(started: list[Worker]) -> None:
+    """A tick that delays the others shows in the worker's lateness."""
     quick = Recorder(0.02)
 
     def slow(now: float) -> float:
@@ -186,8 +186,8 @@ def test_turns_that_begin_late_are_added_up(started: list[Worker]) -> None:
     assert started[0].late_seconds > 0.1
 
 
-def test_a_worker_that_is_woken_takes_its_ticks_at_once(started: list[Worker]) -> None:
-    """What there is to do now does not wait for the next turn, nor is a call in a tick lost."""
+def test_a_woken_worker_runs_its_ticks_at_once(started: list[Worker]) -> None:
+    """A call of `wake` during a tick is not lost."""
     rare, begun, hold = Recorder(3600.0), threading.Event(), threading.Event()
 
     def slow(now: float) -> float:
