@@ -116,10 +116,10 @@ class Shown(HTMLParser):
             self.rows[-1][-1] += data
 
 
-def test_it_is_what_the_command_says(
+def test_the_response_equals_the_commands_output(
     server: WebServer, recorded: Path, config: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The same document, to the last digit, with the keys that are documented."""
+    """The same document, to the last digit, with the documented keys."""
     status, text = asked(server, COMPARE, target=TARGET, around=MIDDLE, length=120)
     assert status == 200, text
     words = ["--config.file", str(config), "--target", TARGET, "--around", f"{MIDDLE}"]
@@ -133,8 +133,8 @@ def test_it_is_what_the_command_says(
         assert re.search(rf"`{key}(\[\])?`", DOCS), key
 
 
-def test_a_marker_on_the_page_leads_there(server: WebServer, recorded: Path) -> None:
-    """A click shows both sides, what changed marked, and the way to the same as JSON."""
+def test_a_marker_on_the_page_links_to_the_comparison(server: WebServer, recorded: Path) -> None:
+    """Both sides, changes marked, and a link to the same as JSON."""
     marked = replace(known(intervals(RISING)), target=TARGET, markers=(Marker(MIDDLE, "4.2"),))
     links = Shown(render([marked], marked.at, history=str(recorded))).links
     [link] = [path for path in links if path.startswith(COMPARE_PAGE)]
@@ -154,8 +154,8 @@ def test_a_marker_on_the_page_leads_there(server: WebServer, recorded: Path) -> 
     assert found["before"]["end"] == found["after"]["start"] == pytest.approx(MIDDLE, abs=0.001)
 
 
-def test_it_never_reads_more_than_a_day_of_usual_intervals(server: WebServer) -> None:
-    """However long is asked for: here 5,760 intervals of 4 s, 6.4 hours."""
+def test_it_reads_at_most_5760_intervals(server: WebServer) -> None:
+    """Whatever length is requested: of 4 s each, 6.4 hours."""
     found = json.loads(asked(server, COMPARE, target=TARGET, around=MIDDLE)[1])
     assert found["before"]["end"] - found["before"]["start"] == pytest.approx(5760 * 4.0)
 
@@ -185,7 +185,7 @@ def test_it_never_reads_more_than_a_day_of_usual_intervals(server: WebServer) ->
 def test_a_wrong_question_is_refused_in_one_line(
     server: WebServer, fields: dict[str, object], status: int, text: str
 ) -> None:
-    """With what would be right; on the page too."""
+    """With the valid form; on the page too."""
     found, said = asked(server, COMPARE, **fields)
     assert (found, said[:4]) == (status, f"{status} ")
     assert text in said
@@ -197,8 +197,8 @@ def test_a_wrong_question_is_refused_in_one_line(
     assert "<x>" not in page
 
 
-def test_without_a_history_or_with_a_broken_one_it_says_so(recorded: Path) -> None:
-    """And is only read."""
+def test_a_missing_or_corrupt_history_is_reported(recorded: Path) -> None:
+    """The request only reads."""
     path = f"{COMPARE}?target={quote(TARGET)}&around={MIDDLE}"
     watched = replace(known(intervals(RISING)), target=TARGET)
     with listening(watched) as found:
@@ -215,8 +215,8 @@ def test_without_a_history_or_with_a_broken_one_it_says_so(recorded: Path) -> No
         assert (status, text) == (503, f"503 {recorded}: damaged\n")
 
 
-def test_one_is_answered_at_a_time(recorded: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """While one is being made, another waits, and then is told to try again; so is a what-if."""
+def test_one_request_is_computed_at_a_time(recorded: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second one waits, then gets 429; likewise for what-if."""
     monkeypatch.setattr(shared_responses, "MAX_WAIT_SECONDS", 0.05)
     begun, go_on = threading.Event(), threading.Event()
 

@@ -63,13 +63,13 @@ def refusing(refuse: Callable[[socket.socket], None]) -> Iterator[str]:
     [("mark", "--name", "x", "--agent"), ("analyze", "--prometheus")],
     ids=lambda words: words[0],
 )
-def test_a_refusal_that_never_ends_is_one_line_in_time(
+def test_an_endless_refusal_is_one_line_within_the_timeout(
     refuse: Callable[[socket.socket], None],
     words: tuple[str, ...],
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Of whatever its text is, the status is told, and no command waits longer than it was told."""
+    """The status is reported, and no command waits for longer than the timeout."""
     monkeypatch.setattr("agent.prometheus.client.MIN_PAUSE", 0.01)
     with refusing(refuse) as url:
         started = time.monotonic()
@@ -95,10 +95,10 @@ def test_a_refusal_that_never_ends_is_one_line_in_time(
         ("502 Bad Gateway", "HTTP status 502; check the server or its proxy"),
     ],
 )
-def test_the_refusal_of_a_proxy_has_its_remedy(
+def test_each_kind_of_refusal_has_its_remedy(
     status: str, text: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A login page, a proxy that lets no POST pass, too many requests, a server that is down."""
+    """A login page, a proxy that blocks POST, too many requests, a server that is down."""
     monkeypatch.setattr("agent.prometheus.client.MIN_PAUSE", 0.01)
     answer = f"HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n".encode()
     with refusing(lambda client: client.sendall(answer)) as url:
@@ -113,19 +113,19 @@ def test_the_refusal_of_a_proxy_has_its_remedy(
     [("mark", "--name", "x", "--agent"), ("analyze", "--prometheus")],
     ids=lambda words: words[0],
 )
-def test_brackets_that_are_no_address_are_no_url(
+def test_an_unclosed_ipv6_bracket_is_no_url(
     words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """An address of IPv6 of which the last bracket was forgotten."""
+    """In an IPv6 address the last bracket was forgotten."""
     assert main([*words, "http://[::1:9090"]) == 2
     assert "'http://[::1:9090' is not a URL; write http://" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("content", ["first-secret\nsecond-secret\n", "sécret€\n"])
-def test_what_is_no_token_is_not_shown(
+def test_an_invalid_token_is_not_shown(
     content: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A file of several lines cannot be sent, and nothing of it is in the message."""
+    """A file of several lines cannot be sent, and the message has nothing of it."""
     token = tmp_path / "token"
     token.write_text(content)
     options = ["--token-file", str(token)]

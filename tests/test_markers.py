@@ -54,7 +54,7 @@ def post(port: int, *fields: tuple[str, str], **headers: str) -> tuple[int, str]
 
 
 def test_a_marker_is_set_for_one_target_or_for_all(port: int, found: list[Marker]) -> None:
-    """Its time is now unless it is given, and the answer says what was set."""
+    """Its time is now by default, and the response says what was set."""
     assert post(port, ("name", "release 4.2"))[0] == 200
     status, text = post(port, ("name", "größer"), ("target", TARGET), ("at", str(NOW - 60)))
     assert (status, json.loads(text)) == (200, {"at": NOW - 60, "name": "größer", "target": TARGET})
@@ -78,7 +78,7 @@ def test_a_marker_is_set_for_one_target_or_for_all(port: int, found: list[Marker
         (tuple(("name", str(k)) for k in range(9)), 400, "more than 3 fields"),
     ],
 )
-def test_a_wrong_marker_is_refused_with_one_line(
+def test_an_invalid_marker_is_refused_in_one_line(
     port: int,
     found: list[Marker],
     fields: tuple[tuple[str, str], ...],
@@ -97,23 +97,23 @@ def test_a_wrong_marker_is_refused_with_one_line(
     ("headers", "status"),
     [({"Origin": "null"}, 403), ({"Sec-Fetch-Site": "cross-site"}, 403), ({"Host": "evil"}, 421)],
 )
-def test_no_page_of_a_browser_can_set_one(
+def test_no_browser_page_can_set_a_marker(
     port: int, found: list[Marker], headers: dict[str, str], status: int
 ) -> None:
-    """Neither a page elsewhere nor one whose name was turned to this address."""
+    """Neither cross-site nor by DNS rebinding."""
     assert post(port, ("name", "a"), **headers)[0] == status
     assert found == []
 
 
-def test_a_flood_is_turned_away(port: int, found: list[Marker]) -> None:
-    """So many a minute are set, and others are answered 429."""
+def test_markers_per_minute_are_limited(port: int, found: list[Marker]) -> None:
+    """Further ones get 429."""
     answers = [post(port, ("name", str(k)))[0] for k in range(MAX_PER_MINUTE + 3)]
     assert answers == [200] * MAX_PER_MINUTE + [429] * 3
     assert len(found) == MAX_PER_MINUTE
 
 
-def test_they_are_listed_for_all_targets_or_for_one() -> None:
-    """Each once, the oldest first; by GET alone nothing is set."""
+def test_markers_are_listed_for_all_targets_or_for_one() -> None:
+    """Each once, oldest first; GET alone sets none."""
     both, own = Marker(NOW - 9, "both"), Marker(NOW - 5, "own", "b")
     first, second = (replace(snapshot(True), target=name) for name in "ab")
     with listening(first, second, markers=(both, own)) as server:
@@ -129,10 +129,10 @@ def test_they_are_listed_for_all_targets_or_for_one() -> None:
         assert post(port, ("name", "a")) == (403, "403 setting markers is not enabled\n")
 
 
-def test_the_command_sets_one_where_the_login_is_right(
+def test_the_command_sets_a_marker_with_the_right_login(
     tmp_path: Path, found: list[Marker], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """With a wrong login, a wrong target or a wrong name it ends with one line."""
+    """A wrong login, target or name is one line."""
     web = WebConfigFile(written(tmp_path, basic_auth_users={"ops": password_hash("secret")}))
     (password := tmp_path / "password").write_text("secret\n")
     with listening(snapshot(True), settings=web, mark=found.append) as server:
@@ -152,8 +152,8 @@ def test_the_command_sets_one_where_the_login_is_right(
     assert len(found) == 1
 
 
-def test_only_the_latest_are_kept() -> None:
-    """In memory as in the history, the oldest go for new ones."""
+def test_only_the_latest_markers_are_kept() -> None:
+    """In memory as in the history, the oldest are dropped for new ones."""
     many = [Marker(NOW + k, str(k)) for k in range(MAX_MARKERS + 5)]
     markers = Markers(kept=1e9, clock=lambda: NOW)
     markers.add(many)
@@ -164,8 +164,8 @@ def test_only_the_latest_are_kept() -> None:
     assert recent.known() == tuple(many[40:60])
 
 
-def test_the_history_keeps_the_latest_and_forgets_the_old(tmp_path: Path) -> None:
-    """One that is written twice is there once."""
+def test_the_history_keeps_only_the_latest_markers(tmp_path: Path) -> None:
+    """One that is written twice is stored once."""
     many = [Marker(NOW + k, "same", "db") for k in range(MAX_MARKERS + 5)]
     with closing(open_to_write(tmp_path / "history.db")) as connection:
         insert_markers(connection, [*many, many[-1]])
@@ -174,8 +174,8 @@ def test_the_history_keeps_the_latest_and_forgets_the_old(tmp_path: Path) -> Non
         assert read_markers(connection) == many[-2:]
 
 
-def test_markers_go_when_what_they_are_compared_by_has_gone(tmp_path: Path) -> None:
-    """The store forgets them with its oldest intervals and fits, and keeps the younger."""
+def test_markers_are_deleted_with_the_data_around_them(tmp_path: Path) -> None:
+    """With the oldest intervals and fits; younger ones are kept."""
     path = tmp_path / "history.db"
     first = batch(0).intervals[0].at / 1000
     now = first + SETTINGS.retention.fits + 100.0
@@ -196,7 +196,7 @@ def test_markers_go_when_what_they_are_compared_by_has_gone(tmp_path: Path) -> N
         assert read_markers(connection) == [new]
 
 
-def test_an_agent_that_starts_again_knows_its_markers(tmp_path: Path) -> None:
+def test_markers_survive_a_restart_of_the_agent(tmp_path: Path) -> None:
     """They are in the snapshots of the targets that they concern."""
     path = tmp_path / "history.db"
     targets = [{"name": name, "host": "127.0.0.1", "port": 1, "user": "x"} for name in "ab"]
@@ -215,8 +215,8 @@ def test_an_agent_that_starts_again_knows_its_markers(tmp_path: Path) -> None:
     assert [each.markers for each in again.snapshots()] == [(ours,), (mine, ours)]
 
 
-def test_the_page_shows_them_with_the_command_that_compares() -> None:
-    """Names are escaped, and the points since the latest have a colour of their own."""
+def test_the_page_shows_markers_with_the_compare_command() -> None:
+    """Names are escaped, and points since the latest marker have their own colour."""
     found = known(intervals(RISING))
     assert found.assessed.intervals is not None
     middle = float(found.assessed.intervals.at[len(found.assessed.intervals) // 2])
@@ -246,7 +246,7 @@ def recorded(tmp_path: Path) -> Path:
     return path
 
 
-def test_the_latest_marker_of_a_name_is_compared_around(
+def test_compare_uses_the_latest_marker_of_a_name(
     recorded: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """As `--around` with its time; one of another target does not count."""
@@ -260,8 +260,10 @@ def test_the_latest_marker_of_a_name_is_compared_around(
     assert json.loads(capsys.readouterr().out) == by_name
 
 
-def test_the_pages_command_compares(recorded: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """As it is shown, to be pasted into a shell: it says what changed at that very marker."""
+def test_the_command_shown_on_the_page_works(
+    recorded: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Pasted into a shell, it compares around that very marker."""
     rows = real_intervals()
     middle = rows[len(rows) // 2].end
     found = replace(known(intervals(RISING)), target="db", markers=(Marker(middle, "4.2"),))
@@ -271,10 +273,10 @@ def test_the_pages_command_compares(recorded: Path, capsys: pytest.CaptureFixtur
     assert "capacity, queries/s" in capsys.readouterr().out
 
 
-def test_all_markers_are_listed_the_newest_first(
+def test_list_markers_shows_all_newest_first(
     recorded: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """However many there are; a message names ten, and says how to see the others."""
+    """A message names ten, and says how to see the others."""
     start = real_intervals()[0].end
     with closing(open_to_write(recorded)) as connection:
         insert_markers(connection, [Marker(start + k, f"release {k}", "db") for k in range(30)])
@@ -298,7 +300,7 @@ def test_all_markers_are_listed_the_newest_first(
 def test_markers_are_exported_and_imported(
     recorded: Path, tmp_path: Path, style: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """With every sign of their names, for all targets or for one; twice adds none."""
+    """With every character of their names, for all targets or for one; twice adds none."""
     odd = Marker(1_700_000_000.123, 'a "b", =1+1 \\ größer')
     with closing(open_to_write(recorded)) as connection:
         insert_markers(connection, [odd])
@@ -320,7 +322,7 @@ def test_markers_are_exported_and_imported(
     assert "mysql_headroom_history_marker_set" in capsys.readouterr().out
 
 
-def test_a_marker_that_cannot_be_is_not_imported(
+def test_an_invalid_marker_is_not_imported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """One line for each, with its place, and nothing is written."""
@@ -334,10 +336,10 @@ def test_a_marker_that_cannot_be_is_not_imported(
     assert not path.exists()
 
 
-def test_a_marker_that_is_not_there_is_one_line(
+def test_an_unknown_marker_is_one_line(
     recorded: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It names those that are; what has no markers says so."""
+    """It names those that exist; a history without markers says so."""
     words = ("compare", str(recorded), "--around-marker")
     said = one_line(capsys, main([*words, "5.0"]))
     assert "no marker '5.0'; the latest are 4.2" in said
@@ -347,10 +349,10 @@ def test_a_marker_that_is_not_there_is_one_line(
     assert "only the history of an agent has markers" in said
 
 
-def test_a_marker_whose_time_is_no_number_is_said(
+def test_a_marker_with_an_invalid_time_is_reported(
     recorded: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A file from elsewhere ends in one line and no trace."""
+    """A file from elsewhere ends in one line, without a trace."""
     with closing(sqlite3.connect(recorded)) as connection, connection:
         connection.execute("UPDATE marker SET at = 'x' WHERE id = 1")
     assert main(["compare", str(recorded), "--around-marker", "4.2"]) == 1

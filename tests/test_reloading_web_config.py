@@ -38,7 +38,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_change_is_taken_up_at_the_next_connection(tmp_path: Path) -> None:
+def test_a_change_counts_from_the_next_connection(tmp_path: Path) -> None:
     """Neither restart nor signal is needed."""
     file = WebConfigFile(written(tmp_path, http_server_config={"http2": False}))
     with listening(snapshot(True), settings=file) as server:
@@ -52,10 +52,10 @@ def test_a_change_is_taken_up_at_the_next_connection(tmp_path: Path) -> None:
     assert (file.broken, file.failures) == (False, 0)
 
 
-def test_a_broken_file_keeps_the_former_in_force_and_is_said_once(
+def test_an_invalid_file_keeps_the_former_and_is_logged_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A slip of the pen neither opens the pages nor fills the log."""
+    """A mistake neither opens the pages nor fills the log."""
     caplog.set_level(logging.INFO)
     file = WebConfigFile(written(tmp_path, basic_auth_users={"alice": HASH}))
     with listening(snapshot(True), settings=file) as server:
@@ -72,8 +72,8 @@ def test_a_broken_file_keeps_the_former_in_force_and_is_said_once(
 
 
 @pytest.mark.parametrize("left", ["TLS", "users", "client certificates", "client names"])
-def test_a_change_cannot_take_protection_away(folder: Path, left: str) -> None:
-    """A file that lost its second half opens nothing; only a restart does."""
+def test_a_change_cannot_remove_protection(folder: Path, left: str) -> None:
+    """A truncated file opens nothing; only a restart does."""
     clients = {"client_auth_type": "RequireAndVerifyClientCert", "client_ca_file": "clients.crt"}
     full: dict[str, object] = {
         "tls_server_config": {**TLS, **clients, "client_allowed_sans": ["a"]},
@@ -92,10 +92,10 @@ def test_a_change_cannot_take_protection_away(folder: Path, left: str) -> None:
     assert file.broken
 
 
-def test_a_file_that_appears_later_mends_a_broken_state(
+def test_a_named_file_that_appears_later_is_picked_up(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The new configuration may name files that come after it."""
+    """The new configuration may name files that are created after it."""
     monkeypatch.setattr(web_file, "RETRY_SECONDS", 0.0)
     file = WebConfigFile(written(folder, tls_server_config=TLS))
     written(folder, tls_server_config={"cert_file": "new.crt", "key_file": "new.key"})
@@ -106,7 +106,7 @@ def test_a_file_that_appears_later_mends_a_broken_state(
     assert not file.broken
 
 
-def test_a_write_that_keeps_the_time_of_the_file_is_seen(tmp_path: Path) -> None:
+def test_a_change_with_the_same_mtime_is_detected(tmp_path: Path) -> None:
     """Some tools set the time back, and the size may be the same."""
     path = written(tmp_path, basic_auth_users={"alice": HASH})
     file = WebConfigFile(path)
@@ -139,8 +139,8 @@ def ended(command: list[str]) -> "subprocess.CompletedProcess[str]":
 
 
 @pytest.mark.parametrize("name", ["run", "check"])
-def test_no_command_goes_on_with_a_wrong_file(name: str, config: Path) -> None:
-    """Mistakes in either file are told together, with exit code 2."""
+def test_no_command_continues_with_an_invalid_file(name: str, config: Path) -> None:
+    """Mistakes in either file are listed together, with exit code 2."""
     config.write_text("listen: nowhere\n")
     web = saying(config.parent, "basic_auth_users: {alice: hunter2}\n")
     done = ended(command_with(config, web, name))
@@ -158,17 +158,17 @@ def test_no_command_goes_on_with_a_wrong_file(name: str, config: Path) -> None:
         ({"http_server_config": {"http2": False}}, "no authentication and no TLS"),
     ],
 )
-def test_a_check_says_what_a_right_file_does(
+def test_check_describes_a_valid_web_configuration(
     sections: dict[str, object], told: str, config: Path, folder: Path
 ) -> None:
-    """Then it goes on to the targets."""
+    """Then it tests the targets."""
     web = written(folder, **sections)
     done = ended(command_with(config, web, "check"))
     assert done.stdout.startswith(f"{web} (web pages)\n  ok       {told}\na (127.0.0.1:1)\n")
     assert (done.returncode, done.stderr) == (1, "")
 
 
-def test_the_daemon_serves_as_the_file_says(config: Path, folder: Path) -> None:
+def test_the_daemon_serves_by_the_web_configuration(config: Path, folder: Path) -> None:
     """TLS, a user and a header, from the command line to the scrape."""
     headers = {"Strict-Transport-Security": "max-age=60"}
     sections: dict[str, object] = {

@@ -64,10 +64,10 @@ def test_runs_are_at_the_phase_whenever_the_first_one_was() -> None:
     assert made.health.skipped == 0
 
 
-def test_a_source_that_another_worker_forgets_meanwhile_has_not_failed(
+def test_forgetting_the_source_during_a_run_is_no_failure(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The server's worker forgets the host's source when it connects, as the host's reads it."""
+    """The server's worker forgets the host's source at a connect, during a read of the host."""
     made = job(lambda: {"a": 1.0})
 
     def monotonic() -> float:

@@ -29,8 +29,8 @@ class Maker:
         return b"%d" % self.made
 
 
-def test_a_flood_takes_a_tenth_of_the_time() -> None:
-    """Within ten times what it took an answer is given again, and then made again."""
+def test_a_flood_of_requests_takes_a_tenth_of_the_time() -> None:
+    """A response is valid for ten times its computation."""
     maker = Maker(takes=0.0625)
     assert maker.get() == b"1"
     maker.now += 0.5
@@ -39,8 +39,8 @@ def test_a_flood_takes_a_tenth_of_the_time() -> None:
     assert maker.get() == b"2"
 
 
-def test_who_asks_every_second_gets_new_numbers() -> None:
-    """An answer is not given again a second after it was asked for, however long it takes."""
+def test_a_request_every_second_gets_a_new_response() -> None:
+    """None is returned again a second after its computation began, however long that takes."""
     for takes in (0.001, 0.1, 0.5, 0.66):
         maker = Maker(takes)
         assert maker.get() == b"1"
@@ -48,8 +48,8 @@ def test_who_asks_every_second_gets_new_numbers() -> None:
         assert maker.get() == b"2"
 
 
-def test_an_answer_that_takes_long_leaves_a_third_of_the_time() -> None:
-    """A flood of what takes seconds does not make it all the time."""
+def test_a_slow_response_leaves_a_third_of_the_time() -> None:
+    """A flood of slow requests does not compute all the time."""
     maker = Maker(takes=2.0)
     assert maker.get() == b"1"
     maker.now += 0.9
@@ -58,8 +58,8 @@ def test_an_answer_that_takes_long_leaves_a_third_of_the_time() -> None:
     assert maker.get() == b"2"
 
 
-def test_a_crowd_is_given_the_last_answer_while_the_next_is_made() -> None:
-    """Who comes while an answer is made again waits only where the last one is too old."""
+def test_the_last_response_is_returned_while_the_next_is_computed() -> None:
+    """Requests wait only where the last response is too old."""
     maker, inner = Maker(takes=0.1), []
     assert maker.get() == b"1"
 
@@ -72,8 +72,8 @@ def test_a_crowd_is_given_the_last_answer_while_the_next_is_made() -> None:
     assert inner == [b"1"]
 
 
-def test_those_who_wait_are_all_given_the_answer_that_is_made() -> None:
-    """The first answer is made once, for all who ask meanwhile."""
+def test_concurrent_requests_share_the_first_response() -> None:
+    """It is computed once."""
     maker = Maker(takes=0.1)
     begun, go_on = threading.Event(), threading.Event()
 
@@ -91,8 +91,8 @@ def test_those_who_wait_are_all_given_the_answer_that_is_made() -> None:
         assert [answer.result(60) for answer in (first, *others)] == 8 * [b"1"]
 
 
-def test_a_failure_is_one_of_all_who_wait_and_not_of_the_next() -> None:
-    """An answer that cannot be made is tried again by whoever asks next."""
+def test_a_failure_is_shared_by_waiting_requests_only() -> None:
+    """The next request tries again."""
     maker = Maker(takes=0.1)
 
     def fail() -> bytes:
@@ -103,8 +103,8 @@ def test_a_failure_is_one_of_all_who_wait_and_not_of_the_next() -> None:
     assert maker.get() == b"1"
 
 
-def test_each_name_has_an_answer_of_its_own() -> None:
-    """Formats and pages do not mix."""
+def test_each_name_has_its_own_response() -> None:
+    """Formats and pages are not mixed up."""
     maker = Maker(takes=0.1)
     assert (maker.get("a"), maker.get("b")) == (b"1", b"2")
     maker.now -= 0.2

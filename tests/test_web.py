@@ -70,8 +70,8 @@ def raw(port: int, request: bytes) -> bytes:
             return b""
 
 
-def test_metrics_are_served_in_the_format_that_was_asked_for(port: int) -> None:
-    """Prometheus may ask for its text format or for OpenMetrics."""
+def test_metrics_are_served_in_the_requested_format(port: int) -> None:
+    """Prometheus may request its text format or OpenMetrics."""
     status, headers, body = ask(port, "/metrics")
     assert (status, headers["Content-Type"].split(";")[0]) == (200, "text/plain")
     assert 'mysql_headroom_up{target="db<1>"} 1.0' in body
@@ -80,8 +80,8 @@ def test_metrics_are_served_in_the_format_that_was_asked_for(port: int) -> None:
     assert body.endswith("# EOF\n")
 
 
-def test_who_asks_cannot_invent_formats(port: int) -> None:
-    """Each format is one more answer to make: any version and escaping is one of two."""
+def test_any_accept_header_gets_one_of_two_formats(port: int) -> None:
+    """Each format is cached: versions and escapings that clients make up add none."""
     media = ("text/plain", "application/openmetrics-text")
     versions = ("0.0.1", "0.0.4", "1.0.0", "1.0.1", "9.99.99")
     escapings = ("", ";escaping=allow-utf-8", ";escaping=dots", ";escaping=values")
@@ -92,7 +92,7 @@ def test_who_asks_cannot_invent_formats(port: int) -> None:
     assert sorted(kind.split(";")[0] for kind in kinds) == sorted(media)
 
 
-def test_the_page_is_html_and_escapes_what_it_shows(port: int) -> None:
+def test_the_page_is_html_and_escapes_names(port: int) -> None:
     """A target's name cannot become markup."""
     status, headers, body = ask(port, "/")
     assert (status, headers["Content-Type"]) == (200, "text/html; charset=utf-8")
@@ -101,7 +101,7 @@ def test_the_page_is_html_and_escapes_what_it_shows(port: int) -> None:
     assert "No prediction yet: no load yet." in body
 
 
-def test_health_and_readiness_answer_as_prometheus_does(port: int) -> None:
+def test_health_and_readiness_respond_as_prometheus_does(port: int) -> None:
     """Healthy while it serves, ready once every target was tried."""
     assert ask(port, "/-/healthy")[::2] == (200, "mysql-headroom is Healthy.\n")
     assert ask(port, "/-/ready")[::2] == (200, "mysql-headroom is Ready.\n")
@@ -113,8 +113,8 @@ def test_health_and_readiness_answer_as_prometheus_does(port: int) -> None:
 
 
 @pytest.mark.parametrize("path", ["/metrics/", "/metric", "/favicon.ico", "/../etc/passwd", "/%00"])
-def test_any_other_path_is_not_found(port: int, path: str) -> None:
-    """Only what exists answers."""
+def test_an_unknown_path_is_not_found(port: int, path: str) -> None:
+    """Only documented paths respond."""
     assert ask(port, path)[0] == 404
 
 
@@ -122,7 +122,7 @@ def test_any_other_path_is_not_found(port: int, path: str) -> None:
 def test_a_malformed_accept_header_gets_the_default_format(
     port: int, caplog: pytest.LogCaptureFixture, accept: str
 ) -> None:
-    """A version that is not a number is no error of ours."""
+    """A version that is not a number causes no exception."""
     status, headers, body = ask(port, "/metrics", Accept=accept)
     assert (status, headers["Content-Type"].split(";")[0]) == (200, "text/plain")
     assert body.startswith("# HELP")
@@ -142,8 +142,10 @@ HEADER = st.lists(WORDS | st.text(LATIN, max_size=5), max_size=9).map("".join)
     query=HEADER,
     method=st.sampled_from(["GET", "HEAD", "POST", "PUT", "X"]),
 )
-def test_no_header_or_query_brings_a_trace(path: str, accept: str, query: str, method: str) -> None:
-    """Each is answered with one of the statuses that are known here."""
+def test_no_header_or_query_causes_an_exception(
+    path: str, accept: str, query: str, method: str
+) -> None:
+    """Each request gets one of the known statuses."""
     pages = application.Pages(CollectorRegistry(), lambda: [snapshot(True)], lambda: NOW)
     said: list[str] = []
     pages(
@@ -176,8 +178,8 @@ def test_no_header_or_query_brings_a_trace(path: str, accept: str, query: str, m
         "//metrics",
     ],
 )
-def test_a_path_that_is_written_in_another_way_is_not_found(path: str) -> None:
-    """A rule that a proxy has for a path cannot be passed by with escapes or more slashes."""
+def test_an_equivalent_spelling_of_a_path_is_not_found(path: str) -> None:
+    """Escapes or more slashes cannot bypass a proxy's rule for a path."""
     asked: list[None] = []
 
     def reload() -> list[str]:
@@ -194,15 +196,15 @@ def test_a_path_that_is_written_in_another_way_is_not_found(path: str) -> None:
 
 
 def test_head_has_no_body_and_other_methods_are_refused(port: int) -> None:
-    """Nothing can be posted, and HEAD tells the length alone."""
+    """Nothing can be posted; HEAD returns the headers alone."""
     status, headers, body = ask(port, "/-/healthy", "HEAD")
     assert (status, headers["Content-Length"], body) == (200, "27", "")
     status, headers, _ = ask(port, "/metrics", "POST")
     assert (status, headers["Allow"]) == (405, "GET, HEAD")
 
 
-def test_every_answer_carries_the_security_headers(port: int) -> None:
-    """No script, no frame, no sniffing, no cache; and no word of what it is written in."""
+def test_every_response_has_the_security_headers(port: int) -> None:
+    """No script, frame, sniffing or cache; and no name or version of the software."""
     for path in ("/", "/metrics", "/nothing"):
         _, headers, _ = ask(port, path)
         assert headers["Content-Security-Policy"].startswith("default-src 'none'")
@@ -217,8 +219,8 @@ def web_threads() -> int:
     return sum(thread.name == "web" for thread in threading.enumerate())
 
 
-def test_silent_clients_are_dropped_and_give_their_place_back(server: WebServer) -> None:
-    """Connections that say nothing hold no thread for longer than the deadline."""
+def test_silent_clients_are_dropped_at_the_deadline(server: WebServer) -> None:
+    """A connection without a request holds no thread longer."""
     server.connection_limiter.deadline = 0.3
     silent = [connected(server.server_port) for _ in range(10)]
     assert ask(server.server_port)[0] == 200
@@ -229,7 +231,7 @@ def test_silent_clients_are_dropped_and_give_their_place_back(server: WebServer)
 
 
 def test_the_deadline_is_for_the_whole_request(server: WebServer) -> None:
-    """A client that keeps sending a byte now and then is dropped like a silent one."""
+    """A client that sends a byte now and then is dropped like a silent one."""
     server.connection_limiter.deadline = 0.5
     with connected(server.server_port) as slow:
         slow.settimeout(0.05)
@@ -249,8 +251,8 @@ def test_the_deadline_is_for_the_whole_request(server: WebServer) -> None:
     assert time.monotonic() - started >= 0.4
 
 
-def test_a_client_that_does_not_read_its_answer_is_dropped(server: WebServer) -> None:
-    """Writing is under the deadline as well."""
+def test_a_client_that_does_not_read_the_response_is_dropped(server: WebServer) -> None:
+    """Writing is within the deadline as well."""
 
     def much(environ: Environ, start: StartResponse) -> list[bytes]:
         start("200 OK", [])
@@ -266,8 +268,8 @@ def test_a_client_that_does_not_read_its_answer_is_dropped(server: WebServer) ->
 
 @pytest.mark.parametrize("begin", [b"", b"GET /metrics HTTP/1.1\r\nHost: a\r\n"])
 @pytest.mark.parametrize("source", ["127.0.0.1", "127.0.0.2"])
-def test_two_hundred_slow_scrapers_hold_up_nobody(port: int, begin: bytes, source: str) -> None:
-    """A real scraper is answered within a second, from the crowd's own address too."""
+def test_two_hundred_slow_clients_delay_no_scrape(port: int, begin: bytes, source: str) -> None:
+    """A real scraper is answered within a second, also from the slow clients' address."""
     took = []
     with crowd(port, 200, begin, source):
         for _ in range(20):
@@ -279,8 +281,8 @@ def test_two_hundred_slow_scrapers_hold_up_nobody(port: int, begin: bytes, sourc
 
 
 @pytest.mark.parametrize("begin", [b"", b"GET /metrics HTTP/1.1\r\nHost: a\r\n"])
-def test_a_client_without_a_whole_request_costs_no_thread(port: int, begin: bytes) -> None:
-    """Many that wait are watched by the accepting thread; a request is served once it is whole."""
+def test_an_incomplete_request_takes_no_thread(port: int, begin: bytes) -> None:
+    """The accepting thread watches many of them; a request is served once it is complete."""
     with connected(port, "127.0.0.3") as late, crowd(port, 100, begin):
         late.sendall(b"GET /-/healthy")
         assert ask(port)[0] == 200
@@ -292,7 +294,7 @@ def test_a_client_without_a_whole_request_costs_no_thread(port: int, begin: byte
 def test_connections_are_accepted_at_a_bounded_pace(
     port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Clients that come again and again wait in the kernel's queue; each is answered."""
+    """Clients that reconnect again and again wait in the kernel's queue; each is answered."""
     monkeypatch.setattr("agent.web.http_listener.MAX_ACCEPTED_PER_SECOND", 20.0)
     monkeypatch.setattr("agent.web.http_listener.ACCEPT_BURST", 2)
     started = time.monotonic()
@@ -300,18 +302,18 @@ def test_connections_are_accepted_at_a_bounded_pace(
     assert time.monotonic() - started > 0.4
 
 
-def test_a_crowd_from_one_address_pushes_out_its_own(port: int) -> None:
-    """A slow client of another address keeps its place."""
+def test_many_connections_from_one_address_displace_their_own(port: int) -> None:
+    """A slow client of another address keeps its connection."""
     with connected(port, "127.0.0.3") as patient, crowd(port, 2 * MAX_CONNECTIONS, b"GET"):
         assert ask(port)[0] == 200
         patient.sendall(b"GET /-/healthy HTTP/1.0\r\n\r\n")
         assert patient.recv(15) == b"HTTP/1.0 200 OK"
 
 
-def test_clients_that_break_off_are_no_event(
+def test_aborted_connections_are_not_logged(
     server: WebServer, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Hanging up at any point leaves no trace in the log, and no thread."""
+    """A disconnect at any point leaves no trace in the log, and no thread."""
     for part in (b"", b"GET", b"GET / HTTP/1.1\r\n", b"GET / HTTP/1.1\r\n\r\n"):
         with connected(server.server_port) as rude:
             rude.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
@@ -334,8 +336,8 @@ def test_clients_that_break_off_are_no_event(
         (b"\r\n\r\n", b""),
     ],
 )
-def test_what_is_no_request_is_refused(port: int, request_line: bytes, expected: bytes) -> None:
-    """Size and number of headers are bounded, and nothing that was sent comes back."""
+def test_a_malformed_request_is_refused(port: int, request_line: bytes, expected: bytes) -> None:
+    """Size and number of headers are limited, and the response repeats nothing of them."""
     answer = raw(port, request_line)
     if expected:
         assert answer.startswith(b"HTTP/1.0 " + expected)
@@ -347,17 +349,17 @@ def test_what_is_no_request_is_refused(port: int, request_line: bytes, expected:
     assert ask(port)[0] == 200
 
 
-def test_a_body_is_not_read_and_does_not_cost_the_answer(port: int) -> None:
-    """Who posts a lot still gets to see that it is refused."""
+def test_a_request_body_is_not_read_and_the_refusal_arrives(port: int) -> None:
+    """A client that posts a lot still reads the refusal."""
     body = b"x" * 100_000
     request = b"POST /metrics HTTP/1.1\r\nContent-Length: %d\r\n\r\n" % len(body)
     assert raw(port, request + body).startswith(b"HTTP/1.0 405 ")
 
 
-def test_a_page_that_fails_is_logged_and_the_next_is_served(
+def test_an_exception_in_a_page_is_logged_and_the_next_is_served(
     server: WebServer, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A defect is a line in the log and a short answer, not a trace on the page."""
+    """The client gets a short error, not a trace."""
     pages = server.get_app()
     server.set_app(lambda environ, start: 1 / 0)  # type: ignore[arg-type,return-value]
     status, _, body = ask(server.server_port)
@@ -367,8 +369,8 @@ def test_a_page_that_fails_is_logged_and_the_next_is_served(
     assert ask(server.server_port)[0] == 200
 
 
-def test_an_idle_server_sleeps_and_still_ends_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its wake-ups would take CPU; it has no deadline to enforce."""
+def test_an_idle_server_sleeps_and_stops_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No polling while there is no deadline to enforce."""
     poll, waits = PendingConnections.poll, list[float]()
 
     def noted(pending: PendingConnections, seconds: float) -> bool:
@@ -386,15 +388,15 @@ def test_an_idle_server_sleeps_and_still_ends_at_once(monkeypatch: pytest.Monkey
     assert time.monotonic() - begun < IDLE_SECONDS / 2
 
 
-def test_an_address_that_is_taken_is_an_error(port: int) -> None:
-    """The daemon can say so and end, rather than serve nothing."""
+def test_an_address_in_use_is_an_error(port: int) -> None:
+    """So that the daemon can end with a message."""
     pages = application.Pages(CollectorRegistry(), list, lambda: NOW)
     with pytest.raises(OSError, match="in use"):
         application.serve(("127.0.0.1", port), pages)
 
 
-def test_ipv6_and_every_interface_can_be_listened_on() -> None:
-    """The family follows the address."""
+def test_it_listens_on_ipv6_and_on_every_interface() -> None:
+    """The socket's family follows the address."""
     pages = application.Pages(CollectorRegistry(), list, lambda: NOW)
     for host, reach in (("::1", "::1"), ("", "127.0.0.1"), ("", "::1"), ("::", "127.0.0.1")):
         server = application.serve((host, 0), pages)

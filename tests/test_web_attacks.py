@@ -17,10 +17,8 @@ REFUSED = {"400", "401", "403", "404", "405", "414", "421", "429", "431", "505",
 
 
 @pytest.mark.parametrize("is_user", [False, True], ids=["stranger", "user"])
-def test_all_attacks_at_once_are_refused_and_hold_up_no_scrape(
-    tmp_path: Path, is_user: bool
-) -> None:
-    """Nobody gets in, a user gets what he may, a scrape takes under a second, no thread stays."""
+def test_all_attacks_at_once_are_refused_and_delay_no_scrape(tmp_path: Path, is_user: bool) -> None:
+    """No login, pages for the user, scrapes within a second, no thread left."""
     took, asked = [], []
 
     def reload() -> list[str]:

@@ -75,8 +75,8 @@ def port(tmp_path: Path) -> Iterator[int]:
 
 
 @pytest.mark.parametrize("path", ["/", "/metrics", "/-/healthy", "/-/ready", "/nothing"])
-def test_every_path_asks_for_a_user(port: int, path: str) -> None:
-    """Nothing is told to a stranger, not even what exists."""
+def test_every_path_requires_a_login(port: int, path: str) -> None:
+    """Without one, existing and unknown paths respond alike."""
     status, headers, body = ask(port, path)
     assert (status, body) == (401, "401 unauthorized\n")
     assert headers["WWW-Authenticate"].startswith("Basic realm=")
@@ -85,8 +85,8 @@ def test_every_path_asks_for_a_user(port: int, path: str) -> None:
 
 
 @pytest.mark.parametrize(("user", "password"), [("alice", "secret"), ("bób", "pass: wörd")])
-def test_the_right_password_lets_in(port: int, user: str, password: str) -> None:
-    """Colons and other than English letters in a password are no obstacle, nor a second visit."""
+def test_the_right_password_is_admitted(port: int, user: str, password: str) -> None:
+    """Also with colons and non-ASCII characters, and at the second request."""
     for _ in range(2):
         assert ask(port, "/metrics", Authorization=basic(user, password))[0] == 200
 
@@ -110,20 +110,20 @@ def test_the_right_password_lets_in(port: int, user: str, password: str) -> None
         basic("alice", USERS["alice"]),
     ],
 )
-def test_anything_else_does_not(port: int, header: str) -> None:
-    """Wrong, unknown, malformed, huge: all are told the same."""
+def test_any_other_credentials_are_refused(port: int, header: str) -> None:
+    """Wrong, unknown, malformed, huge: all get the same response."""
     status, _, body = ask(port, "/metrics", Authorization=header)
     assert (status, body) == (401, "401 unauthorized\n")
 
 
-def test_without_users_nobody_is_asked(tmp_path: Path) -> None:
-    """A file that says nothing of users leaves the pages open."""
+def test_without_users_no_login_is_required(tmp_path: Path) -> None:
+    """A web configuration without users leaves the pages open."""
     with listening(snapshot(True), settings=WebConfigFile(written(tmp_path))) as server:
         assert ask(server.server_port, Authorization="Basic !!!")[0] == 200
 
 
-def test_configured_headers_appear_on_every_answer(tmp_path: Path) -> None:
-    """They replace the agent's own of that name; blank ones and all others stay."""
+def test_configured_headers_are_on_every_response(tmp_path: Path) -> None:
+    """They replace the agent's own of that name; the others stay."""
     headers = {
         "Strict-Transport-Security": "max-age=60",
         "X-Frame-Options": "sameorigin",
@@ -139,8 +139,8 @@ def test_configured_headers_appear_on_every_answer(tmp_path: Path) -> None:
             assert found["Cache-Control"] == "no-store"
 
 
-def test_a_password_is_checked_once_and_then_remembered() -> None:
-    """A scrape every few seconds costs one bcrypt check in all, right or wrong."""
+def test_a_checked_password_is_cached() -> None:
+    """Repeated scrapes cost one bcrypt check in all, right or wrong."""
     checks = Checks()
     keeper = doorkeeper(checks)
     for _ in range(5):
@@ -149,8 +149,8 @@ def test_a_password_is_checked_once_and_then_remembered() -> None:
     assert len(checks.asked) == 2
 
 
-def test_what_is_remembered_ends_with_the_hash_it_was_checked_against() -> None:
-    """A new password or a user's leaving counts at once."""
+def test_the_cache_ends_with_the_hash_that_was_checked() -> None:
+    """A new password or a removed user counts at once."""
     keeper = BasicAuthenticator(pause=lambda seconds: None)
     right = basic("alice", "secret")
     assert keeper.verdict(USERS, right, "a") is AuthResult.ADMITTED
@@ -160,8 +160,8 @@ def test_what_is_remembered_ends_with_the_hash_it_was_checked_against() -> None:
     assert keeper.verdict(USERS, right, "a") is AuthResult.ADMITTED
 
 
-def test_strangers_guesses_push_out_nobody_who_is_known() -> None:
-    """Memory for failures is bounded and apart."""
+def test_cached_failures_displace_no_admitted_user() -> None:
+    """The memory for failures is limited and separate."""
     checks = Checks()
     keeper = doorkeeper(checks)
     keeper.verdict(USERS, basic("alice", "secret"), "a")
@@ -172,8 +172,8 @@ def test_strangers_guesses_push_out_nobody_who_is_known() -> None:
     assert len(checks.asked) == done
 
 
-def test_an_unknown_user_costs_the_same_check_as_a_known_one() -> None:
-    """Time tells nobody who exists: the slowest user's cost is taken."""
+def test_an_unknown_user_costs_as_much_time_as_a_known_one() -> None:
+    """The response time does not tell who exists: the slowest hash is checked."""
     checks = Checks()
     users = {"a": USERS["alice"], "b": USERS["alice"].replace("$04$", "$07$")}
     keeper = doorkeeper(checks)
@@ -183,8 +183,8 @@ def test_an_unknown_user_costs_the_same_check_as_a_known_one() -> None:
     assert len(decoy) == 60
 
 
-def test_a_long_password_is_cut_where_bcrypt_cuts_it() -> None:
-    """The library refuses more than 72 bytes; other tools ignore them, and so do we."""
+def test_a_long_password_is_cut_at_72_bytes() -> None:
+    """The library refuses longer ones; other tools ignore the rest, as the agent does."""
     long = "x" * 72
     users = {"alice": password_hash(long)}
     keeper = BasicAuthenticator(pause=lambda seconds: None)
@@ -192,7 +192,7 @@ def test_a_long_password_is_cut_where_bcrypt_cuts_it() -> None:
     assert keeper.verdict(users, basic("alice", long[1:]), "a") is AuthResult.UNAUTHORISED
 
 
-def test_after_a_failure_the_next_check_waits() -> None:
+def test_after_a_failure_the_next_check_is_delayed() -> None:
     """Guessing takes no more than a part of one CPU."""
     pauses: list[float] = []
 
@@ -207,8 +207,8 @@ def test_after_a_failure_the_next_check_waits() -> None:
     assert 0.02 <= pauses[0] <= 0.5
 
 
-def test_one_check_at_a_time_and_a_short_line_with_room_for_other_addresses() -> None:
-    """A crowd at one address is turned away while another address gets its turn."""
+def test_the_queue_of_checks_keeps_room_for_other_addresses() -> None:
+    """Many requests from one address are refused while another address gets its turn."""
     checks = Checks()
     checks.go_on.clear()
     keeper = doorkeeper(checks)
@@ -227,8 +227,8 @@ def test_one_check_at_a_time_and_a_short_line_with_room_for_other_addresses() ->
     assert checks.most_at_once == 1
 
 
-def test_the_line_is_short_over_all_addresses() -> None:
-    """Threads that wait are bounded, from wherever they come."""
+def test_the_queue_of_checks_is_limited_over_all_addresses() -> None:
+    """So the number of waiting threads is bounded."""
     checks = Checks()
     checks.go_on.clear()
     keeper = doorkeeper(checks)
@@ -244,8 +244,8 @@ def test_the_line_is_short_over_all_addresses() -> None:
     assert verdicts.count(AuthResult.UNAUTHORISED) == MAX_WAITING
 
 
-def test_two_hundred_clients_with_wrong_passwords_hold_up_no_real_scraper(tmp_path: Path) -> None:
-    """With real hashes: who is known is answered at once, a newcomer elsewhere soon."""
+def test_two_hundred_wrong_passwords_delay_no_real_scrape(tmp_path: Path) -> None:
+    """With real hashes: a known client is answered at once, a new one soon."""
     users = {"alice": password_hash("secret"), "new": password_hash("other")}
     users["slow"] = "$2b$10$" + users["alice"][7:]
     stop = threading.Event()
@@ -275,8 +275,8 @@ def test_two_hundred_clients_with_wrong_passwords_hold_up_no_real_scraper(tmp_pa
 CROWD = 20  # addresses
 
 
-def test_a_crowd_that_guesses_after_a_restart_keeps_no_scraper_out(tmp_path: Path) -> None:
-    """No client is known yet, and twenty addresses ask: the scraper is let in at its first try."""
+def test_many_guesses_after_a_restart_keep_no_scraper_out(tmp_path: Path) -> None:
+    """No client is known yet, and 20 addresses guess: the scraper's first try succeeds."""
     users = {"prometheus": bcrypt.hashpw(b"secret", bcrypt.gensalt(10)).decode()}
     stop = threading.Event()
     answered: Counter[str] = Counter()
@@ -301,8 +301,8 @@ def test_a_crowd_that_guesses_after_a_restart_keeps_no_scraper_out(tmp_path: Pat
                 stop.set()
 
 
-def test_who_asks_least_goes_first_and_who_asks_most_makes_room() -> None:
-    """Even if the queue is full of others; being let in forgives what was asked before."""
+def test_the_queue_prefers_networks_with_the_fewest_requests() -> None:
+    """Even if it is full of others; an admission resets the count."""
     line = PasswordQueue()
     order: list[str] = []
     first = threading.Event()
@@ -342,8 +342,8 @@ def test_who_asks_least_goes_first_and_who_asks_most_makes_room() -> None:
     assert loudest in order
 
 
-def test_networks_that_asked_are_remembered_in_bounds_and_for_a_while() -> None:
-    """Memory is bounded, and a network that has been quiet begins again."""
+def test_counts_per_network_are_bounded_and_expire() -> None:
+    """A network without requests for a while begins again."""
     now = 0.0
     line = PasswordQueue(lambda: now)
     for number in range(REMEMBERED_NETWORKS + 10):
@@ -368,15 +368,13 @@ def test_networks_that_asked_are_remembered_in_bounds_and_for_a_while() -> None:
         ("", ""),
     ],
 )
-def test_addresses_that_one_client_can_have_many_of_count_as_one(
-    address: str, network: str
-) -> None:
-    """With IPv6 that is a network of 64 bits."""
+def test_an_ipv6_network_counts_as_one_client(address: str, network: str) -> None:
+    """One of 64 bits."""
     assert network_of(address) == network
 
 
-def test_who_is_turned_away_is_kept_for_a_moment(tmp_path: Path) -> None:
-    """A client that guesses asks twice a second at most; without a password it does not wait."""
+def test_a_refusal_of_a_wrong_password_is_delayed(tmp_path: Path) -> None:
+    """A client that guesses gets two responses a second at most; no password, no delay."""
     file = WebConfigFile(written(tmp_path, basic_auth_users=USERS))
     with listening(snapshot(True), settings=file) as server:
         for _ in range(2):  # checked, then remembered

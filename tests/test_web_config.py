@@ -136,10 +136,10 @@ rate_limit: {{}}
         ),
     ],
 )
-def test_tls_that_would_not_do_what_it_says_is_refused(
+def test_ineffective_tls_settings_are_refused(
     folder: Path, tls: dict[str, object], expected: str
 ) -> None:
-    """Nothing is weaker in force than it is written."""
+    """Nothing in force is weaker than it is written."""
     found = problems(written(folder, tls_server_config=tls))
     assert any(re.match(rf"\d+: tls_server_config.{re.escape(expected)}", p) for p in found), found
 
@@ -158,8 +158,8 @@ def test_tls_that_would_not_do_what_it_says_is_refused(
         "basic_auth_users: [a]\n",
     ],
 )
-def test_a_file_cut_short_opens_nothing(tmp_path: Path, text: str) -> None:
-    """What an editor leaves for a moment, or forever, is no configuration without protection."""
+def test_a_truncated_file_is_refused(tmp_path: Path, text: str) -> None:
+    """An editor's half-written file is no configuration without protection."""
     assert problems(saying(tmp_path, text))
 
 
@@ -180,20 +180,20 @@ def test_a_file_cut_short_opens_nothing(tmp_path: Path, text: str) -> None:
     ],
 )
 def test_no_message_shows_a_hash(tmp_path: Path, text: str) -> None:
-    """Wherever it strayed to."""
+    """Wherever in the file it was written."""
     said = "\n".join(problems(saying(tmp_path, text)))
     assert HASH[7:20] not in said
 
 
-def test_no_representation_shows_a_hash(folder: Path) -> None:
-    """Nor the users: a traceback or a log may have it."""
+def test_no_repr_shows_a_hash(folder: Path) -> None:
+    """A traceback or a log may contain it."""
     web = load(written(folder, basic_auth_users={"alice": HASH}))
     assert web.config.basic_auth_users == {"alice": HASH}
     assert not any(text in repr(web) + str(web.config) for text in ("alice", HASH[7:20]))
 
 
-def test_a_header_is_one_line(folder: Path) -> None:
-    """A value that ends with a line feed would begin another header."""
+def test_a_header_value_must_be_one_line(folder: Path) -> None:
+    """A value with a line feed would begin another header."""
     headers = {"Content-Security-Policy": "default-src 'self'\n"}
     assert problems(written(folder, http_server_config={"headers": headers})) == [
         "3: http_server_config.headers.Content-Security-Policy: must be one line of ASCII"
@@ -202,15 +202,15 @@ def test_a_header_is_one_line(folder: Path) -> None:
 
 
 def test_paths_are_relative_to_the_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the agent was started does not matter."""
+    """Wherever the agent was started."""
     (folder / "elsewhere").mkdir()
     monkeypatch.chdir(folder / "elsewhere")
     path = written(folder, tls_server_config=TLS)
     assert load(path).files == (path, folder / "server.crt", folder / "server.key")
 
 
-def test_a_key_with_a_password_is_refused_without_asking_for_it(folder: Path) -> None:
-    """The daemon has no terminal to ask at."""
+def test_an_encrypted_key_is_refused_without_a_prompt(folder: Path) -> None:
+    """The daemon has no terminal."""
     key = folder / "server.key"
     plain = serialization.load_pem_private_key(key.read_bytes(), None)
     how = serialization.BestAvailableEncryption(b"secret")

@@ -45,10 +45,10 @@ def port(reloads: list[None]) -> Iterator[int]:
     ],
 )
 @pytest.mark.parametrize("method", ["POST", "PUT"])
-def test_no_page_of_a_browser_can_make_it_reload(
+def test_no_browser_page_can_trigger_a_reload(
     port: int, reloads: list[None], method: str, headers: dict[str, str]
 ) -> None:
-    """Neither a page elsewhere nor one whose name was turned to this address (DNS rebinding)."""
+    """Neither cross-site nor by DNS rebinding."""
     sent = {name: text.format(port=port) for name, text in headers.items()}
     status, _, text = ask(port, RELOAD, method, tls=None, source="127.0.0.1", **sent)
     assert (status, text) == (403, "403 cross-site requests are not allowed\n")
@@ -60,10 +60,10 @@ def test_no_page_of_a_browser_can_make_it_reload(
     ["evil.example", "evil.example:10104", "", ":80", "localhost.evil.example", "[::1", "a b",
      "127.0.0.1.evil.example", "localhost,evil.example", "user@localhost", "127.0.0.1:99999999"],
 )  # fmt: skip
-def test_a_name_that_is_not_ours_makes_it_reload_no_more(
+def test_a_reload_under_an_unknown_host_name_is_refused(
     port: int, reloads: list[None], host: str
 ) -> None:
-    """For any client the answer says how to allow the name."""
+    """For any client; the response says how to allow the name."""
     status, _, text = ask(port, RELOAD, "POST", Host=host)
     assert status == 421
     assert "--web.allowed-host" in text
@@ -75,16 +75,16 @@ def test_a_name_that_is_not_ours_makes_it_reload_no_more(
     ["127.0.0.1:1", "10.0.0.7", "[::1]:10104", "[fe80::1]", "localhost", "LocalHost.:10104",
      socket.gethostname()],
 )  # fmt: skip
-def test_addresses_and_the_machines_own_names_will_do(
+def test_addresses_and_the_machines_own_names_are_allowed(
     port: int, reloads: list[None], host: str
 ) -> None:
-    """A page that a browser shows cannot be called by an address but from there."""
+    """DNS rebinding needs a name."""
     assert ask(port, RELOAD, "POST", Host=host)[0] == 200
     assert len(reloads) == 1
 
 
-def test_reading_is_bound_to_names_where_they_are_listed(port: int) -> None:
-    """Without a list a proxy may ask under any name; with one no other name gets an answer."""
+def test_reading_is_restricted_to_listed_host_names(port: int) -> None:
+    """Without a list any name is allowed; with one no other name gets a response."""
     assert ask(port, "/metrics", Host=EVIL, Origin=f"https://{EVIL}")[0] == 200
     with listening(snapshot(True), hosts=["Db-Agent.internal"]) as strict:
         for path in ("/", "/metrics", "/api/v1/snapshot", "/-/healthy", "/nothing"):
@@ -96,14 +96,14 @@ def test_reading_is_bound_to_names_where_they_are_listed(port: int) -> None:
             ] == (421, "")
 
 
-def test_a_page_elsewhere_may_not_read_an_answer(port: int) -> None:
-    """No answer allows another origin: a browser keeps it from the page that asked."""
+def test_no_response_allows_another_origin(port: int) -> None:
+    """So a browser keeps it from a page of another site."""
     _, headers, _ = ask(port, "/metrics", Origin="https://evil.example")
     assert not [name for name in headers if name.lower().startswith("access-control-")]
 
 
-def test_the_address_that_is_listened_on_is_a_name_too() -> None:
-    """`listen: agent.internal:10104` need not be said again."""
+def test_the_configured_listen_address_is_an_allowed_name() -> None:
+    """`listen: agent.internal:10104` need not be repeated."""
     assert HostNames(listen="agent.internal").includes_host_of(
         {"HTTP_HOST": "agent.internal:10104"}
     )
@@ -111,8 +111,8 @@ def test_the_address_that_is_listened_on_is_a_name_too() -> None:
     assert HostNames().includes_host_of({})
 
 
-def test_the_option_takes_names_alone(capsys: pytest.CaptureFixture[str]) -> None:
-    """A name with a port or a scheme would never be met."""
+def test_the_option_accepts_only_host_names(capsys: pytest.CaptureFixture[str]) -> None:
+    """A name with a port or a scheme would never match."""
     for wrong in ("a:1", "http://a", "", "*"):
         with pytest.raises(SystemExit) as usage:
             main(["run", "--config.file", "/nowhere", "--web.allowed-host", wrong])
@@ -121,7 +121,7 @@ def test_the_option_takes_names_alone(capsys: pytest.CaptureFixture[str]) -> Non
 
 
 def test_names_may_come_from_an_iterator() -> None:
-    """They bind reading to them all the same."""
+    """They restrict reading all the same."""
     assert HostNames(iter(["agent.internal"])).is_strict
     assert HostNames(iter(["agent.internal"])).includes_host_of({"HTTP_HOST": "agent.internal"})
     assert not HostNames(iter([])).is_strict

@@ -45,8 +45,8 @@ def status(port: int, client: ssl.SSLContext) -> int | None:
         return None
 
 
-def test_pages_are_served_under_tls_to_who_trusts_the_authority(authority: Authority) -> None:
-    """Whoever verifies the server's certificate gets an answer."""
+def test_pages_are_served_over_tls(authority: Authority) -> None:
+    """To a client that verifies the certificate against the authority."""
     with serving(authority.folder) as (port, _):
         assert ask(port, "/metrics", tls=authority.client())[0] == 200
         stranger = Authority(authority.folder, "other")
@@ -54,17 +54,17 @@ def test_pages_are_served_under_tls_to_who_trusts_the_authority(authority: Autho
             ask(port, tls=stranger.client())
 
 
-def test_plain_http_to_a_tls_port_is_told_so(authority: Authority) -> None:
-    """A scraper with the wrong scheme sees what is wrong, and gets no page."""
+def test_plain_http_to_a_tls_port_gets_an_explanation(authority: Authority) -> None:
+    """A scraper with the wrong scheme gets a message, and no page."""
     with serving(authority.folder) as (port, _):
         code, _, body = ask(port, "/metrics")
     assert (code, body) == (400, "Client sent an HTTP request to an HTTPS server.\n")
 
 
-def test_clients_that_start_no_handshake_or_break_it_off_hold_nobody_up(
+def test_incomplete_handshakes_delay_no_other_client(
     authority: Authority,
 ) -> None:
-    """Half-open connections, nonsense and a handshake of one byte leave the server serving."""
+    """Half-open connections, garbage, and a handshake of one byte."""
     with serving(authority.folder) as (port, _):
         held = [socket.create_connection(("127.0.0.1", port), 5) for _ in range(200)]
         for index, connection in enumerate(held):
@@ -89,14 +89,14 @@ def test_clients_that_start_no_handshake_or_break_it_off_hold_nobody_up(
         ("RequireAndVerifyClientCert", None, 200, None),
     ],
 )
-def test_each_client_auth_type_lets_in_whom_it_should(
+def test_each_client_auth_type_admits_the_right_clients(
     authority: Authority,
     kind: str,
     without: int | None,
     own: int | None,
     foreign: int | None,
 ) -> None:
-    """No certificate, one of the right authority, and one of another."""
+    """Without a certificate, with one of the right authority, and of another one."""
     more = {"client_ca_file": "ca.crt"} if "Verify" in kind else {}
     pair = authority.issue("scraper", "scraper", usage=CLIENT)
     other = Authority(authority.folder, "other").issue("stranger", "scraper", usage=CLIENT)
@@ -111,7 +111,7 @@ def test_each_client_auth_type_lets_in_whom_it_should(
     [{"days": -1, "usage": CLIENT}, {"days": 1, "usage": SERVER}],
     ids=["expired", "not for clients"],
 )
-def test_a_certificate_that_is_over_or_for_another_use_lets_nobody_in(
+def test_an_expired_or_wrong_purpose_client_certificate_is_refused(
     authority: Authority, issued: dict[str, object]
 ) -> None:
     """The right authority alone is not enough."""
@@ -124,8 +124,10 @@ def test_a_certificate_that_is_over_or_for_another_use_lets_nobody_in(
 @pytest.mark.parametrize(
     "name", ["scraper.example", "2001:db8::1", "a@example.org", "spiffe://a/b"]
 )
-def test_only_an_allowed_name_is_let_in(authority: Authority, name: str) -> None:
-    """DNS name, address, e-mail and URI match exactly; the common name counts for nothing."""
+def test_only_an_allowed_subject_alternative_name_is_admitted(
+    authority: Authority, name: str
+) -> None:
+    """DNS name, address, e-mail and URI match exactly; the common name does not count."""
     asked = {
         "client_auth_type": "RequireAndVerifyClientCert",
         "client_ca_file": "ca.crt",
@@ -149,10 +151,10 @@ def test_only_an_allowed_name_is_let_in(authority: Authority, name: str) -> None
         ("TLS12", "TLS13", ssl.TLSVersion.TLSv1_2, 200),
     ],
 )
-def test_versions_outside_the_bounds_are_refused(
+def test_tls_versions_outside_the_bounds_are_refused(
     authority: Authority, least: str, most: str, offered: ssl.TLSVersion, expected: int | None
 ) -> None:
-    """min_version and max_version hold."""
+    """`min_version` and `max_version` hold."""
     client = authority.client()
     client.minimum_version = client.maximum_version = offered
     with serving(authority.folder, min_version=least, max_version=most) as (port, _):
@@ -160,8 +162,8 @@ def test_versions_outside_the_bounds_are_refused(
 
 
 @pytest.mark.filterwarnings("ignore:ssl.TLSVersion.TLSv1_1 is deprecated:DeprecationWarning")
-def test_tls_1_1_is_refused_without_being_told_to(authority: Authority) -> None:
-    """The default bounds shut the old versions out, whatever the client would accept."""
+def test_tls_1_1_is_refused_by_default(authority: Authority) -> None:
+    """Whatever the client would accept."""
     client = authority.client()
     client.minimum_version = client.maximum_version = ssl.TLSVersion.TLSv1_1
     client.set_ciphers("ALL:@SECLEVEL=0")
@@ -169,7 +171,7 @@ def test_tls_1_1_is_refused_without_being_told_to(authority: Authority) -> None:
         assert status(port, client) is None
 
 
-def test_cipher_suites_and_a_curve_are_what_is_spoken(authority: Authority) -> None:
+def test_only_configured_cipher_suites_and_curves_are_accepted(authority: Authority) -> None:
     """A client that offers others only is refused."""
     suite = "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384"
     asked = {"cipher_suites": [suite], "curve_preferences": ["CurveP384"]}
@@ -193,8 +195,8 @@ def presented(port: int, client: ssl.SSLContext) -> bytes | None:
         return connection.getpeercert(binary_form=True)
 
 
-def test_a_new_certificate_and_key_are_taken_up(authority: Authority) -> None:
-    """A renewal needs no restart, and a half-done one breaks nothing."""
+def test_a_new_certificate_and_key_are_loaded(authority: Authority) -> None:
+    """A renewal needs no restart, and a half-finished one breaks nothing."""
     client = authority.client()
     with serving(authority.folder) as (port, file):
         before = presented(port, client)
@@ -207,8 +209,8 @@ def test_a_new_certificate_and_key_are_taken_up(authority: Authority) -> None:
         assert not file.broken
 
 
-def test_a_new_client_authority_is_taken_up(authority: Authority) -> None:
-    """Who was let in by the former authority is so no more."""
+def test_a_new_client_authority_is_loaded(authority: Authority) -> None:
+    """Clients of the former authority are refused from then on."""
     asked = {"client_auth_type": "RequireAndVerifyClientCert", "client_ca_file": "clients.crt"}
     old, new = (Authority(authority.folder, name) for name in ("old", "new"))
     former, present = old.issue("former", "a"), new.issue("present", "a")
@@ -221,10 +223,10 @@ def test_a_new_client_authority_is_taken_up(authority: Authority) -> None:
         assert status(port, authority.client(former)) is None
 
 
-def test_sessions_that_openssl_keeps_do_not_pile_up(
+def test_openssls_cached_sessions_do_not_accumulate(
     authority: Authority, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A client of TLS 1.2 at every scrape does not make the agent grow."""
+    """A TLS 1.2 client at every scrape does not make the agent grow."""
     monkeypatch.setattr(web_file, "MAX_SESSIONS", 5)
     monkeypatch.setattr(web_file, "RETRY_SECONDS", 0.0)
     client = authority.client()
