@@ -34,8 +34,8 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("top", [2, 20])
-def test_the_intervals_add_up_to_all_that_was_used(top: int) -> None:
-    """Nothing is lost in between, whoever comes to the top or leaves it meanwhile."""
+def test_intervals_add_up_to_the_total_use(top: int) -> None:
+    """Nothing is lost in between, whichever classes become or cease to be large."""
     settings = ClassSettings(top=top, interval=A_MINUTE.interval, window=A_MINUTE.window)
     simulated = simulate(7, intervals=SECONDS)
     classes, states = followed(simulated, settings)
@@ -52,8 +52,8 @@ def test_the_intervals_add_up_to_all_that_was_used(top: int) -> None:
     assert classes.take_new_usage() == []
 
 
-def test_an_interval_is_written_with_what_each_class_costs(path: Path) -> None:
-    """Its use, error and gains; what is not known is NULL, as is a digest of the rest."""
+def test_an_interval_is_stored_with_the_use_of_each_class(path: Path) -> None:
+    """Use, error and gains; unknown values are NULL, as is the digest of the others."""
     classes, _ = followed(simulate(7, intervals=SECONDS))
     last = classes.take_new_usage()[-1]
     life = Life(path, UNIX)
@@ -79,7 +79,7 @@ def test_an_interval_is_written_with_what_each_class_costs(path: Path) -> None:
 
 
 def test_a_span_is_summed_by_class(path: Path) -> None:
-    """Of the server that was written last; its ends and its length are told."""
+    """Of the server that was stored last, with its ends and its length."""
     store = Store(path, SETTINGS)
     for number in range(10):
         store.put(Batch("db", SERVER, classes=class_uses(number)))
@@ -101,8 +101,8 @@ def test_a_span_is_summed_by_class(path: Path) -> None:
         assert uses.latest_span(connection, "nobody", 0, since) is None
 
 
-def test_a_call_costs_no_less_where_its_cpu_was_not_always_known(path: Path) -> None:
-    """Of a minute without a processor's reading, the calls do not count as free."""
+def test_calls_without_known_cpu_do_not_lower_the_cost(path: Path) -> None:
+    """Calls of a minute without a CPU sample do not count as free."""
     store = Store(path, SETTINGS)
     for number in range(120):
         (labels, at, cells), *_ = class_uses(number)
@@ -118,8 +118,8 @@ def test_a_call_costs_no_less_where_its_cpu_was_not_always_known(path: Path) -> 
     assert cost.high == pytest.approx(0.02 + 1.8 * 0.001, rel=1e-6)
 
 
-def test_rows_of_one_time_are_never_torn(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However the pages fall, every row is read once."""
+def test_rows_of_one_time_are_never_split(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wherever the pages end, every row is read once."""
     written = [row for number in range(9) for row in class_uses(number)]
     store = Store(path, SETTINGS)
     store.put(Batch("db", SERVER, classes=written))
@@ -129,8 +129,8 @@ def test_rows_of_one_time_are_never_torn(path: Path, monkeypatch: pytest.MonkeyP
         assert rows(path, CLASSES) == written
 
 
-def test_a_name_stays_as_long_as_a_row_has_it(path: Path) -> None:
-    """An import of old rows does not make a class look forgotten."""
+def test_a_class_name_is_kept_as_long_as_it_has_rows(path: Path) -> None:
+    """An import of old rows does not make it look unused."""
     store = Store(path, SETTINGS)
     store.put(Batch("db", SERVER, classes=class_uses(5)))
     store.close()
@@ -141,7 +141,7 @@ def test_a_name_stays_as_long_as_a_row_has_it(path: Path) -> None:
     assert rows(path, CLASSES) == [*class_uses(1), *class_uses(5)]
 
 
-def test_savings_are_known_only_with_a_capacity() -> None:
-    """Without one nothing is said."""
+def test_gains_are_known_only_with_a_capacity() -> None:
+    """Without one no class has any."""
     assert capacity_gains(known_classes(1.0), None) == {}
     assert capacity_gains(None, None) == {}

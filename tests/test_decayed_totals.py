@@ -9,8 +9,8 @@ from models.attribution.class_interval_table import OTHER
 KEEP = 0.9
 
 
-def test_older_intervals_count_less_and_so_do_their_seconds() -> None:
-    """So that a rate over both is one of the time that it is about."""
+def test_older_intervals_and_their_seconds_count_less() -> None:
+    """So that use per second is that of the recent time."""
     recent = DecayedTotals(("calls",), KEEP)
     for _ in range(3):
         recent.add(("a", OTHER), np.array([[30.0], [0.0]]), 60.0)
@@ -20,8 +20,8 @@ def test_older_intervals_count_less_and_so_do_their_seconds() -> None:
     assert recent.of(("nobody",)) == {"calls": 0.0}
 
 
-def test_what_a_class_did_that_left_is_the_rests() -> None:
-    """Nothing gets lost when another is tracked."""
+def test_the_use_of_a_class_without_a_column_passes_to_other() -> None:
+    """Nothing is lost when another class is tracked."""
     recent = DecayedTotals(("calls", "statement_time"), KEEP)
     recent.add(("a", "b", OTHER), np.array([[10.0, 1], [20, 2], [5, 3]]), 60.0)
     recent.add(("c", "b", OTHER), np.array([[7.0, 4], [20, 2], [1, -5]]), 60.0)

@@ -75,15 +75,15 @@ def followed() -> Followed:
     return made
 
 
-def test_changes_are_what_happened_between_two_readings(followed: Followed) -> None:
-    """Classes that did nothing are absent; the first reading is nobody's doing."""
+def test_changes_are_the_increases_between_two_readings(followed: Followed) -> None:
+    """Classes without an increase are absent; the first reading gives none."""
     assert followed.take(reading({f"1|{A}": (13, 1.5)})) == {A: [3, 0.5, 0]}
     assert followed.take(reading({f"1|{A}": (13, 1.5), f"1|{B}": (6, 0.5)})) == {B: [1, 0, 0]}
     assert followed.lost() == {}
 
 
-def test_what_no_digest_covers_is_a_class_of_its_own() -> None:
-    """What ends between the two readings is in the digests first, and counts only once."""
+def test_statements_without_a_digest_are_one_class() -> None:
+    """A statement that ends between the two reads is in the digests first, and counts once."""
     followed, row = Followed(), f"1|{A}"
     assert followed.take(reading({row: (10, 1.0)}, everything=(30, 3.0), since=None)) is None
     assert followed.take(reading({row: (12, 1.5)}, everything=(32, 3.5))) == {A: [2, 0.5, 0]}
@@ -95,8 +95,8 @@ def test_what_no_digest_covers_is_a_class_of_its_own() -> None:
     assert followed.take(reading({row: (19, 9.0)}, everything=(44, 12.5))) == {NONE: [2, 0.5, 0]}
 
 
-def test_sums_of_everything_that_fall_or_go_say_nothing() -> None:
-    """Somebody emptied them, or may not read them any more."""
+def test_totals_that_fall_or_vanish_give_no_undigested_class() -> None:
+    """The table was emptied, or may not be read any more."""
     followed, row = Followed(), f"1|{A}"
     followed.take(reading({row: (10, 1.0)}, everything=(30, 3.0), since=None))
     assert followed.take(reading({row: (11, 1.5)}, everything=(2, 0.2))) == {A: [1, 0.5, 0]}
@@ -108,8 +108,8 @@ def test_sums_of_everything_that_fall_or_go_say_nothing() -> None:
     assert class_name_of(NONE).digest == "none"
 
 
-def test_a_new_class_counts_from_zero_only_if_it_is_new(followed: Followed) -> None:
-    """One that is old and was not read before gives nothing at first, and that is counted."""
+def test_a_new_row_counts_from_zero_only_if_it_was_created_since(followed: Followed) -> None:
+    """An old row that was not read before gives nothing at first, and that is counted."""
     new, old = "2|cc|", "0|dd|"
     first = followed.take(reading({new: (4, 0.4), old: (9e9, 1e6)}, ages={new: 1.5}))
     assert first == {"cc|": [4, 0.4, 0]}
@@ -117,8 +117,8 @@ def test_a_new_class_counts_from_zero_only_if_it_is_new(followed: Followed) -> N
     assert followed.take(reading({old: (9e9 + 2, 1e6 + 1)})) == {"dd|": [2, 1, 0]}
 
 
-def test_what_a_row_did_before_it_was_read_is_not_said_to_have_no_digest() -> None:
-    """How much of it was in the interval is not known: the rest is lost, and nothing else."""
+def test_an_unseen_rows_sums_are_not_counted_as_undigested() -> None:
+    """How much of them was in the interval is not known: the rest is lost, and nothing else."""
     followed, row, old = Followed(), f"1|{A}", "0|dd|"
     followed.take(reading({row: (10, 1.0)}, everything=(30, 3.0), since=None))
     later = reading({row: (11, 1.1), old: (900, 9.0)}, everything=(36, 3.6))
@@ -129,13 +129,13 @@ def test_what_a_row_did_before_it_was_read_is_not_said_to_have_no_digest() -> No
 
 
 @pytest.mark.parametrize("age", [-1.0, 3.5, OLD])
-def test_an_age_that_says_nothing_is_not_new(followed: Followed, age: float) -> None:
-    """Unknown, before the reading before, or a clock that was set: no sum is taken for a change."""
+def test_an_invalid_age_does_not_make_a_row_new(followed: Followed, age: float) -> None:
+    """Unknown, before the previous reading, or after a clock step: no sum counts as an increase."""
     assert followed.take(reading({"9|cc|": (7e8, 7e5)}, ages={"9|cc|": age})) == {}
 
 
-def test_threads_that_were_seen_are_columns_of_their_classes(followed: Followed) -> None:
-    """Also of a class of which no statement ended; where nobody looked there are no columns."""
+def test_thread_states_are_columns_of_their_classes(followed: Followed) -> None:
+    """Also for a class without a finished statement; without samples there are no columns."""
     rows = reading({f"1|{A}": (13, 1.5)})
     seen = replace(rows, thread_states=ThreadStateCounts(Counter({B: 2, A: 1}), Counter({A: 3})))
     assert followed.take(seen) == {A: [3, 0.5, 1, 3, 0], B: [0, 0, 2, 0, 0]}
@@ -144,7 +144,7 @@ def test_threads_that_were_seen_are_columns_of_their_classes(followed: Followed)
     assert followed.take(reading({f"1|{A}": (15, 1.6)})) == {A: [1, 0, 0]}
 
 
-def test_the_overflow_row_and_classes_without_a_schema_are_load_too(followed: Followed) -> None:
+def test_the_overflow_row_and_rows_without_a_schema_are_classes(followed: Followed) -> None:
     """NULL is a name like any other."""
     row = f"2|{OVERFLOW}"
     assert followed.take(reading({row: (4, 0.4)}, ages={row: 1})) == {OVERFLOW: [4, 0.4, 0]}
@@ -157,7 +157,7 @@ def test_the_overflow_row_and_classes_without_a_schema_are_load_too(followed: Fo
 
 
 def test_rows_of_one_class_are_added_up(followed: Followed) -> None:
-    """Whether they can be told apart or not."""
+    """Whether they can be distinguished or not."""
     twice = reading({f"1|{A}": (11, 1.1), f"2|{A}": (3, 0.3)}, ages={f"2|{A}": 1.0})
     found = followed.take(twice)
     assert found is not None
@@ -165,7 +165,7 @@ def test_rows_of_one_class_are_added_up(followed: Followed) -> None:
     assert followed.lost() == {}
 
 
-def test_rows_that_cannot_be_told_apart_are_one(followed: Followed) -> None:
+def test_indistinguishable_rows_are_one(followed: Followed) -> None:
     """The same class and FIRST_SEEN twice: the first time one interval is lost, and no more."""
     rows = reading({f"1|{A}": (11, 1.1), "x": (500, 50.0)})
     twin = DigestRows(**{**{k: getattr(rows, k) for k in rows.__slots__}, "keys": [f"1|{A}"] * 2})
@@ -174,8 +174,8 @@ def test_rows_that_cannot_be_told_apart_are_one(followed: Followed) -> None:
     assert followed.take(twin) == {}
 
 
-def test_rows_that_cannot_be_told_apart_make_no_other_row_new() -> None:
-    """The overflow's, of unknown age, is as old with them as without."""
+def test_indistinguishable_rows_do_not_make_another_row_new() -> None:
+    """The overflow row, of unknown age, is as old with them as without."""
     followed, row = Followed(), f"1|{A}"
     twins = reading({row: (10, 1.0), "x": (20, 2.0)}, since=None)
     followed.take(replace(twins, keys=[row, row]))
@@ -196,10 +196,10 @@ def test_rows_that_cannot_be_told_apart_make_no_other_row_new() -> None:
     ],
     ids=["a count fell", "a time fell", "made again"],
 )
-def test_a_table_that_was_emptied_loses_one_interval(
+def test_truncating_the_table_loses_one_interval(
     followed: Followed, rows: dict[str, tuple[float, float]], ages: dict[str, float]
 ) -> None:
-    """TRUNCATE: nothing negative, nothing from zero, and the next interval is whole."""
+    """No change is negative or from zero, and the next interval is whole."""
     assert followed.take(reading(rows, ages=ages)) is None
     assert followed.lost() == {LossReason.RESET: 1}
     [(key, (calls, seconds))] = rows.items()
@@ -209,7 +209,7 @@ def test_a_table_that_was_emptied_loses_one_interval(
     assert followed.lost() == {LossReason.RESET: 1}
 
 
-def test_a_restart_loses_one_interval_even_where_all_sums_have_grown(followed: Followed) -> None:
+def test_a_restart_loses_one_interval_even_if_all_sums_are_higher(followed: Followed) -> None:
     """A busy server may have passed its old sums when it is read again."""
     assert followed.take(reading({f"1|{A}": (999, 99.0)}), restarted=True) is None
     assert followed.lost() == {LossReason.RESTART: 1}
@@ -225,10 +225,10 @@ def test_a_restart_loses_one_interval_even_where_all_sums_have_grown(followed: F
     ids=["told before it is read", "told after it is read"],
 )
 @pytest.mark.parametrize("at_once", [True, False])
-def test_one_restart_loses_one_interval_whenever_it_is_told(
+def test_a_restart_loses_one_interval_whenever_it_is_detected(
     before: str, after: dict[LossReason, int], at_once: bool
 ) -> None:
-    """Also where the last reading of the old life still waits for what the host used."""
+    """Also where the last reading before it still waits for the host's samples."""
     maker = ClassIntervalMaker(ClassRegistry())
     calls = iter([10, 20, 1, 2, 3])
     samples = [("status", 0.0, 500.0), ("digests", 0.5, None), ("digests", 2.5, None)]
@@ -244,8 +244,8 @@ def test_one_restart_loses_one_interval_whenever_it_is_told(
 
 
 @pytest.mark.parametrize("ahead", [3600.0, -3600.0])
-def test_a_servers_clock_that_is_set_loses_nothing(ahead: float) -> None:
-    """Its uptime jumps by as much; its sums go on."""
+def test_setting_the_servers_clock_loses_nothing(ahead: float) -> None:
+    """Its uptime jumps by as much; its sums rise on."""
     maker = ClassIntervalMaker(ClassRegistry())
     for k in range(4):
         uptime = 90_000.0 + 2 * k + (ahead if k > 1 else 0.0)
@@ -263,31 +263,33 @@ def test_a_servers_clock_that_is_set_loses_nothing(ahead: float) -> None:
         ({"names": ("calls", "cpu_time")}, LossReason.COLUMNS),
     ],
 )
-def test_a_gap_and_other_columns_lose_one_interval(
+def test_a_gap_or_other_columns_lose_one_interval(
     followed: Followed, how: dict[str, float], why: LossReason
 ) -> None:
-    """The changes over a gap say nothing of an interval; another column has no earlier sum."""
+    """Changes over a gap are of no interval; a new column has no earlier sum."""
     assert followed.take(reading({f"1|{A}": (99, 9.0)}, **how)) is None  # type: ignore[arg-type]
     assert followed.lost() == {why: 1}
 
 
 @pytest.mark.parametrize("complete", [False, True])
-def test_what_is_not_used_in_a_gap_is_known_after_it(followed: Followed, complete: bool) -> None:
-    """Only a class that was used meanwhile is read; one that has gone from the table is not."""
+def test_a_class_not_used_during_a_gap_is_known_after_it(
+    followed: Followed, complete: bool
+) -> None:
+    """Only classes in use are read; one that has left the table is not known."""
     assert followed.take(reading({f"1|{A}": (99, 9.0)}, since=500.0, complete=complete)) is None
     found = followed.take(reading({f"1|{A}": (100, 9.0), f"1|{B}": (7, 0.5)}))
     assert found == {A: [1, 0, 0]} | ({} if complete else {B: [2, 0, 0]})
     assert followed.lost() == {LossReason.GAP: 1} | ({LossReason.UNSEEN: 1} if complete else {})
 
 
-def test_an_emptied_table_is_noticed_after_a_gap(followed: Followed) -> None:
-    """Sums of before the gap are no start for those after it."""
+def test_truncating_the_table_during_a_gap_is_detected(followed: Followed) -> None:
+    """Sums from before the gap are no start for those after it."""
     assert followed.take(reading({f"1|{A}": (9, 0.9)}, since=500.0)) is None
     assert followed.take(reading({f"1|{B}": (700, 70.0)})) == {}
 
 
-def test_what_runs_counts_while_it_runs_and_once(followed: Followed) -> None:
-    """A report of ten seconds: its time comes as it passes, and is not there twice at its end."""
+def test_a_running_statement_counts_while_it_runs_and_once(followed: Followed) -> None:
+    """A report of ten seconds: its time counts as it passes, and not again at its end."""
     spent = []
     for elapsed in (2.0, 4.0):
         found = followed.take(reading({}, running={A: elapsed}))
@@ -298,7 +300,7 @@ def test_what_runs_counts_while_it_runs_and_once(followed: Followed) -> None:
     assert [*spent, found[A]] == [[0, 0, 2], [0, 0, 2], [1, 6, -4]]
 
 
-def test_what_ends_between_the_table_and_what_runs_is_not_counted_twice(
+def test_a_statement_that_ends_between_two_reads_is_not_counted_twice(
     followed: Followed,
 ) -> None:
     """It is in neither: no time is taken back before the table has it, also in its last reading."""
@@ -312,7 +314,7 @@ def test_what_ends_between_the_table_and_what_runs_is_not_counted_twice(
     assert followed.take(reading({f"1|{B}": (6, 10.5)})) == {B: [1, 10, -9]}
 
 
-def test_what_runs_and_never_comes_to_the_table_is_taken_back(followed: Followed) -> None:
+def test_running_time_that_never_reaches_the_table_is_taken_back(followed: Followed) -> None:
     """A class that is new to a full table; at the next reading of all rows."""
     rows = {f"1|{A}": (10.0, 1.0)}
     assert followed.take(reading({}, running={"new|": 30.0})) == {"new|": [0, 0, 30]}
@@ -352,10 +354,8 @@ def lock_times(intervals: list[ClassInterval]) -> list[list[float]]:
     return found
 
 
-def test_statements_seen_waiting_for_locks_wait_for_the_interval_at_most_all_of_their_time() -> (
-    None
-):
-    """Of two of a class that run for 2 s one waits: 2 s. Of a class that ran for 1 s no more."""
+def test_statements_seen_waiting_count_as_waiting_for_the_interval() -> None:
+    """Of two of a class that run for 2 s one waits: 2 s. One that ran for 1 s waits no longer."""
     assert lock_times(locked_for_two_seconds(None, None)) == [[2.5, 1.0]]
 
 
@@ -372,23 +372,23 @@ def test_the_servers_sum_of_all_waits_is_divided_over_who_was_seen_waiting() -> 
     assert sum(found[1]) + sum(found[2]) == pytest.approx(2 * 0.75 + 2.6, abs=0.1)
 
 
-def test_rows_that_have_gone_are_forgotten(followed: Followed) -> None:
-    """After a reading of all rows, memory holds those and no more; their sums go on."""
+def test_rows_that_left_the_table_are_forgotten(followed: Followed) -> None:
+    """After a reading of all rows, memory holds those and no more; their sums rise on."""
     assert followed.take(reading({f"1|{B}": (6, 0.5)}, complete=True)) == {B: [1, 0, 0]}
     assert followed.take(reading({f"1|{B}": (8, 0.5)})) == {B: [2, 0, 0]}
     assert followed.take(reading({f"1|{A}": (500, 5.0)})) == {}  # gone and back: not known
     assert followed.lost() == {LossReason.UNSEEN: 1}
 
 
-def test_a_statement_is_recognised_by_its_digest_text() -> None:
-    """As servers normalise it: quoted names, literals as signs, lists shortened."""
+def test_the_agents_statements_are_recognised_by_their_digest_text() -> None:
+    """As servers normalise it: quoted names, placeholders for literals, shortened lists."""
     statement = "SELECT a.b, 'x y', 5 FROM t WHERE c IN ('p', 'q') AND d > 1.5"
     text = "SELECT `a` . `b` , ? , ? FROM `t` WHERE `c` IN (...) AND `d` > ?"
     assert statement_words(statement) == statement_words(text)
     assert statement_words(statement) != statement_words("SELECT `a` . `b` FROM `t`")
 
 
-def test_many_classes_grow_the_memory_in_steps() -> None:
+def test_memory_for_rows_grows_in_steps() -> None:
     """Ten thousand rows come in one after the other, and each keeps its sums."""
     followed = Followed()
     followed.take(reading({}, since=None))
@@ -402,8 +402,8 @@ def test_many_classes_grow_the_memory_in_steps() -> None:
     assert {tuple(np.round(v, 6)) for v in again.values()} == {(1.0, 0.1, 0.0)}
 
 
-def test_a_text_outlives_its_classes_number() -> None:
-    """It is fetched once; the oldest goes when the collector may fetch it again."""
+def test_a_text_is_kept_when_classes_are_renumbered() -> None:
+    """It is fetched once; the oldest is dropped when the collector may fetch it again."""
     registry = ClassRegistry()
     registry.add_texts({"aa": "SELECT 1", "bb": "SELECT 2"}, {"aa", "bb"})
     registry.number(A)
@@ -419,8 +419,8 @@ def test_a_text_outlives_its_classes_number() -> None:
 
 
 @pytest.mark.parametrize("every", [1, 2])
-def test_a_full_table_is_noticed_in_every_interval_in_which_it_lost_a_class(every: int) -> None:
-    """Whenever status is read within an interval; before the first count nothing is known."""
+def test_a_full_table_is_detected_in_each_interval_that_lost_a_class(every: int) -> None:
+    """Whenever the status is read within an interval; before the first count nothing is known."""
     meter = ResourceMeter()
     for t in range(60):
         meter.append(Sample("status", t + 0.001, {"digests_lost": float(t // every)}))
@@ -441,6 +441,6 @@ def test_a_full_table_is_noticed_in_every_interval_in_which_it_lost_a_class(ever
         ("SELECT `a` , `b` FROM `t` ORDER BY ...", False),
     ],
 )
-def test_a_text_that_was_cut_short_is_nobodys(text: str, own: bool) -> None:
-    """A few words are anybody's: only several of them tell that a statement is the agent's own."""
+def test_a_short_truncated_text_is_not_taken_for_the_agents_own(text: str, own: bool) -> None:
+    """A few words may be any client's: only several of them identify a statement."""
     assert matches_any_statement(text, {statement_words("SELECT a, b FROM t WHERE c = 1")}) is own

@@ -46,8 +46,8 @@ def connection(server: PrivateServer) -> Iterator[Connection]:
     found.close()
 
 
-def test_all_rows_at_once_are_the_same_as_row_by_row(connection: Connection) -> None:
-    """The keys and every number; the size of the table decides which way is taken."""
+def test_reading_all_rows_at_once_equals_reading_row_by_row(connection: Connection) -> None:
+    """Keys and numbers are equal; the size of the table decides which way is used."""
     connection.run("DO SLEEP(1.1)")
     assert int(connection.variables[SIZE]) > 0
     at_once = DigestTable(connection, COLUMNS).read("")
@@ -65,7 +65,7 @@ def test_all_rows_at_once_are_the_same_as_row_by_row(connection: Connection) -> 
 def test_statements_between_the_first_two_readings_have_their_digests(
     server: PrivateServer, connection: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On a busy server many end while the first reading is made; all of them have a digest."""
+    """On a busy server many end during the first reading; each of them has its digest."""
     read = digests.prepare(connection).read
     assert read is not None
     query = connection.query
@@ -90,10 +90,10 @@ def test_statements_between_the_first_two_readings_have_their_digests(
 
 
 @pytest.mark.parametrize("sent_before", [0, 300])
-def test_the_agents_own_statements_are_known_however_many_texts_they_fetch(
+def test_the_agents_own_statements_are_recognised(
     server: PrivateServer, connection: Connection, sent_before: int
 ) -> None:
-    """A list of digests differs in every reading; and a statement may be new after hundreds."""
+    """Though the list of digests differs in every reading, and one may be new after hundreds."""
     run_as_root(server, f"TRUNCATE TABLE {digest_table.TABLE}")  # of other sessions' readings
     for each in range(sent_before):
         connection.query(f"SELECT {each}")
@@ -111,10 +111,10 @@ def test_the_agents_own_statements_are_known_however_many_texts_they_fetch(
     assert reading <= own
 
 
-def test_no_statement_of_check_is_a_class_of_the_clients(
+def test_the_statements_of_check_are_no_client_class(
     server: PrivateServer, connection: Connection, tmp_path: Path
 ) -> None:
-    """Nor of the sessions that read a business metric; its query is the operator's, and is one."""
+    """Nor those of sessions for business metrics; the operator's own query is a class."""
     here = target(tmp_path, server, over=Endpoint(socket=server.socket))
     here["business_metrics"] = [{"name": "users", "unit": "users", "query": "SELECT 7 AS users"}]
     file, _ = write_config(tmp_path, here)
@@ -136,8 +136,8 @@ def rows_of(values: Values) -> DigestRows:
     return values.rows
 
 
-def test_no_row_is_no_error(connection: Connection) -> None:
-    """Nothing was used lately."""
+def test_an_empty_result_is_no_error(connection: Connection) -> None:
+    """Nothing was used since the previous reading."""
     for size in (1, digest_table.MAX_ROWS + 1):
         connection.variables[SIZE] = str(size)
         keys, age, counters = DigestTable(connection, COLUMNS).read(" WHERE DIGEST = 'none'")
@@ -145,10 +145,10 @@ def test_no_row_is_no_error(connection: Connection) -> None:
         assert counters.shape == (0, len(COLUMNS))
 
 
-def test_a_text_that_was_cut_is_asked_for_row_by_row(
+def test_an_incomplete_text_of_rows_is_read_row_by_row(
     connection: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A server that sends less than all its rows is not believed, now or later."""
+    """Then and later: the server sends less than all of its rows."""
     monkeypatch.setattr(digest_table, "SESSION_SETTINGS", "SET SESSION group_concat_max_len = 500")
     for index in range(12):
         connection.query(f"SELECT 1 AS `cut{index}`")
@@ -160,10 +160,10 @@ def test_a_text_that_was_cut_is_asked_for_row_by_row(
     assert connection.statement_count == before + 1
 
 
-def test_a_server_with_small_packets_is_read_whole(
+def test_a_server_with_small_packets_is_read_completely(
     private_server: ServerFactory, flavour: Flavour
 ) -> None:
-    """They end a text of all rows early; the least that a server takes is 1 KiB."""
+    """They truncate a text of all rows; the smallest that a server allows is 1 KiB."""
     server = private_server(flavour, options=["--max-allowed-packet=16K"])
     with closing(server.connect_as_root()) as root, root.cursor() as cursor:
         for number in range(150):
@@ -190,8 +190,8 @@ class Torn(Connection):
         return [((row[0] or b"").rpartition(b" ")[0], *row[1:]) for row in rows]
 
 
-def test_rows_without_all_their_numbers_are_refused_by_name(server: PrivateServer) -> None:
-    """Which server it was stands in the message."""
+def test_rows_with_missing_numbers_are_refused(server: PrivateServer) -> None:
+    """The message names the server."""
     account = Login(*least_account(server))
     torn = Torn(Endpoint(socket=server.socket), lambda: account, timeout=5, limit=5)
     torn.open()
@@ -204,8 +204,8 @@ def test_rows_without_all_their_numbers_are_refused_by_name(server: PrivateServe
     assert refused.value.kind is FailureKind.UNREADABLE
 
 
-def test_a_text_of_numbers_is_read_up_to_its_bounds() -> None:
-    """As many as there can be, each one that can be counted with; nothing is not a number."""
+def test_a_text_of_numbers_is_parsed_up_to_its_limits() -> None:
+    """As many as allowed, each finite; an empty text is not a number."""
     assert parse_numbers(b"1 2.5 -3e2", 3).tolist() == [1, 2.5, -300]
     assert parse_numbers(b"1e30 -1e30", 2).tolist() == [1e30, -1e30]
     assert parse_numbers(b"", 3).size == parse_numbers(None, 3).size == 0
@@ -214,14 +214,14 @@ def test_a_text_of_numbers_is_read_up_to_its_bounds() -> None:
 @pytest.mark.parametrize(
     "cell", [b"1 2 3", b"1 x", b"x", b"1 2\xa0", b"1 nan", b"inf 1", b"1.001e30", b"-1.001e30"]
 )
-def test_a_text_of_something_else_is_refused(cell: bytes) -> None:
-    """One too many, a word, a sign that is no digit, and what cannot be counted with."""
+def test_a_text_that_is_not_numbers_is_refused(cell: bytes) -> None:
+    """One too many, a word, a sign that is no digit, and a number that is not finite."""
     with pytest.raises(ValueError, match="number"):
         parse_numbers(cell, 2)
 
 
-def test_times_are_picoseconds_and_all_else_is_counted() -> None:
-    """Of every column that is read."""
+def test_times_are_converted_from_picoseconds_and_counts_are_not() -> None:
+    """For every column that is read."""
     times = {"statement_time", "lock_time", "cpu_time"}
     names = list(COUNTERS.values())
     assert times < set(names)
@@ -231,8 +231,8 @@ def test_times_are_picoseconds_and_all_else_is_counted() -> None:
 
 
 @pytest.mark.parametrize("read", [number, whole_number, number_or_zero])
-def test_what_is_no_number_is_told_with_its_name(read: Callable[[str, Cell], float]) -> None:
-    """A reader of the log knows which variable or column of the server it was."""
+def test_an_invalid_number_is_reported_with_its_name(read: Callable[[str, Cell], float]) -> None:
+    """A reader of the log sees which variable or column of the server it was."""
     with pytest.raises(CollectorError) as caught:
         read("Uptime", b"x")
     assert str(caught.value) == "Uptime is not a usable number: 'x'"

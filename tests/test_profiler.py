@@ -26,11 +26,8 @@ from testbed.real.daemon import target, write_config
 
 
 @pytest.mark.live
-def test_a_long_look_keeps_every_reading(server: PrivateServer, tmp_path: Path) -> None:
-    """More readings than may wait at once, texts and own statements from the first ones included.
-
-    On a machine that is too slow for so many the rest still holds.
-    """
+def test_a_long_profile_keeps_every_reading(server: PrivateServer, tmp_path: Path) -> None:
+    """Also more than may wait at once, with texts and own statements from the first ones on."""
     file, _ = write_config(tmp_path, target(tmp_path, server))
     pauses: list[float] = []
 
@@ -46,8 +43,8 @@ def test_a_long_look_keeps_every_reading(server: PrivateServer, tmp_path: Path) 
     assert any(observed.registry.is_own(key) for key in observed.registry.keys)
 
 
-def test_a_reading_that_the_server_cuts_off_ends_no_look() -> None:
-    """The other sources of that second are read all the same; any other failure is told."""
+def test_a_reading_aborted_by_the_server_does_not_end_the_profile() -> None:
+    """The other sources of that second are still read; any other failure is raised."""
     read = list[str]()
 
     def status() -> Values:
@@ -65,10 +62,10 @@ def test_a_reading_that_the_server_cuts_off_ends_no_look() -> None:
         read_once({"digests": failing(FailureKind.LOST)}, maker)
 
 
-def test_a_look_that_the_server_cuts_off_ends_no_reading(
+def test_an_aborted_thread_sample_does_not_end_the_profile(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Between two readings the threads are looked at, evenly; any other failure is told."""
+    """Threads are sampled evenly between two readings; any other failure is raised."""
     reader, looked, now = object.__new__(DigestReader), list[float](), [50.0]
     kinds = [None, FailureKind.SLOW, None, FailureKind.LOST]
 
@@ -105,10 +102,10 @@ def unneeded(kind: FailureKind | None, *, at_once: bool) -> CollectorSpec:
 
 @pytest.mark.parametrize("at_once", [True, False])
 @pytest.mark.parametrize("kind", [None, *FailureKind])
-def test_a_collector_that_is_not_needed_ends_no_look(
+def test_an_optional_collector_does_not_end_the_profile(
     kind: FailureKind | None, at_once: bool
 ) -> None:
-    """Whatever the server answers to its statements; only a session that is gone ends it."""
+    """Whatever the server answers to its statements, unless the session is lost."""
     connection = Connection(Endpoint(port=1), lambda: Login("u", "p"), timeout=1, limit=1)
     spec = unneeded(kind, at_once=at_once)
     if kind is not None and kind.ends_session:

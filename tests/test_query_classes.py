@@ -60,8 +60,8 @@ def whole(state: ClassesState, quantity: str) -> float:
 
 @pytest.mark.parametrize("texts", [True, False])
 @pytest.mark.parametrize("base", [0.03, 0.4])
-def test_estimates_are_near_the_truth_and_blame_no_sleeper(texts: bool, base: float) -> None:
-    """Learned from sums of minutes alone, with and without texts, much or little unattributed."""
+def test_estimates_are_near_the_truth_and_sleepers_get_little(texts: bool, base: float) -> None:
+    """From sums of minutes, with texts and without, with much or little unattributed."""
     simulated = simulate(4, intervals=SECONDS, base=base)
     _, states = followed(simulated, texts=texts)
     state = states[-1]
@@ -81,8 +81,8 @@ def test_estimates_are_near_the_truth_and_blame_no_sleeper(texts: bool, base: fl
 
 
 @pytest.mark.parametrize("seconds", [30, 60])
-def test_a_minute_of_one_or_two_readings_is_learned_from_too(seconds: int) -> None:
-    """A large table is read every half minute, or as configured; the hour has enough readings."""
+def test_a_minute_with_one_or_two_readings_is_used_too(seconds: int) -> None:
+    """A large table is read every half minute, or as configured; an hour has enough readings."""
     simulated = simulate(4, intervals=3600)
     classes, states = ClassMonitor(SETTINGS), list[ClassesState]()
     for sample in samples(simulated, texts=False):
@@ -99,8 +99,8 @@ def test_a_minute_of_one_or_two_readings_is_learned_from_too(seconds: int) -> No
 
 
 @pytest.mark.parametrize("seconds", [10, 20, 60])
-def test_the_host_may_be_read_less_often_than_the_classes(seconds: int) -> None:
-    """As configured: its CPU is known between any two samples, and waited for."""
+def test_the_host_may_be_sampled_less_often_than_the_classes(seconds: int) -> None:
+    """Its CPU is known between any two of its samples, which are waited for."""
     simulated = simulate(4, intervals=3600)
     classes, states = ClassMonitor(SETTINGS, float(seconds)), list[ClassesState]()
     for sample in samples(simulated):
@@ -120,7 +120,7 @@ def test_the_host_may_be_read_less_often_than_the_classes(seconds: int) -> None:
 
 
 @pytest.mark.parametrize("measured", [True, False])
-def test_classes_and_the_unattributed_are_the_whole(measured: bool) -> None:
+def test_classes_and_unattributed_add_up_to_the_whole(measured: bool) -> None:
     """At every minute: CPU as the host counts it, calls as the server does."""
     simulated = simulate(5, intervals=SECONDS)
     _, states = followed(simulated, measured=measured)
@@ -136,8 +136,8 @@ def test_classes_and_the_unattributed_are_the_whole(measured: bool) -> None:
 
 
 @pytest.mark.parametrize("measured", [True, False])
-def test_the_total_of_late_is_the_whole_servers(measured: bool) -> None:
-    """What no class explains included: a class's part of a limit is a part of that."""
+def test_the_recent_total_is_the_whole_servers(measured: bool) -> None:
+    """Including the unattributed: a class's part of a limit is a part of that."""
     simulated = simulate(4, intervals=SECONDS, base=0.4)
     _, states = followed(simulated, measured=measured)
     total, keep, first = 0.0, 1 - SETTINGS.interval / SETTINGS.window, 1
@@ -150,8 +150,8 @@ def test_the_total_of_late_is_the_whole_servers(measured: bool) -> None:
     assert cpu.total == pytest.approx(total)
 
 
-def test_measured_cpu_is_taken_and_the_estimate_compared_with_it() -> None:
-    """What the server accounts for is exact; what the estimate would have said is told."""
+def test_measured_cpu_is_used_and_the_estimate_compared_with_it() -> None:
+    """What the server measures is exact; its difference from the estimate is reported."""
     simulated = simulate(6, intervals=SECONDS)
     _, states = followed(simulated, measured=True)
     state = states[-1]
@@ -197,8 +197,8 @@ def test_measured_cpu_counts_where_the_hosts_is_not_known_for_a_while() -> None:
         assert cpu.unattributed == pytest.approx(known)
 
 
-def test_what_is_not_known_for_a_whole_window_is_not_known() -> None:
-    """The CPU of before is no present share: classes are ranked by their time then."""
+def test_a_resource_unknown_for_a_whole_window_is_forgotten() -> None:
+    """Earlier CPU is no present share: classes are then ranked by time."""
     simulated = simulate(7, intervals=1200)
     classes, states = ClassMonitor(SETTINGS), list[ClassesState]()
     for sample in samples(simulated):
@@ -220,7 +220,7 @@ def snapshot_of(state: ClassesState) -> Snapshot:
     return Snapshot("db", state.at, 60.0, Health(True), None, AssessmentState(), state)
 
 
-def test_without_host_and_measurement_time_ranks_the_classes() -> None:
+def test_without_any_cpu_the_classes_are_ranked_by_time() -> None:
     """There is no CPU at all, not even zero."""
     _, states = followed(simulate(7, intervals=200), host=False)
     state = states[-1]
@@ -229,8 +229,8 @@ def test_without_host_and_measurement_time_ranks_the_classes() -> None:
     assert len(state.classes) > 2
 
 
-def test_a_load_that_never_varies_is_still_divided() -> None:
-    """Where base and classes cannot be told apart, the base is believed to be small."""
+def test_a_constant_load_is_still_divided() -> None:
+    """Where base and classes cannot be distinguished, the prior has a small base."""
     steady = simulate(11, intervals=300)
     ones = np.ones((300, 1))
 
@@ -255,8 +255,8 @@ def test_a_load_that_never_varies_is_still_divided() -> None:
         assert resource.unattributed_share < 0.3
 
 
-def test_a_varying_cost_per_call_is_said() -> None:
-    """As on a server that is bound by its disks."""
+def test_a_varying_cost_per_call_is_a_reason() -> None:
+    """As on a server that is limited by its disks."""
     _, states = followed(simulate(8, intervals=SECONDS, cost_drift=0.5))
     cpu = states[-1].resource("cpu")
     assert cpu is not None
@@ -267,8 +267,8 @@ def test_a_varying_cost_per_call_is_said() -> None:
     assert AttributionReason.COST_VARIES not in steady.reasons
 
 
-def test_measured_cpu_is_doubted_for_no_reason() -> None:
-    """What the models cannot predict is no doubt of what the server counts itself."""
+def test_measured_cpu_has_no_reasons() -> None:
+    """What the models cannot predict is no doubt of what the server measures itself."""
     _, states = followed(simulate(8, intervals=200, cost_drift=0.5), measured=True)
     cpu, user_cpu = states[-1].resource("cpu"), states[-1].resource("user_cpu")
     assert cpu is not None
@@ -277,7 +277,7 @@ def test_measured_cpu_is_doubted_for_no_reason() -> None:
     assert cpu.reasons == ()
 
 
-def test_a_lost_interval_is_nobodys_and_the_whole_is_kept() -> None:
+def test_a_lost_interval_is_unattributed_and_its_total_is_kept() -> None:
     """The table is emptied: that second's CPU is unattributed, and no counter falls."""
     simulated = simulate(9, intervals=200)
     classes, states = ClassMonitor(SETTINGS), list[ClassesState]()
@@ -293,8 +293,8 @@ def test_a_lost_interval_is_nobodys_and_the_whole_is_kept() -> None:
     assert whole(states[-1], "cpu") == pytest.approx(float(simulated.y[1 : last + 1].sum()))
 
 
-def test_the_time_in_which_nothing_was_read_is_not_that_of_the_recent_sums() -> None:
-    """The server was away for an hour: what it does per second is as before, not a tenth of it."""
+def test_an_outage_does_not_count_as_time_of_the_recent_sums() -> None:
+    """After an hour without the server its use per second is as before, not a tenth of it."""
     simulated = simulate(9, intervals=300)
     assert simulated.intervals.count is not None
     classes, states = ClassMonitor(SETTINGS), list[ClassesState]()
@@ -309,8 +309,8 @@ def test_the_time_in_which_nothing_was_read_is_not_that_of_the_recent_sums() -> 
     assert sum(used.seconds for used in classes.take_new_usage()) < 300
 
 
-def test_many_classes_are_bounded_in_what_is_kept_and_shown() -> None:
-    """Three thousand classes: those that use most have a name, the others are one."""
+def test_the_number_of_kept_and_displayed_classes_is_limited() -> None:
+    """Of 3,000 classes those that use most have a name, the others are one."""
     rng, count = np.random.default_rng(1), 3000
     base = simulate(10, intervals=130)
     names = tuple(f"q{k}" for k in range(count))
@@ -339,8 +339,8 @@ def test_many_classes_are_bounded_in_what_is_kept_and_shown() -> None:
     assert state.known == count
 
 
-def test_rows_that_were_compared_are_not_kept() -> None:
-    """Of ten thousand digests those of the latest reading would take 3 MiB."""
+def test_rows_are_not_kept_after_the_comparison() -> None:
+    """Those of the latest reading would take 3 MiB for 10,000 digests."""
     classes, readings = ClassMonitor(SETTINGS), list["weakref.ref[Array]"]()
     for sample in samples(simulate(intervals=90)):
         classes.append(sample)
@@ -352,8 +352,8 @@ def test_rows_that_were_compared_are_not_kept() -> None:
     assert not [reading for reading in readings if reading() is not None]
 
 
-def test_a_class_of_the_largest_table_is_known_however_seldom_it_is_used() -> None:
-    """All rows that are read at first stay known: an hourly report is none that was never read."""
+def test_a_rarely_used_class_of_a_large_table_stays_known() -> None:
+    """Each row read at first stays known: an hourly report does not count as never read."""
     names, rng = ("calls", "statement_time"), range(MAX_ROWS)
     seldom, often = "1|seldom|=shop", "1|often|=shop"
     classes = ClassMonitor(ClassSettings(interval=10.0))
@@ -381,8 +381,8 @@ def test_a_class_of_the_largest_table_is_known_however_seldom_it_is_used() -> No
 
 
 @pytest.mark.parametrize("measured", [True, False])
-def test_the_use_of_late_of_all_others_is_that_of_every_class_not_shown(measured: bool) -> None:
-    """Two of eleven are shown: their shares are of the whole server's use, not of their own."""
+def test_recent_use_of_all_others_is_that_of_every_class_not_displayed(measured: bool) -> None:
+    """With two of eleven displayed, shares are of the whole server's use, not of their own."""
     simulated = simulate(4, intervals=SECONDS)
     two = ClassSettings(top=2, interval=SETTINGS.interval, window=SETTINGS.window)
     all_shown = followed(simulated, measured=measured)[1][-1]
@@ -403,13 +403,10 @@ def test_the_use_of_late_of_all_others_is_that_of_every_class_not_shown(measured
 
 
 @pytest.mark.parametrize("backlog", [1, 45])
-def test_after_a_renumbering_no_class_takes_another_ones_place(
+def test_after_renumbering_no_class_gets_anothers_use(
     monkeypatch: pytest.MonkeyPatch, backlog: int
 ) -> None:
-    """Too many classes each minute: intervals are lost and counted, no use is anybody else's.
-
-    Also where several minutes are worked on at once, after a pause.
-    """
+    """Also if several minutes are processed at once; lost intervals are counted."""
     monkeypatch.setattr("agent.query_classes.assessment.MAX_KNOWN_CLASSES", 5)
     monkeypatch.setattr("agent.query_classes.assessment.MAX_TRACKED", 3)
     simulated = simulate(4, intervals=300)

@@ -41,8 +41,8 @@ def block_and_unit_costs() -> tuple[Block, UnitCosts]:
         pytest.param(17_280, 15_841, 17_280, marks=pytest.mark.long),
     ],
 )
-def test_a_long_window_is_held_in_few_sums(window: int, fewest: int, held: int) -> None:
-    """Each block counts once, until it is older than the window, or by a group less than that."""
+def test_a_long_window_is_kept_as_few_sums(window: int, fewest: int, held: int) -> None:
+    """Each block counts once, until it is older than the window, or up to a group less."""
     block, unit_costs = block_and_unit_costs()
     past, most, lengths = RollingBlocks(window), 0, list[int]()
     for number in range(1, 3 * window // 2 + 50):
@@ -59,8 +59,8 @@ def test_a_long_window_is_held_in_few_sums(window: int, fewest: int, held: int) 
     assert together.work == pytest.approx(len(past) * block.work)
 
 
-def test_blocks_of_other_features_begin_anew() -> None:
-    """As after an upgrade of the server: what was counted before cannot be added."""
+def test_blocks_with_other_features_start_a_new_window() -> None:
+    """As after an upgrade of the server: earlier counts cannot be added."""
     block, unit_costs = block_and_unit_costs()
     past = RollingBlocks(60)
     for _ in range(25):

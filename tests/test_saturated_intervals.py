@@ -46,22 +46,22 @@ def seen(*parts: dict[str, float]) -> ObservedClasses:
     return observed_classes(registry, read(registry, *parts))
 
 
-def test_a_spell_is_where_it_was() -> None:
-    """Of a minute the 20 s that were full, though the mean of the minute is far from it."""
+def test_a_saturated_period_is_found_at_its_time() -> None:
+    """Of a minute 20 s were full, though the mean of the minute is far from it."""
     [period] = saturated_periods(watch(*[used(0.4)] * 15, *[used(0.98)] * 20, *[used(0.4)] * 25))
     assert (period.reason, period.start, period.end) == (AttributionReason.SATURATED, 15.0, 35.0)
     assert period.use == pytest.approx(0.98)
 
 
-def test_a_full_second_is_usual_and_an_unknown_one_ends_a_spell() -> None:
-    """Nothing is made of either."""
+def test_a_saturated_second_is_ignored_and_an_unknown_one_ends_a_period() -> None:
+    """Neither makes a period."""
     full, idle = used(1.0), used(0.1)
     assert saturated_periods(watch(idle, full, full, idle)) == ()
     assert saturated_periods(watch(full, full, {}, full, full)) == ()
     assert saturated_periods([]) == ()
 
 
-def test_each_kind_has_its_own_spells() -> None:
+def test_each_reason_has_its_own_periods() -> None:
     """A host that is full and then waits for its disk has one of each, in their order."""
     found = saturated_periods(watch(*[used(0.95)] * 5, *[used(0.3, 0.5)] * 5))
     assert [(s.reason, s.start, s.end) for s in found] == [
@@ -70,8 +70,8 @@ def test_each_kind_has_its_own_spells() -> None:
     ]
 
 
-def test_the_profile_says_when() -> None:
-    """In words and in JSON; without a period there is no such care to take."""
+def test_the_profile_reports_the_periods() -> None:
+    """In words and in JSON; without a period there is no such note."""
     profile = profile_of(seen(*[used(0.4)] * 70, *[used(0.97)] * 15), "cpu", with_text=False)
     assert AttributionReason.SATURATED in profile.reasons
     text = as_text(profile, 5)
@@ -84,8 +84,8 @@ def test_the_profile_says_when() -> None:
 
 
 @pytest.mark.parametrize(("busy", "saturated"), [(0.97, True), (0.4, False)])
-def test_the_agent_judges_as_the_profile_does(busy: float, saturated: bool) -> None:
-    """By the worst of the interval: its mean is far from full."""
+def test_the_daemon_judges_by_the_worst_period_too(busy: float, saturated: bool) -> None:
+    """The interval's mean is far from full."""
     registry = ClassRegistry()
     window = ClassWindow.empty(ClassSettings(), registry)
     intervals = read(registry, *[used(0.4)] * 50, *[used(busy)] * 10)
@@ -95,8 +95,8 @@ def test_the_agent_judges_as_the_profile_does(busy: float, saturated: bool) -> N
     assert (AttributionReason.SATURATED in cpu.reasons) is saturated
 
 
-def test_many_spells_are_not_all_listed() -> None:
-    """The first three, and how many more."""
+def test_only_the_first_three_periods_are_listed() -> None:
+    """And how many more there are."""
     parts = ([used(0.97)] * 4 + [used(0.2)] * 4) * 5
     text = as_text(profile_of(seen(*parts), "cpu", with_text=False), 5)
     assert "(in the seconds 0 to 4, 8 to 12, 16 to 20 and 2 more of 40)" in text

@@ -27,8 +27,8 @@ def learned_by_block(intervals: ClassIntervals, y: Array) -> list[int]:
     return learned
 
 
-def test_a_fit_is_made_anew_when_a_tenth_of_its_window_is_new() -> None:
-    """At first with every block; later it is never of less than nine tenths of what there is."""
+def test_the_fit_is_repeated_when_a_tenth_of_its_window_is_new() -> None:
+    """At first with every block; later it covers at least nine tenths of the blocks."""
     simulated = simulate(intervals=PER_BLOCK * 40)
     learned = learned_by_block(simulated.intervals, simulated.y)
     assert learned[:10] == list(range(1, 11))
@@ -36,8 +36,8 @@ def test_a_fit_is_made_anew_when_a_tenth_of_its_window_is_new() -> None:
     assert all(n > (1 - REFIT_SHARE) * k for k, n in enumerate(learned, start=1))
 
 
-def test_a_new_class_that_does_much_is_learned_at_once() -> None:
-    """Whoever comes in is not left to nobody until the fit is due."""
+def test_a_new_large_class_is_fitted_at_once() -> None:
+    """Its use does not stay unattributed until the next fit is due."""
     simulated = simulate(intervals=PER_BLOCK * 22)
     intervals, count = simulated.intervals, simulated.intervals.count
     assert count is not None
@@ -56,8 +56,8 @@ def test_a_new_class_that_does_much_is_learned_at_once() -> None:
     assert learned[21] == 22
 
 
-def test_what_a_class_did_that_left_is_the_rests() -> None:
-    """The sums of late are those of all that was divided, whoever has a column."""
+def test_the_recent_use_of_a_class_without_a_column_passes_to_other() -> None:
+    """The recent sums are those of all that was divided, whichever classes have a column."""
     simulated = simulate(intervals=PER_BLOCK * 12)
     intervals, y = simulated.intervals, simulated.y
     model, blocks = SlidingModel(RESOURCES[0], BLOCKS), 6
@@ -75,7 +75,7 @@ def test_what_a_class_did_that_left_is_the_rests() -> None:
 
 @pytest.mark.parametrize("texts", [True, False])
 @pytest.mark.parametrize("seconds", [12, 60, 300])
-def test_a_file_and_the_agents_first_interval_are_divided_alike(texts: bool, seconds: int) -> None:
+def test_a_file_and_the_daemons_first_block_are_divided_alike(texts: bool, seconds: int) -> None:
     """The same totals, errors and waits for the same intervals: there is one model."""
     simulated = simulate(3, intervals=seconds)
     intervals = simulated.intervals if texts else simulated.blind

@@ -38,8 +38,8 @@ def cpu(totals: TopKCounters) -> dict[str, float]:
     return {name: float(sums[1]) for name, sums in totals.shown.items()}
 
 
-def test_a_class_that_enters_begins_at_zero_and_the_rest_no_longer_receives_it() -> None:
-    """What it did before stays where it was counted."""
+def test_a_newly_displayed_class_starts_at_zero() -> None:
+    """What it did before stays in the others' sum, which no longer includes it."""
     totals = TopKCounters(WHAT, 2)
     add(totals, a=5, b=1)
     assert cpu(totals) == {OTHER: 6, AGENT: 0}
@@ -49,8 +49,8 @@ def test_a_class_that_enters_begins_at_zero_and_the_rest_no_longer_receives_it()
     assert cpu(totals) == {OTHER: 7, AGENT: 0, "a": 3, "b": 0}
 
 
-def test_a_class_that_leaves_goes_on_where_it_was_when_it_returns() -> None:
-    """Absent in between; what it did meanwhile is the rest's."""
+def test_a_class_that_returns_continues_from_its_former_sum() -> None:
+    """Absent in between; its use meanwhile is the others'."""
     totals = TopKCounters(WHAT, 1)
     totals.choose({"a": 9})
     add(totals, a=4)
@@ -61,8 +61,8 @@ def test_a_class_that_leaves_goes_on_where_it_was_when_it_returns() -> None:
     assert cpu(totals) == {OTHER: 2, AGENT: 0, "a": 4}
 
 
-def test_who_is_shown_stays_until_another_is_clearly_greater() -> None:
-    """Two that are alike do not take turns."""
+def test_a_displayed_class_stays_until_another_is_clearly_larger() -> None:
+    """Two of about the same use do not take turns."""
     totals = TopKCounters(WHAT, 1)
     totals.choose({"a": 1.0, "b": 0.9})
     totals.choose({"a": 1.0, "b": 0.99 * MIN_REPLACING_RATIO})
@@ -71,23 +71,23 @@ def test_who_is_shown_stays_until_another_is_clearly_greater() -> None:
     assert "b" in cpu(totals)
 
 
-def test_the_agent_and_the_rest_are_always_there_and_take_no_place() -> None:
+def test_agent_and_other_are_always_displayed_and_take_no_place() -> None:
     """However much they use."""
     totals = TopKCounters(WHAT, 1)
     totals.choose({AGENT: 100, OTHER: 100, "a": 1})
     assert set(cpu(totals)) == {AGENT, OTHER, "a"}
 
 
-def test_memory_of_those_who_left_is_bounded() -> None:
-    """A thousand classes that come and go leave no more than ten for each place."""
+def test_memory_of_former_classes_is_bounded() -> None:
+    """A thousand classes that come and go leave at most ten for each place."""
     totals = TopKCounters(WHAT, 2)
     for k in range(1000):
         totals.choose({f"q{k}": 1.0, f"p{k}": 1.0})
     assert len(totals._gone) == 2 * FORMER_PER_PLACE
 
 
-def test_what_is_negative_is_taken_off_what_comes_next() -> None:
-    """Time that was counted while a statement ran comes once; CPU beyond the whole is owed."""
+def test_negative_use_is_deducted_from_later_use() -> None:
+    """Time counted while a statement ran counts once; CPU beyond the total is owed."""
     totals = TopKCounters(WHAT, 1)
     totals.choose({"a": 1})
     for use, expected in ((3.0, 3.0), (-2.0, 3.0), (1.0, 3.0), (4.0, 6.0)):
@@ -98,8 +98,8 @@ def test_what_is_negative_is_taken_off_what_comes_next() -> None:
         assert totals.unattributed[1] == expected
 
 
-def test_what_a_class_owes_that_has_no_name_any_more_is_taken_off_the_others() -> None:
-    """Its later uses are theirs; however many come and go, one debt is remembered."""
+def test_the_debt_of_a_class_without_a_column_passes_to_the_others() -> None:
+    """Its later use is theirs; however many classes come and go, one debt is kept."""
     totals = TopKCounters(WHAT, 1)
     add(totals, a=-2.0, other=5.0)
     assert cpu(totals)[OTHER] == 5.0
@@ -117,8 +117,8 @@ def test_what_a_class_owes_that_has_no_name_any_more_is_taken_off_the_others() -
         st.dictionaries(st.sampled_from("abcdefgh"), st.floats(0, 100), max_size=6), max_size=12
     )
 )
-def test_no_counter_falls_and_all_add_up(minutes: list[dict[str, float]]) -> None:
-    """Over any minutes, with any classes shown: seen and unseen, what was put in is there."""
+def test_no_counter_falls_and_the_sums_add_up(minutes: list[dict[str, float]]) -> None:
+    """Over any minutes, with any classes displayed: what was put in is there."""
     totals, seen, put_in = TopKCounters(WHAT, 2), dict[str, float](), 0.0
     for uses in minutes:
         put_in += sum(uses.values())
@@ -133,7 +133,7 @@ def test_no_counter_falls_and_all_add_up(minutes: list[dict[str, float]]) -> Non
 
 @pytest.mark.parametrize("cost", [0.0, 0.5])
 @pytest.mark.parametrize("share", [0.0, 0.2, 0.7])
-def test_a_cheaper_class_moves_the_limit_as_its_demand_says(cost: float, share: float) -> None:
+def test_a_cheaper_class_moves_the_limit_by_its_demand(cost: float, share: float) -> None:
     """Against the limit computed from every class's own demand per query."""
     rates, demands = np.array([30.0, 70.0]), np.array([share / 30.0, (1 - share) / 70.0])
     scale = 0.004
@@ -149,7 +149,7 @@ def test_a_cheaper_class_moves_the_limit_as_its_demand_says(cost: float, share: 
     assert gain([ThroughputLimit(resource_limit, share)], cost) == pytest.approx(after / before - 1)
 
 
-def test_the_next_limit_keeps_what_it_does_not_give() -> None:
+def test_the_next_limit_bounds_the_gain() -> None:
     """A limit just above, in which the class has no part, is the end of the gain."""
     assert gain([ThroughputLimit(100.0, 0.5), ThroughputLimit(110.0, 0.0)], 0.0) == pytest.approx(
         0.1
@@ -158,8 +158,8 @@ def test_the_next_limit_keeps_what_it_does_not_give() -> None:
 
 
 @pytest.mark.parametrize("cost", [0.0, 0.5])
-def test_what_is_not_known_of_the_binding_limit_is_no_gain_of_nothing(cost: float) -> None:
-    """Unknown is None, not 0; above the limit that binds, it ends the gain where it is now."""
+def test_an_unknown_share_of_the_binding_limit_is_no_zero_gain(cost: float) -> None:
+    """Unknown is None, not 0; above the binding limit, it ends the gain where it is now."""
     assert gain([ThroughputLimit(100.0, None), ThroughputLimit(110.0, 0.5)], cost) is None
     assert gain([ThroughputLimit(100.0, 0.5), ThroughputLimit(100.0, None)], cost) is None
     assert gain([ThroughputLimit(100.0, 0.5), ThroughputLimit(110.0, None)], cost) == pytest.approx(
@@ -167,8 +167,8 @@ def test_what_is_not_known_of_the_binding_limit_is_no_gain_of_nothing(cost: floa
     )
 
 
-def test_a_class_that_is_all_there_is_has_no_gain() -> None:
-    """Nor has anything where no limit is known."""
+def test_a_class_that_is_the_whole_load_has_no_gain() -> None:
+    """Nor is there one where no limit is known."""
     assert gain([ThroughputLimit(100.0, 1.0)], 0.0) is None
     assert gain([ThroughputLimit(100.0, 1.0)], 0.5) == pytest.approx(1.0)
     assert gain([], 0.5) is None
@@ -192,8 +192,8 @@ def capacity(limit: str | None, *resource_limits: ResourceLimit) -> Capacity:
     return Capacity(*known, resource_limits=resource_limits)
 
 
-def test_waking_the_processor_is_no_cost_of_a_class_at_the_limit() -> None:
-    """A class of few heavy calls has more of the limit than of a lower load, one of many less."""
+def test_waking_the_processor_costs_a_class_nothing_at_the_limit() -> None:
+    """A class of few heavy calls has more of the limit than of a lower load; of many, less."""
     state = known_classes(0.0)
     state = replace(state, resources=tuple(replace(r, reasons=()) for r in state.resources))
     heavy, light = (
@@ -213,8 +213,8 @@ def test_waking_the_processor_is_no_cost_of_a_class_at_the_limit() -> None:
     assert slept < woken
 
 
-def test_a_class_is_worth_its_share_of_the_binding_limit() -> None:
-    """By the CPU that it used of all; a disk's limit by bytes; what is several by nothing."""
+def test_the_gain_is_the_share_of_the_binding_limit() -> None:
+    """By CPU for a CPU limit, by bytes for a disk's; a combined class has none."""
     state = known_classes(0.0)  # a1 uses 6 of 10.25 of everything, b2 2.5
     state = replace(state, resources=tuple(replace(r, reasons=()) for r in state.resources))
     first, second = state.classes[:2]
@@ -237,8 +237,8 @@ def test_a_class_is_worth_its_share_of_the_binding_limit() -> None:
     assert capacity_gain(state, first, None) == CapacityGain(None, None)
 
 
-def test_nobody_knows_who_makes_the_contention() -> None:
-    """Nor who holds the connections: where one of these binds, no class's worth is told."""
+def test_there_is_no_gain_where_contention_or_connections_bind() -> None:
+    """Which class causes them is not known."""
     state = known_classes(0.0)
     first = state.classes[0]
     held = capacity(
@@ -261,15 +261,15 @@ def test_nobody_knows_who_makes_the_contention() -> None:
     assert capacity_gain(state, first, other).removed == pytest.approx(0.1)
 
 
-def test_a_lower_limit_that_hardly_binds_takes_nothing_back() -> None:
+def test_an_unlikely_lower_limit_does_not_reduce_the_gain() -> None:
     """The likeliest limit counts, and those above it."""
     state = known_classes(0.0)
     both = capacity("cpu", resource_limit("cpu", 100.0), resource_limit("connections", 60.0))
     assert (capacity_gain(state, state.classes[1], both).removed or 0) > 0.2
 
 
-def test_a_limit_that_the_capacity_left_out_is_no_limit() -> None:
-    """One that may be anywhere keeps nothing; and without a capacity there is no gain to tell."""
+def test_a_limit_left_out_of_the_capacity_does_not_count() -> None:
+    """One that may be anywhere bounds nothing; without a capacity there is no gain."""
     state = known_classes(0.0)
     both = capacity("cpu", resource_limit("cpu", 100.0), resource_limit("connections", 101.0))
     removed = capacity_gain(state, state.classes[0], both).removed

@@ -23,8 +23,8 @@ def interval(
     return ClassInterval(1.0, 1.0, ClassDeltas(NAMES, classes, values, flights), {})
 
 
-def test_a_statement_that_still_runs_has_a_column() -> None:
-    """Its class is great by the time that it runs, though nothing of it has ended."""
+def test_a_class_with_a_running_statement_has_a_column() -> None:
+    """Its running time counts for its size, though no statement has ended."""
     registry = ClassRegistry()
     tracked = TrackedClasses(registry, most=1)
     seconds = [interval(registry, {"a|": (5.0, 0.1)}, running="report|") for _ in range(5)]
@@ -38,8 +38,8 @@ def test_a_statement_that_still_runs_has_a_column() -> None:
     assert table.inflight_delta.sum(axis=0)[table.names.index("report|")] == pytest.approx(5.0)
 
 
-def test_the_others_and_the_agents_own_share_a_column_each() -> None:
-    """Nothing that was done is left out of the table, whoever has a column."""
+def test_other_classes_and_the_agents_own_have_a_column_each() -> None:
+    """Nothing is missing from the table."""
     registry = ClassRegistry()
     registry.add_texts({"own": "SELECT VERSION ( )"}, own=["own"])
     tracked = TrackedClasses(registry, most=2)
@@ -59,8 +59,8 @@ def test_the_others_and_the_agents_own_share_a_column_each() -> None:
 
 
 @pytest.mark.parametrize("names", [("calls", "statement_time", "cpu_time"), NAMES[::-1]])
-def test_a_minute_in_which_the_counters_change_has_all_calls(names: tuple[str, ...]) -> None:
-    """A restart switches SUM_CPU_TIME off again: what was done after it is counted too."""
+def test_all_calls_are_counted_when_the_counters_change(names: tuple[str, ...]) -> None:
+    """A restart switches SUM_CPU_TIME off again: calls after it are counted too."""
     registry = ClassRegistry()
     after = interval(registry, {"a|": (5.0, 0.1)})
     values = np.array([[{"calls": 7.0, "statement_time": 0.2}.get(name, 0.15) for name in names]])
@@ -75,8 +75,8 @@ def test_a_minute_in_which_the_counters_change_has_all_calls(names: tuple[str, .
     assert table.cpu is None
 
 
-def test_a_class_keeps_its_column_until_another_is_clearly_greater() -> None:
-    """Half as great again; so two that are about equal do not change places each minute."""
+def test_a_class_keeps_its_column_until_another_is_clearly_larger() -> None:
+    """By half; so two of about the same size do not change places each minute."""
     registry = ClassRegistry()
     tracked = TrackedClasses(registry, most=1, keep=0.0)
     for used, first in ((1.0, "a|"), (1.4, "a|"), (1.6, "b|")):
