@@ -58,8 +58,8 @@ def recorder(store: Store, server: str, now: ClockPair) -> Recorder:
     return found
 
 
-def test_an_agent_that_starts_again_has_the_values_of_before(store: Store) -> None:
-    """At their times, before its own, by name; those of another server and metric are not taken."""
+def test_a_restarted_agent_has_its_earlier_values(store: Store) -> None:
+    """At their times, before its own, by name; not those of another server or metric."""
     first = recorder(store, SERVER, THEN)
     for k in range(5):
         first.keep_value(ReadValue("active_users", 900.0 + 10 * k, 100.0 + k))
@@ -83,8 +83,8 @@ def test_an_agent_that_starts_again_has_the_values_of_before(store: Store) -> No
     assert again.take_business() is None
 
 
-def test_no_more_is_read_back_than_is_kept() -> None:
-    """The latest of what was written, before all that was read since."""
+def test_only_as_many_values_are_read_back_as_are_kept() -> None:
+    """The latest that were written, before all that were read since."""
     series = ValueSeries()
     for at in (7000.0, 7001.0):
         series.append(at, 0.0)
@@ -112,10 +112,10 @@ def recorded(tmp_path: Path) -> tuple[Path, list[Interval]]:
     return path, rows
 
 
-def test_a_replay_says_what_the_agent_would_have_said(
+def test_a_replay_reports_what_the_agent_would_have_reported(
     recorded: tuple[Path, list[Interval]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """At each step the value then, and from enough of them the headroom in users."""
+    """At each step the value then, and from enough values the headroom in users."""
     path, rows = recorded
     words = ["replay", str(path), "--config.file", str(tmp_path / "config.yaml")]
     assert main([*words, "--every", "2m", "--format", "json"]) == 0
@@ -137,7 +137,7 @@ def test_a_replay_says_what_the_agent_would_have_said(
 
 
 @pytest.mark.parametrize("style", ["csv", "openmetrics"])
-def test_they_are_exported_and_imported(
+def test_business_values_are_exported_and_imported(
     recorded: tuple[Path, list[Interval]], tmp_path: Path, style: str
 ) -> None:
     """To the last digit."""

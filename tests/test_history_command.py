@@ -32,8 +32,8 @@ from agent.history.store import Store
 from agent.history.text.csv_format import header
 
 
-def test_show_says_what_is_there(path: Path, run: Run) -> None:
-    """Each target and kind with its rows and times; the size and the version of the file."""
+def test_show_prints_the_contents(path: Path, run: Run) -> None:
+    """Each target and kind with its rows and times; the size and version of the file."""
     filled(path, 40, "primary", "replica")
     code, out, err = run("show")
     assert (code, err) == (0, "")
@@ -51,10 +51,10 @@ def test_show_says_what_is_there(path: Path, run: Run) -> None:
     assert len(lines) == 10
 
 
-def test_show_finds_the_file_in_the_configuration(
+def test_show_reads_the_path_from_the_configuration(
     path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """`--config.file` will do; one that names no history says so."""
+    """By `--config.file`; a configuration without a history is reported."""
     filled(path, 1)
     config = tmp_path / "config.yaml"
     target = "targets: [{name: db, user: u}]\n"
@@ -67,10 +67,10 @@ def test_show_finds_the_file_in_the_configuration(
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("style", FORMATS)
-def test_what_goes_out_comes_in_as_it_was(
+def test_an_export_imports_unchanged(
     path: Path, tmp_path: Path, run: Run, style: str, kind: str
 ) -> None:
-    """Exported and imported into an empty history, every row is the same to its last bit."""
+    """Into an empty history: every row is the same to its last bit."""
     filled(path, 20, "a", "b")
     text = tmp_path / "rows.txt"
     assert run("export", "--kind", kind, "--format", style, "-o", text)[0] == 0
@@ -117,8 +117,8 @@ def test_prometheus_takes_the_openmetrics(
     assert list((tmp_path / "p").iterdir())
 
 
-def test_a_part_can_be_exported(path: Path, run: Run) -> None:
-    """Of one target, from a time to a time, both included."""
+def test_a_part_of_the_history_can_be_exported(path: Path, run: Run) -> None:
+    """Of one target, between two times, both included."""
     filled(path, 10, "a", "b")
     since, until = (f"{(ZERO + k * STEP) / 1000:.0f}" for k in (3, 6))
     _, out, _ = run("export", "--target", "b", "--since", since, "--until", until)
@@ -134,7 +134,7 @@ def test_a_part_can_be_exported(path: Path, run: Run) -> None:
 
 
 @pytest.mark.parametrize("action", [("export",), ("prune", "--before", "2033-01-01")])
-def test_a_target_that_is_not_there_is_named_with_those_that_are(
+def test_an_unknown_target_is_reported_with_the_known_ones(
     path: Path, run: Run, action: tuple[str, ...]
 ) -> None:
     """Nothing is written or deleted in its name."""
@@ -149,8 +149,8 @@ def test_a_target_that_is_not_there_is_named_with_those_that_are(
     assert (code, err) == (2, "mysql-headroom: no target 'db'; the history has none yet\n")
 
 
-def test_prune_deletes_what_is_older_and_no_more(path: Path, run: Run) -> None:
-    """Of one target or all, of one kind or all; the room is given back."""
+def test_prune_deletes_only_older_rows(path: Path, run: Run) -> None:
+    """Of one target or all, of one kind or all; free pages are released."""
     filled(path, 400, "a", "b")
     before = path.stat().st_size
     at = f"{(ZERO + 390 * STEP) / 1000:.0f}"
@@ -168,8 +168,8 @@ def test_prune_deletes_what_is_older_and_no_more(path: Path, run: Run) -> None:
     assert is_sound(path)
 
 
-def test_nothing_is_made_where_there_is_nothing(path: Path, run: Run) -> None:
-    """A slip of the path is told, and leaves no file behind."""
+def test_a_missing_history_is_reported_and_not_created(path: Path, run: Run) -> None:
+    """A typo in the path leaves no file behind."""
     for action in (["show"], ["export"], ["prune", "--before", "1d"]):
         code, _, err = run(*action)
         assert code == 1
@@ -177,8 +177,8 @@ def test_nothing_is_made_where_there_is_nothing(path: Path, run: Run) -> None:
     assert not path.parent.exists()
 
 
-def test_what_is_no_history_is_told(path: Path, run: Run) -> None:
-    """A file that is something else, or a corrupt one."""
+def test_a_file_that_is_no_history_is_reported(path: Path, run: Run) -> None:
+    """Another file, or a corrupt one."""
     path.parent.mkdir(mode=0o700)
     path.write_text("something else " * 1000)
     for action in (["show"], ["export"], ["import", "/dev/null"]):
@@ -188,8 +188,8 @@ def test_what_is_no_history_is_told(path: Path, run: Run) -> None:
     assert path.read_text().startswith("something else")
 
 
-def test_a_damaged_row_is_told(path: Path, run: Run) -> None:
-    """What cannot be read is an error of one line, not a traceback."""
+def test_a_damaged_row_is_reported(path: Path, run: Run) -> None:
+    """In one line, without a trace."""
     filled(path, 3)
     with closing(open_to_write(path)) as damaging:
         damaging.execute("UPDATE sample SET data = x'00'")
@@ -200,16 +200,16 @@ def test_a_damaged_row_is_told(path: Path, run: Run) -> None:
         assert told in err
 
 
-def test_a_moment_that_is_none_is_told(run: Run) -> None:
-    """With what would be right."""
+def test_an_invalid_time_is_reported(run: Run) -> None:
+    """With the valid forms."""
     for text in ("yesterday", "5", "9e99", "nan", "2026-13-01", "-1h"):
         code, _, err = run("prune", f"--before={text}")
         assert code == 2
         assert "write 2026-11-21T13:00 (local)" in err
 
 
-def test_reading_does_not_disturb_who_writes(path: Path, run: Run) -> None:
-    """Shown and exported while a store has it open, which writes on before, between and after."""
+def test_reading_does_not_disturb_the_writer(path: Path, run: Run) -> None:
+    """`show` and `export` while a store has it open and writes before, between and after."""
     store = Store(path, SETTINGS)
     for number in range(30):
         store.put(batch(number))
@@ -221,8 +221,8 @@ def test_reading_does_not_disturb_who_writes(path: Path, run: Run) -> None:
     store.close()
 
 
-def test_writing_waits_its_turn_with_the_agent(path: Path, tmp_path: Path, run: Run) -> None:
-    """An import and a prune beside a running store: both do their work, nothing is lost."""
+def test_import_and_prune_take_turns_with_the_agent(path: Path, tmp_path: Path, run: Run) -> None:
+    """Both work beside a running store, and nothing is lost."""
     other = filled(tmp_path / "other" / "history.db", 10, "imported")
     text = tmp_path / "rows.csv"
     run("export", "-o", text, file=other)
@@ -242,8 +242,8 @@ def test_writing_waits_its_turn_with_the_agent(path: Path, tmp_path: Path, run: 
 
 
 @pytest.mark.parametrize("rights", [0o666, 0o644])
-def test_an_export_is_private_whatever_was_there(path: Path, run: Run, rights: int) -> None:
-    """A user who could read the file before, or has it open, does not see the new export."""
+def test_an_export_is_private_whatever_file_it_replaces(path: Path, run: Run, rights: int) -> None:
+    """A user who could read the former file, or has it open, does not see the new export."""
     filled(path, 3)
     output = path.parent / "rows.csv"
     output.write_text("before")
@@ -256,8 +256,8 @@ def test_an_export_is_private_whatever_was_there(path: Path, run: Run, rights: i
     assert [p.name for p in path.parent.iterdir() if "rows.csv" in p.name] == ["rows.csv"]
 
 
-def test_an_export_that_fails_leaves_what_was_there(path: Path, run: Run) -> None:
-    """No half of a file takes the place of a whole one, and nothing is left behind."""
+def test_a_failed_export_leaves_the_former_file(path: Path, run: Run) -> None:
+    """No incomplete file replaces a complete one, and nothing is left behind."""
     filled(path, 3)
     output = path.parent / "rows.csv"
     output.write_text("before")
@@ -268,8 +268,8 @@ def test_an_export_that_fails_leaves_what_was_there(path: Path, run: Run) -> Non
     assert [p.name for p in path.parent.iterdir() if "rows.csv" in p.name] == ["rows.csv"]
 
 
-def test_an_export_goes_into_a_pipe_or_through_a_link(path: Path, run: Run) -> None:
-    """A pipe or a device is not replaced, and a link leads where it led."""
+def test_an_export_writes_into_a_pipe_or_through_a_link(path: Path, run: Run) -> None:
+    """A pipe or a device is not replaced, and a link is followed."""
     filled(path, 3)
     pipe = path.parent / "pipe"
     os.mkfifo(pipe)

@@ -72,8 +72,8 @@ def has_tables(path: Path) -> bool:
         return bool(version_of(connection))
 
 
-def test_what_was_committed_outlives_any_number_of_kills(tmp_path: Path, *, is_long: bool) -> None:
-    """Killed again and again at random moments: no interval is lost, and none is half there."""
+def test_committed_rows_survive_any_number_of_kills(tmp_path: Path, *, is_long: bool) -> None:
+    """At random moments: no interval is lost, and none is incomplete."""
     path = tmp_path / "state" / "history.db"
     chance = random.Random(20_260)
     written = 0
@@ -102,8 +102,8 @@ def power_cut(path: Path, to: Path) -> Path:
     return to / path.name
 
 
-def test_a_power_cut_loses_nothing_that_was_committed(tmp_path: Path) -> None:
-    """The file and its log at any instant, in the middle of a write too, are a whole history."""
+def test_a_power_cut_loses_no_committed_row(tmp_path: Path) -> None:
+    """File and log at any instant, also in the middle of a write, are a whole history."""
     path = tmp_path / "state" / "history.db"
     chance = random.Random(1_905)
     there = 0
@@ -144,8 +144,8 @@ def held(path: Path) -> Iterator[None]:
         yield
 
 
-def test_a_log_that_was_cut_off_anywhere_is_a_history_up_to_there(tmp_path: Path) -> None:
-    """The end of the log never got to the disk: what is before it is there, and it goes on."""
+def test_a_truncated_log_is_a_history_up_to_that_point(tmp_path: Path) -> None:
+    """The log's end did not reach the disk: the rows before it are there, and writing goes on."""
     path = tmp_path / "state" / "history.db"
     filled(path, 3)
     store = Store(path, SETTINGS)
@@ -179,8 +179,8 @@ def cut_anywhere(path: Path, folder: Path) -> None:
     assert len(totals) > 10
 
 
-def test_noise_at_the_end_of_the_log_is_no_row(tmp_path: Path) -> None:
-    """A sector that was half written is not taken for a commit: the log has its checksums."""
+def test_garbage_at_the_end_of_the_log_is_no_row(tmp_path: Path) -> None:
+    """A half-written sector is no commit: the log has checksums."""
     path = tmp_path / "state" / "history.db"
     store = Store(path, SETTINGS)
     store.put(batch(0))

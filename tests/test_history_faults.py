@@ -100,10 +100,10 @@ def text(path: Path) -> None:
 
 
 @pytest.mark.parametrize("harm", [garbage_header, garbage_page, truncated, text])
-def test_a_corrupt_file_is_put_aside_with_its_date(
+def test_a_corrupt_file_is_renamed_with_its_date(
     path: Path, harm: object, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It is kept under another name, said once, counted, and an empty one takes its place."""
+    """It is kept, logged once and counted, and an empty one takes its place."""
     filled(path, 60)
     assert callable(harm)
     harm(path)
@@ -124,8 +124,8 @@ def test_a_corrupt_file_is_put_aside_with_its_date(
     assert is_sound(path)
 
 
-def test_damage_while_it_is_written_is_found_too(path: Path, clock: Clock) -> None:
-    """What was to be written is written into the new file."""
+def test_damage_found_while_writing_renames_the_file(path: Path, clock: Clock) -> None:
+    """The pending rows are written into the new file."""
     filled(path, 200)
     store = Store(path, SETTINGS)
     clock.tick(store)
@@ -165,10 +165,7 @@ def halved(path: Path) -> None:
 def test_the_log_and_the_file_may_be_scribbled_on_and_emptied(
     path: Path, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Under the running agent, one after the other: each is found at once, and nothing new is lost.
-
-    What is in order goes on, what is broken is kept aside, and the next interval is written.
-    """
+    """Under the running agent: each is detected at once, and the next interval is written."""
     store = Store(path, SETTINGS)
     log = path.with_name("history.db-wal")
     harms = [(log, scribbled, 0), (path, scribbled, 1), (path, emptied, 2), (path, halved, 3)]
@@ -200,8 +197,8 @@ def test_the_log_and_the_file_may_be_scribbled_on_and_emptied(
     assert "another program has emptied the file" in "".join(said(caplog))
 
 
-def test_a_log_that_a_reader_holds_open_is_minded_too(path: Path, clock: Clock) -> None:
-    """Its frames cannot go into the file yet: damage to them is found before the next write."""
+def test_damage_to_a_log_that_a_reader_holds_open_is_found(path: Path, clock: Clock) -> None:
+    """Its frames are not in the file yet; the damage is found before the next write."""
     filled(path, 30)
     store = Store(path, SETTINGS)
     clock.tick(store)
@@ -223,8 +220,8 @@ def test_a_log_that_a_reader_holds_open_is_minded_too(path: Path, clock: Clock) 
     assert rows(path, INTERVALS) == [interval(60)]
 
 
-def test_another_programs_own_write_is_no_damage(path: Path, clock: Clock) -> None:
-    """An import beside the agent is looked at, and all goes on with both."""
+def test_a_write_by_another_program_is_no_damage(path: Path, clock: Clock) -> None:
+    """The file is checked after an import beside the agent, and both go on."""
     filled(path, 3)
     store = Store(path, SETTINGS)
     clock.tick(store)
@@ -239,10 +236,10 @@ def test_another_programs_own_write_is_no_damage(path: Path, clock: Clock) -> No
 
 
 @pytest.mark.parametrize("cell", ["resources = '{'", "throughput = 'much'"])
-def test_a_damage_that_only_reading_finds_is_one_too(
+def test_damage_that_only_reading_finds_renames_the_file(
     path: Path, clock: Clock, cell: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Pages may be in order and what is in them not: the file is put aside, the window is empty."""
+    """Pages may be valid and their contents not: the window is then empty."""
     filled(path, 5)
     with closing(open_to_write(path)) as damaging:
         damaging.execute(f"UPDATE interval SET {cell} WHERE at = {ZERO + STEP}")
@@ -256,10 +253,10 @@ def test_a_damage_that_only_reading_finds_is_one_too(
     assert len(put_aside(path)) == 1
 
 
-def test_a_file_that_was_taken_away_is_made_anew(
+def test_a_removed_file_is_created_again(
     path: Path, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Nothing is written into a file that no name leads to any more."""
+    """Nothing is written into a file that has no name any more."""
     store = Store(path, SETTINGS)
     store.put(batch(0))
     clock.tick(store)
@@ -274,7 +271,7 @@ def test_a_file_that_was_taken_away_is_made_anew(
     store.close()
 
 
-def test_only_the_latest_broken_files_are_kept(path: Path, clock: Clock) -> None:
+def test_only_the_latest_corrupt_files_are_kept(path: Path, clock: Clock) -> None:
     """A disk that breaks every file does not fill with them."""
     for number in range(6):
         filled(path, 2)
@@ -289,10 +286,10 @@ def test_only_the_latest_broken_files_are_kept(path: Path, clock: Clock) -> None
 # --- whose it is
 
 
-def test_the_second_of_two_agents_goes_on_without(
+def test_the_second_of_two_agents_runs_without_a_history(
     path: Path, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It says so once, disturbs nothing, and takes over when the first one has ended."""
+    """It logs that once, disturbs nothing, and takes over when the first one has ended."""
     first, second = Store(path, SETTINGS), Store(path, SETTINGS)
     first.put(batch(0))
     clock.tick(first)
@@ -311,10 +308,10 @@ def test_the_second_of_two_agents_goes_on_without(
     assert rows(path, INTERVALS) == [interval(0), interval(1), interval(2)]
 
 
-def test_a_later_versions_file_is_left_alone(
+def test_a_file_of_a_later_version_is_left_unchanged(
     path: Path, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The agent goes on without a history; after a downgrade nothing is lost."""
+    """The agent runs without a history; after a downgrade nothing is lost."""
     filled(path, 2)
     connection = sqlite3.connect(path)
     connection.execute(f"PRAGMA user_version = {VERSION + 1}")
@@ -335,10 +332,10 @@ def test_a_later_versions_file_is_left_alone(
 # --- no room, no right
 
 
-def test_a_full_disk_costs_nothing_that_can_wait(
+def test_after_a_full_disk_all_waiting_rows_are_written(
     tmp_path: Path, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It is said once and counted; with room again all that waited is written, in order."""
+    """It is logged once and counted; once there is space all that waited is written, in order."""
     caplog.set_level(logging.INFO)
     with small_disk(tmp_path / "disk", "2m") as disk:
         path = disk / "history.db"
@@ -374,8 +371,8 @@ def is_well(store: Store) -> bool:
     return bool(store.state.success)
 
 
-def test_a_start_on_a_full_disk_reads_what_is_there(tmp_path: Path, clock: Clock) -> None:
-    """After a crash, with the log still there, and after an end in good order."""
+def test_a_start_on_a_full_disk_reads_the_stored_rows(tmp_path: Path, clock: Clock) -> None:
+    """After a crash, with the log still there, and after an orderly end."""
     for ended in (True, False):
         with small_disk(tmp_path / f"disk-{ended}", "2m") as disk:
             path = disk / "history.db"
@@ -396,10 +393,10 @@ def test_a_start_on_a_full_disk_reads_what_is_there(tmp_path: Path, clock: Clock
             store.close()
 
 
-def test_a_read_only_file_system_is_gone_on_without(
+def test_the_agent_runs_on_with_a_read_only_file_system(
     tmp_path: Path, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Said once; what was written before is read; made writable again, it is written."""
+    """It is logged once; stored rows are read; once writable, new ones are written."""
     with small_disk(tmp_path / "disk", "4m") as disk:
         path = filled(disk / "history.db", 10)
         remount(disk, "ro")
@@ -421,10 +418,10 @@ def test_a_read_only_file_system_is_gone_on_without(
 # --- too much
 
 
-def test_what_cannot_wait_is_dropped_and_counted(
+def test_rows_beyond_the_buffer_are_dropped_and_counted(
     path: Path, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The oldest go first; memory stays bounded whatever the disk does."""
+    """The oldest first; memory stays bounded whatever the disk does."""
     first = Store(path, SETTINGS)
     clock.tick(first)
     second = Store(path, SETTINGS, most_waiting=10 * batch(0).bytes)
@@ -440,7 +437,7 @@ def test_what_cannot_wait_is_dropped_and_counted(
     assert rows(path, INTERVALS) == [interval(k) for k in range(dropped, 25)]
 
 
-def test_batches_dropped_while_they_are_written_count_if_they_were_not() -> None:
+def test_batches_dropped_during_a_write_count_only_if_it_fails() -> None:
     """The counter never falls, though whether they are stored is known later only."""
     counted, buffer = [], WriteBuffer(max_bytes=3 * batch(0).bytes + 100)
     for number in range(3):
@@ -460,8 +457,8 @@ def test_batches_dropped_while_they_are_written_count_if_they_were_not() -> None
     assert buffer.dropped == 1
 
 
-def test_nobody_waits_for_a_store_that_hangs(path: Path) -> None:
-    """`put` returns while the worker is stuck; that is no reason to call the agent hung."""
+def test_a_hanging_store_blocks_no_caller(path: Path) -> None:
+    """`put` returns while the worker is stuck; that does not make the agent count as hanging."""
     stuck, go_on = threading.Event(), threading.Event()
 
     def clock() -> float:

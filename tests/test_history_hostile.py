@@ -76,8 +76,8 @@ BOMBS = {
         pytest.param("attribute", "rows", marks=pytest.mark.long),
     ],
 )
-def test_a_gzip_bomb_is_one_line(tmp_path: Path, kind: str, command: str) -> None:
-    """A megabyte that stands for a gigabyte takes no more memory than what is allowed."""
+def test_a_gzip_bomb_is_refused_in_one_line(tmp_path: Path, kind: str, command: str) -> None:
+    """A megabyte that unpacks to a gigabyte takes no more memory than allowed."""
     piece, expected = BOMBS[kind]
     head = b"concurrency,throughput\n" if command == "fit" else b"a,cpu_s\n"
     path = tmp_path / "bomb.gz"
@@ -91,7 +91,7 @@ def test_a_gzip_bomb_is_one_line(tmp_path: Path, kind: str, command: str) -> Non
 
 @pytest.mark.parametrize("kind", ["zeroes", "one line"])
 def test_a_gzip_bomb_is_not_imported(path: Path, tmp_path: Path, kind: str) -> None:
-    """And no history is made for it."""
+    """And no history is created for it."""
     piece, expected = BOMBS[kind]
     made = bomb(tmp_path / "bomb.gz", piece, 100)
     code, out, err, _ = bounded("history", "import", "--file", path, made)
@@ -100,8 +100,8 @@ def test_a_gzip_bomb_is_not_imported(path: Path, tmp_path: Path, kind: str) -> N
 
 
 @pytest.mark.parametrize("is_piped", [False, True])
-def test_an_import_takes_the_same_memory_however_many_rows(path: Path, is_piped: bool) -> None:
-    """It is read as a stream, twice: what is wrong is known before the history is touched."""
+def test_the_memory_of_an_import_does_not_depend_on_its_rows(path: Path, is_piped: bool) -> None:
+    """The file is streamed twice: mistakes are known before the history is changed."""
     peaks = []
     path.parent.mkdir(mode=0o700)
     for count in (2_000, 30_000):
@@ -122,8 +122,8 @@ def test_an_import_takes_the_same_memory_however_many_rows(path: Path, is_piped:
     assert peaks[1] < peaks[0] + 12 * 2**20
 
 
-def test_a_mistake_at_the_end_of_a_long_file_adds_nothing(path: Path, run: Run) -> None:
-    """However much was in order before it; and of a million mistakes twenty are listed."""
+def test_a_mistake_at_the_end_of_a_long_file_imports_nothing(path: Path, run: Run) -> None:
+    """However many rows before it are valid; of a million mistakes twenty are listed."""
     path.parent.mkdir(mode=0o700)
     source = path.parent / "rows.csv"
     good = "".join(f"db,s,{number},15,1,,,,,,,\n" for number in range(12_000))
@@ -179,7 +179,7 @@ ENDLESS = (
 def test_a_file_with_other_tables_is_refused(
     path: Path, run: Run, statements: tuple[str, ...], action: tuple[str, ...]
 ) -> None:
-    """`show` counted the rows of an endless view for ever."""
+    """Counting the rows of an endless view would never end."""
     started = time.monotonic()
     code, out, err = run(*action, file=crafted(path, *statements))
     assert (code, out) == (1, "")
@@ -187,10 +187,8 @@ def test_a_file_with_other_tables_is_refused(
     assert time.monotonic() - started < 20
 
 
-def test_pages_that_lead_in_circles_come_to_an_end(
-    path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Each page of a tree leads to the next one, many times: 100 to the 20th rows to be counted."""
+def test_a_cycle_of_pages_times_out(path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each page of a tree refers to the next one, many times: 100 to the 20th rows."""
     monkeypatch.setattr("agent.history.open_database.MAX_STATEMENT_SECONDS", 1.0)
     filled(path, 2)
     lead_in_circles(path)
@@ -246,7 +244,7 @@ def above(leaf: bytes, child: int) -> bytes:
         "UPDATE interval SET resources = printf('%.20000000c', ' ')",
     ],
 )
-def test_a_cell_that_is_none_is_one_line(path: Path, run: Run, update: str) -> None:
+def test_an_oversized_cell_is_refused_in_one_line(path: Path, run: Run, update: str) -> None:
     """Numbers without an end, nesting without an end, and 20 MB of nothing."""
     code, _, err = run("export", file=crafted(path, update))
     assert code == 1
@@ -254,8 +252,8 @@ def test_a_cell_that_is_none_is_one_line(path: Path, run: Run, update: str) -> N
     assert err.count("\n") == 1
 
 
-def test_a_packed_sample_cannot_grow_without_end(path: Path) -> None:
-    """A blob of a megabyte that stands for a gigabyte."""
+def test_a_packed_sample_is_unpacked_to_a_limited_size(path: Path) -> None:
+    """A blob of a megabyte that unpacks to a gigabyte."""
     filled(path, 1)
     packer = zlib.compressobj(9)
     blob = b"".join(packer.compress(b"\0" * 2**20) for _ in range(256)) + packer.flush()

@@ -39,10 +39,10 @@ GOOD = "".join(as_csv(INTERVALS, [interval(0), interval(1)])).splitlines()
         ('db,s,1700000000,15,1,,,,,,,"{""cpu"": ""x""}"', "resources: cpu is not a number"),
     ],
 )
-def test_a_bad_line_is_told_with_its_number(
+def test_an_invalid_line_is_reported_with_its_number(
     path: Path, tmp_path: Path, run: Run, line: str, told: str
 ) -> None:
-    """And what to do; of the good lines around it nothing is imported."""
+    """And the remedy; the valid lines around it are not imported either."""
     text = tmp_path / "rows.csv"
     text.write_text("\n".join([GOOD[0], GOOD[1], line, GOOD[2]]) + "\n")
     code, out, err = run("import", text)
@@ -79,7 +79,7 @@ LABELS = f'{{target="db",server="{SERVER}"}}'
         ),
     ],
 )
-def test_a_bad_sample_is_told_with_its_number(
+def test_an_invalid_openmetrics_sample_is_reported_with_its_line(
     path: Path, tmp_path: Path, run: Run, line: str, told: str
 ) -> None:
     """The same for OpenMetrics."""
@@ -92,8 +92,8 @@ def test_a_bad_sample_is_told_with_its_number(
     assert not path.exists()
 
 
-def test_a_file_that_was_cut_off_is_not_imported(path: Path, tmp_path: Path, run: Run) -> None:
-    """Without its end an OpenMetrics file may lack anything."""
+def test_a_truncated_file_is_not_imported(path: Path, tmp_path: Path, run: Run) -> None:
+    """Without its end mark an OpenMetrics file may lack anything."""
     good = "".join(as_openmetrics([INTERVALS], lambda _: [interval(0)]))
     text = tmp_path / "rows.om"
     text.write_text(good[: len(good) // 2].rpartition("\n")[0] + "\n")
@@ -103,8 +103,8 @@ def test_a_file_that_was_cut_off_is_not_imported(path: Path, tmp_path: Path, run
     assert not path.exists()
 
 
-def test_many_mistakes_are_told_in_part(tmp_path: Path, run: Run) -> None:
-    """The first twenty, and how many more there are."""
+def test_only_the_first_twenty_mistakes_are_listed(tmp_path: Path, run: Run) -> None:
+    """And how many more there are."""
     text = tmp_path / "rows.csv"
     text.write_text("\n".join([GOOD[0], *["db"] * 100]) + "\n")
     _, _, err = run("import", text)
@@ -112,7 +112,7 @@ def test_many_mistakes_are_told_in_part(tmp_path: Path, run: Run) -> None:
     assert err.endswith("and 80 more invalid lines\n")
 
 
-def test_a_table_of_something_else_is_told(tmp_path: Path, run: Run) -> None:
+def test_a_table_of_another_kind_is_refused(tmp_path: Path, run: Run) -> None:
     """With the header that it should have."""
     text = tmp_path / "rows.csv"
     text.write_text("concurrency,throughput\n1,2\n")
@@ -126,10 +126,10 @@ def test_a_table_of_something_else_is_told(tmp_path: Path, run: Run) -> None:
         assert ",".join(header(kind)) in err
 
 
-def test_an_import_that_fails_in_the_middle_leaves_nothing(
+def test_a_failed_import_changes_nothing(
     path: Path, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Killed by whatever after half of its rows: the history is as it was."""
+    """Aborted after half of its rows, the history is as it was."""
     filled(path, 3)
     other = filled(tmp_path / "other" / "history.db", 30, "imported")
     text = tmp_path / "rows.om"
@@ -151,8 +151,8 @@ def test_an_import_that_fails_in_the_middle_leaves_nothing(
     assert is_sound(path)
 
 
-def test_a_full_temporary_directory_is_not_the_histories_fault(path: Path, tmp_path: Path) -> None:
-    """A pipe is copied first: one line names the directory that is full, and the remedy."""
+def test_a_full_temporary_directory_is_named_in_the_error(path: Path, tmp_path: Path) -> None:
+    """A pipe is copied there first: one line names the directory and the remedy."""
     folder = tmp_path / "temporary"
     folder.mkdir()
     script = (

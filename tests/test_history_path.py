@@ -14,7 +14,7 @@ from testbed.real.daemon import is_root
 NOBODY = 65534
 
 
-def test_a_folder_of_its_own_is_usable(tmp_path: Path) -> None:
+def test_a_private_folder_is_usable(tmp_path: Path) -> None:
     """Also one that does not exist yet; nothing is created."""
     tmp_path.chmod(0o700)
     assert path_problem(tmp_path / FILE_NAME) is None
@@ -22,8 +22,8 @@ def test_a_folder_of_its_own_is_usable(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_prevents_a_history_is_told(tmp_path: Path) -> None:
-    """A folder that is missing, one that others may write into, a file of another kind."""
+def test_each_obstacle_to_a_history_is_reported(tmp_path: Path) -> None:
+    """A missing folder, one that others may write into, a file of another kind."""
     tmp_path.chmod(0o700)
     missing = path_problem(tmp_path / "no" / "such" / FILE_NAME)
     assert missing is not None
@@ -45,7 +45,7 @@ def test_what_prevents_a_history_is_told(tmp_path: Path) -> None:
     ("mode", "told"),
     [(0o755, "this user may not write into this folder"), (0o700, "cannot be read (Permission")],
 )
-def test_a_folder_of_another_user_is_told(mode: int, told: str) -> None:
+def test_a_folder_of_another_user_is_reported(mode: int, told: str) -> None:
     """The check is to be run as the user who runs the agent."""
     if not is_root():
         pytest.skip("only root becomes another user")

@@ -55,14 +55,14 @@ PLACES = [
 @pytest.mark.parametrize(
     ("make", "told", "told_by_import"), PLACES, ids=[make.__name__ for make, _, _ in PLACES]
 )
-def test_a_place_that_holds_no_history_is_told(
+def test_a_path_without_a_history_is_reported(
     make: Callable[[Path], None],
     told: str,
     told_by_import: str | None,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """One line with the place and the remedy; an import makes a history where nothing is."""
+    """One line with the path and the remedy; an import creates a history where nothing is."""
     place, rows = tmp_path / "history.db", tmp_path / "rows.csv"
     rows.write_text("".join(as_csv(INTERVALS, [])))
     make(place)
@@ -74,8 +74,10 @@ def test_a_place_that_holds_no_history_is_told(
     assert (code, capsys.readouterr().err) == (1 if told_by_import else 0, err)
 
 
-def test_who_may_not_read_it_is_told_who_may(capsys: pytest.CaptureFixture[str]) -> None:
-    """As where the folder may not be entered: the file is private, and stays as it is."""
+def test_missing_read_permission_is_reported_with_the_owner(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Also if the folder may not be entered: the file is private, and stays as it is."""
     with folder_for_all() as folder:
         path = filled(folder / "history.db", 1)
         for modes in ((0o755, 0), (0o600, 0o600)):
@@ -91,10 +93,10 @@ def test_who_may_not_read_it_is_told_who_may(capsys: pytest.CaptureFixture[str])
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
-def test_root_is_told_whose_history_it_is(
+def test_root_is_told_the_owner_of_the_history(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What root writes into another's folder could be led elsewhere by a link: it reads only."""
+    """Writes in another user's folder could follow a link elsewhere: root reads only."""
     folder, rows = tmp_path / "theirs", tmp_path / "rows.csv"
     rows.write_text("".join(as_csv(INTERVALS, [])))
     folder.mkdir(mode=0o700)
@@ -115,10 +117,10 @@ def test_root_is_told_whose_history_it_is(
         ("link.db", "Too many levels of symbolic links; name the file itself, not a link to it"),
     ],
 )
-def test_a_place_where_none_can_be_made_is_told(
+def test_a_path_where_none_can_be_created_is_reported(
     place: str, told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """No folder, a folder that is a file, a link to somewhere."""
+    """No folder, a folder that is a file, a link to elsewhere."""
     rows = tmp_path / "rows.csv"
     rows.write_text("".join(as_csv(INTERVALS, [])))
     (tmp_path / "link.db").symlink_to(rows)

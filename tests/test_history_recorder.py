@@ -108,8 +108,8 @@ def first(path: Path) -> Life:
     return life
 
 
-def test_the_next_life_begins_with_the_window_of_the_last(first: Life, path: Path) -> None:
-    """Every interval with all its numbers, at its own time, though the machine was booted again."""
+def test_a_restarted_agent_begins_with_the_stored_window(first: Life, path: Path) -> None:
+    """Every interval with all its numbers, at its own time, also after a reboot."""
     life = Life(path, UNIX + 400.0, born=5.0)
     life.begin()
     before, after = first.history.window(first.at), life.history.window(life.at)
@@ -122,7 +122,7 @@ def test_the_next_life_begins_with_the_window_of_the_last(first: Life, path: Pat
 
 
 def test_new_intervals_follow_those_that_were_read_back(first: Life, path: Path) -> None:
-    """In the order of time, none twice; and the file has them all for the life after."""
+    """In the order of time, none twice; all of them are stored for the next start."""
     life = Life(path, UNIX + 310.0, born=310.0)
     life.begin()
     life.live(60)
@@ -137,8 +137,8 @@ def test_new_intervals_follow_those_that_were_read_back(first: Life, path: Path)
     third.end()
 
 
-def test_what_was_found_is_kept_with_its_trust_and_reasons(first: Life, path: Path) -> None:
-    """Each assessment once, with the words that the page had for it."""
+def test_assessments_are_stored_with_trust_and_reasons(first: Life, path: Path) -> None:
+    """Each once, with the values that the page had."""
     found = rows(path, FITS)
     assert found
     assert len({row.at for row in found}) == len(found)
@@ -152,8 +152,8 @@ def test_what_was_found_is_kept_with_its_trust_and_reasons(first: Life, path: Pa
     assert found[-1].at == round(1000 * (first.fitted.at or 0))
 
 
-def test_every_sample_is_there_also_those_of_no_complete_interval(first: Life, path: Path) -> None:
-    """An end in good order writes what was read since the last interval."""
+def test_all_samples_are_stored_also_of_incomplete_intervals(first: Life, path: Path) -> None:
+    """An orderly shutdown writes those read since the last interval."""
     found = rows(path, SAMPLES)
     assert [row.at for row in found] == [round(1000 * (UNIX + k)) for k in range(1, 301)]
     assert found[0].cells[0] == {
@@ -166,7 +166,7 @@ def test_every_sample_is_there_also_those_of_no_complete_interval(first: Life, p
     }
 
 
-def test_samples_are_left_out_where_they_are_kept_for_no_time(path: Path) -> None:
+def test_no_samples_are_stored_with_a_retention_of_zero(path: Path) -> None:
     """`retention.samples: 0`: intervals and fits only."""
     settings = HistorySettings(retention=RetentionSettings(samples=0))
     life = Life(path, UNIX, settings=settings)
@@ -177,7 +177,7 @@ def test_samples_are_left_out_where_they_are_kept_for_no_time(path: Path) -> Non
     assert len(rows(path, INTERVALS)) == 4
 
 
-def test_classes_of_statements_are_not_written(path: Path) -> None:
+def test_samples_of_digests_are_not_stored(path: Path) -> None:
     """What could hold the text of a statement does not get into the file."""
     life = Life(path, UNIX)
     life.begin()
@@ -188,8 +188,8 @@ def test_classes_of_statements_are_not_written(path: Path) -> None:
     assert b"secret" not in path.read_bytes()
 
 
-def test_samples_need_not_wait_for_a_long_interval(path: Path) -> None:
-    """With intervals of ten minutes a crash costs no ten minutes of samples."""
+def test_samples_are_stored_during_a_long_interval(path: Path) -> None:
+    """With intervals of ten minutes a crash loses no ten minutes of samples."""
     life = Life(path, UNIX)
     life.history = IntervalBuffer(600.0, 3600.0, sampling=1.0)
     life.begin()
@@ -200,8 +200,8 @@ def test_samples_need_not_wait_for_a_long_interval(path: Path) -> None:
     assert len(rows(path, SAMPLES)) == 250
 
 
-def test_a_window_that_was_carried_over_is_not_read_back_too(path: Path) -> None:
-    """After a reload the watch is another, its window the same; what comes is written on."""
+def test_a_window_that_was_taken_over_is_not_read_back_again(path: Path) -> None:
+    """After a reload the monitor is another, its window the same; new intervals are stored."""
     life = Life(path, UNIX)
     life.begin()
     life.live(100)
@@ -221,7 +221,7 @@ def test_a_window_that_was_carried_over_is_not_read_back_too(path: Path) -> None
 OTHER = {**MYSQL, "server_uuid": "11111111-71ca-11e1-9e33-c80aa9429562"}
 
 
-def test_another_server_under_the_same_name_inherits_nothing(first: Life, path: Path) -> None:
+def test_another_server_under_the_same_name_has_its_own_history(first: Life, path: Path) -> None:
     """A target that was pointed elsewhere starts again; pointed back, it has its own again."""
     life = Life(path, UNIX + 310.0, born=310.0)
     life.begin(OTHER)
@@ -243,8 +243,8 @@ def renamed(path: Path, *watched: str, after: float = 400.0) -> Life:
     return life
 
 
-def test_a_target_that_was_renamed_keeps_its_window(first: Life, path: Path) -> None:
-    """All kinds of rows have the new name; nothing is left under the one before."""
+def test_a_renamed_target_keeps_its_window(first: Life, path: Path) -> None:
+    """All kinds of rows have the new name; no row is left under the old one."""
     before = {kind.name: len(rows(path, kind)) for kind in KINDS.values()}
     life = renamed(path, "primary")
     assert life.ends == pytest.approx(first.ends, abs=0.002)
@@ -253,7 +253,7 @@ def test_a_target_that_was_renamed_keeps_its_window(first: Life, path: Path) -> 
     assert {row.labels[0] for kind in KINDS.values() for row in rows(path, kind)} == {"primary"}
 
 
-def test_a_name_that_is_watched_still_keeps_what_is_its_own(first: Life, path: Path) -> None:
+def test_a_name_in_use_keeps_its_rows(first: Life, path: Path) -> None:
     """A second target of the same server starts again."""
     life = renamed(path, "primary", "db")
     assert life.ends == []
@@ -261,7 +261,7 @@ def test_a_name_that_is_watched_still_keeps_what_is_its_own(first: Life, path: P
     assert {row.labels[0] for row in rows(path, INTERVALS)} == {"db"}
 
 
-def test_a_name_that_has_rows_takes_no_others(first: Life, path: Path) -> None:
+def test_a_name_with_rows_adopts_no_others(first: Life, path: Path) -> None:
     """Not even when the other target is gone."""
     life = renamed(path, "primary", "db")
     life.live(60)
@@ -272,8 +272,8 @@ def test_a_name_that_has_rows_takes_no_others(first: Life, path: Path) -> None:
     assert {row.labels[0] for row in rows(path, INTERVALS)} == {"db", "primary"}
 
 
-def test_a_server_that_takes_anothers_place_begins_anew(path: Path) -> None:
-    """After a fail-over behind one address the window holds the new server's intervals alone."""
+def test_a_server_that_replaces_another_starts_a_new_window(path: Path) -> None:
+    """After a failover behind one address the window has only the new server's intervals."""
     life = Life(path, UNIX)
     life.begin()
     life.live(100)
@@ -291,8 +291,8 @@ def test_a_server_that_takes_anothers_place_begins_anew(path: Path) -> None:
     assert len({row.labels for row in rows(path, INTERVALS)}) == 2
 
 
-def test_intervals_of_the_future_are_left_out(first: Life, path: Path) -> None:
-    """The clock was set back by two minutes: what is not over yet by it is not read back."""
+def test_future_intervals_are_not_read_back(first: Life, path: Path) -> None:
+    """The clock was set back by two minutes: intervals that are not over yet are left out."""
     life = Life(path, UNIX + 190.0)
     life.begin()
     assert life.ends
@@ -303,8 +303,8 @@ def test_intervals_of_the_future_are_left_out(first: Life, path: Path) -> None:
     life.end()
 
 
-def test_a_clock_set_forward_makes_the_window_old_and_no_more(first: Life, path: Path) -> None:
-    """Half an hour ahead, the intervals are half an hour old; two hours ahead, they are too old."""
+def test_a_clock_set_forward_makes_the_window_older(first: Life, path: Path) -> None:
+    """Half an hour ahead, intervals are half an hour old; two hours ahead, too old."""
     ahead = Life(path, UNIX + 300.0 + 1800.0)
     ahead.begin()
     assert ahead.ends == pytest.approx(first.ends, abs=0.002)
@@ -315,8 +315,8 @@ def test_a_clock_set_forward_makes_the_window_old_and_no_more(first: Life, path:
     far_ahead.end()
 
 
-def test_a_file_that_can_be_read_later_is_read_back_then(first: Life, path: Path) -> None:
-    """Another agent has it: the window grows by itself, and gets its past when the other ends."""
+def test_a_file_that_becomes_readable_later_is_read_back_then(first: Life, path: Path) -> None:
+    """While another agent has it, the window grows; then the earlier intervals are added."""
     holder = Store(path, SETTINGS)
     holder.tick(0.0)
     life = Life(path, UNIX + 310.0, born=310.0)
@@ -334,15 +334,15 @@ def test_a_file_that_can_be_read_later_is_read_back_then(first: Life, path: Path
     assert len(rows(path, INTERVALS)) == 28 + 4
 
 
-def test_a_server_is_known_by_its_own_number() -> None:
+def test_a_server_is_identified_by_its_uuid() -> None:
     """Not by its address, which a proxy or another server may have tomorrow."""
     assert server_identity(MYSQL) == SERVER
     mariadb = {"server_uid": "Sb0cIAkcSJUbC45qm1vKFlE5dbk=", "hostname": "h", "port": "3307"}
     assert server_identity({**mariadb, "datadir": "/var/lib/mysql/"}) == "h:3307:/var/lib/mysql/"
 
 
-def test_a_server_with_a_name_of_megabytes_is_known_by_its_place() -> None:
-    """A value that is no UUID is not used, and every name is short."""
+def test_a_server_without_a_valid_uuid_is_identified_by_its_place() -> None:
+    """A value that is no UUID is not used, and every identity is short."""
     for lie in ("x" * 1_600_000, "a\x1b[2Jb", "", "\ud800", "two words"):
         assert server_identity({**MYSQL, "server_uuid": lie}) == "h:3306:/d/"
     long = {"hostname": "h" * 1_600_000, "port": "3306", "datadir": "\ud800"}
@@ -350,10 +350,10 @@ def test_a_server_with_a_name_of_megabytes_is_known_by_its_place() -> None:
     assert server_identity(MYSQL) == SERVER
 
 
-def test_a_server_that_is_another_one_at_each_connect_crowds_nobody_out(
+def test_the_number_of_new_server_identities_per_day_is_limited(
     path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """So many of them are written in a day and no more; who was known before still is."""
+    """A server with a new identity at each connect displaces no known one."""
     life = Life(path, UNIX)
     life.begin()
     life.live(60)
@@ -380,8 +380,8 @@ def extents_of(life: Life, path: Path) -> list[Extent]:
         return list(extents(reading, INTERVALS))
 
 
-def test_a_server_that_was_turned_away_stays_so_after_a_reload(path: Path) -> None:
-    """It is said once, and its samples do not become those of the next server."""
+def test_a_refused_server_stays_refused_after_a_reload(path: Path) -> None:
+    """It is logged once, and its samples do not become those of the next server."""
     before = Life(path, UNIX)
     before.begin()
     for number in range(21):

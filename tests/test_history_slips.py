@@ -43,10 +43,10 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("name", OTHERS)
-def test_a_file_of_another_kind_is_not_touched(
+def test_a_file_of_another_kind_is_not_changed(
     name: str, folder: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Said once, with the place and the remedy; a history is made when the place is free."""
+    """It is logged once with path and remedy; a history is created when the path is free."""
     path = folder / name
     path.write_bytes(OTHERS[name])
     path.chmod(0o644)
@@ -68,10 +68,10 @@ def test_a_file_of_another_kind_is_not_touched(
 
 
 @pytest.mark.parametrize(("lock", "mode"), [(b"GEM\n  specs:\n", 0o600), (b"", 0o644)])
-def test_a_lock_of_somebody_else_does_not_make_the_file_ours(
+def test_another_programs_lock_file_does_not_make_the_file_ours(
     lock: bytes, mode: int, folder: Path
 ) -> None:
-    """Such as a list of locked versions: what an agent leaves is empty and private."""
+    """Such as a list of locked versions: an agent's lock is empty and private."""
     path, beside = folder / "Gemfile", folder / "Gemfile.lock"
     path.write_bytes(b"source 'https://rubygems.org'\n")
     beside.write_bytes(lock)
@@ -86,8 +86,10 @@ def test_a_lock_of_somebody_else_does_not_make_the_file_ours(
     assert set(store.state.failures) == {StoreFailure.FOREIGN}
 
 
-def test_no_command_touches_one_either(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Not even its mode is another."""
+def test_no_command_changes_a_file_of_another_kind(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Not even its mode."""
     path = folder / "hosts"
     path.write_bytes(OTHERS["hosts"])
     path.chmod(0o644)
@@ -126,8 +128,8 @@ def next_life(path: Path) -> Store:
     return store
 
 
-def test_a_history_without_its_beginning_is_known_by_its_lock(folder: Path) -> None:
-    """Whatever its name, it gives way to an empty one."""
+def test_a_history_without_a_header_is_recognised_by_its_lock(folder: Path) -> None:
+    """Whatever its name, an empty one replaces it."""
     path = without_its_beginning(folder / "of-the-agent", with_log=False)
     store = next_life(path)
     assert store.state.corrupt_files == 1
@@ -135,8 +137,8 @@ def test_a_history_without_its_beginning_is_known_by_its_lock(folder: Path) -> N
     assert list(folder.glob("of-the-agent.corrupt-*"))
 
 
-def test_a_history_without_its_beginning_is_known_by_its_log(folder: Path) -> None:
-    """What was not written back is in there, the beginning too: nothing is lost."""
+def test_a_history_without_a_header_is_recognised_by_its_log(folder: Path) -> None:
+    """The log has the pages not yet in the file, the first one too: nothing is lost."""
     path = without_its_beginning(folder / "of-the-agent", with_log=True)
     (folder / "of-the-agent.lock").unlink()
     store = next_life(path)

@@ -42,8 +42,8 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "state" / "history.db"
 
 
-def test_what_was_written_is_read_back_as_it_was(path: Path) -> None:
-    """Numbers to the last bit, words, names, and what was not known."""
+def test_rows_are_read_back_unchanged(path: Path) -> None:
+    """Numbers to the last bit, words, names, and unknown values."""
     filled(path, 3)
     found = everything(path)
     assert found["intervals"] == [interval(k) for k in range(3)]
@@ -54,14 +54,14 @@ def test_what_was_written_is_read_back_as_it_was(path: Path) -> None:
     assert first.cells == ({"questions": 1e6 + ZERO - 14, "uptime": 70.0},)
 
 
-def test_a_name_that_a_sample_lacks_stays_absent() -> None:
-    """Packed together, samples need not have the same names; an absent one is no zero."""
+def test_a_name_absent_from_a_sample_stays_absent() -> None:
+    """Packed samples need not have the same names; an absent one is no zero."""
     readings = [(ZERO, {"a": 1.0}), (ZERO + 1, {"a": 2.0, "b": 1e300}), (ZERO + 2, {"b": -0.5})]
     assert list(unpack(pack("host", readings))) == readings
 
 
-def test_the_same_rows_again_change_nothing(path: Path) -> None:
-    """A row that is there is neither doubled nor changed."""
+def test_inserting_the_same_rows_again_changes_nothing(path: Path) -> None:
+    """An existing row is neither doubled nor changed."""
     filled(path, 5)
     before = everything(path)
     with closing(open_to_write(path)) as connection:
@@ -73,7 +73,7 @@ def test_the_same_rows_again_change_nothing(path: Path) -> None:
     assert everything(path) == before
 
 
-def test_samples_that_overlap_what_is_there_are_added_once(path: Path) -> None:
+def test_overlapping_samples_are_added_once(path: Path) -> None:
     """Chunks need not begin where others ended."""
     filled(path, 2)
     known = rows(path, SAMPLES)
@@ -83,7 +83,7 @@ def test_samples_that_overlap_what_is_there_are_added_once(path: Path) -> None:
     assert len(rows(path, SAMPLES)) == 35
 
 
-def test_rows_are_chosen_by_target_and_time(path: Path) -> None:
+def test_rows_are_selected_by_target_and_time(path: Path) -> None:
     """Both ends are included; another target's rows are not."""
     filled(path, 10, "a", "b")
     choice = RowFilter("b", None, ZERO + 3 * STEP, ZERO + 5 * STEP)
@@ -104,8 +104,8 @@ def test_more_rows_than_a_page_are_all_read(path: Path) -> None:
     assert [row.at for row in rows(path, INTERVALS)] == [ZERO + STEP * k for k in range(2345)]
 
 
-def test_what_there_is_is_told(path: Path) -> None:
-    """Per target and kind: how many rows, from when to when."""
+def test_the_extent_of_each_kind_is_reported(path: Path) -> None:
+    """Per target and kind: the number of rows, and the first and last time."""
     filled(path, 4, "a", "b")
     with closing(open_to_read(path)) as connection:
         found = [extent for kind in KINDS.values() for extent in extents(connection, kind)]
@@ -130,7 +130,7 @@ def wanted(count: int, width: float = 15.0, server: str = SERVER) -> WindowQuery
 
 
 def test_a_window_is_read_back_for_the_same_server_and_width_only(path: Path) -> None:
-    """Another server under the same name, or intervals of another width, have nothing to give."""
+    """Not for another server under the same name, or for intervals of another width."""
     filled(path, 6)
     with closing(open_to_write(path)) as connection:
         assert read_window(connection, wanted(4)) == [(interval(k), 1.0) for k in range(4)]
@@ -138,8 +138,8 @@ def test_a_window_is_read_back_for_the_same_server_and_width_only(path: Path) ->
         assert read_window(connection, wanted(4, server="another")) == []
 
 
-def test_a_long_window_is_thinned_as_it_is_in_memory(path: Path) -> None:
-    """A month of intervals takes no more memory than a window has; together they stand for all."""
+def test_a_long_window_is_thinned_like_one_in_memory(path: Path) -> None:
+    """A month of intervals takes no more memory than a window; together they represent all."""
     count = 3000
     with closing(open_to_write(path)) as connection:
         connection.execute("BEGIN")
@@ -161,7 +161,7 @@ def mode(path: Path) -> int:
 
 
 def test_the_file_its_log_and_its_folder_are_private(path: Path) -> None:
-    """Whatever the umask says."""
+    """Whatever the umask."""
     before = os.umask(0)
     try:
         store = Store(path, SETTINGS)
@@ -176,8 +176,8 @@ def test_the_file_its_log_and_its_folder_are_private(path: Path) -> None:
     assert modes == dict.fromkeys(expected, 0o600)
 
 
-def test_a_file_that_others_could_read_is_made_private(path: Path) -> None:
-    """A copy that was put there with other rights, for instance."""
+def test_a_readable_file_is_made_private(path: Path) -> None:
+    """A copy with other permissions, for instance."""
     filled(path, 1)
     path.chmod(0o644)
     open_to_write(path).close()
@@ -185,8 +185,8 @@ def test_a_file_that_others_could_read_is_made_private(path: Path) -> None:
 
 
 @pytest.mark.parametrize("rights", [0o777, 0o770, 0o1777])
-def test_a_folder_that_others_may_write_into_is_refused(path: Path, rights: int) -> None:
-    """Who can write there can exchange the file; the sticky bit is no help with a new one."""
+def test_a_world_writable_folder_is_refused(path: Path, rights: int) -> None:
+    """Who can write there can replace the file; the sticky bit does not protect a new one."""
     path.parent.mkdir()
     path.parent.chmod(rights)
     with pytest.raises(StoreError, match="give the history a folder of its own") as caught:
@@ -195,7 +195,7 @@ def test_a_folder_that_others_may_write_into_is_refused(path: Path, rights: int)
     assert list(path.parent.iterdir()) == []
 
 
-def test_the_place_is_the_configured_one_else_systemds(path: Path) -> None:
+def test_the_path_is_the_configured_one_else_systemds(path: Path) -> None:
     """Without either there is no history."""
     state = {"STATE_DIRECTORY": "/var/lib/mysql-headroom:/var/lib/other"}
     assert history_path(path, state) == path
@@ -206,8 +206,8 @@ def test_the_place_is_the_configured_one_else_systemds(path: Path) -> None:
 # --- versions
 
 
-def test_the_file_says_what_it_is(path: Path) -> None:
-    """`file` and every SQLite tool can tell."""
+def test_the_file_has_an_application_id(path: Path) -> None:
+    """`file` and every SQLite tool can show it."""
     filled(path, 1)
     with closing(sqlite3.connect(path)) as connection:
         assert connection.execute("PRAGMA application_id").fetchone() == (APPLICATION_ID,)
@@ -216,8 +216,8 @@ def test_the_file_says_what_it_is(path: Path) -> None:
         assert connection.execute("PRAGMA auto_vacuum").fetchone() == (2,)
 
 
-def test_a_file_of_a_later_version_is_not_touched(path: Path) -> None:
-    """It is refused, with what to do, byte for byte as it was."""
+def test_a_file_of_a_later_version_is_not_changed(path: Path) -> None:
+    """It is refused with the remedy, byte for byte as it was."""
     filled(path, 2)
     with closing(sqlite3.connect(path)) as connection:
         connection.execute(f"PRAGMA user_version = {VERSION + 1}")
@@ -230,7 +230,7 @@ def test_a_file_of_a_later_version_is_not_touched(path: Path) -> None:
     assert path.read_bytes() == before
 
 
-def test_a_database_of_somebody_elses_is_not_touched(path: Path) -> None:
+def test_another_programs_database_is_not_changed(path: Path) -> None:
     """A wrong path in the configuration costs nobody's data."""
     path.parent.mkdir(mode=0o700)
     with closing(sqlite3.connect(path)) as connection:
@@ -245,8 +245,8 @@ def test_a_database_of_somebody_elses_is_not_touched(path: Path) -> None:
 # --- bounded
 
 
-def test_each_kind_is_forgotten_after_its_time(path: Path) -> None:
-    """Samples after an hour, intervals after a month; the clock must have run evenly."""
+def test_each_kind_is_deleted_after_its_retention(path: Path) -> None:
+    """Samples after an hour, intervals after a month, with a steady clock."""
     filled(path, 40)
     kept = RetentionSettings(samples=60, intervals=120, fits=300, classes=300, business=300)
     now = ZERO + 39 * STEP
@@ -261,8 +261,8 @@ def test_each_kind_is_forgotten_after_its_time(path: Path) -> None:
         assert connection.execute("SELECT COUNT(*) FROM query_class").fetchone() == (0,)
 
 
-def test_what_is_young_stays(path: Path) -> None:
-    """Forgetting takes what is before its time and nothing else."""
+def test_rows_within_their_retention_stay(path: Path) -> None:
+    """Only older rows are deleted."""
     filled(path, 40)
     with closing(open_to_write(path)) as connection:
         at = ZERO + 30 * STEP
@@ -272,8 +272,8 @@ def test_what_is_young_stays(path: Path) -> None:
     assert len(rows(path, FITS)) == 40
 
 
-def test_a_clock_that_is_set_does_not_empty_the_history() -> None:
-    """Ten minutes without a leap, then it is believed; 30 s of drift are none."""
+def test_setting_the_clock_does_not_empty_the_history() -> None:
+    """After ten minutes without a step it is believed; 30 s of drift are no step."""
     clock = WallClockCheck()
     assert not clock.is_steady(0.0, 1e9)
     assert not clock.is_steady(599.0, 1e9 + 599)
@@ -288,10 +288,10 @@ LEAP = 660.0  # seconds for which the clock is wrong
 
 
 @pytest.mark.parametrize(("leap", "is_restarted"), [(YEAR, False), (30 * YEAR, True)])
-def test_a_clock_that_is_ahead_for_eleven_minutes_costs_minutes(
+def test_a_clock_ahead_for_eleven_minutes_costs_minutes_of_rows(
     path: Path, leap: float, is_restarted: bool
 ) -> None:
-    """Then NTP sets it right, and the month that was kept is there, restarted or not."""
+    """Then NTP corrects it, and the month that was kept is there, restarted or not."""
     width = 600_000
     count = 31 * 24 * 6  # a month
     with closing(open_to_write(path)) as connection:
@@ -322,8 +322,8 @@ def test_a_clock_that_is_ahead_for_eleven_minutes_costs_minutes(
     assert len(kept) >= count - 6
 
 
-def test_after_a_long_pause_what_is_old_still_goes(path: Path) -> None:
-    """A day of rows in an hour, and a gap in them takes no time at all."""
+def test_old_rows_are_deleted_after_a_long_pause(path: Path) -> None:
+    """A day of rows in an hour, and a gap in them takes no time."""
     with closing(open_to_write(path)) as connection:
         connection.execute("BEGIN")
         insert(connection, INTERVALS, [interval(k) for k in range(2 * 5760)])  # two days
@@ -344,8 +344,8 @@ def test_after_a_long_pause_what_is_old_still_goes(path: Path) -> None:
     assert left[-1] == 0
 
 
-def test_after_many_turns_the_file_is_no_larger(path: Path) -> None:
-    """Written and forgotten for five hours, it holds what it is to hold, and says how much."""
+def test_the_file_does_not_grow_over_many_deletions(path: Path) -> None:
+    """After five hours of writing and deleting it has the rows that it should, and its size."""
     kept = RetentionSettings(samples=300, intervals=600, fits=1200, classes=600, business=600)
     now = 0.0
     store = Store(path, HistorySettings(retention=kept), clock=lambda: ZERO / 1000 + now)
@@ -369,8 +369,8 @@ def test_after_many_turns_the_file_is_no_larger(path: Path) -> None:
     assert path.stat().st_size < 2**18
 
 
-def test_a_full_file_forgets_its_oldest(path: Path) -> None:
-    """The size stays below the most it may be, and the newest intervals are there."""
+def test_a_full_file_loses_its_oldest_rows(path: Path) -> None:
+    """The size stays below the maximum, and the newest intervals are there."""
     most = 16 * 2**20
     settings = HistorySettings(max_size=most)
     store = Store(path, settings)
@@ -395,8 +395,8 @@ def test_a_full_file_forgets_its_oldest(path: Path) -> None:
     assert is_sound(path)
 
 
-def test_a_target_of_which_nothing_is_left_is_forgotten_too(path: Path) -> None:
-    """Names do not pile up; the others keep theirs."""
+def test_a_target_without_rows_is_deleted_too(path: Path) -> None:
+    """Names do not accumulate; the others keep theirs."""
     filled(path, 3, "old")
     filled(path, 1, "new")
     with closing(open_to_write(path)) as connection:
@@ -407,8 +407,8 @@ def test_a_target_of_which_nothing_is_left_is_forgotten_too(path: Path) -> None:
         assert connection.execute("SELECT name FROM target").fetchall() == [("new",)]
 
 
-def test_names_of_samples_that_are_no_longer_used_are_forgotten(path: Path) -> None:
-    """Devices come and go; the names that other samples have stay."""
+def test_unused_names_of_samples_are_deleted(path: Path) -> None:
+    """Devices come and go; names that other samples have stay."""
     with closing(open_to_write(path)) as connection:
         for number in range(20):
             values = {f"disk:sd{number % 4}:reads": 1.0}
@@ -425,8 +425,8 @@ def test_names_of_samples_that_are_no_longer_used_are_forgotten(path: Path) -> N
         assert connection.execute(count).fetchone() == (0,)
 
 
-def test_a_damaged_chunk_is_an_error_and_never_other_numbers() -> None:
-    """Whichever byte has changed: an error, but for the unused bits before the checksum."""
+def test_a_damaged_chunk_is_an_error() -> None:
+    """Whichever byte changed, except for the unused bits before the checksum."""
     readings = [(ZERO + k, {"a": 1.5 * k, "b": 0.1}) for k in range(10)]
     chunk, noticed = pack("host", readings), 0
     for k in range(len(chunk.data)):
@@ -442,7 +442,7 @@ def test_a_damaged_chunk_is_an_error_and_never_other_numbers() -> None:
 
 
 @pytest.mark.parametrize("count", [0, 5, 9, 11, 20])
-def test_a_chunk_with_another_count_is_an_error(count: int) -> None:
+def test_a_chunk_with_a_wrong_count_is_an_error(count: int) -> None:
     """A smaller one would read the columns at wrong places."""
     chunk = pack("host", [(ZERO + k, {"a": 1.5 * k, "b": 0.1}) for k in range(10)])
     with pytest.raises(StoreError, match="samples of host cannot be unpacked"):

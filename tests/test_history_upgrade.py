@@ -68,13 +68,13 @@ def is_brought_up_to_date(path: Path, version: int, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_file_of_every_version_is_brought_up_to_date(tmp_path: Path, version: int) -> None:
+def test_a_file_of_every_version_is_migrated(tmp_path: Path, version: int) -> None:
     """Intervals, fits, samples and query classes."""
     is_brought_up_to_date(made_by(version, tmp_path / "old" / "old.db"), version, tmp_path)
 
 
-def test_every_version_has_its_file() -> None:
-    """Who adds a step adds the file that the step before it made."""
+def test_every_version_has_a_file_to_test() -> None:
+    """Whoever adds a migration adds the file that the step before it wrote."""
     assert len(list(FIXTURES.glob("version-*.sql"))) == len(MIGRATIONS)
     assert set(SINCE) == set(KINDS)
 
@@ -87,10 +87,8 @@ def upgrade(path: Path, statement: int) -> int:
 
 
 @pytest.mark.parametrize("version", VERSIONS[:-1])
-def test_one_who_is_killed_meanwhile_leaves_the_version_before(
-    tmp_path: Path, version: int
-) -> None:
-    """At whichever statement: the file is sound, of the old version, and the next one does it."""
+def test_a_killed_migration_leaves_the_former_version(tmp_path: Path, version: int) -> None:
+    """At whichever statement: the file is valid, and the next start migrates it."""
     for statement in count(1):
         folder = tmp_path / str(statement)
         folder.mkdir()
