@@ -53,8 +53,8 @@ def mistakes(data: object) -> dict[str, str]:
     return {".".join(map(str, place)): text for place, text in caught.value.mistakes}
 
 
-def test_values_are_parsed_then_checked_and_the_rest_has_its_defaults() -> None:
-    """Lists become tuples and whole numbers floats; what is not given is the default."""
+def test_values_are_parsed_then_checked_and_others_have_defaults() -> None:
+    """Lists become tuples and whole numbers floats; a missing key has its default."""
     data = {"text": "x", "items": [{"share": 1}], "names": {"a": 1}, "inner": {"doubled": 3}}
     found = Outer.validated(data)
     assert found == Outer(
@@ -63,8 +63,8 @@ def test_values_are_parsed_then_checked_and_the_rest_has_its_defaults() -> None:
     assert (found.whole, found.word, found.own) == (None, "a", {})
 
 
-def test_of_given_keys_the_defaults_are_left_out() -> None:
-    """They are checked like the section, and replace another's values key by key."""
+def test_given_keys_have_no_defaults() -> None:
+    """They are checked like the section, and override another's values key by key."""
     assert Outer.validated({"text": "x", "own": {"doubled": 1}}).own == {"doubled": 2.0}
     assert mistakes({"text": "x", "own": {"doubled": 1.5, "dubled": 1}}) == {
         "own.dubled": "unknown key; did you mean doubled?",
@@ -72,8 +72,8 @@ def test_of_given_keys_the_defaults_are_left_out() -> None:
     }
 
 
-def test_all_mistakes_are_listed_by_their_places() -> None:
-    """In every kind of field, and of several below the same key each one."""
+def test_all_mistakes_are_listed_with_their_places() -> None:
+    """In every kind of field, and several below the same key."""
     data = {
         "inner": {"share": 0, "doubled": "x", "more": 1},
         "word": "c",
@@ -118,8 +118,8 @@ def test_all_mistakes_are_listed_by_their_places() -> None:
         (["text"], {"": "must be a mapping of keys to values"}),
     ],
 )
-def test_a_mistake_is_said_in_the_words_of_a_file(data: object, expected: dict[str, str]) -> None:
-    """Also one of the whole section, which is looked at once its values are right."""
+def test_a_mistake_is_worded_for_the_files_author(data: object, expected: dict[str, str]) -> None:
+    """Also one of the whole section, which is checked once its values are valid."""
     assert mistakes(data) == expected
 
 
@@ -135,7 +135,7 @@ SECRETS = ("hunter2", ["hunter2"], {"hunter2": "hunter2"}, b"hunter2")
         if (key, value) != ("text", "hunter2")
     ],
 )
-def test_no_message_has_a_value(key: str, value: object) -> None:
+def test_no_message_contains_a_value(key: str, value: object) -> None:
     """A secret in a wrong place is not repeated."""
     with pytest.raises(InvalidValuesError) as caught:
         Outer.validated({"text": "x", key: value})

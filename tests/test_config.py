@@ -58,7 +58,7 @@ def test_the_example_is_accepted_as_it_stands(example: Path) -> None:
 
 
 def test_the_example_shows_every_key_with_its_default(example: Path) -> None:
-    """The example is complete, and what it shows for the whole file is what applies without it."""
+    """The example is complete, and its values for the whole file are those without it."""
     shown = yaml.safe_load(example.read_text())
     assert set(shown) == set(Config.__struct_fields__)
     assert set(shown["fit"]) == set(FitSettings.__struct_fields__)
@@ -77,7 +77,7 @@ def test_the_example_shows_every_key_with_its_default(example: Path) -> None:
 
 
 def test_every_mistake_is_listed_at_once_with_its_line_and_key(tmp_path: Path) -> None:
-    """One look at the message is enough to mend the whole file."""
+    """All mistakes can be corrected in one go."""
     path = written(
         tmp_path,
         """\
@@ -160,16 +160,16 @@ targets:
         ("log\ntargets: []\n", "2: not readable as YAML: a colon is missing or one too many"),
     ],
 )
-def test_a_file_of_the_wrong_shape_says_so_in_one_line(
+def test_a_file_of_the_wrong_structure_is_one_line(
     tmp_path: Path, text: str, expected: str
 ) -> None:
-    """No shape of a file brings a trace."""
+    """No structure of a file causes a trace."""
     path = written(tmp_path, text)
     assert any(found.startswith(expected) for found in problems(path)), problems(path)
 
 
-def test_a_file_that_cannot_be_read_says_so(tmp_path: Path) -> None:
-    """A missing file, a folder and a binary file are told apart from a wrong one."""
+def test_an_unreadable_file_is_reported(tmp_path: Path) -> None:
+    """A missing file, a folder and a binary file each have a message."""
     assert "No such file or directory; check the path" in problems(tmp_path / "nothing")[0]
     assert "cannot be read: Is a directory; check the path" in problems(tmp_path)[0]
     (tmp_path / "b").write_bytes(b"\xff\xfe\x00")
@@ -177,7 +177,7 @@ def test_a_file_that_cannot_be_read_says_so(tmp_path: Path) -> None:
 
 
 def test_no_message_shows_a_value_of_the_file(tmp_path: Path) -> None:
-    """A secret that was put in the wrong place does not end up in a log."""
+    """A secret in the wrong place does not end up in a log."""
     secret = "hunter2"
     path = written(
         tmp_path,
@@ -188,8 +188,8 @@ def test_no_message_shows_a_value_of_the_file(tmp_path: Path) -> None:
     assert secret not in "".join(problems(path))
 
 
-def test_a_targets_own_settings_replace_the_files_key_by_key(tmp_path: Path) -> None:
-    """What a target does not say is inherited, not reset to a default."""
+def test_a_targets_settings_override_the_files_key_by_key(tmp_path: Path) -> None:
+    """Keys that a target lacks are inherited, not reset to a default."""
     config = load(
         written(
             tmp_path,
@@ -212,14 +212,16 @@ def test_a_targets_own_settings_replace_the_files_key_by_key(tmp_path: Path) -> 
     ("listen", "address"),
     [("127.0.0.1:10104", ("127.0.0.1", 10104)), (":80", ("", 80)), ("[::1]:9", ("::1", 9))],
 )
-def test_the_address_to_listen_on(tmp_path: Path, listen: str, address: tuple[str, int]) -> None:
-    """Host and port, every interface, and IPv6 are understood."""
+def test_the_listen_address_is_parsed(
+    tmp_path: Path, listen: str, address: tuple[str, int]
+) -> None:
+    """Host and port, every interface, and IPv6."""
     config = load(written(tmp_path, f"listen: '{listen}'\ntargets: [{{name: a, user: u}}]\n"))
     assert config.address == address
 
 
-def test_an_emoji_may_be_written_as_json_writes_it(tmp_path: Path) -> None:
-    """As two escapes, by programs that write configurations: halves would break every scrape."""
+def test_an_emoji_may_be_escaped_as_in_json(tmp_path: Path) -> None:
+    """As a surrogate pair: single halves would break every scrape."""
     target = {"name": "a", "user": "u", "labels": {"team": "\N{WHALE} db"}}
     text = json.dumps({"targets": [target]})
     assert "\\ud83d" in text
@@ -227,13 +229,13 @@ def test_an_emoji_may_be_written_as_json_writes_it(tmp_path: Path) -> None:
     assert found.labels == {"team": "\N{WHALE} db"}
 
 
-def test_only_this_machine_is_listened_to_unless_told_otherwise(tmp_path: Path) -> None:
-    """Who names no address serves nobody else."""
+def test_the_default_listen_address_is_loopback(tmp_path: Path) -> None:
+    """Without an address nobody else is served."""
     file = written(tmp_path, "targets: [{name: db, user: a, port: 3306}]")
     assert load(file).address == ("127.0.0.1", 10104)
 
 
-def test_the_command_lines_values_replace_the_files(tmp_path: Path) -> None:
+def test_the_command_line_overrides_the_file(tmp_path: Path) -> None:
     """An override is checked like the file itself."""
     path = written(tmp_path, "log: {format: json}\ntargets: [{name: a, user: u}]\n")
     config = load(path, {"listen": ":1", "log": {"level": "debug"}})
@@ -242,8 +244,8 @@ def test_the_command_lines_values_replace_the_files(tmp_path: Path) -> None:
         load(path, {"listen": "nowhere"})
 
 
-def test_a_file_that_is_loaded_again_says_what_it_says_by_then(tmp_path: Path) -> None:
-    """What is remembered takes on nothing from the command line, and ends with a change."""
+def test_a_file_that_is_loaded_again_is_read_anew(tmp_path: Path) -> None:
+    """The cache takes nothing from the command line, and ends with a change."""
     path = written(tmp_path, "targets: [{name: a, user: u}]\n")
     assert load(path, {"log": {"level": "debug"}, "listen": ":1"}).log.level == "debug"
     assert (load(path).log.level, load(path).address[1]) == ("info", 10104)
@@ -263,10 +265,10 @@ def test_a_file_that_is_loaded_again_says_what_it_says_by_then(tmp_path: Path) -
         ("[client]\nuser=u\nssl-mode=VERIFY_CA\n", "ssl-mode: needs an ssl-ca to verify"),
     ],
 )
-def test_a_my_cnf_that_cannot_be_used_is_told_at_the_start(
+def test_an_unusable_my_cnf_is_reported_at_the_start(
     tmp_path: Path, options: str, expected: str
 ) -> None:
-    """What the daemon would trip over later is found when the file is read."""
+    """What would fail later is found when the file is read."""
     (tmp_path / "my.cnf").write_text(options)
     path = written(tmp_path, f"targets: [{{name: a, defaults_file: {tmp_path / 'my.cnf'}}}]\n")
     (problem,) = problems(path)
@@ -275,8 +277,8 @@ def test_a_my_cnf_that_cannot_be_used_is_told_at_the_start(
 
 
 @pytest.mark.parametrize("option", ["ssl-ca", "server-public-key-path"])
-def test_a_key_of_a_my_cnf_that_cannot_be_read_is_named(tmp_path: Path, option: str) -> None:
-    """The line has the my.cnf, the option in it, the file that this names, and the reason."""
+def test_an_unreadable_key_of_a_my_cnf_is_reported(tmp_path: Path, option: str) -> None:
+    """With the my.cnf, its option, the file that this names, and the reason."""
     key, options = tmp_path / "key", tmp_path / "my.cnf"
     with key.open("wb") as file:
         file.truncate(2**23)
@@ -286,8 +288,8 @@ def test_a_key_of_a_my_cnf_that_cannot_be_read_is_named(tmp_path: Path, option: 
     assert problem.startswith(f"1: targets[0].defaults_file: {told}")
 
 
-def test_tls_follows_the_my_cnf_unless_the_file_says_otherwise(tmp_path: Path) -> None:
-    """An authority that is named makes TLS required; identity is checked when asked for."""
+def test_tls_follows_the_my_cnf_unless_overridden(tmp_path: Path) -> None:
+    """A named authority makes TLS required; identity is checked if requested."""
     (tmp_path / "ca").write_text("")
     (tmp_path / "my.cnf").write_text(
         f"[client]\nuser=u\nssl-ca={tmp_path / 'ca'}\nssl-mode=VERIFY_IDENTITY\n"
@@ -304,8 +306,8 @@ def test_tls_follows_the_my_cnf_unless_the_file_says_otherwise(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("mode", "required"), [("PREFERRED", False), ("DISABLED", False), ("required", True)]
 )
-def test_the_tls_of_a_my_cnf_is_kept(tmp_path: Path, mode: str, required: bool) -> None:
-    """A server without TLS is refused where the my.cnf has it so."""
+def test_the_tls_requirement_of_a_my_cnf_is_kept(tmp_path: Path, mode: str, required: bool) -> None:
+    """A server without TLS is refused where the my.cnf requires it."""
     (tmp_path / "my.cnf").write_text(f"[client]\nuser=u\nssl-mode={mode}\n")
     text = f"targets: [{{name: a, defaults_file: {tmp_path / 'my.cnf'}}}]\n"
     (found,) = load(written(tmp_path, text)).targets
@@ -341,10 +343,10 @@ def test_every_key_is_documented() -> None:
         (1.0, {"status": 1, "statements": 1, "threads": 5, "digests": 2, "host": 1}),
     ],
 )
-def test_short_intervals_are_read_often_enough(
+def test_short_intervals_have_enough_samples(
     interval: float, expected: Mapping[str, float]
 ) -> None:
-    """Three readings in each, where that is not more often than a server should be asked."""
+    """Three in each, but not more often than a server should be queried."""
     often = {name: {"interval": "500ms"} for name in ("status", "statements")}
     short = {"collectors": often} if interval < 2 else {}
     target = {"name": "a", "user": "u"}
@@ -353,7 +355,7 @@ def test_short_intervals_are_read_often_enough(
     assert found == {**expected, **(dict.fromkeys(often, 0.5) if short else {})}
 
 
-def test_each_division_over_query_classes_has_a_reading() -> None:
+def test_each_class_interval_has_a_reading_of_the_digests() -> None:
     """`classes.interval` may be shorter than that of the fit."""
     classes, targets = {"interval": "5s"}, [{"name": "a", "user": "u"}]
     config = Config.validated({"classes": classes, "targets": targets})
@@ -361,7 +363,7 @@ def test_each_division_over_query_classes_has_a_reading() -> None:
     assert config.sampling_interval(config.targets[0], digests) == 5.0
 
 
-def test_targets_take_turns_and_those_of_a_group_go_together() -> None:
+def test_targets_are_spread_in_phase_and_groups_share_one() -> None:
     """Of fifty servers no two are read within a hundredth of the interval."""
     targets = [{"name": f"db{k}", "user": "u"} for k in range(50)]
     grouped = [{"name": f"shard{k}", "user": "u", "group": "shop"} for k in range(3)]
@@ -374,8 +376,8 @@ def test_targets_take_turns_and_those_of_a_group_go_together() -> None:
     assert len(set(phases[50:])) == 1
 
 
-def test_an_interval_must_hold_two_samples_at_least(tmp_path: Path) -> None:
-    """A fit interval shorter than the sampling could never become a point."""
+def test_an_interval_must_have_at_least_two_samples(tmp_path: Path) -> None:
+    """A fit interval shorter than the sampling could never be complete."""
     text = (
         "fit: {interval: 5s}\ntargets: [{name: a, user: u, collectors: {status: {interval: 3s}}}]\n"
     )
@@ -386,8 +388,8 @@ def test_an_interval_must_hold_two_samples_at_least(tmp_path: Path) -> None:
     assert problem == f"2: targets[0].collectors.status.interval: {told}"
 
 
-def test_a_tls_section_without_keys_is_not_taken_for_none(tmp_path: Path) -> None:
-    """Who writes it wants TLS: all of its keys may be commented out."""
+def test_an_empty_tls_section_is_a_mistake(tmp_path: Path) -> None:
+    """Whoever writes it wants TLS: all of its keys may be commented out."""
     path = tmp_path / "config.yaml"
     path.write_text("targets:\n- name: a\n  user: u\n  tls:\n    # required: true\n")
     problem = "targets[0].tls: is empty; write tls: {} to require TLS, or remove the key"
@@ -397,7 +399,7 @@ def test_a_tls_section_without_keys_is_not_taken_for_none(tmp_path: Path) -> Non
 
 
 def test_contradictions_between_sections_are_listed_at_once(tmp_path: Path) -> None:
-    """Each at the line of the key that is to be changed, once for all targets that inherit it."""
+    """Each at the line of the key to change, once for all targets that inherit it."""
     text = """\
 fit: {interval: 5s, window: 2d}
 collectors:
@@ -456,7 +458,7 @@ def test_paths_are_relative_to_the_configuration(
     ],
 )
 def test_a_host_is_a_name_or_an_address(tmp_path: Path, value: str, told: str) -> None:
-    """Looked up as they stand, these would be hosts that do not exist."""
+    """Others would be looked up as hosts that do not exist."""
     text = f"targets: [{{name: a, user: u, host: '{value}'}}]\n"
     assert problems(written(tmp_path, text)) == [f"1: targets[0].host: {told}"]
     valid = written(tmp_path, "targets: [{name: a, user: u, host: '2001:db8::1'}]\n")
@@ -490,14 +492,14 @@ def test_a_number_of_seconds_may_be_quoted(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_what_is_wrong_with_a_resource_is_told(tmp_path: Path, resources: str, told: str) -> None:
-    """With what is accepted instead."""
+def test_each_mistake_in_a_resource_is_reported(tmp_path: Path, resources: str, told: str) -> None:
+    """With the valid values."""
     text = f"resources: {resources}\ntargets: [{{name: a, user: u}}]\n"
     assert problems(written(tmp_path, text)) == [f"1: resources.{told}"]
 
 
-def test_the_history_keeps_what_the_window_needs(tmp_path: Path) -> None:
-    """A window that the next start could not read back is a mistake; so are sizes that are none."""
+def test_the_retention_must_cover_the_window(tmp_path: Path) -> None:
+    """A window that the next start could not read back is a mistake; so are invalid sizes."""
     text = "history: {retention: {intervals: 6h}}\ntargets: [{name: a, user: u}]\n"
     assert problems(written(tmp_path, text)) == [
         "1: history.retention.intervals: must be at least fit.window (1d), not 6h"
@@ -514,8 +516,8 @@ def test_the_history_keeps_what_the_window_needs(tmp_path: Path) -> None:
     ]
 
 
-def test_an_environment_variable_that_is_not_set_is_no_empty_password(tmp_path: Path) -> None:
-    """A name that is misspelt is told at the start, not as a login that is denied."""
+def test_an_unset_environment_variable_is_no_empty_password(tmp_path: Path) -> None:
+    """A misspelt name is reported at the start, not as a denied login."""
     path = written(tmp_path, "targets: [{name: a, user: u, password_env: NO_SUCH_VARIABLE}]\n")
     assert problems(path) == [
         "1: targets[0].password_env: cannot read the password: the environment variable that"
@@ -524,7 +526,7 @@ def test_an_environment_variable_that_is_not_set_is_no_empty_password(tmp_path: 
 
 
 def test_processors_are_counted_by_one_source(tmp_path: Path) -> None:
-    """Where a node_exporter counts them a target names none; that of the file is not used."""
+    """A target with a node_exporter has no vcpus; those of the file are not used."""
     target = "{name: a, user: u, node_exporter: {url: http://h:9100}"
     file = tmp_path / "config.yaml"
     file.write_text(f"targets:\n  - {target}, resources: {{vcpus: 4}}}}\n")
@@ -535,8 +537,8 @@ def test_processors_are_counted_by_one_source(tmp_path: Path) -> None:
     assert config.resource_settings(config.targets[0]).vcpus is None
 
 
-def test_labels_of_a_target_are_those_of_prometheus() -> None:
-    """Names that are taken, or are none, are refused with their place."""
+def test_target_labels_follow_prometheus_rules() -> None:
+    """Reserved or invalid names are refused with their place."""
     base = {"name": "db", "user": "u"}
     config = Config.validated({"targets": [base | {"labels": {"team": "shop"}}]})
     assert dict(config.targets[0].labels) == {"team": "shop"}

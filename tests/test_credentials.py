@@ -28,13 +28,13 @@ from collectors.base import CollectorError, FailureKind
         ("pässwörd", "pässwörd"),
     ],
 )
-def test_an_option_file_is_read_as_the_servers_programs_read_it(written: str, meant: str) -> None:
-    """Quotes, escapes and comments of a my.cnf mean what they mean to mysql itself."""
+def test_an_option_file_is_read_as_mysql_reads_it(written: str, meant: str) -> None:
+    """Quotes, escapes and comments of a my.cnf mean the same as to the client."""
     assert option_value(written) == meant
 
 
 def test_only_the_client_group_counts(tmp_path: Path) -> None:
-    """Other programs' groups, includes, flags without a value and comments are passed over."""
+    """Other groups, includes, flags without a value and comments are skipped."""
     path = tmp_path / "my.cnf"
     path.write_text(
         "# all\n!includedir /etc/x\n[mysqld]\nport=1\n[client]\nuser=u\nssl_ca = /ca\nquick\n"
@@ -43,7 +43,7 @@ def test_only_the_client_group_counts(tmp_path: Path) -> None:
     assert client_options(path) == {"user": "u", "ssl-ca": "/ca", "quick": "", "password": "p#1"}
 
 
-def test_the_password_is_read_anew_at_every_login(tmp_path: Path) -> None:
+def test_the_password_is_read_again_at_every_login(tmp_path: Path) -> None:
     """A rotated password is used at the next connect, without a restart."""
     path = tmp_path / "password"
     path.write_text("old\n")
@@ -65,8 +65,8 @@ def test_the_password_may_come_from_the_environment_or_a_my_cnf(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("end", ["", "\n", "\r\n"])
-def test_an_end_of_line_is_no_part_of_a_password(tmp_path: Path, end: str) -> None:
-    """Editors put one behind a file's last line, `$(…)` and heredocs behind a variable's value."""
+def test_a_final_newline_is_no_part_of_a_password(tmp_path: Path, end: str) -> None:
+    """Editors append one to a file, `$(…)` and heredocs to a variable's value."""
     path = tmp_path / "password"
     path.write_bytes(f" secret {end}".encode())
     from_env = Credentials(password_env="P", environment={"P": f" secret {end}"})
@@ -79,7 +79,7 @@ def test_an_end_of_line_is_no_part_of_a_password(tmp_path: Path, end: str) -> No
 def test_a_source_that_is_no_small_regular_file_is_refused_at_once(
     tmp_path: Path, source: str, kind: str
 ) -> None:
-    """A login is asked for at every connect: it may not hang, nor take the memory."""
+    """A login at every connect must not block, nor take much memory."""
     path = tmp_path / "source"
     if kind == "fifo":
         os.mkfifo(path)
@@ -96,10 +96,8 @@ def test_a_source_that_is_no_small_regular_file_is_refused_at_once(
 
 
 @pytest.mark.parametrize("content", [None, b"\xff\xfe"])
-def test_a_source_that_cannot_be_read_is_a_denied_login(
-    tmp_path: Path, content: bytes | None
-) -> None:
-    """A password file that vanished is told like a wrong password, not as a defect."""
+def test_an_unreadable_source_is_a_denied_login(tmp_path: Path, content: bytes | None) -> None:
+    """A missing password file is reported like a wrong password, not as a defect."""
     path = tmp_path / "password"
     if content is not None:
         path.write_bytes(content)
@@ -109,7 +107,7 @@ def test_a_source_that_cannot_be_read_is_a_denied_login(
 
 
 def test_no_repr_shows_a_password(tmp_path: Path) -> None:
-    """A login or its sources may be logged or printed without harm."""
+    """A login or its sources may be logged or printed."""
     path = tmp_path / "password"
     path.write_text("hunter2")
     credentials = Credentials(user="u", password_file=path, environment={"X": "hunter2"})

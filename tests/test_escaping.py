@@ -36,8 +36,8 @@ def obeyed(text: str) -> list[str]:
 
 @fuzz(300)
 @given(text=st.text())
-def test_every_text_becomes_one_line_that_shows(text: str) -> None:
-    """And JSON stays what it was for a program that reads it."""
+def test_every_text_becomes_one_visible_line(text: str) -> None:
+    """And JSON stays the same for a program that reads it."""
     assert printable(text).isprintable()
     assert json_text([text]).isprintable()
     assert json.loads(json_text([text])) == [text]
@@ -47,7 +47,7 @@ def test_every_text_becomes_one_line_that_shows(text: str) -> None:
 
 @pytest.mark.parametrize("style", ["logfmt", "json"])
 def test_a_log_line_is_one_line_to_every_reader(style: str) -> None:
-    """C1 codes and the line ends of Unicode too, in messages and in facts."""
+    """C1 codes and Unicode line ends are escaped too, in messages and in fields."""
     stream = io.StringIO()
     root = logging.getLogger()
     before = root.handlers[:], root.level
@@ -63,10 +63,8 @@ def test_a_log_line_is_one_line_to_every_reader(style: str) -> None:
         assert json.loads(text)["server"] == HOSTILE
 
 
-def test_check_prints_a_hosts_name_as_text(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The author of a configuration cannot write on the terminal of the user who checks it."""
+def test_check_escapes_a_host_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The author of a configuration cannot control the terminal of the user who checks it."""
     file = tmp_path / "config.yaml"
     host = "".join(character for character in HOSTILE if not character.isspace())
     target = {"name": "a", "user": "u", "host": host, "port": 1}
@@ -92,20 +90,18 @@ def hostile(path: Path) -> Path:
     [("show",), ("export",), ("export", "--format", "openmetrics"), ("prune", "--before", "6h")],
     ids=" ".join,
 )
-def test_history_prints_a_servers_name_as_text(
-    hostile: Path, run: Run, action: tuple[str, ...]
-) -> None:
-    """In each of its formats, a line for each row."""
+def test_history_escapes_a_server_name(hostile: Path, run: Run, action: tuple[str, ...]) -> None:
+    """In each of its formats, with one line per row."""
     code, out, err = run(*action)
     assert code == 0
     assert obeyed(out + err) == []
     assert not [line for line in out.splitlines() if line.startswith("level=error")]
 
 
-def test_what_somebody_gave_on_the_command_line_is_text_too(
+def test_arguments_are_escaped_in_messages(
     hostile: Path, run: Run, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A file's name, or a target's, in a message."""
+    """The name of a file or a target."""
     for words in (["fit", f"/nowhere/{HOSTILE}"], ["check", "--config.file", f"/x{HOSTILE}"]):
         assert main(words) == 2
         assert obeyed(capsys.readouterr().err) == []
@@ -114,7 +110,7 @@ def test_what_somebody_gave_on_the_command_line_is_text_too(
 
 @pytest.mark.parametrize("name", FORMULAS)
 def test_no_cell_of_a_csv_file_is_a_formula(path: Path, run: Run, name: str) -> None:
-    """A spreadsheet shows it as text, and an import takes it for what it was."""
+    """A spreadsheet shows it as text, and an import reads the original."""
     shown = name.replace("\t", "")
     with closing(open_to_write(path)) as connection:
         insert(connection, INTERVALS, [interval(0, server=shown)])
@@ -130,13 +126,13 @@ def test_no_cell_of_a_csv_file_is_a_formula(path: Path, run: Run, name: str) -> 
 
 @fuzz(200)
 @given(word=st.text(alphabet="=+-@'ab ", max_size=6))
-def test_every_word_comes_back_from_a_spreadsheet(word: str) -> None:
-    """Also one that begins with the mark itself."""
+def test_escaped_csv_cells_are_restored(word: str) -> None:
+    """Also one that begins with the escape character itself."""
     assert from_spreadsheet(for_spreadsheet(word)) == word
 
 
 def test_commands_print_through_one_function() -> None:
-    """A new command cannot forget it; `demo` prints nothing that others say."""
+    """So that no command forgets to escape; `demo` prints no text from outside."""
     for file in sorted((ROOT / "agent/commands").glob("*.py")):
         calls = (
             node for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, ast.Call)
@@ -145,8 +141,8 @@ def test_commands_print_through_one_function() -> None:
         assert not printed or file.name == "demo.py", file
 
 
-def test_json_of_what_it_cannot_hold_is_an_error() -> None:
-    """Only a log line makes a text of everything; data for programs has numbers and words."""
+def test_json_of_an_unsupported_type_is_an_error() -> None:
+    """Only a log line converts everything to text; data for programs is numbers and words."""
     with pytest.raises(TypeError, match="not JSON serializable"):
         json_text({"at": Path("/")})
     assert json_text({"at": Path("/")}, default=str) == '{"at": "/"}'

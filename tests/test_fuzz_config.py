@@ -91,8 +91,10 @@ WEB_KEYS = words(WebConfig, TlsServerConfig, HttpServerConfig)
 
 @fuzz(300)
 @given(data=st.dictionaries(words(Config), values(KEYS)))
-def test_no_shape_of_a_configuration_brings_a_trace(folder: Path, data: dict[str, object]) -> None:
-    """Whatever is said under the known keys."""
+def test_no_structure_of_a_configuration_causes_a_trace(
+    folder: Path, data: dict[str, object]
+) -> None:
+    """Whatever values the known keys have."""
     path = folder / "config.yaml"
     path.write_text(yaml.safe_dump(data, allow_unicode=True), encoding="utf-8")
     told(load, path)
@@ -100,8 +102,8 @@ def test_no_shape_of_a_configuration_brings_a_trace(folder: Path, data: dict[str
 
 @fuzz(300)
 @given(data=st.data())
-def test_no_target_brings_a_trace(folder: Path, data: st.DataObject) -> None:
-    """Whatever one target says beside its name."""
+def test_no_target_causes_a_trace(folder: Path, data: st.DataObject) -> None:
+    """Whatever keys it has beside its name."""
     said = data.draw(st.dictionaries(words(Target), values(KEYS), max_size=4))
     path = folder / "config.yaml"
     path.write_text(yaml.safe_dump({"targets": [{"name": "a", "user": "u", **said}]}))
@@ -110,8 +112,8 @@ def test_no_target_brings_a_trace(folder: Path, data: st.DataObject) -> None:
 
 @fuzz(400)
 @given(data=st.data())
-def test_no_slip_in_the_example_brings_a_trace(folder: Path, data: st.DataObject) -> None:
-    """The example as it is delivered, with something cut, overwritten or put in."""
+def test_no_edit_of_the_example_causes_a_trace(folder: Path, data: st.DataObject) -> None:
+    """The shipped example with something cut, overwritten or inserted."""
     text = (ROOT / "config.example.yaml").read_text()
     path = folder / "config.yaml"
     valid = text.replace("/etc/mysql-headroom", str(folder))
@@ -121,16 +123,16 @@ def test_no_slip_in_the_example_brings_a_trace(folder: Path, data: st.DataObject
 
 @pytest.mark.parametrize("tag", ["int", "float", "bool", "timestamp", "binary", "set", "omap"])
 @pytest.mark.parametrize("value", ["", "x", "''", "[a]", "{a: b}"])
-def test_no_tag_brings_a_trace(folder: Path, tag: str, value: str) -> None:
-    """A value that is not of the tag that it is given."""
+def test_no_yaml_tag_causes_a_trace(folder: Path, tag: str, value: str) -> None:
+    """A value that does not fit its tag."""
     path = folder / "config.yaml"
     path.write_text(f"listen: !!{tag} {value}\n")
     assert told(load, path)
 
 
 @pytest.mark.parametrize("text", [BOMB, MERGE_BOMB, "[" * 9999, "{a: " * 9999, "- " * 9999])
-def test_a_small_file_that_grows_without_end_is_refused(folder: Path, text: str) -> None:
-    """Aliases of aliases, merged or not, and a nesting without an end, take no time."""
+def test_a_small_file_that_expands_without_end_is_refused(folder: Path, text: str) -> None:
+    """Aliases of aliases, merged or not, and endless nesting, take no time."""
     path = folder / "config.yaml"
     path.write_text(text)
     assert told(load, path)
@@ -149,7 +151,7 @@ LARGE = {
 
 @pytest.mark.parametrize("text", LARGE.values(), ids=list(LARGE))
 def test_a_file_that_is_too_large_is_refused_at_once(folder: Path, text: str) -> None:
-    """In a few lines, with little work: a reload stops the loop that feeds the watchdog."""
+    """With few lines and little work: a reload stops the loop that pings the watchdog."""
     path = folder / "config.yaml"
     path.write_text(text)
     for read in (load, load_web):
@@ -163,7 +165,7 @@ def test_a_file_that_is_too_large_is_refused_at_once(folder: Path, text: str) ->
 def test_a_configuration_that_is_no_regular_file_is_refused_at_once(
     folder: Path, device: str
 ) -> None:
-    """Nothing waits for it, at the start or at a reload."""
+    """Without blocking, at the start or at a reload."""
     path = folder / "device"
     path.unlink(missing_ok=True)
     if device == "fifo":
@@ -177,10 +179,8 @@ def test_a_configuration_that_is_no_regular_file_is_refused_at_once(
 
 @pytest.mark.parametrize("key", ["cert_file", "key_file", "client_ca_file"])
 @pytest.mark.parametrize("device", ["/dev/zero", "/proc/kmsg", "fifo"])
-def test_no_file_that_a_configuration_names_is_waited_for(
-    folder: Path, key: str, device: str
-) -> None:
-    """OpenSSL would read a pipe or a device for as long as it gives something."""
+def test_no_file_named_by_a_configuration_blocks(folder: Path, key: str, device: str) -> None:
+    """OpenSSL would read a pipe or a device without end."""
     path = folder / "web.yml"
     pipe = folder / "pipe"
     if not pipe.exists():
@@ -197,10 +197,10 @@ def test_no_file_that_a_configuration_names_is_waited_for(
 
 @fuzz(200)
 @given(data=st.dictionaries(words(WebConfig), values(WEB_KEYS)))
-def test_no_shape_of_a_web_configuration_brings_a_trace(
+def test_no_structure_of_a_web_configuration_causes_a_trace(
     folder: Path, data: dict[str, object]
 ) -> None:
-    """Whatever is said under the known keys."""
+    """Whatever values the known keys have."""
     path = folder / "web.yml"
     path.write_text(yaml.safe_dump(data, allow_unicode=True), encoding="utf-8")
     told(load_web, path)
@@ -208,8 +208,8 @@ def test_no_shape_of_a_web_configuration_brings_a_trace(
 
 @fuzz(400)
 @given(data=st.data())
-def test_no_slip_in_a_web_configuration_brings_a_trace(folder: Path, data: st.DataObject) -> None:
-    """The example as it is delivered, with something cut, overwritten or put in."""
+def test_no_edit_of_the_web_example_causes_a_trace(folder: Path, data: st.DataObject) -> None:
+    """The shipped example with something cut, overwritten or inserted."""
     path = folder / "web.yml"
     valid = (ROOT / "docs/examples/web-config.yml").read_text()
     path.write_bytes(data.draw(with_slips(valid) | any_text()))
@@ -218,8 +218,8 @@ def test_no_slip_in_a_web_configuration_brings_a_trace(folder: Path, data: st.Da
 
 @fuzz(400)
 @given(data=st.data())
-def test_no_my_cnf_brings_a_trace_or_shows_its_password(folder: Path, data: st.DataObject) -> None:
-    """Neither when the configuration is read nor when an account is asked for."""
+def test_no_my_cnf_causes_a_trace_or_shows_its_password(folder: Path, data: st.DataObject) -> None:
+    """Neither when the configuration is read nor at a login."""
     my_cnf = folder / "my.cnf"
     my_cnf.write_bytes(data.draw(with_slips(MY_CNF.format(ca=folder / "ca.pem")) | any_text()))
     path = folder / "config.yaml"
@@ -240,10 +240,10 @@ SECRET_PLACES = (
 
 @pytest.mark.parametrize("place", SECRET_PLACES, ids=lambda place: ".".join(map(str, place)))
 @pytest.mark.parametrize("shape", ["plain", "list", "below", "long", "quoted"])
-def test_a_secret_in_the_wrong_place_is_not_told(
+def test_a_secret_in_the_wrong_place_is_not_shown(
     folder: Path, place: tuple[str | int, ...], shape: str
 ) -> None:
-    """Wherever in the file a password strayed to, no message repeats it."""
+    """Wherever in the file a password is, no message repeats it."""
     data = deepcopy(example_in(folder))
     shapes = {
         "plain": SECRET,
@@ -270,8 +270,8 @@ def example_in(folder: Path) -> Any:
 
 
 @pytest.mark.parametrize("option", ["port", "ssl-ca", "ssl-mode", "host", "socket", "user"])
-def test_a_secret_in_the_wrong_option_is_not_told(folder: Path, option: str) -> None:
-    """A my.cnf with its password under another name shows it no more than a right one."""
+def test_a_secret_in_the_wrong_option_is_not_shown(folder: Path, option: str) -> None:
+    """A my.cnf with its password under another name is handled alike."""
     my_cnf = folder / "my.cnf"
     my_cnf.write_text(f"[client]\nuser=u\n{option}={SECRET}\n")
     path = folder / "config.yaml"
@@ -292,7 +292,7 @@ def test_a_secret_in_the_wrong_option_is_not_told(folder: Path, option: str) -> 
 @example(value="1" * 200_000)
 @example(value="9" * 400 + "s")
 def test_a_duration_is_seconds_or_a_mistake(value: object) -> None:
-    """Never infinite, never without an end, never another error."""
+    """Never infinite, and never another exception."""
     found = 0.0
     with contextlib.suppress(ValueError):
         found = seconds(value)

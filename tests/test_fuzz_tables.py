@@ -72,8 +72,8 @@ def rows(width: int) -> st.SearchStrategy[list[list[object]]]:
     | any_text()
     | rows(2).map(lambda r: table("concurrency,throughput", r))
 )
-def test_no_table_brings_fit_to_a_trace(tmp_path: Path, content: bytes) -> None:
-    """A curve with slips in it, with wild numbers, and what is no table."""
+def test_no_table_causes_a_trace_in_fit(tmp_path: Path, content: bytes) -> None:
+    """A curve with edits, with wild numbers, and files that are no table."""
     path = tmp_path / "curve.csv"
     path.write_bytes(content)
     answers_or_complains("fit", str(path))
@@ -86,7 +86,7 @@ USED = st.just(0.0) | st.floats(1e-12, 100) | st.floats(1e-12, 1e15)
 @fuzz(60)
 @given(points=st.lists(st.tuples(LAWFUL, LAWFUL), min_size=3, max_size=12))
 @pytest.mark.parametrize("method", ["bayes", "lsq", "linearised"])
-def test_no_numbers_that_are_accepted_bring_fit_to_a_trace(
+def test_no_accepted_numbers_cause_a_trace_in_fit(
     tmp_path: Path, method: str, points: list[tuple[float, float]]
 ) -> None:
     """Over twenty-four orders of magnitude."""
@@ -97,7 +97,7 @@ def test_no_numbers_that_are_accepted_bring_fit_to_a_trace(
 
 @fuzz(150)
 @given(content=with_slips(WIDE) | any_text() | rows(3).map(lambda r: table("a,b,cpu_s", r)))
-def test_no_wide_table_brings_attribute_to_a_trace(tmp_path: Path, content: bytes) -> None:
+def test_no_wide_table_causes_a_trace_in_attribute(tmp_path: Path, content: bytes) -> None:
     """A column per class."""
     path = tmp_path / "wide.csv"
     path.write_bytes(content)
@@ -107,10 +107,10 @@ def test_no_wide_table_brings_attribute_to_a_trace(tmp_path: Path, content: byte
 @fuzz(40)
 @given(intervals=st.lists(st.tuples(USED, USED, USED), min_size=2, max_size=12))
 @pytest.mark.parametrize("method", ["auto", "wlr", "work-time", "learned"])
-def test_no_numbers_that_are_accepted_bring_attribute_to_a_trace(
+def test_no_accepted_numbers_cause_a_trace_in_attribute(
     tmp_path: Path, method: str, intervals: list[tuple[float, ...]]
 ) -> None:
-    """Two classes and what they used, from nothing to far too much."""
+    """Two classes and their use, from nothing to far too much."""
     path = tmp_path / "wide.csv"
     path.write_bytes(table("a,b,cpu_s", [list(interval) for interval in intervals]))
     answers_or_complains("attribute", str(path), "--method", method)
@@ -120,7 +120,7 @@ def test_no_numbers_that_are_accepted_bring_attribute_to_a_trace(
 @given(
     long=with_slips(LONG), host=with_slips(HOST), which=st.sampled_from(["long", "host", "both"])
 )
-def test_no_long_table_brings_attribute_to_a_trace(
+def test_no_long_table_causes_a_trace_in_attribute(
     tmp_path: Path, long: bytes, host: bytes, which: str
 ) -> None:
     """A row per interval and class, and the host's file beside it."""
@@ -137,8 +137,8 @@ def test_no_long_table_brings_attribute_to_a_trace(
     | rows(6).map(lambda r: table(RECORDED, [[k, *row] for k, row in enumerate(r)]))
     | rows(7).map(lambda r: table(RECORDED, r))
 )
-def test_no_recording_brings_replay_to_a_trace(tmp_path: Path, content: bytes) -> None:
-    """Slips, wild numbers at good times and at wild ones: lines of JSON, or one line."""
+def test_no_recording_causes_a_trace_in_replay(tmp_path: Path, content: bytes) -> None:
+    """Edits, and wild numbers at valid and at wild times: lines of JSON, or one line."""
     path = tmp_path / "recording.csv"
     path.write_bytes(content)
     options = ("--every", "100d", "--interval", "10s", "--sampling", "1s", "--format", "json")
@@ -154,7 +154,7 @@ def test_no_recording_brings_replay_to_a_trace(tmp_path: Path, content: bytes) -
 
 @fuzz(80)
 @given(place=st.integers(0, 200), flipped=st.integers(1, 255), cut=st.integers(0, 200))
-def test_no_damaged_gzip_brings_a_trace(tmp_path: Path, place: int, flipped: int, cut: int) -> None:
+def test_no_damaged_gzip_causes_a_trace(tmp_path: Path, place: int, flipped: int, cut: int) -> None:
     """A packed table with a byte changed and its end cut off."""
     packed = bytearray(gzip.compress(CURVE.encode(), mtime=0))
     packed[place % len(packed)] ^= flipped

@@ -36,8 +36,8 @@ def logged(style: str, root: logging.Logger, message: str, **facts: object) -> s
     return stream.getvalue()
 
 
-def test_logfmt_quotes_what_needs_it(root: logging.Logger) -> None:
-    """Values with spaces, quotes, equal signs or line feeds stay on one line and readable."""
+def test_logfmt_quotes_values_that_need_it(root: logging.Logger) -> None:
+    """Values with spaces, quotes, equal signs or line feeds stay readable on one line."""
     line = logged("logfmt", root, "it is\nbroken", target="db1", why='a "b"', x=1.23456789, e="")
     stamp, rest = line.split(" ", 1)
     assert stamp.startswith("ts=20")
@@ -48,8 +48,8 @@ def test_logfmt_quotes_what_needs_it(root: logging.Logger) -> None:
 
 
 @pytest.mark.parametrize("style", ["logfmt", "json"])
-def test_what_is_not_known_is_left_out(root: logging.Logger, style: str) -> None:
-    """Nothing is called None; 0 is known."""
+def test_unknown_fields_are_left_out(root: logging.Logger, style: str) -> None:
+    """No field is None; 0 is a value."""
     stream = io.StringIO()
     set_up_logging("info", style, stream)
     root.info("capacity", extra=fields(capacity=None, limit=None, headroom=0.0, target="a"))
@@ -59,8 +59,8 @@ def test_what_is_not_known_is_left_out(root: logging.Logger, style: str) -> None
     assert not re.search("None|null|limit", said)
 
 
-def test_json_is_one_object_a_line(root: logging.Logger) -> None:
-    """Every fact is a key."""
+def test_json_is_one_object_per_line(root: logging.Logger) -> None:
+    """Every field is a key."""
     found = json.loads(logged("json", root, "hallo", target="db1", count=3))
     assert (found["level"], found["msg"], found["target"], found["count"]) == (
         "warning",
@@ -71,8 +71,10 @@ def test_json_is_one_object_a_line(root: logging.Logger) -> None:
 
 
 @pytest.mark.parametrize("style", ["logfmt", "json"])
-def test_a_defect_is_told_with_its_trace_on_the_same_line(root: logging.Logger, style: str) -> None:
-    """A trace does not break the rule of one line per event."""
+def test_an_exception_is_logged_with_its_trace_on_one_line(
+    root: logging.Logger, style: str
+) -> None:
+    """There is one line per event."""
     stream = io.StringIO()
     set_up_logging("info", style, stream)
     try:
@@ -90,8 +92,8 @@ def record(text: str, *values: object, level: int = logging.WARNING, **facts: ob
     return made
 
 
-def test_a_server_that_comes_and_goes_does_not_flood_the_log() -> None:
-    """After a few lines of a kind there is one a minute, with the number of those left out."""
+def test_a_flapping_server_does_not_flood_the_log() -> None:
+    """After a few lines of a kind there is one a minute, with the number suppressed."""
     now = [0.0]
     repeats = RepeatedMessages(lambda: now[0])
     written = []
@@ -105,7 +107,7 @@ def test_a_server_that_comes_and_goes_does_not_flood_the_log() -> None:
     assert sum(written) + len(written) == pytest.approx(600, abs=60)
 
 
-def test_only_what_is_alike_is_summed_up() -> None:
+def test_only_repeated_events_are_suppressed() -> None:
     """Another target, collector, kind or event, and every mistake of a file get a line."""
     repeats = RepeatedMessages(lambda: 0.0)
     for _ in range(8):
@@ -123,8 +125,8 @@ def test_only_what_is_alike_is_summed_up() -> None:
     assert len(repeats._kinds) == MAX_KINDS
 
 
-def test_the_count_of_those_left_out_is_in_the_line(root: logging.Logger) -> None:
-    """For people and for programs alike."""
+def test_the_number_of_suppressed_lines_is_in_the_line(root: logging.Logger) -> None:
+    """In both formats."""
     stream = io.StringIO()
     set_up_logging("info", "logfmt", stream)
     (repeats,) = [f for f in root.handlers[0].filters if isinstance(f, RepeatedMessages)]
@@ -136,13 +138,13 @@ def test_the_count_of_those_left_out_is_in_the_line(root: logging.Logger) -> Non
     assert stream.getvalue().endswith("target=db1 repeated=2\n")
 
 
-def test_a_defect_is_located_on_one_line() -> None:
-    """What it is and where it came up, without a trace."""
+def test_an_exception_is_described_on_one_line() -> None:
+    """Its type and where it was raised, without a trace."""
     try:
         int("a\nb")
     except ValueError as error:
         text = describe_error(error)
     assert text.startswith("ValueError: invalid literal for int() with base 10: ")
     assert "(test_logs.py:" in text
-    assert text.endswith("in test_a_defect_is_located_on_one_line)")
+    assert text.endswith("in test_an_exception_is_described_on_one_line)")
     assert describe_error(KeyError()) == "KeyError"

@@ -22,8 +22,8 @@ ROOT = Path(__file__).resolve().parent.parent
 TARGET = {"name": "db", "user": "u"}
 
 
-def test_limits_are_told_by_the_resources_names() -> None:
-    """Each way of a link, and what a disk can do of both kinds; what is not said is not there."""
+def test_limits_are_found_by_resource_name() -> None:
+    """Each direction of a link, both rates of a disk; what is not set is absent."""
     given = ResourceSettings.validated(
         {
             "disks": {"sda": {"operations": 3000, "bandwidth": "250MB"}, "sdb": {}},
@@ -39,7 +39,7 @@ def test_limits_are_told_by_the_resources_names() -> None:
 
 
 def test_a_device_is_named_by_a_limit_or_by_a_ceiling() -> None:
-    """Of whatever it is; the server's own limits are no devices."""
+    """Of either kind; the server's own limits are no devices."""
     given = ResourceSettings.validated(
         {
             "ceilings": {"cpu": 0.9, "connections": 0.8, "disk:dm-0": 0.7, "network:lo:sent": 0.5},
@@ -50,8 +50,8 @@ def test_a_device_is_named_by_a_limit_or_by_a_ceiling() -> None:
     assert given.devices == Devices(frozenset({"sda", "dm-0"}), frozenset({"eth0", "lo"}))
 
 
-def test_a_target_says_what_differs_and_inherits_the_rest() -> None:
-    """By device and by resource; one that is named again is said whole."""
+def test_a_target_overrides_resources_and_inherits_others() -> None:
+    """By device and by resource; one that is named again is replaced as a whole."""
     config = Config.validated(
         {
             "resources": {
@@ -76,8 +76,8 @@ def test_a_target_says_what_differs_and_inherits_the_rest() -> None:
     assert found.interfaces == {"eth0": InterfaceSettings(bandwidth=5.0)}
 
 
-def test_a_reload_notices_a_changed_ceiling() -> None:
-    """A target whose ceilings changed, in the file's part too, is watched again."""
+def test_a_reload_detects_a_changed_ceiling() -> None:
+    """Also one in the file's section: the target gets a new monitor."""
 
     def settings(**resources: Any) -> tuple[Any, ...]:
         config = Config.validated({"resources": resources, "targets": [TARGET]})
@@ -99,20 +99,20 @@ def test_a_reload_notices_a_changed_ceiling() -> None:
         ("12B", 12.0),
     ],
 )
-def test_a_bandwidth_is_read_as_people_write_it(text: object, expected: float) -> None:
+def test_a_bandwidth_has_common_units(text: object, expected: float) -> None:
     """Bits and bytes, with the metric prefixes of networks and disks."""
     assert bytes_per_second(text) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("text", ["fast", "1GiB", "-3MB", "1e3MB", "MB", "", True, None, ["1MB"]])
-def test_anything_else_is_no_bandwidth(text: object) -> None:
-    """And it is said what would be one."""
+def test_an_invalid_bandwidth_is_refused(text: object) -> None:
+    """With the valid forms."""
     with pytest.raises(ValueError, match="write 250MB"):
         bytes_per_second(text)
 
 
-def test_every_mistake_is_told_with_its_line_and_key(tmp_path: Path) -> None:
-    """A resource that there is not, a share above 1, a rate of 0, an unknown key."""
+def test_every_mistake_is_reported_with_its_line_and_key(tmp_path: Path) -> None:
+    """An unknown resource, a share above 1, a rate of 0, an unknown key."""
     path = tmp_path / "config.yaml"
     path.write_text(
         """\

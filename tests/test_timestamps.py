@@ -42,16 +42,16 @@ def parser() -> argparse.ArgumentParser:
 
 @pytest.mark.parametrize(("command", "name"), OPTIONS)
 @pytest.mark.parametrize("text", ["2026-11-21T17:30", "2026-11-21T12:00Z", "2026-11-21 13:00+01"])
-def test_a_time_without_a_zone_is_local_everywhere(
+def test_a_time_without_a_zone_is_local_in_every_command(
     parser: argparse.ArgumentParser, command: str, name: str, text: str
 ) -> None:
-    """Whichever command it is told to; a zone that is told holds."""
+    """A zone that is given counts."""
     args = parser.parse_args([*command.split(), text])
     assert getattr(args, name) == NOON
 
 
 @pytest.mark.parametrize("command", ["profile", "history export", "history prune"])
-def test_the_help_says_which_zone_that_is(
+def test_the_help_names_the_local_zone(
     parser: argparse.ArgumentParser, command: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """As it is now."""
@@ -62,21 +62,21 @@ def test_the_help_says_which_zone_that_is(
     assert "(local time, now XYZ, unless it ends in Z or +02:00)" in shown
 
 
-def test_a_day_begins_at_the_local_midnight() -> None:
-    """The length of a time ago and Unix seconds have no zone."""
+def test_a_date_begins_at_local_midnight() -> None:
+    """Durations before now and Unix seconds have no zone."""
     assert parse_time("2026-11-22", NOON) == NOON + 6.5 * 3600
     assert parse_time("6h", NOON) == NOON - 6 * 3600
     assert parse_time(f"{NOON:.0f}", 0.0) == NOON
 
 
 @pytest.mark.parametrize("text", ["20261122", "20261122T000000", "2026-11-22T00:00"])
-def test_the_digits_of_a_date_are_a_date(text: str) -> None:
-    """And not a time in August 1970, before which there is nothing to show or to delete."""
+def test_eight_digits_are_a_date(text: str) -> None:
+    """And not Unix seconds in August 1970."""
     assert parse_time(text, NOON) == NOON + 6.5 * 3600
 
 
 @pytest.mark.parametrize("text", ["7", "3600", "99999999", "20261340", "nan", "inf", "1e12", "x"])
 def test_a_number_that_is_no_time_is_refused(text: str) -> None:
-    """Neither a date, nor seconds since 1970 of a year with four digits."""
+    """Neither a date, nor Unix seconds of a year with four digits."""
     with pytest.raises(ValueError, match="is not a time; write 2026-11-21T13:00"):
         parse_time(text, NOON)
