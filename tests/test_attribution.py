@@ -61,20 +61,20 @@ def truth_error(found: Attribution, s: Simulated) -> float:
         (None, False),
     ],
 )
-def test_wait_functions_are_known_by_their_digest_text(text: str | None, waits: bool) -> None:
+def test_wait_functions_are_recognised_in_the_digest_text(text: str | None, waits: bool) -> None:
     """Calls of wait functions, not columns or strings that look like them."""
     assert waits_by_text([text], 1).tolist() == [waits]
 
 
-def test_a_waiting_call_costs_what_a_call_costs() -> None:
-    """Its time is cut to 50 µs a call; less stays less; without counts it is nothing."""
+def test_the_work_time_of_a_waiting_call_is_capped() -> None:
+    """Its time is cut to 50 µs a call; less stays less; without counts it is 0."""
     work, count = np.array([[0.3, 0.3, 1e-6]]), np.array([[10.0, 10.0, 1.0]])
     waiting = np.array([True, False, True])
     assert cap_waiting_work(work, count, waiting).tolist() == [[10 * USUAL_CPU["calls"], 0.3, 1e-6]]
     assert cap_waiting_work(work, None, waiting).tolist() == [[0, 0.3, 0]]
 
 
-def test_work_time_leaves_locks_out_and_takes_statements_in_flight_in() -> None:
+def test_work_time_excludes_locks_and_includes_statements_in_flight() -> None:
     """Statement − lock + change of elapsed time, never below 0."""
     one = np.array([[2.0, 1.0]])
     intervals = ClassIntervals(
@@ -99,7 +99,7 @@ def test_work_time_leaves_locks_out_and_takes_statements_in_flight_in() -> None:
     ],
     ids=["moderate", "high", "light", "common load", "much of nobody", "costs vary"],
 )
-def test_simulated_shares_are_found(
+def test_simulated_shares_are_estimated(
     options: dict[str, Any], with_texts: float, without: float
 ) -> None:
     """On average over six servers, with digest texts and without; sleepers below 1 %."""
@@ -115,7 +115,7 @@ def test_simulated_shares_are_found(
 
 
 @pytest.mark.parametrize("noise", [0.02, 0.15])
-def test_who_computes_without_rows_is_not_taken_for_a_sleeper(noise: float) -> None:
+def test_computing_without_rows_is_not_classified_as_waiting(noise: float) -> None:
     """20 ms of hashing a call and one row, a hundred times what rows explain, beside SLEEP."""
     costs = {**COSTS, "hash": 20e-3}
     for seed in range(4):
@@ -138,8 +138,8 @@ def test_a_long_computation_without_rows_keeps_its_cpu_in_few_intervals(interval
 
 
 @pytest.mark.parametrize(("intervals", "most"), [(60, 0.3), (300, 0.12)])
-def test_noise_does_not_make_everybody_idle(intervals: int, most: float) -> None:
-    """Where intervals say little, beliefs count: the base does not swallow the classes."""
+def test_noise_does_not_move_the_classes_use_to_the_base(intervals: int, most: float) -> None:
+    """With little information in the intervals, the priors count."""
     errors = []
     for seed in range(8):
         s = simulate(seed, intervals=intervals, noise=0.15)
@@ -151,7 +151,7 @@ def test_noise_does_not_make_everybody_idle(intervals: int, most: float) -> None
 
 @pytest.mark.parametrize("running", [0.1, 0.9])
 @pytest.mark.parametrize("intervals", [60, 300])
-def test_little_that_ran_is_no_bound_from_above(running: float, intervals: int) -> None:
+def test_little_cpu_use_is_no_upper_bound(running: float, intervals: int) -> None:
     """Threads that wake up often wait for a CPU as often, and it is not their work that waits."""
     for seed in range(4):
         s = simulate(seed, intervals=intervals, noise=0.1)
@@ -161,8 +161,8 @@ def test_little_that_ran_is_no_bound_from_above(running: float, intervals: int) 
 
 
 @pytest.mark.parametrize("name", ["A_moderate", "D_light"])
-def test_a_minute_tells_who_waits(name: str) -> None:
-    """Without texts, on any minute of a recording; twenty seconds of it are seldom enough."""
+def test_waiting_classes_are_found_within_a_minute(name: str) -> None:
+    """Without texts, on any minute of a recording; twenty seconds are seldom enough."""
     recorded = recording(name)
     assert recorded.y is not None
     assert recorded.truth is not None
@@ -182,8 +182,8 @@ def test_a_minute_tells_who_waits(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "with_texts", "without"), [("A_moderate", 0.055, 0.055), ("D_light", 0.07, 0.07)]
 )
-def test_recorded_shares_are_found(name: str, with_texts: float, without: float) -> None:
-    """Against SUM_CPU_TIME of MySQL 9.7: with digest texts, and without any."""
+def test_recorded_shares_are_estimated(name: str, with_texts: float, without: float) -> None:
+    """Against SUM_CPU_TIME of MySQL 9.7, with digest texts and without."""
     recorded = recording(name)
     assert recorded.y is not None
     assert recorded.truth is not None
@@ -201,7 +201,7 @@ def test_recorded_shares_are_found(name: str, with_texts: float, without: float)
 
 @pytest.mark.parametrize(("name", "quarters"), [("A_moderate", 4), ("D_light", 2)])
 def test_parts_of_a_recording_are_enough(name: str, quarters: int) -> None:
-    """Two minutes of A, one and a half of D, without texts: nobody who waits gets 1 %."""
+    """Two minutes of A, one and a half of D, without texts: no waiting class gets 1 %."""
     recorded = recording(name)
     assert recorded.y is not None
     intervals = replace(recorded.intervals, texts=None)
@@ -217,7 +217,7 @@ def recording(name: str) -> ClassFile:
     return join_host_file(classes, read_host(str(data(f"mysql97/{name}_host.csv.gz"))))
 
 
-def test_the_best_source_is_chosen() -> None:
+def test_the_best_method_is_chosen() -> None:
     """Measured, then work time with known waits, then the learned model."""
     s = simulate(intervals=30)
     measured = replace(s.intervals, cpu=s.truth)
@@ -227,8 +227,8 @@ def test_the_best_source_is_chosen() -> None:
     assert choose_method(measured, DividedUse(s.y, time_like=False)) is DivisionMethod.LEARNED
 
 
-def test_measured_cpu_is_taken_as_it_is_and_the_estimate_is_compared() -> None:
-    """What it does not cover is unattributed; totals are the server's own."""
+def test_measured_cpu_is_used_as_it_is_and_the_estimate_compared() -> None:
+    """The rest is unattributed; totals are the server's own."""
     s = simulate()
     found = attribute(replace(s.intervals, cpu=s.truth), cpu(s))
     assert found.method is DivisionMethod.MEASURED
@@ -240,8 +240,8 @@ def test_measured_cpu_is_taken_as_it_is_and_the_estimate_is_compared() -> None:
     assert 0 < found.disagreement < 0.15
 
 
-def test_an_estimate_is_compared_with_what_was_measured() -> None:
-    """A method that was asked for says how far it is from the measured CPU."""
+def test_an_estimate_is_compared_with_measured_cpu() -> None:
+    """A requested method reports how far it is from the measured CPU."""
     s = simulate()
     measured = replace(s.intervals, cpu=s.truth)
     found = attribute(measured, cpu(s), DivisionMethod.WLR)
@@ -255,10 +255,10 @@ def test_an_estimate_is_compared_with_what_was_measured() -> None:
 )
 @pytest.mark.parametrize("known", [True, False], ids=["texts", "no texts"])
 @pytest.mark.parametrize("counted", [True, False], ids=["calls", "no calls"])
-def test_no_division_is_compared_with_itself(
+def test_no_method_is_compared_with_itself(
     method: DivisionMethod, known: bool, counted: bool
 ) -> None:
-    """Whatever was asked for and is known, the other source says something else."""
+    """Whatever is requested and known, the comparison is with another method."""
     s = simulate(intervals=100)
     intervals = s.intervals if known else s.blind
     intervals = intervals if counted else replace(intervals, count=None, sizes=())
@@ -268,7 +268,7 @@ def test_no_division_is_compared_with_itself(
 
 
 def test_auto_is_compared_with_work_time_alone() -> None:
-    """What the corrections of work time have moved."""
+    """What the corrections of work time have changed."""
     s = simulate()
     found = attribute(s.intervals, cpu(s))
     assert (found.method, found.compared_with) == (
@@ -279,7 +279,7 @@ def test_auto_is_compared_with_work_time_alone() -> None:
     assert found.disagreement == pytest.approx(disagreement(found.totals, alone.totals))
 
 
-def test_measured_cannot_be_had_without_measurements() -> None:
+def test_measured_without_measurements_is_a_value_error() -> None:
     """A ValueError."""
     s = simulate(intervals=10)
     with pytest.raises(ValueError, match="measured"):
@@ -301,8 +301,8 @@ def test_totals_and_unattributed_add_up(method: DivisionMethod, options: dict[st
     assert found.unattributed >= 0
 
 
-def test_no_class_uses_more_cpu_than_its_time() -> None:
-    """A server that burns 5 CPU while statements ran for less: the rest is unattributed."""
+def test_no_class_gets_more_cpu_than_its_time() -> None:
+    """A server that uses 5 CPUs while statements ran for less: the rest is unattributed."""
     s = simulate(intervals=100)
     target = DividedUse(s.y + 5, is_cpu_seconds=True)
     for method in (
@@ -318,8 +318,8 @@ def test_no_class_uses_more_cpu_than_its_time() -> None:
             assert found.unattributed > 0.5 * found.total
 
 
-def test_intervals_in_which_nobody_ran_blame_nobody() -> None:
-    """CPU of idle intervals is unattributed by every method."""
+def test_cpu_of_idle_intervals_is_unattributed() -> None:
+    """By every method."""
     s = simulate(intervals=80)
     idle = np.arange(80) % 2 == 0
     intervals = replace(
@@ -329,8 +329,8 @@ def test_intervals_in_which_nobody_ran_blame_nobody() -> None:
     assert found.unattributed >= s.y[idle].sum() * (1 - 1e-9)
 
 
-def test_weighted_regression_blames_sleepers_and_says_so() -> None:
-    """The published method is there to compare with; its weakness is named."""
+def test_weighted_regression_charges_sleepers_and_has_the_reason() -> None:
+    """The published method is offered for comparison, with its weakness as a reason."""
     s = simulate()
     found = attribute(s.intervals, cpu(s), DivisionMethod.WLR)
     assert shares(found)["sleep"] > 0.2
@@ -345,8 +345,8 @@ def test_weighted_regression_blames_sleepers_and_says_so() -> None:
     )
 
 
-def test_an_unknown_wait_is_found_behind_innocent_texts() -> None:
-    """A stored function that sleeps is named by no rule; with texts it is found all the same."""
+def test_a_wait_that_no_text_shows_is_found() -> None:
+    """A stored function that sleeps has no known name; the model finds it."""
     s = simulate()
     texts = tuple(f"SELECT `f_{name}` ( )" for name in s.intervals.names)
     found = attribute(replace(s.intervals, texts=texts), cpu(s))
@@ -355,8 +355,8 @@ def test_an_unknown_wait_is_found_behind_innocent_texts() -> None:
     assert [use.name for use in found.classes if use.waits] == ["sleep"]
 
 
-def test_two_errors_around_the_estimate_hold_the_truth() -> None:
-    """For nine classes in ten, by the chosen source, with texts and without."""
+def test_two_standard_errors_cover_the_truth() -> None:
+    """For nine classes in ten, by the chosen method, with texts and without."""
     for known in (True, False):
         inside = []
         for seed in range(8):
@@ -374,7 +374,7 @@ def test_two_errors_around_the_estimate_hold_the_truth() -> None:
         (HostUse(io_wait=0.3), AttributionReason.IO_BOUND),
     ],
 )
-def test_a_saturated_or_io_bound_host_is_named(host: HostUse, reason: AttributionReason) -> None:
+def test_a_saturated_or_io_bound_host_is_a_reason(host: HostUse, reason: AttributionReason) -> None:
     """Where the host's own time is known."""
     s = simulate(intervals=100)
     assert attribute(s.intervals, cpu(s), host=host).reasons == (reason,)
@@ -382,27 +382,27 @@ def test_a_saturated_or_io_bound_host_is_named(host: HostUse, reason: Attributio
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_costs_that_vary_are_noticed_without_the_host(seed: int) -> None:
-    """IO-bound: CPU per call is no constant, and quarters do not predict each other."""
+def test_varying_costs_are_a_reason_without_the_host(seed: int) -> None:
+    """IO-bound: CPU per call is not constant, and quarters do not predict each other."""
     s = simulate(seed, cost_drift=0.5)
     assert AttributionReason.COST_VARIES in attribute(s.intervals, cpu(s)).reasons
 
 
-def test_time_that_is_mostly_waiting_is_noticed() -> None:
+def test_mostly_waiting_time_is_a_reason() -> None:
     """CPU is a tenth of the work time: IO, or queues."""
     s = simulate()
     intervals = replace(s.intervals, statement_time=8 * s.intervals.statement_time)
     assert AttributionReason.MOSTLY_WAITING in attribute(intervals, cpu(s)).reasons
 
 
-def test_few_intervals_are_named() -> None:
+def test_few_intervals_are_a_reason() -> None:
     """Below a minute of seconds."""
     s = simulate(intervals=20)
     assert AttributionReason.FEW_INTERVALS in attribute(s.intervals, cpu(s)).reasons
 
 
 def test_every_reason_has_a_sentence() -> None:
-    """For people; the value is for machines."""
+    """For people; the value is for programs."""
     assert all(reason.sentence for reason in AttributionReason)
 
 
@@ -410,8 +410,8 @@ def test_every_reason_has_a_sentence() -> None:
     "method",
     [DivisionMethod.AUTO, DivisionMethod.WLR, DivisionMethod.WORK_TIME, DivisionMethod.LEARNED],
 )
-def test_intervals_that_say_too_little_are_divided_all_the_same(method: DivisionMethod) -> None:
-    """One interval, one class, nobody active, no resource: finite, adding up."""
+def test_intervals_with_little_information_are_divided_all_the_same(method: DivisionMethod) -> None:
+    """One interval, one class, nothing active, no resource: finite, and adding up."""
     s = simulate(intervals=12)
     cases: list[tuple[ClassIntervals, Any]] = [
         (s.intervals.at(slice(1)), s.y[:1]),
@@ -432,7 +432,7 @@ def test_a_resource_that_does_not_fit_the_intervals_is_refused(y: Any) -> None:
         attribute(simulate(intervals=30).intervals, DividedUse(y))
 
 
-def test_intervals_that_contradict_themselves_are_refused() -> None:
+def test_inconsistent_intervals_are_refused() -> None:
     """Shapes, signs, texts."""
     zeros = np.zeros((2, 2))
     with pytest.raises(ValueError, match="shape"):
@@ -445,7 +445,7 @@ def test_intervals_that_contradict_themselves_are_refused() -> None:
         ClassIntervals(("a", "b"), np.ones(2), zeros, texts=("x",))
 
 
-def test_quality_is_told_only_where_it_exists() -> None:
+def test_prediction_errors_are_none_where_undefined() -> None:
     """No busy interval, one interval, a constant: None instead of NaN."""
     assert PredictionError.of(np.zeros(3), np.ones(3)) == PredictionError(None, None, None)
     assert PredictionError.of(np.array([2.0]), np.array([1.0])) == PredictionError(0.5, None, None)

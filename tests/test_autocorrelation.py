@@ -23,29 +23,29 @@ def errors(rho: float, seed: int = 1) -> tuple[np.ndarray, np.ndarray]:
 
 
 @pytest.mark.parametrize("rho", [0.0, 0.3, 0.6])
-def test_errors_that_last_make_intervals_worth_less(rho: float) -> None:
-    """As many times as by Bayley and Hammersley, beside what holds in any case."""
+def test_correlated_errors_inflate_the_variance(rho: float) -> None:
+    """By Bayley and Hammersley, at least by the fixed inflation."""
     found = Autocorrelation.of(*errors(rho)).inflation
     assert found == pytest.approx(INFLATION * (1 + rho) / (1 - rho), rel=0.06)
 
 
-def test_errors_that_alternate_are_worth_no_more() -> None:
-    """Nor is it ever beyond bounds, whatever comes in."""
+def test_alternating_errors_do_not_deflate_the_variance() -> None:
+    """The inflation is bounded, whatever comes in."""
     assert Autocorrelation.of(*errors(-0.5)).inflation == INFLATION
     assert Autocorrelation.of(*errors(0.99)).inflation == pytest.approx(INFLATION * 1.95 / 0.05)
     assert NO_ERRORS.inflation == INFLATION
     assert Autocorrelation.of(np.ones(5), np.zeros(5)) == NO_ERRORS
 
 
-def test_one_accident_is_no_echo() -> None:
-    """An interval a thousand times what was expected, as after a frozen minute."""
+def test_one_large_error_is_no_autocorrelation() -> None:
+    """An interval a thousand times the expected use, as after a frozen minute."""
     y, expected = errors(0.0)
     y[100] = 1000.0
     assert Autocorrelation.of(y, expected).inflation == pytest.approx(INFLATION, rel=0.06)
 
 
 def test_blocks_add_up() -> None:
-    """But for the step from one to the next."""
+    """Except for the step from one to the next."""
     y, expected = errors(0.6)
     parts = [
         Autocorrelation.of(y[k : k + 60], expected[k : k + 60]) for k in range(0, INTERVALS, 60)

@@ -24,7 +24,7 @@ def use(
 
 
 @pytest.mark.parametrize("background", [0.0, 0.03, 0.06])
-def test_background_is_what_does_not_grow_with_the_calls(background: float) -> None:
+def test_background_use_does_not_grow_with_the_calls(background: float) -> None:
     """Of 0.06 processors beside the classes, the agent's part of them included."""
     calls = np.linspace(1000.0, 5000.0, 30)
     per_call = (0.06 - background) * SECONDS / calls.mean()
@@ -36,8 +36,8 @@ def test_background_is_what_does_not_grow_with_the_calls(background: float) -> N
     assert beside.error < 0.1 * rest
 
 
-def test_what_a_load_that_never_moves_tells() -> None:
-    """Nothing: any part may be background."""
+def test_a_constant_load_does_not_identify_the_background() -> None:
+    """Any part may be background."""
     found, total = use(np.full(30, 3000.0), 0.03, 2e-5, noise=0.002)
     assert found.part == BACKGROUND_PRIOR
     assert BackgroundUse.empty().part == found.part
@@ -52,8 +52,8 @@ def test_rounding_is_no_change_of_the_load(calls: float) -> None:
     assert found.part == BACKGROUND_PRIOR
 
 
-def test_sums_of_two_halves_are_those_of_the_whole() -> None:
-    """And older ones that count for less change the sums, not the part."""
+def test_sums_of_blocks_add_up() -> None:
+    """Older ones that count less change the sums, not the part."""
     calls = np.linspace(1000.0, 5000.0, 30)
     whole, _ = use(calls, 0.03, 2e-5)
     first, _ = use(calls[:15], 0.03, 2e-5)

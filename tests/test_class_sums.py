@@ -59,7 +59,7 @@ def parts(*edges: int) -> list[Block]:
     ]
 
 
-def test_blocks_add_up_to_their_intervals() -> None:
+def test_sums_of_blocks_are_those_of_their_intervals() -> None:
     """However the window is cut."""
     one, two, three = parts(0, 60, 61, 240)
     together, whole = one + two + three, block(INTERVALS, Y)
@@ -71,8 +71,8 @@ def test_blocks_add_up_to_their_intervals() -> None:
         one + two.with_classes(("sleep", "other"), "other")
 
 
-def test_a_class_without_a_column_is_part_of_the_rest() -> None:
-    """Exactly as if its intervals had been the rest's from the start."""
+def test_a_class_without_a_column_is_part_of_other() -> None:
+    """Exactly as if its intervals had been those of `other` from the start."""
     names = (*INTERVALS.names[:4], "other")
     folded = INTERVALS.pooled(names, "other")
     expected = Block.of(
@@ -99,8 +99,8 @@ def test_other_unit_costs_are_exact_where_calls_and_rows_keep_their_proportion()
     assert np.allclose(found.moments.gram, expected.moments.gram)
 
 
-def test_a_fit_of_sums_is_near_that_of_samples() -> None:
-    """And as near to the truth."""
+def test_a_fit_to_sums_is_close_to_one_to_samples() -> None:
+    """And as close to the truth."""
     blocks = parts(0, 60, 120, 180, 240)
     unit_costs = unit_costs_of_blocks(blocks, time_like=True)
     assert unit_costs.per_call == pytest.approx(fit_unit_costs(INTERVALS, Y).per_call, rel=0.5)
@@ -117,8 +117,8 @@ def test_a_fit_of_sums_is_near_that_of_samples() -> None:
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(3, 60))
-def test_lines_of_sums_are_the_lines_of_samples(seed: int, intervals: int) -> None:
-    """Slope, intercept, R² and both standard errors; an interval without the class is not in it."""
+def test_lines_from_sums_equal_lines_from_samples(seed: int, intervals: int) -> None:
+    """Slope, intercept, R² and both standard errors; intervals without the class do not count."""
     rng = np.random.default_rng(seed)
     x = rng.gamma(2.0, 1.0, (intervals, 3)) * (rng.random((intervals, 3)) < 0.8)
     z = 0.7 * x + 0.1 + rng.normal(0, 0.05, x.shape)
@@ -135,8 +135,8 @@ def test_lines_of_sums_are_the_lines_of_samples(seed: int, intervals: int) -> No
             assert found.slope_stderr == pytest.approx(expected.slope_stderr, rel=1e-4, abs=1e-7)
 
 
-def test_a_class_with_more_time_than_all_cpu_allows_waits() -> None:
-    """The greatest is taken out until the rest can be; small ones are not suspected."""
+def test_a_class_with_more_time_than_the_cpu_allows_waits() -> None:
+    """The largest is taken out until the rest is possible; small ones are not suspected."""
     work = np.array([1.0, 30.0, 2.0, 9.0])
     assert cannot_compute_all(work, 5.0, 0.3).tolist() == [False, True, False, False]
     assert cannot_compute_all(work, 3.0, 0.3).tolist() == [False, True, False, True]
@@ -144,15 +144,15 @@ def test_a_class_with_more_time_than_all_cpu_allows_waits() -> None:
     assert not cannot_compute_all(work, 0.1, 0.0).any()
 
 
-def test_the_least_level_is_that_of_threads_that_could_run() -> None:
-    """Unknown, or on a host that waits for IO, nothing is told by it."""
+def test_the_minimum_level_follows_the_run_delay() -> None:
+    """It is 0 where that is unknown, or on a host that waits for IO."""
     assert min_computing_level(None, 0.0) == 0.0
     assert min_computing_level(0.8, 0.3) == 0.0
     assert min_computing_level(0.75, None) == 0.75 * MIN_COMPUTING_LEVEL
 
 
-def test_a_hidden_waiter_is_found_once_the_level_is_known() -> None:
-    """A row lock that no lock time and no text tells: minutes of waiting, milliseconds of CPU."""
+def test_a_hidden_wait_is_found_once_the_level_is_known() -> None:
+    """A row lock in no lock time and no text: minutes of waiting, milliseconds of CPU."""
     few, locked = slice(0, 30), INTERVALS.names.index("locked")
     hidden = INTERVALS.statement_time[few].copy()
     hidden[:, locked] += 2.0 * np.random.default_rng(1).random(30)
@@ -169,8 +169,8 @@ def test_a_hidden_waiter_is_found_once_the_level_is_known() -> None:
     assert shares[0.3] < 0.05
 
 
-def test_this_process_tells_what_it_read_and_how_long_it_waited() -> None:
-    """Counters that do not fall; nothing of a process that is gone."""
+def test_io_and_run_delay_of_this_process_are_read() -> None:
+    """Counters that do not fall; nothing for a process that has ended."""
     before, delay = process_io(os.getpid()), ThreadTimes(os.getpid())
     first = delay.read().get(PROCESS)
     for _ in range(50):
@@ -206,9 +206,7 @@ def of(folder: Path) -> ThreadTimes:
 
 
 @pytest.mark.parametrize("tasks", [100, 256, 257, 900])
-def test_the_wait_of_many_threads_is_that_of_an_even_part_of_them(
-    tasks: int, tmp_path: Path
-) -> None:
+def test_the_run_delay_of_many_threads_is_sampled_evenly(tasks: int, tmp_path: Path) -> None:
     """Each waits 2 s more: two seconds a thread, also where threads are added beyond 256."""
     delay = of(tmp_path)
     waited(tmp_path, tasks, 10**9)
@@ -222,10 +220,10 @@ def test_the_wait_of_many_threads_is_that_of_an_even_part_of_them(
 
 
 @given(st.integers(1, 2**22), st.integers(1, 1000), st.integers(300, 2000))
-def test_the_sample_of_threads_is_even_whatever_their_numbers_are(
+def test_the_thread_sample_does_not_depend_on_thread_ids(
     first: int, stride: int, count: int
 ) -> None:
-    """As if each had been drawn by lot; a smaller sample is a part of a greater one."""
+    """Like a random sample; a smaller sample is a part of a larger one."""
     tasks = range(first, first + stride * count, stride)
     samples = [{task for task in tasks if is_in_sample(task, step)} for step in (1, 2, 8)]
     assert samples[0] == set(tasks)
@@ -235,8 +233,8 @@ def test_the_sample_of_threads_is_even_whatever_their_numbers_are(
         assert abs(len(sample) - count * share) < 6 * deviation
 
 
-def test_threads_with_odd_numbers_are_sampled_too(tmp_path: Path) -> None:
-    """Of 300 that each wait a second more, all of whose numbers are odd."""
+def test_threads_with_odd_ids_are_sampled_too(tmp_path: Path) -> None:
+    """Of 300 that each wait a second more, all with odd IDs."""
     delay = of(tmp_path)
     for second in (1, 2):
         for task in range(1001, 1601, 2):
@@ -247,7 +245,7 @@ def test_threads_with_odd_numbers_are_sampled_too(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("name", "share"), [("connection", 0.8), ("mariadbd", 1.0)])
-def test_the_servers_own_threads_are_no_clients(name: str, share: float, tmp_path: Path) -> None:
+def test_background_threads_are_no_client_threads(name: str, share: float, tmp_path: Path) -> None:
     """Where threads have names, one of five writes the log; where they have none, all count."""
     delay = of(tmp_path)
     waited(tmp_path, 100, 10**9, name)

@@ -53,16 +53,16 @@ def with_a_steady_waiter(
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_who_computes_stretches_and_who_sleeps_does_not(seed: int) -> None:
-    """On a simulated server whose queue changes, digest texts unknown."""
+def test_time_per_call_of_computing_classes_is_elastic(seed: int) -> None:
+    """On a simulated server whose queue changes, digest texts unknown; that of sleepers is not."""
     s = simulate(seed, busy=0.6)
     found = told(s.blind, s.y)
     assert found["sleep"] > 2
     assert max(found[name] for name in ("point", "sum", "join", "scan", "hash")) < 0
 
 
-def test_one_who_is_always_there_is_not_taken_for_what_nobody_causes() -> None:
-    """Calls alone cannot tell a steady waiter from the base; its time per call can."""
+def test_a_steady_waiting_class_is_not_mistaken_for_the_base() -> None:
+    """Calls alone cannot separate them; its time per call can."""
     for seed in range(6):
         s = simulate(seed, base=0.3, noise=0.06)
         intervals, y = with_a_steady_waiter(s, np.random.default_rng(seed + 100))
@@ -71,8 +71,8 @@ def test_one_who_is_always_there_is_not_taken_for_what_nobody_causes() -> None:
         assert found.classes[-1].waits
 
 
-def test_many_who_wait_do_not_make_waiters_of_those_who_compute() -> None:
-    """With 60 % of the calls a steady waiter holds the mean e down, and that of others is 2."""
+def test_many_waiting_calls_do_not_make_computing_classes_wait() -> None:
+    """With 60 % of the calls a steady waiter lowers the mean e, and that of others is 2."""
     for seed in range(4):
         s = simulate(seed)
         assert s.intervals.count is not None
@@ -83,7 +83,7 @@ def test_many_who_wait_do_not_make_waiters_of_those_who_compute() -> None:
         assert max(found[name] for name in ("point", "sum", "join", "scan", "hash")) < 0
 
 
-def test_the_sums_of_minutes_know_it_too() -> None:
+def test_the_sums_of_minutes_show_it_too() -> None:
     """As the agent has them: the seed at which calls and totals alone are wrong."""
     s = simulate(4, base=0.3, noise=0.06)
     intervals, y = with_a_steady_waiter(s, np.random.default_rng(104))
@@ -97,8 +97,8 @@ def test_the_sums_of_minutes_know_it_too() -> None:
     assert model.mixture.totals[-1] < 0.01 * y.sum()
 
 
-def test_where_the_queue_never_changes_nothing_is_told() -> None:
-    """All times per call constant but for noise of their own: e cannot be known."""
+def test_a_constant_queue_gives_no_evidence() -> None:
+    """Times per call are constant but for noise of their own: e is not identifiable."""
     rng = np.random.default_rng(3)
     count = rng.poisson(40, (300, 6)).astype(float)
     work = count * 1e-3 * np.exp(rng.normal(0, 0.05, count.shape))
@@ -106,16 +106,16 @@ def test_where_the_queue_never_changes_nothing_is_told() -> None:
     assert np.abs(found).max() < 1
 
 
-def test_too_few_intervals_and_classes_that_did_nothing_tell_nothing() -> None:
-    """No evidence, and no warning of a division by zero."""
+def test_few_intervals_and_idle_classes_give_no_evidence() -> None:
+    """And no warning of a division by zero."""
     s = simulate(1, intervals=12)
     assert not any(told(s.intervals, s.y).values())
     none = np.zeros((40, 3))
     assert not Elasticity.of_parts(none, none, none).evidence(none.sum(axis=0)).any()
 
 
-def test_classes_that_are_never_there_together_tell_nothing() -> None:
-    """Nobody has others to compare with, whatever the times; no number is too large for a float."""
+def test_classes_that_never_run_together_give_no_evidence() -> None:
+    """None has others to compare with; no number overflows."""
     alone = np.where(np.arange(300)[:, None] % 2 == (0, 1), 40.0, 0.0)
     for work in (1e9 * alone, np.full((300, 2), 1e9)):
         for count in (alone, 0 * alone):
@@ -125,7 +125,7 @@ def test_classes_that_are_never_there_together_tell_nothing() -> None:
 
 
 @pytest.mark.parametrize("work", [0.0, 1e-310, 1e-3, 1e12])
-def test_any_work_time_is_a_share_of_computing(work: float) -> None:
+def test_the_computing_share_is_defined_for_any_work_time(work: float) -> None:
     """Of no work time, or next to none: all where something was learned, and nothing else."""
     nothing, totals = np.zeros((2, 2)), np.array([1e10, 0.0])
     doubt, both = np.full(2, 0.5), np.ones(2, dtype=np.bool_)
@@ -135,8 +135,8 @@ def test_any_work_time_is_a_share_of_computing(work: float) -> None:
     assert found.tolist() == [pytest.approx(1e10 / max(0.5 * work, 1e10)), 0.0]
 
 
-def test_one_part_tells_nothing() -> None:
-    """Within it intervals are no independent draws, and there is no other to compare with."""
+def test_one_part_gives_no_evidence() -> None:
+    """Its intervals are not independent, and there is no other part to compare with."""
     s = simulate(1)
     assert s.intervals.count is not None
     found = Elasticity.of(s.intervals.work_time, s.intervals.count, s.truth).evidence(
@@ -156,8 +156,8 @@ def test_units_do_not_matter() -> None:
     assert other[1] == pytest.approx(plain[1], nan_ok=True)
 
 
-def test_classes_are_taken_by_their_place() -> None:
-    """Of one that is new nothing is known; parts of the same classes add up."""
+def test_classes_are_selected_by_index() -> None:
+    """Nothing is known of a new one; parts of the same classes add up."""
     s = simulate(5)
     count, size = s.intervals.count, s.truth
     assert count is not None
@@ -170,8 +170,8 @@ def test_classes_are_taken_by_their_place() -> None:
     assert both.sums[:, 1].tolist() == [0] * 5
 
 
-def test_recorded_sleepers_are_told_from_those_who_compute() -> None:
-    """MySQL 9.7 at 73 % of CPU: SLEEP and GET_LOCK wait, the greatest users of CPU do not."""
+def test_recorded_sleepers_are_distinguished_from_computing_classes() -> None:
+    """MySQL 9.7 at 73 % of CPU: SLEEP and GET_LOCK wait, the largest users of CPU do not."""
     path, host = (str(data(f"mysql97/A_moderate{end}.csv.gz")) for end in ("", "_host"))
     recorded = join_host_file(read_classes(path), read_host(host))
     assert recorded.y is not None

@@ -46,8 +46,8 @@ def dear_at_times(
     return seen, used
 
 
-def test_calls_that_always_cost_the_same_stay_as_they_are() -> None:
-    """Whatever their number."""
+def test_a_constant_cost_per_call_is_not_changed() -> None:
+    """Whatever the number of calls."""
     count = np.random.default_rng(1).poisson((400, 40, 1), (200, 3)).astype(float)
     parts = count * (1e-4, 2e-3, 0.1)
     assert scaled_to_median_cost(parts, count) == pytest.approx(parts)
@@ -68,7 +68,7 @@ def test_rounding_changes_no_median(calls: int) -> None:
         assert scaled_to_median_cost(parts, rounded) == pytest.approx(expected, rel=1e-9)
 
 
-def test_bursts_of_waiting_go_to_the_others() -> None:
+def test_bursts_of_waiting_are_charged_to_the_others() -> None:
     """A class that takes five times as long in every fifth interval, beside a steady one."""
     rng = np.random.default_rng(2)
     count = rng.poisson((300, 200), (300, 2)).astype(float)
@@ -78,7 +78,7 @@ def test_bursts_of_waiting_go_to_the_others() -> None:
     assert found == pytest.approx(cost.sum(axis=0), rel=0.01)
 
 
-def test_calls_of_all_sizes_are_not_cut_to_the_small_ones() -> None:
+def test_calls_of_all_sizes_keep_their_mean_cost() -> None:
     """One call an interval, of exponential cost: the median is 0.7 of the mean, but of many not."""
     rng = np.random.default_rng(3)
     count = np.column_stack((np.ones(3000), np.full(3000, 100.0)))
@@ -87,7 +87,7 @@ def test_calls_of_all_sizes_are_not_cut_to_the_small_ones() -> None:
     assert found == pytest.approx(parts.sum(axis=0), rel=0.05)
 
 
-def test_too_few_calls_count_by_their_mean() -> None:
+def test_few_calls_count_by_their_mean() -> None:
     """One in a hundred intervals, each at another cost."""
     count, parts = np.zeros((300, 2)), np.full((300, 2), 0.01)
     count[::100, 0], count[:, 1] = 1, MIN_GROUP_CALLS
@@ -96,7 +96,7 @@ def test_too_few_calls_count_by_their_mean() -> None:
     assert scaled_to_median_cost(parts, count) == pytest.approx(parts)
 
 
-def test_any_number_of_calls_takes_the_memory_of_its_intervals() -> None:
+def test_memory_does_not_depend_on_the_number_of_calls() -> None:
     """10¹² calls an interval, a fifth of them at five times the cost, are divided as few are."""
     rng = np.random.default_rng(5)
     count = rng.poisson((300, 200), (300, 2)).astype(float)
@@ -106,7 +106,7 @@ def test_any_number_of_calls_takes_the_memory_of_its_intervals() -> None:
 
 
 @pytest.mark.parametrize(("part", "times"), [(0.2, 10), (0.4, 5), (0.4, 10)])
-def test_calls_that_read_more_and_cost_more_keep_their_cpu(part: float, times: float) -> None:
+def test_calls_that_read_and_cost_more_keep_their_cpu(part: float, times: float) -> None:
     """A class that really costs more at times is not cut to its cheap calls, texts or not."""
     texts = tuple(f"SELECT `{name}` FROM `t`" for name in "abcd")
     for seed in range(4):
@@ -117,7 +117,7 @@ def test_calls_that_read_more_and_cost_more_keep_their_cpu(part: float, times: f
             assert found.classes[0].share == pytest.approx(true, abs=0.05)
 
 
-def test_the_live_model_keeps_their_cpu_as_well() -> None:
+def test_the_sliding_model_keeps_their_cpu_too() -> None:
     """Minute by minute, beside a class for all others."""
     for seed in range(3):
         intervals, used = dear_at_times(seed, 0.2, 10, intervals=20 * MINUTE)
@@ -139,8 +139,8 @@ def test_rows_are_counted_in_calls() -> None:
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(0, 40), st.integers(1, 5))
-def test_all_together_stay_what_they_were(seed: int, intervals: int, classes: int) -> None:
-    """Also where classes or intervals are empty; a part that was nothing stays nothing."""
+def test_the_sum_over_all_classes_stays_the_same(seed: int, intervals: int, classes: int) -> None:
+    """Also where classes or intervals are empty; a part of 0 stays 0."""
     rng = np.random.default_rng(seed)
     there = rng.random((intervals, classes)) < 0.5
     count = np.where(there, rng.poisson(20, there.shape), 0.0)

@@ -41,8 +41,8 @@ def moments_of(x: Array, y: Array) -> Moments:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_the_bounded_minimum_is_scipys(seed: int) -> None:
-    """Against scipy.optimize.nnls on the same problem, collinear and scaled columns too."""
+def test_the_non_negative_minimum_equals_scipys(seed: int) -> None:
+    """Scipy.optimize.nnls on the same problem, with collinear and scaled columns too."""
     from scipy.optimize import nnls
 
     rng = np.random.default_rng(seed)
@@ -55,8 +55,8 @@ def test_the_bounded_minimum_is_scipys(seed: int) -> None:
     assert np.linalg.norm(a @ found - y) == pytest.approx(np.linalg.norm(a @ expected - y))
 
 
-def test_a_start_from_a_similar_problem_changes_nothing() -> None:
-    """It saves exchanges, not exactness."""
+def test_a_warm_start_does_not_change_the_minimum() -> None:
+    """It saves exchanges, not accuracy."""
     rng = np.random.default_rng(1)
     a, y = rng.normal(size=(50, 20)), rng.normal(size=50)
     plain = minimise_non_negative(a.T @ a, a.T @ y)
@@ -64,8 +64,8 @@ def test_a_start_from_a_similar_problem_changes_nothing() -> None:
         assert minimise_non_negative(a.T @ a, a.T @ y, start) == pytest.approx(plain)
 
 
-def test_moments_of_blocks_add_up_to_the_whole() -> None:
-    """So that a sliding window is a sum of minutes, and nothing is ever subtracted."""
+def test_moments_of_blocks_add_up() -> None:
+    """So a sliding window is a sum of minutes, and nothing is subtracted."""
     s = simulate(intervals=120)
     x, w = s.truth, interval_weights(s.y)
     blocks = [
@@ -80,7 +80,7 @@ def test_moments_of_blocks_add_up_to_the_whole() -> None:
     assert together.square == pytest.approx(whole.square)
 
 
-def test_the_residual_of_moments_is_that_of_the_samples() -> None:
+def test_the_residual_of_moments_equals_that_of_samples() -> None:
     """Σ w(y − ŷ)², from the sums alone."""
     rng = np.random.default_rng(2)
     x, y = rng.uniform(size=(40, 3)), rng.uniform(1, 2, 40)
@@ -90,8 +90,8 @@ def test_the_residual_of_moments_is_that_of_the_samples() -> None:
     assert found == pytest.approx(float(w @ residual**2))
 
 
-def test_pooled_unit_costs_are_found_where_all_pay_the_same() -> None:
-    """20 µs a call, 1 µs a row, 0.1 CPU of nobody."""
+def test_common_unit_costs_are_found() -> None:
+    """20 µs a call, 1 µs a row, 0.1 CPU of no class."""
     s = simulate(intervals=400)
     assert s.intervals.count is not None
     rows = dict(s.intervals.sizes)["rows_examined"].sum(axis=1)
@@ -110,7 +110,7 @@ def test_unit_costs_need_counts() -> None:
 
 @pytest.mark.parametrize("options", [{}, {"busy": 0.75}, {"busy": 0.2}, {"common": 0.75}])
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_who_waits_is_found_without_a_text(options: dict[str, Any], seed: int) -> None:
+def test_waiting_classes_are_found_without_texts(options: dict[str, Any], seed: int) -> None:
     """SLEEP has most of the time and next to no CPU; the hash computes without rows."""
     s = simulate(seed, **options)
     model = fit_intervals(s.blind, DividedUse(s.y)).model
@@ -122,14 +122,14 @@ def test_who_waits_is_found_without_a_text(options: dict[str, Any], seed: int) -
     assert totals["sleep"] < 0.01 * s.y.sum()
 
 
-def test_what_no_class_explains_is_base() -> None:
-    """.8 CPU of nobody, half of the whole, is spread over nobody."""
+def test_unexplained_use_is_base() -> None:
+    """0.8 CPU of no class, half of the total, is divided over none."""
     s = simulate(base=0.8)
     model = fit_intervals(s.blind, DividedUse(s.y)).model
     assert model.mixture.base / s.y.sum() == pytest.approx(0.8 * 300 / s.y.sum(), abs=0.05)
 
 
-def test_nine_in_ten_intervals_of_two_errors_hold_the_truth() -> None:
+def test_two_standard_errors_cover_the_truth_nine_times_in_ten() -> None:
     """Here costs differ by 0.12 from class to class, on real servers by up to 0.32."""
     inside = []
     for seed in range(12):
@@ -168,8 +168,8 @@ def test_the_second_half_of_a_recording_is_predicted(name: str, most: float) -> 
     assert mape <= most
 
 
-def test_the_published_second_file_is_predicted_better_than_published() -> None:
-    """One column per class: MAPE at most 2.8 %, R² at least 0.975, where WLR has 5.9 % and 0.91."""
+def test_the_published_second_file_is_predicted_better_than_by_wlr() -> None:
+    """One column per class: MAPE at most 2.8 %, R² at least 0.975; WLR has 5.9 % and 0.91."""
     train, test = (read_classes(str(data(f"wlr/{name}.csv"))) for name in ("001", "002"))
     assert train.y is not None
     assert test.y is not None
@@ -181,8 +181,8 @@ def test_the_published_second_file_is_predicted_better_than_published() -> None:
     assert quality.r_squared >= 0.975
 
 
-def test_classes_of_one_unit_cost_are_drawn_to_it() -> None:
-    """Noise does not tell 30 equal classes apart: all unit costs end near 2."""
+def test_equal_unit_costs_are_shrunk_together() -> None:
+    """Noise does not separate 30 equal classes: all unit costs end near 2."""
     rng = np.random.default_rng(3)
     x = rng.gamma(1, 1, (60, 30))
     y = 2 * x.sum(axis=1) * np.exp(rng.normal(0, 0.05, 60))
@@ -192,8 +192,8 @@ def test_classes_of_one_unit_cost_are_drawn_to_it() -> None:
     assert mixture.level == pytest.approx(2, rel=0.1)
 
 
-def test_classes_of_different_unit_costs_keep_them() -> None:
-    """The strength comes from the data."""
+def test_different_unit_costs_are_not_shrunk() -> None:
+    """The strength of the prior comes from the data."""
     rng = np.random.default_rng(4)
     x, unit_cost = rng.gamma(1, 1, (400, 10)), np.array([0, 0, 1, 1, 2, 3, 5, 8, 13, 21.0])
     y = (x @ unit_cost + 3) * np.exp(rng.normal(0, 0.01, 400))
@@ -229,8 +229,8 @@ def odd_intervals() -> dict[str, ClassIntervals]:
 
 @pytest.mark.parametrize("name", odd_intervals())
 @pytest.mark.parametrize("y", [0.0, 1.0])
-def test_intervals_that_say_too_little_still_get_a_finite_answer(name: str, y: float) -> None:
-    """Never NaN, never below 0, never more than there is by much."""
+def test_intervals_with_little_information_give_a_finite_fit(name: str, y: float) -> None:
+    """Never NaN, never below 0, never much more than the total."""
     intervals = odd_intervals()[name]
     series = np.full(len(intervals), y)
     model = fit_intervals(intervals, DividedUse(series)).model
@@ -241,8 +241,8 @@ def test_intervals_that_say_too_little_still_get_a_finite_answer(name: str, y: f
     assert mixture.totals.sum() + mixture.base <= 1.5 * series.sum()
 
 
-def test_classes_that_cannot_be_told_apart_share() -> None:
-    """Two that always run together get the same, and both know that they are uncertain."""
+def test_indistinguishable_classes_get_the_same() -> None:
+    """Two that always run together, each with a large standard error."""
     twin = odd_intervals()["collinear"]
     assert twin.count is not None
     y = twin.count[:, 0] * 100e-6 + 0.01
@@ -253,7 +253,7 @@ def test_classes_that_cannot_be_told_apart_share() -> None:
 
 @settings(max_examples=25, deadline=None)
 @given(st.integers(0, 1000), st.sampled_from([2.0**-20, 0.25, 2.0**30]))
-def test_units_of_the_resource_do_not_matter(seed: int, unit: float) -> None:
+def test_the_unit_of_the_resource_does_not_matter(seed: int, unit: float) -> None:
     """Bytes instead of gigabytes: the same shares, to the last digits in powers of two."""
     s = simulate(seed, intervals=60)
     plain = fit_intervals(s.blind, DividedUse(s.y)).model.mixture
@@ -265,8 +265,8 @@ def test_units_of_the_resource_do_not_matter(seed: int, unit: float) -> None:
 
 @settings(max_examples=25, deadline=None)
 @given(st.integers(0, 1000), st.integers(2, 40))
-def test_whatever_the_load_no_class_uses_less_than_nothing(seed: int, intervals: int) -> None:
-    """Random totals that have nothing to do with the classes."""
+def test_no_class_has_negative_use(seed: int, intervals: int) -> None:
+    """With random totals unrelated to the classes."""
     s = simulate(seed, intervals=intervals)
     y = np.random.default_rng(seed).gamma(0.5, 1, intervals)
     mixture = fit_intervals(s.blind, DividedUse(y)).model.mixture
@@ -275,8 +275,8 @@ def test_whatever_the_load_no_class_uses_less_than_nothing(seed: int, intervals:
     assert np.isfinite(mixture.variances).all()
 
 
-def test_time_that_says_nothing_is_left_out() -> None:
-    """Bytes written do not follow time: who inserts writes, however short it runs."""
+def test_time_is_left_out_where_use_does_not_follow_it() -> None:
+    """Bytes written do not follow time: a class that inserts writes, however short it runs."""
     s = simulate(intervals=300)
     assert s.intervals.count is not None
     y = 16384 * s.intervals.count[:, 2] + 1000.0
@@ -284,8 +284,8 @@ def test_time_that_says_nothing_is_left_out() -> None:
     assert mixture.totals[2] > 0.8 * y.sum()
 
 
-def test_a_interval_that_is_far_off_counts_less() -> None:
-    """A backup that ran for three intervals does not move everybody's unit cost."""
+def test_an_outlying_interval_counts_less() -> None:
+    """A backup of three intervals does not move all unit costs."""
     s = simulate(intervals=200)
     y = s.y.copy()
     y[50:53] += 5 * s.y.mean()
@@ -296,7 +296,7 @@ def test_a_interval_that_is_far_off_counts_less() -> None:
     assert model.mixture.level == pytest.approx(plain.mixture.level or 0, rel=0.15)
 
 
-def test_new_and_missing_classes_are_no_obstacle_to_a_prediction() -> None:
+def test_a_prediction_allows_new_and_missing_classes() -> None:
     """A class never seen adds nothing, one that is gone uses nothing."""
     s = simulate(intervals=100)
     model = fit_intervals(s.blind, DividedUse(s.y)).model
@@ -307,8 +307,8 @@ def test_new_and_missing_classes_are_no_obstacle_to_a_prediction() -> None:
     assert (model.predict(fewer) <= model.predict(s.blind)).all()
 
 
-def test_beliefs_alone_decide_where_the_data_are_silent() -> None:
-    """One interval: unit costs and time are all there is, and the sum is the total."""
+def test_one_interval_is_divided_by_the_priors_alone() -> None:
+    """Unit costs and time are all there is, and the sum is the total."""
     x = np.array([[1.0, 3.0]])
     mixture = fit_mixture(moments_of(x, np.array([8.0])), ClassPriors(x[0], x[0]))
     assert mixture.totals.sum() + mixture.base == pytest.approx(8, rel=0.05)
@@ -316,7 +316,7 @@ def test_beliefs_alone_decide_where_the_data_are_silent() -> None:
 
 
 def test_each_hypothesis_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The one that it began with is beside the one that it came to as well."""
+    """The first one is also a neighbour of the last."""
     tried = list[tuple[MixtureProblem, prior_mixture_fit._Hypothesis]]()
     settle = prior_mixture_fit._fit_hypotheses
 

@@ -69,15 +69,15 @@ def look(y: Bytes) -> ObservedClasses:
         (None, None, False),
     ],
 )
-def test_both_the_error_and_the_movement_count(
+def test_both_error_and_correlation_count(
     error: float | None, moved: float | None, proven: bool
 ) -> None:
-    """Nothing is proven before anything was predicted."""
+    """Nothing passes before anything was predicted."""
     assert is_predicted_well(PredictionError(error, moved, None)) is proven
 
 
-def test_bytes_that_follow_rows_are_their_classes() -> None:
-    """The profile ranks by them, and says how good that is."""
+def test_bytes_that_follow_rows_are_attributed() -> None:
+    """The profile ranks by them, and reports the prediction error."""
     profile = profile_of(look(of_rows), "io", with_text=False)
     assert profile.sort == "io"
     assert profile.io["read"].unattributed < 0.2 * profile.io["read"].total
@@ -90,8 +90,8 @@ def test_bytes_that_follow_rows_are_their_classes() -> None:
     assert "calls and rows do not tell" not in text
 
 
-def test_bytes_that_follow_nothing_are_nobodys() -> None:
-    """No class is given any, nobody is ranked by them, and the words say why."""
+def test_bytes_that_follow_nothing_are_unattributed() -> None:
+    """No class has any, none is ranked by them, and the report says why."""
     profile = profile_of(look(of_nobody), "io", with_text=False)
     assert profile.sort == "time"
     assert all(row.io is None for row in profile.rows)
@@ -105,8 +105,8 @@ def test_bytes_that_follow_nothing_are_nobodys() -> None:
 
 
 @pytest.mark.parametrize("y", [of_rows, of_nobody])
-def test_the_agent_judges_by_the_minutes_before(y: Bytes) -> None:
-    """Its first minute is unattributed; from then on it depends on what was predicted."""
+def test_the_agent_judges_by_earlier_minutes(y: Bytes) -> None:
+    """Its first minute is unattributed; then it depends on the predictions."""
     intervals = made_up().intervals
     bytes_read, model = y(intervals), SlidingModel(READ, blocks=10)
     given = []
@@ -123,8 +123,8 @@ def test_the_agent_judges_by_the_minutes_before(y: Bytes) -> None:
         assert model.unattributed_share == 1
 
 
-def test_who_waits_or_touches_no_row_reads_nothing() -> None:
-    """Who sleeps, the agent, who has no rows; what a COMMIT writes may be another's rows."""
+def test_waiting_classes_and_those_without_rows_get_no_bytes() -> None:
+    """Sleepers, the agent, classes without rows; what a COMMIT writes may be another's rows."""
     names = ("sleeper", AGENT, "scan", "commit", "compute", "cut")
     rows = np.array([[1.0, 5.0, 9.0, 0.0, 1.0, 1.0]])
     intervals = ClassIntervals(
@@ -184,8 +184,8 @@ def of_one(text: str, calls: float, examined: float, affected: float) -> ClassIn
     )
 
 
-def test_a_servers_digests_tell_who_reads_in_a_function(mysql_server: PrivateServer) -> None:
-    """By its texts and counts: one that sums a table up, one that computes, built-in ones."""
+def test_real_digests_show_which_functions_read(mysql_server: PrivateServer) -> None:
+    """By texts and counts: one that sums a table up, one that computes, built-in ones."""
     calls = ("total_of(1)", "functions.total_of(1)", "next_of(1)", "SHA2('a', 256)", "1 + 1")
     returns = "RETURNS INT READS SQL DATA RETURN"
     found = run_as_root(

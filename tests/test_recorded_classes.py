@@ -42,8 +42,8 @@ def divided(kind: str, part: slice, *, texts: bool) -> tuple[Attribution, float,
 @pytest.mark.parametrize(
     ("kind", "with_texts", "without"), [("common", 0.06, 0.06), ("io", 0.2, 0.13)]
 )
-def test_who_computes_is_found(kind: str, with_texts: float, without: float) -> None:
-    """With digest texts and without any; nobody who waits gets 1 %."""
+def test_computing_classes_are_found(kind: str, with_texts: float, without: float) -> None:
+    """With digest texts and without any; no waiting class gets 1 %."""
     for texts, most in ((True, with_texts), (False, without)):
         found, error, blamed = divided(kind, slice(None), texts=texts)
         assert error < most
@@ -51,8 +51,8 @@ def test_who_computes_is_found(kind: str, with_texts: float, without: float) -> 
         assert AttributionReason.COST_VARIES in found.reasons
 
 
-def test_a_load_that_never_varies_is_no_base() -> None:
-    """Unit costs and base are believed to be about usual, where the load says nothing of them."""
+def test_a_constant_load_is_not_attributed_to_the_base() -> None:
+    """The priors have usual unit costs and a usual base."""
     for texts, most in ((True, 0.15), (False, 0.15)):
         found, error, blamed = divided("steady", slice(None), texts=texts)
         assert error < most
@@ -61,16 +61,16 @@ def test_a_load_that_never_varies_is_no_base() -> None:
 
 
 @pytest.mark.parametrize("begin", range(0, 61, 20))
-def test_a_minute_and_a_half_of_common_loads_blames_no_waiter(begin: int) -> None:
-    """Errors that last for many intervals are no evidence that somebody computes."""
+def test_ninety_seconds_of_common_loads_charge_no_waiting_class(begin: int) -> None:
+    """Errors that last for many intervals are no evidence that a class computes."""
     _, error, blamed = divided("common", slice(begin, begin + 90), texts=False)
     assert error < 0.15
     assert blamed < 0.05
 
 
 @pytest.mark.parametrize("begin", range(0, 91, 20))
-def test_a_minute_is_told_with_texts(begin: int) -> None:
-    """A call is never free, however little the minute says of what it costs."""
+def test_a_minute_is_enough_with_texts(begin: int) -> None:
+    """A call is never free, however little the minute shows of its cost."""
     _, error, blamed = divided("common", slice(begin, begin + 60), texts=True)
     assert error < 0.35
     assert blamed < 0.01

@@ -8,8 +8,8 @@ from models.attribution.waiting_classes import divide_lock_waits, row_locking_cl
 INTERVALS = 60
 
 
-def test_the_waiting_class_is_told_from_one_that_changes_rows_without_waiting() -> None:
-    """Both change rows; the waits rise and fall with the time of one of them."""
+def test_the_waiting_class_is_found_among_two_that_change_rows() -> None:
+    """The waits rise and fall with the time of one of them."""
     chance = np.random.default_rng(5)
     waits = chance.uniform(0.2, 3.0, INTERVALS)
     inserts = chance.uniform(0.2, 1.0, INTERVALS)
@@ -21,15 +21,15 @@ def test_the_waiting_class_is_told_from_one_that_changes_rows_without_waiting() 
     assert not found[:, 2].any()
 
 
-def test_a_steady_load_shares_the_waits_by_the_time() -> None:
-    """No interval tells two classes apart: each waits for the same fraction of its time."""
+def test_under_a_constant_load_waits_are_divided_by_time() -> None:
+    """No interval separates the classes: each waits for the same fraction of its time."""
     work = np.full((INTERVALS, 2), 1.0) * np.array([3.0, 1.0])
     found = divide_lock_waits(work, np.full(INTERVALS, 2.0), np.ones(2))
     assert found.sum(axis=0) == pytest.approx([INTERVALS * 1.5, INTERVALS * 0.5], rel=0.01)
 
 
-def test_what_was_seen_of_the_classes_decides_where_the_load_is_steady() -> None:
-    """One waits most of its time, the other hardly: five times the fraction, as was seen."""
+def test_under_a_constant_load_sampled_waits_decide() -> None:
+    """One was seen waiting most of its time, the other hardly: five times the fraction."""
     work = np.full((INTERVALS, 2), 1.0) * np.array([3.0, 1.0])
     found = divide_lock_waits(work, np.full(INTERVALS, 2.4), np.array([0.5, 0.1]))
     assert found.sum(axis=0) == pytest.approx([INTERVALS * 2.25, INTERVALS * 0.15], rel=0.01)
@@ -37,7 +37,7 @@ def test_what_was_seen_of_the_classes_decides_where_the_load_is_steady() -> None
 
 @pytest.mark.parametrize("waited", [0.0, 0.4, 1e6])
 def test_waits_are_never_longer_than_the_work(waited: float) -> None:
-    """A wait that began long ago is counted when it ends, in an interval that has less time."""
+    """A wait is counted when it ends, perhaps in an interval that has less time."""
     work = np.random.default_rng(6).uniform(0.0, 1.0, (INTERVALS, 3))
     found = divide_lock_waits(work, np.full(INTERVALS, waited), np.array([1.0, 0.0, 1.0]))
     assert (found >= 0).all()
@@ -45,15 +45,15 @@ def test_waits_are_never_longer_than_the_work(waited: float) -> None:
     assert found.sum() <= waited * INTERVALS + 1e-9
 
 
-def test_nothing_is_divided_where_nobody_locks_rows_or_nothing_ran() -> None:
+def test_no_waits_are_divided_without_row_locks_or_statements() -> None:
     """Waits in intervals without statements, or of a workload that only reads."""
     work = np.ones((INTERVALS, 2))
     assert not divide_lock_waits(work, np.ones(INTERVALS), np.zeros(2)).any()
     assert not divide_lock_waits(np.zeros((INTERVALS, 2)), np.ones(INTERVALS), np.ones(2)).any()
 
 
-def test_classes_that_lock_rows_change_them_or_say_so() -> None:
-    """A locking read changes nothing; its digest text names the lock."""
+def test_row_locking_classes_are_found_by_rows_or_text() -> None:
+    """A locking read changes nothing; its digest text has the clause."""
     affected = np.array([[0.0, 3.0, 0.0, 0.0, 0.0]])
     texts = (
         "SELECT `a` FROM `t` WHERE `id` = ?",

@@ -48,8 +48,8 @@ def written_out(equations: UnitCostEquations, gram: Array) -> Array:
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("tau", [0.1, 1.0, 5.0])
-def test_the_equations_are_those_written_out(shape: tuple[int, int], tau: float) -> None:
-    """Minimum, variances, determinant and products, whatever is held at 0, fewer intervals too."""
+def test_the_eigenvalue_form_equals_the_full_equations(shape: tuple[int, int], tau: float) -> None:
+    """Minimum, variances, determinant and products, with unknowns held at 0, T < K too."""
     found, gram = problem(*shape)
     equations = found.equations(tau, 0.001)
     matrix = written_out(equations, gram)
@@ -66,8 +66,8 @@ def test_the_equations_are_those_written_out(shape: tuple[int, int], tau: float)
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_intervals_and_their_sums_teach_the_same(shape: tuple[int, int]) -> None:
-    """A class that did nothing, and more classes than intervals, change nothing of that."""
+def test_intervals_and_their_sums_give_the_same_fit(shape: tuple[int, int]) -> None:
+    """Also with a class that did nothing, and with more classes than intervals."""
     rng = np.random.default_rng(5)
     x = rng.gamma(1, 1, shape)
     x[:, 2] = 0

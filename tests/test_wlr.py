@@ -50,7 +50,7 @@ def test_each_sample_is_divided_in_proportion() -> None:
 
 
 def test_samples_without_y_or_without_x_are_skipped() -> None:
-    """Y = 0 or Σx = 0 blames nobody and trains no line."""
+    """Y = 0 or Σx = 0 charges no class and trains no line."""
     fitted = fit_wlr(column(1, 2, 3, 0, 4), [2, 4, 6, 9, 0])
     assert fitted.lines[0].samples == 3
     assert fitted.lines[0].slope == pytest.approx(2)
@@ -92,7 +92,7 @@ def test_samples_of_one_x_are_a_line_through_the_origin() -> None:
     assert (line.slope, line.intercept, line.r_squared) == (1, 0, None)
 
 
-def test_slopes_that_are_not_positive_are_refused() -> None:
+def test_lines_without_a_positive_slope_are_not_used() -> None:
     """A class that runs longer should use more: such a line predicts nothing."""
     for z in ([3.0, 2.0, 1.0], [2.0, 2.0, 2.0]):
         line = fit_line(np.array([1.0, 2.0, 3.0]), np.array(z))
@@ -125,14 +125,14 @@ def test_lines_agree_with_scipy() -> None:
 
 
 def test_a_line_far_from_the_origin_loses_no_digits() -> None:
-    """Sums of squares that cancel would answer noise here."""
+    """Sums of squares that cancel would give noise here."""
     x = 1e9 + np.arange(10.0)
     line = fit_line(x, 0.25 * x)
     assert line.slope == pytest.approx(0.25, rel=1e-6)
 
 
-def test_waiters_get_what_their_time_says() -> None:
-    """The method's own limit: a class that sleeps is blamed like one that computes."""
+def test_waiting_classes_are_charged_by_their_time() -> None:
+    """The method's own limit: a class that sleeps is charged like one that computes."""
     fitted = fit_wlr([[1.0, 9.0]] * 5, [1.0] * 5)
     assert fitted.totals == pytest.approx([0.5, 4.5])
 
@@ -148,8 +148,8 @@ def test_waiters_get_what_their_time_says() -> None:
         ([[1.0]], [np.inf], "finite"),
     ],
 )
-def test_bad_arrays_are_refused(x: list[object], y: list[float], message: str) -> None:
-    """A ValueError that says what is wrong."""
+def test_invalid_arrays_are_refused(x: list[object], y: list[float], message: str) -> None:
+    """A ValueError with the reason."""
     with pytest.raises(ValueError, match=message):
         fit_wlr(np.array(x, dtype=float), y)
 
@@ -165,10 +165,10 @@ amounts = st.floats(0, 1e9).map(lambda value: 0.0 if value < 1e-9 else value)
     ),
     st.sampled_from([1e-6, 1.0, 1e6]),
 )
-def test_whatever_the_samples_blame_adds_up_and_follows_the_units(
+def test_parts_add_up_and_follow_the_units(
     samples: list[tuple[list[float], float]], unit: float
 ) -> None:
-    """Σz = y wherever somebody runs; y in other units gives z in other units; nothing is NaN."""
+    """Σz = y wherever something runs; y in other units gives z in other units; no NaN."""
     x, y = np.array([row for row, _ in samples]), np.array([value for _, value in samples])
     z, used = divide_in_proportion(x, y)
     assert (z >= 0).all()
