@@ -52,8 +52,8 @@ def days_until(found: Saturation) -> float:
 
 
 @pytest.mark.parametrize("ahead", [6, 12, 20])
-def test_a_line_with_a_week_meets_the_capacity_where_it_should(ahead: int) -> None:
-    """A load that grows by so much a day is at the capacity on the day that arithmetic says."""
+def test_a_linear_trend_with_a_week_reaches_the_capacity_in_time(ahead: int) -> None:
+    """A load with a known growth per day is at the capacity on the day that arithmetic gives."""
     found = meets(load(42), PEAK * (1 + PER_DAY * ahead))
     assert days_until(found) == pytest.approx(ahead, abs=0.2 * ahead + 1)
     assert found.lower is not None
@@ -71,7 +71,7 @@ def test_a_line_with_a_week_meets_the_capacity_where_it_should(ahead: int) -> No
         (TrendShape.CHANGE, np.concatenate((np.linspace(400.0, 800.0, 21), np.full(21, 800.0)))),
     ],
 )
-def test_the_simplest_shape_that_explains_the_peaks_is_the_likeliest(
+def test_the_simplest_sufficient_trend_shape_is_the_likeliest(
     shape: TrendShape, peaks: Array
 ) -> None:
     """Noise makes no growth; a step leaves a level, and a growth that has ended is a change."""
@@ -83,7 +83,7 @@ def test_the_simplest_shape_that_explains_the_peaks_is_the_likeliest(
     assert np.median(weights) > 0.5
 
 
-def test_a_new_day_is_as_far_from_the_trend_as_the_noise_says() -> None:
+def test_predicted_scatter_allows_for_the_fitted_coefficients() -> None:
     """Eight coefficients fit 21 days by a fifth better than they will fit the next."""
     deviations = []
     for seed in range(60):
@@ -93,8 +93,8 @@ def test_a_new_day_is_as_far_from_the_trend_as_the_noise_says() -> None:
     assert np.sqrt(np.mean(np.square(deviations))) == pytest.approx(0.05, rel=0.1)
 
 
-def test_the_week_moves_the_day() -> None:
-    """A limit that only working days reach is not met at the weekend before."""
+def test_the_weekly_pattern_moves_the_day_of_saturation() -> None:
+    """A limit that only working days reach is not reached at the weekend before."""
     forecast = forecast_load(load(42))
     assert forecast.peaks is not None
     friday, saturday, sunday, monday = np.median(forecast.peaks, axis=0)[4:8]
@@ -102,7 +102,7 @@ def test_the_week_moves_the_day() -> None:
 
 
 @pytest.mark.parametrize("growth", [0.0, -0.004])
-def test_a_load_that_does_not_grow_meets_nothing(growth: float) -> None:
+def test_a_constant_load_has_no_time_to_saturation(growth: float) -> None:
     """There is no time, with the reason; and next to no probability."""
     found = meets(load(42, growth, noise=0.05), 1.5 * PEAK)
     assert found.seconds is None
@@ -111,7 +111,7 @@ def test_a_load_that_does_not_grow_meets_nothing(growth: float) -> None:
     assert dict(found.probability)[7] < 0.05
 
 
-def test_no_drawn_future_is_without_a_number() -> None:
+def test_no_drawn_future_is_nan() -> None:
     """Of a thousand after three weeks one had none, and the load seemed to be at the limit."""
     seen = month("three weeks known", 4035).seen
     forecast = forecast_load(seen)
@@ -122,8 +122,8 @@ def test_no_drawn_future_is_without_a_number() -> None:
     assert dict(found.probability)[7] < 0.05
 
 
-def test_gaps_and_a_burst_move_it_little() -> None:
-    """A sixth of the hours lost and one burst of three times the load leave the day within two."""
+def test_gaps_and_a_burst_move_the_forecast_little() -> None:
+    """A sixth of the hours missing and one burst of three times the load: within two days."""
     hours, rng = load(42), np.random.default_rng(5)
     plain = days_until(meets(hours, PEAK * 1.1))
     hours[-9 * HOURS :][:HOURS] *= 3
@@ -134,7 +134,7 @@ def test_gaps_and_a_burst_move_it_little() -> None:
 
 
 @pytest.mark.parametrize("days", [14, 16, 28, 35])
-def test_a_burst_leaves_no_day_of_the_week_without_a_level(days: int) -> None:
+def test_a_burst_does_not_distort_a_day_of_the_week(days: int) -> None:
     """Up to four days of twice a level load, anywhere: no load of several times that is likely."""
     for seed in range(40):
         rng = np.random.default_rng([seed, days])
@@ -144,8 +144,8 @@ def test_a_burst_leaves_no_day_of_the_week_without_a_level(days: int) -> None:
         assert np.quantile(highest, 0.9) < 6 * PEAK
 
 
-def test_bursts_that_recur_count() -> None:
-    """A load that is doubled now and then for an hour reaches the capacity before its line."""
+def test_recurring_bursts_count() -> None:
+    """A load doubled now and then for an hour reaches the capacity before its line."""
     hours = load(42)
     plain = days_until(meets(hours, PEAK * 1.15))
     at_peak = np.argsort(hours[:HOURS])[-1]
@@ -154,7 +154,7 @@ def test_bursts_that_recur_count() -> None:
     assert days_until(meets(hours, PEAK * 1.15)) < 0.7 * plain
 
 
-def test_a_launch_is_no_growth() -> None:
+def test_a_step_is_no_growth() -> None:
     """A level that stepped by a third ten days ago and stays is no trend."""
     hours = load(42, 0.0)
     hours[: -10 * HOURS] /= 1.33
@@ -163,7 +163,7 @@ def test_a_launch_is_no_growth() -> None:
     assert found.reason is ForecastReason.NO_GROWTH
 
 
-def test_growth_after_a_launch_is_that_of_the_line() -> None:
+def test_growth_after_a_step_is_that_of_the_line() -> None:
     """A step is left out of the growth: the capacity is reached by the line that goes on."""
     hours = load(42, 0.01)
     hours[: -14 * HOURS] /= 1.4
@@ -174,14 +174,14 @@ def test_growth_after_a_launch_is_that_of_the_line() -> None:
 
 
 def test_less_than_two_weeks_are_too_short() -> None:
-    """Thirteen days of the clearest growth say nothing: it may be the week."""
+    """Thirteen days of the clearest growth are not enough: it may be the week."""
     found = meets(load(13, 0.03), PEAK * 1.2)
     assert found == Saturation(reason=ForecastReason.HISTORY_TOO_SHORT)
     assert meets(load(15, 0.02), PEAK * 1.2).reason is not ForecastReason.HISTORY_TOO_SHORT
 
 
-def test_what_lacks_is_said() -> None:
-    """No load, no capacity, a limit beyond what can be seen: each has its reason in words."""
+def test_each_missing_input_has_its_reason() -> None:
+    """No load, no capacity, a limit beyond the horizon: each has its reason in words."""
     idle = saturation(forecast_load(np.zeros(42 * HOURS)), around(PEAK))
     nothing = saturation(forecast_load(np.zeros(0)), around(PEAK))
     unknown = saturation(forecast_load(load(42)), None)
@@ -219,26 +219,26 @@ def test_a_day_of_the_week_without_load_hides_no_growth(sunday: float) -> None:
         (np.append(np.full(36 * HOURS, np.nan), load(1)[:5]), ForecastReason.HISTORY_TOO_SHORT),
     ],
 )
-def test_what_was_known_long_ago_alone_is_no_forecast(since: Array, reason: ForecastReason) -> None:
+def test_old_days_alone_give_no_forecast(since: Array, reason: ForecastReason) -> None:
     """The load has ended since, or little of it is known."""
     assert forecast_load(np.append(load(60), since)).reason is reason
 
 
-def test_units_do_not_matter() -> None:
-    """The same load in thousands meets the same capacity in thousands at the same time."""
+def test_the_unit_of_the_load_does_not_matter() -> None:
+    """The same load in thousands reaches the same capacity in thousands at the same time."""
     hours = load(35)
     assert days_until(meets(1000 * hours, 1100 * PEAK)) == pytest.approx(
         days_until(meets(hours, 1.1 * PEAK)), rel=1e-6
     )
 
 
-def test_the_same_load_gives_the_same_answer() -> None:
-    """Nothing is left to chance from one hour to the next."""
+def test_the_same_load_gives_the_same_forecast() -> None:
+    """Random draws have a fixed seed."""
     assert meets(load(30), 1.1 * PEAK) == meets(load(30), 1.1 * PEAK)
 
 
 def test_intervals_widen_with_the_days() -> None:
-    """What comes later is known less; a day beyond the forecast has no interval."""
+    """Later days are less certain; a day beyond the forecast has no interval."""
     forecast = forecast_load(load(42))
     widths = []
     for day in (1, 8, 29, 57):  # the same day of the week
@@ -249,8 +249,8 @@ def test_intervals_widen_with_the_days() -> None:
     assert forecast.interval(200) is None
 
 
-def test_a_wider_capacity_is_met_earlier_perhaps() -> None:
-    """The less is known of the capacity, the earlier the lower bound and the later the upper."""
+def test_a_less_certain_capacity_widens_the_times() -> None:
+    """The lower bound is earlier and the upper one later."""
     forecast = forecast_load(load(42))
     narrow = saturation(forecast, Distribution.of_quantiles(1140, 1150, 1160))
     wide = saturation(forecast, Distribution.of_quantiles(1000, 1150, 1320))
@@ -309,8 +309,8 @@ def test_the_interval_holds_most_days(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name, kind in SCENARIOS.items() if not kind.grows])
-def test_nothing_is_announced_where_nothing_grows(name: str) -> None:
-    """A load that is flat, stepped once or shrinks is not said to meet a limit within a month."""
+def test_a_load_without_growth_has_no_saturation(name: str) -> None:
+    """One that is flat, stepped once or shrinks does not reach a limit within a month."""
     for seed in range(6000, 6006):
         known = month(name, seed)
         found = meets(known.seen, 1.6 * float(np.nanmax(known.seen)))
@@ -319,8 +319,8 @@ def test_nothing_is_announced_where_nothing_grows(name: str) -> None:
 
 
 @pytest.mark.parametrize("sunday", [0.0, 0.01, 5.0])
-def test_days_without_load_do_not_hide_the_growth_of_the_others(sunday: float) -> None:
-    """A shop that closes on Sundays: its load meets the capacity on the days that it is open."""
+def test_days_without_load_do_not_hide_growth(sunday: float) -> None:
+    """A shop that closes on Sundays: its load reaches the capacity on a day that it is open."""
     hours = load(35)
     is_sunday = np.arange(len(hours)) // HOURS % 7 == 3
     closed = np.where(is_sunday, sunday, hours)

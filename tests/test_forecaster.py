@@ -97,7 +97,7 @@ def series(snapshot: Snapshot, now: float) -> dict[tuple[str, ...], float]:
 
 
 def test_intervals_become_hourly_means() -> None:
-    """240 intervals of 15 s are an hour; the hour that has begun is not shown yet."""
+    """240 intervals of 15 s are an hour; the present hour does not count yet."""
     history = HourlyLoad()
     ends = UNIX + 15.0 * np.arange(1.0, 300.0)
     history.add_intervals(
@@ -107,8 +107,8 @@ def test_intervals_become_hourly_means() -> None:
     assert len(history.means(UNIX + 100)) == 0
 
 
-def test_the_oldest_hours_make_room() -> None:
-    """As many hours are kept as a forecast looks at, and those between two known ones are gaps."""
+def test_the_oldest_hours_are_dropped() -> None:
+    """As many hours are kept as a forecast uses, and those between two known ones are gaps."""
     history, first = HourlyLoad(), int(UNIX // HOUR_SECONDS)
     history.add(LoadSum(first + k, HOUR_SECONDS, HOUR_SECONDS * k) for k in range(KEPT_HOURS))
     history.add(
@@ -124,8 +124,8 @@ def test_the_oldest_hours_make_room() -> None:
     assert means[-1] == 7
 
 
-def test_a_clock_that_was_far_ahead_is_forgotten() -> None:
-    """After a year that never was, the load of now counts; a broken sum never does."""
+def test_load_from_a_clock_far_ahead_is_dropped() -> None:
+    """After a wrong year the present load counts; a corrupt sum never does."""
     history = HourlyLoad()
     year = 365 * DAY_SECONDS
     for start in (UNIX + year, UNIX):
@@ -135,8 +135,8 @@ def test_a_clock_that_was_far_ahead_is_forgotten() -> None:
     assert history.means(UNIX + HOUR_SECONDS) == pytest.approx([4.0])
 
 
-def test_a_forecast_is_made_once_an_hour_and_when_the_capacity_moves() -> None:
-    """What was read back is forecast within a minute; then it waits, unless the capacity moves."""
+def test_a_forecast_is_made_hourly_and_when_the_capacity_changes() -> None:
+    """After reading back, within a minute; then hourly unless the capacity changes."""
     forecaster, at = Forecaster("db", 0.0), 0.0
     forecaster.restore(sums(35), 0.0)
     made = []
@@ -165,8 +165,8 @@ def test_a_forecast_is_made_once_an_hour_and_when_the_capacity_moves() -> None:
     assert seconds / DAY_SECONDS == pytest.approx(40, rel=0.3)
 
 
-def test_a_young_agent_says_that_it_is_too_early() -> None:
-    """Nothing was read back: after two minutes the reason is there, and no number."""
+def test_a_young_agent_reports_that_the_history_is_too_short() -> None:
+    """Without a history: after two minutes there is the reason, and no number."""
     forecaster = Forecaster("db", 0.0)
     forecaster.observe(Window(intervals(WAVES)), ClockPair(1300.0, UNIX))
     forecaster.update_if_due(capacity(9000.0), ClockPair(1300.0, UNIX))
@@ -193,8 +193,8 @@ def written(path: Path, width: float, days: int) -> Store:
     return store
 
 
-def test_a_month_in_the_file_is_forecast_after_a_restart(tmp_path: Path) -> None:
-    """What the last agent wrote is on the metrics of the next one within its first minutes."""
+def test_a_stored_month_is_forecast_after_a_restart(tmp_path: Path) -> None:
+    """The metrics have it within the first minutes."""
     store = written(tmp_path / "history.db", 300.0, 31)
     fit = {"interval": "300s", "window": "3d"}
     config = Config.validated({"targets": [{"name": "db", "user": "u"}], "fit": fit})
@@ -224,8 +224,8 @@ def test_a_month_in_the_file_is_forecast_after_a_restart(tmp_path: Path) -> None
     assert found["saturation_within_probability", "1d", "db"] < 0.05
 
 
-def test_metrics_page_and_json_say_the_same() -> None:
-    """One forecast, three ways out."""
+def test_metrics_page_and_json_agree() -> None:
+    """One forecast on all three."""
     snapshot = with_forecast(FOUND)
     found = series(snapshot, snapshot.at)
     assert found["time_to_saturation_seconds", "db"] == 12 * DAY_SECONDS
@@ -249,7 +249,7 @@ def test_metrics_page_and_json_say_the_same() -> None:
     }
 
 
-def test_a_fleet_shows_it_in_its_table_and_its_csv() -> None:
+def test_a_fleet_report_has_the_forecast() -> None:
     """`analyze` has it in words and in seconds, each in its own column."""
     snapshot = with_forecast(FOUND)
     header, row = as_table([snapshot], snapshot.at)
@@ -281,7 +281,7 @@ def test_a_recording_of_weeks_is_forecast() -> None:
     assert state.saturation.seconds / DAY_SECONDS == pytest.approx(10, abs=4)
 
 
-def test_no_growth_has_no_time_but_its_reason() -> None:
+def test_no_growth_has_no_time_but_a_reason() -> None:
     """Absent is not zero, and the reason is a label."""
     snapshot = with_forecast(FLAT)
     found = series(snapshot, snapshot.at)
@@ -294,8 +294,8 @@ def test_no_growth_has_no_time_but_its_reason() -> None:
     assert target["forecast"]["reasons"][0]["reason"] == "no_growth"
 
 
-def test_an_old_forecast_is_withheld() -> None:
-    """Without a capacity of now, or two forecasts later, there are no numbers."""
+def test_a_stale_forecast_is_withheld() -> None:
+    """Without a present capacity, or after two missing forecasts, there are no numbers."""
     snapshot = with_forecast(FOUND)
     assert snapshot.forecast is not None
     old = replace(snapshot.forecast, at=snapshot.at - FORECAST_STALE_SECONDS - 60)
@@ -319,7 +319,7 @@ def test_an_old_forecast_is_withheld() -> None:
         (Saturation(reason=ForecastReason.HISTORY_TOO_SHORT), "history too short"),
     ],
 )
-def test_a_table_has_it_in_a_few_words(found: Saturation, words: str) -> None:
+def test_the_table_has_the_forecast_in_few_words(found: Saturation, words: str) -> None:
     """The same number, or the reason."""
     assert time_to_saturation_text(found) == words
 
@@ -345,6 +345,6 @@ def test_a_table_has_it_in_a_few_words(found: Saturation, words: str) -> None:
         (Saturation(reason=ForecastReason.CAPACITY_UNKNOWN), "the capacity is not known."),
     ],
 )
-def test_the_sentence_is_plain(found: Saturation, words: str) -> None:
-    """It says when, how sure that is, or why nothing can be said."""
+def test_the_forecast_sentence_is_complete(found: Saturation, words: str) -> None:
+    """It says when, how certain that is, or why there is none."""
     assert forecast_text(found).endswith(words)

@@ -75,8 +75,8 @@ def rise_of(at: float, steps: int) -> float:
 
 
 @pytest.mark.parametrize("width", [15.0, 60.0, 300.0, 600.0])
-def test_a_week_of_intervals_says_how_the_next_hour_goes(width: float) -> None:
-    """In the morning by as much as on the days before, whatever the intervals' width."""
+def test_a_week_of_intervals_predicts_the_next_hour(width: float) -> None:
+    """In the morning it rises as on the days before, whatever the intervals' width."""
     morning = UNIX - UNIX % DAY + 8 * 3600
     load, clock = RecentLoad(0.0), ClockPair(0.0, morning - 3 * DAY)
     window = Window(rows(morning - 3 * DAY, morning, width))
@@ -91,7 +91,7 @@ def test_a_week_of_intervals_says_how_the_next_hour_goes(width: float) -> None:
 
 
 def test_the_level_is_that_of_the_last_five_minutes() -> None:
-    """However the steps of the clock lie, and however often it is looked at."""
+    """Whatever the phase of the steps, and however often it is computed."""
     load, level = RecentLoad(UNIX), 0.0
     for end in np.arange(UNIX + WIDTH, UNIX + 1500, WIDTH):
         window = Window(rows(UNIX, float(end)))
@@ -107,7 +107,7 @@ def test_the_level_is_that_of_the_last_five_minutes() -> None:
 
 
 def test_after_a_restart_the_level_is_not_that_of_one_interval() -> None:
-    """Intervals that were read back count for the level as they did before."""
+    """Intervals that were read back count for the level as before."""
     created = UNIX + 600.0
     at = [row._replace(throughput=1000.0) for row in rows(UNIX, created, 15.0)]
     window = Window([*at, at[-1]._replace(end=created + 15.0, throughput=2500.0)])
@@ -118,8 +118,8 @@ def test_after_a_restart_the_level_is_not_that_of_one_interval() -> None:
     assert outlook.level == pytest.approx((19 * 1000 + 2500) / 20)
 
 
-def test_steps_of_before_are_kept_for_a_week() -> None:
-    """Seven days and what followed them; an older one makes room."""
+def test_steps_are_kept_for_a_week() -> None:
+    """Seven days and two hours; the oldest is dropped for a new one."""
     load, first = RecentLoad(0.0), int(UNIX // STEP_SECONDS)
     load.restore(
         LoadSum(first + k, STEP_SECONDS, STEP_SECONDS * (1 + k % DAY_STEPS))
@@ -135,8 +135,8 @@ def test_steps_of_before_are_kept_for_a_week() -> None:
 
 
 @pytest.mark.parametrize("width", [300.0, 120.0])
-def test_an_agent_knows_the_days_before_after_a_restart(width: float, tmp_path: Path) -> None:
-    """What the last agent wrote, and what has ended since, is in the metrics of the next one."""
+def test_earlier_days_are_known_after_a_restart(width: float, tmp_path: Path) -> None:
+    """The next agent's metrics use what the last one stored, and what has ended since."""
     store = Store(tmp_path / "history.db", SETTINGS)
     now = time.time()
     written = [
@@ -168,8 +168,8 @@ def test_an_agent_knows_the_days_before_after_a_restart(width: float, tmp_path: 
     assert ratio(outlook, 12) == pytest.approx(rise_of(now, 12), rel=0.1)
 
 
-def test_a_recording_is_filled_in_many_parts() -> None:
-    """What `analyze` reads, 2,000 readings at a time, gives the same outlook."""
+def test_a_recording_in_many_parts_gives_the_same_outlook() -> None:
+    """`analyze` reads 2,000 readings at a time."""
     morning = UNIX - UNIX % DAY + 8 * 3600
     times = np.arange(morning - 3 * DAY, morning + 1, 60.0)
     asked = np.cumsum(60.0 * daily(times - 30))
@@ -197,8 +197,8 @@ class Seen(Alerts):
         self.scrapes.append(scrape)
 
 
-def test_a_replay_foresees_what_the_day_before_did() -> None:
-    """In the morning of the second day the noon is near, which reaches nine tenths of it."""
+def test_a_replay_predicts_the_rise_of_the_day_before() -> None:
+    """In the morning of the second day noon is near, which reaches nine tenths of the capacity."""
     start = UNIX - UNIX % DAY
     history, seen = IntervalBuffer(WIDTH, DAY, 1.0), Seen()
     recording = IntervalRecording(iter(rows(start, start + 1.6 * DAY)), history)
@@ -223,8 +223,8 @@ def with_outlook() -> Snapshot:
     return replace(found, outlook=LoadOutlook(found.load.throughput, rises))
 
 
-def test_metrics_page_and_json_say_the_same() -> None:
-    """One probability for each time, three ways out; none without a load."""
+def test_metrics_page_and_json_agree() -> None:
+    """One probability for each time; none without a load."""
     snapshot = with_outlook()
     now = seen_at(with_resources(intervals(WAVES), cpu=1 / 6000))
     likely = dict(snapshot.saturation_within(now))

@@ -28,7 +28,7 @@ def daily(steps: Array, noise: float = 0.0) -> Array:
 
 
 def test_the_load_rises_as_at_this_hour_of_earlier_days() -> None:
-    """In the morning as the morning does, in the evening not at all, at any height of the day."""
+    """In the morning as the morning does, in the evening not at all, at any level of the day."""
     for at, factor in ((WEEK + 72, 1.0), (WEEK + 72, 1.3), (WEEK + 200, 1.0)):
         steps = np.arange(at + 1.0)
         means = daily(steps)
@@ -42,8 +42,8 @@ def test_the_load_rises_as_at_this_hour_of_earlier_days() -> None:
             assert found[ahead].new_probability < 0.05
 
 
-def test_a_rise_that_no_day_explains_goes_on() -> None:
-    """A quarter more within ten minutes is new; it grows by as much again in one of two cases."""
+def test_an_unusual_rise_may_continue() -> None:
+    """A quarter more within ten minutes is new; in one of two cases it rises as much again."""
     means = daily(np.arange(WEEK + 144.0), noise=0.02)
     found = possible_rises(means, 1.25 * means[-1], means[-1 - RISE_STEPS])[12]
     assert found.new_probability > 0.99
@@ -56,15 +56,15 @@ def test_a_rise_that_no_day_explains_goes_on() -> None:
 
 
 @pytest.mark.parametrize("ratio", [0.7, 1.0, 1.03])
-def test_chance_is_not_new(ratio: float) -> None:
-    """What a noisy load does anyway, and a fall, promise nothing."""
+def test_noise_is_no_new_rise(ratio: float) -> None:
+    """The usual scatter of a load, and a fall, predict no rise."""
     means = daily(np.arange(WEEK + 144.0), noise=0.03)
     found = possible_rises(means, ratio * means[-1 - RISE_STEPS], means[-1 - RISE_STEPS])
     assert all(rise.new_probability < 0.1 for rise in found.values())
 
 
-def test_a_load_that_comes_back_is_not_new() -> None:
-    """A lock holds half of the load up for a quarter of an hour: its end is no rise."""
+def test_a_recovering_load_is_no_new_rise() -> None:
+    """A lock blocks half of the load for a quarter of an hour: its end is no rise."""
     means = daily(np.arange(WEEK + 144.0), noise=0.02)
     level = means[-1]
     means[-4:] *= 0.5
@@ -104,8 +104,8 @@ def test_a_rise_that_has_come_does_not_come_again(earlier: int) -> None:
         assert rise_at(step).saturation_probability(means[WEEK + step], limit) < 0.2, step
 
 
-def test_without_a_day_before_the_load_stays() -> None:
-    """Nothing is known of this hour: neither a rise nor what is usual."""
+def test_without_an_earlier_day_no_rise_is_expected() -> None:
+    """Nothing is known of this hour: neither a rise nor the usual level."""
     for count in (1, 40, DAY_STEPS // 2):
         means = daily(np.arange(float(count)))
         found = possible_rises(means, 900.0, 500.0)
@@ -116,7 +116,7 @@ def test_without_a_day_before_the_load_stays() -> None:
 
 
 def test_gaps_and_silence_are_left_out() -> None:
-    """Days that are not known, and hours without a query, count for nothing."""
+    """Unknown days, and hours without a query, count for nothing."""
     steps = np.arange(WEEK + 73.0)
     means = daily(steps)
     whole = possible_rises(means, means[-1], means[-1 - RISE_STEPS])[12]
@@ -128,8 +128,8 @@ def test_gaps_and_silence_are_left_out() -> None:
     assert possible_rises(np.zeros(WEEK), 0.0, 0.0)[12].saturation_probability(0.0, LIMIT) == 0
 
 
-def test_the_probability_is_the_mean_over_all_rises() -> None:
-    """Half of the days came to the capacity; something new does so in two of five ways."""
+def test_the_probability_is_the_mean_over_possible_rises() -> None:
+    """Half of the days reached the capacity; a new rise does so in two of five ways."""
     usual = np.log(np.array([1.0, 1.1, 1.3, 1.4]))
     assert Rise(usual).saturation_probability(800.0, LIMIT) == pytest.approx(0.5, abs=0.01)
     further = np.log(np.array([1.0, 1.0, 1.0, 1.5, 1.5]))

@@ -18,8 +18,8 @@ GOOD = Evidence(
 )
 
 
-def test_a_peak_seen_from_near_with_a_narrow_interval_is_trusted() -> None:
-    """All conditions met: trusted, and no reason against."""
+def test_a_peak_near_the_load_with_a_narrow_interval_is_trusted() -> None:
+    """All conditions are met: trusted, without a reason."""
     assert judge(GOOD).trust is Trust.TRUSTED
     assert judge(GOOD).reasons == ()
 
@@ -48,22 +48,22 @@ def test_a_peak_seen_from_near_with_a_narrow_interval_is_trusted() -> None:
         ),
     ],
 )
-def test_each_condition_that_fails_is_a_reason(
+def test_each_failed_condition_is_a_reason(
     change: dict[str, object], trust: Trust, reasons: tuple[Reason, ...]
 ) -> None:
-    """One failing condition lowers the trust as far as it must and is named; all are."""
+    """It lowers the trust as far as it must; all of them are listed."""
     verdict = judge(replace(GOOD, **change))  # type: ignore[arg-type]
     assert (verdict.trust, verdict.reasons) == (trust, reasons)
 
 
-def test_the_bounds_are_where_they_say() -> None:
+def test_the_thresholds_are_exact() -> None:
     """70 % of the peak is enough; a ratio of exactly 1.5 is not narrow."""
     assert judge(replace(GOOD, x_observed_max=70)).trust is Trust.TRUSTED
     assert judge(replace(GOOD, x_max_interval=(100, 150))).trust is Trust.INDICATIVE
     assert judge(replace(GOOD, x_max_interval=(100, 200))).trust is Trust.NOT_IDENTIFIABLE
 
 
-def test_noise_is_forgiven_to_many_points() -> None:
+def test_many_points_outweigh_noise() -> None:
     """10 % of noise is too much for six points, not for twenty; a small pattern is none."""
     assert judge(replace(GOOD, scatter=Scatter(6, 6 * 0.01, 0, 0))).trust is Trust.INDICATIVE
     assert judge(replace(GOOD, scatter=Scatter(20, 20 * 0.01, 0, 0))).trust is Trust.TRUSTED
@@ -94,8 +94,8 @@ def test_the_names_are_a_contract() -> None:
     }
 
 
-def test_trust_is_one_ladder() -> None:
-    """The lower of two, whichever is asked."""
+def test_the_lower_of_two_trusts_does_not_depend_on_their_order() -> None:
+    """Whichever is asked."""
     trusted, indicative, none = Trust
     assert trusted.at_most(indicative) is indicative.at_most(trusted) is indicative
     assert none.at_most(indicative) is indicative.at_most(none) is none

@@ -31,7 +31,7 @@ def test_littles_law_holds_between_throughput_and_residence_time(law: Usl) -> No
 
 
 @pytest.mark.parametrize("law", LAWS, ids=str)
-def test_the_residence_time_is_the_quadratic_of_the_law(law: Usl) -> None:
+def test_residence_time_is_a_quadratic_in_concurrency(law: Usl) -> None:
     """R(N) = A + B·N + C·N² with A = (1−σ)/λ, B = (σ−κ)/λ, C = κ/λ."""
     n = np.geomspace(0.5, 1e4, 30)
     a, b, c = 1 - law.sigma, law.sigma - law.kappa, law.kappa
@@ -39,21 +39,21 @@ def test_the_residence_time_is_the_quadratic_of_the_law(law: Usl) -> None:
 
 
 @pytest.mark.parametrize("law", LAWS, ids=str)
-def test_concurrency_survives_the_way_through_throughput(law: Usl) -> None:
+def test_concurrency_round_trips_through_throughput(law: Usl) -> None:
     """N(X(N)) is N on the whole rising branch, κ = 0 included."""
     n = loads(law, 0.99)
     np.testing.assert_allclose(law.concurrency_at_throughput(law.throughput(n)), n, rtol=1e-8)
 
 
 @pytest.mark.parametrize("law", LAWS, ids=str)
-def test_throughput_survives_the_way_through_concurrency(law: Usl) -> None:
+def test_throughput_round_trips_through_concurrency(law: Usl) -> None:
     """X(N(X)) is X up to the peak."""
     x = np.linspace(0.01, 0.999, 40) * (law.x_max or 1e4 * law.lam)
     np.testing.assert_allclose(law.throughput(law.concurrency_at_throughput(x)), x, rtol=1e-9)
 
 
 @pytest.mark.parametrize("law", [law for law in LAWS if law.sigma or law.kappa], ids=str)
-def test_concurrency_survives_the_way_through_residence_time(law: Usl) -> None:
+def test_concurrency_round_trips_through_residence_time(law: Usl) -> None:
     """N(R(N)) is N from half a thread on, before and past the peak."""
     n = np.geomspace(0.5, 1e4, 50)
     times = law.residence_time(n)
@@ -80,10 +80,10 @@ def test_throughput_and_residence_time_are_inverse_on_the_rising_branch(law: Usl
     lam=st.floats(1e-6, 1e9),
     share=st.floats(0.01, 1),
 )
-def test_any_law_is_inverted_on_its_rising_branch(
+def test_every_law_is_inverted_on_its_rising_branch(
     sigma: float, kappa: float, lam: float, share: float
 ) -> None:
-    """X(N(X)) is X to nine digits for whatever parameters."""
+    """X(N(X)) is X to nine digits for any parameters."""
     law = Usl(sigma, kappa, lam)
     assert law.x_max is not None
     x = share * law.x_max
@@ -91,8 +91,8 @@ def test_any_law_is_inverted_on_its_rising_branch(
 
 
 @pytest.mark.parametrize("law", PEAKED, ids=str)
-def test_the_peak_is_the_peak(law: Usl) -> None:
-    """X(Nmax) is Xmax, N(Xmax) is Nmax, and no other load does better."""
+def test_no_load_is_above_the_peak(law: Usl) -> None:
+    """X(Nmax) is Xmax, N(Xmax) is Nmax, and no other load has a higher throughput."""
     assert law.n_max is not None
     assert law.x_max is not None
     assert law.throughput(law.n_max) == pytest.approx(law.x_max, rel=1e-12)
@@ -102,16 +102,16 @@ def test_the_peak_is_the_peak(law: Usl) -> None:
 
 
 @pytest.mark.parametrize("law", PEAKED, ids=str)
-def test_round_off_about_the_peak_is_no_reason_for_nan(law: Usl) -> None:
-    """A throughput a few units in the last place beside the peak still has its concurrency."""
+def test_rounding_at_the_peak_gives_no_nan(law: Usl) -> None:
+    """A throughput a few units in the last place above the peak still has its concurrency."""
     assert law.x_max is not None
     for ulps in range(-4, 3):
         assert law.concurrency_at_throughput(law.x_max * (1 + ulps * 2.2e-16)) > 0
 
 
 @pytest.mark.parametrize("law", PEAKED, ids=str)
-def test_above_the_peak_there_is_no_answer(law: Usl) -> None:
-    """A throughput above Xmax is answered with nan, alone and in an array."""
+def test_a_throughput_above_the_peak_gives_nan(law: Usl) -> None:
+    """Alone and in an array."""
     assert law.x_max is not None
     assert isnan(law.concurrency_at_throughput(1.001 * law.x_max))
     answers = law.residence_time_at_throughput(np.array([0.5, 1.001]) * law.x_max)
@@ -119,8 +119,8 @@ def test_above_the_peak_there_is_no_answer(law: Usl) -> None:
     assert isnan(answers[1])
 
 
-def test_without_coherency_there_is_no_peak_but_an_asymptote() -> None:
-    """κ = 0 is Amdahl's law: Nmax is absent, λ/σ the least upper bound, which no load reaches."""
+def test_without_coherency_there_is_an_asymptote_and_no_peak() -> None:
+    """Κ = 0 is Amdahl's law: Nmax is None, λ/σ the least upper bound, which no load reaches."""
     law = Usl(0.05, 0.0, 100.0)
     assert law.n_max is None
     assert law.x_max == pytest.approx(2000)
@@ -130,7 +130,7 @@ def test_without_coherency_there_is_no_peak_but_an_asymptote() -> None:
 
 
 def test_a_linear_law_has_no_limit() -> None:
-    """σ = κ = 0: X = λN, nothing limits it, and R tells nothing of N."""
+    """Σ = κ = 0: X = λN, nothing limits it, and R does not depend on N."""
     law = Usl(0.0, 0.0, 10.0)
     assert law.n_max is None
     assert law.x_max is None
@@ -140,7 +140,7 @@ def test_a_linear_law_has_no_limit() -> None:
     assert isnan(law.concurrency_at_residence_time(0.1))
 
 
-def test_an_idle_server_answers_without_waiting() -> None:
+def test_the_residence_time_at_zero_load_is_the_service_time() -> None:
     """At X = 0 there is no load, and R(0) = A."""
     assert CISCO.throughput(0.0) == 0
     assert CISCO.concurrency_at_throughput(0.0) == 0
@@ -155,20 +155,20 @@ def test_one_thread_gets_lambda() -> None:
     assert CISCO.efficiency(8.0) == pytest.approx(CISCO.throughput(8.0) / (8 * CISCO.lam))
 
 
-def test_negative_questions_have_no_answer() -> None:
-    """A negative load, throughput or time is answered with nan, and nan with nan."""
+def test_negative_arguments_give_nan() -> None:
+    """A negative load, throughput or time; and nan gives nan."""
     for value in (-1.0, nan):
         assert isnan(CISCO.throughput(value))
         assert isnan(CISCO.concurrency_at_throughput(value))
         assert isnan(CISCO.concurrency_at_residence_time(value))
 
 
-def test_a_residence_time_below_the_shortest_has_no_answer() -> None:
+def test_a_residence_time_below_the_shortest_gives_nan() -> None:
     """Faster than R(0) is not possible."""
     assert isnan(CISCO.concurrency_at_residence_time(0.9 * CISCO.residence_time(0.0)))
 
 
-def test_answers_come_in_the_shape_of_the_question() -> None:
+def test_results_have_the_shape_of_the_argument() -> None:
     """A float gives a float; an array one of its shape, empty and two-dimensional too."""
     assert type(CISCO.throughput(3.0)) is float
     for shape in ((0,), (4,), (2, 3)):
@@ -189,8 +189,8 @@ def test_answers_come_in_the_shape_of_the_question() -> None:
         (0.1, float("inf"), 1.0),
     ],
 )
-def test_a_law_that_no_server_can_have_is_refused(parameters: tuple[float, float, float]) -> None:
-    """Residence times are above 0 at every load, and parameters are numbers; else ValueError."""
+def test_impossible_parameters_are_refused(parameters: tuple[float, float, float]) -> None:
+    """Residence times are above 0 at every load, and parameters are finite; else ValueError."""
     with pytest.raises(ValueError, match="must be"):
         Usl(*parameters)
 
@@ -203,8 +203,8 @@ def test_just_below_the_bound_of_kappa_the_law_is_positive_everywhere() -> None:
     assert law.x_max > 0
 
 
-def test_a_residence_time_that_does_not_depend_on_concurrency_gives_none() -> None:
-    """Without contention and coherency every concurrency has the same: no one has another."""
+def test_a_constant_residence_time_gives_no_concurrency() -> None:
+    """Without contention and coherency every concurrency has the same."""
     law = Usl(0.0, 0.0, 1.0)
     assert np.isnan(law.concurrency_at_residence_time(2.0))
     assert np.isnan(law.throughput_at_residence_time(2.0))

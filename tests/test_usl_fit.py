@@ -52,7 +52,7 @@ def random_law(rng: np.random.Generator) -> Usl:
 # Published numbers
 
 
-def test_the_white_papers_system_1_to_its_last_digit() -> None:
+def test_the_white_papers_system_1_is_reproduced() -> None:
     """A, b, R², σ, κ and the peak of 11133 at N = 27, as printed."""
     parabola = linearise(Points.of(*WHITE_PAPER))
     assert parabola.a == pytest.approx(0.00131418, abs=5e-9)
@@ -66,8 +66,8 @@ def test_the_white_papers_system_1_to_its_last_digit() -> None:
     assert fitted.law.throughput(27.0) == pytest.approx(11133, abs=1)
 
 
-def test_ciscos_32_points_by_least_squares() -> None:
-    """σ 0.02671591, κ 7.690945e-4, λ 995.6486 within 0.02 %; the peak 12341 at 35."""
+def test_ciscos_32_points_are_reproduced_by_least_squares() -> None:
+    """Σ 0.02671591, κ 7.690945e-4, λ 995.6486 within 0.02 %; the peak 12341 at 35."""
     fitted = fit_lsq(*CISCO)
     assert fitted.law.sigma == pytest.approx(0.02671591, rel=2e-4)
     assert fitted.law.kappa == pytest.approx(7.690945e-4, rel=2e-4)
@@ -77,7 +77,7 @@ def test_ciscos_32_points_by_least_squares() -> None:
     assert fitted.law.throughput(35.0) == pytest.approx(12341, rel=2e-4)
 
 
-def test_ciscos_first_10_points_by_least_squares() -> None:
+def test_ciscos_first_10_points_are_reproduced_by_least_squares() -> None:
     """The peak 16049 at 46 within 0.05 %."""
     fitted = fit_lsq(CISCO[0][:10], CISCO[1][:10])
     assert fitted.x_max == pytest.approx(16049, rel=5e-4)
@@ -85,8 +85,8 @@ def test_ciscos_first_10_points_by_least_squares() -> None:
     assert int(fitted.n_max) == 46
 
 
-def test_specsdm91_by_least_squares() -> None:
-    """σ 0.02773, κ 1.044e-4, λ 90.00, the peak 1884 at 96.52."""
+def test_specsdm91_is_reproduced_by_least_squares() -> None:
+    """Σ 0.02773, κ 1.044e-4, λ 90.00, the peak 1884 at 96.52."""
     fitted = fit_lsq(*SPECSDM91)
     assert fitted.law.sigma == pytest.approx(0.02773, abs=5e-6)
     assert fitted.law.kappa == pytest.approx(1.044e-4, abs=5e-8)
@@ -95,7 +95,7 @@ def test_specsdm91_by_least_squares() -> None:
     assert fitted.n_max == pytest.approx(96.52, abs=5e-3)
 
 
-def test_the_ray_tracers_first_6_rows_with_their_limits() -> None:
+def test_the_ray_tracers_confidence_limits_are_reproduced() -> None:
     """The estimates of R's usl, and its limits: standard errors times its quantile t(0.95, 5)."""
     fitted = fit_lsq(RAYTRACER[0][:6], RAYTRACER[1][:6])
     errors = fitted.standard_errors
@@ -113,8 +113,8 @@ def test_the_ray_tracers_first_6_rows_with_their_limits() -> None:
         assert estimate + quantile * error == pytest.approx(limits[1], abs=digits)
 
 
-def test_the_synthetic_table_of_r_usl() -> None:
-    """.02, 0.02, 1 to 1e-6 from exact throughputs; to 1e-5 from the table's four decimals."""
+def test_the_synthetic_table_of_r_usl_is_reproduced() -> None:
+    """0.02, 0.02, 1 to 1e-6 from exact throughputs; to 1e-5 from the table's four decimals."""
     law = Usl(0.02, 0.02, 1.0)
     exact = fit_lsq(SYNTHETIC[0], law.throughput(np.array(SYNTHETIC[0], dtype=float))).law
     rounded = fit_lsq(*SYNTHETIC).law
@@ -210,7 +210,7 @@ def test_the_narrowing_grid_agrees_with_brute_force() -> None:
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_an_exact_curve_past_its_peak_gives_its_law_back(method: FitMethod) -> None:
+def test_an_exact_curve_past_its_peak_gives_its_law(method: FitMethod) -> None:
     """Least squares to nine digits; the posterior to its assumed noise of a few per cent."""
     n = np.array([1, 2, 4, 8, 16, 24, 32, 48, 64, 80], dtype=float)
     fitted = fit(n, LAW.throughput(n), method)
@@ -220,7 +220,7 @@ def test_an_exact_curve_past_its_peak_gives_its_law_back(method: FitMethod) -> N
     assert fitted.law.lam == pytest.approx(LAW.lam, rel=tolerance)
 
 
-def test_the_interval_of_the_peak_covers_it_as_often_as_it_says() -> None:
+def test_the_peaks_interval_has_its_nominal_coverage() -> None:
     """200 curves of known law up to 0.6–0.9 of the peak: about 90 % of the intervals hold Xmax."""
     rng = np.random.default_rng(20)
     covered = []
@@ -249,7 +249,7 @@ def test_the_lower_bound_of_the_peak_holds_from_far_below_it() -> None:
     assert np.mean(held) >= 0.95
 
 
-def test_what_is_trusted_is_near_the_truth() -> None:
+def test_trusted_peaks_are_near_the_truth() -> None:
     """Of 150 curves up to 0.3–1.2 of the peak, the trusted peaks err by 3 % (median), few by 10."""
     rng = np.random.default_rng(22)
     errors = []
@@ -268,7 +268,7 @@ def test_what_is_trusted_is_near_the_truth() -> None:
     assert np.quantile(errors, 0.9) < 0.1
 
 
-def test_load_that_is_asked_for_settles_an_indication() -> None:
+def test_the_requested_load_makes_the_peak_trusted() -> None:
     """Points up to settle_concurrency make the same peak trusted, in most cases."""
     settled = []
     for seed in range(40):
@@ -295,7 +295,7 @@ def live_windows(seed: int) -> tuple[Array, Array]:
     return looks[seen], x[seen]
 
 
-def test_effective_variance_takes_the_bias_out_of_noisy_concurrency() -> None:
+def test_effective_variance_reduces_the_bias_of_noisy_concurrency() -> None:
     """With n_variance the median error of Nmax from noisy windows is smaller than without."""
     with_variance, without = [], []
     for seed in range(12):
@@ -306,8 +306,8 @@ def test_effective_variance_takes_the_bias_out_of_noisy_concurrency() -> None:
     assert abs(np.median(with_variance) - 1) < abs(np.median(without) - 1)
 
 
-def test_thousands_of_samples_do_not_fake_certainty() -> None:
-    """The total weight is capped: 20 times the same windows give the same interval."""
+def test_the_total_weight_is_capped() -> None:
+    """20 times the same windows give the same interval."""
     n, x = live_windows(1)
     once = fit_bayes(n, x, n_variance=n / 15).x_max_interval
     often = fit_bayes(np.tile(n, 20), np.tile(x, 20), n_variance=np.tile(n, 20) / 15).x_max_interval
@@ -316,7 +316,7 @@ def test_thousands_of_samples_do_not_fake_certainty() -> None:
     assert often.ratio == pytest.approx(once.ratio, rel=1e-3)
 
 
-def test_a_weight_of_two_is_the_point_twice() -> None:
+def test_a_weight_of_two_equals_two_points() -> None:
     """Weights count points; a weight of 0 leaves a point out."""
     n, x = (np.array(values, dtype=float) for values in CISCO)
     weights = np.ones(32)
@@ -329,13 +329,13 @@ def test_a_weight_of_two_is_the_point_twice() -> None:
     assert weighted.n_max == pytest.approx(repeated.n_max, rel=1e-6)
 
 
-def test_no_variance_and_a_variance_of_zero_are_the_same() -> None:
+def test_a_variance_of_zero_equals_none() -> None:
     """The effective variance adds nothing where the concurrency is exact."""
     assert fit_bayes(*CISCO, n_variance=0.0) == fit_bayes(*CISCO)
 
 
-def test_a_contention_of_zero_is_zero() -> None:
-    """σ at its bound is 0, not what rounding leaves of it."""
+def test_a_contention_at_its_bound_is_exactly_zero() -> None:
+    """Not what rounding leaves of it."""
     n = np.array([1, 2, 4, 8, 12], dtype=float)
     assert fit_bayes(n, 100 * n * (1 + n / 40)).law.sigma == 0.0
 
@@ -349,7 +349,7 @@ def test_a_negative_variance_is_refused() -> None:
 # Outliers
 
 
-def test_pile_ups_are_left_out_and_reported() -> None:
+def test_outliers_are_left_out_and_reported() -> None:
     """Two points at a third of their throughput are named; the peak stays where it was."""
     n = np.linspace(1, 60, 40)
     x = noisy(LAW, n, 0.02, 3)
@@ -361,23 +361,23 @@ def test_pile_ups_are_left_out_and_reported() -> None:
     assert fitted.x_max == pytest.approx(clean.x_max, rel=0.02)
 
 
-def test_the_least_squares_methods_leave_nothing_out() -> None:
-    """They report no outliers, because they remove none."""
+def test_the_least_squares_methods_leave_no_outliers_out() -> None:
+    """And report none."""
     n = np.linspace(1, 60, 40)
     x = noisy(LAW, n, 0.02, 3)
     x[7] /= 3
     assert fit_lsq(n, x).outliers == fit_linearised(n, x).outliers == ()
 
 
-def test_clean_and_small_data_has_no_outliers() -> None:
-    """Gaussian noise of 10 % alone, and fewer than ten points, lose nothing."""
+def test_clean_or_small_data_has_no_outliers() -> None:
+    """With Gaussian noise of 10 % alone, and with fewer than ten points."""
     n = np.linspace(1, 60, 40)
     assert sum(len(fit_bayes(n, noisy(LAW, n, 0.1, seed)).outliers) for seed in range(20)) <= 1
     assert fit_bayes([1, 2, 3, 4, 5], [10, 20, 5, 40, 50]).outliers == ()
 
 
-def test_when_the_law_fails_nothing_is_an_outlier() -> None:
-    """More than a tenth of the points beyond the threshold is a misfit, and stays in."""
+def test_a_misfit_has_no_outliers() -> None:
+    """If more than a tenth of the points are beyond the threshold, all stay in."""
     n = np.linspace(1, 60, 40)
     x = noisy(LAW, n, 0.01, 3)
     x[::4] /= 3
@@ -411,7 +411,7 @@ HARD: dict[str, tuple[list[float], list[float]]] = {
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("name", HARD)
-def test_hard_data_is_answered_with_finite_numbers(name: str, method: FitMethod) -> None:
+def test_difficult_data_give_finite_fits(name: str, method: FitMethod) -> None:
     """Whatever the points, a fit is a law in bounds, finite, without a warning."""
     fitted = fit(*HARD[name], method)
     assert fitted.law.lam > 0
@@ -426,8 +426,8 @@ def test_hard_data_is_answered_with_finite_numbers(name: str, method: FitMethod)
 @pytest.mark.parametrize(
     "name", ["two levels", "one level", "falling", "linear", "superlinear", "below one thread"]
 )
-def test_what_cannot_be_told_is_not_told(name: str, method: FitMethod) -> None:
-    """These curves never yield a trusted peak, and always a reason."""
+def test_unidentifiable_curves_are_never_trusted(name: str, method: FitMethod) -> None:
+    """They never yield a trusted peak, and always a reason."""
     fitted = fit(*HARD[name], method)
     assert fitted.trust is not Trust.TRUSTED
     assert fitted.reasons
@@ -449,10 +449,8 @@ def test_exact_amdahl_data_has_no_peak() -> None:
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("scale", [1e-9, 1e6])
-def test_the_unit_of_the_throughput_changes_lambda_and_xmax_alone(
-    method: FitMethod, scale: float
-) -> None:
-    """Scaling X scales λ, Xmax and its interval; σ, κ, Nmax, R² and trust stay."""
+def test_the_throughputs_unit_scales_only_lambda_and_xmax(method: FitMethod, scale: float) -> None:
+    """And Xmax's interval; σ, κ, Nmax, R² and trust stay."""
     n, x = np.array(CISCO[0], dtype=float), np.array(CISCO[1])
     one, other = fit(n, x, method), fit(n, x * scale, method)
     assert other.law.lam == pytest.approx(one.law.lam * scale, rel=1e-6)
@@ -483,7 +481,7 @@ def test_the_linearised_fit_works_without_a_point_at_one_thread() -> None:
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_a_fit_agrees_with_itself(method: FitMethod) -> None:
+def test_a_fit_is_consistent(method: FitMethod) -> None:
     """Nmax and Xmax are the law's; the counts are those of the points."""
     fitted = fit(*CISCO, method)
     assert (fitted.n_max, fitted.x_max) == (fitted.law.n_max, fitted.law.x_max)
@@ -498,7 +496,7 @@ def test_a_fit_agrees_with_itself(method: FitMethod) -> None:
 
 
 def test_only_the_posterior_has_an_interval_and_can_be_trusted() -> None:
-    """The others are indications at most, and say that they have no interval."""
+    """The other methods are indicative at most, with the reason that they have no interval."""
     for method in (FitMethod.LSQ, FitMethod.LINEARISED):
         fitted = fit(*CISCO, method)
         assert fitted.x_max_interval is None
@@ -507,7 +505,7 @@ def test_only_the_posterior_has_an_interval_and_can_be_trusted() -> None:
     assert fit_bayes(*CISCO).reasons == ()
 
 
-def test_too_little_load_is_told_with_what_would_be_enough() -> None:
+def test_too_little_load_is_reported_with_the_load_to_measure() -> None:
     """Cisco's first five points: a lower bound, the reasons, and a higher load."""
     fitted = fit_bayes(CISCO[0][:5], CISCO[1][:5])
     assert fitted.trust is Trust.NOT_IDENTIFIABLE
@@ -542,7 +540,7 @@ def test_the_band_holds_the_curve_and_widens_beyond_the_points() -> None:
     ],
 )
 @pytest.mark.parametrize("method", METHODS)
-def test_points_that_cannot_be_fitted_are_refused(
+def test_invalid_points_are_refused(
     n: list[float], x: list[float], message: str, method: FitMethod
 ) -> None:
     """ValueError with the reason, from every method."""
@@ -565,8 +563,8 @@ def test_an_unknown_method_is_refused() -> None:
 
 
 @pytest.mark.parametrize("method", list(FitMethod))
-def test_contention_alone_gives_no_peak_to_rely_on(method: FitMethod) -> None:
-    """Amdahl's law, σ = 0.05 up to 128 threads: no peak; `bayes`: an indication that grows."""
+def test_contention_alone_gives_no_trusted_peak(method: FitMethod) -> None:
+    """Amdahl's law, σ = 0.05 up to 128 threads: no peak; `bayes`: indicative, still growing."""
     n = 2.0 ** np.arange(8)
     fitted = fit(n, 1000 * n / (1 + 0.05 * (n - 1)), method)
     if method is FitMethod.BAYES:
@@ -577,7 +575,7 @@ def test_contention_alone_gives_no_peak_to_rely_on(method: FitMethod) -> None:
         assert Reason.NO_PEAK in fitted.reasons
 
 
-def test_residence_times_thirteen_orders_apart_have_a_fit() -> None:
+def test_residence_times_thirteen_orders_of_magnitude_apart_have_a_fit() -> None:
     """No curve is positive at all of them; the constant one stays, and is not trusted."""
     n = [36960334084053.0, 378133931426038.0, 534343054853235.0, 7.0]
     x = [4.0, 325306827383506.0, 230207070983832.0, 49.0]

@@ -16,7 +16,7 @@ UNEQUAL = Usl(0.06, 0.002, 40.0)
 
 @pytest.mark.parametrize(("x", "theirs", "right"), [(11048, 15.35, 19.92), (12201, 17.73, 29.57)])
 def test_concurrency_at_a_throughput_is_not_amdahls(x: float, theirs: float, right: float) -> None:
-    """usl4j and usl-rs answer N(X) with a form that only holds at κ = 0, and test for it."""
+    """Usl4j and usl-rs compute N(X) by a form that only holds at κ = 0, and test for it."""
     assert LAW.concurrency_at_throughput(float(x)) == pytest.approx(right, abs=0.005)
     amdahl = x * (LAW.sigma - 1) / (LAW.sigma * x - LAW.lam)
     residence = (LAW.sigma - 1) / (LAW.sigma * x - LAW.lam)
@@ -57,8 +57,8 @@ def test_throughput_at_a_residence_time_keeps_the_sign_outside_of_the_root() -> 
     assert abs(article / right - 1) > 0.5
 
 
-def test_half_a_thread_is_half_a_thread() -> None:
-    """usl-rs cuts N to an integer, which ruins live averages: X(1.9) is not X(1)."""
+def test_concurrency_is_not_rounded_to_whole_threads() -> None:
+    """Usl-rs cuts N to an integer, which ruins live averages: X(1.9) is not X(1)."""
     assert LAW.throughput(1.9) == pytest.approx(1.9 / LAW.residence_time(1.9))
     assert LAW.throughput(1.9) > 1.8 * LAW.throughput(1.0)
     n, x = np.array(CISCO[0]) + 0.0, np.array(CISCO[1])
