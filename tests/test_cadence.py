@@ -42,13 +42,13 @@ def test_a_young_window_is_assessed_with_each_interval() -> None:
 
 
 @pytest.mark.parametrize(("more", "due"), [(1, False), (5, False), (6, True)])
-def test_a_window_of_many_intervals_waits_for_a_twentieth_of_them(more: int, due: bool) -> None:
-    """At 120 intervals and a low load six are waited for."""
+def test_a_long_window_is_assessed_when_a_twentieth_is_new(more: int, due: bool) -> None:
+    """At 120 intervals and a low load, after six."""
     assert due_after(WAVES, [1.0] * more) is due
 
 
-def test_a_load_near_the_capacity_is_assessed_at_once() -> None:
-    """Where alerts may be near nothing waits."""
+def test_a_load_near_the_capacity_is_assessed_with_each_interval() -> None:
+    """Where alerts may fire there is no delay."""
     known = assessed(WAVES).capacity
     assert known is not None
     assert known.value is not None
@@ -58,8 +58,8 @@ def test_a_load_near_the_capacity_is_assessed_at_once() -> None:
     assert due_after(WAVES, [20.0])
 
 
-def test_what_is_above_all_that_was_seen_is_assessed_where_only_a_bound_is_known() -> None:
-    """A new highest load lifts the bound."""
+def test_a_new_highest_load_is_assessed_where_only_a_bound_is_known() -> None:
+    """It raises the lower bound."""
     loads = [0.6 + 0.3 * (k % 3) for k in range(120)]
     known = assessed(loads).capacity
     assert known is not None
@@ -68,23 +68,23 @@ def test_what_is_above_all_that_was_seen_is_assessed_where_only_a_bound_is_known
     assert due_after(loads, [2.0])
 
 
-def test_no_assessment_comes_near_the_age_at_which_it_is_withheld() -> None:
-    """Half of it at most, however many intervals the window has."""
+def test_no_assessment_becomes_stale_for_lack_of_new_ones() -> None:
+    """It is half as old at most, however many intervals the window has."""
     stale_after = 4 * WIDTH
     settings = structs.replace(SETTINGS, stale_after=stale_after)
     assert not due_after(WAVES, [1.0], settings)
     assert due_after(WAVES, [1.0, 1.0], settings)
 
 
-def test_a_clock_that_was_set_makes_it_due() -> None:
-    """An assessment from the future is none."""
+def test_setting_the_clock_makes_an_assessment_due() -> None:
+    """An assessment from the future does not count."""
     window = Window(intervals([*WAVES, 1.0]))
     then = now_at(window)
     known = replace(assessed(WAVES), at=then.unix + 3600)
     assert is_due(window, known, LONG_STALE, then)
 
 
-def test_without_an_assessment_it_is_due() -> None:
-    """Nothing is known, or what was known is of another window."""
+def test_without_an_assessment_one_is_due() -> None:
+    """Nothing is known, or only of another window."""
     window = Window(intervals(WAVES))
     assert is_due(window, AssessmentState(), LONG_STALE, now_at(window))

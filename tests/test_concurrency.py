@@ -30,7 +30,7 @@ def window(run_delay: float | None) -> Window:
     return Window(with_usage(intervals(RISING), TWO_BUSY | known))
 
 
-def test_threads_that_wait_for_a_processor_run_at_once_too() -> None:
+def test_threads_waiting_for_a_processor_count_as_running() -> None:
     """At low loads they are more than the statements that have begun; then those count."""
     seen = window(run_delay=8.0)
     assert running_statements(seen, ConcurrencySource.STATEMENT_TIME) == pytest.approx(RISING)
@@ -40,16 +40,16 @@ def test_threads_that_wait_for_a_processor_run_at_once_too() -> None:
     assert concurrency(seen, ConcurrencySource.THREADS_RUNNING) == pytest.approx(sampled)
 
 
-def test_appliers_that_compute_are_no_statements() -> None:
-    """Of two processors that are used, one and a half apply another server's writes."""
+def test_computing_appliers_are_no_statements() -> None:
+    """Of two processors in use, one and a half apply another server's writes."""
     appliers = {"applier_cpu_seconds_per_second": 1.5}
     seen = Window(with_usage(intervals(RISING), TWO_BUSY | {WAITING: 8.0} | appliers))
     expected = [max(load, 8.0 + min(load, 0.5)) for load in RISING]
     assert concurrency(seen, ConcurrencySource.STATEMENT_TIME) == pytest.approx(expected)
 
 
-def test_without_the_kernels_word_statement_time_stands_alone() -> None:
-    """Another host, another system: nothing is added, and what is not known stays so."""
+def test_without_run_delay_statement_time_alone_counts() -> None:
+    """Another host, another system: nothing is added, and unknown stays unknown."""
     assert concurrency(window(None), ConcurrencySource.STATEMENT_TIME) == pytest.approx(RISING)
     rows = with_usage(intervals(RISING, statement_time=False), TWO_BUSY | {WAITING: 3.0})
     assert np.isnan(concurrency(Window(rows), ConcurrencySource.STATEMENT_TIME)).all()

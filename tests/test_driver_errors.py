@@ -56,8 +56,8 @@ def unverified(reason: str) -> ssl.SSLCertVerificationError:
     ],
     ids=lambda value: str(value)[:40],
 )
-def test_an_error_is_of_a_kind(error: Exception, kind: str) -> None:
-    """What ends the session and what does not hangs on it."""
+def test_each_error_has_its_kind(error: Exception, kind: str) -> None:
+    """Which decides whether the session ends."""
     found = failure(error, PLACE)
     assert found.kind == kind
     assert str(found).startswith(f"{PLACE}: ")
@@ -77,23 +77,23 @@ def test_an_error_is_of_a_kind(error: Exception, kind: str) -> None:
         (FailureKind.UNREADABLE, (1000, 1064, 1999, 3000, 3025)),
     ],
 )
-def test_a_number_of_a_server_has_its_kind(kind: FailureKind, codes: tuple[int, ...]) -> None:
-    """The numbers are those of the manuals of MySQL and MariaDB; the client's own are lost ones."""
+def test_each_server_error_number_has_its_kind(kind: FailureKind, codes: tuple[int, ...]) -> None:
+    """Numbers of the MySQL and MariaDB manuals; the client's own are lost connections."""
     assert {code: failure(Error(code, "words"), PLACE).kind for code in codes} == dict.fromkeys(
         codes, kind
     )
 
 
-def test_what_a_server_says_is_one_line_that_a_terminal_does_not_obey() -> None:
-    """Control characters, line feeds and long talk are a server's own affair."""
+def test_a_server_message_is_one_harmless_line() -> None:
+    """Without control characters and line feeds, and shortened."""
     text = str(failure(Error(1064, "near '\x1b[2J\x07" + "x" * 2000 + "'\nmore"), PLACE))
     assert text.isprintable()
     assert len(text) < MAX_LENGTH + 30
     assert "more" not in text
 
 
-def test_a_remedy_is_told_where_there_is_one() -> None:
-    """The account that was refused, what may be no server at all, and sessions that are taken."""
+def test_known_errors_have_a_remedy() -> None:
+    """A refused account, perhaps no MySQL server, and too many connections."""
     denied = str(failure(Error(1045, "Access denied"), PLACE, "headroom"))
     assert (
         "check the account 'headroom' and its password (`mysql-headroom files grants.sql`" in denied
@@ -132,15 +132,13 @@ def test_a_remedy_is_told_where_there_is_one() -> None:
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_a_server_that_is_not_reached_is_told_with_what_to_look_at(
-    error: OSError, text: str
-) -> None:
-    """A name, a path, a right or a server: each has its own place to look."""
+def test_an_unreachable_server_has_a_remedy(error: OSError, text: str) -> None:
+    """For a name, a path, a permission or a server each its own."""
     assert str(failure(wrapped(error), PLACE)) == f"{PLACE}: cannot connect: {text}"
 
 
-def test_an_unknown_name_is_told_as_the_library_tells_it() -> None:
-    """Not made up: a name that no resolver may know (RFC 6761)."""
+def test_a_real_unknown_name_is_reported() -> None:
+    """By the resolver's own error, for a name that none may know (RFC 6761)."""
     session = pymysql.connect(host="no-such-host.invalid", defer_connect=True)
     with pytest.raises(pymysql.OperationalError) as raised:
         session.connect()
@@ -158,6 +156,6 @@ def test_an_unknown_name_is_told_as_the_library_tells_it() -> None:
     ],
     ids=str,
 )
-def test_what_is_said_are_the_errors_own_words_and_number(error: Exception, message: str) -> None:
-    """The text with its number; all of it where there is no number, and its name where no text."""
+def test_the_message_has_the_errors_text_and_number(error: Exception, message: str) -> None:
+    """All of it without a number, and the type's name without a text."""
     assert str(failure(error, PLACE)).startswith(f"{PLACE}: {message}")

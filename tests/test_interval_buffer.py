@@ -40,20 +40,20 @@ def window(readers: Mapping[str, Reader], end: float = 61.0, **changes: float) -
     return history.window(end + 5)
 
 
-def test_intervals_lie_on_the_grid_and_follow_each_other() -> None:
-    """Six tens of seconds; the first, begun before the first sample, does not count."""
+def test_intervals_are_on_a_grid_and_adjacent() -> None:
+    """Six of ten seconds; the first one, begun before the first sample, does not count."""
     found = window({"status": status})
     assert found["end"].tolist() == [20, 30, 40, 50, 60]
     assert found["seconds"].tolist() == [10] * 5
 
 
-def test_throughput_is_the_clients_alone() -> None:
-    """The agent's own statements are taken out."""
+def test_throughput_excludes_the_agents_statements() -> None:
+    """Its own statements are subtracted."""
     assert window({"status": status})["throughput"] == pytest.approx([QPS] * 5, rel=0.01)
 
 
-def test_a_full_processor_is_used_no_more_than_whole() -> None:
-    """Its counters are read up to 30 ms before or after the time that is noted; half is half."""
+def test_cpu_utilisation_is_at_most_one() -> None:
+    """Counters are read up to 30 ms off the sample's time; half of a processor stays half."""
     for part in (1.0, 0.5):
         host = lambda at, part=part: {  # noqa: E731
             "cpus": 2.0,
@@ -65,14 +65,14 @@ def test_a_full_processor_is_used_no_more_than_whole() -> None:
 
 
 def test_an_idle_server_has_a_throughput_of_zero() -> None:
-    """Rounding never turns an interval without clients into a hole or a negative rate."""
+    """Rounding makes neither a gap nor a negative rate of an interval without clients."""
     idle = window({"status": lambda at: {**status(at), "questions": np.floor(4 * (at + 1000))}})
     assert idle["throughput"] == pytest.approx([0.0] * 5, abs=0.11)
     assert (idle["throughput"] >= 0).all()
 
 
-def test_the_agents_own_statements_are_no_throughput_at_all() -> None:
-    """Without clients it is 0: the interpolation's rounding would be 7e-15 queries/s on a page."""
+def test_without_clients_the_throughput_is_exactly_zero() -> None:
+    """The interpolation's rounding would show 7e-15 queries/s on a page."""
     history = IntervalBuffer(width=10, horizon=3600, sampling=1)
     for at in map(float, np.arange(0, 65, 1.037)):
         own = np.floor(4 * at)
@@ -83,7 +83,7 @@ def test_the_agents_own_statements_are_no_throughput_at_all() -> None:
     assert set(found) == {0.0}
 
 
-def test_concurrency_by_littles_law_counts_what_is_still_running() -> None:
+def test_concurrency_includes_running_statements() -> None:
     """A statement of ten minutes shows as one in every interval, not as 600 in the last."""
 
     def statements(at: float) -> dict[str, float]:
@@ -98,8 +98,8 @@ def test_concurrency_by_littles_law_counts_what_is_still_running() -> None:
     assert found["statement_time"] == pytest.approx([1, 1, 1, 0.5, 0], abs=0.05)
 
 
-def test_more_statements_than_connections_are_no_concurrency() -> None:
-    """Where running statements cannot be read, a report of ten minutes is no burst at its end."""
+def test_concurrency_above_the_connections_is_unknown() -> None:
+    """Where running statements cannot be read, a long report is no burst at its end."""
 
     def connected(at: float) -> dict[str, float]:
         return {**status(at), "threads_connected": 7.0}
@@ -113,8 +113,8 @@ def test_more_statements_than_connections_are_no_concurrency() -> None:
 
 
 @pytest.mark.parametrize("left_out", [0.05, 0.2, 1.0])
-def test_statements_that_are_not_timed_are_no_low_concurrency(left_out: float) -> None:
-    """From 34 s on some users' statements are not, or none; one long one may run beside them."""
+def test_untimed_statements_make_the_concurrency_unknown(left_out: float) -> None:
+    """From 34 s on some users' statements are untimed, or all; one long one may run beside them."""
 
     def statements(at: float) -> dict[str, float]:
         timed = (QPS + 4) * (at if at < 34 else 34 + (1 - left_out) * (at - 34))
@@ -126,7 +126,7 @@ def test_statements_that_are_not_timed_are_no_low_concurrency(left_out: float) -
     assert found["throughput"] == pytest.approx([QPS] * 5, rel=0.01)
 
 
-def test_a_recording_whose_statements_are_not_timed_has_no_low_concurrency() -> None:
+def test_untimed_statements_of_a_recording_make_it_unknown() -> None:
     """An exporter has their time only: from 34 s on it stands still while the server answers."""
     statements = {"statements": lambda at: {"statement_seconds": 3 * min(at, 34.0)}}
     found = window({"status": status, **statements})
@@ -134,8 +134,8 @@ def test_a_recording_whose_statements_are_not_timed_has_no_low_concurrency() -> 
     assert found["throughput"] == pytest.approx([QPS] * 5, rel=0.01)
 
 
-def test_a_truncated_statement_table_costs_one_interval() -> None:
-    """The sums start over; nothing is invented for the interval that saw it."""
+def test_a_truncated_statement_table_loses_one_interval() -> None:
+    """The sums start over; the interval that saw it has no concurrency."""
 
     def statements(at: float) -> dict[str, float]:
         return {"statement_seconds": 3 * (at if at < 34 else at - 34)}
@@ -145,15 +145,15 @@ def test_a_truncated_statement_table_costs_one_interval() -> None:
     assert found["throughput"] == pytest.approx([QPS] * 5, rel=0.01)
 
 
-def test_a_restart_costs_the_intervals_that_saw_it() -> None:
-    """No negative and no giant rate: the interval is left out of the window."""
+def test_a_restart_loses_the_intervals_around_it() -> None:
+    """No negative and no huge rate: the interval is left out of the window."""
     found = window({"status": lambda at: status(at, restarted=33.5)})
     assert found["end"].tolist() == [20, 30, 50, 60]
     assert found["throughput"] == pytest.approx([QPS] * 4, rel=0.01)
 
 
-def test_a_restart_ends_statement_time_too() -> None:
-    """Statement sums that overtook their old value are not taken for a burst."""
+def test_a_restart_resets_statement_time_too() -> None:
+    """Sums that exceed their old value again are no burst."""
 
     def statements(at: float) -> dict[str, float]:
         return {"statement_seconds": 2 * at if at < 33.5 else 5000 + 2 * at}
@@ -162,7 +162,7 @@ def test_a_restart_ends_statement_time_too() -> None:
     assert found["statement_time"] == pytest.approx([2, 2, 2, 2])
 
 
-def test_a_pause_costs_the_intervals_without_samples() -> None:
+def test_a_pause_loses_only_intervals_without_samples() -> None:
     """While the server was frozen nothing is known, and after it all is."""
     history = IntervalBuffer(width=10, horizon=3600, sampling=1)
     fill(history, {"status": status}, 0, 25)
@@ -170,7 +170,7 @@ def test_a_pause_costs_the_intervals_without_samples() -> None:
     assert history.window(75)["end"].tolist() == [20, 60, 70]
 
 
-def test_threads_running_is_averaged_and_corrected() -> None:
+def test_threads_running_is_averaged_and_reduced_by_excluded() -> None:
     """The mean of the samples, less the agent, the replicas and the system's threads."""
 
     def threads(at: float) -> dict[str, float]:
@@ -184,16 +184,16 @@ def test_threads_running_is_averaged_and_corrected() -> None:
     assert found.client_threads == pytest.approx([1.5] * 5)
 
 
-def test_without_the_threads_collector_the_status_tells_what_it_can() -> None:
-    """The agent is one; MariaDB counts its replicas in the status."""
+def test_without_the_threads_collector_the_status_is_used() -> None:
+    """The agent is one thread; MariaDB counts its replicas in the status."""
     found = window({"status": lambda at: {**status(at), "replicas_connected": 2.0}})
     assert found["excluded_binlog_dump"].tolist() == [2] * 5
     assert np.isnan(found["excluded_system"]).all()
     assert found.excluded.tolist() == [3] * 5
 
 
-def test_more_exclusions_than_threads_are_no_negative_concurrency() -> None:
-    """An idle server has a concurrency of zero."""
+def test_concurrency_is_never_negative() -> None:
+    """Not if more threads are excluded than run."""
     found = window(
         {
             "status": lambda at: {**status(at), "threads_running": 1.0},
@@ -222,7 +222,7 @@ def host(at: float) -> dict[str, float]:
 
 
 def test_host_counters_become_utilisations() -> None:
-    """Used over what there is; what has no known ceiling has no utilisation."""
+    """Used over available; a resource without a known ceiling has no utilisation."""
     found = window({"status": status, "host": host})
     expected = {
         "cpu": 0.3,
@@ -240,8 +240,8 @@ def test_host_counters_become_utilisations() -> None:
         assert found.utilisations[name] == pytest.approx([used] * 5)
 
 
-def test_the_clock_is_averaged_over_the_samples_that_tell_it() -> None:
-    """A sample at which every CPU was idle has none; an interval of such has none."""
+def test_the_clock_rate_is_averaged_over_known_samples() -> None:
+    """A sample at which every CPU was idle has none; nor has an interval of such."""
 
     def clocked(at: float) -> dict[str, float]:
         told = at >= 20 and round(at) % 2 == 0
@@ -251,8 +251,8 @@ def test_the_clock_is_averaged_over_the_samples_that_tell_it() -> None:
     assert found == pytest.approx([np.nan, 0.4, 1.0, 1.0, 1.0], nan_ok=True)
 
 
-def test_what_has_no_ceiling_is_kept_as_a_rate() -> None:
-    """Operations and bytes of a disk and of a link, for whoever knows what they can do."""
+def test_a_resource_without_a_ceiling_is_kept_as_a_rate() -> None:
+    """Operations and bytes of a disk and of a link, for a configured limit."""
 
     def busy(at: float) -> dict[str, float]:
         disk = {
@@ -276,7 +276,7 @@ def test_what_has_no_ceiling_is_kept_as_a_rate() -> None:
     )
 
 
-def test_the_servers_own_settings_are_resources_too() -> None:
+def test_the_servers_settings_are_resources_too() -> None:
     """Connections, the redo log and InnoDB's threads, where the server limits them."""
 
     def limited(at: float) -> dict[str, float]:
@@ -298,7 +298,7 @@ def samples_in_memory() -> int:
     return sum(isinstance(held, Sample) for held in gc.get_objects())
 
 
-def test_the_window_forgets_what_is_older_than_its_horizon() -> None:
+def test_intervals_older_than_the_horizon_are_dropped() -> None:
     """Memory is bounded: intervals by the horizon, raw samples by a few intervals."""
     history, before = IntervalBuffer(width=10, horizon=50, sampling=1), samples_in_memory()
     fill(history, {"status": status}, 0, 1002)
@@ -307,8 +307,8 @@ def test_the_window_forgets_what_is_older_than_its_horizon() -> None:
     assert samples_in_memory() - before < 60
 
 
-def test_the_horizon_is_a_time_whatever_is_missing() -> None:
-    """After two days without a server nothing is left of the time before."""
+def test_the_horizon_counts_time_not_intervals() -> None:
+    """After two days without a server no interval is left."""
     history = IntervalBuffer(width=10, horizon=600, sampling=1)
     fill(history, {"status": status}, 0, 700)
     found = history.window(705)["end"]
@@ -319,8 +319,8 @@ def test_the_horizon_is_a_time_whatever_is_missing() -> None:
     assert history.window(later + 45)["end"].tolist() == [later + 20, later + 30, later + 40]
 
 
-def test_what_was_excluded_long_ago_is_not_excluded_now() -> None:
-    """A collector that reads no more leaves no correction behind."""
+def test_an_old_thread_count_is_no_longer_excluded() -> None:
+    """A collector that does not read any more leaves no correction behind."""
     history = IntervalBuffer(width=10, horizon=3600, sampling=1)
     replica = {"threads": lambda _: {"agent": 1.0, "binlog_dump": 1.0, "system": 0.0}}
     fill(history, {"status": status, **replica}, 0, 31)
@@ -341,8 +341,8 @@ def made_up(count: int) -> list[Interval]:
     return rows
 
 
-def test_a_month_of_intervals_takes_no_more_memory_than_a_day() -> None:
-    """What matters least is let go, and what is kept stands for it; the busy hour stays."""
+def test_a_month_of_intervals_takes_as_little_memory_as_a_day() -> None:
+    """The least informative are dropped and represented by others; the busy hour stays."""
     month = 31 * 8640
     history = IntervalBuffer(width=10, horizon=32 * 86400.0, sampling=1)
     most = 0
@@ -359,7 +359,7 @@ def test_a_month_of_intervals_takes_no_more_memory_than_a_day() -> None:
 
 
 def test_the_window_is_the_same_object_until_an_interval_completes() -> None:
-    """Asking often costs nothing."""
+    """So that repeated calls cost nothing."""
     history = IntervalBuffer(width=10, horizon=50, sampling=1)
     fill(history, {"status": status}, 0, 45)
     first = history.window(45)
@@ -368,8 +368,8 @@ def test_the_window_is_the_same_object_until_an_interval_completes() -> None:
     assert history.window(55) is not first
 
 
-def test_windows_join_and_give_their_intervals_back() -> None:
-    """What one of them does not know of is not known; a resource that none has left is gone."""
+def test_windows_are_concatenated() -> None:
+    """What one of them does not know is NaN; a resource known in no interval is dropped."""
     first, second = made_up(1000)[:2]
     old, new = first._replace(resources={"cpu": 0.5}), second._replace(resources={"disk": 0.25})
     both = Window([old]).followed_by(Window([new]))
@@ -381,13 +381,13 @@ def test_windows_join_and_give_their_intervals_back() -> None:
     assert len(both) == 2
 
 
-def test_nothing_read_is_an_empty_window() -> None:
-    """Before the first sample there is no interval, and no defect."""
+def test_without_samples_the_window_is_empty() -> None:
+    """And no exception."""
     assert len(IntervalBuffer(10, 50, 1).window(100)) == 0
 
 
 def test_intervals_begin_at_the_phase() -> None:
-    """Those of several targets need not end at the same moment."""
+    """Those of several targets need not end at the same time."""
     history = IntervalBuffer(width=10, horizon=3600, sampling=1, phase=4.0)
     fill(history, {"status": status}, 3, 52)
     assert history.window(52)["end"].tolist() == [14.0, 24.0, 34.0, 44.0]

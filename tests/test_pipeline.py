@@ -43,8 +43,8 @@ def law_points(state: AssessmentState) -> list[float]:
     return loads
 
 
-def test_clean_points_give_back_the_law_that_made_them() -> None:
-    """The whole path finds the peak it was shown and trusts it; no limit is known, so it counts."""
+def test_clean_points_give_their_law() -> None:
+    """The whole path finds the peak and trusts it; no limit is known, so it counts."""
     rows = intervals(RISING * 4)
     snapshot, at = known(rows), seen_at(rows)
     law, capacity = snapshot.current_law(at), snapshot.capacity(at)
@@ -62,7 +62,7 @@ def test_clean_points_give_back_the_law_that_made_them() -> None:
     assert (headroom.overloaded, headroom.overload_loss) == (False, 0.0)
 
 
-def test_past_the_peak_headroom_is_negative_and_the_loss_is_named() -> None:
+def test_past_the_peak_headroom_is_negative_and_there_is_a_loss() -> None:
     """Headroom counts the statements beyond those at the peak; the loss is 1 − X/C."""
     rows = intervals([*RISING * 4, 80.0, 80.0])
     snapshot, at = known(rows), seen_at(rows)
@@ -92,8 +92,8 @@ def test_a_limit_below_the_laws_peak_is_the_capacity() -> None:
 
 
 @pytest.mark.parametrize(("before", "after"), [(50, 90), (90, 50), (90, 30)])
-def test_max_connections_that_is_set_is_the_limit_at_once(before: int, after: int) -> None:
-    """The interval after it is set, also below what clients had before; each asks 100 times/s."""
+def test_a_new_max_connections_is_the_limit_at_once(before: int, after: int) -> None:
+    """In the next interval, also below what clients had before; each asks 100 times/s."""
 
     def with_connections(row: Interval, most: int) -> Interval:
         clients = min(row.throughput / 100, most - 1.0)
@@ -110,7 +110,7 @@ def test_max_connections_that_is_set_is_the_limit_at_once(before: int, after: in
 
 
 @pytest.mark.parametrize(("before", "after"), [(1.0, 2.0), (2.0, 1.0), (2.0, 0.5)])
-def test_a_quota_that_is_changed_is_the_limit_at_once(before: float, after: float) -> None:
+def test_a_changed_quota_is_the_limit_at_once(before: float, after: float) -> None:
     """Four intervals after it; each query takes 1 ms of a processor, and waits for it (M/M/1)."""
 
     def with_quota(place: int, quota: float) -> Interval:
@@ -139,24 +139,24 @@ def test_statement_time_is_preferred_where_it_is_known() -> None:
     assert law_points(by_threads) == RISING
 
 
-def test_a_source_that_is_gone_is_left_for_the_other() -> None:
-    """When performance_schema goes away the fit goes on with Threads_running at once."""
+def test_a_missing_source_is_replaced_by_the_other() -> None:
+    """When performance_schema goes away, Threads_running is used at once."""
     before = intervals(RISING * 5)
     after = [interval(50 + k, load, statement_time=False) for k, load in enumerate(RISING * 2)]
     state = assess_window(Window([*before, *after]), AssessmentState(), SETTINGS, now(701))
     assert state.source is ConcurrencySource.THREADS_RUNNING
 
 
-def test_a_source_is_chosen_by_time_however_few_old_intervals_were_kept() -> None:
-    """What counts is the last while, not the last so many rows of a window that was thinned."""
+def test_the_source_is_chosen_by_recent_time() -> None:
+    """Not by the last rows of a window that was thinned."""
     old = [interval(100 * k, load, statement_time=False) for k, load in enumerate(RISING)]
     young = [interval(1000 + k, load) for k, load in enumerate(RISING[:4])]
     state = assess_window(Window([*old, *young]), AssessmentState(), SETTINGS, now(10_041))
     assert state.source is ConcurrencySource.STATEMENT_TIME
 
 
-def test_a_noisy_source_makes_a_wider_interval() -> None:
-    """Ten readings of Threads_running are not taken for an exact concurrency."""
+def test_a_noisy_source_widens_the_interval() -> None:
+    """Ten readings of Threads_running are no exact concurrency."""
     rows = [intervals(RISING[:9], statement_time=exact) for exact in (True, False)]
     exact, noisy = (known(found).current_law(seen_at(found)) for found in rows)
     assert exact is not None
@@ -182,14 +182,14 @@ def test_idle_intervals_do_not_enter_the_law() -> None:
     ],
     ids=["nothing", "idle"],
 )
-def test_without_any_query_it_says_what_is_missing(rows: list[Interval], words: str) -> None:
-    """`Cannot tell yet` comes with its reason, and no number."""
+def test_without_a_query_the_missing_data_is_reported(rows: list[Interval], words: str) -> None:
+    """There is a reason, and no number."""
     state = assess_window(Window(rows), AssessmentState(), SETTINGS, now(60))
     assert (state.capacity, state.waiting) == (None, words)
 
 
-def test_two_intervals_are_no_law_but_a_lower_bound() -> None:
-    """What was seen can be done again, and the law says what it lacks."""
+def test_two_intervals_give_a_lower_bound_and_no_law() -> None:
+    """A throughput that was served is possible; the law has its reason."""
     rows = intervals([4.0, 5.0])
     snapshot, at = known(rows), seen_at(rows)
     capacity, refusal = snapshot.capacity(at), snapshot.law_refusal(at)
@@ -202,7 +202,7 @@ def test_two_intervals_are_no_law_but_a_lower_bound() -> None:
 
 
 def test_two_or_three_threads_running_refuse_the_law_and_not_the_limit() -> None:
-    """The white paper's almost random data: no law, but the processor still says where it ends."""
+    """The white paper's almost random data: no law, but a processor limit."""
     rng = np.random.default_rng(1)
     loads = 1.0 + 1.5 * rng.random(80)
     rows = with_resources(intervals(loads.tolist(), statement_time=False), cpu=1 / 1400)
@@ -217,8 +217,8 @@ def test_two_or_three_threads_running_refuse_the_law_and_not_the_limit() -> None
     assert CapacityReason.CONCURRENCY_UNKNOWN in capacity.reasons
 
 
-def test_a_law_of_the_wrong_shape_is_not_trusted_by_itself() -> None:
-    """The capacity's doubts about the law are told with the law too."""
+def test_the_capacitys_doubts_apply_to_its_law() -> None:
+    """A law of the wrong shape is not trusted by itself."""
     loads = np.linspace(1, 40, 120)
     bent = [
         interval(k, load, throughput=float(LAW.throughput(load)) * (1 + 0.12 * np.sin(load / 3)))
@@ -230,8 +230,8 @@ def test_a_law_of_the_wrong_shape_is_not_trusted_by_itself() -> None:
     assert Reason.RESIDUAL_PATTERN in law.reasons
 
 
-def test_the_same_window_is_not_fitted_twice() -> None:
-    """Between two intervals the fit is the one there was, also where nothing can be told."""
+def test_the_same_window_is_not_assessed_twice() -> None:
+    """Until the next interval the assessment stays, also one without a result."""
     for rows in (intervals(RISING), [interval(0, 0.0, throughput=0.0)]):
         at = rows[-1].end + 1
         first = assess_window(Window(rows), AssessmentState(), SETTINGS, now(at))
@@ -241,7 +241,7 @@ def test_the_same_window_is_not_fitted_twice() -> None:
 
 
 def test_the_load_is_that_of_the_latest_interval() -> None:
-    """Its end is told in Unix time; a source that is not known has no number."""
+    """Its end is in Unix time; an unknown source has no number."""
     load = latest_load(window([1.0, 3.0], statement_time=False), now(25))
     assert load is not None
     assert load.end == ZERO + 20
@@ -250,7 +250,7 @@ def test_the_load_is_that_of_the_latest_interval() -> None:
     assert load.excluded == {"agent": 1.0, "binlog_dump": 1.0, "idle_baseline": 0.0}
 
 
-def test_a_thread_that_never_rests_is_measured_when_idle_and_taken_out() -> None:
+def test_a_permanently_running_thread_is_measured_and_subtracted() -> None:
     """A monitor that always runs is one thread in every sample, and no load."""
     loads = [1.02] * 8 + [load + 1.0 for load in RISING]
     rows = [
@@ -285,13 +285,13 @@ def half_idle(busy: float, idle: float) -> list[Interval]:
         pytest.param([], id="nothing"),
     ],
 )
-def test_work_is_no_idle_baseline(rows: list[Interval]) -> None:
-    """Neither load nor a stall, nor threads that do rest, are taken for threads that never do."""
+def test_work_is_not_mistaken_for_the_idle_baseline(rows: list[Interval]) -> None:
+    """Neither load nor a stall, nor threads that run only in most samples."""
     assert idle_baseline(Window(rows)) == 0.0
 
 
-def test_a_resource_without_a_ceiling_is_left_out_until_it_is_given_one() -> None:
-    """Operations per second say nothing until somebody says how many there can be."""
+def test_a_resource_counts_once_it_has_a_ceiling() -> None:
+    """Operations per second mean nothing without the possible number."""
     rows = with_usage(intervals(RISING), {"cpu": 0.4, "disk:sda:operations_per_second": 600.0})
     limits = ResourceSettings(ceilings={"cpu": 0.8}, disks={"sda": DiskSettings(operations=3000)})
     found = Window(rows)
@@ -305,8 +305,8 @@ def test_a_resource_without_a_ceiling_is_left_out_until_it_is_given_one() -> Non
     assert {r.name: r.ceiling for r in seen.resources} == {"cpu": 0.8, "disk:sda:operations": 3000}
 
 
-def test_the_clock_of_the_latest_interval_is_shown_and_is_no_utilisation() -> None:
-    """It goes into the capacity with the processor; where it is not known it is absent."""
+def test_the_latest_clock_rate_is_shown_and_is_no_utilisation() -> None:
+    """The capacity has it with the processor; where it is not known it is absent."""
     rows = with_usage(intervals(RISING), {"cpu": 0.4, "cpu:clock": 0.7})
     load = latest_load(Window(rows), now(101))
     assert load is not None
@@ -320,8 +320,8 @@ def test_the_clock_of_the_latest_interval_is_shown_and_is_no_utilisation() -> No
     assert load.cpu_clock_rate is None
 
 
-def test_a_long_window_is_thinned_for_the_fit() -> None:
-    """However many intervals, the models see no more than the limit, and all loads."""
+def test_a_long_window_is_thinned_for_the_models() -> None:
+    """However many intervals, the models get at most the limit, and all loads."""
     rows = intervals(WAVES * 20)
     state = assess_window(Window(rows), AssessmentState(), SETTINGS, now(rows[-1].end + 1))
     assert state.intervals is not None
@@ -337,8 +337,8 @@ def pile_up(rows: list[Interval], *places: int) -> list[Interval]:
     ]
 
 
-def test_each_outlier_is_counted_once_though_the_window_is_assessed_again_and_again() -> None:
-    """The counter says how many intervals were left out, not how often they were found."""
+def test_each_outlier_is_counted_once_over_all_assessments() -> None:
+    """The counter is of intervals left out, not of how often they were found."""
     rows = pile_up(intervals(WAVES), 50, 80)
     state = AssessmentState()
     for length in range(90, 121, 3):
@@ -354,8 +354,8 @@ def test_each_outlier_is_counted_once_though_the_window_is_assessed_again_and_ag
     assert state.intervals.at[out].tolist() == [left.at for left in state.intervals.outliers]
 
 
-def test_a_pile_up_leaves_the_law_trusted_and_shows_far_beyond_its_peak() -> None:
-    """What the alert on pile-ups asks for is there while one goes on."""
+def test_a_pile_up_leaves_the_law_trusted() -> None:
+    """The load is far beyond its peak, as the alert on pile-ups requires."""
     rows = intervals(WAVES * 2)
     rows += [interval(len(rows) + k, 200.0, throughput=800.0) for k in range(10)]
     snapshot, at = known(rows), seen_at(rows)
@@ -373,15 +373,15 @@ def test_a_pile_up_leaves_the_law_trusted_and_shows_far_beyond_its_peak() -> Non
     assert snapshot.assessed.outlier_counts.outliers[OutlierReason.PILE_UP] == 10
 
 
-def test_outliers_from_before_the_process_are_not_counted() -> None:
-    """Intervals that come out of a store were counted by the process that saw them."""
+def test_outliers_from_before_the_start_are_not_counted() -> None:
+    """Intervals from the history were counted by the process that saw them."""
     rows = pile_up(intervals(WAVES), 50, 80)
     state = AssessmentState(outlier_counts=OutlierCounts(counted_since=rows[60].end))
     assert known(rows, previous=state).assessed.outlier_counts.outliers[OutlierReason.PILE_UP] == 1
 
 
-def test_what_is_remembered_of_outliers_is_bounded_by_the_window() -> None:
-    """The times counted already are forgotten with the intervals; the count goes on."""
+def test_the_memory_of_counted_outliers_is_bounded() -> None:
+    """Ends are dropped with their intervals; the count goes on."""
     rows = pile_up(intervals(WAVES), 20)
     record = known(rows).assessed.outlier_counts
     assert len(record.counted_ends) == 1
@@ -391,7 +391,7 @@ def test_what_is_remembered_of_outliers_is_bounded_by_the_window() -> None:
     assert again.outliers[OutlierReason.PILE_UP] == 1
 
 
-def test_a_changed_mix_is_told_with_its_time_and_remembered() -> None:
+def test_a_changed_mix_is_reported_with_its_time() -> None:
     """From the 150th interval on a query takes half as much again: older ones are left out."""
     loads = [load / 4 for load in WAVES] * 2
     rows = [
@@ -413,7 +413,7 @@ def test_a_changed_mix_is_told_with_its_time_and_remembered() -> None:
 
 
 def test_a_stale_fit_and_a_stale_load_are_withheld() -> None:
-    """What is older than allowed has no number any more, whoever asks."""
+    """What is older than allowed has no number."""
     rows = intervals(RISING)
     snapshot = known(rows)
     late = ZERO + 100 + SETTINGS.stale_after + 1
@@ -424,7 +424,7 @@ def test_a_stale_fit_and_a_stale_load_are_withheld() -> None:
     assert snapshot.headroom(late) is None
 
 
-def test_what_is_no_older_than_three_intervals_is_not_stale() -> None:
+def test_data_younger_than_three_intervals_is_not_stale() -> None:
     """Intervals of ten minutes do not make every prediction stale after five."""
     wide = FitSettings(interval=600.0)
     rows = [row._replace(end=60 * row.end, seconds=600.0) for row in intervals(RISING)]
@@ -432,8 +432,8 @@ def test_what_is_no_older_than_three_intervals_is_not_stale() -> None:
     assert snapshot.current_law(ZERO + 6000 + 1500) is not None
 
 
-def test_a_server_that_is_down_has_no_load_but_keeps_its_fit() -> None:
-    """Nothing is told of a load that cannot be read; what the server can do has not changed."""
+def test_a_server_that_is_down_keeps_its_capacity_without_a_load() -> None:
+    """A load that cannot be read is not shown; the capacity has not changed."""
     rows = intervals(RISING)
     snapshot, at = known(rows, Health(up=False)), seen_at(rows)
     assert snapshot.current_load(at) is None

@@ -24,8 +24,8 @@ WIDE = "\N{SNOWMAN WITHOUT SNOW}\N{GRINNING FACE}"  # three and four bytes in UT
         ("42", 42.0),
     ],
 )
-def test_a_number_is_read_as_it_is(cell: bytes | str, value: float) -> None:
-    """Signs, fractions, exponents, as long as the longest DECIMAL and as great as may be."""
+def test_a_number_is_parsed(cell: bytes | str, value: float) -> None:
+    """Signs, fractions, exponents, the longest DECIMAL and the greatest float."""
     assert number("n", cell) == value
 
 
@@ -49,23 +49,23 @@ def test_a_number_is_read_as_it_is(cell: bytes | str, value: float) -> None:
         "\N{ARABIC-INDIC DIGIT FIVE}",
     ],
 )
-def test_what_is_no_usable_number_is_refused(cell: bytes | str | None) -> None:
-    """With the name, as what a server may say and cannot be used."""
+def test_an_unusable_number_is_refused(cell: bytes | str | None) -> None:
+    """With its name, as an answer that cannot be used."""
     with pytest.raises(CollectorError, match=r"^questions is not a usable number: ") as raised:
         number("questions", cell)
     assert raised.value.kind is FailureKind.UNREADABLE
 
 
-def test_only_null_is_the_sum_of_nothing() -> None:
-    """An empty cell is not a number there either."""
+def test_only_null_counts_as_zero() -> None:
+    """An empty cell is no number there either."""
     assert number_or_zero("n", None) == 0
     assert number_or_zero("n", b"3") == 3
     with pytest.raises(CollectorError):
         number_or_zero("n", b"")
 
 
-def test_a_whole_number_has_64_bits_and_no_sign() -> None:
-    """Twenty digits; a cell or a word."""
+def test_a_whole_number_is_unsigned_with_64_bits() -> None:
+    """At most twenty digits; from a cell or a word."""
     assert whole_number("n", b"18446744073709551615") == 2**64 - 1
     assert whole_number("n", "0") == 0
     for cell in (b"-1", b"+1", b"1.0", b"1e3", b"0" * 21, b"", None):
@@ -73,7 +73,7 @@ def test_a_whole_number_has_64_bits_and_no_sign() -> None:
             whole_number("n", cell)
 
 
-def test_a_message_shows_the_beginning_of_what_is_no_number() -> None:
+def test_a_message_shows_the_beginning_of_an_invalid_number() -> None:
     """Forty characters of it, escaped, and NULL by its name."""
     for cell in (b"x" * 500, "x" * 500):
         with pytest.raises(CollectorError) as raised:
@@ -85,8 +85,8 @@ def test_a_message_shows_the_beginning_of_what_is_no_number() -> None:
         number("n", b"\x1b[2J")
 
 
-def test_a_text_is_cut_in_characters_and_decoded_without_an_error() -> None:
-    """However many bytes a character has; what is no UTF-8 shows as U+FFFD, NULL as nothing."""
+def test_a_text_is_decoded_and_cut_in_characters() -> None:
+    """However many bytes one has; invalid UTF-8 shows as U+FFFD, NULL as an empty text."""
     assert text(None) == ""
     assert text(b"abc", 3) == "abc"
     assert text(b"abcd", 3) == "abc"
@@ -95,8 +95,8 @@ def test_a_text_is_cut_in_characters_and_decoded_without_an_error() -> None:
     assert len(text(b"a" * 10_000)) == 512
 
 
-def test_a_larger_result_has_more_room() -> None:
-    """Each row, each column and each byte of the cells takes its own."""
+def test_the_size_limit_grows_with_the_result() -> None:
+    """By each row, each column and each byte of the cells."""
     least = ResultLimits(columns=2, rows=10, bytes=100)
     for more in (ResultLimits(3, 10, 100), ResultLimits(2, 11, 100), ResultLimits(2, 10, 101)):
         assert more.size > least.size

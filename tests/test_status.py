@@ -63,10 +63,10 @@ def asked_rows(connection: Connection) -> list[ResultRow]:
     return found
 
 
-def test_an_account_without_privileges_reads_what_the_agents_own_reads(
+def test_an_account_without_privileges_reads_the_same_status(
     server: PrivateServer,
 ) -> None:
-    """From the table or by SHOW: the same names, and counters that go on."""
+    """From the table or by SHOW: the same names, and counters that rise."""
     with session(server, Login(*least_account(server))) as known:
         ours = read(known)
     with session(server, stranger(server)) as unknown:
@@ -75,8 +75,8 @@ def test_an_account_without_privileges_reads_what_the_agents_own_reads(
     assert all(theirs[name] >= ours[name] for name in ("questions", "uptime", "bytes_sent"))
 
 
-def test_mariadb_has_the_same_in_its_table_and_by_show(mariadb_server: PrivateServer) -> None:
-    """Whose names are in capitals in the table."""
+def test_mariadbs_table_equals_show(mariadb_server: PrivateServer) -> None:
+    """Its names are in capitals in the table."""
     with session(mariadb_server, Login(*least_account(mariadb_server))) as connection:
         shown, read_in_table = (
             {(name or b"").lower() for name, *_ in rows}
@@ -87,10 +87,8 @@ def test_mariadb_has_the_same_in_its_table_and_by_show(mariadb_server: PrivateSe
 
 
 @pytest.mark.parametrize("performance_schema", [True, False])
-def test_mysql_has_the_same_in_its_table_and_by_show(
-    private_server: ServerFactory, performance_schema: bool
-) -> None:
-    """Where performance_schema is off SHOW is asked for it."""
+def test_mysqls_table_equals_show(private_server: ServerFactory, performance_schema: bool) -> None:
+    """SHOW is used where performance_schema is off."""
     server = private_server("mysql", performance_schema=performance_schema)
     with session(server, Login(*least_account(server))) as connection:
         asked = {name for name, *_ in asked_rows(connection)}
@@ -100,7 +98,7 @@ def test_mysql_has_the_same_in_its_table_and_by_show(
     assert {b"Questions", b"Uptime", b"Threads_running"} <= shown
 
 
-def test_a_limit_that_is_set_while_the_server_runs_holds_at_once(server: PrivateServer) -> None:
+def test_a_changed_limit_is_read_at_once(server: PrivateServer) -> None:
     """Without a further statement; a limit that is no longer set is absent."""
     changed = {"max_connections": 1234}
     if server.flavour == "mysql":
@@ -120,10 +118,10 @@ def test_a_limit_that_is_set_while_the_server_runs_holds_at_once(server: Private
     assert again["own_statements"] == before["own_statements"] + 2
 
 
-def test_all_that_the_agent_sends_is_known_as_its_own(
+def test_the_agents_statements_are_counted_as_its_own(
     server: PrivateServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of both its sessions, also as they begin again: without clients nothing else is counted.
+    """Of both its sessions, also as they reconnect: without clients nothing else is counted.
 
     A server counts the end of a session when its thread comes to it, which is waited for.
     """

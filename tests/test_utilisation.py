@@ -10,8 +10,8 @@ from models.rates import Array
 HALF, QUARTER = np.full(8, 0.5), np.full(8, 0.25)
 
 
-def test_the_servers_part_of_the_processors_is_known_and_no_resource_itself() -> None:
-    """It goes with the host's CPU; CPUs that only the server may use are its own altogether."""
+def test_the_servers_share_of_the_cpu_is_no_resource_itself() -> None:
+    """It belongs to the host's CPU; CPUs that only the server may use are all its own."""
     seen = {"cpu": HALF, "cpu:server": QUARTER, "server_cpu": HALF, "disk:sda": QUARTER}
     found = {r.name: r for r in resources_with_ceilings(seen, {}, ResourceSettings())}
     assert set(found) == {"cpu", "server_cpu", "disk:sda"}
@@ -21,8 +21,8 @@ def test_the_servers_part_of_the_processors_is_known_and_no_resource_itself() ->
     assert_array_equal(owned["server_cpu"], HALF)
 
 
-def test_the_clock_goes_with_the_processors_and_is_no_resource_itself() -> None:
-    """No disk has one; where the kernel shows none, nobody has."""
+def test_the_clock_rate_belongs_to_the_cpu_and_is_no_resource() -> None:
+    """A disk has none; where the kernel does not show it, no resource has."""
     seen = {"cpu": HALF, "cpu:clock": QUARTER, "server_cpu": HALF, "disk:sda": QUARTER}
     found = {r.name: r.clock for r in resources_with_ceilings(seen, {}, ResourceSettings())}
     assert set(found) == {"cpu", "server_cpu", "disk:sda"}
@@ -40,20 +40,20 @@ def names(of_all: Array, of_its: Array, **ceilings: float) -> set[str]:
     return {r.name for r in limiting_resources(resources, seen)}
 
 
-def test_the_servers_own_cpus_limit_it_where_they_are_not_all() -> None:
+def test_the_servers_cpus_are_a_limit_unless_they_are_all() -> None:
     """One of two processors is a limit of its own; both of them are the host's limit."""
     assert names(QUARTER, HALF) == {"cpu", "server_cpu"}
     assert names(QUARTER, QUARTER) == {"cpu"}
 
 
-def test_a_ceiling_below_the_hosts_limits_a_server_that_seems_free_to_use_all() -> None:
-    """Such as a quota that cannot be seen here; one above the host's is reached by neither."""
+def test_a_server_cpu_ceiling_below_the_hosts_is_a_limit() -> None:
+    """Such as a quota that cannot be seen here; one above the host's is never reached."""
     assert names(QUARTER, QUARTER, server_cpu=0.5) == {"cpu", "server_cpu"}
     assert names(QUARTER, QUARTER, server_cpu=0.9, cpu=0.8) == {"cpu"}
     assert names(QUARTER, QUARTER, cpu=0.8) == {"cpu"}
 
 
-def test_a_limit_makes_a_resource_of_a_rate() -> None:
+def test_a_configured_limit_makes_a_resource_of_a_rate() -> None:
     """Without one nobody knows how much 300 operations a second are."""
     rates = {"disk:sda:operations_per_second": np.full(8, 300.0)}
     assert resources_with_ceilings({}, rates, ResourceSettings()) == []
