@@ -38,8 +38,8 @@ def watched(*metrics: dict[str, Any]) -> TargetMonitor:
     return monitor
 
 
-def test_values_belong_to_the_interval_that_they_were_read_in() -> None:
-    """Several are averaged; an interval without one is left out, and nothing is interpolated."""
+def test_values_belong_to_the_interval_in_which_they_were_read() -> None:
+    """Several are averaged; an interval without one is left out; none is interpolated."""
     series, window = ValueSeries(), Window(intervals([1.0, 2.0, 4.0, 8.0]))
     for at, value in ((9.0, 5.0), (10.0, 7.0), (10.1, 3.0), (39.0, 1.0), (41.0, 99.0)):
         series.append(at, value)
@@ -50,15 +50,15 @@ def test_values_belong_to_the_interval_that_they_were_read_in() -> None:
     assert len(ValueSeries().interval_averages(window, None).unit) == 0
 
 
-def test_values_are_bounded() -> None:
-    """The oldest give way, however long the agent runs."""
+def test_the_number_of_values_is_bounded() -> None:
+    """The oldest are dropped, however long the agent runs."""
     series = ValueSeries()
     for at in range(MAX_VALUES + 10):
         series.append(float(at), 1.0)
     assert len(series._pairs) == MAX_VALUES
 
 
-def test_a_number_that_follows_the_load_has_a_headroom() -> None:
+def test_a_metric_that_follows_the_load_has_a_headroom() -> None:
     """From values and intervals to the snapshot, once for each interval."""
     monitor, rows = watched(USERS), intervals(WAVES)
     for row in rows:
@@ -83,10 +83,10 @@ def test_a_number_that_follows_the_load_has_a_headroom() -> None:
     assert (stale.value, stale.unit_headroom.reason) == (None, UnitReason.NO_VALUE)
 
 
-def test_a_headroom_that_cannot_be_computed_costs_nothing_else(
+def test_a_failed_headroom_affects_nothing_else(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A defect there is counted as its own part, once for each interval; the capacity stays."""
+    """It is counted as its own part, once for each interval; the capacity stays."""
     monitor, rows = watched(USERS), intervals(WAVES)
     now = rows[-1].end + 1
     monitor.assessment_tick(now)
@@ -99,8 +99,8 @@ def test_a_headroom_that_cannot_be_computed_costs_nothing_else(
     assert monitor.snapshot.assessed.capacity is not None
 
 
-def test_a_reload_keeps_the_values_of_what_is_defined_as_before() -> None:
-    """Another query under the same name is another number."""
+def test_a_reload_keeps_the_values_of_unchanged_metrics() -> None:
+    """Another query under the same name is another metric."""
     one, other = watched(USERS).business, watched(USERS).business
     changed = watched({**USERS, "query": "SELECT 2"}).business
     one.series["active_users"].append(1.0, 5.0)
@@ -110,7 +110,7 @@ def test_a_reload_keeps_the_values_of_what_is_defined_as_before() -> None:
     assert changed.series["active_users"].latest is None
 
 
-def test_a_server_that_is_not_there_is_tried_again_later() -> None:
+def test_an_unreachable_server_is_retried_later() -> None:
     """A refused connection is counted, and the next try is seconds away, not at once."""
     target = {"name": "db", "user": "u", "port": 1, "business_metrics": [USERS]}
     reader = BusinessMetricsReader(Target.validated(target))
@@ -161,7 +161,7 @@ def asked(url: str, query: str) -> BusinessMetricsReader:
 
 
 @pytest.mark.live
-def test_a_real_prometheus_is_asked_for_the_number_now(
+def test_a_real_prometheus_is_queried_for_the_value(
     prometheus: str, promtool: str, tmp_path: Path
 ) -> None:
     """The value of an expression; what it refuses is a reason."""
@@ -195,7 +195,7 @@ def answer(kind: str, result: object) -> object:
         ({"status": "error"}, "this is not a Prometheus response: no answer"),
     ],
 )
-def test_prometheus_gives_one_number_or_one_reason(given: object, expected: float | str) -> None:
+def test_a_prometheus_query_must_give_one_number(given: object, expected: float | str) -> None:
     """Anything but one finite number from 0 up is a failed reading, in one line."""
     with answering(given) as url:
         reader = asked(url, "orders")

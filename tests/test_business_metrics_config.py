@@ -27,7 +27,7 @@ def file_with(folder: Path, *metrics: dict[str, Any]) -> Path:
 
 
 def test_a_query_and_prometheus_are_accepted_with_their_defaults(tmp_path: Path) -> None:
-    """Once a minute, and a second for the server's answer."""
+    """Every minute, with a second for the server's answer."""
     target = load(file_with(tmp_path, USERS, ORDERS)).targets[0]
     users, orders = target.business_metrics
     assert (users.name, users.interval, users.timeout) == ("active_users", 60.0, 1.0)
@@ -46,7 +46,7 @@ def test_a_query_and_prometheus_are_accepted_with_their_defaults(tmp_path: Path)
     ],
 )
 def test_one_select_is_accepted(query: str) -> None:
-    """Whatever it has within quotes; its semicolon is left out."""
+    """With any text within quotes; its semicolon is removed."""
     accepted = BusinessMetric.validated({"name": "n", "unit": "u", "query": query})
     assert accepted.query == query.strip().removesuffix(";")
 
@@ -90,7 +90,7 @@ def test_one_select_is_accepted(query: str) -> None:
 def test_a_mistake_is_one_line_with_its_place(
     tmp_path: Path, changed: dict[str, Any], expected: str
 ) -> None:
-    """The key and what would be right."""
+    """The key and the valid form."""
     [problem] = mistakes(load, file_with(tmp_path, {**USERS, **changed}))
     assert f"targets[0].business_metrics[0]{expected}" in problem
 
@@ -108,7 +108,7 @@ def test_a_mistake_is_one_line_with_its_place(
 def test_a_mistake_in_prometheus_is_one_line(
     tmp_path: Path, changed: dict[str, Any], expected: str
 ) -> None:
-    """Its URL, login and query are looked at when the file is read."""
+    """Its URL, login and query are checked when the file is read."""
     broken = {**ORDERS, "prometheus": {"url": "http://p:9090", "query": "o", **changed}}
     [problem] = mistakes(load, file_with(tmp_path, broken))
     assert "business_metrics[0].prometheus" in problem
@@ -116,7 +116,7 @@ def test_a_mistake_in_prometheus_is_one_line(
     assert "secret" not in problem
 
 
-def test_a_name_is_given_once_and_there_are_eight_at_most(tmp_path: Path) -> None:
+def test_names_are_distinct_and_at_most_eight(tmp_path: Path) -> None:
     """The name is a label; each metric costs the server a query."""
     [twice] = mistakes(load, file_with(tmp_path, USERS, USERS))
     assert "business_metrics: the name 'active_users' is given twice" in twice

@@ -103,8 +103,8 @@ def answer(
 
 
 @pytest.mark.parametrize("name", WORLDS)
-def test_the_interval_holds_the_truth_in_nine_of_ten_runs(name: str) -> None:
-    """Whichever of users and queries has the noise, and whatever else asks for queries."""
+def test_the_interval_has_its_nominal_coverage(name: str) -> None:
+    """Whichever of users and queries has the noise, and whatever else sends queries."""
     known = [(a.amount, truth) for a, truth in answers(WORLDS[name]) if a.amount is not None]
     held = [h.lower <= truth <= (h.upper or np.inf) for h, truth in known]
     print(f"{name}: {np.mean(held):.3f} of {len(known)}")
@@ -112,7 +112,7 @@ def test_the_interval_holds_the_truth_in_nine_of_ten_runs(name: str) -> None:
     assert np.mean(held) >= 0.86
 
 
-def test_the_headroom_is_what_the_capacity_leaves_in_that_unit() -> None:
+def test_the_headroom_is_the_capacitys_in_that_unit() -> None:
     """Half of 1000 queries/s is left, two users for each: a thousand more users, within C's 5 %."""
     found = answer(values())
     assert found.amount is not None
@@ -124,20 +124,20 @@ def test_the_headroom_is_what_the_capacity_leaves_in_that_unit() -> None:
 
 
 @pytest.mark.parametrize("trust", Trust)
-def test_it_is_trusted_no_more_than_the_capacity(trust: Trust) -> None:
-    """The unit adds its own uncertainty and takes none away."""
+def test_its_trust_is_at_most_the_capacitys(trust: Trust) -> None:
+    """The unit adds its own uncertainty."""
     assert answer(values(), capacity(trust)).trust is trust
 
 
-def test_a_capacity_that_nothing_bounds_bounds_no_unit() -> None:
-    """Then the headroom is at least so much, without an upper bound."""
+def test_an_unbounded_capacity_gives_an_unbounded_headroom() -> None:
+    """It has a lower bound, and no upper one."""
     found = answer(values(), capacity(upper=None)).amount
     assert found is not None
     assert found.upper is None
 
 
-def test_past_the_peak_none_is_left() -> None:
-    """Overloaded, the intervals past the peak say nothing of the unit, and its headroom is 0."""
+def test_past_the_peak_the_headroom_is_zero() -> None:
+    """Intervals past the peak do not count for the relation."""
     seen = values()
     past = seen.throughput > 400
     crowded = UnitValues(
@@ -153,8 +153,8 @@ def test_past_the_peak_none_is_left() -> None:
     assert below.amount.value == pytest.approx(1000.0, rel=0.01)
 
 
-def test_what_cannot_be_said_has_its_reason() -> None:
-    """No number without a relation that was seen, or with a capacity that was refuted."""
+def test_each_unknown_headroom_has_its_reason() -> None:
+    """No number without an observed relation, or with a contradicted capacity."""
     seen = values()
     few = UnitValues(*(each[:19] for each in (seen.unit, seen.throughput, seen.concurrency)))
     alone = replace(seen, unit=np.random.default_rng(1).uniform(1, 2, 120))

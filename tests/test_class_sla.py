@@ -46,7 +46,7 @@ def lasting(mean: float, calls: int = 4000, seed: int = 1) -> np.ndarray:
 
 
 @pytest.mark.parametrize("share", [0.5, 0.9, 0.95, 0.99])
-def test_a_quantile_is_that_of_the_calls(share: float) -> None:
+def test_a_quantile_is_exact_within_a_bucket(share: float) -> None:
     """Within the width of a bucket, 4.7 %."""
     times = lasting(0.02)
     found = ResponseTimes.of(counted(times))
@@ -54,14 +54,14 @@ def test_a_quantile_is_that_of_the_calls(share: float) -> None:
     assert found.quantile(share) == pytest.approx(np.quantile(times, share), rel=0.05)
 
 
-def test_no_quantile_is_beyond_the_greatest_or_the_least() -> None:
-    """Whatever share is asked for, as an interval's ends are: no time was longer or shorter."""
+def test_quantiles_are_within_the_observed_times() -> None:
+    """Whatever share is asked for, as an interval's ends are."""
     found = ResponseTimes.of({(0.01, 0.02): 3.0, (0.1, 0.2): 1.0})
     assert found.quantile(1.0) == found.quantile(1.4) == pytest.approx(0.2)
     assert found.quantile(0.0) == found.quantile(-0.4) == pytest.approx(0.01)
 
 
-def test_nine_intervals_of_ten_hold_the_true_quantile() -> None:
+def test_quantile_intervals_have_their_nominal_coverage() -> None:
     """Of 200 samples of 400 calls each, for the 95 % quantile of a known distribution."""
     truth = -0.02 * np.log(0.05)
     bounds = [
@@ -79,7 +79,7 @@ def sums(*parts: Buckets) -> dict[tuple[float, float], float]:
     }
 
 
-def test_what_was_before_does_not_count() -> None:
+def test_earlier_calls_do_not_count() -> None:
     """A million quick calls since the server's start are no part of the last minutes."""
     long_ago, now = counted(lasting(0.001, 50_000)), counted(lasting(0.1, 500))
     times = RecentResponseTimes()
@@ -92,7 +92,7 @@ def test_what_was_before_does_not_count() -> None:
     assert found.times.quantile(0.5) == pytest.approx(0.1 * np.log(2), rel=0.15)
 
 
-def test_the_latest_calls_do_where_they_are_many() -> None:
+def test_only_the_latest_sufficient_calls_count() -> None:
     """Of three readings only those that make four hundred calls count for a 95 % quantile."""
     times, total = RecentResponseTimes(), dict[tuple[float, float], float]()
     for at, mean in ((0.0, 1.0), (10.0, 1.0), (20.0, 0.05), (30.0, 0.05)):
@@ -120,7 +120,7 @@ NORMAL, ONCE = (0.0, 1.0), (2.0, 4.0)
     ],
     ids=["restart", "busy since", "evicted", "gap"],
 )
-def test_counts_that_fell_begin_anew(later: dict[str, Buckets], gap: float) -> None:
+def test_counts_that_fall_start_again(later: dict[str, Buckets], gap: float) -> None:
     """No difference is negative, nor taken over a restart, an eviction or a long silence."""
     times = RecentResponseTimes()
     times.append(0.0, HistogramValues({SLOW: {NORMAL: 100.0}}))
@@ -130,7 +130,7 @@ def test_counts_that_fell_begin_anew(later: dict[str, Buckets], gap: float) -> N
     assert times.latest(SLOW, 0.5) is None
 
 
-def test_minutes_that_are_over_are_forgotten() -> None:
+def test_old_calls_are_dropped() -> None:
     """No call is older than five minutes and a reading."""
     times = RecentResponseTimes()
     for k in range(100):
@@ -146,7 +146,7 @@ def measured(times: np.ndarray, throughput: float, seconds: float, q: float = 0.
 
 
 @pytest.mark.parametrize("then", [1.0, 0.5])
-def test_a_class_breaks_where_the_mean_has_grown_as_much(then: float) -> None:
+def test_a_class_breaks_its_sla_where_the_mean_has_grown_by_its_ratio(then: float) -> None:
     """On a law: with half of its SLA used, where R is twice what it was then."""
     today = on_the_law(5.0)
     assert today.load is not None
@@ -179,8 +179,8 @@ def test_at_an_exact_queue_the_interval_holds_the_truth(count: int) -> None:
     assert found.load_ratio.lower <= truth <= found.load_ratio.upper
 
 
-def test_the_class_nearest_to_its_sla_is_first() -> None:
-    """Whatever it takes: the quick one has used 80 % of its SLA, the slow one 20 %."""
+def test_the_class_closest_to_its_sla_is_first() -> None:
+    """Whatever its times: the quick one has used 80 % of its SLA, the slow one 20 %."""
     today = on_the_law(5.0)
     assert today.load is not None
     x, median = today.load.throughput, np.log(2)
@@ -192,8 +192,8 @@ def test_the_class_nearest_to_its_sla_is_first() -> None:
     assert [one.first for one in twins] == pytest.approx([0.5, 0.5], abs=0.1)
 
 
-def test_a_class_that_has_all_the_time_is_outlived_by_the_capacity() -> None:
-    """Its probability to be the first is none, and it goes as far as the capacity does."""
+def test_a_class_far_from_its_sla_is_limited_by_the_capacity() -> None:
+    """Its probability to be the first is 0."""
     today = on_the_law(5.0)
     assert today.load is not None
     x = today.load.throughput
@@ -203,8 +203,8 @@ def test_a_class_that_has_all_the_time_is_outlived_by_the_capacity() -> None:
     assert found.load_ratio.value == pytest.approx((LAW.x_max or 0.0) / x, rel=0.01)
 
 
-def test_a_class_that_breaks_its_sla_is_over_the_load() -> None:
-    """It was at less than the present load that it kept it."""
+def test_a_class_that_breaks_its_sla_kept_it_at_a_lower_load() -> None:
+    """At less than the present one."""
     today = on_the_law(15.0)
     assert today.load is not None
     x = today.load.throughput
@@ -230,7 +230,7 @@ def read() -> RecentResponseTimes:
     return times
 
 
-def test_page_and_json_name_the_class_that_breaks_first() -> None:
+def test_page_and_json_name_the_first_class() -> None:
     """In words with its digest; in JSON with every number and its bounds."""
     snapshot = watched(3000.0, 2.0)
     snapshot = replace(snapshot, class_slas=states(snapshot, read()))
@@ -252,8 +252,8 @@ def test_page_and_json_name_the_class_that_breaks_first() -> None:
     assert json.loads(snapshots_as_json([snapshot], stale))["targets"][0]["class_slas"] is None
 
 
-def test_what_is_not_known_of_a_class_says_why() -> None:
-    """No histogram, too few calls, a capacity that was refuted: one reason, and no number."""
+def test_each_unknown_class_headroom_has_its_reason() -> None:
+    """No histogram, too few calls, a contradicted capacity: one reason, and no number."""
     never = states(watched(3000.0, 2.0), RecentResponseTimes())
     assert {one.headroom.reason for one in never.classes} == {SlaReason.NO_HISTOGRAMS}
     few = RecentResponseTimes()
@@ -270,8 +270,8 @@ def test_what_is_not_known_of_a_class_says_why() -> None:
     assert "the server has no histograms per digest" in render([shown], shown.at)
 
 
-def test_every_mistake_in_an_sla_is_told_with_its_place_and_remedy(tmp_path: Path) -> None:
-    """A digest that is none, a percentage, a duration, a class that is given twice."""
+def test_every_mistake_in_an_sla_has_its_place_and_remedy(tmp_path: Path) -> None:
+    """An invalid digest, percentage or duration, and a class that is given twice."""
     path = tmp_path / "config.yaml"
     start = "targets:\n  - name: a\n    user: u\n    class_slas:\n"
     path.write_text(

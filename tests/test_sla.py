@@ -36,7 +36,7 @@ def on_the_law(n: float) -> CurrentState:
 
 @pytest.mark.parametrize("n", [2.0, 5.0, 15.0])
 @pytest.mark.parametrize("wanted", [4.0, 10.0, 25.0])
-def test_on_the_law_it_is_where_the_law_has_it(n: float, wanted: float) -> None:
+def test_the_law_gives_the_load_that_reaches_the_sla(n: float, wanted: float) -> None:
     """R(N) = N/X(N) is reached at X(N), seen from any load; the peak is known within 2 %."""
     x = float(LAW.throughput(wanted))
     found = sla_headroom(on_the_law(n), wanted / x)
@@ -73,10 +73,8 @@ def queued(count: int, busy: float) -> float:
 @pytest.mark.parametrize("count", [1, 2, 4, 16])
 @pytest.mark.parametrize("busy", [0.1, 0.3, 0.5])
 @pytest.mark.parametrize("times", [2.0, 3.0, 6.0])
-def test_the_exact_queue_at_processors_is_within_the_interval(
-    count: int, busy: float, times: float
-) -> None:
-    """Erlang's formula has R at `times` the service time where the interval is."""
+def test_an_exact_queue_is_within_the_interval(count: int, busy: float, times: float) -> None:
+    """By Erlang's formula R is `times` the service time inside the interval."""
     shares = np.linspace(0.01, 0.999, 1000)
     truth = 1000.0 * np.interp(times, [queued(count, share) for share in shares], shares)
     if truth <= 1000.0 * busy:
@@ -88,7 +86,7 @@ def test_the_exact_queue_at_processors_is_within_the_interval(
     assert found.upper <= 1030.0
 
 
-def test_a_doubtful_limit_makes_a_doubtful_sla() -> None:
+def test_an_uncertain_limit_makes_an_uncertain_sla() -> None:
     """The latest interval's utilisation is not taken as exact: bounds are about as wide as its."""
     today = processors(2, 0.4)
     [limit] = today.limits
@@ -104,7 +102,7 @@ def test_a_doubtful_limit_makes_a_doubtful_sla() -> None:
     assert unsure.upper / unsure.lower > 0.9 * 1400 / 900
 
 
-def test_no_more_than_the_capacity_is_promised() -> None:
+def test_the_load_at_the_sla_is_at_most_the_capacity() -> None:
     """An SLA of an hour is never broken before the capacity is reached."""
     found = sla_headroom(on_the_law(5.0), 3600.0)
     assert found.throughput is not None
@@ -112,7 +110,7 @@ def test_no_more_than_the_capacity_is_promised() -> None:
     assert (found.capacity_first, found.concurrency) == (1.0, None)
 
 
-def test_the_more_is_allowed_the_more_is_left() -> None:
+def test_a_longer_sla_leaves_more_headroom() -> None:
     """Throughput and its bounds rise with the SLA, in order."""
     slas = (0.006, 0.007, 0.008, 0.01, 0.02, 0.1, 1.0)
     found = [sla_headroom(TODAY, sla).throughput for sla in slas]
@@ -123,8 +121,8 @@ def test_the_more_is_allowed_the_more_is_left() -> None:
     assert (np.diff(np.array(rows), axis=0) >= 0).all()
 
 
-def test_an_sla_that_is_broken_leaves_nothing() -> None:
-    """Half of the present residence time, which a lower load would give: below 0."""
+def test_a_broken_sla_has_negative_headroom() -> None:
+    """Half of the present residence time, which a lower load would give."""
     today = on_the_law(15.0)
     assert today.load is not None
     found = sla_headroom(today, 0.8 * today.load.residence_time)
@@ -145,15 +143,17 @@ def test_an_sla_that_is_broken_leaves_nothing() -> None:
         (replace(TODAY, load=CurrentLoad(500.0, 0.006, 0.05, (50.0, 0.002))), 0.01, GREW),
     ],
 )
-def test_what_cannot_be_told_says_why(today: CurrentState, sla: float, reason: SlaReason) -> None:
+def test_each_unknown_headroom_has_its_reason(
+    today: CurrentState, sla: float, reason: SlaReason
+) -> None:
     """One reason, and no number."""
     found = sla_headroom(today, sla)
     assert found.reason is reason
     assert (found.throughput, found.concurrency, found.ratio) == (None, None, None)
 
 
-def test_a_residence_time_that_grew_as_predicted_is_no_reason() -> None:
-    """The lighter loads' R is what the model has there: the load that reaches the SLA is named."""
+def test_residence_times_that_grew_as_predicted_are_no_reason() -> None:
+    """The lighter loads' R is the model's: the load that reaches the SLA is named."""
     seen = replace(TODAY, load=CurrentLoad(500.0, 0.006, 0.05, (50.0, 0.0055)))
     assert sla_headroom(seen, 0.01).throughput is not None
 
@@ -177,7 +177,7 @@ def test_an_sla_that_is_broken_is_said_though_no_load_is_known_that_keeps_it(
 
 
 def test_the_residence_time_at_a_peak_is_the_laws() -> None:
-    """Nmax/Xmax, whatever load it is seen from; without a capacity it is not known."""
+    """Nmax/Xmax, whatever load it is seen from; unknown without a capacity."""
     assert LAW.n_max is not None
     assert LAW.x_max is not None
     found = sla_headroom(on_the_law(5.0), 3600.0).at_capacity
@@ -214,8 +214,8 @@ def watched(throughput: float, concurrency: float, *reasons: CapacityReason) -> 
         (CapacityReason.THROUGHPUT_PLATEAU, SlaReason.THROUGHPUT_PLATEAU),
     ],
 )
-def test_a_capacity_in_such_doubt_gives_no_number(reason: CapacityReason, said: SlaReason) -> None:
-    """The same server without that reason against its capacity has one."""
+def test_a_contradicted_capacity_gives_no_number(reason: CapacityReason, said: SlaReason) -> None:
+    """Without that reason the same server has one."""
     plain, refuted = watched(3000.0, 2.0), watched(3000.0, 2.0, reason)
     assert sla_of(plain, 0.01, plain.at).headroom.ratio is not None
     state = sla_of(refuted, 0.01, refuted.at)
@@ -227,7 +227,7 @@ def test_a_capacity_in_such_doubt_gives_no_number(reason: CapacityReason, said: 
     )
 
 
-def test_past_the_peak_nothing_is_left_of_the_sla() -> None:
+def test_past_the_peak_the_sla_has_no_headroom() -> None:
     """Headroom is the capacity's, below 0, though the SLA is longer than the present mean."""
     past = watched(4000.0, 60.0)
     left = past.headroom(past.at)
@@ -241,7 +241,7 @@ def test_past_the_peak_nothing_is_left_of_the_sla() -> None:
 
 
 def test_past_the_peak_no_residence_time_is_predicted() -> None:
-    """There the throughput is not the load of which a what-if question asks for a multiple."""
+    """Throughput is not the load there, of which a what-if question asks for a multiple."""
     past, below = watched(4000.0, 60.0), watched(3000.0, 2.0)
     for asked in (Changes(load=0.9), Changes(cpu_speed=2.0), Changes(servers=2.0)):
         found = what_if(current_state_of(past, past.at), asked).together
@@ -263,7 +263,7 @@ def trusted_and_not(busy: float) -> tuple[PredictedValue, PredictedValue]:
     return sure, unsure
 
 
-def test_a_capacity_that_is_not_trusted_widens_the_bounds() -> None:
+def test_an_untrusted_capacity_widens_the_bounds() -> None:
     """By what such capacities were off beyond their own interval, and not below what is served."""
     sure, unsure = trusted_and_not(0.5)
     assert sure.upper is not None
@@ -274,8 +274,8 @@ def test_a_capacity_that_is_not_trusted_widens_the_bounds() -> None:
 
 
 @pytest.mark.parametrize("busy", [0.2, 0.5])
-def test_the_headroom_has_the_bounds_of_the_throughput(busy: float) -> None:
-    """1 − X/throughput at each of the three; up to all where the throughput has no end."""
+def test_headroom_has_the_bounds_of_the_throughput(busy: float) -> None:
+    """1 − X/throughput at each of the three; up to 1 where the throughput is unbounded."""
     today, x = processors(2, busy), 1000.0 * busy
     found = sla_headroom(today, 0.01)
     endless = sla_headroom(replace(today, upper=None), 3600.0)
@@ -293,8 +293,8 @@ def test_the_headroom_has_the_bounds_of_the_throughput(busy: float) -> None:
     assert (endless.throughput.upper, endless.ratio.upper) == (None, 1.0)
 
 
-def test_concurrency_is_named_only_where_the_sla_is_likely_reached_before_the_capacity() -> None:
-    """Beyond the capacity it would be that of a load which the server never serves."""
+def test_concurrency_is_given_only_if_the_sla_is_likely_below_the_capacity() -> None:
+    """Beyond the capacity it would be of a load that the server never serves."""
     before = []
     for sla in 0.006 * np.geomspace(1.2, 100, 12):
         found = sla_headroom(TODAY, float(sla), is_trusted=False)
@@ -323,7 +323,7 @@ def test_before_contention_without_a_law_residence_times_grow_up_to_as_a_queue_d
         assert np.median(longer) > 1.02
 
 
-def test_a_capacity_that_is_not_trusted_is_off_by_a_third_at_times() -> None:
+def test_an_untrusted_capacity_has_wider_quantiles() -> None:
     """Its 5 % quantile lies a factor of exp(1.645 · 0.3) below that of a trusted one."""
     sure, unsure = trusted_and_not(0.2)
     assert sure.lower / unsure.lower == pytest.approx(1.64, rel=0.1)

@@ -69,7 +69,7 @@ def test_query_8_is_limited_by_the_dbms(explained: float) -> None:
     assert found == LimitedBy(LimitingResource.DBMS, pytest.approx(1 - explained))  # type: ignore[arg-type]
 
 
-def test_query_3_without_its_network_part() -> None:
+def test_query_3_without_network_is_limited_by_its_disk() -> None:
     """30 % CPU and 70 % disk without the network; limited by it as it outgrows both (figure 4)."""
     alone = LimitedBy.of(split_of(100.0, cpu=30.0, disk_sequential=70.0))
     grown = LimitedBy.of(split_of(210.0, cpu=30.0, disk_sequential=70.0, network=110.0))
@@ -78,8 +78,8 @@ def test_query_3_without_its_network_part() -> None:
     assert grown.limit is LimitingResource.NETWORK
 
 
-def test_parts_and_the_rest_are_the_statement_time() -> None:
-    """Whatever is measured, no part is negative and all of them add up."""
+def test_parts_and_the_rest_add_up_to_statement_time() -> None:
+    """Whatever is measured, no part is negative."""
     rng = np.random.default_rng(4)
     for _ in range(200):
         total = float(rng.uniform(0, 10))
@@ -89,8 +89,8 @@ def test_parts_and_the_rest_are_the_statement_time() -> None:
         assert sum(split.seconds.values()) == pytest.approx(total, abs=1e-9)
 
 
-def test_more_than_there_is_is_flagged() -> None:
-    """Parts of 15 s in 10 s are scaled to them, and said to explain too much; 10.5 s are not."""
+def test_parts_above_the_statement_time_are_flagged() -> None:
+    """Parts of 15 s in 10 s are scaled to them and flagged; 10.5 s are not."""
     split = split_of(10.0, cpu=10.0, locks=5.0)
     assert split.excess == pytest.approx(0.5)
     assert split.over_explained
@@ -98,16 +98,16 @@ def test_more_than_there_is_is_flagged() -> None:
     assert not split_of(10.0, cpu=10.5).over_explained
 
 
-def test_what_is_not_known_is_said() -> None:
-    """An unknown part has no time, and is among the unknown ones; a measured 0 is not."""
+def test_unknown_parts_are_listed() -> None:
+    """An unknown part has no time; a measured 0 is known."""
     split = split_of(10.0, cpu=2.0, locks=0.0, network=None)
     assert TimePart.NETWORK in split.unknown
     assert TimePart.LOCKS not in split.unknown
     assert split.seconds[TimePart.NOT_ALLOCATED] == pytest.approx(8.0)
 
 
-def test_what_is_unseen_is_not_called_the_dbms() -> None:
-    """Without CPU or disk known, what is not allocated may be theirs: there is no verdict."""
+def test_without_cpu_or_disk_there_is_no_limiting_resource() -> None:
+    """What is not allocated may be theirs, and is not called the DBMS."""
     seen: dict[str, float | None] = {"cpu": 1.0, "disk_sequential": 0.0, "disk_random": 0.5}
     assert LimitedBy.of(split_of(10.0, **seen)) == LimitedBy(LimitingResource.DBMS, 0.85)
     for unseen in seen:
@@ -115,8 +115,8 @@ def test_what_is_unseen_is_not_called_the_dbms() -> None:
     assert LimitedBy.of(split_of(10.0, locks=9.0)) == LimitedBy(LimitingResource.LOCKS, 0.9)
 
 
-def test_an_idle_server_is_limited_by_nothing() -> None:
-    """Without statement time there is no class."""
+def test_an_idle_server_has_no_limiting_resource() -> None:
+    """There is no statement time."""
     assert LimitedBy.of(split_of(0.0, cpu=1.0)) is None
 
 
@@ -132,7 +132,7 @@ def test_pages_are_random_and_large_requests_sequential() -> None:
     assert sequential_part(Reads(100, 50 * (page + large)), disk) == pytest.approx(0.5)
 
 
-def test_a_disk_is_learned_from_its_own_figures() -> None:
+def test_a_disk_profile_is_fitted_to_its_counters() -> None:
     """Both numbers of a simulated disk are found within 5 %, with 5 % of noise."""
     rng = np.random.default_rng(7)
     n, size = rng.uniform(100, 400, 60), rng.uniform(16e3, 500e3, 60)
@@ -143,13 +143,13 @@ def test_a_disk_is_learned_from_its_own_figures() -> None:
     assert found.sequential_bytes_per_second == pytest.approx(100e6, rel=0.05)
 
 
-def test_requests_of_one_size_teach_nothing() -> None:
-    """One size cannot tell the access from the transfer: there is no profile."""
+def test_requests_of_one_size_give_no_profile() -> None:
+    """One size cannot separate access from transfer."""
     n = np.linspace(100, 400, 60)
     assert fit_profile(n, n * 16384.0, n * 1e-3) is None
 
 
-def test_queues_are_those_of_mean_value_analysis() -> None:
+def test_queue_lengths_are_those_of_mean_value_analysis() -> None:
     """One statement never queues; at a full resource are all; else as many as were simulated."""
     assert statements_at_resource(0.7, 1) == pytest.approx(0.7)
     assert statements_at_resource(1.0, 8) == pytest.approx(8.0)
@@ -157,7 +157,7 @@ def test_queues_are_those_of_mean_value_analysis() -> None:
     assert statements_at_resource(0.0, 5) == 0.0
 
 
-def test_a_disks_time_by_its_profile() -> None:
+def test_time_on_disk_follows_the_profile() -> None:
     """980 page reads a second of a disk of 1000 take 98 % of one scan's time."""
     reads = Reads(9800.0, 9800 * 16384.0)
     profile = DiskProfile(130e6, 1e-3)
@@ -166,7 +166,7 @@ def test_a_disks_time_by_its_profile() -> None:
     assert not split.over_explained
 
 
-def test_the_disks_profile_is_the_configured_one_or_the_one_that_was_learned() -> None:
+def test_the_disk_profile_is_the_configured_or_the_fitted_one() -> None:
     """Half of the requests are random: half of the time by the profile, a ninth by bytes."""
     page, large = 16384.0, 131072.0
     disk = DiskProfile(50 * large, 1 / 50)
@@ -183,7 +183,7 @@ def test_the_disks_profile_is_the_configured_one_or_the_one_that_was_learned() -
         assert split.seconds[TimePart.DISK_RANDOM] == pytest.approx(2.0 - seconds)
 
 
-def test_a_full_disk_does_not_hold_up_who_does_not_read() -> None:
+def test_a_full_disk_delays_only_reading_statements() -> None:
     """Eight statements, of which one is seen waiting for a full disk: one is there, not eight."""
     reads, profile = Reads(9990.0, 9990 * 16384.0), DiskProfile(130e6, 1e-3)
     one = IntervalCounters(10.0, 80.0, reads_waiting=0.97, disk=reads, profile=profile)
@@ -194,21 +194,21 @@ def test_a_full_disk_does_not_hold_up_who_does_not_read() -> None:
     assert time_split(nothing_seen).shares[TimePart.DISK_RANDOM] > 0.95
 
 
-def test_reads_of_others_are_not_the_servers() -> None:
+def test_other_programs_reads_are_not_the_servers() -> None:
     """Of a disk that others read as much, the server's own half counts."""
     reads = Reads(1000.0, 1000 * 16384.0)
     used = IntervalCounters(10.0, 10.0, disk=reads, read_bytes=500 * 16384.0, disk_seconds=8.0)
     assert time_split(used).seconds[TimePart.DISK_RANDOM] == pytest.approx(4.0)
 
 
-def test_a_full_link_holds_up_all_who_send() -> None:
+def test_a_full_link_delays_all_sending_statements() -> None:
     """Four sessions over a full link wait for it all the time that they do not compute."""
     split = time_split(IntervalCounters(10.0, 40.0, cpu=2.0, link_share=0.99))
     assert split.shares[TimePart.NETWORK] > 0.9
     assert split.excess == 0
 
 
-def test_classes_get_what_they_read_and_sent() -> None:
+def test_classes_are_split_by_their_own_use() -> None:
     """A scan, a reader, a sender, a class behind locks and a sleeper, each by its own limit."""
     target = split_of(
         50.0,
@@ -266,8 +266,8 @@ def test_the_disk_is_of_the_classes_that_were_seen_to_wait_for_it(looks: int) ->
     assert sleeper.shares[TimePart.NOT_ALLOCATED] == 1.0
 
 
-def test_a_full_class_passes_on_what_it_cannot_take() -> None:
-    """Nobody gets more than there is room for, and nothing is lost while there is some."""
+def test_a_full_class_passes_the_excess_to_others() -> None:
+    """No class gets more than its room, and nothing is lost while there is some."""
     given = divide_with_redistribution(10.0, np.array([3.0, 1.0, 0.0]), np.array([4.0, 9.0, 9.0]))
     assert given == pytest.approx([4.0, 6.0, 0.0])
 
@@ -282,8 +282,8 @@ def test_locks_are_row_locks_and_those_that_statements_are_seen_to_wait_for() ->
     assert TimePart.LOCKS in time_split(IntervalCounters(10.0, 20.0)).unknown
 
 
-def test_a_sleeper_is_not_at_a_link_that_others_fill() -> None:
-    """What the class that sends cannot take goes to nobody; its bytes wait as long as others'."""
+def test_a_sleeping_class_gets_no_time_of_a_full_link() -> None:
+    """What the sending class has no room for goes to none; its bytes wait as long as others'."""
     target = split_of(12.0, network=11.0)
     use = ClassColumns(np.array([4.0, 8.0]), sent_bytes=np.array([9900.0, 100.0]))
     sends, sleeps = class_splits(target, use)

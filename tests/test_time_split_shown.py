@@ -59,7 +59,7 @@ def test_the_page_says_what_limits() -> None:
 
 
 def test_json_has_the_split() -> None:
-    """Its shares add up to 1; each class has one of its own; a target that is down has none."""
+    """Its shares add up to 1; each class has its own; a target that is down has none."""
     (target,) = json.loads(snapshots_as_json([SHOWN], NOW))["targets"]
     assert abs(sum(target["time"]["shares"].values()) - 1) < 1e-9
     assert (target["time"]["limited_by"], target["time"]["share"]) == ("disk", 0.58)
@@ -71,8 +71,8 @@ def test_json_has_the_split() -> None:
     assert (target["time"], target["class_time"]) == (None, [])
 
 
-def test_series_are_bounded() -> None:
-    """Sixteen series for a target at most and one for each class that is shown."""
+def test_the_number_of_series_is_bounded() -> None:
+    """At most sixteen per target, and one for each displayed class."""
     families = {family.name: len(family.samples) for family in time_families([SHOWN], NOW)}
     assert families.pop("mysql_headroom_query_limited_by_ratio") == len(known_classes(NOW).classes)
     assert families.pop("mysql_headroom_layer_concurrency") <= len(Layer)
@@ -81,7 +81,7 @@ def test_series_are_bounded() -> None:
 
 
 def test_an_unknown_part_has_no_series() -> None:
-    """What was not measured is absent, and not zero."""
+    """An unknown value is absent, not zero."""
     split = TimeSplit.of(10.0, {TimePart.CPU: 9.0})
     use = replace(USE, split=split, limited_by=LimitedBy.of(split))
     ratios = next(iter(time_families([replace(SHOWN, time_use=use)], NOW))).samples
@@ -95,7 +95,7 @@ def test_a_bar_has_a_letter_for_each_twentieth() -> None:
     assert limit_text(USE.limited_by) == "disk 58 %"
 
 
-def test_doubts_are_said() -> None:
+def test_doubts_are_shown() -> None:
     """Parts that exceed the time, and those that are not known, in words."""
     (excess, unknown) = doubt_texts(TimeSplit.of(10.0, {TimePart.CPU: 15.0}))
     assert "50 %" in excess
@@ -126,8 +126,8 @@ def test_who_reads_is_not_guessed() -> None:
     assert LimitedBy.of(class_splits(target, asleep)[0]) is None
 
 
-def test_the_wait_for_a_processor_is_that_of_the_clients_threads() -> None:
-    """What background threads wait is no statement's; of all where theirs is not known."""
+def test_run_delay_is_that_of_the_clients_threads() -> None:
+    """Background threads' does not count; that of all threads where theirs is not known."""
     own = {SERVER_SHARE_OF_CPU: 0.1, CPUS: 2.0, RUN_DELAY: 0.8}
     for known, expected in (({}, 0.8), ({CLIENT_RUN_DELAY: 0.3}, 0.3)):
         rows = [row._replace(resources=own | known) for row in intervals([2.0] * 3)]
@@ -137,8 +137,8 @@ def test_the_wait_for_a_processor_is_that_of_the_clients_threads() -> None:
         assert waited == pytest.approx(expected)
 
 
-def test_the_cpu_is_that_of_the_process_without_its_appliers() -> None:
-    """In the intervals in which appliers were seen."""
+def test_cpu_excludes_appliers() -> None:
+    """In the intervals in which there were any."""
     used = {SERVER_SHARE_OF_CPU: 0.5, CPUS: 2.0}
     rows = [row._replace(resources=used) for row in intervals([2.0] * 4)]
     rows[3] = rows[3]._replace(resources=used | {APPLIERS_CPU: 0.8})
@@ -148,8 +148,8 @@ def test_the_cpu_is_that_of_the_process_without_its_appliers() -> None:
 
 
 @pytest.mark.parametrize(("requests", "is_learned"), [(30.0, True), (4.0, False)])
-def test_a_disk_is_learned_from_some_hundred_requests(requests: float, is_learned: bool) -> None:
-    """So many in each of 20 intervals, of sizes that differ; of fewer nothing is learned."""
+def test_a_disk_profile_needs_some_hundred_requests(requests: float, is_learned: bool) -> None:
+    """In each of 20 intervals, of different sizes; with fewer there is none."""
     rows = []
     for k, row in enumerate(intervals([2.0] * 20)):
         size = 16384.0 * (1 + k % 4)
@@ -169,7 +169,7 @@ def test_a_disk_is_learned_from_some_hundred_requests(requests: float, is_learne
 @pytest.mark.parametrize(
     ("payload", "busy"), [(1448.0, 0.94625), (724.0, 0.473125), (2e3, 0.94625)]
 )
-def test_the_headers_of_what_a_server_sends_are_its_own(payload: float, busy: float) -> None:
+def test_packet_headers_count_as_the_servers_bytes(payload: float, busy: float) -> None:
     """Of a link of 1,600 bytes/s that carries one full frame a second, all of it or a half is."""
     limits = ResourceSettings.validated({"interfaces": {"eth0": {"bandwidth": 1600.0}}})
     moved = {f"network:eth0:sent{RATE}": 1514.0, SENT: payload}
@@ -180,8 +180,8 @@ def test_the_headers_of_what_a_server_sends_are_its_own(payload: float, busy: fl
     assert there == pytest.approx(busy / (1 - busy / 2))  # of two statements at once
 
 
-def test_what_limits_stays_open_where_the_parts_contradict_the_statement_time() -> None:
-    """As where statements run for longer than was looked at, and count only when they end."""
+def test_contradicting_parts_give_no_limiting_resource() -> None:
+    """As where statements run for longer than observed, and count only when they end."""
     cpu = {SERVER_SHARE_OF_CPU: 0.5, CPUS: 2.0}  # one second a second
     uses = []
     for ended in (1.0, 0.8, 0.2):

@@ -91,7 +91,7 @@ def residence_of(today: CurrentState = TODAY, **changes: Any) -> PredictedValue:
     return found
 
 
-def test_without_a_change_the_answer_is_todays() -> None:
+def test_without_a_change_the_prediction_is_todays() -> None:
     """Value, bounds, limit and residence time are exactly those that are known."""
     answer = what_if(TODAY, Changes())
     assert answer.together == answer.today
@@ -134,7 +134,7 @@ def test_every_interval_contains_its_point(factors: dict[str, float]) -> None:
 
 
 def test_the_limit_moves_to_the_next_one() -> None:
-    """A processor twice as fast leaves the disk as the first limit, where that ends."""
+    """With twice as fast a processor the disk is the first limit, at its throughput."""
     found = together(cpu_speed=2.0)
     assert found.limit == "disk:sda:bytes"
     assert found.capacity is not None
@@ -143,8 +143,8 @@ def test_the_limit_moves_to_the_next_one() -> None:
     assert capacity_of(cpu_speed=2.0, disk_rate=2.0).value == pytest.approx(2000.0, rel=0.01)
 
 
-def test_contention_follows_the_time_that_resources_take() -> None:
-    """λ is that of the sum of times: CPU is 0.76 of it, so twice as fast gives 1/(1 − 0.38)."""
+def test_contention_follows_the_resource_times() -> None:
+    """Λ is that of the sum of times: CPU is 0.76 of it, so twice as fast gives 1/(1 − 0.38)."""
     throughput_plateau = replace(
         TODAY, limits=(replace(CONTENTION, probability=1.0),), uses=USES[:1]
     )
@@ -166,7 +166,7 @@ def test_a_halved_class_frees_its_share() -> None:
     assert uncertain.lower < uncertain.value < uncertain.upper
 
 
-def test_each_change_is_said_alone() -> None:
+def test_each_change_is_predicted_alone_too() -> None:
     """In the order of the options, a class by its name."""
     answer = what_if(TODAY, Changes(cpu_speed=2.0, network=10.0, queries={"a": 0.5}))
     assert [name for name, _ in answer.alone] == ["cpu_speed", "network", "a"]
@@ -184,8 +184,8 @@ def test_residence_time_follows_the_processor_and_the_load() -> None:
     assert residence_of(cores=2.0).value < now
 
 
-def test_a_residence_time_is_as_uncertain_as_todays_scatters() -> None:
-    """A scatter of 10 % makes an interval of 1.645 deviations each way; no change stays exact."""
+def test_residence_times_are_as_uncertain_as_todays_scatter() -> None:
+    """10 % makes an interval of 1.645 deviations each way; no change stays exact."""
     served = replace(TODAY, load=CurrentLoad(500.0, 0.003, 0.1), law=None, uses=USES[:1])
     found = residence_of(served, load=0.5)
     assert found.upper is not None
@@ -199,7 +199,7 @@ def with_window(xs: list[float], ns: list[float]) -> CurrentState:
     return replace(TODAY, load=load)
 
 
-def test_a_load_that_the_window_had_has_the_residence_time_that_it_had() -> None:
+def test_an_observed_load_has_its_observed_residence_time() -> None:
     """Four intervals at 250/s with 5 ms: half of the load has these, as have two servers."""
     seen = with_window([250.0] * 4 + [500.0] * 4, [1.25] * 4 + [1.5] * 4)
     assert residence_of(seen, load=0.5).value == pytest.approx(0.005, rel=0.001)
@@ -209,7 +209,7 @@ def test_a_load_that_the_window_had_has_the_residence_time_that_it_had() -> None
     )
 
 
-def test_a_load_of_few_intervals_or_near_todays_starts_from_todays_residence_time() -> None:
+def test_other_loads_start_from_todays_residence_time() -> None:
     """Three intervals are too few, and 1.1 times the load is about today's."""
     few = with_window([250.0] * 3 + [500.0] * 4, [1.25] * 3 + [1.5] * 4)
     none = replace(TODAY, load=CurrentLoad(500.0, 0.003, 0.1))
@@ -217,7 +217,7 @@ def test_a_load_of_few_intervals_or_near_todays_starts_from_todays_residence_tim
     assert residence_of(few, load=1.1) == residence_of(none, load=1.1)
 
 
-def test_other_changes_start_from_the_load_that_was_measured() -> None:
+def test_other_changes_start_from_the_observed_load() -> None:
     """A processor twice as fast saves the same time there: 2 of 4 ms, and what waits for it."""
     seen = with_window([250.0] * 4, [1.5] * 4)
     found = residence_of(seen, load=0.5, cpu_speed=2.0)
@@ -231,7 +231,7 @@ def test_other_changes_start_from_the_load_that_was_measured() -> None:
 
 
 def test_a_load_above_the_capacity_has_no_residence_time() -> None:
-    """Then the queue grows without bound, which is said."""
+    """The queue grows without bound, with that as the reason."""
     found = together(load=2.5)
     assert found.residence_time is None
     assert found.unknown == (
@@ -240,8 +240,8 @@ def test_a_load_above_the_capacity_has_no_residence_time() -> None:
     assert found.capacity == PredictedValue(CAPACITY, 900.0, 1150.0)
 
 
-def test_a_residence_time_that_is_all_service_has_no_queue_to_lose() -> None:
-    """Less load then changes nothing; more than fills the processor has none, as ever."""
+def test_a_residence_time_without_a_queue_does_not_fall_with_the_load() -> None:
+    """More load than fills the processor has none, as ever."""
     served = replace(TODAY, load=CurrentLoad(500.0, 0.003), law=None, uses=USES[:1])
     assert residence_of(served, load=0.5).value == pytest.approx(0.003)
     assert together(served, load=2.5).residence_time is None
@@ -256,8 +256,8 @@ def test_a_residence_time_that_is_all_service_has_no_queue_to_lose() -> None:
         ({"queries": {"c": 0.5}}, "its share of cpu"),
     ],
 )
-def test_what_is_not_known_is_said_and_no_number(change: dict[str, Any], needed: str) -> None:
-    """A change of something that was not seen has a reason instead of an answer."""
+def test_an_unknown_prediction_has_its_reason(change: dict[str, Any], needed: str) -> None:
+    """A change of something that was not seen has no number."""
     found = together(replace(TODAY, seen=frozenset()), **change)
     assert (found.capacity, found.gain, found.residence_time, found.limit) == (None,) * 4
     [reason] = found.unknown
@@ -274,18 +274,18 @@ def test_without_a_capacity_there_is_only_a_residence_time() -> None:
 
 
 def test_a_capacity_without_an_upper_bound_gets_none() -> None:
-    """Nothing that is not bounded today is bounded then."""
+    """What is unbounded today is unbounded then."""
     assert capacity_of(replace(TODAY, upper=None), cpu_speed=1.2).upper is None
 
 
 @pytest.mark.parametrize("factor", [0.0, -1.0, float("nan"), float("inf"), 1e6])
-def test_no_factor_is_refused(factor: float) -> None:
+def test_invalid_factors_are_refused(factor: float) -> None:
     """With the name of the change and the range."""
     with pytest.raises(ValueError, match=r"cores: a factor must be from 0\.001 to 1000"):
         Changes(cores=factor)
 
 
-def test_assumptions_are_those_of_the_changes() -> None:
+def test_each_change_has_its_assumptions() -> None:
     """Every answer says what stays, and more for what it changes."""
     assert len(assumptions(TODAY, Changes())) == 1
     said = " ".join(assumptions(TODAY, Changes(servers=2.0, disk_rate=2.0)))
@@ -298,7 +298,7 @@ def heavy(waking: float, load: float, share: float = 0.41, beside: Any = NOTHING
     return share_at_limit(ObservedClassUse(share, 0.04, beside), waking, load).value
 
 
-def test_a_class_of_heavy_calls_has_more_of_the_limit_than_far_below_it() -> None:
+def test_a_class_of_heavy_calls_has_more_of_the_limit_than_at_low_load() -> None:
     """Measured: 41 % of the CPU at 57 % of the peak were 47 % at it, for 4 % of the calls."""
     assert heavy(waking=0.55, load=0.57) == pytest.approx(0.47, abs=0.01)
     assert heavy(waking=0.0, load=0.57) == 0.41
@@ -312,7 +312,7 @@ def test_background_work_is_no_part_of_a_limits_demand() -> None:
     assert heavy(0.0, 0.5, 0.4, beside) == pytest.approx(0.404 / 0.9)
 
 
-def test_a_share_is_as_uncertain_as_what_it_rests_on() -> None:
+def test_a_share_has_the_uncertainty_of_its_inputs() -> None:
     """The background within its error, and all that waking is expected to cost."""
     known = share_at_limit(ObservedClassUse(0.4, 0.04), waking=0.0, load=0.5)
     assert known.deviation == 0.0

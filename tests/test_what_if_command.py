@@ -82,10 +82,10 @@ def test_without_a_change_it_is_the_snapshots_capacity(server: WebServer) -> Non
     assert found["doubts"] == [] if capacity.trust == "trusted" else found["doubts"]
 
 
-def test_cores_are_counted_and_a_class_is_found_by_the_beginning_of_its_digest(
+def test_cores_and_digest_prefixes_are_understood(
     server: WebServer,
 ) -> None:
-    """Eight are twice four; a class that has 6 of 10.25 of the CPU frees half of that."""
+    """Eight are twice four; a class with 6 of 10.25 of the CPU frees half of that."""
     found = document(server, ("cores", "8"), ("query", "a1a1=0.5x"))
     assert [(one["change"], one["factor"]) for one in found["changes"]] == [
         ("cores", 2.0),
@@ -99,7 +99,7 @@ def test_cores_are_counted_and_a_class_is_found_by_the_beginning_of_its_digest(
 
 
 def test_every_key_is_documented(server: WebServer) -> None:
-    """Whoever reads the docs finds each of them."""
+    """Each key of the answer is in the docs."""
     found = document(server, ("cores", "8"))
     for key in {*found, *found["then"], *found["changes"][0], *found["load"]}:
         assert re.search(rf"`{key}(\[\])?`", DOCS), key
@@ -131,8 +131,8 @@ def test_a_wrong_question_is_refused_in_one_line(
     assert body.count("\n") == 1
 
 
-def test_what_is_not_known_has_a_reason_and_no_number(server: WebServer) -> None:
-    """No disk is seen: what a faster one would change is left open; so is all of a new target."""
+def test_an_unknown_prediction_has_a_reason_and_no_number(server: WebServer) -> None:
+    """Without a disk, of a faster one; without any data, of everything."""
     found = document(server, ("disk_rate", "2x"))
     assert found["then"]["capacity"] is None
     assert "cannot be predicted" in found["then"]["unknown"][0]
@@ -145,15 +145,15 @@ def test_what_is_not_known_has_a_reason_and_no_number(server: WebServer) -> None
         assert asked(two)[0] == 400
 
 
-def test_a_login_is_needed_where_the_pages_need_one(tmp_path: Path) -> None:
-    """The question passes by the same access control as the page."""
+def test_a_login_is_required_as_for_the_pages(tmp_path: Path) -> None:
+    """The question passes the same access control as the page."""
     web = WebConfigFile(written(tmp_path, basic_auth_users={"me": password_hash("secret")}))
     with listening(watched(), settings=web) as closed:
         assert asked(closed, ("load", "2x"))[0] == 401
 
 
 def test_the_command_prints_a_table(url: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Today, each change alone, all together, and what was assumed."""
+    """Today, each change alone, all together, and the assumptions."""
     assert (
         main(["what-if", "--agent", url, "--target", "db", "--cores", "8", "--load", "1.1x"]) == 0
     )
@@ -170,9 +170,7 @@ def test_the_command_prints_a_table(url: str, capsys: pytest.CaptureFixture[str]
     assert all(line[:2] in ("- ", "  ") and len(line) <= 100 for line in lines[9:])
 
 
-def test_the_command_says_which_change_is_not_known(
-    url: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_names_the_unknown_change(url: str, capsys: pytest.CaptureFixture[str]) -> None:
     """A load above the capacity, and not the cores beside it; alone it is all changes."""
     for also in (["--cores", "16"], []):
         assert main(["what-if", "--agent", url, *also, "--load", "1.3x"]) == 0
@@ -204,7 +202,7 @@ def test_the_command_prints_the_agents_json(
 def test_the_commands_errors_are_one_line(
     url: str, capsys: pytest.CaptureFixture[str], arguments: list[str], code: int, text: str
 ) -> None:
-    """With the place and the remedy, and an exit code that tells whose mistake it is."""
+    """With place and remedy, and the exit code of its cause."""
     assert main(["what-if", "--agent", url, *arguments]) == code
     captured = capsys.readouterr()
     assert captured.out == ""
@@ -212,8 +210,8 @@ def test_the_commands_errors_are_one_line(
     assert captured.err.count("\n") == 1
 
 
-def test_without_any_load_seen_rising_there_is_still_an_answer() -> None:
-    """A server of which few intervals are known answers what it can."""
+def test_few_intervals_still_give_an_answer() -> None:
+    """A server of which little is known answers what it can."""
     with listening(known(intervals(RISING[:3]))) as young:
         found = document(young, ("load", "1.5x"))
         assert found["target"] == "db"
