@@ -21,7 +21,7 @@ from testbed.real.demo_in_bare_root import (
 
 SOME_TESTS = (
     "tests/test_cli.py",
-    "tests/test_live_check.py::test_where_all_is_there_all_is_ok",
+    "tests/test_live_check.py::test_with_everything_enabled_every_feature_is_ok",
 )
 UNREACHABLE = "is there a network, and does it need a proxy?"
 AS_USER = ("setpriv", "--reuid=1000", "--regid=1000", "--clear-groups")

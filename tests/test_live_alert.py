@@ -159,10 +159,10 @@ def told(agent: Daemon) -> str:
     return "\n".join(line for line in agent.page.text.splitlines() if line.startswith(names))
 
 
-def test_the_alert_fires_under_a_rising_load_and_ends_with_it(
+def test_the_alert_fires_under_a_rising_load_and_resolves(
     mysql_server: PrivateServer, prometheus: str, tmp_path: Path
 ) -> None:
-    """Far below the peak the alert is silent, past it it fires, at low load it ends."""
+    """Far below the peak it is silent, past it it fires, at low load it resolves."""
     sane = Sane(threads=RISING[-1] + 5)
     with ExitStack() as stack:
         there = target(tmp_path, mysql_server) | NO_HOST
@@ -178,8 +178,10 @@ def test_the_alert_fires_under_a_rising_load_and_ends_with_it(
     assert {before for before, now in pairwise(states) if now == "firing"} == {"pending"}
 
 
-def test_a_steady_load_predicts_nothing(mysql_server: PrivateServer, tmp_path: Path) -> None:
-    """A load that never changes says nothing about its limit, so nothing is trusted."""
+def test_a_steady_load_gives_no_trusted_prediction(
+    mysql_server: PrivateServer, tmp_path: Path
+) -> None:
+    """A load that never changes shows nothing of its limit."""
     there = target(tmp_path, mysql_server) | NO_HOST
     with watching(tmp_path, there) as agent, Clients(mysql_server, "SELECT SLEEP(0.05)", 2):
         wait_until("points", lambda: (agent.get("intervals_kept") or 0) >= 10, POINTS_WITHIN)

@@ -96,10 +96,10 @@ def table_lock(server: PrivateServer) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("flavour", one_in_every_run("mysql"), indirect=True)
-def test_no_query_harms_anything_and_a_good_ones_headroom_follows_the_load(
+def test_bad_queries_do_no_harm_and_a_good_one_has_a_headroom(
     private_server: ServerFactory, flavour: Flavour, tmp_path: Path
 ) -> None:
-    """Users that make the load are headed for the capacity; the others fail for their reasons."""
+    """Users that make the load approach the capacity; the others fail for their reasons."""
     server = private_server(flavour)
     there = shop(server, tmp_path)
     with cpu_quota(server.pid, HALF), table_lock(server):
@@ -174,10 +174,10 @@ def longest_query(server: PrivateServer, user: str) -> float:
     return float(run_as_root(server, f"SELECT COALESCE(MAX(time), 0) {listed}")[0][0])
 
 
-def test_check_says_the_grant_that_a_query_needs(
+def test_check_prints_the_grant_that_a_query_needs(
     private_server: ServerFactory, flavour: Flavour, tmp_path: Path
 ) -> None:
-    """The printed GRANT, run as it is, mends it; a query that fails leaves the target usable."""
+    """The printed GRANT works; a query that fails leaves the target usable."""
     server = private_server(flavour)
     file, _ = write_config(tmp_path, shop(server, tmp_path))
     said = check(file)
@@ -198,10 +198,8 @@ def check(file: Path) -> str:
     return done.stdout
 
 
-def test_a_query_may_take_longer_than_any_other_answer(
-    mysql_server: PrivateServer, tmp_path: Path
-) -> None:
-    """Its own time limit counts, not that of the target."""
+def test_a_query_has_its_own_timeout(mysql_server: PrivateServer, tmp_path: Path) -> None:
+    """Not that of the target."""
     slow = {"name": "slow", "unit": "slow", "query": "SELECT 5 + SLEEP(1.5)"}
     there = target(tmp_path, mysql_server) | {
         "timeout": "1s",
@@ -226,10 +224,10 @@ def test_a_query_may_take_longer_than_any_other_answer(
         "SELECT COUNT(*) FROM unit_shop.locked LOCK IN SHARE MODE",
     ],
 )
-def test_what_the_configuration_refuses_would_do_no_harm_either(
+def test_a_refused_query_would_do_no_harm_either(
     shop_server: PrivateServer, statement: str
 ) -> None:
-    """A statement that locks or writes is refused or given up soon, and holds nothing after."""
+    """A statement that locks or writes is refused or aborted, and holds nothing after."""
     account = Login("root", "")
     connection = Connection(
         Endpoint(socket=shop_server.socket), lambda: account, timeout=3.0, limit=0.3

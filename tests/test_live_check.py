@@ -95,8 +95,10 @@ def complete(servers: Callable[..., PrivateServer], release: Release) -> Private
     return server
 
 
-def test_where_all_is_there_all_is_ok(complete: PrivateServer, tmp_path: Path) -> None:
-    """With the least account and every consumer on nothing is missing, says the program itself."""
+def test_with_everything_enabled_every_feature_is_ok(
+    complete: PrivateServer, tmp_path: Path
+) -> None:
+    """With the least account and every consumer on nothing is missing."""
     answer = checked_by_the_program(tmp_path, complete)
     assert answer.code == 0
     assert "missing" not in answer.text
@@ -104,7 +106,7 @@ def test_where_all_is_there_all_is_ok(complete: PrivateServer, tmp_path: Path) -
         assert answer.says("ok", feature), answer.text
 
 
-def test_the_readme_shows_what_a_mysql_prints(mysql_server: PrivateServer, tmp_path: Path) -> None:
+def test_the_readme_shows_the_output_for_mysql(mysql_server: PrivateServer, tmp_path: Path) -> None:
     """Every feature, in its order, with the default configuration."""
     features = re.compile(r"^  (?:ok|missing) +(\w+)(?=:|$)", re.MULTILINE)
     readme = (Path(__file__).parent.parent / "README.md").read_text()
@@ -113,10 +115,10 @@ def test_the_readme_shows_what_a_mysql_prints(mysql_server: PrivateServer, tmp_p
 
 
 @pytest.mark.parametrize("consumer", CONSUMERS)
-def test_a_consumer_that_is_off_is_mended_by_what_it_prints(
+def test_the_printed_update_enables_a_consumer(
     complete: PrivateServer, consumer: str, tmp_path: Path
 ) -> None:
-    """The printed UPDATE, run as it is, brings back what the consumer's absence took."""
+    """The UPDATE, run as printed, restores the feature."""
     account = least_account(complete)
     run_as_root(complete, SWITCH.format("NO", consumer))
     answer = check(tmp_path, complete, account)
@@ -129,10 +131,8 @@ def test_a_consumer_that_is_off_is_mended_by_what_it_prints(
     assert "missing" not in check(tmp_path, complete, account).text
 
 
-def test_a_missing_grant_is_mended_by_what_it_prints(
-    complete: PrivateServer, tmp_path: Path
-) -> None:
-    """Without the grant the server can be watched by less; the printed GRANT is the right one."""
+def test_the_printed_grant_enables_a_source(complete: PrivateServer, tmp_path: Path) -> None:
+    """Without the grant less can be read; the printed GRANT restores it."""
     account = ungranted(complete)
     answer = check(tmp_path, complete, account)
     assert answer.code == 0
@@ -150,10 +150,10 @@ def ungranted(server: PrivateServer) -> Account:
     return account
 
 
-def test_performance_schema_off_is_said_with_its_remedy(
+def test_performance_schema_off_is_reported_with_the_remedy(
     mariadb_without_schema: PrivateServer, tmp_path: Path
 ) -> None:
-    """Without performance_schema the check says what to put into the my.cnf, and is no failure."""
+    """The option for the my.cnf; it is no failure."""
     answer = check(tmp_path, mariadb_without_schema)
     assert answer.code == 0
     assert answer.says("missing", "statements")
@@ -161,10 +161,10 @@ def test_performance_schema_off_is_said_with_its_remedy(
     assert any("performance_schema = ON under [mysqld]" in text for text in answer.remedies)
 
 
-def test_a_device_that_is_named_and_not_there_is_said(
+def test_a_named_device_that_does_not_exist_is_reported(
     server: PrivateServer, tmp_path: Path
 ) -> None:
-    """By its name; the host is read without it. One that is made up is a device like another."""
+    """The host is read without it; a virtual one is read like others."""
     made_up = {"lo": {"bandwidth": "1Gbit"}}
     answer = check(tmp_path, server, resources={"interfaces": made_up})
     assert answer.says("ok", "host_named_devices"), answer.text
@@ -190,13 +190,13 @@ def lock_out(server: PrivateServer) -> None:
     [(stop, "is the server up"), (PrivateServer.freeze, "timed out"), (lock_out, "grants.sql")],
     ids=["down", "frozen", "locked out"],
 )
-def test_a_server_that_cannot_be_watched_fails_the_check(
+def test_an_unusable_server_fails_the_check(
     complete: PrivateServer,
     harm: Callable[[PrivateServer], None],
     said: str,
     tmp_path: Path,
 ) -> None:
-    """Down, frozen or locked out: a line says why, without the password; the exit code is 1."""
+    """Down, frozen or locked out: one line without the password, and exit code 1."""
     account = least_account(complete)
     harm(complete)
     answer = checked_by_the_program(tmp_path, complete, account)
@@ -206,8 +206,8 @@ def test_a_server_that_cannot_be_watched_fails_the_check(
     assert account.password not in answer.text
 
 
-def test_the_source_of_the_cpu_is_named(mysql_server: PrivateServer, tmp_path: Path) -> None:
-    """Where nothing of the host is read: that of statements with vcpus, and the remedy without."""
+def test_the_source_of_the_cpu_is_printed(mysql_server: PrivateServer, tmp_path: Path) -> None:
+    """Without a host: the statements with vcpus, and the remedy without."""
     no_host = {**COLLECTORS, "host": {"enabled": False}}
     without = check(tmp_path, mysql_server, collectors=no_host)
     assert without.says("missing", "cpu"), without.text
@@ -218,10 +218,10 @@ def test_the_source_of_the_cpu_is_named(mysql_server: PrivateServer, tmp_path: P
     )
 
 
-def test_a_server_of_the_compose_file_offers_all_that_its_kind_can(
+def test_the_compose_files_servers_offer_every_feature(
     private_server: ServerFactory, flavour: Flavour, tmp_path: Path
 ) -> None:
-    """MySQL and MariaDB alike, whatever either has off by default."""
+    """MySQL and MariaDB, whichever are off by default."""
     compose = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
     server = private_server(
         flavour, performance_schema=False, options=compose["services"]["mysql"]["command"]

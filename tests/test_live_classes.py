@@ -26,9 +26,9 @@ from testbed.real.daemon import PREFIX, Page, target, wait_until, watching
 def test_the_agents_counters_rise_and_never_fall(
     server: PrivateServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A class comes to the page, with its CPU; no text does unless that is switched on.
+    """A class appears with its CPU; its text only where that is enabled.
 
-    While the agent runs, the history that it writes answers `profile --since`.
+    The history that the agent writes meanwhile answers `profile --since`.
     """
     known = "query_calls_total", "query_statement_seconds_total", "query_cpu_seconds_total"
     settings = {"interval": "5s", "top": 3}
@@ -74,10 +74,10 @@ STATEMENTS = [f"SELECT BENCHMARK(5000, 7 * 11) AS class_{number}" for number in 
 
 @pytest.mark.live
 @pytest.mark.parametrize("is_another", [True, False])
-def test_of_another_server_everything_is_read_again(
+def test_after_a_failover_all_rows_and_texts_are_read_again(
     server: PrivateServer, tmp_path: Path, is_another: bool
 ) -> None:
-    """After a failover, all rows and the texts: what is known of the first server is forgotten."""
+    """What is known of the first server is forgotten."""
     config = Config.validated(
         {
             "targets": [target(tmp_path, server)],
@@ -109,10 +109,10 @@ def test_of_another_server_everything_is_read_again(
 
 @pytest.mark.live
 @pytest.mark.parametrize("is_defect", [True, False], ids=["defect", "failover"])
-def test_classes_that_begin_anew_begin_with_all_rows_and_texts(
+def test_a_new_class_monitor_gets_all_rows_and_texts(
     server: PrivateServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_defect: bool
 ) -> None:
-    """Also where the first readings of another server come before it is noticed."""
+    """Also if the first readings of another server arrive before the change is noticed."""
     config = Config.validated(
         {
             "targets": [target(tmp_path, server)],
@@ -157,8 +157,8 @@ def two(kept: list[Sample]) -> list[DigestRows]:
 
 
 @pytest.mark.live
-def test_a_target_of_many_classes_has_few_series(server: PrivateServer, tmp_path: Path) -> None:
-    """Of forty classes the ten that use most have their own; all of the target's are counted."""
+def test_a_target_with_many_classes_has_few_series(server: PrivateServer, tmp_path: Path) -> None:
+    """Of forty classes the ten largest have their own; all of the target's use is counted."""
     settings = {"interval": "5s"}  # how often a class is assessed changes no series
     with (
         watching(tmp_path, target(tmp_path, server), classes=settings) as agent,

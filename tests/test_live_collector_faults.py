@@ -36,16 +36,13 @@ def failing(private_server: ServerFactory, flavour: Flavour) -> PrivateServer:
     return private_server(flavour, options=[ALL_ON])
 
 
-def test_a_grant_is_missed_and_found_again_by_itself(
+def test_a_missing_grant_is_reported_and_detected_when_it_returns(
     failing: PrivateServer,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """Without the grant the log has the exact GRANT; once it is run the feature is there again.
-
-    Taken away from a session that goes on it is missed too.
-    """
+    """The log has the exact GRANT; also if it is revoked from a running session."""
     grant = "GRANT SELECT ON performance_schema.* TO 'headroom'@'%'"
     revoke = grant.replace("GRANT", "REVOKE").replace("TO", "FROM")
     account = least_account(failing)
@@ -80,10 +77,10 @@ LACKED = {"statements_in_flight": {"statements_in_flight"}, "digests": {"digests
 """Features that each takes away; of the others both, which would be without statements or times."""
 
 
-def test_what_is_switched_off_while_all_is_on_is_missed_and_found_again(
+def test_a_feature_switched_off_while_running_is_reported(
     failing: PrivateServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Not only what was missing from the beginning is looked at again."""
+    """And detected again; not only what was absent from the beginning."""
     monkeypatch.setattr(target_session, "PREPARE_SECONDS", 1.0)
     file, _ = write_config(tmp_path, target(tmp_path, failing))
     with running_here(Agent(load(file))) as agent:
@@ -158,7 +155,7 @@ def noting(spec: CollectorSpec, moments: list[float]) -> CollectorSpec:
     [(SLOW_SQL, FailureKind.SLOW, 0.4), (BROKEN_SQL, FailureKind.UNREADABLE, 0.0)],
     ids=["slow", "broken"],
 )
-def test_a_bad_collector_harms_no_other(
+def test_a_failing_collector_affects_no_other(
     server: PrivateServer,
     sql: str,
     kind: FailureKind,
@@ -166,7 +163,7 @@ def test_a_bad_collector_harms_no_other(
     tmp_path: Path,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """Cut off or broken: timed, counted, named once in the log, and the status keeps its grid."""
+    """Aborted or broken: timed, counted, logged once; the status keeps its schedule."""
     file, _ = write_config(
         tmp_path, target(tmp_path, server), collectors={}, fit={"interval": "2s"}
     )
@@ -191,10 +188,10 @@ def test_a_bad_collector_harms_no_other(
     assert len(named) == 1
 
 
-def test_the_server_ends_a_statement_before_the_agent_gives_up(
+def test_the_server_aborts_a_slow_statement_before_the_client(
     server: PrivateServer, tmp_path: Path
 ) -> None:
-    """However seldom the status is read: a statement that takes too long costs no session."""
+    """However seldom the status is read, a slow statement costs no session."""
     seldom = {"status": {"interval": "30s"}}
     watched_target = {**target(tmp_path, server), "timeout": "1s"}
     file, _ = write_config(tmp_path, watched_target, collectors=seldom, fit={"interval": "1m"})

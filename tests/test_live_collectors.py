@@ -57,8 +57,8 @@ def since(agent: Daemon, began: float) -> float:
     return math.inf
 
 
-def test_throughput_is_the_clients_own_rate(server: PrivateServer, tmp_path: Path) -> None:
-    """A client that asks 200 times a second is a throughput of 200 queries per second."""
+def test_throughput_is_the_clients_rate(server: PrivateServer, tmp_path: Path) -> None:
+    """A client with 200 queries per second is a throughput of 200."""
     with watching(tmp_path, target(tmp_path, server)) as agent:
         with Clients(server, "DO 0", pace=1 / 200) as client:
             start = settled(agent, 3.0)
@@ -68,13 +68,13 @@ def test_throughput_is_the_clients_own_rate(server: PrivateServer, tmp_path: Pat
     assert 0.97 * slowest < seen < 1.03 * fastest
 
 
-def test_the_agent_is_not_in_what_it_exports(
+def test_the_agent_is_excluded_from_its_metrics(
     private_server: ServerFactory, release: Release, tmp_path: Path
 ) -> None:
-    """On a server at rest all is zero: the agent and the event scheduler are no client's work.
+    """On an idle server all is zero: the agent and the event scheduler do not count.
 
-    But for the time of the agent's own statements, in few intervals as much as a tenth of a thread
-    on a busy machine.
+    Except the time of the agent's own statements, which on a busy machine is a tenth of a thread in
+    few intervals.
     """
     server = private_server(release, options=["--event-scheduler=ON"])
     run_as_root(server, IN_FLIGHT_ON)
@@ -92,10 +92,10 @@ def test_the_agent_is_not_in_what_it_exports(
         assert excluded == {"agent": 1, "binlog_dump": 0, "system": 1}
 
 
-def test_a_clock_that_is_set_changes_no_rate(
+def test_setting_the_wall_clock_changes_no_rate(
     mysql_server: PrivateServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An hour forth or back on the wall clock leaves throughput where it was."""
+    """By an hour in either direction."""
     file, _ = write_config(tmp_path, target(tmp_path, mysql_server))
     real, ahead = time.time, [0.0]
     monkeypatch.setattr(time, "time", lambda: real() + ahead[0])
@@ -149,13 +149,13 @@ ROUTINES = (
 )
 
 
-def test_clients_that_never_rest_are_a_concurrency_of_their_number(
+def test_busy_clients_are_a_concurrency_of_their_number(
     server: PrivateServer, tmp_path: Path
 ) -> None:
-    """Four clients that always wait for an answer are four, each statement counted once.
+    """Four clients without think time are four, each statement counted once.
 
-    Whichever way it comes. A busy machine wakes them late: the server has as many statements as
-    there are clients at most, and as those that were answered took at least.
+    Whatever they send, and by either source. A busy machine wakes clients late: fewer statements
+    run at once then, but at least as many as the completed ones take together.
     """
     run_as_root(server, *ROUTINES)
     with watching(tmp_path, target(tmp_path, server)) as agent:
@@ -182,10 +182,10 @@ end
 """
 
 
-def test_statements_prepared_by_the_protocol_are_counted(
+def test_statements_of_the_binary_protocol_are_counted(
     server: PrivateServer, sysbench: str, tmp_path: Path
 ) -> None:
-    """Three clients that execute a statement of the binary protocol are three."""
+    """Three clients that execute prepared statements are a concurrency of three."""
     script = tmp_path / "naps.lua"
     script.write_text(BINARY_NAPS)
     login = ["--db-driver=mysql", "--mysql-user=root", f"--mysql-socket={server.socket}"]
@@ -208,8 +208,8 @@ def executed(server: PrivateServer) -> int:
     return int(run_as_root(server, "SHOW GLOBAL STATUS LIKE 'Com_stmt_execute'")[0][1])
 
 
-def test_a_long_statement_shows_while_it_runs(server: PrivateServer, tmp_path: Path) -> None:
-    """One statement of ten seconds is a concurrency of one all the time, no peak at its end."""
+def test_a_long_statement_counts_while_it_runs(server: PrivateServer, tmp_path: Path) -> None:
+    """One of ten seconds is a concurrency of one all the time, without a peak at its end."""
     run_as_root(server, IN_FLIGHT_ON)
     with watching(tmp_path, target(tmp_path, server), sane=Sane(threads=1.5)) as agent:
         with root(server) as ask:
@@ -222,7 +222,7 @@ def test_a_long_statement_shows_while_it_runs(server: PrivateServer, tmp_path: P
 
 
 def test_no_statement_is_lost_between_two_reads(server: PrivateServer) -> None:
-    """Statements that end while the agent reads are not undone: the time spent never falls."""
+    """Those that end while the agent reads are counted: statement time never falls."""
     run_as_root(server, IN_FLIGHT_ON)
     with connected(server, "tcp") as connection, Clients(server, "SELECT SLEEP(0.3)", 8):
         read = statement_totals.prepare(connection).read
@@ -236,8 +236,8 @@ def test_no_statement_is_lost_between_two_reads(server: PrivateServer) -> None:
     assert falls <= 1  # each read may be torn, three in a row hardly
 
 
-def test_a_statement_that_fails_keeps_nothing(server: PrivateServer) -> None:
-    """Its error does not refer to itself by its traceback, which holds the session's buffers."""
+def test_a_failed_statement_holds_no_memory(server: PrivateServer) -> None:
+    """Its error has no reference to itself by its traceback, which holds the session's buffers."""
     failures: list[weakref.ref[CollectorError]] = []
     with connected(server, "tcp") as connection:
         gc.disable()
@@ -250,10 +250,10 @@ def test_a_statement_that_fails_keeps_nothing(server: PrivateServer) -> None:
     assert [failure() for failure in failures] == [None]
 
 
-def test_without_performance_schema_threads_running_goes_on(
+def test_without_performance_schema_threads_running_is_used(
     mariadb_without_schema: PrivateServer, tmp_path: Path
 ) -> None:
-    """What is missing is said in one line; throughput and Threads_running are there even so."""
+    """One line says what is missing; throughput and Threads_running are there."""
     server = mariadb_without_schema
     with watching(tmp_path, target(tmp_path, server)) as agent:
         with Clients(server, f"SELECT SLEEP({NAP})", 3) as clients:
@@ -272,10 +272,10 @@ def test_without_performance_schema_threads_running_goes_on(
     assert all("performance_schema = ON" in line for line in said)
 
 
-def test_statements_that_are_not_counted_are_no_low_concurrency(
+def test_excluded_users_make_the_concurrency_unknown(
     private_server: ServerFactory, release: Release, tmp_path: Path
 ) -> None:
-    """Where performance_schema leaves a user out, the time of the other statements is not N."""
+    """If performance_schema leaves a user out, the time of the other statements is not N."""
     server = private_server(release)
     run_as_root(server, "UPDATE performance_schema.setup_actors SET ENABLED = 'NO'")
     with watching(tmp_path, target(tmp_path, server)) as agent:
@@ -287,10 +287,10 @@ def test_statements_that_are_not_counted_are_no_low_concurrency(
         assert n == pytest.approx(3, rel=0.3)
 
 
-def test_statements_that_are_not_timed_are_no_low_concurrency(
+def test_untimed_statements_make_the_concurrency_unknown(
     private_server: ServerFactory, release: Release, tmp_path: Path
 ) -> None:
-    """Switched off while the agent watches, before it looks at the instruments again."""
+    """Switched off between two checks of the instruments."""
     server = private_server(release)
     run_as_root(server, IN_FLIGHT_ON)
     with watching(tmp_path, target(tmp_path, server)) as agent:
@@ -305,7 +305,7 @@ def test_statements_that_are_not_timed_are_no_low_concurrency(
         assert n == pytest.approx(3, rel=0.3)
 
 
-def test_statements_whose_cpu_time_is_not_summed_use_no_little_of_it(
+def test_unsummed_cpu_time_is_unknown_not_low(
     private_server: ServerFactory, tmp_path: Path
 ) -> None:
     """Of a service that shows nothing else: switched off while the agent watches."""
@@ -326,10 +326,10 @@ def test_statements_whose_cpu_time_is_not_summed_use_no_little_of_it(
 
 
 @pytest.mark.parametrize("switch", UNMEASURED.values(), ids=UNMEASURED)
-def test_classes_whose_times_are_not_measured_have_no_calls_without_time(
+def test_unmeasured_class_times_lose_the_interval(
     private_server: ServerFactory, switch: str, tmp_path: Path
 ) -> None:
-    """Their intervals are lost, and counted as that."""
+    """It is counted as lost, instead of calls without time."""
     server = private_server("mysql")
     run_as_root(server, CONSUMER.format("YES", statement_totals.CPU_CONSUMER))
     often = {"interval": "5s", "window": "1m"}
@@ -348,10 +348,10 @@ def lost(agent: Daemon) -> float:
     return agent.get("query_intervals_lost_total", kind="columns") or 0.0
 
 
-def test_waits_for_metadata_locks_that_are_not_timed_are_no_short_ones(
+def test_untimed_metadata_lock_waits_are_reported(
     private_server: ServerFactory,
 ) -> None:
-    """Their sum does not rise then: it is reported as missing, with the statement to enable it."""
+    """Their sum does not rise then: the feature is absent, with the statement that enables it."""
     server = private_server("mysql")
     run_as_root(server, IN_FLIGHT_ON, "CREATE SCHEMA live", "CREATE TABLE live.locked (id INT)")
     with connected(server, "socket") as connection:
@@ -385,10 +385,10 @@ def lock_waits(connection: Connection) -> float | None:
     return values.rows.lock_waits
 
 
-def test_a_flush_that_takes_counts_back_is_no_lower_throughput(
+def test_a_flush_that_reduces_counters_makes_the_throughput_unknown(
     private_server: ServerFactory, tmp_path: Path
 ) -> None:
-    """MariaDB's takes those of ended sessions: fewer than came meanwhile, so that the sum rises."""
+    """MariaDB's subtracts those of ended sessions: fewer than came since, so the sum rises."""
     server = private_server("mariadb-11.8")
     with watching(tmp_path, target(tmp_path, server)) as agent:
         with Clients(server, "DO 0", pace=1 / 300) as client:

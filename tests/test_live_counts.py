@@ -120,11 +120,11 @@ def scene(private_server: ServerFactory, tmp_path: Path) -> Iterator[Scene]:
 
 
 @pytest.mark.timeout(900)
-def test_what_was_done_in_bad_times_is_counted_to_the_statement(scene: Scene) -> None:
-    """Sessions that are reset and killed, a network silent and slow, server and agent halted.
+def test_every_statement_is_counted_through_faults(scene: Scene) -> None:
+    """Reset and killed sessions, a silent and slow network, halted server and agent lose none.
 
-    The load comes another way and goes on. In the end as many were counted as the server itself has
-    counted, no more an interval later, and no interval was lost.
+    The load does not pass the faulty network. In the end the agent has counted as many statements
+    as the server, no more in the interval after it, and no interval was lost.
     """
     agent = scene.agent
     for server in scene.servers:

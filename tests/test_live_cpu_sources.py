@@ -57,10 +57,8 @@ def capacity(agent: Daemon, name: str) -> list[float | None]:
 
 @pytest.mark.live
 @pytest.mark.skipif(not is_root(), reason="only root limits what a process may use")
-def test_each_source_of_the_cpu_tells_the_capacity(
-    private_server: ServerFactory, tmp_path: Path
-) -> None:
-    """Side by side from half of the load: each holds the truth; statements are an indication."""
+def test_each_cpu_source_gives_the_capacity(private_server: ServerFactory, tmp_path: Path) -> None:
+    """From half of the load, each interval holds the truth; statements are indicative."""
     server, port = private_server("mysql"), free_port()
     account = least_account(server)
     there = {name: target(tmp_path, server, account, name=name) for name in SOURCES}

@@ -99,10 +99,10 @@ def is_even(agent: Agent, servers: list[PrivateServer], settled: Burden) -> None
     wait_until("up", lambda: are_up(agent))
 
 
-def test_sessions_that_break_again_and_again_leave_nothing_behind(
+def test_repeatedly_broken_sessions_leave_nothing_behind(
     private_server: ServerFactory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_long: bool
 ) -> None:
-    """Each is found again; no session, descriptor, thread or memory is left of those before."""
+    """It reconnects each time; no session, descriptor, thread or memory is left."""
     servers = [private_server(flavour) for flavour in FLAVOURS]
     with hasty(servers, tmp_path, monkeypatch) as (agent, proxies):
         settled, breaks = burden(), MANY_BREAKS if is_long else BREAKS
@@ -128,10 +128,10 @@ def crash(agent: Agent, server: PrivateServer, times: int) -> None:
 
 
 @pytest.mark.timeout(900)
-def test_servers_that_crash_again_and_again_leave_nothing_behind(
+def test_repeatedly_crashing_servers_leave_nothing_behind(
     private_server: ServerFactory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_long: bool
 ) -> None:
-    """After each crash the agent has one session again, and no crash is counted twice."""
+    """After each crash the agent has one session, and each crash is counted once."""
     servers = [private_server(flavour) for flavour in FLAVOURS]
     crashes = {name: count * (LONGER if is_long else 1) for name, count in CRASHES.items()}
     early = [crashes[server.flavour] // 4 for server in servers]

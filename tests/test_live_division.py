@@ -153,8 +153,8 @@ def compare(
 
 
 @pytest.mark.live
-def test_estimates_are_near_what_the_server_accounts_for(scene: Scene) -> None:
-    """Nobody who waits is blamed; prepared statements and procedures are classes like others."""
+def test_estimates_are_near_the_servers_accounting(scene: Scene) -> None:
+    """No waiting class is charged; prepared statements and procedures are classes too."""
     seen, state = looked_at(scene.taken), estimated(scene.taken, 24.0)
     cpu = state.resource("cpu")
     assert cpu is not None
@@ -170,8 +170,8 @@ def test_estimates_are_near_what_the_server_accounts_for(scene: Scene) -> None:
 
 
 @pytest.mark.live
-def test_estimates_are_near_without_any_text(scene: Scene) -> None:
-    """Who waits is learned from the same recording."""
+def test_estimates_are_near_without_texts(scene: Scene) -> None:
+    """The waiting classes are learned from the same recording."""
     seen = looked_at([without_texts(sample) for sample in scene.taken])
     assert seen.cpu is not None
     assert seen.cpu.method is DivisionMethod.LEARNED
@@ -180,7 +180,7 @@ def test_estimates_are_near_without_any_text(scene: Scene) -> None:
 
 
 @pytest.mark.live
-def test_what_has_no_digest_is_a_class_of_its_own(scene: Scene) -> None:
+def test_statements_without_a_digest_are_a_class(scene: Scene) -> None:
     """MariaDB has none for the binary protocol; MySQL has one for every statement."""
     state = estimated(scene.taken, 24.0)
     none = [one for one in state.classes if one.name.digest == NONE]
@@ -195,8 +195,8 @@ def test_what_has_no_digest_is_a_class_of_its_own(scene: Scene) -> None:
 
 
 @pytest.mark.live
-def test_bytes_are_theirs_who_moved_them_or_nobodys(scene: Scene) -> None:
-    """Who ships has the network; disks go to who reads, or to nobody while that is not known."""
+def test_bytes_are_attributed_to_their_classes_or_none(scene: Scene) -> None:
+    """Network bytes to the sending class; disk bytes to the reading one once predictable."""
     state = estimated(scene.taken, 12.0)
     assert shares(scene.network)[names().index("ships")] > MIN_SHIPPED
     network = state.resource("network")
@@ -234,8 +234,8 @@ def test_bytes_are_theirs_who_moved_them_or_nobodys(scene: Scene) -> None:
 
 
 @pytest.mark.live
-def test_nobody_is_ranked_by_bytes_that_cannot_be_told(scene: Scene) -> None:
-    """The agent least of all, which reads no disk."""
+def test_no_class_is_ranked_by_unattributed_bytes(scene: Scene) -> None:
+    """Least of all the agent, which reads no disk."""
     seen = looked_at(scene.taken)
     profile = profile_of(seen, "io", with_text=True)
     assert set(profile.io) == {"read", "written"}
@@ -248,8 +248,8 @@ def test_nobody_is_ranked_by_bytes_that_cannot_be_told(scene: Scene) -> None:
 
 
 @pytest.mark.live
-def test_the_process_reads_what_its_files_tell(scene: Scene) -> None:
-    """And its CPU, whose sum has a finer clock, is that of the server's code and the kernel's."""
+def test_process_counters_agree_with_proc(scene: Scene) -> None:
+    """Its CPU, from a finer clock, is the sum of user and system time."""
     read = risen(scene.taken, "host", "process_read_bytes")
     assert 0.6 * sum(scene.files.values()) < read < 1.2 * sum(scene.files.values())
     parts = risen(scene.taken, "host", "process_user_seconds", "process_system_seconds")
@@ -262,7 +262,7 @@ def test_the_process_reads_what_its_files_tell(scene: Scene) -> None:
 
 @pytest.mark.live
 def test_each_text_is_fetched_once(scene: Scene) -> None:
-    """All works' texts come, none twice, and the server is asked no more often than that."""
+    """All classes have their texts, none is fetched twice, and few queries fetch them."""
     fetched = [digest for values in scene.digests() for digest in values.rows.texts]
     assert len(fetched) == len(set(fetched))
     assert {work.name for work in WORKS} == set(scene.works().values())
@@ -271,7 +271,7 @@ def test_each_text_is_fetched_once(scene: Scene) -> None:
 
 
 @pytest.mark.live
-def test_what_found_no_index_is_counted_in_its_class(scene: Scene) -> None:
+def test_statements_without_an_index_are_counted_by_class(scene: Scene) -> None:
     """Every call of the class that scans, none of the one that looks up a key."""
     totals = defaultdict[str, dict[str, float]](dict)
     for one in estimated(scene.taken, 24.0).classes:
@@ -283,7 +283,7 @@ def test_what_found_no_index_is_counted_in_its_class(scene: Scene) -> None:
 
 
 @pytest.mark.live
-def test_a_busy_host_is_named(scene: Scene) -> None:
+def test_a_saturated_host_is_a_reason(scene: Scene) -> None:
     """More statements compute than there are processors."""
     seen = looked_at(scene.burning)
     assert seen.cpu is not None
@@ -291,8 +291,8 @@ def test_a_busy_host_is_named(scene: Scene) -> None:
 
 
 @pytest.mark.live
-def test_what_runs_counts_while_it_runs(scene: Scene) -> None:
-    """On MySQL, second by second; on both it has its whole time in the end, and no more."""
+def test_a_running_statement_counts_while_it_runs(scene: Scene) -> None:
+    """On MySQL second by second; on both its whole time in the end, and no more."""
     registry = ClassRegistry()
     maker = ClassIntervalMaker(registry)
     for sample in scene.sleeping:

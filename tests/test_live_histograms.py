@@ -71,8 +71,8 @@ def test_recent_response_times_are_those_of_the_clients(mysql_server: PrivateSer
     assert times.latest("f" * 64, 0.5) is None
 
 
-def test_a_mariadb_has_none_and_says_so(mariadb_server: PrivateServer) -> None:
-    """There is no statement that mends it."""
+def test_mariadb_has_no_histograms(mariadb_server: PrivateServer) -> None:
+    """And no statement enables them."""
     with connected(mariadb_server, "socket") as connection:
         prepared = histograms.prepare(connection, ("f" * 64,))
     assert prepared.read is None

@@ -120,7 +120,7 @@ def test_another_data_directory_at_the_port_is_another_server(
 
 
 def test_a_full_disk_stops_no_sampling(loaded: Servers, tmp_path: Path) -> None:
-    """It goes on watching and fitting, says what fails, and writes all of it when there is room."""
+    """Assessments go on, the failure is reported, and all is written once there is space."""
     with small_disk(tmp_path / "disk", "8m") as disk:
         path = disk / "history.db"
         targets = [target(tmp_path, server, name=server.flavour) for server in loaded]
@@ -143,7 +143,7 @@ def test_a_full_disk_stops_no_sampling(loaded: Servers, tmp_path: Path) -> None:
 
 
 def test_a_read_only_disk_stops_no_sampling(loaded: Servers, tmp_path: Path) -> None:
-    """What is on it is read back; what cannot be written waits, and is written when it can be."""
+    """Stored rows are read back; new ones wait, and are written once it is writable."""
     with small_disk(tmp_path / "disk", "8m") as disk:
         path = disk / "history.db"
         targets = [target(tmp_path, server, name=server.flavour) for server in loaded]
@@ -168,10 +168,10 @@ def test_a_read_only_disk_stops_no_sampling(loaded: Servers, tmp_path: Path) -> 
     assert agent.log.count("level=error") == 1, agent.log
 
 
-def test_a_target_that_is_renamed_keeps_its_window(
+def test_a_target_renamed_while_running_keeps_its_window(
     mariadb_server: PrivateServer, tmp_path: Path
 ) -> None:
-    """While the agent runs: its rows have the new name, and none is left under the old one."""
+    """Its rows have the new name, and none is left under the old one."""
     history = {"path": str(tmp_path / "state" / "history.db")}
     there = target(tmp_path, mariadb_server)
     file, port = write_config(tmp_path, there, history=history)
@@ -233,10 +233,10 @@ def before_an_upgrade(agent: Daemon, path: Path) -> list[Row]:
 
 @pytest.mark.parametrize("server", one_in_every_run("mariadb"), indirect=True)
 @pytest.mark.parametrize("way", [without_power, on_a_full_disk, before_an_upgrade])
-def test_the_window_is_back_however_the_life_before_has_ended(
+def test_the_window_is_read_back_after_any_end(
     server: PrivateServer, tmp_path: Path, way: Callable[[Daemon, Path], list[Row]]
 ) -> None:
-    """The first fit has all that was committed, within two intervals; then it writes on."""
+    """The first assessment has all that was committed, within two intervals; then it writes."""
     with small_disk(tmp_path / "disk", "8m") as disk:
         path = disk / "history.db"
         there = target(tmp_path, server)
@@ -264,11 +264,8 @@ def new_since(found: list[Row], before: int) -> list[Row]:
 
 
 @pytest.mark.parametrize("server", one_in_every_run("mysql"), indirect=True)
-def test_it_goes_on_from_where_it_was(server: PrivateServer, tmp_path: Path) -> None:
-    """After SIGKILL and SIGTERM the first fit has the whole window; counters begin at zero.
-
-    Those of query classes too: none has more than was done in the agent's own life.
-    """
+def test_a_restarted_agent_continues_its_window(server: PrivateServer, tmp_path: Path) -> None:
+    """After SIGKILL and SIGTERM; counters, those of query classes too, begin at zero."""
     path = tmp_path / "state" / "history.db"
     history = {"path": str(path), "retention": {"samples": "1d"}}
     options = {"fit": FIT, "history": history, "classes": {"interval": "5s"}}

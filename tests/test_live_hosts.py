@@ -26,8 +26,8 @@ WORKED = 1.0
 
 
 @pytest.mark.parametrize("way", ["socket", "tcp"])
-def test_the_servers_process_is_found_and_its_work_seen(server: PrivateServer, way: str) -> None:
-    """Over the socket and over TCP the process is that of the server, and its CPU time is read."""
+def test_the_servers_process_and_its_cpu_are_found(server: PrivateServer, way: str) -> None:
+    """Over the socket and over TCP."""
     with connected(server, way) as connection:
         process = find_server_process(connection)
         assert isinstance(process, psutil.Process)
@@ -71,10 +71,10 @@ def set_forward(patch: pytest.MonkeyPatch, seconds: float = 86_400.0) -> None:
     patch.setattr(process_lookup, "time", clock)
 
 
-def test_a_clock_that_was_set_after_the_servers_start_hides_no_process(
+def test_the_process_is_found_after_a_clock_step(
     server: PrivateServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Over TCP its process is the one whose thread executes the session's statements."""
+    """Over TCP it is the one whose thread executes the session's statements."""
     with connected(server, "tcp") as connection:
         before = connection.statement_count
         set_forward(monkeypatch)
@@ -84,10 +84,10 @@ def test_a_clock_that_was_set_after_the_servers_start_hides_no_process(
         assert connection.statement_count <= before + 10
 
 
-def test_another_servers_thread_of_the_same_number_is_not_the_sessions(
+def test_a_thread_of_the_same_id_elsewhere_is_not_the_sessions(
     server: PrivateServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As of a server in another PID namespace: the thread does not run when the session does."""
+    """As of a server in another PID namespace: it does not run when the session does."""
     with connected(server, "tcp") as connection, connected(server, "tcp") as idle:
         theirs = process_lookup._session_thread(idle)
         monkeypatch.setattr(process_lookup, "_session_thread", lambda _: theirs)
@@ -96,10 +96,10 @@ def test_another_servers_thread_of_the_same_number_is_not_the_sessions(
         assert isinstance(find_server_process(connection), ProcessNotFound)
 
 
-def test_an_account_that_may_not_read_threads_has_no_host_after_a_step(
+def test_without_access_to_threads_the_host_is_unknown_after_a_step(
     server: PrivateServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """That is not known, and the session goes on; MariaDB shows every account its own thread."""
+    """The session goes on; MariaDB shows every account its own thread."""
     with closing(server.connect_as_root()) as root, root.cursor() as cursor:
         cursor.execute("CREATE USER IF NOT EXISTS 'stranger'@'%' IDENTIFIED BY 'Xy-1234-zz'")
     login = Login("stranger", "Xy-1234-zz")
@@ -113,8 +113,8 @@ def test_an_account_that_may_not_read_threads_has_no_host_after_a_step(
         assert connection.is_open
 
 
-def test_a_device_is_read_that_somebody_names(server: PrivateServer) -> None:
-    """The loopback is made up, and nobody watches it who is not told to."""
+def test_a_named_device_is_read(server: PrivateServer) -> None:
+    """The loopback is virtual, and is read only if it is named."""
     with connected(server, "socket") as connection:
         unnamed = host.prepare(connection).read
         named = host.prepare(connection, Devices(interfaces=frozenset({"lo", "none0"}))).read
@@ -126,7 +126,7 @@ def test_a_device_is_read_that_somebody_names(server: PrivateServer) -> None:
 
 @pytest.mark.live
 @pytest.mark.skipif(not is_root(), reason="only root makes network namespaces")
-def test_a_server_on_another_host_has_no_host_here(
+def test_a_server_on_another_host_has_no_host_metrics(
     flavour: Flavour, templates: Path, tmp_path: Path
 ) -> None:
     """Behind a network this machine's CPU is not the server's: the feature is absent, and why."""
@@ -145,10 +145,10 @@ def test_a_server_on_another_host_has_no_host_here(
 
 @pytest.mark.skipif(not is_root(), reason="only root makes PID namespaces")
 @pytest.mark.parametrize("way", ["socket", "tcp"])
-def test_an_agent_in_a_container_of_its_own_has_no_host(
+def test_an_agent_in_its_own_container_has_no_host_metrics(
     server: PrivateServer, way: str, tmp_path: Path
 ) -> None:
-    """An agent that cannot see the server's process says that they are in two containers."""
+    """It cannot see the server's process, and says that they are in two containers."""
     there = target(tmp_path, server, over=way_to(server, way))
     with watching(tmp_path, there, prefix=IN_A_CONTAINER) as agent:
         assert agent.get("feature_enabled", feature="host") == 0
@@ -158,10 +158,10 @@ def test_an_agent_in_a_container_of_its_own_has_no_host(
 
 @pytest.mark.live
 @pytest.mark.skipif(not is_root(), reason="only root makes PID namespaces")
-def test_a_server_in_a_container_on_this_host_is_here(
+def test_a_containerised_server_on_this_host_is_found(
     flavour: Flavour, templates: Path, tmp_path: Path
 ) -> None:
-    """A container's server is a process of this machine, found whatever number it has inside."""
+    """It is a process of this machine, whatever its PID is inside."""
     with server_inside(flavour, templates, *IN_A_CONTAINER) as server:
         there = target(tmp_path, server, over=way_to(server, "socket"))
         with watching(tmp_path, there) as agent:

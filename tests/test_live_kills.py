@@ -51,10 +51,10 @@ def lost(before: Rows, after: Rows) -> list[str]:
 
 
 @pytest.mark.timeout(120 + 12 * MANY_KILLS)
-def test_no_row_is_lost_and_no_session_left_by_any_kill(
+def test_no_kill_loses_a_row_or_leaves_a_session(
     mysql_server: PrivateServer, mariadb_server: PrivateServer, tmp_path: Path, is_long: bool
 ) -> None:
-    """While it starts, reads or writes; the file stays sound, the servers are rid of it."""
+    """During start, reading or writing; the file stays valid."""
     servers = (mysql_server, mariadb_server)
     path, chance = tmp_path / "state" / "history.db", random.Random(50)
     history = {"path": str(path), "retention": {"samples": "1d"}}

@@ -28,10 +28,10 @@ had 134, 123 and 105 queries/s within a minute."""
 @pytest.mark.live
 @pytest.mark.skipif(not is_root(), reason="only root limits what a process may use")
 @pytest.mark.parametrize("flavour", one_in_every_run("mysql"), indirect=True)
-def test_a_quota_is_the_limit_of_a_server_that_has_one(
+def test_a_cpu_quota_is_the_limit(
     flavour: Flavour, private_server: ServerFactory, tmp_path: Path
 ) -> None:
-    """By its name, and about within the interval that was said before."""
+    """By its name, and within the predicted interval."""
     server = private_server(flavour)
     with cpu_quota(server.pid, PROCESSORS):
         resource_limit = approached(
@@ -49,10 +49,10 @@ FAR = 1.8  # what three times the quota makes of the throughput at least
 @pytest.mark.live
 @pytest.mark.skipif(not is_root(), reason="only root limits what a process may use")
 @pytest.mark.parametrize("flavour", one_in_every_run("mysql"), indirect=True)
-def test_a_quota_that_is_changed_is_never_used_more_than_whole(
+def test_a_changed_quota_is_never_used_by_more_than_all(
     flavour: Flavour, private_server: ServerFactory, tmp_path: Path
 ) -> None:
-    """Clients who never rest use all of it before and after, and the capacity follows."""
+    """Busy clients use all of it before and after, and the capacity follows."""
     server = private_server(flavour)
     with (
         cpu_quota(server.pid, LOW) as change,

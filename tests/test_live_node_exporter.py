@@ -46,10 +46,10 @@ def disks(page: Page, name: str) -> set[str]:
 
 
 @pytest.mark.live
-def test_it_stands_in_for_this_hosts_counters(
+def test_node_exporter_agrees_with_this_hosts_counters(
     mariadb_server: PrivateServer, tmp_path: Path
 ) -> None:
-    """The same CPU and disks; without it the server is watched on, and with it again all is."""
+    """CPU and disks; without it the server is watched on, and with it again the host too."""
     port = free_port()
     account = least_account(mariadb_server)
     local = target(tmp_path, mariadb_server, account, name="local")
@@ -76,7 +76,7 @@ def test_it_stands_in_for_this_hosts_counters(
 
 @pytest.mark.live
 def test_it_is_reached_over_tls_with_a_password(tmp_path: Path) -> None:
-    """A real one; without its authority, or with another password, one line says what is wrong."""
+    """Without its authority, or with a wrong password, one line says what is wrong."""
     port, authority = free_port(), Authority(tmp_path)
     certificate, key = authority.issue("host", "127.0.0.1", usage=SERVER)
     web, password = tmp_path / "web.yml", tmp_path / "password"
@@ -100,8 +100,8 @@ def test_it_is_reached_over_tls_with_a_password(tmp_path: Path) -> None:
 
 
 @pytest.mark.live
-def test_what_it_does_not_collect_is_missing_alone() -> None:
-    """It refuses a page with a collector that is switched off; the others are read."""
+def test_a_disabled_node_collector_is_missing_alone() -> None:
+    """It refuses a page with a disabled collector; the others are read."""
     port = free_port()
     fetch = page_fetcher(NodeExporterSettings(url=f"http://127.0.0.1:{port}"))
     with node_exporter(port, "--no-collector.netclass"):

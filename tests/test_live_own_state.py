@@ -31,7 +31,7 @@ def size(path: Path) -> int:
 
 
 @pytest.mark.parametrize("server", FLAVOURS, indirect=True)  # the agent's own
-def test_its_own_numbers_are_the_machines(server: PrivateServer, tmp_path: Path) -> None:
+def test_process_metrics_agree_with_the_machine(server: PrivateServer, tmp_path: Path) -> None:
     """CPU, memory, descriptors and start of the process; rows and size of the history."""
     path = tmp_path / "state" / "history.db"
     there = target(tmp_path, server)
@@ -55,8 +55,8 @@ def test_its_own_numbers_are_the_machines(server: PrivateServer, tmp_path: Path)
         assert (agent.get("process_cpu_seconds_total") or 0) > earlier
 
 
-def test_a_corrupt_history_is_put_aside_and_it_begins_anew(tmp_path: Path) -> None:
-    """The agent starts with an empty one; the log and a metric tell, and the old one is there."""
+def test_a_corrupt_history_is_renamed_at_the_start(tmp_path: Path) -> None:
+    """An empty one takes its place; log and a metric report it."""
     path = tmp_path / "state" / "history.db"
     path.parent.mkdir(mode=0o700)
     path.write_bytes(GARBAGE)

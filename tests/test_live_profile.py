@@ -30,7 +30,7 @@ def profiled(file: Path, capsys: pytest.CaptureFixture[str], *options: str) -> l
     return found
 
 
-def test_a_running_agent_is_one_line_of_its_own(
+def test_a_running_agent_is_one_class(
     server: PrivateServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Neither its statements nor the profile's are classes of the load, and their cost is shown."""

@@ -60,10 +60,10 @@ def test_a_server_is_recorded_and_replayed(
         assert end["load"]["concurrency"]["statement_time"] == pytest.approx(rate * LASTS, rel=0.25)
 
 
-def test_the_cpu_of_a_server_that_has_run_for_months_is_exact(
+def test_a_large_cpu_counter_is_recorded_exactly(
     mariadb_server: PrivateServer, tmp_path: Path
 ) -> None:
-    """To the hundredth of a second, also above a million: six digits would be steps of 10 s."""
+    """To 0.01 s, also above a million: six digits would be steps of 10 s."""
     slow_clock = tmp_path / "getconf"  # as if each tick were minutes: the times are those of months
     slow_clock.write_text("#!/bin/sh\necho 0.003\n")
     slow_clock.chmod(0o755)
@@ -81,7 +81,7 @@ def test_a_recording_has_one_time_base_when_summer_time_ends(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The hour that a server's local time has twice is in the recording once."""
+    """The local hour that occurs twice is in the recording once."""
     monkeypatch.setenv("TZ", "Europe/Berlin")
     with start_server(release) as server:
         for at in (BEFORE_THREE, BEFORE_THREE + 3600):

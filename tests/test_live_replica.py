@@ -88,10 +88,8 @@ def use_of(seen: ObservedClasses, word: str) -> tuple[ClassUse, float]:
     ],
     ids=str,
 )
-def test_rows_that_are_applied_are_nobodys_and_never_spread(
-    way: Way, private_server: ServerFactory
-) -> None:
-    """They are in no digest: unattributed; a client that does little does not pay for them."""
+def test_applied_rows_are_unattributed(way: Way, private_server: ServerFactory) -> None:
+    """They are in no digest, and no other class is charged for them."""
     seen = applied(private_server, way)
     assert seen.cpu is not None
     bystander, spent = use_of(seen, "`bystander`")
@@ -102,8 +100,8 @@ def test_rows_that_are_applied_are_nobodys_and_never_spread(
 
 
 @pytest.mark.parametrize("way", [Way("mariadb", "STATEMENT", PARALLEL)], ids=str)
-def test_statements_that_are_applied_are_classes(way: Way, private_server: ServerFactory) -> None:
-    """MariaDB sums them up by digest as if a client had said them; the CPU follows the time."""
+def test_applied_statements_are_classes(way: Way, private_server: ServerFactory) -> None:
+    """MariaDB counts them by digest like a client's; the CPU follows the time."""
     seen = applied(private_server, way)
     assert seen.cpu is not None
     bystander, waited = use_of(seen, "`bystander`")
@@ -114,10 +112,10 @@ def test_statements_that_are_applied_are_classes(way: Way, private_server: Serve
     assert update.total > bystander.total
 
 
-def test_what_appliers_compute_is_not_the_time_of_a_clients_statement(
+def test_the_cpu_of_appliers_is_no_clients_time(
     private_server: ServerFactory,
 ) -> None:
-    """A client that sleeps beside an applier of rows that computes: its time is not the CPU's."""
+    """A client sleeps beside an applier of rows that computes."""
     source = private_server("mysql", log_bin=True, options=["--binlog-format=ROW"])
     replica = private_server("mysql", options=REPLICA)
     let_follow(source, replica)
@@ -142,10 +140,10 @@ def test_what_appliers_compute_is_not_the_time_of_a_clients_statement(
 OWN_THREADS = {"mysql": 0, "mariadb": 2}  # a replica's own that Threads_running counts
 
 
-def test_replication_is_no_clients_work(
+def test_replication_is_no_client_load(
     private_server: ServerFactory, release: Release, tmp_path: Path
 ) -> None:
-    """A binlog dump shows as excluded, never as load: not while it lasts and not when it ends."""
+    """A binlog dump is excluded while it lasts and when it ends."""
     source = private_server(release, log_bin=True, options=["--event-scheduler=OFF"])
     replica = private_server(release, options=[*REPLICA, "--event-scheduler=OFF"])
     run_as_root(source, IN_FLIGHT_ON)

@@ -173,13 +173,11 @@ def thaw(places: list[WatchedServer]) -> None:
 
 
 @pytest.mark.timeout(300 + 6 * PHASE)
-def test_the_server_itself_says_that_it_is_safe(
-    places: list[WatchedServer], tmp_path: Path
-) -> None:
-    """One session, no transaction, nothing but reading, and less the slower the server answers.
+def test_the_server_reports_a_harmless_agent(places: list[WatchedServer], tmp_path: Path) -> None:
+    """One session, no transaction, only reads, and fewer of them the slower the server answers.
 
-    In good times, behind a slow network, frozen, with sessions that break again and again and with
-    a password that is refused; then in good times again.
+    While it is healthy, behind a slow network, frozen, with broken sessions and with a refused
+    password; then healthy again.
     """
     targets = [
         target(tmp_path, p.server, p.account, name=p.name, over=Endpoint(port=p.proxy.port))

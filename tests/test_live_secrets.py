@@ -158,12 +158,8 @@ def has_names(place: str) -> bool:
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("server", one_in_every_run("mysql"), indirect=True)
-def test_no_secret_comes_out(server: PrivateServer, tmp_path: Path) -> None:
-    """Not of a literal, a comment, an account or an error, on no way out, in no file, at debug.
-
-    The server has seen them all again and again, and their classes are on the pages of two agents,
-    one for each log format; one of the two exports their texts as the server normalises them.
-    """
+def test_no_secret_is_exposed(server: PrivateServer, tmp_path: Path) -> None:
+    """No literal, comment, account or error text, by any output, in any file, at debug level."""
     account = least_account(server)
     words = {**PLANTED._asdict(), "own password": account.password}
     outputs: dict[str, bytes] = {}

@@ -37,10 +37,10 @@ pytestmark = [
 ]
 
 
-def test_an_sla_is_broken_at_the_load_that_half_of_it_predicts(
+def test_the_load_that_breaks_the_sla_is_predicted_from_half_of_it(
     private_server: ServerFactory, tmp_path: Path
 ) -> None:
-    """Half a processor: measured response times cross the SLA where it was predicted."""
+    """On half a processor: measured response times cross the SLA where predicted."""
     server = private_server("mysql")
     load: Load = lambda count, pace: Clients(server, COMPUTE, count, pace=pace)  # noqa: E731
     with cpu_quota(server.pid, HALF):

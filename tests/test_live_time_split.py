@@ -16,8 +16,8 @@ POINTS = 25.0
 @pytest.mark.live
 @pytest.mark.parametrize("flavour", one_in_every_run("mysql"), indirect=True)
 @pytest.mark.skipif(not is_root(), reason="only root throttles a disk and a link")
-def test_loads_are_split_as_performance_schema_has_it(flavour: Flavour) -> None:
-    """Scans of memory and disk, results over a link, waits for a row and for a table, and SLEEP."""
+def test_loads_are_split_as_performance_schema_measures(flavour: Flavour) -> None:
+    """Scans of memory and disk, results over a link, row and table locks, and SLEEP."""
     if server_program(flavour) is None:
         missing(f"{flavour} server")
     found = list(bench.results(flavour, SECONDS, POINTS))

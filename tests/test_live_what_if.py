@@ -37,10 +37,10 @@ pytestmark = [
 ]
 
 
-def test_twice_the_link_gives_what_is_predicted(
+def test_twice_the_link_gives_the_predicted_capacity(
     private_server: ServerFactory, tmp_path: Path
 ) -> None:
-    """Capacity of a link of 20 Mbit/s, asked at less than half of the load that fills one of 10."""
+    """Of 20 Mbit/s, predicted at less than half of the load that fills 10."""
     server = private_server("mysql", options=("--bind-address=0.0.0.0",))
     run_as_root(server, f"CREATE USER guest IDENTIFIED BY '{GUEST}'")
     with link(server, MBIT) as (load, interface):
@@ -51,10 +51,10 @@ def test_twice_the_link_gives_what_is_predicted(
 
 
 @pytest.mark.long
-def test_a_whole_processor_gives_what_half_of_one_predicts(
+def test_a_whole_processor_gives_the_capacity_predicted_at_half(
     private_server: ServerFactory, tmp_path: Path
 ) -> None:
-    """The same for a quota; it takes a machine whose processors nobody else uses."""
+    """By quotas; it needs an otherwise idle machine."""
     server = private_server("mysql")
     load: Load = lambda count, pace: Clients(server, COMPUTE, count, pace=pace)  # noqa: E731
     with cpu_quota(server.pid, HALF):
@@ -64,10 +64,10 @@ def test_a_whole_processor_gives_what_half_of_one_predicts(
 
 
 @pytest.mark.long
-def test_a_second_server_behind_the_same_load_serves_what_is_predicted(
+def test_two_servers_serve_the_predicted_load(
     private_server: ServerFactory, tmp_path: Path
 ) -> None:
-    """Of two servers, each with half a processor, one is watched alone; then both share clients."""
+    """Each with half a processor: one is watched alone, then both share clients."""
     servers = [private_server("mysql"), private_server("mysql")]
     with ExitStack() as stack:
         for server in servers:
