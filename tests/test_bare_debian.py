@@ -71,8 +71,8 @@ class Terminal:
         return True
 
 
-def test_interrupted_it_leaves_nothing_half_installed() -> None:
-    """Ctrl-C or SIGTERM in any step ends it soon, nothing half installed; the next run is whole."""
+def test_an_interrupted_demo_leaves_nothing_half_installed() -> None:
+    """Ctrl-C or SIGTERM in any step ends it soon; the next run is complete."""
     with BareRoot("trixie") as root:
         root.check_out()
         is_interrupted_and_then_whole(root)

@@ -56,13 +56,13 @@ def copy(used: BareRoot) -> Iterator[BareRoot]:
         yield root
 
 
-def test_the_first_command_without_package_lists(used: BareRoot) -> None:
-    """On a bare bookworm that has read no package list it installs what it needs, and runs."""
+def test_the_first_command_works_without_package_lists(used: BareRoot) -> None:
+    """On a bare bookworm it updates them, installs what it needs, and runs."""
     assert "mariadbd" in used.do("ls", "/usr/sbin")
 
 
-def test_the_second_command(copy: BareRoot) -> None:
-    """After the first command the second one installs all that the tests need, and they pass."""
+def test_the_second_command_runs_the_tests(copy: BareRoot) -> None:
+    """After the first one it installs all that the tests need, and they pass."""
     copy.share_cache()
     few = ("--numprocesses", "2")  # as many as there are files
     done = copy.run("scripts/test", *few, *SOME_TESTS, timeout=PATIENCE, variables={"CI": "true"})
@@ -71,8 +71,8 @@ def test_the_second_command(copy: BareRoot) -> None:
     assert re.search(r"^=* ?\d+ passed in [\d.]+s", done.stdout, re.MULTILINE), done.stdout
 
 
-def test_a_server_without_its_client_is_completed(copy: BareRoot) -> None:
-    """MariaDB's server alone cannot make its data; its packages are completed, and it runs."""
+def test_a_mariadb_without_its_client_is_completed(copy: BareRoot) -> None:
+    """The server's package alone cannot create its data; the others are installed."""
     copy.do("dpkg", "--remove", "--force-depends", "mariadb-client-core")
     done = copy.run(*BRIEF)
     assert done.returncode == 0, done
@@ -84,7 +84,7 @@ def test_a_server_without_its_client_is_completed(copy: BareRoot) -> None:
 
 
 def test_without_root_each_line_names_the_packages(bare: BareRoot, copy: BareRoot) -> None:
-    """One who is not root, and has no sudo, reads which packages root should install."""
+    """A user without root and sudo is told which packages root should install."""
     bare.do(*GIVE_TO_USER)
     copy.do(*GIVE_TO_USER)
     assert message(bare.run(*AS_USER, "scripts/demo")) == (
@@ -103,7 +103,7 @@ def test_without_root_each_line_names_the_packages(bare: BareRoot, copy: BareRoo
 
 
 def test_without_a_network_each_line_asks_for_one(bare: BareRoot, copy: BareRoot) -> None:
-    """Without any interface, whatever is missing: one line has what failed and the remedy."""
+    """Without any interface, each failure is one line with the remedy."""
     for root in (bare, copy):
         root.path("/etc/apt/apt.conf.d/99impatient").write_text(NO_RETRIES)
     line = message(bare.run("scripts/demo", network=False))
@@ -125,8 +125,8 @@ def test_without_a_network_each_line_asks_for_one(bare: BareRoot, copy: BareRoot
     assert not copy.path(f"{CHECKOUT}/.venv").exists()
 
 
-def test_a_full_disk_is_one_line_wherever_it_is(used: BareRoot, copy: BareRoot) -> None:
-    """No room for packages, libraries or data: one line, and nothing half installed."""
+def test_a_full_disk_is_one_line(used: BareRoot, copy: BareRoot) -> None:
+    """No space for packages, libraries or data: nothing is half installed."""
     for room, problem in (("20m", "read the package lists"), ("130m", "install python3.11 .*")):
         with BareRoot("bookworm", room=room) as small:
             small.check_out()
@@ -148,8 +148,8 @@ def test_a_full_disk_is_one_line_wherever_it_is(used: BareRoot, copy: BareRoot) 
     )
 
 
-def test_a_python_that_is_too_old_is_one_line(bare: BareRoot) -> None:
-    """With a distribution's Python of 3.9, the line asks for a newer release or Python."""
+def test_an_old_python_is_one_line(bare: BareRoot) -> None:
+    """With Python 3.9, the line asks for a newer release or Python."""
     sources = bare.path("/etc/apt/sources.list")
     sources.write_text(sources.read_text().replace("bookworm", "bullseye"))
     bare.do("apt-get", "-q", "update")
@@ -161,8 +161,8 @@ def test_a_python_that_is_too_old_is_one_line(bare: BareRoot) -> None:
     )
 
 
-def test_no_package_index_is_one_line(copy: BareRoot) -> None:
-    """With a network but no package index behind it, the line says so and no .venv is left."""
+def test_an_unreachable_package_index_is_one_line(copy: BareRoot) -> None:
+    """And no .venv is left."""
     copy.do("rm", "-r", ".venv")
     nowhere = {**IMPATIENT, "PIP_INDEX_URL": "http://127.0.0.1:9/", "PIP_CONFIG_FILE": "/dev/null"}
     line = message(copy.run("scripts/demo", variables=nowhere))
@@ -172,8 +172,8 @@ def test_no_package_index_is_one_line(copy: BareRoot) -> None:
     assert not copy.path(f"{CHECKOUT}/.venv").exists()
 
 
-def test_a_taken_port_is_one_line(copy: BareRoot) -> None:
-    """The address asked for and taken ends it with the remedy; the usual one taken does not."""
+def test_a_port_in_use_is_one_line(copy: BareRoot) -> None:
+    """If it was requested; the default port in use is no failure."""
     words = copy.command(".venv/bin/python", "-c", LISTEN)
     usual = subprocess.Popen(words, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     with usual:  # it ends with its input

@@ -59,7 +59,7 @@ def mounts(name: str) -> dict[str, str]:
 
 
 def test_hadolint_finds_nothing() -> None:
-    """The Dockerfile keeps the rules of its linter."""
+    """The Dockerfile passes its linter."""
     hadolint = program("hadolint", first=Path(sys.executable).parent)
     result = subprocess.run(
         [hadolint, DOCKERFILE], capture_output=True, text=True, timeout=60, check=False
@@ -68,13 +68,13 @@ def test_hadolint_finds_nothing() -> None:
 
 
 def test_compose_accepts_the_file(compose: str) -> None:
-    """The compose file is valid and says nothing that compose has to warn about."""
+    """The compose file is valid and causes no warning."""
     result = validate(compose, COMPOSE_FILE)
     assert (result.returncode, result.stderr) == (0, "")
 
 
-def test_compose_would_notice_a_misspelt_key(compose: str, tmp_path: Path) -> None:
-    """What accepts the file would refuse a key that does not exist."""
+def test_compose_would_refuse_a_misspelt_key(compose: str, tmp_path: Path) -> None:
+    """So that the check above can fail."""
     broken = tmp_path / "broken.yml"
     broken.write_text(COMPOSE_FILE.read_text().replace("restart:", "restrat:"))
     assert "restrat" in validate(compose, broken).stderr
@@ -86,8 +86,8 @@ def test_the_compose_file_has_no_obsolete_version() -> None:
 
 
 @each_service
-def test_who_needs_a_service_waits_until_it_is_healthy(name: str) -> None:
-    """Every dependency waits for health, and there is a health check to wait for."""
+def test_dependent_services_wait_for_health(name: str) -> None:
+    """Every dependency has a condition on health, and a health check."""
     for needed, how in SERVICES[name].get("depends_on", {}).items():
         assert how["condition"] == "service_healthy"
         assert "healthcheck" in SERVICES[needed]
@@ -100,20 +100,20 @@ def test_the_order_of_the_start_is_server_agent_prometheus() -> None:
 
 
 @each_service
-def test_what_is_mounted_exists_and_is_read_only(name: str) -> None:
-    """A mount of a missing file would quietly become an empty directory."""
+def test_mounts_exist_and_are_read_only(name: str) -> None:
+    """A mount of a missing file would become an empty directory."""
     for source in mounts(name).values():
         assert (ROOT / source).is_file(), source
 
 
 @each_service
 def test_ports_are_published_to_this_machine_only(name: str) -> None:
-    """The example opens nothing to the network."""
+    """The example opens no port to the network."""
     assert all(port.startswith("127.0.0.1:") for port in SERVICES[name].get("ports", []))
 
 
-def test_the_agent_runs_with_nothing_it_does_not_need() -> None:
-    """No capabilities, no way to gain any, a read-only root and configuration."""
+def test_the_agent_runs_without_privileges() -> None:
+    """No capabilities, no new privileges, a read-only root and configuration."""
     agent = SERVICES["agent"]
     assert agent["read_only"] is True
     assert agent["cap_drop"] == ["ALL"]
@@ -121,8 +121,8 @@ def test_the_agent_runs_with_nothing_it_does_not_need() -> None:
     assert mounts("agent")["/etc/mysql-headroom/config.yaml"] == "./deploy/docker/config.yaml"
 
 
-def test_the_password_is_a_secret_everywhere() -> None:
-    """Both who makes the account and who uses it read one secret, which is in no file here."""
+def test_the_password_is_a_compose_secret() -> None:
+    """Creation and use of the account read one secret, which is in no file here."""
     file = "${HEADROOM_PASSWORD_FILE:-./secrets/headroom_password}"
     assert COMPOSE["secrets"] == {"headroom_password": {"file": file}}
     assert "secrets/" in (ROOT / ".gitignore").read_text().splitlines()
@@ -134,7 +134,7 @@ def test_the_password_is_a_secret_everywhere() -> None:
 
 
 def test_the_agents_configuration_is_valid(tmp_path: Path) -> None:
-    """The agent itself accepts the mounted configuration; the socket is in a volume of both."""
+    """The agent accepts the mounted configuration; the socket is in a shared volume."""
     text = AGENT_CONFIG.read_text()
     assert f"password_file: {SECRET}\n" in text
     password = tmp_path / "password"
@@ -150,7 +150,7 @@ def test_the_agents_configuration_is_valid(tmp_path: Path) -> None:
 
 
 def test_prometheus_scrapes_the_agent_and_loads_the_rules() -> None:
-    """Its configuration names the agent's service and port, and a place where rules are mounted."""
+    """Its configuration has the agent's service and port, and the mounted rules."""
     config = yaml.safe_load(PROMETHEUS.read_text())
     (job,) = config["scrape_configs"]
     assert job["static_configs"] == [{"targets": ["agent:10104"]}]
@@ -160,34 +160,34 @@ def test_prometheus_scrapes_the_agent_and_loads_the_rules() -> None:
     assert inside[rules] == "./deploy/prometheus/mysql-headroom.rules.yml"
 
 
-def test_the_image_runs_as_its_own_user() -> None:
-    """The last user is a number that is not root's, so that orchestrators can check it."""
+def test_the_image_runs_as_a_numeric_user() -> None:
+    """Not root, so that orchestrators can check it."""
     assert re.fullmatch(r"[1-9]\d*:[1-9]\d*", instructions("USER")[-1])
 
 
-def test_the_image_sets_what_the_agent_relies_on() -> None:
-    """No import from the working directory, one thread for the linear algebra."""
+def test_the_image_sets_the_agents_environment() -> None:
+    """No import from the working directory, one thread for linear algebra."""
     (settings,) = instructions("ENV")
     assert {"PYTHONSAFEPATH=1", "OPENBLAS_NUM_THREADS=1"} <= set(settings.split())
 
 
 def test_the_image_starts_the_agent_without_a_shell() -> None:
-    """The agent receives the signals itself, and its health is asked for over HTTP."""
+    """The agent receives the signals itself, and its health check is over HTTP."""
     assert instructions("ENTRYPOINT") == ['["mysql-headroom"]']
     assert instructions("CMD")[-1].startswith('["run", "--config.file", ')
     (check,) = instructions("HEALTHCHECK")
     assert "/-/healthy" in check
 
 
-def test_the_base_image_can_be_chosen() -> None:
-    """Every stage starts from the build argument."""
+def test_the_base_image_is_a_build_argument() -> None:
+    """Of every stage."""
     text = DOCKERFILE.read_text()
     assert "\nARG BASE_IMAGE=python:3.12-slim\n" in text
     assert set(re.findall(r"^FROM (\S+)", text, re.MULTILINE)) == {"${BASE_IMAGE}"}
 
 
-def test_only_what_is_copied_goes_to_the_build() -> None:
-    """The build context leaves out everything but what the Dockerfile copies."""
+def test_the_build_context_has_only_what_is_copied() -> None:
+    """Only what the Dockerfile copies."""
     lines = (ROOT / ".dockerignore").read_text().splitlines()
     assert "*" in lines
     copied = re.findall(r"^COPY (?!--)(.+) \S+$", DOCKERFILE.read_text(), re.MULTILINE)
@@ -195,8 +195,8 @@ def test_only_what_is_copied_goes_to_the_build() -> None:
     assert {line[1:] for line in lines if line.startswith("!")} == named
 
 
-def test_the_image_installs_what_is_locked() -> None:
-    """Each library is checked against its hash, and nothing beside the lock file is resolved."""
+def test_the_image_installs_locked_versions() -> None:
+    """Each library is checked against its hash, and no other is resolved."""
     text = DOCKERFILE.read_text()
     installs = re.findall(r"bin/pip install (.*)$", text, re.MULTILINE)
     options = "--no-cache-dir --no-deps"

@@ -133,7 +133,7 @@ def get(url: str) -> str:
 
 
 @pytest.mark.live
-def test_it_ends_by_itself_when_its_time_is_over(start: Start) -> None:
+def test_the_demo_ends_when_its_time_is_over(start: Start) -> None:
     """Not before, with its table and 0."""
     demo = start("--seconds", "3", "--web.listen-address", f"127.0.0.1:{free_port()}")
     wait_for_line(demo, "starting the load")
@@ -146,11 +146,8 @@ def test_it_ends_by_itself_when_its_time_is_over(start: Start) -> None:
 
 
 @pytest.mark.live
-def test_it_shows_the_peak(start: Start, promtool: str) -> None:
-    """Once it has a fit, page and metrics answer, and it ends with a table of all it has found.
-
-    Its load takes all processors, so that it is ended as soon as there is a fit.
-    """
+def test_the_demo_shows_the_peak(start: Start, promtool: str) -> None:
+    """With a fit, page and metrics, and a final table; its load uses all processors."""
     port = free_port()
     demo = start("--seconds", f"{FITTED_WITHIN}", "--web.listen-address", f"127.0.0.1:{port}")
     lines = wait_for_line(demo, "starting the load")
@@ -185,8 +182,10 @@ def test_it_shows_the_peak(start: Start, promtool: str) -> None:
         ("starting the load", signal.SIGTERM),
     ],
 )
-def test_a_signal_ends_it_at_any_moment(start: Start, line: str, number: signal.Signals) -> None:
-    """Whatever it is doing, it ends at once, with 0 and nothing left."""
+def test_a_signal_ends_the_demo_at_any_moment(
+    start: Start, line: str, number: signal.Signals
+) -> None:
+    """At once, with 0 and nothing left."""
     demo = start("--web.listen-address", f"127.0.0.1:{free_port()}")
     wait_for_line(demo, line)
     time.sleep(0.2)
@@ -198,8 +197,8 @@ def test_a_signal_ends_it_at_any_moment(start: Start, line: str, number: signal.
 
 
 @pytest.mark.live
-def test_its_death_is_that_of_all_it_started(start: Start) -> None:
-    """When the demo is killed, server and load die with it and the folder goes."""
+def test_killing_the_demo_ends_all_its_processes(start: Start) -> None:
+    """Server and load end with it, and its folder is removed."""
     demo = start("--web.listen-address", f"127.0.0.1:{free_port()}")
     wait_for_line(demo, "starting the load")
 
@@ -214,7 +213,7 @@ def test_its_death_is_that_of_all_it_started(start: Start) -> None:
 
 @pytest.mark.live
 def test_a_terminal_is_redrawn_in_place() -> None:
-    """On a terminal one screen is drawn over and over, and Ctrl-C leaves the table below."""
+    """On a terminal one screen is redrawn, and Ctrl-C leaves the table below."""
     if find_server() is None:
         missing("MySQL or MariaDB server")
     terminal, inside = pty.openpty()
@@ -271,8 +270,8 @@ def read_until(terminal: int, enough: Callable[[str], bool]) -> str:
     return text.decode(errors="replace")
 
 
-def test_an_address_that_is_taken_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    """The address asked for and not to be had ends the demo before it begins, with the remedy."""
+def test_an_address_in_use_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    """If it was requested, the demo ends before it begins, with the remedy."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         assert main(["demo", "--web.listen-address", address]) == 1
@@ -283,8 +282,8 @@ def test_an_address_that_is_taken_is_one_line(capsys: pytest.CaptureFixture[str]
     assert told.err == f"mysql-headroom demo: {expected}\n"
 
 
-def test_the_usual_port_may_be_taken() -> None:
-    """When nobody asked for the usual port and it is taken, a free one is, and it is said."""
+def test_the_default_port_may_be_in_use() -> None:
+    """Then a free one is used and printed."""
     said: list[str] = []
     usual = socket.socket()
     usual.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -298,8 +297,8 @@ def test_the_usual_port_may_be_taken() -> None:
     assert said == ["port 10104 is taken; the page uses a free port instead"]
 
 
-def test_a_port_may_be_taken_after_it_was_chosen() -> None:
-    """Two demos that start at once choose the same: the later one takes a free one, and says so."""
+def test_a_port_may_be_taken_after_the_choice() -> None:
+    """Two demos that start at once choose the same: the later one uses a free one."""
     said: list[str] = []
     with socket.create_server(("127.0.0.1", 0)) as faster:
         port = faster.getsockname()[1]
@@ -322,17 +321,17 @@ def test_a_port_may_be_taken_after_it_was_chosen() -> None:
         ("--web.listen-address", "127.0.0.1:99999"),
     ],
 )
-def test_wrong_arguments_are_refused(
+def test_invalid_arguments_are_refused(
     arguments: tuple[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """An argument that makes no sense is named, with the usage."""
+    """With the argument's name and the usage."""
     with pytest.raises(SystemExit, match="2"):
         main(["demo", *arguments])
     assert arguments[0] in capsys.readouterr().err
 
 
 def test_the_wave_goes_up_and_down_within_bounds() -> None:
-    """The clients rise from few to the top and fall again, never more than the bound."""
+    """The clients rise from few to the top and fall again, never above the bound."""
     top = peak_clients()
     wave = [clients_at(second, top) for second in np.linspace(0, PERIOD, 100)]
     assert min(wave) == wave[0] == wave[-1] == 2
@@ -363,12 +362,12 @@ def a_view(waiting: str = "") -> View:
 def test_a_screen_never_has_more_lines_than_the_terminal(
     size: tuple[int, int], waiting: str
 ) -> None:
-    """Whatever the terminal's size and whatever is known, the drawing is no taller."""
+    """Whatever the terminal's size and whatever is known."""
     assert len(draw(a_view(waiting), *size)) <= size[1]
 
 
-def test_a_screen_shows_the_law_and_the_words() -> None:
-    """At 80 by 24 all is there: sentence, numbers, chart with the load's place, addresses."""
+def test_a_screen_shows_chart_and_text() -> None:
+    """At 80 by 24: sentence, numbers, chart with the load's place, addresses."""
     text = "\n".join(draw(a_view(), 80, 24))
     assert "This server can do " in text
     assert re.search(r"concurrency +2 threads \(by statement time\)\n", text)
@@ -379,16 +378,16 @@ def test_a_screen_shows_the_law_and_the_words() -> None:
     assert "metrics  http://here:1/metrics" in text
 
 
-def test_a_load_beyond_the_predicted_peak_is_said_in_words() -> None:
-    """A throughput above the capacity is no headroom of 0 %."""
+def test_a_load_above_the_capacity_is_described() -> None:
+    """It is no headroom of 0 %."""
     snapshot = a_view().snapshot
     beyond = Load(1000.0, 1e6, {ConcurrencySource.STATEMENT_TIME: 2.0}, {})
     shown = dict(result_rows(replace(snapshot, load=beyond), 1001.0))["headroom"]
     assert shown == "none"
 
 
-def test_a_load_past_the_peak_has_no_headroom_and_says_what_is_lost() -> None:
-    """More statements at once than at the peak, and less throughput: more load gives less."""
+def test_a_load_past_the_peak_shows_the_loss() -> None:
+    """More statements at once than at the peak, and less throughput."""
     snapshot = a_view().snapshot
     capacity = snapshot.assessed.capacity
     assert capacity is not None
@@ -402,8 +401,8 @@ def test_a_load_past_the_peak_has_no_headroom_and_says_what_is_lost() -> None:
     assert summary_sentence(replace(snapshot, load=past), 1001.0).endswith(f"It is {words}.")
 
 
-def test_without_a_fit_it_says_what_is_missing() -> None:
-    """The screen tells why there is no prediction."""
+def test_without_a_fit_the_reason_is_shown() -> None:
+    """Why there is no prediction."""
     text = " ".join(draw(a_view("3 points are too few"), 80, 24))
     assert "No prediction yet: 3 points are too few." in text
 
@@ -427,15 +426,15 @@ def test_each_failed_server_is_reported_once(
     )
 
 
-def test_a_process_that_ends_meanwhile_is_no_user(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that was listed and is gone when it is looked at is left out."""
+def test_a_process_that_ends_meanwhile_is_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that was listed and has ended when its user is read."""
     listed = [Path("/proc/self"), Path("/proc/0")]
     monkeypatch.setattr(Path, "glob", lambda *_: iter(listed))
     assert os_user._running_uids() == {os.geteuid()}
 
 
-def test_a_line_repeats_no_doubts() -> None:
-    """Only the trust, until its reasons change."""
+def test_a_line_repeats_reasons_only_if_they_change() -> None:
+    """Else only the trust."""
     rows = [("capacity", "at least 5"), ("trust", "indicative: why; and why"), ("headroom", "9 %")]
     full = "capacity at least 5 | trust indicative: why; and why | headroom 9 %"
     assert result_line(rows, []) == full

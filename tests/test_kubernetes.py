@@ -33,8 +33,8 @@ def container(name: str) -> dict[str, Any]:
 
 @each_version
 @pytest.mark.parametrize("kind", sorted(BY_KIND))
-def test_the_published_schema_accepts_it(version: str, kind: str) -> None:
-    """Every field is one that Kubernetes knows, with a value of its type."""
+def test_the_published_schema_accepts_the_manifest(version: str, kind: str) -> None:
+    """Every field is known to Kubernetes, with a value of its type."""
     kubernetes_validate.validate(BY_KIND[kind], version, strict=True)
 
 
@@ -60,14 +60,14 @@ def broken(path: str, value: object) -> dict[str, Any]:
         ("securityContext.capabilities.drop", "ALL"),
     ],
 )
-def test_the_schema_would_notice_a_slip(version: str, path: str, value: object) -> None:
-    """A field that is misspelt, or of another type, is refused."""
+def test_the_schema_would_refuse_a_mistake(version: str, path: str, value: object) -> None:
+    """A misspelt field, or one of another type."""
     with pytest.raises(kubernetes_validate.ValidationError):
         kubernetes_validate.validate(broken(path, value), version, strict=True)
 
 
 def test_the_agent_accepts_its_configuration(tmp_path: Path) -> None:
-    """The file in the ConfigMap is one that the agent itself takes, and so are its paths."""
+    """The file in the ConfigMap is valid, and so are its paths."""
     text = BY_KIND["ConfigMap"]["data"]["config.yaml"]
     mounts = {mount["mountPath"]: mount["name"] for mount in container("headroom")["volumeMounts"]}
     assert mounts["/etc/mysql-headroom/secret"] == "password"
@@ -93,8 +93,8 @@ def test_the_configuration_differs_from_composes_by_password_log_and_history_onl
     assert container("mysql")["args"] == COMPOSE["mysql"]["command"]
 
 
-def test_the_agent_has_no_more_rights_than_it_needs() -> None:
-    """No root, a read-only root file system, no capability, the runtime's seccomp profile."""
+def test_the_agent_runs_without_privileges() -> None:
+    """Not root, a read-only root file system, no capability, the runtime's seccomp profile."""
     assert pod()["securityContext"]["runAsNonRoot"] is True
     assert pod()["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
     assert pod()["automountServiceAccountToken"] is False
@@ -107,7 +107,7 @@ def test_the_agent_has_no_more_rights_than_it_needs() -> None:
         assert each["securityContext"]["capabilities"] == {"drop": ["ALL"]}
 
 
-def test_the_agent_sees_the_servers_process() -> None:
+def test_the_agent_can_see_the_servers_process() -> None:
     """One process namespace, the socket in a volume of both, and no quota that it cannot see."""
     assert pod()["shareProcessNamespace"] is True
     for name in ("mysql", "headroom"):
@@ -116,8 +116,8 @@ def test_the_agent_sees_the_servers_process() -> None:
     assert "cpu" not in container("mysql")["resources"]["limits"]
 
 
-def test_every_volume_and_port_that_is_used_is_there() -> None:
-    """Names that the schema cannot compare are those of something."""
+def test_every_referenced_volume_and_port_exists() -> None:
+    """The schema cannot compare names."""
     claims = BY_KIND["StatefulSet"]["spec"]["volumeClaimTemplates"]
     known = {volume["name"] for volume in pod()["volumes"]}
     known |= {claim["metadata"]["name"] for claim in claims}

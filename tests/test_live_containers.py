@@ -167,7 +167,7 @@ def stack(
 
 
 def test_every_service_becomes_healthy(stack: Stack) -> None:
-    """Each waits for what it needs, and its own check says that it works."""
+    """Each waits for its dependencies, and its own check passes."""
     services = [json.loads(line) for line in stack.compose("ps", "--format", "json").splitlines()]
     assert {service["Service"]: service["Health"] for service in services} == dict.fromkeys(
         ALL, "healthy"
@@ -175,7 +175,7 @@ def test_every_service_becomes_healthy(stack: Stack) -> None:
     assert stack.metric("up", target="primary") == 1
 
 
-def test_the_agent_sees_all_that_the_server_offers(stack: Stack) -> None:
+def test_the_agent_finds_every_feature_of_the_server(stack: Stack) -> None:
     """`check` in the container finds statements, digests, the server's process and its quota."""
     said = stack.inside(
         "agent", "mysql-headroom", "check", "--config.file", "/etc/mysql-headroom/config.yaml"
@@ -186,8 +186,8 @@ def test_the_agent_sees_all_that_the_server_offers(stack: Stack) -> None:
 
 
 @only_mysql
-def test_the_servers_cpu_and_its_quota_are_seen(stack: Stack) -> None:
-    """A server that its container keeps at a tenth of a processor is full when it uses that."""
+def test_the_servers_cpu_and_quota_are_read(stack: Stack) -> None:
+    """A server with a quota of a tenth of a processor is full when it uses that."""
 
     def used() -> float:
         return stack.metric("resource_utilisation_ratio", resource="server_cpu") or 0.0
@@ -206,8 +206,8 @@ def test_the_servers_cpu_and_its_quota_are_seen(stack: Stack) -> None:
 
 
 @only_mysql
-def test_the_agent_can_change_nothing_but_its_history(stack: Stack) -> None:
-    """No root, no capability, no way to gain one, a read-only root: as the kernel shows it."""
+def test_the_agent_can_write_only_its_history(stack: Stack) -> None:
+    """No root, capability or new privilege, and a read-only root, as the kernel shows."""
     status = stack.inside("agent", "cat", "/proc/self/status")
     fields = dict(line.split(":\t", 1) for line in status.splitlines() if ":\t" in line)
     assert fields["Uid"].split() == ["10104"] * 4
@@ -221,8 +221,8 @@ def test_the_agent_can_change_nothing_but_its_history(stack: Stack) -> None:
 
 
 @only_mysql
-def test_prometheus_scrapes_the_agent_and_its_rules_hold(stack: Stack) -> None:
-    """The target is up, every rule of the alerts was evaluated without an error."""
+def test_prometheus_scrapes_the_agent_and_evaluates_the_rules(stack: Stack) -> None:
+    """The target is up, and every alerting rule was evaluated without an error."""
 
     def healths() -> set[str]:
         groups = stack.asked(9090, "/api/v1/rules")["data"]["groups"]
@@ -248,8 +248,8 @@ def test_an_alert_of_prometheus_reaches_alertmanager(stack: Stack) -> None:
 
 
 @only_mysql
-def test_the_agent_outlives_a_crash_of_the_server(stack: Stack) -> None:
-    """The same agent sees the server go, come back as another process, and counts the restart."""
+def test_the_agent_survives_a_crash_of_the_server(stack: Stack) -> None:
+    """The same agent sees the server go and return as another process, and counts the restart."""
     before = stack.state("agent")["State"]["StartedAt"]
     stack.machine.docker("kill", "--signal", "KILL", stack.container("mysql"))
     stack.machine.docker("start", stack.container("mysql"))  # Docker restarts none that it killed
@@ -263,8 +263,8 @@ def test_the_agent_outlives_a_crash_of_the_server(stack: Stack) -> None:
 
 
 @only_mysql
-def test_the_agent_ends_in_order_and_goes_on_from_there(stack: Stack, tmp_path: Path) -> None:
-    """SIGTERM ends it with 0 within seconds, its history is written, and the next one has it."""
+def test_the_agent_stops_orderly_and_continues_its_history(stack: Stack, tmp_path: Path) -> None:
+    """SIGTERM ends it with 0 within seconds; the next one reads its history back."""
 
     def kept(least: int) -> Callable[[], bool]:
         return lambda: (stack.metric("intervals_kept") or 0) >= least

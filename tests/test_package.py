@@ -93,8 +93,8 @@ def running(host: Host, fresh: str) -> str:
     return "".join(host.shell(commands) for commands in paragraphs("install")[1:])
 
 
-def test_a_fresh_package_waits_to_be_set_up(host: Host, fresh: str) -> None:
-    """It is enabled and not started, that is no failure, and one line says what to do next."""
+def test_a_new_package_waits_for_its_configuration(host: Host, fresh: str) -> None:
+    """It is enabled but not started, without a failure; one line says what to do next."""
     assert host.show("UnitFileState") == "enabled"
     assert (host.show("ActiveState"), host.show("Result")) == ("inactive", "success")
     assert host.show("ConditionResult") == "no"
@@ -103,8 +103,8 @@ def test_a_fresh_package_waits_to_be_set_up(host: Host, fresh: str) -> None:
     assert "/etc/mysql-headroom/password" in messages[0]
 
 
-def test_the_readmes_order_ends_with_a_running_service(host: Host, running: str) -> None:
-    """Command by command as the README has it: checked before it has run, then up and enabled."""
+def test_the_readmes_commands_end_with_a_running_service(host: Host, running: str) -> None:
+    """Checked before the first start, then up and enabled."""
     before, connected, _ = running.partition("ok       connected to MariaDB")
     assert connected, before
     assert "FAILED" not in running
@@ -120,7 +120,7 @@ def test_the_readmes_order_ends_with_a_running_service(host: Host, running: str)
 def test_an_upgrade_keeps_configuration_and_history(
     host: Host, later: Path, tmp_path: Path
 ) -> None:
-    """The next version runs in its place, with the file as it was edited and what was learned."""
+    """The next version runs in its place, with the edited file and the stored rows."""
     edit = "sed -i 's/^listen:/fit: {interval: 2s}\\nlisten:/' /etc/mysql-headroom/config.yaml"
     host.shell(f"{edit}; systemctl reload {UNIT}")
     wait_until("rows", lambda: host.intervals() >= 3, PATIENCE)
@@ -140,7 +140,7 @@ def test_an_upgrade_keeps_configuration_and_history(
 def test_a_prometheus_on_another_host_scrapes_it(
     host: Host, prometheus: str, tmp_path: Path
 ) -> None:
-    """The README's second example: over TLS, with a user, and no other user gets in."""
+    """The README's second example: over TLS, with a user, and no other user is admitted."""
     for commands in paragraphs("remote"):
         host.shell(commands)
     for name in ("web.crt", "prometheus.password"):
@@ -199,7 +199,7 @@ def curl_status(url: str) -> str:
 
 @pytest.mark.usefixtures("running")
 def test_a_removal_stops_it_and_a_purge_leaves_nothing(host: Host, bare: set[str]) -> None:
-    """Removed, its configuration and history stay; purged, no path is there that was not before."""
+    """After a removal configuration and history stay; after a purge no new path is left."""
     host.shell("dpkg --remove mysql-headroom")
     assert host.show("ActiveState") == "inactive"
     assert "mysql-headroom run" not in host.shell("cat /proc/[0-9]*/cmdline | tr '\\0' ' '")
@@ -211,10 +211,10 @@ def test_a_removal_stops_it_and_a_purge_leaves_nothing(host: Host, bare: set[str
     assert host.show("LoadState") == "not-found"
 
 
-def test_two_builds_give_the_same_bytes(
+def test_two_builds_are_identical(
     tmp_path: Path, packages: Callable[[Release], Path], *, is_long: bool
 ) -> None:
-    """Also in another folder, at another time, with `--long` with the libraries fetched again."""
+    """Also in another folder, at another time; with `--long` also with libraries fetched again."""
     release = RELEASES[0]
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()

@@ -65,8 +65,8 @@ def unknown_keys(unit: Path) -> list[str]:
     return sorted(match[1] for match in found if match)
 
 
-def test_systemd_understands_every_line(unit: Path) -> None:
-    """A misspelt key is only a warning, so there is none but of keys that came later."""
+def test_systemd_accepts_every_line_of_the_unit(unit: Path) -> None:
+    """Only keys of later systemd versions may cause a warning."""
     said = subprocess.run(["systemd-analyze", "--version"], capture_output=True, check=True).stdout
     version = int(said.split()[1])
     later = sorted(key for key, since in SINCE.items() if version < since)
@@ -75,8 +75,8 @@ def test_systemd_understands_every_line(unit: Path) -> None:
     assert unknown_keys(unit) == sorted([*later, "WachdogSec"])
 
 
-def test_the_unit_is_hardly_exposed(unit: Path) -> None:
-    """It has the score that the documentation states, also with the drop-in that loosens it."""
+def test_the_units_exposure_score_is_as_documented(unit: Path) -> None:
+    """Also with the drop-in that loosens it."""
     assert exposure(unit) == EXPOSURE
     unit.write_text(unit.read_text() + PROCESS_IO.read_text())
     assert exposure(unit) == EXPOSURE_PROCESS_IO
@@ -97,8 +97,8 @@ def exposure(unit: Path) -> str:
     return score[1]
 
 
-def test_every_key_that_is_left_open_is_explained(unit: Path) -> None:
-    """What systemd itself counts against the unit is named at its end, with a reason."""
+def test_every_open_hardening_key_is_explained(unit: Path) -> None:
+    """What systemd counts against the unit is listed at its end, with a reason."""
     options = ("security", "--offline=true", "--json=short", "--no-pager")
     done = subprocess.run(["systemd-analyze", *options, unit], capture_output=True, check=True)
     counted = [found["name"] for found in json.loads(done.stdout) if float(found["exposure"] or 0)]
@@ -220,8 +220,8 @@ def service(installed: Service) -> Iterator[Service]:
     installed.systemctl("reset-failed", NAME, check=False)
 
 
-def test_it_is_active_when_it_has_read_the_server(service: Service) -> None:
-    """A start returns with a first sample on the page, with the password from the credential."""
+def test_the_service_is_active_once_it_has_read_the_server(service: Service) -> None:
+    """The page has a first sample, read with the password from the credential."""
     service.start()
     assert service.page.get("up", target="db") == 1
     assert service.show("ActiveState") == "active"
@@ -229,8 +229,8 @@ def test_it_is_active_when_it_has_read_the_server(service: Service) -> None:
     wait_until(status, lambda: service.show("StatusText") == status)
 
 
-def test_its_journal_can_be_read(service: Service) -> None:
-    """One event a line, in plain letters, with its level and what it says, whatever happens."""
+def test_the_journal_is_readable(service: Service) -> None:
+    """One event a line, in printable characters, with its level, whatever happens."""
     service.configure({"name": "gone", "port": free_port()}, log={"level": "debug"})
     service.start()
     service.configure(fit={"interval": "soon\x1b[1m\n"})
@@ -252,8 +252,8 @@ def is_readable(line: object) -> bool:
     return isinstance(line, str) and line.isprintable() and bool(re.fullmatch(event, line))
 
 
-def test_root_can_check_the_same_file_at_any_time(service: Service) -> None:
-    """Before the service has run and while it does; and no password is ever written down."""
+def test_root_can_run_check_on_the_same_file(service: Service) -> None:
+    """Before the service has run and while it does; no password is written."""
     before = service.machine.run(str(PROGRAM), "check", "--config.file", CONFIG)
     service.start()
     report = service.machine.run(str(PROGRAM), "check", "--config.file", CONFIG)
@@ -262,8 +262,8 @@ def test_root_can_check_the_same_file_at_any_time(service: Service) -> None:
     assert service.password not in before + report + service.journal
 
 
-def test_it_waits_for_its_password_without_failing(service: Service) -> None:
-    """Before it has been set up a start is skipped: no failure, no other try."""
+def test_without_a_password_the_start_is_skipped(service: Service) -> None:
+    """It is no failure, and is not retried."""
     service.machine.run("mv", PASSWORD, f"{PASSWORD}.away")
     try:
         service.systemctl("start")
@@ -273,8 +273,8 @@ def test_it_waits_for_its_password_without_failing(service: Service) -> None:
         service.machine.run("mv", f"{PASSWORD}.away", PASSWORD)
 
 
-def test_a_drop_in_shows_the_reads_and_writes_of_the_server(service: Service) -> None:
-    """`host_process_io` is missing without it, and there with it, for a server of another user."""
+def test_a_drop_in_enables_process_io(service: Service) -> None:
+    """Without it `host_process_io` is absent for a server of another user."""
     feature = {"feature": "host_process_io", "target": "db"}
     service.start()
     wait_until("the host is read", lambda: service.page.get("feature_enabled", **feature) == 0)
@@ -292,12 +292,8 @@ def test_a_drop_in_shows_the_reads_and_writes_of_the_server(service: Service) ->
         service.machine.run("systemctl", "daemon-reload")
 
 
-def test_it_reads_the_server_of_another_user_on_the_host(service: Service) -> None:
-    """All that the hardening leaves is enough for the CPU of a process that is not ours.
-
-    It is on the page, divided over classes. The process's reads and writes take the server's own
-    user, and the agent says so.
-    """
+def test_the_cpu_of_another_users_server_is_read(service: Service) -> None:
+    """Hardened as it is, the service reads it and divides it over classes; not the process's IO."""
     service.configure({"name": "socket", "socket": SOCKET}, classes={"interval": "5s"})
     service.start()
     for target in ("db", "socket"):
@@ -313,8 +309,8 @@ def test_it_reads_the_server_of_another_user_on_the_host(service: Service) -> No
     )
 
 
-def test_it_is_active_when_the_server_is_down(service: Service) -> None:
-    """A server that is down delays no start, and the status says which and why."""
+def test_the_service_starts_while_the_server_is_down(service: Service) -> None:
+    """The start is not delayed, and the status names the server and the reason."""
     service.configure({"name": "gone", "port": free_port()})
     service.start()
     assert service.page.get("up", target="gone") == 0
@@ -322,8 +318,8 @@ def test_it_is_active_when_the_server_is_down(service: Service) -> None:
     wait_until(down, lambda: re.match(down, service.show("StatusText")))
 
 
-def test_the_status_says_that_very_many_servers_are_down(service: Service) -> None:
-    """Systemd drops a message that is too long: it would go on showing that they are up."""
+def test_the_status_is_short_enough_with_many_servers_down(service: Service) -> None:
+    """Systemd drops a longer message, and would go on showing the former one."""
     gone = [{"name": f"server-{k:02d}-of-the-shop", "port": free_port()} for k in range(60)]
     service.configure(*gone)
     service.start()
@@ -332,7 +328,7 @@ def test_the_status_says_that_very_many_servers_are_down(service: Service) -> No
 
 
 def test_a_reload_keeps_session_and_window(service: Service) -> None:
-    """A target that is added costs the others nothing; one that is removed vanishes."""
+    """An added target does not disturb the others; a removed one disappears."""
     service.start()
     load = "throughput_queries_per_second"
     wait_until("an interval", lambda: service.page.get(load, target="db") is not None)
@@ -348,8 +344,8 @@ def test_a_reload_keeps_session_and_window(service: Service) -> None:
     assert (service.show("ActiveState"), service.show("MainPID")) == ("active", pid)
 
 
-def test_a_restart_costs_no_history(service: Service) -> None:
-    """In its StateDirectory, unconfigured, private; root may look into it at any time."""
+def test_a_restart_loses_no_history(service: Service) -> None:
+    """Private, in its StateDirectory by default; root may read it at any time."""
     service.start()
     written = {"kind": "intervals"}
     wait_until("a row", lambda: (service.page.get("history_rows", **written) or 0) >= 3)
@@ -365,8 +361,8 @@ def test_a_restart_costs_no_history(service: Service) -> None:
     assert "read back from the history" in service.journal
 
 
-def test_its_history_is_written_beside_it_as_the_docs_say(service: Service) -> None:
-    """By a command of its own user, also where root may not; what it leaves the service can use."""
+def test_the_documented_commands_change_the_history(service: Service) -> None:
+    """As its own user, also where root may not; the service can use the result."""
     service.start()
     rows = {"kind": "intervals"}
     wait_until("a row", lambda: (service.page.get("history_rows", **rows) or 0) >= 3)
@@ -386,7 +382,7 @@ def test_its_history_is_written_beside_it_as_the_docs_say(service: Service) -> N
     assert service.page.get("history_write_success") == 1
 
 
-def test_a_wrong_file_is_refused_and_said(service: Service) -> None:
+def test_an_invalid_file_is_refused_at_a_reload(service: Service) -> None:
     """The journal has every mistake, the status a word, and the old configuration is in force."""
     service.start()
     service.configure(fit={"interval": "soon", "windows": "1h"})
@@ -398,8 +394,8 @@ def test_a_wrong_file_is_refused_and_said(service: Service) -> None:
     assert service.page.get("up", target="db") == 1
 
 
-def test_it_stops_in_time_while_the_server_is_frozen(service: Service) -> None:
-    """A read in progress is cut off, and the end is an orderly one."""
+def test_the_service_stops_in_time_while_the_server_is_frozen(service: Service) -> None:
+    """A read in progress is interrupted, and the shutdown is orderly."""
     service.configure({"name": "patient", "port": service.db_port, "timeout": "60s"})
     service.start()
     service.systemctl("kill", "db", "--signal=STOP")
@@ -409,8 +405,8 @@ def test_it_stops_in_time_while_the_server_is_frozen(service: Service) -> None:
     assert "msg=stopped" in service.journal
 
 
-def test_a_hang_ends_by_the_watchdog_and_a_new_start(service: Service) -> None:
-    """A frozen server is no hang, a frozen agent is; where it hung is in the journal."""
+def test_the_watchdog_restarts_a_hanging_agent(service: Service) -> None:
+    """A frozen server is no hang, a frozen agent is; the journal has where it hung."""
     service.start()
     pid = service.show("MainPID")
     service.systemctl("kill", "db", "--signal=STOP")
@@ -424,8 +420,8 @@ def test_a_hang_ends_by_the_watchdog_and_a_new_start(service: Service) -> None:
     wait_until("where it hung is told", lambda: "agent/service/main_loop.py" in service.journal)
 
 
-def test_one_loop_that_hangs_is_enough(service: Service) -> None:
-    """The other threads go on: one waits for a name server that never answers. It is named."""
+def test_one_hanging_thread_triggers_the_watchdog(service: Service) -> None:
+    """One that waits for a name server; the log names it, and the others run on."""
     service.machine.write(
         "/etc/resolv.conf", f"nameserver {SILENT}\noptions timeout:30 attempts:5\n"
     )
@@ -444,8 +440,8 @@ def test_one_loop_that_hangs_is_enough(service: Service) -> None:
     wait_until("the place of the hang is logged", lambda: "getaddrinfo" in service.journal)
 
 
-def test_a_crash_loop_comes_to_an_end(service: Service) -> None:
-    """What cannot start is started a few times only."""
+def test_a_crash_loop_is_limited(service: Service) -> None:
+    """A service that cannot start is retried a few times only."""
     with socket.create_server(("127.0.0.1", service.port)):
         service.systemctl("start", check=False)
         wait_until("it has failed", lambda: service.show("ActiveState") == "failed", HANGS_WITHIN)
@@ -453,8 +449,8 @@ def test_a_crash_loop_comes_to_an_end(service: Service) -> None:
     assert f"cannot listen on 127.0.0.1:{service.port}" in service.journal
 
 
-def test_a_wrong_file_at_the_start_is_not_tried_again(service: Service) -> None:
-    """It would be as wrong the next time."""
+def test_an_invalid_file_at_the_start_is_not_retried(service: Service) -> None:
+    """It would be as invalid the next time."""
     service.configure(targets=[])
     service.systemctl("start", check=False)
     assert (service.show("ActiveState"), service.show("NRestarts")) == ("failed", "0")

@@ -24,14 +24,14 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "etc"
 
 
-def test_the_copy_of_a_file_is_read(folder: Path) -> None:
-    """A target's password comes from the copy that systemd made of the file it names."""
+def test_the_credential_copy_of_a_file_is_read(folder: Path) -> None:
+    """A target's password comes from systemd's copy of the file that it names."""
     target = Target.validated({"name": "a", "password_file": folder / "password"})
     assert target.credentials.login().password == "copy"
 
 
-def test_the_copy_of_the_clients_authority_is_read(folder: Path) -> None:
-    """Like those of the key and the certificate, where root alone may read the file itself."""
+def test_the_credential_copy_of_the_client_authority_is_read(folder: Path) -> None:
+    """Like those of key and certificate, where only root may read the file itself."""
     authority, copies = Authority(folder, "clients"), folder.parent / "credentials"
     certificate, key = authority.issue("server", "127.0.0.1")
     authority.file.rename(copies / authority.file.name)
@@ -55,8 +55,8 @@ def test_without_systemd_the_file_itself_is_read(
     assert readable_path(folder / "password") == folder / "password"
 
 
-def test_another_file_of_that_name_is_not_mistaken_for_it(folder: Path) -> None:
-    """No password goes to another server: files elsewhere and those without a copy stay."""
+def test_another_file_of_the_same_name_is_read_itself(folder: Path) -> None:
+    """No password goes to another server: the copy counts only for its own file."""
     elsewhere = folder / "second/password"
     for path in (elsewhere, folder / "other", Path("password")):
         assert readable_path(path) == path
