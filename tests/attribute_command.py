@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from said import said_as_json
+from command_json import stdout_json
 from simulated_classes import Simulated, simulate
 
 from agent.cli import main
@@ -23,7 +23,7 @@ def run(*arguments: str | Path) -> int:
 def as_json(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> dict[str, Any]:
     """Run with --format json and parse what it says."""
     assert run(*arguments, "--format", "json") == 0
-    return said_as_json(capsys)
+    return stdout_json(capsys)
 
 
 def as_table(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> str:

@@ -59,7 +59,7 @@ def record(
     return taken
 
 
-def blind(sample: Sample) -> Sample:
+def without_measured_cpu(sample: Sample) -> Sample:
     """The same without the CPU that the server accounts for."""
     values = sample.values
     if not isinstance(values, DigestValues) or "cpu_time" not in values.rows.names:
@@ -76,10 +76,10 @@ def blind(sample: Sample) -> Sample:
     return replace(sample, values=DigestValues(rows, dict(values)))
 
 
-def looked_at(taken: list[Sample]) -> ObservedClasses:
+def classes_observed_in(taken: list[Sample]) -> ObservedClasses:
     """What `profile` says of all that was recorded."""
     registry = ClassRegistry()
     maker = ClassIntervalMaker(registry)
     for sample in taken:
-        maker.append(blind(sample))
+        maker.append(without_measured_cpu(sample))
     return observed_classes(registry, maker.intervals(taken[-1].at + LATER))

@@ -1,7 +1,7 @@
 """The table of faults: what is done to a server, how it is undone, and what the agent must say.
 
 `test_live_faults.py` runs it: all releases at once, under load, behind a proxy, beside a server
-that nothing happens to. What happens to the agent's own surroundings is in `faults_around.py`.
+that nothing happens to. Faults of the surroundings are in `faults_of_surroundings.py`.
 Packets that are dropped need a router of their own, disks that are full or read-only one of theirs:
 they are tests beside the table, in `test_live_network.py` and `test_live_history.py`.
 """

@@ -40,7 +40,7 @@ class Simulated:
     """CPU per interval and class, s."""
 
     @property
-    def blind(self) -> ClassIntervals:
+    def without_texts(self) -> ClassIntervals:
         """The same without digest texts."""
         return replace(self.intervals, texts=None)
 

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 import bcrypt
 import pytest
-from complaints import one_line
+from error_lines import one_line
 from prometheus_server import Sample, exported, fill, serving
 from recordings import DEMAND, LAW, Row, nearly, rows, written
 from web_clients import SERVER, Authority

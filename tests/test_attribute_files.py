@@ -9,7 +9,7 @@ from attribute_command import host_file as host_file
 from attribute_command import long_file as long_file
 from attribute_command import served as served
 from attribute_command import wide_file as wide_file
-from complaints import one_line
+from error_lines import one_line
 
 from agent.cli import main
 from agent.csv_input.class_file import read_classes

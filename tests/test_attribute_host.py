@@ -9,7 +9,7 @@ from attribute_command import LONG, as_json, as_table, csv, long_rows, run
 from attribute_command import host_file as host_file
 from attribute_command import long_file as long_file
 from attribute_command import served as served
-from complaints import one_line
+from error_lines import one_line
 from simulated_classes import Simulated
 
 from testbed.data_file_paths import data

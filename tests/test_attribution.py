@@ -106,7 +106,7 @@ def test_simulated_shares_are_estimated(
     errors = {True: [], False: []}  # type: dict[bool, list[float]]
     for seed in range(6):
         s = simulate(seed, **options)
-        for known, intervals in ((True, s.intervals), (False, s.blind)):
+        for known, intervals in ((True, s.intervals), (False, s.without_texts)):
             found = attribute(intervals, cpu(s))
             errors[known].append(truth_error(found, s))
             assert shares(found)["sleep"] < (0.01 if "cost_drift" not in options else 0.03)
@@ -120,7 +120,7 @@ def test_computing_without_rows_is_not_classified_as_waiting(noise: float) -> No
     costs = {**COSTS, "hash": 20e-3}
     for seed in range(4):
         s = simulate(seed, costs=costs, rates=(*RATES[:-3], 8, *RATES[-2:]), noise=noise)
-        found = attribute(s.blind, cpu(s))
+        found = attribute(s.without_texts, cpu(s))
         assert truth_error(found, s) < (0.1 if noise < 0.1 else 0.25)
         assert shares(found)["sleep"] < 0.02
 
@@ -133,7 +133,7 @@ def test_a_long_computation_without_rows_keeps_its_cpu_in_few_intervals(interval
         rates = (*RATES[:hashing], 0.8, *RATES[hashing + 1 :])
         s = simulate(seed, intervals=intervals, costs=costs, rates=rates)
         used = s.truth[:, hashing].sum()
-        for seen in (s.intervals, s.blind):
+        for seen in (s.intervals, s.without_texts):
             assert attribute(seen, cpu(s)).totals[hashing] > 0.5 * used
 
 
@@ -143,7 +143,7 @@ def test_noise_does_not_move_the_classes_use_to_the_base(intervals: int, most: f
     errors = []
     for seed in range(8):
         s = simulate(seed, intervals=intervals, noise=0.15)
-        found = attribute(s.blind, cpu(s))
+        found = attribute(s.without_texts, cpu(s))
         errors.append(truth_error(found, s))
         assert found.unattributed < 0.4 * found.total
     assert np.mean(errors) < most
@@ -155,7 +155,9 @@ def test_little_cpu_use_is_no_upper_bound(running: float, intervals: int) -> Non
     """Threads that wake up often wait for a CPU as often, and it is not their work that waits."""
     for seed in range(4):
         s = simulate(seed, intervals=intervals, noise=0.1)
-        found = attribute(s.blind, cpu(s), host=HostUse(busy=0.9, io_wait=0.0, running=running))
+        found = attribute(
+            s.without_texts, cpu(s), host=HostUse(busy=0.9, io_wait=0.0, running=running)
+        )
         assert truth_error(found, s) < 0.2
         assert shares(found)["sleep"] < 0.02
 
@@ -223,7 +225,7 @@ def test_the_best_method_is_chosen() -> None:
     measured = replace(s.intervals, cpu=s.truth)
     assert choose_method(measured, cpu(s)) is DivisionMethod.MEASURED
     assert choose_method(s.intervals, cpu(s)) is DivisionMethod.WORK_TIME
-    assert choose_method(s.blind, cpu(s)) is DivisionMethod.LEARNED
+    assert choose_method(s.without_texts, cpu(s)) is DivisionMethod.LEARNED
     assert choose_method(measured, DividedUse(s.y, time_like=False)) is DivisionMethod.LEARNED
 
 
@@ -260,7 +262,7 @@ def test_no_method_is_compared_with_itself(
 ) -> None:
     """Whatever is requested and known, the comparison is with another method."""
     s = simulate(intervals=100)
-    intervals = s.intervals if known else s.blind
+    intervals = s.intervals if known else s.without_texts
     intervals = intervals if counted else replace(intervals, count=None, sizes=())
     found = attribute(intervals, cpu(s), method)
     assert found.disagreement is not None
@@ -341,7 +343,7 @@ def test_weighted_regression_charges_sleepers_and_has_the_reason() -> None:
     )
     assert (
         AttributionReason.WAITS_UNSEEN
-        in attribute(s.blind, cpu(s), DivisionMethod.WORK_TIME).reasons
+        in attribute(s.without_texts, cpu(s), DivisionMethod.WORK_TIME).reasons
     )
 
 
@@ -361,7 +363,7 @@ def test_two_standard_errors_cover_the_truth() -> None:
         inside = []
         for seed in range(8):
             s = simulate(seed)
-            found = attribute(s.intervals if known else s.blind, cpu(s))
+            found = attribute(s.intervals if known else s.without_texts, cpu(s))
             errors = np.array([use.stderr for use in found.classes], dtype=float)
             inside += list(np.abs(found.totals - s.truth.sum(axis=0)) < 2 * errors)
         assert np.mean(inside) >= 0.88

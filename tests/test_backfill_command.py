@@ -7,7 +7,7 @@ from itertools import chain
 from pathlib import Path
 
 import pytest
-from complaints import one_line
+from error_lines import one_line
 from history_rows import SERVER, SETTINGS, batch, is_sound
 from prometheus_server import exported, fill, serving
 from recordings import LAW, rows

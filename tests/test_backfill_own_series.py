@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from complaints import one_line
+from error_lines import one_line
 from history_rows import SERVER
 from prometheus_server import Sample, exported, fill, serving
 from recordings import rows

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 from history_rows import SETTINGS
-from made_up import WAVES, intervals
+from law_windows import WAVES, intervals
 from test_replay_history import SERVER, ZERO, history
 
 from agent.assessment.snapshot import AssessmentState

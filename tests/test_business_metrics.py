@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from made_up import WAVES, intervals
+from law_windows import WAVES, intervals
 from prometheus_server import fill, serving
 
 from agent.assessment.snapshot import Health

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import yaml
-from complaints import mistakes
+from error_lines import mistakes
 
 from agent.config.business_metrics import BusinessMetric
 from agent.config.loader import load

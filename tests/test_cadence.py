@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from made_up import SETTINGS, WAVES, WIDTH, interval, intervals
+from law_windows import SETTINGS, WAVES, WIDTH, interval, intervals
 from msgspec import structs
 
 from agent.assessment.cadence import is_due

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from complaints import mistakes
+from error_lines import mistakes
 from test_sla import LAW, on_the_law, processors, queued, watched
 
 from agent.assessment.snapshot import ClassSlasState, Snapshot

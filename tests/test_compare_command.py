@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import recordings
-from complaints import one_line
+from error_lines import one_line
 from recordings import Row, rows, written
 from test_replay_history import SERVER, ZERO, history, real_intervals
 

@@ -14,7 +14,7 @@ from urllib.parse import quote, urlencode
 
 import pytest
 import yaml
-from made_up import RISING, intervals, known
+from law_windows import RISING, intervals, known
 from test_replay_history import SERVER, ZERO, history, real_intervals
 from web_clients import ask, listening
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from made_up import RISING, intervals, with_usage
+from law_windows import RISING, intervals, with_usage
 
 from agent.window.concurrency import ConcurrencySource, concurrency, running_statements
 from agent.window.intervals import Interval, Window

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from complaints import mistakes
+from error_lines import mistakes
 from msgspec import structs
 
 from agent.config.base_model import InvalidValuesError, Section

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import numpy as np
 import pytest
-from made_up import WAVES, interval, intervals, known, seen_at, with_usage
+from law_windows import WAVES, interval, intervals, known, seen_at, with_usage
 from numpy.typing import ArrayLike
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families

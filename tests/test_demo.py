@@ -18,7 +18,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-import made_up
+import law_windows
 import numpy as np
 import psutil
 import pytest
@@ -347,10 +347,10 @@ def a_view(waiting: str = "") -> View:
     """A view of a server with a peak at 5 threads, or of one that waits for a fit."""
     law = Usl(0.1, 0.036, 500.0)
     rows = [
-        made_up.interval(k, load, throughput=float(law.throughput(load)))
+        law_windows.interval(k, load, throughput=float(law.throughput(load)))
         for k, load in enumerate([*np.linspace(0.5, 15, 40), 2.0])
     ]
-    snapshot = replace(made_up.known(rows), at=1000.0)
+    snapshot = replace(law_windows.known(rows), at=1000.0)
     fitted = AssessmentState(waiting=waiting) if waiting else replace(snapshot.assessed, at=1000.0)
     load = Load(1000.0, 900.0, {ConcurrencySource.STATEMENT_TIME: 2.0}, {})
     snapshot = replace(snapshot, load=load, assessed=fitted)

@@ -38,7 +38,7 @@ def with_a_steady_waiter(
 ) -> tuple[ClassIntervals, Array]:
     """The same with so many calls in every interval that wait 30 ms each, and cost 50 µs."""
     n = calls + rng.integers(-1, 2, (len(s.y), 1)).astype(float)
-    t, none = s.blind, np.zeros_like(n)
+    t, none = s.without_texts, np.zeros_like(n)
     assert t.count is not None
     intervals = replace(
         t,
@@ -56,7 +56,7 @@ def with_a_steady_waiter(
 def test_time_per_call_of_computing_classes_is_elastic(seed: int) -> None:
     """On a simulated server whose queue changes, digest texts unknown; that of sleepers is not."""
     s = simulate(seed, busy=0.6)
-    found = told(s.blind, s.y)
+    found = told(s.without_texts, s.y)
     assert found["sleep"] > 2
     assert max(found[name] for name in ("point", "sum", "join", "scan", "hash")) < 0
 

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import pytest
 from known_classes import known_classes
-from known_time import known_time_use
-from made_up import WAVES, intervals, with_resources
+from known_time_split import known_time_use
+from law_windows import WAVES, intervals, with_resources
 from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_rules import documented_metrics

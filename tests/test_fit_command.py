@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from complaints import one_line
-from said import said_as_json
-from somebody_else import folder_for_all, somebody_else
+from command_json import stdout_json
+from error_lines import one_line
+from unprivileged_user import as_unprivileged_user, world_readable_folder
 
 from agent.cli import main
 from models.usl.law import Usl
@@ -63,7 +63,7 @@ def cisco(tmp_path: Path) -> Path:
 def as_json(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> dict[str, Any]:
     """Run with --format json and parse what it says."""
     assert run(*arguments, "--format", "json") == 0
-    return said_as_json(capsys)
+    return stdout_json(capsys)
 
 
 @pytest.mark.parametrize("method", ["bayes", "lsq", "linearised"])
@@ -366,11 +366,11 @@ def test_a_file_without_the_right_to_read_it_is_one_line(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """The system's reason is passed on, of a file that is there to be seen."""
-    with folder_for_all() as folder:
+    with world_readable_folder() as folder:
         path = folder / "private.csv"
         path.write_text(table(CISCO))
         path.chmod(0)
-        with somebody_else():
+        with as_unprivileged_user():
             assert path.exists()
             assert "Permission denied" in failure(capsys, path)
         path.chmod(0o600)

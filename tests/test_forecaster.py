@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from history_rows import SERVER, SETTINGS
-from made_up import WAVES, intervals, known, seen_at, with_resources
+from law_windows import WAVES, intervals, known, seen_at, with_resources
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from known_time import known_time_use
-from made_up import UP, WIDTH, ZERO, intervals, known, now, with_resources
+from known_time_split import known_time_use
+from law_windows import UP, WIDTH, ZERO, intervals, known, now, with_resources
 
 from agent.assessment.snapshot import AssessmentState, Health, Load, Snapshot
 from agent.config.loader import ConfigError, load

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from history_rows import filled
-from somebody_else import NOBODY, folder_for_all, somebody_else
+from unprivileged_user import NOBODY, as_unprivileged_user, world_readable_folder
 
 from agent.cli import main
 from agent.history.record_types import INTERVALS
@@ -27,7 +27,7 @@ def noise(place: Path) -> None:
     place.write_bytes(os.urandom(8192))
 
 
-def somebody_elses(place: Path) -> None:
+def of_another_user(place: Path) -> None:
     """A database, but none of ours."""
     connection = sqlite3.connect(place)
     connection.execute("CREATE TABLE customers (name TEXT)")
@@ -48,7 +48,7 @@ PLACES = [
         "this is not a regular file; check the path",
         "this is not a regular file; check the path",
     ),
-    (somebody_elses, FOREIGN, FOREIGN),
+    (of_another_user, FOREIGN, FOREIGN),
 ]
 
 
@@ -78,13 +78,13 @@ def test_missing_read_permission_is_reported_with_the_owner(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """Also if the folder may not be entered: the file is private, and stays as it is."""
-    with folder_for_all() as folder:
+    with world_readable_folder() as folder:
         path = filled(folder / "history.db", 1)
         for modes in ((0o755, 0), (0o600, 0o600)):
             folder.chmod(modes[0])
             path.chmod(modes[1])
             for action in (["show"], ["export"], ["prune", "--before", "1d"]):
-                with somebody_else():
+                with as_unprivileged_user():
                     can_be_seen = os.access(path, os.F_OK, effective_ids=True)
                     code = main(["history", *action, "--file", str(path)])
                 assert can_be_seen is (modes[0] == 0o755)

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from history_rows import SERVER, SETTINGS
-from made_up import WAVES, intervals, known, seen_at, with_resources
+from law_windows import WAVES, intervals, known, seen_at, with_resources
 from prometheus_client import CollectorRegistry, generate_latest
 
 from agent.assessment.hour_ahead_load import KEPT_STEPS, LoadOutlook, RecentLoad

@@ -12,8 +12,8 @@ from pathlib import Path
 from statistics import mean, median
 
 import pytest
+from collector_session import connected
 from conftest import ServerFactory
-from reached import connected
 
 from agent.config.loader import load
 from agent.demo.server import PrivateServer

@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from class_load import SLEEP_SECONDS, SMALL_POOL, WAITERS, WITHOUT_TABLES, WORKS, class_of
-from class_recording import LATER, blind, looked_at
+from class_recording import LATER, classes_observed_in, without_measured_cpu
 from class_scene import OPTIONS, Scene, play
 from conftest import ServerFactory, one_in_every_run
 
@@ -62,7 +62,7 @@ def estimated(taken: list[Sample], interval: float) -> ClassesState:
         ClassSettings(top=60, digest_text=True, interval=interval, window=3600.0)
     )
     for sample in taken:
-        classes.append(blind(sample))
+        classes.append(without_measured_cpu(sample))
         if sample.collector == "digests":
             classes.advance(sample.at, sample.at)
     end = taken[-1].at + LATER
@@ -155,7 +155,7 @@ def compare(
 @pytest.mark.live
 def test_estimates_are_near_the_servers_accounting(scene: Scene) -> None:
     """No waiting class is charged; prepared statements and procedures are classes too."""
-    seen, state = looked_at(scene.taken), estimated(scene.taken, 24.0)
+    seen, state = classes_observed_in(scene.taken), estimated(scene.taken, 24.0)
     cpu = state.resource("cpu")
     assert cpu is not None
     assert seen.cpu is not None
@@ -172,10 +172,10 @@ def test_estimates_are_near_the_servers_accounting(scene: Scene) -> None:
 @pytest.mark.live
 def test_estimates_are_near_without_texts(scene: Scene) -> None:
     """The waiting classes are learned from the same recording."""
-    seen = looked_at([without_texts(sample) for sample in scene.taken])
+    seen = classes_observed_in([without_texts(sample) for sample in scene.taken])
     assert seen.cpu is not None
     assert seen.cpu.method is DivisionMethod.LEARNED
-    informed = of_informed(scene, looked_at(scene.taken))
+    informed = of_informed(scene, classes_observed_in(scene.taken))
     compare(of_profile(scene, seen), scene.cpu, informed, WITH_LESS)
 
 
@@ -236,7 +236,7 @@ def test_bytes_are_attributed_to_their_classes_or_none(scene: Scene) -> None:
 @pytest.mark.live
 def test_no_class_is_ranked_by_unattributed_bytes(scene: Scene) -> None:
     """Least of all the agent, which reads no disk."""
-    seen = looked_at(scene.taken)
+    seen = classes_observed_in(scene.taken)
     profile = profile_of(seen, "io", with_text=True)
     assert set(profile.io) == {"read", "written"}
     believed = any(is_predicted_well(moved.held_out) for moved in profile.io.values())
@@ -285,7 +285,7 @@ def test_statements_without_an_index_are_counted_by_class(scene: Scene) -> None:
 @pytest.mark.live
 def test_a_saturated_host_is_a_reason(scene: Scene) -> None:
     """More statements compute than there are processors."""
-    seen = looked_at(scene.burning)
+    seen = classes_observed_in(scene.burning)
     assert seen.cpu is not None
     assert AttributionReason.SATURATED in seen.cpu.reasons
 

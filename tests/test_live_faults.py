@@ -25,7 +25,7 @@ from faults import (
     Scene,
     WatchedServer,
 )
-from faults_around import AROUND
+from faults_of_surroundings import AROUND
 from history_rows import is_sound as is_sound_file
 from history_rows import rows
 from page_changes import ALWAYS_POSSIBLE, falls, increases, lost, rise, skipped, was_undisturbed

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from collector_session import connected
 from conftest import ServerFactory
-from reached import connected
 
 from agent.demo.server import Flavour, PrivateServer
 from collectors import COLLECTORS, business_query

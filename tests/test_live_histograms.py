@@ -4,7 +4,7 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from reached import connected
+from collector_session import connected
 
 from agent.demo.server import PrivateServer
 from agent.query_classes.recent_response_times import RecentResponseTimes

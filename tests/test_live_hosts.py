@@ -7,8 +7,8 @@ from types import SimpleNamespace
 
 import psutil
 import pytest
+from collector_session import connected, endpoint_of
 from conftest import ServerFactory
-from reached import connected, way_to
 
 from agent.demo.server import Flavour, PrivateServer
 from collectors import host, process_lookup
@@ -149,7 +149,7 @@ def test_an_agent_in_its_own_container_has_no_host_metrics(
     server: PrivateServer, way: str, tmp_path: Path
 ) -> None:
     """It cannot see the server's process, and says that they are in two containers."""
-    there = target(tmp_path, server, over=way_to(server, way))
+    there = target(tmp_path, server, over=endpoint_of(server, way))
     with watching(tmp_path, there, prefix=IN_A_CONTAINER) as agent:
         assert agent.get("feature_enabled", feature="host") == 0
         assert agent.get("up") == 1
@@ -163,7 +163,7 @@ def test_a_containerised_server_on_this_host_is_found(
 ) -> None:
     """It is a process of this machine, whatever its PID is inside."""
     with server_inside(flavour, templates, *IN_A_CONTAINER) as server:
-        there = target(tmp_path, server, over=way_to(server, "socket"))
+        there = target(tmp_path, server, over=endpoint_of(server, "socket"))
         with watching(tmp_path, there) as agent:
             assert agent.get("feature_enabled", feature="host") == 1
             wait_until("host", lambda: agent.get("collector_success", collector="host") == 1)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from class_recording import CPU_ON, connected, looked_at, record
+from class_recording import CPU_ON, classes_observed_in, connected, record
 from conftest import ServerFactory
 from test_live_collectors import IN_FLIGHT_ON, settled
 
@@ -69,7 +69,7 @@ def applied(private_server: ServerFactory, way: Way) -> ObservedClasses:
         read = thread_counts.prepare(connection).read
         assert read is not None
         wait_until("an applier at work", lambda: read()[thread_counts.APPLYING] > 0)
-        return looked_at(record(connection, SECONDS))
+        return classes_observed_in(record(connection, SECONDS))
 
 
 def use_of(seen: ObservedClasses, word: str) -> tuple[ClassUse, float]:

@@ -14,7 +14,7 @@ import pymysql
 import pytest
 from conftest import one_in_every_run
 from history_rows import rows
-from planted import NAME, NAP, PLANTED, SCHEMA, TAIL, leaks, planting
+from planted_secrets import NAME, NAP, PLANTED, SCHEMA, TAIL, leaks, planting
 
 from agent.demo.server import PrivateServer
 from agent.history.record_types import CLASSES as USES

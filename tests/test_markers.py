@@ -13,9 +13,9 @@ from pathlib import Path
 from urllib.parse import urlencode
 
 import pytest
-from complaints import one_line
+from error_lines import one_line
 from history_rows import SETTINGS, batch
-from made_up import RISING, intervals, known
+from law_windows import RISING, intervals, known
 from test_replay_history import SERVER, history, real_intervals
 from web_clients import NOW, ask, listening, password_hash, snapshot, written
 

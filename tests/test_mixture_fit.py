@@ -113,7 +113,7 @@ def test_unit_costs_need_counts() -> None:
 def test_waiting_classes_are_found_without_texts(options: dict[str, Any], seed: int) -> None:
     """SLEEP has most of the time and next to no CPU; the hash computes without rows."""
     s = simulate(seed, **options)
-    model = fit_intervals(s.blind, DividedUse(s.y)).model
+    model = fit_intervals(s.without_texts, DividedUse(s.y)).model
     computing = dict(zip(model.names, model.mixture.computing, strict=True))
     totals = dict(zip(model.names, model.mixture.totals, strict=True))
     assert s.intervals.statement_time[:, -1].sum() > 0.2 * s.intervals.statement_time.sum()
@@ -125,7 +125,7 @@ def test_waiting_classes_are_found_without_texts(options: dict[str, Any], seed: 
 def test_unexplained_use_is_base() -> None:
     """0.8 CPU of no class, half of the total, is divided over none."""
     s = simulate(base=0.8)
-    model = fit_intervals(s.blind, DividedUse(s.y)).model
+    model = fit_intervals(s.without_texts, DividedUse(s.y)).model
     assert model.mixture.base / s.y.sum() == pytest.approx(0.8 * 300 / s.y.sum(), abs=0.05)
 
 
@@ -134,7 +134,7 @@ def test_two_standard_errors_cover_the_truth_nine_times_in_ten() -> None:
     inside = []
     for seed in range(12):
         s = simulate(seed, intervals=240)
-        mixture = fit_intervals(s.blind, DividedUse(s.y)).model.mixture
+        mixture = fit_intervals(s.without_texts, DividedUse(s.y)).model.mixture
         inside += list(np.abs(mixture.totals - s.truth.sum(axis=0)) / mixture.stderr)
     assert 0.9 <= np.mean(np.array(inside) < 2) <= 1.0
     assert 0.5 <= np.mean(np.array(inside) < 1) <= 0.99
@@ -144,9 +144,9 @@ def test_the_second_half_is_predicted_from_the_first() -> None:
     """Within 4 % a second, where intervals have 2 % of noise and calls 20 %."""
     s = simulate(intervals=400)
     first, second = slice(200), slice(200, 400)
-    known = s.blind.at(first)
+    known = s.without_texts.at(first)
     model = fit_intervals(known, DividedUse(s.y[first])).model
-    quality = PredictionError.of(s.y[second], model.predict(s.blind.at(second)))
+    quality = PredictionError.of(s.y[second], model.predict(s.without_texts.at(second)))
     assert quality.mape is not None
     assert quality.mape < 0.04
 
@@ -206,16 +206,16 @@ def odd_intervals() -> dict[str, ClassIntervals]:
     """Intervals that say too little."""
     s = simulate(intervals=40)
     rng = np.random.default_rng(6)
-    one = s.blind.arranged(["point"])
+    one = s.without_texts.arranged(["point"])
     zeros = np.zeros((5, 3))
-    twin = s.blind.arranged(["point", "point2", "sleep"])
+    twin = s.without_texts.arranged(["point", "point2", "sleep"])
     assert twin.count is not None
     twin.count[:, 1] = twin.count[:, 0]
     twin.statement_time[:, 1] = twin.statement_time[:, 0]
     return {
         "one class": one,
-        "one interval": s.blind.at(slice(1)),
-        "more classes than intervals": s.blind.at(slice(4)),
+        "one interval": s.without_texts.at(slice(1)),
+        "more classes than intervals": s.without_texts.at(slice(4)),
         "collinear": twin,
         "idle": ClassIntervals(("a", "b", "c"), np.ones(5), zeros, zeros),
         "no time": ClassIntervals(
@@ -256,8 +256,8 @@ def test_indistinguishable_classes_get_the_same() -> None:
 def test_the_unit_of_the_resource_does_not_matter(seed: int, unit: float) -> None:
     """Bytes instead of gigabytes: the same shares, to the last digits in powers of two."""
     s = simulate(seed, intervals=60)
-    plain = fit_intervals(s.blind, DividedUse(s.y)).model.mixture
-    other = fit_intervals(s.blind, DividedUse(unit * s.y)).model.mixture
+    plain = fit_intervals(s.without_texts, DividedUse(s.y)).model.mixture
+    other = fit_intervals(s.without_texts, DividedUse(unit * s.y)).model.mixture
     whole = unit * float(s.y.sum())
     assert other.totals == pytest.approx(unit * plain.totals, rel=1e-9, abs=1e-12 * whole)
     assert other.base == pytest.approx(unit * plain.base, rel=1e-9, abs=1e-12 * whole)
@@ -269,7 +269,7 @@ def test_no_class_has_negative_use(seed: int, intervals: int) -> None:
     """With random totals unrelated to the classes."""
     s = simulate(seed, intervals=intervals)
     y = np.random.default_rng(seed).gamma(0.5, 1, intervals)
-    mixture = fit_intervals(s.blind, DividedUse(y)).model.mixture
+    mixture = fit_intervals(s.without_texts, DividedUse(y)).model.mixture
     assert (mixture.totals >= 0).all()
     assert mixture.base >= 0
     assert np.isfinite(mixture.variances).all()
@@ -280,7 +280,7 @@ def test_time_is_left_out_where_use_does_not_follow_it() -> None:
     s = simulate(intervals=300)
     assert s.intervals.count is not None
     y = 16384 * s.intervals.count[:, 2] + 1000.0
-    mixture = fit_intervals(s.blind, DividedUse(y, time_like=False)).model.mixture
+    mixture = fit_intervals(s.without_texts, DividedUse(y, time_like=False)).model.mixture
     assert mixture.totals[2] > 0.8 * y.sum()
 
 
@@ -289,22 +289,22 @@ def test_an_outlying_interval_counts_less() -> None:
     s = simulate(intervals=200)
     y = s.y.copy()
     y[50:53] += 5 * s.y.mean()
-    model = fit_intervals(s.blind, DividedUse(y)).model
-    weights = robust_weights(y, model.predict(s.blind))
+    model = fit_intervals(s.without_texts, DividedUse(y)).model
+    weights = robust_weights(y, model.predict(s.without_texts))
     assert weights[50:53].max() < 0.2 * np.median(weights)
-    plain = fit_intervals(s.blind, DividedUse(s.y)).model
+    plain = fit_intervals(s.without_texts, DividedUse(s.y)).model
     assert model.mixture.level == pytest.approx(plain.mixture.level or 0, rel=0.15)
 
 
 def test_a_prediction_allows_new_and_missing_classes() -> None:
     """A class never seen adds nothing, one that is gone uses nothing."""
     s = simulate(intervals=100)
-    model = fit_intervals(s.blind, DividedUse(s.y)).model
+    model = fit_intervals(s.without_texts, DividedUse(s.y)).model
     assert isinstance(model, CostModel)
-    more = s.blind.arranged([*s.intervals.names, "new"])
-    assert model.predict(more) == pytest.approx(model.predict(s.blind))
-    fewer = s.blind.arranged([name for name in s.intervals.names if name != "scan"])
-    assert (model.predict(fewer) <= model.predict(s.blind)).all()
+    more = s.without_texts.arranged([*s.intervals.names, "new"])
+    assert model.predict(more) == pytest.approx(model.predict(s.without_texts))
+    fewer = s.without_texts.arranged([name for name in s.intervals.names if name != "scan"])
+    assert (model.predict(fewer) <= model.predict(s.without_texts)).all()
 
 
 def test_one_interval_is_divided_by_the_priors_alone() -> None:
@@ -329,7 +329,7 @@ def test_each_hypothesis_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(prior_mixture_fit, "_fit_hypotheses", noted)
     simulated = simulate(intervals=120)
-    intervals = simulated.blind
+    intervals = simulated.without_texts
     fit_intervals(intervals, DividedUse(simulated.y))
     problem = tried[-1][0]
     tried.clear()

@@ -13,7 +13,7 @@ from models.robust import medians
 TESTS = Path(__file__).parent
 SHARES = (0.0, 0.05, 0.1, 0.5, 0.9, 0.95, 1.0)
 ASSESS = """
-from made_up import WAVES, intervals, known, with_resources
+from law_windows import WAVES, intervals, known, with_resources
 rows = with_resources(intervals(WAVES), cpu=0.0002, disk=0.0001)
 rows = [row._replace(resources={**row.resources, "connections:open": 50.0}) for row in rows]
 assert known(rows).assessed.capacity.value is not None

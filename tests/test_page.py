@@ -6,7 +6,7 @@ from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
-from made_up import SETTINGS, WAVES, ZERO, intervals, known, now, seen_at, with_resources
+from law_windows import SETTINGS, WAVES, ZERO, intervals, known, now, seen_at, with_resources
 
 from agent.assessment.snapshot import (
     AssessmentState,

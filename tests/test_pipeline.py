@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from made_up import (
+from law_windows import (
     LAW,
     RISING,
     SETTINGS,

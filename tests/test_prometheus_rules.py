@@ -402,8 +402,8 @@ def test_the_alerts_on_saturation_are_right_at_any_interval(
     tests += [{"expr": quiet, "eval_time": f"{at}m", "exp_samples": []} for at in (17, 61, 109)]
     case = {"interval": f"{step}s", "input_series": series, "promql_expr_test": tests}
     file = tmp_path / "interval.test.yml"
-    looked_at = [name for name in ALERTS if name in bad or name.endswith("Stale")]
-    (tmp_path / RULES.name).write_text(without_other_alerts(TEXT, looked_at))
+    profile_of = [name for name in ALERTS if name in bad or name.endswith("Stale")]
+    (tmp_path / RULES.name).write_text(without_other_alerts(TEXT, profile_of))
     document = {"rule_files": [RULES.name], "evaluation_interval": f"{step}s", "tests": [case]}
     file.write_text(json.dumps(document))
     result = run(promtool, "test", "rules", file)

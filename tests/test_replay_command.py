@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from complaints import one_line
+from error_lines import one_line
 from recordings import DEMAND, LAW, Row, as_rows, nearly, rows, written
 
 from agent.assessment.forecaster import Forecaster

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from complaints import one_line
+from error_lines import one_line
 
 from agent.cli import main
 from agent.config.timestamps import time_text

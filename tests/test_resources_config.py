@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from complaints import mistakes
+from error_lines import mistakes
 
 from agent.config.bandwidths import bytes_per_second
 from agent.config.loader import load

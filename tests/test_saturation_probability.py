@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from made_up import WAVES, intervals, known, seen_at, with_resources
+from law_windows import WAVES, intervals, known, seen_at, with_resources
 
 from agent.assessment.snapshot import Snapshot
 from agent.export.page import render

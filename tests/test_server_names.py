@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from complaints import one_line
+from error_lines import one_line
 from prometheus_server import Sample, exported, fill, serving
 from recordings import Row, nearly, rows, written
 

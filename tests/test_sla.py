@@ -5,7 +5,7 @@ from math import factorial
 
 import numpy as np
 import pytest
-from made_up import WAVES, intervals, known, with_resources
+from law_windows import WAVES, intervals, known, with_resources
 from test_what_if import CONTENTION, CPU, TODAY
 
 from agent.assessment.snapshot import Snapshot

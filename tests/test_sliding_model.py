@@ -78,7 +78,7 @@ def test_the_recent_use_of_a_class_without_a_column_passes_to_other() -> None:
 def test_a_file_and_the_daemons_first_block_are_divided_alike(texts: bool, seconds: int) -> None:
     """The same totals, errors and waits for the same intervals: there is one model."""
     simulated = simulate(3, intervals=seconds)
-    intervals = simulated.intervals if texts else simulated.blind
+    intervals = simulated.intervals if texts else simulated.without_texts
     live = SlidingModel(RESOURCES[0], BLOCKS).add_block(intervals, simulated.y, HOST)
     found = attribute(intervals, DividedUse(simulated.y, is_cpu_seconds=True), host=HOST)
     assert found.method is live.source

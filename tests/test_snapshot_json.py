@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 import numpy as np
 import pytest
-from made_up import WAVES, ZERO, interval, intervals, known, seen_at, with_resources
+from law_windows import WAVES, ZERO, interval, intervals, known, seen_at, with_resources
 from web_clients import ask, listening, snapshot
 
 from agent.assessment.snapshot import AssessmentState, ForecastState, Health, Snapshot

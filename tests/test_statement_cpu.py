@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from made_up import SETTINGS, UP, interval, now, seen_at
+from law_windows import SETTINGS, UP, interval, now, seen_at
 
 from agent.assessment.snapshot import AssessmentState, Snapshot
 from agent.config.resources import ResourceSettings

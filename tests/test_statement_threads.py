@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from reached import connected
+from collector_session import connected
 
 from agent.demo.server import PrivateServer
 from collectors.class_thread_states import (

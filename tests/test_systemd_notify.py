@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from made_up import WAVES, intervals, known
+from law_windows import WAVES, intervals, known
 
 from agent.assessment.snapshot import AssessmentState, Health, Snapshot
 from agent.sampling.collector_health import CollectorHealth

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from made_up import RISING, intervals
+from law_windows import RISING, intervals
 
 from agent.assessment.snapshot import Health, Snapshot
 from agent.config.settings import Config

@@ -6,8 +6,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from known_classes import known_classes
-from known_time import known_time_use
-from made_up import WIDTH, intervals
+from known_time_split import known_time_use
+from law_windows import WIDTH, intervals
 
 from agent.assessment.snapshot import AssessmentState, Health, Snapshot
 from agent.config.resources import ResourceSettings

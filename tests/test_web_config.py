@@ -6,8 +6,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from complaints import mistakes
 from cryptography.hazmat.primitives import serialization
+from error_lines import mistakes
 from web_clients import Authority, password_hash, saying, written
 
 from agent.config.base_model import Section

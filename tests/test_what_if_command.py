@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 
 import pytest
 from known_classes import known_classes
-from made_up import RISING, WAVES, intervals, known, with_resources
+from law_windows import RISING, WAVES, intervals, known, with_resources
 from web_clients import NOW, ask, listening, password_hash, snapshot, written
 
 from agent.assessment.snapshot import Snapshot

@@ -10,7 +10,7 @@ NOBODY = 65_534
 
 
 @contextmanager
-def somebody_else() -> Iterator[None]:
+def as_unprivileged_user() -> Iterator[None]:
     """The rights of a user who is not root while the block lasts."""
     us = os.geteuid()
     if us == 0:
@@ -22,7 +22,7 @@ def somebody_else() -> Iterator[None]:
 
 
 @contextmanager
-def folder_for_all() -> Iterator[Path]:
+def world_readable_folder() -> Iterator[Path]:
     """A folder into which everybody may look, unlike those of the other tests."""
     all_enter = Path(tempfile.gettempdir()).parent  # ours is private
     with tempfile.TemporaryDirectory(dir=all_enter) as name:

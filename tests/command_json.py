@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 
-def said_as_json(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+def stdout_json(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
     """Parse standard output, NaN and Infinity forbidden; nothing went to standard error."""
 
     def forbid(constant: str) -> None:

@@ -8,7 +8,7 @@ from collectors.connection import Connection, Endpoint, Login
 from testbed.real.server_account import least_account
 
 
-def way_to(server: PrivateServer, way: str) -> Endpoint:
+def endpoint_of(server: PrivateServer, way: str) -> Endpoint:
     """The server's socket, or its port."""
     return Endpoint(socket=server.socket) if way == "socket" else Endpoint(port=server.port)
 
@@ -17,7 +17,7 @@ def way_to(server: PrivateServer, way: str) -> Endpoint:
 def connected(server: PrivateServer, way: str) -> Iterator[Connection]:
     """A session of the least account, as collectors have it."""
     account = least_account(server)
-    connection = Connection(way_to(server, way), lambda: Login(*account), timeout=5, limit=5)
+    connection = Connection(endpoint_of(server, way), lambda: Login(*account), timeout=5, limit=5)
     connection.open()
     try:
         yield connection
