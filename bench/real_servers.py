@@ -42,7 +42,7 @@ from testbed.real.agent_in_process import watched, window_of
 from testbed.recorded.peak_predictions import (
     FAR_OFF,
     TRIED,
-    Said,
+    EstimatorDeviation,
     best_threads,
     replay,
     saved,
@@ -77,7 +77,7 @@ def main() -> None:
     words = "replay only what a CSV of samples has: no connections, log writes, idle entries"
     parser.add_argument("--of-csv", action="store_true", help=words)
     args = parser.parse_args()
-    said: list[Said] = []
+    said: list[EstimatorDeviation] = []
     for file in args.replay or []:
         said += replay(saved(file), of_csv=args.of_csv)
     for workload in args.workload or ([] if args.replay else CLASSIC):
@@ -190,7 +190,7 @@ def is_of(row: Interval, beside: Iterable[tuple[float, float]]) -> bool:
     return all(row.end <= start or row.end - row.seconds >= end - SLACK for start, end in beside)
 
 
-def summarise(said: list[Said]) -> None:
+def summarise(said: list[EstimatorDeviation]) -> None:
     """Print each estimator's errors at each level, those that were trusted and wrong marked."""
     print("\nerrors of all workloads, below 30, 50, 70 and 90 % of the peak and past it")
     print("! trusted and off by more than a quarter")
@@ -211,7 +211,7 @@ def summarise(said: list[Said]) -> None:
             print(f"  {name:<34} " + " | ".join(f"{certainty(some):<20}" for some in levels))
 
 
-def spread(some: list[Said]) -> str:
+def spread(some: list[EstimatorDeviation]) -> str:
     """Summarise the errors of all workloads at one level."""
     if not some:
         return "–"
@@ -220,7 +220,7 @@ def spread(some: list[Said]) -> str:
     return f"{middle:.0f}/{far:.0f} ({np.median(errors):+.0f})".replace("inf", "∞")
 
 
-def certainty(some: list[Said]) -> str:
+def certainty(some: list[EstimatorDeviation]) -> str:
     """Summarise how sure it was of all workloads at one level, and how rightly."""
     if not some:
         return "–"

@@ -26,7 +26,7 @@ from pathlib import Path
 from agent.demo.server import PrivateServer
 from testbed.real.cgroups import cpu_quota, disk_under, throttled_reads
 from testbed.real.clients import Clients, Threads, root, run_as_root
-from testbed.real.daemon import Page, Sane, target, wait_until, watching
+from testbed.real.daemon import Page, PlausiblePage, target, wait_until, watching
 from testbed.real.io_bound_queries import OPTIONS, TABLE
 from testbed.real.io_bound_queries import STATEMENT as READ
 from testbed.real.predicted_limit import FIT, OFTEN, SHARES, most
@@ -176,7 +176,7 @@ def predicted(folder: Path, server: PrivateServer, part: Part, peak: float, sla:
     """Watch below half of the peak, then what the agent says of the SLA."""
     there = {**target(folder, server), "sla_seconds": sla}
     disks = {disk_under(server.datadir): {"operations": OPERATIONS}} if part.disk else {}
-    resources, sane = {"disks": disks}, Sane(queries=1e5, threads=1e3)
+    resources, sane = {"disks": disks}, PlausiblePage(queries=1e5, threads=1e3)
     said = ""
     with (
         suppress(AssertionError),  # of pages that were late on a busy machine

@@ -1,4 +1,4 @@
-"""The recorded and published class files, where they lie beside the checkout."""
+"""Paths of the recorded and published class files, which lie beside the checkout."""
 
 from pathlib import Path
 
@@ -9,6 +9,6 @@ HOME = "VividCortex/wlr's sample-data and recordings of MySQL 9.7 go into ../sha
 
 
 def data(name: str) -> Path:
-    """Path of a data file; without it skips the test, and fails it where all must be there."""
+    """Return the path of a data file; skip the test without it, or fail if all must be there."""
     path = FOLDER / name
     return path if path.exists() else missing(name, HOME)

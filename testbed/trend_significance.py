@@ -1,4 +1,4 @@
-"""Whether a number that was looked at again and again still rises, or only wavers."""
+"""Whether a series of measurements rises significantly."""
 
 import argparse
 from collections.abc import Sequence
@@ -23,11 +23,11 @@ class Trend:
 
     @property
     def is_flat(self) -> bool:
-        """Whether it does not rise for sure, or by too little to matter."""
+        """Whether it does not rise significantly, or by too little to matter."""
         return self.rise <= SURE * self.error or self.rise <= MATTERS * self.mean
 
     def __str__(self) -> str:
-        """The verdict, and what it stands on."""
+        """Format the verdict and its numbers."""
         verdict = "flat" if self.is_flat else "GROWS"
         return f"{verdict}: rises by {self.rise:.2f} ± {self.error:.2f} of {self.mean:.1f}"
 
@@ -35,7 +35,7 @@ class Trend:
 def refuse_too_few(
     parser: argparse.ArgumentParser, length: float, every: float, looks: float = 1
 ) -> None:
-    """End the program where its second half has too few looks; `looks` are in each `every`."""
+    """End the program if its second half has too few measurements; `looks` are in each `every`."""
     rows = length // every if every > 0 and length > 0 else 0
     if not rows * looks >= 2 * MIN_POINTS - 1:
         parser.error(

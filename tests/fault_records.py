@@ -8,7 +8,7 @@ from pathlib import Path
 from history_rows import is_sound, rows
 
 from agent.history.record_types import INTERVALS, Row
-from testbed.real.daemon import Sane, wait_until
+from testbed.real.daemon import PlausiblePage, wait_until
 
 THROUGHPUT, SPENT = (
     [column.name for column in INTERVALS.columns].index(name)
@@ -25,7 +25,9 @@ class Span:
     ended: float
 
 
-def left_behind(path: Path, span: Span, longest_gaps: Mapping[str, int], sane: Sane) -> list[str]:
+def left_behind(
+    path: Path, span: Span, longest_gaps: Mapping[str, int], sane: PlausiblePage
+) -> list[str]:
     """What is wrong with the file: its pages, a value, or a longer gap (s) in a target's intervals.
 
     Targets that are not named may have gaps of any length.
@@ -59,7 +61,7 @@ def holes_of(name: str, found: list[Row], span: Span, longest_gap: int) -> list[
     ]
 
 
-def complaints(row: Row, sane: Sane) -> list[str]:
+def complaints(row: Row, sane: PlausiblePage) -> list[str]:
     """What an interval has that cannot be."""
     return [
         f"{row.labels[0]}: {INTERVALS.columns[place].name} {value} at {row.at}"

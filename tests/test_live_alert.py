@@ -18,7 +18,7 @@ from prometheus_rules import RULES, rules_with_short_intervals
 
 from agent.demo.server import PrivateServer, free_port
 from testbed.real.clients import Clients
-from testbed.real.daemon import PREFIX, Daemon, Sane, running, target, wait_until, watching
+from testbed.real.daemon import PREFIX, Daemon, PlausiblePage, running, target, wait_until, watching
 
 ALERT = "MysqlHeadroomSaturated"
 RISING = (1, 2, 3, 4, 5, 6, 8, 10, 12, 14, 17, 20)  # clients, the last far beyond the peak
@@ -163,7 +163,7 @@ def test_the_alert_fires_under_a_rising_load_and_resolves(
     mysql_server: PrivateServer, prometheus: str, tmp_path: Path
 ) -> None:
     """Far below the peak it is silent, past it it fires, at low load it resolves."""
-    sane = Sane(threads=RISING[-1] + 5)
+    sane = PlausiblePage(threads=RISING[-1] + 5)
     with ExitStack() as stack:
         there = target(tmp_path, mysql_server) | NO_HOST
         agent = stack.enter_context(watching(tmp_path, there, sane=sane, fit=FIT))

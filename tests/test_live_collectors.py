@@ -23,7 +23,15 @@ from collectors.base import CollectorError
 from collectors.connection import Connection
 from collectors.statement_totals import WAITS_FOR_A_LOCK
 from testbed.real.clients import Clients, root, run_as_root
-from testbed.real.daemon import Daemon, Sane, running, target, wait_until, watching, write_config
+from testbed.real.daemon import (
+    Daemon,
+    PlausiblePage,
+    running,
+    target,
+    wait_until,
+    watching,
+    write_config,
+)
 from testbed.real.server_programs import Release
 
 THROUGHPUT = "throughput_queries_per_second"
@@ -211,7 +219,7 @@ def executed(server: PrivateServer) -> int:
 def test_a_long_statement_counts_while_it_runs(server: PrivateServer, tmp_path: Path) -> None:
     """One of ten seconds is a concurrency of one all the time, without a peak at its end."""
     run_as_root(server, IN_FLIGHT_ON)
-    with watching(tmp_path, target(tmp_path, server), sane=Sane(threads=1.5)) as agent:
+    with watching(tmp_path, target(tmp_path, server), sane=PlausiblePage(threads=1.5)) as agent:
         with root(server) as ask:
             began = time.time()
             ask("SELECT SLEEP(10)")

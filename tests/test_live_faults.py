@@ -36,7 +36,7 @@ from agent.demo.server import PrivateServer
 from agent.history.record_types import INTERVALS
 from collectors.connection import Endpoint
 from testbed.real.clients import Clients, run_as_root, sessions
-from testbed.real.daemon import Daemon, Page, Sane, target, wait_until, watching
+from testbed.real.daemon import Daemon, Page, PlausiblePage, target, wait_until, watching
 from testbed.real.server_account import least_account
 from testbed.real.server_programs import RELEASES, Release
 
@@ -46,7 +46,7 @@ OFFERED = ("status", "statements", "statements_in_flight", "threads", "host")
 ALL_ON = "--performance-schema-consumer-events-statements-current=ON"
 FEW_DIGESTS = f"--performance-schema-digests-size={DIGESTS}"
 CLASSES = {"interval": "5s", "window": "1m"}
-SANE = Sane(queries=1.2 * CLIENTS / NAP + 200, threads=2 * CLIENTS)  # 200: we ask, too
+SANE = PlausiblePage(queries=1.2 * CLIENTS / NAP + 200, threads=2 * CLIENTS)  # 200: we ask, too
 LOAD = f"SELECT SLEEP({NAP})"
 LAG = 30.0  # seconds that counters of query classes may be behind, on a busy machine
 UNCOUNTED = 2 * CLIENTS * len([*FAULTS, *AROUND])  # statements that ended with their session

@@ -16,7 +16,7 @@ from page_changes import ALWAYS_POSSIBLE, falls, increases, was_undisturbed
 from agent.demo.server import PrivateServer
 from collectors.connection import Endpoint
 from testbed.real.clients import Clients, sessions
-from testbed.real.daemon import Daemon, Page, Sane, is_root, target, wait_until, watching
+from testbed.real.daemon import Daemon, Page, PlausiblePage, is_root, target, wait_until, watching
 from testbed.real.namespaces import RoutedHost, routed_host, server_inside
 
 LASTS = 10.0  # seconds, after it was noticed
@@ -30,7 +30,7 @@ except TimeoutError:
 except ConnectionRefusedError:
     pass
 """
-SANE = Sane(queries=1.2 * CLIENTS / NAP + 200, threads=CLIENTS + 1.5)
+SANE = PlausiblePage(queries=1.2 * CLIENTS / NAP + 200, threads=CLIENTS + 1.5)
 
 
 @pytest.mark.live

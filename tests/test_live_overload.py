@@ -14,7 +14,7 @@ from contended_work import NO_HOST, PEAK, ContendedLoad
 from test_live_alert import prometheus_on
 
 from agent.demo.server import PrivateServer
-from testbed.real.daemon import Daemon, Sane, target, wait_until, watching
+from testbed.real.daemon import Daemon, PlausiblePage, target, wait_until, watching
 
 FIT = {"interval": "1s", "window": "5m"}
 LADDER = (1, 3, 2, 5, 7, 4, 10, 6, 12, 8, 14, 9, 18, 11)  # clients, for three seconds each
@@ -85,7 +85,7 @@ def test_every_surface_says_past_the_peak_what_is_past_the_peak(
     """Headroom is positive at half of the best concurrency, about 0 at it and never beyond it."""
     there = target(tmp_path, server) | NO_HOST
     with (
-        watching(tmp_path, there, sane=Sane(threads=PAST + 5), fit=FIT) as agent,
+        watching(tmp_path, there, sane=PlausiblePage(threads=PAST + 5), fit=FIT) as agent,
         prometheus_on(agent, tmp_path, prometheus) as watcher,
         ContendedLoad(server, PAST) as load,
     ):

@@ -20,7 +20,7 @@ from models.attribution.result import ClassUse
 from models.time_split.split import TimePart
 from testbed.real.agent_in_process import watched, window_of
 from testbed.real.clients import Clients, run_as_root
-from testbed.real.daemon import Daemon, Sane, target, wait_until, watching
+from testbed.real.daemon import Daemon, PlausiblePage, target, wait_until, watching
 from testbed.real.replication import DUMPS, REPLICA, STOP, let_follow
 from testbed.real.server_programs import Release
 
@@ -152,7 +152,7 @@ def test_replication_is_no_client_load(
         target(tmp_path, source, name="source"),
         target(tmp_path, replica, name="replica"),
     ]
-    with watching(tmp_path, *targets, sane=Sane(threads=2.5)) as agent:
+    with watching(tmp_path, *targets, sane=PlausiblePage(threads=2.5)) as agent:
         let_follow(source, replica)
         since = settled(agent)
         excluded = "concurrency_excluded_threads"

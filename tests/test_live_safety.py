@@ -19,7 +19,7 @@ from proxy import Proxy
 from agent.demo.server import PrivateServer
 from collectors.connection import Endpoint
 from testbed.real.clients import Ask, Clients, root, run_as_root
-from testbed.real.daemon import Daemon, Sane, target, wait_until, watching
+from testbed.real.daemon import Daemon, PlausiblePage, target, wait_until, watching
 from testbed.real.server_account import Account, least_account
 
 ALL_ON = "--performance-schema-consumer-events-statements-current=ON"
@@ -187,7 +187,7 @@ def test_the_server_reports_a_harmless_agent(places: list[WatchedServer], tmp_pa
         for place in places:
             stack.enter_context(looked_on(place))
             stack.enter_context(Clients(place.server, f"SELECT SLEEP({NAP})", CLIENTS))
-        agent = stack.enter_context(watching(tmp_path, *targets, sane=Sane(MOST, 8)))
+        agent = stack.enter_context(watching(tmp_path, *targets, sane=PlausiblePage(MOST, 8)))
         wait_until("up", lambda: all_up(agent, places, 1))
         good = rates(places)
         limits_are_set(places)

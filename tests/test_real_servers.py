@@ -26,7 +26,7 @@ from models.usl.law import Array
 from testbed.recorded.peak_predictions import (
     AT_BEST,
     FAR_OFF,
-    Said,
+    EstimatorDeviation,
     clients_peak,
     levels_of,
     replay,
@@ -111,7 +111,7 @@ def test_queries_that_wait_for_other_programs_are_no_contention() -> None:
 
 
 @cache
-def said(run: str) -> dict[tuple[str, float], Said]:
+def said(run: str) -> dict[tuple[str, float], EstimatorDeviation]:
     """What every estimator said at each level, by its name and the level."""
     return {(one.estimator, one.cap): one for one in replay(saved(RECORDED / f"{run}.json.gz"))}
 

@@ -13,7 +13,7 @@ from testbed.attacks.lying_server import (
     NEWDECIMAL,
     OK,
     Answer,
-    Lie,
+    FalseAnswer,
     endless,
     error,
     greeting,
@@ -30,26 +30,26 @@ HUGE = 10_000_000
 
 
 def ok() -> Answer:
-    """Done, and no rows."""
+    """Return an OK packet without rows."""
     return (OK,)
 
 
 def large_packets() -> Answer:
-    """One packet after the other of 16 MiB, each continued by the next."""
+    """Yield packets of 16 MiB, each continued by the next."""
     return repeat(bytes(MAX_PACKET))
 
 
-def digests(numbers: str, key: str = f"1.5|{DIGEST}|=shop", count: object = 1) -> Lie:
-    """All rows of the digest table in one answer."""
+def digests(numbers: str, key: str = f"1.5|{DIGEST}|=shop", count: object = 1) -> FalseAnswer:
+    """Return all rows of the digest table in one result."""
     return lambda: table((str(count), numbers, key))
 
 
 def counters(number: str) -> str:
-    """A digest's numbers, each of them this one."""
+    """Return a digest row whose numbers are all this one."""
     return " ".join(["1000000", *[number] * COUNTED])
 
 
-LIES: dict[str, tuple[dict[str, Lie], set[FailureKind]]] = {
+LIES: dict[str, tuple[dict[str, FalseAnswer], set[FailureKind]]] = {
     "texts that are no UTF-8": ({"DIGEST_TEXT": lambda: table((DIGEST, SURROGATE))}, set()),
     "a column's name that is none": (
         {"CONNECTION_ID": lambda: table((7,), name=b"\xed\xa0\x80\xff")},
@@ -104,7 +104,7 @@ LIES: dict[str, tuple[dict[str, Lie], set[FailureKind]]] = {
 }  # fmt: skip
 
 
-GREETINGS: dict[str, Lie] = {
+GREETINGS: dict[str, FalseAnswer] = {
     "packets of 16 MiB": large_packets,
     "a version of 5 MB": lambda: (greeting(b"8" * 5_000_000),),
     "ten thousand digits": lambda: (greeting(b"8" * 10_000),),
@@ -114,7 +114,7 @@ GREETINGS: dict[str, Lie] = {
 }
 
 
-LOGINS: dict[str, Lie] = {
+LOGINS: dict[str, FalseAnswer] = {
     "more and more of it": lambda: repeat(b"\x01\x04" + bytes(500)),
     "packets of 16 MiB": large_packets,
     "another plugin for ever": lambda: repeat(b"\xfemysql_native_password\0" + bytes(20) + b"\0"),

@@ -1,4 +1,4 @@
-"""A server that lies: the MySQL protocol spoken well enough to be believed, and then anything.
+"""A MySQL server that sends false answers: it speaks enough of the protocol for the agent.
 
 It answers the agent's statements as an idle MySQL would. `lies` replaces the answer to each
 statement that has one of these words in it; `greeting` and `login` replace the packets before.
@@ -21,7 +21,7 @@ from collectors.status import SETTINGS
 Cell = bytes | str | int | float | None
 Answer = Iterable[bytes]
 """The bodies of an answer's packets, in order."""
-Lie = Callable[[], Answer]
+FalseAnswer = Callable[[], Answer]
 
 DECIMAL, LONGLONG, DATETIME, JSON, NEWDECIMAL, TEXT = 0, 8, 12, 245, 246, 253  # types of columns
 AT_ONCE = 65_536  # bytes that are sent together
@@ -77,7 +77,7 @@ COUNTED = len(digest_table.COUNTERS)
 
 
 def length_coded(number: int) -> bytes:
-    """A number as the protocol codes lengths."""
+    """Encode a length as the protocol does."""
     if number < 251:
         return bytes([number])
     if number <= 0xFFFF:
@@ -86,7 +86,7 @@ def length_coded(number: int) -> bytes:
 
 
 def coded(cell: Cell) -> bytes:
-    """A cell of a row."""
+    """Encode a cell of a row."""
     if cell is None:
         return b"\xfb"
     data = cell if isinstance(cell, bytes) else str(cell).encode()
@@ -94,7 +94,7 @@ def coded(cell: Cell) -> bytes:
 
 
 def column(type_code: int = TEXT, name: bytes = b"c") -> bytes:
-    """The definition of a column."""
+    """Encode the definition of a column."""
     words = b"".join(coded(word) for word in (b"def", b"", b"t", b"t", name, name))
     return words + b"\x0c" + struct.pack("<HIBHBxx", 45, 1024, type_code, 0, 0)
 
@@ -102,7 +102,7 @@ def column(type_code: int = TEXT, name: bytes = b"c") -> bytes:
 def table(
     *rows: Sequence[Cell], columns: int | None = None, type_code: int = TEXT, name: bytes = b"c"
 ) -> Answer:
-    """A whole answer of these rows."""
+    """Encode a whole result of these rows."""
     width = len(rows[0]) if columns is None else columns
     return endless(rows, columns=width, type_code=type_code, name=name)
 
@@ -110,31 +110,31 @@ def table(
 def endless(
     rows: Iterable[Sequence[Cell]], *, columns: int = 1, type_code: int = TEXT, name: bytes = b"c"
 ) -> Answer:
-    """The same of rows that may have no end."""
+    """Encode a result whose rows may have no end."""
     head = chain((length_coded(columns),), repeat(column(type_code, name), columns), (END,))
     return chain(head, (b"".join(map(coded, row)) for row in rows), (END,))
 
 
 def status_table(status: Mapping[str, Cell], clock: str = NOW) -> Answer:
-    """The status, with the server's clock and its settings in every row."""
+    """Encode the status, with the server's clock and its settings in every row."""
     settings = [VARIABLES[name] for name in SETTINGS]
     return table(*((name, value, clock, *settings) for name, value in status.items()))
 
 
 def error(code: int, text: bytes) -> Answer:
-    """A refusal."""
+    """Encode an error."""
     return (b"\xff" + struct.pack("<H", code) + b"#HY000" + text,)
 
 
-def one(cell: Cell, type_code: int = TEXT) -> Lie:
-    """Always this one cell."""
+def one(cell: Cell, type_code: int = TEXT) -> FalseAnswer:
+    """Return a function that answers with this one cell."""
     return lambda: table((cell,), type_code=type_code)
 
 
 def greeting(
     version: bytes = b"8.0.36", plugin: bytes = b"mysql_native_password", *, tls: bool = False
 ) -> bytes:
-    """The server's first packet."""
+    """Encode the server's first packet."""
     capabilities = 0x000FA281 | 0x00200000 | (0x800 if tls else 0)
     return (
         b"\x0a" + version + b"\0" + struct.pack("<I", 7) + SALT[0] + b"\0"
@@ -144,14 +144,14 @@ def greeting(
 
 
 class LyingServer:
-    """Listens on loopback until the block ends; each session has a thread."""
+    """A server on loopback, until the block ends; each session has a thread."""
 
     def __init__(
         self,
-        lies: Mapping[str, Lie] | None = None,
+        lies: Mapping[str, FalseAnswer] | None = None,
         *,
-        greeting: Lie = lambda: (greeting(),),
-        login: Lie = lambda: (OK,),
+        greeting: FalseAnswer = lambda: (greeting(),),
+        login: FalseAnswer = lambda: (OK,),
         variables: Mapping[str, Cell] | None = None,
     ) -> None:
         self.lies = dict(lies or {})
@@ -168,12 +168,12 @@ class LyingServer:
         self._thread = threading.Thread(target=self._accept)
 
     def __enter__(self) -> Self:
-        """Begin to listen."""
+        """Start listening."""
         self._thread.start()
         return self
 
     def __exit__(self, *exception: object) -> None:
-        """Hang up on everybody."""
+        """Close all sessions."""
         with suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
@@ -185,22 +185,22 @@ class LyingServer:
             thread.join()
 
     def answer(self, statement: str) -> Answer:
-        """The lie about a statement, else what an honest server might say."""
+        """Return the false answer to a statement if there is one, else an honest one."""
         for words, lie in list(self.lies.items()):
             if words in statement:
                 return lie()
         return self.honest(statement)
 
     def honest(self, statement: str) -> Answer:
-        """The answer of an idle server."""
+        """Return the answer of an idle server."""
         age = time.monotonic() - self.born
         for pattern, answer in self._honest(age):
             if re.search(pattern, statement):
                 return answer()
         return (OK,)
 
-    def _honest(self, age: float) -> Iterator[tuple[str, Lie]]:
-        """Patterns of the agent's statements, and the answers; the first that fits counts."""
+    def _honest(self, age: float) -> Iterator[tuple[str, FalseAnswer]]:
+        """Patterns of the agent's statements, and the answers; the first match counts."""
         status = {**dict.fromkeys(COUNTERS, round(100 * age)), **GAUGES, "Uptime": round(age)}
         sums = " ".join([str(round(10 * age))] * COUNTED)
         key = f"1700000000.000001|{DIGEST}|=shop"
@@ -273,7 +273,7 @@ def send(session: socket.socket, first: int, bodies: Answer) -> None:
 
 
 def receive(session: socket.socket) -> tuple[int, bytes]:
-    """One packet: its number and its body."""
+    """Receive one packet; return its number and its body."""
     head = _exactly(session, 4)
     return head[3], _exactly(session, int.from_bytes(head[:3], "little"))
 

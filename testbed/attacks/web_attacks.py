@@ -1,4 +1,4 @@
-"""Attacks on the agent's pages, all at once, from a process that gives way to others.
+"""Attacks on the agent's pages, all at once, from a process of low priority.
 
     python testbed/attacks/web_attacks.py PORT [AUTHORIZATION]
 
@@ -75,7 +75,7 @@ Tally = Counter[str]
 
 @contextmanager
 def attacking(port: int, authorization: str = "") -> Iterator[Tally]:
-    """Attack while the body runs; after it the tally has what was answered, by attack and status.
+    """Attack while the block runs; the tally then has the responses, by attack and status.
 
     The body begins when connections are held and all attacks run, however late that is. The
     attackers end by themselves when their input ends, as it does when this process is gone.
@@ -95,21 +95,21 @@ def attacking(port: int, authorization: str = "") -> Iterator[Tally]:
 
 
 def request(path: str = "/", method: str = "GET", **headers: str) -> bytes:
-    """A whole request."""
+    """Build a complete request."""
     fields = {"Host": "localhost", **LOGIN, **headers}
     lines = "".join(f"{name}: {text}\r\n" for name, text in fields.items())
     return f"{method} {path} HTTP/1.1\r\n{lines}\r\n".encode("latin-1")
 
 
 def passwords() -> Iterator[tuple[str, bytes]]:
-    """Another password each time, from one address after the other."""
+    """Yield requests with another password each time, from one address after the other."""
     for number in itertools.count():
         guess = base64.b64encode(f"prometheus:{number}".encode()).decode()
         yield f"127.0.1.{number % 40 + 1}", request("/metrics", Authorization=f"Basic {guess}")
 
 
 def reloads() -> Iterator[tuple[str, bytes]]:
-    """Half of them for a page elsewhere, or under a foreign name."""
+    """Yield reload requests, half of them cross-site or under a foreign host name."""
     kinds: tuple[dict[str, str], ...] = (
         {},
         {"Origin": "http://elsewhere.example"},
@@ -121,7 +121,7 @@ def reloads() -> Iterator[tuple[str, bytes]]:
 
 
 def headers() -> Iterator[tuple[str, bytes]]:
-    """Too long, far too long, too many."""
+    """Yield requests with headers that are too long, far too long, or too many."""
     many = b"".join(b"X-%d: a\r\n" % number for number in range(200))
     begin = b"GET /metrics HTTP/1.1\r\n"
     for text in itertools.cycle((b"X: " + b"a" * 20_000, b"X: " + b"a" * 1_000_000, many)):
@@ -129,7 +129,7 @@ def headers() -> Iterator[tuple[str, bytes]]:
 
 
 def malformed() -> Iterator[tuple[str, bytes]]:
-    """Two requests in one, bad lines, bytes of another protocol, bytes of none."""
+    """Yield malformed requests: two in one, invalid lines, other protocols, no bytes."""
     dice = random.Random(1)
     for number in itertools.count():
         known = SMUGGLED[number % len(SMUGGLED)]
@@ -137,19 +137,19 @@ def malformed() -> Iterator[tuple[str, bytes]]:
 
 
 def accepts() -> Iterator[tuple[str, bytes]]:
-    """Headers that choose a format, and choose none."""
+    """Yield Accept headers, with a known format and with none."""
     for text in itertools.cycle(ACCEPTS):
         yield "127.0.0.1", request("/metrics", Accept=text)
 
 
 def paths() -> Iterator[tuple[str, bytes]]:
-    """Other ways to write a path."""
+    """Yield other spellings of a path."""
     for path, method in itertools.cycle(itertools.product(PATHS, ("POST", "GET"))):
         yield "127.0.0.1", request(path, method)
 
 
 def rude(port: int, stop: threading.Event) -> None:
-    """Hang up without reading, ten times a second."""
+    """Disconnect without reading, ten times a second."""
     for begun in itertools.cycle((b"", b"GET", request("/metrics"))):
         if stop.wait(0.1):
             return
@@ -170,12 +170,12 @@ FLOODS: dict[str, tuple[Callable[[], Iterator[tuple[str, bytes]]], float, int]] 
 
 
 def connected(port: int, source: str = "127.0.0.1") -> socket.socket:
-    """A connection from one of the loopback's addresses."""
+    """Connect from one of the loopback addresses."""
     return socket.create_connection(("127.0.0.1", port), PATIENCE, source_address=(source, 0))
 
 
 def flood(name: str, port: int, tally: Tally, stop: threading.Event) -> list[threading.Thread]:
-    """Send one kind of request by so many clients, who each wait for the answer."""
+    """Send one kind of request by this many clients, each of which waits for the response."""
     kind, pace, clients = FLOODS[name]
     sent, lock = kind(), threading.Lock()
 
@@ -194,7 +194,7 @@ def flood(name: str, port: int, tally: Tally, stop: threading.Event) -> list[thr
 
 
 def hold(port: int, tally: Tally, stop: threading.Event, held_once: threading.Event) -> None:
-    """Keep connections open that never become a request, and open those again that are closed.
+    """Keep connections open without a request, and reopen those that are closed.
 
     The event is set when the first have been opened.
     """
@@ -219,7 +219,7 @@ def hold(port: int, tally: Tally, stop: threading.Event, held_once: threading.Ev
 
 
 def main() -> None:
-    """Attack until the input ends; print the tally as JSON."""
+    """Attack until standard input ends; print the tally as JSON."""
     port, tally = int(sys.argv[1]), Counter[str]()
     stop, held_once = threading.Event(), threading.Event()
     threads = [

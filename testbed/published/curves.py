@@ -51,7 +51,7 @@ class Curve:
 
 
 def read(family: str, table: str) -> list[Curve]:
-    """Read a table: the names of its curves, then rows of a concurrency and a throughput each."""
+    """Parse a table: the names of its curves, then rows of a concurrency and a throughput each."""
     names, *rows = (line.split() for line in table.strip().splitlines())
     values = np.array(rows, dtype=float)
     return [
@@ -61,7 +61,7 @@ def read(family: str, table: str) -> list[Curve]:
 
 
 def pair(family: str, points: tuple[Sequence[float], Sequence[float]]) -> Curve:
-    """Take a curve that is published as two rows."""
+    """Build a curve that is published as two rows."""
     n, x = (np.array(values, dtype=float) for values in points)
     return Curve(family, family, n, x)
 

@@ -1,4 +1,4 @@
-"""Published curves, cut below their peak: predictions judged on studies that they know nothing of.
+"""Published curves cut below their peak, each predicted by priors chosen without its study.
 
 The truth is the greatest throughput that a curve shows. It is cut at a share of the load where
 that was seen: points with N ≤ share · N(best). Most ladders double, so that 0.6 and 0.8 both leave
@@ -48,13 +48,13 @@ class Task:
 
     @property
     def x_max(self) -> float:
-        """The greatest throughput of the whole curve."""
+        """The highest throughput of the whole curve."""
         return self.curve.x_max
 
 
 @dataclass(frozen=True, eq=False)
 class Score:
-    """How the predictions from one cut are; errors relative to the truth."""
+    """The accuracy of the predictions from one cut; errors relative to the truth."""
 
     median: float
     far: float
@@ -84,7 +84,7 @@ class Score:
         )
 
     def __str__(self) -> str:
-        """The cells of a row of the table."""
+        """Format the cells of a row of the table."""
         errors = f"{100 * self.median:.0f} | {100 * self.far:.0f} | {100 * self.signed:+.0f}"
         if self.covered is None:
             return f"{errors} | – | – | –"
@@ -115,7 +115,7 @@ def scores(found: list[Task], peaks: list[Peak]) -> list[Score]:
 def held_out(
     found: list[Task], group: Grouping, predicted: dict[PeakPrior, list[Peak]]
 ) -> tuple[list[Peak], dict[str, PeakPrior]]:
-    """Predict each group with the prior that does best on the others; return the priors too."""
+    """Predict each group with the prior that is best on the others; return the priors too."""
     groups = dict.fromkeys(group(task.curve) for task in found)
     chosen = {
         held: min(predicted, key=lambda prior: _loss(found, predicted[prior], group, held))
@@ -125,7 +125,7 @@ def held_out(
 
 
 def predict_with_each(found: list[Task]) -> dict[PeakPrior, list[Peak]]:
-    """Predict with every prior that there is to choose from."""
+    """Predict with every prior that can be chosen."""
     priors = [
         PeakPrior(log(mean), deviation, nearness)
         for mean, deviation, nearness in product(MEANS, DEVIATIONS, NEARNESSES)
@@ -139,7 +139,7 @@ def predict_with(prior: PeakPrior, found: list[Task]) -> list[Peak]:
 
 
 def predict_by(estimator: Estimator, found: list[Task]) -> list[Peak]:
-    """Predict by this estimator, each part of a curve once: two cuts may leave the same points."""
+    """Predict by this estimator, each part of a curve once: two cuts may have equal points."""
     parts = {(task.curve.name, len(task.n)): task for task in found}
     peaks = {part: estimator(task.n, task.x) for part, task in parts.items()}
     return [peaks[task.curve.name, len(task.n)] for task in found]

@@ -1,4 +1,4 @@
-"""The estimators of a peak that `fit` is compared with, from the points below it.
+"""Estimators of the peak from the points below it, with which `fit` is compared.
 
 Each answers with Xmax (queries/s, infinite where it finds no peak), and with its 90 % interval and
 its trust where it has them.
@@ -32,7 +32,7 @@ def ours(n: Array, x: Array) -> Peak:
 
 
 def peak_of(fitted: UslFit) -> Peak:
-    """The peak of a fit, with its interval and its trust."""
+    """Return the peak of a fit, with its interval and its trust."""
     return Peak(fitted.x_max or inf, fitted.x_max_interval, fitted.trust is Trust.TRUSTED)
 
 

@@ -1,4 +1,4 @@
-"""Tables of sysbench ladders, of authors and servers beside those of `published_curves`.
+"""Published tables of sysbench runs, by other authors and servers than `curves` has.
 
 They were taken over as printed, when the estimator was finished, as a test that it had not seen.
 Each table is one server; of runs that repeat each other one is kept, and of curves only those whose

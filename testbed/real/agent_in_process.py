@@ -16,7 +16,7 @@ from agent.window.intervals import Window
 def watched(
     server: PrivateServer, interval: float, store: Store | None = None, **more: Any
 ) -> Iterator[Agent]:
-    """The agent on that server, as the daemon runs it, with intervals that long, s."""
+    """Run the agent on that server while the block lasts, with intervals of that length, s."""
     target = {"name": "bench", "socket": server.socket, "user": "root"}
     data = {"fit": {"interval": interval, "window": 3600.0}, "targets": [target], **more}
     agent = Agent(Config.validated(data), store)
@@ -28,6 +28,6 @@ def watched(
 
 
 def window_of(agent: Agent) -> Window:
-    """What the agent has seen of its one target."""
+    """Return the window of the agent's only target."""
     (monitor,) = agent.monitors
     return monitor.buffer.window(time.monotonic())

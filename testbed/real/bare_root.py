@@ -1,4 +1,4 @@
-"""A bare Debian in namespaces of its own: what is written in it, and what runs in it, goes with it.
+"""A bare Debian in its own namespaces, whose files and processes end with it.
 
 Its root is an overlay on a tree that `scripts/make-bare-root` made. It has this machine's network
 (or none), its control groups, and the settings by which it reaches its package registries.
@@ -98,17 +98,17 @@ class BareRoot:
         self._remove()
 
     def path(self, inside: str) -> Path:
-        """The path on this machine of a file in the bare one."""
+        """Return the path on this machine of a file in the bare one."""
         return Path(f"/proc/{self._init}/root{inside}")
 
     def check_out(self) -> None:
-        """Clone this checkout's HEAD into it, as the first thing that a new user does."""
+        """Clone this checkout's HEAD into it, as a new user does."""
         to = f"{self._folder}/root{CHECKOUT}"
         clone = ("git", "clone", "--quiet", "--depth=1", ROOT.as_uri(), to)
         self._outside(*clone)
 
     def share_cache(self) -> None:
-        """Give that checkout what this one has fetched; what is written there stays there."""
+        """Share this checkout's cache of downloads with it; new files stay in it."""
         upper, work = f"{self._folder}/cache", f"{self._folder}/cache-work"
         layers = f"lowerdir={CACHE},upperdir={upper},workdir={work}"
         mount = 'mkdir "$1" "$2" "$4" && mount -t overlay overlay -o "$3" "$4"'
@@ -116,13 +116,13 @@ class BareRoot:
         self._outside("sh", "-euc", mount, "sh", upper, work, layers, over)
 
     def share_data(self) -> None:
-        """Put the data sets beside that checkout which stand beside this one, where they do."""
+        """Mount the data sets beside this checkout, if any, beside that one."""
         if FOLDER.is_dir():
             inside = FOLDER.relative_to(ROOT.parent)
             self._bind(FOLDER.resolve(), Path(CHECKOUT).parent / inside)
 
     def add_disk(self) -> None:
-        """Put /tmp and the containers' images on a folder of this machine's disk.
+        """Mount a folder of this machine's disk for /tmp and the containers' images.
 
         The kernel throttles no memory, and Docker makes no layers on an overlay.
         """
@@ -135,7 +135,7 @@ class BareRoot:
             self._bind(source, place)
 
     def _bind(self, source: Path, place: Path | str) -> None:
-        """Have a folder of this machine appear at that place inside."""
+        """Bind-mount a folder of this machine at that path inside."""
         bind = 'mkdir -p "$2" && mount --bind "$1" "$2"'
         over = f"{self._folder}/root{place}"
         self._outside("sh", "-euc", bind, "sh", str(source), over)
@@ -146,7 +146,7 @@ class BareRoot:
         network: bool = True,
         variables: Mapping[str, str] | None = None,
     ) -> list[str]:
-        """Words that run a command inside, in the checkout where there is one."""
+        """Return the words that run a command inside, in the checkout if there is one."""
         enter = ("nsenter", f"--target={self._init}", "--mount", "--pid", "--root", "--wdns=/")
         offline = () if network else ("unshare", "--net")
         settings = {
@@ -173,13 +173,13 @@ class BareRoot:
         )
 
     def do(self, *words: str, **options: Any) -> str:
-        """Run a command inside that must not fail; its output."""
+        """Run a command inside that must succeed; return its output."""
         done = self.run(*words, **options)
         assert done.returncode == 0, f"{' '.join(words)}: {done.stdout}{done.stderr}"
         return done.stdout
 
     def processes(self) -> list[str]:
-        """The processes inside but for the first, each as its ID here and its command line."""
+        """Return the processes inside but for the first: IDs of this machine and command lines."""
         namespace = Path(f"/proc/{self._init}/ns/pid").readlink()
         found = []
         for process in Path("/proc").glob("[0-9]*"):
@@ -229,7 +229,7 @@ class BareRoot:
         subprocess.run([*enter, *words], check=True, capture_output=True, stdin=subprocess.DEVNULL)
 
     def _hand_over(self) -> None:
-        """Give it what this machine reaches its registries by."""
+        """Copy this machine's settings for its package registries into it."""
         for name in FILES:
             source = Path(name).expanduser()
             if source.exists():
@@ -245,7 +245,7 @@ class BareRoot:
         self.path("/etc/apt/apt.conf.d/99machine").write_text(dump.stdout)
 
     def _remove(self) -> None:
-        """Killing the outermost process kills the first inside, and that one all the others."""
+        """Kill the outermost process, which kills the first one inside, and that all others."""
         process = getattr(self, "_process", None)
         if process is not None:
             process.send_signal(signal.SIGKILL)
@@ -255,7 +255,7 @@ class BareRoot:
 
 
 def children(pid: int) -> list[int]:
-    """The children of a process."""
+    """Return the child processes of a process."""
     try:
         return [int(c) for c in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
     except OSError:

@@ -1,4 +1,4 @@
-"""Control groups: a CPU quota, a weight, a disk that is throttled."""
+"""Control groups: a CPU quota, a weight, a throttled disk."""
 
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -14,7 +14,7 @@ PERIOD = 20_000  # microseconds: shorter than an interval by far
 
 @contextmanager
 def cpu_quota(pid: int, processors: float) -> Iterator[Callable[[float], None]]:
-    """Let a process use no more than so many processors, and that ahead of all other work.
+    """Limit a process to this many processors, ahead of all other work.
 
     Yields a function that changes the quota.
     """
@@ -31,7 +31,7 @@ def cpu_quota(pid: int, processors: float) -> Iterator[Callable[[float], None]]:
 
 
 def _quota(processors: float) -> tuple[dict[str, str], dict[str, str]]:
-    """The files of version 1 and of version 2 of cgroups, with what to write."""
+    """Return the files of cgroup versions 1 and 2, with their contents."""
     quota = round(processors * PERIOD)
     v1 = {"cpu.cfs_period_us": str(PERIOD), "cpu.cfs_quota_us": str(quota)}
     return v1, {"cpu.max": f"{quota} {PERIOD}"}
@@ -39,21 +39,21 @@ def _quota(processors: float) -> tuple[dict[str, str], dict[str, str]]:
 
 @contextmanager
 def ahead_of_others(pid: int) -> Iterator[None]:
-    """Let a process, and those that it starts, run ahead of all other work."""
+    """Give a process and its children priority over all other work."""
     with _limited("cpu", [pid], {"cpu.shares": "262144"}, {"cpu.weight": "10000"}):
         yield
 
 
 @contextmanager
 def as_service(*pids: int) -> Iterator[None]:
-    """Put processes, and those that they start, into a group of the weight that a service has."""
+    """Put processes and their children into a group with the weight of a service."""
     with _limited("cpu", pids, {"cpu.shares": "1024"}, {"cpu.weight": "100"}):
         yield
 
 
 @contextmanager
 def throttled_reads(pid: int, disk: str, operations: int) -> Iterator[None]:
-    """Let a process read no more often than that per second from a disk, past the page cache."""
+    """Limit how often per second a process reads from a disk, past the page cache."""
     number = (BLOCK / disk / "dev").read_text().strip()
     v1 = {"blkio.throttle.read_iops_device": f"{number} {operations}"}
     with _limited("blkio", [pid], v1, {"io.max": f"{number} riops={operations}"}):
@@ -61,7 +61,7 @@ def throttled_reads(pid: int, disk: str, operations: int) -> Iterator[None]:
 
 
 def disk_under(folder: Path) -> str:
-    """The whole disk on which a folder is."""
+    """Return the whole disk on which a folder is."""
     number = folder.stat().st_dev
     device = (NUMBERS / f"{os.major(number)}:{os.minor(number)}").resolve()
     if not device.is_dir():
@@ -73,7 +73,7 @@ def disk_under(folder: Path) -> str:
 def _limited(
     controller: str, pids: Sequence[int], v1: dict[str, str], v2: dict[str, str]
 ) -> Iterator[Path]:
-    """A cgroup with that limit, of whichever version has the controller, around the processes."""
+    """Put the processes into a new cgroup with that limit, of the version with the controller."""
     own = ROOT / controller
     root, limits = (own, v1) if own.is_dir() else (ROOT, v2)
     group = root / f"headroom-{os.getpid()}-{pids[0]}"

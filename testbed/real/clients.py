@@ -1,4 +1,4 @@
-"""Sessions on a real server, and a load of clients that repeat one statement each."""
+"""Sessions on a real server, and clients that repeat one statement each."""
 
 import socket
 import threading
@@ -20,7 +20,7 @@ OUT_OF_STEP = 0.037  # seconds between the starts of clients, lest they act as o
 
 
 class Threads:
-    """Threads of a load: entering the block starts them, leaving it has each end its turn."""
+    """Threads of a load: they start on entry; on exit each ends after its turn."""
 
     def __init__(self, works: Iterable[Callable[[], object]]) -> None:
         self._stop = threading.Event()
@@ -73,7 +73,7 @@ class Clients(Threads):
         return super().__enter__()
 
     def rates(self, seconds: float, since: float) -> tuple[float, float]:
-        """The least and the most statements per second in any stretch so long since then.
+        """Return the least and the greatest statements per second in any period of that length.
 
         A busy machine makes them uneven: what is seen of them must lie between.
         """
@@ -108,7 +108,7 @@ Ask = Callable[[str], list[tuple[Any, ...]]]
 
 @contextmanager
 def root(server: PrivateServer) -> Iterator[Ask]:
-    """A session of one who may do everything, as a function that answers with rows.
+    """Open a session with all privileges; return a function from a statement to its rows.
 
     A full server keeps one place for root, which the session before may not have left yet.
     """
@@ -130,7 +130,7 @@ def root(server: PrivateServer) -> Iterator[Ask]:
 
 @contextmanager
 def session_over(sock: socket.socket, user: str, password: str = "") -> Iterator[Ask]:
-    """A session over a socket that is connected already."""
+    """Log in over a socket that is connected already."""
     with _asking(_connected(sock, user, password)) as ask:
         yield ask
 
@@ -156,13 +156,13 @@ def _asking(connection: "pymysql.Connection[Cursor]") -> Iterator[Ask]:
 
 
 def run_as_root(server: PrivateServer, *statements: str) -> list[tuple[Any, ...]]:
-    """The last statement's rows."""
+    """Run statements as root; return the last one's rows."""
     with root(server) as ask:
         return [ask(statement) for statement in statements][-1]
 
 
 def sessions(server: PrivateServer, user: str) -> int:
-    """How many sessions this user has on the server."""
+    """Return the number of this user's sessions on the server."""
     table = "performance_schema.threads WHERE PROCESSLIST_USER"
     if not run_as_root(server, "SELECT @@performance_schema")[0][0]:
         table = "information_schema.processlist WHERE user"

@@ -1,4 +1,4 @@
-"""What the live suites share: the real daemon, its page as numbers, patience and a bounded load."""
+"""What the live suites share: the real daemon, its page as numbers, waits, a bounded load."""
 
 import os
 import signal
@@ -41,7 +41,7 @@ Config = Mapping[str, Any]
 
 
 def wait_until(what: str, predicate: Callable[[], T], deadline: float = PATIENCE) -> T:
-    """The first true answer; fails with `what` when there is none within `deadline` seconds."""
+    """Return the first true answer; fail with `what` if there is none within `deadline` seconds."""
     end = time.monotonic() + deadline
     while True:
         begun = time.monotonic()
@@ -55,7 +55,7 @@ def wait_until(what: str, predicate: Callable[[], T], deadline: float = PATIENCE
 
 @dataclass(frozen=True)
 class Page:
-    """One answer of /metrics: when it was there, how long it took, its text and its samples."""
+    """One response of /metrics: its time, its duration, its text and its samples."""
 
     at: float
     seconds: float
@@ -63,7 +63,7 @@ class Page:
     samples: Mapping[Series, float]
 
     def all(self, name: str, **labels: str) -> list[float]:
-        """Every sample of a metric, named without its prefix, that has these labels."""
+        """Return every sample of a metric, named without its prefix, that has these labels."""
         metric, wanted = PREFIX + name, labels.items()
         return [
             value
@@ -72,14 +72,14 @@ class Page:
         ]
 
     def get(self, name: str, **labels: str) -> float | None:
-        """The one sample that has these labels, None where there is none."""
+        """Return the one sample that has these labels; None if there is none."""
         values = self.all(name, **labels)
         assert len(values) < 2, f"{name}{labels} is not one sample"
         return values[0] if values else None
 
 
 def fetch(port: int, **headers: str) -> Page:
-    """Ask the agent's web server for its metrics and parse them."""
+    """Request the metrics from the agent's web server and parse them."""
     asked = urllib.request.Request(f"http://127.0.0.1:{port}/metrics", headers=headers)
     started = time.monotonic()
     with urllib.request.urlopen(asked, timeout=SCRAPE_TIMEOUT) as answer:
@@ -89,27 +89,27 @@ def fetch(port: int, **headers: str) -> Page:
 
 
 def parse(text: str) -> dict[Series, float]:
-    """Parse a page; each series by prometheus_client once, for pages are read again and again."""
+    """Parse a page; each series by prometheus_client once, since pages are read repeatedly."""
     lines = (line.rpartition(" ") for line in text.splitlines() if line and line[0] != "#")
     return {series_of(series): float(value) for series, _, value in lines}
 
 
 @cache
 def series_of(text: str) -> Series:
-    """The name and labels before a value."""
+    """Return the name and labels before a value."""
     ((sample,),) = (family.samples for family in text_string_to_metric_families(f"{text} 0\n"))
     return sample.name, frozenset(sample.labels.items())
 
 
 @dataclass(frozen=True)
-class Sane:
-    """What an honest page can show at most; nothing is ever negative."""
+class PlausiblePage:
+    """The most that a plausible page can show; nothing is ever negative."""
 
     queries: float = 1000.0
     threads: float = 20.0
 
     def complaints(self, page: Page) -> list[str]:
-        """What on the page cannot be."""
+        """Return what is impossible on the page, one text each."""
         bounds = {"throughput_queries_per_second": self.queries, "concurrency": self.threads}
         return [
             f"{name} {value}"
@@ -120,7 +120,7 @@ class Sane:
 
 
 class Daemon:
-    """The agent as its users run it; every page it shows is kept, from first to last."""
+    """The agent as its users run it; every page read from it is kept."""
 
     def __init__(
         self, process: "subprocess.Popen[bytes]", port: int, log: Path, targets: int
@@ -136,30 +136,30 @@ class Daemon:
 
     @property
     def log(self) -> str:
-        """All that it has logged."""
+        """Return all that it has logged."""
         return self._log.read_text()
 
     @property
     def page(self) -> Page:
-        """What /metrics says now."""
+        """Read /metrics now."""
         return fetch(self.port)
 
     def get(self, name: str, **labels: str) -> float | None:
-        """One sample of the page as it is now."""
+        """Return one sample of the present page."""
         return self.page.get(name, **labels)
 
     def seen(self, name: str, *, since: float = 0.0, **labels: str) -> list[float]:
-        """One sample on every page since then, without those pages that do not have it."""
+        """Return one sample on every page since then, without pages that lack it."""
         values = (page.get(name, **labels) for page in self.pages if page.at >= since)
         return [value for value in values if value is not None]
 
     def start_recording(self) -> None:
-        """Read the page again and again, until `stop`."""
+        """Read the page repeatedly, until `stop`."""
         wait_until("the agent is ready", self.is_ready)
         self._recorder.start()
 
     def stop(self) -> None:
-        """Ask it to end, and wait; kill one that does not."""
+        """Ask it to end, and wait; kill it if it does not."""
         self._stop.set()
         if self._recorder.ident is not None:
             self._recorder.join()
@@ -172,12 +172,12 @@ class Daemon:
             self.process.wait()
 
     def _itself(self) -> psutil.Process:
-        """The agent's own process, where another program runs it."""
+        """Return the agent's own process, if another program runs it."""
         outer = psutil.Process(self.process.pid)
         return next(iter(outer.children()), outer)
 
     def is_ready(self) -> bool:
-        """Whether every target is on its page; fails where it has ended."""
+        """Return whether every target is on its page; fail if it has ended."""
         assert self.process.poll() is None, f"the agent has ended:\n{self.log}"
         try:
             return len(self.page.all("up")) == self._targets
@@ -202,7 +202,7 @@ def target(
     name: str = "db",
     over: Endpoint | None = None,
 ) -> dict[str, Any]:
-    """A target's part of the configuration; the least account and TCP unless told otherwise."""
+    """Return a target's part of the configuration, by default with the least account over TCP."""
     user, password = account or least_account(server)
     (folder / f"{name}.password").write_text(password)
     way = over or Endpoint(port=server.port)
@@ -212,7 +212,7 @@ def target(
 
 
 def write_config(folder: Path, *targets: Config, **options: object) -> tuple[Path, int]:
-    """A configuration that samples and fits often, and the free port that it serves on."""
+    """Write a configuration with frequent sampling and fits; return it and the free port."""
     port = free_port()
     settings: dict[str, Any] = {"listen": f"127.0.0.1:{port}", "fit": FIT}
     settings |= {"collectors": COLLECTORS, "targets": list(targets), **options}
@@ -225,11 +225,11 @@ def write_config(folder: Path, *targets: Config, **options: object) -> tuple[Pat
 def watching(
     folder: Path,
     *targets: Config,
-    sane: Sane | None = None,
+    sane: PlausiblePage | None = None,
     prefix: Sequence[str] = (),
     **options: object,
 ) -> Iterator[Daemon]:
-    """Run the daemon; at its end it has ended in order and no page ever showed nonsense."""
+    """Run the daemon; at the end it has stopped orderly and no page was implausible."""
     file, port = write_config(folder, *targets, **options)
     log = folder / "agent.log"
     with log.open("wb") as stderr:
@@ -240,7 +240,7 @@ def watching(
         yield agent
     finally:
         agent.stop()
-    nonsense = [text for page in agent.pages for text in (sane or Sane()).complaints(page)]
+    nonsense = [text for page in agent.pages for text in (sane or PlausiblePage()).complaints(page)]
     assert agent.pages
     assert agent.unanswered == []
     assert not nonsense, nonsense
@@ -250,7 +250,7 @@ def watching(
 
 @contextmanager
 def running(*command: str | Path, stdout: Any = subprocess.DEVNULL) -> Iterator[int]:
-    """A program in the background, as its process number; it is gone at the end."""
+    """Run a program in the background while the block lasts; yield its PID."""
     process = subprocess.Popen(command, stdout=stdout, stderr=subprocess.STDOUT)
     try:
         yield process.pid
@@ -264,5 +264,5 @@ def running(*command: str | Path, stdout: Any = subprocess.DEVNULL) -> Iterator[
 
 
 def is_root() -> bool:
-    """Whether this user may mount and make namespaces; where all must be there, it has to."""
+    """Return whether this user may mount and create namespaces; fail if it must be able to."""
     return os.geteuid() == 0 or os.environ.get("CI") == "true"

@@ -1,4 +1,4 @@
-"""The demo script (README's first command) in a bare root: how it ends, well or with one line."""
+"""The demo script (README's first command) in a bare root, and checks of how it ended."""
 
 import os
 import re
@@ -25,7 +25,7 @@ PROGRESS = (  # what a script says of its work; what it says besides is a messag
 
 
 def message(done: "subprocess.CompletedProcess[str]") -> str:
-    """The one line that a failed command ends with, less its own name."""
+    """Return the one line with which a failed command ended, without its own name."""
     assert done.returncode == 1, done
     lines = [line for line in done.stderr.splitlines() if not line.startswith(PROGRESS)]
     (line,) = lines
@@ -33,7 +33,7 @@ def message(done: "subprocess.CompletedProcess[str]") -> str:
 
 
 def assert_whole(root: BareRoot) -> None:
-    """Nothing runs in it, and none of its packages is half installed."""
+    """Check that nothing runs in it, and that no package is half installed."""
     deadline = time.monotonic() + 5
     while (alive := root.processes()) and time.monotonic() < deadline:
         time.sleep(0.1)
@@ -42,14 +42,14 @@ def assert_whole(root: BareRoot) -> None:
 
 
 def assert_ended_well(done: "subprocess.CompletedProcess[str]") -> None:
-    """The demo ended with 0, complained of nothing, and printed its final table."""
+    """Check that the demo ended with 0, without complaints, and printed its final table."""
     assert done.returncode == 0, done
     assert re.search(r"^timing ", done.stdout.split("\n\n")[-1], re.MULTILINE), done.stdout
     assert not [line for line in done.stderr.splitlines() if not line.startswith(PROGRESS)]
 
 
 def assert_a_whole_run(done: "subprocess.CompletedProcess[str]") -> None:
-    """It ended well, said when there was a fit, and its table has what was found."""
+    """Check that it ended well, reported when there was a fit, and printed the results."""
     assert_ended_well(done)
     assert re.search(r"^starting a private MariaDB \d+\.\d+\.\d+ …$", done.stdout, re.MULTILINE)
     assert re.search(r"^ *\d+ s  .* \| load (rising|falling), ", done.stdout, re.MULTILINE)
@@ -59,12 +59,12 @@ def assert_a_whole_run(done: "subprocess.CompletedProcess[str]") -> None:
 
 
 def run_briefly(root: BareRoot) -> None:
-    """The first command for a few seconds of load, too few for a fit."""
+    """Run the first command for a few seconds of load, too few for a fit."""
     assert_ended_well(root.run(*BRIEF, timeout=PATIENCE))
 
 
 def run_to_first_fit(root: BareRoot) -> None:
-    """The first command, interrupted once it shows a fit: its load takes all processors."""
+    """Run the first command until it shows a fit, and interrupt it."""
     words, lines = root.command(*DEMO), []
     with (
         tempfile.TemporaryFile("w+") as errors,
@@ -87,7 +87,7 @@ def run_to_first_fit(root: BareRoot) -> None:
 
 
 def _interrupt(root: BareRoot) -> None:
-    """Ctrl-C for the demo, unless it has just ended by itself."""
+    """Send Ctrl-C to the demo, unless it has just ended by itself."""
     for words in root.processes():
         if "mysql-headroom demo" in words:
             os.kill(int(words.split()[0]), signal.SIGINT)
@@ -96,7 +96,7 @@ def _interrupt(root: BareRoot) -> None:
 def run_demo_in_bare_root(
     release: str, *, lists: bool, run: Callable[[BareRoot], None]
 ) -> Iterator[BareRoot]:
-    """A bare root in which the first command ran, and left nothing but what it installed."""
+    """Run the first command in a bare root, and check that only packages are left."""
     with BareRoot(release) as root:
         root.check_out()
         if not lists:

@@ -17,7 +17,7 @@ GUEST = secrets.token_hex(8)
 
 @contextmanager
 def session_from(there: OtherHost, server: PrivateServer) -> Iterator[Ask]:
-    """A guest of the other host; the thread that opens the session moves there."""
+    """Open a session from the other host, to which this thread moves for that."""
     there.enter()
     with (
         socket.create_connection((there.ours, server.port), timeout=10) as sock,

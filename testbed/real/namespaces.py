@@ -1,4 +1,4 @@
-"""Servers in namespaces of their own: another host behind a cable, another container."""
+"""Servers in their own namespaces: another host behind a cable, another container."""
 
 import ctypes
 import os
@@ -32,13 +32,13 @@ IN_A_CONTAINER = ("unshare", "--pid", "--fork", "--mount-proc", "--kill-child")
 
 
 @dataclass(frozen=True)
-class Inside(Program):
-    """A server that is run by another program, in another namespace."""
+class NamespacedProgram(Program):
+    """A server program that another program starts in another namespace."""
 
     within: tuple[str, ...] = ()
 
     def command(self) -> list[str]:
-        """That program's words first."""
+        """Return that program's words first."""
         return [*self.within, *super().command()]
 
 
@@ -46,16 +46,16 @@ class Inside(Program):
 def server_inside(
     flavour: Flavour, templates: Path, *within: str, options: tuple[str, ...] = ()
 ) -> Iterator[PrivateServer]:
-    """A server in another namespace."""
+    """Return a server to run in another namespace."""
     found = server_program(flavour) or missing(f"{flavour} server")
-    program = Inside(found.flavour, found.version, found.path, found.tree, within)
+    program = NamespacedProgram(found.flavour, found.version, found.path, found.tree, within)
     with PrivateServer(program, template=templates / flavour, options=options) as server:
         yield server
 
 
 @dataclass(frozen=True)
 class RoutedHost:
-    """Another host, and the router on the way to it, which can drop what it should pass on.
+    """Another host, and the router on the way to it, which can drop packets.
 
     A `blackhole` route discards what is forwarded without a word, as the target DROP of iptables
     does: who sent it gets no error, nobody an ICMP message. (To a local sender it is an error,
@@ -68,17 +68,17 @@ class RoutedHost:
     theirs: str
 
     def drop(self) -> None:
-        """Let no packet through, in neither direction."""
+        """Drop all packets, in both directions."""
         for address in (self.ours, self.theirs):
             _run(f"ip -n {self.router} route add blackhole {address}/32")
 
     def let_pass(self) -> None:
-        """Let them through again."""
+        """Forward packets again."""
         for address in (self.ours, self.theirs):
             _run(f"ip -n {self.router} route del blackhole {address}/32")
 
     def complaints(self) -> int:
-        """How many ICMP messages the router has sent."""
+        """Return how many ICMP messages the router has sent."""
         shown = _run(f"ip netns exec {self.router} cat /proc/net/snmp")
         names, values = (row.split()[1:] for row in shown.splitlines() if row.startswith("Icmp:"))
         return int(dict(zip(names, values, strict=True))["OutMsgs"])
@@ -86,7 +86,7 @@ class RoutedHost:
 
 @contextmanager
 def routed_host() -> Iterator[RoutedHost]:
-    """A network namespace behind another one that routes."""
+    """Create a network namespace behind another one that routes."""
     name, subnet = f"hr-{os.getpid()}", f"10.214.{os.getpid() % 256}"
     router, host = f"{name}r", f"{name}h"
     try:
@@ -131,7 +131,7 @@ class OtherHost:
     theirs: str
 
     def enter(self) -> None:
-        """Have this thread, and no other, be there from now on: a socket stays where it began."""
+        """Move this thread, and no other, into it; a socket stays where it was opened."""
         with Path(f"/run/netns/{self.name}").open() as namespace:
             if LIBC.setns(namespace.fileno(), CLONE_NEWNET):
                 raise OSError(ctypes.get_errno(), f"cannot enter {self.name}")
@@ -139,7 +139,7 @@ class OtherHost:
 
 @contextmanager
 def other_host() -> Iterator[OtherHost]:
-    """A network namespace behind a cable."""
+    """Create a network namespace behind a virtual cable."""
     name, subnet = f"hr-{os.getpid()}", f"10.213.{os.getpid() % 256}"
     commands = (
         f"ip netns add {name}",
@@ -161,7 +161,7 @@ def other_host() -> Iterator[OtherHost]:
 
 @contextmanager
 def slow_cable(rate: str) -> Iterator[OtherHost]:
-    """Another host, to which this one sends no faster than that, in the words of tc(8)."""
+    """Create another host, to which the link has that rate, in the words of tc(8)."""
     with other_host() as there:
         try:
             add = f"tc qdisc add dev {there.interface} root"

@@ -1,4 +1,4 @@
-"""A limit of a real server: predicted from half of its load, then met.
+"""A limit of a real server: predicted from half of its load, then reached.
 
 A closed loop finds what the server can do; an open loop stays below half of that while the agent
 watches; the closed loop runs once more, for what others do on this machine changes meanwhile.
@@ -31,13 +31,13 @@ Load = Callable[[int, float], Clients]
 
 @dataclass(frozen=True)
 class PredictedLimit:
-    """What the agent said, from at most half of the peak, and the peak."""
+    """The agent's prediction from at most half of the peak, and the measured peak."""
 
     page: Page
     peak: float
 
     def assert_met(self, limit: str, *, near: float, slack: float) -> None:
-        """By its name and within the interval; one that is narrow is within that part of the truth.
+        """Check its name and interval; a narrow one must be that close to the truth.
 
         Other work on the same machine, and on its disk, widens the interval.
         """
@@ -56,13 +56,13 @@ class PredictedLimit:
 def watched(
     folder: Path, server: PrivateServer, **resources: object
 ) -> AbstractContextManager[Daemon]:
-    """An agent that knows these limits, and reads the host as often as the server."""
+    """Run an agent that knows these limits, and reads the host as often as the server."""
     there = target(folder, server)
     return watching(folder, there, fit=FIT, collectors=OFTEN, resources=resources)
 
 
 def approached(load: Load, watcher: AbstractContextManager[Daemon]) -> PredictedLimit:
-    """Measure the peak, have the agent watch up to half of it, measure again."""
+    """Measure the peak, let the agent watch up to half of it, measure again."""
     peak = most(load)
     with watcher as agent:
         for share in SHARES:
@@ -74,7 +74,7 @@ def approached(load: Load, watcher: AbstractContextManager[Daemon]) -> Predicted
 
 
 def most(load: Load) -> float:
-    """Statements per second of clients that never rest."""
+    """Measure the statements per second of clients without think time."""
     with load(CLIENTS, 0.0) as clients:
         time.sleep(1.0)
         done, begun = clients.done, time.monotonic()

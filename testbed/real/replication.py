@@ -1,4 +1,4 @@
-"""A replica on either server: how it is set up to follow a source."""
+"""A replica of MySQL or MariaDB, set up to follow a source."""
 
 from agent.demo.server import PrivateServer
 from testbed.real.clients import run_as_root
@@ -20,7 +20,7 @@ DUMPS = (
 
 
 def let_follow(source: PrivateServer, replica: PrivateServer) -> None:
-    """Have one server replicate another, and wait until it does."""
+    """Let one server replicate another, and wait until it does."""
     run_as_root(source, "CREATE USER IF NOT EXISTS follower IDENTIFIED BY 'follow'")
     run_as_root(source, "GRANT REPLICATION SLAVE ON *.* TO follower")
     run_as_root(replica, FOLLOW[replica.flavour].format(port=source.port), START[replica.flavour])

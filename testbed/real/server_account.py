@@ -1,4 +1,4 @@
-"""The account that the product uses on a server, with the rights of deploy/grants.sql alone."""
+"""The agent's account on a server, with the privileges of deploy/grants.sql alone."""
 
 import re
 import secrets
@@ -21,7 +21,7 @@ class Account(NamedTuple):
 
 
 def least_account(server: PrivateServer) -> Account:
-    """Make the account of deploy/grants.sql, with no right that is not in there."""
+    """Create the account of deploy/grants.sql, without any other privilege."""
     password = secrets.token_urlsafe(16)
     script = GRANTS.read_text()
     statements = re.sub(r"^\s*--.*$", "", script, flags=re.MULTILINE)
@@ -44,7 +44,7 @@ def _account_names(statements: str) -> list[str]:
 
 
 def run_script(server: PrivateServer, script: str) -> None:
-    """Have the server run a file of statements just as it is."""
+    """Run a file of statements on the server unchanged."""
     connection = server.connect_as_root()
     connection.client_flag |= CLIENT.MULTI_STATEMENTS
     connection.close()

@@ -1,4 +1,4 @@
-"""The programs that the live tests use: MySQL, MariaDB and others, or why a test is skipped."""
+"""The programs of the live tests: MySQL, MariaDB and others, or why a test is skipped."""
 
 import os
 import shutil
@@ -19,7 +19,7 @@ RELEASES: tuple[Release, ...] = ("mysql", "mariadb", "mariadb-11.8")
 
 
 def missing(what: str, remedy: str = "scripts/test installs it") -> NoReturn:
-    """Skip for want of a program, a file or a right; where all must be there, fail."""
+    """Skip for lack of a program, a file or a right; fail if all must be there."""
     reason = f"no {what} here ({remedy})"
     if os.environ.get("CI") == "true":
         pytest.fail(reason, pytrace=False)
@@ -28,14 +28,14 @@ def missing(what: str, remedy: str = "scripts/test installs it") -> NoReturn:
 
 @cache
 def server_program(release: Release) -> Program | None:
-    """That server: unpacked in the checkout, or the installed one where any release will do."""
+    """Return that server: unpacked in the checkout, or an installed one if any release will do."""
     flavour: Flavour = "mysql" if release == "mysql" else "mariadb"
     unpacked = find_server(flavour, CACHE / release)
     return unpacked or (find_server(flavour) if release == flavour else None)
 
 
 def program(name: str, *, first: Path | None = None, last: Path | None = None) -> str:
-    """The path of an installed program, or of one unpacked in one of those folders."""
+    """Return the path of an installed program, or of one unpacked in one of those folders."""
     places = [first, os.environ.get("PATH", os.defpath), last]
     path = os.pathsep.join(str(place) for place in places if place)
     return shutil.which(name, path=path) or missing(name)

@@ -1,4 +1,4 @@
-"""Loads of which each is limited by something else, and where their statement time goes.
+"""Loads, each limited by another resource, and where their statement time goes.
 
 Six of them, on one private server with a throttled disk and a slow link. The agent sees what it
 always sees. The truth is that of the sessions' own threads: file, socket and metadata waits and,
@@ -130,7 +130,7 @@ SCENARIOS = (
 
 @dataclass(frozen=True)
 class Result:
-    """A scenario's split as the agent found it, and the truth."""
+    """A scenario's split by the agent, and the truth."""
 
     scenario: Scenario
     flavour: Flavour
@@ -139,17 +139,17 @@ class Result:
 
     @property
     def limited_by(self) -> LimitedBy | None:
-        """What limits it, as the agent says; None where that is not known."""
+        """The limiting resource according to the agent; None if unknown."""
         return LimitedBy.of(self.found)
 
     @property
     def found_shares(self) -> dict[LimitingResource, float]:
-        """The agent's, by what may limit."""
+        """The agent's shares, by limiting resource."""
         return shares_by_limit(self.found)
 
     @property
     def true_shares(self) -> dict[LimitingResource, float]:
-        """The truth, by what may limit."""
+        """The true shares, by limiting resource."""
         return shares_by_limit(self.truth)
 
     @property
@@ -199,7 +199,7 @@ class Place:
 
     @contextmanager
     def playing(self, scenario: Scenario) -> Iterator[None]:
-        """Let a scenario's clients ask."""
+        """Run a scenario's clients."""
         session = None
         if scenario.limit is LimitingResource.NETWORK:
             session = partial(_session_from, self.there, self.password)
@@ -239,7 +239,7 @@ def slow_place(flavour: Flavour) -> Iterator[Place]:
 
 
 def results(flavour: Flavour, seconds: float, points: float = math.inf) -> Iterator[Result]:
-    """Play each scenario for so many seconds on one server.
+    """Run each scenario for that many seconds on one server.
 
     What is more than `points` off is played once more, for three times as long: other programs use
     the disk too, and of a few seconds they may have had some.
@@ -253,7 +253,7 @@ def results(flavour: Flavour, seconds: float, points: float = math.inf) -> Itera
 
 
 def played(place: Place, flavour: Flavour, scenario: Scenario, seconds: float) -> Result:
-    """Play one scenario, and nothing else, for so many seconds."""
+    """Run one scenario, and nothing else, for that many seconds."""
     collectors = {n: {"interval": 0.5} for n in ("status", "statements", "threads", "host")}
     more: dict[str, Any] = {"resources": place.resources, "collectors": collectors}
     with watched(place.server, INTERVAL, **more) as agent, place.playing(scenario):
@@ -272,13 +272,13 @@ def played(place: Place, flavour: Flavour, scenario: Scenario, seconds: float) -
 
 
 def classes(flavour: Flavour, seconds: float) -> Iterator[Result]:
-    """Play all scenarios at once; each class as `mysql-headroom profile` has it."""
+    """Run all scenarios at once; return each class as `mysql-headroom profile` has it."""
     with slow_place(flavour) as place:
         yield from classes_of(place, flavour, SCENARIOS, seconds)
 
 
 def classes_alone(flavour: Flavour, seconds: float) -> Iterator[Result]:
-    """The same, one scenario after the other."""
+    """Run one scenario after the other; return each class likewise."""
     with slow_place(flavour) as place:
         for scenario in SCENARIOS:
             yield from classes_of(place, flavour, [scenario], seconds)
@@ -287,7 +287,7 @@ def classes_alone(flavour: Flavour, seconds: float) -> Iterator[Result]:
 def classes_of(
     place: Place, flavour: Flavour, scenarios: Sequence[Scenario], seconds: float
 ) -> Iterator[Result]:
-    """Play these at once."""
+    """Run these scenarios at once."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         there = target(folder, place.server)
@@ -312,7 +312,7 @@ def classes_of(
 
 
 def _plain(text: str | None) -> str:
-    """A text without what a server's normalisation changes."""
+    """Return a text without the changes of a server's normalisation."""
     return (text or "").replace("`", "").replace(" ", "").upper()
 
 
@@ -348,7 +348,7 @@ def _locking(server: PrivateServer) -> Iterator[None]:
 
 @contextmanager
 def _session_from(there: OtherHost, password: str, server: PrivateServer) -> Iterator[Ask]:
-    """A guest's session of the other host; this thread moves there."""
+    """Open a guest's session of the other host; this thread moves there."""
     there.enter()
     with (
         socket.create_connection((there.ours, server.port), timeout=10) as sock,
@@ -358,7 +358,7 @@ def _session_from(there: OtherHost, password: str, server: PrivateServer) -> Ite
 
 
 class Truth:
-    """What the sessions' own threads wait for, from when it is made until `split`."""
+    """What the sessions' own threads wait for, from creation until `split`."""
 
     def __init__(self, server: PrivateServer, scenario: Scenario) -> None:
         self._server, self._scenario = server, scenario
@@ -387,7 +387,7 @@ class Truth:
         return found
 
     def split(self) -> TimeSplit:
-        """The split since the start, by the waits."""
+        """Return the split since the start, by the waits."""
         after = self._read()
         risen = {name: value - self._before.get(name, 0.0) for name, value in after.items()}
         statement_time = risen[STATEMENT_TIME] + risen[RUNNING]

@@ -1,1 +1,1 @@
-"""What was recorded on real servers: samples, loads below and past the peak."""
+"""Recordings of real servers: samples, and loads below and past the peak."""

@@ -43,7 +43,7 @@ def day_share(hour: float) -> float:
 
 
 def day_of(file: Path) -> str:
-    """The agent's intervals of a recording with the times of the long day, as CSV of a history."""
+    """Write the agent's intervals of a recording, with the times of the long day, as CSV."""
     rows = list(csv.DictReader(io.StringIO(gzip.decompress(file.read_bytes()).decode())))
     start = min(float(row["time"]) - float(row["seconds"]) for row in rows)
     output = io.StringIO()

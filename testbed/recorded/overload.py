@@ -1,4 +1,4 @@
-"""Runs past the peak that `bench/past_the_peak.py` recorded, and what is reported of them."""
+"""Runs past the peak that `bench/past_the_peak.py` recorded, and what the agent reports."""
 
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -16,8 +16,8 @@ SETTLED = 2
 """The first intervals of a stage hold something of the one before."""
 
 
-class Reached(NamedTuple):
-    """What the agent has seen after one interval."""
+class ObservedWindow(NamedTuple):
+    """The agent's window after one interval."""
 
     threads: int
     """Of the closed loop."""
@@ -26,8 +26,8 @@ class Reached(NamedTuple):
     """The best number of threads until then, and what was served with it, queries/s."""
 
 
-def intervals(seen: dict[str, Any]) -> Iterator[Reached]:
-    """Yield what the agent has seen after each interval."""
+def intervals(seen: dict[str, Any]) -> Iterator[ObservedWindow]:
+    """Yield the agent's window after each interval."""
     rows = [Interval(**row) for row in seen["intervals"]]
     served: dict[int, list[float]] = {}
     done = 0
@@ -39,7 +39,7 @@ def intervals(seen: dict[str, Any]) -> Iterator[Reached]:
             means = {n: sum(each) / len(each) for n, each in served.items() if len(each) >= SETTLED}
             means = means or {stage["threads"]: rows[end - 1].throughput}
             best = max(means, key=lambda n: means[n])
-            yield Reached(stage["threads"], Window(rows[:end]), (best, means[best]))
+            yield ObservedWindow(stage["threads"], Window(rows[:end]), (best, means[best]))
         done = stage["intervals"]
 
 

@@ -1,4 +1,4 @@
-"""Loads of real servers that `bench/real_servers.py` recorded, and what is predicted from them.
+"""Real loads that `bench/real_servers.py` recorded, and predictions of their peak.
 
 A recording has the throughput of closed loops by their number of threads, the agent's intervals
 below each share of the best, and the peaks that were measured in the same minutes.
@@ -64,7 +64,7 @@ OLDER_MAX_CONNECTIONS = 300
 
 
 class Prediction(NamedTuple):
-    """What an estimator says of the peak, queries/s."""
+    """An estimator's prediction of the peak, queries/s."""
 
     estimator: str
     value: float | None
@@ -75,8 +75,8 @@ class Prediction(NamedTuple):
     """Of the 90 % interval; None: no such bound is known."""
 
 
-class Said(NamedTuple):
-    """How far an estimator was off with what was seen below a cap."""
+class EstimatorDeviation(NamedTuple):
+    """The error of an estimator from the intervals below a cap."""
 
     cap: float
     estimator: str
@@ -92,14 +92,14 @@ class Said(NamedTuple):
 
     @property
     def cell(self) -> str:
-        """For the table."""
+        """Format it for the table."""
         if self.error is None:
             return "–"
         return f"{self.error:+.0f}" + "!" * (self.trusted and abs(self.error) > WRONG)
 
 
 def saved(file: Path) -> dict[str, Any]:
-    """Read what `run` answered and main saved."""
+    """Read the results of `run` that main saved."""
     seen: dict[str, Any] = json.loads(gzip.decompress(file.read_bytes()))
     return seen
 
@@ -114,8 +114,8 @@ def best_threads(truth: dict[int, Level]) -> list[int]:
     return sorted(truth, key=lambda n: -truth[n].throughput)[:TRIED]
 
 
-def replay(seen: dict[str, Any], *, of_csv: bool = False) -> Iterator[Said]:
-    """Print the truth and what each estimator makes of what was seen, and answer it.
+def replay(seen: dict[str, Any], *, of_csv: bool = False) -> Iterator[EstimatorDeviation]:
+    """Print and return the truth and what each estimator predicts from the intervals.
 
     `of_csv`: only of that which a CSV of samples has.
     """
@@ -129,7 +129,9 @@ def replay(seen: dict[str, Any], *, of_csv: bool = False) -> Iterator[Said]:
         peak, least, most = clients_peak(seen, part)
         if before:
             drift = 100 * (true_peak(before)[0] / best - 1)
-            yield Said(part["cap"], "the peak measured one level before", drift, False)
+            yield EstimatorDeviation(
+                part["cap"], "the peak measured one level before", drift, False
+            )
         before = part["peaks"]
         print(f"\n  seen up to {part['cap']:.0%} of the peak, {len(window)} intervals")
         print(f"  clients could get {peak:,.0f} queries/s, {least:,.0f} to {most:,.0f} at moments;")
@@ -140,19 +142,19 @@ def replay(seen: dict[str, Any], *, of_csv: bool = False) -> Iterator[Said]:
             print(f"    {name:<34} {number:>10} {percent(error):>10}  {note}")
             trusted = note.startswith(Trust.TRUSTED)
             if lower is None:
-                yield Said(part["cap"], name, error, trusted)
+                yield EstimatorDeviation(part["cap"], name, error, trusted)
                 continue
             if value is not None:
                 off_best = 100 * (value / best - 1)
-                yield Said(part["cap"], f"{AT_BEST}: {name}", off_best, trusted)
+                yield EstimatorDeviation(part["cap"], f"{AT_BEST}: {name}", off_best, trusted)
             most_said = np.inf if upper is None else upper
             holds, reaches = lower < peak < most_said, lower < most and most_said > least
             width = most_said / max(lower, 1e-9)
-            yield Said(part["cap"], name, error, trusted, width, holds, reaches)
+            yield EstimatorDeviation(part["cap"], name, error, trusted, width, holds, reaches)
 
 
 def levels_of(seen: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield the highest loads in their order, without those at which nothing was seen."""
+    """Yield the highest loads in their order, without those that have no intervals."""
     known = 0
     for part in seen["caps"]:
         if part["intervals"] != known:
@@ -161,7 +163,7 @@ def levels_of(seen: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def clients_peak(seen: dict[str, Any], part: dict[str, Any]) -> tuple[float, float, float]:
-    """Compute what the clients' connections could get, and the least and most of its moments.
+    """Compute the throughput of the clients' connections, and its range over the moments.
 
     Past the end it is at least what was served there all the time.
     """
@@ -247,7 +249,7 @@ def true_peak(moments: Iterable[tuple[int, float]]) -> tuple[float, float, float
 
 
 def percent(error: float | None) -> str:
-    """An error for people."""
+    """Format an error."""
     return "" if error is None else f"{error:+.0f} %"
 
 
@@ -258,7 +260,7 @@ def predictions(window: Window) -> Iterator[Prediction]:
 
 
 def of_source(window: Window, source: ConcurrencySource) -> Iterator[Prediction]:
-    """Capacity, the law alone, limits alone, and two methods of others."""
+    """Predict by the capacity, the law alone, limits alone, and two methods of others."""
     seen = observations(window, source)
     capacity = assess_capacity(seen)
     note = f"{capacity.trust} by {capacity.limit}"

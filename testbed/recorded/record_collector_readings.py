@@ -29,7 +29,7 @@ HOST_NAMES = ("cpu", "process")  # the rest differs from machine to machine and 
 
 
 def record(server: PrivateServer, seconds: float) -> list[dict[str, Any]]:
-    """Every collector's samples, each second, while the number of clients rises."""
+    """Record every collector's samples, each second, while the number of clients rises."""
     connection = Connection(
         Endpoint(socket=server.socket), lambda: Login("root"), timeout=3, limit=0.4
     )
@@ -50,12 +50,12 @@ def record(server: PrivateServer, seconds: float) -> list[dict[str, Any]]:
 
 
 def kept(collector: str, name: str) -> bool:
-    """Whether a value belongs into the recording."""
+    """Return whether a value belongs in the recording."""
     return collector != "host" or name.startswith(HOST_NAMES)
 
 
 def load(server: PrivateServer, stop: threading.Event, wait: float) -> None:
-    """One client, after a while: short reads, a hot row, and pauses within the server."""
+    """Run one client after a delay: short reads, a hot row, and pauses within the server."""
     if stop.wait(wait):
         return
     with server.connect_as_root("headroom_load") as session, session.cursor() as cursor:
@@ -67,7 +67,7 @@ def load(server: PrivateServer, stop: threading.Event, wait: float) -> None:
 
 
 def main() -> None:
-    """Start the server and its load, record, write."""
+    """Start the server and its load, record, and write the file."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("flavour", choices=["mysql", "mariadb"])
     parser.add_argument("--seconds", type=float, default=100.0)
@@ -102,7 +102,7 @@ def main() -> None:
 
 
 def recorded(path: Path) -> tuple[dict[str, Any], list[Sample]]:
-    """What the server was and offered, and the samples, in their order."""
+    """Return the server, its features, and the samples in their order."""
     lines = [json.loads(line) for line in gzip.decompress(path.read_bytes()).splitlines()]
     return lines[0], [Sample(**line) for line in lines[1:]]
 

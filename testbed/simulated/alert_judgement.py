@@ -32,7 +32,7 @@ Span = tuple[float, float]
 
 @dataclass(frozen=True, slots=True)
 class Saturation:
-    """A time for which more was asked for than the server can do."""
+    """A time for which the demand exceeded the capacity."""
 
     start: float
     end: float
@@ -45,12 +45,12 @@ class Saturation:
 
     @property
     def is_fast(self) -> bool:
-        """Whether nothing could announce it: it rose within ten minutes, or the capacity fell."""
+        """Whether no alert could precede it: it rose within ten minutes, or the capacity fell."""
         return self.fell or self.rise <= SLOWLY
 
 
 def saturations(asked: Array, room: Array | None = None) -> list[Saturation]:
-    """Find them in what is asked for by the minute, as a share of what can be done.
+    """Find them in the demand by the minute, as a share of the capacity.
 
     room: what can be done, in any unit, of the same shape; None: always the same.
     """
@@ -76,7 +76,7 @@ def saturations(asked: Array, room: Array | None = None) -> list[Saturation]:
 
 
 def smoothed(asked: Array) -> Array:
-    """The mean of the minutes around each."""
+    """Average the minutes around each."""
     return np.convolve(asked, np.ones(SMOOTH) / SMOOTH, "same")
 
 
@@ -94,7 +94,7 @@ def _fell(load: Array, room: Array, start: int, end: int) -> bool:
 
 @dataclass(slots=True)
 class Score:
-    """What was counted of one set of alerts."""
+    """The counts of one set of alerts."""
 
     leads: list[float] = field(default_factory=list)
     """How long before each saturation that rose slowly an alert fired, s; -inf: not at all."""
@@ -121,7 +121,7 @@ class Score:
         weight: float,
         of: str = "",
     ) -> None:
-        """Judge the alerts of one stretch of a month, which stands for so many like it."""
+        """Judge the alerts of one part of a month, which represents that many such parts."""
         met = [s for s in known if played[0] + HOUR <= s.start <= played[1]]
         counted = self.counted.setdefault(of, set())
         matched: set[Span] = set()
@@ -148,7 +148,7 @@ class Score:
             self.close += weight * (most >= CLOSE)
 
     def row(self, name: str, months: int) -> str:
-        """A line of the table."""
+        """Format a line of the table."""
         leads, fast = np.array(self.leads), np.array(self.fast)
         firsts, by_month = np.array(self.firsts), np.zeros(months)
         by_month[: len(self.false)] = list(self.false.values())

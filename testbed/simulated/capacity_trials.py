@@ -14,7 +14,7 @@ from testbed.simulated.day_scenarios import Scenario, live, scenarios
 
 @dataclass(frozen=True)
 class Trial:
-    """One server, one day, what was said and what is true."""
+    """One server and one day: the prediction and the truth."""
 
     scenario: str
     reach: float
@@ -36,7 +36,7 @@ class Trial:
 
 
 def trials(servers: int, seed: int = 1) -> Iterator[Trial]:
-    """Assess so many servers per scenario and highest load."""
+    """Assess that many servers per scenario and highest load."""
     for number, scenario in enumerate(scenarios()):
         for reach in scenario.reaches:
             for i in range(servers):
@@ -59,7 +59,7 @@ def trial(scenario: Scenario, reach: float, rng: np.random.Generator) -> Trial:
 
 
 def passes_gate(law: UslFit | None) -> bool:
-    """Whether the law alone would be believed: 70 % of the peak seen, X95/X05 below 1.5."""
+    """Return whether the law alone would be trusted: 70 % of the peak seen, X95/X05 below 1.5."""
     if law is None or law.x_max_median is None or law.x_max_interval is None:
         return False
     return law.x_observed_max >= 0.7 * law.x_max_median and law.x_max_interval.ratio < 1.5

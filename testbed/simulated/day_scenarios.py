@@ -1,4 +1,4 @@
-"""Days in the life of simulated servers: how they are used, and what is measured of them."""
+"""Days of simulated servers: their load, and what is measured of them."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ that were held at their peaks were 95.5 to 100 % busy."""
 
 @dataclass(frozen=True)
 class Life:
-    """How a server is used and measured."""
+    """How a server is loaded and measured."""
 
     reach: float
     """The highest load, as a share of the capacity."""
@@ -135,7 +135,7 @@ class Scenario:
 
 
 def scenarios() -> list[Scenario]:
-    """Every kind of server and of trouble."""
+    """Return every kind of server and of disturbance."""
     return [
         Scenario("law, full beyond the peak", _any_law(1.1, 2.0), Life),
         Scenario("law, full far beyond", _any_law(2.5, 5.0), Life),
@@ -226,7 +226,7 @@ def _short_reads(*, evenly: bool) -> Callable[[np.random.Generator], Server]:
 
 
 def _crowded_reads(rng: np.random.Generator) -> Server:
-    """As recorded: each doubling of the threads that a processor is full with costs 5 ± 4 %."""
+    """As recorded: each doubling of the threads at a full processor costs 5 ± 4 %."""
     loss = max(float(rng.normal(0.047, 0.039)), 0.0) * np.log2(64 / 4)
     return crowded(_short_reads(evenly=False)(rng), 64.0, loss)
 

@@ -1,4 +1,4 @@
-"""Simulated months of a load, hour by hour: growth, days and weeks, bursts, launches, gaps."""
+"""Simulated months of a load, hour by hour: growth, days and weeks, bursts, steps, gaps."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -74,7 +74,7 @@ def _launches(t: Array, rng: np.random.Generator) -> Array:
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What a scenario is made of."""
+    """The parts of which a scenario consists."""
 
     level: Level
     grows: bool = False
@@ -113,7 +113,7 @@ SCENARIOS: Mapping[str, Kind] = {
 
 
 def month(name: str, seed: int) -> Month:
-    """One made-up history and its future; the same seed gives the same."""
+    """Return one simulated history and its future; the same seed gives the same."""
     kind = SCENARIOS[name]
     rng = np.random.default_rng([seed, sorted(SCENARIOS).index(name)])
     days = int(rng.integers(kind.days[0], kind.days[1] + 1))

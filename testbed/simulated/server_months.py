@@ -1,4 +1,4 @@
-"""Simulated months of a server minute by minute: what is asked of it, what it can do, what is seen.
+"""Simulated months of a server by the minute: its demand, its capacity, and the measurements.
 
 The load follows the day and the week, with noise from minute to minute and waves of ten minutes.
 What is not served waits, until all of the clients' connections do, as in an open loop above a real
@@ -34,7 +34,7 @@ LOST = 0.1
 
 @dataclass(eq=False, slots=True)
 class MonthlyLoad:
-    """What happens to a server, a value each minute; arrays of shape (MINUTES,)."""
+    """The demand of a server and its disturbances by minute; arrays of shape (MINUTES,)."""
 
     load: Array
     """Asked for, as a share of the capacity at the beginning of the month."""
@@ -66,11 +66,11 @@ class Month:
 
     @property
     def room(self) -> Array:
-        """What can be done, a share of the beginning's; shape (MINUTES,)."""
+        """The capacity as a share of the beginning's; shape (MINUTES,)."""
         return self.course.load / self.asked
 
     def intervals(self, first: int, last: int) -> list[Interval]:
-        """What the agent sees of these minutes; times are seconds of the month."""
+        """Return the agent's intervals of these minutes; times are seconds of the month."""
         part = slice(first, last)
         share, cost = self.asked[part], self.course.cost[part]
         others, stuck = self.course.others[part], self.course.stuck[part]
@@ -120,14 +120,14 @@ class Month:
         return waiting_at
 
     def day_until(self, end: int) -> Observations:
-        """What the agent has observed in the day that ends with that minute."""
+        """Return the agent's observations of the day that ends with that minute."""
         history = IntervalBuffer(MINUTE, DAY, 1.0)
         history.append_intervals(self.intervals(end - PER_DAY, end), MINUTE * end)
         return observations(history.window(MINUTE * end), ConcurrencySource.STATEMENT_TIME)
 
 
 def month(story: str, seed: int) -> Month:
-    """One made-up month; the same seed gives the same."""
+    """Return one simulated month; the same seed gives the same."""
     number = list(STORIES).index(story)
     rng = np.random.default_rng([seed, number])
     server = _SERVERS[int(rng.integers(len(_SERVERS)))](rng)
@@ -179,7 +179,7 @@ def _launch(rng: np.random.Generator) -> MonthlyLoad:
 
 
 def _deploy(rng: np.random.Generator) -> MonthlyLoad:
-    """A query becomes dearer within five minutes, by a tenth to four fifths."""
+    """A query costs more within five minutes, by a tenth to four fifths."""
     load = rng.uniform(0.55, 0.85) * _pattern(rng)
     (at,) = _middays(rng, load, 1)
     ramp = np.clip((np.arange(MINUTES) - at) / 5, 0, 1)
@@ -219,7 +219,7 @@ def _backups(rng: np.random.Generator) -> MonthlyLoad:
 
 
 def _locks(rng: np.random.Generator) -> MonthlyLoad:
-    """On four days a lock holds most statements up, for 5 to 25 minutes."""
+    """On four days a lock blocks most statements, for 5 to 25 minutes."""
     load, stuck = rng.uniform(0.4, 0.8) * _pattern(rng), np.zeros(MINUTES)
     events = _middays(rng, load, 4)
     for at in events:

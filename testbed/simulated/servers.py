@@ -168,7 +168,7 @@ def erlang_server(
 
 
 def woken_server(name: str, demand: float, waking: float, *, evenly: bool) -> Server:
-    """One processor that a query which finds it idle wakes, for so many seconds more.
+    """One processor that each query which finds it idle wakes, at a cost in seconds.
 
     At random arrivals a share 1 − U does: U = X·(D + w)/(1 + w·X), and the processor goes idle
     X·(1 − U) times a second. A client that sends its queries evenly finds it idle each time until
@@ -189,7 +189,7 @@ def woken_server(name: str, demand: float, waking: float, *, evenly: bool) -> Se
 
 
 def crowded(server: Server, connections: float, loss: float) -> Server:
-    """Give the clients of a server of one processor so many connections.
+    """Give the clients of a server with one processor that many connections.
 
     All of them ask once it is full, and it serves less by `loss`, in ln X, of which nothing shows
     below.
