@@ -41,7 +41,7 @@ def csv(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
 
 
 def long_rows(s: Simulated, *, shift: float = 0.0) -> list[list[object]]:
-    """Give the rows of the long form, truth included."""
+    """Return the rows of the long form, the truth included."""
     t = s.intervals
     assert t.count is not None
     assert t.lock_time is not None
@@ -57,13 +57,13 @@ def long_rows(s: Simulated, *, shift: float = 0.0) -> list[list[object]]:
 
 @pytest.fixture
 def served() -> Simulated:
-    """A simulated server, watched for two minutes."""
+    """Simulate a server, observed for two minutes."""
     return simulate(intervals=120)
 
 
 @pytest.fixture
 def long_file(tmp_path: Path, served: Simulated) -> Path:
-    """A class file in the long form."""
+    """Write a class file in the long form."""
     path = tmp_path / "classes.csv"
     path.write_text(csv(LONG, long_rows(served)))
     return path
@@ -71,7 +71,7 @@ def long_file(tmp_path: Path, served: Simulated) -> Path:
 
 @pytest.fixture
 def host_file(tmp_path: Path, served: Simulated) -> Path:
-    """Its host file, two intervals longer, with times that differ a little."""
+    """Write its host file, two intervals longer, with times that differ a little."""
     path = tmp_path / "host.csv"
     times = np.arange(len(served.y)) + 1.0004
     rows = [[t, y, 1e6 * y] for t, y in zip(times, served.y, strict=True)]
@@ -81,7 +81,7 @@ def host_file(tmp_path: Path, served: Simulated) -> Path:
 
 @pytest.fixture
 def wide_file(tmp_path: Path) -> Path:
-    """Three classes, of which the second is twice as dear."""
+    """Write a file of three classes, of which the second costs twice as much."""
     rng = np.random.default_rng(1)
     x = rng.gamma(2, 1, (80, 3))
     y = x @ [1, 2, 1] + 0.5

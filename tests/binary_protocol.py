@@ -1,4 +1,4 @@
-"""A prepared statement of the binary protocol, as most connectors send one; PyMySQL sends none."""
+"""A prepared statement of the binary protocol, which most connectors use; PyMySQL does not."""
 
 import struct
 from typing import Any
@@ -9,7 +9,7 @@ NO_CURSOR, ONCE = 0, 1
 
 
 class Prepared:
-    """One without parameters that answers with rows, in a session of PyMySQL."""
+    """A statement without parameters that returns rows, in a session of PyMySQL."""
 
     def __init__(self, session: Any, statement: str) -> None:
         self._session = session
@@ -20,7 +20,7 @@ class Prepared:
         self._skip(ends=1 if columns else 0)
 
     def execute(self) -> None:
-        """Have it executed and read its rows."""
+        """Execute it and read its rows."""
         sent = struct.pack("<IBI", self._number, NO_CURSOR, ONCE)
         self._session._execute_command(COM_STMT_EXECUTE, sent)
         self._session._read_packet()

@@ -1,4 +1,4 @@
-"""A load of query classes, each with a user of its own: computing, waiting, shipping, reading."""
+"""A load of query classes, each with its own user: computing, waiting, sending, reading."""
 
 import random
 import re
@@ -24,7 +24,7 @@ Draw = Callable[[random.Random], Sequence[str | float]]
 
 @dataclass(frozen=True)
 class Work:
-    """One class: what a client says in turn, how often, and how its digest text is known."""
+    """One class: its statements, their rate, and how its digest text is recognised."""
 
     name: str
     draw: Draw
@@ -37,7 +37,7 @@ class Work:
 
 
 def always(*statements: str | float) -> Draw:
-    """The same each time; a number of seconds among them is a pause of the client."""
+    """Return a client's statements, the same each time; a number is a pause in seconds."""
     return lambda _: statements
 
 
@@ -168,7 +168,7 @@ SCHEMA = (
 
 
 def prepare(server: PrivateServer) -> None:
-    """Make the tables and the users."""
+    """Create the tables and the users."""
     run_as_root(server, *SCHEMA)
     for work in (*WORKS, BURN, LONG):
         run_as_root(
@@ -179,17 +179,17 @@ def prepare(server: PrivateServer) -> None:
 
 
 def user_of(name: str) -> str:
-    """The user of a class."""
+    """Return the user of a class."""
     return f"u_{name}"
 
 
 def class_of(text: str) -> str | None:
-    """Which work a digest text belongs to."""
+    """Return the class to which a digest text belongs."""
     return next((work.name for work in (*WORKS, BURN, LONG) if re.search(work.pattern, text)), None)
 
 
 class Load(Threads):
-    """All works at once, each at a rate that wanders. Leaving the block ends them."""
+    """All classes at once, each at a varying rate; leaving the block ends them."""
 
     def __init__(self, server: PrivateServer, works: Sequence[Work] = WORKS) -> None:
         super().__init__(

@@ -1,4 +1,4 @@
-"""What the collectors read of a real server for a while, and what `profile` says of it."""
+"""What the collectors read from a real server for a while, and its classes."""
 
 import time
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ CPU_ON = (
 
 @contextmanager
 def connected(server: PrivateServer) -> Iterator[Connection]:
-    """A session of the least account."""
+    """Open a session of the least account while the block lasts."""
     account = least_account(server)
     connection = Connection(
         Endpoint(socket=server.socket), lambda: Login(*account), timeout=10, limit=10
@@ -40,7 +40,7 @@ def connected(server: PrivateServer) -> Iterator[Connection]:
 def record(
     connection: Connection, seconds: int, load: AbstractContextManager[object] | None = None
 ) -> list[Sample]:
-    """Every reading, a second apart, for at least so long; a load begins after the first."""
+    """Read everything once a second for at least that long; a load begins after the first."""
     reads = {spec.name: spec.prepare(connection).read for spec in COLLECTORS}
     taken: list[Sample] = []
 
@@ -60,7 +60,7 @@ def record(
 
 
 def without_measured_cpu(sample: Sample) -> Sample:
-    """The same without the CPU that the server accounts for."""
+    """Return the sample without the CPU that the server measures."""
     values = sample.values
     if not isinstance(values, DigestValues) or "cpu_time" not in values.rows.names:
         return sample
@@ -77,7 +77,7 @@ def without_measured_cpu(sample: Sample) -> Sample:
 
 
 def classes_observed_in(taken: list[Sample]) -> ObservedClasses:
-    """What `profile` says of all that was recorded."""
+    """Divide the use over the classes, as `profile` does."""
     registry = ClassRegistry()
     maker = ClassIntervalMaker(registry)
     for sample in taken:

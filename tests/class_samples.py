@@ -1,4 +1,4 @@
-"""What collectors would read of a simulated server, as samples."""
+"""Samples that the collectors would read from a simulated server."""
 
 from collections.abc import Iterator
 
@@ -21,7 +21,7 @@ START = 1000.0  # monotonic seconds
 def samples(
     simulated: Simulated, *, host: bool = True, measured: bool = False, texts: bool = True
 ) -> Iterator[Sample]:
-    """One reading of each collector a second; with `measured` the server accounts for CPU."""
+    """Yield one sample of each collector a second; if `measured`, the server measures CPU."""
     intervals = simulated.intervals
     assert intervals.count is not None
     assert intervals.lock_time is not None

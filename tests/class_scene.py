@@ -1,4 +1,4 @@
-"""One server under the load of `class_load`: what was recorded, and what the server itself counts.
+"""One server under the load of `class_load`: its samples, and its own counters.
 
 Each flavour plays once for all tests; a test that runs again gets a new performance.
 """
@@ -47,7 +47,7 @@ Sums = Mapping[str, float]
 
 @dataclass(frozen=True)
 class Scene:
-    """A recording of all works, and the truth by the server's own counters."""
+    """A recording of all classes, and the truth by the server's own counters."""
 
     flavour: Flavour
     taken: list[Sample]
@@ -66,7 +66,7 @@ class Scene:
     """A statement of `SLEEP_SECONDS` begins and ends."""
 
     def digests(self) -> list[DigestValues]:
-        """The readings of the digest table while all works ran."""
+        """Return the readings of the digest table while all classes ran."""
         return [s.values for s in self.taken if isinstance(s.values, DigestValues)]
 
     def works(self) -> dict[str, str]:
@@ -78,7 +78,7 @@ class Scene:
 
 
 def play(server: PrivateServer) -> Scene:
-    """Let all works run together, ahead of other programs; then those that burn, a long sleeper."""
+    """Run all classes together, ahead of other programs; then computing ones and a long sleeper."""
     prepare(server)
     run_as_root(server, CPU_ON)
     with_digest = {work.name for work in WORKS if not work.binary}  # on either server
@@ -108,12 +108,12 @@ def play(server: PrivateServer) -> Scene:
 
 
 def _works_seen(server: PrivateServer) -> set[str | None]:
-    """The works of which the server has counted a statement."""
+    """Return the classes of which the server has counted a statement."""
     return {class_of(str(text)) for _, _, text, *_ in run_as_root(server, SEEN)}
 
 
 def _truth(server: PrivateServer) -> tuple[Sums, Sums, Sums]:
-    """Of users: CPU (s), bytes; of files: bytes read; all since the server's start."""
+    """Return CPU (s) and bytes of users, and bytes read of files, since the server's start."""
     flavour = server.flavour
     asked = (CPU_OF_USERS[flavour], BYTES_OF_USERS[flavour], FILES)
     cpu, sent, files = (

@@ -1,4 +1,4 @@
-"""What a command has said on standard output, as JSON."""
+"""The standard output of a command as JSON."""
 
 import json
 from typing import Any
@@ -7,7 +7,7 @@ import pytest
 
 
 def stdout_json(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
-    """Parse standard output, NaN and Infinity forbidden; nothing went to standard error."""
+    """Parse standard output, without NaN and Infinity; standard error must be empty."""
 
     def forbid(constant: str) -> None:
         raise AssertionError(constant)

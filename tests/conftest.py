@@ -1,4 +1,4 @@
-"""Real servers for the tests, and the promise that no test leaves one behind."""
+"""Real servers for the tests, and a check that no test leaves one behind."""
 
 import gc
 import os
@@ -23,7 +23,7 @@ FLAVOURS: tuple[Flavour, ...] = ("mysql", "mariadb")
 
 
 def one_in_every_run(name: Flavour) -> list[Any]:
-    """Both flavours, for a test that takes a minute: that one in every run, both with `--long`."""
+    """Parametrise a test of a minute by both flavours: one in every run, both with `--long`."""
     return [f if f == name else pytest.param(f, marks=pytest.mark.long) for f in FLAVOURS]
 
 
@@ -138,7 +138,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def nothing_left_behind(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """At the end no process that the tests started is alive and no folder of a server is left."""
+    """Check that no process of the tests is alive, and no folder of a server is left."""
     tmp_path_factory.getbasetemp()  # pytest keeps its own where it was
     folder = Path(tempfile.mkdtemp(prefix="hr-"))
     folder.chmod(0o711)  # a server that runs as another user has its folder in there
@@ -163,7 +163,7 @@ def _wait_for_end(processes: Callable[[], list[str]]) -> list[str]:
 
 
 def _processes_with(token: str) -> list[str]:
-    """The processes that inherited this setting, orphans too."""
+    """Return the processes that inherited this setting, orphans too."""
     found = []
     for process in Path("/proc").glob("[0-9]*"):
         try:
@@ -177,7 +177,7 @@ def _processes_with(token: str) -> list[str]:
 
 @pytest.fixture(scope="session")
 def templates(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where new data directories are kept, so that all processes of a run make each once."""
+    """Share new data directories, so that all processes of a run create each once."""
     base = tmp_path_factory.getbasetemp()
     folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "templates"
     folder.mkdir(exist_ok=True)

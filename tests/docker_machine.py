@@ -1,4 +1,4 @@
-"""A Docker daemon of the tests' own, in namespaces: its network, its processes and its mounts.
+"""A Docker daemon for the tests, in its own namespaces: network, processes and mounts.
 
 Nothing can be pulled there, for it has no way out; images are imported and built. What it keeps
 (images and layers) lies in the checkout's cache; with its first process all others end.
@@ -84,7 +84,7 @@ class DockerMachine:
         self.close()
 
     def close(self) -> None:
-        """In good order, so that the containers' cgroups go too; or else at once."""
+        """Stop it orderly, so that the containers' cgroups are removed; or else at once."""
         try:
             for first in psutil.Process(self._outer.pid).children():
                 first.send_signal(signal.SIGTERM)
@@ -103,15 +103,15 @@ class DockerMachine:
 
     @property
     def log(self) -> str:
-        """The daemon's own log."""
+        """Return the daemon's log."""
         return (self._folder / "log").read_text(errors="replace")
 
     def docker(self, *words: str | Path, standard_input: bytes | None = None) -> str:
-        """Run the client; its output, stripped."""
+        """Run the client; return its output, stripped."""
         return self.run([self._client, *words], standard_input=standard_input)
 
     def compose(self, *words: str | Path, variables: Mapping[str, str] | None = None) -> str:
-        """Run compose; its output, stripped."""
+        """Run compose; return its output, stripped."""
         return self.run([self._compose, *words], variables=variables)
 
     def run(

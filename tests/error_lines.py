@@ -1,4 +1,4 @@
-"""What the tests of commands and of files share: how a mistake is told."""
+"""The error lines of commands, as their tests check them."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -9,7 +9,7 @@ from agent.config.yaml_loader import ConfigError
 
 
 def one_line(capsys: pytest.CaptureFixture[str], code: int) -> str:
-    """What a command said that ended with 2: one line on standard error alone, with a remedy."""
+    """Return the output of a command that exited with 2: one line on stderr, with a remedy."""
     assert code == 2
     captured = capsys.readouterr()
     assert captured.out == ""
@@ -21,7 +21,7 @@ def one_line(capsys: pytest.CaptureFixture[str], code: int) -> str:
 
 
 def mistakes(load: Callable[[Path], object], path: Path) -> list[str]:
-    """What is wrong with the file, without its name."""
+    """Return the mistakes in the file, without its name."""
     with pytest.raises(ConfigError) as caught:
         load(path)
     return [problem.removeprefix(f"{path}:") for problem in caught.value.problems]

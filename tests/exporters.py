@@ -1,4 +1,4 @@
-"""Prometheus' own exporters as real programs on loopback, each for as long as its block."""
+"""Prometheus' own exporters as real programs on loopback, each while its block lasts."""
 
 import os
 import subprocess
@@ -12,7 +12,7 @@ from testbed.real.server_programs import CACHE, program
 
 @contextmanager
 def node_exporter(port: int, *options: str) -> Iterator[None]:
-    """The host's exporter."""
+    """Run the host's exporter."""
     path = program("prometheus-node-exporter", last=CACHE / "node-exporter/usr/bin")
     with _running([path, f"--web.listen-address=127.0.0.1:{port}", *options], {}):
         yield

@@ -1,4 +1,4 @@
-"""What a fault leaves behind in the history: nothing that cannot be, and no hole elsewhere."""
+"""Checks of what a fault leaves in the history: no impossible value and no other gap."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ EDGE = 3.0  # seconds of the stretch within which an interval ends
 
 @dataclass(frozen=True)
 class Span:
-    """A stretch of wall time (Unix seconds)."""
+    """A period of wall time (Unix seconds)."""
 
     began: float
     ended: float
@@ -42,13 +42,13 @@ def left_behind(
 
 
 def unwritten(path: Path, span: Span, unbroken: Collection[str]) -> set[str]:
-    """The targets whose intervals are not in the file up to the end."""
+    """Return the targets whose intervals are not stored up to the end."""
     late = {row.labels[0] for row in rows(path, INTERVALS) if row.at / 1000 >= span.ended}
     return set(unbroken) - late
 
 
 def holes_of(name: str, found: list[Row], span: Span, longest_gap: int) -> list[str]:
-    """Where two intervals of a target are further apart, in seconds; one is how long they are."""
+    """Return the gaps between a target's intervals, in seconds."""
     times = sorted(row.at / 1000 for row in found if row.labels[0] == name)
     first = min((at for at in times if at >= span.ended), default=span.ended)
     inside = [at for at in times if span.began <= at <= first]
@@ -62,7 +62,7 @@ def holes_of(name: str, found: list[Row], span: Span, longest_gap: int) -> list[
 
 
 def complaints(row: Row, sane: PlausiblePage) -> list[str]:
-    """What an interval has that cannot be."""
+    """Return what is impossible in an interval."""
     return [
         f"{row.labels[0]}: {INTERVALS.columns[place].name} {value} at {row.at}"
         for place, most in ((THROUGHPUT, sane.queries), (SPENT, sane.threads))

@@ -48,7 +48,7 @@ EXACT = ("restart", "reset", "columns", "churn")  # kinds of intervals that are 
 
 @dataclass
 class WatchedServer:
-    """One server that things happen to, the proxy before it, and the agent's account there."""
+    """A server with faults, the proxy before it, and the agent's account there."""
 
     name: Release  # the target's, too
     server: PrivateServer
@@ -60,7 +60,7 @@ class WatchedServer:
     held: list["pymysql.Connection[Any]"] = field(default_factory=list)
 
     def run(self, *statements: str) -> None:
-        """Have root say it to the server."""
+        """Run a statement as root."""
         run_as_root(self.server, *statements)
 
 
@@ -80,12 +80,12 @@ Act = Callable[[Scene], None]
 
 
 def nothing(scene: Scene) -> None:
-    """It mends itself."""
+    """Do nothing: the fault ends by itself."""
 
 
 @dataclass(frozen=True)
 class Fault:
-    """What happens, and what is said of it until it is undone."""
+    """A fault, and what the agent must report until it is undone."""
 
     name: str
     inject: Act
@@ -108,7 +108,7 @@ class Fault:
 
 
 def each(act: Callable[[WatchedServer], None]) -> Act:
-    """Do it to every place at once."""
+    """Do it at every server at once."""
 
     def to_all(scene: Scene) -> None:
         with ThreadPoolExecutor() as pool:
@@ -118,7 +118,7 @@ def each(act: Callable[[WatchedServer], None]) -> Act:
 
 
 def say(*statements: str) -> Act:
-    """Have root say it to every server; `{}` is the agent's account."""
+    """Run a statement as root on every server; `{}` is the agent's account."""
 
     def run(place: WatchedServer) -> None:
         place.run(*(statement.format(place.account.user) for statement in statements))
@@ -127,7 +127,7 @@ def say(*statements: str) -> Act:
 
 
 def cut(place: WatchedServer) -> None:
-    """End the agent's session; it comes back after a second or so."""
+    """End the agent's session; it reconnects after a second or so."""
     with root(place.server) as ask:
         sessions = "SELECT id FROM information_schema.processlist WHERE user = '{}'"
         for (session,) in ask(sessions.format(place.account.user)):
@@ -136,25 +136,25 @@ def cut(place: WatchedServer) -> None:
 
 
 def write_wrong_password(place: WatchedServer) -> None:
-    """The file has another password than the server."""
+    """Write another password than the server's into the file."""
     place.password_file.write_text("wrong")
     cut(place)
 
 
 def write_password(place: WatchedServer) -> None:
-    """The file has the server's password again."""
+    """Write the server's password into the file again."""
     place.password_file.write_text(place.account.password)
 
 
 def rotate_password(place: WatchedServer) -> None:
-    """The server has a new password, and the file not yet."""
+    """Change the server's password, and not yet the file's."""
     place.account = place.account._replace(password=f"rotated-{time.monotonic_ns()}")
     place.run(PASSWORD.format(*place.account))
     cut(place)
 
 
 def _held_as(place: WatchedServer, account: Account) -> bool:
-    """Take one more session of that account; False where there is no place for it."""
+    """Open one more session of that account; return False if there is no connection left."""
     code = 0
     try:
         place.held.append(
@@ -169,7 +169,7 @@ def _held_as(place: WatchedServer, account: Account) -> bool:
 
 
 def take_places_of(account_of: Callable[[WatchedServer], Account], place: WatchedServer) -> None:
-    """Take every session that account may have, the agent's own place among them."""
+    """Open every session that the account may have, including the agent's."""
     deadline = time.monotonic() + 60  # the agent tries again meanwhile, and may come first
     while sessions_of_the_agent(place) or not place.held:
         cut(place)
@@ -179,27 +179,27 @@ def take_places_of(account_of: Callable[[WatchedServer], Account], place: Watche
 
 
 def sessions_of_the_agent(place: WatchedServer) -> int:
-    """How many sessions come through the proxy or are not ours to hold."""
+    """Return the number of sessions through the proxy or not held by the test."""
     query = "SELECT COUNT(*) FROM information_schema.processlist WHERE user = '{}'"
     held = sum(connection.user == place.account.user.encode() for connection in place.held)
     return int(run_as_root(place.server, query.format(place.account.user))[0][0]) - held
 
 
 def fill_the_server(place: WatchedServer) -> None:
-    """Nobody but root gets in any more."""
+    """Use up all connections but root's."""
     place.run("CREATE USER IF NOT EXISTS 'crowd'@'%' IDENTIFIED BY 'crowd'")
     place.run("SET GLOBAL max_connections = 10")
     take_places_of(lambda _: Account("crowd", "crowd"), place)
 
 
 def empty_the_server(place: WatchedServer) -> None:
-    """Everybody gets in again."""
+    """Close them again."""
     leave(place)
     place.run("SET GLOBAL max_connections = 151")
 
 
 def leave(place: WatchedServer) -> None:
-    """Give back every session that was taken."""
+    """Close every session that was opened."""
     for connection in place.held:
         with suppress(pymysql.MySQLError):
             connection.close()
@@ -207,19 +207,19 @@ def leave(place: WatchedServer) -> None:
 
 
 def without_schema(place: WatchedServer) -> None:
-    """Start it again without performance_schema."""
+    """Restart without performance_schema."""
     place.server.options.append(OFF)
     place.server.restart()
 
 
 def with_schema(place: WatchedServer) -> None:
-    """Start it again as it was."""
+    """Restart with performance_schema."""
     place.server.options.remove(OFF)
     place.server.restart()
 
 
 def set_proxy(*, delay: float = 0.0, piece: int = 65536) -> Act:
-    """How slowly answers come, and in pieces of how many bytes."""
+    """Set the delay of answers, and the bytes of their pieces."""
 
     def to_place(place: WatchedServer) -> None:
         place.proxy.delay, place.proxy.piece = delay, piece
@@ -228,7 +228,7 @@ def set_proxy(*, delay: float = 0.0, piece: int = 65536) -> Act:
 
 
 def suspend(scene: Scene, meanwhile: Act = nothing) -> None:
-    """Halt the agent itself for less time than a scrape waits, and let it go on."""
+    """Suspend the agent for less time than a scrape waits, and resume it."""
     scene.agent.process.send_signal(signal.SIGSTOP)
     meanwhile(scene)
     time.sleep(3.0)
@@ -247,12 +247,12 @@ def reload_with(scene: Scene, names: list[str]) -> None:
 
 
 def remove(scene: Scene) -> None:
-    """Watch the calm server alone."""
+    """Watch only the undisturbed server."""
     reload_with(scene, [CALM])
 
 
 def put_back(scene: Scene) -> None:
-    """Watch them all."""
+    """Watch all servers again."""
     reload_with(scene, [CALM, *(place.name for place in scene.places)])
 
 

@@ -1,4 +1,4 @@
-"""The table of what happens around an agent: to its clock, and by those who ask for its pages."""
+"""The table of faults of an agent's surroundings: its clock, and the clients of its pages."""
 
 import socket
 import time
@@ -25,7 +25,7 @@ REQUEST = b"GET /metrics HTTP/1.1\r\nHost: a\r\n"  # all but its last line
 
 
 def crowd(size: int, begin: bytes) -> Act:
-    """So many web clients that send that, and then neither send nor read nor go."""
+    """Open that many web connections that send this, and then neither send, read nor close."""
 
     def come(scene: Scene) -> None:
         for _ in range(size):
@@ -39,13 +39,13 @@ def crowd(size: int, begin: bytes) -> Act:
 
 
 def disperse(scene: Scene) -> None:
-    """They go."""
+    """Close them."""
     while scene.crowd:
         scene.crowd.pop().close()
 
 
 def set_clock(ahead: float) -> Act:
-    """The agent's wall clock is so many seconds ahead of this machine's."""
+    """Set the agent's wall clock that many seconds ahead of this machine's."""
 
     def set_and_wait(scene: Scene) -> None:
         set_ahead(scene.clock, ahead)
@@ -55,7 +55,7 @@ def set_clock(ahead: float) -> Act:
 
 
 def suspend_machine(ahead: float) -> Act:
-    """The agent stands still, and when it goes on it is so much later by the wall clock alone."""
+    """Suspend the agent, and advance only its wall clock meanwhile."""
 
     def sleep(scene: Scene) -> None:
         suspend(scene, lambda scene: set_ahead(scene.clock, ahead))
@@ -70,7 +70,7 @@ def goes_by(scene: Scene, ahead: float) -> None:
 
 
 def shown(scene: Scene) -> float:
-    """When the latest sample came, as the agent says (Unix seconds)."""
+    """Return the time of the latest sample, as the agent reports it (Unix seconds)."""
     return min(scene.agent.page.all("last_sample_timestamp_seconds"))
 
 

@@ -1,4 +1,4 @@
-"""Which process of a run gets which file of tests: live ones from the start, others meanwhile."""
+"""Which process of a test run gets which file: live ones from the start, others meanwhile."""
 
 from typing import Any
 
@@ -27,7 +27,7 @@ The longest come before the shorter ones, and what installs between what waits.
 
 
 def place(name: str) -> int:
-    """Where in the order of the longest a file is; after all of them if it is none."""
+    """Return a file's place among the longest ones; after all of them if it is not among them."""
     return LONG_FILES.index(name) if name in LONG_FILES else len(LONG_FILES)
 
 

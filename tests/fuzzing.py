@@ -1,4 +1,4 @@
-"""What the fuzz tests share: the same examples in every run, and files with slips in them."""
+"""What the fuzz tests share: the same examples in every run, and files with random edits."""
 
 import os
 from collections.abc import Callable
@@ -40,7 +40,7 @@ def fuzz(examples: int) -> settings:
 
 @st.composite
 def with_slips(draw: st.DrawFn, valid: str) -> bytes:
-    """A file that was right until somebody's hand slipped: cut, overwritten or added to."""
+    """Generate edits of a valid file: something cut, overwritten or inserted."""
     text = valid
     for _ in range(draw(st.integers(1, SLIPS))):
         start = draw(st.integers(0, len(text)))
@@ -50,7 +50,7 @@ def with_slips(draw: st.DrawFn, valid: str) -> bytes:
 
 
 def any_text() -> st.SearchStrategy[bytes]:
-    """What is no such file at all."""
+    """Generate texts that are no such file at all."""
     odd = st.lists(st.sampled_from(ODD) | st.text(max_size=4), max_size=12).map("".join)
     return st.binary(max_size=40) | odd.map(lambda text: text.encode("utf-8", "surrogatepass"))
 

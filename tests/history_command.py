@@ -12,7 +12,7 @@ FORMATS = ("csv", "openmetrics")
 
 
 def history_command(path: Path, capsys: pytest.CaptureFixture[str]) -> Run:
-    """`mysql-headroom history ACTION --file PATH …`: its code and what it printed."""
+    """Run `mysql-headroom history ACTION --file PATH …`; return its code and output."""
 
     def command(action: str, *options: object, file: Path = path) -> tuple[int, str, str]:
         try:
@@ -27,11 +27,11 @@ def history_command(path: Path, capsys: pytest.CaptureFixture[str]) -> Run:
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """Where the history is."""
+    """Return the path of the history."""
     return tmp_path / "state" / "history.db"
 
 
 @pytest.fixture
 def run(path: Path, capsys: pytest.CaptureFixture[str]) -> Run:
-    """The command on that file."""
+    """Return a function that runs the command on that file."""
     return history_command(path, capsys)

@@ -1,4 +1,4 @@
-"""Made-up rows of a history, and a look into its file; what the tests of the history share."""
+"""Made-up rows of a history, and functions to read its file; for the tests of the history."""
 
 import sqlite3
 from contextlib import closing
@@ -19,7 +19,7 @@ SETTINGS = HistorySettings()
 
 
 def interval(number: int, target: str = "db", server: str = SERVER) -> Row:
-    """An interval whose every number follows from which one it is."""
+    """Return an interval whose numbers follow from its index."""
     cells = (
         15.0,
         100.0 + number,
@@ -36,7 +36,7 @@ def interval(number: int, target: str = "db", server: str = SERVER) -> Row:
 
 
 def fit(number: int, target: str = "db", server: str = SERVER) -> Row:
-    """What was found after that interval."""
+    """Return the assessment after that interval."""
     words = ("indicative", "wide_interval,no_wall", "cpu", "statement_time")
     cells = (*words, 20.0, 1000.0 + number, 900.0, None, *(0.01 * k for k in range(10)))
     assert len(cells) == len(FITS.columns)
@@ -44,7 +44,7 @@ def fit(number: int, target: str = "db", server: str = SERVER) -> Row:
 
 
 def class_uses(number: int, target: str = "db", server: str = SERVER) -> list[Row]:
-    """What two classes used in that interval, and what no class explains."""
+    """Return the use of two classes in that interval, and the unattributed use."""
     whole = (15.0, 30.0 + number, 4.5, 1.25, 0.125, "work-time", 0.0, 1.0, 0.25, None, 4096.0)
     part = (15.0, None, None, 0.5, None, "work-time", 0.0, *[None] * 7)
     of_a_class = (*whole, None, 500.0, 0.75, 0.25)
@@ -55,13 +55,13 @@ def class_uses(number: int, target: str = "db", server: str = SERVER) -> list[Ro
 
 
 def business(number: int, target: str = "db", server: str = SERVER) -> Row:
-    """What was read of two business metrics at that interval's end."""
+    """Return the values of two business metrics at that interval's end."""
     values = {"active_users": 200.0 + number, "orders": 1 / (number + 3)}
     return Row((target, server), ZERO + STEP * number, (values,))
 
 
 def batch(number: int, target: str = "db", server: str = SERVER) -> Batch:
-    """All that is written after that interval: it, what was found, fifteen samples, classes."""
+    """Return all rows written after that interval: it, its fit, fifteen samples, classes."""
     at = ZERO + STEP * number
     readings = [(at - 1000 * k, {"questions": 1e6 + at - k, "uptime": 5.0 * k}) for k in range(15)]
     chunk = pack("status", readings[::-1])
@@ -77,7 +77,7 @@ def batch(number: int, target: str = "db", server: str = SERVER) -> Batch:
 
 
 def filled(path: Path, count: int = 40, *targets: str) -> Path:
-    """A history of so many intervals of each target, closed in order."""
+    """Write a history of that many intervals of each target, and close it."""
     store = Store(path, SETTINGS)
     for number in range(count):
         for target in targets or ("db",):
@@ -87,17 +87,17 @@ def filled(path: Path, count: int = 40, *targets: str) -> Path:
 
 
 def rows(path: Path, kind: Kind) -> list[Row]:
-    """All rows of a kind."""
+    """Return all rows of a kind."""
     with closing(open_to_read(path)) as connection:
         return list(read(connection, kind))
 
 
 def everything(path: Path) -> dict[str, list[Row]]:
-    """All rows of all kinds."""
+    """Return all rows of all kinds."""
     return {name: rows(path, kind) for name, kind in KINDS.items()}
 
 
 def is_sound(path: Path) -> bool:
-    """Whether every page and index of the file agree."""
+    """Return whether every page and index of the file is consistent."""
     with closing(sqlite3.connect(path)) as connection:
         return bool(connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)])

@@ -1,4 +1,4 @@
-"""A process that opens a history of an earlier version, and is killed at one of the statements.
+"""A process that opens a history of an earlier version, and is killed at a given statement.
 
 `python history_upgrader.py FILE STATEMENT`: at that statement of the upgrade, counted from 1.
 """
@@ -15,7 +15,7 @@ from agent.history.schema import migrate
 
 
 def main(path: Path, last: int) -> None:
-    """Open it as the agent does; where there are fewer statements it ends by itself."""
+    """Open it as the agent does; with fewer statements it ends by itself."""
     number = count(1)
 
     def before_each(statement: str) -> None:

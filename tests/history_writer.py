@@ -1,4 +1,4 @@
-"""A process that writes a history until it is killed, and says what is committed.
+"""A process that writes a history until it is killed, and prints what is committed.
 
 `python history_writer.py FILE FIRST`: from the interval FIRST on, as fast as it can; after each
 commit the number of the last interval in it goes to standard output.
@@ -15,7 +15,7 @@ from agent.history.store import Store
 
 
 def main(path: Path, first: int) -> None:
-    """Write for ever."""
+    """Write without end."""
     store = Store(path, SETTINGS)
     for number in count(first):
         store.put(batch(number))

@@ -1,4 +1,4 @@
-"""A made-up state of query classes that has a value for everything that may be shown."""
+"""A made-up state of query classes that has a value for everything that can be shown."""
 
 from agent.query_classes.attribution_snapshot import ClassesState, ClassState, ResourceState
 from agent.query_classes.class_registry import ClassName
@@ -13,7 +13,7 @@ LINE = Line(0.8, 0.001, 0.97, 0.02, 0.0005, 0.01, 300)
 
 
 def one_class(digest: str, use: float, text: str | None = None) -> ClassState:
-    """A class that uses so much of everything."""
+    """Return a class that uses that much of everything."""
     several = digest in (OTHER, AGENT)
     return ClassState(
         name=ClassName("" if several else "shop", digest),
@@ -32,7 +32,7 @@ def one_class(digest: str, use: float, text: str | None = None) -> ClassState:
 
 
 def known_classes(at: float) -> ClassesState:
-    """Two classes and the rest; CPU is measured, all else estimated."""
+    """Return two classes and the others; CPU is measured, all else estimated."""
     return ClassesState(
         at=at,
         classes=(

@@ -1,4 +1,4 @@
-"""Windows of intervals on a law that is known, and what the agent makes of them."""
+"""Windows of intervals on a known law, and their assessment."""
 
 from collections.abc import Mapping, Sequence
 from math import sin
@@ -25,7 +25,7 @@ ZERO = 1_700_000_000.0  # the Unix time of the monotonic clock's zero
 def interval(
     place: int, load: float, *, statement_time: bool = True, throughput: float | None = None
 ) -> Interval:
-    """The interval at that place, with that concurrency; no resource is known."""
+    """Return the interval at that index, with that concurrency and no known resource."""
     return Interval(
         end=WIDTH * (place + 1),
         seconds=WIDTH,
@@ -41,17 +41,17 @@ def interval(
 
 
 def intervals(loads: Sequence[float], **options: Any) -> list[Interval]:
-    """One interval a load."""
+    """Return one interval for each load."""
     return [interval(place, load, **options) for place, load in enumerate(loads)]
 
 
 def window(loads: Sequence[float], *, statement_time: bool = True, idle: int = 0) -> Window:
-    """Intervals on the law, the idle ones first."""
+    """Return a window of intervals on the law, the idle ones first."""
     return Window(intervals([0.01] * idle + list(loads), statement_time=statement_time))
 
 
 def with_resources(rows: Sequence[Interval], **demands: float) -> list[Interval]:
-    """The same, with resources that a query takes so many seconds of; never above 1."""
+    """Return it with resources of which a query takes that many seconds; never above 1."""
     return [
         row._replace(resources={n: min(row.throughput * d, 1.0) for n, d in demands.items()})
         for row in rows
@@ -59,23 +59,23 @@ def with_resources(rows: Sequence[Interval], **demands: float) -> list[Interval]
 
 
 def with_usage(rows: Sequence[Interval], usage: Mapping[str, float]) -> list[Interval]:
-    """The same, with these utilisations and rates in each."""
+    """Return it with these utilisations and rates in each interval."""
     return [row._replace(resources=dict(usage)) for row in rows]
 
 
 def now(seconds: float) -> ClockPair:
-    """That many seconds after the monotonic clock's zero."""
+    """Return that many seconds after the monotonic clock's zero."""
     return ClockPair(monotonic=seconds, unix=ZERO + seconds)
 
 
 def known(
     rows: Sequence[Interval], health: Health = UP, *, previous: AssessmentState | None = None
 ) -> Snapshot:
-    """What is known of target `db` a second after these intervals."""
+    """Assess target `db` a second after these intervals."""
     at = rows[-1].end + 1 if rows else 1.0
     return assess("db", Window(rows), health, previous or AssessmentState(), SETTINGS, now(at))
 
 
 def seen_at(rows: Sequence[Interval]) -> float:
-    """The Unix time of `known`."""
+    """Return the Unix time of `known`."""
     return ZERO + rows[-1].end + 1

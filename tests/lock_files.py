@@ -5,5 +5,5 @@ from pathlib import Path
 
 
 def pinned(lock: Path) -> dict[str, str]:
-    """The version of each library."""
+    """Return the version of each library."""
     return dict(re.findall(r"(?m)^([a-z0-9-]+)==([^ ]+)", lock.read_text()))

@@ -1,4 +1,4 @@
-"""What has changed from one of the agent's pages to a later one."""
+"""What changed from one of the agent's pages to a later one."""
 
 from itertools import pairwise
 
@@ -12,7 +12,7 @@ ALWAYS_POSSIBLE = {"slow"}  # a machine with much else to do
 
 
 def increases(name: str, before: Page, after: Page) -> dict[str, float]:
-    """By how much each kind of failure was counted, over all collectors of a target."""
+    """Return the increase of each kind of failure, over all collectors of a target."""
     return {
         str(kind): sum(after.all("collector_failures_total", target=name, kind=kind))
         - sum(before.all("collector_failures_total", target=name, kind=kind))
@@ -21,7 +21,7 @@ def increases(name: str, before: Page, after: Page) -> dict[str, float]:
 
 
 def skipped(name: str, page: Page) -> float:
-    """Turns that were missed, over all collectors of a target."""
+    """Return the missed runs, over all collectors of a target."""
     return sum(page.all("collector_skipped_total", target=name))
 
 
@@ -42,12 +42,12 @@ def falls(pages: list[Page], only: str | None) -> list[str]:
 
 
 def has_restarted(name: str, before: Page, after: Page) -> bool:
-    """Whether a restart of that target's server was counted between the pages."""
+    """Return whether a restart of that target's server was counted between the pages."""
     return rise("server_restarts_total", before, after, target=name) > 0
 
 
 def lost(name: str, before: Page, after: Page) -> dict[str, int]:
-    """Intervals of which it is not known what a target's query classes did, by each reason."""
+    """Return the lost intervals of a target's query classes, by reason."""
     rises = {
         str(k): rise("query_intervals_lost_total", before, after, target=name, kind=k)
         for k in LossReason
@@ -56,12 +56,12 @@ def lost(name: str, before: Page, after: Page) -> dict[str, int]:
 
 
 def rise(metric: str, before: Page, after: Page, **labels: str) -> float:
-    """By how much a counter has risen, over all that have these labels."""
+    """Return the increase of a counter, over all series with these labels."""
     return sum(after.all(metric, **labels)) - sum(before.all(metric, **labels))
 
 
 def was_undisturbed(name: str, pages: list[Page]) -> None:
-    """A calm target: up on every page, the same session, no new failure, and samples go on."""
+    """Check that a target was up on every page, with one session and no new failure."""
     assert {page.get("up", target=name) for page in pages} == {1}
     assert len({page.get("connects_total", target=name) for page in pages}) == 1
     counted = increases(name, pages[0], pages[-1])

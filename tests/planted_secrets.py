@@ -1,4 +1,4 @@
-"""Words that nobody but the server may ever say, and the statements that tell them to it."""
+"""Words that must not leave the server, and the statements that send them to it."""
 
 import base64
 import threading
@@ -78,7 +78,7 @@ MIN_CLASSES = 12  # digests that the statements have, at the least
 
 
 def plant(server: PrivateServer) -> None:
-    """Say all of it to the server, in ways that succeed and in ways that fail."""
+    """Send all of them to the server, in statements that succeed and that fail."""
     with root(server) as ask:
         ask(f"USE {SCHEMA}")
         for statement in (*STATEMENTS, SET_PASSWORD[server.flavour]):
@@ -116,7 +116,7 @@ def planting(server: PrivateServer) -> Iterator[dict[str, str]]:
 
 
 def leaks(outputs: Mapping[str, bytes], words: Mapping[str, str]) -> list[str]:
-    """Which word came out where, whatever its case and in whatever disguise it was sent."""
+    """Return which word was found where, whatever its case and encoding."""
     return [
         f"{kind} in {place}"
         for place, said in outputs.items()

@@ -1,4 +1,4 @@
-"""A control group for tests that compute, lest they disturb those that measure in real time."""
+"""A control group for tests that compute, so that they do not disturb real-time ones."""
 
 import os
 from contextlib import suppress
@@ -21,7 +21,7 @@ class Background:
         self._works = self._make()
 
     def enter(self) -> None:
-        """Have this process, and the children that it starts from now on, yield to others."""
+        """Move this process, and its future children, into the low-priority group."""
         if self._works:
             try:
                 _move(os.getpid(), self._group)
@@ -29,12 +29,12 @@ class Background:
                 self._works = False
 
     def leave(self) -> None:
-        """Have this process, and the children that it starts from now on, yield no more."""
+        """Move this process, and its future children, out of it."""
         if self._works:
             _move(os.getpid(), self._root)
 
     def remove(self) -> None:
-        """Take the group away; a process that is in it yields no more."""
+        """Remove the group; a process in it loses the low priority."""
         if self._works:
             for pid in (self._group / "cgroup.procs").read_text().split():
                 with suppress(OSError):  # it has ended
@@ -64,7 +64,7 @@ class Background:
 
 
 def _namespace() -> int:
-    """The number of this process's namespace of process numbers."""
+    """Return the number of this process's PID namespace."""
     return os.stat("/proc/self/ns/pid").st_ino  # noqa: PTH116  (a link that leads nowhere)
 
 

@@ -1,4 +1,4 @@
-"""What the tests of the Prometheus rules share, the live one included."""
+"""What the tests of the Prometheus rules share, including the live one."""
 
 import json
 import re
@@ -23,7 +23,7 @@ def parsed(text: str) -> Any:
 
 
 def alerts(text: str) -> Iterator[dict[str, Any]]:
-    """Every alerting rule of a rules file."""
+    """Return every alerting rule of a rules file."""
     for group in parsed(text)["groups"]:
         for rule in group["rules"]:
             if "alert" in rule:
@@ -42,7 +42,7 @@ def without_other_alerts(text: str, names: Collection[str]) -> str:
 
 
 def documented_metrics() -> set[str]:
-    """The names in the first cells of the tables of docs/metrics.md."""
+    """Return the names in the first cells of the tables of docs/metrics.md."""
     page = (ROOT / "docs/metrics.md").read_text()
     cells = re.findall(r"^\| (`mysql_headroom_[^|]*) \|", page, re.MULTILINE)
     return {name for cell in cells for name in re.findall(r"mysql_headroom_\w+", cell)}

@@ -33,7 +33,7 @@ SCRAPES_NOTHING = {"global": {"scrape_interval": "15s"}}
 def exported(
     table: Iterable[Row], mysqld: Mapping[str, str], node: Mapping[str, str] | None = None
 ) -> Iterator[Sample]:
-    """A recording as the exporters would have exported it, with the labels of each."""
+    """Convert a recording to what the exporters would have exported, with their labels."""
     for row in table:
         at = float(row["t_s"])
         for name, column in MYSQLD.items():
@@ -44,7 +44,7 @@ def exported(
 
 
 def _cpu(at: float, busy: float, labels: Mapping[str, str]) -> Iterator[Sample]:
-    """A host's CPU time, of which nine tenths are `user`, spread over its CPUs."""
+    """Return a host's CPU time, nine tenths of it `user`, spread over its CPUs."""
     for cpu in range(CPUS):
         modes = {"user": 0.9 * busy / CPUS, "system": 0.1 * busy / CPUS, "idle": at % 1e6}
         modes["iowait"] = at % 1e5
@@ -54,7 +54,7 @@ def _cpu(at: float, busy: float, labels: Mapping[str, str]) -> Iterator[Sample]:
 
 
 def openmetrics(samples: Iterable[Sample]) -> Iterator[str]:
-    """The text that `promtool tsdb create-blocks-from openmetrics` takes: series by series."""
+    """Format text for `promtool tsdb create-blocks-from openmetrics`, series by series."""
     series: dict[tuple[str, str], list[str]] = {}
     for name, labels, at, value in samples:
         shown = ",".join(f'{key}="{value}"' for key, value in sorted(labels.items()))
@@ -70,7 +70,7 @@ def openmetrics(samples: Iterable[Sample]) -> Iterator[str]:
 
 
 def fill(folder: Path, promtool: str, samples: Iterable[Sample]) -> Path:
-    """A database of these samples."""
+    """Create a database of these samples."""
     text, data = folder / "history.om", folder / "data"
     text.write_text("".join(openmetrics(samples)))
     command = [promtool, "tsdb", "create-blocks-from", "openmetrics", str(text), str(data)]
@@ -87,7 +87,7 @@ def serving(
     config: Mapping[str, Any] = SCRAPES_NOTHING,
     options: Sequence[str] = (),
 ) -> Iterator[str]:
-    """A Prometheus on that database, with these configurations and options; its URL."""
+    """Run a Prometheus on that database while the block lasts; yield its URL."""
     folder, port = data.parent, free_port()
     file, web_file = folder / "prometheus.yml", folder / "web.yml"
     file.write_text(yaml.safe_dump(dict(config)))
@@ -107,7 +107,7 @@ def serving(
 
 
 def _answers(url: str) -> bool:
-    """Whether it is ready; a refusal, or an answer that takes TLS, is an answer too."""
+    """Return whether it is ready; a refusal, or a TLS answer, counts too."""
     try:
         with urllib.request.urlopen(f"{url}/-/ready", timeout=5) as answer:
             return bool(answer.status == 200)

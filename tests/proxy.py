@@ -1,4 +1,4 @@
-"""A TCP proxy in front of a server, that can delay, trickle, fall silent, reset and refuse."""
+"""A TCP proxy in front of a server that can delay, trickle, stall, reset and refuse."""
 
 import socket
 import struct
@@ -71,7 +71,7 @@ class Proxy:
             thread.join()
 
     def reset(self) -> None:
-        """End every connection by a reset."""
+        """Reset every connection."""
         for pair in list(self._pairs):
             pair.end(by_reset=True)
 

@@ -1,4 +1,4 @@
-"""Recordings of servers as CSV files, made of samples; what the tests of `replay` share."""
+"""Recordings of servers as CSV files, made of samples, for the tests of `replay`."""
 
 import csv
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -18,7 +18,7 @@ Row = dict[str, float | str]
 
 
 def rows(seconds: int, step: int = 5, start: float = 0.0) -> Iterator[Row]:
-    """Samples of a server on the law, whose load goes up and down twice an hour."""
+    """Return samples of a server on the law, whose load rises and falls twice an hour."""
     questions = spent = used = 0.0
     for t in range(0, seconds + 1, step):
         n = 8.0 + 7.0 * sin(t / 286.5)
@@ -37,7 +37,7 @@ def rows(seconds: int, step: int = 5, start: float = 0.0) -> Iterator[Row]:
 
 
 def written(path: Path, table: Iterable[Mapping[str, object]]) -> Path:
-    """A CSV file of these rows, whose columns are those of the first."""
+    """Write a CSV file of these rows, with the columns of the first one."""
     listed = list(table)
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, list(listed[0]))
@@ -47,7 +47,7 @@ def written(path: Path, table: Iterable[Mapping[str, object]]) -> Path:
 
 
 def as_rows(samples: Sequence[Sample]) -> Iterator[dict[str, Any]]:
-    """A row for each sample of a daemon, at its own time, with the columns of its collector."""
+    """Return a row for each sample of a daemon, at its own time, with its collector's columns."""
     for sample in samples:
         values = dict(sample.values)
         if sample.collector == HOST:
@@ -58,7 +58,7 @@ def as_rows(samples: Sequence[Sample]) -> Iterator[dict[str, Any]]:
 
 
 def nearly(value: Any) -> Any:
-    """The same with numbers of nine digits: the sum of counters depends on their order."""
+    """Round numbers to nine digits: the sum of counters depends on their order."""
     if isinstance(value, dict):
         return {name: nearly(part) for name, part in value.items()}
     if isinstance(value, list):

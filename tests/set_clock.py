@@ -1,4 +1,4 @@
-"""Run a Python program by a wall clock that is as many seconds ahead as a file says at the time.
+"""Run a Python program with its wall clock ahead by as many seconds as a file says.
 
     python set_clock.py FILE PROGRAM ARGUMENT...
 
@@ -12,14 +12,14 @@ from pathlib import Path
 
 
 def set_ahead(file: Path, seconds: float) -> None:
-    """Set the clock of who runs by this file."""
+    """Set the clock of the program that uses this file."""
     written = file.with_suffix(".new")
     written.write_text(str(seconds))
     written.rename(file)
 
 
 def main() -> None:
-    """Put the clock in force and become the program."""
+    """Install the clock and become the program."""
     file, real = Path(sys.argv[1]), time.time
     time.time = lambda: real() + float(file.read_text())
     sys.argv = sys.argv[2:]

@@ -1,4 +1,4 @@
-"""A simulated server whose classes' CPU is known: computing, waiting and locking statements."""
+"""A simulated server with known CPU by class: computing, waiting and locking statements."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -31,7 +31,7 @@ TEXTS = {"sleep": "SELECT `SLEEP` (?)", "hash": "SELECT `BENCHMARK` ( ? , `SHA2`
 
 @dataclass(frozen=True)
 class Simulated:
-    """What an agent sees, and the truth it does not."""
+    """What an agent observes, and the truth."""
 
     intervals: ClassIntervals
     y: Array
@@ -46,7 +46,7 @@ class Simulated:
 
     @property
     def true_shares(self) -> Array:
-        """Each class's part of what all classes used."""
+        """Each class's share of the use by all classes."""
         totals = self.truth.sum(axis=0)
         shares: Array = totals / totals.sum()
         return shares
@@ -102,7 +102,7 @@ def simulate(
 
 
 def wander(rng: np.random.Generator, intervals: int, k: int) -> Array:
-    """Draw k series of standard deviation 1 that keep some memory for 20 intervals."""
+    """Draw k series of standard deviation 1, correlated over 20 intervals."""
     keep = np.exp(-1 / 20)
     answer = np.empty((intervals, k))
     answer[0] = rng.normal(size=k)

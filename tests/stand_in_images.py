@@ -1,4 +1,4 @@
-"""Images that stand in for those of the registries, which no test can pull.
+"""Images that replace those of the registries, which no test can pull.
 
 Each is a Debian root with one program, and keeps the part of the official image's contract that
 docker-compose.yml relies on (docs/testing.md).
@@ -23,7 +23,7 @@ PIP_CONF = "[global]\nno-index = true\nfind-links = /opt/wheels\n"
 
 
 def import_base(machine: DockerMachine) -> str:
-    """A Debian with Python, whose pip takes the wheels that this machine's pip has fetched."""
+    """Import a Debian with Python, whose pip uses the wheels that this machine has fetched."""
     root, stamp = CACHE / "bookworm-python", CACHE / "bookworm-python.stamp"
     if not stamp.exists() or not WHEELS.exists():
         missing("Debian root and wheels for images")
@@ -47,7 +47,7 @@ def import_base(machine: DockerMachine) -> str:
 
 
 def build_server(machine: DockerMachine, base: str, release: Release) -> str:
-    """An image of that server, with an entrypoint that acts as the official images' does."""
+    """Build an image of that server, whose entrypoint behaves like the official images'."""
     with _context("server.Dockerfile") as context:
         shutil.copytree(CACHE / release, context / "server", symlinks=True)
         shutil.copy(RECIPES / "entrypoint.sh", context)
@@ -56,7 +56,7 @@ def build_server(machine: DockerMachine, base: str, release: Release) -> str:
 
 
 def build_monitor(machine: DockerMachine, base: str, name: str) -> str:
-    """An image of Prometheus or of Alertmanager."""
+    """Build an image of Prometheus or of Alertmanager."""
     tools = {"prometheus": "promtool", "alertmanager": "amtool"}
     with _context(f"{name}.Dockerfile") as context:
         folder = CACHE / name / "usr/bin"
@@ -69,13 +69,13 @@ def build_monitor(machine: DockerMachine, base: str, name: str) -> str:
 
 
 def prune(machine: DockerMachine) -> None:
-    """Let go of what no build has used for a day; until then it saves the next run a minute."""
+    """Delete layers that no build has used for a day; younger ones save the next run a minute."""
     machine.docker("image", "prune", "--force", "--filter", "until=24h")
 
 
 @contextmanager
 def _context(recipe: str) -> Iterator[Path]:
-    """A folder to build in, with its Dockerfile."""
+    """Create a build folder with its Dockerfile."""
     with tempfile.TemporaryDirectory(dir=CACHE) as folder:
         shutil.copy(RECIPES / recipe, Path(folder) / "Dockerfile")
         yield Path(folder)

@@ -1,4 +1,4 @@
-"""A systemd that is really booted, in namespaces of its own on an overlay of a root.
+"""A really booted systemd, in its own namespaces on an overlay of a root.
 
 That of this machine shares its network, and nothing else: what it writes is gone with it, its
 processes too. One of a Debian that was made for the purpose has a network of its own.
@@ -72,7 +72,7 @@ exec {INSTALLED}/python/bin/python{sys.version_info[0]}.{sys.version_info[1]} \
 
 
 def why_not() -> str:
-    """Why no machine can be booted here; empty where it can."""
+    """Return why no machine can be booted here; empty if it can."""
     if os.geteuid() != 0:
         return "not root"
     lacking = [tool for tool in TOOLS if not shutil.which(tool)]
@@ -117,7 +117,7 @@ class Machine:
         self._remove()
 
     def run(self, *command: str, check: bool = True, **options: object) -> str:
-        """What a command inside prints, standard error too; fails when it does."""
+        """Run a command inside; return its output with standard error, or fail."""
         inside = ("nsenter", "--target", str(self._init), "--all", *command)
         result = subprocess.run(  # type: ignore[call-overload]
             inside,
@@ -133,7 +133,7 @@ class Machine:
         return str(result.stdout)
 
     def write(self, path: str, text: str, mode: str = "644") -> None:
-        """Make a file inside."""
+        """Write a file inside."""
         self.run("install", "-D", "-m", mode, "/dev/stdin", path, input=text)
 
     def put(self, file: Path, inside: str) -> None:
@@ -141,7 +141,7 @@ class Machine:
         shutil.copyfile(file, f"/proc/{self._init}/root{inside}")
 
     def connect(self, ours: str, theirs: str) -> None:
-        """Lay a cable to its network, with an address at either end; it goes with the machine."""
+        """Connect its network by a cable, with an address at either end."""
         ip, name = "ip", f"hr-{self._init}"
         for command in (
             f"link add {name} type veth peer name eth0 netns {self._init}",
@@ -216,7 +216,7 @@ class Machine:
 
 
 def _new_group(name: str) -> Path | None:
-    """Beside ours, in the unified hierarchy; None where that is not to be written to."""
+    """Create a group beside ours, in the unified hierarchy; None if that is not writable."""
     mounts = [line.split() for line in Path("/proc/self/mounts").read_text().splitlines()]
     places = [Path(fields[1]) for fields in mounts if fields[2] == "cgroup2"]
     ours = Path("/proc/self/cgroup").read_text().splitlines()[-1].removeprefix("0::/")
@@ -229,7 +229,7 @@ def _new_group(name: str) -> Path | None:
 
 
 def _remove_group(group: Path) -> None:
-    """Once the last process is gone, from the leaves up."""
+    """Remove it once the last process has ended, from the leaves up."""
     deadline = time.monotonic() + GONE_SECONDS
     while "populated 1" in (group / "cgroup.events").read_text() and time.monotonic() < deadline:
         time.sleep(0.02)

@@ -1,4 +1,4 @@
-"""Another user of this machine, who is not root, and a folder that he may enter."""
+"""A user of this machine other than root, and a folder that this user may enter."""
 
 import os
 import tempfile
@@ -11,7 +11,7 @@ NOBODY = 65_534
 
 @contextmanager
 def as_unprivileged_user() -> Iterator[None]:
-    """The rights of a user who is not root while the block lasts."""
+    """Drop root's privileges while the block lasts."""
     us = os.geteuid()
     if us == 0:
         os.seteuid(NOBODY)
@@ -23,7 +23,7 @@ def as_unprivileged_user() -> Iterator[None]:
 
 @contextmanager
 def world_readable_folder() -> Iterator[Path]:
-    """A folder into which everybody may look, unlike those of the other tests."""
+    """Create a folder that every user may enter, unlike those of the other tests."""
     all_enter = Path(tempfile.gettempdir()).parent  # ours is private
     with tempfile.TemporaryDirectory(dir=all_enter) as name:
         folder = Path(name)

@@ -32,7 +32,7 @@ Answer = tuple[int, dict[str, str], str]
 
 
 def snapshot(up: bool | None) -> Snapshot:
-    """A target of which nothing is known but whether it is up."""
+    """Return a snapshot of a target of which only is known whether it is up."""
     return Snapshot("db<1>", NOW, 60.0, Health(up=up), None, AssessmentState(waiting="no load yet"))
 
 
@@ -46,7 +46,7 @@ def listening(
     markers: Sequence[Marker] = (),
     compare: CompareAround | None = None,
 ) -> Iterator[WebServer]:
-    """The web server on a free port, for those snapshots."""
+    """Run the web server on a free port for those snapshots."""
     registry = CollectorRegistry()
     registry.register(SnapshotCollector(lambda: snapshots, lambda: NOW))
     pages = application.Pages(
@@ -75,7 +75,7 @@ def ask(
     source: str = "127.0.0.1",
     **headers: str,
 ) -> Answer:
-    """Status, headers and body of one answer."""
+    """Return status, headers and body of one response."""
     where = (source, 0)
     connection = (
         http.client.HTTPConnection("127.0.0.1", port, timeout=SOON, source_address=where)
@@ -91,7 +91,7 @@ def ask(
 
 
 def eventually(question: Callable[[], object]) -> bool:
-    """Whether the answer becomes yes in good time."""
+    """Wait for the answer to become true within the time limit."""
     deadline = time.monotonic() + SOON
     while not (found := question()) and time.monotonic() < deadline:
         time.sleep(0.02)
@@ -99,12 +99,12 @@ def eventually(question: Callable[[], object]) -> bool:
 
 
 def password_hash(password: str) -> str:
-    """A bcrypt hash of the lowest cost, the same in every run."""
+    """Return a bcrypt hash of the lowest cost, the same in every run."""
     return bcrypt.hashpw(password.encode(), b"$2b$04$" + b"abcdefghijklmnopqrstu" + b"u").decode()
 
 
 def written(folder: Path, **sections: object) -> Path:
-    """A web configuration with those sections, put in its place at once."""
+    """Write a web configuration with those sections, atomically."""
     path = folder / "web.yml"
     new = folder / "web.yml.new"
     new.write_text(yaml.safe_dump(sections))
@@ -112,7 +112,7 @@ def written(folder: Path, **sections: object) -> Path:
 
 
 def saying(folder: Path, text: str) -> Path:
-    """A web configuration with that text."""
+    """Write a web configuration with that text."""
     path = folder / "web.yml"
     path.write_text(text)
     return path
@@ -138,7 +138,7 @@ class Authority:
         days: int = 1,
         usage: x509.ObjectIdentifier | None = None,
     ) -> tuple[Path, Path]:
-        """A certificate and its key; with `days` below zero it ended that long ago."""
+        """Issue a certificate and its key; with `days` below zero it has expired that long ago."""
         key = ec.generate_private_key(ec.SECP256R1())
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
         builder = self._builder(subject, key, days)
@@ -159,7 +159,7 @@ class Authority:
         return certificate, key_file
 
     def client(self, pair: tuple[Path, Path] | None = None) -> ssl.SSLContext:
-        """A client that trusts this authority, and shows that certificate."""
+        """Return a client context that trusts this authority, with that certificate."""
         context = ssl.create_default_context(cafile=str(self.file))
         if pair is not None:
             context.load_cert_chain(*pair)
