@@ -48,10 +48,10 @@ def test_json_has_its_keys_in_order(
     assert sum(one["share"] for one in answer["classes"].values()) == pytest.approx(1)
 
 
-def test_the_best_source_is_chosen_and_scored(
+def test_the_best_method_is_chosen_and_scored(
     long_file: Path, host_file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Work time where texts are known, and the truth is only compared with."""
+    """Work time where texts are known; the truth is only compared with."""
     answer = as_json(capsys, long_file, "--host", host_file)
     assert answer["method"] == "work-time"
     assert answer["truth_error"] < 0.12
@@ -64,7 +64,7 @@ def test_the_best_source_is_chosen_and_scored(
 def test_the_truth_is_never_an_input(
     tmp_path: Path, host_file: Path, served: Simulated, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Another truth, or none: the same answer but for the score."""
+    """Another truth, or none: the same result but for the score."""
     answers = []
     for number, factor in enumerate((1.0, 7.0, None)):
         rows = long_rows(served)
@@ -97,7 +97,7 @@ def test_the_wide_form_has_the_resource_last_unless_named(
 def test_another_file_is_predicted(
     wide_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Classes are found by name: another order, one that is new, one that is gone."""
+    """Classes are matched by name: another order, a new one, a missing one."""
     other = tmp_path / "other.csv"
     other.write_text("new,cpu,b,a\n1,4.5,1,2\n2,8.5,3,2\n0,2.5,1,0\n")
     assert run(wide_file, "--predict", other, "--format", "json") == 0
@@ -151,10 +151,10 @@ def test_recordings_are_divided_close_to_their_truth(
     assert as_json(capsys, *files)["truth_error"] <= most
 
 
-def test_the_table_is_for_people(
+def test_the_table_is_complete(
     long_file: Path, host_file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A sentence, the classes by use with bars and errors, what is left, where it comes from."""
+    """A sentence, the classes by use with bars and errors, the unattributed, the method."""
     lines = as_table(capsys, long_file, "--host", host_file).splitlines()
     assert " uses the most of mysqld_cpu_s: " in lines[0]
     assert lines[2].split() == ["class", "share", "seconds", "±", "error"]
@@ -175,8 +175,8 @@ def test_the_table_is_for_people(
         ("rows", "estimated"),
     ],
 )
-def test_the_column_has_the_unit_that_the_resources_name_tells(resource: str, column: str) -> None:
-    """Where it tells none, it says that the numbers are estimates."""
+def test_the_column_has_the_unit_of_the_resources_name(resource: str, column: str) -> None:
+    """Without a unit it says that the numbers are estimates."""
     found = attribute(
         ClassIntervals(("a", "b"), np.ones(5), np.ones((5, 2))), DividedUse(np.ones(5))
     )
@@ -201,8 +201,8 @@ def test_many_classes_with_long_names_fit_the_screen(classes: int) -> None:
     assert any(f"{classes - 20} more" in line for line in lines) == (classes > 21)
 
 
-def test_nothing_explained_is_said_in_words() -> None:
-    """No class did anything: all of it is unattributed."""
+def test_an_unexplained_resource_is_described() -> None:
+    """No class was active: all of it is unattributed."""
     intervals = ClassIntervals(("a", "b"), np.ones(5), np.zeros((5, 2)))
     found = attribute(intervals, DividedUse(np.ones(5)), DivisionMethod.WLR)
     text = format_attribution("cpu", found, None, None)
@@ -210,7 +210,7 @@ def test_nothing_explained_is_said_in_words() -> None:
     assert "100 % of all" in text
 
 
-def test_the_command_does_without_scipy_and_matplotlib(wide_file: Path) -> None:
+def test_the_command_imports_neither_scipy_nor_matplotlib(wide_file: Path) -> None:
     """Numpy alone."""
     script = (
         "import sys\n"

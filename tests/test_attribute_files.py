@@ -15,7 +15,7 @@ from agent.cli import main
 from agent.csv_input.class_file import read_classes
 
 
-def test_packed_files_are_unpacked(
+def test_compressed_files_are_read(
     long_file: Path, host_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """By their content, whatever the name."""
@@ -26,14 +26,14 @@ def test_packed_files_are_unpacked(
 
 
 def test_rows_of_one_class_and_interval_are_summed(tmp_path: Path) -> None:
-    """A digest that stands twice in the table is one class."""
+    """A digest that occurs twice in the table is one class."""
     path = tmp_path / "twice.csv"
     path.write_text("t_s,class,timer_wait_s\n1,a,1\n1,a,2\n2,b,5\n2,a,1\n")
     assert read_classes(str(path)).intervals.statement_time.tolist() == [[3, 0], [1, 5]]
 
 
-def test_optional_columns_may_be_absent_and_unknown_ones_are_passed_over(tmp_path: Path) -> None:
-    """Only t_s, class and a time or a count are needed; texts may be blank."""
+def test_optional_columns_may_be_absent_and_unknown_ones_are_ignored(tmp_path: Path) -> None:
+    """Only t_s, class and a time or a count are required; texts may be blank."""
     path = tmp_path / "little.csv"
     path.write_text("note,t_s,class,count,digest_text\nx,2,a,1,\ny,1,a,3,\n")
     read = read_classes(str(path))
@@ -131,7 +131,7 @@ def test_a_bad_host_file_is_one_line_with_its_place_and_a_remedy(
     assert expected in failure(capsys, long_file, "--host", path)
 
 
-def test_files_that_do_not_go_together_are_one_line(
+def test_incompatible_files_are_one_line(
     tmp_path: Path,
     wide_file: Path,
     long_file: Path,
@@ -155,7 +155,7 @@ def test_files_that_do_not_go_together_are_one_line(
     assert "name the other file with --predict" in alone
 
 
-def test_what_a_subtraction_leaves_over_counts_as_nothing(
+def test_rounding_errors_of_a_subtraction_count_as_zero(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """2e-13 of a class is none; the file is not refused for it."""
@@ -177,10 +177,10 @@ def test_what_a_subtraction_leaves_over_counts_as_nothing(
         ),
     ],
 )
-def test_a_table_of_another_form_is_told_by_its_first_line(
+def test_a_table_of_another_form_is_recognised_by_its_first_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, complaint: str
 ) -> None:
-    """Semicolons, tabs and a missing header are named, by `fit` and `attribute` alike."""
+    """Semicolons, tabs and a missing header, by `fit` and `attribute` alike."""
     path = tmp_path / "table.csv"
     path.write_text(text)
     for command in ("fit", "attribute"):

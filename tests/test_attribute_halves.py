@@ -29,7 +29,7 @@ def half(source: Path, to: Path, *, second: bool, texts: bool) -> Path:
 def test_the_second_half_is_predicted_from_the_first(
     name: str, most: float, *, texts: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The total of each second, by `auto`; what came varies with what was predicted."""
+    """The total of each second, by `auto`; the actual use correlates with the prediction."""
     source, host = (data(f"mysql97/{name}{end}.csv.gz") for end in ("", "_host"))
     first, second = (
         half(source, tmp_path / f"{number}.csv", second=bool(number), texts=texts)

@@ -15,10 +15,10 @@ from simulated_classes import Simulated
 from testbed.data_file_paths import data
 
 
-def test_measured_cpu_is_a_source(
+def test_measured_cpu_is_used(
     tmp_path: Path, host_file: Path, served: Simulated, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A column cpu_s is what the server itself accounts for."""
+    """A column cpu_s is what the server itself measures."""
     path = tmp_path / "measured.csv"
     path.write_text(csv([*LONG[:-1], "cpu_s"], long_rows(served)))
     answer = as_json(capsys, path, "--host", host_file)
@@ -35,16 +35,16 @@ def test_measured_cpu_is_a_source(
 def test_any_column_of_the_host_can_be_divided(
     long_file: Path, host_file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Bytes are no time: learned, and not scored against a truth about CPU."""
+    """Bytes are no time: by the learned model, and not scored against a truth about CPU."""
     answer = as_json(capsys, long_file, "--host", host_file, "--resource", "wchar")
     assert (answer["resource"], answer["method"]) == ("wchar", "learned")
     assert answer["truth_error"] is None
 
 
-def test_calls_without_times_are_no_times(
+def test_calls_without_times_are_not_used_as_times(
     tmp_path: Path, host_file: Path, served: Simulated, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """CPU is learned from calls and rows then: a call that reads more rows may cost more."""
+    """CPU is learned from calls and rows: a call that reads more rows may cost more."""
     places = [i for i, name in enumerate(LONG) if name not in ("timer_wait_s", "lock_s")]
     rows = [[row[i] for i in places] for row in long_rows(served)]
     path = tmp_path / "counts.csv"
@@ -54,10 +54,10 @@ def test_calls_without_times_are_no_times(
     assert answer["truth_error"] < 0.12
 
 
-def test_times_without_calls_are_divided_as_the_answer_says(
+def test_times_without_calls_are_divided_by_the_reported_method(
     tmp_path: Path, host_file: Path, served: Simulated, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """By work time where texts are known: who sleeps gets nothing, and nearly all is attributed."""
+    """By work time where texts are known: sleepers get nothing, nearly all is attributed."""
     unknown = ("count", "rows_examined", "rows_sent")
     places = [i for i, name in enumerate(LONG) if name not in unknown]
     path = tmp_path / "times.csv"
@@ -72,10 +72,10 @@ def test_times_without_calls_are_divided_as_the_answer_says(
 
 
 @pytest.mark.parametrize(("every", "shown"), [(0.2, "0.2 s"), (4, "4 s")])
-def test_a_host_file_of_other_intervals_is_refused(
+def test_a_host_file_with_other_intervals_is_refused(
     tmp_path: Path, long_file: Path, every: float, shown: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Its row at the end of an interval would be taken for what was used in all of it."""
+    """A row at an interval's end would be taken for the use in all of it."""
     host = tmp_path / "other.csv"
     rows = [[every * k, 0.3 * every] for k in range(1, round(120 / every) + 1)]
     host.write_text(csv(["t_s", "mysqld_cpu_s"], rows))
@@ -83,10 +83,10 @@ def test_a_host_file_of_other_intervals_is_refused(
     assert f"{host}: its rows are {shown} apart, and an interval of {long_file} lasts 1 s;" in said
 
 
-def test_bytes_that_nothing_predicts_are_no_classs(
+def test_unpredictable_bytes_are_unattributed(
     tmp_path: Path, long_file: Path, served: Simulated, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A checkpoint writes when it likes; bytes that go with rows are given, whoever asks."""
+    """Those of a checkpoint, for instance; bytes that go with rows are divided."""
     rng = np.random.default_rng(1)
     rows = dict(served.intervals.sizes)["rows_sent"].sum(axis=1)
     columns = {"write_bytes": rng.exponential(1e6, len(rows)), "sent_bytes": 100.0 * rows}
@@ -105,10 +105,10 @@ def test_bytes_that_nothing_predicts_are_no_classs(
 
 
 @pytest.mark.parametrize("resource", ["utime_s", "stime_s", "system_cpu_s"])
-def test_a_part_of_the_cpu_is_not_what_was_measured_of_all(
+def test_user_or_system_cpu_is_not_compared_with_all_cpu(
     tmp_path: Path, served: Simulated, capsys: pytest.CaptureFixture[str], resource: str
 ) -> None:
-    """cpu_s and cpu_true_s are of user and system CPU together: neither taken nor compared with."""
+    """Cpu_s and cpu_true_s are of both together: neither used nor compared with."""
     host = tmp_path / "parts.csv"
     host.write_text(csv(["t_s", resource], [[i + 1, 0.2 * y] for i, y in enumerate(served.y)]))
     path = tmp_path / "measured.csv"
@@ -145,7 +145,7 @@ def busy_file(path: Path, served: Simulated, kinds: Sequence[list[int]], begin: 
     ],
     ids=["always", "for a minute", "for seconds", "of IO", "one after the other", "not counted"],
 )
-def test_the_hosts_jiffies_tell_a_stretch_that_was_saturated_or_waited_for_io(
+def test_a_saturated_or_io_bound_period_is_found_in_the_jiffies(
     tmp_path: Path,
     long_file: Path,
     served: Simulated,
@@ -153,7 +153,7 @@ def test_the_hosts_jiffies_tell_a_stretch_that_was_saturated_or_waited_for_io(
     kinds: Sequence[list[int]],
     reasons: list[str],
 ) -> None:
-    """A minute of it is enough, and it is said in JSON and in words."""
+    """A minute of it is enough, in JSON and in words."""
     host = busy_file(tmp_path / "busy.csv", served, kinds)
     assert as_json(capsys, long_file, "--host", host)["reasons"] == reasons
     text = as_table(capsys, long_file, "--host", host)
@@ -164,14 +164,14 @@ def test_the_hosts_jiffies_tell_a_stretch_that_was_saturated_or_waited_for_io(
 def test_the_host_is_judged_by_the_intervals_that_are_divided(
     tmp_path: Path, long_file: Path, served: Simulated, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """An hour at rest around two busy minutes takes nothing away, nor does a busy one add."""
+    """An idle hour around two busy minutes does not count, nor does a busy one."""
     for inside, outside, reasons in ((BUSY, AT_REST, ["saturated"]), (AT_REST, BUSY, [])):
         kinds = [outside] * 1800 + [inside] * 120 + [outside] * 1800
         host = busy_file(tmp_path / "hour.csv", served, kinds, begin=-1799)
         assert as_json(capsys, long_file, "--host", host)["reasons"] == reasons
 
 
-def test_a_recordings_saturated_minute_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_recordings_saturated_minute_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
     """Busy for 97 % of one minute, and for 73 % of all eight."""
     for name, reasons in (("A_moderate", ["saturated"]), ("D_light", [])):
         files = (data(f"mysql97/{name}.csv.gz"), "--host", data(f"mysql97/{name}_host.csv.gz"))

@@ -34,7 +34,7 @@ def buffer() -> IntervalBuffer:
 
 @pytest.mark.parametrize("seed", range(8))
 def test_gaps_of_any_length_change_no_interval(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Wherever they are, and wherever the batches end: as if all edges had been computed."""
+    """Wherever they and the batches are: as if all edges had been computed."""
     random = np.random.default_rng(seed)
     steps = np.where(random.random(600) < 0.03, random.choice([16, 30, 61, 700], 600), SAMPLING)
     times = 7.0 + np.cumsum(steps * random.uniform(0.8, 1.2, 600))
@@ -70,7 +70,7 @@ def test_a_gap_of_months_takes_no_memory() -> None:
 
 @pytest.mark.parametrize("begin", [0.0, 599_400.0])
 def test_a_host_without_a_server_takes_no_memory(begin: float) -> None:
-    """It is known long before a new server is read, or long after one is gone."""
+    """Read long before a new server, or long after the end of one."""
     times = begin + np.arange(0.0, 600.0, SAMPLING)
     of_host = (
         (t, {"host_cpu_busy_s": t / 4, "cpus": 2.0}) for t in np.arange(0.0, 6e5, 5.0).tolist()

@@ -24,7 +24,7 @@ def run(*words: str) -> "subprocess.CompletedProcess[str]":
 
 
 def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
-    """A newcomer finds the commands, each with what it does."""
+    """With what each does."""
     with pytest.raises(SystemExit) as end:
         main(["--help"])
     assert end.value.code == 0
@@ -54,15 +54,15 @@ def test_every_option_has_a_help_text(command: str, capsys: pytest.CaptureFixtur
     assert [one for one in entries[1:] if not re.search(r"(  |\n +)[^ ]", one)] == []
 
 
-def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
-    """`--version` prints the name and the number."""
+def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    """`--version` prints name and number."""
     with pytest.raises(SystemExit):
         main(["--version"])
     assert capsys.readouterr().out == f"mysql-headroom {__version__}\n"
 
 
 @pytest.mark.parametrize("command", ["run", "check"])
-def test_a_wrong_file_ends_with_2_and_all_its_mistakes(command: str, tmp_path: Path) -> None:
+def test_an_invalid_file_ends_with_2_and_all_its_mistakes(command: str, tmp_path: Path) -> None:
     """One line a mistake on standard error, nothing else, no trace."""
     path = tmp_path / "config.yaml"
     path.write_text("targets: [{name: a, user: u, port: x}]\nlisten: 3\n")
@@ -75,10 +75,10 @@ def test_a_wrong_file_ends_with_2_and_all_its_mistakes(command: str, tmp_path: P
 
 
 @pytest.mark.parametrize("words", [("fit", str(WHITE_PAPER)), ("profile", "--help")])
-def test_a_terminal_without_greek_letters_shows_their_escapes(
+def test_a_latin_1_terminal_shows_escapes(
     words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In Latin-1, as on hosts that were set up long ago, a report is whole all the same."""
+    """The report is complete without Greek letters too."""
     monkeypatch.setenv("PYTHONIOENCODING", "utf-8")
     expected = run(*words)
     monkeypatch.setenv("PYTHONIOENCODING", "ascii")
@@ -104,8 +104,8 @@ def test_a_terminal_without_greek_letters_shows_their_escapes(
         ),
     ],
 )
-def test_a_wrong_option_is_one_line(words: tuple[str, ...], expected: str) -> None:
-    """The place, the mistake, and which help lists the options; not twenty lines of usage first."""
+def test_an_invalid_option_is_one_line(words: tuple[str, ...], expected: str) -> None:
+    """The place, the mistake, and how to list the options; not twenty lines of usage."""
     ended = run(*words)
     assert (ended.returncode, ended.stdout) == (2, "")
     program, _, _ = expected.partition(":")
@@ -113,8 +113,8 @@ def test_a_wrong_option_is_one_line(words: tuple[str, ...], expected: str) -> No
 
 
 @pytest.mark.parametrize("address", ["nowhere", "127.0.0.1:99999", "a b:1"])
-def test_a_wrong_address_is_told_as_the_options(address: str, tmp_path: Path) -> None:
-    """What is wrong with an option does not blame the file."""
+def test_an_invalid_address_is_reported_as_the_options(address: str, tmp_path: Path) -> None:
+    """The message does not name the file."""
     path = tmp_path / "config.yaml"
     path.write_text("targets: [{name: a, user: u}]\n")
     ended = run("run", "--config.file", str(path), "--web.listen-address", address)
@@ -123,8 +123,8 @@ def test_a_wrong_address_is_told_as_the_options(address: str, tmp_path: Path) ->
     assert str(path) not in ended.stderr
 
 
-def test_an_address_that_cannot_be_had_ends_with_1(tmp_path: Path) -> None:
-    """One line says which address, and why."""
+def test_an_unavailable_address_ends_with_1(tmp_path: Path) -> None:
+    """One line has the address, and why."""
     path = tmp_path / "config.yaml"
     path.write_text("targets: [{name: a, user: u, port: 1}]\nlisten: 203.0.113.1:80\n")
     ended = run("run", "--config.file", str(path))
@@ -134,7 +134,7 @@ def test_an_address_that_cannot_be_had_ends_with_1(tmp_path: Path) -> None:
     assert ended.stderr.count("\n") == 1
 
 
-def test_a_reader_that_leaves_early_is_no_error(tmp_path: Path) -> None:
+def test_a_closed_pipe_is_no_error(tmp_path: Path) -> None:
     """`mysql-headroom … | head` ends without a trace."""
     path = tmp_path / "curve.csv"
     path.write_text("concurrency,throughput\n1,10\n2,19\n4,33\n8,50\n")

@@ -49,8 +49,8 @@ def offset_of(readings: list[RoundTrip]) -> ClockOffset:
 
 
 @pytest.mark.parametrize("drift", [0.0, MAX_CLOCK_DRIFT, -MAX_CLOCK_DRIFT])
-def test_the_truth_is_within_the_bounds(drift: float) -> None:
-    """On every one of 200 runs, whichever way the queues are, also as the clocks part."""
+def test_the_true_offset_is_within_the_bounds(drift: float) -> None:
+    """In each of 200 runs, whichever way the queues are, also as the clocks drift."""
     for seed in range(200):
         readings = trips(seed, drift=drift)
         found = offset_of(readings)
@@ -58,8 +58,8 @@ def test_the_truth_is_within_the_bounds(drift: float) -> None:
         assert abs(found.seconds - truth) <= found.uncertainty
 
 
-def test_the_best_round_trip_is_better_than_their_mean() -> None:
-    """What a queue adds to one way is left out: the error is a fifth of the mean's, or less."""
+def test_the_quickest_round_trip_is_better_than_their_mean() -> None:
+    """A queue in one direction does not count: the error is a fifth of the mean's, or less."""
     of_the_best, of_the_mean = [], []
     for seed in range(200):
         readings = trips(seed)
@@ -69,7 +69,7 @@ def test_the_best_round_trip_is_better_than_their_mean() -> None:
     assert np.median(of_the_best) < np.median(of_the_mean) / 5
 
 
-def test_a_clock_that_is_set_is_seen_at_once() -> None:
+def test_a_clock_step_is_detected_at_once() -> None:
     """The first reading that contradicts the others counts alone, however long it took."""
     readings = trips(1)
     set_back = RoundTrip(300.0, AHEAD - 1.0, 0.05)
@@ -77,7 +77,7 @@ def test_a_clock_that_is_set_is_seen_at_once() -> None:
     assert known == (set_back,)
 
 
-def test_what_is_old_is_forgotten() -> None:
+def test_old_round_trips_are_dropped() -> None:
     """A reading counts for minutes; without any there is no offset."""
     known = remembered([RoundTrip(0.0, AHEAD, 0.001)])
     assert clock_offset(known, ROUND_TRIP_LIFETIME - 1) is not None
@@ -86,8 +86,8 @@ def test_what_is_old_is_forgotten() -> None:
     assert clock_offset((), 0.0) is None
 
 
-def test_clocks_are_apart_by_the_first_and_the_last() -> None:
-    """Bounds add up; of one clock there is no difference."""
+def test_the_difference_of_clocks_is_that_of_the_extremes() -> None:
+    """Bounds add up; a single clock has no difference."""
     a, b, c = ClockOffset(0.3, 0.01), ClockOffset(-0.1, 0.02), ClockOffset(0.0, 1.0)
     apart = clock_difference([a, b, c])
     assert apart is not None
@@ -95,7 +95,7 @@ def test_clocks_are_apart_by_the_first_and_the_last() -> None:
     assert clock_difference([a]) is None
 
 
-def test_the_servers_time_is_read_along() -> None:
+def test_the_servers_time_is_read_with_the_status() -> None:
     """A server with our own clock is at zero within half of the round trip."""
 
     def ask() -> tuple[Any, ...]:
@@ -108,7 +108,7 @@ def test_the_servers_time_is_read_along() -> None:
 
 
 @pytest.mark.parametrize("cell", [None, b"", b"now", b"0000-00-00 00:00:00.000000", b"\xff" * 99])
-def test_a_time_that_is_none_leaves_the_counts(cell: bytes | None) -> None:
+def test_an_invalid_time_does_not_lose_the_counts(cell: bytes | None) -> None:
     """Whatever a server sends for its time: the row beside it is read."""
     assert with_clock(lambda: (b"7", cell), lambda row: row[1]) == ((b"7", cell), {})
     with pytest.raises(CollectorError) as failed:

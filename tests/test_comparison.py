@@ -25,9 +25,7 @@ def measured(truth: float, deviation: float, seed: int) -> list[ComparedEstimate
 
 
 @pytest.mark.parametrize(("before", "after"), [(10.0, 10.0), (10.0, 12.0), (3.0, 2.5)])
-def test_the_changes_interval_holds_the_true_change_nine_times_in_ten(
-    before: float, after: float
-) -> None:
+def test_the_changes_interval_has_its_nominal_coverage(before: float, after: float) -> None:
     """For ratios and for differences, with errors of 3 and 6 %."""
     pairs = zip(measured(before, 0.03 * before, 1), measured(after, 0.06 * after, 2), strict=True)
     ratios, differences = 0, 0
@@ -40,15 +38,15 @@ def test_the_changes_interval_holds_the_true_change_nine_times_in_ten(
     assert differences / TRIALS == pytest.approx(0.9, abs=0.02)
 
 
-def test_what_did_not_change_is_marked_once_in_a_hundred_times() -> None:
-    """Chance marks no more than a 99 % interval lets it."""
+def test_unchanged_quantities_are_marked_once_in_a_hundred_times() -> None:
+    """As a 99 % interval allows."""
     pairs = zip(measured(5.0, 0.2, 3), measured(5.0, 0.1, 4), strict=True)
     marked = sum(ratio(*pair).verdict is not Verdict.WITHIN for pair in pairs)
     assert marked / TRIALS == pytest.approx(0.01, abs=0.006)
 
 
 def test_a_change_needs_a_bound_on_its_own_side_only() -> None:
-    """More than an upper bound before allows is higher; without any bound nothing is told."""
+    """Above an upper bound before is higher; without any bound there is no verdict."""
     below = ComparedEstimate(100.0, 90.0, 110.0)
     assert ratio(below, ComparedEstimate(200.0, 180.0, None)).verdict is Verdict.HIGHER
     assert ratio(
@@ -60,7 +58,7 @@ def test_a_change_needs_a_bound_on_its_own_side_only() -> None:
         assert change(ComparedEstimate(None), below).verdict is Verdict.CANNOT_TELL
 
 
-def test_the_laws_intervals_hold_its_parameters() -> None:
+def test_the_laws_intervals_cover_its_parameters() -> None:
     """Of noisy points of a known law, σ, κ and λ lie within nine times in ten at least."""
     law, trials = Usl(sigma=0.02, kappa=0.0005, lam=500.0), 40
     truth, held = (law.sigma, law.kappa, law.lam), np.zeros(3)
@@ -76,7 +74,7 @@ def test_the_laws_intervals_hold_its_parameters() -> None:
     assert held.min() / trials >= 0.85
 
 
-def test_a_coherency_that_is_only_rounding_is_none() -> None:
+def test_a_coherency_of_rounding_errors_is_zero() -> None:
     """Of a throughput that never grows σ is nearly 1: κ's bound is 0, and shown like that."""
     n = np.linspace(4, 40, 60)
     fitted = fit_bayes(n, 1000 * np.exp(0.01 * np.random.default_rng(1).standard_normal(60)))
@@ -105,8 +103,8 @@ def test_a_demands_error_is_no_smaller_than_its_scatter() -> None:
 
 
 @pytest.mark.parametrize("parts", range(4, PART_COUNT + 1))
-def test_the_interval_of_a_calls_cost_holds_it_nine_times_in_ten(parts: int) -> None:
-    """From as many parts of the period as the class was called in; of four none is told."""
+def test_the_interval_of_a_calls_cost_has_its_nominal_coverage(parts: int) -> None:
+    """From as many parts of the period as the class was called in; of four there is none."""
     random, held, trials = np.random.default_rng(parts), 0, 2000
     for _ in range(trials):
         sums = np.full((len(COLUMNS), PART_COUNT), np.nan)
@@ -125,8 +123,8 @@ def test_the_interval_of_a_calls_cost_holds_it_nine_times_in_ten(parts: int) -> 
     assert held / trials == pytest.approx(0.91 if parts >= 5 else 0.0, abs=0.02)
 
 
-def test_a_cost_that_drifts_is_seldom_marked_as_changed() -> None:
-    """Neighbouring parts are alike, by 0.6: as if there were a quarter as many."""
+def test_a_drifting_cost_is_seldom_marked_as_changed() -> None:
+    """Neighbouring parts correlate by 0.6: as if there were a quarter as many."""
     random, trials, marked = np.random.default_rng(5), 2000, 0
     calls = np.full(PART_COUNT, 100.0)
     for _ in range(trials):
@@ -142,8 +140,8 @@ def test_a_cost_that_drifts_is_seldom_marked_as_changed() -> None:
     assert marked / trials < 0.1  # 0.19 if they counted as independent
 
 
-def test_no_call_takes_less_than_no_time() -> None:
-    """A class whose cost scatters widely has a bound of 0, and is compared as one without."""
+def test_the_cost_of_a_call_is_not_negative() -> None:
+    """A class with a widely scattered cost has a bound of 0, and is compared as one without."""
     sums = np.full((len(COLUMNS), PART_COUNT), np.nan)
     sums[0], sums[1] = 1.0, np.r_[10.0, np.full(PART_COUNT - 1, 0.001)]
     found = ClassCosts({"a": sums}).cost("a", "statement_time")

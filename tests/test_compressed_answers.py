@@ -83,8 +83,8 @@ def one_error(capsys: pytest.CaptureFixture[str], url: str) -> str:
     return error
 
 
-def test_gzip_is_read_as_what_it_holds(url: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """An answer and a refusal, also if two gzips follow each other."""
+def test_gzip_is_unpacked(url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """A response and a refusal, also two gzip members in a row."""
 
     def in_two(packed: bytes) -> bytes:
         whole = gzip.decompress(packed)
@@ -102,17 +102,17 @@ def test_gzip_is_read_as_what_it_holds(url: str, capsys: pytest.CaptureFixture[s
 def test_another_encoding_is_one_line_with_the_remedy(
     url: str, capsys: pytest.CaptureFixture[str], encoding: str
 ) -> None:
-    """And is asked for once: a second answer would be the same."""
+    """It is requested once: a second response would be the same."""
     with packing(url, encoding) as (packed, asked):
         text = one_error(capsys, packed)
     assert f"URL: the encoding {encoding!r} of its answer is not read; let the" in text
     assert len(asked) == 1
 
 
-def test_gzip_that_is_cut_off_is_asked_for_again_and_is_one_line(
+def test_truncated_gzip_is_requested_again_and_is_one_line(
     url: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever of it has arrived."""
+    """Wherever it is truncated."""
     monkeypatch.setattr("agent.prometheus.client.MIN_PAUSE", 0.01)
     for change in (lambda packed: packed[:-9], lambda _: b"", lambda _: b"plain"):
         with packing(url, "gzip", change) as (packed, asked):
@@ -121,10 +121,10 @@ def test_gzip_that_is_cut_off_is_asked_for_again_and_is_one_line(
         assert len(asked) == 4
 
 
-def test_gzip_of_much_is_an_answer_that_is_too_long(
+def test_the_size_limit_is_that_of_unpacked_gzip(
     url: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The limit of an answer is that of what it holds."""
+    """However small the compressed response is."""
     monkeypatch.setattr("agent.prometheus.client.MAX_BYTES", 2**20)
     zeros = gzip.compress(bytes(2**26))
     assert len(zeros) < 2**17

@@ -46,7 +46,7 @@ def ratio(*cpus: int) -> float | None:
     return CpuClocks(lambda: list(cpus)).ratio()
 
 
-def test_a_governor_that_lowers_the_clock_shows(cpus: Path) -> None:
+def test_a_lowered_clock_is_measured(cpus: Path) -> None:
     """The mean over the CPUs, of cores with a base of their own too; turbo is the nominal clock."""
     saving(cpus, 0, 1_200_000)
     saving(cpus, 1, 3_300_000)
@@ -57,8 +57,8 @@ def test_a_governor_that_lowers_the_clock_shows(cpus: Path) -> None:
     assert ratio(0, 1, 2) == pytest.approx(0.75)
 
 
-def test_each_driver_tells_the_nominal_clock_in_its_own_way(cpus: Path) -> None:
-    """In MHz by ACPI, by the turbo's share, or as the highest; never what is 0 or no number."""
+def test_the_nominal_clock_is_read_from_each_driver(cpus: Path) -> None:
+    """In MHz by ACPI, by the turbo's share, or as the highest; never 0 or no number."""
     schedutil: dict[str, object] = {
         "scaling_driver": "cppc_cpufreq",
         "scaling_governor": "schedutil",
@@ -80,23 +80,23 @@ def test_each_driver_tells_the_nominal_clock_in_its_own_way(cpus: Path) -> None:
     assert ratio(0) == pytest.approx(0.5)
 
 
-def test_the_governor_that_asks_for_the_highest_clock_is_believed(cpus: Path) -> None:
-    """Whatever a CPU shows that has been idle, or is hot."""
+def test_the_performance_governor_counts_as_the_highest_clock(cpus: Path) -> None:
+    """Whatever an idle or hot CPU shows."""
     saving(cpus, 0, 800_000, scaling_governor="performance")
     saving(cpus, 1, 1_200_000, scaling_governor="performance")
     assert ratio(0, 1) == 1.0
 
 
-def test_a_clock_is_held_against_what_is_allowed(cpus: Path) -> None:
-    """One that somebody holds down is as fast as it will be; turbo that is allowed counts not."""
+def test_the_clock_is_relative_to_the_allowed_maximum(cpus: Path) -> None:
+    """A configured maximum is as fast as it can be; an allowed turbo does not count."""
     saving(cpus, 0, 1_200_000, scaling_max_freq=1_500_000)
     saving(cpus, 1, 1_500_000, scaling_max_freq=1_500_000)
     saving(cpus, 2, 2_400_000, scaling_max_freq=3_000_000)
     assert [ratio(cpu) for cpu in range(3)] == pytest.approx([0.8, 1.0, 1.0])
 
 
-def test_a_cpu_that_has_been_idle_does_not_tell_its_clock(cpus: Path) -> None:
-    """Where the driver shows the lowest clock for it; another driver has asked for that one."""
+def test_an_idle_cpu_has_no_known_clock(cpus: Path) -> None:
+    """Where the driver shows the lowest clock for it; another driver shows the requested one."""
     saving(cpus, 0, 800_000)
     saving(cpus, 1, 1_800_000)
     assert ratio(0) is None
@@ -107,8 +107,8 @@ def test_a_cpu_that_has_been_idle_does_not_tell_its_clock(cpus: Path) -> None:
     assert ratio(3) is None
 
 
-def test_what_cannot_be_read_says_nothing_of_the_others(cpus: Path) -> None:
-    """A CPU without its file, one whose file is none, one that is off; without any, no clock."""
+def test_an_unreadable_cpu_does_not_affect_others(cpus: Path) -> None:
+    """A missing or invalid file, an offline CPU; without any, no clock."""
     saving(cpus, 0, 1_200_000)
     (saving(cpus, 1, 2_400_000) / "scaling_cur_freq").unlink()
     broken = saving(cpus, 2, 2_400_000) / "scaling_cur_freq"
@@ -121,8 +121,8 @@ def test_what_cannot_be_read_says_nothing_of_the_others(cpus: Path) -> None:
     assert ratio() is None
 
 
-def test_a_cpu_tells_as_soon_as_it_can(cpus: Path) -> None:
-    """A CPU that comes on, and one whose nominal clock could not be read at first."""
+def test_a_cpu_is_read_as_soon_as_it_is_available(cpus: Path) -> None:
+    """One that comes online, and one whose nominal clock could not be read at first."""
     found = CpuClocks(lambda: [0])
     assert found.ratio() is None
     base = saving(cpus, 0, 1_200_000, cpuinfo_max_freq="") / "base_frequency"
@@ -133,7 +133,7 @@ def test_a_cpu_tells_as_soon_as_it_can(cpus: Path) -> None:
 
 
 def test_of_many_cpus_a_few_are_read_at_a_time(cpus: Path) -> None:
-    """All of them by turns, also where their number changes."""
+    """All of them in turn, also if their number changes."""
     for cpu in range(64):
         saving(cpus, cpu, 2_400_000 if cpu < 32 else 1_200_000)
     on = list(range(64))
@@ -145,8 +145,8 @@ def test_of_many_cpus_a_few_are_read_at_a_time(cpus: Path) -> None:
     assert many.ratio() == 0.5
 
 
-def test_a_process_that_is_gone_has_no_clocks() -> None:
-    """Its end is told by what else is read of it."""
+def test_a_process_that_has_ended_has_no_clocks() -> None:
+    """Its end is detected by its other counters."""
 
     def gone() -> list[int]:
         raise psutil.NoSuchProcess(1)
@@ -155,7 +155,7 @@ def test_a_process_that_is_gone_has_no_clocks() -> None:
 
 
 def test_the_clocks_of_this_machine_are_known_or_absent() -> None:
-    """By whatever kernel runs this: nothing where it has no cpufreq, as in a virtual machine."""
+    """With any kernel: none without cpufreq, as in a virtual machine."""
     cpus = psutil.Process().cpu_affinity()
     clocks = CpuClocks(lambda: cpus)
     if any(Path(f"/sys/devices/system/cpu/cpu{cpu}/cpufreq").exists() for cpu in cpus):

@@ -64,10 +64,10 @@ def test_quotas_are_read_up_to_the_root(
     ],
     ids=["another cgroup namespace", "v2, only the agent's own", "v1, only the agent's own"],
 )
-def test_another_containers_quota_is_not_taken_from_the_agents_own(
+def test_another_containers_quota_is_unknown(
     groups: str, files: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """If the root shown is the agent's own cgroup, the server's quota is not known."""
+    """If the visible root is the agent's own cgroup, the server's quota is not known."""
     write(tmp_path, files)
     monkeypatch.setattr(cpu_quota, "CGROUPS", tmp_path)
     hierarchy = cpu_quota.cpu_hierarchy(groups, "0::/agent\n")
@@ -81,10 +81,10 @@ def test_another_containers_quota_is_not_taken_from_the_agents_own(
     [(V1, [0.5]), ("1:cpu,cpuacct:/d/agent\n", []), (V1.replace("/d/c", "/d"), [])],
     ids=["the same cgroup", "another", "the one above"],
 )
-def test_the_agents_own_root_counts_for_a_server_beside_it(
+def test_the_visible_root_counts_for_a_server_in_the_same_container(
     agents: str, found: list[float], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Both in one container without a cgroup namespace: its cgroup is the root that is shown."""
+    """Both without a cgroup namespace: the server's cgroup is the visible root."""
     write(tmp_path, {"cpu/cpu.cfs_quota_us": "50000\n", "cpu/cpu.cfs_period_us": "100000\n"})
     monkeypatch.setattr(cpu_quota, "CGROUPS", tmp_path)
     hierarchy = cpu_quota.cpu_hierarchy(V1, agents)
@@ -94,12 +94,12 @@ def test_the_agents_own_root_counts_for_a_server_beside_it(
 
 
 def test_without_a_quota_the_affinity_counts() -> None:
-    """Of this very process."""
+    """Of this process."""
     found = cpu_quota.process_cpus(psutil.Process())
     assert found <= len(os.sched_getaffinity(0))
     assert found > 0
 
 
-def test_this_machine_shows_its_own_processes_quotas() -> None:
+def test_the_quotas_of_this_machines_processes_are_visible() -> None:
     """Outside of a container nothing is missing."""
     assert cpu_quota.quota_feature(os.getpid()).enabled

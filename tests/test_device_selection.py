@@ -27,8 +27,8 @@ def add(kernel: Path, kind: str, name: str, place: str) -> Path:
     return device
 
 
-def test_what_the_kernel_makes_up_is_no_device(kernel: Path) -> None:
-    """Volumes and bridges repeat what is below them; a partition is part of a disk."""
+def test_virtual_devices_are_not_selected(kernel: Path) -> None:
+    """Volumes and bridges repeat those below them; a partition is part of a disk."""
     add(kernel, "block", "sda", "pci0000:00/ata1")
     add(kernel, "block", "sdb", "pci0000:00/ata2")
     (add(kernel, "block", "sda1", "pci0000:00/ata1/sda") / "partition").write_text("1\n")
@@ -43,7 +43,7 @@ def test_what_the_kernel_makes_up_is_no_device(kernel: Path) -> None:
     assert not device_selection.is_physical("net", "docker0")
 
 
-def test_this_machines_own_are_bounded_and_none_is_made_up() -> None:
+def test_this_machines_devices_are_physical_and_few() -> None:
     """Neither the loopback nor a memory disk, and no more than a page can show."""
     disks = device_selection.physical_disks()
     interfaces = device_selection.physical_interfaces()
@@ -54,8 +54,8 @@ def test_this_machines_own_are_bounded_and_none_is_made_up() -> None:
     assert not [name for name in disks if name.startswith(device_selection.NOT_DISKS)]
 
 
-def test_a_name_that_is_no_devices_is_told() -> None:
-    """Both kinds, each by what it was taken for; what is there is fine, real or not."""
+def test_an_unknown_device_name_is_reported() -> None:
+    """Of both kinds; existing ones are accepted, physical or not."""
     lo = Devices(interfaces=frozenset({"lo"}))
     assert device_selection.named_feature(Devices()) == ()
     assert [feature.enabled for feature in device_selection.named_feature(lo)] == [True]
@@ -65,8 +65,10 @@ def test_a_name_that_is_no_devices_is_told() -> None:
     assert lacking.reason == "not on this host: disk 'lo', disk 'none0', interface 'none1'"
 
 
-def test_of_many_the_busiest_are_read(kernel: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A host with a hundred disks costs no more series than one with sixteen."""
+def test_of_many_devices_the_busiest_are_read(
+    kernel: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A host with a hundred disks has no more series than one with sixteen."""
     used = {f"sd{k}": _Moved(k) for k in range(100)}
     for name in used:
         add(kernel, "block", name, f"pci/{name}")
@@ -74,10 +76,8 @@ def test_of_many_the_busiest_are_read(kernel: Path, monkeypatch: pytest.MonkeyPa
     assert device_selection.physical_disks() == {f"sd{k}" for k in range(84, 100)}
 
 
-def test_one_that_is_read_does_not_give_way_to_a_busier_one(
-    kernel: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its series would end; a new one is read where there is room, and one that is gone is not."""
+def test_a_device_being_read_is_kept(kernel: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its series would end; a new one is read if there is room, and a removed one is not."""
     used = {f"sd{k}": _Moved(k) for k in range(20)}
     for name in used:
         add(kernel, "block", name, f"pci/{name}")
@@ -90,10 +90,10 @@ def test_one_that_is_read_does_not_give_way_to_a_busier_one(
     assert device_selection.physical_disks(first) == first - {"sd7"} | {"sd0"}
 
 
-def test_a_disk_that_is_added_is_read_within_minutes(
+def test_an_added_disk_is_read_within_minutes(
     kernel: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without a new session: it has no series before, and the named ones stay."""
+    """Without a new session; the named devices stay."""
     used, now = {"sda": _Moved(1)}, [1000.0]
     monkeypatch.setattr(psutil, "disk_io_counters", lambda perdisk: used)
     monkeypatch.setattr(time, "monotonic", lambda: now[0])

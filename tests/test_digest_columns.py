@@ -111,8 +111,8 @@ def alias_of(statement: str) -> str:
     return words[words.index("AS") + 1]
 
 
-def test_every_column_counts_what_was_done(server: PrivateServer, watched: Watched) -> None:
-    """Rows, sorts, temporary tables, errors, what found no index; times within what passed."""
+def test_every_column_counts_its_statements(server: PrivateServer, watched: Watched) -> None:
+    """Rows, sorts, temporary tables, errors, no index used; times within the elapsed time."""
     with root(server) as ask:
         begun = time.monotonic()
         for statement in DONE:
@@ -141,8 +141,8 @@ def test_every_column_counts_what_was_done(server: PrivateServer, watched: Watch
         assert server.flavour == "mariadb"
 
 
-def test_only_what_was_used_lately_is_read_again(server: PrivateServer, watched: Watched) -> None:
-    """And all of that, though the server's clock has no fraction."""
+def test_only_recently_used_rows_are_read_again(server: PrivateServer, watched: Watched) -> None:
+    """All of those, though the server's clock has no fraction."""
     with root(server) as ask:
         for number in range(30):
             ask(f"SELECT {number} AS `old_{number}`")
@@ -166,10 +166,10 @@ LEAP = 10.0
 """Seconds until the local time of a server leaps by an hour: enough for it to start."""
 
 
-def test_a_change_to_summer_time_hides_no_statement(
+def test_a_change_to_summer_time_hides_no_row(
     private_server: ServerFactory, flavour: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A class used just before the change is read just after it, and one new then is new."""
+    """A class used just before it is read just after it, and one new then is new."""
     leap = datetime.now(UTC) + timedelta(seconds=LEAP)
     day = leap.timetuple().tm_yday - 1
     monkeypatch.setenv("TZ", f"STD0DST-1,{day}/{leap:%H:%M:%S},{(day + 100) % 365}")
@@ -185,7 +185,7 @@ def test_a_change_to_summer_time_hides_no_statement(
     assert of(found, "new_before")["calls"] == 1
 
 
-def test_what_found_the_table_full_is_one_class(
+def test_statements_that_found_the_table_full_are_one_class(
     private_server: ServerFactory, flavour: Any
 ) -> None:
     """All calls of classes that came too late, and of no other."""
@@ -206,10 +206,10 @@ def test_what_found_the_table_full_is_one_class(
     assert found["overflow"]["rows_sent"] >= TIMES
 
 
-def test_cpu_is_read_where_the_server_counts_it_and_its_consumer_is_on(
+def test_cpu_is_read_only_with_its_consumer(
     private_server: ServerFactory,
 ) -> None:
-    """Off, the column is there and stays at 0: it is left out, and what would mend it is told."""
+    """Without, the column is 0 and left out, and the remedy is reported."""
     server = private_server("mysql")
     for consumer in ("NO", "YES"):
         with root(server) as ask:

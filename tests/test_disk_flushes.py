@@ -22,8 +22,8 @@ TABLE = """\
 """
 
 
-def test_of_each_disk_that_was_flushed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Partitions are not flushed, old kernels do not count, and what never was is no series."""
+def test_flushes_are_read_per_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Partitions have none, old kernels do not count, and a disk never flushed has no series."""
     table = tmp_path / "diskstats"
     table.write_text(TABLE)
     monkeypatch.setattr(module, "DISKSTATS", table)
@@ -31,15 +31,15 @@ def test_of_each_disk_that_was_flushed(tmp_path: Path, monkeypatch: pytest.Monke
     assert found == {"disk:nvme0n1:flushes": 250.0, "disk:nvme0n1:flush_seconds": 0.5}
 
 
-def test_a_kernel_without_the_table_has_none(
+def test_without_the_kernels_table_there_are_no_flushes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As macOS is."""
+    """As on macOS."""
     monkeypatch.setattr(module, "DISKSTATS", tmp_path / "missing")
     assert disk_flushes(frozenset(["sda"])) == {}
 
 
-def test_a_synced_file_is_counted_by_the_kernel(tmp_path: Path) -> None:
+def test_a_real_flush_is_counted(tmp_path: Path) -> None:
     """The real table, around real flushes."""
     disks = physical_disks()
     before = disk_flushes(disks)
@@ -54,8 +54,8 @@ def test_a_synced_file_is_counted_by_the_kernel(tmp_path: Path) -> None:
     assert sum(after.values()) > sum(before.values())
 
 
-def test_node_exporter_tells_them_too() -> None:
-    """Under the names that this host gives them."""
+def test_node_exporter_has_the_same_flushes() -> None:
+    """Under the names of this host."""
     page = (
         'node_cpu_seconds_total{cpu="0",mode="user"} 1\n'
         'node_disk_flush_requests_total{device="sda"} 40\n'
@@ -65,8 +65,8 @@ def test_node_exporter_tells_them_too() -> None:
     assert (found["disk:sda:flushes"], found["disk:sda:flush_seconds"]) == (40.0, 0.25)
 
 
-def test_one_flush_serves_many_commits_so_its_time_looks_busy_early() -> None:
-    """As the busy time of a disk does."""
+def test_flush_time_is_a_busy_time() -> None:
+    """One flush serves many commits: like a disk's, it is high at low loads."""
     (flush,) = resources_with_ceilings({"disk:sda:flush": np.full(8, 0.9)}, {}, ResourceSettings())
     assert flush.is_busy_time
     assert is_busy_time("disk:sda")

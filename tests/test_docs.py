@@ -102,10 +102,10 @@ STATED = (
 """Pages, and what they say of numbers in the code."""
 
 
-def test_the_readmes_fit_prints_what_it_shows(
+def test_the_readmes_fit_prints_the_shown_output(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A newcomer who runs the example sees the very lines of the README."""
+    """Line by line."""
     monkeypatch.chdir(ROOT)
     shown = re.search(
         r"<!-- example: fit -->\n```\n\$ mysql-headroom ([^\n]*)\n(.*?)```",
@@ -119,14 +119,14 @@ def test_the_readmes_fit_prints_what_it_shows(
 
 @pytest.mark.parametrize(("page", "stated"), STATED)
 def test_the_docs_give_the_numbers_of_the_code(page: str, stated: str) -> None:
-    """Whoever changes a number changes the page that states it."""
+    """A changed constant needs a changed page."""
     text = " ".join((ROOT / page).read_text().split())
     assert stated.replace("%", " %").replace("  %", " %") in text
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_every_link_within_the_project_leads_somewhere(page: Path) -> None:
-    """A file that is named exists, and so does the heading."""
+def test_every_internal_link_has_a_target(page: Path) -> None:
+    """The file exists, and so does the heading."""
     for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text()):
         if re.match(r"[a-z]+:", target):
             continue
@@ -146,7 +146,7 @@ def _anchors(file: Path) -> set[str]:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_numbers_have_a_digit_before_the_point(page: Path) -> None:
-    """0.3, as readers expect it, and not the point alone."""
+    """0.3, not the point alone."""
     assert re.findall(r"(?m)(?:^|[\s(|~±−–/])\.\d.*", page.read_text()) == []
 
 
@@ -160,7 +160,7 @@ def test_every_file_that_the_docs_name_exists() -> None:
             assert (ROOT / name).exists(), f"{page.name}: {name}"
 
 
-def test_the_readme_leads_to_every_page() -> None:
-    """A reader who starts at the top misses nothing."""
+def test_the_readme_links_to_every_page() -> None:
+    """A reader who starts there misses none."""
     linked = set(re.findall(r"\]\((docs/[\w-]+\.md)", (ROOT / "README.md").read_text()))
     assert linked == {f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md")}

@@ -75,14 +75,14 @@ def test_the_glossary_is_short_and_has_each_word_once() -> None:
 
 @pytest.mark.parametrize("term", terms())
 def test_each_term_is_in_use(term: str) -> None:
-    """A word that no page of the documentation needs is not in the glossary."""
+    """A term that no other page uses is not in the glossary."""
     word = re.sub(r" \(.*\)", "", term).lower()
     pages = [path for path in (ROOT / "docs").glob("*.md") if path.name != "glossary.md"]
     assert any(word in path.read_text().lower() for path in [*pages, ROOT / "README.md"])
 
 
 def test_no_private_word_reaches_a_user() -> None:
-    """Metric names, HELP texts, reasons, --help and docs are in the words of the field."""
+    """Metric names, HELP texts, reasons, --help and docs use the terms of the field."""
     found = {
         f"{where}: {m[0]}"
         for where, text in said_to_users()
@@ -93,6 +93,6 @@ def test_no_private_word_reaches_a_user() -> None:
 
 @pytest.mark.parametrize("reasons", REASONS, ids=lambda reasons: reasons.__name__)
 def test_the_docs_explain_every_reason(reasons: type[StrEnum]) -> None:
-    """A reader of a metric's label or of JSON finds what the value means."""
+    """Each value of a metric's label or in JSON."""
     docs = " ".join(page.read_text() for page in (ROOT / "docs").glob("*.md"))
     assert {reason.value for reason in reasons if f"`{reason.value}`" not in docs} == set()

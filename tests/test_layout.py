@@ -104,7 +104,7 @@ def packages_imported(path: Path) -> set[str]:
 
 @pytest.mark.parametrize("package", sorted(ALLOWED))
 def test_imports_point_one_way(package: str) -> None:
-    """Agent may import collectors and models, the test bed all three; tests and bench, it."""
+    """Agent may import collectors and models, the test bed all three; tests and bench all four."""
     files = sorted((ROOT / package).rglob("*.py"))
     assert files
     for path in files:
@@ -124,7 +124,7 @@ def rooms_known_to(path: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("room", ROOMS)
-def test_a_room_knows_only_those_before_it(room: str) -> None:
+def test_a_folder_imports_only_earlier_ones(room: str) -> None:
     """Sampling → window → assessment → history → export → web → service → commands, never back."""
     files = sorted((ROOT / "agent" / room).rglob("*.py")) or [ROOT / "agent" / f"{room}.py"]
     allowed = set(ROOMS[: ROOMS.index(room) + 1])
@@ -133,8 +133,8 @@ def test_a_room_knows_only_those_before_it(room: str) -> None:
         assert not unknown, f"{path} imports from {unknown}"
 
 
-def test_every_module_is_in_a_room() -> None:
-    """None stands loose in `agent` but the entry and the pipeline."""
+def test_every_module_is_in_a_folder() -> None:
+    """Only the entry and the pipeline are at the top of `agent`."""
     there = {path.stem for path in (ROOT / "agent").iterdir() if path.suffix == ".py"}
     assert there == {"__init__", "cli", "pipeline"}
     folders = {path.parent.name for path in (ROOT / "agent").glob("*/__init__.py")}
@@ -142,8 +142,8 @@ def test_every_module_is_in_a_room() -> None:
 
 
 @pytest.mark.parametrize("start", [DISK, NETWORK])
-def test_how_a_device_begins_is_said_once(start: str) -> None:
-    """Whoever asks for the disks among the resources finds all of them."""
+def test_the_prefix_of_a_device_is_defined_once(start: str) -> None:
+    """Whoever selects the disks among the resources finds all of them."""
     said = [
         path.name
         for path in sorted((ROOT / "agent").rglob("*.py"))
@@ -155,13 +155,13 @@ def test_how_a_device_begins_is_said_once(start: str) -> None:
     assert said == ["resources.py"]
 
 
-def test_models_touch_no_clock_file_or_socket() -> None:
+def test_models_use_no_clock_file_or_socket() -> None:
     """A model is a function of its arguments alone."""
     for path in (ROOT / "models").rglob("*.py"):
         assert not imported_modules(path) & IMPURE, path
 
 
-def test_the_daemon_starts_without_what_it_seldom_needs() -> None:
+def test_the_daemon_starts_without_seldom_used_libraries() -> None:
     """SciPy takes 40 MiB, random numbers 6, masked arrays 2, the others 0.3 each."""
     seldom = "{'scipy', 'numpy.random', 'numpy.ma', 'bcrypt', 'statistics', 'zipfile'}"
     script = f"import sys, agent.service.daemon; print({seldom} & set(sys.modules))"
