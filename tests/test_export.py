@@ -230,8 +230,8 @@ def series(text: str) -> dict[tuple[str, ...], float]:
     }
 
 
-def test_the_whole_page_is_as_it_was(snapshots: list[Snapshot]) -> None:
-    """Any change of a name, a label, a help text or a number shows as a difference."""
+def test_the_whole_page_equals_the_golden_file(snapshots: list[Snapshot]) -> None:
+    """Any change of a name, a label, a help text or a number is a difference."""
     found = rounded(page(snapshots))
     if os.environ.get("UPDATE_GOLDEN"):
         GOLDEN.write_text(found)
@@ -244,8 +244,8 @@ def test_the_whole_page_is_as_it_was(snapshots: list[Snapshot]) -> None:
         assert float(here) == pytest.approx(float(there), rel=SAME, abs=least), name
 
 
-def test_the_page_passes_prometheus_own_check(snapshots: list[Snapshot], promtool: str) -> None:
-    """`promtool check metrics` finds nothing to complain about."""
+def test_the_page_passes_promtool(snapshots: list[Snapshot], promtool: str) -> None:
+    """`promtool check metrics` has no complaint."""
     checked = subprocess.run(
         [promtool, "check", "metrics"], input=page(snapshots), capture_output=True, text=True
     )
@@ -253,7 +253,7 @@ def test_the_page_passes_prometheus_own_check(snapshots: list[Snapshot], promtoo
 
 
 def test_every_metric_has_the_prefix_and_a_target(snapshots: list[Snapshot]) -> None:
-    """One agent watches many servers; only what is the agent's own has neither target nor group."""
+    """Only the agent's own metrics have neither target nor group."""
     for family in text_string_to_metric_families(page(snapshots)):
         for sample in family.samples:
             assert sample.name.startswith("mysql_headroom_")
@@ -290,7 +290,7 @@ COUNTS = {"mysql_headroom_group_up"}
 
 
 def test_every_help_text_is_understood_alone(snapshots: list[Snapshot]) -> None:
-    """Who sees one series in a graph has no other page open: units and states are in the text."""
+    """Each has its unit and states: a graph shows no other text."""
     families = [f for f in text_string_to_metric_families(page(snapshots)) if f.name not in COUNTS]
     for name, text in HELP.items():
         named = [family for family in families if re.search(name, family.name)]
@@ -307,7 +307,7 @@ def _process() -> str:
 
 
 def test_absent_is_not_zero(snapshots: list[Snapshot]) -> None:
-    """What was never tried has no state; what is down has no load; what is missing is no zero."""
+    """A state never tried, a load of a server that is down and an unknown value have no series."""
     found = series(page(snapshots))
     assert {key[0] for key in found if "new" in key} == set()
     assert found["up", "down"] == 0
@@ -319,7 +319,7 @@ def test_absent_is_not_zero(snapshots: list[Snapshot]) -> None:
 
 
 def test_a_stale_fit_is_withheld_but_not_its_time(snapshots: list[Snapshot]) -> None:
-    """The age stays to be alerted on; the numbers do not."""
+    """Alerts need the age; the numbers are absent."""
     late = series(page(snapshots, max(s.at for s in snapshots) + SETTINGS.stale_after + 10))
     of_the_fit = ("usl_", "capacity_", "resource_")
     assert {key[0] for key in late if key[0].startswith(of_the_fit)} == set()
@@ -329,7 +329,7 @@ def test_a_stale_fit_is_withheld_but_not_its_time(snapshots: list[Snapshot]) -> 
 
 
 def test_query_classes_are_shown_for_three_of_their_intervals(snapshots: list[Snapshot]) -> None:
-    """Else those that are divided less often than a fit goes stale would come and go."""
+    """Else classes divided less often than fits become stale would come and go."""
     classes = replace(known_classes(ZERO), interval=600.0)
     snapshot = replace(snapshots[0], classes=classes)
     shown = [
@@ -340,7 +340,7 @@ def test_query_classes_are_shown_for_three_of_their_intervals(snapshots: list[Sn
 
 
 def test_the_numbers_agree_with_each_other(snapshots: list[Snapshot]) -> None:
-    """Headroom, load and peak are those of one moment; one state of trust is current."""
+    """Headroom, load and peak are of one time; one state of trust is 1."""
     found = series(page(snapshots))
     for target in ("mysql", "quiet"):
         x = found["throughput_queries_per_second", target]
@@ -364,10 +364,10 @@ def test_the_numbers_agree_with_each_other(snapshots: list[Snapshot]) -> None:
     assert at_peak < found["capacity_concurrency_upper", "mysql"]
 
 
-def test_a_law_that_may_not_be_fitted_says_why_and_has_no_numbers(
+def test_a_refused_law_has_a_reason_and_no_numbers(
     snapshots: list[Snapshot],
 ) -> None:
-    """A few samples of Threads_running each second are noise: the reason is a label, no number."""
+    """A few samples of Threads_running per interval are noise: the reason is a label."""
     found = series(page(snapshots))
     assert found["usl_trust", "mariadb", "not_identifiable"] == 1
     assert found["usl_reason", "noisy_concurrency", "mariadb"] == 1

@@ -90,7 +90,7 @@ def test_map_is_the_default_and_trusted_on_a_good_curve(
     assert answer["settle_concurrency"] is None
 
 
-def test_what_does_not_exist_is_null(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_nonexistent_values_are_null(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Least squares on the ray tracer: κ = 0, no peak and no interval."""
     path = tmp_path / "raytracer.csv"
     path.write_text(table(RAYTRACER))
@@ -103,10 +103,8 @@ def test_what_does_not_exist_is_null(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert answer["reasons"] == ["no_peak", "no_interval"]
 
 
-def test_a_straight_line_has_no_peak_and_no_number_for_one(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Nor is a part of a peak said to be seen."""
+def test_a_straight_line_has_no_peak(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Nor a share of a peak."""
     path = tmp_path / "line.csv"
     path.write_text(table(([1, 2, 4, 8, 16], [10, 20, 40, 80, 160])))
     assert run(path, "--method", "lsq") == 0
@@ -120,7 +118,7 @@ def test_a_straight_line_has_no_peak_and_no_number_for_one(
 def test_equal_throughputs_have_no_r_squared(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """R² has no meaning without variance: null, not NaN."""
+    """R² is undefined without variance: null, not NaN."""
     path = tmp_path / "flat.csv"
     path.write_text(table(([1, 2, 3], [5, 5, 5])))
     assert as_json(capsys, path)["r_squared"] is None
@@ -138,10 +136,10 @@ def test_equal_throughputs_have_no_r_squared(
     ],
     ids=["order", "more columns", "byte-order mark", "comments", "quotes", "ragged"],
 )
-def test_harmless_differences_are_passed_over(
+def test_harmless_differences_are_ignored(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str
 ) -> None:
-    """Column order, case, more columns, blanks, comments, a mark, line ends: the same fit."""
+    """Column order, case, more columns, blanks, comments, a BOM, line ends: the same fit."""
     path, plain = tmp_path / "a.csv", tmp_path / "b.csv"
     path.write_bytes(text.encode())
     plain.write_text(HEADER + "1,10\n2,19\n4,33\n")
@@ -171,7 +169,7 @@ def test_standard_input_is_a_dash(
     assert as_json(capsys, "-", "--method", "lsq")["x_max"] == pytest.approx(1884, abs=0.5)
 
 
-def test_the_table_says_where_the_peak_is_and_how_sure(
+def test_the_table_has_the_peak_and_its_uncertainty(
     cisco: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A sentence first, then the numbers with their units and intervals."""
@@ -183,7 +181,7 @@ def test_the_table_says_where_the_peak_is_and_how_sure(
     assert "trusted" in out
 
 
-def test_a_coherency_that_is_only_rounding_is_shown_as_none(
+def test_a_coherency_of_rounding_errors_is_shown_as_zero(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Of a throughput that never grows, within 1 %: nothing like 5.2e-11."""
@@ -195,10 +193,10 @@ def test_a_coherency_that_is_only_rounding_is_shown_as_none(
     assert "coherency κ      0\n" in capsys.readouterr().out
 
 
-def test_the_table_says_what_would_settle_it(
+def test_the_table_has_the_load_to_measure_next(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Not identifiable: why, the least it can be, and the load to measure next."""
+    """Not identifiable: why, a lower bound, and the load."""
     path = tmp_path / "low.csv"
     path.write_text(table((CISCO[0][:5], CISCO[1][:5])))
     assert run(path) == 0
@@ -210,10 +208,10 @@ def test_the_table_says_what_would_settle_it(
 
 
 @pytest.mark.parametrize("method", ["lsq", "linearised"])
-def test_the_table_of_a_method_without_interval_is_an_indication(
+def test_a_method_without_intervals_is_indicative(
     cisco: Path, capsys: pytest.CaptureFixture[str], method: str
 ) -> None:
-    """It names what is missing and the method that has it."""
+    """It names the method that has them."""
     assert run(cisco, "--method", method) == 0
     out = capsys.readouterr().out
     assert "this is only indicative" in out
@@ -223,7 +221,7 @@ def test_the_table_of_a_method_without_interval_is_an_indication(
 ASKED = ("--concurrency", "8", "--throughput", "5000", "--residence-time", "2ms")
 
 
-def test_loads_of_the_law_are_shown_as_they_are_asked_for(
+def test_requested_loads_of_the_law_are_shown(
     cisco: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Each by its concurrency, throughput or residence time: N = X·R holds."""
@@ -240,10 +238,10 @@ def test_loads_of_the_law_are_shown_as_they_are_asked_for(
         assert load["efficiency"] == pytest.approx(x / (n * law.lam))
 
 
-def test_a_load_that_the_law_does_not_have_is_said_and_null(
+def test_an_impossible_load_is_null_with_a_note(
     cisco: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A throughput above the peak has no concurrency, a time below the shortest neither."""
+    """A throughput above the peak, a residence time below the shortest."""
     impossible = ("--throughput", "20000", "--residence-time", "0.1ms")
     for load, name in zip(as_json(capsys, cisco, *impossible)["at"], ("x", "r"), strict=True):
         known = {"x": "throughput", "r": "residence_time"}[name]
@@ -261,10 +259,10 @@ def test_a_load_that_the_law_does_not_have_is_said_and_null(
 
 @pytest.mark.parametrize("text", ["0", "-1", "nan", "inf", "much"])
 @pytest.mark.parametrize("option", ["--concurrency", "--throughput", "--residence-time"])
-def test_a_load_that_is_none_is_refused(
+def test_an_invalid_load_is_refused(
     cisco: Path, capsys: pytest.CaptureFixture[str], option: str, text: str
 ) -> None:
-    """In the words of the option."""
+    """With the option's name."""
     with pytest.raises(SystemExit) as ended:
         run(cisco, f"{option}={text}")
     assert ended.value.code == 2
@@ -276,7 +274,7 @@ def test_a_load_that_is_none_is_refused(
 def test_the_plot_is_written(
     cisco: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], suffix: str, method: str
 ) -> None:
-    """A picture of the named kind; the report is printed all the same."""
+    """In the format of its name; the report is printed all the same."""
     plot = tmp_path / f"plot{suffix}"
     assert run(cisco, "--plot", plot, "--method", method) == 0
     content = plot.read_bytes()
@@ -299,7 +297,7 @@ def test_the_plot_is_written(
 def test_any_fit_can_be_drawn_without_a_warning(
     tmp_path: Path, curve: tuple[list[Any], list[Any]], method: str
 ) -> None:
-    """Not identifiable, without a peak, falling: a plot, and nothing on the way to it."""
+    """Not identifiable, without a peak, falling."""
     path, plot = tmp_path / "curve.csv", tmp_path / "plot.svg"
     path.write_text(table(curve))
     assert run(path, "--method", method, "--plot", plot) == 0
@@ -350,9 +348,7 @@ def test_a_bad_file_is_one_line_with_its_place_and_a_remedy(
     assert f"mysql-headroom: {path}{expected}" in failure(capsys, path)
 
 
-def test_a_file_that_cannot_be_read_is_one_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_unreadable_file_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Missing, a directory, below a file, a name with a line feed or a NUL."""
     assert "there is no such file" in failure(capsys, tmp_path / "none.csv")
     assert "it is a directory" in failure(capsys, tmp_path)
@@ -362,10 +358,10 @@ def test_a_file_that_cannot_be_read_is_one_line(
     assert "cannot be read" in failure(capsys, "nul\0.csv")
 
 
-def test_a_file_without_the_right_to_read_it_is_one_line(
+def test_a_file_without_permission_is_one_line(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """The system's reason is passed on, of a file that is there to be seen."""
+    """With the system's reason."""
     with world_readable_folder() as folder:
         path = folder / "private.csv"
         path.write_text(table(CISCO))
@@ -377,10 +373,10 @@ def test_a_file_without_the_right_to_read_it_is_one_line(
         assert run(path) == 0
 
 
-def test_a_plot_that_cannot_be_written_is_one_line(
+def test_an_unwritable_plot_is_one_line(
     cisco: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """An unknown extension, none, a missing directory, a directory: nothing is printed."""
+    """An unknown or no extension, a missing directory, a directory: nothing is printed."""
     for name in ("plot.gif", "plot", "plot.png.txt"):
         assert ".png or .svg" in failure(capsys, cisco, "--plot", tmp_path / name)
     assert "cannot be written" in failure(capsys, cisco, "--plot", tmp_path / "none" / "a.png")
@@ -388,8 +384,8 @@ def test_a_plot_that_cannot_be_written_is_one_line(
     assert "cannot be written" in failure(capsys, cisco, "--plot", tmp_path / "folder.png")
 
 
-def test_the_command_loads_neither_matplotlib_nor_scipy_before_it_needs_them(cisco: Path) -> None:
-    """Importing the command and the most likely law take numpy alone."""
+def test_the_command_imports_matplotlib_and_scipy_only_when_needed(cisco: Path) -> None:
+    """Importing the command and the default fit take numpy alone."""
     script = (
         "import sys\n"
         "from agent.cli import main\n"

@@ -26,7 +26,7 @@ SPLIT = TimeSplit.of(600.0, SPENT)
 
 
 def test_a_nodes_time_is_divided_over_the_layers() -> None:
-    """Of 1.4 that no resource explains, 0.9 waited for a replica; 0.3 appliers come beside."""
+    """Of 1.4 that no resource explains, 0.9 waited for a replica; 0.3 of appliers are added."""
     found = split_into_layers(SPLIT, 300.0, Replication(0.0, applying=0.3, waiting=0.9))
     assert found == pytest.approx(
         {Layer.SYSTEM: 0.5, Layer.DISTRIBUTION: 1.2, Layer.APPLICATION: 0.6}
@@ -34,15 +34,15 @@ def test_a_nodes_time_is_divided_over_the_layers() -> None:
     assert sum(found.values()) == pytest.approx(2.0 + 0.3)
 
 
-def test_no_more_waits_than_no_resource_explains() -> None:
-    """Looks at threads that come out too high leave nothing below zero, and the sum as it is."""
+def test_waits_are_at_most_the_unexplained_time() -> None:
+    """Samples of threads that are too high leave no negative layer, and the same sum."""
     found = split_into_layers(SPLIT, 300.0, Replication(0.0, applying=0.0, waiting=9.0))
     assert found[Layer.APPLICATION] == pytest.approx(0.1)
     assert sum(found.values()) == pytest.approx(2.0)
 
 
-def test_a_server_alone_spends_nothing_on_distribution() -> None:
-    """It applies nothing and waits for nobody."""
+def test_a_single_server_spends_no_time_on_distribution() -> None:
+    """It applies nothing and waits for no replica."""
     found = split_into_layers(SPLIT, 300.0, Replication(0.0, 0.0, 0.0))
     assert found[Layer.DISTRIBUTION] == 0.0
 
@@ -56,18 +56,18 @@ def test_a_server_alone_spends_nothing_on_distribution() -> None:
     ],
     ids=["no CPU", "no disk", "contradicted"],
 )
-def test_what_is_not_known_is_not_given_to_the_application(split: TimeSplit) -> None:
-    """Time on a resource that nobody saw would look like the DBMS's own."""
+def test_unknown_parts_give_no_layers(split: TimeSplit) -> None:
+    """Unseen time on a resource would look like the DBMS's own."""
     assert split_into_layers(split, 300.0, Replication(0.0, 0.0, 0.0)) == {}
 
 
-def test_nothing_is_said_where_nobody_looked_at_replication() -> None:
+def test_without_replication_samples_there_are_no_layers() -> None:
     """Without performance_schema a wait for a replica would look like the DBMS's own."""
     assert split_into_layers(SPLIT, 300.0, None) == {}
 
 
-def test_looks_are_averaged_over_the_last_minutes() -> None:
-    """One of four found a wait; what is old does not count."""
+def test_replication_samples_are_averaged_over_the_last_minutes() -> None:
+    """One of four saw a wait; old samples do not count."""
     known: tuple[Replication, ...] = (Replication(0.0, 100.0, 100.0),)
     for at, waiting in ((300.0, 1.0), (305.0, 0.0), (310.0, 0.0), (315.0, 0.0)):
         known = add_replication(known, Replication(at, 2.0, waiting))
@@ -76,7 +76,7 @@ def test_looks_are_averaged_over_the_last_minutes() -> None:
     assert mean_replication((), 0.0) is None
 
 
-def test_shares_are_of_all_nodes() -> None:
+def test_layer_shares_are_of_all_nodes() -> None:
     """A primary that waits for its replica, and the replica that applies."""
     primary = {Layer.SYSTEM: 1.0, Layer.DISTRIBUTION: 2.0, Layer.APPLICATION: 1.0}
     replica = {Layer.SYSTEM: 3.0, Layer.DISTRIBUTION: 1.0, Layer.APPLICATION: 0.0}

@@ -41,7 +41,7 @@ SHARDS = (node("a", 800.0, 1000.0), node("b", 500.0, 2000.0))
 """The example of docs/fleet.md."""
 
 
-def test_the_picture_is_that_of_the_fleets_rules() -> None:
+def test_the_summary_agrees_with_the_fleets_rules() -> None:
     """Of two shards of 1,000 and 2,000 that use 80 and 25 %, 57 % is unused, 25 % can be added."""
     summary = summarise(SHARDS)
     assert (summary.throughput, summary.capacity) == (1300.0, 3000.0)
@@ -53,7 +53,7 @@ def test_the_picture_is_that_of_the_fleets_rules() -> None:
     assert (summary.trust, summary.reasons) == (Trust.TRUSTED, ())
 
 
-def test_a_node_past_its_peak_leaves_no_growth() -> None:
+def test_a_node_past_its_peak_has_no_headroom() -> None:
     """It serves 800 of its 1,000 because of overload, not because a fifth of it is free."""
     past = Node("a", 800.0, 1000.0, headroom=-0.6, trust=Trust.TRUSTED)
     summary = summarise([past, SHARDS[1]])
@@ -62,16 +62,16 @@ def test_a_node_past_its_peak_leaves_no_growth() -> None:
     assert summary.balanced_headroom == pytest.approx(0.5)
 
 
-def test_a_lost_node_counts_in_no_sum() -> None:
-    """The others are what they were, and the summary says that one is missing."""
+def test_a_lost_node_is_not_in_the_sums() -> None:
+    """The others count as before, and the summary says that one is missing."""
     summary = summarise([*SHARDS, node("c", None, None)])
     assert summary.lost == ("c",)
     assert (summary.throughput, summary.capacity, summary.bottleneck) == (1300.0, 3000.0, "a")
     assert summary.reasons == (GroupReason.NODES_LOST,)
 
 
-def test_what_is_not_known_takes_the_trust() -> None:
-    """A capacity that is missing leaves sums of the others; one not trusted lowers the whole."""
+def test_an_unknown_capacity_lowers_the_trust() -> None:
+    """Without one the sums are of the others; one that is not trusted lowers the whole."""
     unknown = summarise([*SHARDS, node("c", 100.0, None)])
     assert (unknown.throughput, unknown.capacity) == (1400.0, 3000.0)
     assert (unknown.trust, unknown.reasons) == (
@@ -83,16 +83,16 @@ def test_what_is_not_known_takes_the_trust() -> None:
     assert doubtful.reasons == (GroupReason.CAPACITY_NOT_TRUSTED,)
 
 
-def test_of_nothing_nothing_is_known() -> None:
-    """No node that could be read, and no load at all, divide by nothing."""
+def test_without_nodes_or_load_nothing_is_known() -> None:
+    """And nothing is divided by zero."""
     nothing = summarise([node("a", None, None)])
     assert (nothing.throughput, nothing.bottleneck, nothing.imbalance) == (None, None, None)
     idle = summarise([node("a", 0.0, 1000.0)])
     assert (idle.balanced_headroom, idle.growth_to_bottleneck) == (1.0, None)
 
 
-def test_one_known_node_is_not_unbalanced() -> None:
-    """Imbalance is of several: with one capacity there is none to tell."""
+def test_one_known_node_has_no_imbalance() -> None:
+    """It needs several capacities."""
     alone = summarise([node("a", 100.0, 1000.0), node("b", 50.0, None)])
     assert alone.capacity == 1000.0
     assert (alone.imbalance, alone.imbalance_loss) == (None, None)
@@ -108,7 +108,7 @@ def loads(counts: tuple[int, ...], used: float = 0.97) -> list[GroupLoad]:
     ]
 
 
-def test_the_law_over_nodes_is_found_where_their_number_varied() -> None:
+def test_the_law_over_nodes_is_fitted_if_their_number_varied() -> None:
     """From one to eight nodes at full load: its throughputs within 1 %, where it was seen."""
     found = fit_scaling(loads((1, 2, 3, 4, 6, 8)), nodes=8)
     assert found.fit is not None
@@ -117,8 +117,8 @@ def test_the_law_over_nodes_is_found_where_their_number_varied() -> None:
     assert found.trust is not Trust.NOT_IDENTIFIABLE
 
 
-def test_three_nodes_say_little() -> None:
-    """Of three parameters and three numbers of nodes nothing is left to check the law by."""
+def test_three_node_counts_are_not_trusted() -> None:
+    """Three parameters and three numbers of nodes leave nothing to check the law by."""
     found = fit_scaling(loads((1, 2, 3)), nodes=3)
     assert found.fit is not None
     assert found.trust is Trust.NOT_IDENTIFIABLE
@@ -135,24 +135,24 @@ def test_three_nodes_say_little() -> None:
         ([], 3, ScalingReason.NODES_DID_NOT_VARY),
     ],
 )
-def test_without_it_there_is_a_reason(
+def test_without_a_law_over_nodes_there_is_a_reason(
     seen: list[GroupLoad], nodes: int, reason: ScalingReason
 ) -> None:
-    """A load that the nodes did not fill, or that never moved, says nothing of how they scale."""
+    """A load that did not fill the nodes, or never changed, does not show how they scale."""
     found = fit_scaling(seen, nodes)
     assert (found.fit, found.reason) == (None, reason)
 
 
-def test_an_idle_replica_does_not_serve() -> None:
-    """It is counted as a node and not among those that the load was divided over."""
+def test_an_idle_replica_does_not_count_as_serving() -> None:
+    """It is a node, but not one of those that share the load."""
     summary = summarise([*SHARDS, node("c", 1.0, 2000.0)])
     load = group_load(summary)
     assert (load.nodes, load.throughput) == (2, 1300.0)
     assert load.used_share == pytest.approx(1300 / 3000)
 
 
-def test_intervals_that_end_together_are_taken_together() -> None:
-    """A node that is up and late by one interval is given that time, and no more."""
+def test_intervals_that_end_together_are_summarised() -> None:
+    """A node that is up and late by one interval is waited for, and no longer."""
     base = CommonIntervals(NAMES, WIDTH)
     for name in NAMES:
         base.add(name, TargetInterval(10.0, 1.0))
@@ -165,7 +165,7 @@ def test_intervals_that_end_together_are_taken_together() -> None:
     assert base.take_next(NAMES) == (20.02, {"a": 2.0, "b": 2.0, "c": 3.0})
 
 
-def test_one_that_is_lost_is_not_waited_for() -> None:
+def test_a_lost_node_is_not_waited_for() -> None:
     """One that is down is left out at once, one that hangs after an interval."""
     base = CommonIntervals(NAMES, WIDTH)
     for name in NAMES:
@@ -212,8 +212,8 @@ def watched() -> GroupMonitor:
     return monitor
 
 
-def test_the_dearest_node_is_the_bottleneck() -> None:
-    """Three with the same load: that whose queries take most of its processor."""
+def test_the_node_with_the_most_expensive_queries_is_the_bottleneck() -> None:
+    """Three with the same load: the one whose queries take most of its processor."""
     summary = watched().state.current(END + 1)
     assert summary is not None
     assert summary.bottleneck == "b"
@@ -223,8 +223,8 @@ def test_the_dearest_node_is_the_bottleneck() -> None:
     assert "b has the least headroom" in sentences
 
 
-def test_a_node_that_is_gone_is_counted_and_the_picture_goes_on() -> None:
-    """It is lost from the first interval without it, and the others are as they were."""
+def test_a_node_that_is_lost_is_counted_and_left_out() -> None:
+    """From the first interval without it; the others are as before."""
     monitor = watched()
     for k in range(1, 4):
         down = replace(SNAPSHOTS[1], health=Health(up=False))
@@ -239,8 +239,8 @@ def test_a_node_that_is_gone_is_counted_and_the_picture_goes_on() -> None:
     assert GroupReason.NODES_LOST in summary.reasons
 
 
-def test_full_load_is_remembered_however_long_the_group_is_less_busy() -> None:
-    """The law over nodes needs what each number of nodes did when it was full, be it hours ago."""
+def test_intervals_at_full_load_are_kept() -> None:
+    """The law over nodes needs each number of nodes at full load, even hours ago."""
     monitor = watched()
     full = [
         replace(s, load=replace(s.load, throughput=0.95 * s.assessed.capacity.value))
@@ -256,7 +256,7 @@ def test_full_load_is_remembered_however_long_the_group_is_less_busy() -> None:
 
 
 def test_a_stale_summary_is_withheld() -> None:
-    """When no target can be read any more there is none, rather than the last."""
+    """When no target can be read any more."""
     state = watched().state
     assert state.current(END + 101) is None
     assert json.loads(groups_as_json([state], END + 101))["groups"][0]["summary"] is None
@@ -264,8 +264,8 @@ def test_a_stale_summary_is_withheld() -> None:
 
 
 @pytest.mark.parametrize("step", [-3600.0, -40.0, 3600.0])
-def test_a_clock_that_is_set_leaves_the_group_as_it_is(step: float) -> None:
-    """The next interval of all is shown, whichever of them has its new time first."""
+def test_setting_the_clock_does_not_disturb_the_group(step: float) -> None:
+    """The next common interval is shown, whichever target has its new time first."""
     monitor = watched()
     moved = [
         replace(one, load=replace(one.load, end=one.load.end + step, throughput=7.0))
@@ -282,12 +282,12 @@ def test_a_clock_that_is_set_leaves_the_group_as_it_is(step: float) -> None:
 
 
 def test_a_summary_of_the_future_is_withheld() -> None:
-    """When the clock was set back and no target can be read since."""
+    """If the clock was set back and no target has been read since."""
     assert watched().state.current(END - 3600) is None
 
 
-def test_it_is_shown_everywhere() -> None:
-    """The same bottleneck in metrics, in JSON and on the page; a target's name is escaped."""
+def test_metrics_json_and_page_have_the_same_group() -> None:
+    """The same bottleneck; a target's name is escaped."""
     state, at = watched().state, END + 1
     families = {f.name: f for f in GroupCollector(lambda: [state], lambda: at).collect()}
     [sample] = families["mysql_headroom_group_bottleneck_info"].samples
@@ -299,8 +299,8 @@ def test_it_is_shown_everywhere() -> None:
     assert "b has the least headroom" in groups_section([state], at)
 
 
-def test_clocks_that_differ_are_shown() -> None:
-    """Each against the agent's, and how far they are apart; one that is down has none."""
+def test_clock_offsets_are_shown() -> None:
+    """Each against the agent's, and their difference; one that is down has none."""
     ahead, behind = ClockOffset(0.0205, 0.0005), ClockOffset(-0.01, 0.001)
     told = [
         replace(s, clock_offset=c) for s, c in zip(SNAPSHOTS, (ahead, behind, ahead), strict=True)
@@ -320,7 +320,7 @@ def test_clocks_that_differ_are_shown() -> None:
     assert sample.value == pytest.approx(0.0305)
 
 
-def test_where_the_time_of_several_nodes_goes_is_shown() -> None:
+def test_the_layers_of_a_group_are_shown() -> None:
     """Of 500 s in 300 s 84 % on resources; a quarter of a thread applies, an eighth waits."""
     use, seen = known_time_use(END), Replication(0.0, applying=0.25, waiting=0.125)
     told = [replace(SNAPSHOTS[0], time_use=use, replication=seen), *SNAPSHOTS[1:]]
@@ -360,8 +360,8 @@ def configured(folder: Path, text: str = TARGETS) -> Config:
     return load(file)
 
 
-def test_a_group_goes_on_over_a_reload_that_leaves_it_as_it_is(tmp_path: Path) -> None:
-    """One that changes begins again, and one that is gone is not shown."""
+def test_an_unchanged_group_survives_a_reload(tmp_path: Path) -> None:
+    """A changed one begins again, and a removed one is not shown."""
     groups = Groups(configured(tmp_path), lambda: SNAPSHOTS)
     groups.tick(0.0)
     [state] = groups.states()
@@ -375,15 +375,15 @@ def test_a_group_goes_on_over_a_reload_that_leaves_it_as_it_is(tmp_path: Path) -
 
 
 def test_a_summary_of_long_intervals_is_shown_until_the_next(tmp_path: Path) -> None:
-    """As what is known of its targets: for three intervals, where `stale_after` is shorter."""
+    """For three intervals, like a target's load, where `stale_after` is shorter."""
     text = TARGETS.replace("interval: 10s, stale_after: 100s", "interval: 600s, stale_after: 300s")
     groups = Groups(configured(tmp_path, text), list)
     [state] = groups.states()
     assert state.stale_after == 1800.0
 
 
-def test_the_targets_of_a_group_have_one_interval(tmp_path: Path) -> None:
-    """Else no interval is of all of them; the message names the group."""
+def test_the_targets_of_a_group_must_have_one_interval(tmp_path: Path) -> None:
+    """Else no interval is common to all; the message names the group."""
     text = TARGETS.replace("port: 3308", "port: 3308, fit: {interval: 20s}")
     with pytest.raises(ConfigError, match=r"20s, but the first target of the group 'shop' has 10s"):
         configured(tmp_path, text)

@@ -75,8 +75,8 @@ def seen(*snapshots: Snapshot, now: float = NOW) -> str:
     return " ".join(" ".join(parser.texts).split())
 
 
-def test_a_trusted_capacity_leads_and_the_numbers_follow() -> None:
-    """The sentence first, then load, capacity with its interval, and headroom."""
+def test_a_trusted_capacity_comes_first() -> None:
+    """A sentence, then load, capacity with its interval, and headroom."""
     text = seen(snapshot(WAVES))
     assert "up trusted MySQL 9" in text
     assert re.search(r"This server can do 5,\d+ queries/s; the limit is contention\.", text)
@@ -88,8 +88,8 @@ def test_a_trusted_capacity_leads_and_the_numbers_follow() -> None:
     assert "not yet reliable" not in text
 
 
-def test_the_sla_is_said_in_words_where_there_is_one() -> None:
-    """Where it is reached and what is left, or why that is not known; without one, nothing."""
+def test_a_configured_sla_is_described() -> None:
+    """The load that reaches it and the headroom, or why unknown; without one, nothing."""
     rows = intervals(WAVES)
     rows = [row._replace(end=400.0 - rows[-1].end + row.end) for row in rows]
 
@@ -113,8 +113,8 @@ def test_the_sla_is_said_in_words_where_there_is_one() -> None:
     assert "at 90 queries/s (70 or more): 20 %" in said
 
 
-def test_the_headroom_in_a_unit_is_said_in_words() -> None:
-    """How many more are possible, or why not; a value that is stale is not shown."""
+def test_the_headroom_in_a_unit_is_described() -> None:
+    """How many more are possible, or why unknown; a stale value is not shown."""
     known, at = snapshot(WAVES), now(400.0).unix
 
     def text(found: UnitHeadroom, age: float = 0.0) -> str:
@@ -134,8 +134,8 @@ def test_the_headroom_in_a_unit_is_said_in_words() -> None:
     )
 
 
-def test_what_cannot_be_trusted_says_why_and_what_would_settle_it() -> None:
-    """No number without its caution."""
+def test_an_untrusted_capacity_has_its_reasons() -> None:
+    """And the load to measure next."""
     text = seen(snapshot(FAR_BELOW))
     assert "not identifiable" in text
     assert "The capacity of this server is not yet identifiable: at least " in text
@@ -144,15 +144,15 @@ def test_what_cannot_be_trusted_says_why_and_what_would_settle_it() -> None:
     assert not re.search(r"headroom \d+ %", text)
 
 
-def test_the_limits_are_a_table_with_what_limits_first() -> None:
-    """Resource, use, demand of a query, limit with its interval and trust, and its share."""
+def test_the_limits_are_a_table_the_likeliest_first() -> None:
+    """Resource, use, demand of a query, limit with its interval and trust, and its probability."""
     text = seen(snapshot([load / 4 for load in WAVES], cpu=1 / 4000))
     assert "full at 90 % interval trust, or why unknown P(is the limit)" in text
     assert re.search(r"host CPU \d+ % \d+ µs [34],\d+ /s", text)
     assert re.search(r"trusted \d+ %", text)
 
 
-def test_a_full_processor_below_the_capacity_is_said() -> None:
+def test_a_full_processor_below_the_capacity_is_described() -> None:
     """Others use it, or queries cost more than usual: the headroom alone would mislead."""
     usual = snapshot([load / 4 for load in WAVES], cpu=1 / 4000)
     assert usual.load is not None
@@ -169,15 +169,15 @@ def test_a_full_processor_below_the_capacity_is_said() -> None:
     )
 
 
-def test_a_peak_that_the_law_cannot_tell_is_not_shown_as_if_it_could() -> None:
+def test_an_unidentifiable_peak_has_a_caution() -> None:
     """Beside the number and at its mark on the chart."""
     known_law, doubted = snapshot(WAVES), snapshot([load / 8 for load in WAVES])
     assert "perhaps the USL peak" not in seen(known_law)
     assert re.search(r"USL peak \(Xmax\) [\d,]+ queries/s [^;]*; not yet reliable", seen(doubted))
 
 
-def test_two_limits_that_are_as_likely_are_both_named() -> None:
-    """Nobody is told that it is the one where it may as well be the other."""
+def test_two_equally_likely_limits_are_both_named() -> None:
+    """Instead of one of them."""
     known_capacity = snapshot([load / 4 for load in WAVES], cpu=1 / 4000).capacity(NOW)
     assert known_capacity is not None
     sure = replace(known_capacity, trust=Trust.TRUSTED, shares={"cpu": 0.9, "usl": 0.1})
@@ -197,14 +197,14 @@ def test_outliers_are_marked_on_the_chart() -> None:
     assert "× left out: 1 as queries took far longer than others at this throughput." in html
 
 
-def test_before_the_first_fit_it_says_what_is_awaited() -> None:
-    """A newcomer sees that it works and why there is nothing yet."""
+def test_before_the_first_fit_the_missing_data_is_named() -> None:
+    """A new user sees that it works."""
     assert "connecting" in seen(snapshot(up=None))
     assert "No prediction yet: no complete interval yet." in seen(snapshot())
 
 
 def test_a_target_that_is_down_shows_the_error() -> None:
-    """The reason is on the page, not only in the log."""
+    """Not only the log has the reason."""
     status = CollectorHealth(
         "status", False, 3.0, 1, {FailureKind.TIMEOUT: 2}, "db1:3306: <no answer>", NOW - 90
     )
@@ -217,16 +217,16 @@ def test_a_target_that_is_down_shows_the_error() -> None:
     assert "No prediction yet: db1:3306: cannot connect; is the server up? " in text
 
 
-def test_a_stale_fit_is_withheld_and_its_age_told() -> None:
-    """Old numbers are not shown as if they were new."""
+def test_a_stale_fit_is_withheld_and_its_age_shown() -> None:
+    """Old numbers are not shown as present ones."""
     text = seen(snapshot(WAVES), now=NOW + 600)
     assert "No present prediction: the last one is 10 min old and withheld." in text
     assert "headroom %" not in text
     assert "USL peak" not in text
 
 
-def test_what_is_missing_comes_with_its_remedy() -> None:
-    """The exact statement that mends it, escaped."""
+def test_absent_features_have_their_remedy() -> None:
+    """The exact statement, escaped."""
     lack = Feature("statements", False, "it is off", "GRANT <x>")
     text = seen(replace(snapshot(), health=Health(True, "MySQL 9", 0, (), (lack,))))
     assert "Not available: statements: it is off remedy: GRANT <x>" in text
@@ -234,7 +234,7 @@ def test_what_is_missing_comes_with_its_remedy() -> None:
 
 @pytest.mark.parametrize("count", [0, 1, 200])
 def test_any_number_of_targets_fits_on_the_page(count: int) -> None:
-    """Targets are in the order of their names."""
+    """In the order of their names."""
     text = seen(*(replace(snapshot(), target=f"t{k:03d}") for k in reversed(range(count))))
     places = [text.index(f"t{k:03d}") for k in range(count)]
     assert places == sorted(places)

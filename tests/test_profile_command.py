@@ -47,8 +47,10 @@ def estimated() -> ObservedClasses:
     return observed()
 
 
-def test_the_table_names_the_greatest_its_share_and_the_source(estimated: ObservedClasses) -> None:
-    """A person sees who, how much, how sure, and where it comes from."""
+def test_the_table_has_the_largest_class_its_share_and_the_method(
+    estimated: ObservedClasses,
+) -> None:
+    """A sentence with its share, its error and the method."""
     profile = profile_of(estimated, "cpu", with_text=True)
     text = as_text(profile, 5)
     first = profile.rows[0]
@@ -62,8 +64,8 @@ def test_the_table_names_the_greatest_its_share_and_the_source(estimated: Observ
 
 
 @pytest.mark.parametrize("sort", SORT_KEYS)
-def test_every_order_is_by_what_it_says(estimated: ObservedClasses, sort: str) -> None:
-    """The greatest first; where what is asked for is not known, by time."""
+def test_every_order_ranks_by_its_quantity(estimated: ObservedClasses, sort: str) -> None:
+    """The largest first; by time where the quantity is not known."""
     profile = profile_of(estimated, sort, with_text=False)
     used = sort if sort != "io" else "time"  # nothing was read or written
     assert profile.sort == used
@@ -72,8 +74,8 @@ def test_every_order_is_by_what_it_says(estimated: ObservedClasses, sort: str) -
     assert "SELECT" not in as_text(profile, 50)
 
 
-def test_json_and_csv_say_the_same(estimated: ObservedClasses) -> None:
-    """And what is not known is null, or empty."""
+def test_json_and_csv_agree(estimated: ObservedClasses) -> None:
+    """Unknown values are null, or empty."""
     profile = profile_of(estimated, "time", with_text=True)
     content = json.loads(as_json(profile, 3))
     rows = list(csv.DictReader(io.StringIO(as_csv(profile, 3))))
@@ -86,8 +88,8 @@ def test_json_and_csv_say_the_same(estimated: ObservedClasses) -> None:
     assert content["classes"][0]["text"] is not None
 
 
-def test_measured_cpu_has_no_error_and_without_the_host_no_remainder() -> None:
-    """Only what is known is said."""
+def test_measured_cpu_has_no_error() -> None:
+    """And without the host there is no unattributed part."""
     profile = profile_of(observed(measured=True, host=False), "cpu", with_text=False)
     assert profile.cpu_unattributed is None
     assert all(row.cpu_stderr is None for row in profile.rows)
@@ -99,8 +101,8 @@ def test_measured_cpu_has_no_error_and_without_the_host_no_remainder() -> None:
     assert "not known" in as_text(nothing, 20)
 
 
-def test_a_mean_of_many_classes_is_no_classs_latency() -> None:
-    """Those that are shown as one come last; and where there are no shares none are summed up."""
+def test_combined_classes_have_no_latency() -> None:
+    """They come last; without shares none are combined."""
     seen = observed()
     profile = profile_of(seen, "latency", with_text=False)
     first, *_ = profile.rows
@@ -115,8 +117,8 @@ def test_a_mean_of_many_classes_is_no_classs_latency() -> None:
     )
 
 
-def test_sums_that_were_read_once_were_not_watched() -> None:
-    """The words say who summed them up, and since when."""
+def test_totals_are_reported_as_the_servers_own() -> None:
+    """With the time since which the server has them."""
     profile = replace(
         profile_of(observed(), "time", with_text=False), is_of_sums=True, seconds=84.0
     )
@@ -125,8 +127,8 @@ def test_sums_that_were_read_once_were_not_watched() -> None:
     assert "summed up      by the server, over 84 s at most" in text
 
 
-def test_the_table_has_no_column_of_which_nothing_is_known() -> None:
-    """Neither CPU nor bytes of sums, no error of measured CPU; a single cell has a dash."""
+def test_the_table_omits_unknown_columns() -> None:
+    """CPU and bytes of totals, the error of measured CPU; a single unknown cell is a dash."""
     sums = profile_of(observed(host=False), "cpu", with_text=False)
     assert columns_of(as_text(sums, 5)) == ["class", "share", "time s", "calls", "latency"]
     measured = profile_of(observed(measured=True), "cpu", with_text=False)
@@ -148,15 +150,15 @@ def columns_of(text: str) -> list[str]:
     return re.split("  +", text.splitlines()[2].strip())
 
 
-def test_a_server_at_rest_has_an_empty_profile() -> None:
-    """No class, no division by zero."""
+def test_an_idle_server_has_an_empty_profile() -> None:
+    """No class, and no division by zero."""
     empty = observed_classes(ClassRegistry(), [])
     for write in (as_text, as_json, as_csv):
         assert write(profile_of(empty, "cpu", with_text=True), 20)
 
 
-def test_the_panels_show_what_the_profile_says(estimated: ObservedClasses) -> None:
-    """The first class's points add up to its CPU, on its work time; each interval as it was."""
+def test_the_plot_shows_the_profile(estimated: ObservedClasses) -> None:
+    """The first class's points add up to its CPU, over its work time; each interval is there."""
     profile = profile_of(estimated, "time", with_text=True)
     profile = replace(profile, rows=tuple(sorted(profile.rows, key=lambda row: -(row.cpu or 0))))
     left, right = draw_figure(estimated, profile).axes
@@ -186,8 +188,8 @@ def test_the_panels_show_what_the_profile_says(estimated: ObservedClasses) -> No
 
 
 @pytest.mark.parametrize("known", [True, False])
-def test_the_plot_is_a_picture(tmp_path: Path, known: bool) -> None:
-    """Also where CPU is not known."""
+def test_the_plot_is_written(tmp_path: Path, known: bool) -> None:
+    """Also without known CPU."""
     seen = observed(host=known)
     file = tmp_path / "class.png"
     plot_class(str(file), seen, profile_of(seen, "cpu", with_text=True))
@@ -199,8 +201,8 @@ def page_of(snapshot: Snapshot, now: float = 100.0) -> str:
     return re.sub(r"<[^>]+>", " ", classes_table(snapshot, now))
 
 
-def test_the_pages_table_speaks_of_one_span_alone() -> None:
-    """A class that has just come among the shown ones did what its share of the CPU says."""
+def test_the_pages_table_is_of_one_period() -> None:
+    """A class newly displayed has the use that its share of the CPU implies."""
     state = known_classes(100.0)
     first, *others = state.classes
     new = replace(first, totals=dict.fromkeys(first.totals, 0.0))
@@ -211,8 +213,8 @@ def test_the_pages_table_speaks_of_one_span_alone() -> None:
     assert re.search(r"6 s\s+3,?000 ", text)
 
 
-def test_the_pages_table_ranks_names_and_warns() -> None:
-    """Texts are escaped; what is stale is not shown."""
+def test_the_pages_table_ranks_classes_with_their_reasons() -> None:
+    """Texts are escaped; stale results are not shown."""
     state = known_classes(100.0)
     evil = one_class("c3", 9.0, "SELECT `<b>` FROM `t`")
     state = replace(state, classes=(*state.classes, evil))
@@ -238,10 +240,10 @@ def test_the_pages_table_ranks_names_and_warns() -> None:
         (["--plot", "/none/x.png"], "/none/x.png: there is no such directory"),
     ],
 )
-def test_a_wrong_question_is_one_line(
+def test_a_usage_error_is_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], complaint: str
 ) -> None:
-    """With exit code 2, before anything is asked of a server."""
+    """With exit code 2, before a server is contacted."""
     (tmp_path / "config.yaml").write_text("targets: [{name: db, user: x, port: 1}]\n")
     code = main(["profile", "--config.file", str(tmp_path / "config.yaml"), *arguments])
     assert code == 2
@@ -249,10 +251,10 @@ def test_a_wrong_question_is_one_line(
 
 
 @pytest.mark.parametrize("top", ["-1", "0", "many", "1.5"])
-def test_a_number_of_classes_that_cannot_be_is_refused(
+def test_an_invalid_number_of_classes_is_refused(
     capsys: pytest.CaptureFixture[str], top: str
 ) -> None:
-    """And not taken for a count from the end."""
+    """And not used as a count from the end."""
     with pytest.raises(SystemExit) as stopped:
         main(["profile", "--config.file", "config.yaml", f"--top={top}"])
     assert stopped.value.code == 2
@@ -260,7 +262,7 @@ def test_a_number_of_classes_that_cannot_be_is_refused(
     assert capsys.readouterr().err == f"{problem}; see `mysql-headroom profile --help`\n"
 
 
-def test_a_server_that_is_not_there_is_one_line(
+def test_an_unreachable_server_is_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """With exit code 1."""
@@ -270,7 +272,7 @@ def test_a_server_that_is_not_there_is_one_line(
 
 
 @pytest.mark.live
-def test_a_real_servers_profile(
+def test_a_real_server_is_profiled(
     server: PrivateServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The class that computes is first by CPU, the one that sleeps by time."""
@@ -295,10 +297,10 @@ def test_a_real_servers_profile(
 
 
 @pytest.mark.live
-def test_the_servers_own_sums_need_no_watching(
+def test_the_servers_totals_need_no_observation(
     server: PrivateServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Since the start: what a class did before anybody looked, and no estimate."""
+    """Since the start: no estimate."""
     run_as_root(server, *["SELECT BENCHMARK(1000, 13 * 17) AS before_anybody"] * 7)
     file, _ = write_config(tmp_path, target(tmp_path, server))
     options = ["--since", "start", "--text", "--format", "json", "--top", "100000"]

@@ -42,10 +42,10 @@ def asked(capsys: pytest.CaptureFixture[str], config: Path, *options: str) -> tu
     return code, printed.out, printed.err
 
 
-def test_a_profile_since_a_time_comes_from_the_history(
+def test_a_profile_since_a_time_is_read_from_the_history(
     history: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Sums of what was written since, with its source and what no class explains."""
+    """Sums of the stored use, with the method and the unattributed part."""
     code, out, err = asked(capsys, history, "--since", "1h", "--format", "json")
     assert (code, err) == (0, "")
     content = json.loads(out)
@@ -69,7 +69,7 @@ def test_a_profile_since_a_time_comes_from_the_history(
 def test_the_table_says_what_to_fix_first(
     history: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """By the capacity that comes back; times are told with their zone."""
+    """By the capacity gain; times have their zone."""
     since = datetime.now().astimezone() - timedelta(hours=1)
     code, out, _ = asked(capsys, history, "--since", since.isoformat())
     assert code == 0
@@ -81,10 +81,8 @@ def test_the_table_says_what_to_fix_first(
     assert asked(capsys, history, "--since", f"{local:%Y-%m-%dT%H:%M}")[:2] == (0, out)
 
 
-def test_texts_that_cannot_be_had_do_not_cost_the_profile(
-    history: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """They are not in the history; the server is asked, and is not there."""
+def test_a_profile_does_not_need_texts(history: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """They are not in the history, and the server is down."""
     code, out, err = asked(capsys, history, "--since", "1h", "--text")
     assert code == 0
     assert "shop.a1b2" in out
@@ -102,24 +100,24 @@ def test_texts_that_cannot_be_had_do_not_cost_the_profile(
         (["--since", "0s"], 1, "no query classes of db are stored for that time"),
     ],
 )
-def test_what_the_history_cannot_tell_is_one_line(
+def test_each_missing_history_is_one_line(
     history: Path,
     capsys: pytest.CaptureFixture[str],
     options: list[str],
     code: int,
     complaint: str,
 ) -> None:
-    """With what to do about it."""
+    """With the remedy."""
     found, out, err = asked(capsys, history, *options)
     assert (found, out) == (code, "")
     assert complaint in err
     assert err.count("\n") == 1
 
 
-def test_without_a_history_since_a_time_is_refused(
+def test_since_is_refused_without_a_history(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """And one that is no history is told with its name."""
+    """And a file that is no history is named."""
     config = tmp_path / "config.yaml"
     config.write_text("targets: [{name: db, user: x, port: 1}]\n")
     code, _, err = asked(capsys, config, "--since", "1h")
@@ -132,8 +130,8 @@ def test_without_a_history_since_a_time_is_refused(
 
 
 @pytest.mark.parametrize("since", ["yesterday", "2026-13-01", "-5", "1e99", ""])
-def test_a_time_that_is_none_is_refused(capsys: pytest.CaptureFixture[str], since: str) -> None:
-    """With what would be right."""
+def test_an_invalid_time_is_refused(capsys: pytest.CaptureFixture[str], since: str) -> None:
+    """With the valid forms."""
     with pytest.raises(SystemExit) as stopped:
         main(["profile", "--config.file", "config.yaml", f"--since={since}"])
     assert stopped.value.code == 2

@@ -44,8 +44,8 @@ def with_a_pile_up() -> list[Interval]:
     return rows
 
 
-def test_a_capacity_its_limits_and_what_was_left_out_are_all_there() -> None:
-    """Every number that the models gave, in base units."""
+def test_capacity_limits_and_outliers_are_complete() -> None:
+    """Every number of the models, in base units."""
     rows = with_a_pile_up()
     found, state = parsed(rows), known(rows).assessed
     assert state.capacity is not None
@@ -65,7 +65,7 @@ def test_a_capacity_its_limits_and_what_was_left_out_are_all_there() -> None:
     assert found["usl_refused"] is None
 
 
-def test_what_is_not_known_is_null() -> None:
+def test_unknown_values_are_null() -> None:
     """No statement time, no law, no limit: nulls, and the reason in words."""
     rows = [interval(k, 2.0)._replace(statement_time=np.nan) for k in range(30)]
     rows = [row._replace(threads_running=np.nan) for row in rows]
@@ -78,8 +78,8 @@ def test_what_is_not_known_is_null() -> None:
     assert found["workload"] == {"change": None, "changed_at": None, "two": None}
 
 
-def test_nothing_known_yet_is_a_document_too() -> None:
-    """A target that was never tried."""
+def test_a_target_without_results_has_a_document_too() -> None:
+    """One that was never tried."""
     new = Snapshot("new", ZERO, 60.0, Health(), None, AssessmentState(waiting="nothing yet"))
     [found] = json.loads(snapshots_as_json([new], ZERO))["targets"]
     assert (found["up"], found["capacity"], found["load"]) == (None, None, None)
@@ -87,7 +87,7 @@ def test_nothing_known_yet_is_a_document_too() -> None:
 
 
 def test_a_stale_assessment_is_withheld() -> None:
-    """As everywhere: its time stays, its numbers do not."""
+    """Its time stays, its numbers do not."""
     rows = with_a_pile_up()
     text = snapshots_as_json([known(rows)], seen_at(rows) + 1000)
     [found] = json.loads(text)["targets"]
@@ -111,7 +111,7 @@ def keys(value: Any) -> Iterator[str]:
 
 
 def test_every_key_is_documented() -> None:
-    """docs/snapshot.md has each key that the document can have."""
+    """Docs/snapshot.md has each key that a document can have."""
     rows = with_a_pile_up()
     late = Saturation(probability=((7, 0.5),), reason=ForecastReason.TOO_FAR)
     whole = replace(known(rows), forecast=ForecastState(seen_at(rows), late))
@@ -125,8 +125,8 @@ def test_every_key_is_documented() -> None:
 @pytest.mark.parametrize(
     "path", ["/api/v1/snapshot", "/api/v1/snapshot?target=db%3C1%3E", "/api/v1/groups"]
 )
-def test_one_document_is_made_at_a_time(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However many ask for it: a flood of them leaves the interpreter to scrapes and samples."""
+def test_one_document_is_computed_at_a_time(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A flood of requests leaves the interpreter to scrapes and samples."""
     at_once, most = 0, 0
     lock = threading.Lock()
 
@@ -148,8 +148,8 @@ def test_one_document_is_made_at_a_time(path: str, monkeypatch: pytest.MonkeyPat
     assert most == 1
 
 
-def test_it_is_served_whole_or_for_one_target() -> None:
-    """By name, in any number; a name that nobody watches is told."""
+def test_it_is_served_for_all_or_for_named_targets() -> None:
+    """An unknown name is reported."""
     there = [snapshot(True), known(with_a_pile_up())]
     with listening(*there) as server:
         path = "/api/v1/snapshot"
