@@ -95,9 +95,7 @@ def scene(
 
 
 @pytest.mark.parametrize("fault", [*FAULTS, *AROUND], ids=lambda fault: fault.name)
-def test_a_fault_is_told_as_what_it_is_and_passes(
-    fault: Fault, scene: Scene, promtool: str
-) -> None:
+def test_a_fault_is_reported_and_passes(fault: Fault, scene: Scene, promtool: str) -> None:
     """What is said while it lasts; then all is as before in a stated time, and nothing was made up.
 
     No server shows a rate that cannot be, no counter falls or rises by more than was done, no

@@ -65,7 +65,7 @@ def readings(connection: Connection) -> dict[str, Values]:
     return found
 
 
-def test_what_is_set_for_all_sessions_hides_nothing(
+def test_global_settings_do_not_affect_the_collectors(
     private_server: ServerFactory, release: Release
 ) -> None:
     """Each collector reads as much as before, and a query class keeps its key."""
@@ -81,10 +81,10 @@ def test_what_is_set_for_all_sessions_hides_nothing(
     assert known_class(before) == known_class(after)
 
 
-def test_an_operators_own_query_means_what_it_means_to_the_operator(
+def test_a_business_query_uses_the_servers_sql_mode(
     private_server: ServerFactory, release: Release
 ) -> None:
-    """The server's sql_mode counts there: `||` joins texts."""
+    """Where `||` concatenates, it does so here too."""
     server = private_server(release)
     with set_globally(server, settings(release)), connected(server, "socket") as connection:
         read = business_query.prepare(connection, "SELECT 4 || 2", timeout=1.0).read
@@ -109,10 +109,8 @@ LIMITED = {
 
 
 @pytest.mark.parametrize("limit", LIMITED)
-def test_what_is_done_to_the_account_is_told_with_what_undoes_it(
-    server: PrivateServer, limit: str
-) -> None:
-    """The message ends with the remedy, and is the same at each attempt."""
+def test_each_restriction_of_the_account_has_its_remedy(server: PrivateServer, limit: str) -> None:
+    """The message is the same at each attempt."""
     connection = new_connection(server, least_account(server))
     said = []
     connection.open()
@@ -129,10 +127,10 @@ def test_what_is_done_to_the_account_is_told_with_what_undoes_it(
     assert said[0].endswith(f"; {LIMITED[limit]}")
 
 
-def test_an_init_connect_that_fails_is_told_once(
+def test_a_failing_init_connect_is_logged_once(
     private_server: ServerFactory, flavour: Flavour
 ) -> None:
-    """Each session has another number, which is not in the message: it would be logged again."""
+    """The connection ID is not in the message, which would be logged again."""
     server = private_server(flavour)
     connection = new_connection(server, least_account(server))
     said = set()
@@ -152,10 +150,10 @@ LOCKS = {
 }
 
 
-def test_a_password_that_is_rotated_later_in_the_agents_file_locks_nothing(
+def test_a_late_password_rotation_does_not_lock_the_account(
     private_server: ServerFactory, flavour: Flavour, tmp_path: Path
 ) -> None:
-    """Three wrong ones would: the agent sends it once, and the right one as soon as it is there."""
+    """Three wrong ones would: the agent sends it once, and the right one once it is there."""
     server = private_server(flavour)
     account = least_account(server)
     here = target(tmp_path, server, account)
@@ -169,10 +167,10 @@ def test_a_password_that_is_rotated_later_in_the_agents_file_locks_nothing(
         assert agent.log.count("is not sent again") == 1
 
 
-def test_an_account_that_is_made_later_is_read_after_a_reload(
+def test_an_account_created_later_is_used_after_a_reload(
     private_server: ServerFactory, flavour: Flavour, tmp_path: Path
 ) -> None:
-    """A password that was refused is not sent again by itself, but when the operator says so."""
+    """A refused password is sent again only when the operator asks for it."""
     server = private_server(flavour)
     account = least_account(server)
     run_as_root(server, f"ALTER USER 'headroom'@'%' IDENTIFIED BY '{ROTATED}'")
@@ -194,7 +192,7 @@ REFUSALS = {
 def test_two_sessions_of_a_target_send_a_wrong_password_once(
     private_server: ServerFactory, flavour: Flavour
 ) -> None:
-    """That of the business metrics logs in at the same time, as at the agent's start."""
+    """The session of the business metrics logs in at the same time, as at the start."""
     server = private_server(flavour)
     wrong = least_account(server)._replace(password="wrong")
     one, both = new_connection(server, wrong), threading.Barrier(2)

@@ -114,7 +114,7 @@ def load_until_named(agent: Daemon, servers: Servers, rates: dict[str, float]) -
 def test_the_slow_node_is_the_bottleneck_and_a_killed_one_is_left_out(
     servers: Servers, tmp_path: Path
 ) -> None:
-    """The slow node by its name; once it is killed it is lost, and the others are shown on."""
+    """By its name; the killed one is lost, and the others are still summarised."""
     there = [
         {**target(tmp_path, server, name=name), "group": group_name(name)}
         for name, server in servers.items()

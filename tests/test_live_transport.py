@@ -62,7 +62,7 @@ def refusal(endpoint: Endpoint, account: Account) -> CollectorError:
 def test_a_certificate_is_verified_against_the_authority_and_the_host(
     private_server: ServerFactory, flavour: Flavour, tmp_path: Path
 ) -> None:
-    """Right authority and name: TLS. Another authority, another name or none of either: refused."""
+    """The right authority and name: TLS; another authority or name, or neither: refused."""
     authority, options = certified(tmp_path, "127.0.0.1")
     other = Authority(tmp_path, "other")
     server = private_server(flavour, options=options)
@@ -123,7 +123,7 @@ def test_caching_sha2_password_logs_in_by_every_way(
 @pytest.mark.live
 @pytest.mark.skipif(not is_root(), reason="only root makes network namespaces")
 @pytest.mark.parametrize("has_tls", [True, False], ids=["TLS", "no TLS"])
-def test_a_password_at_risk_on_its_way_is_warned_of(
+def test_an_unprotected_password_is_reported(
     flavour: Flavour, has_tls: bool, templates: Path, tmp_path: Path
 ) -> None:
     """From another host: without TLS, or with a certificate that nobody verifies, once.
@@ -168,10 +168,10 @@ def checked(folder: Path) -> str:
     return done.stdout
 
 
-def test_only_a_socket_file_and_a_certificate_verify_who_answers(
+def test_only_a_socket_file_or_a_certificate_verify_the_server(
     private_server: ServerFactory, flavour: Flavour, tmp_path: Path
 ) -> None:
-    """Over loopback any local user may listen: it is reported, with the remedy."""
+    """On loopback any local user may listen: the feature is absent, with the remedy."""
     authority, options = certified(tmp_path, "127.0.0.1")
     server = private_server(flavour, options=options)
     login = Login(*least_account(server))
@@ -263,8 +263,8 @@ PUBLIC_KEY = OWN_KEY.public_key().public_bytes(
 ENCRYPTED = 2048 // 8  # bytes of a password, by that key
 
 
-def test_a_password_is_never_encrypted_with_a_key_that_was_just_sent() -> None:
-    """An impostor at the port of a server without TLS gets a hash of the password and no more."""
+def test_a_password_is_never_encrypted_with_a_key_that_the_server_sends() -> None:
+    """An impostor at the port of a server without TLS gets a hash of the password at most."""
     with impostor(b"caching_sha2_password") as listener:
         refused = refusal(Endpoint(port=listener.port), Account("headroom", PASSWORD))
     assert refused.kind is FailureKind.UNTRUSTED
@@ -274,8 +274,8 @@ def test_a_password_is_never_encrypted_with_a_key_that_was_just_sent() -> None:
     assert PASSWORD.encode() not in listener.heard
 
 
-def test_a_hash_that_is_soon_undone_is_refused() -> None:
-    """No honest server asks for the plugin of MySQL 4.0."""
+def test_a_weak_password_hash_is_refused() -> None:
+    """No legitimate server requests the plugin of MySQL 4.0."""
     with impostor(b"mysql_old_password") as listener:
         refused = refusal(Endpoint(port=listener.port), Account("headroom", PASSWORD))
     assert refused.kind is FailureKind.UNTRUSTED
@@ -293,10 +293,10 @@ def impostor(plugin: bytes, pair: tuple[Path, Path] | None = None) -> Iterator[I
 
 @pytest.mark.parametrize("plugin", [b"mysql_clear_password", b"dialog"])
 @pytest.mark.parametrize("has_tls", [True, False], ids=["unverified TLS", "no TLS"])
-def test_a_password_is_never_told_in_the_clear_to_who_was_not_verified(
+def test_a_cleartext_password_is_never_sent_to_an_unverified_server(
     plugin: bytes, has_tls: bool, tmp_path: Path
 ) -> None:
-    """Whoever answers at the port may ask for it; the refusal says so."""
+    """Whoever listens at the port may ask for it; the refusal says so."""
     authority = Authority(tmp_path)
     pair = authority.issue("server", "127.0.0.1") if has_tls else None
     with impostor(plugin, pair) as listener:
@@ -309,7 +309,7 @@ def test_a_password_is_never_told_in_the_clear_to_who_was_not_verified(
 
 
 def test_a_verified_server_may_ask_for_the_password(tmp_path: Path) -> None:
-    """PAM and LDAP need it, and TLS with a certificate of the named authority hides it."""
+    """PAM and LDAP need it, and TLS with a verified certificate hides it."""
     authority = Authority(tmp_path)
     pair = authority.issue("server", "127.0.0.1")
     with impostor(b"mysql_clear_password", pair) as listener:
@@ -330,8 +330,8 @@ def test_a_verified_server_may_ask_for_the_password(tmp_path: Path) -> None:
         b"",
     ],
 )
-def test_what_is_no_server_is_told_in_one_line(said: bytes) -> None:
-    """Another service at the port, or one that hangs up, is a failure of a kind and no trace."""
+def test_a_server_of_another_protocol_is_one_line(said: bytes) -> None:
+    """Another service at the port, or one that disconnects: a failure of a kind, no trace."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = int(listener.getsockname()[1])
 

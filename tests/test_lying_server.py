@@ -57,7 +57,7 @@ class suppress_failure:  # noqa: N801
 
 
 def test_an_honest_server_is_read() -> None:
-    """Without a lie nothing fails, so what fails below is the lie's doing."""
+    """So that a failure below is caused by the false answer."""
     with LyingServer() as server:
         assert list(failures(server)) == []
         connection = connected(server)
@@ -73,8 +73,8 @@ def test_an_honest_server_is_read() -> None:
 
 
 @pytest.mark.parametrize("name", LIES)
-def test_a_lie_is_a_failure_of_a_kind(name: str) -> None:
-    """No other exception, no more time than an answer may take, and the next session is whole."""
+def test_a_false_answer_is_a_failure_with_a_kind(name: str) -> None:
+    """No other exception, within the time limit, and the next session works."""
     lies, kinds = LIES[name]
     with LyingServer(lies) as server:
         begun = time.monotonic()
@@ -86,8 +86,8 @@ def test_a_lie_is_a_failure_of_a_kind(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", GREETINGS)
-def test_a_greeting_has_its_limit(name: str) -> None:
-    """Any answer before the login is a failure of a known kind, in one short line."""
+def test_a_greeting_is_limited(name: str) -> None:
+    """Whatever comes before the login is a failure with a kind, in one short line."""
     with LyingServer(greeting=GREETINGS[name]) as server:
         [failure] = failures(server)
     assert len(str(failure)) < 400
@@ -95,8 +95,8 @@ def test_a_greeting_has_its_limit(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", LOGINS)
-def test_a_login_has_its_limit(name: str) -> None:
-    """A server that never comes to an end with it costs no more than a time-out."""
+def test_a_login_is_limited_in_time(name: str) -> None:
+    """A server that never ends it costs no more than a timeout."""
     with LyingServer(login=LOGINS[name]) as server:
         begun = time.monotonic()
         assert list(failures(server))

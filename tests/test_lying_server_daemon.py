@@ -49,7 +49,7 @@ def all_liars(folder: Path) -> Iterator[list[dict[str, Any]]]:
 
 
 @pytest.mark.live
-def test_all_liars_at_once_touch_nobody_else(
+def test_false_answers_affect_no_other_target(
     mariadb_without_schema: PrivateServer, tmp_path: Path
 ) -> None:
     """The honest target is read all along, pages stay short, memory stays below 150 MiB."""
@@ -83,10 +83,10 @@ SURROGATE = b"SET NAMES utf8mb4", b"SELECT 1 AS `\xed\xa0\x80`"
 
 
 @pytest.mark.live
-def test_a_user_without_privileges_silences_nobody(
+def test_invalid_utf_8_in_a_digest_does_not_stop_the_target(
     mariadb_server: PrivateServer, tmp_path: Path
 ) -> None:
-    """A statement with a name that is no UTF-8 gets into the digests; the target stays up."""
+    """As any user can write; the target stays up."""
     account = least_account(mariadb_server)
     run_as_root(mariadb_server, "CREATE OR REPLACE USER nobody@localhost")
     watched = target(tmp_path, mariadb_server, account)
@@ -112,8 +112,8 @@ def test_a_user_without_privileges_silences_nobody(
 
 
 @pytest.mark.live
-def test_more_targets_than_files_may_be_open_at_first_are_all_watched(tmp_path: Path) -> None:
-    """A shell and systemd limit a process to 1,024 files at first, and each session takes one."""
+def test_more_targets_than_the_soft_limit_of_files_are_watched(tmp_path: Path) -> None:
+    """Shells and systemd limit a process to 1,024 files at first, and each session takes one."""
     limited = ("sh", "-c", 'ulimit -S -n 48 && exec "$@"', "sh")
     with LyingServer() as server:
         targets = [lying_target(tmp_path, server, f"db{number}") for number in range(60)]

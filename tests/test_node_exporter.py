@@ -50,8 +50,8 @@ node_network_speed_bytes{device="wlan0"} -125000
 """
 
 
-def test_the_counters_have_the_names_of_this_hosts() -> None:
-    """CPUs are added up; volumes, bridges and unknown speeds are left out."""
+def test_the_counters_have_the_names_of_the_host_collector() -> None:
+    """CPUs are summed; volumes, bridges and unknown speeds are left out."""
     assert parse_page(PAGE) == {
         "cpu_user_seconds": 30.5,
         "cpu_idle_seconds": 300.0,
@@ -69,7 +69,7 @@ def test_the_counters_have_the_names_of_this_hosts() -> None:
     "device",
     ["br0", "eth0.100", "vmbr1", "bond0", "vnet3", "wg0", "lxc4f2", "eni04c", "azv1", "gke7"],
 )
-def test_what_is_on_a_link_is_no_link(device: str) -> None:
+def test_an_interface_on_top_of_a_link_is_no_link(device: str) -> None:
     """Its bytes are those of the link, so it has no utilisation of its own."""
     lines = (
         f'node_network_receive_bytes_total{{device="{device}"}} 1000',
@@ -79,14 +79,14 @@ def test_what_is_on_a_link_is_no_link(device: str) -> None:
 
 
 @pytest.mark.parametrize("device", ["eth1", "enp3s0f1", "brocade0"])
-def test_a_links_name_may_begin_as_others_do(device: str) -> None:
-    """Only a bridge's number follows `br`."""
+def test_a_link_may_have_a_name_like_a_bridges(device: str) -> None:
+    """Only digits follow `br` in a bridge's name."""
     line = f'node_network_receive_bytes_total{{device="{device}"}} 1000\n'
     assert f"network:{device}:received_bytes" in parse_page(PAGE + line.encode())
 
 
-def test_a_counter_that_is_no_number_is_absent() -> None:
-    """Also the sum of which it is a part: it would fall, and rise again by all of it."""
+def test_an_invalid_counter_is_absent() -> None:
+    """Also the sum of which it is a part, which would fall and rise again."""
     for before, missing in (
         (b'{cpu="1",mode="idle"} 200', "cpu_idle_seconds"),
         (b'receive_bytes_total{device="eth0"} 1000', "network:eth0:received_bytes"),
@@ -105,7 +105,7 @@ def cpu_page(seconds: float, online: range) -> bytes:
     ).encode()
 
 
-def test_a_processor_that_comes_back_has_not_computed_all_its_time_at_once() -> None:
+def test_a_cpu_that_comes_online_adds_no_earlier_time() -> None:
     """While it is offline it has no counter; then it has that of all the time before."""
     times = np.arange(0.0, 61.0, 5.0)
     online = [range(3) if 20 <= t < 40 else range(4) for t in times]
@@ -122,7 +122,7 @@ def test_a_processor_that_comes_back_has_not_computed_all_its_time_at_once() -> 
 
 
 def test_of_many_disks_the_busiest_are_read() -> None:
-    """A host with hundreds does not cost as many series."""
+    """A host with hundreds has fewer series."""
     lines = [f'node_disk_read_bytes_total{{device="sd{n}"}} {n}' for n in range(40)]
     values = parse_page(PAGE + "\n".join((*lines, "")).encode())
     disks = {name for name in values if name.endswith(":read_bytes")}
@@ -134,8 +134,8 @@ def test_of_many_disks_the_busiest_are_read() -> None:
     [b"", b"<html>login</html>", b"\xff\xfe\x00", b"node_cpu_seconds_total{cpu=", PAGE[300:]],
     ids=["empty", "another page", "no text", "cut off", "without CPU time"],
 )
-def test_what_is_no_such_page_is_one_line(page: bytes) -> None:
-    """A failure of a kind that leaves the session with the server alone."""
+def test_another_page_is_one_line(page: bytes) -> None:
+    """A failure of a kind that does not end the server's session."""
     with pytest.raises(CollectorError) as caught:
         parse_page(page)
     assert caught.value.kind is FailureKind.UNREADABLE
@@ -182,7 +182,7 @@ def host(
         thread.join()
 
 
-def test_it_gets_in_with_a_password_from_a_file(tmp_path: Path) -> None:
+def test_it_logs_in_with_a_password_from_a_file(tmp_path: Path) -> None:
     """Read again each time; the path may be part of the URL or not."""
     password = tmp_path / "password"
     password.write_text("secret\n")
@@ -195,8 +195,8 @@ def test_it_gets_in_with_a_password_from_a_file(tmp_path: Path) -> None:
             fetch()
 
 
-def test_an_authority_may_be_replaced_while_it_is_read(tmp_path: Path) -> None:
-    """The page is fetched on, without a reload or a restart."""
+def test_an_authority_may_be_replaced_while_running(tmp_path: Path) -> None:
+    """Pages are fetched without a reload or a restart."""
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     tls.load_cert_chain(*Authority(tmp_path).issue("host", "127.0.0.1"))
     with host(tls=tls) as url:
@@ -207,7 +207,7 @@ def test_an_authority_may_be_replaced_while_it_is_read(tmp_path: Path) -> None:
 
 
 def test_the_systems_authorities_are_loaded_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """For all hosts together, also when the configuration is loaded again; they take 0.9 MiB."""
+    """For all hosts together, also after a reload; they take 0.9 MiB."""
     loaded: list[int] = []
     load = ssl.SSLContext.load_default_certs
 
@@ -224,7 +224,7 @@ def test_the_systems_authorities_are_loaded_once(monkeypatch: pytest.MonkeyPatch
 
 
 def test_each_failure_names_the_url_and_ends_no_session() -> None:
-    """An error, a page without end, and one that comes byte by byte, or its headers do."""
+    """An error, an endless page, and one whose bytes or headers arrive slowly."""
     cases = [
         ({"code": 500}, "HTTP status 500"),
         ({"content": b"x" * (2**22 + 1)}, "the page is larger than 4 MiB"),
@@ -255,7 +255,7 @@ def test_each_failure_names_the_url_and_ends_no_session() -> None:
         ({"url": "http://db1", "ca": Path(__file__)}, "no certificates"),
     ],
 )
-def test_a_wrong_section_is_refused_with_the_remedy(
+def test_an_invalid_section_is_refused_with_the_remedy(
     settings: dict[str, object], problem: str
 ) -> None:
     """At the start, not at the first reading."""
@@ -263,10 +263,10 @@ def test_a_wrong_section_is_refused_with_the_remedy(
         NodeExporterSettings.validated(settings)
 
 
-def test_the_check_says_once_that_nobody_answers(
+def test_check_reports_an_unreachable_node_exporter_once(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What is not read is not called ok, and what is configured is no remedy."""
+    """An unread feature is not ok, and what is configured is no remedy."""
     with host() as url:
         pass
     with LyingServer() as server:

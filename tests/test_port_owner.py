@@ -21,7 +21,7 @@ sys.stdin.read()
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1", "0.0.0.0"])
 def test_a_listener_is_found_by_its_port(host: str) -> None:
-    """Over IPv4 and IPv6; connections to that port are none, nor is a port that nothing uses."""
+    """On IPv4 and IPv6; connections to that port do not count, nor an unused port."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family) as server:
         server.bind((host, 0))
@@ -35,7 +35,7 @@ def test_a_listener_is_found_by_its_port(host: str) -> None:
 
 
 def test_another_process_is_found() -> None:
-    """The one that listens, not the one that asks."""
+    """The one that listens."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     words = [sys.executable, "-c", LISTEN, str(port)]
@@ -49,7 +49,7 @@ def test_another_process_is_found() -> None:
 def test_thousands_of_other_connections_cost_little(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A table of 30,000 lines is searched in a fraction of the time that reading each took."""
+    """A table of 30,000 lines is searched in a fraction of the time to read each."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         lines = Path("/proc/net/tcp").read_text().splitlines(keepends=True)

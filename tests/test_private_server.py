@@ -56,7 +56,7 @@ def is_alive(pid: int) -> bool:
         return False
 
 
-def test_it_answers_as_what_it_says_it_is(server: PrivateServer) -> None:
+def test_it_reports_its_own_identity(server: PrivateServer) -> None:
     """Flavour, version, port and folder are those of the server that answers."""
     assert str(ask(server, "SELECT VERSION()")).startswith(server.version)
     assert ("MariaDB" in str(ask(server, "SELECT VERSION()"))) == (server.flavour == "mariadb")
@@ -65,10 +65,10 @@ def test_it_answers_as_what_it_says_it_is(server: PrivateServer) -> None:
     assert listens(server.port)
 
 
-def test_it_measures_statements_unless_told_not_to(
+def test_performance_schema_is_on_by_default(
     server: PrivateServer, mariadb_without_schema: PrivateServer
 ) -> None:
-    """Digests are counted where performance_schema is on, and it can be off."""
+    """Digests are counted, and it can be off."""
     ask(server, "SELECT 40 + 2")
     digests = "SELECT COUNT(*) FROM performance_schema.events_statements_summary_by_digest"
     assert ask(server, f"{digests} WHERE DIGEST_TEXT LIKE 'SELECT%'")
@@ -76,15 +76,15 @@ def test_it_measures_statements_unless_told_not_to(
 
 
 def test_mysql_measures_cpu_time(mysql_server: PrivateServer) -> None:
-    """The CPU time of each digest is there on MySQL from the start."""
+    """Each digest has its CPU time from the start."""
     query = "SELECT BENCHMARK(1000000, 1 + 1)"
     ask(mysql_server, query)
     table = "performance_schema.events_statements_summary_by_digest"
     assert ask(mysql_server, f"SELECT MAX(SUM_CPU_TIME) FROM {table}")
 
 
-def test_the_least_account_reads_and_no_more(server: PrivateServer) -> None:
-    """The account of the README's grants sees performance_schema and no table of the users'."""
+def test_the_least_account_can_only_read(server: PrivateServer) -> None:
+    """By the README's grants it sees performance_schema and no table of the users'."""
     account = least_account(server)
     connection = pymysql.connect(
         host="127.0.0.1", port=server.port, user=account.user, password=account.password
@@ -138,15 +138,15 @@ def _knock(way: dict[str, Any], user: str) -> str:
 STRANGERS = "SELECT COUNT(*) FROM mysql.user WHERE Host <> 'localhost' AND User <> 'headroom'"
 
 
-def test_other_local_users_are_kept_out(server: PrivateServer) -> None:
-    """No local user reaches it without a password: not over TCP, nor by socket or folder."""
+def test_other_local_users_have_no_access(server: PrivateServer) -> None:
+    """Without a password: not over TCP, nor by socket or folder."""
     by_socket, by_network = attacked(server)[:4], attacked(server)[4:]
     assert all("Permission denied" in answer for answer in by_socket), by_socket
     assert all("denied" in answer or "not allowed" in answer for answer in by_network), by_network
     assert ask(server, STRANGERS) == 0
 
 
-def test_not_even_its_root_writes_files(server: PrivateServer, tmp_path: Path) -> None:
+def test_its_root_cannot_write_files(server: PrivateServer, tmp_path: Path) -> None:
     """INTO OUTFILE writes nothing, wherever it is aimed at."""
     tmp_path.chmod(0o777)
     for place in (tmp_path, Path("/tmp"), server.datadir):
@@ -159,7 +159,7 @@ def test_not_even_its_root_writes_files(server: PrivateServer, tmp_path: Path) -
 def test_without_a_network_and_a_name(
     start_server: Callable[..., PrivateServer], release: Release
 ) -> None:
-    """As the demo has it: nothing listens on TCP, and root's server is no user with a name."""
+    """As in the demo: nothing listens on TCP, and root's server has a user without a name."""
     with start_server(release, network=False, unprivileged=True) as server:
         process = psutil.Process(server.pid)
         reachable = (
@@ -175,7 +175,7 @@ def test_without_a_network_and_a_name(
 
 
 def test_a_restart_keeps_port_and_data(private_server: ServerFactory, release: Release) -> None:
-    """After a restart in good order the data are there, on the same port, in a new process."""
+    """After an orderly restart, in a new process."""
     server = private_server(release, log_bin=True)
     ask(server, "CREATE DATABASE kept")
     before = server.pid, server.port
@@ -187,10 +187,10 @@ def test_a_restart_keeps_port_and_data(private_server: ServerFactory, release: R
     assert ask(server, "SELECT @@log_bin") == 1
 
 
-def test_a_killed_server_is_gone_and_comes_back(
+def test_a_killed_server_can_be_started_again(
     private_server: ServerFactory, release: Release
 ) -> None:
-    """After kill nobody listens and there is no pid; after start it recovers its data."""
+    """After kill nothing listens and there is no pid; after start it recovers its data."""
     server = private_server(release)
     ask(server, "CREATE DATABASE kept")
     server.kill()
@@ -205,7 +205,7 @@ def test_a_killed_server_is_gone_and_comes_back(
 def test_a_frozen_server_is_silent_until_it_thaws(
     private_server: ServerFactory, release: Release
 ) -> None:
-    """Frozen it accepts a connection and says nothing; thawed it answers; frozen it stops too."""
+    """Frozen it accepts a connection without an answer; thawed it answers; frozen it stops too."""
     server = private_server(release)
     server.freeze()
     with socket.create_connection(("127.0.0.1", server.port), timeout=5) as client:
@@ -220,10 +220,10 @@ def test_a_frozen_server_is_silent_until_it_thaws(
     assert not server.is_running
 
 
-def test_a_server_that_cannot_start_says_why(
+def test_a_server_that_cannot_start_reports_why(
     start_server: Callable[..., PrivateServer], release: Release
 ) -> None:
-    """A bad option ends in an error with the server's own words, and nothing is left."""
+    """An invalid option ends in an error with the server's own words, and nothing is left."""
     server = start_server(release, options=["--no-such-option=1"])
     with pytest.raises(ServerError, match=r"ended with exit code \d+: .*no-such-option"):
         server.__enter__()
@@ -231,10 +231,10 @@ def test_a_server_that_cannot_start_says_why(
     assert not server.folder.exists()
 
 
-def test_an_exception_leaves_nothing(
+def test_an_exception_leaves_nothing_behind(
     start_server: Callable[..., PrivateServer], release: Release
 ) -> None:
-    """Even when the block is interrupted: no process, no port, no folder."""
+    """Even if the block is interrupted: no process, no port, no folder."""
     server = start_server(release)
     pids: list[int] = []
 
@@ -250,16 +250,16 @@ def test_an_exception_leaves_nothing(
     assert not server.folder.exists()
 
 
-def test_a_free_port_is_given_to_no_client() -> None:
-    """Below those that the kernel takes for connections, which may come before a listener."""
+def test_a_free_port_is_not_ephemeral() -> None:
+    """It is below those that the kernel gives to clients, which could take it before a listener."""
     first, _ = Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()
     ports = [free_port() for _ in range(20)]
     assert 1024 < min(ports) <= max(ports) < int(first)
     assert not any(map(listens, ports))
 
 
-def test_a_template_of_another_process_is_kept_whole(tmp_path: Path) -> None:
-    """Of two processes that keep a new data directory at once, one does, and nothing else stays."""
+def test_concurrent_templates_stay_complete(tmp_path: Path) -> None:
+    """Of two processes that save a new data directory at once, one does."""
     template = tmp_path / "template"
     for name in ("first", "second"):
         data = tmp_path / name
@@ -282,10 +282,10 @@ with PrivateServer(find_server(sys.argv[2], tree), template=Path(sys.argv[3])) a
 
 
 @pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGKILL], ids=lambda s: s.name)
-def test_the_death_of_its_starter_leaves_nothing(
+def test_killing_its_parent_leaves_nothing_behind(
     start_server: Callable[..., PrivateServer], templates: Path, sent: signal.Signals
 ) -> None:
-    """Not even SIGKILL to the program that started it leaves a server, a port or a folder."""
+    """Not even SIGKILL of that program leaves a server, a port or a folder."""
     with start_server("mariadb") as ours:  # for its program, or to skip
         words = [str(ours.program.tree or ""), "mariadb", str(templates / "mariadb")]
     starter = subprocess.Popen(
@@ -321,7 +321,7 @@ def test_it_outlives_the_thread_that_started_it(
 def test_a_long_temporary_folder_leaves_room_for_the_socket(
     start_server: Callable[..., PrivateServer], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A socket's path fits into its 108 bytes wherever TMPDIR is."""
+    """A socket's path has at most 108 bytes, wherever TMPDIR is."""
     long = tmp_path / ("x" * SOCKET_PATH_LIMIT)
     long.mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(long))
@@ -331,15 +331,15 @@ def test_a_long_temporary_folder_leaves_room_for_the_socket(
     assert not list(long.iterdir())
 
 
-def test_a_tree_without_a_server_is_no_server(tmp_path: Path) -> None:
-    """Looking in an empty folder finds nothing and fails nothing."""
+def test_a_folder_without_a_server_is_skipped(tmp_path: Path) -> None:
+    """Looking into an empty one finds nothing and fails nothing."""
     assert find_server("mysql", tmp_path) is None
 
 
-def test_a_server_of_another_machine_is_no_server(
+def test_a_server_for_another_architecture_is_skipped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A program that this machine cannot run is passed over."""
+    """A program that this machine cannot run."""
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr("agent.demo.server_installation.SERVER_FOLDERS", ())
     (tmp_path / "mysqld").write_text("no program")

@@ -221,10 +221,10 @@ def resident() -> float:
 
 
 @pytest.mark.timeout(400)
-def test_no_collector_has_an_exception_whatever_is_answered(
+def test_no_answer_causes_another_exception_in_a_collector(
     monkeypatch: pytest.MonkeyPatch, *, is_long: bool
 ) -> None:
-    """Thousands of answers of any type, size and order; memory is flat over the second half."""
+    """Thousands of any type, size and order; memory is flat over the second half."""
     wanted = MORE_ANSWERS if is_long else ANSWERS
     memory: list[tuple[int, float]] = []
     begun = time.monotonic()
@@ -295,8 +295,8 @@ def readings(draw: st.DrawFn) -> list[Sample]:
 @pytest.mark.filterwarnings("default")  # as the agent runs: what overflows is a number
 @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck), database=None)
 @given(readings())
-def test_no_assessment_has_an_exception_whatever_was_read(samples: list[Sample]) -> None:
-    """Numbers that a server may say, in any order: capacity and classes are assessed, or not."""
+def test_no_reading_causes_an_exception_in_an_assessment(samples: list[Sample]) -> None:
+    """Any numbers in any order: capacity and classes are assessed, or not."""
     history = IntervalBuffer(5.0, 600.0, 1.0)
     classes = ClassMonitor(ClassSettings(interval=10.0, window=60.0))
     fitted = AssessmentState()

@@ -24,10 +24,10 @@ def to_a_device(name: str) -> Callable[[Path], None]:
 @pytest.mark.parametrize(
     "make", [fifo, Path.mkdir, to_a_device("/dev/zero"), to_a_device("/dev/tty")]
 )
-def test_what_is_no_regular_file_is_refused_at_once(
+def test_another_kind_of_file_is_refused_at_once(
     tmp_path: Path, make: Callable[[Path], None]
 ) -> None:
-    """The error has its name, and is there before anything was opened."""
+    """The error has its name, before anything was opened."""
     path = tmp_path / "file"
     make(path)
     with pytest.raises(OSError, match=r"not a regular file|Is a directory") as caught:
@@ -36,7 +36,7 @@ def test_what_is_no_regular_file_is_refused_at_once(
 
 
 @pytest.mark.skipif(not os.access("/proc/kmsg", os.R_OK), reason="/proc/kmsg is root's")
-def test_a_regular_file_that_never_ends_is_refused_at_once() -> None:
+def test_an_endless_regular_file_is_refused_at_once() -> None:
     """The kernel's log is a regular file, and a reader waits for the next line."""
     found: list[object] = []
 
@@ -52,8 +52,8 @@ def test_a_regular_file_that_never_ends_is_refused_at_once() -> None:
     assert found[0] in (errno.EAGAIN, errno.EFBIG, errno.EPERM)
 
 
-def test_a_file_is_read_up_to_its_bound(tmp_path: Path) -> None:
-    """A link is followed: that is how containers hand out secrets."""
+def test_a_file_is_read_up_to_its_limit(tmp_path: Path) -> None:
+    """A link is followed: containers provide secrets like that."""
     (tmp_path / "file").write_bytes(b"x" * 100)
     link = tmp_path / "link"
     link.symlink_to("file")

@@ -34,8 +34,8 @@ def traps(tmp_path: Path) -> dict[str, str]:
     return {**named, **{path: path for path in special}, "long": "/" + "x" * 400, "nul": "a\0b"}
 
 
-def test_a_trap_for_a_pid_file_is_no_pid_file(traps: dict[str, str]) -> None:
-    """A pipe, a device, a link to one, an endless file: the host is looked at without a wait."""
+def test_a_hostile_pid_file_is_ignored(traps: dict[str, str]) -> None:
+    """A pipe, a device, a link to one, an endless file: without blocking."""
     for name, path in traps.items():
         with LyingServer(variables={"pid_file": path}) as server:
             login = Login("headroom", "Qz7")
@@ -49,8 +49,8 @@ def test_a_trap_for_a_pid_file_is_no_pid_file(traps: dict[str, str]) -> None:
         assert time.monotonic() - begun < SECONDS, name
 
 
-def test_an_uptime_that_the_status_has_told_is_not_asked_for(mysql_server: PrivateServer) -> None:
-    """Over TCP, where the process is looked for each minute while anything of it is missing."""
+def test_an_uptime_that_the_status_has_read_is_not_queried(mysql_server: PrivateServer) -> None:
+    """Over TCP, where the process is looked for each minute while a feature is missing."""
     login = Login(*least_account(mysql_server))
     found = Connection(Endpoint(port=mysql_server.port), lambda: login, timeout=5, limit=5)
     with closing(found):

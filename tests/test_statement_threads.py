@@ -36,7 +36,7 @@ STATEMENTS = (
 
 
 @pytest.mark.live
-def test_a_statement_that_computes_is_ready_and_one_that_sleeps_is_not(
+def test_a_computing_statement_is_ready_and_a_sleeping_one_is_not(
     server: PrivateServer,
 ) -> None:
     """By digest, on MariaDB by the words of its text; neither waits for a disk."""
@@ -86,7 +86,7 @@ def looks(count: int) -> Iterator[int]:
 def test_a_running_text_and_its_digest_have_one_hash(
     mariadb_server: PrivateServer, statement: str
 ) -> None:
-    """Literals, comments and signs leave no trace, whatever is in them."""
+    """Literals, comments and punctuation do not change it."""
     with root(mariadb_server) as ask:
         ask("TRUNCATE performance_schema.events_statements_summary_by_digest")
         ask(statement)
@@ -103,8 +103,8 @@ def test_a_running_text_and_its_digest_have_one_hash(
     assert words_hash(str(words)) == str(hashed), words
 
 
-def test_two_digests_of_the_same_words_are_no_class() -> None:
-    """`a < ?` and `a > ?` cannot be told apart by words; a third one can."""
+def test_digests_with_the_same_words_are_no_class() -> None:
+    """`a < ?` and `a > ?` cannot be distinguished by words; a third one can."""
     hashes = DigestHashes()
     hashes.add({"x": "SELECT `a` FROM `t` WHERE `a` < ?", "z": "SELECT `b` FROM `t`"})
     name = f"{words_hash('select a from t where a < 7')}|=shop"
@@ -115,8 +115,8 @@ def test_two_digests_of_the_same_words_are_no_class() -> None:
     assert hashes.class_of("unknown|") is None
 
 
-def test_states_are_the_kernels() -> None:
-    """A process that computes is R, one that waits is S; one that is gone has none."""
+def test_thread_states_are_the_kernels() -> None:
+    """A process that computes is R, one that waits is S; one that has ended has none."""
     with child("while True: pass") as computes, child("import time; time.sleep(60)") as sleeps:
         assert wait_until("state", lambda: states(computes) == ["R"])
         assert wait_until("state", lambda: states(sleeps) == ["S"])

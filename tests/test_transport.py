@@ -25,7 +25,7 @@ MOST = 0.010  # CPU seconds of one; to load all authorities took 0.033
 
 
 def test_a_target_that_is_down_costs_little() -> None:
-    """Fifty tries to connect load no certificates: each takes a few milliseconds of CPU at most."""
+    """Fifty attempts to connect load no certificates: each takes a few milliseconds of CPU."""
     connection = Connection(DOWN, lambda: Login("headroom", "Qz7"), timeout=1, limit=1)
     unverified_context()
     begun = time.process_time()
@@ -38,7 +38,7 @@ def test_a_target_that_is_down_costs_little() -> None:
 
 
 def test_an_authority_is_loaded_once_and_again_when_its_file_changes(tmp_path: Path) -> None:
-    """All sessions share a context; one with another certificate in the file is another."""
+    """All sessions share a context; another certificate in the file makes another one."""
     first, second = Authority(tmp_path), Authority(tmp_path, "second")
     file = tmp_path / "named.pem"
     file.write_bytes(first.file.read_bytes())
@@ -53,10 +53,10 @@ def test_an_authority_is_loaded_once_and_again_when_its_file_changes(tmp_path: P
 
 
 @pytest.mark.parametrize("has_authority", [True, False])
-def test_only_a_socket_file_or_a_certified_server_is_trusted(
+def test_only_a_socket_file_or_a_verified_server_is_trusted(
     tmp_path: Path, has_authority: bool
 ) -> None:
-    """Over TCP it is TLS with a certificate of the authority that counts, not TLS alone."""
+    """Over TCP, TLS with a certificate of the authority counts, not TLS alone."""
     authority = str(Authority(tmp_path).file) if has_authority else None
     context = security_options(Endpoint(tls_ca=authority, tls_required=True))["ssl"]
     with socket.create_server(("127.0.0.1", 0)) as listener:
@@ -69,8 +69,8 @@ def test_only_a_socket_file_or_a_certified_server_is_trusted(
         assert is_server_verified(here)
 
 
-def test_tls_is_asked_for_as_the_endpoint_says(tmp_path: Path) -> None:
-    """Never over a socket file; with any certificate, or one of the authority; else if offered."""
+def test_tls_is_requested_as_the_endpoint_says(tmp_path: Path) -> None:
+    """Never over a socket file; with any certificate, or a verified one; else if offered."""
     authority = str(Authority(tmp_path).file)
     assert (
         security_options(Endpoint(socket="/run/a.sock", tls_ca=authority))["ssl_disabled"] is True
@@ -91,7 +91,7 @@ X509 = PublicFormat.SubjectPublicKeyInfo
 
 
 @pytest.mark.parametrize("form", [X509, PublicFormat.PKCS1])
-def test_a_public_key_in_either_form_is_taken(tmp_path: Path, form: PublicFormat) -> None:
+def test_a_public_key_in_either_format_is_accepted(tmp_path: Path, form: PublicFormat) -> None:
     """As MySQL writes it, and as OpenSSL's older commands do."""
     file = tmp_path / "key.pem"
     file.write_bytes(RSA_KEY.public_bytes(Encoding.PEM, form))
@@ -112,7 +112,7 @@ def test_a_public_key_in_either_form_is_taken(tmp_path: Path, form: PublicFormat
     ids=["empty", "a password", "no base64", "cut off", "DER", "another algorithm"],
 )
 def test_a_file_without_a_public_key_is_one_line(tmp_path: Path, content: bytes) -> None:
-    """It names the option and the file, what is wrong and where the key is; it shows no content."""
+    """The option and the file, the mistake and where the key is; no content."""
     file = tmp_path / "key.pem"
     file.write_bytes(content)
     with pytest.raises(CollectorError) as caught:
@@ -134,7 +134,7 @@ def own_address() -> str:
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "127.0.0.2", "::ffff:127.0.0.2", "own"])
-def test_a_session_within_this_machine_is_as_if_encrypted_and_not_verified(address: str) -> None:
+def test_a_session_within_this_machine_counts_as_encrypted_only(address: str) -> None:
     """By loopback, at the other end of an IPv6 socket too, and by any address of the machine."""
     address = own_address() if address == "own" else address
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
