@@ -144,8 +144,8 @@ def test_a_checked_password_is_cached() -> None:
     checks = Checks()
     keeper = doorkeeper(checks)
     for _ in range(5):
-        assert keeper.verdict(USERS, basic("alice", "secret"), "a") is AuthResult.ADMITTED
-        assert keeper.verdict(USERS, basic("alice", "wrong"), "a") is AuthResult.UNAUTHORISED
+        assert keeper.authenticate(USERS, basic("alice", "secret"), "a") is AuthResult.ADMITTED
+        assert keeper.authenticate(USERS, basic("alice", "wrong"), "a") is AuthResult.UNAUTHORISED
     assert len(checks.asked) == 2
 
 
@@ -153,22 +153,22 @@ def test_the_cache_ends_with_the_hash_that_was_checked() -> None:
     """A new password or a removed user counts at once."""
     keeper = BasicAuthenticator(pause=lambda seconds: None)
     right = basic("alice", "secret")
-    assert keeper.verdict(USERS, right, "a") is AuthResult.ADMITTED
+    assert keeper.authenticate(USERS, right, "a") is AuthResult.ADMITTED
     changed = {**USERS, "alice": password_hash("other")}
-    assert keeper.verdict(changed, right, "a") is AuthResult.UNAUTHORISED
-    assert keeper.verdict({"bób": USERS["bób"]}, right, "a") is AuthResult.UNAUTHORISED
-    assert keeper.verdict(USERS, right, "a") is AuthResult.ADMITTED
+    assert keeper.authenticate(changed, right, "a") is AuthResult.UNAUTHORISED
+    assert keeper.authenticate({"bób": USERS["bób"]}, right, "a") is AuthResult.UNAUTHORISED
+    assert keeper.authenticate(USERS, right, "a") is AuthResult.ADMITTED
 
 
 def test_cached_failures_displace_no_admitted_user() -> None:
     """The memory for failures is limited and separate."""
     checks = Checks()
     keeper = doorkeeper(checks)
-    keeper.verdict(USERS, basic("alice", "secret"), "a")
+    keeper.authenticate(USERS, basic("alice", "secret"), "a")
     for guess in range(2 * REMEMBERED_FAILURES):
-        keeper.verdict(USERS, basic("alice", str(guess)), "a")
+        keeper.authenticate(USERS, basic("alice", str(guess)), "a")
     done = len(checks.asked)
-    assert keeper.verdict(USERS, basic("alice", "secret"), "a") is AuthResult.ADMITTED
+    assert keeper.authenticate(USERS, basic("alice", "secret"), "a") is AuthResult.ADMITTED
     assert len(checks.asked) == done
 
 
@@ -177,7 +177,7 @@ def test_an_unknown_user_costs_as_much_time_as_a_known_one() -> None:
     checks = Checks()
     users = {"a": USERS["alice"], "b": USERS["alice"].replace("$04$", "$07$")}
     keeper = doorkeeper(checks)
-    assert keeper.verdict(users, basic("nobody", "secret"), "a") is AuthResult.UNAUTHORISED
+    assert keeper.authenticate(users, basic("nobody", "secret"), "a") is AuthResult.UNAUTHORISED
     ((_, decoy),) = checks.asked
     assert decoy.startswith(b"$2b$07$")
     assert len(decoy) == 60
@@ -188,8 +188,8 @@ def test_a_long_password_is_cut_at_72_bytes() -> None:
     long = "x" * 72
     users = {"alice": password_hash(long)}
     keeper = BasicAuthenticator(pause=lambda seconds: None)
-    assert keeper.verdict(users, basic("alice", long + "more"), "a") is AuthResult.ADMITTED
-    assert keeper.verdict(users, basic("alice", long[1:]), "a") is AuthResult.UNAUTHORISED
+    assert keeper.authenticate(users, basic("alice", long + "more"), "a") is AuthResult.ADMITTED
+    assert keeper.authenticate(users, basic("alice", long[1:]), "a") is AuthResult.UNAUTHORISED
 
 
 def test_after_a_failure_the_next_check_is_delayed() -> None:
@@ -203,7 +203,7 @@ def test_after_a_failure_the_next_check_is_delayed() -> None:
         return False
 
     keeper = BasicAuthenticator(slow, pauses.append)
-    keeper.verdict(USERS, basic("alice", "wrong"), "a")
+    keeper.authenticate(USERS, basic("alice", "wrong"), "a")
     assert 0.02 <= pauses[0] <= 0.5
 
 
@@ -215,7 +215,9 @@ def test_the_queue_of_checks_keeps_room_for_other_addresses() -> None:
     verdicts: list[AuthResult] = []
 
     def come(address: str, password: str) -> Callable[[], None]:
-        return lambda: verdicts.append(keeper.verdict(USERS, basic("alice", password), address))
+        return lambda: verdicts.append(
+            keeper.authenticate(USERS, basic("alice", password), address)
+        )
 
     with in_background(*(come("crowd", str(number)) for number in range(200))):
         assert eventually(lambda: len(verdicts) == 200 - MAX_WAITING_PER_NETWORK)
@@ -236,7 +238,7 @@ def test_the_queue_of_checks_is_limited_over_all_addresses() -> None:
 
     def come(number: int) -> Callable[[], None]:
         header = basic("alice", str(number))
-        return lambda: verdicts.append(keeper.verdict(USERS, header, f"host{number}"))
+        return lambda: verdicts.append(keeper.authenticate(USERS, header, f"host{number}"))
 
     with in_background(*(come(number) for number in range(100))):
         assert eventually(lambda: len(verdicts) == 100 - MAX_WAITING)

@@ -48,11 +48,11 @@ def result_rows(snapshot: Snapshot, now: float) -> list[LabelledValue]:
     ]
 
 
-def result_line(rows: Sequence[LabelledValue], said: Sequence[LabelledValue]) -> str:
+def result_line(rows: Sequence[LabelledValue], previous: Sequence[LabelledValue]) -> str:
     """Return the rows in one line; the doubts only if they differ from those of the rows before."""
     shown = [
         (name, value.partition(":")[0])
-        if name == TRUST and (name, value) in said
+        if name == TRUST and (name, value) in previous
         else (name, value)
         for name, value in rows
     ]

@@ -1,11 +1,12 @@
 """Business metrics as Prometheus metrics: the value, and the headroom in its unit."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from prometheus_client.core import Metric
 
 from agent.assessment.snapshot import Snapshot
 from agent.export.family_builders import LOWER, TRUST, UPPER, gauge, trust_rows
+from models.business_unit import UnitHeadroom
 
 NAME = "business_metric"
 
@@ -34,22 +35,27 @@ def business_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]
         ((labels, one.at) for labels, one in known),
         NAME,
     )
-    found = [
-        (labels, one.unit_headroom.amount) for labels, one in known if one.unit_headroom.amount
-    ]
+    yield from _headroom_families([(labels, business.unit_headroom) for labels, business in known])
+
+
+def _headroom_families(
+    known: Sequence[tuple[tuple[str, str], UnitHeadroom]],
+) -> Iterator[Metric]:
+    """Yield the headroom of each business metric with bounds and trust, or why it is unknown."""
+    found = [(labels, headroom.amount) for labels, headroom in known if headroom.amount]
     yield gauge(
         f"{NAME}_headroom",
         "How much more of the business metric, in its unit, is possible up to the capacity; 0 "
         "or less where nothing is left. Absent while it is not known: see "
         "business_metric_reason.",
-        ((labels, headroom.value) for labels, headroom in found),
+        ((labels, amount.value) for labels, amount in found),
         NAME,
     )
     yield gauge(
         f"{NAME}_headroom_lower",
         "How much more of the business metric, in its unit, is possible up to the capacity, "
         f"{LOWER}; absent while it is not known: see business_metric_reason.",
-        ((labels, headroom.lower) for labels, headroom in found),
+        ((labels, amount.lower) for labels, amount in found),
         NAME,
     )
     yield gauge(
@@ -57,13 +63,13 @@ def business_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]
         "How much more of the business metric, in its unit, is possible up to the capacity, "
         f"{UPPER}; absent while it is not known (see business_metric_reason), and where the "
         "capacity has no upper bound.",
-        ((labels, headroom.upper) for labels, headroom in found),
+        ((labels, amount.upper) for labels, amount in found),
         NAME,
     )
     yield gauge(
         f"{NAME}_trust",
         f"Trust in the headroom of the business metric: {TRUST}.",
-        [row for labels, one in known for row in trust_rows(labels, one.unit_headroom.trust)],
+        [row for labels, headroom in known for row in trust_rows(labels, headroom.trust)],
         NAME,
         "trust",
     )
@@ -71,11 +77,7 @@ def business_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]
         f"{NAME}_reason",
         "1 for the reason why the headroom of the business metric is not known, or is 0; absent "
         "while it is known.",
-        (
-            ((*labels, one.unit_headroom.reason.value), 1.0)
-            for labels, one in known
-            if one.unit_headroom.reason
-        ),
+        (((*labels, h.reason.value), 1.0) for labels, h in known if h.reason),
         NAME,
         "reason",
     )

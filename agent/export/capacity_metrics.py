@@ -162,12 +162,13 @@ def capacity_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]
         (((target, reason.value), 1.0) for target, c in known for reason in c.reasons),
         "reason",
     )
-    yield from _resource_families(snapshots, now)
+    yield from _utilisation_families(snapshots, now)
+    yield from _limit_families(snapshots, now)
     yield from _interval_families(snapshots, now)
 
 
-def _resource_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]:
-    """Yield the utilisation and the limit of each resource."""
+def _utilisation_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]:
+    """Yield the utilisation of each resource, and the source and clock rate of the CPUs."""
     loads = [(s.target, load) for s in snapshots if (load := s.current_load(now)) is not None]
     yield gauge(
         "resource_utilisation_ratio",
@@ -208,6 +209,10 @@ def _resource_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric
         "speed. Absent where the kernel does not show it.",
         (((t,), load.cpu_clock_rate) for t, load in loads),
     )
+
+
+def _limit_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]:
+    """Yield the limit of each resource, with its trust and reasons."""
     resource_limits = [
         ((s.target, *resource_labels(resource_limit.resource)), resource_limit)
         for s in snapshots

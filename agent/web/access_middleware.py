@@ -67,7 +67,7 @@ class AccessControl:
         if not users:
             return AuthResult.ADMITTED
         header, address = environ.get("HTTP_AUTHORIZATION", ""), environ.get("REMOTE_ADDR", "")
-        return self._authenticator.verdict(users, header, address)
+        return self._authenticator.authenticate(users, header, address)
 
 
 def _deny(verdict: AuthResult, environ: Environ, start: StartResponse) -> list[bytes]:

@@ -57,8 +57,8 @@ class BasicAuthenticator:
         self._lock = threading.Lock()
         self._queue = PasswordQueue()
 
-    def verdict(self, users: Mapping[str, str], header: str, address: str) -> AuthResult:
-        """Return the verdict on a request with that Authorization header, from that address."""
+    def authenticate(self, users: Mapping[str, str], header: str, address: str) -> AuthResult:
+        """Authenticate a request with that Authorization header, from that address."""
         credentials = _credentials(header)
         if credentials is None:
             return AuthResult.UNAUTHORISED

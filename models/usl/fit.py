@@ -181,39 +181,17 @@ def _describe(
 ) -> UslFit:
     """Compare a fitted law with its points: quality, trust, and the load to measure next."""
     points = given.without(outliers)
-    median = posterior.x_max_median if posterior else None
     interval = posterior.x_max_interval if posterior else None
+    judgement = judge(_evidence(given, points, law, posterior))
     n_seen, x_seen = float(points.n.max()), float(points.x.max())
-    efficiency = points.x / (law.lam * points.n)
-    near = points.nearness(posterior.n_best, posterior.nearness) if posterior else None
-    scatter = scatter_about(law, points, near) if near is not None else None
-    judgement = judge(
-        Evidence(
-            levels=1 + int(np.count_nonzero(np.diff(np.sort(points.n)))),
-            n_observed_min=float(points.n.min()),
-            x_observed_max=min(x_seen, float(law.throughput(min(n_seen, law.n_max or n_seen)))),
-            n_max=law.n_max,
-            x_max=median or law.x_max,
-            x_max_interval=interval,
-            superlinear=bool(np.mean(efficiency > SUPERLINEAR_EFFICIENCY) > SUPERLINEAR_SHARE),
-            seen_above_peak=_is_seen_above_peak(given, points, law, interval),
-            growth=points.growth() if posterior else 0.0,
-            growth_before=points.growth(1) if posterior else 0.0,
-            scatter=scatter,
-        )
-    )
-    live = posterior is not None and not posterior.nearness
-    target = posterior.n_max_median if posterior else law.n_max or 2 * n_seen
-    if Reason.STILL_GROWING in judgement.reasons:
-        target = max(target, EXTENSION_RATIO * n_seen)
-    needs_more_load = target > n_seen and REASONS_FOR_MORE_LOAD.intersection(judgement.reasons)
+    is_live_window = posterior is not None and not posterior.nearness
     return UslFit(
         method=method,
         law=law,
         n_max_interval=posterior.n_max_interval if posterior else None,
         x_max_interval=interval,
         confidence=CONFIDENCE,
-        x_max_median=median,
+        x_max_median=posterior.x_max_median if posterior else None,
         r_squared=points.r_squared(law),
         points=len(given),
         outliers=outliers,
@@ -221,11 +199,47 @@ def _describe(
         reasons=judgement.reasons,
         n_observed_max=n_seen,
         x_observed_max=x_seen,
-        x_max_lower_bound=max(interval.low if interval else 0.0, 0.0 if live else x_seen),
-        settle_concurrency=target if needs_more_load else None,
+        x_max_lower_bound=max(interval.low if interval else 0.0, 0.0 if is_live_window else x_seen),
+        settle_concurrency=_load_to_measure(law, n_seen, posterior, judgement.reasons),
         standard_errors=standard_errors,
         posterior=posterior,
     )
+
+
+def _evidence(given: Points, kept: Points, law: Usl, posterior: Posterior | None) -> Evidence:
+    """Collect what the trust in the peak depends on; `kept` are the points without outliers."""
+    median = posterior.x_max_median if posterior else None
+    interval = posterior.x_max_interval if posterior else None
+    n_seen, x_seen = float(kept.n.max()), float(kept.x.max())
+    efficiency = kept.x / (law.lam * kept.n)
+    near = kept.nearness(posterior.n_best, posterior.nearness) if posterior else None
+    return Evidence(
+        levels=1 + int(np.count_nonzero(np.diff(np.sort(kept.n)))),
+        n_observed_min=float(kept.n.min()),
+        x_observed_max=min(x_seen, float(law.throughput(min(n_seen, law.n_max or n_seen)))),
+        n_max=law.n_max,
+        x_max=median or law.x_max,
+        x_max_interval=interval,
+        superlinear=bool(np.mean(efficiency > SUPERLINEAR_EFFICIENCY) > SUPERLINEAR_SHARE),
+        seen_above_peak=_is_seen_above_peak(given, kept, law, interval),
+        growth=kept.growth() if posterior else 0.0,
+        growth_before=kept.growth(1) if posterior else 0.0,
+        scatter=scatter_about(law, kept, near) if near is not None else None,
+    )
+
+
+def _load_to_measure(
+    law: Usl, n_seen: float, posterior: Posterior | None, reasons: tuple[Reason, ...]
+) -> float | None:
+    """Return the load (threads) whose measurement would settle the reasons; None if none would.
+
+    `n_seen` is the highest concurrency of the points.
+    """
+    target = posterior.n_max_median if posterior else law.n_max or 2 * n_seen
+    if Reason.STILL_GROWING in reasons:
+        target = max(target, EXTENSION_RATIO * n_seen)
+    needs_more_load = target > n_seen and REASONS_FOR_MORE_LOAD.intersection(reasons)
+    return target if needs_more_load else None
 
 
 def _is_seen_above_peak(given: Points, kept: Points, law: Usl, interval: Interval | None) -> bool:
