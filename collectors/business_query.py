@@ -42,6 +42,7 @@ def non_negative(value: float) -> float:
 
 
 def _read(connection: Connection, query: str, timeout: float) -> float:
+    """Read the query's one number; raises `CollectorError` for other results."""
     for settings in session_settings(connection, timeout):
         connection.run(settings)
     try:

@@ -258,6 +258,7 @@ class Connection:
         self._refused.forget()
 
     def _connect(self, login: Login) -> Session:
+        """Open a session; another thread may interrupt it meanwhile."""
         self._opening_session = Session(
             host=self.endpoint.host,
             port=self.endpoint.port,

@@ -56,6 +56,7 @@ class CpuClocks:
         return sum(ratios) / len(ratios) if ratios else None
 
     def _ratio(self, cpu: int) -> float | None:
+        """Compute the clock of one CPU as a share of the highest allowed; None if unknown."""
         policy = f"{CPUS}/cpu{cpu}/cpufreq"
         governor = _read_word(f"{policy}/scaling_governor")
         if governor is None or governor == HIGHEST_GOVERNOR:

@@ -145,6 +145,7 @@ def _printable(text: str) -> str:
 
 
 def _failure_kind(code: int, text: str, error: Exception) -> FailureKind:
+    """Return the kind of an error, by its number, its text and its type."""
     if isinstance(error, TimeoutError) or "timed out" in text:
         return FailureKind.TIMEOUT
     for codes, kind in (

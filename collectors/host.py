@@ -119,6 +119,7 @@ def _process_io_feature(pid: int) -> Feature:
 def _read(
     process: psutil.Process, present: _PresentDevices, speeds: _LinkSpeeds, *, io: bool
 ) -> Values:
+    """Read all counters; raises `CollectorError` if the process has ended or one is unreadable."""
     try:
         devices = present.read()
         moved = process_io(process.pid) if io else {}
@@ -133,6 +134,7 @@ def _read(
 
 
 def _cpu_counters() -> dict[str, float]:
+    """Read the host's CPU seconds by kind since boot, and its number of processors."""
     times = psutil.cpu_times()
     values = {f"cpu_{name}_seconds": float(getattr(times, name, 0.0)) for name in CPU_FIELDS}
     values["cpus"] = float(psutil.cpu_count() or 1)
@@ -140,6 +142,7 @@ def _cpu_counters() -> dict[str, float]:
 
 
 def _process_counters(process: psutil.Process) -> dict[str, float]:
+    """Read the CPU seconds of the server's process since its start."""
     with process.oneshot():
         times = process.cpu_times()
     values = {"process_user_seconds": times.user, "process_system_seconds": times.system}
@@ -160,6 +163,7 @@ def process_clock(pid: int) -> float | None:
 
 
 def _disk_counters(disks: frozenset[str]) -> dict[str, float]:
+    """Read requests, bytes and busy time of each disk since boot."""
     values = {}
     for name, io in psutil.disk_io_counters(perdisk=True).items():
         if name in disks:
@@ -174,6 +178,7 @@ def _disk_counters(disks: frozenset[str]) -> dict[str, float]:
 
 
 def _interface_counters(interfaces: frozenset[str]) -> dict[str, float]:
+    """Read the bytes received and sent by each interface since boot."""
     values = {}
     for name, io in psutil.net_io_counters(pernic=True).items():
         if name in interfaces:

@@ -206,6 +206,7 @@ class _Reader:
         return self._connection.query(self._query, self._result_limits)
 
     def _read(self) -> dict[str, float]:
+        """Read the sums of ended statements, and those that still run if the server shows them."""
         rows, clock = with_clock(self._ask, lambda rows: rows[0][-1] if rows else None)
         if len(rows) != self._result_limits.rows:
             message = f"{len(rows)} rows of sums instead of {self._result_limits.rows}"

@@ -75,12 +75,14 @@ def prepare(connection: Connection) -> Prepared:
     is_flushed = connection.is_mariadb and _version(connection) >= FIRST_FLUSHED
 
     def ask() -> dict[str, Cell]:
+        """Read the status and the added columns by name."""
         rows = connection.query(query, limits)
         of_all = rows[0][2:] if rows else ()
         status = {text(name): value for name, value, *_ in rows}
         return {**status, **dict(zip(added, of_all, strict=False))}
 
     def read() -> Values:
+        """Read the counters, the limits in force and the server's clock."""
         rows, clock = with_clock(ask, lambda rows: rows.get(TIME))
         found = [(KEYS.get(name.lower()), name, value) for name, value in rows.items()]
         values = {key: number(name, value) for key, name, value in found if key}

@@ -70,6 +70,7 @@ def prepare(connection: Connection) -> Prepared:
         return Prepared(lambda: _without_schema(connection), (absent,))
 
     def read() -> Values:
+        """Read the counts of the threads, with the server's clock."""
         counts, clock = with_clock(lambda: connection.row(query, LIMITS), lambda row: row[-1])
         dumps, system, applying, waiting, locked, _ = counts
         return {

@@ -61,6 +61,7 @@ def security_options(endpoint: Endpoint) -> dict[str, Any]:
 
 
 def _public_key(path: str | None) -> bytes | None:
+    """Read the configured public key; raises `CollectorError` if it is none."""
     if path is None:
         return None
     try:
@@ -92,6 +93,7 @@ def _is_rsa_key(content: bytes) -> bool:
 
 
 def _tls_options(endpoint: Endpoint) -> dict[str, Any]:
+    """Return PyMySQL's options for TLS; raises `CollectorError` for an unusable authority."""
     if endpoint.socket:
         return {"ssl_disabled": True}
     if endpoint.tls_ca is None and not endpoint.tls_required:
@@ -140,6 +142,7 @@ def protection_features(connection: socket.socket) -> tuple[Feature, ...]:
 
 
 def _encryption_feature(connection: socket.socket) -> Feature:
+    """Report whether the session is encrypted or local, else the risk and the remedy."""
     if isinstance(connection, ssl.SSLSocket) or _is_local(connection):
         return Feature("encrypted_session", enabled=True)
     reason = (
@@ -150,6 +153,7 @@ def _encryption_feature(connection: socket.socket) -> Feature:
 
 
 def _verification_feature(connection: socket.socket) -> Feature:
+    """Report whether the server is verified, else the risk and the remedy."""
     if is_server_verified(connection):
         return Feature("verified_server", enabled=True)
     if _is_local(connection):

@@ -105,6 +105,7 @@ class BusinessMetricsReader:
         return max(collector.due, self._retry_at) if waits else collector.due
 
     def _read(self, name: str, collector: ScheduledCollector) -> None:
+        """Read one metric, after connecting if need be, and keep its value."""
         try:
             if collector.spec.on_server and not self.connection.is_open:
                 self._connect(collector)
@@ -118,6 +119,7 @@ class BusinessMetricsReader:
                 self._keep(ReadValue(name, sample.at, sample.values[VALUE]))
 
     def _connect(self, collector: ScheduledCollector) -> None:
+        """Open the session; a failure counts for this collector and delays the next attempt."""
         try:
             self.connection.open()
         except CollectorError as error:

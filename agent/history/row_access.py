@@ -144,6 +144,7 @@ def _read_rows(
     labels: tuple[str, ...],
     choice: RowFilter,
 ) -> Iterator[Row]:
+    """Yield the chosen rows of one target, by time, a page at a time."""
     names = ", ".join(column.name for column in kind.columns)
     sql = (
         f"SELECT at, {names} FROM {kind.one} WHERE target = ?"  # noqa: S608

@@ -185,6 +185,7 @@ class Store:
         return self._connection
 
     def _open(self) -> sqlite3.Connection:
+        """Open the history for writing; a corrupt file is renamed and replaced."""
         history_file.make_folder(self.path.parent)
         history_file.refuse_foreign_file(self.path)  # before our lock identifies it as a history
         self._lock.take()
@@ -212,6 +213,7 @@ class Store:
         self._measure(connection)
 
     def _run_queries(self, connection: sqlite3.Connection) -> None:
+        """Answer the pending queries; one that fails stays pending."""
         while True:
             try:
                 wanted, query = self._queries.get_nowait()

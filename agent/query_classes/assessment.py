@@ -160,6 +160,7 @@ def assess_classes(
 def _state(
     window: ClassWindow, shares: SharesByResource, names: tuple[str, ...], at: float
 ) -> ClassesState:
+    """Describe the window up to `at` (Unix s): the displayed classes and the divided resources."""
     usage = window.usage
     return ClassesState(
         at=at,
@@ -179,6 +180,7 @@ def _state(
 def _class_state(
     key: str, window: ClassWindow, shares: SharesByResource, names: tuple[str, ...]
 ) -> ClassState:
+    """Describe one displayed class; `names` are the columns of the models."""
     cpu = shares.get("cpu")
     column = names.index(key) if cpu is not None and key in names else None
     texts, together = window.settings.digest_text, _shown_as(key, window, names)

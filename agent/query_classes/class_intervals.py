@@ -94,6 +94,7 @@ class ClassIntervalMaker:
         return done
 
     def _distribute_samples(self) -> None:
+        """Pass samples of resources to the meter, and readings of digests to the queue."""
         while self._inbox:
             sample = self._inbox.popleft()
             if isinstance(sample.values, DigestValues):
@@ -108,6 +109,7 @@ class ClassIntervalMaker:
         return self._meter.has_samples_until(at) or now > at + self._max_wait
 
     def _make_interval(self, time: _ReadingTime, rows: DigestRows) -> ClassInterval | None:
+        """Make the interval between the previous reading and this one; None for the first."""
         self._registry.add_texts(rows.texts, rows.own_digests)
         before, self._latest = self._latest, time
         restarted = before is not None and time.is_after_restart_since(before)
@@ -180,6 +182,7 @@ def in_worst_period(host: HostUse, periods: Sequence[SaturatedPeriod]) -> HostUs
 def _periods(
     intervals: Sequence[ClassInterval], reason: AttributionReason
 ) -> Iterator[SaturatedPeriod]:
+    """Yield the periods of at least `MIN_SATURATED_SECONDS` that exceed the limit of one reason."""
     name, limit = LIMITS[reason]
     origin = intervals[0].end - intervals[0].seconds
     for is_over, group in groupby(intervals, key=_limit_test(name, limit)):

@@ -234,6 +234,7 @@ class DigestDeltas:
     def _loss_reason(
         self, latest: _LatestReading, rows: DigestRows, restarted: bool
     ) -> LossReason | None:
+        """Return why the changes since the latest reading are not known; None if they are."""
         if restarted:
             return LossReason.RESTART
         if rows.names != latest.names:
@@ -251,6 +252,7 @@ class DigestDeltas:
         return None if before is None or total is None else max(total - before, 0.0)
 
     def _by_number(self, counts: Mapping[str, float]) -> dict[int, float]:
+        """Return the values by the number of the class."""
         return {self._registry.number(key): count for key, count in counts.items()}
 
     def _with_undigested(
@@ -262,6 +264,7 @@ class DigestDeltas:
         return np.vstack((change, undigested)), np.append(class_of_row, self._registry.number(NONE))
 
     def _start_from(self, rows: DigestRows, running: dict[int, float]) -> _LatestReading:
+        """Return these rows as the latest reading."""
         latest = _LatestReading(rows.names, running, np.zeros((0, rows.counters.shape[1])))
         latest.keep(rows, running, self._registry)
         return latest

@@ -147,6 +147,7 @@ def statement_times(observed: ObservedClasses) -> Array:
 
 
 def _class_use(observed: ObservedClasses, spent: Array) -> ClassColumns:
+    """Collect the use by class, shape (K,) each; `spent` is its statement time, s."""
     intervals = observed.intervals
     sizes = {name: table.sum(axis=0) for name, table in intervals.sizes}
     read = observed.disk.get("read")

@@ -155,6 +155,7 @@ class ScheduledCollector:
         )
 
     def _log_changes(self, features: tuple[Feature, ...]) -> None:
+        """Log each feature that became available, or absent for a new reason."""
         before = {feature.name: feature for feature in self.features}
         for feature in features:
             facts = fields(target=self._target, feature=feature.name)

@@ -83,6 +83,7 @@ class SelfCollector(Collector):
 
 
 def _worker_families(state: AgentState) -> Iterator[Metric]:
+    """Yield the lag, the lateness and the failures of each worker."""
     lag = GaugeMetricFamily(
         PREFIX + "worker_lag_seconds",
         "Seconds since the worker's present run began, or by which its next run is late; 0 is "
@@ -112,6 +113,7 @@ def _worker_families(state: AgentState) -> Iterator[Metric]:
 
 
 def _target_families(state: AgentState) -> Iterator[Metric]:
+    """Yield the sessions and the assessments of each target."""
     connects = CounterMetricFamily(
         PREFIX + "connects",
         "Sessions that the agent has opened on the server; a number that keeps rising means "
@@ -141,6 +143,7 @@ def _target_families(state: AgentState) -> Iterator[Metric]:
 
 
 def _reload_families(state: AgentState) -> Iterator[Metric]:
+    """Yield the outcome of the latest reload; nothing if that is not known."""
     if state.reload is None:
         return
     yield GaugeMetricFamily(
@@ -157,6 +160,7 @@ def _reload_families(state: AgentState) -> Iterator[Metric]:
 
 
 def _web_config_families(state: AgentState) -> Iterator[Metric]:
+    """Yield the state of the web configuration; nothing without one."""
     if state.web is None:
         return
     yield GaugeMetricFamily(

@@ -157,6 +157,7 @@ class Agent:
             monitor.session.allow_refused_login()
 
     def _retire(self, monitors: list[TargetMonitor]) -> None:
+        """Stop the workers of these monitors, and store their last data."""
         known = self._target_workers
         workers = [worker for monitor in monitors for worker in known[monitor]]
         self._target_workers = {m: own for m, own in known.items() if m not in monitors}
@@ -169,6 +170,7 @@ class Agent:
             monitor.record_new_data(last=True)
 
     def _start_monitors(self, monitors: list[TargetMonitor]) -> None:
+        """Start the workers of these monitors, and add their ticks to the shared workers."""
         new_workers = {monitor: workers_of(monitor) for monitor in monitors}
         self._target_workers = {**self._target_workers, **new_workers}
         self._host_worker.replace_ticks(host_ticks(self.monitors))

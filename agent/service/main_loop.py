@@ -107,6 +107,7 @@ class MainLoop:
             request.set_result(problems)
 
     def _report_status(self) -> None:
+        """Notify readiness once every target was tried, then the status, and check the workers."""
         snapshots = self._snapshots()
         if not self._is_ready and all(snapshot.health.up is not None for snapshot in snapshots):
             self._is_ready = True
@@ -125,6 +126,7 @@ class MainLoop:
         )
 
     def _check_workers(self, now: float) -> None:
+        """Log each worker that hangs; ping the watchdog if none does."""
         hanging = {
             loop.name for loop in (*self._workers(), *self._other_loops) if loop.is_hanging(now)
         }

@@ -247,6 +247,7 @@ class TargetMonitor:
         return now + ASSESSMENT_SECONDS
 
     def _business_states(self, now: ClockPair) -> tuple[BusinessState, ...]:
+        """Return the state of each business metric, in the order of the configuration."""
         unknown = UnitHeadroom(reason=UnitReason.NO_CAPACITY)
         return tuple(
             business_state(
@@ -289,6 +290,7 @@ class TargetMonitor:
             self.recorder.record(self.buffer, self._state.assessed, clock, last=last)
 
     def _assess(self, now: float) -> Snapshot:
+        """Return the snapshot at `now` (monotonic s); a new window or clock is assessed."""
         health = self._current_health()
         clock = ClockPair(now, time.time())
         if self.recorder is not None:
@@ -339,6 +341,7 @@ class TargetMonitor:
         return window is before and abs(clock.to_unix(then.monotonic) - then.unix) < MIN_CLOCK_STEP
 
     def _current_health(self) -> Health:
+        """Return the target's health, with the collectors of the business metrics."""
         health = self.session.health
         return replace(health, collectors=(*health.collectors, *self.business.health))
 
@@ -347,6 +350,7 @@ class TargetMonitor:
             self.recorder.note_server(variables)
 
     def _handle_sample(self, sample: Sample) -> None:
+        """Pass a sample to its consumers: response times, query classes, buffer and history."""
         if isinstance(sample.values, HistogramValues):
             self._state.response_times.append(sample.at, sample.values)
             return

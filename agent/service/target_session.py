@@ -191,6 +191,7 @@ class TargetSession:
         return min((c.due for c in self._host_collectors), default=now + PREPARE_SECONDS)
 
     def _connect(self) -> None:
+        """Open a session, note the server's identity, and prepare all collectors."""
         try:
             self._connection.open()
         except CollectorError as error:
@@ -222,6 +223,7 @@ class TargetSession:
         return Identity(host, port, version, server_identity(variables), labels)
 
     def _prepare(self, collectors: Sequence[ScheduledCollector]) -> None:
+        """Prepare these collectors, and schedule the next check of their features."""
         self._prepare_at = time.monotonic() + with_jitter(PREPARE_SECONDS)
         for collector in collectors:
             collector.prepare(self._connection)
@@ -231,6 +233,7 @@ class TargetSession:
         self._status.set_only_source(not has_statement_time)
 
     def _process_sample(self, sample: Sample | None) -> None:
+        """Correct the time of a sample, pass it on, and update what follows from it."""
         if sample is None:
             return
         trip = round_trip(sample)

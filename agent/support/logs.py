@@ -100,6 +100,7 @@ class _LineFormatter(logging.Formatter):
     """Base of both formats: the fields of a record, in a stable order."""
 
     def facts(self, record: logging.LogRecord) -> dict[str, object]:
+        """Return the fields of a record by name: time, level, message, extra fields, exception."""
         stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
         facts: dict[str, object] = {
             "ts": f"{stamp}.{int(record.msecs):03d}Z",

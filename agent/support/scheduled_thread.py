@@ -100,6 +100,7 @@ class Worker(threading.Thread):
         return max(at for at in due if at <= soon)
 
     def _run_due_ticks(self) -> None:
+        """Run each tick that is due, or all after `wake`; add up how late they begin."""
         at_once, self._run_all_now = self._run_all_now, False
         for tick in tuple(self._due):
             due, now = self._due.get(tick), time.monotonic()
@@ -113,6 +114,7 @@ class Worker(threading.Thread):
                     self._due[tick] = next_due
 
     def _run_tick(self, tick: Tick) -> float:
+        """Run one tick; return when it is due again, soon after a failure."""
         now = time.monotonic()
         try:
             return tick(now)

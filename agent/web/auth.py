@@ -80,6 +80,7 @@ class BasicAuthenticator:
         return hmac.digest(self._key, hashed + length + user + password, "sha256")
 
     def _cached_result(self, user: bytes, digest: bytes) -> bool | None:
+        """Return whether this password was right when last checked; None if not remembered."""
         with self._lock:
             if hmac.compare_digest(self._correct_digests.get(user, b""), digest):
                 return True
@@ -91,6 +92,7 @@ class BasicAuthenticator:
     def _check_password(
         self, user: bytes, password: bytes, hashed: bytes, digest: bytes, address: str
     ) -> bool:
+        """Check a password against its hash and remember the result; pause after a failure."""
         if (known := self._cached_result(user, digest)) is not None:
             return known
         started = time.thread_time()
@@ -103,6 +105,7 @@ class BasicAuthenticator:
         return is_right
 
     def _remember(self, user: bytes, digest: bytes, is_right: bool) -> None:
+        """Keep the latest right password of a user, and a limited number of wrong ones."""
         with self._lock:
             if is_right:
                 self._correct_digests[user] = digest

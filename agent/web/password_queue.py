@@ -54,6 +54,7 @@ class PasswordQueue:
             self._asked.pop(network_of(address), None)
 
     def _enter(self, network: str) -> _Client | None:
+        """Queue a request; None if its network, or a queue of better ones, leaves no place."""
         with self._changed:
             self._count(network)
             if sum(c.network == network for c in self._clients) >= MAX_WAITING_PER_NETWORK:
@@ -70,6 +71,7 @@ class PasswordQueue:
             return client
 
     def _wait_for_turn(self, client: _Client) -> bool:
+        """Wait until the request may be checked; return False if it is dismissed instead."""
         with self._changed:
             while not client.is_dismissed and not self._is_next(client):
                 self._changed.wait()
@@ -83,6 +85,7 @@ class PasswordQueue:
             self._changed.notify_all()
 
     def _is_next(self, client: _Client) -> bool:
+        """Return whether no check runs and no waiting network has fewer requests."""
         if any(other.is_checked for other in self._clients):
             return False
         return min(self._clients, key=self._request_count) is client

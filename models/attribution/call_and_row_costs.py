@@ -131,6 +131,7 @@ def _as_unit_costs(
     least_share: float,
     bounds: CpuBounds | None,
 ) -> UnitCosts:
+    """Convert the solution (call, sizes, base); a call costs at least `least_share` of the mean."""
     least_call = bounds.min_call_cpu if bounds else 0.0
     least = max(least_share * y_total / count, min(least_call, y_total / count)) if count else 0.0
     sizes = tuple(zip(names, map(float, solved[1:-1]), strict=True))

@@ -112,6 +112,7 @@ class ClassIntervals:
         names: tuple[str, ...],
         texts: tuple[str | None, ...] | None = None,
     ) -> "ClassIntervals":
+        """Return intervals whose matrices are changed by a function, with these names and texts."""
         matrices = {name: change(matrix) for name, matrix in self._matrices()}
         sizes = tuple((name, change(matrix)) for name, matrix in self.sizes)
         return ClassIntervals(

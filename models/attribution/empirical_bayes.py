@@ -86,6 +86,7 @@ def fit_unit_costs_by_interval(x: Array, seconds: Array, y: Array, weights: Arra
 
 
 def _fitted_mixture(problem: UnitCostProblem, x: Array, y_total: float) -> FittedMixture:
+    """Return the fit of the strength with the most evidence, shape (K,), units of y."""
     best = max(_fits(problem), key=lambda fit: fit.evidence)
     active = x > 0
     unit = x[active] / x.sum() * y_total

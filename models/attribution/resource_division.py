@@ -114,6 +114,7 @@ def choose_method(intervals: ClassIntervals, target: DividedUse) -> DivisionMeth
 def _divide(
     intervals: ClassIntervals, target: DividedUse, asked: DivisionMethod, chosen: DivisionMethod
 ) -> Parts:
+    """Divide by the chosen method; `asked` is the requested one, which may be `auto`."""
     if chosen is DivisionMethod.WLR:
         return divide_by_wlr(intervals, target)
     if chosen is DivisionMethod.MEASURED:
@@ -141,6 +142,7 @@ def _use_measured_cpu(intervals: ClassIntervals, target: DividedUse) -> Parts:
 
 
 def _class_uses(names: tuple[str, ...], parts: Parts) -> tuple[ClassUse, ...]:
+    """Return the total, the share and the line of each class."""
     totals = parts.z.sum(axis=0)
     attributed = float(totals.sum()) or 1.0
     return tuple(
@@ -221,6 +223,7 @@ def _reasons(
     held_out: PredictionError,
     host: HostUse,
 ) -> tuple[AttributionReason, ...]:
+    """Find the reasons why this division is less reliable."""
     model = parts.predictor
     level = model.mixture.level if isinstance(model, CostModel) else None
     has_counts = intervals.count is not None

@@ -101,6 +101,7 @@ def least_squares_on_throughput(points: Points) -> tuple[Usl, StandardErrors | N
 
 
 def _fitted_x_one(points: Points) -> float:
+    """Compute X(1), queries/s, by the law fitted to the logarithms."""
     curve = fit_curve(points)
     return 1 / float(curve.residence_time(np.array([1.0]))[0] * curve.r_scale)
 
@@ -131,10 +132,12 @@ def _starting_points(points: Points) -> list[Array]:
 
 
 def _scaled_kappa_bound(n: float) -> float:
+    """Return the bound of κ·max N."""
     return n * (SIGMA_BOUND if n > 1 else 4 * SIGMA_BOUND)
 
 
 def _lam_scale(points: Points) -> float:
+    """Return max X/N, in units of which λ is fitted."""
     return float(np.max(points.x / points.n))
 
 
@@ -184,6 +187,7 @@ def gradient(law: Usl, n: Array) -> Array:
 def _standard_errors(
     points: Points, law: Usl, cost: float, free: list[int]
 ) -> StandardErrors | None:
+    """Compute s²·(JᵀJ)⁻¹ over the free parameters; None if it is not defined."""
     freedom = len(points) - len(free)
     if freedom < 1:
         return None

@@ -150,6 +150,7 @@ def throughput_band(n: ArrayLike, x: ArrayLike, at: Array) -> tuple[Array, Array
 def _posterior_and_outliers(
     given: Points, n_variance: ArrayLike | None, prior: PeakPrior
 ) -> tuple[Posterior, tuple[int, ...]]:
+    """Fit the posterior without the outliers; return it and their indices."""
     variance = None
     if n_variance is not None:
         variance = np.broadcast_to(np.asarray(n_variance, dtype=np.float64), given.n.shape)

@@ -21,6 +21,7 @@ def assumptions(today: CurrentState, changes: Changes) -> tuple[str, ...]:
 
 
 def _hardware_assumptions(today: CurrentState, changes: Changes) -> list[str]:
+    """List the assumptions behind changes of processors, disk, network and servers."""
     found = []
     if changes.cores != 1:
         found.append(
@@ -47,6 +48,7 @@ def _hardware_assumptions(today: CurrentState, changes: Changes) -> list[str]:
 
 
 def _workload_assumptions(today: CurrentState, changes: Changes) -> list[str]:
+    """List the assumptions behind changes of the load and of queries' costs."""
     found = []
     if changes.load != 1:
         found.append("The mix of queries does not change with the load.")

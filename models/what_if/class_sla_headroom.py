@@ -102,6 +102,7 @@ def _first_probabilities(growth: Growth, sla_ratios: Array, load_factors: Array)
 def _headroom_of(
     growth: Growth, load_factors: Array, first: float, *, is_bounded: bool
 ) -> ClassHeadroom:
+    """Describe the load factors (draws,) at which a class breaks its SLA; `first`: probability."""
     low, middle, high = quantiles(load_factors, QUANTILES)
     if middle <= MIN_LOAD_FACTOR:
         is_never = high <= MIN_LOAD_FACTOR
