@@ -19,7 +19,7 @@ BY_SOME_LABELS = re.compile(r"\b(on|by) \([^)]")
 
 
 @pytest.mark.parametrize("name", [n for n, r in ALERTS.items() if "absent(" not in r["expr"]])
-def test_an_alert_is_that_of_its_cluster(name: str, tmp_path: Path, promtool: str) -> None:
+def test_an_alert_belongs_to_its_cluster(name: str, tmp_path: Path, promtool: str) -> None:
     """Each unit test holds in two clusters at once, of which one lags half its time behind."""
     cases, every = unit_tests_of(name)
     document = {
@@ -100,8 +100,8 @@ def in_minutes(duration: str) -> int:
 
 
 @pytest.mark.parametrize("name", sorted(ALERTS))
-def test_no_alert_names_the_labels_of_a_scrape(name: str) -> None:
-    """It matches and asks by all labels that there are; those it does not compare are ignored."""
+def test_no_alert_names_scrape_labels(name: str) -> None:
+    """It matches and queries by all labels; those that it does not compare are ignored."""
     rule = ALERTS[name]
     assert not BY_SOME_LABELS.search(rule["expr"])
     for query in re.findall(r"\{\{[^}]*\| query \}\}", rule["annotations"]["description"]):

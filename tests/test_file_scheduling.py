@@ -44,7 +44,7 @@ def run(folder: Path, files: Mapping[str, str], processes: int) -> list[tuple[st
 
 
 def test_every_fourth_process_begins_with_the_last_files(tmp_path: Path) -> None:
-    """Each file is of one process; the first three have the first files, the fourth the last."""
+    """Each file runs in one process; the first three have the first files, the fourth the last."""
     names = [f"test_{number:02}.py" for number in range(12)]
     ran = run(tmp_path, dict.fromkeys(names, FILE), 4)
     of_process = {number: [name for n, name in ran if n == number] for number in "0123"}
@@ -53,7 +53,7 @@ def test_every_fourth_process_begins_with_the_last_files(tmp_path: Path) -> None
     assert of_process["3"][0] == names[-1]
 
 
-def test_one_file_at_most_waits_for_a_process_that_is_at_a_long_one(tmp_path: Path) -> None:
+def test_at_most_one_file_waits_for_a_busy_process(tmp_path: Path) -> None:
     """The other process runs all the rest meanwhile."""
     names = [f"test_{number:02}.py" for number in range(10)]
     one_test = FILE.partition("\n\ndef test_b")[0]
@@ -63,6 +63,6 @@ def test_one_file_at_most_waits_for_a_process_that_is_at_a_long_one(tmp_path: Pa
 
 
 def test_the_longest_files_come_first_in_their_order() -> None:
-    """They are all there, and before every other."""
+    """All of them exist, and are before every other."""
     assert all((TESTS / name).exists() for name in LONG_FILES)
     assert sorted(["test_a.py", *LONG_FILES], key=place) == [*LONG_FILES, "test_a.py"]

@@ -33,10 +33,10 @@ HEADERS = [",".join(header(kind)) for kind in KINDS.values()]
 
 @fuzz(300)
 @given(first=st.sampled_from([*HEADERS, "# TYPE x gauge", ""]), lines=st.lists(BITS | MADE))
-def test_whatever_is_imported_is_an_error_or_a_success(
+def test_any_import_is_an_error_or_a_success(
     tmp_path: Path, run: Run, first: str, lines: list[str]
 ) -> None:
-    """Never a traceback, never a half; what was accepted can be exported again."""
+    """Never a trace or a half; accepted rows can be exported again."""
     text = tmp_path / "anything"
     text.write_bytes("\n".join([first, *lines]).encode("utf-8", "surrogatepass"))
     file = tmp_path / "fuzzed" / "history.db"
@@ -70,9 +70,7 @@ ROWS = st.builds(
 @fuzz(100)
 @given(made=st.lists(ROWS, min_size=1, max_size=8, unique_by=lambda row: (row.labels, row.at)))
 @pytest.mark.parametrize("style", FORMATS)
-def test_any_rows_survive_the_round_trip(
-    tmp_path: Path, run: Run, style: str, made: list[Row]
-) -> None:
+def test_any_rows_round_trip(tmp_path: Path, run: Run, style: str, made: list[Row]) -> None:
     """Whatever the names and numbers."""
     first, second = tmp_path / "first" / "history.db", tmp_path / "second" / "history.db"
     for file in (first, second):

@@ -67,8 +67,8 @@ print("spare", (before - sys.getallocatedblocks()) // 1900)
 """
 
 
-def test_rubbish_and_spare_tuples_go_and_giving_back_makes_none() -> None:
-    """The interpreter keeps 2,000 tuples of a length until all that is old is looked at."""
+def test_garbage_and_free_lists_are_released() -> None:
+    """The interpreter keeps 2,000 tuples of a length until a full collection."""
     command = [sys.executable, "-c", RUBBISH]
     told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert told.splitlines() == ["of giving back 0", "left None", "spare 1"]
@@ -88,15 +88,15 @@ print(len(gc.get_objects()) < before / 10, gc.collect() > 0, left())
 """
 
 
-def test_what_was_imported_is_not_looked_at_again_and_new_rubbish_goes() -> None:
-    """Of the objects that a collection goes through, most are there before the agent begins."""
+def test_imported_objects_are_excluded_from_collections() -> None:
+    """Most of the objects of a collection are there before the agent begins."""
     command = [sys.executable, "-c", ASIDE]
     told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert told.split() == ["True", "True", "None"]
 
 
-def test_what_is_free_goes_back_to_the_system() -> None:
-    """Also where something that is in use lies above it."""
+def test_free_pages_are_returned_to_the_system() -> None:
+    """Also where memory in use lies above them."""
     command = [sys.executable, "-c", FREED]
     told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert int(told) > 0.9 * SIZE * COUNT
@@ -116,8 +116,8 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
 """
 
 
-def test_arrays_that_come_and_go_take_the_pages_of_the_last() -> None:
-    """Half a megabyte that is freed: glibc would return it, and take it again page by page."""
+def test_freed_arrays_pages_are_reused() -> None:
+    """Half a megabyte: glibc would return it, and take it again page by page."""
     command = [sys.executable, "-c", FAULTS]
     kept, returned = (
         int(subprocess.run([*command, *words], capture_output=True, text=True, check=True).stdout)
@@ -128,7 +128,7 @@ def test_arrays_that_come_and_go_take_the_pages_of_the_last() -> None:
 
 @pytest.mark.parametrize("shared", [False, True])
 def test_threads_use_one_heap(shared: bool) -> None:
-    """Where the C library would give each thread its own."""
+    """The C library would give each thread its own."""
     command = [sys.executable, "-c", PROGRAM.format(shared=shared)]
     told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     heaps = told.count("<heap nr=")

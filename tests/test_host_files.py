@@ -13,7 +13,7 @@ from testbed.real.server_programs import ROOT
 NAMES = sorted(file.name for file in HOST_FILES)
 
 
-def test_the_wheel_carries_each_file_that_the_command_names() -> None:
+def test_the_wheel_has_each_file_of_the_command() -> None:
     """The files that pyproject.toml puts into the wheel are those that the program looks for."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     included = project["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"]
@@ -22,8 +22,8 @@ def test_the_wheel_carries_each_file_that_the_command_names() -> None:
     assert len(set(NAMES)) == len(HOST_FILES)
 
 
-def test_the_image_is_built_with_each_of_them() -> None:
-    """The build context has the file, or its folder, and the Dockerfile copies it."""
+def test_the_image_has_each_file() -> None:
+    """The build context has it, or its folder, and the Dockerfile copies it."""
     context = (ROOT / ".dockerignore").read_text().splitlines()
     copied = re.findall(
         r"^COPY ([^-].*) \S+$", (ROOT / "deploy/docker/Dockerfile").read_text(), re.M
@@ -35,7 +35,7 @@ def test_the_image_is_built_with_each_of_them() -> None:
         assert {file.source, top} & sources, file.source
 
 
-def test_the_list_has_a_purpose_for_each(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_list_has_the_purpose_of_each_file(capsys: pytest.CaptureFixture[str]) -> None:
     """One line a file, with and without `--list`."""
     assert main(["files"]) == 0
     shown = capsys.readouterr().out
@@ -45,13 +45,13 @@ def test_the_list_has_a_purpose_for_each(capsys: pytest.CaptureFixture[str]) -> 
     assert capsys.readouterr().out == shown
 
 
-def test_one_file_is_printed_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_file_is_printed_unchanged(capsys: pytest.CaptureFixture[str]) -> None:
     """So that it can be piped to the server."""
     assert main(["files", "grants.sql"]) == 0
     assert capsys.readouterr().out == (ROOT / "deploy/grants.sql").read_text()
 
 
-def test_all_are_written_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_all_files_are_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Into a folder that may be new, each readable by all, and nothing else."""
     folder = tmp_path / "new/folder"
     assert main(["files", "--write", str(folder)]) == 0
@@ -63,10 +63,10 @@ def test_all_are_written_out(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert sorted(capsys.readouterr().out.splitlines()) == [str(folder / name) for name in NAMES]
 
 
-def test_what_is_there_is_replaced_only_by_force(
+def test_existing_files_are_replaced_only_by_force(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """One file in the way is one line, and none of the others is written."""
+    """One existing file is one line, and none of the others is written."""
     mine = tmp_path / "grants.sql"
     mine.write_text("mine")
     assert main(["files", "--write", str(tmp_path)]) == 1
@@ -79,8 +79,8 @@ def test_what_is_there_is_replaced_only_by_force(
     assert mine.read_text() == (ROOT / "deploy/grants.sql").read_text()
 
 
-def test_a_link_in_the_way_is_replaced_and_not_followed(tmp_path: Path) -> None:
-    """The file that a link points to stays as it was, also by force."""
+def test_a_link_is_replaced_and_not_followed(tmp_path: Path) -> None:
+    """The file that it points to stays as it was, also by force."""
     elsewhere, folder = tmp_path / "elsewhere", tmp_path / "folder"
     elsewhere.write_text("theirs")
     folder.mkdir()
@@ -90,10 +90,10 @@ def test_a_link_in_the_way_is_replaced_and_not_followed(tmp_path: Path) -> None:
     assert not (folder / "grants.sql").is_symlink()
 
 
-def test_a_folder_that_cannot_be_is_one_line(
+def test_an_impossible_folder_is_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The line names the place and the reason."""
+    """With the path and the reason."""
     (tmp_path / "file").write_text("")
     assert main(["files", "--write", str(tmp_path / "file/folder")]) == 1
     said = capsys.readouterr()
@@ -103,7 +103,7 @@ def test_a_folder_that_cannot_be_is_one_line(
     assert said.err.count("\n") == 1
 
 
-def test_a_link_with_the_name_of_an_unfinished_file_is_not_followed(tmp_path: Path) -> None:
+def test_a_link_named_like_the_temporary_file_is_not_followed(tmp_path: Path) -> None:
     """Another user of the directory cannot choose which file is written to."""
     elsewhere, folder = tmp_path / "elsewhere", tmp_path / "folder"
     elsewhere.write_text("theirs")
@@ -116,10 +116,10 @@ def test_a_link_with_the_name_of_an_unfinished_file_is_not_followed(tmp_path: Pa
     assert {path.name for path in folder.iterdir()} == links | set(NAMES)
 
 
-def test_a_directory_in_the_way_is_one_line(
+def test_an_existing_directory_is_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It names that directory, not an unfinished file, of which none is left."""
+    """It names that directory, not a temporary file, of which none is left."""
     (tmp_path / NAMES[0]).mkdir()
     assert main(["files", "--write", str(tmp_path), "--force"]) == 1
     said = capsys.readouterr().err
@@ -131,7 +131,7 @@ def test_a_directory_in_the_way_is_one_line(
 def test_force_alone_is_a_usage_error(
     others: tuple[str, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """There is nothing that it could replace."""
+    """It would replace nothing."""
     assert main(["files", *others, "--force"]) == 2
     problem = "--force needs --write DIR"
     assert capsys.readouterr() == ("", f"mysql-headroom: {problem}\n")

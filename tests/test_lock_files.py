@@ -25,15 +25,15 @@ def names(requirements: list[str]) -> set[str]:
 
 @pytest.mark.parametrize("lock", LOCKS, ids=lambda path: path.name)
 def test_each_line_is_pinned_by_hash_and_names_no_index(lock: Path) -> None:
-    """No library comes in by version alone, nor from a place that the file names."""
+    """No library by version alone, nor from a place that the file names."""
     text = lock.read_text()
     assert "://" not in text
     entries = re.split(r"(?m)^(?=\S)", text)
     assert [entry for entry in entries if entry and "--hash=sha256:" not in entry] == []
 
 
-def test_the_locks_have_what_pyproject_asks_for() -> None:
-    """Neither is forgotten when a dependency is added, and both run the same versions."""
+def test_the_locks_have_every_requirement_of_pyproject() -> None:
+    """And both have the same versions."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     runs = pinned(ROOT / "requirements.lock")
     dev = pinned(ROOT / "requirements-dev.lock")
@@ -56,7 +56,7 @@ def report_on(output: str, errors: Path) -> tuple[int, str]:
 
 
 def test_a_known_vulnerability_fails_the_audit() -> None:
-    """It is named, with the version that mends it."""
+    """It is named, with the version that fixes it."""
     flaw = {"id": "PYSEC-1", "fix_versions": ["2.0"]}
     code, said = report(
         {"name": "good", "version": "1", "vulns": []},
@@ -65,8 +65,8 @@ def test_a_known_vulnerability_fails_the_audit() -> None:
     assert (code, said) == (1, "audit: bad 1.0 has PYSEC-1 (mended in 2.0)\n")
 
 
-def test_an_audit_that_could_ask_nobody_is_not_passed_off_as_one() -> None:
-    """Libraries that were skipped are no libraries without vulnerabilities."""
+def test_an_unreachable_audit_service_is_reported() -> None:
+    """Libraries that were skipped do not count as audited."""
     code, said = report({"name": "a", "version": "1", "skip_reason": "not found"})
     assert code == 0
     assert "was not run" in said
@@ -84,10 +84,10 @@ def test_an_audit_that_could_ask_nobody_is_not_passed_off_as_one() -> None:
         ("usage: …\nno such option\n", (2, "audit: pip-audit failed: no such option\n")),
     ],
 )
-def test_a_failure_of_the_audits_own_fails_it(
+def test_a_failure_of_pip_audit_fails_the_audit(
     error: str, expected: tuple[int, str], tmp_path: Path
 ) -> None:
-    """A service that cannot be reached is one thing, a broken pip-audit another."""
+    """Unlike a service that cannot be reached."""
     (tmp_path / "errors").write_text(error)
     assert report_on("", tmp_path / "errors") == expected
     (tmp_path / "errors").write_text("ERROR: Could not connect to the service: timed out\n")

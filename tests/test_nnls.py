@@ -16,8 +16,8 @@ def squares(found: Array, m: Array, target: Array, w: Array) -> float:
 
 
 @pytest.mark.parametrize("levels", [1, 2, 3, 40])
-def test_no_other_parabola_is_nearer(levels: int) -> None:
-    """Whichever coefficients end at 0, and where too few levels leave the coefficients open."""
+def test_the_parabola_is_the_least_squares_minimum(levels: int) -> None:
+    """Whichever coefficients are 0, and where too few levels leave them open."""
     rng = np.random.default_rng(levels)
     ended: set[tuple[bool, ...]] = set()
     for _ in range(DRAWS):
@@ -35,12 +35,12 @@ def test_no_other_parabola_is_nearer(levels: int) -> None:
     assert levels < 3 or len(ended) == 8, ended
 
 
-def test_where_nothing_is_of_use_all_are_zero() -> None:
+def test_negative_targets_give_zero_coefficients() -> None:
     """Targets below 0 are met best by 0."""
     assert fit_non_negative([3.0, 2.0, 1.5, 1.2, 1.0], [-1.0, -0.5, -0.2]) == ZERO_COEFFICIENTS
 
 
-def test_sums_that_are_too_small_for_a_float_are_no_error() -> None:
-    """Loads over fifty decades: what has vanished explains nothing."""
+def test_underflowing_sums_are_no_error() -> None:
+    """Loads over fifty decades: a vanished sum explains nothing."""
     assert fit_non_negative([1.0, 0.0, 0.0, 0.0, 0.0], [1.0, 0.0, 0.0]) == (1.0, 0.0, 0.0)
     assert min(fit_non_negative([1.0, 1e-200, 0.0, 0.0, 0.0], [1.0, 1e-200, 1e-300])) >= 0

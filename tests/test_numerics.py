@@ -67,7 +67,7 @@ print(sorted(name for name in sys.modules if name in {unwanted}))
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 4, 7, 100, 101])
-def test_medians_and_quantiles_are_those_of_numpy(count: int) -> None:
+def test_medians_and_quantiles_equal_numpys(count: int) -> None:
     """To the last digit, in any order, equal values among them."""
     values = np.random.default_rng(count).normal(size=count).round(1)
     assert median(values) == np.median(values)
@@ -75,14 +75,14 @@ def test_medians_and_quantiles_are_those_of_numpy(count: int) -> None:
     assert quantile(values, 0.3) == np.quantile(values, 0.3)
 
 
-def test_nan_in_is_nan_out() -> None:
-    """A value that is not known is not passed over."""
+def test_nan_gives_nan() -> None:
+    """An unknown value is not ignored."""
     values = np.array([3.0, np.nan, 1.0])
     assert np.isnan([median(values), quantile(values, 0.1), *quantiles(values, SHARES)]).all()
 
 
-def test_medians_of_columns_leave_out_what_is_not_known() -> None:
-    """With and without gaps, and of nothing at all NaN."""
+def test_medians_of_columns_ignore_nan() -> None:
+    """With and without gaps; of no value NaN."""
     values = np.random.default_rng(1).normal(size=(9, 4))
     assert medians(values).tolist() == np.median(values, axis=0).tolist()
     assert medians(values, axis=1).tolist() == np.median(values, axis=1).tolist()
@@ -102,10 +102,8 @@ def test_medians_of_columns_leave_out_what_is_not_known() -> None:
         (SLA, ("numpy.random", "scipy")),
     ],
 )
-def test_what_an_agent_computes_loads_no_more_of_numpy(
-    program: str, unwanted: tuple[str, ...]
-) -> None:
-    """numpy.ma takes 2 MiB (np.median, np.quantile and np.isin load it), numpy.random takes 7."""
+def test_an_assessment_imports_no_more_of_numpy(program: str, unwanted: tuple[str, ...]) -> None:
+    """Numpy.ma takes 2 MiB (np.median, np.quantile and np.isin load it), numpy.random takes 7."""
     done = subprocess.run(
         [sys.executable, "-c", LOADED.format(tests=str(TESTS), program=program, unwanted=unwanted)],
         capture_output=True,

@@ -26,7 +26,7 @@ with interruptible():
 
 
 def test_an_interrupt_ends_a_long_call_of_linear_algebra() -> None:
-    """Ctrl-C is not put off until LAPACK returns, a minute or more later."""
+    """Ctrl-C does not wait until LAPACK returns, a minute or more later."""
     process = subprocess.Popen(
         [sys.executable, "-c", LONG_CALL],
         stdout=subprocess.PIPE,
@@ -45,7 +45,7 @@ def test_an_interrupt_ends_a_long_call_of_linear_algebra() -> None:
         process.communicate()
 
 
-def test_progress_is_said_once_it_takes_long(
+def test_progress_is_printed_once_it_takes_long(
     wide_file: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A line on a terminal for each step, none after the last; nothing in a script's log."""
@@ -61,16 +61,16 @@ def test_progress_is_said_once_it_takes_long(
     assert captured.out.startswith("b uses the most of cpu")
 
 
-def test_the_former_answer_to_an_interrupt_comes_back() -> None:
-    """The process that asked keeps its own handler."""
+def test_the_former_signal_handler_is_restored() -> None:
+    """The calling process keeps its own."""
     former = signal.getsignal(signal.SIGINT)
     with progress.interruptible():
         assert signal.getsignal(signal.SIGINT) is signal.SIG_DFL
     assert signal.getsignal(signal.SIGINT) is former
 
 
-def test_a_wide_table_is_read_as_cell_by_cell(tmp_path: Path) -> None:
-    """Numbers of a row are converted together, and are the same numbers."""
+def test_a_wide_table_is_read_like_cell_by_cell(tmp_path: Path) -> None:
+    """Numbers of a row are converted together, to the same values."""
     path = tmp_path / "wide.csv"
     path.write_text("a,b,cpu\n1e-13,2.5,3\n 0 ,+4,1e2\n")
     found = read_classes(str(path))

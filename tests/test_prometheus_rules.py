@@ -115,20 +115,20 @@ def test_promtool_accepts_the_example_configuration(promtool: str) -> None:
     assert result.returncode == 0, result.stdout + result.stderr
 
 
-def test_the_alerts_fire_and_resolve_as_promised(promtool: str) -> None:
-    """Each alert's own unit test holds: silent, then firing, then resolved."""
+def test_the_alerts_fire_and_resolve(promtool: str) -> None:
+    """Each alert's unit test holds: silent, then firing, then resolved."""
     result = run(promtool, "test", "rules", UNIT_TESTS, SLOW_UNIT_TESTS)
     assert result.returncode == 0, result.stdout + result.stderr
 
 
-def test_the_fleet_has_the_values_worked_out_by_hand(promtool: str) -> None:
-    """Two groups, a target that two agents watch, one without a capacity, and no group at all."""
+def test_the_fleet_rules_have_values_computed_by_hand(promtool: str) -> None:
+    """Two groups, a target of two agents, one without a capacity, and no group at all."""
     result = run(promtool, "test", "rules", FLEET_UNIT_TESTS)
     assert result.returncode == 0, result.stdout + result.stderr
 
 
-def test_each_rule_of_the_fleet_has_its_value_tested_and_a_place_in_the_docs() -> None:
-    """Those of single targets are tested through those that are made of them."""
+def test_each_fleet_rule_is_tested_and_documented() -> None:
+    """Those of single targets are tested through those that use them."""
     tested, documented = FLEET_UNIT_TESTS.read_text(), (ROOT / "docs/fleet.md").read_text()
     for name in records(FLEET.read_text()):
         if name.startswith("group:"):
@@ -137,8 +137,8 @@ def test_each_rule_of_the_fleet_has_its_value_tested_and_a_place_in_the_docs() -
 
 
 @each_alert
-def test_every_alert_has_a_unit_test_that_sees_it_fire_and_resolve(name: str) -> None:
-    """For each alert some unit test expects silence, then fire, then silence again."""
+def test_every_alert_has_a_unit_test_with_firing_and_resolution(name: str) -> None:
+    """Silence, then fire, then silence again."""
     assert any(
         re.search("-+F+-", "".join("F" if firing else "-" for firing in moments))
         for moments in unit_tested_moments(name)
@@ -195,34 +195,32 @@ def unit_tested_moments(name: str) -> list[list[bool]]:
         pytest.param("unless ignoring (collector) mysql_headroom_up == 0", "", id="noise"),
     ],
 )
-def test_the_unit_tests_notice_a_broken_rule(
+def test_the_unit_tests_fail_on_a_broken_rule(
     old: str, new: str, tmp_path: Path, promtool: str
 ) -> None:
-    """A rule that forgets what makes it safe does not pass the unit tests."""
+    """A rule without one of its safeguards does not pass."""
     for name, ratio in THRESHOLDS.items():
         old, new = old.replace(name, ratio), new.replace(name, ratio)
     assert old in TEXT
     assert not pass_their_unit_tests(TEXT.replace(old, new), tmp_path, promtool)
 
 
-def test_the_unit_tests_pass_a_rule_that_is_only_written_otherwise(
-    tmp_path: Path, promtool: str
-) -> None:
-    """An equivalent rule passes the unit tests that the broken ones fail."""
+def test_the_unit_tests_pass_an_equivalent_rule(tmp_path: Path, promtool: str) -> None:
+    """One that is only written in another way."""
     old = "keep_firing_for: 30m"
     assert old in TEXT
     assert pass_their_unit_tests(TEXT.replace(old, "keep_firing_for: 1800s"), tmp_path, promtool)
 
 
-def test_a_page_rests_on_a_probability_or_on_a_measurement() -> None:
-    """No critical alert uses another number out of a model, trusted or not."""
+def test_a_page_depends_on_a_probability_or_a_measurement() -> None:
+    """No critical alert uses another number of a model, trusted or not."""
     pages = {n: r["expr"] for n, r in ALERTS.items() if r["labels"]["severity"] == "critical"}
     assert pages
     assert [name for name, expr in pages.items() if FITTED.search(expr)] == []
 
 
-def test_every_alert_on_a_prediction_is_shown_bad_numbers_below() -> None:
-    """Those that rest on a number out of a model, and only those."""
+def test_every_predictive_alert_is_among_those_tested_below() -> None:
+    """Those that use a number of a model, and only those."""
     fitted = {
         n for n, r in ALERTS.items() if FITTED.search(r["expr"]) and n != "CapacityNotTrusted"
     }
@@ -284,8 +282,8 @@ def labelled(metric: str, labels: str) -> str:
     return f"{name}{{{labels}, {rest}" if brace else f"{name}{{{labels}}}"
 
 
-def test_an_average_of_fitted_numbers_reaches_back_no_further_than_the_wait() -> None:
-    """By the time the alert fires, every number in the average was trusted when it was made."""
+def test_averages_of_predictions_are_no_longer_than_the_alerts_duration() -> None:
+    """When the alert fires, every number in the average was trusted."""
     averaged = re.compile(FITTED.pattern + r"\[(?P<window>\w+)\]")
     found = [(r["for"], m["window"]) for r in ALERTS.values() for m in averaged.finditer(r["expr"])]
     assert found
@@ -298,7 +296,7 @@ def in_minutes(duration: str) -> int:
 
 
 @each_alert
-def test_every_alert_keeps_the_conventions(name: str) -> None:
+def test_every_alert_follows_the_conventions(name: str) -> None:
     """The prefix, a known severity, a duration, a summary, a description and nothing else."""
     rule = ALERTS[name]
     assert name.startswith("MysqlHeadroom")
@@ -311,7 +309,7 @@ def test_every_alert_keeps_the_conventions(name: str) -> None:
 
 @each_alert
 def test_every_alert_has_a_runbook(name: str) -> None:
-    """The link leads to a heading of the runbooks, which names the severity and the duration."""
+    """The link leads to a heading of the runbooks, with severity and duration."""
     rule = ALERTS[name]
     assert rule["annotations"]["runbook_url"] == RUNBOOK_URL + name.lower()
     _, heading, rest = RUNBOOKS.partition(f"\n## {name}\n")
@@ -331,26 +329,26 @@ def in_words(duration: str) -> str:
 
 
 def test_no_runbook_without_an_alert() -> None:
-    """The runbooks describe no alert that is gone."""
+    """The runbooks describe no alert that was removed."""
     assert set(re.findall(r"^## (\S+)$", RUNBOOKS, re.MULTILINE)) == set(ALERTS)
 
 
 @pytest.mark.parametrize("file", [RULES, UNIT_TESTS, ROOT / "docs/runbooks.md"], ids=str)
-def test_every_metric_named_is_documented(file: Path) -> None:
-    """Whatever the rules, their tests and the runbooks call a metric has a row in the docs."""
+def test_every_metric_of_the_rules_is_documented(file: Path) -> None:
+    """Also those of their tests and of the runbooks."""
     named = set(re.findall(r"\bmysql_headroom_\w+", file.read_text()))
     assert named
     assert named <= documented_metrics()
 
 
-def test_the_scrape_job_is_the_one_that_the_rules_look_for() -> None:
+def test_the_rules_use_the_example_scrape_job() -> None:
     """The alert on an absent agent names the job of the example configuration."""
     jobs = {job["job_name"] for job in parsed(PROMETHEUS.read_text())["scrape_configs"]}
     assert set(re.findall(r'job="([^"]+)"', TEXT)) == jobs
 
 
 def test_short_intervals_change_only_the_durations(tmp_path: Path, promtool: str) -> None:
-    """The impatient rules are the same alerts with the same thresholds, and load."""
+    """The faster rules have the same alerts, thresholds and loads."""
     short = rules_with_short_intervals(TEXT, for_="3s", window="7s")
     impatient = {rule["alert"]: rule for rule in alerts(short)}
     assert impatient.keys() == ALERTS.keys()
@@ -365,10 +363,10 @@ def test_short_intervals_change_only_the_durations(tmp_path: Path, promtool: str
 
 
 @pytest.mark.parametrize("step", [5, 120])
-def test_the_alerts_on_saturation_are_right_at_any_interval(
+def test_the_saturation_alerts_work_at_any_scrape_interval(
     step: int, tmp_path: Path, promtool: str
 ) -> None:
-    """Scraped and evaluated each 5 s or 2 min: silent before, firing within 12 minutes, over."""
+    """Of 5 s to 2 min: silent before, firing within 12 minutes, resolved."""
     bad = {
         "MysqlHeadroomSaturated": ('saturation_soon_probability{horizon="1h"}', (0.05, 0.99)),
         "MysqlHeadroomFull": ('resource_utilisation_ratio{resource="cpu"}', (0.5, 0.99)),

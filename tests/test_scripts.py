@@ -75,8 +75,8 @@ def only_line(text: str) -> str:
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
-def test_scripts_are_sound(script: Path) -> None:
-    """Each script parses, may be run (but for the library), and stops at the first error."""
+def test_scripts_are_valid(script: Path) -> None:
+    """Each parses, is executable (but for the library), and stops at the first error."""
     text = script.read_text()
     interpreter = "bash" if "bash" in text.splitlines()[0] else "sh"
     subprocess.run([interpreter, "-n", script], check=True)
@@ -87,20 +87,20 @@ def test_scripts_are_sound(script: Path) -> None:
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
 def test_no_script_names_a_mirror(script: Path) -> None:
-    """Where packages come from is for the machine to say."""
+    """The machine's configuration decides where packages come from."""
     assert "://" not in script.read_text()
 
 
 @pytest.mark.parametrize("newest", LATER_PYTHONS)
-def test_any_new_python_will_do(shell: Shell, tools: Path, newest: str) -> None:
-    """A Python that is new enough is found under each of its names, past one that is too old."""
+def test_any_recent_python_is_found(shell: Shell, tools: Path, newest: str) -> None:
+    """Under each of its names, past one that is too old."""
     fake(tools, "python3", "exit 1")
     fake(tools, newest, "exit 0")
     assert shell("find_python").stdout.strip() == str(tools / newest)
 
 
-def test_the_venv_is_filled_once(shell: Shell, checkout: Path) -> None:
-    """Pinned libraries and app are installed again only for another extra or a changed file."""
+def test_the_venv_is_installed_once(shell: Shell, checkout: Path) -> None:
+    """And again only for another extra or a changed file."""
     (checkout / ".venv/bin").mkdir(parents=True)
     fake(checkout / ".venv/bin", "python", 'echo "$@" >>calls')
 
@@ -119,7 +119,7 @@ def test_the_venv_is_filled_once(shell: Shell, checkout: Path) -> None:
 
 
 def test_a_failed_fetch_leaves_the_old_tree(shell: Shell, tools: Path, checkout: Path) -> None:
-    """When the packages cannot be fetched, one line says why and the tree is what it was."""
+    """If packages cannot be downloaded, one line says why and the tree is unchanged."""
     tree = checkout / ".cache/thing"
     tree.mkdir(parents=True)
     (tree / "old").touch()
@@ -132,7 +132,7 @@ def test_a_failed_fetch_leaves_the_old_tree(shell: Shell, tools: Path, checkout:
 
 
 def test_a_fetched_tree_is_pruned_and_kept(shell: Shell, tools: Path, checkout: Path) -> None:
-    """A tree takes its place whole and pruned, and is not fetched again."""
+    """It is put into place as a whole, and not fetched again."""
     fake(
         tools,
         "apt-get",
@@ -154,8 +154,8 @@ def test_a_fetched_tree_is_pruned_and_kept(shell: Shell, tools: Path, checkout: 
 
 
 @pytest.mark.parametrize("script", ["demo", "test"])
-def test_arguments_go_on(script: str, checkout: Path, tools: Path) -> None:
-    """What the user adds to the command reaches the program, from whatever folder it is called."""
+def test_arguments_are_passed_on(script: str, checkout: Path, tools: Path) -> None:
+    """To the program, from whatever folder the script is called."""
     folder = checkout / ".venv/bin"
     folder.mkdir(parents=True)
     for name in ("python", "mysql-headroom"):
@@ -175,7 +175,7 @@ def test_arguments_go_on(script: str, checkout: Path, tools: Path) -> None:
 
 
 def test_mysql_is_fetched_once() -> None:
-    """With the tree in place the script is silent; what is in it is MySQL, not MariaDB."""
+    """With the tree in place the script is silent; it has MySQL, not MariaDB."""
     if not (CACHE / "mysql").exists():
         missing("MySQL in .cache")
     done = subprocess.run(
@@ -188,7 +188,7 @@ def test_mysql_is_fetched_once() -> None:
     assert tuple(map(int, found.version.split("."))) >= (8, 0, 28)
 
 
-def test_compose_is_the_second(compose: str) -> None:
-    """The Docker compose of the tests is v2, which knows `config -q` without a daemon."""
+def test_compose_is_version_2(compose: str) -> None:
+    """It supports `config -q` without a daemon."""
     answer = subprocess.run([compose, "version"], capture_output=True, text=True, check=True)
     assert "v2." in answer.stdout or " 2." in answer.stdout

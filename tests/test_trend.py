@@ -17,8 +17,8 @@ def test_fewer_than_three_values_have_no_trend(values: list[float]) -> None:
         trend(values)
 
 
-def test_what_rises_is_told_from_what_wavers() -> None:
-    """Three values are enough, of a line without any error too."""
+def test_a_rise_is_distinguished_from_noise() -> None:
+    """Three values are enough, also on a line without any error."""
     assert not trend([80.0, 90.0, 100.0]).is_flat
     assert trend([80.0, 80.0, 80.0]).is_flat
     noise = np.random.default_rng(1).normal(0.0, 1.0, 60)

@@ -80,7 +80,7 @@ def config(installed: Installed, mariadb_server: PrivateServer, tmp_path: Path) 
     return file
 
 
-def test_it_is_this_version_and_none_of_the_checkout(installed: Installed) -> None:
+def test_the_wheel_is_imported_and_not_the_checkout(installed: Installed) -> None:
     """The modules come from the environment, and the version is the checkout's."""
     assert installed.run("--version").stdout == f"mysql-headroom {__version__}\n"
     where = subprocess.run(
@@ -93,7 +93,7 @@ def test_it_is_this_version_and_none_of_the_checkout(installed: Installed) -> No
     assert where.startswith(str(installed.folder))
 
 
-def test_it_writes_out_what_a_host_needs(installed: Installed, tmp_path: Path) -> None:
+def test_it_writes_the_host_files(installed: Installed, tmp_path: Path) -> None:
     """Unit, grants, alerts and examples are in the wheel, byte for byte."""
     done = installed.run("files", "--write", tmp_path / "host")
     assert (done.returncode, done.stderr) == (0, "")
@@ -102,14 +102,16 @@ def test_it_writes_out_what_a_host_needs(installed: Installed, tmp_path: Path) -
 
 
 def test_it_fits_a_curve(installed: Installed) -> None:
-    """The models and their libraries are all there."""
+    """The models and their libraries are complete."""
     done = installed.run("fit", ROOT / "docs/examples/white-paper.csv")
     assert (done.returncode, done.stderr) == (0, "")
     assert "peak throughput  11,740 queries/s" in done.stdout
 
 
-def test_a_plot_says_how_to_get_matplotlib_first(installed: Installed, tmp_path: Path) -> None:
-    """One line with the command, before any file is read; the command has the extra's version."""
+def test_a_plot_without_matplotlib_says_how_to_install_it(
+    installed: Installed, tmp_path: Path
+) -> None:
+    """One line with the command, before a file is read; with the extra's version."""
     for words in (
         ("fit", tmp_path / "none.csv", "--plot", tmp_path / "x.png"),
         ("profile", "--config.file", tmp_path / "none.yaml", "--plot", tmp_path / "x.png"),
@@ -125,7 +127,7 @@ def test_a_plot_says_how_to_get_matplotlib_first(installed: Installed, tmp_path:
 
 
 def test_it_checks_a_real_server(installed: Installed, config: Path) -> None:
-    """The drivers are all there, and what the account may read is read."""
+    """The drivers are complete."""
     done = installed.run("check", "--config.file", config)
     assert (done.returncode, done.stderr) == (0, "")
     assert "ok       connected to MariaDB" in done.stdout
