@@ -53,10 +53,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = Parser(prog="mysql-headroom", description=DESCRIPTION)
     parser.add_argument("--version", action="version", version=f"mysql-headroom {__version__}")
     subparsers = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    words = sys.argv[1:] if argv is None else argv
-    for command in _commands_to_load(words):
+    arguments = sys.argv[1:] if argv is None else argv
+    for command in _commands_to_load(arguments):
         import_module(f"agent.commands.{command.replace('-', '_')}").add_parser(subparsers)
-    args = parser.parse_args(words)
+    args = parser.parse_args(arguments)
     try:
         code = args.run(args)
         sys.stdout.flush()
@@ -72,9 +72,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     return int(code)
 
 
-def _commands_to_load(words: Sequence[str]) -> Sequence[str]:
+def _commands_to_load(arguments: Sequence[str]) -> Sequence[str]:
     """Return the command that is given first, to import only its module; else all, for the help."""
-    return [command for command in COMMANDS if command in words[:1]] or COMMANDS
+    return [command for command in COMMANDS if command in arguments[:1]] or COMMANDS
 
 
 if __name__ == "__main__":

@@ -107,46 +107,45 @@ class _LatestReading:
     names: tuple[str, ...]
     running: dict[int, float]
     last: Array
-    places: dict[str, int] = field(default_factory=dict)
-    row_of: dict[str, int] = field(default_factory=dict)
+    index_by_key: dict[str, int] = field(default_factory=dict)
+    index_by_class: dict[str, int] = field(default_factory=dict)
     classes: list[int] = field(default_factory=list)
 
     def is_reset(self, rows: DigestRows) -> bool:
         """Return whether a sum has fallen, or a class has a new row instead of its former one."""
-        places = [self.places.get(key, -1) for key in rows.keys]
-        found = np.array(places, dtype=np.intp)
-        known = found >= 0
-        now, before = rows.counters[known], self.last[found[known]]
+        indices = np.array([self.index_by_key.get(key, -1) for key in rows.keys], dtype=np.intp)
+        known = indices >= 0
+        now, before = rows.counters[known], self.last[indices[known]]
         if (now < before).any() or (now[:, -1] != before[:, -1]).any():
             return True
-        present = set(places)
-        for key, place in zip(rows.keys, places, strict=True):
-            earlier = self.row_of.get(_class_of(key)) if place < 0 else None
+        present = set(indices.tolist())
+        for key, index in zip(rows.keys, indices.tolist(), strict=True):
+            earlier = self.index_by_class.get(_class_of(key)) if index < 0 else None
             if earlier is not None and earlier not in present:
                 return True
         return False
 
     def find(self, rows: DigestRows, registry: ClassRegistry) -> tuple[ClassNumbers, Flags]:
         """Return the index of every row, new ones included, and which are new."""
-        known = len(self.places)
-        slots = np.empty(len(rows.keys), dtype=np.intp)
+        known = len(self.index_by_key)
+        indices = np.empty(len(rows.keys), dtype=np.intp)
         for i, key in enumerate(rows.keys):
-            place = self.places.get(key)
-            if place is None:
-                place = self.places[key] = len(self.places)
-                self.row_of[_class_of(key)] = place
+            index = self.index_by_key.get(key)
+            if index is None:
+                index = self.index_by_key[key] = len(self.index_by_key)
+                self.index_by_class[_class_of(key)] = index
                 self.classes.append(registry.number(_class_of(key)))
-            slots[i] = place
-        if len(self.places) > len(self.last):
-            room = np.zeros((2 * len(self.places), rows.counters.shape[1]))
+            indices[i] = index
+        if len(self.index_by_key) > len(self.last):
+            room = np.zeros((2 * len(self.index_by_key), rows.counters.shape[1]))
             room[: len(self.last)] = self.last
             self.last = room
-        return slots, slots >= known
+        return indices, indices >= known
 
     def keep(self, rows: DigestRows, running: dict[int, float], registry: ClassRegistry) -> None:
         """Keep the sums of these rows, and what runs; the rows that are not read stay."""
-        slots, _ = self.find(rows, registry)
-        self.last[slots], self.running = rows.counters, running
+        indices, _ = self.find(rows, registry)
+        self.last[indices], self.running = rows.counters, running
 
 
 class DigestDeltas:
@@ -215,13 +214,13 @@ class DigestDeltas:
 
         One more row has what no digest covers; old rows that were not read before count as lost.
         """
-        slots, is_new_row = latest.find(rows, self._registry)
-        change = rows.counters - latest.last[slots]
+        indices, is_new_row = latest.find(rows, self._registry)
+        change = rows.counters - latest.last[indices]
         unseen = is_new_row & ~_is_new(rows)
         change[unseen] = 0.0
         self.lost[LossReason.UNSEEN] += int(np.count_nonzero(unseen))
-        latest.last[slots] = rows.counters
-        class_of_row = np.array(latest.classes, dtype=np.intp)[slots]
+        latest.last[indices] = rows.counters
+        class_of_row = np.array(latest.classes, dtype=np.intp)[indices]
         covered = None if unseen.any() else change[:, :-1].sum(axis=0)
         undigested = self._undigested.take(rows.all_statements, covered)
         return self._with_undigested(undigested, change[:, :-1], class_of_row)

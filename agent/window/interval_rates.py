@@ -66,14 +66,14 @@ class SampleColumns:
         The first sample after each interval counts too.
         """
         values = self[name]
-        places = np.searchsorted(self.at, edges, side="left")
-        parts = [values[a : b + 1] for a, b in pairwise(places)]
+        positions = np.searchsorted(self.at, edges, side="left")
+        parts = [values[a : b + 1] for a, b in pairwise(positions)]
         return np.array([np.nanmax(p) if np.isfinite(p).any() else np.inf for p in parts])
 
     def last(self, edges: Array, name: str) -> Array:
         """Return the last value at each interval's end, shape (edges − 1,); NaN where too old."""
-        places = np.searchsorted(self.at, edges[1:], side="right") - 1
-        at = np.clip(places, 0, None)
+        positions = np.searchsorted(self.at, edges[1:], side="right") - 1
+        index = np.clip(positions, 0, None)
         longest = max(MAX_AGE, self.max_gap)  # a recording's samples may be further apart
-        known = (places >= 0) & (edges[1:] - self.at[at] <= longest)
-        return np.where(known, self[name][at], np.nan)
+        known = (positions >= 0) & (edges[1:] - self.at[index] <= longest)
+        return np.where(known, self[name][index], np.nan)
