@@ -4,8 +4,8 @@ from collections.abc import Callable
 from functools import partial
 
 import pytest
+from collector_session import connected
 from conftest import ServerFactory
-from reached import connected
 
 from collectors import status, thread_counts
 from collectors.connection import Connection
