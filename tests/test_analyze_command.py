@@ -246,7 +246,7 @@ def test_a_server_that_allows_few_samples_is_asked_in_parts(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """As many as of one series in two hours: the same document as of a server that allows all at once."""
+    """As many as of one series in two hours: the same document as from a server without a limit."""
     shutil.copytree(filled, tmp_path / "data", ignore=shutil.ignore_patterns("lock", "wal"))
     few = ("--query.max-samples=500",)
     with serving(prometheus, tmp_path / "data", options=few) as limited:

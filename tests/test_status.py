@@ -129,7 +129,7 @@ def test_the_agents_statements_are_counted_as_its_own(
     here = {**target(tmp_path, server), "business_metrics": [{**query, "timeout": "300ms"}]}
     config = Config.validated({"targets": [here]})
     monitor, seen = TargetMonitor(config, config.targets[0]), list[Values]()
-    monkeypatch.setattr(monitor.session, "_keep", lambda sample: seen.append(sample.values))
+    monkeypatch.setattr(monitor.session, "_on_sample", lambda sample: seen.append(sample.values))
     sessions = "SELECT user FROM information_schema.processlist WHERE user IN ('{}', 'root')"
     others, asked = set[float](), 0
     with root(server) as ask:
