@@ -61,6 +61,9 @@ QUEUE = str(BENCH / "queue.lua")
 DOCUMENTS = str(BENCH / "documents.lua")
 REPORTS = str(BENCH / "reports.lua")
 TABLE_LOCKS = str(BENCH / "table_locks.lua")
+COUNTERS = str(BENCH / "counters.lua")
+JOINS = str(BENCH / "joins.lua")
+PROCEDURES = str(BENCH / "procedures.lua")
 CLASSIC = {
     "hot": Workload(HOT),
     "read-only": Workload("oltp_read_only", SMALL),
@@ -94,6 +97,9 @@ ZOO = CLASSIC | {
     "documents": Workload(DOCUMENTS, (), DURABLE),
     "reports": Workload(REPORTS, ONE_TABLE),
     "table-locks": Workload(TABLE_LOCKS, (), DURABLE),
+    "counters": Workload(COUNTERS, (), RELAXED),
+    "joins": Workload(JOINS),
+    "procedures": Workload(PROCEDURES, (), DURABLE),
     "points-beside-a-dump": Workload("oltp_point_select", SMALL, beside=SCANS),
     "points-beside-appliers": Workload(
         "oltp_point_select", ONE_TABLE, REPLICA, applies="oltp_update_non_index"
