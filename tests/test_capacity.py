@@ -19,8 +19,8 @@ from testbed.simulated.servers import queueing_server
 LAW = Usl(0.02, 0.0005, 1000.0)
 
 
-def test_a_plateau_at_the_cores_is_seen_and_named() -> None:
-    """The processor is full at 60 % of the law's peak: the limit is the limit, within 3 %."""
+def test_a_processor_limit_below_the_laws_peak_is_the_limit() -> None:
+    """The processor is full at 60 % of the law's peak: it is the limit, within 3 %."""
     truth, seen = day(Life(0.8), full_at=0.6)
     found = assess_capacity(seen)
     assert found.trust is Trust.TRUSTED
@@ -30,7 +30,7 @@ def test_a_plateau_at_the_cores_is_seen_and_named() -> None:
     assert low < truth < high
 
 
-def test_contention_is_seen_before_any_resource_is_full() -> None:
+def test_contention_before_any_full_resource_is_the_limit() -> None:
     """The processor would last for twice as much: the law is the limit, within 6 %."""
     truth, seen = day(Life(0.9), full_at=2.0)
     found = assess_capacity(seen)
@@ -39,8 +39,8 @@ def test_contention_is_seen_before_any_resource_is_full() -> None:
     assert found.value == pytest.approx(truth, rel=0.06)
 
 
-def test_far_below_an_interval_is_given_and_no_trust() -> None:
-    """Below a third of the capacity contention may still come, which the lower bound carries."""
+def test_far_below_the_capacity_there_is_an_untrusted_interval() -> None:
+    """Below a third of the capacity contention may still come, which the lower bound has."""
     truth, seen = day(Life(0.3), full_at=0.8)
     found = assess_capacity(seen)
     assert found.trust is not Trust.TRUSTED
@@ -52,8 +52,8 @@ def test_far_below_an_interval_is_given_and_no_trust() -> None:
     assert found.x_seen < found.settling_throughput < value
 
 
-def test_reaching_the_settling_load_settles_it() -> None:
-    """A day up to the load that was asked for is trusted, and right."""
+def test_reaching_the_settling_load_makes_the_capacity_trusted() -> None:
+    """A day up to the requested load is trusted, and right."""
     truth, seen = day(Life(0.4), full_at=0.8)
     asked = assess_capacity(seen).settling_throughput
     assert asked is not None
@@ -63,7 +63,7 @@ def test_reaching_the_settling_load_settles_it() -> None:
     assert found.value == pytest.approx(truth, rel=0.05)
 
 
-def test_without_concurrency_the_limits_still_speak() -> None:
+def test_without_concurrency_the_resource_limits_count() -> None:
     """Near the limit, a capacity without any law; the reason says what is missing."""
     truth, seen = day(Life(0.9), full_at=0.6)
     found = assess_capacity(without_concurrency(seen))
@@ -84,7 +84,7 @@ def test_two_threads_running_refuse_the_law_and_not_the_limit() -> None:
 
 
 def test_without_limits_a_trusted_law_is_the_capacity() -> None:
-    """Seen beyond its peak it trusts itself: within 3 %, and no resource is needed beside it."""
+    """Measured beyond its peak it is trusted by itself: within 3 %, without any resource."""
     rng = np.random.default_rng(4)
     n = 1 + 40 * (1 - np.cos(np.arange(200) / 8))
     x = LAW.throughput(n) * np.exp(rng.normal(0, 0.02, len(n)))
@@ -96,8 +96,8 @@ def test_without_limits_a_trusted_law_is_the_capacity() -> None:
     assert found.reasons == (CapacityReason.NO_RESOURCE_LIMIT,)
 
 
-def test_without_limits_a_law_that_is_not_sure_is_an_indication() -> None:
-    """Below its peak nothing but the law says where it ends, and it says how sure it is."""
+def test_without_limits_an_uncertain_law_is_indicative() -> None:
+    """Below its peak only the law predicts the capacity, with its uncertainty."""
     truth, seen = day(Life(0.98))
     found = assess_capacity(replace(seen, resources=()))
     assert found.usl is not None
@@ -108,7 +108,7 @@ def test_without_limits_a_law_that_is_not_sure_is_an_indication() -> None:
 
 
 def test_without_limits_and_far_below_there_is_a_lower_bound_only() -> None:
-    """At least this much, and no number to mistake for the capacity."""
+    """At least this much, without a value that could be mistaken for the capacity."""
     truth, seen = day(Life(0.2))
     found = assess_capacity(replace(seen, resources=()))
     assert found.value is None
@@ -135,8 +135,8 @@ def test_a_processor_that_became_faster_is_a_limit_where_it_would_be_full() -> N
     assert limit.reasons[0] is LimitReason.ALREADY_FULL
 
 
-def test_a_limit_that_was_passed_is_none() -> None:
-    """Others filled the processor while the server went on: no limit, no bound that it set."""
+def test_a_limit_that_was_exceeded_does_not_count() -> None:
+    """Others filled the processor while the throughput rose on: no limit, and no bound."""
     rng = np.random.default_rng(2)
     x = np.concatenate([rng.uniform(200, 700, 25), rng.uniform(1200, 1500, 35)])
     own = np.where(x < 800, 0.02 + x * 0.0003, x * 0.00025)
@@ -170,7 +170,7 @@ def test_a_full_processor_that_becomes_faster_stays_the_limit(faster: float) -> 
 
 
 @pytest.mark.parametrize("most", [100, 150, 250])
-def test_beyond_the_peak_the_processor_is_still_named(most: float) -> None:
+def test_beyond_the_peak_the_processor_is_still_the_limit(most: float) -> None:
     """The peak is at 40 threads: from there on throughput falls, and the processor stays full."""
     law, rng = Usl(0.03, 0.97 / 40**2, 1000.0), np.random.default_rng(1)
     peak = float(law.x_max or 0)
@@ -187,8 +187,8 @@ def test_beyond_the_peak_the_processor_is_still_named(most: float) -> None:
 
 
 @pytest.mark.parametrize("spread", [0.05, 0.2, 0.4])
-def test_nothing_trusted_contradicts_what_was_seen(spread: float) -> None:
-    """A server whose speed varies by periods: no capacity below what it held, none without why."""
+def test_no_trusted_capacity_is_below_the_observed_throughput(spread: float) -> None:
+    """A server whose speed varies by periods: the reason says why it is not trusted."""
     for seed in range(12):
         rng = np.random.default_rng(seed)
         n = 1 + 5 * (1.1 - np.cos(np.arange(160) / 2.7)) * rng.uniform(0.3, 0.8, 160)
@@ -200,8 +200,8 @@ def test_nothing_trusted_contradicts_what_was_seen(spread: float) -> None:
         explained_well(found)
 
 
-def test_a_setting_far_away_is_no_place_to_expect_contention() -> None:
-    """Connections of which a tenth was used tell nothing of the peak; nearly all of them do."""
+def test_a_distant_setting_does_not_move_the_prior_of_the_peak() -> None:
+    """Connections of which a tenth was used show nothing of the peak; nearly all of them do."""
     _, seen = day(Life(0.6))
 
     def connections(most: float) -> Observations:
@@ -226,8 +226,8 @@ def test_the_lowest_of_several_limits_counts() -> None:
 
 
 @pytest.mark.parametrize("used", [0.06, 0.15, 0.3])
-def test_a_limit_that_may_be_anywhere_is_left_aside(used: float) -> None:
-    """A disk that is busy for a little: one of many channels would last for 64 times as much."""
+def test_an_unbounded_limit_is_left_out(used: float) -> None:
+    """A slightly busy disk: if it has many channels it would last for 64 times as much."""
     _, seen = day(Life(0.8), full_at=0.6)
     cpu = seen.resources[0]
     disk = Resource("disk", used * seen.throughput / seen.throughput.max(), is_busy_time=True)
@@ -247,7 +247,7 @@ def test_the_shares_of_the_limits_sum_to_one() -> None:
     assert sum(found.shares.values()) == pytest.approx(1)
 
 
-def test_scaling_throughput_scales_the_capacity_and_nothing_else() -> None:
+def test_scaling_the_throughput_scales_only_the_capacity() -> None:
     """Ten times the queries: ten times λ, Xmax, limits and capacity; the same limit and trust."""
     _, seen = day(Life(0.8))
     one, ten = (

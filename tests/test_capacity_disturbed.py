@@ -18,7 +18,7 @@ from testbed.simulated.servers import law_server
 
 @pytest.mark.parametrize(("n", "x", "u"), [(20.0, 1.0, 1.0), (1.0, 5.0, 1.0), (1.0, 1.0, 3.0)])
 def test_one_more_outlier_moves_a_trusted_capacity_by_little(n: float, x: float, u: float) -> None:
-    """A pile-up, a glitch or a backup of one interval: less than 2 %."""
+    """A pile-up, a glitch or a backup of one interval: by less than 2 %."""
     _, seen = day(Life(0.85), full_at=0.8)
     before = assess_capacity(seen)
     factors = np.ones((3, len(seen)))
@@ -35,8 +35,8 @@ def test_one_more_outlier_moves_a_trusted_capacity_by_little(n: float, x: float,
     assert after.value == pytest.approx(before.value, rel=0.02)
 
 
-def test_pile_ups_and_a_backup_are_left_out_and_the_capacity_holds() -> None:
-    """Four per cent of pile-ups and a backup: within 5 %, and what was left out is counted."""
+def test_pile_ups_and_a_backup_are_left_out() -> None:
+    """Four per cent of pile-ups and a backup: within 5 %, and the outliers are counted."""
     truth, seen = day(Life(0.9, pile_ups=0.04, backups=0.04), full_at=0.8)
     found = assess_capacity(seen)
     assert found.value == pytest.approx(truth, rel=0.05)
@@ -83,16 +83,16 @@ def test_too_many_outliers_are_kept_and_change_the_capacity_little(
     assert found.value == pytest.approx(truth, rel=0.1)
 
 
-def test_a_changed_mix_is_told_and_the_new_capacity_found() -> None:
-    """Queries became a third cheaper: the capacity is that of now."""
+def test_after_a_changed_mix_the_new_capacity_is_found() -> None:
+    """Queries became a third cheaper: the change is reported."""
     truth, seen = day(Life(0.9, mix_change=1.5), full_at=0.8)
     found = assess_capacity(seen)
     assert CapacityReason.MIX_CHANGED in found.reasons
     assert found.value == pytest.approx(truth, rel=0.06)
 
 
-def test_night_jobs_do_not_spoil_the_day() -> None:
-    """The busier of two workloads is assessed, and the answer says that there are two."""
+def test_night_jobs_do_not_distort_the_capacity_by_day() -> None:
+    """The busier of two workloads is assessed, and the result says that there are two."""
     truth, seen = day(Life(0.9, night_jobs=True), full_at=0.8)
     found = assess_capacity(seen)
     assert CapacityReason.TWO_WORKLOADS in found.reasons
@@ -131,8 +131,8 @@ def test_ill_conditioned_windows_are_never_trusted(
         assert bound is None or (np.isfinite(bound) and bound > 0)
 
 
-def test_a_resource_at_its_end_all_the_time_is_the_limit() -> None:
-    """A single resource at 100 %: the throughput it held is the capacity."""
+def test_a_permanently_full_resource_is_the_limit() -> None:
+    """A single resource at 100 %: its throughput is the capacity."""
     rng = np.random.default_rng(1)
     x = 1000 * np.exp(rng.normal(0, 0.02, 100))
     n = rng.uniform(20, 40, 100)
@@ -142,8 +142,8 @@ def test_a_resource_at_its_end_all_the_time_is_the_limit() -> None:
     assert found.value == pytest.approx(1000, rel=0.06)
 
 
-def test_statements_that_wait_for_a_lock_make_no_capacity_certain() -> None:
-    """In 24 minutes of a day the throughput falls at 0.4 of the capacity: perhaps at its peak."""
+def test_statements_waiting_for_a_lock_leave_the_capacity_uncertain() -> None:
+    """In 24 minutes of a day throughput falls at 0.4 of the capacity: perhaps at its peak."""
     known, end = month("locks", 5004), 21730
     assert np.count_nonzero(known.course.stuck[end - PER_DAY : end]) == 24
     found = assess_capacity(known.day_until(end))

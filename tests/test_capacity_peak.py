@@ -22,8 +22,8 @@ from testbed.simulated.servers import erlang_server
 NO_POINTS = Points(*(np.empty(0) for _ in Points._fields))
 
 
-def test_contention_known_to_be_absent_leaves_the_prior() -> None:
-    """Without points the peak is somewhere about the limit, above what was seen."""
+def test_without_points_the_peak_has_its_prior() -> None:
+    """It is somewhere about the limit, above the observed throughput."""
     peak = find_peak(NO_POINTS, NearestLimit(1000.0, None), 600.0)
     assert 800 < peak.median < 1400
     assert peak.survival(np.log(np.array([590.0]))) == pytest.approx(1.0, abs=0.01)
@@ -31,8 +31,8 @@ def test_contention_known_to_be_absent_leaves_the_prior() -> None:
 
 @pytest.mark.parametrize("cores", [1, 2, 4, 8])
 @pytest.mark.parametrize("reach", [0.7, 0.9])
-def test_a_queue_before_few_processors_is_no_contention(cores: int, reach: float) -> None:
-    """Nothing but processor time: the interval holds where they are full."""
+def test_a_queue_at_few_processors_is_no_contention(cores: int, reach: float) -> None:
+    """Only processor time: the interval holds the throughput where they are full."""
     for seed in range(5):
         server = erlang_server("few", cores, wait=0.0)
         found = assess_capacity(live(server, Life(reach), np.random.default_rng(seed)))
@@ -42,8 +42,8 @@ def test_a_queue_before_few_processors_is_no_contention(cores: int, reach: float
         assert value == pytest.approx(server.capacity, rel=0.1)
 
 
-def test_what_the_processor_explains_as_busy_as_it_was_is_no_lock() -> None:
-    """Others vary how busy it is at the same throughput, and the residence times follow that."""
+def test_queues_at_a_shared_processor_are_no_lock() -> None:
+    """Others vary its utilisation at the same throughput, and the residence times follow."""
     rng = np.random.default_rng(5)
     x = 20000 * rng.uniform(0.1, 0.65, 60)
     busy = np.clip(x / 20000 * np.exp(rng.normal(0, 0.15, 60)), 0, 0.95)
@@ -58,7 +58,7 @@ def test_what_the_processor_explains_as_busy_as_it_was_is_no_lock() -> None:
     assert mistaken < free - 0.1
 
 
-def test_a_queue_at_the_processor_is_no_contention_elsewhere() -> None:
+def test_a_queue_at_the_processor_is_not_contention_elsewhere() -> None:
     """Residence time triples because the one processor is busy: it is the limit, within 10 %."""
     server = erlang_server("one", 1, wait=0.003, waking=0.5)
     found = assess_capacity(live(server, Life(0.75), np.random.default_rng(5)))
@@ -67,7 +67,7 @@ def test_a_queue_at_the_processor_is_no_contention_elsewhere() -> None:
     assert found.value == pytest.approx(server.capacity, rel=0.1)
 
 
-def test_statements_that_wait_elsewhere_are_counted_or_bounded_by_the_connections() -> None:
+def test_statements_waiting_elsewhere_bound_the_processors_queue() -> None:
     """20 of 40 wait for one of two processors; else the time in which all are busy counts."""
     counted = Resource("cpu", np.array([0.9]), processors=np.array([2.0]), waiting=np.array([20.0]))
     for resource, connections, expected in (
@@ -89,7 +89,7 @@ def noisy(n: Array, x: Array, limit: float, seed: int) -> Points:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_statements_that_wait_while_throughput_falls_are_no_certain_peak(seed: int) -> None:
+def test_waiting_statements_with_falling_throughput_are_no_certain_peak(seed: int) -> None:
     """At half of the limit a lock holds them for 24 intervals: perhaps the peak, perhaps not."""
     x = np.concatenate([np.linspace(0.1, 0.5, 200), np.linspace(0.13, 0.2, 24)]) * 1000
     n = np.concatenate([np.linspace(0.1, 0.5, 200) * 90, np.linspace(170, 400, 24)])
@@ -100,7 +100,7 @@ def test_statements_that_wait_while_throughput_falls_are_no_certain_peak(seed: i
 
 @pytest.mark.parametrize("seed", range(5))
 def test_a_peak_that_was_passed_is_certain(seed: int) -> None:
-    """Where the loads about it were seen, the points beyond change nothing."""
+    """With loads around it observed, the points beyond change nothing."""
     law = Usl(sigma=0.02, kappa=0.0006, lam=100.0)
     n = np.concatenate([np.linspace(1, 60, 150), np.linspace(90, 150, 24)])
     points = noisy(n, law.throughput(n), 3000.0, seed)
@@ -113,7 +113,7 @@ def test_a_peak_that_was_passed_is_certain(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_noise_at_the_peak_does_not_refute_the_law(seed: int) -> None:
-    """A server that stays at its peak is seen above the mean there half of the time."""
+    """A server that stays at its peak is above the mean there half of the time."""
     law, rng = Usl(sigma=0.05, kappa=0.01, lam=25.0), np.random.default_rng(seed)
     n = np.concatenate([rng.uniform(1, 18, 40), rng.uniform(9, 11, 60)])
     x = law.throughput(n) * np.exp(rng.normal(0, 0.02, len(n)))
@@ -124,8 +124,8 @@ def test_noise_at_the_peak_does_not_refute_the_law(seed: int) -> None:
 
 @pytest.mark.parametrize("most", [0.85, 0.93])
 @pytest.mark.parametrize("loss", [0.0, 0.08])
-def test_a_load_that_jumps_past_the_peak_measures_it_all_the_same(most: float, loss: float) -> None:
-    """Nothing around it was seen: a processor at most nearly full, then one with a long queue."""
+def test_a_load_that_jumps_past_the_peak_measures_it_too(most: float, loss: float) -> None:
+    """Without loads around it: a processor at most nearly full, then one with a long queue."""
     rng = np.random.default_rng(3)
     server = erlang_server("one", 1, wait=0.003)
     x = server.capacity * np.append(rng.uniform(0.2, most, 60), np.full(4, (1 - loss)))
@@ -151,7 +151,7 @@ def test_a_load_that_jumps_past_the_peak_measures_it_all_the_same(most: float, l
 
 @pytest.mark.parametrize("index", [0, 30])
 def test_an_unknown_utilisation_hides_no_queue_at_the_limit(index: int) -> None:
-    """One reading of sixty is missing: the queue at the limit is recognised all the same."""
+    """With one reading of sixty missing, the queue at the limit is recognised."""
     x = np.linspace(1000.0, 12400.0, 60)
     busy = x / 12600
     n = x * (0.0003 + 0.00008 * busy / (1 - busy))
@@ -173,7 +173,7 @@ def test_an_unknown_utilisation_hides_no_queue_at_the_limit(index: int) -> None:
     ("got", "connections", "bound"),
     [(900.0, 40.0, 900.0), (900.0, np.nan, np.inf), (900.0, 80.0, np.inf), (600.0, 40.0, np.inf)],
 )
-def test_what_nearly_all_connections_got_counts_unless_statements_piled_up(
+def test_the_throughput_of_all_connections_counts_unless_statements_piled_up(
     got: float, connections: float, bound: float
 ) -> None:
     """36 statements at once, where ten are enough for the capacity of 1,000/s."""

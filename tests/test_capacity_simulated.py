@@ -14,7 +14,7 @@ from testbed.simulated.day_scenarios import Life, live, scenarios
 from testbed.simulated.servers import erlang_server, queueing_server
 
 
-def test_the_simulated_network_keeps_the_laws_of_queueing() -> None:
+def test_the_simulated_network_obeys_queueing_theory() -> None:
     """One thread: 1/(sleep + demand); many: cores/demand; U = X·D/cores (utilisation law)."""
     server = queueing_server("q", 4, demand=0.001, sleep=0.004)
     assert server.x[1] == pytest.approx(200.0)
@@ -23,8 +23,8 @@ def test_the_simulated_network_keeps_the_laws_of_queueing() -> None:
     assert cpu == pytest.approx(server.x * 0.001 / 4, rel=1e-6, abs=1e-6)
 
 
-def test_a_queue_before_many_cores_is_followed_to_its_limit() -> None:
-    """M/M/16 seen up to 80 % of its capacity, which is cores over demand."""
+def test_the_limit_of_many_cores_is_extrapolated() -> None:
+    """M/M/16 up to 80 % of its capacity, which is cores over demand."""
     server = erlang_server("e", 16)
     assert server.capacity == 16000
     found = assess_capacity(live(server, Life(0.8), np.random.default_rng(2)))
@@ -57,7 +57,7 @@ def is_trusted(trial: Trial) -> bool:
     return trial.capacity.trust is Trust.TRUSTED
 
 
-def test_the_intervals_hold_the_truth_as_often_as_they_say(simulated: list[Trial]) -> None:
+def test_the_intervals_have_their_nominal_coverage(simulated: list[Trial]) -> None:
     """Of 248 days 85 to 97 %; two standard errors of so many trials, 2 %, are allowed for."""
     assert 0.85 <= share(simulated, lambda t: t.covered) <= 0.99
 
@@ -72,7 +72,7 @@ def test_every_kind_of_server_is_covered_and_explained(name: str, simulated: lis
         explained_well(each.capacity)
 
 
-def test_the_trusted_capacities_are_right_and_many(simulated: list[Trial]) -> None:
+def test_trusted_capacities_are_right_and_frequent(simulated: list[Trial]) -> None:
     """Within 15 %, nine of ten within 12 %; as many as the law alone would trust and be right."""
     off = np.abs([t.error for t in simulated if is_trusted(t)])
     by_law = [(t.law.x_max or 0.0) / t.truth for t in simulated if t.law and passes_gate(t.law)]
@@ -84,8 +84,8 @@ def test_the_trusted_capacities_are_right_and_many(simulated: list[Trial]) -> No
 
 
 @pytest.mark.parametrize(("reach", "least", "most"), [(0.3, 0, 0), (0.5, 0, 0), (0.9, 0.8, 1)])
-def test_trust_comes_with_the_load(
+def test_trust_rises_with_the_load(
     reach: float, least: float, most: float, simulated: list[Trial]
 ) -> None:
-    """Nobody trusts what was seen from half-way, and nearly everybody what came near its end."""
+    """From half of the capacity none is trusted, near its end nearly all are."""
     assert least <= share([t for t in simulated if t.reach == reach], is_trusted) <= most

@@ -38,7 +38,7 @@ def test_bursts_within_an_interval_are_no_contention(seed: int, wait: float) -> 
 @pytest.mark.parametrize("levels", [(0.2, 0.4, 0.6, 0.8), (0.8, 0.6, 0.4, 0.2), (0.2, 0.7)])
 @pytest.mark.parametrize("each", [10, 60])
 def test_steps_of_the_load_are_no_change_of_the_mix(levels: tuple[float, ...], each: int) -> None:
-    """Residence times that vary by 2 % about the same at every level."""
+    """Residence times vary by 2 % in the same way at every level."""
     server = erlang_server("eight", 8, wait=0.004)
     for seed in range(4):
         rng = np.random.default_rng([9, seed])
@@ -51,8 +51,8 @@ def test_steps_of_the_load_are_no_change_of_the_mix(levels: tuple[float, ...], e
 
 
 @pytest.mark.parametrize("noise", [0.0, 0.01])
-def test_a_pool_that_is_always_busy_while_its_queries_get_cheaper(noise: float) -> None:
-    """Sixteen at once whatever the throughput, a vertical line: an answer, not trusted."""
+def test_an_always_busy_pool_is_not_trusted(noise: float) -> None:
+    """Sixteen at once while queries get cheaper: a vertical line has an untrusted result."""
     for seed in range(6):
         rng = np.random.default_rng(seed)
         x = np.repeat([300.0, 900.0], [48, 12])
@@ -64,10 +64,10 @@ def test_a_pool_that_is_always_busy_while_its_queries_get_cheaper(noise: float) 
 
 @pytest.mark.parametrize("cores", [1, 2, 4, 8])
 @pytest.mark.parametrize(("more_x", "more_n"), [(1.1, 1.0), (1.0, 1.3), (1.0, 2.0)])
-def test_one_odd_interval_at_a_high_load_moves_a_trusted_capacity_by_little(
+def test_one_deviating_interval_at_a_high_load_moves_little(
     cores: int, more_x: float, more_n: float
 ) -> None:
-    """Not far enough from the others to be left out, and yet it moves nothing by a twentieth."""
+    """Too close to the others to be left out, it moves a trusted capacity by less than 5 %."""
     for seed in range(4):
         server = erlang_server("few", cores, wait=0.0)
         seen = live(server, Life(0.9), np.random.default_rng([1, seed]))
@@ -85,7 +85,7 @@ def test_one_odd_interval_at_a_high_load_moves_a_trusted_capacity_by_little(
 def test_a_disk_of_many_channels_is_busy_long_before_it_is_full(
     channels: int, reach: float
 ) -> None:
-    """Busy for 1 − (1 − ρ)^m of the time: no limit that is trusted lies below its end."""
+    """Busy for 1 − (1 − ρ)^m of the time: no trusted limit lies below its true one."""
     rng = np.random.default_rng([7, channels])
     rho = tide(reach, rng)
     busy = (1 - (1 - rho) ** channels) * np.exp(rng.normal(0, 0.01, len(rho)))
@@ -103,8 +103,8 @@ def test_a_disk_of_many_channels_is_busy_long_before_it_is_full(
     assert (LimitReason.SEVERAL_AT_ONCE in found.reasons) == (channels > 1 or reach < 0.5)
 
 
-def test_without_knowing_that_it_is_busy_time_a_disk_deceives() -> None:
-    """A disk of eight channels that is taken for a plain utilisation: less than half, trusted."""
+def test_busy_time_taken_for_utilisation_is_wrong() -> None:
+    """A disk of eight channels taken for a plain utilisation: less than half, trusted."""
     rng = np.random.default_rng([7, 8])
     rho = tide(0.3, rng)
     busy = np.clip((1 - (1 - rho) ** 8) * np.exp(rng.normal(0, 0.01, len(rho))), 0, 1)
@@ -114,8 +114,8 @@ def test_without_knowing_that_it_is_busy_time_a_disk_deceives() -> None:
     assert deceived.x_max < 0.5 * 20000
 
 
-def test_a_disk_that_is_always_busy_may_still_have_room() -> None:
-    """At a constant load, busy all the time: one channel would be full, and eight a third used."""
+def test_an_always_busy_disk_may_have_capacity_left() -> None:
+    """At a constant load, busy all the time: one channel would be full, eight a third used."""
     x = 5000 * np.exp(np.random.default_rng(1).normal(0, 0.05, 100))
     always = np.full(100, 0.985)
     measured, unknown = find_resource_limits(
@@ -127,8 +127,8 @@ def test_a_disk_that_is_always_busy_may_still_have_room() -> None:
 
 
 @pytest.mark.parametrize("cost", [0.5, 0.75, 2.0])
-def test_a_deploy_takes_trust_before_it_can_be_told(cost: float) -> None:
-    """Queries cost otherwise in the last ten of 480 intervals: too few to be another regime."""
+def test_a_deploy_removes_trust_before_it_is_a_regime(cost: float) -> None:
+    """Queries cost more in the last ten of 480 intervals: too few to be another regime."""
     server = erlang_server("eight", 8, wait=0.004)
     for seed in range(4):
         rng = np.random.default_rng([5, seed])
@@ -160,7 +160,7 @@ def anything(rng: np.random.Generator, count: int) -> Array:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_no_window_makes_an_error_or_a_number_that_is_none(seed: int) -> None:
+def test_every_window_gives_consistent_numbers(seed: int) -> None:
     """Bounds in their order, finite and above 0; shares that sum to 1."""
     rng = np.random.default_rng(seed)
     for _ in range(150):

@@ -34,7 +34,7 @@ def test_one_workload_is_one_regime() -> None:
 
 
 @pytest.mark.parametrize("ratio", [0.6, 1.4, 2.5])
-def test_a_changed_mix_drops_what_was_before(ratio: float) -> None:
+def test_a_changed_mix_drops_earlier_intervals(ratio: float) -> None:
     """The change is found within a few intervals, and the ratio of the costs."""
     cost = np.where(np.arange(400) < 220, 1.0, ratio)
     found = find_regimes(days(cost))
@@ -46,7 +46,7 @@ def test_a_changed_mix_drops_what_was_before(ratio: float) -> None:
 
 
 def test_the_latest_of_two_changes_counts() -> None:
-    """Only what came after the last is the workload of now."""
+    """Only intervals after the last one are of the present workload."""
     place = np.arange(600)
     cost = np.select([place < 200, place < 400], [1.0, 1.6], default=0.8)
     found = find_regimes(days(cost))
@@ -55,13 +55,13 @@ def test_the_latest_of_two_changes_counts() -> None:
 
 
 def test_a_small_or_short_change_keeps_the_window() -> None:
-    """Five per cent, or a twentieth of the time, is not worth the older intervals."""
+    """5 % of the cost, or of the time, does not outweigh the older intervals."""
     assert find_regimes(days(np.where(np.arange(400) < 200, 1.0, 1.05))).change is None
     assert find_regimes(days(np.where(np.arange(400) < 380, 1.0, 2.0))).change is None
 
 
 def test_an_episode_that_ended_is_no_change() -> None:
-    """Dear queries for a ninth of the window, most of what followed them: over, and no regime."""
+    """Expensive queries for a ninth of the window, and most of what followed: over, no regime."""
     place = np.arange(400)
     episode = (place >= 330) & (place < 375)
     assert find_regimes(days(np.where(episode, 3.0, 1.0))).change is None
@@ -71,7 +71,7 @@ def test_an_episode_that_ended_is_no_change() -> None:
 @pytest.mark.parametrize("rounds", [1, 3])
 @pytest.mark.parametrize("seed", range(8))
 def test_going_past_the_peak_is_no_change(seed: int, rounds: int) -> None:
-    """Beyond it a query takes longer at a throughput that was served faster before."""
+    """A query takes longer there at a throughput that was served faster before."""
     rng = np.random.default_rng(seed)
     n = np.tile(np.repeat(np.linspace(1.0, 100.0, 20), 3), rounds)
     x = LAW.throughput(n) * np.exp(rng.normal(0, 0.04, len(n)))
@@ -80,8 +80,8 @@ def test_going_past_the_peak_is_no_change(seed: int, rounds: int) -> None:
     assert found.change is None
 
 
-def test_night_jobs_are_told_apart_from_the_traffic() -> None:
-    """Two clusters that take turns: the one that serves fewer queries is left out, and reported."""
+def test_night_jobs_are_separated_from_the_traffic() -> None:
+    """Of two clusters in turn, the one with fewer queries is left out, and reported."""
     night = (np.arange(480) % 120) < 30
     found = find_regimes(days(np.where(night, 8.0, 1.0)))
     assert found.clusters is not None
@@ -91,8 +91,8 @@ def test_night_jobs_are_told_apart_from_the_traffic() -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_waiting_is_no_workload_of_its_own(seed: int) -> None:
-    """Above a load all queue behind something: twenty times as long, and the same cost."""
+def test_waiting_is_no_second_workload(seed: int) -> None:
+    """Above a load all queue for something: twenty times as long, at the same cost."""
     seen = days(np.ones(400), seed)
     waits = seen.throughput > np.quantile(seen.throughput, 0.7)
     n = np.where(waits, 20.0, 1.0) * seen.throughput / 1000
@@ -102,8 +102,8 @@ def test_waiting_is_no_workload_of_its_own(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_work_that_takes_another_time_and_costs_otherwise_is_a_workload(seed: int) -> None:
-    """By turns, at every load; where no resource tells, the time alone does."""
+def test_work_of_another_time_and_cost_is_a_workload(seed: int) -> None:
+    """In turn, at every load; without a resource, the time alone decides."""
     seen = days(np.ones(400), seed)
     other = np.repeat(np.random.default_rng(seed).permutation(np.tile([0, 0, 1], 10)), 14)[:400]
     n = np.where(other, 20.0, 1.0) * seen.throughput / 1000
@@ -126,19 +126,19 @@ def test_scaling_throughput_changes_no_regime() -> None:
 @pytest.mark.parametrize("resources", [True, False])
 @pytest.mark.parametrize("value", [0.0, 3.0, np.nan])
 def test_equal_idle_and_unknown_intervals_are_one_regime(value: float, resources: bool) -> None:
-    """Nothing to see, nothing found."""
+    """There is nothing to find."""
     used = [Resource("cpu", np.full(60, value / 10))] if resources else []
     seen = Observations.of(np.arange(60.0), np.full(60, 4.0), np.full(60, value), resources=used)
     assert find_regimes(seen).current.all()
 
 
 def test_few_intervals_are_one_regime() -> None:
-    """A handful of intervals is no history."""
+    """A handful is not enough for a change."""
     assert find_regimes(days(np.ones(400)).select(slice(10))).current.all()
 
 
 def test_the_time_per_query_alone_shows_a_change() -> None:
-    """No resource is needed to see that queries take longer."""
+    """No resource is needed."""
     seen = replace(days(np.where(np.arange(400) < 220, 1.0, 1.5)), resources=())
     found = find_regimes(seen)
     assert found.change is not None
@@ -147,7 +147,7 @@ def test_the_time_per_query_alone_shows_a_change() -> None:
 
 @pytest.mark.parametrize("index", [5, 300])
 def test_an_unknown_concurrency_hides_no_change(index: int) -> None:
-    """The cost in a resource is known all the same."""
+    """The cost in a resource is still known."""
     seen = days(np.ones(400))
     u = seen.resources[0].utilisation * np.where(np.arange(400) < 220, 1.0, 1.5)
     n = seen.concurrency.copy()

@@ -39,8 +39,8 @@ def day(reach: float, connections: float = POOL) -> Observations:
     )
 
 
-def test_a_pool_ends_the_growth_before_the_processor() -> None:
-    """X = m/R, from loads that keep no more than seven of ten connections at work."""
+def test_a_connection_pool_is_the_limit_before_the_processor() -> None:
+    """X = m/R, from loads that keep at most seven of ten connections busy."""
     found = assess_capacity(day(0.7))
     assert found.limit == CLIENT_CONNECTIONS
     assert found.value == pytest.approx(POOL / RESIDENCE, rel=0.05)
@@ -67,20 +67,20 @@ def test_with_many_connections_the_processor_is_the_limit() -> None:
 
 
 def test_connections_that_follow_the_load_are_no_limit() -> None:
-    """An application that opens another one when all are at work can open more."""
+    """An application that opens another one when all are busy can open more."""
     n = np.linspace(1, 7, INTERVALS)
     assert client_connections(n / RESIDENCE, n, np.ceil(n) + 1) is None
     assert client_connections(n / RESIDENCE, n, np.full(INTERVALS, 8.0)) is not None
 
 
-def test_clients_that_always_have_a_statement_at_work_are_no_arriving_load() -> None:
-    """Four threads of a batch job that send the next one at once."""
+def test_clients_without_think_time_are_no_arriving_load() -> None:
+    """Four threads of a batch job that send the next statement at once."""
     n = np.random.default_rng(2).uniform(3.2, 3.9, INTERVALS)
     assert client_connections(n / RESIDENCE, n, np.full(INTERVALS, 4.0)) is None
 
 
-def test_where_all_have_a_statement_nothing_is_known_of_more() -> None:
-    """Throughput follows the load no longer: those intervals are left out."""
+def test_intervals_with_all_connections_busy_are_left_out() -> None:
+    """Throughput no longer follows the load there."""
     n = np.concatenate([np.linspace(1, 6, 20), np.full(20, 7.9)])
     pool = client_connections(n / RESIDENCE, n, np.full(40, 8.0))
     assert pool is not None
@@ -89,14 +89,14 @@ def test_where_all_have_a_statement_nothing_is_known_of_more() -> None:
 
 
 def test_beyond_the_peak_of_contention_connections_are_no_limit() -> None:
-    """Sixteen clients of a lock complete less than eight: that they all wait is no limit."""
+    """Sixteen clients of a lock complete less than eight: all of them waiting is no limit."""
     n = np.repeat([1.0, 3.0, 6.0, 10.0, 15.0], 12)
     x = 100 * n / (1 + 0.1 * (n - 1) + 0.02 * n * (n - 1))
     assert client_connections(x, n, np.full(len(n), 16.0)) is None
     assert client_connections(100 * n, n, np.full(len(n), 16.0)) is not None
 
 
-def test_without_a_count_of_connections_there_is_no_such_limit() -> None:
+def test_without_a_connection_count_there_is_no_connection_limit() -> None:
     """An assumed number is no pool."""
     n = np.linspace(1, 7, INTERVALS)
     assert client_connections(n / RESIDENCE, n, np.full(INTERVALS, np.nan)) is None

@@ -56,8 +56,8 @@ def test_a_mix_that_drifts_is_told_and_never_trusted_and_far_off(total: float, s
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_a_mix_that_stays_or_hardly_drifts_is_trusted(seed: int) -> None:
-    """No drift, and one of three per cent in a day: noise and load alone look like none."""
+def test_a_constant_or_hardly_drifting_mix_is_trusted(seed: int) -> None:
+    """No drift, and one of 3 % in a day: noise and load alone look like none."""
     for total in (1.0, 1.03):
         seen = day(total**WHEN, seed, reach=0.85)
         assert abs(cost_drift(CostCurve.of(seen, "cpu"))) < 0.07
@@ -122,7 +122,7 @@ def test_neighbours_that_come_and_go_take_trust_away(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_neighbours_that_halve_the_processor_are_never_trusted_wrongly(seed: int) -> None:
-    """By periods of ten minutes: two clusters of costs; the one left out may be that of now."""
+    """By periods of ten minutes: two clusters of costs; the one left out may be the present."""
     rng = np.random.default_rng([16, seed])
     periods = np.repeat(rng.permutation(np.tile([0, 1], 6)), INTERVALS // 12)
     seen = day(np.ones(INTERVALS), seed, reach=0.75)
@@ -149,8 +149,8 @@ def test_queries_that_cost_more_of_late_take_trust_away_at_once(cost: float) -> 
         assert not wrong(found, SERVER.capacity / cost, 0.15)
 
 
-def test_too_few_or_idle_intervals_tell_no_drift() -> None:
-    """Nothing is said of a resource that is hardly used, of a setting, or of a handful."""
+def test_few_or_idle_intervals_show_no_drift() -> None:
+    """Nor does a resource that is hardly used, or a setting."""
     seen = day(2.0**WHEN, 1)
     [cpu] = seen.resources
     idle = replace(cpu, name="idle", utilisation=cpu.utilisation / 50, own=None)
@@ -166,7 +166,7 @@ def test_too_few_or_idle_intervals_tell_no_drift() -> None:
     assert cost_drift(CostCurve.of(more.select(slice(30)), "cpu")) == 0.0
 
 
-def test_what_a_query_costs_is_fitted_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cost_of_a_query_is_fitted_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Drift, variance and the latest intervals are judged by one curve of the cost."""
     fitted: list[Array] = []
 
@@ -194,8 +194,8 @@ def warming_up(seed: int) -> tuple[Observations, Array]:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_caches_that_fill_while_the_load_ebbs_are_no_contention(seed: int) -> None:
-    """Residence times fall with the load then: no peak near it is trusted, however it looks."""
+def test_caches_that_fill_while_the_load_falls_are_no_contention(seed: int) -> None:
+    """Residence times fall with the load then: no peak near it is trusted."""
     seen, capacities = warming_up(seed)
     for end in range(160, 440, 10):
         found = assess_capacity(seen.select(slice(end)))

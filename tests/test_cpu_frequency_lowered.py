@@ -57,8 +57,8 @@ def test_a_clock_that_is_lowered_at_low_loads_takes_trust_away(
 
 
 @pytest.mark.parametrize(("kind", "reach"), [("by use", 0.3), ("edge", 0.6), ("jump", 0.36)])
-def test_without_the_clock_such_limits_are_sure_and_far_too_low(kind: str, reach: float) -> None:
-    """That is why it is read: the utilisation alone does not tell, and one is even trusted."""
+def test_without_the_clock_rate_such_limits_are_too_low(kind: str, reach: float) -> None:
+    """The utilisation alone does not show it, and one of them is even trusted."""
     seen = day(kind, reach, 1)
     blind = replace(seen, resources=(replace(seen.resources[0], clock=None),))
     found = assess_capacity(blind)
@@ -71,10 +71,8 @@ def test_without_the_clock_such_limits_are_sure_and_far_too_low(kind: str, reach
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize(("kind", "reach"), [("held", 0.9), ("turbo", 0.9), ("jump", 0.9)])
-def test_a_clock_that_is_high_where_it_matters_keeps_the_trust(
-    kind: str, reach: float, seed: int
-) -> None:
-    """Held high, or with a turbo; and one that rose far below the highest loads is no reason."""
+def test_a_high_clock_at_high_loads_keeps_the_trust(kind: str, reach: float, seed: int) -> None:
+    """Kept high, or with a turbo; one that rose far below the highest loads is no reason."""
     found = assess_capacity(day(kind, reach, seed))
     assert CapacityReason.CLOCK_LOW not in found.reasons
     if kind != "jump":
@@ -82,7 +80,7 @@ def test_a_clock_that_is_high_where_it_matters_keeps_the_trust(
         assert found.value == pytest.approx(SERVER.capacity, rel=0.12)
 
 
-def test_only_the_processor_that_ends_the_growth_counts() -> None:
+def test_only_the_limiting_processors_clock_counts() -> None:
     """A disk has no clock, and where it comes first the processor's does not matter."""
     seen = day("by use", 0.3, 1)
     [cpu] = seen.resources
@@ -96,8 +94,8 @@ def test_only_the_processor_that_ends_the_growth_counts() -> None:
     assert CapacityReason.CLOCK_LOW not in found.reasons
 
 
-def test_a_clock_that_is_hardly_known_says_nothing() -> None:
-    """Fewer than six intervals tell it; from then on the highest of them count."""
+def test_a_clock_of_few_intervals_does_not_count() -> None:
+    """Fewer than six are not enough; from then on the highest of them count."""
     seen = day("by use", 0.5, 1)
     [cpu] = seen.resources
     assert cpu.clock is not None

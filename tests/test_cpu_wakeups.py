@@ -38,8 +38,8 @@ def test_a_busy_processor_that_goes_idle_between_queries_is_not_full(
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_its_end_is_known_near_it(seed: int) -> None:
-    """At nine tenths of the capacity all of its time has been used for long, and it is right."""
+def test_the_capacity_is_known_near_it(seed: int) -> None:
+    """At nine tenths of it all processor time has been used for long, and the result is right."""
     demand, waking = SHORT
     capacity = assess_capacity(woken_server(demand, waking, 0.9, evenly=True, seed=seed))
     assert capacity.value is not None
@@ -47,8 +47,8 @@ def test_its_end_is_known_near_it(seed: int) -> None:
 
 
 @pytest.mark.parametrize("upto", [0.5, 0.6, 0.72])
-def test_without_the_count_the_interval_has_room_and_nothing_is_trusted(upto: float) -> None:
-    """The demand of short queries may fall and show nothing: the truth is reached within 5 %."""
+def test_without_idle_entries_the_interval_is_wide_and_untrusted(upto: float) -> None:
+    """The demand of short queries may fall without a sign."""
     demand, waking = SHORT
     found = [
         assess_capacity(woken_server(demand, waking, upto, evenly=True, seed=s, is_measured=False))
@@ -59,8 +59,8 @@ def test_without_the_count_the_interval_has_room_and_nothing_is_trusted(upto: fl
     assert np.mean(held) >= 0.6
 
 
-def test_cpu_time_of_statements_has_no_part_that_waking_costs() -> None:
-    """Where the server counts it for its statements alone, it stays as it is: trust may come."""
+def test_statement_cpu_includes_no_wakeups() -> None:
+    """Where the server counts CPU for statements alone, it stays as it is: trust may come."""
     demand = SHORT[0]
     seen = woken_server(demand, 0.0, 0.9, evenly=False, is_measured=False)
     [own] = seen.resources
@@ -71,8 +71,8 @@ def test_cpu_time_of_statements_has_no_part_that_waking_costs() -> None:
 
 @pytest.mark.parametrize("evenly", [True, False])
 @pytest.mark.parametrize("seed", SEEDS)
-def test_of_long_queries_waking_is_a_small_part(*, evenly: bool, seed: int) -> None:
-    """A millisecond of processor time for each query: waking matters little, and trust comes."""
+def test_waking_is_a_small_part_of_long_queries(*, evenly: bool, seed: int) -> None:
+    """With a millisecond of CPU per query it matters little, and trust comes."""
     demand, waking = LONG
     capacity = assess_capacity(woken_server(demand, waking, 0.9, evenly=evenly, seed=seed))
     assert capacity.value is not None
@@ -80,8 +80,8 @@ def test_of_long_queries_waking_is_a_small_part(*, evenly: bool, seed: int) -> N
     assert capacity.trust is Trust.TRUSTED
 
 
-def test_a_demand_that_may_fall_takes_trust_until_the_loads_are_high() -> None:
-    """Random arrivals at 60 % of a capacity whose queries get a third cheaper: not trusted yet."""
+def test_a_demand_that_may_fall_is_not_trusted_at_low_loads() -> None:
+    """At 60 % of a capacity whose queries get a third cheaper."""
     demand, waking = SHORT
     early = assess_capacity(woken_server(demand, waking, 0.75, evenly=False))
     late = assess_capacity(woken_server(demand, waking, 0.97, evenly=False))
@@ -92,10 +92,10 @@ def test_a_demand_that_may_fall_takes_trust_until_the_loads_are_high() -> None:
 
 @pytest.mark.parametrize("is_measured", [True, False])
 @pytest.mark.parametrize("upto", [0.5, 0.7, 0.8, 0.9])
-def test_of_many_processors_an_idle_one_is_nearly_always_found(
+def test_many_processors_pay_for_waking_until_all_are_busy(
     *, upto: float, is_measured: bool
 ) -> None:
-    """Waking is paid until all are busy: the interval holds the truth, measured or not."""
+    """The interval holds the truth, measured or not."""
     demand, waking = 150e-6, 25e-6
     truth = CEILING[0] * PROCESSORS / demand
     found = [
@@ -108,7 +108,7 @@ def test_of_many_processors_an_idle_one_is_nearly_always_found(
     assert np.mean(held) >= (1.0 if is_measured else 0.8)
 
 
-def test_the_share_that_finds_it_busy_is_that_of_random_arrivals() -> None:
+def test_the_busy_share_is_that_of_random_arrivals() -> None:
     """X·(1 − U) idle entries a second: a share U finds it busy, from the lowest load on."""
     x = np.linspace(100.0, 1000.0, 50)
     u = x / 1000.0
@@ -146,8 +146,8 @@ def test_other_programs_that_keep_processors_from_idling_hide_what_waking_costs(
         assert (found.lower or 0.0) * demand < 1 < 1.05 * (found.upper or np.inf) * demand
 
 
-def test_nothing_is_said_where_too_little_is_known() -> None:
-    """Fewer than six known intervals, none, or a processor that never goes idle: no measure."""
+def test_too_few_idle_entries_give_no_measure() -> None:
+    """Fewer than six known intervals, none, or a processor that never goes idle."""
     x = np.linspace(100.0, 1000.0, 10)
     assert CpuWakeups.of(x, np.full(10, np.nan)) is None
     assert CpuWakeups.of(x, np.where(np.arange(10) < 5, x, np.nan)) is None
@@ -163,8 +163,8 @@ def test_a_resource_is_full_only_where_queries_find_it_busy() -> None:
     assert Resource("cpu", np.ones(20)).full.all()
 
 
-def test_without_the_count_a_processor_is_full_of_short_queries_only_where_they_queue() -> None:
-    """One at once may have all of its time, as each wakes it again; longer ones fill it alone."""
+def test_without_idle_entries_short_queries_fill_a_processor_only_if_they_queue() -> None:
+    """One at once may take all of its time, as each wakes it; longer ones fill it alone."""
     x, n = np.array([20_000.0, 20_000.0, 20_000.0, 500.0]), np.array([1.4, 5.0, np.nan, 1.0])
     one = Resource("cpu", np.ones(4), own=np.ones(4), processors=np.ones(4))
     assert one.with_shared_costs(x, n).full.tolist() == [False, True, True, True]
@@ -194,8 +194,8 @@ def test_a_large_machine_is_sampled(tmp_path: Path) -> None:
     assert IdleEntries(range(64), tmp_path).per_processor() == np.mean(range(0, 64, 64 // MAX_CPUS))
 
 
-def test_without_a_driver_nothing_is_known(tmp_path: Path) -> None:
-    """No cpuidle directory, or a processor that was taken offline meanwhile: None."""
+def test_without_a_cpuidle_driver_the_count_is_unknown(tmp_path: Path) -> None:
+    """No cpuidle directory, or a processor that went offline: None."""
     assert IdleEntries([0], tmp_path).per_processor() is None
     assert IdleEntries([], tmp_path).per_processor() is None
     sysfs(tmp_path, 0, C1=1)
@@ -204,8 +204,8 @@ def test_without_a_driver_nothing_is_known(tmp_path: Path) -> None:
     assert known.per_processor() is None
 
 
-def test_this_machine_tells_it_where_its_kernel_does() -> None:
-    """The counters of the processors that this process may use; they never fall."""
+def test_idle_entries_of_this_machine_are_read() -> None:
+    """For the processors that this process may use, if the kernel has them; they never fall."""
     known = IdleEntries(os.sched_getaffinity(0))
     first, second = known.per_processor(), known.per_processor()
     states = list(Path("/sys/devices/system/cpu").glob("cpu[0-9]*/cpuidle/state1/usage"))

@@ -109,7 +109,7 @@ def assessed(name: str, *, statement_time: bool) -> tuple[Snapshot, float]:
 @each_source
 @each_window
 def test_the_numbers_are_finite_and_in_order(name: str, statement_time: bool) -> None:
-    """Lower bound, value and upper bound, shares, headroom: each is a number or not there."""
+    """Lower bound, value and upper bound, shares, headroom: finite, or None."""
     snapshot, at = assessed(name, statement_time=statement_time)
     capacity = snapshot.capacity(at)
     if capacity is None:
@@ -126,8 +126,8 @@ def test_the_numbers_are_finite_and_in_order(name: str, statement_time: bool) ->
 
 @each_source
 @pytest.mark.parametrize("name", TELL_NOTHING)
-def test_what_tells_nothing_is_not_trusted(name: str, statement_time: bool) -> None:
-    """No capacity and no law out of points that say nothing of it."""
+def test_uninformative_windows_are_not_trusted(name: str, statement_time: bool) -> None:
+    """Neither the capacity nor the law."""
     snapshot, at = assessed(name, statement_time=statement_time)
     capacity, law = snapshot.capacity(at), snapshot.current_law(at)
     assert (capacity is None) == (name == "all idle")
@@ -136,8 +136,8 @@ def test_what_tells_nothing_is_not_trusted(name: str, statement_time: bool) -> N
 
 @each_source
 @each_window
-def test_every_way_out_shows_it(name: str, statement_time: bool) -> None:
-    """Page, metrics, JSON and the demo's table, without a word that is not a number."""
+def test_every_output_accepts_degenerate_windows(name: str, statement_time: bool) -> None:
+    """Page, metrics, JSON and the demo's table, without NaN or infinity."""
     snapshot, at = assessed(name, statement_time=statement_time)
     registry = CollectorRegistry()
     registry.register(SnapshotCollector(lambda: [snapshot], lambda: at))
