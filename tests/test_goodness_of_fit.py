@@ -45,8 +45,8 @@ def test_two_or_three_threads_running_are_refused() -> None:
     assert finding.refuses
 
 
-def test_single_looks_that_vary_by_their_own_noise_are_refused() -> None:
-    """One look an interval at five to seven threads tells nothing of the load."""
+def test_single_samples_of_mostly_noise_are_refused() -> None:
+    """One sample an interval at five to seven threads shows nothing of the load."""
     rng = np.random.default_rng(2)
     n = np.maximum(rng.poisson(6, 200), 1.0)
     seen = Observations.of(np.arange(200), np.full(200, 500.0), n, n_variance=n)
@@ -55,8 +55,8 @@ def test_single_looks_that_vary_by_their_own_noise_are_refused() -> None:
     assert finding.check is Check.NOISY
 
 
-def test_many_threads_looked_at_often_are_accepted() -> None:
-    """Fifteen looks at up to thirty threads are good enough."""
+def test_many_threads_sampled_often_are_accepted() -> None:
+    """Fifteen samples at up to thirty threads are enough."""
     assert check_concurrency(sampled(30, 15)) is None
 
 
@@ -67,7 +67,7 @@ def test_low_concurrency_by_littles_law_is_accepted() -> None:
 
 
 def test_statements_that_hardly_meet_show_no_contention() -> None:
-    """With one statement at a time the law's contention is nothing, however exact its time is."""
+    """With one statement at a time the law's contention is not identifiable, however exact N is."""
     n = np.linspace(0.5, 1.5, 50)
     finding = check_concurrency(Observations.of(np.arange(50), LAW.throughput(n), n))
     assert finding is not None
@@ -87,16 +87,16 @@ def test_a_law_that_describes_its_points_passes() -> None:
     assert check_fit(*points(), LAW) is None
 
 
-def test_efficiency_above_one_is_noticed() -> None:
-    """λ 20 % too small: a fifth of the points do better than no contention at all."""
+def test_efficiency_above_one_is_detected() -> None:
+    """Λ 20 % too small: a fifth of the points exceed the linear bound."""
     finding = check_fit(*points(), Usl(0.0, 0.0, 700.0))
     assert finding is not None
     assert finding.check is Check.SUPERLINEAR
     assert not finding.refuses
 
 
-def test_a_wrong_shape_leaves_a_pattern() -> None:
-    """A server that breaks off at its cores is not a smooth law."""
+def test_a_wrong_shape_leaves_a_residual_pattern() -> None:
+    """A server with an abrupt limit at its cores is not a smooth law."""
     n, _, weights, variance = points()
     x = np.minimum(900 * n, 9000) * np.exp(np.random.default_rng(3).normal(0, 0.01, len(n)))
     finding = check_fit(n, x, weights, variance, Usl(0.06, 0.0005, 1000.0))
@@ -152,8 +152,8 @@ def test_the_highest_loads_may_contradict_a_limit(share: float, seed: int) -> No
     assert is_right or share < 0.09
 
 
-def test_a_limit_far_off_the_highest_loads_is_contradicted() -> None:
-    """A straight line through all others says half as much again; four times in six it is drawn."""
+def test_a_limit_far_from_the_highest_loads_is_contradicted() -> None:
+    """A line through all others is half as high again; it is drawn four times in six."""
     many = [hyper_threads(0.97, 0.06, seed) for seed in range(6)]
     far = [seen for seen in many if (assess_capacity(seen).value or 0.0) > 1.4 * 650]
     assert len(far) >= 4

@@ -41,8 +41,8 @@ def test_below_the_peak_headroom_is_the_unused_share() -> None:
     assert headroom_of(assess_capacity(Observations.of([], [], [])), 1.0) is None
 
 
-def test_past_the_peak_of_a_full_resource_it_counts_the_statements_beyond() -> None:
-    """At most 0 however low the throughput is, and what overload costs has its own number."""
+def test_past_the_peak_headroom_counts_the_excess_statements() -> None:
+    """At most 0 however low the throughput is; the loss by overload is a number of its own."""
     found = assess_capacity(plateau(120.0, 1, full_at=0.98 * END))
     assert found.concurrency is not None
     assert found.concurrency_upper is not None
@@ -56,7 +56,7 @@ def test_past_the_peak_of_a_full_resource_it_counts_the_statements_beyond() -> N
 
 
 def test_statements_that_wait_while_the_resource_is_idle_are_no_overload() -> None:
-    """They pile up behind a lock: the server could do more, and that is still its headroom."""
+    """Behind a lock: the server could do more, and that is still its headroom."""
     found = assess_capacity(plateau(120.0, 1, full_at=0.98 * END))
     waiting = headroom_of(found, 0.3 * END, 500.0, MIN_LIMITING_UTILISATION - 0.1)
     assert waiting is not None
@@ -64,8 +64,8 @@ def test_statements_that_wait_while_the_resource_is_idle_are_no_overload() -> No
     assert waiting.ratio == pytest.approx(0.7, abs=0.03)
 
 
-def test_far_more_statements_than_near_the_top_leave_an_unknown_peak_unknown() -> None:
-    """Where contention limits and its N* is not known, neither side of the peak is claimed."""
+def test_an_unknown_peak_makes_the_headroom_of_many_statements_unknown() -> None:
+    """Where contention limits and its N* is unknown, neither side of the peak is assumed."""
     found = assess_capacity(plateau(200.0, 1))
     known = replace(found, value=100.0, limit=USL, concurrency_upper=None, concurrency_seen=10.0)
     assert headroom_of(known, 60.0, 16.0) is None
@@ -74,7 +74,7 @@ def test_far_more_statements_than_near_the_top_leave_an_unknown_peak_unknown() -
     assert headroom_of(replace(known, limit="cpu"), 60.0, 16.0) is not None
 
 
-def test_the_concurrency_seen_is_that_of_the_highest_throughputs() -> None:
+def test_the_observed_concurrency_is_that_of_the_highest_throughputs() -> None:
     """Statements that pile up at low throughput do not count."""
     n = np.array([2.0, 4, 8, 9, 50])
     seen = Observations.of(np.arange(5.0), [20.0, 40, 78, 80, 30], n)
@@ -97,7 +97,7 @@ def test_statements_that_wait_for_more_than_contention_are_no_overload() -> None
         assert (there.ratio <= 0) is overloaded
 
 
-def test_a_limit_by_the_servers_own_cpu_is_met_where_the_host_is_full() -> None:
+def test_a_server_cpu_limit_is_reached_when_the_host_is_full() -> None:
     """Other programs take the rest of the processors, and the statements wait for them too."""
     own = Load(0.0, 80.0, {}, {}, {"server_cpu": 0.87, "cpu": 0.99, "disk:sda": 0.5})
     assert own.utilisation_of("server_cpu") == 0.99
@@ -109,7 +109,7 @@ def test_a_limit_by_the_servers_own_cpu_is_met_where_the_host_is_full() -> None:
     assert alone.utilisation_of("server_cpu") == 0.95
 
 
-def test_a_few_dear_queries_that_fill_the_resource_are_no_peak() -> None:
+def test_a_few_expensive_queries_that_fill_the_resource_are_no_peak() -> None:
     """A report for three intervals fills the processor at a usual load: the capacity stays."""
     life = day(Life(0.5))[1]
     usual = assess_capacity(life)
@@ -127,7 +127,7 @@ def test_a_few_dear_queries_that_fill_the_resource_are_no_peak() -> None:
 
 
 def test_a_load_above_the_capacity_is_no_overload_by_itself() -> None:
-    """Throughput that refutes the capacity has negative headroom, and loses nothing."""
+    """Throughput above the capacity has negative headroom, and no loss."""
     found = assess_capacity(plateau(120.0, 1, full_at=0.98 * END))
     there = headroom_of(found, 1.1 * END, KNEE, 1.0)
     assert there is not None
@@ -135,7 +135,7 @@ def test_a_load_above_the_capacity_is_no_overload_by_itself() -> None:
     assert there.ratio < 0
 
 
-def test_a_table_past_the_peak_of_its_law_says_what_that_costs() -> None:
+def test_a_table_past_the_peak_of_its_law_has_the_loss() -> None:
     """The law's own points: below, at and past the peak."""
     law = Usl(sigma=0.02, kappa=0.0005, lam=100.0)
     n = np.array([1.0, 2, 4, 8, 16, 32, 64, 128])
@@ -188,7 +188,7 @@ def test_a_real_server_at_half_its_best_concurrency_is_not_overloaded(run: str) 
 
 @pytest.mark.parametrize("run", RUNS)
 def test_a_real_server_at_its_best_concurrency_has_no_headroom_and_no_overload(run: str) -> None:
-    """Headroom is about 0 there, and nothing is lost."""
+    """Headroom is about 0 there, and there is no loss."""
     for _, _, snapshot in of_stage(run, BEST)[-4:]:
         known = snapshot.headroom(snapshot.at)
         assert known is not None

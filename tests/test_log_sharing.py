@@ -17,8 +17,8 @@ MySQL 9.7 was seen to take for inserts with sync_binlog = 1."""
 
 
 @pytest.mark.parametrize("upto", [0.5, 0.7, 0.9])
-def test_what_commits_share_is_seen_from_below(upto: float) -> None:
-    """The interval holds the capacity, and nothing is trusted that is off by more than 15 %."""
+def test_shared_log_writes_are_extrapolated_from_low_loads(upto: float) -> None:
+    """The interval holds the capacity, and no trusted one is off by more than 15 %."""
     off = []
     for seed in SEEDS:
         seen, truth = committing_server(*UPDATES, upto, seed=seed, is_measured=True)
@@ -33,7 +33,7 @@ def test_what_commits_share_is_seen_from_below(upto: float) -> None:
     assert np.median(off) < 0.12
 
 
-def test_writes_that_hardly_belong_to_queries_tell_nothing() -> None:
+def test_log_writes_without_commits_do_not_count() -> None:
     """A server of reads writes its log once a second: the limit is as without a count."""
     x = np.linspace(100.0, 900.0, 60)
     u = 0.001 * x * (1 + 0.01 * np.sin(np.arange(60)))
@@ -44,7 +44,7 @@ def test_writes_that_hardly_belong_to_queries_tell_nothing() -> None:
 
 
 def test_the_spared_share_is_that_of_the_commits_beyond_the_first() -> None:
-    """Two writes for each commit at low loads, and one for five of them at last."""
+    """Two writes for each commit at low loads, and one for five of them at the end."""
     x = np.array([100.0, 110.0, 200.0, 300.0, 400.0, 500.0, 1000.0])
     writes = np.array([200.0, 220.0, 400.0, 540.0, 500.0, 400.0, 200.0])
     found = SharedCost.of(x, writes)
@@ -54,7 +54,7 @@ def test_the_spared_share_is_that_of_the_commits_beyond_the_first() -> None:
     assert np.all(np.diff(found.saved) >= 0)
 
 
-def test_what_an_idle_server_writes_by_itself_is_no_cost_of_its_queries() -> None:
+def test_background_log_writes_are_no_cost_of_queries() -> None:
     """A few queries beside fifty writes a second, at night: the cost is that by day."""
     x, writes = np.linspace(300.0, 1000.0, 20), np.full(20, 300.0)
     idle = np.full(10, 1.0)
@@ -66,7 +66,7 @@ def test_what_an_idle_server_writes_by_itself_is_no_cost_of_its_queries() -> Non
 
 
 def test_the_share_is_smoothed_along_a_curve_of_the_load() -> None:
-    """One that bends twice is kept as it is, and noise around it is not."""
+    """A curve that bends twice is kept as it is, and noise around it is not."""
     t = np.linspace(0.0, 1.0, 200)
     curve = 0.1 + 0.4 * (3 * t**2 - 2 * t**3)
     noise = np.random.default_rng(8).normal(0, 0.05, 200)

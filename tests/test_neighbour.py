@@ -32,7 +32,7 @@ RUNS = sorted(path.name for path in RECORDED.iterdir())
 
 
 @pytest.mark.parametrize("run", RUNS)
-def test_the_interval_beside_it_holds_what_the_clients_got(run: str) -> None:
+def test_the_interval_beside_a_neighbour_holds_the_clients_throughput(run: str) -> None:
     """In four of five rounds; nothing is trusted, neither beside it nor before or after."""
     seen, held = saved(RECORDED / run), []
     for one in seen["rounds"]:
@@ -71,8 +71,8 @@ BEGINS = 0.2
 
 
 @pytest.mark.parametrize("seed", [6000, 6001, 6002])
-def test_a_neighbour_that_has_just_begun_may_keep_what_it_takes_or_not(seed: int) -> None:
-    """Four minutes after it began the interval reaches from what it leaves to what was before."""
+def test_a_new_neighbour_widens_the_interval(seed: int) -> None:
+    """Four minutes after it began: from what it leaves to the capacity before."""
     known = month("neighbours", seed)
     begins = np.flatnonzero(np.diff(known.course.others) > BEGINS) + 1
     assert len(begins) >= 3
@@ -87,7 +87,7 @@ def test_a_neighbour_that_has_just_begun_may_keep_what_it_takes_or_not(seed: int
         assert found.trust is not Trust.TRUSTED
 
 
-def test_a_neighbour_that_came_with_the_high_loads_is_not_taken_for_work_for_them() -> None:
+def test_a_neighbour_at_high_loads_is_not_taken_for_query_work() -> None:
     """Some minutes after it ended the capacity is within 12 % again: it was 43 % too low."""
     known, end = month("neighbours", 9100), 36040
     assert np.ptp(known.course.others[end - 20 : end]) > 2 * BEGINS
@@ -97,7 +97,7 @@ def test_a_neighbour_that_came_with_the_high_loads_is_not_taken_for_work_for_the
     assert found.distribution.at_most(0.8 * truth) < 0.5
 
 
-def test_the_lower_half_of_a_capacity_reaches_down_to_what_others_leave() -> None:
+def test_the_lower_bound_allows_for_what_others_use() -> None:
     """The median stays; the 5 % quantile is 0.6 times what it was, within 2 %."""
     capacity = Distribution.of_quantiles(900.0, 1000.0, 1150.0)
     lowered = capacity.lowered(0.6)
@@ -107,8 +107,8 @@ def test_the_lower_half_of_a_capacity_reaches_down_to_what_others_leave() -> Non
     assert capacity.lowered(1.0).quantiles([0.05])[0] == pytest.approx(900.0, rel=1e-3)
 
 
-def test_a_neighbour_that_was_there_all_the_time_lowers_nothing() -> None:
-    """Where its use was not known for a while, too; nor does one on a resource that is far away."""
+def test_a_constant_neighbour_does_not_lower_the_capacity() -> None:
+    """Also with its use unknown for a while; nor does one on a resource that is far from full."""
     x = np.linspace(100.0, 400.0, 60)
     own, steady = 0.001 * x, np.full(60, 0.4)
     unknown = np.where(np.arange(60) < 40, np.nan, own)
@@ -133,8 +133,8 @@ def test_a_neighbour_that_was_there_all_the_time_lowers_nothing() -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_beside_one_that_fills_the_processor_all_the_time_nothing_is_trusted(seed: int) -> None:
-    """What clients use for a query is not seen there: at most the least that others use for one."""
+def test_beside_a_neighbour_that_fills_the_processor_nothing_is_trusted(seed: int) -> None:
+    """The clients' use per query is not seen there: at most the least that others use for one."""
     n = 1 + 11 * (1 - np.cos(np.linspace(0, 12 * np.pi, 240))) / 2
     left = np.exp(np.random.default_rng(seed).normal(0, 0.3, 240))
     x = left * 100 * n / (1 + 0.05 * (n - 1) + 0.01 * n * (n - 1))

@@ -32,8 +32,8 @@ def served(x: Array, noise: float = 0.01) -> Observations:
     return Observations.of(at, x, x / 100, resources=[Resource("cpu", u)])
 
 
-def test_a_capacity_above_what_was_served_is_as_likely_as_any() -> None:
-    """Below it is the less likely the more intervals are above, one alone may be luck."""
+def test_capacities_above_the_observed_throughput_are_equally_likely() -> None:
+    """Below it, the less likely the more intervals are above; one alone may be chance."""
     steady = np.full(200, 300.0)
     p = likelihood(np.log([300.0, 400.0, 900.0]), served(steady), "cpu")
     assert p == pytest.approx(1.0, abs=0.05)
@@ -45,7 +45,7 @@ def test_a_capacity_above_what_was_served_is_as_likely_as_any() -> None:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_a_full_server_says_no_more_than_its_capacity(seed: int) -> None:
+def test_a_full_server_keeps_its_capacity_likely(seed: int) -> None:
     """The highest of many that vary by chance lie above the capacity, which stays likely."""
     x = 500 * np.exp(np.random.default_rng(seed).normal(0, 0.03, 300))
     p = likelihood(np.log([450.0, 500.0, 550.0]), served(x), "cpu")
@@ -53,7 +53,7 @@ def test_a_full_server_says_no_more_than_its_capacity(seed: int) -> None:
     assert p[0] < 0.1 * p[1]
 
 
-def test_costs_that_vary_make_it_less_sure() -> None:
+def test_varying_costs_make_it_less_certain() -> None:
     """A burst of cheap queries is possible where costs vary, and hardly where they do not."""
     x = np.append(np.linspace(100, 500, 200), [620.0, 630.0, 640.0])
     sure, unsure = served(x), served(x, noise=0.2)
@@ -86,7 +86,7 @@ def test_queries_that_waited_for_a_while_do_not_hide_what_was_served(seed: int) 
 
 
 def test_a_steep_law_is_not_taken_for_a_burst() -> None:
-    """A server that was seen up to its peak keeps the capacity that it has."""
+    """A server measured up to its peak keeps its capacity."""
     server = law_server("law", 0.02, 0.0005)
     rng = np.random.default_rng(3)
     share = tide(0.97, rng)

@@ -42,7 +42,7 @@ def changed(
     )
 
 
-def test_a_clean_day_loses_nothing() -> None:
+def test_a_clean_day_has_no_outliers() -> None:
     """Noise alone removes no interval."""
     assert find_outliers(day()).removed == ()
 
@@ -56,10 +56,10 @@ def test_a_clean_day_loses_nothing() -> None:
         ({"n": 0.2}, OutlierReason.GLITCH),
     ],
 )
-def test_each_trouble_is_removed_for_its_reason(
+def test_each_disturbance_is_removed_with_its_reason(
     trouble: dict[str, float], reason: OutlierReason
 ) -> None:
-    """Ten troubled intervals of 300 go, all with the reason, nothing else goes."""
+    """Ten disturbed intervals of 300 go, all with the reason, and no other."""
     found = find_outliers(changed(day(), slice(40, 50), **trouble))
     assert {outlier.index for outlier in found.removed} == set(range(40, 50))
     assert {outlier.reason for outlier in found.removed} == {reason}
@@ -68,7 +68,7 @@ def test_each_trouble_is_removed_for_its_reason(
     assert reason.sentence
 
 
-def test_connections_that_wait_are_no_foreign_work() -> None:
+def test_waiting_connections_are_no_other_work() -> None:
     """In a pile-up they are held ten times as long: queries took longer, nothing else was busy."""
     piled = changed(day(), slice(40, 50), n=4.0)
     held = np.where(np.arange(len(piled)) // 10 == 4, 10.0, 1.0) * piled.concurrency / 400
@@ -80,15 +80,15 @@ def test_connections_that_wait_are_no_foreign_work() -> None:
 
 
 def test_more_than_a_tenth_is_never_removed() -> None:
-    """Where more than a tenth contradict the others, every interval stays."""
+    """Then the model is wrong, which the result reports, and every interval stays."""
     found = find_outliers(changed(day(), slice(0, 36), n=5.0))
     assert found.removed == ()
     assert found.kept.all()
     assert found.too_many
 
 
-def test_a_server_near_its_peak_loses_nothing() -> None:
-    """Long queries at high load are what the law says, not outliers."""
+def test_a_server_near_its_peak_has_no_outliers() -> None:
+    """Long queries at high load follow the law."""
     rng = np.random.default_rng(3)
     n = rng.uniform(1, 70, 400)
     x = LAW.throughput(n) * np.exp(rng.normal(0, 0.02, 400))
@@ -96,7 +96,7 @@ def test_a_server_near_its_peak_loses_nothing() -> None:
 
 
 def test_noise_of_sampled_concurrency_is_no_pile_up() -> None:
-    """Fifteen looks at Threads_running vary by a root of N, which is allowed for."""
+    """Fifteen samples of Threads_running vary by a root of N, which is allowed for."""
     rng = np.random.default_rng(8)
     seen = day()
     sampled = rng.poisson(seen.concurrency * 15) / 15
@@ -104,15 +104,15 @@ def test_noise_of_sampled_concurrency_is_no_pile_up() -> None:
     assert len(find_outliers(noisy).removed) <= 2
 
 
-def test_the_ratio_tells_how_far_off_it_was() -> None:
+def test_the_ratio_is_relative_to_the_neighbours() -> None:
     """Four times the threads: four times the neighbours' time per query."""
     found = find_outliers(changed(day(), slice(7, 8), n=4.0))
     assert found.removed[0].ratio == pytest.approx(4.0, rel=0.2)
 
 
 @pytest.mark.parametrize("count", [0, 1, 5])
-def test_few_intervals_are_left_alone(count: int) -> None:
-    """With a handful nobody can tell."""
+def test_few_intervals_have_no_outliers(count: int) -> None:
+    """A handful is not enough to tell."""
     assert find_outliers(day(20).select(slice(count))).kept.sum() == count
 
 

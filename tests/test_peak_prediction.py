@@ -155,14 +155,14 @@ def test_a_group_is_predicted_as_well_without_its_curves(monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize(("cut", "share"), CUTS)
-def test_the_interval_holds_the_peak(cut: str, share: float) -> None:
+def test_the_intervals_hold_the_peak(cut: str, share: float) -> None:
     """At least 85 % of the 90 % intervals do."""
     assert np.mean([p.covered for p in predictions(cut, share)]) >= 0.85
 
 
 @pytest.mark.parametrize("half", [0, 1])
-def test_either_half_of_the_families_tells_the_same(half: int) -> None:
-    """The result is not owed to some machines: coverage and median error hold in both halves."""
+def test_either_half_of_the_studies_gives_the_same(half: int) -> None:
+    """Coverage and median error hold in both halves, so it does not depend on some machines."""
     families = sorted({curve.family for curve in CURVES})[half::2]
     for cut, share in CUTS:
         found = [p for p in predictions(cut, share) if p.curve.family in families]
@@ -171,7 +171,7 @@ def test_either_half_of_the_families_tells_the_same(half: int) -> None:
 
 
 def test_no_trusted_peak_is_wrong() -> None:
-    """However much of a curve was measured, no peak is both trusted and off by 15 %."""
+    """At no cut is a peak both trusted and off by 15 %."""
     parts = [p for cut, share in CUTS for p in predictions(cut, share)] + beginnings()
     trusted = [p for p in parts if p.trusted]
     assert len(trusted) > 150
@@ -179,7 +179,7 @@ def test_no_trusted_peak_is_wrong() -> None:
 
 
 def test_many_right_peaks_are_trusted() -> None:
-    """Of the curves measured up to 0.8 of the peak's load a quarter, of the whole ones a half."""
+    """Of the curves measured up to 0.8 of the peak's load a quarter, of whole ones a half."""
     assert np.mean([p.trusted for p in predictions("load", 0.8)]) > 0.25
     whole = [p for p in beginnings() if p.levels == len(p.curve.n)]
     assert np.mean([p.trusted for p in whole]) > 0.5
@@ -204,8 +204,8 @@ def test_a_curve_past_its_peak_is_trusted() -> None:
         assert fitted.x_max == pytest.approx(max(SYSBENCH_RW[1]), rel=0.1)
 
 
-def test_the_white_papers_five_points_stay_an_indication() -> None:
-    """1–16 threads of Cisco's 32: indicative, for it still grew, and within 15 %."""
+def test_the_white_papers_five_points_are_indicative() -> None:
+    """1–16 threads of Cisco's 32: it still grew, and is within 15 %."""
     fitted = fit_bayes([1, 2, 4, 8, 16], [955.16, 1878.91, 3548.68, 6531.08, 9897.24])
     assert fitted.trust is Trust.INDICATIVE
     assert Reason.STILL_GROWING in fitted.reasons
@@ -230,8 +230,8 @@ def test_a_handful_of_noisy_points_is_not_trusted_when_wrong() -> None:
     assert trusted_and_wrong <= 1
 
 
-def test_throughput_above_the_peak_takes_trust_away() -> None:
-    """Though it is set aside as an outlier: what was seen is possible."""
+def test_throughput_above_the_peak_removes_trust() -> None:
+    """Though it is left out as an outlier: it was possible."""
     law = Usl(0.03, 0.97 / 40**2, 1000.0)
     n = np.linspace(1, 60, 40)
     x = law.throughput(n) * np.exp(np.random.default_rng(3).normal(0, 0.02, 40))
@@ -253,7 +253,7 @@ def refuted(seed: int, gain: float, noise: float, past: int, present: int) -> Us
 
 @pytest.mark.parametrize(("past", "present"), [(300, 28), (1200, 120)])
 @pytest.mark.parametrize(("gain", "noise"), [(1.2, 0.05), (1.3, 0.05), (1.5, 0.05), (1.5, 0.1)])
-def test_a_present_that_refutes_the_past_takes_trust_away(
+def test_recent_points_above_the_peak_remove_trust(
     gain: float, noise: float, past: int, present: int
 ) -> None:
     """A tenth of the points far above the others do not hide in the scatter that they make."""
@@ -268,7 +268,7 @@ def test_noise_alone_does_not_refute_a_peak(noise: float) -> None:
         assert refuted(seed, 1.0, noise, 300, 28).trust is Trust.TRUSTED
 
 
-def test_points_that_wind_about_the_law_are_told() -> None:
+def test_points_with_a_wave_about_the_law_have_a_pattern() -> None:
     """200 points with 2 % noise about a wave of 12 %: a pattern; without the wave none."""
     law = Usl(0.03, 0.97 / 40**2, 1000.0)
     n = np.linspace(1, 60, 200)
@@ -293,8 +293,8 @@ def sharp(rng: np.random.Generator) -> tuple[Array, Array, float]:
     return n, exact * np.exp(rng.normal(0, rng.uniform(0.01, 0.05), len(n))), 1000.0
 
 
-def test_simulated_curves_of_any_sharpness_are_covered_and_not_trusted_in_vain() -> None:
-    """Of 200 curves, 85 % of the intervals hold the peak, and no trusted one is off by 15 %."""
+def test_simulated_curves_of_any_sharpness_are_covered() -> None:
+    """Of 200, 85 % of the intervals hold the peak, and no trusted one is off by 15 %."""
     rng = np.random.default_rng(30)
     covered, trusted = [], []
     for _ in range(200):

@@ -40,8 +40,8 @@ def day(most: float, seed: int, full_at: float = 1.4 * END, noise: float = 0.01)
 
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("most", [90.0, 200.0])
-def test_a_plateau_is_the_capacity_and_no_limit_beyond_it(most: float, seed: int) -> None:
-    """The processor's limit lies two fifths above; it is told that something else ends it."""
+def test_a_plateau_is_the_capacity(most: float, seed: int) -> None:
+    """The processor's limit lies two fifths above; the reason is that something else limits."""
     seen = day(most, seed)
     assert find_plateau(seen) == pytest.approx(END, rel=0.02)
     found = assess_capacity(seen)
@@ -52,8 +52,8 @@ def test_a_plateau_is_the_capacity_and_no_limit_beyond_it(most: float, seed: int
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_where_throughput_still_grows_no_end_was_met(seed: int) -> None:
-    """Up to the knee, and at low loads; nor do statements that pile up now and then make one."""
+def test_growing_throughput_is_no_plateau(seed: int) -> None:
+    """Up to the knee, and at low loads; nor do occasional pile-ups make one."""
     assert find_plateau(day(35.0, seed)) is None
     assert find_plateau(day(12.0, seed)) is None
     seen = day(35.0, seed)
@@ -64,16 +64,16 @@ def test_where_throughput_still_grows_no_end_was_met(seed: int) -> None:
     assert CapacityReason.THROUGHPUT_PLATEAU not in assess_capacity(piled).reasons
 
 
-def test_a_full_resource_says_itself_where_it_ends() -> None:
-    """The processor is full along the plateau: it is the limit, and nothing else holds it up."""
+def test_a_full_resource_along_the_plateau_is_the_limit() -> None:
+    """Nothing else holds the throughput."""
     found = assess_capacity(day(120.0, 1, full_at=0.98 * END))
     assert CapacityReason.THROUGHPUT_PLATEAU not in found.reasons
     assert found.value == pytest.approx(END, rel=0.06)
     assert found.limit == "cpu"
 
 
-def test_concurrency_that_is_hardly_known_tells_no_plateau() -> None:
-    """Few looks at Threads_running vary by themselves as much."""
+def test_uncertain_concurrency_shows_no_plateau() -> None:
+    """Few samples of Threads_running vary by themselves as much."""
     seen = day(200.0, 2)
     noisy = Observations.of(
         seen.at,
@@ -87,8 +87,8 @@ def test_concurrency_that_is_hardly_known_tells_no_plateau() -> None:
 
 @pytest.mark.parametrize("cores", [1, 2, 8])
 @pytest.mark.parametrize("noise", [0.1, 0.2, 0.3])
-def test_residence_times_that_scatter_make_no_plateau(cores: int, noise: float) -> None:
-    """Up to 45 % of what processors can do statements take longer at times: others delay them."""
+def test_scattered_residence_times_make_no_plateau(cores: int, noise: float) -> None:
+    """Up to 45 % of the processors' limit statements take longer at times: others delay them."""
     server = erlang_server("open", cores, wait=0.0005)
     for seed in range(8):
         seen = live(server, Life(0.45, noise=noise), np.random.default_rng([62, seed]))
@@ -97,7 +97,7 @@ def test_residence_times_that_scatter_make_no_plateau(cores: int, noise: float) 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_a_plateau_is_found_where_residence_times_scatter(seed: int) -> None:
-    """Statements at once are far more than what a scatter by a tenth makes of them."""
+    """Concurrency is far more than a scatter of a tenth explains."""
     seen = day(200.0, seed)
     scatter = np.exp(np.random.default_rng([63, seed]).normal(0, 0.1, INTERVALS))
     scattered = Observations.of(
@@ -106,7 +106,7 @@ def test_a_plateau_is_found_where_residence_times_scatter(seed: int) -> None:
     assert find_plateau(scattered) == pytest.approx(END, rel=0.02)
 
 
-def test_a_limit_of_one_at_a_time_is_not_met_by_less_than_one_statement() -> None:
+def test_a_serial_limit_needs_more_than_one_statement() -> None:
     """On a real server at two thirds of its capacity: 0.7 to 2.4 at once, the same throughput."""
     rng = np.random.default_rng(64)
     x = np.concatenate((np.linspace(200, 900, 60), rng.uniform(960, 1000, 40)))
@@ -117,8 +117,8 @@ def test_a_limit_of_one_at_a_time_is_not_met_by_less_than_one_statement() -> Non
     assert find_plateau(Observations.of(at, x, 2 * n)) == pytest.approx(980, rel=0.02)
 
 
-def test_statements_that_wait_for_a_processor_make_no_plateau() -> None:
-    """They are a processor's queue, which has a limit of its own, and wait for no lock."""
+def test_statements_waiting_for_a_processor_make_no_plateau() -> None:
+    """Their queue has a limit of its own, and is for no lock."""
     seen = day(200.0, 3)
     queue = np.maximum(seen.concurrency - 0.9 * KNEE, 0.0)
     cpu = replace(seen.resource("cpu"), waiting=queue)
@@ -154,14 +154,14 @@ def test_statements_on_all_connections_show_the_end_though_few_intervals_have_th
     assert min(r.x_max for r in found.resource_limits if r.x_max is not None) > 1.3 * truth
 
 
-def test_a_load_that_never_varied_shows_no_plateau() -> None:
+def test_a_constant_load_shows_no_plateau() -> None:
     """Intervals of one throughput do not show how much residence times vary below it."""
     rng = np.random.default_rng(65)
     x, n = rng.uniform(970, 1000, 60), 5 * np.exp(rng.normal(0, 0.3, 60))
     assert find_plateau(Observations.of(SECONDS * np.arange(1, 61), x, n)) is None
 
 
-def test_an_end_that_was_passed_is_the_capacity_though_the_law_fits() -> None:
+def test_a_plateau_is_the_capacity_though_the_law_fits() -> None:
     """A lock that is held the longer, the more wait: through its flat end the law peaks above."""
     known = month("launch", 7002)
     until = int(22.9 * PER_DAY)
@@ -177,7 +177,7 @@ def test_an_end_that_was_passed_is_the_capacity_though_the_law_fits() -> None:
     assert found.lower < truth < found.upper
 
 
-def test_a_busy_resource_is_the_end_though_an_interval_is_unknown() -> None:
+def test_a_busy_resource_is_the_limit_though_an_interval_is_unknown() -> None:
     """The processor is nearly full along the plateau: without one of its readings too."""
     seen = day(200.0, 1, full_at=1.05 * END)
     assert find_plateau(seen, "cpu") is None
@@ -187,7 +187,7 @@ def test_a_busy_resource_is_the_end_though_an_interval_is_unknown() -> None:
     assert find_plateau(gap, "cpu") is None
 
 
-def test_a_busy_processor_that_few_wait_for_is_not_the_end() -> None:
+def test_a_busy_processor_without_a_queue_is_not_the_limit() -> None:
     """Nearly all statements wait for locks while it is 93 % used: more of them serve no more."""
     seen = day(200.0, 1, full_at=1.04 * END)
     cpu = seen.resource("cpu")

@@ -21,11 +21,11 @@ from agent.export.resource_labels import cpu_part, resource_labels
 def test_a_name_is_split_into_kind_device_and_dimension(
     name: str, labels: tuple[str, str, str]
 ) -> None:
-    """No label holds more than one thing; a colon in a device's own name stays there."""
+    """No label has two parts; a colon in a device's own name stays there."""
     assert resource_labels(name) == labels
 
 
 def test_parts_of_the_cpu_are_no_resources() -> None:
-    """They would be counted twice beside the whole."""
+    """They would count twice beside the whole."""
     assert [cpu_part(name) for name in ("cpu:server", "cpu:steal")] == ["server", "steal"]
     assert [cpu_part(name) for name in ("cpu", "server_cpu", "disk:sda")] == [None] * 3

@@ -37,7 +37,7 @@ def served(throughput: float) -> Snapshot:
 
 
 def test_a_distribution_has_its_quantiles() -> None:
-    """Its bounds are what 5 and 95 of a hundred such capacities do not exceed, and back."""
+    """At most 5 and 95 of a hundred such capacities lie below its bounds, and back."""
     limit = Distribution.of_quantiles(900, 1000, 1300)
     assert limit.at_most(np.array([0.0, 900.0, 1000.0, 1300.0, 1e9])) == pytest.approx(
         [0, 0.05, 0.5, 0.95, 1], abs=1e-3
@@ -48,21 +48,21 @@ def test_a_distribution_has_its_quantiles() -> None:
 
 @pytest.mark.parametrize("unknown", [None, np.inf])
 def test_without_an_upper_bound_it_is_wider_above_than_below(unknown: float | None) -> None:
-    """As much higher as it is lower leaves a probability that is neither nothing nor sure."""
+    """As much higher as it is lower leaves a probability that is neither 0 nor 1."""
     open_above = Distribution.of_quantiles(900, 1000, unknown)
     assert open_above.at_most(np.array([900.0, 1000.0])) == pytest.approx([0.05, 0.5], abs=1e-3)
     assert 0.6 < open_above.at_most(1000 / 0.9) < 0.9
 
 
-def test_beyond_its_table_nothing_more_is_known() -> None:
-    """Where the table ends at 60 % a far higher load is met by 60 %, not by 100 %."""
+def test_the_probability_is_capped_at_the_distributions_end() -> None:
+    """If the distribution ends at 60 %, a far higher load has 60 %, not 100 %."""
     limit = Distribution(np.log([100.0, 200.0]), np.array([0.0, 0.6]))
     assert limit.at_most(np.array([200.0, 1e6])) == pytest.approx([0.6, 0.6])
     assert limit.quantiles([0.9]) == pytest.approx([200.0])
 
 
-def test_a_wide_interval_is_no_reason_for_silence() -> None:
-    """A capacity that is not identifiable, but bounded, gives the probabilities of its interval."""
+def test_a_wide_interval_still_gives_probabilities() -> None:
+    """Of a capacity that is not identifiable, but bounded."""
     found = dict(saturation_probability(capacity(CapacityReason.WIDE_INTERVAL), 1000, BELOW))
     assert tuple(found) == GROWTHS
     assert found[1.0] == pytest.approx(0.5, abs=0.01)
@@ -78,27 +78,27 @@ def test_a_wide_interval_is_no_reason_for_silence() -> None:
         CapacityReason.NO_LIMIT_SEEN,
     ],
 )
-def test_a_model_that_the_points_contradict_is_silent(reason: CapacityReason) -> None:
-    """There is no probability where the interval itself is refuted."""
+def test_a_contradicted_model_has_no_probability(reason: CapacityReason) -> None:
+    """Where the interval itself is refuted."""
     assert saturation_probability(capacity(reason), 1000, BELOW) == ()
 
 
-def test_nothing_known_and_more_served_than_possible_are_silent() -> None:
-    """Without a distribution, without headroom, and where the load refutes it, there is none."""
+def test_unknown_and_refuted_capacities_have_no_probability() -> None:
+    """Without a distribution, without headroom, and where the load refutes it."""
     refuted = Headroom(-TOLERATED_CHANGE - 0.01, overloaded=False, overload_loss=0.0)
     assert saturation_probability(capacity(known=None), 1000, BELOW) == ()
     assert saturation_probability(capacity(), 1000, None) == ()
     assert saturation_probability(capacity(), 1000, refuted) == ()
 
 
-def test_past_the_peak_it_is_sure() -> None:
-    """An overloaded server that completes little is saturated, not idle."""
+def test_past_the_peak_the_probability_is_one() -> None:
+    """An overloaded server with little throughput is saturated, not idle."""
     past = Headroom(-0.5, overloaded=True, overload_loss=0.6)
     assert set(dict(saturation_probability(capacity(), 400, past)).values()) == {1.0}
 
 
 def test_an_assessed_server_agrees_with_its_own_interval() -> None:
-    """At the bounds of an assessed capacity the probabilities are the 5 and 95 % they stand for."""
+    """At the bounds of an assessed capacity the probabilities are 5 and 95 %."""
     found = served(3000.0).assessed.capacity
     assert found is not None
     assert found.distribution is not None
@@ -108,8 +108,8 @@ def test_an_assessed_server_agrees_with_its_own_interval() -> None:
     assert reached == pytest.approx([0.05, 0.95], abs=0.01)
 
 
-def test_json_and_page_say_it() -> None:
-    """The snapshot has the four probabilities, the page a sentence; a stale one has neither."""
+def test_json_and_page_show_the_probability() -> None:
+    """The snapshot has four, the page a sentence; a stale one has neither."""
     snapshot = served(4200.0)
     now = seen_at(with_resources(intervals(WAVES)))
     found = target_object(snapshot, now)["capacity"]["saturation_probability"]
