@@ -69,7 +69,7 @@ def assessed(run: str, cap: float) -> tuple[Capacity, float]:
 
 
 @pytest.mark.parametrize("run", PEAKS)
-def test_half_of_the_load_tells_the_capacity_within_a_quarter(run: str) -> None:
+def test_half_of_the_load_predicts_the_capacity_within_a_quarter(run: str) -> None:
     """And the interval holds it, at every level."""
     assert abs(assessed(run, 0.5)[1]) < 0.25
     for cap in CAPS:
@@ -81,7 +81,7 @@ def test_half_of_the_load_tells_the_capacity_within_a_quarter(run: str) -> None:
 
 
 @pytest.mark.parametrize("cap", CAPS)
-def test_no_fit_of_the_law_is_nearer_over_all_runs(cap: float) -> None:
+def test_no_fit_of_the_law_is_more_accurate_over_all_runs(cap: float) -> None:
     """The law alone, least squares and the white paper's line err by more at every level."""
     ours = np.median([abs(assessed(run, cap)[1]) for run in PEAKS])
     for method in FitMethod:
@@ -96,7 +96,7 @@ def test_no_fit_of_the_law_is_nearer_over_all_runs(cap: float) -> None:
 
 
 def test_queries_that_wait_for_other_programs_are_no_contention() -> None:
-    """The law that all intervals give ends at half of the truth; those disturbed are left out."""
+    """The law of all intervals ends at half of the truth; the disturbed ones are left out."""
     found, error = assessed("hot-beside-others", 0.7)
     assert CapacityReason.OTHERS_INTERFERE in found.reasons
     assert abs(error) < 0.25
@@ -130,7 +130,7 @@ def test_both_servers_and_all_workloads_were_recorded() -> None:
 
 @pytest.mark.parametrize("source", ConcurrencySource)
 @pytest.mark.parametrize("run", RUNS)
-def test_half_of_the_peak_of_the_same_minutes_tells_it_within_a_fifth(
+def test_half_of_the_load_predicts_the_peak_of_the_same_minutes(
     run: str, source: ConcurrencySource
 ) -> None:
     """By both sources of concurrency; and at no level is it trusted and off by 15 %.
@@ -152,7 +152,9 @@ def test_half_of_the_peak_of_the_same_minutes_tells_it_within_a_fifth(
 @pytest.mark.parametrize("source", ConcurrencySource)
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("other", OTHERS)
-def test_no_other_estimator_is_nearer(other: str, level: float, source: ConcurrencySource) -> None:
+def test_no_other_estimator_is_more_accurate(
+    other: str, level: float, source: ConcurrencySource
+) -> None:
     """On the average over the runs, of which what it cannot say counts as a miss.
 
     Below 30 % of the load the limit alone is nearer, by up to 3 %: contention is possible, and not
@@ -279,7 +281,7 @@ MIN_HELD = 0.82
 """Of the intervals from processors, statement time and throughput alone: 85 % are measured."""
 
 
-def test_without_connections_log_writes_and_idle_entries_intervals_are_as_honest() -> None:
+def test_without_connections_log_writes_and_idle_entries_intervals_still_cover() -> None:
     """As from a CSV: nothing is trusted and far off, and most intervals hold at each level."""
     held: dict[float, list[bool]] = {cap: [] for cap in (*LEVELS, 0.9)}
     for file in (*ZOO, *(RECORDED / f"{run}.json.gz" for run in RUNS)):
@@ -318,7 +320,7 @@ def test_a_processor_is_the_limit_though_it_was_nearly_full_at_half_of_the_load(
     assert found.limit == "server_cpu"
 
 
-def test_locks_that_end_the_growth_just_below_a_full_processor_are_the_end() -> None:
+def test_locks_just_below_a_full_processor_are_the_limit() -> None:
     """64 connections serve what 12 serve, at 95 % of use: most wait for locks, few for it."""
     seen = saved(FIXTURES / "zoo" / "mariadb-warehouses.json.gz")
     past = seen["caps"][-1]
@@ -333,7 +335,7 @@ def test_locks_that_end_the_growth_just_below_a_full_processor_are_the_end() -> 
 def test_commits_that_share_a_write_of_the_log_are_no_second_workload(
     source: ConcurrencySource, part: int
 ) -> None:
-    """Where 64 statements wait, each uses a third of the disk's time that it takes alone."""
+    """If 64 statements wait, each uses a third of the disk's time that it takes alone."""
     seen = saved(FIXTURES / "zoo" / "mariadb-writes.json.gz")
     level = seen["caps"][part]
     found = assess_capacity(observations(seen_below(seen, level), source))
@@ -343,7 +345,7 @@ def test_commits_that_share_a_write_of_the_log_are_no_second_workload(
 
 
 @pytest.mark.parametrize("part", [-3, -2], ids=["at_70", "at_90"])
-def test_statements_that_wait_while_the_processor_has_room_wait_for_a_lock(part: int) -> None:
+def test_statements_that_wait_beside_idle_processors_wait_for_a_lock(part: int) -> None:
     """Writes lock a whole table: 60 of 64 statements wait at 78 % of use, hardly any for it."""
     seen = saved(FIXTURES / "zoo" / "mysql-table-locks.json.gz")
     level = seen["caps"][part]

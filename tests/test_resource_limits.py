@@ -57,8 +57,8 @@ def around(resource_limit: ResourceLimit) -> tuple[float, float, float]:
 
 
 @pytest.mark.parametrize("top", [0.3, 0.5, 0.8])
-def test_a_constant_demand_shows_the_limit_from_far_below(top: float) -> None:
-    """From 30 % of it on the limit is right within 5 %, inside its interval, and names D."""
+def test_a_constant_demand_gives_the_limit_from_far_below(top: float) -> None:
+    """From 30 % of it on the limit is right within 5 %, inside its interval, and D is given."""
     x, rng = loads(0.02, top)
     resource_limit = find_resource_limit(x, busy(x, rng))
     low, middle, high = around(resource_limit)
@@ -67,8 +67,8 @@ def test_a_constant_demand_shows_the_limit_from_far_below(top: float) -> None:
     assert resource_limit.demand == pytest.approx(0.95 / 1000, rel=0.05)
 
 
-def test_the_interval_narrows_as_the_load_nears_the_limit() -> None:
-    """Less is extrapolated, less is unknown."""
+def test_the_interval_narrows_near_the_limit() -> None:
+    """Less is extrapolated."""
     ratios = []
     for top in (0.2, 0.5, 0.9):
         x, rng = loads(0.02, top)
@@ -77,7 +77,7 @@ def test_the_interval_narrows_as_the_load_nears_the_limit() -> None:
     assert ratios == sorted(ratios, reverse=True)
 
 
-def test_a_growing_demand_is_noticed_and_followed() -> None:
+def test_a_growing_demand_is_extrapolated() -> None:
     """Where the demand has doubled at the limit, a straight line would be 30 % too high."""
     x, rng = loads(0.02, 0.7)
     u = busy(x, rng, growth=1.0)
@@ -91,7 +91,7 @@ def test_a_growing_demand_is_noticed_and_followed() -> None:
     assert low < full_at < high
 
 
-def test_a_tenth_of_wild_points_does_not_steer_the_limit() -> None:
+def test_a_tenth_of_outliers_does_not_move_the_limit() -> None:
     """A backup keeps the disk busy for a while."""
     x, rng = loads(0.05, 0.6)
     u = busy(x, rng)
@@ -101,7 +101,7 @@ def test_a_tenth_of_wild_points_does_not_steer_the_limit() -> None:
     assert after == pytest.approx(before, rel=0.03)
 
 
-def test_a_lower_ceiling_is_a_nearer_limit() -> None:
+def test_a_lower_ceiling_gives_a_lower_limit() -> None:
     """At 80 % of its capacity a resource may count as full."""
     x, rng = loads(0.05, 0.6)
     u = busy(x, rng, base=0.0)
@@ -117,8 +117,8 @@ def test_the_limit_scales_with_the_throughput() -> None:
     assert (one.trust, one.reasons) == (ten.trust, ten.reasons)
 
 
-def test_a_resource_that_is_full_most_of_the_time_was_measured() -> None:
-    """The throughput it held is the limit."""
+def test_a_mostly_full_resource_was_measured() -> None:
+    """Its throughput is the limit."""
     rng = np.random.default_rng(1)
     x = 1000 * np.exp(rng.normal(0, 0.03, 100))
     resource_limit = find_resource_limit(x, np.ones(100))
@@ -126,8 +126,8 @@ def test_a_resource_that_is_full_most_of_the_time_was_measured() -> None:
     assert resource_limit.reasons == (LimitReason.ALREADY_FULL,)
 
 
-def test_what_a_full_processor_serves_moves_its_limit() -> None:
-    """Followed from below it is 1,000; three, then eight intervals that filled it served 800."""
+def test_the_throughput_of_a_full_processor_moves_its_limit() -> None:
+    """From below it is 1,000; three, then eight intervals that filled it served 800."""
     x, rng = loads(0.02, 0.7)
     u, found = busy(x, rng), []
     for filled in (0, 3, 8):
@@ -142,8 +142,8 @@ def test_what_a_full_processor_serves_moves_its_limit() -> None:
     assert found[2][0] < 800 < found[2][2]
 
 
-def test_what_others_fill_moves_no_limit() -> None:
-    """Eight intervals that others filled at 800 queries/s say nothing of where the server ends."""
+def test_a_processor_that_others_fill_moves_no_limit() -> None:
+    """Eight intervals that others filled at 800 queries/s do not show the server's limit."""
     x, rng = loads(0.02, 0.7)
     u = busy(x, rng)
     x_seen = np.concatenate([x, np.full(8, 800.0)])
@@ -154,7 +154,7 @@ def test_what_others_fill_moves_no_limit() -> None:
 
 
 def test_busy_is_not_full_while_the_throughput_grows() -> None:
-    """A disk with many queues is 100 % busy at a tenth of what it can do."""
+    """A disk with many queues is 100 % busy at a tenth of its limit."""
     x, _ = loads(0.1, 1.0)
     resource_limit = find_resource_limit(x, np.ones(len(x)))
     assert not resource_limit.usable
@@ -173,7 +173,7 @@ def test_busy_is_not_full_while_the_throughput_grows() -> None:
         (np.linspace(1, 9, 50), np.linspace(0.9, 0.1, 50), LimitReason.NO_DEMAND),
     ],
 )
-def test_what_shows_no_limit_says_why(x: Array, u: Array, reason: LimitReason) -> None:
+def test_each_missing_limit_has_its_reason(x: Array, u: Array, reason: LimitReason) -> None:
     """No number where there is none, and a reason in words."""
     resource_limit = find_resource_limit(x, u)
     assert resource_limit.x_max is None
@@ -182,23 +182,23 @@ def test_what_shows_no_limit_says_why(x: Array, u: Array, reason: LimitReason) -
     assert reason.sentence
 
 
-def test_one_load_only_gives_no_trusted_limit() -> None:
-    """A vertical line: the base load is a guess there, and the interval says so."""
+def test_a_single_load_gives_no_trusted_limit() -> None:
+    """A vertical line: the base load is unknown there, and the interval shows that."""
     rng = np.random.default_rng(2)
     u = 0.3 * np.exp(rng.normal(0, 0.02, 100))
     resource_limit = find_resource_limit(np.full(100, 500.0), u)
     assert resource_limit.trust is not Trust.TRUSTED
 
 
-def test_huge_numbers_are_no_trouble() -> None:
-    """Units must not matter to the arithmetic."""
+def test_huge_throughputs_are_handled() -> None:
+    """The unit does not matter to the arithmetic."""
     x, rng = loads(0.05, 0.6)
     u = busy(x, rng)
     assert around(find_resource_limit(x * 1e12, u))[1] == pytest.approx(1e15, rel=0.05)
 
 
-def test_a_demand_that_falls_as_the_load_rises_is_followed() -> None:
-    """Where waking costs a third of a query at low load, a straight line would be 20 % too low."""
+def test_a_falling_demand_is_extrapolated() -> None:
+    """If waking costs a third of a query at low load, a straight line would be 20 % too low."""
     x, rng = loads(0.02, 0.8)
     share = x / 1000
     own = 1.5 * share / (1 + 0.5 * share) * np.exp(rng.normal(0, 0.02, len(x)))
@@ -212,7 +212,7 @@ def test_a_demand_that_falls_as_the_load_rises_is_followed() -> None:
 
 @pytest.mark.parametrize("waking", [0.3, 1.0, 2.0])
 def test_waking_a_processor_is_no_demand_at_the_limit(waking: float) -> None:
-    """Seen up to half of the limit only, while waking takes up to twice of what a query needs."""
+    """Observed up to half of the limit, while waking takes up to twice of a query's own CPU."""
     x, rng = loads(0.02, 0.5)
     share = x / 1000
     own = share * (1 + waking) / (1 + waking * share) * np.exp(rng.normal(0, 0.02, len(x)))
@@ -223,8 +223,8 @@ def test_waking_a_processor_is_no_demand_at_the_limit(waking: float) -> None:
     assert low < full < high
 
 
-def test_no_noise_makes_a_demand_fall_without_end() -> None:
-    """Utilisations that vary by 15 % from interval to interval: the limit stays within a third."""
+def test_noise_does_not_make_a_demand_fall_without_end() -> None:
+    """With utilisations that vary by 15 % the limit stays within a third."""
     for seed in range(20):
         rng = np.random.default_rng(seed)
         x = rng.uniform(50, 620, 47)
@@ -235,8 +235,8 @@ def test_no_noise_makes_a_demand_fall_without_end() -> None:
         assert high < 3000
 
 
-def test_work_of_others_is_taken_apart_from_the_servers_own() -> None:
-    """Others use an eighth of the processor, more or less: the limit is where both fill it."""
+def test_other_programs_work_is_separated_from_the_servers() -> None:
+    """They use about an eighth of the processor: the limit is where both fill it."""
     x, rng = loads(0.02, 0.6)
     own = 0.8 * x / 1000 * np.exp(rng.normal(0, 0.02, len(x)))
     others = rng.uniform(0, 0.25, len(x))
@@ -249,7 +249,7 @@ def test_work_of_others_is_taken_apart_from_the_servers_own() -> None:
 
 
 def test_a_processor_that_others_fill_is_no_measured_limit() -> None:
-    """It is full whatever we do: where the server would end is not known, and that is said."""
+    """It is always full: the server's own limit is unknown, with that as the reason."""
     x, rng = loads(0.5, 0.6)
     own = 0.3 * x / 1000 * np.exp(rng.normal(0, 0.02, len(x)))
     [resource_limit] = find_resource_limits(x, [Resource("cpu", np.ones(len(x)), own=own)])
@@ -257,8 +257,8 @@ def test_a_processor_that_others_fill_is_no_measured_limit() -> None:
     assert resource_limit.reasons[0] is LimitReason.FILLED_BY_OTHERS
 
 
-def test_several_resources_are_judged_apart() -> None:
-    """Each has its own limit, gaps of one do not harm the other."""
+def test_several_resources_are_assessed_separately() -> None:
+    """Each has its own limit, and gaps of one do not affect the other."""
     x, rng = loads(0.05, 0.6)
     cpu, disk = busy(x, rng), 0.4 * busy(x, rng)
     disk[::3] = np.nan
@@ -267,8 +267,8 @@ def test_several_resources_are_judged_apart() -> None:
     assert around(second)[1] == pytest.approx(2580, rel=0.08)
 
 
-def test_a_log_that_fills_up_until_it_is_emptied_is_no_limit() -> None:
-    """A checkpoint's age as MariaDB lets it grow: it is its age, and not the load's."""
+def test_a_log_that_fills_until_it_is_flushed_is_no_limit() -> None:
+    """A checkpoint's age as MariaDB lets it grow does not follow the load."""
     x, rng = loads(0.1, 0.5, 120)
     filled = np.cumsum(x) / 4000 % 0.85 * np.exp(rng.normal(0, 0.01, len(x)))
     [resource_limit] = find_resource_limits(x, [Resource("log", filled, is_fill_level=True)])
@@ -290,7 +290,7 @@ def test_a_log_that_fills_up_until_it_is_emptied_is_no_limit() -> None:
 
 
 @pytest.mark.parametrize("full_from", [0.2, 0.4])
-def test_a_disk_that_fills_long_before_the_throughput_ends_is_no_limit(full_from: float) -> None:
+def test_a_disk_full_long_before_the_limit_is_no_limit(full_from: float) -> None:
     """It follows the load up to a third or so, and is busy all of the time from there on."""
     x, rng = loads(0.02, 1.0)
     resource_limit = find_resource_limit(x, np.minimum(busy(x / full_from, rng, base=0.0), 1.0))
@@ -299,8 +299,8 @@ def test_a_disk_that_fills_long_before_the_throughput_ends_is_no_limit(full_from
 
 
 @pytest.mark.parametrize("least", [0.75, 0.5, 0.3])
-def test_a_processor_that_is_full_while_the_throughput_collapses_is_the_limit(least: float) -> None:
-    """Beyond the peak threads burn it: full at what is left of the throughput; its limit stays."""
+def test_a_full_processor_with_collapsing_throughput_is_the_limit(least: float) -> None:
+    """Beyond the peak threads burn it; its limit stays."""
     x, rng = loads(0.05, 0.98)
     beyond = rng.uniform(least, 1.0, 150) * 1000
     x, u = np.append(x, beyond), np.append(busy(x, rng), np.full(150, 0.99))
@@ -309,7 +309,7 @@ def test_a_processor_that_is_full_while_the_throughput_collapses_is_the_limit(le
     assert low < 1000 < high
 
 
-def test_the_interval_covers_as_often_as_it_says() -> None:
+def test_the_interval_has_its_nominal_coverage() -> None:
     """Of 200 limits seen from half-way, 85 % or more lie in their 90 % intervals."""
     hits = 0
     for seed in range(200):
@@ -332,15 +332,15 @@ def test_the_normal_distribution_and_students_agree_with_scipy() -> None:
 
 
 def test_a_line_without_noise_is_found_exactly() -> None:
-    """The robust fit is least squares where nothing is wild."""
+    """The robust fit is least squares without outliers."""
     x = np.linspace(1, 5, 40)
     design = np.stack([np.ones_like(x), x], axis=1)
     fitted = fit_linear(design, 2 + 3 * x, np.ones(40), 1e-6)
     assert fitted.coefficients == pytest.approx([2, 3], rel=1e-6)
 
 
-def test_equal_throughputs_make_no_limit_of_rounding() -> None:
-    """A heartbeat and nothing else, for windows of any length: numbers, or no limit."""
+def test_equal_throughputs_give_no_limit_from_rounding() -> None:
+    """Only a heartbeat, for windows of any length: finite numbers, or no limit."""
     for seed in range(300):
         rng = np.random.default_rng(seed)
         count = int(rng.choice([12, 30, 120, 400]))
@@ -353,7 +353,7 @@ def test_equal_throughputs_make_no_limit_of_rounding() -> None:
 
 
 @pytest.mark.parametrize(("for_us", "is_ours"), [(0.3, True), (0.46, False), (np.nan, False)])
-def test_what_is_served_on_a_full_processor_counts_unless_strangers_fill_it(
+def test_the_throughput_on_a_full_processor_counts_unless_others_fill_it(
     for_us: float, is_ours: bool
 ) -> None:
     """Clients on the same host take three tenths of what is used, at any load.
@@ -383,8 +383,8 @@ def server_processor(x: Array, rng: np.random.Generator, background: float) -> R
 
 
 @pytest.mark.parametrize("background", [0.2, 0.3, 0.4, 0.5, 0.6])
-def test_a_server_that_works_without_queries_has_a_limit(background: float) -> None:
-    """Appliers and purge may need half a processor: seen over a narrow range of loads."""
+def test_a_server_with_background_work_has_a_limit(background: float) -> None:
+    """Appliers and purge may need half a processor: over a narrow range of loads."""
     x, rng = loads(0.1, 0.2)
     found = find_resource_limits(x, [server_processor(x, rng, background)])[0]
     low, middle, high = around(found)
@@ -392,8 +392,8 @@ def test_a_server_that_works_without_queries_has_a_limit(background: float) -> N
     assert middle == pytest.approx(1000, rel=0.3)
 
 
-def test_a_limit_that_lies_beyond_all_that_is_considered_is_not_named() -> None:
-    """A demand that hardly shows: where the probability ends, no number is made of it."""
+def test_a_limit_beyond_the_considered_range_is_unknown() -> None:
+    """A demand that hardly shows: where the probability ends, there is no number."""
     unbounded = unknown = 0
     for seed in range(150):
         rng = np.random.default_rng(seed)
@@ -420,7 +420,7 @@ def test_a_limit_that_lies_beyond_all_that_is_considered_is_not_named() -> None:
 
 
 @pytest.mark.parametrize("offset", np.linspace(0, 1, 5).tolist())
-def test_measured_throughputs_move_a_limit_to_where_they_are(offset: float) -> None:
+def test_measured_throughputs_move_a_limit_to_them(offset: float) -> None:
     """Wherever the places of its table lie between them."""
     step = 4.5 / (TABLE_SIZE - 1)
     grid = np.linspace(-2.5, 2.0, TABLE_SIZE) + np.log(1000) + offset * step
@@ -435,7 +435,7 @@ def test_measured_throughputs_move_a_limit_to_where_they_are(offset: float) -> N
     assert around(moved)[1] == pytest.approx(1000, rel=0.01)
 
 
-def test_a_limit_that_is_moved_keeps_what_lowers_the_demand() -> None:
+def test_a_moved_limit_keeps_what_lowers_the_demand() -> None:
     """Commits share the writes of the log as before; so does the capacity's concurrency."""
     x, rng = loads(0.1, 0.8)
     limit = replace(find_resource_limit(x, busy(x, rng)), log_shared=0.9)

@@ -49,7 +49,7 @@ def width(limit: ResourceLimit) -> float:
     return float(np.log(limit.x_max_interval.ratio))
 
 
-def test_an_uncertain_ceiling_widens_the_limit_and_leaves_it_where_it_is() -> None:
+def test_an_uncertain_ceiling_widens_the_limits_interval() -> None:
     """As an independent error of ln limit does: variances add up."""
     known, uncertain = limit_with(0.0), limit_with(0.1)
     assert known.x_max is not None
@@ -58,8 +58,8 @@ def test_an_uncertain_ceiling_widens_the_limit_and_leaves_it_where_it_is() -> No
     assert width(uncertain) == pytest.approx(np.hypot(width(known), of_the_ceiling), rel=0.1)
 
 
-def test_the_distribution_stays_one() -> None:
-    """It rises from 0 and never falls; what lay beyond all that was looked at stays there."""
+def test_the_widened_distribution_stays_valid() -> None:
+    """It rises from 0 and never falls; the part beyond its range stays there."""
     known, uncertain = limit_with(0.0), limit_with(0.1)
     assert np.all(np.diff(uncertain.cdf) >= -1e-9)
     assert uncertain.cdf[0] < 0.001
@@ -67,15 +67,15 @@ def test_the_distribution_stays_one() -> None:
 
 
 def test_a_limit_with_an_assumed_ceiling_is_not_trusted() -> None:
-    """However narrow its interval is, and it says why."""
+    """However narrow its interval is, with the reason."""
     assert limit_with(0.01).trust is Trust.TRUSTED
     assumed = limit_with(0.01, assumed=True)
     assert assumed.trust is Trust.INDICATIVE
     assert LimitReason.CEILING_ASSUMED in assumed.reasons
 
 
-def test_an_uncertain_ceiling_counts_as_reached_where_that_is_sure() -> None:
-    """A processor of which 0.9 are statements may have time left; one of which all are has not."""
+def test_an_uncertain_ceiling_is_reached_where_that_is_certain() -> None:
+    """At 0.9 of statements a processor may have time left; at 1 it has not."""
     used = np.array([0.88, 0.95, 1.0])
     resource = Resource("cpu", used, ASSUMED_SHARE.value, ceiling_deviation=ASSUMED_SHARE.deviation)
     assert resource.full.tolist() == [False, False, True]
@@ -114,7 +114,7 @@ def capacity_with(settings: ResourceSettings) -> Capacity:
 def test_the_processors_are_full_where_statements_have_their_share(
     settings: ResourceSettings,
 ) -> None:
-    """The processors times the share, over what a query takes; within the interval and by 5 %."""
+    """The processors times the share, over a query's CPU; within the interval and by 5 %."""
     capacity = capacity_with(settings)
     truth = VCPUS * (settings.statement_cpu_share or ASSUMED_SHARE.value) / DEMAND
     assert capacity.limit == "cpu"
@@ -134,14 +134,14 @@ def test_an_assumed_share_leaves_an_indication() -> None:
     assert measured.trust is Trust.TRUSTED
 
 
-def test_without_vcpus_it_is_no_resource() -> None:
-    """CPU seconds per second say nothing of how many there could be."""
+def test_without_vcpus_statement_cpu_is_no_resource() -> None:
+    """CPU seconds per second without the possible number."""
     capacity = capacity_with(ResourceSettings())
     assert "cpu" not in capacity.shares
     assert known(ResourceSettings()).load.cpu_source is None  # type: ignore[union-attr]
 
 
-def test_the_source_is_shown() -> None:
+def test_the_cpu_source_is_shown() -> None:
     """In JSON and in words on the page."""
     snapshot, at = known(RDS), seen_at(rows())
     load = snapshot.load
@@ -163,7 +163,7 @@ def test_the_source_is_shown() -> None:
         ((), CpuSource.STATEMENTS),
     ],
 )
-def test_a_host_that_can_be_read_comes_first(names: tuple[str, ...], source: CpuSource) -> None:
+def test_a_readable_host_is_preferred(names: tuple[str, ...], source: CpuSource) -> None:
     """The statements' CPU time is the source only where nothing of the host is known."""
     seen = {name: np.full(8, 0.5) for name in names}
     rates = {STATEMENT_CPU: np.full(8, 1.0)}
@@ -172,8 +172,8 @@ def test_a_host_that_can_be_read_comes_first(names: tuple[str, ...], source: Cpu
     assert cpu.is_ceiling_assumed is (source is CpuSource.STATEMENTS)
 
 
-def test_a_host_without_the_servers_process_has_its_statements_as_its_part() -> None:
-    """What they account for over their share, in processors of that host, and never above all."""
+def test_without_the_process_the_statements_are_the_servers_part() -> None:
+    """Their CPU over their share, in processors of that host, and never above all."""
     seen = {"cpu": np.array([0.5, 0.5, 0.2]), "cpu:cpus": np.full(3, 4.0)}
     rates = {STATEMENT_CPU: np.array([0.9, 0.0, 0.9])}
     [cpu] = resources_with_ceilings(seen, rates, ResourceSettings(statement_cpu_share=0.9))
@@ -202,8 +202,8 @@ def beside_others(*, counted: bool) -> Capacity:
     return capacity
 
 
-def test_beside_other_work_the_statements_tell_the_servers_part() -> None:
-    """What the others leave is the limit, within its interval; without them there is none."""
+def test_beside_other_work_statement_cpu_gives_the_servers_part() -> None:
+    """What others leave is the limit, within its interval; without statements there is none."""
     assert beside_others(counted=False).value is None
     capacity = beside_others(counted=True)
     truth = (PROCESSORS - OTHERS) * ASSUMED_SHARE.value / DEMAND
@@ -232,8 +232,8 @@ def samples(*, host: bool, process: bool) -> dict[str, list[Sample]]:
 
 
 @pytest.mark.parametrize("host", [False, True])
-def test_the_rate_is_kept_where_the_servers_process_cannot_be_seen(*, host: bool) -> None:
-    """Beside a process it has no use, and takes no room."""
+def test_statement_cpu_is_kept_only_without_the_process(*, host: bool) -> None:
+    """Beside it the rate has no use, and takes no memory."""
     [one] = intervals(samples(host=host, process=False), np.array([0.0, 10.0]), max_gap=5.0)
     assert one.resources[STATEMENT_CPU] == pytest.approx(0.3)
     [one] = intervals(samples(host=True, process=True), np.array([0.0, 10.0]), max_gap=5.0)

@@ -16,15 +16,15 @@ def week() -> tuple[np.ndarray, np.ndarray]:
     return at, x
 
 
-def test_no_more_than_the_limit_is_kept_of_a_week() -> None:
-    """However long the window, a fit sees at most the limit."""
+def test_at_most_the_limit_is_kept() -> None:
+    """However long the window."""
     at, x = week()
     assert len(thin(at, x, at[-1]).indices) <= 500
     assert len(thin(at, x, at[-1], limit=40).indices) <= 40
 
 
-def test_an_old_busy_hour_outlives_thousands_of_idle_intervals() -> None:
-    """Loads that were seen once stay: all octaves of the busy hour, its peak included."""
+def test_an_old_busy_hour_is_kept_among_thousands_of_idle_intervals() -> None:
+    """Rare loads stay: all octaves of the busy hour, its peak included."""
     at, x = week()
     kept = thin(at, x, at[-1])
     assert 1239 in kept.indices
@@ -33,8 +33,8 @@ def test_an_old_busy_hour_outlives_thousands_of_idle_intervals() -> None:
     assert np.max(np.diff(np.sort(busy))) < 0.05 * 5000
 
 
-def test_nothing_is_lost_in_the_counts() -> None:
-    """The intervals kept stand for all."""
+def test_the_counts_add_up_to_all_intervals() -> None:
+    """The kept intervals represent all."""
     at, x = week()
     assert thin(at, x, at[-1]).counts.sum() == pytest.approx(len(at))
 
@@ -47,16 +47,16 @@ def test_a_short_window_is_kept_whole() -> None:
     assert kept.counts == pytest.approx(np.ones(len(at)))
 
 
-def test_a_crowd_of_equal_intervals_weighs_little() -> None:
-    """A thousand intervals of one load and age weigh as few, and older ones half as much a day."""
+def test_many_equal_intervals_have_little_weight() -> None:
+    """A thousand of one load and age weigh as few, and older ones half as much a day."""
     at = np.arange(15.0, 15.0 * 1001, 15.0)
     assert thin(at, np.full(1000, 50.0), at[-1], half_life=1e12).weights.sum() <= 48
     young, old = (thin([0.0], [5.0], now).weights[0] for now in (0.0, DAY))
     assert old == pytest.approx(young / 2)
 
 
-def test_there_are_six_cells_to_the_octave_of_load_and_one_to_the_octave_of_age() -> None:
-    """A crowd over one octave weighs as much as six full cells; one over two ages as two."""
+def test_there_are_six_cells_per_octave_of_load_and_one_of_age() -> None:
+    """Many over one octave weigh as much as six full cells; over two ages as two."""
     octave = 1000.0 * 2.0 ** -np.linspace(0, 1, 600, endpoint=False)
     of_loads = thin(np.zeros(600), octave, 0.0, limit=600, half_life=1e12)
     assert of_loads.weights.sum() == pytest.approx(48)
@@ -66,14 +66,14 @@ def test_there_are_six_cells_to_the_octave_of_load_and_one_to_the_octave_of_age(
 
 
 def test_the_last_quarter_of_an_hour_is_of_one_age() -> None:
-    """A crowd within it weighs as one full cell, and one across its end as two."""
+    """Many within it weigh as one full cell, and across its end as two."""
     for begun, cells in ((-890.0, 1), (-1300.0, 2)):
         at = np.linspace(begun, 0.0, 60)
         kept = thin(at, np.full(60, 50.0), 0.0, half_life=1e12)
         assert kept.weights.sum() == pytest.approx(8 * cells)
 
 
-def test_where_cells_are_many_each_keeps_one() -> None:
+def test_with_many_cells_each_keeps_one() -> None:
     """Thirty loads, of which the highest are the oldest, and room for forty intervals."""
     lower = 1000.0 * 2.0 ** -((np.arange(1, 30) + 0.5) / 6)
     loads = np.repeat([1000.0, *lower], 10)
@@ -81,8 +81,8 @@ def test_where_cells_are_many_each_keeps_one() -> None:
     assert set(loads[kept.indices]) == set(loads)
 
 
-def test_thinning_what_was_kept_needs_bounded_memory_and_keeps_the_peak() -> None:
-    """Fed interval by interval for three days, the store stays small and the peak stays in it."""
+def test_repeated_thinning_is_bounded_and_keeps_the_peak() -> None:
+    """Interval by interval for three days, the window stays small and has the peak."""
     rng = np.random.default_rng(5)
     at, x, counts = np.empty(0), np.empty(0), np.empty(0)
     for hour in range(72):
@@ -96,14 +96,14 @@ def test_thinning_what_was_kept_needs_bounded_memory_and_keeps_the_peak() -> Non
     assert counts.sum() == pytest.approx(72 * 240)
 
 
-def test_the_choice_is_the_same_every_time() -> None:
+def test_thinning_is_deterministic() -> None:
     """Nothing is drawn at random."""
     at, x = week()
     assert np.array_equal(thin(at, x, at[-1]).indices, thin(at, x, at[-1]).indices)
 
 
-def test_unknown_and_idle_intervals_do_no_harm() -> None:
-    """NaN is left out, zeros are kept, nothing at all is an empty answer."""
+def test_unknown_and_idle_intervals_are_handled() -> None:
+    """NaN is left out, zeros are kept, no interval is an empty result."""
     kept = thin([1.0, 2.0, 3.0], [np.nan, 0.0, 5.0], 3.0)
     assert list(kept.indices) == [1, 2]
     assert len(thin([], [], 0.0).indices) == 0

@@ -33,21 +33,21 @@ def limit(count: float | None, clients: ClientConnections | None) -> ResourceLim
     return find_resource_limits(X, [processor(count)], clients=clients)[0]
 
 
-def test_as_many_connections_as_fill_it_lose_nothing() -> None:
+def test_connections_that_just_fill_a_processor_lose_nothing() -> None:
     """Nor do fewer, nor none."""
     for connections in (0.0, 1.0, LOSSLESS_CONCURRENCY, 3 * LOSSLESS_CONCURRENCY):
         assert ClientConnections(connections, None).loss(3.0, FULL) == 0.0
     assert ClientConnections(LOSSLESS_CONCURRENCY, None).loss(0.3, FULL) == 0.0
 
 
-def test_each_doubling_of_the_connections_costs_as_much() -> None:
+def test_each_doubling_of_the_connections_costs_the_same() -> None:
     """The loss grows with the number of doublings."""
     for doublings in (1, 2, 4):
         loss = ClientConnections(LOSSLESS_CONCURRENCY * 2**doublings, None).loss(1.0, FULL)
         assert loss == pytest.approx(doublings * LOSS_PER_DOUBLING)
 
 
-def test_statements_that_mostly_wait_need_many_connections_to_fill_it() -> None:
+def test_mostly_waiting_statements_need_many_connections() -> None:
     """By Little's law 64 of them fill it where each takes 64 times its processor time."""
     assert ClientConnections(64.0, 64 * DEMAND).loss(1.0, FULL) == 0.0
     assert ClientConnections(64.0, 8 * DEMAND).loss(1.0, FULL) == pytest.approx(
@@ -74,15 +74,15 @@ def test_the_limit_is_lower_and_wider_for_many_connections() -> None:
     ("count", "clients"),
     [(None, ClientConnections(64.0, DEMAND)), (np.nan, ClientConnections(64.0, DEMAND))],
 )
-def test_processors_that_nobody_counted_lose_nothing(
+def test_an_unknown_number_of_processors_loses_nothing(
     count: float | None, clients: ClientConnections
 ) -> None:
     """How many connections are too many is not known then."""
     assert limit(count, clients).x_max == limit(1.0, None).x_max
 
 
-def test_commits_that_share_a_log_need_all_the_connections() -> None:
-    """As far as the demand is believed to fall with the writes that they share, nothing is lost."""
+def test_commits_that_share_log_writes_lose_nothing() -> None:
+    """As far as the demand is expected to fall with the shared writes."""
     x = 100 * X  # of 50 µs each
     shared = np.clip(X / FULL, 0.0, 0.9)
     used = X * DEMAND * (1 - 0.6 * shared)
@@ -105,7 +105,7 @@ def test_commits_that_share_a_log_need_all_the_connections() -> None:
 
 
 def test_open_connections_lower_the_capacity() -> None:
-    """By what they cost; a high number of the window counts, as a pool may be used in full."""
+    """By their cost; a high number of the window counts, as a pool may be used in full."""
     at, n = np.arange(len(X)) * 15.0, X * DEMAND / (1 - 0.99 * X * DEMAND)
     half = X < FULL / 2  # far below, what was served says nothing of the loss
     seen = Observations.of(at, X, n, resources=[processor(1.0)]).select(half)
@@ -116,7 +116,7 @@ def test_open_connections_lower_the_capacity() -> None:
     assert np.log(plain / pooled) == pytest.approx(4 * LOSS_PER_DOUBLING, abs=0.03)
 
 
-def test_an_overload_with_more_connections_shows_less_than_the_usual_ones_get() -> None:
+def test_an_overload_with_more_connections_is_below_the_usual_capacity() -> None:
     """Full with 256 statements where 64 connections are usual: two doublings may have cost some."""
     x, n = np.append(X, np.full(8, 0.9 * FULL)), np.append(X * DEMAND, np.full(8, 256.0))
     used = np.minimum(np.append(X * DEMAND, np.full(8, 1.0)), 1.0)
@@ -136,13 +136,13 @@ def test_an_overload_with_more_connections_shows_less_than_the_usual_ones_get() 
     assert usual.x_max_interval.ratio > many.x_max_interval.ratio
 
 
-def test_what_is_lost_beyond_the_usual_connections_grows_with_each_doubling() -> None:
-    """Nothing up to them, nor where nobody knows how many statements ran."""
+def test_the_loss_beyond_the_usual_connections_grows_with_each_doubling() -> None:
+    """None up to them, nor if the number of running statements is unknown."""
     lost = ClientConnections(64.0, None).loss_beyond(np.array([8.0, 64.0, 128.0, 256.0, np.nan]))
     assert lost == pytest.approx(LOSS_PER_DOUBLING * np.array([0, 0, 1, 2, 0]))
 
 
-def test_as_many_clients_as_often_ran_at_once_where_nobody_counted_connections() -> None:
+def test_without_a_connection_count_the_usual_concurrency_counts() -> None:
     """A recording without the number of connections; without any concurrency nothing is known.
 
     One interval in twenty is an overload, and does not count.
