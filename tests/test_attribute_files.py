@@ -98,7 +98,7 @@ def failure(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> str:
 
 
 @pytest.mark.parametrize("name", WIDE)
-def test_a_bad_wide_file_is_one_line_with_its_place_and_a_remedy(
+def test_an_invalid_wide_file_is_one_line_with_place_and_remedy(
     tmp_path: Path, wide_file: Path, capsys: pytest.CaptureFixture[str], name: str
 ) -> None:
     """`mysql-headroom: FILE:LINE: what is wrong; remedy` and exit 2, as --predict too."""
@@ -110,7 +110,7 @@ def test_a_bad_wide_file_is_one_line_with_its_place_and_a_remedy(
 
 
 @pytest.mark.parametrize("name", LONG_ERRORS)
-def test_a_bad_long_file_is_one_line_with_its_place_and_a_remedy(
+def test_an_invalid_long_file_is_one_line_with_place_and_remedy(
     tmp_path: Path, host_file: Path, capsys: pytest.CaptureFixture[str], name: str
 ) -> None:
     """The same for a row per interval and class."""
@@ -121,7 +121,7 @@ def test_a_bad_long_file_is_one_line_with_its_place_and_a_remedy(
 
 
 @pytest.mark.parametrize("name", HOST_ERRORS)
-def test_a_bad_host_file_is_one_line_with_its_place_and_a_remedy(
+def test_an_invalid_host_file_is_one_line_with_place_and_remedy(
     tmp_path: Path, long_file: Path, capsys: pytest.CaptureFixture[str], name: str
 ) -> None:
     """The same for the host's file."""

@@ -64,7 +64,7 @@ def written_rows(file: Path) -> list[tuple[object, ...]]:
         return connection.execute("SELECT * FROM interval ORDER BY at").fetchall()
 
 
-def test_the_first_assessment_of_a_new_agent_has_the_filled_intervals(
+def test_a_new_agents_first_assessment_uses_the_backfilled_intervals(
     url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """An agent that starts then reads two hours of the known law, with its host's processors."""
@@ -116,10 +116,10 @@ def test_samples_from_before_scrapes_became_more_frequent_are_used(
     assert "they are used for the forecast only" in shown.err
 
 
-def test_the_exporter_of_a_host_is_found_by_an_address_of_ipv6(
+def test_an_exporter_is_found_by_its_ipv6_address(
     prometheus: str, promtool: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Which has brackets in a label, where a port follows it, and none in the configuration."""
+    """With brackets in a label, where a port follows, and without in the configuration."""
     table = list(rows(LENGTH, step=STEP, start=START))
     names = ("[2001:db8::1]:9104", "[2001:db8::2]:9104")
     both = chain(*(exported(table, {"job": "mysql", "instance": name}) for name in names))
@@ -131,10 +131,10 @@ def test_the_exporter_of_a_host_is_found_by_an_address_of_ipv6(
 
 
 @pytest.mark.parametrize("host", ["db2", "10.0.0.2", "localhost", "127.0.0.1"])
-def test_another_hosts_exporter_is_used_only_if_it_is_named(
+def test_another_hosts_exporter_is_used_only_if_named(
     url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], host: str
 ) -> None:
-    """The only one of all may be of another server, unless the target has no host's name."""
+    """A single one may be of another server, unless the target has no host name."""
     file = configured(tmp_path)
     file.write_text(file.read_text().replace("host: db1", f"host: {host}"))
     if host in ("db2", "10.0.0.2"):
@@ -149,8 +149,8 @@ def test_another_hosts_exporter_is_used_only_if_it_is_named(
     assert "added from db1:9104" in capsys.readouterr().out
 
 
-def test_nothing_that_is_there_is_changed_and_gaps_are_filled(url: str, tmp_path: Path) -> None:
-    """A second run adds nothing; of a gap as much as it holds; what the agent wrote stays."""
+def test_existing_intervals_are_kept_and_gaps_are_filled(url: str, tmp_path: Path) -> None:
+    """A second run adds nothing; the agent's own intervals stay."""
     file = configured(tmp_path)
     assert backfilled(url, file) == 0
     whole = written_rows(file)
@@ -173,8 +173,8 @@ def test_nothing_that_is_there_is_changed_and_gaps_are_filled(url: str, tmp_path
     assert len(ours) == pytest.approx(600 / WIDTH, abs=2)
 
 
-def test_a_running_agent_goes_on_writing(url: str, tmp_path: Path) -> None:
-    """Its file is open meanwhile: it finds it in order, and adds its own intervals."""
+def test_a_running_agent_continues_writing(url: str, tmp_path: Path) -> None:
+    """Its file is open meanwhile: it finds it valid, and adds its own intervals."""
     file = configured(tmp_path)
     path = tmp_path / "state" / "history.db"
     store = Store(path, SETTINGS)
@@ -195,18 +195,18 @@ def test_a_running_agent_goes_on_writing(url: str, tmp_path: Path) -> None:
     assert is_sound(path)
 
 
-def test_wider_intervals_than_the_agents_are_said_to_serve_the_forecast_alone(
+def test_wider_intervals_are_reported_as_used_for_the_forecast_only(
     url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Samples 15 s apart make no intervals of 15 s; it says what would."""
+    """Samples 15 s apart make no intervals of 15 s; the message has the remedy."""
     assert backfilled(url, configured(tmp_path, "15s")) == 0
     assert "they are used for the forecast only; with fit.interval: 30s" in capsys.readouterr().err
 
 
-def test_what_cannot_be_read_is_one_line(
+def test_an_unreadable_source_is_one_line(
     url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A server that is not known, and a Prometheus that does not answer; nothing is written."""
+    """An unknown server, and a Prometheus that does not answer; nothing is written."""
     file = configured(tmp_path)
     assert "no server 'other'" in one_line(capsys, backfilled(url, file, "--instance", "other"))
     assert backfilled(f"http://127.0.0.1:{free_port()}", file) == 1
@@ -216,10 +216,10 @@ def test_what_cannot_be_read_is_one_line(
     assert not (tmp_path / "state" / "history.db").exists()
 
 
-def test_a_target_that_does_not_answer_is_a_failure_and_no_usage_error(
+def test_a_target_that_is_down_is_a_failure_and_no_usage_error(
     url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Nobody has named its server: one line with both remedies, and the code of a failure."""
+    """Without a named server: one line with both remedies, and the code of a failure."""
     file = configured(tmp_path)
     file.write_text(file.read_text().replace("host: db1", f"host: 127.0.0.1, port: {free_port()}"))
     assert main(["backfill", "--prometheus", url, "--config.file", str(file)]) == 1

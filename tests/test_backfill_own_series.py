@@ -116,10 +116,10 @@ def restored(file: Path) -> list[Interval]:
         return [interval_from_row(row, 1.0, ZERO) for row in read(connection, INTERVALS)]
 
 
-def test_what_an_agent_has_seen_comes_back_as_it_was(
+def test_the_agents_own_intervals_come_back_unchanged(
     url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Every number of every interval of this server, and so the same capacity from them."""
+    """Every number of every interval of this server, and so the same capacity."""
     file = configured(tmp_path)
     assert backfilled(url, file, "--series", "agent") == 0
     count = COUNT - OF_ANOTHER
@@ -165,7 +165,7 @@ def pages_of_an_agent(seen: Sequence[Interval]) -> Iterator[tuple[Snapshot, list
 def test_each_interval_of_a_quiet_load_comes_back(
     prometheus: str, promtool: str, tmp_path: Path
 ) -> None:
-    """Though the capacity, and so the time of its assessment, stays the same over many of them."""
+    """Though the capacity, and so the time of its assessment, is the same for many of them."""
     seen = quiet_after_a_busy_day()
     pages = list(pages_of_an_agent(seen))
     assert len({known.assessed.at for known, _ in pages[-60:]}) < 20
@@ -178,10 +178,10 @@ def test_each_interval_of_a_quiet_load_comes_back(
     assert [one.throughput for one in found] == pytest.approx([one.throughput for one in seen])
 
 
-def test_exporters_fill_what_no_agent_has_seen(
+def test_exporters_fill_the_agents_gaps(
     url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Before it ran, and in its gap; what it has shown is left as it is, and twice adds nothing."""
+    """Before it ran, and while it did not; its own intervals stay, and a second run adds none."""
     file = configured(tmp_path)
     assert backfilled(url, file) == 0
     assert "intervals of 30s added from db1:9104, " in capsys.readouterr().out
@@ -197,10 +197,10 @@ def test_exporters_fill_what_no_agent_has_seen(
     assert restored(file) == found
 
 
-def test_scraped_more_often_each_interval_is_there_once(
+def test_intervals_scraped_repeatedly_are_added_once(
     prometheus: str, promtool: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """As wide as it was, so that one of a configuration with wider ones serves the forecast."""
+    """With their own width, so that a wider configuration uses them for the forecast."""
     file = configured(tmp_path, "30s")
     often = fill(tmp_path, promtool, shown(watched(), (1.0, 6.0, 11.0)))
     with serving(prometheus, often) as url:
@@ -211,10 +211,10 @@ def test_scraped_more_often_each_interval_is_there_once(
     assert "some intervals are 15s wide, but fit.interval is 30s" in capsys.readouterr().err
 
 
-def test_scraped_less_often_those_that_were_seen_are_there(
+def test_intervals_scraped_seldom_are_added_if_seen(
     prometheus: str, promtool: str, tmp_path: Path
 ) -> None:
-    """None where they end closer together than is configured: how wide they were is not known."""
+    """None where they end closer together than configured: their width is not known."""
     narrow, wide = configured(tmp_path / "a"), configured(tmp_path / "b", "5m")
     seldom = fill(tmp_path, promtool, shown(watched()[::4]))
     with serving(prometheus, seldom) as url:
@@ -224,10 +224,10 @@ def test_scraped_less_often_those_that_were_seen_are_there(
     assert restored(wide) == []
 
 
-def test_which_agent_is_told_when_there_are_several(
+def test_several_agents_are_one_line(
     prometheus: str, promtool: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """One line, and the option that chooses; where none has watched it, too."""
+    """With the option that chooses; also if no agent has watched the target."""
     one = list(shown(watched()[:40]))
     other = [(name, {**labels, "instance": "db2:10104"}, at, v) for name, labels, at, v in one]
     with serving(prometheus, fill(tmp_path, promtool, [*one, *other])) as url:

@@ -57,7 +57,7 @@ def _after(last: Row, row: Row) -> Row:
     return row | found | {"uptime_s": float(row["uptime_s"]) + HOURS + STEP}
 
 
-def test_a_known_change_is_found_and_nothing_else(deployed: Path, compared: Compared) -> None:
+def test_only_the_known_change_is_found(deployed: Path, compared: Compared) -> None:
     """Demand and contention are higher, their true changes within the intervals; λ and κ stay."""
     found = compared(deployed, "--around", HOURS, "--length", "3h")["quantities"]
     demand, sigma = found["demand:cpu"], found["sigma"]
@@ -72,7 +72,7 @@ def test_a_known_change_is_found_and_nothing_else(deployed: Path, compared: Comp
             assert side["lower"] < side["value"] < side["upper"], name
 
 
-def test_where_nothing_changed_nothing_is_marked(
+def test_without_a_change_nothing_is_marked(
     deployed: Path, compared: Compared, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Two periods before the change are alike, in JSON and in the table."""
@@ -83,10 +83,10 @@ def test_where_nothing_changed_nothing_is_marked(
     assert capsys.readouterr().out.endswith("Nothing changed beyond the uncertainty.\n")
 
 
-def test_what_is_not_known_has_not_stayed_the_same(
+def test_unknown_quantities_are_not_reported_as_unchanged(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Of a load that hardly varies nothing is known, in either period."""
+    """Of a load that hardly varies, in either period."""
     columns = "t_s,questions,threads_running,uptime_s"
     lines = [f"{5 * k},{650 * k + k % 3},2,{5 * k + 10}" for k in range(2500)]
     file = tmp_path / "db.csv"
@@ -102,13 +102,13 @@ def test_what_is_not_known_has_not_stayed_the_same(
 
 
 def test_times_of_a_file_are_of_its_own_clock(deployed: Path, compared: Compared) -> None:
-    """`90m..3h` is from that many minutes of the recording on, not of some time ago."""
+    """`90m..3h` is from that many minutes of the recording on, not before now."""
     in_seconds = compared(deployed, "--before", "0..5400", "--after", "5400..10800")
     assert compared(deployed, "--before", "0..90m", "--after", "90m..3h") == in_seconds
 
 
-def test_a_load_that_was_too_even_is_not_compared(tmp_path: Path, compared: Compared) -> None:
-    """One load tells nothing of contention: cannot tell, and why."""
+def test_a_constant_load_is_not_compared(tmp_path: Path, compared: Compared) -> None:
+    """It shows nothing of contention: cannot tell, and why."""
     table = [
         row | {"statement_time_s": 7.0 * k, "questions": 5000 * k}
         for k, row in enumerate(rows(HOURS, STEP))
@@ -119,10 +119,10 @@ def test_a_load_that_was_too_even_is_not_compared(tmp_path: Path, compared: Comp
         assert found[name]["why"].startswith("before: ")
 
 
-def test_the_classes_of_a_history_are_compared_by_the_call(
+def test_the_classes_of_a_history_are_compared_by_cost_per_call(
     tmp_path: Path, compared: Compared, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The class whose calls take twice as long is higher, the other is not; it comes first."""
+    """The class whose calls take twice as long is higher, and first; the other is not."""
     intervals = real_intervals()
     middle, end = intervals[len(intervals) // 2].end, intervals[-1].end
     path = history(tmp_path / "state" / "history.db", ("db", SERVER, intervals))
@@ -175,17 +175,17 @@ def _class_rows(number: int, interval: Interval, middle: float) -> Iterator[Hist
         ),
     ],
 )
-def test_a_wrong_period_is_one_line(
+def test_an_invalid_period_is_one_line(
     deployed: Path, words: tuple[str, ...], text: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It ends with 2, and says what would be right."""
+    """It exits with 2, and has the valid form."""
     assert text in one_line(capsys, main(["compare", str(deployed), *words]))
 
 
 def test_a_period_without_intervals_in_a_history_is_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A history that begins later has nothing to compare with."""
+    """Of a history that begins later."""
     path = history(tmp_path / "state" / "history.db", ("db", SERVER, real_intervals()))
     words = ("--before", f"{ZERO - 900}..{ZERO - 100}", "--after", f"{ZERO}..{ZERO + 900}")
     said = one_line(capsys, main(["compare", str(path), *words]))
@@ -193,8 +193,10 @@ def test_a_period_without_intervals_in_a_history_is_one_line(
 
 
 @pytest.mark.parametrize("option", ["--since", "--until"])
-def test_only_the_periods_say_what_is_read(option: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """An option that would change nothing is refused, whatever the source."""
+def test_options_without_effect_are_refused(
+    option: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Beside the periods, whatever the source."""
     for source in ("db.csv", "http://127.0.0.1:1"):
         words = ["compare", source, "--around", "600", option, "2h"]
         with pytest.raises(SystemExit, match="2"):

@@ -100,7 +100,7 @@ def test_a_peak_that_was_jumped_over_is_as_uncertain_as_both_sides_differ() -> N
 
 
 @pytest.mark.parametrize("between", [None, 36.0])
-def test_a_peak_may_lie_where_no_interval_was_seen(between: float | None) -> None:
+def test_a_peak_may_lie_between_the_observed_loads(between: float | None) -> None:
     """Between 25 statements, which use 0.8 of a processor, and 240: up to X/U was possible.
 
     With intervals in between that served less, the peak is what was served.

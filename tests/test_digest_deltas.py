@@ -359,7 +359,7 @@ def test_statements_seen_waiting_count_as_waiting_for_the_interval() -> None:
     assert lock_times(locked_for_two_seconds(None, None)) == [[2.5, 1.0]]
 
 
-def test_the_servers_sum_of_all_waits_is_divided_over_who_was_seen_waiting() -> None:
+def test_the_servers_total_of_waits_is_divided_over_classes_seen_waiting() -> None:
     """2.6 s over two classes: of 3.5 s, 2 were seen to wait, of 0.75 s all.
 
     Where one of two sums is not known what was seen counts; one that fell says no wait.

@@ -338,7 +338,7 @@ def failure(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> str:
 
 
 @pytest.mark.parametrize("name", ERRORS)
-def test_a_bad_file_is_one_line_with_its_place_and_a_remedy(
+def test_an_invalid_file_is_one_line_with_place_and_remedy(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
 ) -> None:
     """`mysql-headroom: FILE:LINE: what is wrong; remedy` and exit 2."""

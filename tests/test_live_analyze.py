@@ -79,7 +79,7 @@ def agree(found: Mapping[str, float], said: Mapping[str, float]) -> bool:
 
 
 @pytest.mark.live
-def test_analyze_says_of_a_scraped_server_what_the_agent_says(
+def test_analyze_agrees_with_the_agent(
     mysql_server: PrivateServer,
     prometheus: str,
     tmp_path: Path,

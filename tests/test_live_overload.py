@@ -79,7 +79,7 @@ def surfaces(agent: Daemon, ratio: tuple[float, float], *, overloaded: bool) -> 
     [*one_in_every_run("mysql"), pytest.param("mariadb-11.8", marks=pytest.mark.long)],
     indirect=True,
 )
-def test_every_surface_says_past_the_peak_what_is_past_the_peak(
+def test_every_output_agrees_on_the_side_of_the_peak(
     server: PrivateServer, prometheus: str, tmp_path: Path
 ) -> None:
     """Headroom is positive at half of the best concurrency, about 0 at it and never beyond it."""

@@ -85,7 +85,7 @@ def watched(server: PrivateServer) -> tuple[Snapshot, float, list[Sample]]:
     return monitor.snapshot, now, samples
 
 
-def test_a_replay_of_what_the_agent_has_read_says_what_it_said(
+def test_a_replay_of_the_agents_samples_gives_its_results(
     mysql_server: PrivateServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Load, capacity, limits, law and every point have the same numbers, to nine digits."""

@@ -31,7 +31,7 @@ def test_loads_are_split_as_performance_schema_measures(flavour: Flavour) -> Non
 @pytest.mark.long
 @pytest.mark.parametrize("flavour", ["mysql", "mariadb"])
 @pytest.mark.skipif(not is_root(), reason="only root throttles a disk and a link")
-def test_classes_are_told_apart_while_all_run_at_once(flavour: Flavour) -> None:
+def test_classes_are_distinguished_while_all_run_at_once(flavour: Flavour) -> None:
     """Each class of `profile` is limited by what its own sessions wait for most.
 
     On MariaDB the scan that computes waits for its pages as long as it computes: the scan of the

@@ -32,20 +32,18 @@ def span(*words: str) -> tuple[float, float]:
     ],
 )
 def test_it_begins_at_a_time_or_a_duration_before_the_end(since: str, length: float) -> None:
-    """Dates, numbers of seconds since 1970, and durations."""
+    """Dates, Unix seconds, and durations."""
     assert span("--since", since) == (END - length, END)
 
 
-def test_it_is_30_days_unless_told_otherwise() -> None:
+def test_the_default_is_30_days() -> None:
     """The command's own default."""
     assert span() == (END - 30 * DAY, END)
 
 
 @pytest.mark.parametrize("since", ["30s", "367d", "99999999999d", "tomorrow", "nan"])
-def test_neither_a_time_nor_a_duration_is_refused(
-    since: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Too short, too long, or nothing of both."""
+def test_an_invalid_beginning_is_refused(since: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Too short, too long, or neither a time nor a duration."""
     with pytest.raises(SystemExit) as ended:
         span("--since", since)
     assert ended.value.code == 2
@@ -56,7 +54,7 @@ def test_neither_a_time_nor_a_duration_is_refused(
 def test_a_beginning_after_the_end_or_long_before_is_refused(
     since: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """In one line that says both times."""
+    """In one line with both times."""
     asked = ["analyze", "--prometheus", "http://127.0.0.1:1", "--until", UNTIL]
     assert main([*asked, "--since", f"{since}T00:00Z"]) == 2
     told = capsys.readouterr().err

@@ -79,7 +79,7 @@ def _served(line: Json, first: float, last: float) -> float:
 
 
 def test_the_load_is_that_of_the_hour(day: Day) -> None:
-    """What was asked for, as long as that was less than could be done."""
+    """The offered load, as long as it was below the capacity."""
     most = MEASURED["before"][str(MEASURED["connections"])]
     for hour in (5, 7, 9, 10, 12, 16, 21, 22):
         load = day.said[hour]["load"]["throughput"]
@@ -106,14 +106,14 @@ def test_the_capacity_is_what_was_measured(day: Day) -> None:
         assert capacity["limit"] == "server_cpu", hour
 
 
-def test_little_is_trusted_of_a_quiet_night(day: Day) -> None:
-    """Up to nine o'clock half of the capacity was seen at most."""
+def test_little_is_trusted_at_night(day: Day) -> None:
+    """Until nine o'clock at most half of the capacity was observed."""
     for hour in range(5, 10):
         assert day.said[hour]["capacity"]["trust"] != "trusted"
 
 
-def test_the_evening_is_announced(day: Day) -> None:
-    """One page fires before more is asked for than can be done, and ends once that is over."""
+def test_an_alert_precedes_the_evenings_saturation(day: Day) -> None:
+    """One page fires before the demand exceeds the capacity, and resolves once that is over."""
     low, _ = day.most
     asked = MEASURED["before"][str(MEASURED["connections"])]
     met = next(h / 10 for h in range(170, 200) if asked * day_share(h / 10) >= low)

@@ -59,10 +59,10 @@ def said(capsys: pytest.CaptureFixture[str], *words: object) -> list[Json]:
     return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
 
 
-def test_a_recorded_run_gives_the_answers_of_its_hours(
+def test_each_step_uses_only_earlier_intervals(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Each step says what the models make of the intervals up to then, and no more."""
+    """It has the models' results for the intervals up to then."""
     rows = real_intervals()
     path = history(tmp_path / "state" / "history.db", ("db", SERVER, rows))
     lines = said(capsys, path, "--every", "2m", "--sla-seconds", "5ms")
@@ -85,10 +85,10 @@ def test_a_recorded_run_gives_the_answers_of_its_hours(
     assert lines[-1]["capacity"]["value"] == pytest.approx(PEAK, rel=0.25)
 
 
-def test_a_time_of_a_history_is_a_date_or_some_time_ago(
+def test_a_time_of_a_history_is_a_date_or_a_duration_ago(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """As for `compare` and every other command; one outside of it is told as a date."""
+    """As for every other command; one outside of the history is reported as a date."""
     rows = real_intervals()
     path = history(tmp_path / "state" / "history.db", ("db", SERVER, rows))
     middle = rows[len(rows) // 2].end
@@ -103,10 +103,10 @@ def test_a_time_of_a_history_is_a_date_or_some_time_ago(
         assert problem in one_line(capsys, main(["replay", str(path), "--at", text]))
 
 
-def test_of_several_targets_and_servers_one_is_chosen(
+def test_one_of_several_targets_and_servers_is_chosen(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A target must be named, the latest of its servers is replayed, and the others are named."""
+    """A target must be named, its latest server is replayed, and the others are listed."""
     rows = real_intervals()
     half = len(rows) // 2
     path = history(
@@ -132,7 +132,7 @@ def test_of_several_targets_and_servers_one_is_chosen(
 def test_only_intervals_of_one_width_are_replayed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The latest width, unless another is asked for; one that is not there is told."""
+    """Of the latest width by default; a missing width is reported."""
     rows = real_intervals()
     half = len(rows) // 2
     wide = [row._replace(seconds=8.0) for row in rows[:half]]
@@ -160,10 +160,10 @@ def rising(until: int) -> Iterator[Sample]:
         yield Sample("statements", at + 0.5, {"statement_seconds": questions / 1e4})
 
 
-def test_intervals_of_another_width_are_made_of_samples(
+def test_intervals_of_another_width_are_computed_from_samples(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """As an agent with that `fit.interval` would have made them; too narrow ones are refused."""
+    """As by an agent with that `fit.interval`; too narrow ones are refused."""
     buffer, path = IntervalBuffer(15.0, 3600.0, 1.0), tmp_path / "state" / "history.db"
     narrow = IntervalBuffer(5.0, 3600.0, 1.0)
     taken = list(rising(300))
@@ -190,10 +190,10 @@ def test_intervals_of_another_width_are_made_of_samples(
     assert "less than twice the time between two samples" in capsys.readouterr().err
 
 
-def test_a_history_that_cannot_be_read_is_one_line(
+def test_an_unreadable_history_is_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """One that is damaged ends with 1, one without an interval with 2."""
+    """A damaged one exits with 1, one without an interval with 2."""
     path = history(tmp_path / "state" / "history.db", ("db", SERVER, real_intervals()))
     empty = history(tmp_path / "empty" / "history.db")
     broken = tmp_path / "broken.db"

@@ -64,8 +64,8 @@ def names_two(
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize(("every", "clock"), [(15.0, 0.0), (60.0, 20.0), (1.0, -0.4)])
-def test_a_pair_of_prometheus_sees_one_server(seed: int, every: float, clock: float) -> None:
-    """At any phase, with other clocks and other scrape intervals: no higher uptime counts less."""
+def test_a_pair_of_prometheus_is_one_server(seed: int, every: float, clock: float) -> None:
+    """At any phase, with other clocks and scrape intervals: no higher uptime has lower counts."""
     count = counter(seed)
     for phase in (0.001, every / 2, every - 0.001):
         pair = scraped(count, replica="a"), scraped(count, every, phase, clock, replica="b")
@@ -73,20 +73,20 @@ def test_a_pair_of_prometheus_sees_one_server(seed: int, every: float, clock: fl
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_servers_that_were_started_together_under_one_load_are_two(seed: int) -> None:
-    """Behind a balancer that gives each the same: their counters differ at the same uptime."""
+def test_servers_started_together_under_one_load_are_two(seed: int) -> None:
+    """Behind a load balancer: their counters differ at the same uptime."""
     pair = scraped(counter(seed), replica="a"), scraped(counter(seed + 100), 15.0, 7.0, replica="b")
     assert several(*pair)
 
 
-def test_servers_that_were_started_at_other_times_are_two() -> None:
+def test_servers_started_at_other_times_are_two() -> None:
     """A quarter of an hour apart, with the same count at each time."""
     count = counter(0)
     assert several(scraped(count, replica="a"), scraped(count, started=START - 900, replica="b"))
 
 
-def test_a_restart_is_one_of_one_server() -> None:
-    """Both Prometheus see the counters begin again, one of them some seconds later."""
+def test_a_restart_seen_by_both_is_of_one_server() -> None:
+    """Both see the counters begin again, one of them some seconds later."""
     count, again = counter(0), START + 3 * 3600
     before = count(np.array([again]))[0]
 
@@ -100,7 +100,7 @@ def test_a_restart_is_one_of_one_server() -> None:
     assert not several(restarted(0.0, "a"), restarted(7.0, "b"))
 
 
-def test_a_counter_that_is_set_back_is_of_one_server() -> None:
+def test_a_counter_set_back_is_of_one_server() -> None:
     """Its samples are out of order there, and nowhere else."""
     count, half = counter(0), START + 3 * 3600
     before = count(np.array([half]))[0]
@@ -111,8 +111,8 @@ def test_a_counter_that_is_set_back_is_of_one_server() -> None:
     assert not several(scraped(set_back, replica="a"), scraped(set_back, phase=7.0, replica="b"))
 
 
-def test_where_one_has_no_uptime_nothing_tells_them_apart() -> None:
-    """They are taken for one server, as they were named."""
+def test_series_without_an_uptime_count_as_one_server() -> None:
+    """They have the same name."""
     uptime, questions = scraped(counter(0), replica="a")
     _, others = scraped(counter(100), replica="b")
     assert not names_two([uptime], [questions, others])
@@ -121,10 +121,8 @@ def test_where_one_has_no_uptime_nothing_tells_them_apart() -> None:
 @pytest.mark.parametrize(
     ("ids", "are_two"), [((7, 8), True), ((7, 7), False), ((7,), False), ((), False)]
 )
-def test_members_of_a_replication_are_two_by_their_server_ids(
-    ids: tuple[int, ...], are_two: bool
-) -> None:
-    """With the same start and the same statements; where one is not known, that tells nothing."""
+def test_replicas_are_two_servers_by_their_server_ids(ids: tuple[int, ...], are_two: bool) -> None:
+    """With the same start and the same statements; an unknown ID shows nothing."""
     pairs = [scraped(counter(0), replica=name) for name in "ab"]
     uptimes, questions = map(list, zip(*pairs, strict=True))
     known = zip(uptimes, ids, strict=False)
@@ -132,7 +130,7 @@ def test_members_of_a_replication_are_two_by_their_server_ids(
     assert names_two(uptimes, questions, numbers) == are_two
 
 
-def test_a_server_id_that_changes_is_of_one_server() -> None:
+def test_a_changed_server_id_is_of_one_server() -> None:
     """Both Prometheus see the change, each at its own time."""
     pairs = [scraped(counter(0), phase=phase, replica=n) for n, phase in (("a", 0.0), ("b", 7.0))]
     uptimes, questions = map(list, zip(*pairs, strict=True))

@@ -85,7 +85,7 @@ def pmm(prometheus: str, promtool: str, tmp_path_factory: pytest.TempPathFactory
 def test_a_service_of_pmm_is_one_server_with_the_host_of_its_node(
     pmm: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Whichever agent read it; a server without the label is none."""
+    """Whichever agent read it; a server without the label is left out."""
     code, found, error = analysed(capsys, pmm, *PMM)
     assert (code, list(found), error) == (0, ["orders", "stock"], "")
     assert len(found["orders"]["points"]) == pytest.approx(LENGTH / 30, abs=3)
@@ -96,7 +96,7 @@ def test_a_service_of_pmm_is_one_server_with_the_host_of_its_node(
 def test_a_service_is_replayed_and_compared_by_its_name(
     pmm: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """As its recording is: `--target` is the name by the labels."""
+    """Like its recording: `--target` is the name by the labels."""
     known = [{n: value for n, value in row.items() if n != "server_cpu_s"} for row in table()[1:]]
     file = str(written(tmp_path / "orders.csv", known))
     options = ("--interval", "30s", "--every", "1h", "--format", "json")
@@ -119,7 +119,7 @@ def test_a_service_is_replayed_and_compared_by_its_name(
 
 
 @pytest.mark.parametrize("command", ["replay", "compare"])
-def test_the_help_of_a_target_says_that_a_prometheus_has_it_too(
+def test_the_help_of_target_mentions_a_prometheus(
     command: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """By its instance, or by the labels."""
@@ -143,10 +143,10 @@ def test_a_history_is_filled_from_a_service(
     assert "intervals of 30s added from orders" in capsys.readouterr().out
 
 
-def test_servers_of_one_instance_are_named_by_their_site_too(
+def test_servers_of_one_instance_are_distinguished_by_site(
     prometheus: str, promtool: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Each has the host of its own site, and one whose site has none has none."""
+    """Each has the host of its own site, if there is one."""
     with serving(prometheus, fill(tmp_path, promtool, of_two_sites())) as url:
         _, found, error = analysed(capsys, url)
         assert found == {}
@@ -163,17 +163,17 @@ def test_servers_of_one_instance_are_named_by_their_site_too(
 def test_a_pod_has_the_host_of_its_node(
     prometheus: str, promtool: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Though the exporter of that is in another pod and namespace."""
+    """Though the node's exporter is in another pod and namespace."""
     with serving(prometheus, fill(tmp_path, promtool, in_pods())) as url:
         code, found, error = analysed(capsys, url, "--by", "namespace,pod", "--join", "node")
     assert (code, list(found), error) == (0, ["shop/mysql-0"], "")
     assert found["shop/mysql-0"]["load"]["utilisation"]["cpu"] > 0
 
 
-def test_what_names_no_server_is_one_line(
+def test_invalid_server_labels_are_one_line(
     pmm: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What is not a label, a label that no series has, and labels of a file."""
+    """An invalid label, a label without series, and labels for a file."""
     asked = ("analyze", "--prometheus", pmm, *SPAN, "--by")
     with pytest.raises(SystemExit):
         main([*asked, "site,in stance"])

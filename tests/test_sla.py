@@ -166,10 +166,10 @@ def test_residence_times_that_grew_as_predicted_are_no_reason() -> None:
         (replace(TODAY, capacity=None), 0.003, SlaReason.NO_CAPACITY),
     ],
 )
-def test_an_sla_that_is_broken_is_said_though_no_load_is_known_that_keeps_it(
+def test_a_broken_sla_is_reported_without_a_load_that_keeps_it(
     today: CurrentState, sla: float, reason: SlaReason
 ) -> None:
-    """The headroom is 1 − R/SLA, below 0, and no throughput is named."""
+    """The headroom is 1 − R/SLA, below 0, and no throughput is given."""
     found = sla_headroom(today, sla)
     assert (found.reason, found.throughput) == (reason, None)
     assert found.ratio is not None

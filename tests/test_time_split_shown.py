@@ -41,7 +41,7 @@ SHOWN = Snapshot(
 )
 
 
-def test_the_page_says_what_limits() -> None:
+def test_the_page_shows_the_limiting_resource() -> None:
     """In a sentence, as a bar with a rectangle for each part, and for each class in its row.
 
     A legend has the colour of each part.
