@@ -36,7 +36,7 @@ from agent.window.intervals import Interval
 from models.forecast.next_hour import STEP_SECONDS
 from testbed.simulated.alert_judgement import (
     HEADS,
-    Saturation,
+    SaturationPeriod,
     Score,
     Span,
     saturations,
@@ -70,7 +70,7 @@ class Played:
 
     known: Month
     stretch: PlayedSpan
-    saturations: Sequence[Saturation]
+    saturations: Sequence[SaturationPeriod]
     scrapes: Sequence[Scrape]
 
 
@@ -86,7 +86,7 @@ class Recorder(Alerts):
         self.seen.append(scrape)
 
 
-def stretches(known: Month, found: Sequence[Saturation]) -> Iterator[PlayedSpan]:
+def stretches(known: Month, found: Sequence[SaturationPeriod]) -> Iterator[PlayedSpan]:
     """Choose what is played."""
     rng = np.random.default_rng(len(found))
     full = [s for s in found if s.start > FROM]

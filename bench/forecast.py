@@ -29,7 +29,7 @@ from models.forecast.saturation import (
     saturation,
 )
 from models.rates import Array
-from testbed.simulated.load_histories import AHEAD, HOURS, SCENARIOS, Month, month
+from testbed.simulated.load_histories import AHEAD, HOURS, SCENARIOS, LoadHistory, month
 
 CAP = 30.0
 """Days; an error is at most so large, and so large where a rule gives no time or a false one."""
@@ -106,7 +106,7 @@ class Score:
     months: int = 0
     calibration: dict[int, list[tuple[float, bool]]] = field(default_factory=dict)
 
-    def add(self, known: Month, seed: int) -> None:
+    def add(self, known: LoadHistory, seed: int) -> None:
         """Judge all rules on one month."""
         rng = np.random.default_rng([seed, 7])
         capacity = _capacity(known, rng)
@@ -130,7 +130,7 @@ class Score:
             errors.append(CAP if days is None else min(abs(days - truth), CAP))
 
     def _check_intervals(
-        self, forecast: LoadForecast, answer: Saturation, known: Month, truth: float | None
+        self, forecast: LoadForecast, answer: Saturation, known: LoadHistory, truth: float | None
     ) -> None:
         peaks = known.ahead.reshape(AHEAD, HOURS).max(axis=1)
         for day in AT:
@@ -146,7 +146,7 @@ class Score:
             self.bounds.append((answer.lower or 0.0) <= truth * DAY_SECONDS <= high)
 
 
-def _capacity(known: Month, rng: np.random.Generator) -> float:
+def _capacity(known: LoadHistory, rng: np.random.Generator) -> float:
     """Of a load that grows, its typical peak 2 to 40 days ahead; else above its highest by far."""
     if known.grows:
         later = float(np.maximum.accumulate(known.typical_peak)[rng.integers(2, 40)])
@@ -224,14 +224,14 @@ def read_series(path: Path) -> Array:
     return hourly_means(at + step, np.full(len(at), step), rate, float(at[-1]) + step)
 
 
-def public_months(path: Path) -> Iterable[Month]:
+def public_months(path: Path) -> Iterable[LoadHistory]:
     """Every week of a series as now: eight weeks before it, and what came after."""
     hours = read_series(path)
     for now in range(56 * HOURS, len(hours) - AHEAD * HOURS + 1, 7 * HOURS):
         ahead = hours[now : now + AHEAD * HOURS]
         if np.isfinite(ahead).all():
             peaks = ahead.reshape(AHEAD, HOURS).max(axis=1)
-            yield Month(path.stem, hours[now - 56 * HOURS : now], ahead, True, peaks)
+            yield LoadHistory(path.stem, hours[now - 56 * HOURS : now], ahead, True, peaks)
 
 
 def main() -> None:

@@ -65,7 +65,7 @@ from testbed.real.clients import run_as_root
 from testbed.real.daemon import target, wait_until, watching
 from testbed.real.io_bound_queries import OPTIONS, TABLE
 from testbed.real.link_load import GUEST
-from testbed.real.predicted_limit import FEW_CLIENTS, FIT, OFTEN, SHARES, Load, most, watched
+from testbed.real.predicted_limit import FEW_CLIENTS, FIT, OFTEN, SHARES, ClientLoad, most, watched
 from testbed.real.server_programs import server_program
 
 STEP, DEADLINE = 7.0, 30.0  # seconds
@@ -84,7 +84,7 @@ class Part:
     """One check: the question, and a load under the limit times a factor."""
 
     question: Mapping[str, str]
-    limited: Callable[[PrivateServer, float], AbstractContextManager[Load]]
+    limited: Callable[[PrivateServer, float], AbstractContextManager[ClientLoad]]
     resources: Callable[[PrivateServer], Mapping[str, Any]] = lambda _: {}
     options: tuple[str, ...] = ()
     first: tuple[str, ...] = field(default=())
@@ -193,7 +193,7 @@ def at_that_speed(measured: float, before: float, after: float) -> float:
     return measured * (before + after) / (2 * after)
 
 
-def below_half(load: Load, peak: float) -> None:
+def below_half(load: ClientLoad, peak: float) -> None:
     """Let clients ask for up to half of what is served at most."""
     for share in SHARES:
         with load(FEW_CLIENTS, 1 / (share * peak)):

@@ -14,7 +14,7 @@ from testbed.real.io_bound_queries import STATEMENT as READ
 from testbed.real.link_load import STATEMENT as SEND
 from testbed.real.link_load import session_from
 from testbed.real.namespaces import slow_cable
-from testbed.real.predicted_limit import Load
+from testbed.real.predicted_limit import ClientLoad
 
 COMPUTE = "DO BENCHMARK(300000, 1 + 1)"
 HALF, OPERATIONS, MBIT = 0.5, 1500, 10
@@ -40,21 +40,21 @@ LINKS: dict[int, str] = {}
 
 
 @contextmanager
-def part_of_a_processor(server: PrivateServer, factor: float) -> Iterator[Load]:
+def part_of_a_processor(server: PrivateServer, factor: float) -> Iterator[ClientLoad]:
     """Statements that compute, within a quota."""
     with cpu_quota(server.pid, factor * HALF):
         yield lambda count, pace: Clients(server, COMPUTE, count, pace=pace)
 
 
 @contextmanager
-def slow_disk(server: PrivateServer, factor: float) -> Iterator[Load]:
+def slow_disk(server: PrivateServer, factor: float) -> Iterator[ClientLoad]:
     """Statements that read, from a disk that allows so many reads."""
     with throttled_reads(server.pid, disk_under(server.datadir), round(factor * OPERATIONS)):
         yield lambda count, pace: Clients(server, READ, count, pace=pace)
 
 
 @contextmanager
-def slow_link(server: PrivateServer, factor: float) -> Iterator[Load]:
+def slow_link(server: PrivateServer, factor: float) -> Iterator[ClientLoad]:
     """Statements with long answers, from clients behind a slow cable."""
     with slow_cable(f"{round(factor * MBIT)}mbit") as there:
         session = partial(session_from, there)

@@ -45,7 +45,7 @@ class ComparedEstimate:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class EstimatedChange:
     """The change from before to after: a ratio or difference, its 90 % interval and the verdict."""
 
     verdict: Verdict
@@ -54,27 +54,27 @@ class Change:
     high: float | None = None
 
 
-NOT_KNOWN = Change(Verdict.CANNOT_TELL)
+NOT_KNOWN = EstimatedChange(Verdict.CANNOT_TELL)
 
 
-def ratio(before: ComparedEstimate, after: ComparedEstimate) -> Change:
+def ratio(before: ComparedEstimate, after: ComparedEstimate) -> EstimatedChange:
     """Compare two quantities above 0: the change is after/before."""
     parts = _log_bounds(before), _log_bounds(after)
     if parts[0] is None or parts[1] is None:
         return NOT_KNOWN
     change, low, high, verdict = _difference(parts[0], parts[1])
-    return Change(
+    return EstimatedChange(
         verdict, exp(change), _finite_or_none(exp(low)), _finite_or_none(_exp_or_inf(high))
     )
 
 
-def difference(before: ComparedEstimate, after: ComparedEstimate) -> Change:
+def difference(before: ComparedEstimate, after: ComparedEstimate) -> EstimatedChange:
     """Compare two quantities that may be 0: the change is after − before."""
     parts = _bounds(before), _bounds(after)
     if parts[0] is None or parts[1] is None:
         return NOT_KNOWN
     change, low, high, verdict = _difference(parts[0], parts[1])
-    return Change(verdict, change, _finite_or_none(low), _finite_or_none(high))
+    return EstimatedChange(verdict, change, _finite_or_none(low), _finite_or_none(high))
 
 
 Bounds = tuple[float, float, float]

@@ -13,7 +13,7 @@ MIN_POINTS = 3  # values: a line through two leaves nothing to tell its error fr
 
 
 @dataclass(frozen=True)
-class Trend:
+class TrendTest:
     """By how much a straight line through the values rises from the first to the last."""
 
     rise: float
@@ -43,7 +43,7 @@ def refuse_too_few(
         )
 
 
-def trend(values: Sequence[float]) -> Trend:
+def trend(values: Sequence[float]) -> TrendTest:
     """Least squares over values at even times; raises `ValueError` below three."""
     if len(values) < MIN_POINTS:
         raise ValueError(f"a trend takes {MIN_POINTS} values, here are {len(values)}")
@@ -55,4 +55,4 @@ def trend(values: Sequence[float]) -> Trend:
     alike = float(off[1:] @ off[:-1]) / square if square > 0 else 0.0
     alike = min(max(alike, 0.0), MAX_CORRELATION)
     variance = square / (len(y) - 2) / float(at @ at)
-    return Trend(rise, float(np.sqrt(variance * (1 + alike) / (1 - alike))), float(y.mean()))
+    return TrendTest(rise, float(np.sqrt(variance * (1 + alike) / (1 - alike))), float(y.mean()))

@@ -10,7 +10,7 @@ from agent.compare.period_class_costs import COLUMNS, PART_COUNT, ClassCosts
 from agent.export.comparison_rows import row_cells
 from models.capacity.resource_and_limit import Resource
 from models.capacity.resource_limits import find_resource_limits
-from models.estimate_difference import Change, ComparedEstimate, Verdict, difference, ratio
+from models.estimate_difference import ComparedEstimate, EstimatedChange, Verdict, difference, ratio
 from models.usl.fit import fit_bayes
 from models.usl.law import Usl
 
@@ -83,7 +83,7 @@ def test_a_coherency_of_rounding_errors_is_zero() -> None:
     noise = ComparedEstimate(6.7e-13, -2.2e-16, 0.001)
     row = Compared("kappa", Unit.NONE, noise, noise, difference(noise, noise), is_difference=True)
     assert row_cells(row)[1:5] == ("0", "0 to 0.001", "0", "0 to 0.001")
-    off = replace(row, change=Change(Verdict.WITHIN, 1.1e-16, -6.7e-13, 0.001))
+    off = replace(row, change=EstimatedChange(Verdict.WITHIN, 1.1e-16, -6.7e-13, 0.001))
     assert row_cells(off)[5:7] == ("+0", "+0 to +0.001")
 
 

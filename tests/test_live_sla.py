@@ -12,8 +12,8 @@ from conftest import ServerFactory
 from agent.demo.server import PrivateServer
 from testbed.real.cgroups import cpu_quota
 from testbed.real.clients import Clients, run_as_root
-from testbed.real.daemon import Config, Daemon, Page, is_root, target, wait_until, watching
-from testbed.real.predicted_limit import FEW_CLIENTS, FIT, OFTEN, SHARES, Load
+from testbed.real.daemon import ConfigData, Daemon, Page, is_root, target, wait_until, watching
+from testbed.real.predicted_limit import FEW_CLIENTS, FIT, OFTEN, SHARES, ClientLoad
 
 COMPUTE = "DO BENCHMARK(300000, 1 + 1)"
 HALF = 0.5  # of a processor
@@ -42,7 +42,7 @@ def test_the_load_that_breaks_the_sla_is_predicted_from_half_of_it(
 ) -> None:
     """On half a processor: measured response times cross the SLA where predicted."""
     server = private_server("mysql")
-    load: Load = lambda count, pace: Clients(server, COMPUTE, count, pace=pace)  # noqa: E731
+    load: ClientLoad = lambda count, pace: Clients(server, COMPUTE, count, pace=pace)  # noqa: E731
     with cpu_quota(server.pid, HALF):
         before = served(load, AT_SLA)
         sla = AT_SLA / before
@@ -68,20 +68,20 @@ def digest_of(server: PrivateServer, statement: str) -> str:
     return str(run_as_root(server, f"SELECT STATEMENT_DIGEST('{statement}')")[0][0])
 
 
-def of_class(page: Page, name: str, sla: Config) -> float:
+def of_class(page: Page, name: str, sla: ConfigData) -> float:
     """One number of a class that has an SLA."""
     value = page.get(name, digest=sla["digest"])
     assert value is not None, (name, page.text)
     return value
 
 
-def is_over(agent: Daemon, sla: Config) -> bool:
+def is_over(agent: Daemon, sla: ConfigData) -> bool:
     """Whether the class's response times are beyond its SLA."""
     time = agent.get("query_response_time_seconds", digest=sla["digest"])
     return time is not None and time > sla["seconds"]
 
 
-def assert_is_first(before: Page, after: Page, first: Config, last: Config) -> None:
+def assert_is_first(before: Page, after: Page, first: ConfigData, last: ConfigData) -> None:
     """The class that broke its SLA was expected to be the first, at more load than there was."""
     slow, quick = (of_class(before, "query_sla_first_probability", one) for one in (first, last))
     ratios = [of_class(before, "query_sla_load_ratio", one) for one in (first, last)]
@@ -94,7 +94,7 @@ def assert_is_first(before: Page, after: Page, first: Config, last: Config) -> N
     assert of_class(after, "query_response_time_seconds", last) < last["seconds"]
 
 
-def served(load: Load, count: int) -> float:
+def served(load: ClientLoad, count: int) -> float:
     """Statements per second of so many clients that never rest; each takes count/X (Little)."""
     with load(count, 0.0) as clients:
         time.sleep(CLOSED_LOOP / 3)
@@ -103,7 +103,7 @@ def served(load: Load, count: int) -> float:
         return (clients.done - done) / (time.monotonic() - begun)
 
 
-def predicted(agent: Daemon, load: Load, peak: float) -> Page:
+def predicted(agent: Daemon, load: ClientLoad, peak: float) -> Page:
     """Load the server with at most half of what it serves, until the agent names where it ends."""
     for share in SHARES:
         with load(FEW_CLIENTS, 1 / (share * peak)):

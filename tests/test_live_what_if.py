@@ -20,7 +20,7 @@ from testbed.real.daemon import is_root, wait_until
 from testbed.real.link_load import GUEST, session_from
 from testbed.real.link_load import STATEMENT as SEND
 from testbed.real.namespaces import slow_cable
-from testbed.real.predicted_limit import FEW_CLIENTS, SHARES, Load, most, watched
+from testbed.real.predicted_limit import FEW_CLIENTS, SHARES, ClientLoad, most, watched
 
 COMPUTE = "DO BENCHMARK(300000, 1 + 1)"
 HALF, MBIT = 0.5, 10
@@ -56,7 +56,7 @@ def test_a_whole_processor_gives_the_capacity_predicted_at_half(
 ) -> None:
     """By quotas; it needs an otherwise idle machine."""
     server = private_server("mysql")
-    load: Load = lambda count, pace: Clients(server, COMPUTE, count, pace=pace)  # noqa: E731
+    load: ClientLoad = lambda count, pace: Clients(server, COMPUTE, count, pace=pace)  # noqa: E731
     with cpu_quota(server.pid, HALF):
         before, answer = predicted(tmp_path, server, load, f"cores={2 * HALF:g}", {})
     with cpu_quota(server.pid, 2 * HALF):
@@ -76,7 +76,7 @@ def test_two_servers_serve_the_predicted_load(
         assert_given(before, answer, most(lambda count, pace: shared(servers)(2 * count, pace)))
 
 
-def shared(servers: Sequence[PrivateServer]) -> Load:
+def shared(servers: Sequence[PrivateServer]) -> ClientLoad:
     """Clients that compute, divided over the servers."""
 
     def clients(count: int, pace: float) -> Clients:
@@ -87,7 +87,7 @@ def shared(servers: Sequence[PrivateServer]) -> Load:
 
 
 @contextmanager
-def link(server: PrivateServer, mbit: int) -> Iterator[tuple[Load, str]]:
+def link(server: PrivateServer, mbit: int) -> Iterator[tuple[ClientLoad, str]]:
     """Clients behind a slow cable, and the interface that it is on this host."""
     with slow_cable(f"{mbit}mbit") as there:
         ask = partial(Clients, server, SEND, session=partial(session_from, there))
@@ -95,7 +95,7 @@ def link(server: PrivateServer, mbit: int) -> Iterator[tuple[Load, str]]:
 
 
 def predicted(
-    folder: Path, server: PrivateServer, load: Load, question: str, limits: dict[str, Any]
+    folder: Path, server: PrivateServer, load: ClientLoad, question: str, limits: dict[str, Any]
 ) -> tuple[float, dict[str, Any]]:
     """What is served at most, and the agent's answer from less than half of that."""
     before = most(load)

@@ -10,8 +10,8 @@ from models.capacity.resource_and_limit import ResourceLimit
 from models.capacity.result import Capacity
 from models.estimate_difference import (
     NOT_KNOWN,
-    Change,
     ComparedEstimate,
+    EstimatedChange,
     Verdict,
     difference,
     ratio,
@@ -48,7 +48,7 @@ class Compared:
     unit: Unit
     before: ComparedEstimate
     after: ComparedEstimate
-    change: Change
+    change: EstimatedChange
     is_difference: bool = False
     why: str = ""
     """Why there is no verdict, in words."""

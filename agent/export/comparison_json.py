@@ -5,7 +5,7 @@ from typing import Any
 from agent.compare.comparison import Compared, Comparison
 from agent.compare.periods import AssessedPeriod
 from agent.export.snapshot_json import without_non_finite
-from models.estimate_difference import Change, ComparedEstimate
+from models.estimate_difference import ComparedEstimate, EstimatedChange
 
 
 def comparison_object(comparison: Comparison) -> Any:
@@ -47,5 +47,5 @@ def _quantity_object(row: Compared) -> dict[str, object]:
     }
 
 
-def _estimate_object(known: ComparedEstimate | Change) -> dict[str, float | None]:
+def _estimate_object(known: ComparedEstimate | EstimatedChange) -> dict[str, float | None]:
     return {"value": known.value, "lower": known.low, "upper": known.high}

@@ -8,7 +8,7 @@ from agent.config.timestamps import time_text
 from agent.export.capacity_sentences import resource_display_name
 from agent.export.fit_report import DASH, TIME_UNITS, format_number, without_noise
 from agent.query_classes.class_registry import class_name_of
-from models.estimate_difference import Change, ComparedEstimate, Verdict
+from models.estimate_difference import ComparedEstimate, EstimatedChange, Verdict
 
 HEADER = ("", "before", "90 % interval", "after", "90 % interval", "change", "90 % interval", "")
 NUMBER_COLUMNS = (1, 3, 5)
@@ -65,7 +65,11 @@ def row_cells(row: Compared) -> tuple[str, ...]:
         (_or_dash(format_value, e.value), _range(format_value, e)) for e in (row.before, row.after)
     )
     format_change = _signed_number if row.is_difference else _percent_change
-    shown = row.change if row.change.verdict is not Verdict.CANNOT_TELL else Change(Verdict.WITHIN)
+    shown = (
+        row.change
+        if row.change.verdict is not Verdict.CANNOT_TELL
+        else EstimatedChange(Verdict.WITHIN)
+    )
     difference = _or_dash(format_change, shown.value), _range(format_change, shown)
     return (_row_title(row.name), *before, *after, *difference, verdict)
 
@@ -98,7 +102,7 @@ def _or_dash(format_value: Callable[[float], str], value: float | None) -> str:
     return DASH if value is None else format_value(value)
 
 
-def _range(format_value: Callable[[float], str], known: ComparedEstimate | Change) -> str:
+def _range(format_value: Callable[[float], str], known: ComparedEstimate | EstimatedChange) -> str:
     if known.low is None and known.high is None:
         return DASH
     return f"{_or_dash(format_value, known.low)} to {_or_dash(format_value, known.high)}"

@@ -33,7 +33,7 @@ from models.capacity.result import USL, Capacity
 from models.trust import Trust
 from models.usl.fit import UslFit
 
-Cell = tuple[str, str, str]
+PageCell = tuple[str, str, str]
 """A number's name, the number, and a note."""
 
 REFRESH_SECONDS = 5
@@ -148,7 +148,7 @@ def _number_list(snapshot: Snapshot, now: float) -> str:
     return f"<dl>{rows}</dl>" if rows else ""
 
 
-def _load_cells(snapshot: Snapshot, now: float) -> Iterator[Cell]:
+def _load_cells(snapshot: Snapshot, now: float) -> Iterator[PageCell]:
     load = snapshot.current_load(now)
     if load is not None:
         yield "throughput", _rate_text(load.throughput), "now"
@@ -157,7 +157,7 @@ def _load_cells(snapshot: Snapshot, now: float) -> Iterator[Cell]:
             yield f"concurrency ({source.value.replace('_', ' ')})", format_number(n), used
 
 
-def _capacity_cells(snapshot: Snapshot, now: float) -> Iterator[Cell]:
+def _capacity_cells(snapshot: Snapshot, now: float) -> Iterator[PageCell]:
     capacity, fit = snapshot.capacity(now), snapshot.current_law(now)
     headroom = snapshot.headroom(now)
     if capacity is not None and capacity.trust is Trust.NOT_IDENTIFIABLE:
@@ -187,7 +187,7 @@ def _rate_text(rate: float | None) -> str:
     return f"{format_number(rate)} queries/s"
 
 
-def _headroom_cell(capacity: Capacity, headroom: Headroom) -> Cell:
+def _headroom_cell(capacity: Capacity, headroom: Headroom) -> PageCell:
     if not headroom.overloaded:
         left = "none" if headroom.ratio < 0 else whole_percent(headroom.ratio)
         return "headroom", left, _caution(capacity)

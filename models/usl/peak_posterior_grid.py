@@ -19,7 +19,7 @@ import numpy as np
 from models.numerics import NEGLIGIBLE, ROUNDING
 from models.robust import MIN_FREEDOM
 from models.usl.law import Array
-from models.usl.point_fit import Curve, powers_of
+from models.usl.point_fit import ResidenceCurve, powers_of
 from models.usl.points_and_residuals import Points
 
 GRID_SIZE = 48
@@ -81,7 +81,7 @@ class PowerSums:
 
     @classmethod
     def of(
-        cls, points: Points, curve: Curve, sharpness: float, count: float, prior: PeakPrior
+        cls, points: Points, curve: ResidenceCurve, sharpness: float, count: float, prior: PeakPrior
     ) -> "PowerSums":
         """Compute the moments of ln R, linearised about a curve fitted to the points' powers.
 

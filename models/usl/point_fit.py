@@ -26,7 +26,7 @@ RELATIVE_ERROR = 0.02
 
 
 @dataclass(frozen=True, eq=False)
-class Curve:
+class ResidenceCurve:
     """R(N) = A + B·N + C·N² through the points, A, B, C ≥ 0, and the weights it was fitted with.
 
     The coefficients are for concurrency in units of n_scale and residence time in r_scale.
@@ -44,7 +44,7 @@ class Curve:
         fitted: Array = a + m * (b + m * c)
         return fitted
 
-    def relative_to_greatest(self, points: Points) -> "Curve":
+    def relative_to_greatest(self, points: Points) -> "ResidenceCurve":
         """Return the curve for N and X relative to their greatest among these points."""
         n, x = float(points.n.max()), float(points.x.max())
         return replace(self, n_scale=self.n_scale / n, r_scale=self.r_scale * x / n)
@@ -65,7 +65,7 @@ class Curve:
         return slope
 
 
-def fit_curve(points: Points, n_variance: Array | None = None) -> Curve:
+def fit_curve(points: Points, n_variance: Array | None = None) -> ResidenceCurve:
     """Fit the curve; with n_variance (threads², shape (points,)) by effective variance.
 
     Effective variance (Orear 1982): a point's weight is 1/(s² + (dlnX/dN)²·var N), which needs
@@ -81,12 +81,12 @@ def fit_curve(points: Points, n_variance: Array | None = None) -> Curve:
     return curve
 
 
-def fit_power(points: Points, sharpness: float, curve: Curve) -> Curve:
+def fit_power(points: Points, sharpness: float, curve: ResidenceCurve) -> ResidenceCurve:
     """Fit a curve to X^s over N^s, each relative to its greatest, with the weights of `curve`."""
     return _solve(points.to_power(sharpness), curve.weights)
 
 
-def find_outliers(points: Points, curve: Curve) -> tuple[int, ...]:
+def find_outliers(points: Points, curve: ResidenceCurve) -> tuple[int, ...]:
     """Find the indices of the points that contradict the curve.
 
     The residual must be beyond 6 scaled MADs of the weighted residuals, or of 2 % if that is more.
@@ -106,7 +106,7 @@ def _cap_weights(weights: Array) -> Array:
     return capped
 
 
-def _solve(points: Points, weights: Array) -> Curve:
+def _solve(points: Points, weights: Array) -> ResidenceCurve:
     """Minimise Σ w·(ln R − ln R̂)²: weights 1/R² first, then Gauss–Newton on the logarithm.
 
     Where residence times differ so much that the equations cannot be solved, the result is the last
@@ -129,7 +129,7 @@ def _solve(points: Points, weights: Array) -> Curve:
         previous = found
         relative = weights / fitted
         w, product = relative / fitted, relative * (1 + np.log(r / fitted))
-    return Curve(np.array(found), weights, n_scale, r_scale)
+    return ResidenceCurve(np.array(found), weights, n_scale, r_scale)
 
 
 def powers_of(m: Array) -> Array:

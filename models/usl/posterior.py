@@ -25,7 +25,7 @@ from models.usl.peak_posterior_grid import (
     narrowed_grid,
     vertex,
 )
-from models.usl.point_fit import Curve, fit_power
+from models.usl.point_fit import ResidenceCurve, fit_power
 from models.usl.points_and_residuals import Points
 
 SHARPNESSES = (1.0, 2.0)
@@ -160,7 +160,7 @@ class Posterior:
         )
 
 
-def posterior_of(points: Points, curve: Curve, prior: PeakPrior) -> Posterior:
+def posterior_of(points: Points, curve: ResidenceCurve, prior: PeakPrior) -> Posterior:
     """Compute the posterior of the peak, and the law whose peak is the best estimate.
 
     Where the prior lets points weigh less with their distance from the best load, that load is the

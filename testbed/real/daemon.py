@@ -37,7 +37,7 @@ COLLECTORS = {name: {"interval": "500ms"} for name in ("status", "statements", "
 Series = tuple[str, frozenset[tuple[str, str]]]
 """A name and its labels."""
 T = TypeVar("T")
-Config = Mapping[str, Any]
+ConfigData = Mapping[str, Any]
 
 
 def wait_until(what: str, predicate: Callable[[], T], deadline: float = PATIENCE) -> T:
@@ -211,7 +211,7 @@ def target(
     return {"name": name, "timeout": "1s", **where, **login}
 
 
-def write_config(folder: Path, *targets: Config, **options: object) -> tuple[Path, int]:
+def write_config(folder: Path, *targets: ConfigData, **options: object) -> tuple[Path, int]:
     """Write a configuration with frequent sampling and fits; return it and the free port."""
     port = free_port()
     settings: dict[str, Any] = {"listen": f"127.0.0.1:{port}", "fit": FIT}
@@ -224,7 +224,7 @@ def write_config(folder: Path, *targets: Config, **options: object) -> tuple[Pat
 @contextmanager
 def watching(
     folder: Path,
-    *targets: Config,
+    *targets: ConfigData,
     sane: PlausiblePage | None = None,
     prefix: Sequence[str] = (),
     **options: object,

@@ -25,7 +25,7 @@ STEP = 4.0  # seconds at each share of the peak
 FIT = {"interval": "2s", "window": "5m"}
 OFTEN = {**COLLECTORS, "host": {"interval": "500ms"}}
 
-Load = Callable[[int, float], Clients]
+ClientLoad = Callable[[int, float], Clients]
 """So many clients, who ask every so many seconds; without a pause where that is 0."""
 
 
@@ -61,7 +61,7 @@ def watched(
     return watching(folder, there, fit=FIT, collectors=OFTEN, resources=resources)
 
 
-def approached(load: Load, watcher: AbstractContextManager[Daemon]) -> PredictedLimit:
+def approached(load: ClientLoad, watcher: AbstractContextManager[Daemon]) -> PredictedLimit:
     """Measure the peak, let the agent watch up to half of it, measure again."""
     peak = most(load)
     with watcher as agent:
@@ -73,7 +73,7 @@ def approached(load: Load, watcher: AbstractContextManager[Daemon]) -> Predicted
     return PredictedLimit(page, (peak + most(load)) / 2)
 
 
-def most(load: Load) -> float:
+def most(load: ClientLoad) -> float:
     """Measure the statements per second of clients without think time."""
     with load(CLIENTS, 0.0) as clients:
         time.sleep(1.0)

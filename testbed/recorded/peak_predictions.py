@@ -63,7 +63,7 @@ OLDER_MAX_CONNECTIONS = 300
 """Of the servers of the oldest recordings."""
 
 
-class Prediction(NamedTuple):
+class PeakPrediction(NamedTuple):
     """An estimator's prediction of the peak, queries/s."""
 
     estimator: str
@@ -253,33 +253,33 @@ def percent(error: float | None) -> str:
     return "" if error is None else f"{error:+.0f} %"
 
 
-def predictions(window: Window) -> Iterator[Prediction]:
+def predictions(window: Window) -> Iterator[PeakPrediction]:
     """Predict the peak with each estimator."""
     for source in ConcurrencySource:
         yield from of_source(window, source)
 
 
-def of_source(window: Window, source: ConcurrencySource) -> Iterator[Prediction]:
+def of_source(window: Window, source: ConcurrencySource) -> Iterator[PeakPrediction]:
     """Predict by the capacity, the law alone, limits alone, and two methods of others."""
     seen = observations(window, source)
     capacity = assess_capacity(seen)
     note = f"{capacity.trust} by {capacity.limit}"
-    yield Prediction(
+    yield PeakPrediction(
         f"capacity, {source}", capacity.value, note, capacity.lower or 0.0, capacity.upper
     )
     resource_limit = min(
         (w.x_max for w in capacity.resource_limits if w.x_max is not None), default=None
     )
-    yield Prediction(f"limits alone, {source}", resource_limit, "")
+    yield PeakPrediction(f"limits alone, {source}", resource_limit, "")
     law = capacity.usl
     doubts = capacity.usl_finding.check.sentence if capacity.usl_finding else ""
     peak = law.x_max if law else None
-    yield Prediction(f"USL alone, {source}", peak, law.trust if law else doubts)
+    yield PeakPrediction(f"USL alone, {source}", peak, law.trust if law else doubts)
     n, x = concurrency(window, source), window["throughput"]
     loaded = np.isfinite(n) & (n >= 0.5) & (x > 0)
     for method in (FitMethod.LSQ, FitMethod.LINEARISED):
         if np.count_nonzero(loaded) < 3:
-            yield Prediction(f"{method}, {source}", None, "too few loaded intervals")
+            yield PeakPrediction(f"{method}, {source}", None, "too few loaded intervals")
         else:
             other = fit(n[loaded], x[loaded], method)
-            yield Prediction(f"{method}, {source}", other.x_max, other.trust)
+            yield PeakPrediction(f"{method}, {source}", other.x_max, other.trust)

@@ -31,7 +31,7 @@ Span = tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True)
-class Saturation:
+class SaturationPeriod:
     """A time for which the demand exceeded the capacity."""
 
     start: float
@@ -49,7 +49,7 @@ class Saturation:
         return self.fell or self.rise <= SLOWLY
 
 
-def saturations(asked: Array, room: Array | None = None) -> list[Saturation]:
+def saturations(asked: Array, room: Array | None = None) -> list[SaturationPeriod]:
     """Find them in the demand by the minute, as a share of the capacity.
 
     room: what can be done, in any unit, of the same shape; None: always the same.
@@ -64,7 +64,7 @@ def saturations(asked: Array, room: Array | None = None) -> list[Saturation]:
             found.append([int(minute), int(minute)])
     lasting = [(a, b) for a, b in found if np.count_nonzero(smooth[a : b + 1] >= 1) >= MIN_MINUTES]
     return [
-        Saturation(
+        SaturationPeriod(
             MINUTE * a,
             MINUTE * (b + 1),
             MINUTE * _rise(smooth, a),
@@ -115,7 +115,7 @@ class Score:
     def add(
         self,
         fired: Sequence[Span],
-        known: Iterable[Saturation],
+        known: Iterable[SaturationPeriod],
         asked: Array,
         played: Span,
         weight: float,
@@ -185,7 +185,7 @@ HEADS = (
 )
 
 
-def _announces(alert: Span, known: Iterable[Saturation]) -> bool:
+def _announces(alert: Span, known: Iterable[SaturationPeriod]) -> bool:
     return any(alert[0] <= s.end and s.start <= max(alert[1], alert[0] + AHEAD) for s in known)
 
 

@@ -14,7 +14,7 @@ AHEAD = 45
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Month:
+class LoadHistory:
     """A history (NaN: not known) and what came after it, hourly means in queries/s."""
 
     name: str
@@ -112,7 +112,7 @@ SCENARIOS: Mapping[str, Kind] = {
 }
 
 
-def month(name: str, seed: int) -> Month:
+def month(name: str, seed: int) -> LoadHistory:
     """Return one simulated history and its future; the same seed gives the same."""
     kind = SCENARIOS[name]
     rng = np.random.default_rng([seed, sorted(SCENARIOS).index(name)])
@@ -123,7 +123,7 @@ def month(name: str, seed: int) -> Month:
     seen, ahead = noisy[: days * HOURS].copy(), noisy[days * HOURS :]
     seen[_gaps(len(seen), kind, rng)] = np.nan
     peaks = typical[days * HOURS :].reshape(AHEAD, HOURS).max(axis=1)
-    return Month(name, seen, ahead, kind.grows, peaks)
+    return LoadHistory(name, seen, ahead, kind.grows, peaks)
 
 
 def _pattern(t: Array, kind: Kind, rng: np.random.Generator) -> Array:
