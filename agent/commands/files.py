@@ -18,7 +18,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     text = "list, print or write the systemd unit, grants, alerts and example configurations"
     parser = subparsers.add_parser("files", help=text, description=text.capitalize() + ".")
     only = parser.add_mutually_exclusive_group()
-    only.add_argument("name", metavar="NAME", nargs="?", choices=BY_NAME, help="print this one")
+    only.add_argument("name", metavar="NAME", nargs="?", choices=BY_NAME, help="the file to print")
     only.add_argument("--list", action="store_true", help="list them (default)")
     only.add_argument("--write", metavar="DIR", type=Path, help="write them all into a directory")
     parser.add_argument("--force", action="store_true", help="replace files that are there")

@@ -57,7 +57,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         dest="output",
         metavar="FILE",
         type=Path,
-        help="write here instead of to standard output",
+        help="the file to write (default: standard output)",
     )
     import_parser = _add_action(
         actions, "import", import_, "add exported rows; existing rows stay as they are"
@@ -193,7 +193,7 @@ def _add_action(
 
 def _add_kind(parser: argparse.ArgumentParser, kinds: list[str], default: str) -> None:
     parser.add_argument(
-        "--kind", choices=kinds, default=default, help=f"which rows (default: {default})"
+        "--kind", choices=kinds, default=default, help=f"the kind of rows (default: {default})"
     )
 
 

@@ -14,7 +14,7 @@ def add_agent_options(parser: argparse.ArgumentParser) -> None:
     """Add the options for the agent's URL and the login."""
     group = parser.add_argument_group("the agent")
     group.add_argument(
-        "--agent", default=AGENT, metavar="URL", help=f"where it listens (default: {AGENT})"
+        "--agent", default=AGENT, metavar="URL", help=f"the URL of the agent (default: {AGENT})"
     )
     add_login_options(group)
 

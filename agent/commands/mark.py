@@ -20,8 +20,8 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         "on the page, and `compare --around-marker` compares the time before it "
         "with the time after it.",
     )
-    parser.add_argument("--name", required=True, help='what happened, as "release 4.2"')
-    parser.add_argument("--target", metavar="NAME", help="of one target (default: of all)")
+    parser.add_argument("--name", required=True, help='the marker, such as "release 4.2"')
+    parser.add_argument("--target", metavar="NAME", help="the target concerned (default: all)")
     parser.add_argument(
         "--at",
         metavar="TIME",

@@ -41,7 +41,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         "server measures it, otherwise estimated.",
     )
     add_config_option(parser)
-    parser.add_argument("--target", metavar="NAME", help="which target, if there are several")
+    parser.add_argument("--target", metavar="NAME", help="the target, if there are several")
     parser.add_argument(
         "--seconds",
         type=_duration,
@@ -58,10 +58,17 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         "from the history of an agent",
     )
     parser.add_argument(
-        "--sort", choices=list(SORT_KEYS), default="cpu", help="what to rank by (default: cpu)"
+        "--sort",
+        choices=list(SORT_KEYS),
+        default="cpu",
+        help="the order of the classes (default: cpu)",
     )
     parser.add_argument(
-        "--top", type=_count, default=20, metavar="N", help="how many classes (default: 20)"
+        "--top",
+        type=_count,
+        default=20,
+        metavar="N",
+        help="the number of classes shown (default: 20)",
     )
     parser.add_argument("--format", choices=list(FORMATS), default="table", help="default: table")
     parser.add_argument(

@@ -17,7 +17,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         description="Predict, by a running agent, the capacity, residence time and first limit "
         "of a target after changes, each change alone and all together.",
     )
-    parser.add_argument("--target", metavar="NAME", help="which target (default: the only one)")
+    parser.add_argument("--target", metavar="NAME", help="the target (default: the only one)")
     for name, text in FACTORS.items():
         metavar = "N" if name in ("cores", "servers") else "FACTOR"
         parser.add_argument(_option(name), dest=name, action="append", metavar=metavar, help=text)
