@@ -1,8 +1,8 @@
 """`threads`: counts of the server's threads that are no client's work, and of those that wait.
 
 They are subtracted from Threads_running. Measured on real servers: it counts the session that reads
-it, every binlog dump and the event scheduler on both flavours; a replica's own I/O and SQL threads
-on MariaDB only.
+it, every binlog dump, the event scheduler and each event while it runs on both flavours; a
+replica's own I/O and SQL threads on MariaDB only.
 
 The same query reads the server's clock and the work of replication: threads that apply the changes
 of another server, and statements that wait for a replica's acknowledgement. An applier that waits
@@ -11,7 +11,7 @@ for work or for another applier is left out; one that waits for its own commit (
 Without performance_schema there is only the number of threads that run for no client: the event
 scheduler by its variable, which may be set at any time, and on MariaDB a replica's threads. Its
 status has the number of SQL threads; each is taken to have an I/O thread, and the parallel appliers
-are there while one runs. MySQL does not tell such a session of binlog dumps.
+are there while one runs. Events that run are not counted then, nor binlog dumps on MySQL.
 
 It also reads how many clients' statements wait for metadata, table or global locks (measured on
 both flavours: "Waiting for table metadata lock", "Waiting for global read lock" …). Row locks of
@@ -31,9 +31,10 @@ APPLIERS = ", ".join(
         *("slave_sql", "slave_worker", "rpl_parallel_thread"),  # before that, and of MariaDB
     )
 )
+SYSTEM = "'thread/sql/event_scheduler', 'thread/sql/event_worker'"
 THREADS = f"""
 SELECT COALESCE(SUM(PROCESSLIST_COMMAND LIKE 'Binlog Dump%'), 0),
-       COALESCE(SUM(NAME LIKE 'thread/sql/event_scheduler'{{replication}}), 0),
+       COALESCE(SUM(NAME IN ({SYSTEM}{{replication}})), 0),
        COALESCE(SUM(NAME IN ({APPLIERS})
                     AND (COALESCE(PROCESSLIST_STATE, '') NOT LIKE '%waiting%'
                          OR PROCESSLIST_STATE LIKE 'waiting for handler commit')), 0),
@@ -51,7 +52,7 @@ APPLYING, WAITING = "applying", "waiting_for_replicas"
 WAITING_FOR_LOCKS = "waiting_for_locks"
 """Statements that wait for locks other than InnoDB's row locks."""
 MARIADB_REPLICATION = (
-    " OR NAME IN ('thread/sql/slave_io', 'thread/sql/slave_sql', 'thread/sql/rpl_parallel_thread')"
+    ", 'thread/sql/slave_io', 'thread/sql/slave_sql', 'thread/sql/rpl_parallel_thread'"
 )
 
 

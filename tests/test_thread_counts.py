@@ -63,3 +63,14 @@ def test_a_replicas_own_threads_are_no_client(
         wait_until("it replicates", partial(shows, read, (2 + workers, 0)))
         run_as_root(replica, STOP["mariadb"])
         wait_until("it has stopped", partial(shows, read, (0, 0)))
+
+
+def test_an_event_that_runs_is_no_client(private_server: ServerFactory, release: Release) -> None:
+    """Beside the scheduler itself; its statements are in neither Questions nor statement time."""
+    server = private_server(release, options=["--event-scheduler=ON"])
+    event = "CREATE EVENT live.nap ON SCHEDULE AT CURRENT_TIMESTAMP DO DO SLEEP(600)"
+    with connected(server, "socket") as connection:
+        read = running_threads(connection)
+        wait_until("the scheduler runs", partial(shows, read, (1, 0)))
+        run_as_root(server, "CREATE DATABASE live", event)
+        wait_until("the event runs", partial(shows, read, (2, 0)))
