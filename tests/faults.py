@@ -169,12 +169,22 @@ def _held_as(place: WatchedServer, account: Account) -> bool:
 
 
 def take_places_of(account_of: Callable[[WatchedServer], Account], place: WatchedServer) -> None:
-    """Open every session that the account may have, including the agent's."""
-    deadline = time.monotonic() + 60  # the agent tries again meanwhile, and may come first
+    """Open every session that the account may have, including the agent's.
+
+    That is free when the killed session has ended; the agent may come first, as it tries at once.
+    """
+    deadline = time.monotonic() + 60
     while sessions_of_the_agent(place) or not place.held:
+        if account_of(place) == place.account:
+            leave(place)  # they would be killed with the agent's
+        else:
+            while _held_as(place, account_of(place)):
+                pass
         cut(place)
-        while _held_as(place, account_of(place)):
-            pass
+        until = time.monotonic() + 1.0
+        while time.monotonic() < until:
+            if not _held_as(place, account_of(place)):
+                time.sleep(0.01)
         assert time.monotonic() < deadline
 
 
@@ -359,7 +369,7 @@ FAULTS = (
         back_within=AT_ONCE,
     ),
     Fault("flushed status", say("FLUSH STATUS"), up=1, unbroken=True, back_within=AT_ONCE),
-    Fault("killed session", each(cut), kinds=frozenset({"lost"}), lasts=0, back_within=SOON),
+    Fault("killed session", each(cut), up=1, kinds=CUT_OFF, lasts=0, back_within=AT_ONCE),
     Fault(
         "no performance_schema",
         each(without_schema),
@@ -375,9 +385,10 @@ FAULTS = (
     Fault(
         "reset",
         each(lambda p: p.proxy.reset()),
-        kinds=frozenset({"lost"}),
+        up=1,
+        kinds=CUT_OFF,
         lasts=0,
-        back_within=SOON,
+        back_within=AT_ONCE,
     ),
     Fault(
         "silent network",

@@ -6,6 +6,7 @@ prepared again, are of one session.
 """
 
 import logging
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -32,6 +33,9 @@ from models.group.ntp_clock_filter import ClockOffset, RoundTrip, add_round_trip
 log = logging.getLogger(__name__)
 
 RECONNECT_MIN, RECONNECT_MAX = 1.0, 30.0  # seconds
+USEFUL_SESSION_SECONDS = 1.0
+"""How old a session must be to be opened again at once when it is lost: no more logins than with
+the pause."""
 PREPARE_SECONDS = 60.0
 """Maximum seconds after which the server's features, and those that the host lacks, are checked
 again. Finding a server's process among all of this host takes tens of milliseconds: 50 targets at
@@ -78,6 +82,7 @@ class TargetSession:
         self._backoff = Backoff(RECONNECT_MIN, RECONNECT_MAX)
         self._retry_at = 0.0
         self._prepare_at = 0.0
+        self._useful_at = math.inf  # when the session, if it has answered, is old enough
         self._round_trips: tuple[RoundTrip, ...] = ()
         self._replication: tuple[Replication, ...] = ()
         self._restarts = RestartDetector()
@@ -172,7 +177,9 @@ class TargetSession:
                     self._process_sample(collector.run(time.monotonic()))
             if self._status.failure not in (None, FailureKind.SLOW):
                 self.server_health = replace(self.server_health, up=False)
-        except CollectorError:
+        except CollectorError as error:
+            if error.kind is FailureKind.LOST and time.monotonic() >= self._useful_at:
+                return self._reopen_at_once()
             return self._handle_lost_session()
         except Exception as error:  # after a defect of the agent, too, the server counts as tried
             self._status.record_failure(as_collector_error(error))
@@ -192,6 +199,7 @@ class TargetSession:
 
     def _connect(self) -> None:
         """Open a session, note the server's identity, and prepare all collectors."""
+        self._useful_at = math.inf
         try:
             self._connection.open()
         except CollectorError as error:
@@ -246,6 +254,8 @@ class TargetSession:
             self._replication = add_replication(self._replication, seen)
         if sample.collector == "status":
             self._backoff.succeeded()
+            if self._useful_at == math.inf:
+                self._useful_at = time.monotonic() + USEFUL_SESSION_SECONDS
             self._update_health(sample, trip)
 
     def _update_health(self, status: Sample, trip: RoundTrip | None) -> None:
@@ -267,6 +277,15 @@ class TargetSession:
         )
         if restarted:
             log.warning("the server has restarted", extra=fields(target=self._target.name))
+
+    def _reopen_at_once(self) -> float:
+        """Close a session that was lost after it had served; return when to open the next: now.
+
+        An idle session is ended by operators, proxies and firewalls, while the server goes on.
+        """
+        self._connection.close()
+        self._retry_at = time.monotonic()
+        return self._retry_at
 
     def _handle_lost_session(self) -> float:
         """Close a lost session and report the server as down; return when to try again."""
