@@ -72,6 +72,23 @@ def test_only_the_known_change_is_found(deployed: Path, compared: Compared) -> N
             assert side["lower"] < side["value"] < side["upper"], name
 
 
+def test_more_processors_make_no_query_cheaper(
+    tmp_path: Path, compared: Compared, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its CPU time is compared with as many; a change within a period is told."""
+    table = [row | {"cpus": 2 if float(row["t_s"]) < HOURS else 4} for row in rows(2 * HOURS, STEP)]
+    words = (written(tmp_path / "db.csv", table), "--before", f"0..{HOURS - STEP}", "--after")
+    demand = compared(*words, f"{HOURS}..{2 * HOURS}")["quantities"]["demand:cpu"]
+    assert demand["verdict"] == "within_uncertainty"
+    assert demand["before"]["value"] == pytest.approx(recordings.DEMAND / 4, rel=0.02)
+    assert main(["compare", *map(str, words), f"{HOURS}..{2 * HOURS}"]) == 0
+    told = "Processors of host CPU: 2 before, 4 after; per query, time of all 4."
+    assert told in capsys.readouterr().out.splitlines()
+    assert main(["compare", *map(str, words), f"{HOURS // 2}..{2 * HOURS}"]) == 0
+    told = "Processors of host CPU changed within after, 2, then 4: the last ones count."
+    assert told in capsys.readouterr().out.splitlines()
+
+
 def test_without_a_change_nothing_is_marked(
     deployed: Path, compared: Compared, capsys: pytest.CaptureFixture[str]
 ) -> None:

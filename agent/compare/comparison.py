@@ -86,7 +86,7 @@ def compare(before: AssessedPeriod, after: AssessedPeriod) -> list[Compared]:
     return [
         _compare_capacity(first, second),
         *_compare_laws(first, second),
-        *_compare_demands(first, second),
+        *_compare_demands(before, after),
     ]
 
 
@@ -157,13 +157,21 @@ def _sides(
     return ("before", first), ("after", second)
 
 
-def _compare_demands(first: Capacity | None, second: Capacity | None) -> Iterator[Compared]:
-    """Compare the demand of a query for each resource, in seconds of the whole resource."""
+def _compare_demands(first: AssessedPeriod, second: AssessedPeriod) -> Iterator[Compared]:
+    """Compare the demand of a query for each resource, in seconds of the whole resource.
+
+    Of processors those of the second period are the whole: more of them make no query cheaper.
+    """
     resource_limits = [
-        {w.resource: w for w in c.resource_limits} if c else {} for c in (first, second)
+        {w.resource: w for w in side.capacity.resource_limits} if side.capacity else {}
+        for side in (first, second)
     ]
     for name in sorted({*resource_limits[0], *resource_limits[1]}):
-        before, after = (_demand(limits.get(name)) for limits in resource_limits)
+        scales = (_processor_ratio(name, first, second), 1.0)
+        before, after = (
+            _demand(limits.get(name), scale)
+            for limits, scale in zip(resource_limits, scales, strict=True)
+        )
 
         def why(side: str, name: str = name) -> str:
             resource_limit = resource_limits[0 if side == "before" else 1].get(name)
@@ -177,15 +185,20 @@ def _compare_demands(first: Capacity | None, second: Capacity | None) -> Iterato
         yield _compare_ratio(f"demand:{name}", Unit.SECONDS, before, after, why)
 
 
-def _demand(resource_limit: ResourceLimit | None) -> ComparedEstimate:
+def _processor_ratio(resource: str, first: AssessedPeriod, second: AssessedPeriod) -> float:
+    """Return the processors of the first period over those of the second; 1 if not known."""
+    counts = [side.processors.get(resource) for side in (first, second)]
+    return counts[0][-1] / counts[1][-1] if counts[0] and counts[1] else 1.0
+
+
+def _demand(resource_limit: ResourceLimit | None, scale: float) -> ComparedEstimate:
     if resource_limit is None or resource_limit.demand is None:
         return UNKNOWN
+    demand = scale * resource_limit.demand
     if resource_limit.demand_error is None:
-        return ComparedEstimate(resource_limit.demand)
-    margin = NORMAL_95 * resource_limit.demand_error
-    return ComparedEstimate(
-        resource_limit.demand, resource_limit.demand - margin, resource_limit.demand + margin
-    )
+        return ComparedEstimate(demand)
+    margin = scale * NORMAL_95 * resource_limit.demand_error
+    return ComparedEstimate(demand, demand - margin, demand + margin)
 
 
 def _class_refusal(side: str) -> str:

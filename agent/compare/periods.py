@@ -1,8 +1,9 @@
 """Periods of time, written as `A..B`, and the assessment of a recording in one of them."""
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from agent.replay.recording_opener import RecordingSource, SourceError
 from agent.support.clock_pair import ClockPair
 from agent.support.errors import InputError
 from agent.window.intervals import Window
+from agent.window.resource_utilisation import PROCESSOR_COUNTS
 from models.capacity.result import Capacity
 
 SEPARATOR = ".."
@@ -81,6 +83,8 @@ class AssessedPeriod:
     intervals: int
     loads: tuple[float, float, float]
     """The 5, 50 and 95 % quantile of the throughput, queries/s."""
+    processors: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    """How many processors were there, by resource, in the order of time; the last ones count."""
 
     @property
     def capacity(self) -> Capacity | None:
@@ -110,7 +114,14 @@ def assess_period(
         fitted=assess_window(window, AssessmentState(), source.settings, now, ceilings),
         intervals=round(float(window["stands_for"].sum())),
         loads=(float(low), float(middle), float(high)),
+        processors={name: _values_in_turn(window, n) for name, n in PROCESSOR_COUNTS.items()},
     )
+
+
+def _values_in_turn(window: Window, name: str) -> list[float]:
+    """Return the known values above 0 in the order of time, each as often as it began anew."""
+    values = window.utilisation_or_rate(name)
+    return [value for value, _ in groupby(values[values > 0].tolist())]
 
 
 def _within(window: Window, period: Period) -> Window:

@@ -48,6 +48,7 @@ def notes(comparison: Comparison) -> Iterator[str]:
     for why in dict.fromkeys(row.why for row in unknown):
         names = "; ".join(_row_title(row.name) for row in unknown if row.why == why)
         yield f"Not known in either period: {names} ({why})."
+    yield from _processor_notes(comparison)
     if comparison.loads_differ:
         yield "The loads do not overlap: the cost per query may differ for that reason alone."
     verdicts = {row.change.verdict for row in comparison.rows}
@@ -55,6 +56,21 @@ def notes(comparison: Comparison) -> Iterator[str]:
         yield "Nothing can be compared yet: no quantity is known in both periods."
     elif not comparison.has_changed:
         yield "Nothing changed beyond the uncertainty."
+
+
+def _processor_notes(comparison: Comparison) -> Iterator[str]:
+    """Yield how the processors changed, within a period and from one to the other."""
+    known = {"before": comparison.before.processors, "after": comparison.after.processors}
+    for resource in sorted({*known["before"], *known["after"]}):
+        name = resource_display_name(resource)
+        counts = {side: found[resource] for side, found in known.items() if found.get(resource)}
+        for side, found in counts.items():
+            if len(found) > 1:
+                changes = ", then ".join(f"{count:g}" for count in found)
+                yield f"Processors of {name} changed within {side}, {changes}: the last ones count."
+        if len({found[-1] for found in counts.values()}) > 1:
+            were, are = (f"{counts[side][-1]:g}" for side in ("before", "after"))
+            yield f"Processors of {name}: {were} before, {are} after; per query, time of all {are}."
 
 
 def row_cells(row: Compared) -> tuple[str, ...]:
