@@ -59,9 +59,10 @@ def notes(comparison: Comparison) -> Iterator[str]:
 
 
 def _processor_notes(comparison: Comparison) -> Iterator[str]:
-    """Yield how the processors changed, within a period and from one to the other."""
+    """Yield how compared processors changed, within a period and from one to the other."""
     known = {"before": comparison.before.processors, "after": comparison.after.processors}
-    for resource in sorted({*known["before"], *known["after"]}):
+    for row in comparison.rows:
+        resource = row.name.removeprefix("demand:")
         name = resource_display_name(resource)
         counts = {side: found[resource] for side, found in known.items() if found.get(resource)}
         for side, found in counts.items():
