@@ -104,6 +104,28 @@ def test_a_rise_that_has_come_does_not_come_again(earlier: int) -> None:
         assert rise_at(step).saturation_probability(means[WEEK + step], limit) < 0.2, step
 
 
+def test_a_morning_that_has_come_goes_on_no_further() -> None:
+    """From 8:00 to 8:45 the load rises each day from 1500 to 5500, and then it stays there.
+
+    Ten minutes after that it has risen in the last hour as much as it had ten minutes after eight.
+    """
+    steps = np.arange(WEEK + DAY_STEPS)
+    hour = steps % DAY_STEPS / 12
+    rise, fall = np.clip((hour - 8) / 0.75, 0, 1), np.clip((hour - 18) / 2, 0, 1)
+    noise = np.exp(0.03 * np.random.default_rng(3).standard_normal(len(steps)))
+    means = (1500 + 4000 * (rise - fall)) * noise
+
+    def probability(step: int, limit: Distribution) -> float:
+        known = means[: WEEK + step + 1]
+        found = possible_rises(known, known[-1], known[-1 - RISE_STEPS])[12]
+        return found.saturation_probability(known[-1], limit)
+
+    above = Distribution.of_quantiles(6300.0, 7300.0, 8100.0)
+    assert max(probability(step, above) for step in range(90, 120)) < 0.3
+    below = Distribution.of_quantiles(4700.0, 5000.0, 5300.0)
+    assert min(probability(step, below) for step in range(94, 105)) > 0.4
+
+
 def test_without_an_earlier_day_no_rise_is_expected() -> None:
     """Nothing is known of this hour: neither a rise nor the usual level."""
     for count in (1, 40, DAY_STEPS // 2):

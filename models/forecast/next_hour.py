@@ -2,8 +2,8 @@
 
 The usual rise at a time of day is taken from the days before, as a ratio, so that it applies to
 higher and lower days alike. Moments at which the load had risen as much as now count most: what
-has risen already, as by a nightly job, does not rise again. A rise that those days do not explain
-may be chance, or something new.
+has risen already, as by a nightly job or in the morning, does not rise again. A rise that those
+days do not explain may be chance, or something new.
 Something new continues: by as much again as it has grown with a probability of one half, and by r
 times as much with 1/(1 + r), which is all that is known of the end of a process observed at a
 random time (J. R. Gott, *Nature* 363, 1993).
@@ -106,31 +106,37 @@ def possible_rises(means: Array, level: float, before: float | None) -> Mapping[
 
 
 def _weights_of_moments(level: float, logs: Array, moments: NDArray[np.intp]) -> Array:
-    """Weight moments by how near the load was to its mean of the hour before, compared with now.
+    """Weight moments by how far the load was above its mean of the hour and of the day before.
 
-    logs: of the means, shape (steps,). Returns shape (moments,), 0 where that is not known. The
-    tails of a Cauchy kernel leave all moments alike where none is near. So they are while the
-    last hour is not known.
+    logs: of the means, shape (steps,). Returns shape (moments,): the nearer both are to those of
+    now, the more a moment counts; 0 where one is not known. The tails of a Cauchy kernel leave all
+    moments alike where none is near. So they are while the last hour or day is not known.
     """
-    hour = np.arange(1, max(HORIZON_STEPS) + 1)
-    changes = logs[moments] - _known_mean(logs[moments[:, None] - hour])
-    known = changes[np.isfinite(changes)]
-    last_hour = _known_mean(logs[None, -max(HORIZON_STEPS) - 1 : -1])[0]
-    if not (level > 0 and np.isfinite(last_hour) and len(known) >= MIN_POINTS):
-        return np.ones(len(moments))
-    deviation = max(float(known.std()), MIN_NOISE)
-    bandwidth = BANDWIDTH_FACTOR * deviation * len(known) ** BANDWIDTH_POWER
-    distance = (changes - (np.log(level) - last_hour)) / bandwidth
-    weights: Array = np.nan_to_num(1 / (1 + distance**2))
-    return weights
+    distance, present = np.zeros(len(moments)), np.log(level) if level > 0 else np.nan
+    for steps in (max(HORIZON_STEPS), DAY_STEPS):
+        changes = logs[moments] - _means_before(logs, moments, steps)
+        now = present - _means_before(logs, np.array([len(logs) - 1]), steps)[0]
+        known = changes[np.isfinite(changes)]
+        if not (np.isfinite(now) and len(known) >= MIN_POINTS):
+            return np.ones(len(moments))
+        deviation = max(float(known.std()), MIN_NOISE)
+        bandwidth = BANDWIDTH_FACTOR * deviation * len(known) ** BANDWIDTH_POWER
+        distance += ((changes - now) / bandwidth) ** 2
+    return np.nan_to_num(1 / (1 + distance))
 
 
-def _known_mean(values: Array) -> Array:
-    """Compute the mean of each row's known values, shape (rows,); NaN where none is known."""
-    known = np.isfinite(values)
-    count = known.sum(axis=1)
-    total = np.where(known, values, 0.0).sum(axis=1)
-    mean: Array = np.divide(total, count, out=np.full(len(values), np.nan), where=count > 0)
+def _means_before(logs: Array, moments: NDArray[np.intp], steps: int) -> Array:
+    """Compute the mean of the known values of so many steps before each moment.
+
+    Shape (moments,), NaN where none is known.
+    """
+    known = np.isfinite(logs)
+    sums = np.append(0.0, np.cumsum(np.where(known, logs, 0.0)))
+    counts = np.append(0, np.cumsum(known))
+    start = np.maximum(moments - steps, 0)
+    count = counts[moments] - counts[start]
+    total = sums[moments] - sums[start]
+    mean: Array = np.divide(total, count, out=np.full(len(moments), np.nan), where=count > 0)
     return mean
 
 
