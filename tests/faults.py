@@ -171,7 +171,7 @@ def _held_as(place: WatchedServer, account: Account) -> bool:
 def take_places_of(account_of: Callable[[WatchedServer], Account], place: WatchedServer) -> None:
     """Open every session that the account may have, including the agent's.
 
-    The agent's place is free once its killed session has ended; the agent may take it first, as it retries at once.
+    The agent's place is free once its killed session has ended; the agent may take it first.
     """
     deadline = time.monotonic() + 60
     while sessions_of_the_agent(place) or not place.held:
