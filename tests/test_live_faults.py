@@ -112,7 +112,7 @@ def test_a_fault_is_reported_and_passes(fault: Fault, scene: Scene, promtool: st
         noticed = time.monotonic()
         wait_until("it lasts", lambda: time.monotonic() > noticed + fault.lasts, fault.lasts + 5)
         lint(promtool, agent.page.text)
-        meanwhile = [page for page in agent.pages if page.at > noticed]
+        meanwhile = [page for page in agent.pages if page.requested_at > noticed]
     finally:
         fault.undo(scene)
     undone = time.monotonic()

@@ -67,7 +67,7 @@ def test_a_host_whose_packets_are_dropped_is_down(
             noticed, done = time.monotonic(), [load.done for load in loads]
             assert is_answered(there, servers) == [False] * 3
             wait_until("it lasts", lambda: time.monotonic() > noticed + LASTS, LASTS + 5)
-            meanwhile = [page for page in agent.pages if page.at > noticed]
+            meanwhile = [page for page in agent.pages if page.requested_at > noticed]
             assert there.complaints() == complained
         finally:
             there.let_pass()

@@ -62,6 +62,11 @@ class Page:
     text: str
     samples: Mapping[Series, float]
 
+    @property
+    def requested_at(self) -> float:
+        """The time of the request: what happened before is on the page."""
+        return self.at - self.seconds
+
     def all(self, name: str, **labels: str) -> list[float]:
         """Return every sample of a metric, named without its prefix, that has these labels."""
         metric, wanted = PREFIX + name, labels.items()
