@@ -35,6 +35,7 @@ SERVER_VARIABLES = (
     "innodb_redo_log_capacity",
     "innodb_thread_concurrency",
     "max_connections",
+    "max_digest_length",
     "max_execution_time",
     "max_statement_time",
     "performance_schema",

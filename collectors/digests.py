@@ -154,7 +154,7 @@ def prepare(connection: Connection) -> Prepared:
 
     What no version of this server offers is not reported.
     """
-    absent = performance_schema_off(connection, "digests")
+    absent = performance_schema_off(connection, "digests") or _table_off(connection)
     if absent is not None:
         return Prepared(None, (absent,))
     try:
@@ -210,6 +210,16 @@ def _lock_waits_feature(connection: Connection) -> Feature:
         return Feature(name, enabled=True)
     reason = f"the instrument {LOCK_INSTRUMENT} is off or untimed: waits for locks are only sampled"
     return Feature(name, False, reason, ENABLE_LOCK_WAITS)
+
+
+def _table_off(connection: Connection) -> Feature | None:
+    """Return the feature as absent if the server keeps no digests at all, else None."""
+    for setting in ("performance_schema_digests_size", "max_digest_length"):
+        if connection.variables.get(setting) == "0":
+            remedy = f"start the server with {setting} above 0, or without that setting"
+            reason = f"{setting} is 0: statements are not classified"
+            return Feature("digests", False, reason, remedy)
+    return None
 
 
 def _absent_feature(active: set[str]) -> Feature | None:

@@ -179,6 +179,27 @@ def test_a_server_with_small_packets_is_read_completely(
     assert counters[:, list(COLUMNS.values()).index("calls")].min() >= 1
 
 
+@pytest.mark.parametrize("setting", [SIZE, "max_digest_length"])
+def test_a_server_that_keeps_no_digests_is_reported_with_the_setting(
+    private_server: ServerFactory, flavour: Flavour, setting: str
+) -> None:
+    """The table is there and empty, or has one row for all statements."""
+    option = f"--{setting.replace('_', '-')}=0"
+    server = private_server(flavour, options=[option])
+    account = Login(*least_account(server))
+    found = Connection(Endpoint(socket=server.socket), lambda: account, timeout=5, limit=5)
+    found.open()
+    try:
+        prepared = digests.prepare(found)
+    finally:
+        found.close()
+    [feature] = prepared.features
+    assert not feature.enabled
+    assert feature.reason == f"{setting} is 0: statements are not classified"
+    assert setting in feature.remedy
+    assert prepared.read is None
+
+
 class Torn(Connection):
     """A session whose answers lack the last number of each row."""
 
