@@ -17,7 +17,7 @@ from agent.window.concurrency import ConcurrencySource
 from models.capacity.resource_and_limit import FULL_UTILISATION
 from models.trust import Trust
 
-PAGE_SECONDS, PAGE_PROBABILITY, KEEP_FIRING_PROBABILITY = 3600.0, 0.4, 0.1
+PAGE_SECONDS, PAGE_PROBABILITY, KEEP_FIRING_PROBABILITY = 3600.0, 0.35, 0.1
 """A page fires if the load reaches the capacity within these seconds with at least the first
 probability, and keeps firing while that is at least the second."""
 WARNING_LOAD, WARNING_PROBABILITY = 1.25, 0.9
