@@ -6,7 +6,6 @@ Threads_running of two or three makes points that look almost random.
 """
 
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from typing import NamedTuple
 
 import numpy as np
@@ -14,6 +13,7 @@ import numpy as np
 from models.capacity.observations import Observations
 from models.capacity.resource_and_limit import FULL_UTILISATION, ResourceLimit
 from models.numerics import TINY, median, quantile
+from models.reason_enum import ReasonEnum
 from models.robust import CERTAIN_Z, neighbour_deviation, persistence
 from models.shared_constants import (
     HIGH_QUANTILE,
@@ -33,28 +33,29 @@ LOW_CONCURRENCY = 4.0
 """Sampled concurrency below this, in threads, is not used."""
 
 
-class Check(StrEnum):
+class Check(ReasonEnum):
     """A possible problem of the points, or of the law through them."""
 
-    FEW_POINTS = "few_points"
-    LOW_CONCURRENCY = "low_concurrency"
-    NOISY = "noisy_concurrency"
-    SUPERLINEAR = "superlinear"
-    PATTERN = "pattern_in_residuals"
-
-    @property
-    def sentence(self) -> str:
-        """The finding in words."""
-        return SENTENCES[self]
-
-
-SENTENCES = {
-    Check.FEW_POINTS: "fewer than six usable intervals have a mean concurrency of 0.5 or more",
-    Check.LOW_CONCURRENCY: "with so few statements contention cannot be distinguished from chance",
-    Check.NOISY: "the number of running threads varies more by chance than with the load",
-    Check.SUPERLINEAR: "throughput grows faster than concurrency, which the law cannot describe",
-    Check.PATTERN: "the law is too high at some loads and too low at others: its shape is wrong",
-}
+    FEW_POINTS = (
+        "few_points",
+        "fewer than six usable intervals have a mean concurrency of 0.5 or more",
+    )
+    LOW_CONCURRENCY = (
+        "low_concurrency",
+        "with so few statements contention cannot be distinguished from chance",
+    )
+    NOISY = (
+        "noisy_concurrency",
+        "the number of running threads varies more by chance than with the load",
+    )
+    SUPERLINEAR = (
+        "superlinear",
+        "throughput grows faster than concurrency, which the law cannot describe",
+    )
+    PATTERN = (
+        "pattern_in_residuals",
+        "the law is too high at some loads and too low at others: its shape is wrong",
+    )
 
 
 @dataclass(frozen=True)

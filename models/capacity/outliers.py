@@ -7,7 +7,6 @@ intervals.
 """
 
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from models.capacity.cost_curve import MIN_UTILISATION
 from models.capacity.observations import Observations
 from models.numerics import quantile
+from models.reason_enum import ReasonEnum
 from models.robust import CERTAIN_Z, EPISODE_SHARE, MAD_TO_DEVIATION, fit_columns, medians
 from models.shared_constants import (
     CLEAR_RATIO,
@@ -30,24 +30,15 @@ from models.shared_constants import (
 from models.usl.law import Array
 
 
-class OutlierReason(StrEnum):
+class OutlierReason(ReasonEnum):
     """Why an interval was left out."""
 
-    GLITCH = "counter_glitch"
-    FOREIGN_WORK = "foreign_work"
-    PILE_UP = "pile_up"
-
-    @property
-    def sentence(self) -> str:
-        """The reason in words."""
-        return SENTENCES[self]
-
-
-SENTENCES = {
-    OutlierReason.GLITCH: "implausibly low concurrency or use for this throughput",
-    OutlierReason.FOREIGN_WORK: "a resource was busy with other work, such as a backup or a batch",
-    OutlierReason.PILE_UP: "queries took far longer than others at this throughput",
-}
+    GLITCH = "counter_glitch", "implausibly low concurrency or use for this throughput"
+    FOREIGN_WORK = (
+        "foreign_work",
+        "a resource was busy with other work, such as a backup or a batch",
+    )
+    PILE_UP = "pile_up", "queries took far longer than others at this throughput"
 
 
 @dataclass(frozen=True)

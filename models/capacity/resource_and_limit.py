@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ from numpy.typing import NDArray
 from models.capacity.batched_cost_share import SharedCost
 from models.capacity.cpu_wakeups import SHORT_QUERY_SECONDS, CpuWakeups
 from models.numerics import QUANTILES, median, quantile, quantiles
+from models.reason_enum import ReasonEnum
 from models.robust import SIGNIFICANT_Z
 from models.shared_constants import (
     CLEAR_RATIO,
@@ -25,40 +25,26 @@ from models.usl.law import Array
 from models.usl.posterior import Interval
 
 
-class LimitReason(StrEnum):
+class LimitReason(ReasonEnum):
     """Why a limit is not trusted, or a remark on it."""
 
-    FEW_POINTS = "few_points"
-    NO_DEMAND = "no_demand"
-    LITTLE_USED = "little_used"
-    NOT_A_LIMIT = "not_a_limit"
-    STILL_FILLING = "still_filling"
-    ALREADY_FULL = "already_full"
-    DEMAND_GROWS = "demand_grows"
-    WIDE_INTERVAL = "wide_interval"
-    FILLED_BY_OTHERS = "filled_by_others"
-    SEVERAL_AT_ONCE = "several_at_once"
-    CEILING_ASSUMED = "ceiling_assumed"
-
-    @property
-    def sentence(self) -> str:
-        """The reason in words."""
-        return SENTENCES[self]
-
-
-SENTENCES = {
-    LimitReason.FEW_POINTS: "fewer than six intervals have a known utilisation below its ceiling",
-    LimitReason.NO_DEMAND: "the utilisation does not grow with the throughput",
-    LimitReason.LITTLE_USED: "the resource was used too little to estimate its limit",
-    LimitReason.NOT_A_LIMIT: "throughput kept growing while the resource counted as full",
-    LimitReason.STILL_FILLING: "its fill level rises at any load and drops when it is emptied",
-    LimitReason.ALREADY_FULL: "the resource was (nearly) full, so the limit was measured",
-    LimitReason.DEMAND_GROWS: "the demand per query grows with the load",
-    LimitReason.WIDE_INTERVAL: "the limit's interval is too wide",
-    LimitReason.FILLED_BY_OTHERS: "other processes fill the resource",
-    LimitReason.SEVERAL_AT_ONCE: "it serves several requests at once: busy time overstates its use",
-    LimitReason.CEILING_ASSUMED: "the share of the resource that the counter misses is assumed",
-}
+    FEW_POINTS = "few_points", "fewer than six intervals have a known utilisation below its ceiling"
+    NO_DEMAND = "no_demand", "the utilisation does not grow with the throughput"
+    LITTLE_USED = "little_used", "the resource was used too little to estimate its limit"
+    NOT_A_LIMIT = "not_a_limit", "throughput kept growing while the resource counted as full"
+    STILL_FILLING = "still_filling", "its fill level rises at any load and drops when it is emptied"
+    ALREADY_FULL = "already_full", "the resource was (nearly) full, so the limit was measured"
+    DEMAND_GROWS = "demand_grows", "the demand per query grows with the load"
+    WIDE_INTERVAL = "wide_interval", "the limit's interval is too wide"
+    FILLED_BY_OTHERS = "filled_by_others", "other processes fill the resource"
+    SEVERAL_AT_ONCE = (
+        "several_at_once",
+        "it serves several requests at once: busy time overstates its use",
+    )
+    CEILING_ASSUMED = (
+        "ceiling_assumed",
+        "the share of the resource that the counter misses is assumed",
+    )
 
 
 MAX_LIMIT_RATIO = 12.0

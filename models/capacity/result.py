@@ -1,7 +1,6 @@
 """The assessed capacity of a server: a number with bounds, the limit, and the trust."""
 
 from dataclasses import dataclass, field
-from enum import StrEnum
 
 from models.capacity.change_points import Regimes
 from models.capacity.contention_peak import Peak
@@ -9,6 +8,7 @@ from models.capacity.distribution import Distribution
 from models.capacity.goodness_of_fit import Finding
 from models.capacity.outliers import Outliers
 from models.capacity.resource_and_limit import ResourceLimit
+from models.reason_enum import ReasonEnum
 from models.trust import Trust
 from models.usl.fit import UslFit
 
@@ -16,64 +16,58 @@ USL = "usl"
 """The limit's name where contention and coherency end the growth, not a resource."""
 
 
-class CapacityReason(StrEnum):
+class CapacityReason(ReasonEnum):
     """Why the capacity is not trusted, the most important first, or a remark on it."""
 
-    NO_LIMIT_SEEN = "no_limit_seen"
-    MODEL_DOES_NOT_FIT = "model_does_not_fit"
-    RECENT_COST_DIFFERS = "recent_cost_differs"
-    COST_FLUCTUATES = "cost_fluctuates"
-    OTHERS_FLUCTUATE = "others_fluctuate"
-    CLOCK_LOW = "clock_low"
-    DEMAND_FALLS = "demand_falls"
-    TWO_WORKLOADS = "two_workloads"
-    THROUGHPUT_PLATEAU = "throughput_plateau"
-    LAW_DOES_NOT_FIT = "law_does_not_fit"
-    LAW_UNCERTAIN = "law_uncertain"
-    ONE_LOAD = "one_load"
-    LOAD_TOO_LOW = "load_too_low"
-    FEW_HIGH_LOADS = "few_high_loads"
-    WIDE_INTERVAL = "wide_interval"
-    CONTENTION_UNKNOWN = "contention_unknown"
-    WAITS_COUNTED = "waits_counted"
-    POOL_MAY_GROW = "pool_may_grow"
-    CPU_ASSUMED = "cpu_assumed"
-    CONCURRENCY_UNKNOWN = "concurrency_unknown"
-    NO_RESOURCE_LIMIT = "no_resource_limit"
-    OTHERS_INTERFERE = "others_interfere"
-    MIX_CHANGED = "mix_changed"
+    NO_LIMIT_SEEN = "no_limit_seen", "no limit by a resource or by contention is visible yet"
+    MODEL_DOES_NOT_FIT = "model_does_not_fit", "the highest loads contradict the model"
+    RECENT_COST_DIFFERS = (
+        "recent_cost_differs",
+        "recent cost per query differs from the window's average",
+    )
+    COST_FLUCTUATES = (
+        "cost_fluctuates",
+        "the cost per query fluctuates or drifts; so may the capacity",
+    )
+    OTHERS_FLUCTUATE = "others_fluctuate", "other processes' use of a resource fluctuates"
+    CLOCK_LOW = "clock_low", "a lowered CPU clock makes the processor look busier than it is"
+    DEMAND_FALLS = "demand_falls", "queries may still get cheaper as more of them overlap"
+    TWO_WORKLOADS = "two_workloads", "two workloads alternate; the capacity is the busier one's"
+    THROUGHPUT_PLATEAU = (
+        "throughput_plateau",
+        "throughput stopped growing though no resource is full",
+    )
+    LAW_DOES_NOT_FIT = (
+        "law_does_not_fit",
+        "the law that sets the limit does not fit the measurements",
+    )
+    LAW_UNCERTAIN = "law_uncertain", "only the fitted law sets the limit, and its peak is uncertain"
+    ONE_LOAD = "one_load", "the load hardly varied, so growth of throughput was not seen"
+    LOAD_TOO_LOW = "load_too_low", "the highest load was too small a share of the capacity"
+    FEW_HIGH_LOADS = "few_high_loads", "fewer than eight intervals reached 80 % of the capacity"
+    WIDE_INTERVAL = "wide_interval", "the capacity's interval is too wide"
+    CONTENTION_UNKNOWN = (
+        "contention_unknown",
+        "contention may end the growth before a resource is full",
+    )
+    WAITS_COUNTED = (
+        "waits_counted",
+        "statements that wait elsewhere count as if they used the limit",
+    )
+    POOL_MAY_GROW = "pool_may_grow", "the limit is the clients' connections; they may open more"
+    CPU_ASSUMED = "cpu_assumed", "only statements' CPU time is known; its share of all is assumed"
+    CONCURRENCY_UNKNOWN = (
+        "concurrency_unknown",
+        "concurrency is too low or too noisy to see contention",
+    )
+    NO_RESOURCE_LIMIT = "no_resource_limit", "no resource's limit is known"
+    OTHERS_INTERFERE = (
+        "others_interfere",
+        "other processes often used a good part of a busy resource",
+    )
+    MIX_CHANGED = "mix_changed", "the workload changed; older intervals were left out"
 
-    @property
-    def sentence(self) -> str:
-        """The reason in words."""
-        return SENTENCES[self]
 
-
-SENTENCES = {
-    CapacityReason.NO_LIMIT_SEEN: "no limit by a resource or by contention is visible yet",
-    CapacityReason.MODEL_DOES_NOT_FIT: "the highest loads contradict the model",
-    CapacityReason.RECENT_COST_DIFFERS: "recent cost per query differs from the window's average",
-    CapacityReason.COST_FLUCTUATES: "the cost per query fluctuates or drifts; so may the capacity",
-    CapacityReason.OTHERS_FLUCTUATE: "other processes' use of a resource fluctuates",
-    CapacityReason.CLOCK_LOW: "a lowered CPU clock makes the processor look busier than it is",
-    CapacityReason.DEMAND_FALLS: "queries may still get cheaper as more of them overlap",
-    CapacityReason.TWO_WORKLOADS: "two workloads alternate; the capacity is the busier one's",
-    CapacityReason.THROUGHPUT_PLATEAU: "throughput stopped growing though no resource is full",
-    CapacityReason.LAW_DOES_NOT_FIT: "the law that sets the limit does not fit the measurements",
-    CapacityReason.LAW_UNCERTAIN: "only the fitted law sets the limit, and its peak is uncertain",
-    CapacityReason.ONE_LOAD: "the load hardly varied, so growth of throughput was not seen",
-    CapacityReason.LOAD_TOO_LOW: "the highest load was too small a share of the capacity",
-    CapacityReason.FEW_HIGH_LOADS: "fewer than eight intervals reached 80 % of the capacity",
-    CapacityReason.WIDE_INTERVAL: "the capacity's interval is too wide",
-    CapacityReason.CONTENTION_UNKNOWN: "contention may end the growth before a resource is full",
-    CapacityReason.WAITS_COUNTED: "statements that wait elsewhere count as if they used the limit",
-    CapacityReason.POOL_MAY_GROW: "the limit is the clients' connections; they may open more",
-    CapacityReason.CPU_ASSUMED: "only statements' CPU time is known; its share of all is assumed",
-    CapacityReason.CONCURRENCY_UNKNOWN: "concurrency is too low or too noisy to see contention",
-    CapacityReason.NO_RESOURCE_LIMIT: "no resource's limit is known",
-    CapacityReason.OTHERS_INTERFERE: "other processes often used a good part of a busy resource",
-    CapacityReason.MIX_CHANGED: "the workload changed; older intervals were left out",
-}
 REMARKS = {
     CapacityReason.CONTENTION_UNKNOWN,
     CapacityReason.CONCURRENCY_UNKNOWN,
