@@ -35,7 +35,13 @@ from agent.prometheus.series_deduplication import (
     require_one_host,
     require_one_server,
 )
-from agent.replay.recorded_samples import CPUS, REQUIRED_COLUMNS, Reading, RecordedCollectors
+from agent.replay.recorded_samples import (
+    CPUS,
+    HOST_BUSY,
+    REQUIRED_COLUMNS,
+    Reading,
+    RecordedCollectors,
+)
 from agent.replay.recording_opener import SourceError
 from agent.window.interval_buffer import max_gap
 from collectors.node_exporter import CPU
@@ -48,7 +54,6 @@ MAX_LOST_SHARE = 0.05
 """The share of the hours with samples that may be farther apart than intervals hold."""
 DEFAULT_SAMPLING = 60.0
 """Seconds between two samples, if too few are in that time to measure it."""
-HOST_BUSY = "host_cpu_busy_s"
 
 
 @dataclass(slots=True)

@@ -10,13 +10,14 @@ from collectors.thread_counts import WAITING_FOR_LOCKS
 
 STATUS, STATEMENTS, THREADS, HOST = "status", "statements", "threads", "host"
 CPUS, SERVER_CPUS = "cpus", "server_cpus"
-REQUIRED_COLUMNS = ("questions", "threads_running", "uptime_s")
+UPTIME, HOST_BUSY, SERVER_CPU = "uptime_s", "host_cpu_busy_s", "server_cpu_s"
+REQUIRED_COLUMNS = ("questions", "threads_running", UPTIME)
 """Columns that every recording has."""
 COLLECTOR_COLUMNS: Mapping[str, Mapping[str, str]] = {
     STATUS: {
         "questions": "questions",
         "threads_running": "threads_running",
-        "uptime_s": "uptime",
+        UPTIME: "uptime",
         "threads_connected": "threads_connected",
         "max_connections": "max_connections",
         "own_statements": "own_statements",
@@ -28,8 +29,8 @@ COLLECTOR_COLUMNS: Mapping[str, Mapping[str, str]] = {
         "statement_in_flight_s": "in_flight_seconds",
     },
     HOST: {
-        "server_cpu_s": "process_cpu_seconds",
-        "host_cpu_busy_s": BUSY_CPU_COUNTERS[0],
+        SERVER_CPU: "process_cpu_seconds",
+        HOST_BUSY: BUSY_CPU_COUNTERS[0],
         CPUS: "cpus",
         SERVER_CPUS: "process_cpus",
     },

@@ -10,17 +10,22 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from agent.config.durations import duration_text, format_duration
-from agent.replay.recorded_samples import CPUS, SERVER_CPUS, Reading
+from agent.replay.recorded_samples import (
+    CPUS,
+    HOST_BUSY,
+    SERVER_CPU,
+    SERVER_CPUS,
+    UPTIME,
+    Reading,
+)
 from agent.window.interval_buffer import max_gap
 
-BUSY, SERVER_CPU_TIME = "host_cpu_busy_s", "server_cpu_s"
-COUNTERS = ("questions", "statement_time_s", BUSY, SERVER_CPU_TIME, "redo_writes", "redo_syncs")
-UPTIME = "uptime_s"
+COUNTERS = ("questions", "statement_time_s", HOST_BUSY, SERVER_CPU, "redo_writes", "redo_syncs")
 MIN_FALLS, MAX_FALL_SHARE = 10, 0.25
 """Falls without a restart, and their share of the rows, from which a column is no counter: resets
 of a server's status are rarer."""
 STRETCH_SECONDS = 60.0
-"""Seconds over which CPU time is compared with the processors, s."""
+"""The time (s) over which CPU time is compared with the processors."""
 MAX_BUSY_RATIO = 1.25
 """CPU time may exceed that of all processors by less: rows are dated to the second."""
 MIN_ALONE = 10
@@ -28,7 +33,7 @@ MIN_ALONE = 10
 
 
 class RowChecks:
-    """Looks at the rows of a file in the order of their time."""
+    """Checks the rows of a file, in the order of their time."""
 
     def __init__(self) -> None:
         self._rows = 0
@@ -52,7 +57,7 @@ class RowChecks:
 
     def unused_columns(self, header: Sequence[str]) -> list[str]:
         """Return the columns with CPU time that are not used because no row has the processors."""
-        needed = {BUSY: (CPUS,), SERVER_CPU_TIME: (CPUS, SERVER_CPUS)}
+        needed = {HOST_BUSY: (CPUS,), SERVER_CPU: (CPUS, SERVER_CPUS)}
         return [
             name
             for name, counts in needed.items()
@@ -69,7 +74,7 @@ class RowChecks:
     def _cpu_problem(self, at: float, found: Mapping[str, float]) -> tuple[str, str] | None:
         """Compare the CPU time of the last minute with what all processors have."""
         cpus = self._latest.get(CPUS, 0.0)
-        for name in (BUSY, SERVER_CPU_TIME):
+        for name in (HOST_BUSY, SERVER_CPU):
             if name not in found or cpus <= 0:
                 continue
             start, value = self._stretches.setdefault(name, (at, found[name]))
