@@ -1,4 +1,4 @@
-"""Whether a series of measurements rises significantly."""
+"""A test of whether a series of measurements rises significantly."""
 
 import argparse
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ class TrendTest:
 
     @property
     def is_flat(self) -> bool:
-        """Whether it does not rise significantly, or by too little to matter."""
+        """Whether the rise is not significant, or too small to matter."""
         return self.rise <= SURE * self.error or self.rise <= MATTERS * self.mean
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""What the collectors read from a real server for a while, and its classes."""
+"""Recordings of what the collectors read from a real server, and its query classes."""
 
 import time
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What the fuzz tests share: the same examples in every run, and files with random edits."""
+"""Settings and inputs of the fuzz tests: reproducible examples, and files with random edits."""
 
 import os
 from collections.abc import Callable

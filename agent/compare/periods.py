@@ -114,12 +114,12 @@ def assess_period(
         fitted=assess_window(window, AssessmentState(), source.settings, now, ceilings),
         intervals=round(float(window["stands_for"].sum())),
         loads=(float(low), float(middle), float(high)),
-        processors={name: _values_in_turn(window, n) for name, n in PROCESSOR_COUNTS.items()},
+        processors={name: _successive_values(window, n) for name, n in PROCESSOR_COUNTS.items()},
     )
 
 
-def _values_in_turn(window: Window, name: str) -> list[float]:
-    """Return the known values above 0 in the order of time, each as often as it began anew."""
+def _successive_values(window: Window, name: str) -> list[float]:
+    """Return the known values above 0 in the order of time, without repeats of the one before."""
     values = window.utilisation_or_rate(name)
     return [value for value, _ in groupby(values[values > 0].tolist())]
 

@@ -1,4 +1,4 @@
-"""What the live suites share: the real daemon, its page as numbers, waits, a bounded load."""
+"""The real daemon for live tests: its metrics as numbers, waits for a state, a bounded load."""
 
 import os
 import signal

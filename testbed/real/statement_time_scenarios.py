@@ -358,7 +358,7 @@ def _session_from(there: OtherHost, password: str, server: PrivateServer) -> Ite
 
 
 class Truth:
-    """What the sessions' own threads wait for, from creation until `split`."""
+    """Measures what the threads of the sessions wait for, from its creation until `split`."""
 
     def __init__(self, server: PrivateServer, scenario: Scenario) -> None:
         self._server, self._scenario = server, scenario

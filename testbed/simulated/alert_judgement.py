@@ -45,7 +45,7 @@ class SaturationPeriod:
 
     @property
     def is_fast(self) -> bool:
-        """Whether no alert could precede it: it rose within ten minutes, or the capacity fell."""
+        """Whether no alert can be required before it: it rose quickly, or the capacity fell."""
         return self.fell or self.rise <= SLOWLY
 
 
