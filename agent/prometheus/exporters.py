@@ -13,6 +13,7 @@ STATEMENT_TIME = "mysql_perf_schema_events_statements_sum_timer_wait"
 """In s, exported with --collect.perf_schema.eventsstatementssum."""
 UPTIME = "mysql_global_status_uptime"
 MYSQLD: Mapping[str, str] = {
+    QUESTIONS: "questions",
     "mysql_global_status_threads_running": "threads_running",
     UPTIME: "uptime_s",
     "mysql_global_status_threads_connected": "threads_connected",
@@ -21,7 +22,7 @@ MYSQLD: Mapping[str, str] = {
     "mysql_global_status_innodb_os_log_fsyncs": "redo_syncs",
     STATEMENT_TIME: "statement_time_s",
 }
-"""Read beside `QUESTIONS`."""
+"""The columns of a recording that mysqld_exporter's metrics give."""
 SERVER_ID = "mysql_global_variables_server_id"
 """Read to distinguish servers of one name: members of a replication have different ones."""
 BUSY_MODES = 'mode!~"idle|iowait|guest|guest_nice"'

@@ -128,8 +128,7 @@ def require_status_series(client: Client, target: FleetTarget, query: FleetQuery
 
     Scrape configurations often keep only some of an exporter's series.
     """
-    columns = {QUESTIONS: "questions", **MYSQLD}
-    required = [name for name, column in columns.items() if column in REQUIRED_COLUMNS]
+    required = [name for name, column in MYSQLD.items() if column in REQUIRED_COLUMNS]
     wanted = _server_selector("", target, query, f'__name__=~"{"|".join(required)}"')
     found = {labels.get(NAME) for labels in client.series(wanted, query.start, query.end)}
     if missing := [name for name in required if name not in found]:
@@ -166,15 +165,14 @@ def _status_columns(
     It has other labels, as where each job scrapes some of an exporter's collectors. Raises
     `SourceError` if several servers have the name.
     """
-    columns = {QUESTIONS: "questions", **MYSQLD}
-    names = "|".join([*columns, SERVER_ID])
+    names = "|".join([*MYSQLD, SERVER_ID])
     found = client.samples(_server_selector("", target, query, f'__name__=~"{names}"'), *span)
     counters = (_of_metric(found, name) for name in (UPTIME, QUESTIONS, SERVER_ID))
     require_one_server(target.name, query.by, *counters)
     of_status = list(in_turn(_of_metric(found, QUESTIONS)))
     scraped_together = {replica_labels(labels) for labels, _ in of_status}
     by_time: dict[float, dict[str, float]] = {}
-    for name, column in columns.items():
+    for name, column in MYSQLD.items():
         own = _of_metric(found, name)
         apart = (one for one in own if replica_labels(one.labels) not in scraped_together)
         for labels, covered in (*of_status, *in_turn(apart)):
