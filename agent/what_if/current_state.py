@@ -23,7 +23,7 @@ from models.capacity.contention_peak import NearestLimit, find_peak
 from models.capacity.goodness_of_fit import Points
 from models.capacity.resource_and_limit import ResourceLimit
 from models.capacity.result import USL, Capacity
-from models.numerics import TINY, quantile
+from models.numerics import TINY
 from models.robust import neighbour_deviation
 from models.usl.law import Array, Usl
 from models.what_if import current_state as model
@@ -40,8 +40,6 @@ EXACT_WIDTH = 1e-6
 """The width, in ln X, of a limit of which only the value is known; also what counts as the same."""
 MIN_POINTS = 6
 """Intervals needed to estimate the scatter of residence times."""
-LIGHTER_SHARE = 0.3
-"""Share of the intervals, those with the least throughput, that count as lighter loads."""
 
 
 def current_state_of(snapshot: Snapshot, now: float) -> CurrentState:
@@ -76,7 +74,7 @@ def digests_of(classes: ClassesState | None) -> list[str]:
 
 
 def _measured_load(snapshot: Snapshot, n: float, x: float) -> model.CurrentLoad:
-    """Compute R = N/X, its scatter between intervals with about the same X, and R at less X."""
+    """Compute R = N/X, and its scatter between intervals with about the same X."""
     points = snapshot.assessed.intervals
     if points is None:
         return model.CurrentLoad(x, n / x)
@@ -87,9 +85,7 @@ def _measured_load(snapshot: Snapshot, n: float, x: float) -> model.CurrentLoad:
         return model.CurrentLoad(x, n / x)
     ns, xs = points.concurrency[counts], points.throughput[counts]
     scatter = neighbour_deviation(np.log(ns / xs), xs)
-    light = xs <= quantile(xs, LIGHTER_SHARE)
-    lighter = float(np.median(xs[light])), float(np.median((ns / xs)[light]))
-    return model.CurrentLoad(x, n / x, float(scatter), lighter, (xs, ns))
+    return model.CurrentLoad(x, n / x, float(scatter), (xs, ns))
 
 
 def _law(capacity: Capacity | None) -> Usl | None:

@@ -10,7 +10,6 @@ from models.what_if.sla import sla_headroom
 from models.what_if.sla_result import SlaHeadroom, SlaReason, past_peak_headroom, unknown_headroom
 
 DOUBTS = {
-    CapacityReason.COST_FLUCTUATES: SlaReason.COST_FLUCTUATES,
     CapacityReason.THROUGHPUT_PLATEAU: SlaReason.THROUGHPUT_PLATEAU,
     CapacityReason.WAITS_COUNTED: SlaReason.THROUGHPUT_PLATEAU,
 }

@@ -100,8 +100,6 @@ class CurrentLoad:
     residence_time: float
     scatter: float = 0.0
     """Standard deviation of ln R from one interval to another of about the same load."""
-    lighter_load: tuple[float, float] | None = None
-    """X and R of the lightest loads of the window, medians; None where they are not known."""
     window: tuple[Array, Array] | None = field(repr=False, default=None)
     """X and N of the window's intervals, shape (intervals,) each; None where not known."""
 

@@ -16,7 +16,6 @@ class SlaReason(ReasonEnum):
     NO_LOAD = "no_load", "today's residence time is not known"
     NO_CAPACITY = "no_capacity", "the capacity is not known"
     CONTRADICTED = "contradicted", "the measurements contradict the capacity's model"
-    COST_FLUCTUATES = "cost_fluctuates", "the cost per query fluctuates"
     THROUGHPUT_PLATEAU = (
         "throughput_plateau",
         "throughput stopped growing though no resource is full",
@@ -28,10 +27,6 @@ class SlaReason(ReasonEnum):
     UNEXPLAINED = (
         "unexplained",
         "most of a query's time is not explained by a resource, and no law predicts how it grows",
-    )
-    UNEXPLAINED_GROWTH = (
-        "unexplained_growth",
-        "residence times grew with the load by more than the resources and the law explain",
     )
     NO_GROWTH = "no_growth", "neither the law nor a resource predicts how residence times grow"
     NOT_IDENTIFIABLE = (
