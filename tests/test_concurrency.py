@@ -31,13 +31,15 @@ def window(run_delay: float | None) -> Window:
 
 
 def test_threads_waiting_for_a_processor_count_as_running() -> None:
-    """At low loads they are more than the statements that have begun; then those count."""
+    """Where they are more than the statements that have begun; beside samples, in any case."""
     seen = window(run_delay=8.0)
     assert running_statements(seen, ConcurrencySource.STATEMENT_TIME) == pytest.approx(RISING)
     expected = [max(load, 8.0 + min(load, 2.0)) for load in RISING]
     assert concurrency(seen, ConcurrencySource.STATEMENT_TIME) == pytest.approx(expected)
     sampled = running_statements(seen, ConcurrencySource.THREADS_RUNNING)
-    assert concurrency(seen, ConcurrencySource.THREADS_RUNNING) == pytest.approx(sampled)
+    assert concurrency(seen, ConcurrencySource.THREADS_RUNNING) == pytest.approx(sampled + 8.0)
+    unknown = window(run_delay=None)
+    assert concurrency(unknown, ConcurrencySource.THREADS_RUNNING) == pytest.approx(sampled)
 
 
 def test_computing_appliers_are_no_statements() -> None:

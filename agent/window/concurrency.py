@@ -29,18 +29,21 @@ ALWAYS_RUNNING_SHARE = 0.9  # share of the samples in which such a thread runs
 def concurrency(window: Window, source: ConcurrencySource) -> Array:
     """Compute the clients' concurrency by one source, threads, shape (k,); NaN where not known.
 
-    Statement time begins when the server has read a statement. It lacks the time for which a thread
-    that is woken for one waits for a processor, as most threads do when the processors are full:
-    where the kernel reports that wait, the concurrency is at least the number of clients' threads
-    that wait for a processor or have one.
+    Neither source has the threads that were woken for a statement and wait for a processor before
+    the server has read it, as most do when the processors are full. Where the kernel reports that
+    wait, the concurrency by statement time is at least the number of clients' threads that wait for
+    a processor or have one. Samples of Threads_running miss so many statements at full load that
+    those that wait count in addition.
     """
     counted = running_statements(window, source)
-    if source is not ConcurrencySource.STATEMENT_TIME:
-        return counted
+    delayed = window.utilisation_or_rate(CLIENT_RUN_DELAY)
+    if source is ConcurrencySource.THREADS_RUNNING:
+        return counted + np.nan_to_num(delayed)
     on_cpu = window.utilisation_or_rate(SERVER_CPU) * window.utilisation_or_rate(SERVER_CPUS)
     on_cpu = np.maximum(on_cpu - np.nan_to_num(window.utilisation_or_rate(APPLIERS_CPU)), 0.0)
-    runnable = window.utilisation_or_rate(CLIENT_RUN_DELAY) + np.minimum(on_cpu, counted)
-    return np.where(np.isfinite(counted), np.fmax(counted, runnable), np.nan)
+    return np.where(
+        np.isfinite(counted), np.fmax(counted, delayed + np.minimum(on_cpu, counted)), np.nan
+    )
 
 
 def running_statements(window: Window, source: ConcurrencySource) -> Array:
@@ -60,7 +63,7 @@ def concurrency_variance(window: Window, source: ConcurrencySource) -> Array:
     """
     if source is ConcurrencySource.STATEMENT_TIME:
         return np.zeros(len(window))
-    return concurrency(window, source) / np.maximum(window["thread_samples"], 1.0)
+    return running_statements(window, source) / np.maximum(window["thread_samples"], 1.0)
 
 
 def best_source(window: Window) -> ConcurrencySource:

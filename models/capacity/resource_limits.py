@@ -274,7 +274,9 @@ def _limit_without_extrapolation(
     follows, full = known & ~full, known & full
     if np.count_nonzero(full) >= MIN_POINTS:
         low, middle, high = quantiles(x[full], QUANTILES)
-        if high > FAR_RATIO * _throughput_when_full(resource, x, u, follows, low):
+        from_there = _throughput_when_full(resource, x, u, follows, low)
+        # what a full processor serves varies as much with the mix, its speed and the threads
+        if resource.count is None and high > FAR_RATIO * from_there:
             return ResourceLimit.none(name, seen, LimitReason.NOT_A_LIMIT)
         if np.count_nonzero(follows) < MIN_POINTS or np.max(u[follows]) < MIN_UTILISATION:
             if resource.is_busy_time:
