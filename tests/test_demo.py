@@ -38,6 +38,8 @@ from agent.demo.result_rows import result_line, result_rows, summary_sentence
 from agent.demo.screen import ENTER, HOME, LEAVE, View, draw
 from agent.demo.server import FOLDER_PREFIX, Program, ServerError, find_server, free_port
 from agent.window.concurrency import ConcurrencySource
+from models.capacity.result import CapacityReason
+from models.trust import Trust
 from models.usl.law import Usl
 from testbed.real.daemon import wait_until
 from testbed.real.server_programs import missing
@@ -431,6 +433,25 @@ def test_a_process_that_ends_meanwhile_is_skipped(monkeypatch: pytest.MonkeyPatc
     listed = [Path("/proc/self"), Path("/proc/0")]
     monkeypatch.setattr(Path, "glob", lambda *_: iter(listed))
     assert os_user._running_uids() == {os.geteuid()}
+
+
+def test_a_line_has_two_doubts_and_the_load_that_would_settle_them() -> None:
+    """The page lists all of them."""
+    snapshot = a_view().snapshot
+    doubts = (
+        CapacityReason.WIDE_INTERVAL,
+        CapacityReason.COST_FLUCTUATES,
+        CapacityReason.CONTENTION_UNKNOWN,
+        CapacityReason.OTHERS_FLUCTUATE,
+    )
+    known = snapshot.assessed.capacity
+    assert known is not None
+    capacity = replace(known, trust=Trust.INDICATIVE, reasons=doubts, settling_throughput=2000.0)
+    doubted = replace(snapshot, assessed=replace(snapshot.assessed, capacity=capacity))
+    first, second = (doubt.sentence for doubt in doubts[:2])
+    rest = "2 more on the page; a load of about 2,000 queries/s would settle it"
+    shown = dict(result_rows(doubted, 1001.0))["trust"]
+    assert shown == f"indicative: {first}; {second}; {rest}"
 
 
 def test_a_line_repeats_reasons_only_if_they_change() -> None:

@@ -86,6 +86,7 @@ def test_a_trusted_capacity_comes_first() -> None:
     assert "90 %: " in text
     assert re.search(r"headroom \d+ %", text)
     assert "not yet reliable" not in text
+    assert "not trusted" not in text
 
 
 def test_a_configured_sla_is_described() -> None:
@@ -139,7 +140,7 @@ def test_an_untrusted_capacity_has_its_reasons() -> None:
     text = seen(snapshot(FAR_BELOW))
     assert "not identifiable" in text
     assert "The capacity of this server is not yet identifiable: at least " in text
-    assert "no limit by a resource or by contention is visible yet" in text
+    assert "Why it is not trusted: no limit by a resource or by contention is visible yet" in text
     assert "would settle it" in text
     assert not re.search(r"headroom \d+ %", text)
 

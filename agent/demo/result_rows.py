@@ -21,6 +21,7 @@ from models.usl.posterior import Interval
 LabelledValue = tuple[str, str]
 
 LAW_PEAK, TRUST = "USL peak", "trust"
+SHOWN_DOUBTS = 2
 SOURCES = {
     ConcurrencySource.STATEMENT_TIME: "statement time",
     ConcurrencySource.THREADS_RUNNING: "Threads_running",
@@ -115,7 +116,13 @@ def _interval_words(interval: Interval | None) -> str:
 
 
 def _trust_rows(capacity: Capacity) -> list[LabelledValue]:
-    why = "; ".join(doubt_sentences(capacity))
+    """Return the trust with the first of the doubts, and the load that would settle the rest."""
+    doubts = doubt_sentences(capacity)
+    settling = doubts[-1:] if capacity.settling_throughput is not None else []
+    doubts = doubts[: len(doubts) - len(settling)]
+    more = len(doubts) - SHOWN_DOUBTS
+    others = [f"{more} more on the page"] if more > 0 else []
+    why = "; ".join([*doubts[:SHOWN_DOUBTS], *others, *settling])
     return [(TRUST, capacity.trust.value.replace("_", " ") + (f": {why}" if why else ""))]
 
 

@@ -109,7 +109,8 @@ def _lead(snapshot: Snapshot, now: float) -> str:
         f"{_sla_paragraphs(snapshot, now)}"
     )
     lead += _business_paragraphs(snapshot, now)
-    return lead + (f"<ul>{items}</ul>" if items else "")
+    why = "" if capacity.trust is Trust.TRUSTED else "<p>Why it is not trusted:</p>"
+    return lead + (f"{why}<ul>{items}</ul>" if items else "")
 
 
 def _forecast_paragraph(snapshot: Snapshot, now: float) -> str:
