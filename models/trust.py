@@ -71,7 +71,7 @@ pattern of the errors counts if it exceeds that and its score `SIGNIFICANT_Z`.""
 
 
 @dataclass(frozen=True)
-class Evidence:
+class PeakEvidence:
     """The evidence on which trust is based: n in threads, x in queries/s."""
 
     levels: int
@@ -100,7 +100,7 @@ class Judgement:
     reasons: tuple[Reason, ...]
 
 
-def judge(evidence: Evidence) -> Judgement:
+def judge_peak(evidence: PeakEvidence) -> Judgement:
     """Judge how far to trust a peak.
 
     A law cannot predict a second rise, so for a peak to be trusted growth must have ended, or end
@@ -140,7 +140,7 @@ def trust_of(ratio: float, *, doubted: bool, refused: bool = False) -> Trust:
     return Trust.INDICATIVE if doubted else Trust.TRUSTED
 
 
-def _growth_is_ending(evidence: Evidence) -> bool:
+def _growth_is_ending(evidence: PeakEvidence) -> bool:
     return (
         evidence.growth <= ENDING_SHARE * evidence.growth_before
         and _interval_ratio(evidence) < ENDING_RATIO
@@ -159,10 +159,10 @@ def _has_pattern(scatter: Scatter | None) -> bool:
     )
 
 
-def _load_share(evidence: Evidence) -> float:
+def _load_share(evidence: PeakEvidence) -> float:
     return evidence.x_observed_max / evidence.x_max if evidence.x_max else 0.0
 
 
-def _interval_ratio(evidence: Evidence) -> float:
+def _interval_ratio(evidence: PeakEvidence) -> float:
     interval = evidence.x_max_interval
     return interval[1] / interval[0] if interval else 1.0

@@ -8,7 +8,7 @@ from capacity_days import numbers
 
 from models.capacity.assess import assess_capacity
 from models.capacity.contention_peak import NearestLimit, find_peak
-from models.capacity.goodness_of_fit import Points
+from models.capacity.goodness_of_fit import MergedPoints
 from models.capacity.headroom import headroom_of
 from models.capacity.observations import Observations
 from models.capacity.observed_peak import saturated_throughput
@@ -19,7 +19,7 @@ from models.usl.law import Array, Usl
 from testbed.simulated.day_scenarios import Life, live
 from testbed.simulated.servers import erlang_server
 
-NO_POINTS = Points(*(np.empty(0) for _ in Points._fields))
+NO_POINTS = MergedPoints(*(np.empty(0) for _ in MergedPoints._fields))
 
 
 def test_without_points_the_peak_has_its_prior() -> None:
@@ -49,7 +49,7 @@ def test_queues_at_a_shared_processor_are_no_lock() -> None:
     busy = np.clip(x / 20000 * np.exp(rng.normal(0, 0.15, 60)), 0, 0.95)
     n = x * 0.0013 + 2 * busy * busy / (1 - busy)
     resource_limit, at_the_limit = NearestLimit(19500.0, 26.0), np.log(np.array([20000.0]))
-    points = Points(n, x, np.ones(60), np.zeros(60), busy)
+    points = MergedPoints(n, x, np.ones(60), np.zeros(60), busy)
     [free] = find_peak(points, resource_limit, 12400.0).survival(at_the_limit)
     [mistaken] = find_peak(points._replace(busy=x / 20000), resource_limit, 12400.0).survival(
         at_the_limit
@@ -81,11 +81,11 @@ def test_statements_waiting_elsewhere_bound_the_processors_queue() -> None:
         assert elsewhere == pytest.approx(expected)
 
 
-def noisy(n: Array, x: Array, limit: float, seed: int) -> Points:
+def noisy(n: Array, x: Array, limit: float, seed: int) -> MergedPoints:
     """These points with 2 % of noise, beside a processor that is full at `limit` (queries/s)."""
     rng = np.random.default_rng(seed)
     n, x = (column * np.exp(rng.normal(0, 0.02, len(column))) for column in (n, x))
-    return Points(n, x, np.ones(len(n)), np.zeros(len(n)), np.clip(x / limit, 0, 0.98))
+    return MergedPoints(n, x, np.ones(len(n)), np.zeros(len(n)), np.clip(x / limit, 0, 0.98))
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -157,7 +157,7 @@ def test_an_unknown_utilisation_hides_no_queue_at_the_limit(index: int) -> None:
     n = x * (0.0003 + 0.00008 * busy / (1 - busy))
     resource_limit = NearestLimit(12600.0, 3.0)
     at_the_limit = np.log(np.array([12600.0]))
-    points = Points(n, x, np.ones(60), np.zeros(60), busy)
+    points = MergedPoints(n, x, np.ones(60), np.zeros(60), busy)
     known = busy.copy()
     known[index] = np.nan
     [whole] = find_peak(points, resource_limit, 12400.0).survival(at_the_limit)

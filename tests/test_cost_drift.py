@@ -8,17 +8,17 @@ from capacity_days import INTERVALS, observed, residing, tide
 
 from models.capacity import cost_curve
 from models.capacity.assess import assess_capacity
-from models.capacity.change_points import Change, Regimes
+from models.capacity.change_points import CostChange, Regimes
 from models.capacity.cost_curve import CostCurve
 from models.capacity.cost_drift import cost_drift
 from models.capacity.cost_fluctuation import cost_fluctuation, others_fluctuation
-from models.capacity.doubts import Evidence
+from models.capacity.doubts import CapacityEvidence
 from models.capacity.estimate import Estimate
 from models.capacity.observations import Observations
 from models.capacity.outliers import find_outliers
 from models.capacity.resource_and_limit import Resource
 from models.capacity.result import USL, Capacity, CapacityReason
-from models.capacity.trust_gate import judge
+from models.capacity.trust_gate import judge_capacity
 from models.robust import LinearFit, fit_linear
 from models.trust import Trust
 from models.usl.law import Array
@@ -217,11 +217,11 @@ def test_contention_that_an_older_mix_contradicts_is_not_trusted(
 ) -> None:
     """It would end at 1300 queries/s what 6000 were served by, and queries hardly cost more."""
     x = np.repeat([before, 1200.0], 50)
-    change = Change(50, "cpu", ratio)
+    change = CostChange(50, "cpu", ratio)
     regimes = Regimes(np.arange(100) >= 50, change)
     seen = Observations.of(np.arange(100.0), x, 5.0)
     rising = Observations.of(np.arange(50.0), np.linspace(600, 1250, 50), 5.0)
-    evidence = Evidence(
+    evidence = CapacityEvidence(
         seen=seen,
         current=rising,
         kept=rising,
@@ -235,9 +235,9 @@ def test_contention_that_an_older_mix_contradicts_is_not_trusted(
         plateau=None,
         estimate=Estimate(1250.0, 1200.0, 1300.0, {limit: 1.0}, 1200.0),
     )
-    found = judge(evidence)
+    found = judge_capacity(evidence)
     assert found.trust is trust
     assert (CapacityReason.LAW_DOES_NOT_FIT in found.reasons) == (trust is not Trust.TRUSTED)
-    unchanged = judge(replace(evidence, regimes=Regimes(regimes.current)))
+    unchanged = judge_capacity(replace(evidence, regimes=Regimes(regimes.current)))
     assert unchanged.trust is Trust.TRUSTED
     assert (found.value, found.limit) == (unchanged.value, unchanged.limit) == (1250.0, limit)

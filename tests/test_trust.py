@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from models.trust import Evidence, Reason, Trust, judge
+from models.trust import PeakEvidence, Reason, Trust, judge_peak
 from models.usl.points_and_residuals import Scatter
 
-GOOD = Evidence(
+GOOD = PeakEvidence(
     levels=10,
     n_observed_min=1,
     x_observed_max=90,
@@ -20,8 +20,8 @@ GOOD = Evidence(
 
 def test_a_peak_near_the_load_with_a_narrow_interval_is_trusted() -> None:
     """All conditions are met: trusted, without a reason."""
-    assert judge(GOOD).trust is Trust.TRUSTED
-    assert judge(GOOD).reasons == ()
+    assert judge_peak(GOOD).trust is Trust.TRUSTED
+    assert judge_peak(GOOD).reasons == ()
 
 
 @pytest.mark.parametrize(
@@ -52,22 +52,22 @@ def test_each_failed_condition_is_a_reason(
     change: dict[str, object], trust: Trust, reasons: tuple[Reason, ...]
 ) -> None:
     """It lowers the trust as far as it must; all of them are listed."""
-    verdict = judge(replace(GOOD, **change))  # type: ignore[arg-type]
+    verdict = judge_peak(replace(GOOD, **change))  # type: ignore[arg-type]
     assert (verdict.trust, verdict.reasons) == (trust, reasons)
 
 
 def test_the_thresholds_are_exact() -> None:
     """70 % of the peak is enough; a ratio of exactly 1.5 is not narrow."""
-    assert judge(replace(GOOD, x_observed_max=70)).trust is Trust.TRUSTED
-    assert judge(replace(GOOD, x_max_interval=(100, 150))).trust is Trust.INDICATIVE
-    assert judge(replace(GOOD, x_max_interval=(100, 200))).trust is Trust.NOT_IDENTIFIABLE
+    assert judge_peak(replace(GOOD, x_observed_max=70)).trust is Trust.TRUSTED
+    assert judge_peak(replace(GOOD, x_max_interval=(100, 150))).trust is Trust.INDICATIVE
+    assert judge_peak(replace(GOOD, x_max_interval=(100, 200))).trust is Trust.NOT_IDENTIFIABLE
 
 
 def test_many_points_outweigh_noise() -> None:
     """10 % of noise is too much for six points, not for twenty; a small pattern is none."""
-    assert judge(replace(GOOD, scatter=Scatter(6, 6 * 0.01, 0, 0))).trust is Trust.INDICATIVE
-    assert judge(replace(GOOD, scatter=Scatter(20, 20 * 0.01, 0, 0))).trust is Trust.TRUSTED
-    assert judge(replace(GOOD, scatter=Scatter(20, 0.01, 0.02, 9))).trust is Trust.TRUSTED
+    assert judge_peak(replace(GOOD, scatter=Scatter(6, 6 * 0.01, 0, 0))).trust is Trust.INDICATIVE
+    assert judge_peak(replace(GOOD, scatter=Scatter(20, 20 * 0.01, 0, 0))).trust is Trust.TRUSTED
+    assert judge_peak(replace(GOOD, scatter=Scatter(20, 0.01, 0.02, 9))).trust is Trust.TRUSTED
 
 
 def test_every_reason_has_a_sentence_for_people() -> None:

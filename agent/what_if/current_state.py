@@ -20,7 +20,7 @@ from agent.window.resource_utilisation import (
 from models.attribution.capacity_gain import DemandShare
 from models.capacity.assess import usable_limits
 from models.capacity.contention_peak import NearestLimit, find_peak
-from models.capacity.goodness_of_fit import Points
+from models.capacity.goodness_of_fit import MergedPoints
 from models.capacity.resource_and_limit import ResourceLimit
 from models.capacity.result import USL, Capacity
 from models.numerics import TINY
@@ -128,7 +128,7 @@ def _contention_limit(capacity: Capacity) -> tuple[Array, Array]:
     peak = capacity.contention
     if peak is None:
         assert capacity.value is not None  # noqa: S101  (checked by `_limits`)
-        nothing = Points(*(np.zeros(0) for _ in Points._fields))
+        nothing = MergedPoints(*(np.zeros(0) for _ in MergedPoints._fields))
         peak = find_peak(
             nothing, NearestLimit(capacity.value, capacity.concurrency), capacity.value
         )

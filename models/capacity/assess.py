@@ -9,16 +9,16 @@ from models.capacity.change_points import find_regimes
 from models.capacity.contention_peak import (
     MIN_CONTENDING,
     UNCOUNTED_LOG_PRIOR,
+    ContentionPeak,
     NearestLimit,
-    Peak,
     find_peak,
 )
-from models.capacity.doubts import Evidence
+from models.capacity.doubts import CapacityEvidence
 from models.capacity.estimate import Estimate, lowest_of
 from models.capacity.goodness_of_fit import (
     Check,
     Finding,
-    Points,
+    MergedPoints,
     check_concurrency,
     check_fit,
     limit_trust_by_finding,
@@ -33,7 +33,7 @@ from models.capacity.present_neighbour_use import lower_bound_at_present
 from models.capacity.resource_and_limit import FULL_UTILISATION, MAX_LIMIT_RATIO, ResourceLimit
 from models.capacity.resource_limits import correct_refuted_limit, find_resource_limits
 from models.capacity.result import Capacity
-from models.capacity.trust_gate import judge, unknown_capacity, with_concurrency
+from models.capacity.trust_gate import judge_capacity, unknown_capacity, with_concurrency
 from models.numerics import median, quantile
 from models.shared_constants import MAJORITY, SEEN_QUANTILE
 from models.trust import Trust
@@ -72,7 +72,7 @@ def assess_capacity(seen: Observations) -> Capacity:
         estimate = estimate.extended_down(saturated_throughput(regular, estimate.value))
     used = np.flatnonzero(regimes.current)[outliers.kept & below_peak]
     estimate = estimate.lowered(lower_bound_at_present(usable, known_intervals, used))
-    evidence = Evidence(
+    evidence = CapacityEvidence(
         seen=known_intervals,
         current=current,
         kept=kept,
@@ -87,7 +87,7 @@ def assess_capacity(seen: Observations) -> Capacity:
         estimate=estimate,
     )
     return replace(
-        with_concurrency(judge(evidence), observed_peak, law),
+        with_concurrency(judge_capacity(evidence), observed_peak, law),
         concurrency_seen=current.concurrency_at(x_seen),
         resource_limits=limits,
         contention=peak,
@@ -127,7 +127,7 @@ def _is_below_peak(seen: Observations, observed_peak: ObservedPeak | None) -> ND
 
 def _fit_law_and_peak(
     kept: Observations, resource_limit: ResourceLimit | None, x_seen: float
-) -> tuple[UslFit | None, Finding | None, Peak | None]:
+) -> tuple[UslFit | None, Finding | None, ContentionPeak | None]:
     """Fit the law where concurrency allows, and find contention's peak, given the nearest limit."""
     loaded = kept.select(kept.loaded)
     disturbed = loaded.disturbed_by_others
@@ -147,12 +147,12 @@ def _fit_law_and_peak(
         log_shared,
         _waits_elsewhere(loaded, resource_limit),
     )
-    empty = Points(*(column[:0] for column in points))
+    empty = MergedPoints(*(column[:0] for column in points))
     contending = _contention_points(points, loaded, resource_limit) if law else empty
     return law, finding, find_peak(contending, nearest, x_seen)
 
 
-def _fit_law(loaded: Observations, points: Points) -> tuple[UslFit | None, Finding | None]:
+def _fit_law(loaded: Observations, points: MergedPoints) -> tuple[UslFit | None, Finding | None]:
     """Fit the law if the concurrency allows, and return what is wrong with either."""
     check = check_concurrency(loaded)
     n, x, w, v, _ = points
@@ -165,8 +165,8 @@ def _fit_law(loaded: Observations, points: Points) -> tuple[UslFit | None, Findi
 
 
 def _contention_points(
-    points: Points, loaded: Observations, resource_limit: ResourceLimit
-) -> Points:
+    points: MergedPoints, loaded: Observations, resource_limit: ResourceLimit
+) -> MergedPoints:
     """Return the points that show contention: without queues at the limit, where these are counted.
 
     Where they are not, the use of the limit's resource shows how long they may be.

@@ -44,7 +44,7 @@ MAX_SWITCHES = 2
 
 
 @dataclass(frozen=True)
-class Change:
+class CostChange:
     """A step in the time or cost of a query; older intervals are left out."""
 
     index: int
@@ -72,7 +72,7 @@ class Regimes:
 
     current: NDArray[np.bool_] = field(repr=False)
     """Shape (intervals,)."""
-    change: Change | None = None
+    change: CostChange | None = None
     clusters: TwoClusters | None = None
 
 
@@ -105,7 +105,7 @@ def _ln_costs(seen: Observations) -> dict[str, Array]:
     return {name: cost for name, cost, known in zip(names, costs, enough, strict=True) if known}
 
 
-def _most_significant_change(costs: dict[str, Array], seen: Observations) -> Change | None:
+def _most_significant_change(costs: dict[str, Array], seen: Observations) -> CostChange | None:
     """Find the latest step of each cost, and return the most significant of these.
 
     A cost is a curve of the concurrency, where that is exact: past the peak it has two values at a
@@ -120,7 +120,7 @@ def _most_significant_change(costs: dict[str, Array], seen: Observations) -> Cha
     return max(steps, key=lambda step: step[0])[1] if steps else None
 
 
-def _latest_step(name: str, cost: Array, load: Array) -> tuple[float, Change] | None:
+def _latest_step(name: str, cost: Array, load: Array) -> tuple[float, CostChange] | None:
     """Fit cost = curve(load) + steps over time; return the z and the latest certain step.
 
     Steps are added one by one where they explain most, then all are fitted together.
@@ -147,7 +147,7 @@ def _latest_step(name: str, cost: Array, load: Array) -> tuple[float, Change] | 
         is_certain = abs(size) > max(TOLERATED_CHANGE, MIN_STEP_Z * float(errors[i]))
         if is_certain and _is_lasting_step(levels, place, begins, size, side):
             ratio = float(np.exp(size))
-            return abs(size) / float(errors[i]), Change(int(rows[place]), name, ratio)
+            return abs(size) / float(errors[i]), CostChange(int(rows[place]), name, ratio)
     return None
 
 

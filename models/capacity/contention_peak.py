@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.capacity.distribution import TABLE_SIZE
-from models.capacity.goodness_of_fit import Points
+from models.capacity.goodness_of_fit import MergedPoints
 from models.capacity.plateau import top_and_its_concurrency
 from models.capacity.residence_likelihood import PeakGrid, ResidenceModels
 from models.capacity.resource_and_limit import MAX_LIMIT_RATIO
@@ -72,7 +72,7 @@ class NearestLimit:
 
 
 @dataclass(frozen=True, eq=False)
-class Peak:
+class ContentionPeak:
     """The distribution of contention's peak: P(peak ≤ x) as a table over ln throughput."""
 
     grid: Array = field(repr=False)
@@ -94,7 +94,7 @@ class Peak:
         return above * (1 - (1 - FALSE_SIGN_PROBABILITY) * beyond)
 
 
-def find_peak(points: Points, resource_limit: NearestLimit, x_seen: float) -> Peak:
+def find_peak(points: MergedPoints, resource_limit: NearestLimit, x_seen: float) -> ContentionPeak:
     """Compute the distribution of the peak; X in queries/s, points in the order of time.
 
     Where many statements complete less than few, either the peak was passed, or they wait for a
@@ -104,21 +104,21 @@ def find_peak(points: Points, resource_limit: NearestLimit, x_seen: float) -> Pe
     peak, piled = _peak_distribution(points, resource_limit, x_seen), _is_piled_up(points)
     if np.count_nonzero(piled) < MIN_POINTS:
         return peak
-    rest = Points(*(column[~piled] for column in points))
+    rest = MergedPoints(*(column[~piled] for column in points))
     without = _peak_distribution(rest, resource_limit, x_seen)
     mixed = (1 - FALSE_SIGN_PROBABILITY) * peak.cdf + FALSE_SIGN_PROBABILITY * without.cdf
     return replace(peak, cdf=mixed)
 
 
-def _with_known_use(points: Points) -> Points:
+def _with_known_use(points: MergedPoints) -> MergedPoints:
     """Leave out points where the use of the limit's resource is not known, if it is of most."""
     known = np.isfinite(points.busy)
     if known.all() or np.mean(known) <= MAJORITY:
         return points
-    return Points(*(column[known] for column in points))
+    return MergedPoints(*(column[known] for column in points))
 
 
-def _is_piled_up(points: Points) -> NDArray[np.bool_]:
+def _is_piled_up(points: MergedPoints) -> NDArray[np.bool_]:
     """Mark where more statements than at the top complete less, shape (points,)."""
     if len(points.n) < 2 * MIN_POINTS:
         return np.zeros(len(points.n), dtype=np.bool_)
@@ -127,7 +127,9 @@ def _is_piled_up(points: Points) -> NDArray[np.bool_]:
     return piled
 
 
-def _peak_distribution(points: Points, resource_limit: NearestLimit, x_seen: float) -> Peak:
+def _peak_distribution(
+    points: MergedPoints, resource_limit: NearestLimit, x_seen: float
+) -> ContentionPeak:
     """Compute the distribution of the peak from all of these points.
 
     It is sought from clearly below the highest throughput seen to as far above the higher of it and
@@ -139,7 +141,7 @@ def _peak_distribution(points: Points, resource_limit: NearestLimit, x_seen: flo
     beyond = ln_peak - np.log(x_seen)
     unseen = prior * (beyond >= 0)
     if len(points.n) < MIN_POINTS:
-        return Peak(ln_peak, _cdf(unseen))
+        return ContentionPeak(ln_peak, _cdf(unseen))
     abrupt = _cdf(unseen * np.exp(-beyond / ABRUPT_DECAY))
     seen = ResidenceModels.of(points)
     peaks = PeakGrid(ln_peak - np.log(seen.x_scale), prior)
@@ -158,7 +160,7 @@ def _peak_distribution(points: Points, resource_limit: NearestLimit, x_seen: flo
     mistaken = max(QUANTILES[0], resource_limit.log_shared)
     shown = _cdf(prior * np.exp(ln_p - ln_p.max()))
     posterior = (1 - mistaken) * shown + mistaken * _cdf(unseen)
-    return Peak(ln_peak, 1 - (1 - posterior) * (1 - ABRUPT_PRIOR * abrupt))
+    return ContentionPeak(ln_peak, 1 - (1 - posterior) * (1 - ABRUPT_PRIOR * abrupt))
 
 
 def _prior(ln_ratio: Array, n_limit: float | None) -> Array:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.capacity.cpu_wakeups import WAKEUP_SECONDS
-from models.capacity.utilisation_fit import FittedParts, Part
+from models.capacity.utilisation_fit import FittedParts, UtilisationPart
 from models.numerics import NEGLIGIBLE, ROUNDING, TINY, median, quantile
 from models.robust import SIGNIFICANT_Z, LinearFit, student_cdf
 from models.shared_constants import HIGH_QUANTILE, TOLERATED_CHANGE
@@ -338,7 +338,7 @@ def _waking_prior(part: float) -> Prior:
     return Prior.normal(0.0, WAKEUP_SECONDS * part, high=MAX_FALLING_SHARE)
 
 
-def _unseen_falling_model(first: Part, share: float) -> DemandModel:
+def _unseen_falling_model(first: UtilisationPart, share: float) -> DemandModel:
     """Create the model by (3) where each query seen has woken the processor and the last will not.
 
     So it is with clients that send them evenly. The points are as likely as with a demand that

@@ -11,7 +11,7 @@ straight line, and the number remains unknown.
 import numpy as np
 
 from models.capacity.demand_extrapolation import CEILING, Extrapolations
-from models.capacity.utilisation_fit import Part
+from models.capacity.utilisation_fit import UtilisationPart
 from models.robust import fit_columns, student_cdf
 from models.shared_constants import MIN_NOISE
 from models.usl.law import Array
@@ -23,7 +23,7 @@ CHANNELS = 2 ** np.arange(7)
 class DeviceParallelism:
     """The probability of each number of channels of one device, and its limit with each."""
 
-    def __init__(self, part: Part, extrapolations: Extrapolations) -> None:
+    def __init__(self, part: UtilisationPart, extrapolations: Extrapolations) -> None:
         """Weigh each number of channels; with one, the utilisation follows `extrapolations`."""
         self._extrapolations = extrapolations
         design = np.array([np.ones_like(part.t), part.t]).T

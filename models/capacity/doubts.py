@@ -41,7 +41,7 @@ from models.usl.fit import UslFit
 
 
 @dataclass(frozen=True, eq=False)
-class Evidence:
+class CapacityEvidence:
     """All that a capacity was estimated from, and the estimate."""
 
     seen: Observations = field(repr=False)
@@ -75,7 +75,7 @@ class Doubt(NamedTuple):
     """One thing that may speak against a capacity."""
 
     reason: Why
-    statistic: Callable[[Evidence], float]
+    statistic: Callable[[CapacityEvidence], float]
     threshold: float
     """The threshold above which the statistic counts: `MAJORITY` for one that is 0 or 1."""
     justified_by: str
@@ -91,34 +91,34 @@ then trusted from 92 % of the truth on: of simulated servers seen up to 90 % of 
 trusted and that far off had served 70 % of the estimate."""
 
 
-def doubts(evidence: Evidence) -> set[Why]:
+def doubts(evidence: CapacityEvidence) -> set[Why]:
     """Find all reasons whose statistic exceeds its threshold."""
     found = {doubt.reason for doubt in DOUBTS if doubt.statistic(evidence) > doubt.threshold}
     return found & REASONS_IF_MEASURED if evidence.estimate.observed else found
 
 
-def _cost_statistic(statistic: Callable[[CostCurve], float]) -> Callable[[Evidence], float]:
+def _cost_statistic(statistic: Callable[[CostCurve], float]) -> Callable[[CapacityEvidence], float]:
     """Apply a statistic to the cost in the nearest limit's resource; 0 without one."""
 
-    def value(evidence: Evidence) -> float:
+    def value(evidence: CapacityEvidence) -> float:
         return 0.0 if evidence.cost is None else abs(statistic(evidence.cost))
 
     return value
 
 
-def _latest_change_of_cost(evidence: Evidence) -> float:
+def _latest_change_of_cost(evidence: CapacityEvidence) -> float:
     if evidence.nearest is None or evidence.cost is None:
         return 0.0
     latest = CostCurve.of(evidence.current, evidence.nearest.resource)
     return abs(latest_cost_change(evidence.cost, latest))
 
 
-def _error_at_high_loads(evidence: Evidence) -> float:
+def _error_at_high_loads(evidence: CapacityEvidence) -> float:
     limit = evidence.nearest
     return 0.0 if limit is None else abs(error_at_highest_loads(evidence.kept, limit))
 
 
-def _served_above_peak(evidence: Evidence) -> float:
+def _served_above_peak(evidence: CapacityEvidence) -> float:
     """Compute by which share a tenth of the high loads served more than a peak's upper bound."""
     estimate, x = evidence.estimate, evidence.current.throughput
     if not estimate.observed or estimate.value is None or estimate.upper is None:
@@ -126,47 +126,47 @@ def _served_above_peak(evidence: Evidence) -> float:
     return quantile(x[x >= NEAR_SHARE * estimate.value], HIGH_QUANTILE) / estimate.upper - 1
 
 
-def _fluctuation_of_others(evidence: Evidence) -> float:
+def _fluctuation_of_others(evidence: CapacityEvidence) -> float:
     limit = evidence.lowest_lower_bound
     return 0.0 if limit is None else others_fluctuation(evidence.seen, limit.resource)
 
 
-def _possible_clock_rise(evidence: Evidence) -> float:
+def _possible_clock_rise(evidence: CapacityEvidence) -> float:
     limit = evidence.nearest
     return 0.0 if limit is None else clock_rise(evidence.kept, limit.resource) - 1
 
 
-def _share_of_latest_left_out(evidence: Evidence) -> float:
+def _share_of_latest_left_out(evidence: CapacityEvidence) -> float:
     return 1 - float(np.mean(evidence.regimes.current[-LATEST_INTERVALS:]))
 
 
-def _is_recent_cost_different(evidence: Evidence) -> float:
+def _is_recent_cost_different(evidence: CapacityEvidence) -> float:
     return float(evidence.outliers.recent_cost_differs)
 
 
-def _further_fall(evidence: Evidence) -> float:
+def _further_fall(evidence: CapacityEvidence) -> float:
     return 0.0 if evidence.nearest is None else evidence.nearest.further_fall
 
 
-def _has_two_workloads(evidence: Evidence) -> float:
+def _has_two_workloads(evidence: CapacityEvidence) -> float:
     return float(evidence.regimes.clusters is not None)
 
 
-def _has_mix_changed(evidence: Evidence) -> float:
+def _has_mix_changed(evidence: CapacityEvidence) -> float:
     return float(evidence.regimes.change is not None)
 
 
-def _has_plateau(evidence: Evidence) -> float:
+def _has_plateau(evidence: CapacityEvidence) -> float:
     return float(evidence.plateau is not None)
 
 
-def _probability_of_law(evidence: Evidence) -> float:
+def _probability_of_law(evidence: CapacityEvidence) -> float:
     """Compute the probability that the law sets the capacity; 1 where there is only a bound."""
     estimate = evidence.estimate
     return 1.0 if estimate.value is None else estimate.shares.get(USL, 0.0)
 
 
-def _probability_of_wrong_law(evidence: Evidence) -> float:
+def _probability_of_wrong_law(evidence: CapacityEvidence) -> float:
     law, finding = evidence.law, evidence.finding
     is_wrong = finding is not None and not finding.refuses
     if evidence.estimate.value is None and law is not None and evidence.nearest is None:
@@ -174,7 +174,7 @@ def _probability_of_wrong_law(evidence: Evidence) -> float:
     return _probability_of_law(evidence) * is_wrong
 
 
-def _served_above_law_before_change(evidence: Evidence) -> float:
+def _served_above_law_before_change(evidence: CapacityEvidence) -> float:
     """Compute the share of intervals before a change that served more than the law allows."""
     change, estimate = evidence.regimes.change, evidence.estimate
     if change is None or estimate.limit != USL or estimate.upper is None:
@@ -184,29 +184,29 @@ def _served_above_law_before_change(evidence: Evidence) -> float:
     return np.count_nonzero(x[~evidence.regimes.current] > most) / len(x)
 
 
-def _is_law_alone_uncertain(evidence: Evidence) -> float:
+def _is_law_alone_uncertain(evidence: CapacityEvidence) -> float:
     if evidence.estimate.value is None or evidence.nearest is not None:
         return 0.0
     return float(evidence.law is not None and evidence.law.trust is not Trust.TRUSTED)
 
 
-def _probability_of_uncertain_law(evidence: Evidence) -> float:
+def _probability_of_uncertain_law(evidence: CapacityEvidence) -> float:
     is_sure = evidence.law is not None and evidence.law.trust is Trust.TRUSTED
     if is_sure or evidence.nearest is None:
         return 0.0
     return evidence.estimate.shares.get(USL, 0.0)
 
 
-def _low_to_high_load(evidence: Evidence) -> float:
+def _low_to_high_load(evidence: CapacityEvidence) -> float:
     low, high = quantiles(evidence.kept.throughput, (1 - SEEN_QUANTILE, SEEN_QUANTILE))
     return float(low / high)
 
 
-def _capacity_to_seen_load(evidence: Evidence) -> float:
+def _capacity_to_seen_load(evidence: CapacityEvidence) -> float:
     return (evidence.estimate.value or 0.0) / evidence.estimate.x_seen
 
 
-def _missing_high_loads(evidence: Evidence) -> float:
+def _missing_high_loads(evidence: CapacityEvidence) -> float:
     value = evidence.estimate.value
     if value is None or _capacity_to_seen_load(evidence) > 1 / MIN_LOAD:
         return 0.0
@@ -215,30 +215,30 @@ def _missing_high_loads(evidence: Evidence) -> float:
     )
 
 
-def _interval_ratio(evidence: Evidence) -> float:
+def _interval_ratio(evidence: CapacityEvidence) -> float:
     return 0.0 if evidence.estimate.value is None else evidence.estimate.ratio
 
 
-def _counts_waits_at_lowest(evidence: Evidence) -> float:
+def _counts_waits_at_lowest(evidence: CapacityEvidence) -> float:
     lowest = evidence.lowest
     return float(lowest is not None and evidence.kept.resource(lowest.resource).counts_waits)
 
 
-def _is_pool_lowest(evidence: Evidence) -> float:
+def _is_pool_lowest(evidence: CapacityEvidence) -> float:
     lowest = evidence.lowest
     return float(lowest is not None and lowest.resource == CLIENT_CONNECTIONS)
 
 
-def _is_ceiling_assumed(evidence: Evidence) -> float:
+def _is_ceiling_assumed(evidence: CapacityEvidence) -> float:
     lowest = evidence.lowest
     return float(lowest is not None and evidence.kept.resource(lowest.resource).is_ceiling_assumed)
 
 
-def _is_law_refused(evidence: Evidence) -> float:
+def _is_law_refused(evidence: CapacityEvidence) -> float:
     return float(evidence.finding is not None and evidence.finding.refuses)
 
 
-def _share_of_disturbed(evidence: Evidence) -> float:
+def _share_of_disturbed(evidence: CapacityEvidence) -> float:
     return float(np.mean(evidence.kept.disturbed_by_others))
 
 

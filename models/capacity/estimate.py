@@ -10,7 +10,7 @@ from typing import Self
 
 import numpy as np
 
-from models.capacity.contention_peak import MIN_CONTENDING, Peak
+from models.capacity.contention_peak import MIN_CONTENDING, ContentionPeak
 from models.capacity.distribution import TABLE_SIZE, Distribution
 from models.capacity.goodness_of_fit import Check, Finding
 from models.capacity.highest_throughput_likelihood import likelihood
@@ -103,7 +103,7 @@ class Estimate:
 
     @classmethod
     def of_lowest(
-        cls, usable: list[ResourceLimit], peak: Peak, served: Observations, x_seen: float
+        cls, usable: list[ResourceLimit], peak: ContentionPeak, served: Observations, x_seen: float
     ) -> Self:
         """Create the estimate from the lowest of limits and peak, given what was served."""
         ends = [float(limit.grid[-1]) for limit in usable]

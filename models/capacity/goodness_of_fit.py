@@ -86,7 +86,7 @@ def check_concurrency(loaded: Observations) -> Finding | None:
     return Finding(Check.NOISY, reliable) if reliable < MAJORITY else None
 
 
-class Points(NamedTuple):
+class MergedPoints(NamedTuple):
     """The points to which the law is fitted; arrays of shape (points,)."""
 
     n: Array
@@ -100,7 +100,7 @@ class Points(NamedTuple):
     """The use of the resource that is full first, as a share of its ceiling; NaN: not known."""
 
 
-def merge_noisy(loaded: Observations, busy: Array | None = None) -> Points:
+def merge_noisy(loaded: Observations, busy: Array | None = None) -> MergedPoints:
     """Merge neighbours in throughput until each concurrency is known within 5 %.
 
     `busy` has shape (intervals,). Points that are exact stay in the order of time. Noise in N tilts
@@ -110,7 +110,7 @@ def merge_noisy(loaded: Observations, busy: Array | None = None) -> Points:
     n, x, w, v = loaded.concurrency, loaded.throughput, loaded.weights, loaded.n_variance
     busy = np.full(len(x), np.nan) if busy is None else busy
     if not v.any():
-        return Points(n, x, w, v, busy)
+        return MergedPoints(n, x, w, v, busy)
     order = np.argsort(x, kind="stable")
     starts, total, noise = [0], 0.0, 0.0
     for place, i in enumerate(order):
@@ -122,7 +122,7 @@ def merge_noisy(loaded: Observations, busy: Array | None = None) -> Points:
     weight = np.add.reduceat(w[order], edges)
     sizes = np.diff(np.append(edges, len(order)))
     n, x, v, busy = (np.add.reduceat(column[order], edges) / sizes for column in (n, x, v, busy))
-    return Points(n, x, weight, v / sizes, busy)
+    return MergedPoints(n, x, weight, v / sizes, busy)
 
 
 def check_fit(n: Array, x: Array, weights: Array, n_variance: Array, law: Usl) -> Finding | None:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from models.capacity.goodness_of_fit import Points
+from models.capacity.goodness_of_fit import MergedPoints
 from models.capacity.resource_and_limit import FULL_UTILISATION
 from models.numerics import ROUNDING, TINY, median, quantile
 from models.robust import (
@@ -85,7 +85,7 @@ class ResidenceModels:
     """Weights of z: each point's own over R̂²."""
     m: Array
     busy: Array
-    """As in `Points`."""
+    """As in `MergedPoints`."""
     starts: Indices
     """The first point of each of the groups."""
     idle: float
@@ -97,7 +97,7 @@ class ResidenceModels:
     n_scale: float
 
     @classmethod
-    def of(cls, points: Points) -> "ResidenceModels":
+    def of(cls, points: MergedPoints) -> "ResidenceModels":
         """Linearise the points about a smooth curve."""
         n, x, weights, n_variance, busy = points
         n_scale, x_scale = float(n.max()), float(x.max())

@@ -34,7 +34,7 @@ from models.capacity.utilisation_fit import (
     UNCOUNTED_WAKEUP_MODEL_PRIORS,
     WAKEUP_MODEL_PRIORS,
     FittedParts,
-    Part,
+    UtilisationPart,
     fit_parts,
 )
 from models.numerics import NEGLIGIBLE, QUANTILES, median, quantiles
@@ -161,7 +161,9 @@ def _fit_utilisations(
     weights_used = np.where(used, (weights / rough)[:, None], 0.0)
     design = np.array([np.ones_like(t), t, t * t]).T
     fits = fit_columns(design, columns, weights_used, MIN_UTILISATION_NOISE)
-    all_parts = [Part(t, *part) for part in zip(columns.T, weights_used.T, fits, strict=True)]
+    all_parts = [
+        UtilisationPart(t, *part) for part in zip(columns.T, weights_used.T, fits, strict=True)
+    ]
     parts = [[whole] for whole in all_parts[: len(resources)]]
     for place, i in enumerate(separate.tolist(), start=len(resources)):
         parts[i] = _add_priors([*parts[i], *all_parts[place :: len(separate)][:2]], resources[i], x)
@@ -208,7 +210,9 @@ def _stack_relative_use(resources: Sequence[Resource]) -> tuple[Array, Array, ND
     )
 
 
-def _add_priors(parts: Sequence[Part], resource: Resource, x: Array) -> list[Part]:
+def _add_priors(
+    parts: Sequence[UtilisationPart], resource: Resource, x: Array
+) -> list[UtilisationPart]:
     """Add the priors to the server's own part of a utilisation, and to that of others.
 
     x: throughputs, queries/s. Others may work for the server (clients on the same host, the
@@ -260,7 +264,7 @@ def _limit_without_extrapolation(
     u: Array,
     full: NDArray[np.bool_],
     seen: float,
-    part: Part,
+    part: UtilisationPart,
 ) -> ResourceLimit | None:
     """Return the limit where it is measured, or there is none; None: it must be extrapolated."""
     name = resource.name

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from models.capacity.change_points import Regimes
-from models.capacity.contention_peak import Peak
+from models.capacity.contention_peak import ContentionPeak
 from models.capacity.distribution import Distribution
 from models.capacity.goodness_of_fit import Finding
 from models.capacity.outliers import Outliers
@@ -109,7 +109,7 @@ class Capacity:
     usl: UslFit | None = field(repr=False, default=None)
     usl_finding: Finding | None = None
     """Why there is no law, or what is wrong with it."""
-    contention: Peak | None = field(repr=False, default=None)
+    contention: ContentionPeak | None = field(repr=False, default=None)
     """Where contention may end the growth, given the limits; None where not computed."""
     outliers: Outliers | None = field(repr=False, default=None)
     regimes: Regimes | None = field(repr=False, default=None)

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from models.capacity.doubts import Evidence, doubts
+from models.capacity.doubts import CapacityEvidence, doubts
 from models.capacity.headroom import peak_upper
 from models.capacity.observed_peak import ObservedPeak
 from models.capacity.result import REMARKS, Capacity, CapacityReason
@@ -10,7 +10,7 @@ from models.trust import MIN_LOAD, Trust, trust_of
 from models.usl.fit import UslFit
 
 
-def judge(evidence: Evidence) -> Capacity:
+def judge_capacity(evidence: CapacityEvidence) -> Capacity:
     """Return the estimate as a capacity, with its trust and all reasons."""
     estimate, found = evidence.estimate, doubts(evidence)
     doubted = bool(found - REMARKS)
@@ -31,7 +31,7 @@ def judge(evidence: Evidence) -> Capacity:
     )
 
 
-def _settling_throughput(evidence: Evidence, trust: Trust) -> float | None:
+def _settling_throughput(evidence: CapacityEvidence, trust: Trust) -> float | None:
     """Compute the load (queries/s) that would settle the capacity; None: more would not help.
 
     Halfway to it from the highest load seen, or from the least that may be trusted.

@@ -48,7 +48,7 @@ UNCOUNTED_WAKEUP_MODEL_PRIORS = (*PROCESSOR_MODEL_PRIORS, UNLIKELY)
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class UtilisationPart:
     """One part of a utilisation over throughput t, and the prior of its base."""
 
     t: Array = field(repr=False)
@@ -125,7 +125,7 @@ class Part:
 class FittedParts(NamedTuple):
     """The parts of a utilisation; the demand of the first may fall."""
 
-    parts: Sequence[Part]
+    parts: Sequence[UtilisationPart]
     busy: Sequence[Array]
     """The share of queries that find it busy, by each measure of it: U, and B."""
     fits_by_busy: Sequence[LinearFit]
@@ -142,7 +142,7 @@ class FittedParts(NamedTuple):
         return hypot(*(part.slope_error for part in self.parts))
 
 
-def fit_parts(many: Sequence[Sequence[Part]]) -> list[FittedParts]:
+def fit_parts(many: Sequence[Sequence[UtilisationPart]]) -> list[FittedParts]:
     """Fit (2) and (3) to the first parts of several utilisations, where they are a demand.
 
     All have the same t. They are fitted together because for a single one numpy's calls take longer
@@ -159,7 +159,7 @@ def fit_parts(many: Sequence[Sequence[Part]]) -> list[FittedParts]:
     ]
 
 
-def _busy_shares(parts: Sequence[Part]) -> list[Array]:
+def _busy_shares(parts: Sequence[UtilisationPart]) -> list[Array]:
     """List the shares of queries that find it busy: the smoothed utilisation, measured shares."""
     t, measured = parts[0].t, (parts[0].wakeups, parts[0].log_sharing)
     base, slope, bend = sum((part.curved.coefficients for part in parts), np.zeros(3))
@@ -167,7 +167,7 @@ def _busy_shares(parts: Sequence[Part]) -> list[Array]:
     return [whole, *(each.saved for each in measured if each is not None)]
 
 
-def _fit_awake(pairs: Sequence[tuple[Part, Array]]) -> list[LinearFit]:
+def _fit_awake(pairs: Sequence[tuple[UtilisationPart, Array]]) -> list[LinearFit]:
     """Fit each part with its share of queries that find it busy."""
     t = pairs[0][0].t
     designs = np.empty((len(pairs), len(t), 3))

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from models.numerics import CONFIDENCE, NEGLIGIBLE, median
 from models.robust import SIGNIFICANT_Z, normal_cdf
-from models.trust import MAX_ERROR, Evidence, Reason, Trust, judge
+from models.trust import MAX_ERROR, PeakEvidence, Reason, Trust, judge_peak
 from models.usl.classical_fits import StandardErrors, least_squares_on_throughput, linearise
 from models.usl.law import Array, Usl
 from models.usl.peak_posterior_grid import LIVE_PRIOR, TABLE_PRIOR, PeakPrior
@@ -183,7 +183,7 @@ def _describe(
     """Compare a fitted law with its points: quality, trust, and the load to measure next."""
     points = given.without(outliers)
     interval = posterior.x_max_interval if posterior else None
-    judgement = judge(_evidence(given, points, law, posterior))
+    judgement = judge_peak(_evidence(given, points, law, posterior))
     n_seen, x_seen = float(points.n.max()), float(points.x.max())
     is_live_window = posterior is not None and not posterior.nearness
     return UslFit(
@@ -207,14 +207,14 @@ def _describe(
     )
 
 
-def _evidence(given: Points, kept: Points, law: Usl, posterior: Posterior | None) -> Evidence:
+def _evidence(given: Points, kept: Points, law: Usl, posterior: Posterior | None) -> PeakEvidence:
     """Collect what the trust in the peak depends on; `kept` are the points without outliers."""
     median = posterior.x_max_median if posterior else None
     interval = posterior.x_max_interval if posterior else None
     n_seen, x_seen = float(kept.n.max()), float(kept.x.max())
     efficiency = kept.x / (law.lam * kept.n)
     near = kept.nearness(posterior.n_best, posterior.nearness) if posterior else None
-    return Evidence(
+    return PeakEvidence(
         levels=1 + int(np.count_nonzero(np.diff(np.sort(kept.n)))),
         n_observed_min=float(kept.n.min()),
         x_observed_max=min(x_seen, float(law.throughput(min(n_seen, law.n_max or n_seen)))),
