@@ -56,11 +56,11 @@ OFF = {
     "capacity.batched_cost_share.MIN_LOAD_SHARE": "0.0",
 }
 """The constants of rules, by module and name, and values at which these do nothing."""
-Row = tuple[float | None, float | None, float | None, bool]
+CapacityRow = tuple[float | None, float | None, float | None, bool]
 """Capacity, lower and upper end of its interval (queries/s), and whether it is trusted."""
 
 
-class Part(NamedTuple):
+class ChangedLine(NamedTuple):
     """One line of one module, and what it is changed to."""
 
     module: str
@@ -186,7 +186,7 @@ def _outcome(root: Path, file: Path, truths: list[float]) -> Outcome:
     """Assess every case with the models below that folder, in a process of its own."""
     context = multiprocessing.get_context("fork")
     with context.Pool(1) as pool:
-        rows: list[Row] = pool.apply(_assessed, (root, file))
+        rows: list[CapacityRow] = pool.apply(_assessed, (root, file))
     error = [1.0 if not r[0] else np.log(r[0] / t) for r, t in zip(rows, truths, strict=True)]
     width = [min(np.log(r[2] / r[1]), WIDEST) if r[1] and r[2] else WIDEST for r in rows]
     covered = [(r[1] or 0.0) <= t <= (r[2] or np.inf) for r, t in zip(rows, truths, strict=True)]
@@ -194,7 +194,7 @@ def _outcome(root: Path, file: Path, truths: list[float]) -> Outcome:
     return Outcome(np.array(error), np.array(width), np.array(covered), np.array(trusted))
 
 
-def _assessed(root: Path, file: Path) -> list[Row]:
+def _assessed(root: Path, file: Path) -> list[CapacityRow]:
     """Forget the models that this process knows, and take those below that folder."""
     for name in [name for name in sys.modules if name.partition(".")[0] == "models"]:
         del sys.modules[name]
@@ -202,7 +202,7 @@ def _assessed(root: Path, file: Path) -> list[Row]:
     from models.capacity.assess import assess_capacity
     from models.usl.fit import fit
 
-    rows: list[Row] = []
+    rows: list[CapacityRow] = []
     for seen in pickle.loads(file.read_bytes()):
         try:
             if isinstance(seen, tuple):
@@ -220,7 +220,7 @@ def _assessed(root: Path, file: Path) -> list[Row]:
     return rows
 
 
-def _variant(part: Part, folder: Path, file: Path, truths: list[float]) -> Outcome | None:
+def _variant(part: ChangedLine, folder: Path, file: Path, truths: list[float]) -> Outcome | None:
     """Assess with a copy of the models in which one statement is another; None: it fails."""
     root = folder / "variant"
     shutil.rmtree(root, ignore_errors=True)
@@ -235,7 +235,7 @@ def _variant(part: Part, folder: Path, file: Path, truths: list[float]) -> Outco
         return None
 
 
-def rules_off() -> Iterator[Part]:
+def rules_off() -> Iterator[ChangedLine]:
     """Give each rule the value at which it does nothing."""
     for rule, value in OFF.items():
         module, _, name = rule.rpartition(".")
@@ -243,10 +243,10 @@ def rules_off() -> Iterator[Part]:
         lines = file.read_text(encoding="utf-8").splitlines()
         [line] = [number for number, text in enumerate(lines) if text.startswith(f"{name} = ")]
         before = lines[line].partition(" = ")[2]
-        yield Part(module, name, before, value, line + 1, 1, f"{name} = {value}")
+        yield ChangedLine(module, name, before, value, line + 1, 1, f"{name} = {value}")
 
 
-def parts(factor: float) -> Iterator[Part]:
+def parts(factor: float) -> Iterator[ChangedLine]:
     """Find every number that a module defines, changed either way, and every doubt."""
     for file in (file for pattern in PARTS for file in sorted(MODELS.glob(pattern))):
         source = file.read_text(encoding="utf-8")
@@ -258,7 +258,7 @@ def parts(factor: float) -> Iterator[Part]:
                 yield from _doubts(module, node, source)
 
 
-def _numbers(module: str, node: ast.Assign, source: str, factor: float) -> Iterator[Part]:
+def _numbers(module: str, node: ast.Assign, source: str, factor: float) -> Iterator[ChangedLine]:
     """Change each number of an assignment in turn."""
     value = ast.get_source_segment(source, node.value) or ""
     for leaf in ast.walk(node.value):
@@ -273,7 +273,7 @@ def _numbers(module: str, node: ast.Assign, source: str, factor: float) -> Itera
             text = _replaced(source, node, leaf, repr(changed))
             name = _names(node)
             what = f"{leaf.value} of {value}" if value != str(leaf.value) else value
-            yield Part(module, name, what, repr(changed), *_place(node), text)
+            yield ChangedLine(module, name, what, repr(changed), *_place(node), text)
 
 
 def _scaled(value: float, by: float) -> float:
@@ -291,7 +291,7 @@ def _scaled(value: float, by: float) -> float:
     return float(f"{scaled:.4g}")
 
 
-def _doubts(module: str, node: ast.Assign, source: str) -> Iterator[Part]:
+def _doubts(module: str, node: ast.Assign, source: str) -> Iterator[ChangedLine]:
     """Switch each doubt off in turn."""
     if not isinstance(node.value, ast.Tuple):
         return
@@ -300,7 +300,7 @@ def _doubts(module: str, node: ast.Assign, source: str) -> Iterator[Part]:
             threshold, reason = call.args[2], ast.unparse(call.args[0]).partition(".")[2]
             text = _replaced(source, node, threshold, "float('inf')")
             name = f"{reason} ({ast.unparse(call.args[3])})"
-            yield Part(module, name, ast.unparse(threshold), "off", *_place(node), text)
+            yield ChangedLine(module, name, ast.unparse(threshold), "off", *_place(node), text)
 
 
 def _place(node: ast.Assign) -> tuple[int, int]:
@@ -333,7 +333,7 @@ def _names(node: ast.Assign) -> str:
     return ", ".join(ast.unparse(target) for target in node.targets)
 
 
-def _title(part: Part) -> str:
+def _title(part: ChangedLine) -> str:
     return f"{part.module}.{part.name} | {part.before} | {part.after}"
 
 

@@ -36,9 +36,9 @@ from agent.window.intervals import Interval
 from models.forecast.next_hour import STEP_SECONDS
 from testbed.simulated.alert_judgement import (
     HEADS,
+    AlertScore,
+    MonthSpan,
     SaturationPeriod,
-    Score,
-    Span,
     saturations,
     smoothed,
 )
@@ -60,7 +60,7 @@ SATURATION = "Saturat"
 class PlayedSpan:
     """What is played of a month, and how many like it there are."""
 
-    span: Span
+    span: MonthSpan
     weight: float
 
 
@@ -74,7 +74,7 @@ class Played:
     scrapes: Sequence[Scrape]
 
 
-class Recorder(Alerts):
+class ScrapeRecorder(Alerts):
     """Keeps each scrape, for any rules to be evaluated afterwards."""
 
     def __init__(self) -> None:
@@ -116,7 +116,7 @@ def play(known: Month, stretch: PlayedSpan) -> list[Scrape]:
     before = known.intervals(max(first - KEPT_STEPS * int(STEP_SECONDS / MINUTE), 0), first)
     history = IntervalBuffer(MINUTE, DAY, 1.0)
     history.append_intervals(before[-PER_DAY:], stretch.span[0])
-    load, seen = RecentLoad(stretch.span[0]), Recorder()
+    load, seen = RecentLoad(stretch.span[0]), ScrapeRecorder()
     load.restore(_sums(before))
     recording = IntervalRecording(iter(known.intervals(first, last)), history)
     settings = FitSettings(interval=MINUTE)
@@ -149,9 +149,9 @@ def played_month(story: str, seed: int, folder: Path | None) -> list[Played]:
     return found
 
 
-def fired(rules: Iterable[Rule], scrapes: Sequence[Scrape]) -> list[Span]:
+def fired(rules: Iterable[Rule], scrapes: Sequence[Scrape]) -> list[MonthSpan]:
     """From when to when one of these alerts fired, those that touch as one."""
-    alerts, spans = Alerts(rules), list[Span]()
+    alerts, spans = Alerts(rules), list[MonthSpan]()
     for scrape in scrapes:
         alerts.observe(scrape)
         spans += [
@@ -162,8 +162,8 @@ def fired(rules: Iterable[Rule], scrapes: Sequence[Scrape]) -> list[Span]:
     return _joined(spans)
 
 
-def _joined(spans: Iterable[Span]) -> list[Span]:
-    found: list[Span] = []
+def _joined(spans: Iterable[MonthSpan]) -> list[MonthSpan]:
+    found: list[MonthSpan] = []
     for start, end in sorted(spans):
         if found and start <= found[-1][1]:
             found[-1] = (found[-1][0], max(end, found[-1][1]))
@@ -181,9 +181,9 @@ def chosen(rules: Iterable[Rule], severities: Sequence[str]) -> list[Rule]:
     ]
 
 
-def judge(played: Iterable[Played], rules: Sequence[Rule]) -> Score:
+def judge(played: Iterable[Played], rules: Sequence[Rule]) -> AlertScore:
     """Count what these rules say of all stretches."""
-    score = Score()
+    score = AlertScore()
     for one in played:
         spans = fired(rules, one.scrapes)
         stretch = one.stretch

@@ -23,7 +23,7 @@ from pathlib import Path
 import numpy as np
 import psutil
 from many_digest_fixture import ROOT
-from measured_programs import Program, running
+from measured_programs import RunningProgram, running
 from numpy.typing import NDArray
 
 from agent.demo.server import free_port
@@ -94,7 +94,7 @@ def show(number: int, cost: Cost, targets: int) -> None:
     )
 
 
-def analysed(prometheus: Program, targets: int, days: int) -> Cost:
+def analysed(prometheus: RunningProgram, targets: int, days: int) -> Cost:
     """Run the command over so many targets and days."""
     chosen = "|".join(f"{name(k)}:9104" for k in range(targets))
     words = [str(Path(sys.executable).with_name("mysql-headroom")), "analyze"]
@@ -200,7 +200,7 @@ def series(named: str, at: Array, values: Array) -> Iterator[str]:
 
 
 @contextmanager
-def serving(folder: Path, data: Path) -> Iterator[Program]:
+def serving(folder: Path, data: Path) -> Iterator[RunningProgram]:
     """A Prometheus on that database."""
     config, port = folder / "prometheus.yml", free_port()
     config.write_text("global: {scrape_interval: 1m}\n")

@@ -21,7 +21,7 @@ from collectors.connection import Connection
 from collectors.result_cells import ONE_CELL, ResultLimits, ResultRow
 
 FLAVOURS: tuple[Flavour, ...] = ("mysql", "mariadb")
-Costs = dict[tuple[str, int], float]
+CpuByStatement = dict[tuple[str, int], float]
 """Seconds of the server's CPU, by the collector and its statement's place among those of a read."""
 
 
@@ -80,10 +80,10 @@ def session(watched: WatchedServer) -> Iterator[MeasuredConnection]:
         connection.close()
 
 
-def measured(watched: WatchedServer, connection: MeasuredConnection, rounds: int) -> Costs:
+def measured(watched: WatchedServer, connection: MeasuredConnection, rounds: int) -> CpuByStatement:
     """Each collector's statements, so many times; the first round is left out."""
     readers = {spec.name: spec.prepare(connection).read for spec in COLLECTORS if spec.on_server}
-    costs: Costs = defaultdict(float)
+    costs: CpuByStatement = defaultdict(float)
     for turn in range(rounds + 1):
         watched.use_all()
         for name, read in readers.items():
@@ -96,12 +96,12 @@ def measured(watched: WatchedServer, connection: MeasuredConnection, rounds: int
     return costs
 
 
-def each(costs: Costs, collector: str) -> list[float]:
+def each(costs: CpuByStatement, collector: str) -> list[float]:
     """The seconds of each of a collector's statements, in their order."""
     return [cost for (name, _), cost in sorted(costs.items()) if name == collector]
 
 
-def in_milliseconds(costs: Costs, collector: str) -> str:
+def in_milliseconds(costs: CpuByStatement, collector: str) -> str:
     """Each statement's cost, with a plus between them."""
     return " + ".join(f"{1000 * cost:.2f}" for cost in each(costs, collector)) or "none"
 

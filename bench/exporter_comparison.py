@@ -22,7 +22,7 @@ from statistics import median
 import numpy as np
 from day_history import write_day
 from many_digest_fixture import WatchedServer, watched_server
-from measured_programs import Program, running_agent, running_exporter, target
+from measured_programs import RunningProgram, running_agent, running_exporter, target
 
 from agent.query_classes.class_registry import ClassRegistry
 from agent.query_classes.digest_deltas import DigestDeltas
@@ -66,7 +66,7 @@ def main() -> None:
         daemons(watched, exporter, scrapes, Path(name), args)
 
 
-def readings(watched: WatchedServer, exporter: Program) -> Costs:
+def readings(watched: WatchedServer, exporter: RunningProgram) -> Costs:
     """A reading of all collectors and a scrape, by turns; answers what the scrapes cost."""
     reader = Reader(watched)
     turns, scrapes = {name: Costs() for name in (*reader.names, ALL)}, Costs()
@@ -119,7 +119,7 @@ class Reader:
         self._connection.close()
 
 
-def scraped(program: Program, watched: WatchedServer, costs: Costs) -> None:
+def scraped(program: RunningProgram, watched: WatchedServer, costs: Costs) -> None:
     """One scrape and what it costs."""
     before = program.cpu(), watched.cpu()
     costs.latency.append(program.scrape()[0])
@@ -129,7 +129,7 @@ def scraped(program: Program, watched: WatchedServer, costs: Costs) -> None:
 
 def daemons(
     watched: WatchedServer,
-    exporter: Program,
+    exporter: RunningProgram,
     scrapes: Costs,
     folder: Path,
     args: argparse.Namespace,
@@ -172,7 +172,7 @@ def daemons(
     print(f"\nafter {args.warm_up:g} s; {kept:g} intervals of a day in the fit")
 
 
-def sampled(agent: Program, watched: WatchedServer, seconds: float) -> Costs:
+def sampled(agent: RunningProgram, watched: WatchedServer, seconds: float) -> Costs:
     """What a second of the daemon costs."""
     user, started = watched.logins["agent"].user, time.monotonic()
     before = agent.cpu(), watched.session_cpu(user)

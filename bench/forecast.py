@@ -34,11 +34,11 @@ from testbed.simulated.load_histories import AHEAD, HOURS, SCENARIOS, LoadHistor
 CAP = 30.0
 """Days; an error is at most so large, and so large where a rule gives no time or a false one."""
 AT = (1, 7, 30)
-Rule = Callable[[Array, float], float | None]
+ForecastRule = Callable[[Array, float], float | None]
 """Hourly means and a capacity to days until it is met, None: not within the days looked at."""
 
 
-def last_line(days: int) -> Rule:
+def last_line(days: int) -> ForecastRule:
     """`predict_linear` over the last days: where a least-squares line reaches the capacity."""
 
     def rule(hours: Array, capacity: float) -> float | None:
@@ -83,7 +83,7 @@ def _within(days: float) -> float | None:
     return days if days <= AHEAD else None
 
 
-RULES: dict[str, Rule] = {
+RULES: dict[str, ForecastRule] = {
     "line 1 d": last_line(1),
     "line 7 d": last_line(7),
     "line 28 d": last_line(28),
@@ -94,7 +94,7 @@ RULES: dict[str, Rule] = {
 
 
 @dataclass
-class Score:
+class ForecastScore:
     """What was counted of one scenario."""
 
     errors: dict[str, list[float]] = field(default_factory=dict)
@@ -173,7 +173,7 @@ def _crossing(ahead: Array, capacity: float) -> float | None:
     return (over[0] + 1) / HOURS if over.size else None
 
 
-def table(scores: dict[str, Score]) -> Iterable[str]:
+def table(scores: dict[str, ForecastScore]) -> Iterable[str]:
     """One row for each scenario: median errors in days, false announcements, coverage."""
     names = ["forecast", *RULES]
     heads = [f"{name}" for name in names]
@@ -187,7 +187,7 @@ def table(scores: dict[str, Score]) -> Iterable[str]:
         yield "| " + " | ".join(row) + " |"
 
 
-def _cell(score: Score, name: str) -> str:
+def _cell(score: ForecastScore, name: str) -> str:
     """Median and mean error, how many were missed and how many false."""
     errors = score.errors[name]
     wrong = f"{score.missed[name]}/{score.false[name]}"
@@ -198,7 +198,7 @@ def _percent(found: Sequence[bool]) -> str:
     return f"{100 * np.mean(found):.0f}%" if found else "–"
 
 
-def _calibration(scores: Iterable[Score]) -> Iterable[str]:
+def _calibration(scores: Iterable[ForecastScore]) -> Iterable[str]:
     """How often the limit was reached, of the months that were given such a probability."""
     pairs: dict[int, list[tuple[float, bool]]] = {}
     for score in scores:
@@ -241,14 +241,14 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=2000, help="of the first month")
     parser.add_argument("--series", type=Path, nargs="*", default=[], help="CSV files: time,load")
     args = parser.parse_args()
-    scores: dict[str, Score] = {}
+    scores: dict[str, ForecastScore] = {}
     started = time.process_time()
     for name in SCENARIOS:
         for seed in range(args.seed, args.seed + args.months):
-            scores.setdefault(name, Score()).add(month(name, seed), seed)
+            scores.setdefault(name, ForecastScore()).add(month(name, seed), seed)
     for path in args.series:
         for seed, known in enumerate(public_months(path)):
-            scores.setdefault(path.stem, Score()).add(known, seed)
+            scores.setdefault(path.stem, ForecastScore()).add(known, seed)
     print("\n".join(table(scores)))
     print("\n".join(_calibration(scores.values())))
     print(f"{time.process_time() - started:.0f} s of CPU")

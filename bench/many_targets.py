@@ -18,7 +18,7 @@ from pathlib import Path
 
 from day_history import write_day
 from many_digest_fixture import WatchedServer, watched_server
-from measured_programs import Program, running_agent, target
+from measured_programs import RunningProgram, running_agent, target
 
 LOAD = 200.0  # statements a second
 SETTLING = 30.0  # seconds after the start that are not measured
@@ -115,7 +115,7 @@ def dead(folder: Path, number: int) -> dict[str, object]:
     }
 
 
-def totals(agent: Program) -> tuple[float, float, float]:
+def totals(agent: RunningProgram) -> tuple[float, float, float]:
     """CPU seconds, seconds late, turns skipped, up to now."""
     late = agent.value("mysql_headroom_worker_late_seconds_total", 'worker="server"')
     return agent.cpu(), late, agent.value("mysql_headroom_collector_skipped_total")

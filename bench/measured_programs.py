@@ -23,7 +23,7 @@ STARTS_WITHIN = 120.0  # seconds
 KIB = 1024
 
 
-class Program:
+class RunningProgram:
     """A running one that serves /metrics on that port."""
 
     def __init__(self, process: "subprocess.Popen[bytes]", port: int) -> None:
@@ -74,12 +74,14 @@ class Program:
 
 
 @contextmanager
-def running(words: Sequence[str], port: int, log: Path, **environment: str) -> Iterator[Program]:
+def running(
+    words: Sequence[str], port: int, log: Path, **environment: str
+) -> Iterator[RunningProgram]:
     """A program in the background, ended with the block."""
     with log.open("wb") as lines:
         process = subprocess.Popen(words, stderr=lines, env={**os.environ, **environment})
     try:
-        yield Program(process, port)
+        yield RunningProgram(process, port)
     finally:
         process.terminate()
         process.wait()
@@ -88,7 +90,7 @@ def running(words: Sequence[str], port: int, log: Path, **environment: str) -> I
 @contextmanager
 def running_agent(
     folder: Path, targets: Sequence[Mapping[str, Any]], **options: object
-) -> Iterator[Program]:
+) -> Iterator[RunningProgram]:
     """The daemon with the default configuration but for these options, once all targets are up."""
     port = free_port()
     file = folder / "config.yaml"
@@ -115,7 +117,7 @@ def target(watched: WatchedServer, folder: Path, name: str = "db") -> dict[str, 
 
 
 @contextmanager
-def running_exporter(watched: WatchedServer, folder: Path) -> Iterator[Program]:
+def running_exporter(watched: WatchedServer, folder: Path) -> Iterator[RunningProgram]:
     """The distribution's exporter with its defaults, and the digests of every class.
 
     Less `slave_status`: MySQL 9 no longer knows that statement.

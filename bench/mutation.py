@@ -57,7 +57,7 @@ class Mutant:
     text: str
 
 
-class Change(ast.NodeTransformer):
+class Mutation(ast.NodeTransformer):
     """Make the change with this number, counted from 0 as the tree is walked."""
 
     def __init__(self, number: int) -> None:
@@ -107,7 +107,7 @@ def mutants(module: Path) -> Iterator[Mutant]:
     """Every change of a module (path within the checkout)."""
     source = (ROOT / module).read_text(encoding="utf-8")
     for number in range(sum(changed(node) is not None for node in ast.walk(ast.parse(source)))):
-        change = Change(number)
+        change = Mutation(number)
         tree = change.visit(ast.parse(source))
         if change.line:
             text = ast.unparse(ast.fix_missing_locations(tree))

@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from real_servers import OVERLOAD, Moments, Pace
+from real_servers import OVERLOAD, Pace, PeakMeasurements
 from sysbench_loads import FIRST, ahead, closed_loop, loaded_server, open_loop, overload
 from sysbench_workloads import ZOO
 
@@ -86,7 +86,7 @@ def record(flavour: Flavour, name: str, processors: int, *, as_services: bool) -
     group = as_service if as_services else lambda *_: nullcontext()
     with loaded_server(flavour, name) as (server, workload, title), group(server.pid, os.getpid()):
         per_event, level = closed_loop(server, workload, PACE.level, workload.connections)
-        moments = Moments(server, workload, PACE, [workload.connections], per_event)
+        moments = PeakMeasurements(server, workload, PACE, [workload.connections], per_event)
         moments.recent.append((workload.connections, level.throughput))
         highest = overload(
             server, workload, PACE.moment, OVERLOAD * level.throughput / per_event

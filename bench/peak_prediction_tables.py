@@ -11,14 +11,14 @@ from testbed.published.curves import CURVES
 from testbed.published.held_out import (
     CUTS,
     GROUPINGS,
-    Task,
+    PredictionTask,
     held_out,
     predict_with_each,
     scores,
     tasks,
 )
 from testbed.published.peak_estimators import (
-    Peak,
+    PredictedPeak,
     bounded_least_squares,
     least_squares,
     ours,
@@ -26,7 +26,7 @@ from testbed.published.peak_estimators import (
     white_paper,
 )
 
-ESTIMATORS: dict[str, Callable[[Array, Array], Peak]] = {
+ESTIMATORS: dict[str, Callable[[Array, Array], PredictedPeak]] = {
     "white paper, linearised": white_paper,
     "least squares (usl4j)": least_squares,
     "bounded least squares (R usl)": bounded_least_squares,
@@ -48,7 +48,7 @@ def print_published(*, choose: bool) -> None:
     print_studies(found, predicted)
 
 
-def print_chosen(found: list[Task]) -> dict[str, list[Peak]]:
+def print_chosen(found: list[PredictionTask]) -> dict[str, list[PredictedPeak]]:
     """Print the constants that were chosen without each group; return the predictions by them."""
     by_prior, predicted = predict_with_each(found), {}
     for name, group in GROUPINGS.items():
@@ -59,7 +59,7 @@ def print_chosen(found: list[Task]) -> dict[str, list[Peak]]:
     return predicted
 
 
-def print_cuts(found: list[Task], predicted: dict[str, list[Peak]]) -> None:
+def print_cuts(found: list[PredictionTask], predicted: dict[str, list[PredictedPeak]]) -> None:
     """Print each cut's table, and the share of all predictions that are trusted."""
     for i, cut in enumerate(CUTS):
         print(f"\npoints up to {cut} of the peak's load, in %\n")
@@ -76,7 +76,7 @@ def print_cuts(found: list[Task], predicted: dict[str, list[Peak]]) -> None:
         print(f"- {name}: {100 * np.mean([peak.trusted for peak in peaks]):.0f}")
 
 
-def print_studies(found: list[Task], predicted: dict[str, list[Peak]]) -> None:
+def print_studies(found: list[PredictionTask], predicted: dict[str, list[PredictedPeak]]) -> None:
     """Print the median |error| over all cuts, by study."""
     print("\nmedian |error| over all cuts in %, by study\n")
     print("| study | predictions | " + " | ".join(predicted) + " |")

@@ -109,7 +109,7 @@ def run(flavour: Flavour, name: str, pace: Pace) -> dict[str, Any]:
         per_event, truth = ladder(server, workload, pace.level)
         best = best_threads(truth)
         tried = list(dict.fromkeys([workload.connections, *best]))[:TRIED]
-        moments = Moments(server, workload, pace, tried, per_event)
+        moments = PeakMeasurements(server, workload, pace, tried, per_event)
         moments.recent.extend((n, truth[n].throughput) for n in tried if n in truth)
         caps: list[dict[str, Any]] = []
         with watched(server, pace.interval) as agent:
@@ -136,7 +136,7 @@ def steps_below(cap: float, workload: Workload) -> list[float]:
     return sorted(shares) if workload.arrivals is Arrivals.RISING else list(shares)
 
 
-class Moments:
+class PeakMeasurements:
     """Measures the peak again and again, and which intervals that touched."""
 
     def __init__(

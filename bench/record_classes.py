@@ -38,7 +38,7 @@ WARM_UP = 5.0
 
 
 @dataclass(frozen=True)
-class Kind:
+class LoadSettings:
     """One kind of load: its rate, what all classes' rates have in common, the server's pool."""
 
     threads: int
@@ -49,12 +49,12 @@ class Kind:
 
 
 KINDS = {
-    "moderate": Kind(12, 1.0),
-    "high": Kind(24, 1.25),
-    "saturated": Kind(24, 1.8),
-    "common": Kind(12, 1.0, common=0.75),
-    "light": Kind(12, 0.4),
-    "io": Kind(
+    "moderate": LoadSettings(12, 1.0),
+    "high": LoadSettings(24, 1.25),
+    "saturated": LoadSettings(24, 1.8),
+    "common": LoadSettings(12, 1.0, common=0.75),
+    "light": LoadSettings(12, 0.4),
+    "io": LoadSettings(
         16, 0.5, options=("--innodb-buffer-pool-size=24M", "--innodb-flush-method=O_DIRECT")
     ),
 }
@@ -71,7 +71,7 @@ def main() -> None:
         record(args.folder / name, KINDS[name], args.seconds)
 
 
-def record(path: Path, kind: Kind, seconds: float) -> None:
+def record(path: Path, kind: LoadSettings, seconds: float) -> None:
     """Record one kind of load on a server of its own."""
     program = find_server("mysql", ROOT / ".cache" / "mysql") or find_server("mysql")
     if program is None:
@@ -121,7 +121,7 @@ def prepare(server: PrivateServer) -> None:
 
 
 @contextmanager
-def load(server: PrivateServer, kind: Kind, seconds: float) -> Iterator[None]:
+def load(server: PrivateServer, kind: LoadSettings, seconds: float) -> Iterator[None]:
     """Those that compute and those that wait, at once."""
     parts = (("work", kind.threads), ("wait", kind.waiters))
     running = [command(server, kind, part, threads, seconds) for part, threads in parts]
@@ -136,7 +136,7 @@ def load(server: PrivateServer, kind: Kind, seconds: float) -> Iterator[None]:
 
 
 def command(
-    server: PrivateServer, kind: Kind, part: str, threads: int, seconds: float
+    server: PrivateServer, kind: LoadSettings, part: str, threads: int, seconds: float
 ) -> "subprocess.Popen[bytes]":
     """Start one part of the load."""
     words = ["sysbench", SCRIPT, f"--mysql-socket={server.socket}", "--mysql-user=root"]

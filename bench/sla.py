@@ -69,7 +69,7 @@ class RandomArrivals(Threads):
 
 
 @dataclass(frozen=True)
-class Part:
+class FilledServer:
     """One server: what fills it, and with which statement."""
 
     statement: str
@@ -95,16 +95,16 @@ def one_processor(server: PrivateServer) -> Iterator[None]:
 
 
 PARTS = {
-    "processor": Part(COMPUTE, one_processor),
-    "quota": Part(SHORT, lambda server: cpu_quota(server.pid, HALF)),
-    "disk": Part(
+    "processor": FilledServer(COMPUTE, one_processor),
+    "quota": FilledServer(SHORT, lambda server: cpu_quota(server.pid, HALF)),
+    "disk": FilledServer(
         READ,
         lambda server: throttled_reads(server.pid, disk_under(server.datadir), OPERATIONS),
         OPTIONS,
         TABLE,
         disk=True,
     ),
-    "locks": Part(HOLD, unlimited, first=FIRST),
+    "locks": FilledServer(HOLD, unlimited, first=FIRST),
 }
 
 
@@ -172,7 +172,9 @@ def counted(server: PrivateServer, statement: str) -> Point:
     return float(calls), float(picoseconds) / 1e12
 
 
-def predicted(folder: Path, server: PrivateServer, part: Part, peak: float, sla: float) -> str:
+def predicted(
+    folder: Path, server: PrivateServer, part: FilledServer, peak: float, sla: float
+) -> str:
     """Watch below half of the peak, then what the agent says of the SLA."""
     there = {**target(folder, server), "sla_seconds": sla}
     disks = {disk_under(server.datadir): {"operations": OPERATIONS}} if part.disk else {}

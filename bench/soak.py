@@ -21,7 +21,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from soak_calendar import CALENDAR, Look, Soak, loaded, repeated
+from soak_calendar import CALENDAR, DaemonState, Soak, loaded, repeated
 
 from agent.demo.server import PrivateServer
 from testbed.real.daemon import COMMAND, Daemon, fetch, target, wait_until, write_config
@@ -65,7 +65,7 @@ def main() -> None:
     sys.exit(not found.is_flat)
 
 
-def _table(soak: Soak, minutes: float, every: float) -> Iterator[Look]:
+def _table(soak: Soak, minutes: float, every: float) -> Iterator[DaemonState]:
     """Print the rows; yields every look."""
     print("| " + " | ".join(HEADER) + " |\n" + "|---" * len(HEADER) + "|")
     began, cpu = time.monotonic(), soak.look().cpu

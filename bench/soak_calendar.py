@@ -27,7 +27,7 @@ SILENT = 20  # web clients that say nothing
 
 
 @dataclass(frozen=True)
-class Look:
+class DaemonState:
     """What the daemon holds at one time: bytes, counts, seconds of CPU so far."""
 
     rss: int
@@ -50,11 +50,11 @@ class Soak:
         self._next = cycle(servers)
         self._timeout = cycle(("3s", "2s"))
 
-    def look(self) -> Look:
+    def look(self) -> DaemonState:
         """What it holds now."""
         with self._process.oneshot():
             cpu = self._process.cpu_times()
-            return Look(
+            return DaemonState(
                 self._process.memory_info().rss,
                 self._process.num_fds(),
                 self._process.num_threads(),

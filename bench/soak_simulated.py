@@ -80,7 +80,7 @@ class Clock:
             yield
 
 
-class Life:
+class WatchedTarget:
     """One target watched by the clock; what happens to it from time to time."""
 
     def __init__(self, config: Config, clock: Clock) -> None:
@@ -174,7 +174,7 @@ def main() -> None:
         elapsed = time.monotonic  # the real one
         print("| " + " | ".join(HEADER) + " |\n" + "|---" * len(HEADER) + "|")
         with clock.in_force():
-            life, rows = Life(config, clock), []
+            life, rows = WatchedTarget(config, clock), []
             start = clock.now
             for day in range(args.every, args.days + 1, args.every):
                 life.run(start + DAY * day)
@@ -201,7 +201,7 @@ def _config(folder: Path, server: PrivateServer) -> Config:
     return load(file)
 
 
-def _row(life: Life, day: int, minutes: float) -> tuple[int, int]:
+def _row(life: WatchedTarget, day: int, minutes: float) -> tuple[int, int]:
     """Print what is held; answers bytes of memory and how many classes are known."""
     gc.collect()
     trim_heap(0.0)  # as the daemon does

@@ -25,7 +25,7 @@ KINDS = ("law, plateau at the cores", "law, full beyond the peak", "queueing, pr
 
 
 @dataclass(frozen=True)
-class Look:
+class TrustAtMoment:
     """The result for one server at one moment."""
 
     trust: Trust
@@ -64,13 +64,13 @@ def lived(kind: str, reach: float, seed: int) -> tuple[float, Observations]:
     return server.capacity, live(server, Life(reach, intervals=2 * PER_DAY), rng)
 
 
-def look(seen: Observations, truth: float, intervals: int) -> Look:
+def look(seen: Observations, truth: float, intervals: int) -> TrustAtMoment:
     """Assess the first intervals, as the agent does."""
     known = seen.select(slice(0, intervals))
     kept = thin(known.at, known.throughput, float(known.at[-1]))
     found = assess_capacity(replace(known.select(kept.indices), weights=kept.weights))
     low, high = found.lower or 0.0, found.upper or np.inf
-    return Look(found.trust, found.upper is not None, low <= truth <= high)
+    return TrustAtMoment(found.trust, found.upper is not None, low <= truth <= high)
 
 
 if __name__ == "__main__":

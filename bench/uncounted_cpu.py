@@ -48,7 +48,7 @@ LOADS: dict[str, tuple[str, ...]] = {
 WAYS = ("socket", "TLS")
 
 
-class Reading(NamedTuple):
+class CpuReading(NamedTuple):
     """What the server had used by then."""
 
     at: float
@@ -74,16 +74,16 @@ class Missed(NamedTuple):
         return self.per_statement / (self.per_statement + self.missed)
 
 
-def reading(server: PrivateServer) -> Reading:
+def reading(server: PrivateServer) -> CpuReading:
     """Read both at nearly the same time."""
     with server.connect_as_root() as session, session.cursor() as cursor:
         cursor.execute(SUMS)
         count, cpu = cursor.fetchone() or (0, 0)
         used = process_clock(server.pid) or 0.0
-    return Reading(time.monotonic(), used, float(count), float(cpu) * PICOSECOND)
+    return CpuReading(time.monotonic(), used, float(count), float(cpu) * PICOSECOND)
 
 
-def between(before: Reading, after: Reading) -> Missed:
+def between(before: CpuReading, after: CpuReading) -> Missed:
     """Compare what the process used with what the statements did."""
     count = max(after.statements - before.statements, 1.0)
     accounted = (after.accounted - before.accounted) / count

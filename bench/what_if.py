@@ -76,11 +76,11 @@ CLASSES = {"interval": "8s", "digest_text": True}
 NEAR = 0.15
 OWN = 0.1
 """Of a processor, the most that other programs may use for the machine to be the bench's own."""
-Number = Mapping[str, Any]
+PredictedNumber = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Part:
+class LimitedLoad:
     """One check: the question, and a load under the limit times a factor."""
 
     question: Mapping[str, str]
@@ -91,15 +91,15 @@ class Part:
 
 
 PARTS = {
-    "processor": Part({"cores": f"{2 * HALF:g}"}, part_of_a_processor),
-    "disk": Part(
+    "processor": LimitedLoad({"cores": f"{2 * HALF:g}"}, part_of_a_processor),
+    "disk": LimitedLoad(
         {"disk_rate": "2x", "disk_latency": "0.5x"},
         slow_disk,
         lambda s: {"disks": {disk_under(s.datadir): {"operations": OPERATIONS}}},
         OPTIONS,
         TABLE,
     ),
-    "link": Part(
+    "link": LimitedLoad(
         {"network": "2x"},
         slow_link,
         lambda s: {"interfaces": {LINKS[s.port]: {"bandwidth": f"{MBIT}Mbit"}}},
@@ -109,10 +109,10 @@ PARTS = {
 }
 
 
-class Check(NamedTuple):
+class CheckedPrediction(NamedTuple):
     """A prediction beside the truth."""
 
-    found: Number
+    found: PredictedNumber
     truth: float
 
     @property
@@ -130,8 +130,8 @@ class Check(NamedTuple):
 def main(names: list[str]) -> None:
     """Run the parts and print a row for each."""
     print(f"{'':<14}{'today':>8}{'predicted':>11}{'90 % interval':>18}{'measured':>10}{'error':>8}")
-    checks: list[Check] = []
-    disturbed: list[Check] = []
+    checks: list[CheckedPrediction] = []
+    disturbed: list[CheckedPrediction] = []
     os.sched_setaffinity(0, {CLIENT_CPU})
     for name in names or [*PARTS, *OTHERS]:
         try:
@@ -147,13 +147,13 @@ def main(names: list[str]) -> None:
     print(summary("beside other programs", disturbed))
 
 
-def summary(where: str, checks: Sequence[Check]) -> str:
+def summary(where: str, checks: Sequence[CheckedPrediction]) -> str:
     """Count those that are near, and those within their interval."""
     near, held = sum(abs(one.error) <= NEAR for one in checks), sum(one.holds for one in checks)
     return f"{where}, of {len(checks)}: {near} within {NEAR:.0%}, {held} within their interval"
 
 
-def measure(name: str) -> list[Check]:
+def measure(name: str) -> list[CheckedPrediction]:
     """The rows of one part."""
     part = PARTS.get(name, PARTS["processor"])
     with (
@@ -174,7 +174,9 @@ def server_with(*options: str) -> PrivateServer:
     return PrivateServer(program, options=options)
 
 
-def twice_the_limit(name: str, part: Part, folder: Path, server: PrivateServer) -> list[Check]:
+def twice_the_limit(
+    name: str, part: LimitedLoad, folder: Path, server: PrivateServer
+) -> list[CheckedPrediction]:
     """Ask what twice as much of it gives, then give it."""
     with part.limited(server, 1.0) as load:
         today = most(load)
@@ -200,7 +202,7 @@ def below_half(load: ClientLoad, peak: float) -> None:
             time.sleep(STEP)
 
 
-def half_of_a_class(folder: Path, server: PrivateServer) -> list[Check]:
+def half_of_a_class(folder: Path, server: PrivateServer) -> list[CheckedPrediction]:
     """Ask what the others get once a class is half as expensive, then send half as many of it."""
     run_as_root(server, *SMALL)
     there = target(folder, server)
@@ -217,7 +219,7 @@ def half_of_a_class(folder: Path, server: PrivateServer) -> list[Check]:
     return [row("class, the rest", today * others, found, truth, limits=limits_of(answer))]
 
 
-def second_server(folder: Path, server: PrivateServer) -> list[Check]:
+def second_server(folder: Path, server: PrivateServer) -> list[CheckedPrediction]:
     """Ask what a second server gives, then let two share the load."""
     with server_with() as second, cpu_quota(server.pid, HALF), cpu_quota(second.pid, HALF):
         give_processors(second.pid, 1)
@@ -239,7 +241,7 @@ def second_server(folder: Path, server: PrivateServer) -> list[Check]:
     ]
 
 
-def half_the_load(folder: Path, server: PrivateServer) -> list[Check]:
+def half_the_load(folder: Path, server: PrivateServer) -> list[CheckedPrediction]:
     """Ask for half of the load and, at that, for twice as much; both loads come by turns."""
     with cpu_quota(server.pid, HALF):
         load = partial(shared_load, [server])
@@ -257,7 +259,7 @@ def half_the_load(folder: Path, server: PrivateServer) -> list[Check]:
     ]
 
 
-OTHERS: Mapping[str, Callable[[Path, PrivateServer], list[Check]]] = {
+OTHERS: Mapping[str, Callable[[Path, PrivateServer], list[CheckedPrediction]]] = {
     "class": half_of_a_class,
     "server": second_server,
     "load": half_the_load,
@@ -281,7 +283,7 @@ def asked(port: int, question: Mapping[str, str]) -> dict[str, Any] | None:
     return found if known else None
 
 
-def scaled(found: Number, by: float) -> Number:
+def scaled(found: PredictedNumber, by: float) -> PredictedNumber:
     """The same prediction of a part of the throughput."""
     return {name: None if value is None else by * value for name, value in found.items()}
 
@@ -292,10 +294,15 @@ def limits_of(answer: Mapping[str, Any]) -> str:
 
 
 def row(
-    name: str, today: float, found: Number, truth: float, unit: float = 1.0, limits: str = ""
-) -> Check:
+    name: str,
+    today: float,
+    found: PredictedNumber,
+    truth: float,
+    unit: float = 1.0,
+    limits: str = "",
+) -> CheckedPrediction:
     """Print a prediction beside the truth."""
-    high, check = found["upper"], Check(found, truth)
+    high, check = found["upper"], CheckedPrediction(found, truth)
     bounds = f"{unit * found['lower']:.1f} to " + ("?" if high is None else f"{unit * high:.1f}")
     print(
         f"{name:<14}{unit * today:>8.1f}{unit * found['value']:>11.1f}{bounds:>18}"

@@ -34,7 +34,7 @@ TIME_AND_CALLS = """
 SELECT SUM(SUM_TIMER_WAIT) / 1e12, SUM(COUNT_STAR)
   FROM performance_schema.events_statements_summary_by_digest
  WHERE DIGEST_TEXT LIKE 'DO `BENCHMARK`%'"""
-Answer = TypeVar("Answer")
+Returned = TypeVar("Returned")
 LINKS: dict[int, str] = {}
 """The cable's end on this host, by the server's port."""
 
@@ -90,8 +90,8 @@ def mean_time(servers: Sequence[PrivateServer], load: Clients) -> float:
 
 
 def timed(
-    servers: Sequence[PrivateServer], load: Clients, ask: Callable[[], Answer]
-) -> tuple[float, Answer]:
+    servers: Sequence[PrivateServer], load: Clients, ask: Callable[[], Returned]
+) -> tuple[float, Returned]:
     """Seconds that a statement of this load takes, and what is answered while it still runs."""
     with load:
         time.sleep(1.0)

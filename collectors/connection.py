@@ -19,7 +19,7 @@ from collectors.refused_login import RefusedLogin
 from collectors.result_cells import (
     NO_ROWS,
     ONE_CELL,
-    Cell,
+    ResultCell,
     ResultLimits,
     ResultRow,
     text,
@@ -194,7 +194,7 @@ class Connection:
             raise CollectorError(FailureKind.UNREADABLE, message)
         return rows[0]
 
-    def cell(self, sql: str) -> Cell:
+    def cell(self, sql: str) -> ResultCell:
         """Return the first cell of a statement's result; raises `CollectorError` without one."""
         return self.row(sql)[0]
 

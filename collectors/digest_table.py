@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from collectors.base import PICOSECOND, CollectorError, FailureKind
 from collectors.connection import Connection
-from collectors.result_cells import MAX_NUMBER, Cell, ResultLimits, number, text, whole_number
+from collectors.result_cells import MAX_NUMBER, ResultCell, ResultLimits, number, text, whole_number
 from collectors.statement_totals import CLIENT_STATEMENTS
 
 Array = NDArray[np.float64]
@@ -95,7 +95,7 @@ class DigestTable:
         table = found.reshape(len(keys), 1 + len(self.names))
         return self._decoded_keys(keys), table[:, 0] * 1e-6, table[:, 1:] * self._unit
 
-    def _read_at_once(self, where: str) -> tuple[Sequence[Cell], Array, int]:
+    def _read_at_once(self, where: str) -> tuple[Sequence[ResultCell], Array, int]:
         count, numbers, joined = self._connection.row(
             self._statement(ALL_IN_ONE_ROW, where), WHOLE_TABLE
         )
@@ -106,7 +106,7 @@ class DigestTable:
         keys = joined.split(SEPARATOR.encode()) if joined else []
         return keys, found, whole_number("COUNT(*)", count)
 
-    def _read_row_by_row(self, where: str) -> tuple[Sequence[Cell], Array]:
+    def _read_row_by_row(self, where: str) -> tuple[Sequence[ResultCell], Array]:
         rows = self._connection.query(self._statement(ROW_BY_ROW, where) + LIMIT, SOME_ROWS)
         if len(rows) > MAX_ROWS:
             raise self._unreadable(TOO_MANY_ROWS)
@@ -118,7 +118,7 @@ class DigestTable:
     def _statement(self, query: str, where: str) -> str:
         return query.format(columns=self._columns) + where
 
-    def _decoded_keys(self, keys: Sequence[Cell]) -> list[str]:
+    def _decoded_keys(self, keys: Sequence[ResultCell]) -> list[str]:
         if any(key is None or len(key) > MAX_KEY_LENGTH or key.count(b"|") < 2 for key in keys):
             raise self._unreadable("a row with an unusable key")
         return [text(key, MAX_KEY_LENGTH) for key in keys]
@@ -129,7 +129,7 @@ class DigestTable:
         except ValueError as error:
             raise self._unreadable(str(error)) from None
 
-    def _is_complete(self, keys: Sequence[Cell], numbers: Array) -> bool:
+    def _is_complete(self, keys: Sequence[ResultCell], numbers: Array) -> bool:
         return numbers.size == len(keys) * (1 + len(self.names))
 
     def _unreadable(self, why: str) -> CollectorError:
@@ -160,7 +160,7 @@ class AllStatements:
         return found * self._unit if found.size == self._unit.size else None
 
 
-def parse_numbers(cell: Cell, most: int) -> Array:
+def parse_numbers(cell: ResultCell, most: int) -> Array:
     """Parse up to `most` numbers separated by spaces, shape (numbers,); else raise ValueError."""
     if not cell:
         return np.zeros(0)

@@ -13,7 +13,7 @@ from collectors.base import PICOSECOND, CollectorError, FailureKind, Feature, Pr
 from collectors.connection import Connection
 from collectors.digest_table import TABLE
 from collectors.digests import MAX_DIGEST_LENGTH
-from collectors.result_cells import Cell, ResultLimits, number, text, whole_number
+from collectors.result_cells import ResultCell, ResultLimits, number, text, whole_number
 from collectors.statement_totals import (
     ENABLE_CONSUMER,
     consumers,
@@ -98,5 +98,5 @@ def _read(connection: Connection, query: str) -> Values:
     return HistogramValues(found)
 
 
-def _seconds(name: str, cell: Cell) -> float:
+def _seconds(name: str, cell: ResultCell) -> float:
     return number(name, cell) * PICOSECOND

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from collectors.base import CollectorError, FailureKind
 
-Cell = bytes | None
-ResultRow = tuple[Cell, ...]
+ResultCell = bytes | None
+ResultRow = tuple[ResultCell, ...]
 
 NUMBER = re.compile(r"[+-]?[0-9]{1,80}(\.[0-9]{0,80})?([eE][+-]?[0-9]{1,3})?")
 """MySQL's longest DECIMAL has 81 digits and signs."""
@@ -46,12 +46,12 @@ ONE_CELL = ResultLimits()
 NO_ROWS = ResultLimits(columns=0, rows=0, bytes=0)
 
 
-def text(cell: Cell, characters: int = DEFAULT_LENGTH) -> str:
+def text(cell: ResultCell, characters: int = DEFAULT_LENGTH) -> str:
     """Decode that many characters at most; invalid UTF-8 becomes U+FFFD, NULL the empty text."""
     return "" if cell is None else cell[: 4 * characters].decode("utf-8", "replace")[:characters]
 
 
-def number(name: str, cell: Cell | str) -> float:
+def number(name: str, cell: ResultCell | str) -> float:
     """Parse a finite number; raises `CollectorError` with this name if it is none."""
     found = _ascii_text(cell)
     if NUMBER.fullmatch(found):
@@ -61,12 +61,12 @@ def number(name: str, cell: Cell | str) -> float:
     raise _not_a_number(name, cell)
 
 
-def number_or_zero(name: str, cell: Cell) -> float:
+def number_or_zero(name: str, cell: ResultCell) -> float:
     """Parse a finite number, or 0 for NULL, the sum over no rows; raises `CollectorError`."""
     return 0.0 if cell is None else number(name, cell)
 
 
-def whole_number(name: str, cell: Cell | str) -> int:
+def whole_number(name: str, cell: ResultCell | str) -> int:
     """Parse an unsigned 64-bit integer; raises `CollectorError` with this name if it is none."""
     found = _ascii_text(cell)
     if not WHOLE.fullmatch(found):
@@ -74,13 +74,13 @@ def whole_number(name: str, cell: Cell | str) -> int:
     return int(found)
 
 
-def _ascii_text(cell: Cell | str) -> str:
+def _ascii_text(cell: ResultCell | str) -> str:
     if isinstance(cell, str):
         return cell
     return "" if cell is None else cell[:200].decode("ascii", "replace")
 
 
-def _not_a_number(name: str, cell: Cell | str) -> CollectorError:
+def _not_a_number(name: str, cell: ResultCell | str) -> CollectorError:
     shown = cell[:SHOWN_CHARACTERS] if isinstance(cell, str) else text(cell, SHOWN_CHARACTERS)
     what = "NULL" if cell is None else ascii(shown)
     return CollectorError(FailureKind.UNREADABLE, f"{name} is not a usable number: {what}")

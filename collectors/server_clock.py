@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import TypeVar
 
 from collectors.base import CollectorError, FailureKind, Values
-from collectors.result_cells import Cell, text
+from collectors.result_cells import ResultCell, text
 
 CLOCK = "UTC_TIMESTAMP(6)"
 """SQL expression of the time at which the statement began, independent of the time zone."""
@@ -22,7 +22,7 @@ MAX_LENGTH = len("2026-11-23 14:51:24.123456")
 
 
 def with_clock(
-    ask: Callable[[], QueryResult], clock_of: Callable[[QueryResult], Cell]
+    ask: Callable[[], QueryResult], clock_of: Callable[[QueryResult], ResultCell]
 ) -> tuple[QueryResult, Values]:
     """Call `ask`, a query that selects `CLOCK`; return its result and the clock's values.
 
@@ -40,7 +40,7 @@ def with_clock(
     return answer, values
 
 
-def unix_seconds(cell: Cell) -> float:
+def unix_seconds(cell: ResultCell) -> float:
     """Convert a server's UTC time to Unix seconds; raises `CollectorError` where it is none."""
     stamp = text(cell, MAX_LENGTH)
     try:

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from collectors.base import CollectorError, FailureKind, Feature, Prepared, Values
 from collectors.connection import Connection
-from collectors.result_cells import Cell, ResultLimits, number, text
+from collectors.result_cells import ResultCell, ResultLimits, number, text
 from collectors.server_clock import CLOCK, with_clock
 from collectors.statement_totals import performance_schema_off
 
@@ -74,7 +74,7 @@ def prepare(connection: Connection) -> Prepared:
     limits = replace(LIMITS, columns=2 + len(added))
     is_flushed = connection.is_mariadb and _version(connection) >= FIRST_FLUSHED
 
-    def ask() -> dict[str, Cell]:
+    def ask() -> dict[str, ResultCell]:
         """Read the status and the added columns by name."""
         rows = connection.query(query, limits)
         of_all = rows[0][2:] if rows else ()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from agent.config.history_settings import HistorySettings
 from agent.history.open_database import open_to_read
-from agent.history.record_types import CLASSES, FITS, INTERVALS, KINDS, Kind, Row
+from agent.history.record_types import CLASSES, FITS, INTERVALS, KINDS, RecordType, Row
 from agent.history.row_access import read
 from agent.history.sample_compression import pack
 from agent.history.store import Store
@@ -86,7 +86,7 @@ def filled(path: Path, count: int = 40, *targets: str) -> Path:
     return path
 
 
-def rows(path: Path, kind: Kind) -> list[Row]:
+def rows(path: Path, kind: RecordType) -> list[Row]:
     """Return all rows of a kind."""
     with closing(open_to_read(path)) as connection:
         return list(read(connection, kind))

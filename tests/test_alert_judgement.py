@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from testbed.simulated.alert_judgement import Score, saturations
+from testbed.simulated.alert_judgement import AlertScore, saturations
 from testbed.simulated.server_months import MINUTE, MINUTES, PER_DAY, STORIES, month
 
 HOUR = 60  # minutes
@@ -14,10 +14,10 @@ def course(*parts: tuple[float, int]) -> np.ndarray:
     return np.concatenate([np.full(minutes, share) for share, minutes in parts])
 
 
-def judged(*fired: tuple[int, int], weight: float = 1.0) -> Score:
+def judged(*fired: tuple[int, int], weight: float = 1.0) -> AlertScore:
     """A saturation in the fifth hour that rose for half an hour, and alerts at these minutes."""
     asked = course((0.5, 4 * HOUR - 31), (0.85, 31), (1.1, HOUR), (0.4, 10 * HOUR))
-    score = Score()
+    score = AlertScore()
     spans = [(MINUTE * start, MINUTE * end) for start, end in fired]
     played = (0.0, MINUTE * 12 * HOUR)
     score.add(spans, saturations(asked), asked, played, weight)
@@ -58,7 +58,7 @@ def test_an_alert_without_a_saturation_is_false() -> None:
 def test_a_sudden_saturation_does_not_count_as_slow() -> None:
     """No alert can precede a load that jumps from half to above the capacity."""
     asked = course((0.5, 4 * HOUR), (1.2, HOUR), (0.5, HOUR))
-    score = Score()
+    score = AlertScore()
     score.add([], saturations(asked), asked, (0.0, MINUTE * 6 * HOUR), 1.0)
     assert (score.leads, score.fast) == ([], [-np.inf])
 
@@ -78,7 +78,7 @@ def test_a_capacity_that_falls_is_announced_by_nothing(left: float, is_fast: boo
 
 def test_the_interval_of_a_share_is_wilsons() -> None:
     """Nine of ten is 60 to 98 % (the closed form, computed by hand)."""
-    score = Score(leads=[20 * MINUTE] * 9 + [0.0])
+    score = AlertScore(leads=[20 * MINUTE] * 9 + [0.0])
     assert "| 9/10 (60% to 98%) |" in score.row("x", 4)
     score.false = {"a": 4.0, "b": 0.0}
     assert "| 1.00 ± 0.87 |" in score.row("x", 4)

@@ -17,7 +17,7 @@ from agent.cli import main
 from agent.config.settings import FitSettings
 from agent.demo.server import free_port
 from agent.history.store import Store
-from agent.history.target_history import Recorder
+from agent.history.target_history import HistoryRecorder
 from agent.pipeline import assess
 from agent.support.clock_pair import ClockPair
 from agent.window.interval_buffer import IntervalBuffer
@@ -76,7 +76,10 @@ def test_a_new_agents_first_assessment_uses_the_backfilled_intervals(
         capsys.readouterr().out
     )
     store = Store(tmp_path / "state" / "history.db", SETTINGS)
-    recorder, history = Recorder(store, "shop"), IntervalBuffer(WIDTH, FIT.window, sampling=1.0)
+    recorder, history = (
+        HistoryRecorder(store, "shop"),
+        IntervalBuffer(WIDTH, FIT.window, sampling=1.0),
+    )
     now = ClockPair(5.0, END + 1.0)
     try:
         recorder.note_server({"server_uuid": SERVER})

@@ -13,7 +13,7 @@ from prometheus_server import Sample, exported, fill, serving
 from recordings import rows
 
 from agent.assessment.cadence import is_due
-from agent.assessment.snapshot import AssessmentState, Health, Identity, Snapshot
+from agent.assessment.snapshot import AssessmentState, Health, ServerIdentity, Snapshot
 from agent.cli import main
 from agent.config.resources import DiskSettings, ResourceSettings
 from agent.config.settings import FitSettings
@@ -62,7 +62,7 @@ def shown(seen: Sequence[Interval], after: Sequence[float] = (2.0,)) -> Iterator
     """
     for k, interval in enumerate(seen):
         server = ANOTHER if k < OF_ANOTHER else SERVER
-        health = Health(up=True, identity=Identity("db1", "3306", "9.7", server))
+        health = Health(up=True, identity=ServerIdentity("db1", "3306", "9.7", server))
         load = latest_load(Window([interval]), ZERO, CEILINGS)
         fitted = AssessmentState(at=seen[k - k % 2].end)
         for later in after:

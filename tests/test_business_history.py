@@ -21,7 +21,7 @@ from agent.history.open_database import open_to_write
 from agent.history.record_types import BUSINESS, Row
 from agent.history.row_access import insert, read
 from agent.history.store import Store
-from agent.history.target_history import Recorder
+from agent.history.target_history import HistoryRecorder
 from agent.support.clock_pair import ClockPair
 from agent.window.interval_buffer import IntervalBuffer
 from agent.window.intervals import Interval
@@ -50,9 +50,9 @@ def reader(*names: str) -> BusinessMetricsReader:
     return BusinessMetricsReader(config.targets[0])
 
 
-def recorder(store: Store, server: str, now: ClockPair) -> Recorder:
+def recorder(store: Store, server: str, now: ClockPair) -> HistoryRecorder:
     """A target's way into the history, once that server has said who it is."""
-    found, buffer = Recorder(store, "db"), IntervalBuffer(WIDTH, 3600.0, 1.0)
+    found, buffer = HistoryRecorder(store, "db"), IntervalBuffer(WIDTH, 3600.0, 1.0)
     found.note_server({"server_uuid": server})
     found.follow_server(buffer, now)
     return found

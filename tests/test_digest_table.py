@@ -21,7 +21,7 @@ from collectors.digest_table import COUNTERS, DigestTable, parse_numbers, unit_f
 from collectors.digests import DigestRows, DigestValues
 from collectors.result_cells import (
     ONE_CELL,
-    Cell,
+    ResultCell,
     ResultLimits,
     ResultRow,
     number,
@@ -252,7 +252,9 @@ def test_times_are_converted_from_picoseconds_and_counts_are_not() -> None:
 
 
 @pytest.mark.parametrize("read", [number, whole_number, number_or_zero])
-def test_an_invalid_number_is_reported_with_its_name(read: Callable[[str, Cell], float]) -> None:
+def test_an_invalid_number_is_reported_with_its_name(
+    read: Callable[[str, ResultCell], float],
+) -> None:
     """A reader of the log sees which variable or column of the server it was."""
     with pytest.raises(CollectorError) as caught:
         read("Uptime", b"x")

@@ -29,7 +29,7 @@ from agent.assessment.snapshot import (
     ClassSlaState,
     ForecastState,
     Health,
-    Identity,
+    ServerIdentity,
     SlaState,
     Snapshot,
 )
@@ -132,7 +132,7 @@ TAIL = 1e-3  # of a distribution: so much of a probability does too
 def snapshots() -> list[Snapshot]:
     """Three servers under load, one with little, one that is down, one that was never tried."""
     well = [replayed(target, name) for target, name in RECORDINGS.items()]
-    who = Identity("db1.example.com", "3306", "9.7.4", "5f0c9f5e-0000-11f0-8000-000000000001")
+    who = ServerIdentity("db1.example.com", "3306", "9.7.4", "5f0c9f5e-0000-11f0-8000-000000000001")
     who = replace(who, labels=(("region", "eu-1"), ("team", "shop")))
     well[0] = replace(well[0], health=replace(well[0].health, identity=who, queries=123456.0))
     record = replace(well[0].assessed.outlier_counts, mix_changed_at=ZERO)

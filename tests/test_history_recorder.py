@@ -15,7 +15,7 @@ from agent.history.record_types import FITS, INTERVALS, KINDS, SAMPLES
 from agent.history.row_access import Extent, extents
 from agent.history.server_identity import server_identity
 from agent.history.store import Store
-from agent.history.target_history import Recorder
+from agent.history.target_history import HistoryRecorder
 from agent.pipeline import assess
 from agent.support.clock_pair import ClockPair
 from agent.window.interval_buffer import IntervalBuffer
@@ -38,7 +38,7 @@ class Life:
     ) -> None:
         self.store = Store(path, settings)
         self.history = IntervalBuffer(WIDTH, FIT.window, sampling=1.0)
-        self.recorder = Recorder(self.store, "db")
+        self.recorder = HistoryRecorder(self.store, "db")
         self.fitted = AssessmentState()
         self.at = born
         self.ahead = unix - born
@@ -205,7 +205,7 @@ def test_a_window_that_was_taken_over_is_not_read_back_again(path: Path) -> None
     life = Life(path, UNIX)
     life.begin()
     life.live(100)
-    after = Recorder(life.store, "db")
+    after = HistoryRecorder(life.store, "db")
     after.continue_from(life.recorder)
     history = IntervalBuffer(WIDTH, FIT.window, sampling=1.0)
     history.copy_window_from(life.history)
@@ -238,7 +238,7 @@ def renamed(path: Path, *watched: str, after: float = 400.0) -> Life:
     """A later life in which the target is called `primary`."""
     life = Life(path, UNIX + after)
     life.store.target_names = set(watched)
-    life.recorder = Recorder(life.store, "primary")
+    life.recorder = HistoryRecorder(life.store, "primary")
     life.begin()
     return life
 
@@ -387,7 +387,7 @@ def test_a_refused_server_stays_refused_after_a_reload(path: Path) -> None:
     for number in range(21):
         before.begin({**MYSQL, "server_uuid": f"liar-{number}"})
     assert before.recorder.refused_server is not None
-    after = Recorder(before.store, "db")
+    after = HistoryRecorder(before.store, "db")
     after.continue_from(before.recorder)
     assert after.refused_server == before.recorder.refused_server
     before.end()

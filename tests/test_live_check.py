@@ -31,7 +31,7 @@ pytestmark = pytest.mark.live
 
 
 @dataclass(frozen=True)
-class Answer:
+class Packets:
     """What the command printed, and how it ended."""
 
     code: int
@@ -49,23 +49,23 @@ class Answer:
 
 def check(
     folder: Path, server: PrivateServer, account: Account | None = None, **options: object
-) -> Answer:
+) -> Packets:
     """Run it on one server, over its socket file, in this process: most of its CPU is the start."""
     out, err = io.StringIO(), io.StringIO()
     with redirect_stdout(out), redirect_stderr(err):
         code = main(command(folder, server, account, **options))
     assert not err.getvalue()
-    return Answer(code, out.getvalue())
+    return Packets(code, out.getvalue())
 
 
 def checked_by_the_program(
     folder: Path, server: PrivateServer, account: Account | None = None
-) -> Answer:
+) -> Packets:
     """The same in a process of its own, with which a socket that PyMySQL left open ends."""
     words = [str(COMMAND), *command(folder, server, account)]
     done = subprocess.run(words, capture_output=True, text=True, timeout=30, check=False)
     assert not done.stderr
-    return Answer(done.returncode, done.stdout)
+    return Packets(done.returncode, done.stdout)
 
 
 def command(

@@ -13,7 +13,12 @@ from models.usl.peak_posterior_grid import TABLE_PRIOR, PeakPrior
 from testbed.published import held_out
 from testbed.published.curves import CURVES, Curve
 from testbed.published.examples import RAYTRACER, SYSBENCH_RW
-from testbed.published.peak_estimators import Peak, bounded_least_squares, peak_of, relative_prior
+from testbed.published.peak_estimators import (
+    PredictedPeak,
+    bounded_least_squares,
+    peak_of,
+    relative_prior,
+)
 
 SHARES = (0.4, 0.6, 0.8)
 WRONG = 0.15
@@ -109,7 +114,7 @@ def test_the_error_is_as_documented(cut: str, share: float, median: float, far: 
     assert found[1] < far
 
 
-def our_peaks(tasks: list[held_out.Task]) -> list[Peak]:
+def our_peaks(tasks: list[held_out.PredictionTask]) -> list[PredictedPeak]:
     """Predict each task's peak as `fit` does."""
     return [peak_of(predicted(task.curve, tuple(task.n)).fitted) for task in tasks]
 
@@ -134,7 +139,7 @@ def test_a_group_is_predicted_as_well_without_its_curves(monkeypatch: pytest.Mon
     monkeypatch.setattr(held_out, "NEARNESSES", (2.0,))
     predict_with = held_out.predict_with
 
-    def predict_once(prior: PeakPrior, tasks: list[held_out.Task]) -> list[Peak]:
+    def predict_once(prior: PeakPrior, tasks: list[held_out.PredictionTask]) -> list[PredictedPeak]:
         return our_peaks(tasks) if prior == TABLE_PRIOR else predict_with(prior, tasks)
 
     monkeypatch.setattr(held_out, "predict_with", predict_once)

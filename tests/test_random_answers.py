@@ -34,9 +34,9 @@ from testbed.attacks.lying_server import (
     NEWDECIMAL,
     OK,
     TEXT,
-    Answer,
-    Cell,
     LyingServer,
+    Packets,
+    SentCell,
     endless,
     error,
 )
@@ -75,7 +75,7 @@ WORDS = (
     "\x00",
     "\x1b[2J",
 )
-cells: st.SearchStrategy[Cell] = st.one_of(
+cells: st.SearchStrategy[SentCell] = st.one_of(
     st.none(),
     st.sampled_from(EXTREME),
     st.sampled_from(WORDS),
@@ -117,7 +117,7 @@ class AnyServer(LyingServer):
         self.is_lying = False
         self.lies_sent = 0
 
-    def answer(self, statement: str) -> Answer:
+    def answer(self, statement: str) -> Packets:
         """The answer that was drawn, or an honest one."""
         if not self.is_lying or self.random.random() < HONEST:
             return self.honest(statement)
@@ -169,7 +169,7 @@ class Wire(io.RawIOBase):
         """Nor sent."""
 
 
-def packets(first: int, bodies: Answer) -> bytes:
+def packets(first: int, bodies: Packets) -> bytes:
     """An answer as it goes over the wire."""
     return b"".join(
         struct.pack("<I", len(body))[:3] + bytes([number % 256]) + body

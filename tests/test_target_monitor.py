@@ -14,7 +14,7 @@ from agent.pipeline import assess
 from agent.service.daemon import Agent
 from agent.service.target_monitor import TargetMonitor
 from collectors.base import Sample
-from testbed.attacks.lying_server import COUNTERS, GAUGES, Answer, LyingServer, status_table
+from testbed.attacks.lying_server import COUNTERS, GAUGES, LyingServer, Packets, status_table
 from testbed.real.daemon import wait_until
 
 
@@ -52,7 +52,7 @@ def test_setting_the_servers_clock_is_no_restart(step: float) -> None:
     """Its `Uptime` changes too, as after an NTP step or when a virtual machine resumes."""
     clock, age = time.time(), 5000.0
 
-    def status() -> Answer:
+    def status() -> Packets:
         counters = {**dict.fromkeys(COUNTERS, 100), **GAUGES, "Uptime": round(age)}
         stamp = f"{datetime.fromtimestamp(clock, UTC):%Y-%m-%d %H:%M:%S.%f}"
         return status_table(counters, stamp)

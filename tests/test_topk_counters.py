@@ -22,7 +22,7 @@ from models.capacity.resource_and_limit import ResourceLimit
 from models.capacity.result import Capacity
 from models.trust import Trust
 from models.usl.fit import fit_bayes
-from models.usl.posterior import Interval
+from models.usl.posterior import CredibleInterval
 
 WHAT = ("calls", "cpu")
 
@@ -177,7 +177,7 @@ def test_a_class_that_is_the_whole_load_has_no_gain() -> None:
 def resource_limit(resource: str, x_max: float) -> ResourceLimit:
     """A limit at that throughput."""
     line = np.array([0.0, 1.0])
-    interval = Interval(0.9 * x_max, 1.1 * x_max)
+    interval = CredibleInterval(0.9 * x_max, 1.1 * x_max)
     return ResourceLimit(
         resource, x_max, interval, 1 / x_max, 0.0, 0.5, Trust.TRUSTED, (), line, line
     )

@@ -40,7 +40,7 @@ FORECAST_STALE_SECONDS = 7200.0
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
+class ServerIdentity:
     """A target's identity: its configured address, and the server's own report."""
 
     host: str
@@ -61,7 +61,7 @@ class Health:
     restarts: int = 0
     collectors: tuple[CollectorHealth, ...] = ()
     features: tuple[Feature, ...] = ()
-    identity: Identity | None = None
+    identity: ServerIdentity | None = None
     """Identity of the server that answered last; None: none has answered yet."""
     queries: float | None = None
     """The server's counter Questions when last read; None: not read yet."""

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from agent.assessment.snapshot import Snapshot
-from agent.commands.fleet_report import Row
+from agent.commands.fleet_report import FleetRow
 from agent.export.capacity_sentences import resource_display_name
 from agent.export.figure_files import new_figure, write_figure
 from agent.export.fit_report import format_number
@@ -28,10 +28,10 @@ def plot_fleet(path: str, snapshots: Sequence[Snapshot], now: float) -> None:
 
     Raises OSError when the file cannot be written. Loads matplotlib, without a display.
     """
-    write_figure(fleet_figure([Row.of(snapshot, now) for snapshot in snapshots]), path)
+    write_figure(fleet_figure([FleetRow.of(snapshot, now) for snapshot in snapshots]), path)
 
 
-def fleet_figure(rows: Sequence[Row]) -> "Figure":
+def fleet_figure(rows: Sequence[FleetRow]) -> "Figure":
     """Return a figure with a bar for each server, the first on top."""
     shown = rows[:MAX_SERVERS]
     figure = new_figure(WIDTH_INCHES, MARGIN_INCHES + ROW_INCHES * len(shown))
@@ -42,7 +42,7 @@ def fleet_figure(rows: Sequence[Row]) -> "Figure":
     return figure
 
 
-def _draw_row(axes: "Axes", place: int, row: Row) -> None:
+def _draw_row(axes: "Axes", place: int, row: FleetRow) -> None:
     """Draw the highest load, the present load and the interval, as shares of the capacity."""
     if not row.capacity:
         axes.text(
@@ -59,7 +59,7 @@ def _draw_row(axes: "Axes", place: int, row: Row) -> None:
     axes.plot([1.0], [place], marker="|", ms=10, mew=2, color=ORANGE)
 
 
-def _label_axes(axes: "Axes", rows: Sequence[Row], others: int) -> None:
+def _label_axes(axes: "Axes", rows: Sequence[FleetRow], others: int) -> None:
     """Label the axes: the servers with their limits, and the meaning of the colours."""
     axes.set_yticks(range(len(rows)), [_name(row) for row in rows], fontsize=8)
     axes.set_ylim(len(rows) - 0.5, -0.5)
@@ -77,7 +77,7 @@ def _label_axes(axes: "Axes", rows: Sequence[Row], others: int) -> None:
         axes.spines[side].set_visible(False)
 
 
-def _name(row: Row) -> str:
+def _name(row: FleetRow) -> str:
     known = (
         ""
         if row.limit is None

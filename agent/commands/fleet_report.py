@@ -44,7 +44,7 @@ CSV_HEADER = (
 )
 
 
-class Row(NamedTuple):
+class FleetRow(NamedTuple):
     """The result for one target; None where a value is not known."""
 
     target: str
@@ -67,7 +67,7 @@ class Row(NamedTuple):
     when: str
 
     @classmethod
-    def of(cls, snapshot: Snapshot, now: float) -> "Row":
+    def of(cls, snapshot: Snapshot, now: float) -> "FleetRow":
         """Return the row of a snapshot at that time (Unix seconds)."""
         load, capacity, headroom = (
             snapshot.current_load(now),
@@ -105,12 +105,12 @@ class Row(NamedTuple):
 
 def least_headroom_first(snapshots: Iterable[Snapshot], now: float) -> list[Snapshot]:
     """Sort snapshots by headroom, the least first; overloaded ones come before all others."""
-    return sorted(snapshots, key=lambda snapshot: Row.of(snapshot, now).sort_key)
+    return sorted(snapshots, key=lambda snapshot: FleetRow.of(snapshot, now).sort_key)
 
 
 def as_table(snapshots: Sequence[Snapshot], now: float) -> Iterator[str]:
     """Yield the lines of a table, a row for each target; none without a target."""
-    rows = [HEADER, *(_cells(Row.of(snapshot, now)) for snapshot in snapshots)]
+    rows = [HEADER, *(_cells(FleetRow.of(snapshot, now)) for snapshot in snapshots)]
     if snapshots:
         yield from table_lines(rows, RIGHT)
 
@@ -119,14 +119,14 @@ def as_csv(snapshots: Sequence[Snapshot], now: float) -> Iterator[str]:
     """Yield a header and a line for each target; numbers in full precision, empty if unknown."""
     yield ",".join(CSV_HEADER)
     for snapshot in snapshots:
-        row = Row.of(snapshot, now)
+        row = FleetRow.of(snapshot, now)
         buffer = io.StringIO()
         *known, reasons, _, _ = row
         csv.writer(buffer, lineterminator="").writerow([*map(_csv_cell, known), ";".join(reasons)])
         yield buffer.getvalue()
 
 
-def _cells(row: Row) -> tuple[str, ...]:
+def _cells(row: FleetRow) -> tuple[str, ...]:
     interval = (
         DASH if row.lower is None else f"{format_number(row.lower)} to {format_number(row.upper)}"
     )

@@ -7,13 +7,13 @@ from typing import Any
 from agent.commands.text_table import table_lines
 from agent.export.capacity_sentences import resource_display_name
 from agent.export.fit_report import DASH, format_number, format_seconds
+from agent.export.snapshot_json import JsonObject
 from agent.what_if.question import FACTORS
 
 COLUMNS = ("", "capacity", "90 % interval", "gain", "residence time", "90 % interval", "limit")
 RIGHT = (1, 3, 4)
 WIDTH = 100
 """Characters of a line of notes."""
-JsonObject = Mapping[str, Any]
 
 
 def as_table(found: JsonObject, counts: Mapping[str, str]) -> str:

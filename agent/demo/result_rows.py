@@ -16,7 +16,7 @@ from agent.window.concurrency import ConcurrencySource
 from models.capacity.result import USL, Capacity
 from models.trust import Trust
 from models.usl.fit import UslFit
-from models.usl.posterior import Interval
+from models.usl.posterior import CredibleInterval
 
 LabelledValue = tuple[str, str]
 
@@ -108,7 +108,7 @@ def _peak_concurrency(fit: UslFit) -> str:
     return format_threads(fit.n_max) + _interval_words(fit.n_max_interval)
 
 
-def _interval_words(interval: Interval | None) -> str:
+def _interval_words(interval: CredibleInterval | None) -> str:
     if interval is None:
         return ""
     low, high = (format_threads(bound).removesuffix(" threads") for bound in interval)

@@ -12,7 +12,7 @@ from agent.export.resource_labels import LABELS, cpu_part, resource_labels
 from models.capacity.headroom import Headroom
 from models.capacity.resource_and_limit import ResourceLimit
 from models.capacity.result import Capacity
-from models.usl.posterior import Interval
+from models.usl.posterior import CredibleInterval
 
 HEADROOM_GAUGES: tuple[tuple[str, str, Callable[[Headroom], float]], ...] = (
     (
@@ -102,7 +102,7 @@ LIMIT_GAUGES: tuple[tuple[str, str, Callable[[ResourceLimit], float | None]], ..
 )
 
 
-def _finite_upper_bound(interval: Interval | None) -> float | None:
+def _finite_upper_bound(interval: CredibleInterval | None) -> float | None:
     return interval.high if interval and isfinite(interval.high) else None
 
 

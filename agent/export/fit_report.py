@@ -11,7 +11,7 @@ from models.trust import Trust
 from models.usl.fit import UslFit
 from models.usl.law import Usl
 from models.usl.law_point import LoadPoint
-from models.usl.posterior import Interval
+from models.usl.posterior import CredibleInterval
 
 DASH = "–"
 """Shown for a value that is not known."""
@@ -123,7 +123,7 @@ def past_peak_text(loss: float) -> str:
     return f"past its peak: more load lowers the throughput; {whole_percent(loss)} of it is lost"
 
 
-def _range_text(interval: Interval) -> str:
+def _range_text(interval: CredibleInterval) -> str:
     low = format_threads(interval.low).removesuffix(" threads")
     return f"{low} to {format_threads(interval.high)}"
 

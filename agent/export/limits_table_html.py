@@ -8,7 +8,7 @@ from agent.export.capacity_sentences import resource_display_name
 from agent.export.fit_report import format_number, format_seconds, whole_percent
 from agent.window.resource_utilisation import CpuSource
 from models.capacity.resource_and_limit import ResourceLimit
-from models.usl.posterior import Interval
+from models.usl.posterior import CredibleInterval
 
 COLUMNS = (
     "resource",
@@ -66,7 +66,7 @@ def _row(resource_limit: ResourceLimit, used: float | None, share: float | None)
     return "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>"
 
 
-def _interval_text(interval: Interval) -> str:
+def _interval_text(interval: CredibleInterval) -> str:
     low, high = (format_number(bound) for bound in interval)
     return f"{low} to {high}" if isfinite(interval.high) else f"at least {low}"
 

@@ -6,7 +6,7 @@ from prometheus_client.core import InfoMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from agent import __version__
-from agent.assessment.snapshot import Identity, Snapshot
+from agent.assessment.snapshot import ServerIdentity, Snapshot
 from agent.config.target_labels import INFO_LABELS
 from agent.export.business_metrics import business_families
 from agent.export.capacity_metrics import capacity_families
@@ -176,7 +176,7 @@ def _target_info(snapshots: list[Snapshot]) -> Metric:
     identities = [(s.target, i) for s in snapshots if (i := s.health.identity) is not None]
     names = sorted({name for _, identity in identities for name, _ in identity.labels})
 
-    def values(target: str, i: Identity) -> tuple[str, ...]:
+    def values(target: str, i: ServerIdentity) -> tuple[str, ...]:
         given = dict(i.labels)
         known = (target, i.host, i.port, i.version, i.server_identity)
         return (*known, *(given.get(name, "") for name in names))

@@ -27,7 +27,7 @@ from models.capacity.result import Capacity
 from models.time_split.limiting_resource import LimitedBy
 from models.time_split.split import TimeSplit
 from models.usl.fit import UslFit
-from models.usl.posterior import Interval
+from models.usl.posterior import CredibleInterval
 from models.what_if.predict import PredictedValue
 
 JsonObject = dict[str, Any]
@@ -314,7 +314,7 @@ def _point_objects(snapshot: Snapshot) -> list[JsonObject]:
     return [dict(zip(names, row, strict=True)) for row in rows]
 
 
-def _bounds(interval: Interval | None) -> JsonObject:
+def _bounds(interval: CredibleInterval | None) -> JsonObject:
     low, high = interval or (None, None)
     return {"lower": low, "upper": high}
 

@@ -44,7 +44,7 @@ class Row(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class RecordType:
     """A kind of rows: its singular and plural names, its labels and its columns."""
 
     name: str
@@ -55,7 +55,7 @@ class Kind:
 
 SERVER_KEY = ("target", "server")
 
-INTERVALS = Kind(
+INTERVALS = RecordType(
     "intervals",
     "interval",
     SERVER_KEY,
@@ -78,7 +78,7 @@ INTERVALS = Kind(
 )
 """Rates and averages of one interval, as `Interval` (agent.window.intervals); `at` is its end."""
 
-FITS = Kind(
+FITS = RecordType(
     "fits",
     "fit",
     SERVER_KEY,
@@ -110,7 +110,7 @@ FITS = Kind(
 )
 """The assessment after an interval: the capacity, its trust, the law and its peak."""
 
-SAMPLES = Kind(
+SAMPLES = RecordType(
     "samples",
     "sample",
     (*SERVER_KEY, "collector"),
@@ -118,7 +118,7 @@ SAMPLES = Kind(
 )
 """The values that one collector read at one time, by name."""
 
-CLASSES = Kind(
+CLASSES = RecordType(
     "classes",
     "class_use",
     (*SERVER_KEY, "class"),
@@ -145,7 +145,7 @@ CLASSES = Kind(
 """The use by the displayed classes in one interval of `classes.interval`, the others as one, and
 what no class explains (`unattributed`); units as in `ClassState.totals`."""
 
-BUSINESS = Kind(
+BUSINESS = RecordType(
     "business",
     "business",
     SERVER_KEY,
@@ -153,7 +153,7 @@ BUSINESS = Kind(
 )
 """Values of business metrics read at one time, by name."""
 
-MARKERS = Kind("markers", "marker", ("target", "name"), (Column("set", required=True),))
+MARKERS = RecordType("markers", "marker", ("target", "name"), (Column("set", required=True),))
 """Deploy markers; an empty target means all targets, and `set` is always 1."""
 
 KINDS = {kind.name: kind for kind in (INTERVALS, FITS, SAMPLES, CLASSES, BUSINESS)}

@@ -18,7 +18,7 @@ from agent.history.record_types import (
     Cell,
     CellType,
     Column,
-    Kind,
+    RecordType,
     Row,
 )
 from agent.history.sample_compression import Chunk, pack, unpack
@@ -53,7 +53,7 @@ class Extent:
 ALL_ROWS = RowFilter()
 
 
-def insert(connection: sqlite3.Connection, kind: Kind, rows: Iterable[Row]) -> int:
+def insert(connection: sqlite3.Connection, kind: RecordType, rows: Iterable[Row]) -> int:
     """Add rows of a kind; return how many of them are new."""
     if kind is SAMPLES:
         return _insert_samples(connection, rows)
@@ -95,7 +95,9 @@ def target_id(connection: sqlite3.Connection, name: str, server: str) -> int:
     return int(found[0])
 
 
-def read(connection: sqlite3.Connection, kind: Kind, choice: RowFilter = ALL_ROWS) -> Iterator[Row]:
+def read(
+    connection: sqlite3.Connection, kind: RecordType, choice: RowFilter = ALL_ROWS
+) -> Iterator[Row]:
     """Yield rows of a kind, by label and then by time, a page at a time."""
     if kind is MARKERS:
         yield from _read_markers(connection, choice)
@@ -110,7 +112,7 @@ def read(connection: sqlite3.Connection, kind: Kind, choice: RowFilter = ALL_ROW
 
 
 def extents(
-    connection: sqlite3.Connection, kind: Kind, choice: RowFilter = ALL_ROWS
+    connection: sqlite3.Connection, kind: RecordType, choice: RowFilter = ALL_ROWS
 ) -> Iterator[Extent]:
     """Yield the extent of a kind for each target; targets without rows of it are left out.
 
@@ -139,7 +141,7 @@ def _targets(connection: sqlite3.Connection, choice: RowFilter) -> list[tuple[in
 
 def _read_rows(
     connection: sqlite3.Connection,
-    kind: Kind,
+    kind: RecordType,
     target: int,
     labels: tuple[str, ...],
     choice: RowFilter,
@@ -159,7 +161,7 @@ def _read_rows(
 
 def _read_samples(
     connection: sqlite3.Connection,
-    kind: Kind,
+    kind: RecordType,
     target: int,
     labels: tuple[str, ...],
     choice: RowFilter,

@@ -41,7 +41,7 @@ MAX_CLASS_USES = 60  # intervals of query classes that wait to be written
 MAX_VALUES = 1000  # values of business metrics that wait to be written
 
 
-class Recorder:
+class HistoryRecorder:
     """Writes new data after each interval, and reads back once the server's identity is known.
 
     `note_server`, `keep_sample` and `keep_value` are called by the workers that read, all other
@@ -64,7 +64,7 @@ class Recorder:
         self._values: deque[ReadValue] = deque(maxlen=MAX_VALUES)
         self._business: BusinessFuture | None = None
 
-    def continue_from(self, before: "Recorder") -> None:
+    def continue_from(self, before: "HistoryRecorder") -> None:
         """Continue from another recorder, so that nothing is read back a second time."""
         self.server, self._window, self._fit_at = before.server, before._window, before._fit_at
         self._load, self._recent_load = before._load, before._recent_load

@@ -21,7 +21,7 @@ from collectors.node_exporter import CPU
 INSTANCE = "instance"
 MAX_NAMED = 10
 """Servers or hosts that are named in one message."""
-Identity = tuple[tuple[str, str], ...]
+IdentifyingLabels = tuple[tuple[str, str], ...]
 """Labels and their values, which distinguish a server or host from the others."""
 
 
@@ -48,7 +48,7 @@ class FleetQuery:
         """The label that names a host."""
         return self.service.identifier if self.service else INSTANCE
 
-    def identity(self, labels: Labels) -> Identity:
+    def identity(self, labels: Labels) -> IdentifyingLabels:
         """Return the labels that name a server."""
         return tuple((label, labels.get(label, "")) for label in self.by)
 
@@ -64,9 +64,9 @@ class FleetQuery:
 class FleetTarget:
     """One server: the labels that name it, its instances, and the hosts that match."""
 
-    identity: Identity
+    identity: IdentifyingLabels
     instances: tuple[str, ...] = ()
-    hosts: tuple[Identity, ...] = ()
+    hosts: tuple[IdentifyingLabels, ...] = ()
 
     @property
     def name(self) -> str:
@@ -74,19 +74,19 @@ class FleetTarget:
         return identity_text(self.identity)
 
     @property
-    def host(self) -> Identity | None:
+    def host(self) -> IdentifyingLabels | None:
         """Its host; None if several match, as none can be chosen."""
         return self.hosts[0] if len(self.hosts) == 1 else None
 
 
-def identity_text(identity: Identity) -> str:
+def identity_text(identity: IdentifyingLabels) -> str:
     """Return the name of a server or host; a label that it does not have is left out."""
     return "/".join(value for _, value in identity if value)
 
 
 def find_targets(client: Client, query: FleetQuery) -> list[FleetTarget]:
     """Return the servers of the selector, in the order of their names."""
-    servers: dict[Identity, list[Labels]] = {}
+    servers: dict[IdentifyingLabels, list[Labels]] = {}
     wanted = selector(QUESTIONS, without_braces(query.selector))
     for labels in client.series(wanted, query.start, query.end):
         identity = query.identity(labels)
@@ -123,22 +123,25 @@ def names_text(names: Sequence[str]) -> str:
 
 
 def _hosts_of(
-    query: FleetQuery, server: Identity, keys: set[str], hosts: dict[str, set[Identity]]
-) -> tuple[Identity, ...]:
+    query: FleetQuery,
+    server: IdentifyingLabels,
+    keys: set[str],
+    hosts: dict[str, set[IdentifyingLabels]],
+) -> tuple[IdentifyingLabels, ...]:
     """Return the hosts that share a key with a server, and those of its labels that they have.
 
     If none does the latter, those that share the label that is asked for: it is enough where an
     exporter of hosts is a pod of its own.
     """
-    found = set[Identity]().union(*(hosts.get(key, ()) for key in keys))
+    found = set[IdentifyingLabels]().union(*(hosts.get(key, ()) for key in keys))
     own = dict(server)
     alike = {host for host in found if all(own[name] == value for name, value in host[1:])}
     return tuple(sorted(alike or {host[:1] for host in found if query.join}))
 
 
-def _hosts_by_key(client: Client, query: FleetQuery) -> dict[str, set[Identity]]:
+def _hosts_by_key(client: Client, query: FleetQuery) -> dict[str, set[IdentifyingLabels]]:
     """Return the hosts by what they share with their server: the name, and labels of servers."""
-    hosts: dict[str, set[Identity]] = {}
+    hosts: dict[str, set[IdentifyingLabels]] = {}
     if query.host_selector is None:
         return hosts
     service, chosen = query.service, without_braces(query.host_selector)
@@ -163,6 +166,6 @@ def host_of(instance: str) -> str:
     return (host if has_port else instance).strip("[]")
 
 
-def identity_matchers(identity: Identity) -> Iterator[str]:
+def identity_matchers(identity: IdentifyingLabels) -> Iterator[str]:
     """Yield the matchers of the labels that name a server or host."""
     yield from (matcher(label, value) for label, value in identity)

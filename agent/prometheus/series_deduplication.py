@@ -16,7 +16,7 @@ from agent.prometheus.exporters import matcher
 from agent.replay.recording_opener import SourceError
 from models.rates import Array
 
-Span = tuple[float, float]
+TimeSpan = tuple[float, float]
 """From when to when, Unix seconds."""
 SERVERS_REMEDY = "name each with --by {labels}, or choose one with --selector"
 HOSTS_REMEDY = "choose a host with --host-selector, or leave all out with --no-hosts"
@@ -155,7 +155,7 @@ def _distinguishing(one: Series, other: Series) -> set[str]:
     return {name for name, _ in replica_labels(one.labels) ^ replica_labels(other.labels)}
 
 
-def in_turn(found: Iterable[Series]) -> Iterator[tuple[Labels, Span]]:
+def in_turn(found: Iterable[Series]) -> Iterator[tuple[Labels, TimeSpan]]:
     """Yield the labels of each series, and from when to when those yielded before have samples.
 
     The one with the most samples comes first. Of replicas the others only have what is before and
@@ -167,7 +167,7 @@ def in_turn(found: Iterable[Series]) -> Iterator[tuple[Labels, Span]]:
         begin, end = min(begin, float(series.at[0])), max(end, float(series.at[-1]))
 
 
-def is_within(at: float, span: Span) -> bool:
+def is_within(at: float, span: TimeSpan) -> bool:
     """Return whether a time is in a span, both ends included."""
     return span[0] <= at <= span[1]
 

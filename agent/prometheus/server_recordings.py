@@ -22,12 +22,12 @@ from agent.prometheus.exporters import (
 from agent.prometheus.fleet_targets import (
     FleetQuery,
     FleetTarget,
-    Identity,
+    IdentifyingLabels,
     identity_matchers,
     identity_text,
 )
 from agent.prometheus.series_deduplication import (
-    Span,
+    TimeSpan,
     in_turn,
     is_within,
     of_replica,
@@ -158,7 +158,7 @@ def readings(
 
 
 def _status_columns(
-    client: Client, target: FleetTarget, query: FleetQuery, span: Span
+    client: Client, target: FleetTarget, query: FleetQuery, span: TimeSpan
 ) -> dict[float, dict[str, float]]:
     """Return the columns by time; a metric of another scrape has its own times.
 
@@ -187,7 +187,7 @@ def _of_metric(found: Iterable[Series], name: str) -> list[Series]:
 
 
 def _host_cpu(
-    client: Client, host: Identity, query: FleetQuery, span: Span, step: float
+    client: Client, host: IdentifyingLabels, query: FleetQuery, span: TimeSpan, step: float
 ) -> Iterator[tuple[float, dict[str, float]]]:
     """Yield the host's CPU time at the times of its samples, which a sum over CPUs does not keep.
 
@@ -217,7 +217,7 @@ def _host_cpu(
 
 
 def _service_cpu(
-    client: Client, host: Identity, query: FleetQuery, span: Span, busy: BusyTime
+    client: Client, host: IdentifyingLabels, query: FleetQuery, span: TimeSpan, busy: BusyTime
 ) -> Iterator[tuple[float, dict[str, float]]]:
     """Yield the CPU time of a service's instance, from its utilisation; `busy` is that so far."""
     if query.service is None:
@@ -234,7 +234,7 @@ def _service_cpu(
         yield at, {HOST_BUSY: used, CPUS: query.vcpus}
 
 
-def _cpu_selector(host: Identity, query: FleetQuery) -> str:
+def _cpu_selector(host: IdentifyingLabels, query: FleetQuery) -> str:
     """Return the selector of the series that shows when the CPU of a host or service was read."""
     matchers = _host_matchers(host, query)
     if query.service is None:
@@ -242,7 +242,7 @@ def _cpu_selector(host: Identity, query: FleetQuery) -> str:
     return selector(query.service.metric, *query.service.matchers, *matchers)
 
 
-def _host_matchers(host: Identity, query: FleetQuery) -> tuple[str, ...]:
+def _host_matchers(host: IdentifyingLabels, query: FleetQuery) -> tuple[str, ...]:
     return *identity_matchers(host), without_braces(query.host_selector or "")
 
 

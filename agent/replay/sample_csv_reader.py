@@ -24,7 +24,7 @@ MAX_GAP = 366 * 86400.0
 HISTORY_COLUMNS = ("target", "server", "time")
 """Columns that the CSV export of a history has, and samples have not."""
 
-Row = tuple[float, int, tuple[float, ...]]
+SampleRow = tuple[float, int, tuple[float, ...]]
 """The time, the line, and the cells of the columns that are known."""
 
 
@@ -62,7 +62,7 @@ class SampleFile:
     def readings(self) -> Iterator[Reading]:
         """Yield the readings in the order of time; of rows of the same time, the first."""
         collectors = RecordedCollectors()
-        before: Row | None = None
+        before: SampleRow | None = None
         for row in _sorted_by_time(self._rows()):
             if before is not None and row[0] == before[0]:
                 self.duplicates += 1
@@ -75,7 +75,7 @@ class SampleFile:
             yield collectors.reading(row[0], known)
             before = row
 
-    def _rows(self) -> Iterator[Row]:
+    def _rows(self) -> Iterator[SampleRow]:
         for cells in self._table.rows():
             at = self._table.number(cells, self._time_index, signed=True)
             if at >= DATED_SECONDS.stop:
@@ -88,7 +88,7 @@ class SampleFile:
             return math.nan
         return self._table.number(cells, index)
 
-    def _check_order(self, before: Row, row: Row) -> None:
+    def _check_order(self, before: SampleRow, row: SampleRow) -> None:
         if row[0] < before[0]:
             problem = f"{TIME} is {row[0]:g}, more than {BUFFERED_ROWS:,} rows after later ones"
             raise TableFileError(self.name, row[1], problem, f"sort the rows by {TIME}")
@@ -99,9 +99,9 @@ class SampleFile:
             )
 
 
-def _sorted_by_time(rows: Iterable[Row]) -> Iterator[Row]:
+def _sorted_by_time(rows: Iterable[SampleRow]) -> Iterator[SampleRow]:
     """Yield rows in the order of their time, with `BUFFERED_ROWS` of them in memory."""
-    buffer: list[Row] = []
+    buffer: list[SampleRow] = []
     for row in rows:
         if len(buffer) < BUFFERED_ROWS:
             heapq.heappush(buffer, row)

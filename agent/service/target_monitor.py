@@ -14,7 +14,7 @@ from agent.business_metrics.unit_headroom import business_state, headroom_in_uni
 from agent.config.settings import Config, Target
 from agent.history.row_mapping import ClassUses
 from agent.history.store import Store
-from agent.history.target_history import Recorder
+from agent.history.target_history import HistoryRecorder
 from agent.pipeline import assess
 from agent.query_classes.assessment import ClassMonitor
 from agent.query_classes.capacity_gain import capacity_gains
@@ -70,7 +70,7 @@ class TargetMonitor:
         self._resources = config.resource_settings(target)
         offered = collectors_of(config, target) if collectors is None else collectors
         enabled = scheduled_collectors(config, target, offered)
-        self.recorder = Recorder(store, target.name) if store else None
+        self.recorder = HistoryRecorder(store, target.name) if store else None
         keep = self.recorder.keep_value if self.recorder is not None else None
         self.business = BusinessMetricsReader(target, keep)
         self.session = TargetSession(

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from agent.assessment.snapshot import Health, Identity
+from agent.assessment.snapshot import Health, ServerIdentity
 from agent.config.settings import CLOCK_COLLECTORS, Config, Target
 from agent.history.server_identity import MAX_LENGTH, server_identity
 from agent.query_classes.resource_meter import METERED
@@ -220,7 +220,7 @@ class TargetSession:
             collector.forget_source()
         self._prepare(self._collectors)
 
-    def _identity(self) -> Identity:
+    def _identity(self) -> ServerIdentity:
         """Return the identity; behind a socket file, host and port are the server's variables."""
         at, variables = self._connection.endpoint, self._connection.variables
         host, port = at.host, str(at.port)
@@ -228,7 +228,7 @@ class TargetSession:
             host, port = (variables.get(name, "")[:MAX_LENGTH] for name in ("hostname", "port"))
         version = variables.get("version", "")[:MAX_VERSION_LENGTH]
         labels = tuple(sorted(self._target.labels.items()))
-        return Identity(host, port, version, server_identity(variables), labels)
+        return ServerIdentity(host, port, version, server_identity(variables), labels)
 
     def _prepare(self, collectors: Sequence[ScheduledCollector]) -> None:
         """Prepare these collectors, and schedule the next check of their features."""

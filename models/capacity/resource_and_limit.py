@@ -22,7 +22,7 @@ from models.shared_constants import (
 )
 from models.trust import Trust
 from models.usl.law import Array
-from models.usl.posterior import Interval
+from models.usl.posterior import CredibleInterval
 
 
 class LimitReason(ReasonEnum):
@@ -309,7 +309,7 @@ class ResourceLimit:
     resource: str
     x_max: float | None
     """The median; None where there is none."""
-    x_max_interval: Interval | None
+    x_max_interval: CredibleInterval | None
     demand: float | None
     """D: the utilisation that one query/s adds at the loads seen."""
     growth: float

@@ -52,7 +52,7 @@ from models.shared_constants import (
 )
 from models.trust import TRUSTED_RATIO, Trust, trust_of
 from models.usl.law import Array
-from models.usl.posterior import Interval
+from models.usl.posterior import CredibleInterval
 
 LIMIT_REACH = float(np.log(MAX_LIMIT_RATIO))
 """How far from the limit of a straight line, in ln X, a limit is sought."""
@@ -499,7 +499,7 @@ def _limit_from_distribution(
     low, middle, high = np.exp(np.interp(QUANTILES, cdf, grid, right=np.inf))
     if np.isinf(middle):
         return ResourceLimit.none(name, seen, LimitReason.WIDE_INTERVAL)
-    interval = Interval(float(low), float(high))
+    interval = CredibleInterval(float(low), float(high))
     trust = trust_of(interval.ratio, doubted=interval.ratio >= TRUSTED_RATIO)
     reasons = (
         (LimitReason.DEMAND_GROWS, growth > MAJORITY),

@@ -16,7 +16,7 @@ from models.usl.law import Array, Usl
 from models.usl.peak_posterior_grid import LIVE_PRIOR, TABLE_PRIOR, PeakPrior
 from models.usl.point_fit import find_outliers, fit_curve
 from models.usl.points_and_residuals import MIN_POINTS, Points, scatter_about
-from models.usl.posterior import Interval, LawIntervals, Posterior, posterior_of
+from models.usl.posterior import CredibleInterval, LawIntervals, Posterior, posterior_of
 
 SUPERLINEAR_EFFICIENCY = 1.1
 SUPERLINEAR_SHARE = 0.2
@@ -58,8 +58,8 @@ class UslFit:
 
     method: FitMethod
     law: Usl
-    n_max_interval: Interval | None
-    x_max_interval: Interval | None
+    n_max_interval: CredibleInterval | None
+    x_max_interval: CredibleInterval | None
     confidence: float
     x_max_median: float | None
     r_squared: float | None
@@ -243,7 +243,9 @@ def _load_to_measure(
     return target if needs_more_load else None
 
 
-def _is_seen_above_peak(given: Points, kept: Points, law: Usl, interval: Interval | None) -> bool:
+def _is_seen_above_peak(
+    given: Points, kept: Points, law: Usl, interval: CredibleInterval | None
+) -> bool:
     """Return whether a point, or many, are clearly above the interval of the peak.
 
     Points that refute the peak must not hide in the scatter, or in a law that they raise: the noise

@@ -41,7 +41,7 @@ NORMAL_NODES = (-1.0, 1.0)
 """A normal A is represented by these deviations from its mean, equally likely (Gauss–Hermite)."""
 
 
-class Interval(NamedTuple):
+class CredibleInterval(NamedTuple):
     """The 5 % and the 95 % quantile."""
 
     low: float
@@ -56,9 +56,9 @@ class Interval(NamedTuple):
 class LawIntervals(NamedTuple):
     """The 90 % intervals of the law's parameters."""
 
-    sigma: Interval
-    kappa: Interval
-    lam: Interval
+    sigma: CredibleInterval
+    kappa: CredibleInterval
+    lam: CredibleInterval
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,8 +113,8 @@ class Posterior:
     """The estimated law, and the 90 % interval and the median of its peak."""
 
     law: Usl
-    n_max_interval: Interval
-    x_max_interval: Interval
+    n_max_interval: CredibleInterval
+    x_max_interval: CredibleInterval
     n_max_median: float
     x_max_median: float
     moments: Mapping[float, PowerSums]
@@ -184,8 +184,8 @@ def posterior_of(points: Points, curve: ResidenceCurve, prior: PeakPrior) -> Pos
     n_max = law.n_max or float(n_mid)
     return Posterior(
         law=law,
-        n_max_interval=Interval(min(float(n_low), n_max), max(float(n_high), n_max)),
-        x_max_interval=Interval(float(x_low), float(x_high)),
+        n_max_interval=CredibleInterval(min(float(n_low), n_max), max(float(n_high), n_max)),
+        x_max_interval=CredibleInterval(float(x_low), float(x_high)),
         n_max_median=float(n_mid),
         x_max_median=float(x_mid),
         moments=moments,
@@ -216,9 +216,9 @@ def _quantiles(values: Array, shares: Array) -> Array:
     return np.interp(QUANTILES, np.cumsum(p) - p / 2, ordered)
 
 
-def _including(value: float, quantiles: Array) -> Interval:
+def _including(value: float, quantiles: Array) -> CredibleInterval:
     """Build an interval from the outer quantiles, widened to include the value."""
-    return Interval(min(float(quantiles[0]), value), max(float(quantiles[2]), value))
+    return CredibleInterval(min(float(quantiles[0]), value), max(float(quantiles[2]), value))
 
 
 def _law_with_x_max(ln_x: float, moments: PowerSums) -> Usl:

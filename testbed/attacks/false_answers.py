@@ -12,8 +12,8 @@ from testbed.attacks.lying_server import (
     MAX_PACKET,
     NEWDECIMAL,
     OK,
-    Answer,
     FalseAnswer,
+    Packets,
     endless,
     error,
     greeting,
@@ -29,12 +29,12 @@ SURROGATE = b"SELECT ? AS `\xed\xa0\x80`"
 HUGE = 10_000_000
 
 
-def ok() -> Answer:
+def ok() -> Packets:
     """Return an OK packet without rows."""
     return (OK,)
 
 
-def large_packets() -> Answer:
+def large_packets() -> Packets:
     """Yield packets of 16 MiB, each continued by the next."""
     return repeat(bytes(MAX_PACKET))
 

@@ -18,10 +18,10 @@ from typing import Self
 from collectors import digest_table
 from collectors.status import SETTINGS
 
-Cell = bytes | str | int | float | None
-Answer = Iterable[bytes]
+SentCell = bytes | str | int | float | None
+Packets = Iterable[bytes]
 """The bodies of an answer's packets, in order."""
-FalseAnswer = Callable[[], Answer]
+FalseAnswer = Callable[[], Packets]
 
 DECIMAL, LONGLONG, DATETIME, JSON, NEWDECIMAL, TEXT = 0, 8, 12, 245, 246, 253  # types of columns
 AT_ONCE = 65_536  # bytes that are sent together
@@ -31,7 +31,7 @@ END = b"\xfe\0\0\2\0"
 SALT = b"12345678", b"123456789012\0"
 NOW = "2026-11-23 12:00:00.000000"
 DIGEST = "a" * 64
-VARIABLES: Mapping[str, Cell] = {
+VARIABLES: Mapping[str, SentCell] = {
     "datadir": "/nowhere/",
     "hostname": "liar",
     "innodb_redo_log_capacity": 104857600,
@@ -61,7 +61,7 @@ COUNTERS = [
     "Innodb_row_lock_time",
     "Innodb_redo_log_current_lsn",
 ]
-GAUGES: Mapping[str, Cell] = {
+GAUGES: Mapping[str, SentCell] = {
     "Threads_running": 2,
     "Threads_connected": 5,
     "Performance_schema_digest_lost": 0,
@@ -85,7 +85,7 @@ def length_coded(number: int) -> bytes:
     return b"\xfe" + struct.pack("<Q", number)
 
 
-def coded(cell: Cell) -> bytes:
+def coded(cell: SentCell) -> bytes:
     """Encode a cell of a row."""
     if cell is None:
         return b"\xfb"
@@ -100,33 +100,37 @@ def column(type_code: int = TEXT, name: bytes = b"c") -> bytes:
 
 
 def table(
-    *rows: Sequence[Cell], columns: int | None = None, type_code: int = TEXT, name: bytes = b"c"
-) -> Answer:
+    *rows: Sequence[SentCell], columns: int | None = None, type_code: int = TEXT, name: bytes = b"c"
+) -> Packets:
     """Encode a whole result of these rows."""
     width = len(rows[0]) if columns is None else columns
     return endless(rows, columns=width, type_code=type_code, name=name)
 
 
 def endless(
-    rows: Iterable[Sequence[Cell]], *, columns: int = 1, type_code: int = TEXT, name: bytes = b"c"
-) -> Answer:
+    rows: Iterable[Sequence[SentCell]],
+    *,
+    columns: int = 1,
+    type_code: int = TEXT,
+    name: bytes = b"c",
+) -> Packets:
     """Encode a result whose rows may have no end."""
     head = chain((length_coded(columns),), repeat(column(type_code, name), columns), (END,))
     return chain(head, (b"".join(map(coded, row)) for row in rows), (END,))
 
 
-def status_table(status: Mapping[str, Cell], clock: str = NOW) -> Answer:
+def status_table(status: Mapping[str, SentCell], clock: str = NOW) -> Packets:
     """Encode the status, with the server's clock and its settings in every row."""
     settings = [VARIABLES[name] for name in SETTINGS]
     return table(*((name, value, clock, *settings) for name, value in status.items()))
 
 
-def error(code: int, text: bytes) -> Answer:
+def error(code: int, text: bytes) -> Packets:
     """Encode an error."""
     return (b"\xff" + struct.pack("<H", code) + b"#HY000" + text,)
 
 
-def one(cell: Cell, type_code: int = TEXT) -> FalseAnswer:
+def one(cell: SentCell, type_code: int = TEXT) -> FalseAnswer:
     """Return a function that answers with this one cell."""
     return lambda: table((cell,), type_code=type_code)
 
@@ -152,7 +156,7 @@ class LyingServer:
         *,
         greeting: FalseAnswer = lambda: (greeting(),),
         login: FalseAnswer = lambda: (OK,),
-        variables: Mapping[str, Cell] | None = None,
+        variables: Mapping[str, SentCell] | None = None,
     ) -> None:
         self.lies = dict(lies or {})
         self.greeting = greeting
@@ -184,14 +188,14 @@ class LyingServer:
         for thread in self._threads:
             thread.join()
 
-    def answer(self, statement: str) -> Answer:
+    def answer(self, statement: str) -> Packets:
         """Return the false answer to a statement if there is one, else an honest one."""
         for words, lie in list(self.lies.items()):
             if words in statement:
                 return lie()
         return self.honest(statement)
 
-    def honest(self, statement: str) -> Answer:
+    def honest(self, statement: str) -> Packets:
         """Return the answer of an idle server."""
         age = time.monotonic() - self.born
         for pattern, answer in self._honest(age):
@@ -259,7 +263,7 @@ class LyingServer:
             send(session, 1, self.answer(statement))
 
 
-def send(session: socket.socket, first: int, bodies: Answer) -> None:
+def send(session: socket.socket, first: int, bodies: Packets) -> None:
     """Send packets, numbered from `first` on; one of 16 MiB is continued by the next."""
     waiting = b""
     try:

@@ -22,10 +22,10 @@ from models.usl.fit import fit_bayes
 from models.usl.law import Array
 from models.usl.peak_posterior_grid import PeakPrior
 from testbed.published.curves import CURVES, Curve
-from testbed.published.peak_estimators import Peak, peak_of
+from testbed.published.peak_estimators import PredictedPeak, peak_of
 
 Grouping = Callable[[Curve], str]
-Estimator = Callable[[Array, Array], Peak]
+Estimator = Callable[[Array, Array], PredictedPeak]
 
 CUTS = (0.4, 0.6, 0.8)
 WRONG = 0.15
@@ -38,7 +38,7 @@ MEANS, DEVIATIONS, NEARNESSES = (2.0, 2.5, 3.0, 3.5), (0.7, 1.0), (1.5, 2.0, 3.0
 
 
 @dataclass(frozen=True, eq=False)
-class Task:
+class PredictionTask:
     """The points of a curve up to a share of its peak's load."""
 
     curve: Curve
@@ -53,7 +53,7 @@ class Task:
 
 
 @dataclass(frozen=True, eq=False)
-class Score:
+class PredictionScore:
     """The accuracy of the predictions from one cut; errors relative to the truth."""
 
     median: float
@@ -66,7 +66,7 @@ class Score:
     """The greatest error of a trusted prediction; None where none is trusted."""
 
     @classmethod
-    def of(cls, tasks: list[Task], peaks: list[Peak]) -> "Score":
+    def of(cls, tasks: list[PredictionTask], peaks: list[PredictedPeak]) -> "PredictionScore":
         """Score the predictions of these tasks."""
         errors = np.array([p.x_max / t.x_max - 1 for p, t in zip(peaks, tasks, strict=True)])
         size, trusted = np.abs(errors), np.array([p.trusted for p in peaks])
@@ -92,10 +92,10 @@ class Score:
         return f"{errors} | {100 * self.covered:.0f} | {100 * self.trusted:.0f} | {worst}"
 
 
-def tasks() -> list[Task]:
+def tasks() -> list[PredictionTask]:
     """Cut every published curve at every share that leaves three points."""
     return [
-        Task(curve, cut, n, x)
+        PredictionTask(curve, cut, n, x)
         for cut in CUTS
         for curve in CURVES
         for n, x in [curve.up_to(cut)]
@@ -103,18 +103,20 @@ def tasks() -> list[Task]:
     ]
 
 
-def scores(found: list[Task], peaks: list[Peak]) -> list[Score]:
+def scores(found: list[PredictionTask], peaks: list[PredictedPeak]) -> list[PredictionScore]:
     """Score the predictions by cut."""
     pairs = list(zip(found, peaks, strict=True))
     return [
-        Score.of([t for t, _ in pairs if t.cut == cut], [p for t, p in pairs if t.cut == cut])
+        PredictionScore.of(
+            [t for t, _ in pairs if t.cut == cut], [p for t, p in pairs if t.cut == cut]
+        )
         for cut in CUTS
     ]
 
 
 def held_out(
-    found: list[Task], group: Grouping, predicted: dict[PeakPrior, list[Peak]]
-) -> tuple[list[Peak], dict[str, PeakPrior]]:
+    found: list[PredictionTask], group: Grouping, predicted: dict[PeakPrior, list[PredictedPeak]]
+) -> tuple[list[PredictedPeak], dict[str, PeakPrior]]:
     """Predict each group with the prior that is best on the others; return the priors too."""
     groups = dict.fromkeys(group(task.curve) for task in found)
     chosen = {
@@ -124,7 +126,7 @@ def held_out(
     return [predicted[chosen[group(task.curve)]][i] for i, task in enumerate(found)], chosen
 
 
-def predict_with_each(found: list[Task]) -> dict[PeakPrior, list[Peak]]:
+def predict_with_each(found: list[PredictionTask]) -> dict[PeakPrior, list[PredictedPeak]]:
     """Predict with every prior that can be chosen."""
     priors = [
         PeakPrior(log(mean), deviation, nearness)
@@ -133,19 +135,21 @@ def predict_with_each(found: list[Task]) -> dict[PeakPrior, list[Peak]]:
     return {prior: predict_with(prior, found) for prior in priors}
 
 
-def predict_with(prior: PeakPrior, found: list[Task]) -> list[Peak]:
+def predict_with(prior: PeakPrior, found: list[PredictionTask]) -> list[PredictedPeak]:
     """Predict with this prior instead of the models' own."""
     return predict_by(lambda n, x: peak_of(fit_bayes(n, x, prior=prior)), found)
 
 
-def predict_by(estimator: Estimator, found: list[Task]) -> list[Peak]:
+def predict_by(estimator: Estimator, found: list[PredictionTask]) -> list[PredictedPeak]:
     """Predict by this estimator, each part of a curve once: two cuts may have equal points."""
     parts = {(task.curve.name, len(task.n)): task for task in found}
     peaks = {part: estimator(task.n, task.x) for part, task in parts.items()}
     return [peaks[task.curve.name, len(task.n)] for task in found]
 
 
-def _loss(found: list[Task], peaks: list[Peak], group: Grouping, held: str) -> float:
+def _loss(
+    found: list[PredictionTask], peaks: list[PredictedPeak], group: Grouping, held: str
+) -> float:
     """Mean |ln(prediction/truth)|, at most 1 each, of the other groups' curves, and its bias.
 
     Of each cut alike: the size of the median logarithm is added to the mean.

@@ -14,39 +14,39 @@ import scipy
 from models.trust import Trust
 from models.usl.fit import FitMethod, UslFit, fit
 from models.usl.law import Array
-from models.usl.posterior import Interval
+from models.usl.posterior import CredibleInterval
 
 
 @dataclass(frozen=True)
-class Peak:
+class PredictedPeak:
     """A predicted peak."""
 
     x_max: float
-    interval: Interval | None = None
+    interval: CredibleInterval | None = None
     trusted: bool = False
 
 
-def ours(n: Array, x: Array) -> Peak:
+def ours(n: Array, x: Array) -> PredictedPeak:
     """Predict as `mysql-headroom fit` does."""
     return peak_of(fit(n, x))
 
 
-def peak_of(fitted: UslFit) -> Peak:
+def peak_of(fitted: UslFit) -> PredictedPeak:
     """Return the peak of a fit, with its interval and its trust."""
-    return Peak(fitted.x_max or inf, fitted.x_max_interval, fitted.trust is Trust.TRUSTED)
+    return PredictedPeak(fitted.x_max or inf, fitted.x_max_interval, fitted.trust is Trust.TRUSTED)
 
 
-def white_paper(n: Array, x: Array) -> Peak:
+def white_paper(n: Array, x: Array) -> PredictedPeak:
     """Predict by the parabola through N/(X/X(1)) − 1."""
-    return Peak(fit(n, x, FitMethod.LINEARISED).x_max or inf)
+    return PredictedPeak(fit(n, x, FitMethod.LINEARISED).x_max or inf)
 
 
-def bounded_least_squares(n: Array, x: Array) -> Peak:
+def bounded_least_squares(n: Array, x: Array) -> PredictedPeak:
     """Predict by least squares on throughput, σ, κ ≥ 0, as R's usl does."""
-    return Peak(fit(n, x, FitMethod.LSQ).x_max or inf)
+    return PredictedPeak(fit(n, x, FitMethod.LSQ).x_max or inf)
 
 
-def least_squares(n: Array, x: Array) -> Peak:
+def least_squares(n: Array, x: Array) -> PredictedPeak:
     """Predict by unbounded least squares on throughput from usl4j's start."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", scipy.optimize.OptimizeWarning)
@@ -56,10 +56,10 @@ def least_squares(n: Array, x: Array) -> Peak:
                 _law, n, x, start, method="lm", maxfev=2000
             )[0]
         except (RuntimeError, TypeError):  # no convergence; fewer points than parameters
-            return Peak(inf)
+            return PredictedPeak(inf)
     if not kappa > 0 or not sigma < 1:
-        return Peak(inf)
-    return Peak(float(_law(np.sqrt((1 - sigma) / kappa), sigma, kappa, lam)))
+        return PredictedPeak(inf)
+    return PredictedPeak(float(_law(np.sqrt((1 - sigma) / kappa), sigma, kappa, lam)))
 
 
 def _law(n: Array, sigma: float, kappa: float, lam: float) -> Array:
@@ -71,7 +71,7 @@ SIGMA_SCALE, SIGMA_EDGE = 0.3, 0.05
 PSEUDO_POINTS, PSEUDO_ERROR = 4, 0.03
 
 
-def relative_prior(n: Array, x: Array) -> Peak:
+def relative_prior(n: Array, x: Array) -> PredictedPeak:
     """Predict by the mode of a posterior whose prior is relative to the greatest load seen.
 
     R = vN + A(1−uN)², u = 1/Nmax, v = 1/Xmax, on a grid; ln(Nmax/greatest N) ~ N(ln 2, 1); σ is
@@ -98,4 +98,4 @@ def relative_prior(n: Array, x: Array) -> Peak:
     low, middle, high = np.exp(np.interp([0.05, 0.5, 0.95], below / share.sum(), ln_x)) * x.max()
     mode = float(np.exp(ln_x[int(np.argmax(log_p)) % len(ln_x)]) * x.max())
     trusted = bool(x.max() / middle >= 0.7 and high / low < 1.5)
-    return Peak(mode, Interval(float(low), float(high)), trusted)
+    return PredictedPeak(mode, CredibleInterval(float(low), float(high)), trusted)

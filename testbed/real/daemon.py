@@ -34,7 +34,7 @@ PATIENCE = 20.0  # seconds, for what takes one or two on a machine at rest
 FIT = {"interval": "1s"}
 COLLECTORS = {name: {"interval": "500ms"} for name in ("status", "statements", "threads")}
 
-Series = tuple[str, frozenset[tuple[str, str]]]
+SeriesName = tuple[str, frozenset[tuple[str, str]]]
 """A name and its labels."""
 T = TypeVar("T")
 ConfigData = Mapping[str, Any]
@@ -60,7 +60,7 @@ class Page:
     at: float
     seconds: float
     text: str
-    samples: Mapping[Series, float]
+    samples: Mapping[SeriesName, float]
 
     @property
     def requested_at(self) -> float:
@@ -93,14 +93,14 @@ def fetch(port: int, **headers: str) -> Page:
     return Page(at, at - started, text, parse(text))
 
 
-def parse(text: str) -> dict[Series, float]:
+def parse(text: str) -> dict[SeriesName, float]:
     """Parse a page; each series by prometheus_client once, since pages are read repeatedly."""
     lines = (line.rpartition(" ") for line in text.splitlines() if line and line[0] != "#")
     return {series_of(series): float(value) for series, _, value in lines}
 
 
 @cache
-def series_of(text: str) -> Series:
+def series_of(text: str) -> SeriesName:
     """Return the name and labels before a value."""
     ((sample,),) = (family.samples for family in text_string_to_metric_families(f"{text} 0\n"))
     return sample.name, frozenset(sample.labels.items())

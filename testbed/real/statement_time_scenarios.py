@@ -75,7 +75,7 @@ SELECT SUM(TIMER_WAIT) FROM performance_schema.events_statements_current
 
 
 @dataclass(frozen=True)
-class Scenario:
+class StatementTimeScenario:
     """One load, and what limits it."""
 
     name: str
@@ -89,34 +89,34 @@ class Scenario:
 
 
 SCENARIOS = (
-    Scenario(
+    StatementTimeScenario(
         "scan that computes",
         LimitingResource.CPU,
         "SELECT SUM(CRC32(REPEAT(v, 50))) FROM bench.small",
         1,
     ),
-    Scenario(
+    StatementTimeScenario(
         "scan of a slow disk",
         LimitingResource.DISK,
         "SELECT SUM(LENGTH(pad)) FROM bench.t, (SELECT FLOOR(9000 * RAND()) AS start) AS s"
         " WHERE id BETWEEN start AND start + 600",
         1,
     ),
-    Scenario(
+    StatementTimeScenario(
         "result over a slow link",
         LimitingResource.NETWORK,
         "SELECT REPEAT('x', 16000) FROM bench.digits a, bench.digits b",
         3,
         text="SELECT REPEAT (",
     ),
-    Scenario(
+    StatementTimeScenario(
         "updates of one row",
         LimitingResource.LOCKS,
         "UPDATE bench.hot SET n = n + 1 WHERE id = 1 AND SLEEP(0.02) = 0",
         4,
         handler_is_lock=True,
     ),
-    Scenario(
+    StatementTimeScenario(
         "reads of a locked table",
         LimitingResource.LOCKS,
         "SELECT COUNT(*) FROM bench.locked",
@@ -124,7 +124,9 @@ SCENARIOS = (
         locks_table=True,
         text="SELECT COUNT ( * ) FROM bench . locked",
     ),
-    Scenario("sleep", LimitingResource.DBMS, "SELECT SLEEP(0.2)", 2, text="SELECT SLEEP ("),
+    StatementTimeScenario(
+        "sleep", LimitingResource.DBMS, "SELECT SLEEP(0.2)", 2, text="SELECT SLEEP ("
+    ),
 )
 
 
@@ -132,7 +134,7 @@ SCENARIOS = (
 class Result:
     """A scenario's split by the agent, and the truth."""
 
-    scenario: Scenario
+    scenario: StatementTimeScenario
     flavour: Flavour
     found: TimeSplit
     truth: TimeSplit
@@ -198,7 +200,7 @@ class Place:
     password: str
 
     @contextmanager
-    def playing(self, scenario: Scenario) -> Iterator[None]:
+    def playing(self, scenario: StatementTimeScenario) -> Iterator[None]:
         """Run a scenario's clients."""
         session = None
         if scenario.limit is LimitingResource.NETWORK:
@@ -252,7 +254,9 @@ def results(flavour: Flavour, seconds: float, points: float = math.inf) -> Itera
             yield result
 
 
-def played(place: Place, flavour: Flavour, scenario: Scenario, seconds: float) -> Result:
+def played(
+    place: Place, flavour: Flavour, scenario: StatementTimeScenario, seconds: float
+) -> Result:
     """Run one scenario, and nothing else, for that many seconds."""
     collectors = {n: {"interval": 0.5} for n in ("status", "statements", "threads", "host")}
     more: dict[str, Any] = {"resources": place.resources, "collectors": collectors}
@@ -285,7 +289,7 @@ def classes_alone(flavour: Flavour, seconds: float) -> Iterator[Result]:
 
 
 def classes_of(
-    place: Place, flavour: Flavour, scenarios: Sequence[Scenario], seconds: float
+    place: Place, flavour: Flavour, scenarios: Sequence[StatementTimeScenario], seconds: float
 ) -> Iterator[Result]:
     """Run these scenarios at once."""
     with ExitStack() as stack:
@@ -360,7 +364,7 @@ def _session_from(there: OtherHost, password: str, server: PrivateServer) -> Ite
 class Truth:
     """Measures what the threads of the sessions wait for, from its creation until `split`."""
 
-    def __init__(self, server: PrivateServer, scenario: Scenario) -> None:
+    def __init__(self, server: PrivateServer, scenario: StatementTimeScenario) -> None:
         self._server, self._scenario = server, scenario
         word = scenario.statement[:40].replace("'", "''").replace("%", "")
         rows: dict[int, int] = {}

@@ -26,7 +26,7 @@ BEFORE = 30 * MINUTE
 CLOSE = 0.9
 """Of the capacity: an alert at such a load was no saturation, but close to one."""
 
-Span = tuple[float, float]
+MonthSpan = tuple[float, float]
 """From when to when, in seconds of the month."""
 
 
@@ -93,7 +93,7 @@ def _fell(load: Array, room: Array, start: int, end: int) -> bool:
 
 
 @dataclass(slots=True)
-class Score:
+class AlertScore:
     """The counts of one set of alerts."""
 
     leads: list[float] = field(default_factory=list)
@@ -114,17 +114,17 @@ class Score:
 
     def add(
         self,
-        fired: Sequence[Span],
+        fired: Sequence[MonthSpan],
         known: Iterable[SaturationPeriod],
         asked: Array,
-        played: Span,
+        played: MonthSpan,
         weight: float,
         of: str = "",
     ) -> None:
         """Judge the alerts of one part of a month, which represents that many such parts."""
         met = [s for s in known if played[0] + HOUR <= s.start <= played[1]]
         counted = self.counted.setdefault(of, set())
-        matched: set[Span] = set()
+        matched: set[MonthSpan] = set()
         for one in met:
             its = [f for f in fired if f[0] <= one.end and f[1] >= one.start - BEFORE]
             matched |= set(its)
@@ -185,7 +185,7 @@ HEADS = (
 )
 
 
-def _announces(alert: Span, known: Iterable[SaturationPeriod]) -> bool:
+def _announces(alert: MonthSpan, known: Iterable[SaturationPeriod]) -> bool:
     return any(alert[0] <= s.end and s.start <= max(alert[1], alert[0] + AHEAD) for s in known)
 
 

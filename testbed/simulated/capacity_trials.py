@@ -9,7 +9,7 @@ from models.capacity.assess import assess_capacity
 from models.capacity.result import Capacity
 from models.capacity.thinning import thin
 from models.usl.fit import UslFit, fit_bayes
-from testbed.simulated.day_scenarios import Scenario, live, scenarios
+from testbed.simulated.day_scenarios import DayScenario, live, scenarios
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ def trials(servers: int, seed: int = 1) -> Iterator[Trial]:
                 yield trial(scenario, reach, rng)
 
 
-def trial(scenario: Scenario, reach: float, rng: np.random.Generator) -> Trial:
+def trial(scenario: DayScenario, reach: float, rng: np.random.Generator) -> Trial:
     """Draw a server and its day, and assess it; beside it, the law alone."""
     server = scenario.server(rng)
     seen = live(server, scenario.life(reach), rng)

@@ -125,7 +125,7 @@ def _disturb(
 
 
 @dataclass(frozen=True)
-class Scenario:
+class DayScenario:
     """A kind of server, drawn again with each seed, and a kind of life."""
 
     name: str
@@ -134,41 +134,43 @@ class Scenario:
     reaches: tuple[float, ...] = (0.3, 0.5, 0.7, 0.9)
 
 
-def scenarios() -> list[Scenario]:
+def scenarios() -> list[DayScenario]:
     """Return every kind of server and of disturbance."""
     return [
-        Scenario("law, full beyond the peak", _any_law(1.1, 2.0), Life),
-        Scenario("law, full far beyond", _any_law(2.5, 5.0), Life),
-        Scenario("law, plateau at the cores", _any_law(0.5, 0.95), Life),
-        Scenario("law, demand grows", _any_law(0.6, 1.5, 0.5), Life),
-        Scenario("Amdahl, κ ≈ 0", _amdahl, Life),
-        Scenario("queueing, processor only", _any_queue(lock=False), Life),
-        Scenario("queueing, and a lock", _any_queue(lock=True), Life),
-        Scenario("queueing, burns processor", _any_queue(lock=False, crosstalk=True), Life),
-        Scenario("Erlang", lambda rng: erlang_server("e", int(rng.integers(2, 65))), Life),
-        Scenario("law, wake-ups", _any_law(0.5, 1.0, waking=0.5), Life),
-        Scenario("law, convoy", _any_law(0.6, 1.5, convoy=0.6), Life),
-        Scenario("neighbours", _any_law(0.6, 1.5, others=0.2), lambda r: Life(r, neighbours=1.0)),
-        Scenario("noise 6 %", _any_law(0.6, 2.0), lambda r: Life(r, noise=0.06)),
-        Scenario("idle nights", _any_law(0.6, 2.0), lambda r: Life(r, nights=0.5)),
-        Scenario("busy, narrow range", _any_law(0.6, 2.0), lambda r: Life(r, low=0.75 * r)),
-        Scenario("Threads_running", _any_law(0.6, 2.0), lambda r: Life(r, samples=15)),
-        Scenario("Threads_running, queue", _any_queue(lock=True), lambda r: Life(r, samples=15)),
-        Scenario("pile-ups 4 %", _any_law(0.6, 2.0), lambda r: Life(r, pile_ups=0.04)),
-        Scenario("backup 5 %", _any_law(0.6, 2.0), lambda r: Life(r, backups=0.05)),
-        Scenario("mix changed", _any_law(0.6, 2.0), lambda r: Life(r, mix_change=1.5)),
-        Scenario("night jobs", _any_law(0.6, 2.0), lambda r: Life(r, night_jobs=True)),
-        Scenario("a day, thinned", _any_law(0.6, 2.0), lambda r: Life(r, intervals=5760)),
-        Scenario("hour only", _any_law(0.6, 2.0), lambda r: Life(r, intervals=60)),
-        Scenario("one processor, wake-ups", _one_processor, Life),
-        Scenario("law, costly wake-ups", _any_law(0.5, 1.0, waking=2.0), Life),
-        Scenario("few processors, no delay", _few_processors, Life),
-        Scenario("short reads, random arrivals", _short_reads(evenly=False), Life),
-        Scenario("short reads, even arrivals", _short_reads(evenly=True), Life),
-        Scenario("small commits", _small_commits, Life),
-        Scenario("small commits, bursts", _small_commits, _bursty),
-        Scenario("bursts in the interval", _any_law(0.6, 2.0), _bursty),
-        Scenario("short reads, 64 connections", _crowded_reads, Life),
+        DayScenario("law, full beyond the peak", _any_law(1.1, 2.0), Life),
+        DayScenario("law, full far beyond", _any_law(2.5, 5.0), Life),
+        DayScenario("law, plateau at the cores", _any_law(0.5, 0.95), Life),
+        DayScenario("law, demand grows", _any_law(0.6, 1.5, 0.5), Life),
+        DayScenario("Amdahl, κ ≈ 0", _amdahl, Life),
+        DayScenario("queueing, processor only", _any_queue(lock=False), Life),
+        DayScenario("queueing, and a lock", _any_queue(lock=True), Life),
+        DayScenario("queueing, burns processor", _any_queue(lock=False, crosstalk=True), Life),
+        DayScenario("Erlang", lambda rng: erlang_server("e", int(rng.integers(2, 65))), Life),
+        DayScenario("law, wake-ups", _any_law(0.5, 1.0, waking=0.5), Life),
+        DayScenario("law, convoy", _any_law(0.6, 1.5, convoy=0.6), Life),
+        DayScenario(
+            "neighbours", _any_law(0.6, 1.5, others=0.2), lambda r: Life(r, neighbours=1.0)
+        ),
+        DayScenario("noise 6 %", _any_law(0.6, 2.0), lambda r: Life(r, noise=0.06)),
+        DayScenario("idle nights", _any_law(0.6, 2.0), lambda r: Life(r, nights=0.5)),
+        DayScenario("busy, narrow range", _any_law(0.6, 2.0), lambda r: Life(r, low=0.75 * r)),
+        DayScenario("Threads_running", _any_law(0.6, 2.0), lambda r: Life(r, samples=15)),
+        DayScenario("Threads_running, queue", _any_queue(lock=True), lambda r: Life(r, samples=15)),
+        DayScenario("pile-ups 4 %", _any_law(0.6, 2.0), lambda r: Life(r, pile_ups=0.04)),
+        DayScenario("backup 5 %", _any_law(0.6, 2.0), lambda r: Life(r, backups=0.05)),
+        DayScenario("mix changed", _any_law(0.6, 2.0), lambda r: Life(r, mix_change=1.5)),
+        DayScenario("night jobs", _any_law(0.6, 2.0), lambda r: Life(r, night_jobs=True)),
+        DayScenario("a day, thinned", _any_law(0.6, 2.0), lambda r: Life(r, intervals=5760)),
+        DayScenario("hour only", _any_law(0.6, 2.0), lambda r: Life(r, intervals=60)),
+        DayScenario("one processor, wake-ups", _one_processor, Life),
+        DayScenario("law, costly wake-ups", _any_law(0.5, 1.0, waking=2.0), Life),
+        DayScenario("few processors, no delay", _few_processors, Life),
+        DayScenario("short reads, random arrivals", _short_reads(evenly=False), Life),
+        DayScenario("short reads, even arrivals", _short_reads(evenly=True), Life),
+        DayScenario("small commits", _small_commits, Life),
+        DayScenario("small commits, bursts", _small_commits, _bursty),
+        DayScenario("bursts in the interval", _any_law(0.6, 2.0), _bursty),
+        DayScenario("short reads, 64 connections", _crowded_reads, Life),
     ]
 
 

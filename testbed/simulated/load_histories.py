@@ -25,11 +25,11 @@ class LoadHistory:
     """The daily peak without noise and bursts, of each day ahead; shape (AHEAD,)."""
 
 
-Level = Callable[[Array, np.random.Generator], Array]
+LoadLevel = Callable[[Array, np.random.Generator], Array]
 """The level at times in days, 0 is now."""
 
 
-def _linear(low: float, high: float) -> Level:
+def _linear(low: float, high: float) -> LoadLevel:
     def level(t: Array, rng: np.random.Generator) -> Array:
         return np.maximum(1 + rng.uniform(low, high) * t, 0.05)
 
@@ -73,10 +73,10 @@ def _launches(t: Array, rng: np.random.Generator) -> Array:
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class LoadKind:
     """The parts of which a scenario consists."""
 
-    level: Level
+    level: LoadLevel
     grows: bool = False
     weekend: float = 0.8
     """The load at a weekend over that of other days."""
@@ -92,23 +92,23 @@ class Kind:
     """Deviation of a day's step of the level, ln."""
 
 
-SCENARIOS: Mapping[str, Kind] = {
-    "linear growth": Kind(_linear(0.003, 0.015), True),
-    "exponential growth": Kind(_exponential, True),
-    "growth that slows": Kind(_slowing, True),
-    "strong weeks": Kind(_linear(0.003, 0.015), True, weekend=0.35),
-    "bursts": Kind(_linear(0.003, 0.015), True, bursts=0.25),
-    "noisy days": Kind(_linear(0.003, 0.015), True, noise=0.12),
-    "gaps": Kind(_linear(0.003, 0.015), True, gaps=0.2),
-    "growth and launches": Kind(_launches, True),
-    "three weeks known": Kind(_linear(0.006, 0.02), True, days=(18, 24)),
-    "flat": Kind(_flat),
-    "flat, strong weeks": Kind(_flat, weekend=0.35, days=(16, 45)),
-    "flat, bursts": Kind(_flat, bursts=0.25),
-    "flat, wandering": Kind(_flat, wander=0.015, noise=0.08),
-    "launch, then flat": Kind(_launch),
-    "growth that stopped": Kind(_stopped),
-    "shrinking": Kind(_linear(-0.01, -0.003)),
+SCENARIOS: Mapping[str, LoadKind] = {
+    "linear growth": LoadKind(_linear(0.003, 0.015), True),
+    "exponential growth": LoadKind(_exponential, True),
+    "growth that slows": LoadKind(_slowing, True),
+    "strong weeks": LoadKind(_linear(0.003, 0.015), True, weekend=0.35),
+    "bursts": LoadKind(_linear(0.003, 0.015), True, bursts=0.25),
+    "noisy days": LoadKind(_linear(0.003, 0.015), True, noise=0.12),
+    "gaps": LoadKind(_linear(0.003, 0.015), True, gaps=0.2),
+    "growth and launches": LoadKind(_launches, True),
+    "three weeks known": LoadKind(_linear(0.006, 0.02), True, days=(18, 24)),
+    "flat": LoadKind(_flat),
+    "flat, strong weeks": LoadKind(_flat, weekend=0.35, days=(16, 45)),
+    "flat, bursts": LoadKind(_flat, bursts=0.25),
+    "flat, wandering": LoadKind(_flat, wander=0.015, noise=0.08),
+    "launch, then flat": LoadKind(_launch),
+    "growth that stopped": LoadKind(_stopped),
+    "shrinking": LoadKind(_linear(-0.01, -0.003)),
 }
 
 
@@ -126,7 +126,7 @@ def month(name: str, seed: int) -> LoadHistory:
     return LoadHistory(name, seen, ahead, kind.grows, peaks)
 
 
-def _pattern(t: Array, kind: Kind, rng: np.random.Generator) -> Array:
+def _pattern(t: Array, kind: LoadKind, rng: np.random.Generator) -> Array:
     hour, day = (t * HOURS + rng.uniform(0, HOURS)) % HOURS, np.floor(t + rng.uniform(0, 7)) % 7
     daily = 0.6 + 0.4 * np.sin(2 * np.pi * hour / HOURS) + 0.1 * np.sin(4 * np.pi * hour / HOURS)
     usual = np.where(day >= 5, kind.weekend, 1 + rng.uniform(-0.05, 0.05, 7)[day.astype(int)])
@@ -134,7 +134,7 @@ def _pattern(t: Array, kind: Kind, rng: np.random.Generator) -> Array:
     return pattern
 
 
-def _noise(hours: int, days: int, kind: Kind, rng: np.random.Generator) -> Array:
+def _noise(hours: int, days: int, kind: LoadKind, rng: np.random.Generator) -> Array:
     of_hours = kind.noise / 2 * rng.standard_normal(hours)
     of_days = kind.noise * rng.standard_normal(days) / 2
     level = np.cumsum(kind.wander * rng.standard_normal(days))
@@ -142,14 +142,14 @@ def _noise(hours: int, days: int, kind: Kind, rng: np.random.Generator) -> Array
     return noise
 
 
-def _bursts(t: Array, kind: Kind, rng: np.random.Generator) -> Array:
+def _bursts(t: Array, kind: LoadKind, rng: np.random.Generator) -> Array:
     factor = np.ones_like(t)
     for at in np.flatnonzero(rng.random(len(t)) < kind.bursts / HOURS):
         factor[at : at + rng.integers(1, 4)] *= rng.uniform(1.3, 2.5)
     return factor
 
 
-def _gaps(hours: int, kind: Kind, rng: np.random.Generator) -> NDArray[np.bool_]:
+def _gaps(hours: int, kind: LoadKind, rng: np.random.Generator) -> NDArray[np.bool_]:
     missing = np.zeros(hours, dtype=bool)
     while missing.mean() < kind.gaps:
         at = rng.integers(hours)

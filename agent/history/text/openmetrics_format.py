@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 
 from agent.csv_input.table_file import TableFileError
-from agent.history.record_types import TEXT_KINDS, Cell, CellType, Column, Kind, Row
+from agent.history.record_types import TEXT_KINDS, Cell, CellType, Column, RecordType, Row
 from agent.history.text.cell_conversion import (
     CellError,
     read_labels,
@@ -35,12 +35,12 @@ LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"(,|$)')
 ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n"}
 UNESCAPES = {"\\\\": "\\", '\\"': '"', "\\n": "\n"}
 
-Labels = tuple[tuple[str, str], ...]
-Entry = tuple[Labels, str, int]
+LabelPairs = tuple[tuple[str, str], ...]
+Entry = tuple[LabelPairs, str, int]
 """Labels, the value as text, and the time (ms)."""
 
 
-def family(kind: Kind, column: Column) -> str:
+def family(kind: RecordType, column: Column) -> str:
     """Return the name of a column's metric."""
     return f"{PREFIX}{kind.one}_{column.name}"
 
@@ -50,7 +50,9 @@ FAMILIES = {
 }
 
 
-def as_openmetrics(kinds: Iterable[Kind], read: Callable[[Kind], Iterable[Row]]) -> Iterator[str]:
+def as_openmetrics(
+    kinds: Iterable[RecordType], read: Callable[[RecordType], Iterable[Row]]
+) -> Iterator[str]:
     """Yield the lines of the file, with their line ends; rows are read once for each column."""
     for kind in kinds:
         for place, column in enumerate(kind.columns):
@@ -63,7 +65,7 @@ def as_openmetrics(kinds: Iterable[Kind], read: Callable[[Kind], Iterable[Row]])
     yield f"{END}\n"
 
 
-def read_openmetrics(text: Iterable[str], mistakes: Mistakes) -> Iterator[tuple[Kind, Row]]:
+def read_openmetrics(text: Iterable[str], mistakes: Mistakes) -> Iterator[tuple[RecordType, Row]]:
     """Yield the valid rows of a file; errors are added to `mistakes`, line by line.
 
     The values of a row are far apart in the file, so all of it is in memory: see `refuse_too_many`.
@@ -107,17 +109,17 @@ def is_openmetrics(text: Iterable[str]) -> bool:
 
 
 def _series(
-    kind: Kind, column: Column, place: int, rows: Iterable[Row]
-) -> dict[Labels, list[tuple[str, int]]]:
+    kind: RecordType, column: Column, place: int, rows: Iterable[Row]
+) -> dict[LabelPairs, list[tuple[str, int]]]:
     """Group a column's values by labels: those of one series must be adjacent."""
-    series: dict[Labels, list[tuple[str, int]]] = {}
+    series: dict[LabelPairs, list[tuple[str, int]]] = {}
     for row in rows:
         for labels, value, at in _entries(kind, column, row, row.cells[place]):
             series.setdefault(labels, []).append((value, at))
     return series
 
 
-def _entries(kind: Kind, column: Column, row: Row, cell: Cell) -> Iterator[Entry]:
+def _entries(kind: RecordType, column: Column, row: Row, cell: Cell) -> Iterator[Entry]:
     labels = tuple(zip(kind.labels, row.labels, strict=True))
     if isinstance(cell, Mapping):
         for name, value in cell.items():
@@ -130,7 +132,7 @@ def _entries(kind: Kind, column: Column, row: Row, cell: Cell) -> Iterator[Entry
 
 def _add_line(
     line: str, cells: dict[tuple[str, tuple[str, ...], int], dict[str, Cell]]
-) -> tuple[Kind, tuple[str, ...], int]:
+) -> tuple[RecordType, tuple[str, ...], int]:
     """Add the value of one line to `cells`; return the key of its row."""
     match = LINE.fullmatch(line)
     if match is None or match[1] not in FAMILIES:
