@@ -22,40 +22,11 @@ class Parabola:
     b: float
     x_one: float
     """The throughput at N = 1 that y is relative to, queries/s."""
-    r_squared: float | None
-    """R² of y, relative to 0 as for any line through the origin; None when all y are 0."""
 
     @property
     def law(self) -> Usl:
         """The law with κ = a and σ = b − a (white paper, equations 3 and 4), within bounds."""
         return bounded_law(self.b - self.a, self.a, self.x_one)
-
-
-@dataclass(frozen=True)
-class StandardErrors:
-    """Standard errors of σ, κ and λ, from the Jacobian at the solution; None at a bound."""
-
-    sigma: float | None
-    kappa: float | None
-    lam: float
-    degrees_of_freedom: int
-
-    def limits(self, law: Usl, confidence: float = 0.95) -> dict[str, tuple[float, float] | None]:
-        """Compute estimate ± t·error for each parameter, as R's `confint` on `usl` does."""
-        from scipy.stats import t
-
-        quantile = float(t.ppf((1 + confidence) / 2, self.degrees_of_freedom))
-
-        def interval(estimate: float, error: float | None) -> tuple[float, float] | None:
-            if error is None:
-                return None
-            return estimate - quantile * error, estimate + quantile * error
-
-        return {
-            "sigma": interval(law.sigma, self.sigma),
-            "kappa": interval(law.kappa, self.kappa),
-            "lambda": interval(law.lam, self.lam),
-        }
 
 
 def bounded_law(sigma: float, kappa: float, lam: float) -> Usl:
@@ -75,29 +46,24 @@ def linearise(points: Points) -> Parabola:
     x_one = float(ones.mean()) if len(ones) else _fitted_x_one(points)
     x, y = points.n - 1, points.n * x_one / points.x - 1
     sigma, kappa = _fit_two_non_negative(np.stack([x, x * points.n]), y, points.weights)
-    a, b = kappa, sigma + kappa
-    total = float(np.sum(y**2))
-    error = float(np.sum((y - a * x**2 - b * x) ** 2))
-    return Parabola(a, b, x_one, 1 - error / total if total > 0 else None)
+    return Parabola(kappa, sigma + kappa, x_one)
 
 
-def least_squares_on_throughput(points: Points) -> tuple[Usl, StandardErrors | None]:
+def least_squares_on_throughput(points: Points) -> Usl:
     """Minimise Σ w·(X − X(N))² over 0 ≤ σ < 1, κ ≥ 0, λ > 0, from two starts.
 
     The parameters are scaled to about 1 (σ, κ·max N and λ/max(X/N)), without which the optimiser
     stops too early. The fits with σ, κ or both at 0 are tried too, and preferred when no worse, so
-    that a solution on a bound is exact. Standard errors are those of nonlinear least squares,
-    s²·(JᵀJ)⁻¹; None without degrees of freedom or if parameters cannot be distinguished.
+    that a solution on a bound is exact.
     """
     candidates = [
         _optimise(points, start, free)
         for free in ([2], [0, 2], [1, 2], [0, 1, 2])
         for start in _starting_points(points)
     ]
-    best = min(cost for _, cost, _ in candidates)
+    best = min(cost for _, cost in candidates)
     slack = NEGLIGIBLE * best + np.finfo(float).eps * float(np.sum(points.weights * points.x**2))
-    law, cost, free = next(c for c in candidates if c[1] <= best + slack)
-    return law, _standard_errors(points, law, cost, free)
+    return next(law for law, cost in candidates if cost <= best + slack)
 
 
 def _fitted_x_one(points: Points) -> float:
@@ -141,7 +107,7 @@ def _lam_scale(points: Points) -> float:
     return float(np.max(points.x / points.n))
 
 
-def _optimise(points: Points, start: Array, free: list[int]) -> tuple[Usl, float, list[int]]:
+def _optimise(points: Points, start: Array, free: list[int]) -> tuple[Usl, float]:
     """Run scipy's bounded least squares over the free parameters, the others at 0."""
     from scipy.optimize import least_squares
 
@@ -173,7 +139,7 @@ def _optimise(points: Points, start: Array, free: list[int]) -> tuple[Usl, float
         gtol=1e-14,
         max_nfev=500,
     )
-    return law_of(solved.x), 2 * float(solved.cost) * norm**2, free
+    return law_of(solved.x), 2 * float(solved.cost) * norm**2
 
 
 def gradient(law: Usl, n: Array) -> Array:
@@ -182,22 +148,3 @@ def gradient(law: Usl, n: Array) -> Array:
     q = law.lam * law.residence_time(n)
     columns: Array = np.stack([-x * (n - 1) / q, -x * n * (n - 1) / q, x / law.lam], axis=1)
     return columns
-
-
-def _standard_errors(
-    points: Points, law: Usl, cost: float, free: list[int]
-) -> StandardErrors | None:
-    """Compute s²·(JᵀJ)⁻¹ over the free parameters; None if it is not defined."""
-    freedom = len(points) - len(free)
-    if freedom < 1:
-        return None
-    columns = np.sqrt(points.weights)[:, None] * gradient(law, points.n)[:, free]
-    norms = np.maximum(np.linalg.norm(columns, axis=0), TINY)
-    _, singular, directions = np.linalg.svd(columns / norms, full_matrices=False)
-    if singular[-1] < NEGLIGIBLE * singular[0]:  # two columns are linearly dependent
-        return None
-    variances = np.sum((directions.T / singular) ** 2, axis=1) * cost / freedom / norms**2
-    errors: list[float | None] = [None, None, None]
-    for index, variance in zip(free, variances, strict=True):
-        errors[index] = sqrt(float(variance))
-    return StandardErrors(errors[0], errors[1], errors[2] or 0.0, freedom)

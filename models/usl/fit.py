@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from models.numerics import CONFIDENCE, NEGLIGIBLE, median
 from models.robust import SIGNIFICANT_Z, normal_cdf
 from models.trust import MAX_ERROR, PeakEvidence, Reason, Trust, judge_peak
-from models.usl.classical_fits import StandardErrors, least_squares_on_throughput, linearise
+from models.usl.classical_fits import least_squares_on_throughput, linearise
 from models.usl.law import Array, Usl
 from models.usl.peak_posterior_grid import LIVE_PRIOR, TABLE_PRIOR, PeakPrior
 from models.usl.point_fit import find_outliers, fit_curve
@@ -76,7 +76,6 @@ class UslFit:
     """Of Xmax: the low end of its interval or, if greater, the best throughput of a table."""
     settle_concurrency: float | None
     """The load to measure next, threads; None where a higher load would settle nothing."""
-    standard_errors: StandardErrors | None
     posterior: Posterior | None = field(default=None, repr=False, compare=False)
     """The posterior of the peak; None where the method has none."""
 
@@ -119,8 +118,8 @@ def fit_linearised(n: ArrayLike, x: ArrayLike) -> UslFit:
 def fit_lsq(n: ArrayLike, x: ArrayLike) -> UslFit:
     """Fit by least squares on throughput, as usl4j and R's usl do, with the bounds they lack."""
     points = Points.of(n, x)
-    law, errors = least_squares_on_throughput(points)
-    return _describe(points, FitMethod.LSQ, _without_far_peak(law, points), standard_errors=errors)
+    law = least_squares_on_throughput(points)
+    return _describe(points, FitMethod.LSQ, _without_far_peak(law, points))
 
 
 def fit_bayes(
@@ -178,7 +177,6 @@ def _describe(
     *,
     posterior: Posterior | None = None,
     outliers: tuple[int, ...] = (),
-    standard_errors: StandardErrors | None = None,
 ) -> UslFit:
     """Compare a fitted law with its points: quality, trust, and the load to measure next."""
     points = given.without(outliers)
@@ -202,7 +200,6 @@ def _describe(
         x_observed_max=x_seen,
         x_max_lower_bound=max(interval.low if interval else 0.0, 0.0 if is_live_window else x_seen),
         settle_concurrency=_load_to_measure(law, n_seen, posterior, judgement.reasons),
-        standard_errors=standard_errors,
         posterior=posterior,
     )
 

@@ -137,11 +137,6 @@ class Scatter:
     pattern_score: float
     """The neighbours' correlation over its standard deviation for independent errors."""
 
-    @property
-    def error(self) -> float:
-        """The relative error of a point, allowing for three fitted parameters."""
-        return sqrt(self.squares / max(self.points - MIN_POINTS, 1))
-
 
 def scatter_about(law: Usl, points: Points, near: Array) -> Scatter:
     """Measure the relative errors in the order of N, shape (points,), and their correlation.
