@@ -86,7 +86,7 @@ def divided(count: Array, work: Array, used: Array, whole: Array) -> list[float]
             sizes=tuple((name, 7 * count[part]) for name in ("rows_examined", "rows_sent")),
         )
         found = model.add_block(block, whole[part], HOST)
-        errors[minute + 1] = disagreement(found.estimate, used[part].sum(axis=0)) or 0.0
+        errors[minute + 1] = disagreement(found.uses, used[part].sum(axis=0)) or 0.0
     return [errors[age] for age in AGES]
 
 

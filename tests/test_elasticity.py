@@ -129,7 +129,7 @@ def test_the_computing_share_is_defined_for_any_work_time(work: float) -> None:
     """Of no work time, or next to none: all where something was learned, and nothing else."""
     nothing, totals = np.zeros((2, 2)), np.array([1e10, 0.0])
     doubt, both = np.full(2, 0.5), np.ones(2, dtype=np.bool_)
-    mixture = FittedMixture(totals, 0.0, nothing, doubt, level=0.5, noise=0.1, intervals=60)
+    mixture = FittedMixture(totals, 0.0, nothing, doubt, level=0.5, intervals=60)
     model = CostModel(("a", "b"), mixture, np.ones(2), 0.0, None)
     found = computing_share(model, np.full(2, work), both)
     assert found.tolist() == [pytest.approx(1e10 / max(0.5 * work, 1e10)), 0.0]

@@ -30,6 +30,7 @@ MEASURED_CPU, TRUE_CPU = "cpu_s", "cpu_true_s"
 INFLIGHT_DELTA = "inflight_delta_s"
 NUMBERS = (STATEMENT_TIME, COUNT, "lock_s", INFLIGHT_DELTA, *SIZES, MEASURED_CPU, TRUE_CPU)
 MIN_INTERVALS = 2
+SHOWN_NAMES = 5  # names of columns in a message
 MIN_NUMBER, MAX_NUMBER = 1e-12, 1e15
 """The range of plausible values in one interval: smaller ones are rounding errors of a subtraction
 and count as 0; greater ones are refused, as their squares can overflow."""
@@ -253,6 +254,6 @@ def _require_intervals(table: Table, intervals: int) -> None:
         raise table.error(f"{count}, too few to distinguish classes", "record two or more")
 
 
-def _first_names(names: Sequence[str], most: int = 5) -> str:
-    shown = ", ".join(shortened(name) for name in names[:most])
-    return shown + (", …" if len(names) > most else "")
+def _first_names(names: Sequence[str]) -> str:
+    shown = ", ".join(shortened(name) for name in names[:SHOWN_NAMES])
+    return shown + (", …" if len(names) > SHOWN_NAMES else "")

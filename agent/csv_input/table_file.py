@@ -20,6 +20,7 @@ SEPARATORS = {";": "semicolons", "\t": "tabs"}
 GZIP_MAGIC = b"\x1f\x8b"
 BOM = codecs.BOM_UTF8
 MAX_LINE_LENGTH = 2**20  # bytes
+SHOWN_LENGTH = 30  # characters of a cell in a message
 MIN_MEAN_LINE_BYTES = 64  # mean bytes of a line, at least: a million lines in a table
 MAX_TABLE_BYTES = 2**26  # bytes of a table that is held in memory, where it takes ten times as much
 MAX_STREAM_BYTES = 2**32  # bytes of a table that is read as a stream
@@ -84,9 +85,9 @@ def text_lines(name: str, file: BinaryIO, max_bytes: int) -> Iterator[str]:
         yield from text.splitlines() or [""]
 
 
-def shortened(cell: str, length: int = 30) -> str:
+def shortened(cell: str) -> str:
     """Shorten a cell for a message."""
-    return cell if len(cell) <= length else cell[: length - 1] + "…"
+    return cell if len(cell) <= SHOWN_LENGTH else cell[: SHOWN_LENGTH - 1] + "…"
 
 
 def header_mistake(header: list[str]) -> tuple[str, str] | None:

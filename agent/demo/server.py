@@ -153,14 +153,14 @@ class PrivateServer:
             else:
                 return
 
-    def stop(self, deadline: float = STOP_SECONDS) -> None:
-        """Shut the server down; kill it if that takes more than `deadline` seconds."""
+    def stop(self) -> None:
+        """Shut the server down; kill it if that takes more than `STOP_SECONDS`."""
         if self._process is None:
             return
         self._process.terminate()
         self.thaw()
         try:
-            self._process.wait(deadline)
+            self._process.wait(STOP_SECONDS)
         except subprocess.TimeoutExpired:
             self._process.kill()
         self._process.wait()
@@ -197,10 +197,10 @@ class PrivateServer:
             autocommit=True,
         )
 
-    def log_tail(self, lines: int = LOG_LINES) -> str:
+    def log_tail(self) -> str:
         """Return the last lines that the server wrote to its error log."""
         text = self.error_log.read_text(encoding="utf-8", errors="replace")
-        return "\n".join(text.splitlines()[-lines:])
+        return "\n".join(text.splitlines()[-LOG_LINES:])
 
     def close(self) -> None:
         """Kill the server, whatever state it is in, and remove its folder."""

@@ -36,12 +36,12 @@ MIN_SHOWN_SHARE = 0.005
 """Smaller shares are not listed."""
 
 
-def stacked_bar(split: TimeSplit, width: int = WIDTH) -> str:
-    """Draw the parts side by side in `width` characters, each in proportion to its share."""
+def stacked_bar(split: TimeSplit) -> str:
+    """Draw the parts side by side in `WIDTH` characters, each in proportion to its share."""
     bar, cumulative = "", 0.0
     for part, share in split.shares.items():
         cumulative += share
-        bar += CHARACTERS[part] * (round(cumulative * width) - len(bar))
+        bar += CHARACTERS[part] * (round(cumulative * WIDTH) - len(bar))
     return bar
 
 

@@ -34,13 +34,12 @@ class Gain(NamedTuple):
 
 
 class StoredSpan(NamedTuple):
-    """The stored intervals of one server: their number and seconds; times in ms.
+    """The stored intervals of one server: their seconds in all; times in ms.
 
     An interval is stored at its end: the first one begins before `first`, at `begin`.
     """
 
     target: int
-    intervals: int
     seconds: float
     begin: int
     first: int
@@ -95,14 +94,14 @@ def latest_span(
 ) -> StoredSpan | None:
     """Return the span of the stored intervals of a target's latest server in that time (ms)."""
     found = connection.execute(
-        "SELECT target.id, COUNT(DISTINCT at), MIN(at), MAX(at) FROM class_use"
+        "SELECT target.id, MIN(at), MAX(at) FROM class_use"
         " JOIN target ON target.id = class_use.target"
         " WHERE name = ? AND at > ? AND at <= ? GROUP BY target.id ORDER BY MAX(at) DESC LIMIT 1",
         (target, since, until),
     ).fetchone()
     if found is None:
         return None
-    target_id, intervals, first, last = found
+    target_id, first, last = found
     lengths = connection.execute(
         "SELECT MAX(seconds) FROM class_use WHERE target = ? AND at > ? AND at <= ?"
         " GROUP BY at ORDER BY at",
@@ -110,7 +109,7 @@ def latest_span(
     ).fetchall()
     seconds = [float(length) for (length,) in lengths]
     begin = first - round(1000 * seconds[0])
-    return StoredSpan(target_id, intervals, sum(seconds), begin, first, last)
+    return StoredSpan(target_id, sum(seconds), begin, first, last)
 
 
 def uses(connection: sqlite3.Connection, span: StoredSpan) -> list[StoredClassUse]:

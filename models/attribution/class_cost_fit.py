@@ -63,15 +63,13 @@ class FittedMixture:
     """Probability that a class computes while it runs, 0..1."""
     level: float | None
     """θ: use per unit of work time, units of y per unit of work."""
-    noise: float
-    """Relative standard deviation of an interval, inflation left out."""
     intervals: int
 
     @classmethod
     def without_use(cls, classes: int, total: float, intervals: int) -> Self:
         """Return a fit in which no class used anything: all of the total is the base."""
         zeros = np.zeros(classes)
-        return cls(zeros, total, zeros, zeros + 1, None, 0.0, intervals)
+        return cls(zeros, total, zeros, zeros + 1, None, intervals)
 
     @property
     def stderr(self) -> Array:

@@ -101,7 +101,6 @@ def _fitted_mixture(problem: UnitCostProblem, x: Array, y_total: float) -> Fitte
         variances=variances,
         computing=np.ones(len(x)),
         level=float(best.mode[-1] * y_total / x.sum()),
-        noise=float(np.sqrt(best.noise)),
         intervals=problem.intervals,
     )
 

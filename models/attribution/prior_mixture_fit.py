@@ -76,7 +76,6 @@ def fit_mixture(moments: Moments, priors: ClassPriors) -> FittedMixture:
         variances=_inverse_diagonal(matrix)[:k] * total**2,
         computing=selection.computing,
         level=None if priors.work is None else level * total / problem.work_unit,
-        noise=float(np.sqrt(selection.variance)),
         intervals=moments.intervals,
     )
 

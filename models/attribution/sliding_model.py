@@ -42,10 +42,8 @@ class ClassShares:
 
     source: DivisionMethod
     uses: Array
-    estimate: Array
-    """The estimate if `uses` was measured; else the same as `uses`."""
     error: Array
-    """Standard error of the estimate as a share of it; NaN where it is not known."""
+    """Standard error of an estimate as a share of it; NaN where it is not known."""
     waits: Array
     """1 for a class that waits: its time passes without use."""
 
@@ -162,7 +160,6 @@ class SlidingModel:
         return ClassShares(
             source=DivisionMethod.MEASURED if measured else self._source(intervals),
             uses=z.sum(axis=0),
-            estimate=parts.sum(axis=0),
             error=error,
             waits=waits,
         )

@@ -80,11 +80,6 @@ class ContentionPeak:
     plateau: float | None = None
     """The throughput (queries/s) of an observed plateau; None: the throughput still grew."""
 
-    @property
-    def median(self) -> float:
-        """The median of the peak, queries/s."""
-        return float(np.exp(np.interp(0.5, self.cdf, self.grid)))
-
     def survival(self, ln_x: Array) -> Array:
         """Compute P(peak > x) at each ln throughput (queries/s), of any shape."""
         above: Array = 1 - np.interp(ln_x, self.grid, self.cdf)
