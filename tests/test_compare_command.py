@@ -86,9 +86,25 @@ def test_more_processors_make_no_query_cheaper(
     told = "Processors of host CPU: 2 before, 4 after; per query, time of all 4."
     lines = capsys.readouterr().out.splitlines()
     assert [line for line in lines if line.startswith("Processors")] == [told]
-    assert main(["compare", *map(str, words), f"{HOURS // 2}..{2 * HOURS}"]) == 0
-    told = "Processors of host CPU changed within after, 2, then 4: the last ones count."
-    assert told in capsys.readouterr().out.splitlines()
+
+
+@pytest.mark.parametrize("later", [0, STEP, 600])
+def test_periods_around_a_resize_are_each_assessed_by_their_own_processors(
+    tmp_path: Path, compared: Compared, capsys: pytest.CaptureFixture[str], later: int
+) -> None:
+    """Also if the marker is at the resize, or some minutes after it."""
+    table = [row | {"cpus": 2 if float(row["t_s"]) < HOURS else 4} for row in rows(2 * HOURS, STEP)]
+    table = [{n: v for n, v in row.items() if n != "server_cpu_s"} for row in table]
+    words = (written(tmp_path / "db.csv", table), "--around", HOURS + later, "--length", "2h")
+    before = compared(*words)["quantities"]["capacity"]["before"]
+    assert before["upper"] < 1.1 * 2 / recordings.DEMAND
+    assert main(["compare", *map(str, words)]) == 0
+    text = capsys.readouterr().out
+    told = (
+        "Processors of host CPU changed within before, 2, then 4: only the intervals with 2 count."
+    )
+    assert told in text.splitlines()
+    assert "-0.0 %" not in text
 
 
 def test_without_a_change_nothing_is_marked(

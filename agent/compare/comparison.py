@@ -187,8 +187,8 @@ def _compare_demands(first: AssessedPeriod, second: AssessedPeriod) -> Iterator[
 
 def _processor_ratio(resource: str, first: AssessedPeriod, second: AssessedPeriod) -> float:
     """Return the processors of the first period over those of the second; 1 if not known."""
-    counts = [side.processors.get(resource) for side in (first, second)]
-    return counts[0][-1] / counts[1][-1] if counts[0] and counts[1] else 1.0
+    before, after = (side.processors.get(resource) for side in (first, second))
+    return before.usual / after.usual if before and after else 1.0
 
 
 def _demand(resource_limit: ResourceLimit | None, scale: float) -> ComparedEstimate:

@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
+from typing import NamedTuple
 
 import numpy as np
 
@@ -74,6 +75,15 @@ def periods_around(middle: float, length: float, now: float) -> tuple[Period, Pe
     return Period(middle - length, middle), Period(middle, middle + length)
 
 
+class Processors(NamedTuple):
+    """How many processors there were in a period."""
+
+    usual: float
+    """In most of its time: only the intervals with as many are assessed."""
+    successive: Sequence[float]
+    """In the order of time, without repeats."""
+
+
 @dataclass(frozen=True, eq=False, slots=True)
 class AssessedPeriod:
     """The assessment of one period of a recording."""
@@ -83,8 +93,8 @@ class AssessedPeriod:
     intervals: int
     loads: tuple[float, float, float]
     """The 5, 50 and 95 % quantile of the throughput, queries/s."""
-    processors: Mapping[str, Sequence[float]] = field(default_factory=dict)
-    """How many processors were there, by resource, in the order of time; the last ones count."""
+    processors: Mapping[str, "Processors"] = field(default_factory=dict)
+    """How many processors were there, by resource, where known."""
 
     @property
     def capacity(self) -> Capacity | None:
@@ -101,7 +111,9 @@ def assess_period(
     """
     source.recording.play(period.end)
     source.recording.play(min(source.recording.end, period.end + source.recording.history.grace))
-    window = _within(source.recording.history.window(-math.inf), period)
+    whole = _within(source.recording.history.window(-math.inf), period)
+    processors = _processors(whole)
+    window = _with_usual_processors(whole, processors)
     if len(window) < MIN_INTERVALS:
         span = f"from {time_text(period.start)} to {time_text(period.end)}"
         raise SourceError(
@@ -114,14 +126,34 @@ def assess_period(
         fitted=assess_window(window, AssessmentState(), source.settings, now, ceilings),
         intervals=round(float(window["stands_for"].sum())),
         loads=(float(low), float(middle), float(high)),
-        processors={name: _successive_values(window, n) for name, n in PROCESSOR_COUNTS.items()},
+        processors=processors,
     )
 
 
-def _successive_values(window: Window, name: str) -> list[float]:
-    """Return the known values above 0 in the order of time, without repeats of the one before."""
-    values = window.utilisation_or_rate(name)
-    return [value for value, _ in groupby(values[values > 0].tolist())]
+def _processors(window: Window) -> dict[str, Processors]:
+    """Return how many processors there were, by resource, where known."""
+    found = {}
+    for resource, name in PROCESSOR_COUNTS.items():
+        counts = window.utilisation_or_rate(name)
+        known = counts > 0
+        if known.any():
+            values, which = np.unique(counts[known], return_inverse=True)
+            lasted = np.bincount(which, (window["seconds"] * window["stands_for"])[known])
+            successive = [count for count, _ in groupby(counts[known].tolist())]
+            found[resource] = Processors(float(values[np.argmax(lasted)]), successive)
+    return found
+
+
+def _with_usual_processors(window: Window, processors: Mapping[str, Processors]) -> Window:
+    """Return the intervals without those that had another number of processors.
+
+    A resize at the edge of a period would else make its last interval's processors those of all.
+    """
+    same = np.ones(len(window), dtype=np.bool_)
+    for resource, (usual, _) in processors.items():
+        counts = window.utilisation_or_rate(PROCESSOR_COUNTS[resource])
+        same &= ~(counts > 0) | (counts == usual)
+    return window.select(same)
 
 
 def _within(window: Window, period: Period) -> Window:

@@ -64,13 +64,14 @@ def _processor_notes(comparison: Comparison) -> Iterator[str]:
     for row in comparison.rows:
         resource = row.name.removeprefix("demand:")
         name = resource_display_name(resource)
-        counts = {side: found[resource] for side, found in known.items() if found.get(resource)}
-        for side, found in counts.items():
-            if len(found) > 1:
-                changes = ", then ".join(f"{count:g}" for count in found)
-                yield f"Processors of {name} changed within {side}, {changes}: the last ones count."
-        if len({found[-1] for found in counts.values()}) > 1:
-            were, are = (f"{counts[side][-1]:g}" for side in ("before", "after"))
+        counts = {side: found[resource] for side, found in known.items() if resource in found}
+        for side, (usual, successive) in counts.items():
+            if len(successive) > 1:
+                changes = ", then ".join(f"{count:g}" for count in successive)
+                changed = f"Processors of {name} changed within {side}, {changes}"
+                yield f"{changed}: only the intervals with {usual:g} count."
+        if len({found.usual for found in counts.values()}) > 1:
+            were, are = (f"{counts[side].usual:g}" for side in ("before", "after"))
             yield f"Processors of {name}: {were} before, {are} after; per query, time of all {are}."
 
 
@@ -128,7 +129,7 @@ def _range(format_value: Callable[[float], str], known: ComparedEstimate | Estim
 def _percent_change(ratio: float) -> str:
     if ratio > 10:
         return f"×{format_number(ratio)}"
-    return f"{100 * (ratio - 1):+.1f} %"
+    return f"{100 * (ratio - 1):+z.1f} %"
 
 
 def _signed_number(difference: float) -> str:
