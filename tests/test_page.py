@@ -16,6 +16,7 @@ from agent.assessment.snapshot import (
     Snapshot,
 )
 from agent.export.capacity_sentences import headline
+from agent.export.fit_report import whole_percent
 from agent.export.page import render
 from agent.export.target_sla_report import sla_sentences
 from agent.pipeline import assess
@@ -239,3 +240,9 @@ def test_any_number_of_targets_fits_on_the_page(count: int) -> None:
     text = seen(*(replace(snapshot(), target=f"t{k:03d}") for k in reversed(range(count))))
     places = [text.index(f"t{k:03d}") for k in range(count)]
     assert places == sorted(places)
+
+
+@pytest.mark.parametrize(("share", "text"), [(-0.004, "0 %"), (-0.006, "-1 %"), (0.004, "0 %")])
+def test_a_share_that_rounds_to_nothing_has_no_sign(share: float, text: str) -> None:
+    """A headroom of a little less than none is none."""
+    assert whole_percent(share) == text

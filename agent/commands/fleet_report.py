@@ -9,7 +9,7 @@ from typing import NamedTuple
 from agent.assessment.snapshot import Snapshot
 from agent.commands.text_table import table_lines
 from agent.export.capacity_sentences import resource_display_name, why_no_prediction
-from agent.export.fit_report import DASH, format_number
+from agent.export.fit_report import DASH, format_number, whole_percent
 from agent.export.forecast_sentences import time_to_saturation_text
 from agent.support.safe_output import for_spreadsheet, printable
 
@@ -145,7 +145,7 @@ def _cells(row: FleetRow) -> tuple[str, ...]:
 
 
 def _percent(value: float | None) -> str:
-    return DASH if value is None else f"{100 * value:.0f} %"
+    return DASH if value is None else whole_percent(value)
 
 
 def _csv_cell(value: object) -> str:

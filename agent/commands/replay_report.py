@@ -13,7 +13,13 @@ from agent.export.capacity_sentences import (
     resource_display_name,
     why_no_prediction,
 )
-from agent.export.fit_report import DASH, format_bounds, format_number, format_seconds
+from agent.export.fit_report import (
+    DASH,
+    format_bounds,
+    format_number,
+    format_seconds,
+    whole_percent,
+)
 from agent.export.forecast_sentences import forecast_text
 from agent.export.snapshot_json import target_object, without_non_finite
 from agent.export.target_sla_report import sla_sentences
@@ -95,7 +101,7 @@ def _cells(snapshot: Snapshot) -> tuple[str, ...]:
         concurrency,
         format_number(capacity.value),
         interval,
-        f"{100 * headroom.ratio:.0f} %" if headroom else DASH,
+        whole_percent(headroom.ratio) if headroom else DASH,
         resource_display_name(capacity.limit) if capacity.limit else DASH,
         capacity.trust.value.replace("_", " "),
     )
@@ -112,7 +118,7 @@ def _sla_cells(snapshot: Snapshot) -> tuple[str, ...]:
         throughput = found.throughput
         bounds = format_bounds(throughput.lower, throughput.upper)
         at = f"{format_number(throughput.value)} ({bounds})"
-    left = f"{100 * found.ratio.value:.0f} %" if found.ratio else DASH
+    left = whole_percent(found.ratio.value) if found.ratio else DASH
     return (DASH if r is None else format_seconds(r), at, left)
 
 

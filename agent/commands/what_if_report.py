@@ -58,7 +58,7 @@ def _row(name: str, one: JsonObject) -> tuple[str, ...]:
         name,
         format_number(capacity["value"]) + " /s" if capacity else DASH,
         _interval(capacity, format_number),
-        f"{100 * gain['value']:+.0f} %" if gain else DASH,
+        f"{100 * gain['value']:+z.0f} %" if gain else DASH,
         format_seconds(time["value"]) if time else DASH,
         _interval(time, format_seconds),
         resource_display_name(one["limit"]) if one["limit"] else DASH,

@@ -112,8 +112,8 @@ def format_bounds(lower: float, upper: float | None) -> str:
 
 
 def whole_percent(share: float) -> str:
-    """Format a share as a whole percentage."""
-    return f"{100 * share:.0f} %"
+    """Format a share as a whole percentage; one that rounds to 0 has no sign."""
+    return f"{100 * share:z.0f} %"
 
 
 def past_peak_text(loss: float) -> str:
