@@ -1,5 +1,6 @@
 """PyMySQL's connection, with limits on what it reads and on who receives the password."""
 
+import socket
 import ssl
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -37,18 +38,21 @@ class Session(Library):
 
     @property
     def server_public_key(self) -> bytes | None:
-        """The key that encrypts the password: a configured one, never one that the server sends."""
+        """The key that encrypts the password: a configured one, or that of a verified server."""
         return self._known_key
 
     @server_public_key.setter
     def server_public_key(self, sent: bytes | None) -> None:
         """Raise `CollectorError` if no key is configured: an impostor could send its own."""
-        if sent is not None and self._known_key is None:
+        if sent is None or self._known_key is not None:
+            return
+        if not is_server_verified(self._sock):  # type: ignore[attr-defined]
             raise CollectorError(
                 FailureKind.UNTRUSTED,
                 "the server asks for the password, encrypted with a key that it sends itself, which"
                 f" is refused: {USE_SOCKET}, or name its key in server_public_key",
             )
+        self._known_key = sent
 
     def ask(self, statement: str, limits: ResultLimits) -> list[ResultRow]:
         """Return the rows of a statement's result; raises `CollectorError` beyond `limits`."""
@@ -108,6 +112,8 @@ class Session(Library):
         if plugin_name in BROKEN_PLUGINS:
             message = f"the server asks for {plugin_name.decode()}, which exposes the password"
             raise CollectorError(FailureKind.UNTRUSTED, message)
+        if plugin_name == b"sha256_password" and self._sock.family == socket.AF_UNIX:  # type: ignore[attr-defined]
+            self._secure = False  # the server expects the password in the clear over TLS only
         return super()._process_auth(plugin_name, *rest)  # type: ignore[misc]
 
 

@@ -19,6 +19,7 @@ from agent.demo.server import Flavour, PrivateServer
 from collectors.base import CollectorError, FailureKind
 from collectors.connection import Connection, Endpoint, Login
 from collectors.result_cells import ResultLimits, text
+from testbed.real.clients import run_as_root
 from testbed.real.daemon import COMMAND, is_root, target, watching
 from testbed.real.namespaces import other_host, server_inside
 from testbed.real.server_account import Account, least_account
@@ -122,6 +123,22 @@ def test_caching_sha2_password_logs_in_by_every_way(
 
 @pytest.mark.live
 @pytest.mark.skipif(not is_root(), reason="only root makes network namespaces")
+def test_sha256_password_logs_in_through_tls_and_the_socket_file(
+    private_server: ServerFactory,
+) -> None:
+    """There the server expects the password encrypted, unlike that of caching_sha2_password."""
+    server = private_server("mysql")
+    account = least_account(server)
+    user, password = account
+    for [host] in run_as_root(server, f"SELECT host FROM mysql.user WHERE user = '{user}'"):
+        changed = f"IDENTIFIED WITH sha256_password BY '{password}'"
+        run_as_root(server, f"ALTER USER '{user}'@'{host}' {changed}")
+    assert opened(Endpoint(socket=server.socket), account) == ""
+    assert opened(Endpoint(port=server.port), account)
+    wrong = account._replace(password="wrong")
+    assert refusal(Endpoint(socket=server.socket), wrong).kind is FailureKind.DENIED
+
+
 @pytest.mark.parametrize("has_tls", [True, False], ids=["TLS", "no TLS"])
 def test_an_unprotected_password_is_reported(
     flavour: Flavour, has_tls: bool, templates: Path, tmp_path: Path
