@@ -248,7 +248,7 @@ def trusted_and_not(busy: float) -> tuple[PredictedValue, PredictedValue]:
     """The throughput at an SLA of 20 ms, by a capacity that is trusted and by one that is not."""
     today = processors(2, busy)
     sure = sla_headroom(today, 0.02).throughput
-    unsure = sla_headroom(today, 0.02, is_trusted=False).throughput
+    unsure = sla_headroom(replace(today, is_trusted=False), 0.02).throughput
     assert sure is not None
     assert unsure is not None
     return sure, unsure
@@ -259,7 +259,7 @@ def test_an_untrusted_capacity_widens_the_bounds() -> None:
     sure, unsure = trusted_and_not(0.5)
     assert sure.upper is not None
     assert unsure.upper is not None
-    assert 500.0 < unsure.lower < 0.8 * sure.lower
+    assert 500.0 < unsure.lower < 0.9 * sure.lower
     assert sure.upper < unsure.upper <= 1030.0
     assert unsure.value == pytest.approx(sure.value, rel=0.05)
 
@@ -288,7 +288,7 @@ def test_concurrency_is_given_only_if_the_sla_is_likely_below_the_capacity() -> 
     """Beyond the capacity it would be of a load that the server never serves."""
     before = []
     for sla in 0.006 * np.geomspace(1.2, 100, 12):
-        found = sla_headroom(TODAY, float(sla), is_trusted=False)
+        found = sla_headroom(replace(TODAY, is_trusted=False), float(sla))
         assert found.capacity_first is not None
         assert (found.concurrency is None) == (found.capacity_first >= 0.5)
         before.append(found.capacity_first)
@@ -315,6 +315,6 @@ def test_before_contention_without_a_law_residence_times_grow_up_to_as_a_queue_d
 
 
 def test_an_untrusted_capacity_has_wider_quantiles() -> None:
-    """Its 5 % quantile lies a factor of exp(1.645 · 0.3) below that of a trusted one."""
+    """Its 5 % quantile lies a factor of exp(1.645 · 0.15) below that of a trusted one."""
     sure, unsure = trusted_and_not(0.2)
-    assert sure.lower / unsure.lower == pytest.approx(1.64, rel=0.1)
+    assert sure.lower / unsure.lower == pytest.approx(1.28, rel=0.1)

@@ -38,12 +38,11 @@ def class_slas_of(
         for sla, recent in known.items()
         if recent is not None and (x := _throughput_during(window, recent, today)) is not None
     }
-    is_trusted = capacity is not None and capacity.trust is Trust.TRUSTED
     refused = headroom_without_prediction(snapshot, today, np.inf, now)
     if refused is not None:
         found = [ClassHeadroom(reason=refused.reason)] * len(measured)
     else:
-        found = class_headroom(today, list(measured.values()), is_trusted=is_trusted)
+        found = class_headroom(today, list(measured.values()))
     headrooms = dict(zip(measured, found, strict=True))
     missing = SlaReason.FEW_CALLS if times.has_readings else SlaReason.NO_HISTOGRAMS
     is_known = any(one.load_ratio is not None for one in found)

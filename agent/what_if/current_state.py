@@ -25,6 +25,7 @@ from models.capacity.resource_and_limit import ResourceLimit
 from models.capacity.result import USL, Capacity
 from models.numerics import TINY
 from models.robust import neighbour_deviation
+from models.trust import Trust
 from models.usl.law import Array, Usl
 from models.what_if import current_state as model
 from models.what_if.current_state import (
@@ -54,6 +55,7 @@ def current_state_of(snapshot: Snapshot, now: float) -> CurrentState:
         lower=capacity.lower if capacity else None,
         upper=capacity.upper if capacity else None,
         distribution=capacity.distribution if capacity and capacity.upper else None,
+        is_trusted=capacity is not None and capacity.trust is Trust.TRUSTED,
         limits=limits,
         load=_measured_load(snapshot, *place) if place and is_loaded else None,
         uses=tuple(_uses(load, classes)) if load and load.throughput > 0 else (),

@@ -20,9 +20,8 @@ def sla_of(snapshot: Snapshot, seconds: float, now: float) -> SlaState:
     """Find the load at which the mean residence time reaches the SLA, known at `now` (Unix s)."""
     today = current_state_of(snapshot, now)
     capacity = snapshot.capacity(now)
-    is_trusted = capacity is not None and capacity.trust is Trust.TRUSTED
     found = headroom_without_prediction(snapshot, today, seconds, now)
-    found = found or sla_headroom(today, seconds, is_trusted=is_trusted)
+    found = found or sla_headroom(today, seconds)
     is_known = found.throughput is not None and capacity is not None
     return SlaState(
         at=now,

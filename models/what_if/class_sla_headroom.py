@@ -42,11 +42,9 @@ class ClassHeadroom:
     reason: SlaReason | None = None
 
 
-def class_headroom(
-    today: CurrentState, classes: Sequence[MeasuredClass], *, is_trusted: bool = True
-) -> list[ClassHeadroom]:
+def class_headroom(today: CurrentState, classes: Sequence[MeasuredClass]) -> list[ClassHeadroom]:
     """Find for each class the multiple of today's load at which it breaks its SLA."""
-    growth = growth_of(today, is_trusted=is_trusted)
+    growth = growth_of(today)
     if isinstance(growth, SlaReason):
         return [ClassHeadroom(reason=growth) for _ in classes]
     if not classes:

@@ -139,6 +139,8 @@ class CurrentState:
     """The share of each class in all statement time."""
     seen: frozenset[LimitKind] = frozenset()
     """The kinds of resource whose use is known at all."""
+    is_trusted: bool = True
+    """Whether the capacity is trusted; else it is more uncertain than its distribution."""
     is_past_peak: bool = False
     """Whether more statements run than at the capacity: throughput does not show the load then."""
 

@@ -10,7 +10,7 @@ from models.usl.law import Array
 from models.what_if.changes import Changes
 from models.what_if.current_state import DISK_KINDS, CurrentState, LimitKind
 from models.what_if.effects import limit_factors
-from models.what_if.posterior_draws import Draws, draws_of
+from models.what_if.posterior_draws import Draws, draws_of, widen_untrusted
 from models.what_if.residence import residence_times
 from models.what_if.residence_at_other_load import from_measured
 from models.what_if.unanswerable import unknown_effects
@@ -68,18 +68,24 @@ def _predict(today: CurrentState, changes: Changes, draws: Draws) -> Prediction:
     if unknown:
         return Prediction(None, None, None, None, {}, unknown)
     then = draws.limits * limit_factors(today, changes, draws)
+    lowest = _lowest_limit(then, draws)
     missing: list[str] = []
     capacity, gain, names = None, None, dict[str, float]()
-    lowest = then.min(axis=0) if len(then) else draws.capacity
     if today.capacity is None or not len(then):
         missing.append("The capacity is not known yet, so its change cannot be predicted.")
     else:
         capacity = _estimate_capacity(today, lowest, draws)
         gain = _estimate_gain(today, lowest, draws)
         names = _limit_probabilities(today, then)
-    residence = _estimate_residence_time(today, changes, draws, lowest, missing)
+    residence = _estimate_residence_time(today, changes, widen_untrusted(today, draws), missing)
     limit = max(names, key=lambda name: names[name], default=None)
     return Prediction(capacity, gain, residence, limit, names, tuple(missing))
+
+
+def _lowest_limit(limits: Array, draws: Draws) -> Array:
+    """Find the lowest of the limits, shape (limits, draws); the capacity where none is known."""
+    lowest: Array = limits.min(axis=0) if len(limits) else draws.capacity
+    return lowest
 
 
 def _estimate_capacity(today: CurrentState, lowest: Array, draws: Draws) -> PredictedValue:
@@ -106,7 +112,7 @@ def _limit_probabilities(today: CurrentState, then: Array) -> dict[str, float]:
 
 
 def _estimate_residence_time(
-    today: CurrentState, changes: Changes, draws: Draws, lowest: Array, missing: list[str]
+    today: CurrentState, changes: Changes, draws: Draws, missing: list[str]
 ) -> PredictedValue | None:
     """Estimate R; None, and a reason in `missing`, if R is not known or the load is too high."""
     load = today.load
@@ -137,6 +143,7 @@ def _estimate_residence_time(
     times = residence_times(start, start_load, remaining, draws)
     if changes != Changes():
         times = times * np.exp(start_load.scatter * draws.residence_normal)
+        lowest = _lowest_limit(draws.limits * limit_factors(today, changes, draws), draws)
         times = np.where(load.throughput * changes.load >= lowest, np.inf, times)
     low, middle, high = np.quantile(times, QUANTILES, method="inverted_cdf")
     if not np.isfinite(middle):

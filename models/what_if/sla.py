@@ -13,7 +13,7 @@ from models.shared_constants import MAJORITY
 from models.usl.law import Array
 from models.what_if.changes import Changes
 from models.what_if.current_state import CurrentLoad, CurrentState, LimitKind
-from models.what_if.posterior_draws import Draws, draws_of
+from models.what_if.posterior_draws import Draws, draws_of, widen_untrusted
 from models.what_if.predict import PredictedValue
 from models.what_if.residence import MAX_UTILISATION, residence_times, unexplained_part
 from models.what_if.sla_result import SlaHeadroom, SlaReason, capped_at_zero, unknown_headroom
@@ -25,10 +25,6 @@ HALVINGS = 12
 QUEUE_STRETCH = 1 / CONFIDENCE
 """Draws of `queueing` are multiplied by this and capped at 1, so that a tenth of them are queues
 of random arrivals: the lower bound, a 5 % quantile, then allows for them."""
-UNTRUSTED_DEVIATION = 0.3
-"""Standard deviation of the logarithm by which a capacity that is not trusted was off, beyond its
-own interval: in ten live runs, beside other programs, it was off by that. From below half of the
-load of recorded servers the bounds held 89 % of the truths with 0, 96 % with this (docs/sla.md)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,22 +49,18 @@ class Growth:
         return scattered
 
 
-def growth_of(today: CurrentState, *, is_trusted: bool = True) -> Growth | SlaReason:
-    """Draw the growth of R with the load, or return the reason why it is not known.
-
-    The limits of a capacity that is not trusted are spread beyond their distributions.
-    """
+def growth_of(today: CurrentState) -> Growth | SlaReason:
+    """Draw the growth of R with the load, or return the reason why it is not known."""
     present, reason = today.load, _reason_against(today)
     if present is None or reason is not None:
         return reason or SlaReason.NO_LOAD
     today, load = _with_limited_uses(today), _average_load(present)
-    growth = Growth(today, load, _draws_for_sla(today))
-    return growth if is_trusted else replace(growth, draws=_widened_draws(growth))
+    return Growth(today, load, _draws_for_sla(today))
 
 
-def sla_headroom(today: CurrentState, sla: float, *, is_trusted: bool = True) -> SlaHeadroom:
+def sla_headroom(today: CurrentState, sla: float) -> SlaHeadroom:
     """Find the load at which the mean residence time is `sla` seconds."""
-    growth, present = growth_of(today, is_trusted=is_trusted), today.load
+    growth, present = growth_of(today), today.load
     if isinstance(growth, SlaReason) or present is None:
         reason = growth if isinstance(growth, SlaReason) else SlaReason.NO_LOAD
         return unknown_headroom(reason, present, sla)
@@ -157,16 +149,8 @@ def _reason_against(today: CurrentState) -> SlaReason | None:
 
 def _draws_for_sla(today: CurrentState) -> Draws:
     """Draw what is uncertain, with queues of random arrivals inside the 90 % interval."""
-    draws = draws_of(today)
+    draws = widen_untrusted(today, draws_of(today))
     return replace(draws, queueing=np.minimum(1.0, QUEUE_STRETCH * draws.queueing))
-
-
-def _widened_draws(growth: Growth) -> Draws:
-    """Spread the limits of a capacity that is not trusted, none of them below the present load."""
-    draws = growth.draws
-    off = np.exp(UNTRUSTED_DEVIATION * draws.share_normal)
-    off = np.maximum(off, np.minimum(1.0, 1 / growth.capacity_factors))
-    return replace(draws, limits=off * draws.limits)
 
 
 def _contention_growth(today: CurrentState, load: CurrentLoad, draws: Draws, grown: Array) -> Array:
