@@ -19,6 +19,7 @@ from agent.demo.server import PrivateServer
 from agent.history.history_file import size
 from testbed.real.clients import root, sessions
 from testbed.real.daemon import Daemon
+from testbed.real.server_faults import freeze_server, restart_server, thaw_server
 
 CLIENTS, CLASSES, NAP = 8, 400, 0.05  # of each server; how many sorts of statement; seconds each
 MOOD = 20.0  # seconds after which another number of clients is at work
@@ -65,7 +66,7 @@ class Soak:
 
     def restart(self) -> None:
         """One server in good order."""
-        next(self._next).restart()
+        restart_server(next(self._next))
 
     def crash(self) -> None:
         """One server in the middle of it all."""
@@ -76,9 +77,9 @@ class Soak:
     def freeze(self) -> None:
         """One server, for longer than the agent waits."""
         server = next(self._next)
-        server.freeze()
+        freeze_server(server)
         time.sleep(FREEZE)
-        server.thaw()
+        thaw_server(server)
 
     def cut(self) -> None:
         """Every session of the agent's."""

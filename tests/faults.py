@@ -25,6 +25,7 @@ from agent.demo.server import PrivateServer
 from testbed.real.clients import Clients, root, run_as_root
 from testbed.real.daemon import Daemon
 from testbed.real.server_account import Account
+from testbed.real.server_faults import freeze_server, restart_server, thaw_server
 from testbed.real.server_programs import Release
 
 FREEZE = 40.0  # seconds that a server stands still
@@ -219,13 +220,13 @@ def leave(place: WatchedServer) -> None:
 def without_schema(place: WatchedServer) -> None:
     """Restart without performance_schema."""
     place.server.options.append(OFF)
-    place.server.restart()
+    restart_server(place.server)
 
 
 def with_schema(place: WatchedServer) -> None:
     """Restart with performance_schema."""
     place.server.options.remove(OFF)
-    place.server.restart()
+    restart_server(place.server)
 
 
 def set_proxy(*, delay: float = 0.0, piece: int = 65536) -> Act:
@@ -293,7 +294,7 @@ FAULTS = (
     ),
     Fault(
         "restarted",
-        each(lambda p: p.server.restart()),
+        each(lambda p: restart_server(p.server)),
         kinds=GONE,
         beside=FOR_THE_HOST,
         restarts=1,
@@ -303,8 +304,8 @@ FAULTS = (
     ),
     Fault(
         "frozen",
-        each(lambda p: p.server.freeze()),
-        each(lambda p: p.server.thaw()),
+        each(lambda p: freeze_server(p.server)),
+        each(lambda p: thaw_server(p.server)),
         up=0,
         kinds=LATE,
         beside=CUT_OFF,

@@ -19,6 +19,7 @@ from collectors.connection import Endpoint
 from testbed.real.clients import run_as_root
 from testbed.real.daemon import COLLECTORS, COMMAND, target, write_config
 from testbed.real.server_account import Account, least_account
+from testbed.real.server_faults import freeze_server, thaw_server
 from testbed.real.server_programs import Release
 
 SWITCH = "UPDATE performance_schema.setup_consumers SET ENABLED = '{}' WHERE NAME = '{}'"
@@ -89,7 +90,7 @@ def servers(start_server: Callable[..., PrivateServer]) -> Iterator[Callable[...
 def complete(servers: Callable[..., PrivateServer], release: Release) -> PrivateServer:
     """One that offers all that can be read, whatever the test before did to it."""
     server = servers(release)
-    server.thaw()
+    thaw_server(server)
     server.start()
     run_as_root(server, *(SWITCH.format("YES", consumer) for consumer in CONSUMERS))
     return server
@@ -187,7 +188,7 @@ def lock_out(server: PrivateServer) -> None:
 
 @pytest.mark.parametrize(
     ("harm", "said"),
-    [(stop, "is the server up"), (PrivateServer.freeze, "timed out"), (lock_out, "grants.sql")],
+    [(stop, "is the server up"), (freeze_server, "timed out"), (lock_out, "grants.sql")],
     ids=["down", "frozen", "locked out"],
 )
 def test_an_unusable_server_fails_the_check(

@@ -18,6 +18,7 @@ from agent.demo.server import PrivateServer
 from collectors.connection import Endpoint
 from testbed.real.clients import Clients, root, run_as_root
 from testbed.real.daemon import Daemon, target, wait_until, watching
+from testbed.real.server_faults import freeze_server, thaw_server
 
 LOAD, CLIENTS = "SELECT SLEEP(0.05) AS counted", 3
 DONE = (
@@ -70,10 +71,10 @@ def slowness(scene: Scene) -> Iterator[None]:
 def standstill(scene: Scene) -> Iterator[None]:
     """The servers are halted in the middle of it all."""
     for server in scene.servers:
-        server.freeze()
+        freeze_server(server)
     yield
     for server in scene.servers:
-        server.thaw()
+        thaw_server(server)
 
 
 def sleep(scene: Scene) -> Iterator[None]:

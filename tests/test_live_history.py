@@ -23,6 +23,7 @@ from agent.history.record_types import FITS, INTERVALS, SAMPLES, Row
 from agent.history.server_identity import server_identity
 from testbed.real.clients import Clients, root
 from testbed.real.daemon import COMMAND, PREFIX, Daemon, Page, target, wait_until, write_config
+from testbed.real.server_faults import restart_server
 from testbed.real.server_programs import Release
 
 Servers = tuple[PrivateServer, PrivateServer]
@@ -110,7 +111,7 @@ def test_another_data_directory_at_the_port_is_another_server(
         server.start()
         with connected(server) as connection:
             found.append((server_identity(connection.variables), server.port))
-        server.restart()
+        restart_server(server)
         with connected(server) as connection:
             assert server_identity(connection.variables) == found[-1][0]
         server.stop()

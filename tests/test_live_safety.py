@@ -21,6 +21,7 @@ from collectors.connection import Endpoint
 from testbed.real.clients import Ask, Clients, root, run_as_root
 from testbed.real.daemon import Daemon, PlausiblePage, target, wait_until, watching
 from testbed.real.server_account import Account, least_account
+from testbed.real.server_faults import freeze_server, thaw_server
 
 ALL_ON = "--performance-schema-consumer-events-statements-current=ON"
 COMMANDS = "Connect|Query|Quit|Prepare|Execute|Statistics|Ping|Init DB"
@@ -163,13 +164,13 @@ def counted(agent: Daemon, name: str, place: WatchedServer) -> float:
 def freeze(places: list[WatchedServer]) -> None:
     """Halt every server."""
     for place in places:
-        place.server.freeze()
+        freeze_server(place.server)
 
 
 def thaw(places: list[WatchedServer]) -> None:
     """Let every server go on."""
     for place in places:
-        place.server.thaw()
+        thaw_server(place.server)
 
 
 @pytest.mark.timeout(300 + 6 * PHASE)

@@ -27,6 +27,7 @@ from agent.demo.server import (
     free_port,
 )
 from testbed.real.server_account import least_account
+from testbed.real.server_faults import freeze_server, restart_server, thaw_server
 from testbed.real.server_programs import Release, missing
 
 
@@ -168,7 +169,7 @@ def test_without_a_network_and_a_name(
         assert (process.uids().effective != os.geteuid()) == reachable
         assert not process.net_connections("tcp")
         assert ask(server, "SELECT @@skip_networking") == 1
-        server.restart()
+        restart_server(server)
         assert ask(server, "SELECT 1") == 1
         answers = attacked(server)
     assert all("Permission denied" in answer for answer in answers), answers
@@ -179,7 +180,7 @@ def test_a_restart_keeps_port_and_data(private_server: ServerFactory, release: R
     server = private_server(release, log_bin=True)
     ask(server, "CREATE DATABASE kept")
     before = server.pid, server.port
-    server.restart()
+    restart_server(server)
     assert server.pid != before[0]
     assert server.port == before[1]
     assert listens(server.port)
@@ -205,18 +206,18 @@ def test_a_killed_server_can_be_started_again(
 def test_a_frozen_server_is_silent_until_it_thaws(
     private_server: ServerFactory, release: Release
 ) -> None:
-    """Frozen it accepts a connection without an answer; thawed it answers; frozen it stops too."""
+    """Frozen it accepts a connection without an answer; thawed it answers; frozen it is closed."""
     server = private_server(release)
-    server.freeze()
+    freeze_server(server)
     with socket.create_connection(("127.0.0.1", server.port), timeout=5) as client:
         client.settimeout(0.3)
         with pytest.raises(TimeoutError):
             client.recv(1)
-        server.thaw()
+        thaw_server(server)
         client.settimeout(10)
         assert client.recv(1)
-    server.freeze()
-    server.stop()
+    freeze_server(server)
+    server.close()
     assert not server.is_running
 
 

@@ -16,6 +16,7 @@ from collectors import COLLECTORS
 from collectors.base import Sample
 from testbed.real.clients import run_as_root
 from testbed.real.daemon import target, wait_until
+from testbed.real.server_faults import restart_server
 
 FIRST, SAME, NEXT, ANEW = SessionIds(1, 70), SessionIds(1, 70), SessionIds(2, 71), SessionIds(2, 8)
 
@@ -118,7 +119,7 @@ def test_a_restart_and_the_new_counters_are_published_together(
     try:
         run_as_root(server, *["DO 0"] * 1000)
         wait_until("a reading", lambda: restarts_and_queries()[1] > 1000)
-        server.restart()
+        restart_server(server)
         wait_until("the restart", lambda: restarts_and_queries()[0])
     finally:
         logging.getLogger("agent").removeHandler(look)

@@ -9,7 +9,6 @@ import random
 import re
 import secrets
 import shutil
-import signal
 import socket
 import subprocess
 import tempfile
@@ -129,7 +128,9 @@ class PrivateServer:
     @property
     def pid(self) -> int:
         """The server's process ID; raises ServerError if it is not running."""
-        return self._running_process().pid
+        if self._process is None or self._process.poll() is not None:
+            raise ServerError(f"the private {self.name} server is not running")
+        return self._process.pid
 
     @property
     def is_running(self) -> bool:
@@ -158,7 +159,6 @@ class PrivateServer:
         if self._process is None:
             return
         self._process.terminate()
-        self.thaw()
         try:
             self._process.wait(STOP_SECONDS)
         except subprocess.TimeoutExpired:
@@ -170,20 +170,6 @@ class PrivateServer:
         if self._process is not None:
             self._process.kill()
             self._process.wait()
-
-    def restart(self) -> None:
-        """Stop it and start it again, with the same data and port."""
-        self.stop()
-        self.start()
-
-    def freeze(self) -> None:
-        """Stop the process (SIGSTOP): it still accepts connections, and answers nothing."""
-        self._running_process().send_signal(signal.SIGSTOP)
-
-    def thaw(self) -> None:
-        """Continue a frozen server."""
-        if self._process is not None:
-            self._process.send_signal(signal.SIGCONT)
 
     def connect_as_root(self, database: str | None = None) -> "pymysql.Connection[Cursor]":
         """Connect over the socket with all privileges; the caller closes it."""
@@ -218,11 +204,6 @@ class PrivateServer:
         error = ServerError(f"{self.name} {reason}{': ' + logged[1] if logged else ''}")
         error.add_note(f"Its log ends:\n{text}")
         return error
-
-    def _running_process(self) -> "subprocess.Popen[bytes]":
-        if self._process is None or self._process.poll() is not None:
-            raise ServerError(f"the private {self.name} server is not running")
-        return self._process
 
     def _create_data(self) -> None:
         if self._template is not None and self._template.exists():
