@@ -29,6 +29,7 @@ from models.forecast.saturation import (
     saturation,
 )
 from models.rates import Array
+from testbed.simulated.forecast_interval import peak_interval
 from testbed.simulated.load_histories import AHEAD, HOURS, SCENARIOS, LoadHistory, month
 
 CAP = 30.0
@@ -134,7 +135,7 @@ class ForecastScore:
     ) -> None:
         peaks = known.ahead.reshape(AHEAD, HOURS).max(axis=1)
         for day in AT:
-            interval = forecast.interval(day)
+            interval = peak_interval(forecast, day)
             if interval is not None:
                 inside = interval[0] <= peaks[day - 1] <= interval[1]
                 self.covered.setdefault(day, []).append(inside)

@@ -18,6 +18,7 @@ from models.forecast.saturation import (
     saturation,
 )
 from models.rates import Array
+from testbed.simulated.forecast_interval import peak_interval
 from testbed.simulated.load_histories import AHEAD, HOURS, SCENARIOS, month
 
 PEAK = 1000.0  # queries/s, today's
@@ -242,11 +243,11 @@ def test_intervals_widen_with_the_days() -> None:
     forecast = forecast_load(load(42))
     widths = []
     for day in (1, 8, 29, 57):  # the same day of the week
-        interval = forecast.interval(day)
+        interval = peak_interval(forecast, day)
         assert interval is not None
         widths.append((interval[1] - interval[0]) / interval[0])
     assert all(early < late for early, late in pairwise(widths))
-    assert forecast.interval(200) is None
+    assert peak_interval(forecast, 200) is None
 
 
 def test_a_less_certain_capacity_widens_the_times() -> None:
@@ -302,7 +303,7 @@ def test_the_interval_holds_most_days(name: str) -> None:
         peaks = known.ahead.reshape(AHEAD, HOURS).max(axis=1)
         forecast = forecast_load(known.seen)
         for day in (1, 7, 30):
-            interval = forecast.interval(day)
+            interval = peak_interval(forecast, day)
             assert interval is not None
             inside.append(interval[0] <= peaks[day - 1] <= interval[1])
     assert np.mean(inside) >= 0.75

@@ -15,7 +15,7 @@ from models.forecast.daily_peaks import DAY_HOURS, daily_peaks
 from models.forecast.hourly_means import HOUR_SECONDS
 from models.forecast.paths import future_peaks
 from models.forecast.weekly_pattern import WEEK_DAYS
-from models.numerics import QUANTILES, median, quantiles
+from models.numerics import QUANTILES, median
 from models.rates import Array
 from models.reason_enum import ReasonEnum
 from models.trust import Trust
@@ -51,14 +51,6 @@ class LoadForecast:
     """The load of the latest known hour, queries/s."""
     trend: Trend | None = field(repr=False, default=None)
     reason: ForecastReason | None = None
-
-    def interval(self, day: int, share: float = 0.9) -> tuple[float, float] | None:
-        """Return the interval with the peak of a day ahead (1 is the next) at that probability."""
-        if self.peaks is None or day > self.peaks.shape[1]:
-            return None
-        tail = (1 - share) / 2
-        low, high = quantiles(self.peaks[:, day - 1], (tail, 1 - tail))
-        return float(low), float(high)
 
 
 @dataclass(frozen=True, slots=True)
