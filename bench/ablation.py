@@ -52,8 +52,8 @@ OFF = {
     "capacity.change_points.MAX_SWITCHES": "10**6",
     "capacity.contention_peak.ABRUPT_PRIOR": "0.0",
     "capacity.resource_and_limit.OTHER_PROGRAMS_SHARE": "0.0",
-    "capacity.batched_cost_share.POLYNOMIAL_DEGREE": "1",
-    "capacity.batched_cost_share.MIN_LOAD_SHARE": "0.0",
+    "capacity.shared_cost.POLYNOMIAL_DEGREE": "1",
+    "capacity.shared_cost.MIN_LOAD_SHARE": "0.0",
 }
 """The constants of rules, by module and name, and values at which these do nothing."""
 CapacityRow = tuple[float | None, float | None, float | None, bool]

@@ -26,7 +26,7 @@ from many_digest_fixture import ROOT
 from measured_programs import RunningProgram, running
 from numpy.typing import NDArray
 
-from agent.demo.server import free_port
+from agent.demo.private_server import free_port
 from models.usl.law import Usl
 
 Array = NDArray[np.float64]

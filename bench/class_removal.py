@@ -36,7 +36,7 @@ from sysbench_loads import ahead, give_processors, sysbench
 from sysbench_workloads import Workload
 
 from agent.assessment.snapshot import Snapshot
-from agent.demo.server import PrivateServer, find_server
+from agent.demo.private_server import PrivateServer, find_server
 from agent.what_if.current_state import current_state_of
 from collectors.host import process_clock
 from models.robust import mad

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 
 from many_digest_fixture import WatchedServer, watched_server
 
-from agent.demo.server import Flavour
+from agent.demo.private_server import Flavour
 from collectors import COLLECTORS
 from collectors.connection import Connection
 from collectors.result_cells import ONE_CELL, ResultLimits, ResultRow

@@ -21,7 +21,7 @@ from scipy.stats import norm
 from models.capacity.distribution import Distribution
 from models.forecast.daily_peaks import daily_peaks
 from models.forecast.hourly_means import hourly_means
-from models.forecast.saturation import (
+from models.forecast.time_to_saturation import (
     DAY_SECONDS,
     LoadForecast,
     Saturation,

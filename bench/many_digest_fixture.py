@@ -15,7 +15,7 @@ import pymysql
 from pymysql.constants import CLIENT
 from pymysql.cursors import Cursor
 
-from agent.demo.server import Flavour, PrivateServer, find_server
+from agent.demo.private_server import Flavour, PrivateServer, find_server
 from collectors.connection import Endpoint, Login
 from collectors.host import process_clock
 

@@ -14,7 +14,7 @@ from typing import Any
 import yaml
 from many_digest_fixture import ROOT, WatchedServer
 
-from agent.demo.server import free_port
+from agent.demo.private_server import free_port
 from collectors.host import process_clock
 
 EXPORTER = "prometheus-mysqld-exporter"  # the package and its program

@@ -34,7 +34,7 @@ from real_servers import OVERLOAD, Pace, PeakMeasurements
 from sysbench_loads import FIRST, ahead, closed_loop, loaded_server, open_loop, overload
 from sysbench_workloads import ZOO
 
-from agent.demo.server import Flavour
+from agent.demo.private_server import Flavour
 from agent.pipeline import observations
 from agent.window.concurrency import ConcurrencySource
 from models.capacity.assess import assess_capacity

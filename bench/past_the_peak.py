@@ -21,7 +21,7 @@ from typing import Any
 from sysbench_loads import ladder, loaded_server, questions, sysbench
 from sysbench_workloads import CLASSIC, ZOO
 
-from agent.demo.server import Flavour
+from agent.demo.private_server import Flavour
 from testbed.real.agent_in_process import watched, window_of
 from testbed.recorded.overload import INTERVAL, reported
 from testbed.recorded.peak_predictions import saved

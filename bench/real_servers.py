@@ -36,7 +36,7 @@ import numpy as np
 from sysbench_loads import closed_loop, ladder, loaded_server, open_loop, overload, sysbench
 from sysbench_workloads import CLASSIC, ZOO, Arrivals, Workload
 
-from agent.demo.server import Flavour, PrivateServer
+from agent.demo.private_server import Flavour, PrivateServer
 from agent.window.intervals import Interval, Window
 from testbed.real.agent_in_process import watched, window_of
 from testbed.recorded.peak_predictions import (

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import numpy as np
 
-from agent.demo.server import PrivateServer, find_server
+from agent.demo.private_server import PrivateServer, find_server
 from agent.query_classes.class_intervals import ClassInterval, ClassIntervalMaker
 from agent.query_classes.class_registry import ClassRegistry
 from agent.query_classes.one_off_profile import READING_SECONDS, read_once

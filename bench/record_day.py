@@ -25,7 +25,7 @@ from sysbench_workloads import ZOO, Workload
 
 from agent.cli import main as command
 from agent.config.history_settings import HistorySettings
-from agent.demo.server import PrivateServer
+from agent.demo.private_server import PrivateServer
 from agent.history.store import Store
 from testbed.real.agent_in_process import watched
 from testbed.recorded.day import FIRST_HOUR, HOUR, HOURS, MINUTE, day_share

@@ -23,7 +23,7 @@ from itertools import pairwise
 from math import exp, log
 from pathlib import Path
 
-from agent.demo.server import PrivateServer
+from agent.demo.private_server import PrivateServer
 from testbed.real.cgroups import cpu_quota, disk_under, throttled_reads
 from testbed.real.clients import Clients, Threads, root, run_as_root
 from testbed.real.daemon import Page, PlausiblePage, target, wait_until, watching

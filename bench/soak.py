@@ -23,7 +23,7 @@ from typing import Any
 
 from soak_calendar import CALENDAR, DaemonState, Soak, loaded, repeated
 
-from agent.demo.server import PrivateServer
+from agent.demo.private_server import PrivateServer
 from testbed.real.daemon import COMMAND, Daemon, fetch, target, wait_until, write_config
 from testbed.real.server_programs import server_program
 from testbed.trend_significance import refuse_too_few, trend

@@ -32,7 +32,7 @@ from typing import Any
 import bcrypt
 import yaml
 
-from agent.demo.server import PrivateServer
+from agent.demo.private_server import PrivateServer
 from collectors.host import process_clock
 from testbed.attacks.false_answers import GREETINGS, LIES, LOGINS
 from testbed.attacks.lying_server import LyingServer

@@ -15,7 +15,7 @@ import psutil
 import pymysql
 import yaml
 
-from agent.demo.server import PrivateServer
+from agent.demo.private_server import PrivateServer
 from agent.history.history_file import size
 from testbed.real.clients import root, sessions
 from testbed.real.daemon import Daemon

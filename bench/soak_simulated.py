@@ -30,7 +30,7 @@ from simulated_counters import DAY, HOUR, STEP, SimulatedServer
 
 from agent.config.loader import load
 from agent.config.settings import Config
-from agent.demo.server import PrivateServer
+from agent.demo.private_server import PrivateServer
 from agent.export.metrics import SnapshotCollector
 from agent.export.page import render
 from agent.history.history_file import size

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from sysbench_workloads import SOURCE, ZOO, Arrivals, Workload
 
-from agent.demo.server import Flavour, PrivateServer, find_server
+from agent.demo.private_server import Flavour, PrivateServer, find_server
 from collectors.host import process_clock
 from testbed.real.clients import run_as_root
 from testbed.real.daemon import wait_until

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 from sysbench_loads import CACHE, DATABASE
 
-from agent.demo.server import PrivateServer, find_server
+from agent.demo.private_server import PrivateServer, find_server
 from collectors.host import process_clock
 from collectors.statement_totals import CLIENT_STATEMENTS
 

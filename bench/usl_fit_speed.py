@@ -19,8 +19,8 @@ from scipy.optimize import OptimizeWarning, curve_fit
 
 from models.usl.fit import fit_bayes
 from models.usl.law import Array, Usl
-from models.usl.point_fit import fit_curve
 from models.usl.points_and_residuals import Points
+from models.usl.residence_curve import fit_curve
 
 LAW = Usl(sigma=0.02, kappa=0.0005, lam=800.0)
 """Its peak is at 44 threads."""

@@ -59,7 +59,7 @@ from what_if_loads import (
     timed,
 )
 
-from agent.demo.server import PrivateServer
+from agent.demo.private_server import PrivateServer
 from testbed.real.cgroups import ahead_of_others, cpu_quota, disk_under
 from testbed.real.clients import run_as_root
 from testbed.real.daemon import target, wait_until, watching

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TypeVar
 
-from agent.demo.server import PrivateServer
+from agent.demo.private_server import PrivateServer
 from testbed.real.cgroups import cpu_quota, disk_under, throttled_reads
 from testbed.real.clients import Ask, Clients, root, run_as_root
 from testbed.real.io_bound_queries import STATEMENT as READ

@@ -11,7 +11,7 @@ import pymysql
 from binary_protocol import Prepared
 from pymysql.cursors import Cursor
 
-from agent.demo.server import PrivateServer
+from agent.demo.private_server import PrivateServer
 from testbed.real.clients import Threads, run_as_root
 
 ROWS, BIG_ROWS = 16_384, 32_768

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 
-from agent.demo.server import PrivateServer
+from agent.demo.private_server import PrivateServer
 from agent.query_classes.class_intervals import ClassIntervalMaker
 from agent.query_classes.class_registry import ClassRegistry
 from agent.query_classes.period_attribution import ObservedClasses, observed_classes

@@ -12,7 +12,7 @@ from pathlib import Path
 from class_load import BURN, LONG, SLEEP_SECONDS, WORKS, Load, class_of, prepare, user_of
 from class_recording import CPU_ON, connected, record
 
-from agent.demo.server import Flavour, PrivateServer
+from agent.demo.private_server import Flavour, PrivateServer
 from agent.query_classes.class_registry import NONE
 from collectors.base import Sample
 from collectors.digests import DigestValues

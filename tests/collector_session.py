@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from agent.demo.server import PrivateServer
+from agent.demo.private_server import PrivateServer
 from collectors.connection import Connection, Endpoint, Login
 from testbed.real.server_account import least_account
 

@@ -15,7 +15,7 @@ from file_scheduling import TwoEndsScheduling, place
 from fuzzing import IS_LONG
 from priority import Background
 
-from agent.demo.server import FOLDER_PREFIX, Flavour, PrivateServer
+from agent.demo.private_server import FOLDER_PREFIX, Flavour, PrivateServer
 from testbed.real.bare_root import BareRoot
 from testbed.real.server_programs import CACHE, RELEASES, Release, missing, program, server_program
 

@@ -8,7 +8,7 @@ import threading
 import time
 from typing import Self
 
-from agent.demo.server import PrivateServer
+from agent.demo.private_server import PrivateServer
 from testbed.real.clients import root
 
 WORK = """

@@ -5,7 +5,7 @@ import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-from agent.demo.server import PrivateServer
+from agent.demo.private_server import PrivateServer
 from testbed.real.server_account import Account
 from testbed.real.server_programs import CACHE, program
 

@@ -21,7 +21,7 @@ import pymysql
 import yaml
 from proxy import Proxy
 
-from agent.demo.server import PrivateServer
+from agent.demo.private_server import PrivateServer
 from testbed.real.clients import Clients, root, run_as_root
 from testbed.real.daemon import Daemon
 from testbed.real.server_account import Account

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import pymysql
 
-from agent.demo.server import PrivateServer
+from agent.demo.private_server import PrivateServer
 from testbed.real.clients import root, run_as_root
 
 

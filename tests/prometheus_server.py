@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 from recordings import Row
 
-from agent.demo.server import free_port
+from agent.demo.private_server import free_port
 from testbed.real.daemon import running, wait_until
 
 Sample = tuple[str, Mapping[str, str], float, float]

@@ -22,7 +22,7 @@ from web_clients import SERVER, Authority
 from agent.cli import main
 from agent.commands.fleet_report import HEADER
 from agent.config.timestamps import time_text
-from agent.demo.server import free_port
+from agent.demo.private_server import free_port
 from agent.prometheus.client import Client, PrometheusError
 from agent.prometheus.exporters import QUESTIONS, SERVICES, STATEMENT_TIME
 from agent.prometheus.fleet_targets import FleetQuery, FleetTarget

@@ -15,7 +15,7 @@ from recordings import LAW, rows
 from agent.assessment.snapshot import AssessmentState, Health
 from agent.cli import main
 from agent.config.settings import FitSettings
-from agent.demo.server import free_port
+from agent.demo.private_server import free_port
 from agent.history.store import Store
 from agent.history.target_history import HistoryRecorder
 from agent.pipeline import assess

@@ -34,9 +34,9 @@ from agent.demo.load_generator import (
     peak_clients,
 )
 from agent.demo.page_address import Address, AddressError, choose_address, listen_on
+from agent.demo.private_server import FOLDER_PREFIX, Program, ServerError, find_server, free_port
 from agent.demo.result_rows import result_line, result_rows, summary_sentence
 from agent.demo.screen import ENTER, HOME, LEAVE, View, draw
-from agent.demo.server import FOLDER_PREFIX, Program, ServerError, find_server, free_port
 from agent.window.concurrency import ConcurrencySource
 from models.capacity.result import CapacityReason
 from models.trust import Trust

@@ -11,7 +11,7 @@ import pytest
 from class_recording import CPU_ON, connected
 from conftest import ServerFactory
 
-from agent.demo.server import PrivateServer
+from agent.demo.private_server import PrivateServer
 from agent.query_classes.class_registry import ClassRegistry, class_name_of
 from agent.query_classes.digest_deltas import ClassDeltas, DigestDeltas
 from collectors import digests

@@ -10,7 +10,7 @@ import pytest
 from conftest import ServerFactory
 
 from agent.cli import main
-from agent.demo.server import Flavour, PrivateServer
+from agent.demo.private_server import Flavour, PrivateServer
 from agent.query_classes.class_registry import NONE, ClassRegistry
 from agent.query_classes.digest_deltas import DigestDeltas
 from agent.query_classes.one_off_profile import send_statements_once

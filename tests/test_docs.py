@@ -40,7 +40,7 @@ from models.shared_constants import (
     TOLERATED_CHANGE,
 )
 from models.trust import MIN_LOAD, TRUSTED_RATIO
-from models.usl.point_fit import RELATIVE_ERROR
+from models.usl.residence_curve import RELATIVE_ERROR
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").glob("*.md")])

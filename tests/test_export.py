@@ -55,7 +55,7 @@ from agent.window.intervals import Window
 from collectors.base import FailureKind, Feature
 from models.business_unit import UnitHeadroom, UnitReason
 from models.forecast.next_hour import Rise
-from models.forecast.saturation import DAY_SECONDS, ForecastReason, Saturation
+from models.forecast.time_to_saturation import DAY_SECONDS, ForecastReason, Saturation
 from models.group.node_time_split import Replication
 from models.group.ntp_clock_filter import ClockOffset
 from models.group.summary import Node, summarise

@@ -15,7 +15,7 @@ from unprivileged_user import as_unprivileged_user, world_readable_folder
 
 from agent.cli import main
 from models.usl.law import Usl
-from testbed.published.examples import CISCO, RAYTRACER, SPECSDM91
+from testbed.published.usl_examples import CISCO, RAYTRACER, SPECSDM91
 
 HEADER = "concurrency,throughput\n"
 KEYS = [

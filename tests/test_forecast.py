@@ -8,9 +8,9 @@ import pytest
 from models.capacity.distribution import Distribution
 from models.forecast.daily_peak_growth import TrendShape, fit_trend
 from models.forecast.daily_peaks import daily_peaks
+from models.forecast.future_peaks import future_peaks
 from models.forecast.hourly_means import HOUR_SECONDS, hourly_means
-from models.forecast.paths import future_peaks
-from models.forecast.saturation import (
+from models.forecast.time_to_saturation import (
     DAY_SECONDS,
     ForecastReason,
     Saturation,

@@ -42,7 +42,7 @@ from collectors.base import Sample
 from models.capacity.distribution import Distribution
 from models.capacity.result import Capacity
 from models.forecast.hourly_means import HOUR_SECONDS
-from models.forecast.saturation import DAY_SECONDS, ForecastReason, Saturation
+from models.forecast.time_to_saturation import DAY_SECONDS, ForecastReason, Saturation
 from models.rates import Array
 from models.trust import Trust
 

@@ -15,7 +15,7 @@ from models.business_unit import UnitReason
 from models.capacity.outliers import OutlierReason
 from models.capacity.resource_and_limit import LimitReason
 from models.capacity.result import CapacityReason
-from models.forecast.saturation import ForecastReason
+from models.forecast.time_to_saturation import ForecastReason
 from models.group.summary import GroupReason
 from models.group.usl_over_nodes import ScalingReason
 from models.trust import Reason

@@ -16,7 +16,7 @@ import yaml
 from contended_work import NO_HOST, ContendedLoad
 from prometheus_rules import RULES, rules_with_short_intervals
 
-from agent.demo.server import PrivateServer, free_port
+from agent.demo.private_server import PrivateServer, free_port
 from testbed.real.clients import Clients
 from testbed.real.daemon import PREFIX, Daemon, PlausiblePage, running, target, wait_until, watching
 

@@ -15,7 +15,7 @@ from exporters import mysqld_exporter, node_exporter
 from prometheus_server import serving
 
 from agent.cli import main
-from agent.demo.server import PrivateServer, free_port
+from agent.demo.private_server import PrivateServer, free_port
 from testbed.real.daemon import Daemon, target, wait_until, watching
 from testbed.real.server_account import least_account
 

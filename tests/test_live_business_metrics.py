@@ -13,7 +13,7 @@ from conftest import ServerFactory, one_in_every_run
 
 from agent.business_metrics.reader import BusinessMetricsReader
 from agent.config.settings import Config
-from agent.demo.server import Flavour, PrivateServer
+from agent.demo.private_server import Flavour, PrivateServer
 from collectors import business_query
 from collectors.base import CollectorError
 from collectors.connection import Connection, Endpoint, Login

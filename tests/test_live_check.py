@@ -14,7 +14,7 @@ import yaml
 from conftest import ServerFactory
 
 from agent.cli import main
-from agent.demo.server import Flavour, PrivateServer
+from agent.demo.private_server import Flavour, PrivateServer
 from collectors.connection import Endpoint
 from testbed.real.clients import run_as_root
 from testbed.real.daemon import COLLECTORS, COMMAND, target, write_config

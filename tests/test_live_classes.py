@@ -10,7 +10,7 @@ import pytest
 
 from agent.cli import main
 from agent.config.settings import Config
-from agent.demo.server import PrivateServer
+from agent.demo.private_server import PrivateServer
 from agent.query_classes.assessment import ClassMonitor
 from agent.service.target_monitor import TargetMonitor
 from agent.service.target_session import TargetSession, scheduled_collectors

@@ -12,7 +12,7 @@ import pytest
 from conftest import ServerFactory
 
 from agent.config.loader import load
-from agent.demo.server import Flavour, PrivateServer
+from agent.demo.private_server import Flavour, PrivateServer
 from agent.sampling.collector_health import CollectorHealth
 from agent.service import target_session
 from agent.service.daemon import Agent

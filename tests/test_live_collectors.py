@@ -16,7 +16,7 @@ from collector_session import connected
 from conftest import ServerFactory
 
 from agent.config.loader import load
-from agent.demo.server import PrivateServer
+from agent.demo.private_server import PrivateServer
 from agent.service.daemon import Agent
 from collectors import digests, statement_totals
 from collectors.base import CollectorError

@@ -14,7 +14,7 @@ from conftest import FLAVOURS, ServerFactory
 from page_changes import lost
 from proxy import Proxy
 
-from agent.demo.server import PrivateServer
+from agent.demo.private_server import PrivateServer
 from collectors.connection import Endpoint
 from testbed.real.clients import Clients, root, run_as_root
 from testbed.real.daemon import Daemon, target, wait_until, watching

@@ -16,7 +16,7 @@ import pytest
 from conftest import ServerFactory
 from exporters import node_exporter
 
-from agent.demo.server import PrivateServer, free_port
+from agent.demo.private_server import PrivateServer, free_port
 from testbed.real.cgroups import cpu_quota
 from testbed.real.clients import Clients
 from testbed.real.daemon import Daemon, is_root, target, wait_until, watching

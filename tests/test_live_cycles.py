@@ -19,7 +19,7 @@ from conftest import FLAVOURS, ServerFactory
 from proxy import Proxy
 
 from agent.config.loader import load
-from agent.demo.server import PrivateServer
+from agent.demo.private_server import PrivateServer
 from agent.service import target_session
 from agent.service.daemon import Agent
 from collectors.connection import Endpoint

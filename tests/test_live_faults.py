@@ -32,7 +32,7 @@ from page_changes import ALWAYS_POSSIBLE, falls, increases, lost, rise, skipped,
 from proxy import Proxy
 from set_clock import set_ahead
 
-from agent.demo.server import PrivateServer
+from agent.demo.private_server import PrivateServer
 from agent.history.record_types import INTERVALS
 from collectors.connection import Endpoint
 from testbed.real.clients import Clients, run_as_root, sessions

@@ -11,7 +11,7 @@ import pytest
 from collector_session import connected
 from conftest import ServerFactory
 
-from agent.demo.server import Flavour, PrivateServer
+from agent.demo.private_server import Flavour, PrivateServer
 from collectors import COLLECTORS, business_query
 from collectors.base import CollectorError, FailureKind, Values
 from collectors.connection import Connection, Endpoint, Login

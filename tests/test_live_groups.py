@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from conftest import ServerFactory
 
-from agent.demo.server import PrivateServer
+from agent.demo.private_server import PrivateServer
 from testbed.real.cgroups import cpu_quota
 from testbed.real.clients import Clients
 from testbed.real.daemon import Daemon, is_root, target, wait_until, watching

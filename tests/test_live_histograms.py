@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 from collector_session import connected
 
-from agent.demo.server import PrivateServer
+from agent.demo.private_server import PrivateServer
 from agent.query_classes.recent_response_times import RecentResponseTimes
 from collectors import histograms
 from collectors.histograms import NO_TABLE, HistogramValues

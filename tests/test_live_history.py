@@ -18,7 +18,7 @@ from conftest import ServerFactory, one_in_every_run
 from disks import fill, remount, small_disk
 from history_rows import is_sound, rows
 
-from agent.demo.server import PrivateServer
+from agent.demo.private_server import PrivateServer
 from agent.history.record_types import FITS, INTERVALS, SAMPLES, Row
 from agent.history.server_identity import server_identity
 from testbed.real.clients import Clients, root

@@ -10,7 +10,7 @@ import pytest
 from collector_session import connected, endpoint_of
 from conftest import ServerFactory
 
-from agent.demo.server import Flavour, PrivateServer
+from agent.demo.private_server import Flavour, PrivateServer
 from collectors import host, process_lookup
 from collectors.connection import Connection, Endpoint, Login
 from collectors.device_selection import Devices

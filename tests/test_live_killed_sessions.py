@@ -9,7 +9,7 @@ import pytest
 from conftest import ServerFactory
 
 from agent.config.settings import Config
-from agent.demo.server import Flavour, PrivateServer
+from agent.demo.private_server import Flavour, PrivateServer
 from agent.service import target_session
 from agent.service.target_monitor import TargetMonitor
 from testbed.real.clients import root

@@ -10,7 +10,7 @@ import pytest
 from conftest import FLAVOURS
 from history_rows import everything, is_sound
 
-from agent.demo.server import PrivateServer
+from agent.demo.private_server import PrivateServer
 from agent.history.failures import StoreError
 from agent.history.record_types import Row
 from testbed.real.clients import Clients, sessions

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from conftest import ServerFactory, one_in_every_run
 
-from agent.demo.server import Flavour
+from agent.demo.private_server import Flavour
 from testbed.real.cgroups import cpu_quota
 from testbed.real.clients import Clients
 from testbed.real.daemon import Daemon, is_root, wait_until

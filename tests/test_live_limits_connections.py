@@ -8,7 +8,7 @@ import pymysql
 import pytest
 from conftest import ServerFactory, one_in_every_run
 
-from agent.demo.server import Flavour, PrivateServer
+from agent.demo.private_server import Flavour, PrivateServer
 from testbed.real.clients import Clients, run_as_root
 from testbed.real.daemon import wait_until
 from testbed.real.predicted_limit import STEP, watched

@@ -11,7 +11,7 @@ import pytest
 from conftest import ServerFactory, one_in_every_run
 from disks import own_disk
 
-from agent.demo.server import Flavour
+from agent.demo.private_server import Flavour
 from testbed.real.cgroups import disk_under, throttled_reads
 from testbed.real.clients import Clients, run_as_root
 from testbed.real.daemon import is_root

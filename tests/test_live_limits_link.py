@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from conftest import ServerFactory, one_in_every_run
 
-from agent.demo.server import Flavour
+from agent.demo.private_server import Flavour
 from testbed.real.clients import Clients, run_as_root
 from testbed.real.daemon import is_root
 from testbed.real.link_load import GUEST, STATEMENT, session_from

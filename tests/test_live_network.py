@@ -13,7 +13,7 @@ from conftest import FLAVOURS
 from faults import BACK_WITHIN, CALM, CLIENTS, NAP
 from page_changes import ALWAYS_POSSIBLE, falls, increases, was_undisturbed
 
-from agent.demo.server import PrivateServer
+from agent.demo.private_server import PrivateServer
 from collectors.connection import Endpoint
 from testbed.real.clients import Clients, sessions
 from testbed.real.daemon import Daemon, Page, PlausiblePage, is_root, target, wait_until, watching

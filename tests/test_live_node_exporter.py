@@ -13,7 +13,7 @@ from msgspec import structs
 from web_clients import SERVER, Authority
 
 from agent.config.node_exporter import NodeExporterSettings
-from agent.demo.server import PrivateServer, free_port
+from agent.demo.private_server import PrivateServer, free_port
 from agent.sampling.target_collectors import page_fetcher
 from collectors.base import CollectorError, Values
 from collectors.node_exporter import Fetch, parse_page

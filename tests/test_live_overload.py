@@ -13,7 +13,7 @@ from conftest import one_in_every_run
 from contended_work import NO_HOST, PEAK, ContendedLoad
 from test_live_alert import prometheus_on
 
-from agent.demo.server import PrivateServer
+from agent.demo.private_server import PrivateServer
 from testbed.real.daemon import Daemon, PlausiblePage, target, wait_until, watching
 
 FIT = {"interval": "1s", "window": "5m"}

@@ -8,7 +8,7 @@ import pytest
 from conftest import FLAVOURS
 from history_rows import is_sound, rows
 
-from agent.demo.server import PrivateServer, free_port
+from agent.demo.private_server import PrivateServer, free_port
 from agent.history.record_types import INTERVALS
 from testbed.real.daemon import Daemon, target, wait_until, watching
 

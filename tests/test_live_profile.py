@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from agent.cli import main
-from agent.demo.server import PrivateServer
+from agent.demo.private_server import PrivateServer
 from models.attribution.class_interval_table import AGENT
 from testbed.real.clients import Clients, run_as_root
 from testbed.real.daemon import target, wait_until, watching

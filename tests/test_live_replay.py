@@ -14,7 +14,7 @@ from recordings import as_rows, nearly, written
 from agent.assessment.snapshot import Snapshot
 from agent.cli import main
 from agent.config.settings import Config
-from agent.demo.server import PrivateServer
+from agent.demo.private_server import PrivateServer
 from agent.export.snapshot_json import snapshots_as_json
 from agent.service.target_monitor import TargetMonitor
 from agent.window.interval_buffer import IntervalBuffer

@@ -11,7 +11,7 @@ from conftest import ServerFactory
 from test_live_collectors import IN_FLIGHT_ON, settled
 
 from agent.config.resources import ResourceSettings
-from agent.demo.server import Flavour
+from agent.demo.private_server import Flavour
 from agent.query_classes.period_attribution import ObservedClasses
 from agent.window.recent_time_split import time_use
 from agent.window.resource_utilisation import CPUS, SERVER_SHARE_OF_CPU

@@ -15,7 +15,7 @@ from exporters import mysqld_exporter
 from prometheus_server import serving
 
 from agent.cli import main
-from agent.demo.server import PrivateServer, free_port
+from agent.demo.private_server import PrivateServer, free_port
 from agent.prometheus.client import Client
 from agent.prometheus.exporters import SERVER_ID
 from agent.support.http_client import Access

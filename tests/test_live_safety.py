@@ -16,7 +16,7 @@ import pytest
 from conftest import FLAVOURS, ServerFactory
 from proxy import Proxy
 
-from agent.demo.server import PrivateServer
+from agent.demo.private_server import PrivateServer
 from collectors.connection import Endpoint
 from testbed.real.clients import Ask, Clients, root, run_as_root
 from testbed.real.daemon import Daemon, PlausiblePage, target, wait_until, watching

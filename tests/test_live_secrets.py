@@ -16,7 +16,7 @@ from conftest import one_in_every_run
 from history_rows import rows
 from planted_secrets import NAME, NAP, PLANTED, SCHEMA, TAIL, leaks, planting
 
-from agent.demo.server import PrivateServer
+from agent.demo.private_server import PrivateServer
 from agent.history.record_types import CLASSES as USES
 from testbed.real.clients import Clients, root
 from testbed.real.daemon import COMMAND, PREFIX, Daemon, Page, target, wait_until, watching

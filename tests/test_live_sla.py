@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from conftest import ServerFactory
 
-from agent.demo.server import PrivateServer
+from agent.demo.private_server import PrivateServer
 from testbed.real.cgroups import cpu_quota
 from testbed.real.clients import Clients, run_as_root
 from testbed.real.daemon import ConfigData, Daemon, Page, is_root, target, wait_until, watching

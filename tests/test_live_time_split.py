@@ -3,7 +3,7 @@
 import pytest
 from conftest import one_in_every_run
 
-from agent.demo.server import Flavour
+from agent.demo.private_server import Flavour
 from testbed.real import statement_time_scenarios as bench
 from testbed.real.daemon import is_root
 from testbed.real.server_programs import missing, server_program

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 from web_clients import Authority
 
-from agent.demo.server import Flavour, PrivateServer
+from agent.demo.private_server import Flavour, PrivateServer
 from collectors.base import CollectorError, FailureKind
 from collectors.connection import Connection, Endpoint, Login
 from collectors.result_cells import ResultLimits, text

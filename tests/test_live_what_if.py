@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from conftest import ServerFactory
 
-from agent.demo.server import PrivateServer
+from agent.demo.private_server import PrivateServer
 from testbed.real.cgroups import cpu_quota
 from testbed.real.clients import Clients, root, run_as_root
 from testbed.real.daemon import is_root, wait_until

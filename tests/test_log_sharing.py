@@ -5,9 +5,9 @@ import pytest
 from woken_servers import committing_server
 
 from models.capacity.assess import assess_capacity
-from models.capacity.batched_cost_share import SharedCost
 from models.capacity.resource_and_limit import Resource
 from models.capacity.resource_limits import find_resource_limits
+from models.capacity.shared_cost import SharedCost
 from models.trust import Trust
 
 SEEDS = range(6)

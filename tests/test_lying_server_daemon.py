@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from agent.demo.server import PrivateServer
+from agent.demo.private_server import PrivateServer
 from testbed.attacks.false_answers import GREETINGS, LIES, LOGINS
 from testbed.attacks.lying_server import LyingServer
 from testbed.real.clients import run_as_root

@@ -47,7 +47,7 @@ assert classes.state is not None
 FORECAST = """
 import numpy as np
 from models.forecast.next_hour import DAY_STEPS, RISE_STEPS, possible_rises
-from models.forecast.saturation import forecast_load
+from models.forecast.time_to_saturation import forecast_load
 hours = 500 - 300 * np.cos(2 * np.pi * np.arange(42 * 24) / 24)
 assert forecast_load(hours).trend is not None
 steps = 500 - 300 * np.cos(2 * np.pi * np.arange(8 * DAY_STEPS + 100) / DAY_STEPS)

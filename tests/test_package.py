@@ -15,7 +15,7 @@ from lock_files import pinned
 from systemd_machine import Machine, why_not
 
 from agent import __version__
-from agent.demo.server import free_port
+from agent.demo.private_server import free_port
 from testbed.real.daemon import wait_until
 from testbed.real.server_programs import CACHE, ROOT, missing
 

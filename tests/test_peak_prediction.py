@@ -12,13 +12,13 @@ from models.usl.law import Array, Usl
 from models.usl.peak_posterior_grid import TABLE_PRIOR, PeakPrior
 from testbed.published import held_out
 from testbed.published.curves import CURVES, Curve
-from testbed.published.examples import RAYTRACER, SYSBENCH_RW
 from testbed.published.peak_estimators import (
     PredictedPeak,
     bounded_least_squares,
     peak_of,
     relative_prior,
 )
+from testbed.published.usl_examples import RAYTRACER, SYSBENCH_RW
 
 SHARES = (0.4, 0.6, 0.8)
 WRONG = 0.15

@@ -18,7 +18,7 @@ import pytest
 from conftest import ServerFactory
 
 from agent.demo.os_user import ServerUser
-from agent.demo.server import (
+from agent.demo.private_server import (
     SOCKET_PATH_LIMIT,
     PrivateServer,
     ServerError,
@@ -274,7 +274,7 @@ def test_concurrent_templates_stay_complete(tmp_path: Path) -> None:
 START_AND_WAIT = """
 import sys, time
 from pathlib import Path
-from agent.demo.server import PrivateServer, find_server
+from agent.demo.private_server import PrivateServer, find_server
 tree = Path(sys.argv[1]) if sys.argv[1] else None
 with PrivateServer(find_server(sys.argv[2], tree), template=Path(sys.argv[3])) as server:
     print(server.pid, server.port, server.folder, flush=True)

@@ -16,7 +16,7 @@ from simulated_classes import simulate
 from agent.assessment.snapshot import AssessmentState, Health, Snapshot
 from agent.cli import main
 from agent.commands.profile_report import as_csv, as_json, as_text
-from agent.demo.server import PrivateServer
+from agent.demo.private_server import PrivateServer
 from agent.export.class_table_html import classes_table
 from agent.export.profile_plot import draw_figure, plot_class
 from agent.export.profile_rows import SORT_KEYS, profile_of, ranked_profile

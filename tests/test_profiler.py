@@ -7,7 +7,7 @@ import pytest
 from test_scheduled_collector import failing
 
 from agent.config.loader import load
-from agent.demo.server import PrivateServer
+from agent.demo.private_server import PrivateServer
 from agent.query_classes.class_intervals import MAX_WAITING, ClassIntervalMaker
 from agent.query_classes.class_registry import ClassRegistry
 from agent.query_classes.one_off_profile import (

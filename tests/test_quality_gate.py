@@ -10,7 +10,7 @@ from class_samples import samples
 from simulated_classes import Simulated, simulate
 
 from agent.commands.profile_report import as_json, as_text
-from agent.demo.server import PrivateServer
+from agent.demo.private_server import PrivateServer
 from agent.export.profile_rows import profile_of
 from agent.query_classes.class_intervals import ClassInterval, ClassIntervalMaker
 from agent.query_classes.class_registry import ClassRegistry

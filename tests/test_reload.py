@@ -23,7 +23,7 @@ from web_clients import Answer, ask
 from agent.assessment.snapshot import Snapshot
 from agent.config.loader import ConfigError, load
 from agent.config.settings import Config
-from agent.demo.server import Flavour, PrivateServer, free_port
+from agent.demo.private_server import Flavour, PrivateServer, free_port
 from agent.service.daemon import Agent
 from agent.service.reload import Reloader, monitor_settings
 from agent.service.target_monitor import TargetMonitor

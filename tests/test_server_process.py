@@ -8,7 +8,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from agent.demo.server import PrivateServer
+from agent.demo.private_server import PrivateServer
 from collectors import host, status
 from collectors.connection import Connection, Endpoint, Login
 from collectors.process_lookup import find_server_process

@@ -20,7 +20,7 @@ from agent.assessment.snapshot import AssessmentState, ForecastState, Health, Sn
 from agent.export.snapshot_json import snapshots_as_json
 from agent.web import application
 from agent.window.intervals import Interval
-from models.forecast.saturation import ForecastReason, Saturation
+from models.forecast.time_to_saturation import ForecastReason, Saturation
 
 DOCS = (Path(__file__).resolve().parent.parent / "docs" / "snapshot.md").read_text()
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import pytest
 from collector_session import connected
 
-from agent.demo.server import PrivateServer
+from agent.demo.private_server import PrivateServer
 from collectors.class_thread_states import (
     MARIADB,
     DigestHashes,

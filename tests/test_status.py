@@ -9,7 +9,7 @@ import pytest
 from conftest import ServerFactory
 
 from agent.config.settings import Config
-from agent.demo.server import PrivateServer
+from agent.demo.private_server import PrivateServer
 from agent.service.target_monitor import TargetMonitor
 from collectors import status
 from collectors.base import Values

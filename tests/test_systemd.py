@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from systemd_machine import INSTALLED, Machine, why_not
 
-from agent.demo.server import free_port
+from agent.demo.private_server import free_port
 from collectors import COLLECTORS
 from testbed.real.daemon import Page, fetch, wait_until
 from testbed.real.server_programs import ROOT, missing, server_program

@@ -19,10 +19,10 @@ from models.usl.fit import (
 )
 from models.usl.law import Array, Usl
 from models.usl.peak_posterior_grid import PeakPrior
-from models.usl.point_fit import fit_curve
 from models.usl.points_and_residuals import Points
 from models.usl.posterior import posterior_of
-from testbed.published.examples import (
+from models.usl.residence_curve import fit_curve
+from testbed.published.usl_examples import (
     CISCO,
     RAYTRACER,
     SPECSDM91,

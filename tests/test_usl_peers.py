@@ -8,7 +8,7 @@ import scipy
 
 from models.usl.fit import fit_bayes, fit_lsq
 from models.usl.law import Usl
-from testbed.published.examples import CISCO, RAYTRACER
+from testbed.published.usl_examples import CISCO, RAYTRACER
 
 LAW = Usl(0.02671591, 7.690945e-4, 995.6486)
 UNEQUAL = Usl(0.06, 0.002, 40.0)

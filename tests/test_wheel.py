@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from agent import __version__
-from agent.demo.server import PrivateServer, free_port
+from agent.demo.private_server import PrivateServer, free_port
 from agent.support.shipped_files import HOST_FILES
 from testbed.real.daemon import fetch, wait_until
 from testbed.real.server_account import least_account

@@ -11,7 +11,7 @@ from agent.support.clock_pair import ClockPair
 from agent.window.intervals import Window
 from models.capacity.distribution import Distribution
 from models.capacity.result import Capacity
-from models.forecast.saturation import forecast_load, saturation, usable_distribution
+from models.forecast.time_to_saturation import forecast_load, saturation, usable_distribution
 
 FORECAST_INTERVAL = 3600.0
 """Seconds between two forecasts."""

@@ -23,7 +23,7 @@ from models.capacity.saturation_probability import (
     saturation_probability,
     saturation_soon,
 )
-from models.forecast.saturation import Saturation
+from models.forecast.time_to_saturation import Saturation
 from models.group.node_time_split import Layer, Replication, split_into_layers
 from models.group.ntp_clock_filter import ClockOffset
 from models.time_split.split import TimeSplit

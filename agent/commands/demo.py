@@ -58,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
 def _run_demo(args: argparse.Namespace) -> int:
     from agent.demo.demo_run import Demo
     from agent.demo.page_address import AddressError
-    from agent.demo.server import ServerError
+    from agent.demo.private_server import ServerError
 
     try:
         Demo(args.listen, args.seconds).play()

@@ -28,7 +28,7 @@ from agent.replay.alert_rules import Episode
 from agent.replay.recording_opener import RecordingSource
 from agent.replay.replay import Step
 from agent.support.safe_output import json_text, printable
-from models.forecast.saturation import ForecastReason
+from models.forecast.time_to_saturation import ForecastReason
 
 HEADER = (
     "time",

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from agent.config.cross_checks import contradictions
+from agent.config.contradictions import contradictions
 from agent.config.existing_file import relative_to
 from agent.config.settings import Config
 from agent.config.yaml_loader import ConfigError as ConfigError

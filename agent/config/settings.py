@@ -23,8 +23,8 @@ from agent.config.base_model import (
 )
 from agent.config.business_metrics import BusinessMetrics
 from agent.config.class_slas import ClassSlas
+from agent.config.contradictions import PASSWORD_SOURCES
 from agent.config.credentials import Credentials, cause_of, client_options
-from agent.config.cross_checks import PASSWORD_SOURCES
 from agent.config.durations import duration_text, seconds, within
 from agent.config.existing_file import ExistingFile, is_file
 from agent.config.history_settings import HistorySettings

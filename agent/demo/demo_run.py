@@ -17,9 +17,9 @@ from agent.assessment.snapshot import Snapshot
 from agent.config.settings import CollectorSettings, Config, FitSettings, Target
 from agent.demo.load_generator import LoadGenerator
 from agent.demo.page_address import Address, choose_address, listen_on
+from agent.demo.private_server import PrivateServer, ServerError
 from agent.demo.result_rows import result_rows, summary_sentence
 from agent.demo.screen import View, choose_output, table
-from agent.demo.server import PrivateServer, ServerError
 from agent.demo.server_installation import FLAVOUR_NAMES, how_to_install, servers_to_try
 from agent.demo.shop_workload import TABLES
 from agent.service.daemon import Agent

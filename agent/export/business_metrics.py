@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from prometheus_client.core import Metric
 
 from agent.assessment.snapshot import Snapshot
-from agent.export.family_builders import LOWER, TRUST, UPPER, gauge, trust_rows
+from agent.export.metric_families import LOWER, TRUST, UPPER, gauge, trust_rows
 from models.business_unit import UnitHeadroom
 
 NAME = "business_metric"

@@ -1,7 +1,7 @@
 """The forecast in words: when the load reaches the capacity, or why that is not known."""
 
 from models.forecast.hourly_means import HOUR_SECONDS
-from models.forecast.saturation import DAY_SECONDS, ForecastReason, Saturation
+from models.forecast.time_to_saturation import DAY_SECONDS, ForecastReason, Saturation
 from models.forecast.weekly_pattern import WEEK_DAYS
 
 MIN_SHOWN_PROBABILITY = 0.05

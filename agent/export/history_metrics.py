@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from agent.export.family_builders import PREFIX
+from agent.export.metric_families import PREFIX
 from agent.history.write_health import StoreState
 
 

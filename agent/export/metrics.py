@@ -12,8 +12,8 @@ from agent.export.business_metrics import business_families
 from agent.export.capacity_metrics import capacity_families
 from agent.export.class_metrics import class_families
 from agent.export.class_sla_metrics import class_sla_families
-from agent.export.family_builders import LOWER, PREFIX, TRUST, UPPER, counter, gauge, trust_rows
 from agent.export.forecast_metrics import forecast_families
+from agent.export.metric_families import LOWER, PREFIX, TRUST, UPPER, counter, gauge, trust_rows
 from agent.export.sla_metrics import sla_families
 from agent.export.time_split_metrics import time_families
 from models.trust import Trust

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from agent.export.family_builders import PREFIX
 from agent.export.history_metrics import history_families
+from agent.export.metric_families import PREFIX
 from agent.history.write_health import StoreState
 
 

@@ -13,7 +13,7 @@ from agent.compare.compare_periods import compare_history
 from agent.compare.comparison import Comparison
 from agent.compare.periods import periods_around
 from agent.config.settings import Config
-from agent.export.family_builders import PREFIX
+from agent.export.metric_families import PREFIX
 from agent.export.metrics import SnapshotCollector
 from agent.export.target_group_metrics import GroupCollector
 from agent.groups.group_monitors import Groups

@@ -1,6 +1,6 @@
 """Contradictions between keys of a web configuration, and values that cannot be supported.
 
-Like those of `agent.config.cross_checks`, they are checked independently of the types, so that a
+Like those of `agent.config.contradictions`, they are checked independently of the types, so that a
 wrong type elsewhere hides none of them.
 """
 

@@ -8,7 +8,7 @@ approaches 1 long before the processor is full. The kernel counts how often a pr
 so the share is measured, not assumed: `saved` is the share of the queries that found it busy.
 """
 
-from models.capacity.batched_cost_share import SharedCost
+from models.capacity.shared_cost import SharedCost
 from models.robust import EPISODE_SHARE, SIGNIFICANT_Z
 
 WAKEUP_SECONDS = 50e-6

@@ -31,7 +31,7 @@ from models.shared_constants import LOW_QUANTILE, MIN_NOISE
 from models.trust import MAX_GROWTH
 from models.usl.law import Array
 from models.usl.peak_posterior_grid import PSEUDO_ERROR
-from models.usl.point_fit import RELATIVE_ERROR, powers_of
+from models.usl.residence_curve import RELATIVE_ERROR, powers_of
 
 Indices = NDArray[np.intp]
 

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from models.capacity.batched_cost_share import SharedCost
 from models.capacity.cpu_wakeups import SHORT_QUERY_SECONDS, CpuWakeups
+from models.capacity.shared_cost import SharedCost
 from models.numerics import QUANTILES, median, quantile, quantiles
 from models.reason_enum import ReasonEnum
 from models.robust import SIGNIFICANT_Z

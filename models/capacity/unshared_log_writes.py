@@ -4,7 +4,7 @@ The models of `demand_extrapolation` exclude each other: a demand falls because 
 more rarely, or because commits share the writes of the log. On a server that commits much both
 happen. Where the points prefer the first, the processor time of the writes that are still made
 remains to be saved: once processors are full, commits queue and share them (group commit:
-`batched_cost_share`). On a recorded server without a binary log that was 40 % of the demand at half
+`shared_cost`). On a recorded server without a binary log that was 40 % of the demand at half
 of the limit, of which the points showed nothing.
 """
 

@@ -23,9 +23,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from models.capacity.batched_cost_share import SharedCost
 from models.capacity.cpu_wakeups import CpuWakeups
 from models.capacity.resource_and_limit import OTHER_PROGRAMS_SHARE
+from models.capacity.shared_cost import SharedCost
 from models.robust import CERTAIN_Z, SIGNIFICANT_Z, LinearFit, fit_each
 from models.shared_constants import LIKELY, POSSIBLE, UNLIKELY
 from models.usl.law import Array

@@ -7,8 +7,8 @@ import numpy as np
 
 from models.numerics import NEGLIGIBLE, TINY
 from models.usl.law import Array, Usl
-from models.usl.point_fit import fit_curve
 from models.usl.points_and_residuals import Points
+from models.usl.residence_curve import fit_curve
 
 SIGMA_BOUND = 1 - NEGLIGIBLE
 """The greatest σ that a fit returns; beyond it, throughput would fall from the first thread on."""

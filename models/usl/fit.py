@@ -14,9 +14,9 @@ from models.trust import MAX_ERROR, PeakEvidence, Reason, Trust, judge_peak
 from models.usl.classical_fits import least_squares_on_throughput, linearise
 from models.usl.law import Array, Usl
 from models.usl.peak_posterior_grid import LIVE_PRIOR, TABLE_PRIOR, PeakPrior
-from models.usl.point_fit import find_outliers, fit_curve
 from models.usl.points_and_residuals import MIN_POINTS, Points, scatter_about
 from models.usl.posterior import CredibleInterval, LawIntervals, Posterior, posterior_of
+from models.usl.residence_curve import find_outliers, fit_curve
 
 SUPERLINEAR_EFFICIENCY = 1.1
 SUPERLINEAR_SHARE = 0.2

@@ -19,8 +19,8 @@ import numpy as np
 from models.numerics import NEGLIGIBLE, ROUNDING
 from models.robust import MIN_FREEDOM
 from models.usl.law import Array
-from models.usl.point_fit import ResidenceCurve, powers_of
 from models.usl.points_and_residuals import Points
+from models.usl.residence_curve import ResidenceCurve, powers_of
 
 GRID_SIZE = 48
 LOG_CUT, BLURRED_LOG_CUT = 9.0, 6.0

@@ -25,8 +25,8 @@ from models.usl.peak_posterior_grid import (
     narrowed_grid,
     vertex,
 )
-from models.usl.point_fit import ResidenceCurve, fit_power
 from models.usl.points_and_residuals import Points
+from models.usl.residence_curve import ResidenceCurve, fit_power
 
 SHARPNESSES = (1.0, 2.0)
 """The shapes' exponents, a priori equally likely."""

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from models.usl.law import Array
-from testbed.published import tables as published_tables
-from testbed.published.examples import CISCO, RAYTRACER, SPECSDM91, SYSBENCH_RW
+from testbed.published import sysbench_tables
+from testbed.published.usl_examples import CISCO, RAYTRACER, SPECSDM91, SYSBENCH_RW
 
 
 @dataclass(frozen=True, eq=False)
@@ -503,7 +503,7 @@ TABLES = {
     "TiDB": TIDB,
     "TiDB, 2018": TIDB_2018,
     "kernel fix": KERNEL_FIX,
-    **published_tables.TABLES,
+    **sysbench_tables.TABLES,
 }
 
 CURVES = [
@@ -555,7 +555,7 @@ STUDIES = {
         "Schwenke, MariaDB 10.3",
     ),
     **dict.fromkeys(("proxy, read-only", "proxy, read-write", "proxy, more"), "Schwenke, MaxScale"),
-    **published_tables.STUDIES,
+    **sysbench_tables.STUDIES,
 }
 """Who measured a family's curves, and on which server."""
 

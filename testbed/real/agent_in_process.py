@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from agent.config.settings import Config
-from agent.demo.server import PrivateServer
+from agent.demo.private_server import PrivateServer
 from agent.history.store import Store
 from agent.service.daemon import Agent
 from agent.window.intervals import Window

@@ -12,7 +12,7 @@ import numpy as np
 import pymysql
 from pymysql.cursors import Cursor
 
-from agent.demo.server import PrivateServer
+from agent.demo.private_server import PrivateServer
 from testbed.real.daemon import PATIENCE
 
 TOO_MANY_CONNECTIONS = 1040  # the server's error

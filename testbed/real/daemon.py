@@ -18,7 +18,7 @@ import psutil
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
-from agent.demo.server import PrivateServer, free_port
+from agent.demo.private_server import PrivateServer, free_port
 from collectors.connection import Endpoint
 from testbed.real.server_account import Account, least_account
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent.demo.server import Flavour, PrivateServer, Program
+from agent.demo.private_server import Flavour, PrivateServer, Program
 from testbed.real.server_programs import missing, server_program
 
 LIBC = ctypes.CDLL(None, use_errno=True)

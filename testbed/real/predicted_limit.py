@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.demo.server import PrivateServer
+from agent.demo.private_server import PrivateServer
 from agent.export.resource_labels import LABELS, resource_labels
 from testbed.real.clients import Clients
 from testbed.real.daemon import COLLECTORS, Daemon, Page, target, wait_until, watching

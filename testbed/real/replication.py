@@ -1,6 +1,6 @@
 """A replica of MySQL or MariaDB, set up to follow a source."""
 
-from agent.demo.server import PrivateServer
+from agent.demo.private_server import PrivateServer
 from testbed.real.clients import run_as_root
 from testbed.real.daemon import wait_until
 

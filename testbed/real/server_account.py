@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from pymysql.constants import CLIENT
 
-from agent.demo.server import PrivateServer
+from agent.demo.private_server import PrivateServer
 from testbed.real.server_programs import ROOT
 
 GRANTS = ROOT / "deploy" / "grants.sql"

@@ -3,7 +3,7 @@
 import os
 import signal
 
-from agent.demo.server import PrivateServer
+from agent.demo.private_server import PrivateServer
 
 
 def restart_server(server: PrivateServer) -> None:

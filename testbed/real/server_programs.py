@@ -8,7 +8,7 @@ from typing import Literal, NoReturn
 
 import pytest
 
-from agent.demo.server import Flavour, Program, find_server
+from agent.demo.private_server import Flavour, Program, find_server
 
 ROOT = Path(__file__).resolve().parents[2]
 CACHE = ROOT / ".cache"

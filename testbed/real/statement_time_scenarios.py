@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from agent.config.resources import ResourceSettings
-from agent.demo.server import Flavour, PrivateServer
+from agent.demo.private_server import Flavour, PrivateServer
 from agent.window.recent_time_split import time_use
 from models.time_split.limiting_resource import PARTS_OF, LimitedBy, LimitingResource
 from models.time_split.split import EXPLAINED_PARTS, TimePart, TimeSplit

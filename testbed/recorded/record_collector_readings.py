@@ -16,7 +16,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from agent.demo.server import PrivateServer
+from agent.demo.private_server import PrivateServer
 from collectors import COLLECTORS
 from collectors.base import Sample
 from collectors.connection import Connection, Endpoint, Login

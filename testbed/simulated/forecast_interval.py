@@ -1,6 +1,6 @@
 """The 90 % interval of a forecast daily peak, which is counted to hold the truth or not."""
 
-from models.forecast.saturation import LoadForecast
+from models.forecast.time_to_saturation import LoadForecast
 from models.numerics import QUANTILES, quantiles
 
 

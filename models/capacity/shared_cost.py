@@ -1,4 +1,4 @@
-"""The share of queries that avoid a cost because one query pays it for all, from a counter of it.
+"""A cost that one query pays for all: the share of queries that avoid it, from a counter of it.
 
 An idle processor is woken once for all queries that arrive while it runs, and a log is written and
 flushed once for all that commit meanwhile (group commit: D. DeWitt and others 1984; D. Gawlick, D.

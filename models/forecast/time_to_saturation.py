@@ -12,8 +12,8 @@ from models.capacity.distribution import Distribution
 from models.capacity.result import Capacity
 from models.forecast.daily_peak_growth import TREND_DAYS, Trend, fit_trend
 from models.forecast.daily_peaks import DAY_HOURS, daily_peaks
+from models.forecast.future_peaks import future_peaks
 from models.forecast.hourly_means import HOUR_SECONDS
-from models.forecast.paths import future_peaks
 from models.forecast.weekly_pattern import WEEK_DAYS
 from models.numerics import QUANTILES, median
 from models.rates import Array

@@ -1,4 +1,4 @@
-"""Published curves, concurrency (threads) and throughput (queries/s), with their sources."""
+"""Examples of the law's literature: concurrency (threads), throughput (queries/s), source."""
 
 CISCO = (
     [

@@ -1,8 +1,9 @@
-"""The point fit that the posterior starts from: log residuals, by Gauss–Newton.
+"""The residence time over concurrency, a parabola through the points: by Gauss–Newton on ln R.
 
-In A, B, C of R(N) = A + B·N + C·N² the residence time is linear, and ln R̂ − ln R is the relative
-error of the throughput. Each step solves 3×3 normal equations under A, B, C ≥ 0, so that the law
-is positive at every load. Tens of microseconds for a thousand points, numpy only.
+The posterior starts from it. In A, B, C of R(N) = A + B·N + C·N² the residence time is linear, and
+ln R̂ − ln R is the relative error of the throughput. Each step solves 3×3 normal equations under
+A, B, C ≥ 0, so that the law is positive at every load. Tens of microseconds for a thousand points,
+numpy only.
 """
 
 from dataclasses import dataclass, replace
