@@ -1,14 +1,38 @@
 """Business metrics as Prometheus metrics: the value, and the headroom in its unit."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from prometheus_client.core import Metric
 
 from agent.assessment.snapshot import Snapshot
 from agent.export.metric_families import LOWER, TRUST, UPPER, gauge, trust_rows
 from models.business_unit import UnitHeadroom
+from models.what_if.predict import PredictedValue
 
 NAME = "business_metric"
+AMOUNTS: tuple[tuple[str, str, Callable[[PredictedValue], float | None]], ...] = (
+    (
+        f"{NAME}_headroom",
+        "How much more of the business metric, in its unit, is possible up to the capacity; 0 "
+        "or less where nothing is left. Absent while it is not known: see "
+        "business_metric_reason.",
+        lambda amount: amount.value,
+    ),
+    (
+        f"{NAME}_headroom_lower",
+        "How much more of the business metric, in its unit, is possible up to the capacity, "
+        f"{LOWER}; absent while it is not known: see business_metric_reason.",
+        lambda amount: amount.lower,
+    ),
+    (
+        f"{NAME}_headroom_upper",
+        "How much more of the business metric, in its unit, is possible up to the capacity, "
+        f"{UPPER}; absent while it is not known (see business_metric_reason), and where the "
+        "capacity has no upper bound.",
+        lambda amount: amount.upper,
+    ),
+)
+"""Name, help text, and the amount or its bound."""
 
 
 def business_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]:
@@ -43,29 +67,8 @@ def _headroom_families(
 ) -> Iterator[Metric]:
     """Yield the headroom of each business metric with bounds and trust, or why it is unknown."""
     found = [(labels, headroom.amount) for labels, headroom in known if headroom.amount]
-    yield gauge(
-        f"{NAME}_headroom",
-        "How much more of the business metric, in its unit, is possible up to the capacity; 0 "
-        "or less where nothing is left. Absent while it is not known: see "
-        "business_metric_reason.",
-        ((labels, amount.value) for labels, amount in found),
-        NAME,
-    )
-    yield gauge(
-        f"{NAME}_headroom_lower",
-        "How much more of the business metric, in its unit, is possible up to the capacity, "
-        f"{LOWER}; absent while it is not known: see business_metric_reason.",
-        ((labels, amount.lower) for labels, amount in found),
-        NAME,
-    )
-    yield gauge(
-        f"{NAME}_headroom_upper",
-        "How much more of the business metric, in its unit, is possible up to the capacity, "
-        f"{UPPER}; absent while it is not known (see business_metric_reason), and where the "
-        "capacity has no upper bound.",
-        ((labels, amount.upper) for labels, amount in found),
-        NAME,
-    )
+    for name, text, value in AMOUNTS:
+        yield gauge(name, text, ((labels, value(amount)) for labels, amount in found), NAME)
     yield gauge(
         f"{NAME}_trust",
         f"Trust in the headroom of the business metric: {TRUST}.",

@@ -1,11 +1,11 @@
 """The capacity, its limits and its inputs, as Prometheus metrics."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from math import isfinite
 
 from prometheus_client.core import Metric
 
-from agent.assessment.snapshot import Snapshot
+from agent.assessment.snapshot import Load, Snapshot
 from agent.config.durations import duration_text
 from agent.export.metric_families import LOWER, TRUST, UPPER, counter, gauge, trust_rows
 from agent.export.resource_labels import LABELS, cpu_part, resource_labels
@@ -108,7 +108,15 @@ def _finite_upper_bound(interval: CredibleInterval | None) -> float | None:
 
 def capacity_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]:
     """Yield the capacity, its limits and its trust, and what it was assessed from."""
-    known = [(s.target, capacity) for s in snapshots if (capacity := s.capacity(now)) is not None]
+    yield from _headroom_families(snapshots, now)
+    yield from _assessment_families(snapshots, now)
+    yield from _utilisation_families(snapshots, now)
+    yield from _limit_families(snapshots, now)
+    yield from _interval_families(snapshots, now)
+
+
+def _headroom_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]:
+    """Yield the headroom, and the probability that more load, or time, saturates the server."""
     headrooms = [
         (s.target, headroom) for s in snapshots if (headroom := s.headroom(now)) is not None
     ]
@@ -136,6 +144,11 @@ def capacity_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]
         ),
         "horizon",
     )
+
+
+def _assessment_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]:
+    """Yield the capacity with its bounds, what limits it, its trust and the reasons."""
+    known = [(s.target, capacity) for s in snapshots if (capacity := s.capacity(now)) is not None]
     for name, text, value in CAPACITY_GAUGES:
         yield gauge(name, text, [((target,), value(capacity)) for target, capacity in known])
     yield gauge(
@@ -162,13 +175,10 @@ def capacity_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]
         (((target, reason.value), 1.0) for target, c in known for reason in c.reasons),
         "reason",
     )
-    yield from _utilisation_families(snapshots, now)
-    yield from _limit_families(snapshots, now)
-    yield from _interval_families(snapshots, now)
 
 
 def _utilisation_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]:
-    """Yield the utilisation of each resource, and the source and clock rate of the CPUs."""
+    """Yield the utilisation of each resource, and what belongs to that of the CPUs."""
     loads = [(s.target, load) for s in snapshots if (load := s.current_load(now)) is not None]
     yield gauge(
         "resource_utilisation_ratio",
@@ -182,6 +192,11 @@ def _utilisation_families(snapshots: list[Snapshot], now: float) -> Iterator[Met
         ),
         *LABELS,
     )
+    yield from _cpu_families(loads)
+
+
+def _cpu_families(loads: Sequence[tuple[str, Load]]) -> Iterator[Metric]:
+    """Yield the parts of the CPU's utilisation, its source, and the clock rate."""
     yield gauge(
         "cpu_part_utilisation_ratio",
         "Share of the host's CPU time that the server took, or the hypervisor gave to others "

@@ -159,8 +159,15 @@ def _events(known: TargetClasses) -> Iterator[Metric]:
 
 
 def _class_gauges(fresh: TargetClasses, now: float) -> Iterator[Metric]:
-    each = [(s, c, one) for s, c in fresh for one in c.classes]
-    lines = [(_labels(s, one), one.line) for s, _, one in each if one.line and one.line.is_usable]
+    yield from _cpu_estimates(fresh)
+    yield _capacity_gains(fresh, now)
+    yield _digest_texts(fresh)
+
+
+def _cpu_estimates(fresh: TargetClasses) -> Iterator[Metric]:
+    """Yield CPU per work time with its error, and the error of the estimated CPU."""
+    each = [(s, one) for s, c in fresh for one in c.classes]
+    lines = [(_labels(s, one), one.line) for s, one in each if one.line and one.line.is_usable]
     yield gauge(
         "query_cpu_slope",
         "CPU seconds per second of the query class's work time (statements that run without "
@@ -180,12 +187,19 @@ def _class_gauges(fresh: TargetClasses, now: float) -> Iterator[Metric]:
         "query_cpu_error_ratio",
         "Standard error of the query class's estimated CPU as a share of that CPU; absent where "
         "the CPU is measured.",
-        ((_labels(s, one), one.error) for s, _, one in each),
+        ((_labels(s, one), one.error) for s, one in each),
         "schema",
         "digest",
     )
-    gains = [(_labels(s, one), capacity_gain(c, one, s.capacity(now))) for s, c, one in each]
-    yield gauge(
+
+
+def _capacity_gains(fresh: TargetClasses, now: float) -> Metric:
+    gains = [
+        (_labels(s, one), capacity_gain(c, one, s.capacity(now)))
+        for s, c in fresh
+        for one in c.classes
+    ]
+    return gauge(
         "query_capacity_gain_ratio",
         "How much more of all other queries the server could do if the query class were "
         "removed, or its cost halved: 0.25 is a quarter more. Absent where that is not known.",
@@ -198,13 +212,17 @@ def _class_gauges(fresh: TargetClasses, now: float) -> Iterator[Metric]:
         "digest",
         "change",
     )
-    yield gauge(
+
+
+def _digest_texts(fresh: TargetClasses) -> Metric:
+    return gauge(
         "query_digest_info",
         "Normalised text of the query class's statements, without literals, in the label "
         "digest_text; always 1. Absent unless classes.digest_text is on.",
         (
             ((*_labels(s, one), one.text[:TEXT_LENGTH]), 1.0)
-            for s, _, one in each
+            for s, c in fresh
+            for one in c.classes
             if one.text is not None
         ),
         "schema",

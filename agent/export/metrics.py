@@ -130,21 +130,7 @@ def health_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]:
         (((s.target,), _as_number(s.health.up)) for s in snapshots),
     )
     yield _target_info(snapshots)
-    clocks = [
-        ((s.target,), clock) for s in snapshots if (clock := s.current_clock_offset()) is not None
-    ]
-    yield gauge(
-        "clock_offset_seconds",
-        "Server's clock minus the agent's in seconds, above 0 where the server's is ahead; "
-        "absent while it is not known.",
-        ((labels, clock.seconds) for labels, clock in clocks),
-    )
-    yield gauge(
-        "clock_offset_uncertainty_seconds",
-        "Largest error of the server's clock offset in seconds, either way: half of the round "
-        "trip plus the drift since then. Absent while the offset is not known.",
-        ((labels, clock.uncertainty) for labels, clock in clocks),
-    )
+    yield from _clock_offset_families(snapshots)
     yield counter(
         "queries",
         "Statements that the server has counted since its start (Questions), including the "
@@ -189,6 +175,24 @@ def _target_info(snapshots: list[Snapshot]) -> Metric:
         ((values(*each), 1.0) for each in identities),
         *INFO_LABELS,
         *names,
+    )
+
+
+def _clock_offset_families(snapshots: list[Snapshot]) -> Iterator[Metric]:
+    clocks = [
+        ((s.target,), clock) for s in snapshots if (clock := s.current_clock_offset()) is not None
+    ]
+    yield gauge(
+        "clock_offset_seconds",
+        "Server's clock minus the agent's in seconds, above 0 where the server's is ahead; "
+        "absent while it is not known.",
+        ((labels, clock.seconds) for labels, clock in clocks),
+    )
+    yield gauge(
+        "clock_offset_uncertainty_seconds",
+        "Largest error of the server's clock offset in seconds, either way: half of the round "
+        "trip plus the drift since then. Absent while the offset is not known.",
+        ((labels, clock.uncertainty) for labels, clock in clocks),
     )
 
 

@@ -1,6 +1,6 @@
 """The SLA as Prometheus metrics: the load at which residence times break it, and the headroom."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from prometheus_client.core import Metric
 
@@ -53,15 +53,7 @@ def sla_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]:
         "and while the server is down.",
         (((target,), state.seconds) for target, state in known),
     )
-    for name, text, estimate_of in ESTIMATES:
-        found = [
-            ((target,), one) for target, state in known if (one := estimate_of(state)) is not None
-        ]
-        yield gauge(_metric_name(name), text.format(""), ((t, one.value) for t, one in found))
-        lower = ((t, one.lower) for t, one in found)
-        yield gauge(_metric_name(name, "lower_"), text.format(f", {LOWER}"), lower)
-        upper = ((t, one.upper) for t, one in found)
-        yield gauge(_metric_name(name, "upper_"), text.format(f", {UPPER}"), upper)
+    yield from _estimates(known)
     yield gauge(
         "sla_capacity_first_probability",
         "Probability, 0 to 1, that a growing load reaches the capacity before it breaks the "
@@ -85,6 +77,19 @@ def sla_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]:
         ),
         "reason",
     )
+
+
+def _estimates(known: Sequence[tuple[str, SlaState]]) -> Iterator[Metric]:
+    """Yield each estimate and its bounds."""
+    for name, text, estimate_of in ESTIMATES:
+        found = [
+            ((target,), one) for target, state in known if (one := estimate_of(state)) is not None
+        ]
+        yield gauge(_metric_name(name), text.format(""), ((t, one.value) for t, one in found))
+        lower = ((t, one.lower) for t, one in found)
+        yield gauge(_metric_name(name, "lower_"), text.format(f", {LOWER}"), lower)
+        upper = ((t, one.upper) for t, one in found)
+        yield gauge(_metric_name(name, "upper_"), text.format(f", {UPPER}"), upper)
 
 
 def _metric_name(name: str, bound: str = "") -> str:

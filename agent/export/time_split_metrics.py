@@ -12,6 +12,29 @@ from models.time_split.limiting_resource import LimitedBy, LimitingResource
 
 def time_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]:
     """Yield the time split of each target, and what limits it and its query classes."""
+    yield from _target_splits(snapshots, now)
+    yield gauge(
+        "layer_concurrency",
+        "Mean number of threads that spend their time in this layer, over the last five "
+        "minutes: system is CPU, disk and network, distribution is replication (appliers and "
+        "waits for replicas), application is the rest. Absent where CPU, disk or replication is "
+        "not known.",
+        (((s.target, layer.value), n) for s in snapshots for layer, n in s.layers(now).items()),
+        "layer",
+    )
+    yield gauge(
+        "query_limited_by_ratio",
+        "Share of the query class's time that is spent on the limit where it spends most, 0 to "
+        "1; the label limit names it. Absent where that is not known.",
+        _class_limits(snapshots, now),
+        "schema",
+        "digest",
+        "limit",
+    )
+
+
+def _target_splits(snapshots: list[Snapshot], now: float) -> Iterator[Metric]:
+    """Yield the parts of each target's statement time, and the one on which most is spent."""
     known = [(s.target, time) for s in snapshots if (time := s.current_time_use(now)) is not None]
     yield gauge(
         "statement_time_ratio",
@@ -41,24 +64,6 @@ def time_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]:
             if use.limited_by is not None
             for limit in LimitingResource
         ),
-        "limit",
-    )
-    yield gauge(
-        "layer_concurrency",
-        "Mean number of threads that spend their time in this layer, over the last five "
-        "minutes: system is CPU, disk and network, distribution is replication (appliers and "
-        "waits for replicas), application is the rest. Absent where CPU, disk or replication is "
-        "not known.",
-        (((s.target, layer.value), n) for s in snapshots for layer, n in s.layers(now).items()),
-        "layer",
-    )
-    yield gauge(
-        "query_limited_by_ratio",
-        "Share of the query class's time that is spent on the limit where it spends most, 0 to "
-        "1; the label limit names it. Absent where that is not known.",
-        _class_limits(snapshots, now),
-        "schema",
-        "digest",
         "limit",
     )
 
