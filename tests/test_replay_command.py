@@ -567,6 +567,8 @@ def test_a_recording_of_weeks_is_forecast(tmp_path: Path, replayed: Replayed) ->
         ("host_cpu_busy_s", lambda t, v: 50 + 40 * math.sin(t), "host_cpu_busy_s fell 10 times in"),
         ("host_cpu_busy_s", lambda t, v: 100 * v, "in 60 s, more than cpus, 2; give CPU time in s"),
         ("server_cpu_s", lambda t, v: 1000 * v, "in 60 s, more than cpus, 2; give CPU time in sec"),
+        ("statement_time_s", lambda t, v: 1e3 * v, "threads_running; give the time of stat"),
+        ("statement_time_s", lambda t, v: 1e6 * v, "threads_running; give the time of stat"),
         ("cpus", lambda t, v: 0.5, "in 60 s, more than cpus, 0.5; give CPU time in seconds, and"),
         ("t_s", lambda t, v: 1.79e12 + 1000 * v, ":2: t_s is 1790000000000, a time after the year"),
     ],

@@ -20,10 +20,14 @@ from agent.replay.recorded_samples import (
 )
 from agent.window.interval_buffer import max_gap
 
-COUNTERS = ("questions", "statement_time_s", HOST_BUSY, SERVER_CPU, "redo_writes", "redo_syncs")
+STATEMENT_TIME, RUNNING = "statement_time_s", "threads_running"
+COUNTERS = ("questions", STATEMENT_TIME, HOST_BUSY, SERVER_CPU, "redo_writes", "redo_syncs")
 MIN_FALLS, MAX_FALL_SHARE = 10, 0.25
 """Falls without a restart, and their share of the rows, from which a column is no counter: resets
 of a server's status are rarer."""
+MAX_TO_RUNNING, MIN_EXCESSES, MAX_EXCESS_SHARE = 20.0, 10, 0.5
+"""Statement time per second may be this many times the running threads, or more in fewer rows and
+in less than this share of all: a statement of hours is counted when it ends."""
 STRETCH_SECONDS = 60.0
 """The time (s) over which CPU time is compared with the processors."""
 MAX_BUSY_RATIO = 1.25
@@ -38,6 +42,8 @@ class RowChecks:
     def __init__(self) -> None:
         self._rows = 0
         self._falls = dict.fromkeys(COUNTERS, 0)
+        self._excesses = 0
+        self._at = math.nan
         self._latest: dict[str, float] = {}
         self._stretches: dict[str, tuple[float, float]] = {}
         """Time and value of each CPU counter where its present stretch begins."""
@@ -53,7 +59,9 @@ class RowChecks:
         if not restarted:
             for name in COUNTERS:
                 self._falls[name] += found.get(name, math.inf) < before.get(name, -math.inf)
-        return self._fall_problem() or self._cpu_problem(at, found)
+        problem = self._statement_problem(at - self._at, found, before)
+        self._at = at
+        return problem or self._fall_problem() or self._cpu_problem(at, found)
 
     def unused_columns(self, header: Sequence[str]) -> list[str]:
         """Return the columns with CPU time that are not used because no row has the processors."""
@@ -70,6 +78,18 @@ class RowChecks:
                 problem = f"{name} fell {falls} times in {self._rows} rows, and {UPTIME} did not"
                 return problem, "give the counter that only grows, not its rate"
         return None
+
+    def _statement_problem(
+        self, seconds: float, found: Mapping[str, float], before: Mapping[str, float]
+    ) -> tuple[str, str] | None:
+        """Compare the time of statements in most rows with the threads that run."""
+        spent = found.get(STATEMENT_TIME, math.nan) - before.get(STATEMENT_TIME, math.nan)
+        running = max(found.get(RUNNING, math.inf), before.get(RUNNING, math.inf), 1.0)
+        self._excesses += spent > MAX_TO_RUNNING * running * seconds
+        if self._excesses < max(MIN_EXCESSES, MAX_EXCESS_SHARE * self._rows):
+            return None
+        problem = f"{STATEMENT_TIME} grew by {spent:g} in {seconds:g} s, with {running:g} {RUNNING}"
+        return problem, "give the time of statements in seconds (SUM_TIMER_WAIT / 1e12)"
 
     def _cpu_problem(self, at: float, found: Mapping[str, float]) -> tuple[str, str] | None:
         """Compare the CPU time of the last minute with what all processors have."""
