@@ -475,7 +475,7 @@ def test_a_recording_in_milliseconds_is_told(
         [r | {"t_s": 1000 * float(r["t_s"])} for r in rows(40, step=1)],
     )
     assert main(["replay", str(file), "--sampling", "1s"]) == 2
-    assert "t_s and uptime_s must be in seconds" in capsys.readouterr().err
+    assert "if t_s and uptime_s are in seconds, as they must be" in capsys.readouterr().err
 
 
 def test_a_recording_shorter_than_an_interval_is_refused(
@@ -605,6 +605,16 @@ def test_samples_that_come_more_rarely_later_are_told(
     assert told in capsys.readouterr().err
     assert main(["replay", str(file), "--sampling", "1m"]) == 0
     assert capsys.readouterr().err == ""
+
+
+def test_a_sampling_that_is_too_short_is_told_with_the_right_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its columns are not to blame where no interval holds two samples."""
+    file = written(tmp_path / "db.csv", rows(7200, 15))
+    told = "479 samples, of 120 min, are 15 s apart and in no interval; --sampling 15s uses them"
+    assert main(["replay", str(file), "--sampling", "1s"]) == 2
+    assert told in capsys.readouterr().err
 
 
 def test_cpu_time_without_the_processors_is_told(

@@ -97,9 +97,13 @@ class RecordingSource:
     """Of a history: the identity of the server, as a target may have had several."""
     business: Iterator[Row] = field(default_factory=lambda: iter(()))
     """Of a history: the values of business metrics, in the order of time."""
+    unused_samples: Callable[[], str | None] = lambda: None
+    """Returns the remark on samples that are in no interval, if any, once it was played."""
 
     def no_interval_error(self) -> SourceError:
         """Return why a recording that was played to its end has no complete interval."""
+        if unused := self.unused_samples():
+            return SourceError(f"{unused}, if t_s and uptime_s are in seconds, as they must be")
         lasted = self.recording.end - self.recording.history.grace - self.recording.start
         width = self.settings.interval
         problem = "t_s and uptime_s must be in seconds, and rows at most an interval apart"
@@ -175,7 +179,7 @@ def _csv_source(path: str, options: ReplayOptions) -> RecordingSource:
         return [*found, *filter(None, [lone.note()])]
 
     recording = SampleRecording(lone.watched(readings), history)
-    return RecordingSource(target, title, recording, settings, notes)
+    return RecordingSource(target, title, recording, settings, notes, unused_samples=lone.note)
 
 
 def _history_source(
