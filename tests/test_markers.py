@@ -42,7 +42,7 @@ def found() -> list[Marker]:
 @pytest.fixture
 def port(found: list[Marker]) -> Iterator[int]:
     """Pages of one target, where markers can be set."""
-    with listening(snapshot(True), mark=found.append) as server:
+    with listening(snapshot(True), mark=found.append, markers=found) as server:
         yield server.server_port
 
 
@@ -93,6 +93,21 @@ def test_an_invalid_marker_is_refused_in_one_line(
     assert found == []
 
 
+def test_a_marker_that_is_not_kept_is_refused() -> None:
+    """Its time is before all that an agent keeps, and it would not be listed."""
+    kept, listed = Markers(3600.0, lambda: NOW), list[Marker]()
+
+    def mark(marker: Marker) -> None:
+        kept.add([marker])
+        listed[:] = kept.known()
+
+    with listening(snapshot(True), mark=mark, markers=listed) as server:
+        assert post(server.server_port, ("name", "a"), ("at", str(NOW - 3500)))[0] == 200
+        status, text = post(server.server_port, ("name", "b"), ("at", str(NOW - 3700)))
+    assert status == 400
+    assert text == "400 at: markers of that time are no longer kept; give a later one\n"
+
+
 @pytest.mark.parametrize(
     ("headers", "status"),
     [({"Origin": "null"}, 403), ({"Sec-Fetch-Site": "cross-site"}, 403), ({"Host": "evil"}, 421)],
@@ -135,7 +150,7 @@ def test_the_command_sets_a_marker_with_the_right_login(
     """A wrong login, target or name is one line."""
     web = WebConfigFile(written(tmp_path, basic_auth_users={"ops": password_hash("secret")}))
     (password := tmp_path / "password").write_text("secret\n")
-    with listening(snapshot(True), settings=web, mark=found.append) as server:
+    with listening(snapshot(True), settings=web, mark=found.append, markers=found) as server:
         agent = ("--agent", f"http://127.0.0.1:{server.server_port}")
         login = (*agent, "--user", "ops", "--password-file", str(password))
         words = ("mark", "--name", "release 4.2")

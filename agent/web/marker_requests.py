@@ -72,6 +72,8 @@ class MarkerRequests:
         if not self._count_if_allowed():
             return busy(f"{MAX_PER_MINUTE} markers were set within a minute")
         self._mark(marker)
+        if marker not in self._markers():
+            return bad_request("at: markers of that time are no longer kept; give a later one")
         return _json(marker_object(marker))
 
     def _count_if_allowed(self) -> bool:
