@@ -64,6 +64,8 @@ TABLE_LOCKS = str(BENCH / "table_locks.lua")
 COUNTERS = str(BENCH / "counters.lua")
 JOINS = str(BENCH / "joins.lua")
 PROCEDURES = str(BENCH / "procedures.lua")
+LEDGER = str(BENCH / "ledger.lua")
+SEARCH = str(BENCH / "search.lua")
 CLASSIC = {
     "hot": Workload(HOT),
     "read-only": Workload("oltp_read_only", SMALL),
@@ -100,6 +102,8 @@ ZOO = CLASSIC | {
     "counters": Workload(COUNTERS, (), RELAXED),
     "joins": Workload(JOINS),
     "procedures": Workload(PROCEDURES, (), DURABLE),
+    "ledger": Workload(LEDGER, (), DURABLE),
+    "search": Workload(SEARCH),
     "points-beside-a-dump": Workload("oltp_point_select", SMALL, beside=SCANS),
     "points-beside-appliers": Workload(
         "oltp_point_select", ONE_TABLE, REPLICA, applies="oltp_update_non_index"
