@@ -10,8 +10,11 @@ import pytest
 from capacity_days import day
 from test_plateau import END, KNEE
 from test_plateau import day as plateau
+from test_real_servers import ZOO
 
 from agent.assessment.snapshot import Load
+from agent.pipeline import observations
+from agent.window.concurrency import ConcurrencySource, concurrency
 from models.capacity.assess import assess_capacity
 from models.capacity.headroom import Headroom, headroom_of, headroom_on_curve
 from models.capacity.observations import Observations
@@ -20,7 +23,7 @@ from models.capacity.result import USL
 from models.usl.fit import fit
 from models.usl.law import Usl
 from testbed.recorded.overload import SETTLED, Reported, reported
-from testbed.recorded.peak_predictions import saved
+from testbed.recorded.peak_predictions import levels_of, saved, seen_below
 from testbed.simulated.day_scenarios import Life
 
 RECORDED = Path(__file__).parent / "fixtures" / "past"
@@ -62,6 +65,56 @@ def test_statements_that_wait_while_the_resource_is_idle_are_no_overload() -> No
     assert waiting is not None
     assert not waiting.overloaded
     assert waiting.ratio == pytest.approx(0.7, abs=0.03)
+
+
+def test_far_more_statements_than_fill_a_full_processor_are_an_overload() -> None:
+    """Also where their number at the capacity is not known; not while only the host is full."""
+    found = assess_capacity(day(Life(0.9))[1])
+    assert found.value is not None
+    unknown = replace(found, concurrency=None, concurrency_upper=None, filling_concurrency=8.0)
+    x = 0.9 * found.value
+    for n, host, own, overloaded in (
+        (17.0, 0.99, 0.99, True),
+        (15.0, 0.99, 0.99, False),
+        (17.0, 0.99, 0.9, False),
+        (17.0, 0.99, None, False),
+    ):
+        there = headroom_of(unknown, x, n, host, own)
+        assert there is not None
+        assert there.overloaded is overloaded, (n, own)
+        assert there.ratio == pytest.approx(0.0 if overloaded else 0.1)
+        assert there.overload_loss == pytest.approx(0.1 if overloaded else 0.0)
+    elsewhere = headroom_of(replace(unknown, filling_concurrency=None), x, 17.0, 0.99, 0.99)
+    assert elsewhere is not None
+    assert not elsewhere.overloaded
+
+
+def overloaded_share(seen: dict[str, Any], cap: float) -> tuple[int, int]:
+    """How many intervals of a level are reported as overloaded by its capacity, and all of them."""
+    before, found = 0, (0, 0)
+    for part in levels_of(seen):
+        if part["cap"] == cap:
+            window = seen_below(seen, part)
+            capacity = assess_capacity(observations(window, ConcurrencySource.STATEMENT_TIME))
+            used = window.utilisation_or_rate(capacity.limit or "")
+            n = concurrency(window, ConcurrencySource.STATEMENT_TIME)
+            rows = zip(window["throughput"].tolist(), n.tolist(), used.tolist(), strict=True)
+            known = [headroom_of(capacity, x, running, u, u) for x, running, u in rows]
+            late = [one is not None and one.overloaded for one in known[before:]]
+            found = sum(late), len(late)
+        before = part["intervals"]
+    return found
+
+
+def test_most_real_servers_past_their_end_are_overloaded_and_none_at_half_of_it() -> None:
+    """In most recorded intervals; in a third, if only a known concurrency at the peak counted."""
+    half, past = (
+        np.sum([overloaded_share(saved(file), cap) for file in ZOO], axis=0) for cap in (0.5, 4.0)
+    )
+    print(f"{half[0]} of {half[1]} at half, {past[0]} of {past[1]} past the end")
+    assert half[0] == 0
+    assert half[1] > 1000
+    assert past[0] > 0.65 * past[1] > 200
 
 
 def test_an_unknown_peak_makes_the_headroom_of_many_statements_unknown() -> None:

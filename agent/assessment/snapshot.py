@@ -304,7 +304,8 @@ class Snapshot:
             return None
         source, limit = self.assessed.source, capacity.limit
         n = load.concurrency.get(source) if source is not None else None
-        return headroom_of(capacity, load.throughput, n, load.utilisation_of(limit))
+        own = load.resources.get(limit) if limit is not None else None
+        return headroom_of(capacity, load.throughput, n, load.utilisation_of(limit), own)
 
     def saturation_probability(self, now: float) -> Probabilities:
         """Compute the saturation probabilities of the present load and more; empty if unknown."""

@@ -27,7 +27,7 @@ from models.capacity.goodness_of_fit import (
 from models.capacity.observations import MIN_CONCURRENCY, SAME_LOAD_SHARE, Observations
 from models.capacity.observed_peak import ObservedPeak, find_observed_peak, saturated_throughput
 from models.capacity.outliers import find_outliers
-from models.capacity.oversubscription_loss import ClientConnections
+from models.capacity.oversubscription_loss import ClientConnections, filling_concurrency
 from models.capacity.plateau import find_plateau
 from models.capacity.present_neighbour_use import lower_bound_at_present
 from models.capacity.resource_and_limit import FULL_UTILISATION, MAX_LIMIT_RATIO, ResourceLimit
@@ -86,8 +86,10 @@ def assess_capacity(seen: Observations) -> Capacity:
         plateau=None if _is_law_sound(law, finding) else plateau,
         estimate=estimate,
     )
+    capacity = with_concurrency(judge_capacity(evidence), observed_peak, law)
     return replace(
-        with_concurrency(judge_capacity(evidence), observed_peak, law),
+        capacity,
+        filling_concurrency=_filling_concurrency(kept, capacity),
         concurrency_seen=current.concurrency_at(x_seen),
         resource_limits=limits,
         contention=peak,
@@ -188,6 +190,17 @@ def _uncontended_concurrency(kept: Observations, x: float) -> float | None:
     """Estimate the concurrency (threads) at throughput x when no statement waits: R·X."""
     r = kept.uncontended_residence_time
     return None if r is None else max(r * x, MIN_CONCURRENCY)
+
+
+def _filling_concurrency(kept: Observations, capacity: Capacity) -> float | None:
+    """Estimate how many statements at once fill the limiting processors; None: another limit."""
+    names = {resource.name for resource in kept.resources}
+    if capacity.value is None or capacity.limit not in names:
+        return None
+    processors = kept.resource(capacity.limit).count
+    if processors is None:
+        return None
+    return filling_concurrency(processors, capacity.value, kept.uncontended_residence_time)
 
 
 def _is_law_sound(law: UslFit | None, finding: Finding | None) -> bool:

@@ -9,7 +9,7 @@ than at the capacity, as a share of those. docs/capacity.md defines it for users
 from dataclasses import dataclass
 from math import isfinite
 
-from models.capacity.resource_and_limit import MIN_LIMITING_UTILISATION
+from models.capacity.resource_and_limit import FULL_UTILISATION, MIN_LIMITING_UTILISATION
 from models.capacity.result import USL, Capacity
 from models.shared_constants import CLEAR_RATIO, FAR_RATIO, NEAR_SHARE
 from models.usl.fit import UslFit
@@ -27,16 +27,23 @@ class Headroom:
     """1 − X/C while overloaded, the share of the capacity that is lost to it; else 0."""
 
 
+QUEUED_RATIO = 2.0
+"""Further statements only wait for a processor that is full while so many times those run that fill
+it."""
+
+
 def headroom_of(
     capacity: Capacity,
     throughput: float,
     concurrency: float | None = None,
     utilisation: float | None = None,
+    own_utilisation: float | None = None,
 ) -> Headroom | None:
     """Compare a load with the capacity; None where the side of the peak is not known.
 
     throughput X in queries/s, concurrency N in threads, None: not known; utilisation of the
-    limiting resource, 1 is its ceiling, None: not known.
+    limiting resource, 1 is its ceiling, None: not known; `own_utilisation` likewise, without that
+    of another resource that includes it.
     """
     if capacity.value is None:
         return None
@@ -45,7 +52,8 @@ def headroom_of(
         return Headroom(unused, overloaded=False, overload_loss=0.0)
     if _is_far_beyond_seen_concurrency(capacity, concurrency):
         return None
-    if not _is_past_peak(capacity, throughput, concurrency, utilisation):
+    is_queueing = _is_queueing(capacity, concurrency, own_utilisation)
+    if not is_queueing and not _is_past_peak(capacity, throughput, concurrency, utilisation):
         return Headroom(unused, overloaded=False, overload_loss=0.0)
     return _headroom_past_peak(unused, concurrency, capacity.concurrency)
 
@@ -93,3 +101,14 @@ def _is_past_peak(capacity: Capacity, x: float, n: float, utilisation: float | N
         return utilisation is not None and utilisation >= MIN_LIMITING_UTILISATION
     # past contention's peak the law predicts the throughput; what completes far less piles up
     return capacity.usl is None or x >= NEAR_SHARE * float(capacity.usl.law.throughput(n))
+
+
+def _is_queueing(capacity: Capacity, n: float, utilisation: float | None) -> bool:
+    """Return whether the limit is a full processor, and far more statements run than fill it.
+
+    That the whole host is full does not suffice: the clients on it yield what the server needs.
+    """
+    filling = capacity.filling_concurrency
+    if filling is None or utilisation is None or not isfinite(n):
+        return False
+    return utilisation >= FULL_UTILISATION and n > QUEUED_RATIO * filling

@@ -31,6 +31,16 @@ LOSSLESS_CONCURRENCY = 4.0
 """The number of statements at once for each processor up to which nothing is lost."""
 
 
+def filling_concurrency(processors: float, x: float, residence_time: float | None) -> float:
+    """Compute how many statements at once fill the processors while none waits.
+
+    By Little's law x·R, with the throughput x (queries/s) that fills them and the residence time R
+    (s) of statements that do not wait, None: not known. A part of a processor counts as a whole
+    one, which is available for a part of the time.
+    """
+    return max(LOSSLESS_CONCURRENCY * max(processors, 1.0), x * (residence_time or 0.0))
+
+
 class ClientConnections(NamedTuple):
     """The clients' connections, as far as they matter once a processor is full."""
 
@@ -40,12 +50,8 @@ class ClientConnections(NamedTuple):
     """R of a statement that does not wait, s; None: not known."""
 
     def loss(self, processors: float, x: float) -> float:
-        """Compute the loss of ln x, both mean and deviation; throughput x fills the processors.
-
-        By Little's law x·R statements at once fill them while none waits. A part of a processor
-        counts as a whole one, which is available for a part of the time.
-        """
-        fill = max(LOSSLESS_CONCURRENCY * max(processors, 1.0), x * (self.residence_time or 0.0))
+        """Compute the loss of ln x, both mean and deviation; throughput x fills the processors."""
+        fill = filling_concurrency(processors, x, self.residence_time)
         doublings = max(float(np.log2(self.connections / fill)), 0.0) if self.connections else 0.0
         return LOSS_PER_DOUBLING * doublings
 

@@ -103,6 +103,8 @@ class Capacity:
     """N at the capacity, threads; None: not known."""
     concurrency_upper: float | None = None
     """With more statements at once than this the server is past its peak, threads."""
+    filling_concurrency: float | None = None
+    """N that fills the limiting processors while no statement waits; None: another limit."""
     concurrency_seen: float | None = None
     """N of the intervals with the highest throughputs, threads; None: not known."""
     resource_limits: tuple[ResourceLimit, ...] = field(repr=False, default=())
