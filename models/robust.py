@@ -159,11 +159,21 @@ def _fit_reweighted(
             )
             off = residuals / (TUKEY * scale)[:, None]
             w = unit * np.square(np.maximum(1 - off * off, 0.0))
-    kept = w > 0
+    return _fits_of(coefficients, inverse, residuals, w > 0, noise_floor)
+
+
+def _fits_of(
+    coefficients: Array, inverse: Array, residuals: Array, kept: NDArray[np.bool_], floor: float
+) -> list[LinearFit]:
+    """Return each fit with its uncertainty, from the weighted residuals of the points kept.
+
+    Coefficients have shape (fits, p), inverses of the normal equations (fits, p, p), residuals
+    (fits, points). Neighbours that are alike count as fewer points.
+    """
     count = np.maximum(kept.sum(axis=1), 1)
     residuals = residuals * kept
     squares = np.sum(residuals * residuals, axis=1)
-    scale = np.maximum(np.sqrt(squares / count), noise_floor)
+    scale = np.maximum(np.sqrt(squares / count), floor)
     products = np.sum(residuals[:, 1:] * residuals[:, :-1], axis=1)
     effective = np.minimum(count / persistence_of(products, squares), TOTAL_WEIGHT)
     covariance = inverse * (scale**2 * count / effective)[:, None, None]

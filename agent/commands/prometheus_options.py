@@ -55,7 +55,7 @@ def add_prometheus_options(
         "--selector",
         default="",
         metavar="SELECTOR",
-        help="which servers, by the labels of mysqld_exporter: '{job=\"mysql\"}' (default: all)",
+        help="the servers, by the labels of mysqld_exporter: '{job=\"mysql\"}' (default: all)",
     )
     group.add_argument(
         "--by",
@@ -67,11 +67,23 @@ def add_prometheus_options(
     )
     if since is not None:
         _add_time_range(group, since)
+    _add_host_options(group)
+    group.add_argument(
+        "--tenant", metavar="ID", help=f"the tenant of a Mimir, which is sent as {TENANT_HEADER}"
+    )
+    group.add_argument("--token-file", type=Path, metavar="FILE", help="a bearer token")
+    add_login_options(group)
+    parser.set_defaults(
+        prometheus_defaults={name: parser.get_default(name) for name in OPTIONS_OF_PROMETHEUS}
+    )
+
+
+def _add_host_options(group: "argparse._ArgumentGroup") -> None:
     group.add_argument(
         "--host-selector",
         default="",
         metavar="SELECTOR",
-        help="which hosts, by the labels of node_exporter (default: all)",
+        help="the hosts, by the labels of node_exporter (default: all)",
     )
     group.add_argument(
         "--join",
@@ -83,7 +95,7 @@ def add_prometheus_options(
         "--hosts-from",
         choices=[NODE_EXPORTER, *SERVICES],
         default=NODE_EXPORTER,
-        help="which exporter has the hosts' CPU; all but node_exporter are for Amazon RDS, "
+        help="the exporter that has the hosts' CPU; all but node_exporter are for Amazon RDS, "
         "whose instance is the first word of the server's host name (default: %(default)s)",
     )
     group.add_argument(
@@ -92,14 +104,6 @@ def add_prometheus_options(
         default=2.0,
         metavar="N",
         help="the number of processors of an RDS instance (default: 2)",
-    )
-    group.add_argument(
-        "--tenant", metavar="ID", help=f"the tenant of a Mimir, which is sent as {TENANT_HEADER}"
-    )
-    group.add_argument("--token-file", type=Path, metavar="FILE", help="a bearer token")
-    add_login_options(group)
-    parser.set_defaults(
-        prometheus_defaults={name: parser.get_default(name) for name in OPTIONS_OF_PROMETHEUS}
     )
 
 

@@ -17,6 +17,7 @@ from agent.service.reload import Reloader
 from agent.service.systemd_notify import Notifier
 from agent.support.logs import fields, set_up_logging
 from agent.support.memory_tuning import freeze_imported_objects
+from agent.web.http_listener import WebServer
 from agent.web.reloading_config import LoadedWebConfig
 
 log = logging.getLogger(__name__)
@@ -56,17 +57,21 @@ def run(
         reason = error.strerror or error
         log.error("cannot listen on %s: %s; %s", config.listen, reason, LISTEN_REMEDY)
         return 1
-    main_loop.watch_loop(server)
-    targets = len(config.targets)
-    facts = fields(version=__version__, listen=config.listen, targets=targets)
+    facts = fields(version=__version__, listen=config.listen, targets=len(config.targets))
     log.info("started", extra=facts)
+    _run_until_stopped(agent, main_loop, server)
+    log.info("stopped")
+    return 0
+
+
+def _run_until_stopped(agent: Agent, main_loop: MainLoop, server: WebServer) -> None:
+    """Run the workers and the main loop until a signal ends it; then stop everything in order."""
+    main_loop.watch_loop(server)
     agent.start()
     main_loop.run()
     agent.stop()
     server.shutdown()
     server.server_close()
-    log.info("stopped")
-    return 0
 
 
 def _raise_limit_of_open_files() -> None:

@@ -57,14 +57,8 @@ def attribute(
     """
     host = host or HostUse()
     worst = worst or host
-    if target.is_cpu_seconds and not target.bounds.is_part_of_cpu:
-        level = min_computing_level(host.running, host.io_wait)
-        target = replace(target, bounds=replace(target.bounds, min_computing_level=level))
-    y = target.y
-    if y.shape != (len(intervals),) or not np.isfinite(y).all() or (y < 0).any():
-        raise ValueError(
-            "the resource must have one value for each interval, finite and not negative"
-        )
+    target, y = _with_computing_level(target, host), target.y
+    _check_values(y, len(intervals))
     chosen = choose_method(intervals, target) if method is DivisionMethod.AUTO else method
     steps = FOLDS + 1
     progress = progress or _no_progress
@@ -73,10 +67,6 @@ def attribute(
     held_out = _predict_held_out(intervals, target, method, lambda fold: progress(1 + fold, steps))
     unexplained = float(y.sum() - parts.z.sum())
     other = _comparison_method(intervals, target, method, chosen)
-    difference = None
-    if other is not None:
-        second = limit_parts(_divide(intervals, target, other, other), intervals, target)
-        difference = disagreement(parts.z.sum(axis=0), second.z.sum(axis=0))
     return Attribution(
         method=chosen,
         total=float(y.sum()),
@@ -85,11 +75,36 @@ def attribute(
         predictor=parts.predictor,
         fit=PredictionError.of(y, parts.predictor.predict(intervals)),
         held_out=held_out,
-        disagreement=difference,
+        disagreement=_disagreement(intervals, target, parts, other),
         compared_with=other,
         reasons=_reasons(intervals, target, chosen, parts, held_out, worst),
         intervals=len(intervals),
     )
+
+
+def _with_computing_level(target: DividedUse, host: HostUse) -> DividedUse:
+    """Return the whole CPU's use with the least CPU per work time that the host's use allows."""
+    if not target.is_cpu_seconds or target.bounds.is_part_of_cpu:
+        return target
+    level = min_computing_level(host.running, host.io_wait)
+    return replace(target, bounds=replace(target.bounds, min_computing_level=level))
+
+
+def _check_values(y: Array, intervals: int) -> None:
+    if y.shape != (intervals,) or not np.isfinite(y).all() or (y < 0).any():
+        raise ValueError(
+            "the resource must have one value for each interval, finite and not negative"
+        )
+
+
+def _disagreement(
+    intervals: ClassIntervals, target: DividedUse, parts: Parts, other: DivisionMethod | None
+) -> float | None:
+    """Compare the classes' shares with those by another method; None without one."""
+    if other is None:
+        return None
+    second = limit_parts(_divide(intervals, target, other, other), intervals, target)
+    return disagreement(parts.z.sum(axis=0), second.z.sum(axis=0))
 
 
 def line_samples(

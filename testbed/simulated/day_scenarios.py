@@ -53,19 +53,7 @@ class Life:
 def live(server: Server, life: Life, rng: np.random.Generator) -> Observations:
     """Draw a day: a daily curve of the load with bursts, and what is measured of it."""
     k = life.intervals
-    day = 0.5 - 0.5 * np.cos(np.linspace(0, 4 * np.pi, k) + rng.uniform(0, 6.28))
-    burst = np.repeat(rng.normal(0, 0.15, k // 8 + 1), 8)[:k] + rng.normal(0, 0.05, k)
-    share = life.low + (life.reach - life.low) * np.clip(day + burst, 0, 1)
-    idle = day < np.quantile(day, life.nights)
-    share = np.where(idle, 0.002 + 0.004 * rng.uniform(size=k), share)
-    cost = np.ones(k)
-    if life.mix_change is not None:
-        cost[: 2 * k // 5] = life.mix_change
-    jobs = np.zeros(k, dtype=bool)
-    if life.night_jobs:
-        jobs = day < np.quantile(day, 0.25)
-        cost[jobs] = 8.0
-        share[jobs] = rng.uniform(0.1, 0.5, int(jobs.sum()))
+    share, cost = _draw_load(life, rng)
     x = share * server.capacity
     n, u, paid = _averaged(server, [x * (1 + part * life.bursts) for part in (-1, 1)])
     u["cpu"] = u["cpu"] * (1 - rng.uniform(0, EARLY))
@@ -78,27 +66,56 @@ def live(server: Server, life: Life, rng: np.random.Generator) -> Observations:
     if life.samples:
         n = rng.poisson(n * life.samples) / life.samples
         variance = np.maximum(n, 1 / life.samples) / life.samples
-    mine = np.clip(u.pop("cpu"), 0, 1)
-    theirs = server.others * rng.uniform(1 - life.neighbours, 1 + life.neighbours, k)
-    counted = {name: c * np.exp(rng.normal(0, life.noise, k)) for name, c in paid.items()}
-    resources = [
-        Resource(
-            "cpu",
-            np.minimum(mine + theirs, 1.0),
-            own=mine,
-            idle_entries=counted.get("idle_entries"),
-            log_writes=counted.get("log_writes"),
-            processors=None if server.processors is None else np.full(k, server.processors),
-        )
-    ]
-    resources += [
-        Resource(name, np.clip(column, 0, 1), is_busy_time=name in server.busy_times)
-        for name, column in u.items()
-    ]
+    resources = _measured_resources(server, u, paid, life, rng)
     at = 15.0 * np.arange(1, k + 1)
     return Observations.of(
         at, x, n, n_variance=variance, resources=resources, connections=server.connections
     )
+
+
+def _draw_load(life: Life, rng: np.random.Generator) -> tuple[Array, Array]:
+    """Draw the load as a share of the capacity, and the factor of a query's cost, (intervals,)."""
+    k = life.intervals
+    day = 0.5 - 0.5 * np.cos(np.linspace(0, 4 * np.pi, k) + rng.uniform(0, 6.28))
+    burst = np.repeat(rng.normal(0, 0.15, k // 8 + 1), 8)[:k] + rng.normal(0, 0.05, k)
+    share = life.low + (life.reach - life.low) * np.clip(day + burst, 0, 1)
+    idle = day < np.quantile(day, life.nights)
+    share = np.where(idle, 0.002 + 0.004 * rng.uniform(size=k), share)
+    cost = np.ones(k)
+    if life.mix_change is not None:
+        cost[: 2 * k // 5] = life.mix_change
+    if life.night_jobs:
+        jobs = day < np.quantile(day, 0.25)
+        cost[jobs] = 8.0
+        share[jobs] = rng.uniform(0.1, 0.5, int(jobs.sum()))
+    return share, cost
+
+
+def _measured_resources(
+    server: Server,
+    u: dict[str, Array],
+    paid: dict[str, Array],
+    life: Life,
+    rng: np.random.Generator,
+) -> list[Resource]:
+    """Add the neighbours' use to the processor's, and noise to what is counted."""
+    k = life.intervals
+    mine = np.clip(u.pop("cpu"), 0, 1)
+    theirs = server.others * rng.uniform(1 - life.neighbours, 1 + life.neighbours, k)
+    counted = {name: c * np.exp(rng.normal(0, life.noise, k)) for name, c in paid.items()}
+    cpu = Resource(
+        "cpu",
+        np.minimum(mine + theirs, 1.0),
+        own=mine,
+        idle_entries=counted.get("idle_entries"),
+        log_writes=counted.get("log_writes"),
+        processors=None if server.processors is None else np.full(k, server.processors),
+    )
+    others = [
+        Resource(name, np.clip(column, 0, 1), is_busy_time=name in server.busy_times)
+        for name, column in u.items()
+    ]
+    return [cpu, *others]
 
 
 def _averaged(
