@@ -124,8 +124,8 @@ def _headroom_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric
         yield gauge(name, text, [((target,), share(headroom)) for target, headroom in headrooms])
     yield gauge(
         "saturation_probability",
-        "Probability, 0 to 1, that the capacity is at most the present load times the label "
-        "load; absent while that is not known.",
+        "Probability, 0 to 1, that the present load times the label load reaches the capacity; "
+        "absent while that is not known.",
         (
             ((s.target, f"{growth:g}"), probability)
             for s in snapshots

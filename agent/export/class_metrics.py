@@ -93,8 +93,9 @@ def class_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]:
     )
     yield counter(
         "query_intervals_lost",
-        "Intervals in which the activity of the query classes is not known, by cause; of the kind "
-        "unseen, classes whose first interval is not known. Absent before the first of its kind.",
+        "Intervals in which the activity of the query classes is not known, by kind of cause; for "
+        "the kind unseen, query classes whose first interval is not known. Absent before the first "
+        "of its kind.",
         (((s.target, k.value), float(n)) for s, c in known for k, n in c.lost.items() if n),
         "kind",
     )
