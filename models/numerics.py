@@ -18,7 +18,7 @@ QUANTILES = ((1 - CONFIDENCE) / 2, 0.5, (1 + CONFIDENCE) / 2)
 
 
 def even_shares(count: int) -> NDArray[np.float64]:
-    """Compute the middles of `count` equal parts of 0 to 1, evenly spread probabilities."""
+    """Compute the middles of `count` equal parts of 0 to 1, probabilities of shape (count,)."""
     middles: NDArray[np.float64] = (np.arange(count) + 0.5) / count
     return middles
 

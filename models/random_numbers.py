@@ -54,5 +54,5 @@ class RandomNumbers:
         return (count * self.uniform(shape)).astype(np.intp)
 
     def permutation(self, count: int) -> NDArray[np.intp]:
-        """Draw a permutation of the numbers from 0 to count − 1."""
+        """Draw a permutation of the numbers from 0 to count − 1, shape (count,)."""
         return np.argsort(self.uniform((count,)))

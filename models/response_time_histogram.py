@@ -36,8 +36,8 @@ class ResponseTimes:
     def quantile(self, share: Array | float) -> Array:
         """Compute the response time that this share of the calls does not exceed, s.
 
-        Calls are assumed to be spread evenly within a bucket; there must be at least one. Shares
-        below 0 and above 1 give the least and the greatest time.
+        Shares have any shape; those below 0 and above 1 give the least and the greatest time. Calls
+        are assumed to be spread evenly within a bucket; there must be at least one.
         """
         rank = np.asarray(share) * self.calls
         before = np.cumsum(self.counts) - self.counts

@@ -83,7 +83,10 @@ class AssessedIntervals:
         ]
 
     def concurrency_and_throughput(self, disposition: Disposition) -> tuple[Array, Array]:
-        """Return N and X of the intervals of a disposition whose concurrency is known."""
+        """Return N (threads) and X (queries/s) of a disposition's intervals, shape (k,) each.
+
+        Those whose concurrency is not known are left out.
+        """
         is_on_curve = self._is_on_curve(disposition)
         return self.concurrency[is_on_curve], self.throughput[is_on_curve]
 

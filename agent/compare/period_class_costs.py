@@ -34,7 +34,7 @@ class ClassCosts:
     """Sums by class over each part of a period."""
 
     sums: Mapping[str, Array] = field(repr=False)
-    """For each class `COLUMNS` by parts, NaN if not known."""
+    """For each class, shape (len(COLUMNS), parts): calls or seconds, NaN if not known."""
 
     def largest_classes_with(self, other: "ClassCosts") -> list[str]:
         """Return the names of the classes with the most statement time in either period."""

@@ -47,7 +47,7 @@ class ClassFile:
     y: Array | None
     """The resource, shape (T,); None in the long form."""
     at: Array | None
-    """When each interval ended, s, rising; None in the wide form."""
+    """When each interval ended, s, rising, shape (T,); None in the wide form."""
     truth: Array | None
     """The true use of each class, shape (T, K), to score an attribution against."""
     host: HostUse = field(default_factory=HostUse)

@@ -28,8 +28,9 @@ class HostFile:
     name: str
     resource: str
     at: Array
-    """When each interval ended, s, rising."""
+    """When each interval ended, s, rising, shape (T,)."""
     y: Array
+    """The use of the resource, shape (T,), in the file's unit."""
     jiffies: Array | None
     """The host's CPU time in each interval by `KINDS`, shape (T, 8), any unit; None: unknown."""
 

@@ -47,7 +47,10 @@ class UndigestedStatements:
         self._ahead: Array = np.zeros(0)
 
     def is_unmeasured(self, names: Sequence[str], everything: Array | None) -> bool:
-        """Return whether statements have ended since, all without a time that is a column."""
+        """Return whether statements have ended since, all without a time that is a column.
+
+        `everything`: running totals of all statements, shape (names,).
+        """
         if self._last is None or everything is None:
             return False
         risen = dict(zip(names, everything - self._last, strict=False))

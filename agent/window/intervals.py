@@ -72,7 +72,7 @@ class Window:
         return Window._from_columns(columns, used)
 
     def select(self, which: NDArray[np.bool_] | NDArray[np.intp]) -> "Window":
-        """Return the intervals of this mask or at these indices; drop resources known in none."""
+        """Return the intervals of a mask (k,), or at indices; drop resources known in none."""
         columns = {name: column[which] for name, column in self._columns.items()}
         used = {name: column[which] for name, column in self._used.items()}
         return Window._from_columns(
@@ -80,7 +80,7 @@ class Window:
         )
 
     def with_counts(self, counts: Array) -> "Window":
-        """Return the same intervals, with new numbers of intervals that each represents."""
+        """Return the same intervals, with new numbers of intervals that each represents, (k,)."""
         return Window._from_columns({**self._columns, "stands_for": counts}, self._used)
 
     @property
@@ -98,12 +98,12 @@ class Window:
 
     @property
     def utilisations(self) -> Mapping[str, Array]:
-        """The utilisation of each resource whose ceiling is known, NaN where not known."""
+        """The utilisation (1 is full) of each resource with a known ceiling, shape (k,), or NaN."""
         return {name: used for name, used in self._used.items() if not is_rate(name)}
 
     @property
     def rates(self) -> Mapping[str, Array]:
-        """Rates per second of whatever has no known ceiling, NaN where not known."""
+        """Rates per second of whatever has no known ceiling, shape (k,), NaN where not known."""
         return {name: rate for name, rate in self._used.items() if is_rate(name)}
 
     def utilisation_or_rate(self, name: str) -> Array:

@@ -66,7 +66,10 @@ AGENT_CONNECTIONS = 1
 
 
 def log_writes(rates: Mapping[str, Array]) -> Array | None:
-    """Return how often the log was synced, or written, per second: the first known counter."""
+    """Return how often the log was synced, or written, per second, shape (k,).
+
+    It is the first known counter.
+    """
     return next((rates[name] for name in LOG_RATES if name in rates), None)
 
 

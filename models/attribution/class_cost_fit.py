@@ -73,7 +73,7 @@ class FittedMixture:
 
     @property
     def stderr(self) -> Array:
-        """Standard error of each total."""
+        """Standard error of each total, shape (K,), units of y."""
         return np.sqrt(np.maximum(self.variances, 0.0))
 
 
@@ -129,7 +129,10 @@ class MixtureProblem:
         return len(self.size)
 
     def level_of(self, used: ArrayLike, worked: ArrayLike) -> Array:
-        """Compute the nearest possible level to used/worked; 0 without work."""
+        """Compute the nearest possible level to used/worked, of any one shape; 0 without work.
+
+        `used` in units of y, `worked` in units of work.
+        """
         worked = np.asarray(worked)
         nearest = np.clip(used / np.maximum(worked, TINY), *self.levels)
         return np.where(worked > 0, nearest, 0.0)

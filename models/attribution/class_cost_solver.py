@@ -55,6 +55,7 @@ class Ridge:
     noise: float
     precision: float
     held: Mask
+    """Shape (K,)."""
 
     def solve(self, right: Array) -> Array:
         """Return H⁻¹·right, shape (K, M)."""

@@ -63,7 +63,7 @@ class ClassIntervals:
 
     @property
     def work_time(self) -> Array:
-        """Statement time, that of statements in flight included, less lock time, s."""
+        """Statement time, that of statements in flight included, less lock time, s, (T, K)."""
         work = self.statement_time
         if self.lock_time is not None:
             work = work - self.lock_time
@@ -72,7 +72,7 @@ class ClassIntervals:
         return np.maximum(work, 0.0)
 
     def at(self, intervals: Sequence[int] | NDArray[np.int64] | slice) -> "ClassIntervals":
-        """Return only these intervals."""
+        """Return only these intervals, by index, shape (t,), or slice."""
         return self._mapped(lambda matrix: matrix[intervals], self.seconds[intervals], self.names)
 
     def arranged(self, names: Sequence[str]) -> "ClassIntervals":

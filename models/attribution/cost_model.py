@@ -80,8 +80,8 @@ def fit_block(
 
     `time_like`: a class that computes uses y in proportion to its work time; `bounds`: y is CPU;
     `texts`: the digest texts of the block's classes, None where none is known.
-    Classes that did nothing are left out of the model. Returns the model, and which of its classes
-    cannot have computed all their time.
+    Classes that did nothing are left out of the model. Returns the model, and which of its K
+    classes cannot have computed all their time, shape (K,).
     """
     active = np.flatnonzero(block.moments.totals[:-1] > 0)
     moments = _select_classes(block.moments, active)

@@ -41,7 +41,7 @@ class Predictor(Protocol):
     """Predicts y, shape (T,)."""
 
     def predict(self, intervals: ClassIntervals) -> Array:
-        """Predict intervals of any classes."""
+        """Predict y of intervals of any classes, shape (T,), units of y."""
         ...
 
 

@@ -185,7 +185,7 @@ class Elasticity:
 
     @classmethod
     def of_parts(cls, work: Array, count: Array, size: Array) -> "Elasticity":
-        """Sum up many intervals, part by part; few intervals are one part."""
+        """Sum up many intervals, shape (T, K), part by part; few intervals are one part."""
         if len(work) < MIN_FIT_INTERVALS:
             return cls.of(work, count, size)
         parts = max(FOLDS, len(work) // MIN_FIT_INTERVALS)
@@ -197,7 +197,7 @@ class Elasticity:
         return Elasticity(self.sums + other.sums)
 
     def at(self, places: Sequence[int] | IndexArray) -> "Elasticity":
-        """Return the classes at these indices; −1 is a class of which nothing is known."""
+        """Return the classes at these indices, (k,); −1 is a class of which nothing is known."""
         indices = np.asarray(places, dtype=np.intp)
         return Elasticity(np.where(indices >= 0, self.sums[:, indices], 0.0))
 

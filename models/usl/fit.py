@@ -109,14 +109,18 @@ def fit(n: ArrayLike, x: ArrayLike, method: FitMethod | str = FitMethod.BAYES) -
 def fit_linearised(n: ArrayLike, x: ArrayLike) -> UslFit:
     """Fit by the white paper's parabola, for comparison with other implementations.
 
-    It gives the highest loads the most weight and takes X(1) as exact; see `linearise` for X(1).
+    n in threads, x in queries/s, both of shape (points,). It gives the highest loads the most
+    weight and takes X(1) as exact; see `linearise` for X(1).
     """
     points = Points.of(n, x)
     return _describe(points, FitMethod.LINEARISED, _without_far_peak(linearise(points).law, points))
 
 
 def fit_lsq(n: ArrayLike, x: ArrayLike) -> UslFit:
-    """Fit by least squares on throughput, as usl4j and R's usl do, with the bounds they lack."""
+    """Fit by least squares on throughput, as usl4j and R's usl do, with the bounds they lack.
+
+    n in threads, x in queries/s, both of shape (points,).
+    """
     points = Points.of(n, x)
     law = least_squares_on_throughput(points)
     return _describe(points, FitMethod.LSQ, _without_far_peak(law, points))

@@ -117,7 +117,8 @@ class PowerSums:
     def best_a(self, u: Array, v: Array) -> tuple[Array, Array, Array]:
         """Regress on A: return the estimate, its weight Σ w·f², f = (1 − u·m)², residual squares.
 
-        The estimate is linear in v, so the squares are quadratic; v has as many rows as u.
+        The estimate is linear in v, so the squares are quadratic. u's shape broadcasts to that
+        of v, which the results have.
         """
         s0, s1, s2, s3, s4 = self.powers
         t0, t1, t2 = self.products
@@ -164,19 +165,19 @@ class Grid:
 
     @property
     def log_p(self) -> Array:
-        """The log posterior."""
+        """The log posterior, shape (shapes, rows, columns)."""
         return self._log_posterior(self.noise)
 
     @property
     def blurred_log_p(self) -> Array:
-        """The log posterior if the noise were as coarse as the row's steps, to bound finer rows."""
+        """The same if the noise were as coarse as the row's steps, to bound finer rows."""
         return self._log_posterior(
             self.noise + self.moments.count * np.square(self.steps)[..., None]
         )
 
     @property
     def log_shares(self) -> Array:
-        """The log probability of each cell, up to a constant common to all grids."""
+        """The log probability of each cell, likewise, up to a constant common to all grids."""
         area = self.steps * (self.ln_n[:, 1:2] - self.ln_n[:, :1])
         shares: Array = self.log_p + np.log(area)[..., None]
         return shares

@@ -57,8 +57,9 @@ class LimitDistribution:
     probability: float
     """The probability that it is the limit which ends the growth today."""
     grid: Array = field(repr=False)
-    """ln queries/s, ascending, and the probability that the limit is lower."""
+    """ln queries/s, ascending, shape (places,)."""
     cdf: Array = field(repr=False)
+    """The probability that the limit is lower, shape (places,)."""
     shares: SharesByClass = field(default_factory=dict)
 
 
