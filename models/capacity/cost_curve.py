@@ -58,7 +58,7 @@ class CostCurve:
         return fit_linear(self.design, self.ln_cost, self.weights, MIN_NOISE)
 
     def excess(self, other: "CostCurve") -> Array:
-        """Compute by how much the ln costs of other intervals are above this curve."""
+        """Compute by how much other intervals' ln costs are above this curve, (intervals,)."""
         off: Array = other.ln_cost - curve_design(other.x / self.unit) @ self.fit.coefficients
         return off
 

@@ -32,7 +32,7 @@ class Prior(NamedTuple):
     places: Array
     """Their means, shape (places,)."""
     ln_p: Array
-    """The logarithms of their probabilities."""
+    """The logarithms of their probabilities, shape (places,)."""
     width: float
     """The deviation of each."""
 
@@ -90,6 +90,7 @@ class DemandModel(NamedTuple):
     rows: Array
     """rows·coefficients is about `values` at each strength; shape (strengths, 3)."""
     values: Array
+    """Shape (strengths,)."""
     prior: Prior
     """The prior of the strengths."""
     share: float
@@ -190,7 +191,7 @@ class Extrapolations:
         """Compute the expected fall of each demand from the highest loads to its limit, a share.
 
         The demand is D + w − w·busy; busy is the share of queries that find the resource busy.
-        limits are in the unit of t.
+        limits are in the unit of t, one a utilisation; so is the result.
         """
         utilisation_of_model = self.utilisation[_starts(self.model)]
         saved = [m.saved(limits[i]) for m, i in zip(self.models, utilisation_of_model, strict=True)]

@@ -76,7 +76,7 @@ class Observations:
         return len(self.at)
 
     def select(self, which: ArrayLike | slice) -> "Observations":
-        """Return the intervals at these indices, of this slice, or where this mask is true."""
+        """Return the intervals at indices, of a slice, or where a mask, (intervals,), is true."""
         rows = which if isinstance(which, slice) else np.asarray(which)
         if not isinstance(rows, slice) and rows.dtype == np.bool_ and rows.all():
             return self
@@ -131,7 +131,7 @@ class Observations:
         return self._for_any_resource(self.queued_for)
 
     def queued_for(self, resource: Resource) -> NDArray[np.bool_]:
-        """Mark where most of the running statements wait for this resource, and it is busy."""
+        """Mark where most running statements wait for this busy resource, shape (intervals,)."""
         if resource.waiting is None:
             return np.zeros(len(self), dtype=np.bool_)
         busy = resource.utilisation >= NEAR_SHARE * resource.ceiling

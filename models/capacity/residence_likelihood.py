@@ -76,7 +76,10 @@ class QueuesRemoved(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class ResidenceModels:
-    """The points in units of the greatest N and X, linearised in ln R, X ascending."""
+    """The points in units of the greatest N and X, linearised in ln R, X ascending.
+
+    Arrays have shape (points,), where not said otherwise.
+    """
 
     x: Array
     z: Array
@@ -87,7 +90,7 @@ class ResidenceModels:
     busy: Array
     """As in `MergedPoints`."""
     starts: Indices
-    """The first point of each of the groups."""
+    """The first point of each of the groups, shape (groups,)."""
     idle: float
     """R of statements that do not wait: its `LOW_QUANTILE`."""
     weight: float

@@ -293,11 +293,11 @@ class UtilisationCurve:
     """A utilisation over the throughput, 1 is the ceiling."""
 
     coefficients: Array = field(repr=False)
-    """Of 1, t and t², where t is the throughput in units of `unit`, queries/s."""
+    """Of 1, t and t², shape (3,), where t is the throughput in units of `unit`, queries/s."""
     unit: float
 
     def at(self, x: Array) -> Array:
-        """Compute the utilisation at throughputs x, queries/s, of any shape."""
+        """Compute the utilisation at throughputs x, queries/s, shape (k,)."""
         busy: Array = (x[:, None] / self.unit) ** np.arange(3) @ self.coefficients
         return busy
 

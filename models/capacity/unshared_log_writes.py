@@ -26,7 +26,7 @@ class FurtherFall(NamedTuple):
     shares: Array
     """By which share of the demand at the highest loads; shape (falls,), from 0."""
     probabilities: Array
-    """Of each, likewise; they sum to 1 or less, with the rest for none."""
+    """Of each, shape (falls,); they sum to 1 or less, with the rest for none."""
 
     @property
     def mean(self) -> float:
