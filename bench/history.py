@@ -17,7 +17,7 @@ from agent.compare.compare_periods import compare_history
 from agent.compare.periods import periods_around
 from agent.config.history_settings import HistorySettings
 from agent.history.open_database import open_to_read
-from agent.history.record_types import KINDS, Row
+from agent.history.row_kinds import KINDS, Row
 from agent.history.row_mapping import sample_chunks
 from agent.history.store import Store
 from agent.history.window_reader import WindowQuery, read_window

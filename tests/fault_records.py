@@ -7,7 +7,7 @@ from pathlib import Path
 
 from history_rows import is_sound, rows
 
-from agent.history.record_types import INTERVALS, Row
+from agent.history.row_kinds import INTERVALS, Row
 from testbed.real.daemon import PlausiblePage, wait_until
 
 THROUGHPUT, SPENT = (

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from agent.config.history_settings import HistorySettings
 from agent.history.open_database import open_to_read
-from agent.history.record_types import CLASSES, FITS, INTERVALS, KINDS, RecordType, Row
 from agent.history.row_access import read
+from agent.history.row_kinds import CLASSES, FITS, INTERVALS, KINDS, Row, RowKind
 from agent.history.sample_compression import pack
 from agent.history.store import Store
 from agent.history.write_buffer import Batch
@@ -86,7 +86,7 @@ def filled(path: Path, count: int = 40, *targets: str) -> Path:
     return path
 
 
-def rows(path: Path, kind: RecordType) -> list[Row]:
+def rows(path: Path, kind: RowKind) -> list[Row]:
     """Return all rows of a kind."""
     with closing(open_to_read(path)) as connection:
         return list(read(connection, kind))

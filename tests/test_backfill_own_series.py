@@ -19,8 +19,8 @@ from agent.config.resources import DiskSettings, ResourceSettings
 from agent.config.settings import FitSettings
 from agent.export.metrics import SnapshotCollector
 from agent.history.open_database import open_to_read
-from agent.history.record_types import INTERVALS
 from agent.history.row_access import read
+from agent.history.row_kinds import INTERVALS
 from agent.history.row_mapping import interval_from_row
 from agent.pipeline import assess, latest_load, observations
 from agent.support.clock_pair import ClockPair

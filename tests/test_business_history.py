@@ -18,8 +18,8 @@ from agent.cli import main
 from agent.config.settings import Config
 from agent.history.business_values import ReadValue
 from agent.history.open_database import open_to_write
-from agent.history.record_types import BUSINESS, Row
 from agent.history.row_access import insert, read
+from agent.history.row_kinds import BUSINESS, Row
 from agent.history.store import Store
 from agent.history.target_history import HistoryRecorder
 from agent.support.clock_pair import ClockPair

@@ -17,8 +17,8 @@ from agent.compare.periods import Period
 from agent.config.query_class_settings import ClassSettings
 from agent.history import class_uses as uses
 from agent.history.open_database import open_to_read, open_to_write
-from agent.history.record_types import CLASSES, Row
 from agent.history.row_access import insert
+from agent.history.row_kinds import CLASSES, Row
 from agent.history.row_mapping import ClassUses
 from agent.history.store import Store
 from agent.history.write_buffer import Batch

@@ -14,9 +14,9 @@ from test_replay_history import SERVER, ZERO, history, real_intervals
 
 from agent.cli import main
 from agent.history.open_database import open_to_write
-from agent.history.record_types import CLASSES
-from agent.history.record_types import Row as HistoryRow
 from agent.history.row_access import insert
+from agent.history.row_kinds import CLASSES
+from agent.history.row_kinds import Row as HistoryRow
 from agent.window.intervals import Interval
 from models.usl.law import Usl
 

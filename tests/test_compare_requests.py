@@ -25,8 +25,8 @@ from agent.config.loader import load
 from agent.export.page import render
 from agent.history.failures import StoreError, StoreFailure
 from agent.history.open_database import open_to_write
-from agent.history.record_types import CLASSES, Row
 from agent.history.row_access import insert
+from agent.history.row_kinds import CLASSES, Row
 from agent.history.store import Store
 from agent.service import daemon
 from agent.web import shared_responses

@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 
 from agent.cli import main
 from agent.history.open_database import open_to_write
-from agent.history.record_types import INTERVALS
 from agent.history.row_access import insert
+from agent.history.row_kinds import INTERVALS
 from agent.support.logs import fields, set_up_logging
 from agent.support.safe_output import for_spreadsheet, from_spreadsheet, json_text, printable
 

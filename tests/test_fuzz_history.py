@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.history.open_database import open_to_write
-from agent.history.record_types import INTERVALS, KINDS, Row
 from agent.history.row_access import insert
+from agent.history.row_kinds import INTERVALS, KINDS, Row
 from agent.history.text.csv_format import as_csv, header
 from agent.history.text.openmetrics_format import FAMILIES
 

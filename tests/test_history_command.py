@@ -26,7 +26,7 @@ from history_rows import (
 
 from agent.cli import main
 from agent.history.open_database import open_to_write
-from agent.history.record_types import INTERVALS, KINDS
+from agent.history.row_kinds import INTERVALS, KINDS
 from agent.history.schema import VERSION
 from agent.history.store import Store
 from agent.history.text.csv_format import header

@@ -16,8 +16,8 @@ import psutil
 from history_rows import SETTINGS, STEP, ZERO, batch, filled, interval, is_sound, rows
 
 from agent.history.open_database import open_to_read
-from agent.history.record_types import FITS, INTERVALS, SAMPLES
 from agent.history.row_access import extents
+from agent.history.row_kinds import FITS, INTERVALS, SAMPLES
 from agent.history.schema import version_of
 from agent.history.store import Store
 from testbed.real.daemon import wait_until

@@ -24,8 +24,8 @@ from history_rows import (
 
 from agent.history.failures import StoreFailure
 from agent.history.open_database import open_to_write
-from agent.history.record_types import INTERVALS
 from agent.history.row_access import insert
+from agent.history.row_kinds import INTERVALS
 from agent.history.schema import VERSION
 from agent.history.store import Store
 from agent.history.window_reader import WindowQuery

@@ -18,7 +18,7 @@ from history_command import path as path
 from history_command import run as run
 from history_rows import filled, rows
 
-from agent.history.record_types import INTERVALS
+from agent.history.row_kinds import INTERVALS
 from agent.history.text.csv_format import header
 from agent.history.text.openmetrics_format import MAX_LINES, family
 

@@ -11,7 +11,7 @@ from history_command import path as path
 from history_command import run as run
 from history_rows import SERVER, everything, filled, interval, is_sound
 
-from agent.history.record_types import INTERVALS, KINDS
+from agent.history.row_kinds import INTERVALS, KINDS
 from agent.history.text.csv_format import as_csv, header
 from agent.history.text.openmetrics_format import as_openmetrics
 

@@ -10,7 +10,7 @@ from history_rows import filled
 from unprivileged_user import NOBODY, as_unprivileged_user, world_readable_folder
 
 from agent.cli import main
-from agent.history.record_types import INTERVALS
+from agent.history.row_kinds import INTERVALS
 from agent.history.text.csv_format import as_csv
 
 NO_HISTORY = "file is not a database; this is not a history: check the path"

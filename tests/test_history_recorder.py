@@ -11,8 +11,8 @@ from agent.assessment.snapshot import AssessmentState, Health
 from agent.config.history_settings import HistorySettings, RetentionSettings
 from agent.config.settings import FitSettings
 from agent.history.open_database import open_to_read
-from agent.history.record_types import FITS, INTERVALS, KINDS, SAMPLES
 from agent.history.row_access import Extent, extents
+from agent.history.row_kinds import FITS, INTERVALS, KINDS, SAMPLES
 from agent.history.server_identity import server_identity
 from agent.history.store import Store
 from agent.history.target_history import HistoryRecorder

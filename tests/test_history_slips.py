@@ -12,8 +12,8 @@ from agent.cli import main
 from agent.history.failures import StoreFailure
 from agent.history.history_file import Lock
 from agent.history.open_database import open_to_write
-from agent.history.record_types import INTERVALS
 from agent.history.row_access import insert
+from agent.history.row_kinds import INTERVALS
 from agent.history.store import Store
 
 OTHERS = {

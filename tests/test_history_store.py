@@ -27,8 +27,8 @@ from agent.history import prune
 from agent.history.failures import StoreError, StoreFailure
 from agent.history.history_file import history_path, size
 from agent.history.open_database import open_to_read, open_to_write
-from agent.history.record_types import FITS, INTERVALS, KINDS, SAMPLES, Row
 from agent.history.row_access import RowFilter, extents, insert, read
+from agent.history.row_kinds import FITS, INTERVALS, KINDS, SAMPLES, Row
 from agent.history.sample_compression import pack, unpack
 from agent.history.schema import APPLICATION_ID, VERSION
 from agent.history.store import Store

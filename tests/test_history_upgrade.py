@@ -14,7 +14,7 @@ from history_rows import SETTINGS, batch, everything, filled, is_sound
 from agent.assessment.deploy_markers import Marker
 from agent.history.marker_table import read_markers
 from agent.history.open_database import open_to_read
-from agent.history.record_types import KINDS, Row
+from agent.history.row_kinds import KINDS, Row
 from agent.history.schema import MIGRATIONS, VERSION, version_of
 from agent.history.store import Store
 

@@ -19,7 +19,7 @@ from agent.config.settings import Config, FitSettings
 from agent.export.metrics import SnapshotCollector
 from agent.export.page import render
 from agent.export.snapshot_json import snapshots_as_json
-from agent.history.record_types import Row
+from agent.history.row_kinds import Row
 from agent.history.store import Store
 from agent.history.write_buffer import Batch
 from agent.replay.alert_rules import Alerts, Scrape

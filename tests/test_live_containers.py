@@ -18,7 +18,7 @@ from history_rows import is_sound, rows
 from prometheus_client.parser import text_string_to_metric_families
 from stand_in_images import build_monitor, build_server, import_base, prune
 
-from agent.history.record_types import INTERVALS
+from agent.history.row_kinds import INTERVALS
 from testbed.real.daemon import PREFIX, wait_until
 from testbed.real.server_programs import ROOT, Release
 

@@ -33,7 +33,7 @@ from proxy import Proxy
 from set_clock import set_ahead
 
 from agent.demo.private_server import PrivateServer
-from agent.history.record_types import INTERVALS
+from agent.history.row_kinds import INTERVALS
 from collectors.connection import Endpoint
 from testbed.real.clients import Clients, run_as_root, sessions
 from testbed.real.daemon import Daemon, Page, PlausiblePage, target, wait_until, watching

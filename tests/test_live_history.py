@@ -19,7 +19,7 @@ from disks import fill, remount, small_disk
 from history_rows import is_sound, rows
 
 from agent.demo.private_server import PrivateServer
-from agent.history.record_types import FITS, INTERVALS, SAMPLES, Row
+from agent.history.row_kinds import FITS, INTERVALS, SAMPLES, Row
 from agent.history.server_identity import server_identity
 from testbed.real.clients import Clients, root
 from testbed.real.daemon import COMMAND, PREFIX, Daemon, Page, target, wait_until, write_config

@@ -12,7 +12,7 @@ from history_rows import everything, is_sound
 
 from agent.demo.private_server import PrivateServer
 from agent.history.failures import StoreError
-from agent.history.record_types import Row
+from agent.history.row_kinds import Row
 from testbed.real.clients import Clients, sessions
 from testbed.real.daemon import COMMAND, target, wait_until, write_config
 

@@ -9,7 +9,7 @@ from conftest import FLAVOURS
 from history_rows import is_sound, rows
 
 from agent.demo.private_server import PrivateServer, free_port
-from agent.history.record_types import INTERVALS
+from agent.history.row_kinds import INTERVALS
 from testbed.real.daemon import Daemon, target, wait_until, watching
 
 TICK = 0.02  # seconds by which two readings of a process's CPU may be off

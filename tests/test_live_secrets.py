@@ -17,7 +17,7 @@ from history_rows import rows
 from planted_secrets import NAME, NAP, PLANTED, SCHEMA, TAIL, leaks, planting
 
 from agent.demo.private_server import PrivateServer
-from agent.history.record_types import CLASSES as USES
+from agent.history.row_kinds import CLASSES as USES
 from testbed.real.clients import Clients, root
 from testbed.real.daemon import COMMAND, PREFIX, Daemon, Page, target, wait_until, watching
 from testbed.real.server_account import Account, least_account

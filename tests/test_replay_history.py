@@ -15,8 +15,8 @@ from error_lines import one_line
 from agent.cli import main
 from agent.config.timestamps import time_text
 from agent.history.open_database import open_to_write
-from agent.history.record_types import INTERVALS
 from agent.history.row_access import insert, insert_chunk, target_id
+from agent.history.row_kinds import INTERVALS
 from agent.history.row_mapping import interval_row, sample_chunks
 from agent.pipeline import observations
 from agent.support.clock_pair import ClockPair

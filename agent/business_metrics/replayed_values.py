@@ -6,7 +6,7 @@ from agent.assessment.snapshot import BusinessState, Snapshot
 from agent.business_metrics.unit_headroom import business_state, headroom_in_unit
 from agent.business_metrics.value_series import ValueSeries
 from agent.config.business_metrics import BusinessMetric
-from agent.history.record_types import Row
+from agent.history.row_kinds import Row
 from agent.support.clock_pair import ClockPair
 from agent.window.intervals import Window
 

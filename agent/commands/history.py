@@ -18,8 +18,8 @@ from agent.csv_input.table_file import STANDARD_INPUT, TableFileError
 from agent.history import history_file, prune
 from agent.history.failures import as_store_error
 from agent.history.open_database import open_to_read, open_to_write
-from agent.history.record_types import INTERVALS, KINDS, TEXT_KINDS, RecordType, Row
 from agent.history.row_access import MAX_TIME, RowFilter, extents, insert, read, target_names
+from agent.history.row_kinds import INTERVALS, KINDS, TEXT_KINDS, Row, RowKind
 from agent.history.text.csv_format import as_csv
 from agent.history.text.import_file import open_rereadable
 from agent.history.text.line_errors import Mistakes
@@ -98,7 +98,7 @@ def export(args: argparse.Namespace, path: Path) -> int:
     with closing(open_to_read(path)) as connection:
         _require_target(connection, args.target)
 
-        def rows(kind: RecordType) -> Iterable[Row]:
+        def rows(kind: RowKind) -> Iterable[Row]:
             return read(connection, kind, choice)
 
         is_table = args.format == "csv"
@@ -162,7 +162,7 @@ def _require_target(connection: sqlite3.Connection, target: str | None) -> None:
 
 
 def _delete_some(
-    connection: sqlite3.Connection, kind: RecordType, before: int, target: str | None
+    connection: sqlite3.Connection, kind: RowKind, before: int, target: str | None
 ) -> int:
     """Delete a few rows, so that a running agent waits only a moment; return their number."""
     with _transaction(connection):
@@ -206,7 +206,7 @@ def _run_action(args: argparse.Namespace, action: Callable[[argparse.Namespace, 
         raise as_store_error(path, error) from error
 
 
-def _kinds(name: str) -> list[RecordType]:
+def _kinds(name: str) -> list[RowKind]:
     return [kind for kind in KINDS.values() if name in (kind.name, ALL)]
 
 

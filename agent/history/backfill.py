@@ -5,8 +5,8 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from agent.history.record_types import INTERVALS
 from agent.history.row_access import insert
+from agent.history.row_kinds import INTERVALS
 from agent.history.row_mapping import in_milliseconds, interval_row
 from agent.support.clock_pair import ClockPair
 from agent.window.interval_buffer import IntervalBuffer

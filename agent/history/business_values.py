@@ -4,8 +4,8 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from agent.history.record_types import BUSINESS, Row
 from agent.history.row_access import RowFilter, read
+from agent.history.row_kinds import BUSINESS, Row
 from agent.history.row_mapping import in_milliseconds
 from agent.history.window_reader import WindowQuery
 from agent.support.clock_pair import ClockPair

@@ -4,7 +4,7 @@ import sqlite3
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from agent.history.record_types import CLASSES, Row
+from agent.history.row_kinds import CLASSES, Row
 
 PAGE_ROWS = 1000  # rows read at once, plus the others with the time of the last one
 NAMES = [column.name for column in CLASSES.columns]

@@ -10,7 +10,7 @@ from pathlib import Path
 from agent.history import class_uses
 from agent.history.history_file import size
 from agent.history.open_database import MAX_LOG_BYTES
-from agent.history.record_types import CLASSES, KINDS, SAMPLES, RecordType
+from agent.history.row_kinds import CLASSES, KINDS, SAMPLES, RowKind
 
 ROWS_PER_STEP = 500  # rows, or chunks of samples, deleted per step of one kind and target
 PAGES_PER_STEP = 1000  # free pages that one step returns to the file system
@@ -20,7 +20,7 @@ MAX_SLICES = 20  # slices of the whole stored time; one is deleted at a time, th
 
 def delete_rows(
     connection: sqlite3.Connection,
-    kind: RecordType,
+    kind: RowKind,
     before: int,
     limit: int = ROWS_PER_STEP,
     target: str | None = None,
@@ -69,7 +69,7 @@ def delete_unused_names(connection: sqlite3.Connection) -> None:
     class_uses.delete_unused_names(connection, oldest(connection, CLASSES))
 
 
-def oldest(connection: sqlite3.Connection, kind: RecordType) -> int | None:
+def oldest(connection: sqlite3.Connection, kind: RowKind) -> int | None:
     """Return the time (ms) of the oldest row of a kind; None if there is none."""
     sql = f"SELECT MIN((SELECT MIN(at) FROM {kind.one} WHERE target = target.id)) FROM target"  # noqa: S608
     (found,) = connection.execute(sql).fetchone()

@@ -11,15 +11,15 @@ from agent.assessment.deploy_markers import Marker
 from agent.history import class_uses
 from agent.history.failures import StoreError, StoreFailure
 from agent.history.marker_table import insert_markers, read_markers
-from agent.history.record_types import (
+from agent.history.row_kinds import (
     CLASSES,
     MARKERS,
     SAMPLES,
     Cell,
     CellType,
     Column,
-    RecordType,
     Row,
+    RowKind,
 )
 from agent.history.sample_compression import Chunk, pack, unpack
 
@@ -53,7 +53,7 @@ class Extent:
 ALL_ROWS = RowFilter()
 
 
-def insert(connection: sqlite3.Connection, kind: RecordType, rows: Iterable[Row]) -> int:
+def insert(connection: sqlite3.Connection, kind: RowKind, rows: Iterable[Row]) -> int:
     """Add rows of a kind; return how many of them are new."""
     if kind is SAMPLES:
         return _insert_samples(connection, rows)
@@ -96,7 +96,7 @@ def target_id(connection: sqlite3.Connection, name: str, server: str) -> int:
 
 
 def read(
-    connection: sqlite3.Connection, kind: RecordType, choice: RowFilter = ALL_ROWS
+    connection: sqlite3.Connection, kind: RowKind, choice: RowFilter = ALL_ROWS
 ) -> Iterator[Row]:
     """Yield rows of a kind, by label and then by time, a page at a time."""
     if kind is MARKERS:
@@ -112,7 +112,7 @@ def read(
 
 
 def extents(
-    connection: sqlite3.Connection, kind: RecordType, choice: RowFilter = ALL_ROWS
+    connection: sqlite3.Connection, kind: RowKind, choice: RowFilter = ALL_ROWS
 ) -> Iterator[Extent]:
     """Yield the extent of a kind for each target; targets without rows of it are left out.
 
@@ -141,7 +141,7 @@ def _targets(connection: sqlite3.Connection, choice: RowFilter) -> list[tuple[in
 
 def _read_rows(
     connection: sqlite3.Connection,
-    kind: RecordType,
+    kind: RowKind,
     target: int,
     labels: tuple[str, ...],
     choice: RowFilter,
@@ -161,7 +161,7 @@ def _read_rows(
 
 def _read_samples(
     connection: sqlite3.Connection,
-    kind: RecordType,
+    kind: RowKind,
     target: int,
     labels: tuple[str, ...],
     choice: RowFilter,

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from agent.assessment.snapshot import AssessmentState
-from agent.history.record_types import CLASSES, FITS, INTERVALS, Cell, CellType, Row
+from agent.history.row_kinds import CLASSES, FITS, INTERVALS, Cell, CellType, Row
 from agent.history.sample_compression import Chunk, pack
 from agent.query_classes.attribution_snapshot import IntervalUsage
 from agent.query_classes.capacity_gain import CapacityGain

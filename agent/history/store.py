@@ -23,9 +23,9 @@ from agent.history.failures import StoreError, StoreFailure, as_store_error
 from agent.history.foreign_write_check import ForeignWriteCheck
 from agent.history.marker_table import delete_markers_before, insert_markers, read_markers
 from agent.history.open_database import open_to_read, open_to_write
-from agent.history.record_types import BUSINESS, CLASSES, FITS, INTERVALS, KINDS, SAMPLES
 from agent.history.retention_pace import RetentionPace
 from agent.history.row_access import extents, insert, insert_chunk, target_id
+from agent.history.row_kinds import BUSINESS, CLASSES, FITS, INTERVALS, KINDS, SAMPLES
 from agent.history.stored_load_by_time import load_sums
 from agent.history.target_rename import adopt_old_name
 from agent.history.wall_clock_check import WallClockCheck

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from agent.history.failures import StoreError, StoreFailure
-from agent.history.record_types import INTERVALS, Row
 from agent.history.row_access import RowFilter, read
+from agent.history.row_kinds import INTERVALS, Row
 from models.capacity.thinning import MAX_INTERVALS, thin
 
 MAX_ROWS = 2 * MAX_INTERVALS  # intervals; beyond that, the least informative are not read

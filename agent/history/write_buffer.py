@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from agent.assessment.deploy_markers import Marker
-from agent.history.record_types import Row
+from agent.history.row_kinds import Row
 from agent.history.sample_compression import Chunk
 
 ROW_BYTES = 500  # approximate size of a row in memory

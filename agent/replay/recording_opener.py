@@ -18,7 +18,6 @@ from agent.config.timestamps import time_text
 from agent.csv_input.table_file import STANDARD_INPUT
 from agent.history.history_file import SQLITE_HEADER
 from agent.history.open_database import open_to_read
-from agent.history.record_types import BUSINESS, INTERVALS, Row
 from agent.history.row_access import (
     MAX_TIME,
     Extent,
@@ -29,6 +28,7 @@ from agent.history.row_access import (
     samples_by_time,
     target_names,
 )
+from agent.history.row_kinds import BUSINESS, INTERVALS, Row
 from agent.history.row_mapping import interval_from_row
 from agent.history.window_reader import MAX_WIDTH_DIFFERENCE
 from agent.pipeline import NO_CEILINGS

@@ -7,7 +7,7 @@ import re
 from agent.assessment.deploy_markers import MAX_NAME_LENGTH
 from agent.config.settings import NAME_PATTERN
 from agent.csv_input.table_file import shortened
-from agent.history.record_types import MARKERS, Cell, CellType, Column, RecordType, Row
+from agent.history.row_kinds import MARKERS, Cell, CellType, Column, Row, RowKind
 from agent.support.errors import InputError
 from agent.support.safe_output import for_spreadsheet, from_spreadsheet, json_text
 
@@ -79,7 +79,7 @@ def read_word(name: str, text: str, choices: tuple[str, ...] = ()) -> str:
     return text
 
 
-def read_labels(kind: RecordType, texts: tuple[str, ...]) -> tuple[str, ...]:
+def read_labels(kind: RowKind, texts: tuple[str, ...]) -> tuple[str, ...]:
     """Return the labels of a row if they are valid; raises `CellError`."""
     if kind is MARKERS:
         return _marker_labels(*texts)
@@ -104,7 +104,7 @@ def _checked_target(name: str) -> str:
     return name
 
 
-def read_row(kind: RecordType, labels: tuple[str, ...], at: int, cells: tuple[Cell, ...]) -> Row:
+def read_row(kind: RowKind, labels: tuple[str, ...], at: int, cells: tuple[Cell, ...]) -> Row:
     """Build a row; raises `CellError` if a required cell is missing."""
     for column, cell in zip(kind.columns, cells, strict=True):
         if column.required and cell is None:

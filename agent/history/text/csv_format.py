@@ -5,7 +5,7 @@ import io
 from collections.abc import Iterable, Iterator
 
 from agent.csv_input.table_file import TableFileError, rows_in
-from agent.history.record_types import TEXT_KINDS, RecordType, Row
+from agent.history.row_kinds import TEXT_KINDS, Row, RowKind
 from agent.history.text.cell_conversion import (
     CellError,
     cell_text,
@@ -21,12 +21,12 @@ from agent.support.safe_output import for_spreadsheet, from_spreadsheet
 TIME = "time"
 
 
-def header(kind: RecordType) -> list[str]:
+def header(kind: RowKind) -> list[str]:
     """Return the names of the columns."""
     return [*kind.labels, TIME, *(column.name for column in kind.columns)]
 
 
-def as_csv(kind: RecordType, rows: Iterable[Row]) -> Iterator[str]:
+def as_csv(kind: RowKind, rows: Iterable[Row]) -> Iterator[str]:
     """Yield the lines of the file, with their line ends."""
     yield _line(header(kind))
     for row in rows:
@@ -35,9 +35,7 @@ def as_csv(kind: RecordType, rows: Iterable[Row]) -> Iterator[str]:
         )
 
 
-def read_csv(
-    name: str, lines: Iterable[str], mistakes: Mistakes
-) -> Iterator[tuple[RecordType, Row]]:
+def read_csv(name: str, lines: Iterable[str], mistakes: Mistakes) -> Iterator[tuple[RowKind, Row]]:
     """Yield the valid rows of a file, one at a time; errors in the others are added to `mistakes`.
 
     Raises `TableFileError` if the file is not an exported history.
@@ -56,7 +54,7 @@ def read_csv(
             mistakes.add(number, mistake)
 
 
-def _row(kind: RecordType, cells: list[str]) -> Row:
+def _row(kind: RowKind, cells: list[str]) -> Row:
     names = header(kind)
     if len(cells) != len(names):
         problem = f"{len(cells)} cells, the header has {len(names)} columns"

@@ -15,7 +15,7 @@ from agent.csv_input.table_file import (
     unreadable_error,
 )
 from agent.history.failures import StoreError, as_store_error
-from agent.history.record_types import TEXT_KINDS, RecordType, Row
+from agent.history.row_kinds import TEXT_KINDS, Row, RowKind
 from agent.history.text.csv_format import read_csv
 from agent.history.text.line_errors import Mistakes
 from agent.history.text.openmetrics_format import (
@@ -36,14 +36,14 @@ class ImportFile:
     name: str
     file: BinaryIO
 
-    def rows(self, mistakes: Mistakes) -> Iterator[tuple[RecordType, Row]]:
+    def rows(self, mistakes: Mistakes) -> Iterator[tuple[RowKind, Row]]:
         """Yield the valid rows; raises `TableFileError` if the file is not an exported history."""
         if not is_openmetrics(self._lines()):
             return read_csv(self.name, self._lines(), mistakes)
         refuse_too_many(self.name, self._lines())
         return read_openmetrics(self._lines(), mistakes)
 
-    def batches(self, mistakes: Mistakes) -> Iterator[tuple[RecordType, list[Row]]]:
+    def batches(self, mistakes: Mistakes) -> Iterator[tuple[RowKind, list[Row]]]:
         """Yield the same rows in batches of one kind, sorted by labels and time."""
         rows = self.rows(mistakes)
         while batch := list(islice(rows, ROWS_PER_TRANSACTION)):

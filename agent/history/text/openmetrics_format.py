@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 
 from agent.csv_input.table_file import TableFileError
-from agent.history.record_types import TEXT_KINDS, Cell, CellType, Column, RecordType, Row
+from agent.history.row_kinds import TEXT_KINDS, Cell, CellType, Column, Row, RowKind
 from agent.history.text.cell_conversion import (
     CellError,
     read_labels,
@@ -40,7 +40,7 @@ Entry = tuple[LabelPairs, str, int]
 """Labels, the value as text, and the time (ms)."""
 
 
-def family(kind: RecordType, column: Column) -> str:
+def family(kind: RowKind, column: Column) -> str:
     """Return the name of a column's metric."""
     return f"{PREFIX}{kind.one}_{column.name}"
 
@@ -51,7 +51,7 @@ FAMILIES = {
 
 
 def as_openmetrics(
-    kinds: Iterable[RecordType], read: Callable[[RecordType], Iterable[Row]]
+    kinds: Iterable[RowKind], read: Callable[[RowKind], Iterable[Row]]
 ) -> Iterator[str]:
     """Yield the lines of the file, with their line ends; rows are read once for each column."""
     for kind in kinds:
@@ -65,7 +65,7 @@ def as_openmetrics(
     yield f"{END}\n"
 
 
-def read_openmetrics(text: Iterable[str], mistakes: Mistakes) -> Iterator[tuple[RecordType, Row]]:
+def read_openmetrics(text: Iterable[str], mistakes: Mistakes) -> Iterator[tuple[RowKind, Row]]:
     """Yield the valid rows of a file; errors are added to `mistakes`, line by line.
 
     The values of a row are far apart in the file, so all of it is in memory: see `refuse_too_many`.
@@ -109,7 +109,7 @@ def is_openmetrics(text: Iterable[str]) -> bool:
 
 
 def _series(
-    kind: RecordType, column: Column, place: int, rows: Iterable[Row]
+    kind: RowKind, column: Column, place: int, rows: Iterable[Row]
 ) -> dict[LabelPairs, list[tuple[str, int]]]:
     """Group a column's values by labels: those of one series must be adjacent."""
     series: dict[LabelPairs, list[tuple[str, int]]] = {}
@@ -119,7 +119,7 @@ def _series(
     return series
 
 
-def _entries(kind: RecordType, column: Column, row: Row, cell: Cell) -> Iterator[Entry]:
+def _entries(kind: RowKind, column: Column, row: Row, cell: Cell) -> Iterator[Entry]:
     labels = tuple(zip(kind.labels, row.labels, strict=True))
     if isinstance(cell, Mapping):
         for name, value in cell.items():
@@ -132,7 +132,7 @@ def _entries(kind: RecordType, column: Column, row: Row, cell: Cell) -> Iterator
 
 def _add_line(
     line: str, cells: dict[tuple[str, tuple[str, ...], int], dict[str, Cell]]
-) -> tuple[RecordType, tuple[str, ...], int]:
+) -> tuple[RowKind, tuple[str, ...], int]:
     """Add the value of one line to `cells`; return the key of its row."""
     match = LINE.fullmatch(line)
     if match is None or match[1] not in FAMILIES:

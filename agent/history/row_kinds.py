@@ -23,7 +23,7 @@ class CellType(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a kind. A row that lacks a `required` cell is invalid.
+    """A column of a kind of rows. A row that lacks a `required` cell is invalid.
 
     `minimum` is the smallest valid number; a word must be one of `choices`, if there are any.
     """
@@ -44,7 +44,7 @@ class Row(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class RecordType:
+class RowKind:
     """A kind of rows: its singular and plural names, its labels and its columns."""
 
     name: str
@@ -55,7 +55,7 @@ class RecordType:
 
 SERVER_KEY = ("target", "server")
 
-INTERVALS = RecordType(
+INTERVALS = RowKind(
     "intervals",
     "interval",
     SERVER_KEY,
@@ -78,7 +78,7 @@ INTERVALS = RecordType(
 )
 """Rates and averages of one interval, as `Interval` (agent.window.intervals); `at` is its end."""
 
-FITS = RecordType(
+FITS = RowKind(
     "fits",
     "fit",
     SERVER_KEY,
@@ -110,7 +110,7 @@ FITS = RecordType(
 )
 """The assessment after an interval: the capacity, its trust, the law and its peak."""
 
-SAMPLES = RecordType(
+SAMPLES = RowKind(
     "samples",
     "sample",
     (*SERVER_KEY, "collector"),
@@ -118,7 +118,7 @@ SAMPLES = RecordType(
 )
 """The values that one collector read at one time, by name."""
 
-CLASSES = RecordType(
+CLASSES = RowKind(
     "classes",
     "class_use",
     (*SERVER_KEY, "class"),
@@ -145,7 +145,7 @@ CLASSES = RecordType(
 """The use by the displayed classes in one interval of `classes.interval`, the others as one, and
 what no class explains (`unattributed`); units as in `ClassState.totals`."""
 
-BUSINESS = RecordType(
+BUSINESS = RowKind(
     "business",
     "business",
     SERVER_KEY,
@@ -153,7 +153,7 @@ BUSINESS = RecordType(
 )
 """Values of business metrics read at one time, by name."""
 
-MARKERS = RecordType("markers", "marker", ("target", "name"), (Column("set", required=True),))
+MARKERS = RowKind("markers", "marker", ("target", "name"), (Column("set", required=True),))
 """Deploy markers; an empty target means all targets, and `set` is always 1."""
 
 KINDS = {kind.name: kind for kind in (INTERVALS, FITS, SAMPLES, CLASSES, BUSINESS)}
