@@ -16,7 +16,7 @@ import pymysql
 import yaml
 
 from agent.demo.private_server import PrivateServer
-from agent.history.history_file import size
+from agent.history.history_file import size_on_disk
 from testbed.real.clients import root, sessions
 from testbed.real.daemon import Daemon
 from testbed.real.server_faults import freeze_server, restart_server, thaw_server
@@ -59,7 +59,7 @@ class Soak:
                 self._process.memory_info().rss,
                 self._process.num_fds(),
                 self._process.num_threads(),
-                size(Path(self._good["history"]["path"])),
+                size_on_disk(Path(self._good["history"]["path"])),
                 cpu.user + cpu.system,
                 sum(_sessions(server) for server in self.servers),
             )

@@ -28,12 +28,12 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import generate_latest
 from simulated_counters import DAY, HOUR, STEP, SimulatedServer
 
-from agent.config.loader import load
+from agent.config.loader import load_config
 from agent.config.settings import Config
 from agent.demo.private_server import PrivateServer
 from agent.export.metrics import SnapshotCollector
 from agent.export.page import render
-from agent.history.history_file import size
+from agent.history.history_file import size_on_disk
 from agent.history.store import Store
 from agent.service.target_monitor import TargetMonitor
 from agent.support.memory_tuning import trim_heap, use_one_heap
@@ -198,7 +198,7 @@ def _config(folder: Path, server: PrivateServer) -> Config:
     history = {"path": str(folder / "state" / "history.db"), "retention": RETENTION}
     file = folder / "config.yaml"
     file.write_text(yaml.safe_dump({**SETTINGS, "history": history, "targets": [target]}))
-    return load(file)
+    return load_config(file)
 
 
 def _row(life: WatchedTarget, day: int, minutes: float) -> tuple[int, int]:
@@ -206,7 +206,7 @@ def _row(life: WatchedTarget, day: int, minutes: float) -> tuple[int, int]:
     gc.collect()
     trim_heap(0.0)  # as the daemon does
     rss, objects = psutil.Process().memory_info().rss, len(gc.get_objects())
-    file, rows = size(life.history), life.store.state.rows
+    file, rows = size_on_disk(life.history), life.store.state.rows
     classes = life.watch.snapshot.classes
     known = classes.known if classes else 0
     cells = (

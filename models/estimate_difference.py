@@ -57,7 +57,7 @@ class EstimatedChange:
 NOT_KNOWN = EstimatedChange(Verdict.CANNOT_TELL)
 
 
-def ratio(before: ComparedEstimate, after: ComparedEstimate) -> EstimatedChange:
+def compare_ratio(before: ComparedEstimate, after: ComparedEstimate) -> EstimatedChange:
     """Compare two quantities above 0: the change is after/before."""
     parts = _log_bounds(before), _log_bounds(after)
     if parts[0] is None or parts[1] is None:
@@ -68,7 +68,7 @@ def ratio(before: ComparedEstimate, after: ComparedEstimate) -> EstimatedChange:
     )
 
 
-def difference(before: ComparedEstimate, after: ComparedEstimate) -> EstimatedChange:
+def compare_difference(before: ComparedEstimate, after: ComparedEstimate) -> EstimatedChange:
     """Compare two quantities that may be 0: the change is after − before."""
     parts = _bounds(before), _bounds(after)
     if parts[0] is None or parts[1] is None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from agent.config.history_settings import HistorySettings
 from agent.history.open_database import open_to_read
-from agent.history.row_access import read
+from agent.history.row_access import select_rows
 from agent.history.row_kinds import CLASSES, FITS, INTERVALS, KINDS, Row, RowKind
 from agent.history.sample_compression import pack
 from agent.history.store import Store
@@ -89,7 +89,7 @@ def filled(path: Path, count: int = 40, *targets: str) -> Path:
 def rows(path: Path, kind: RowKind) -> list[Row]:
     """Return all rows of a kind."""
     with closing(open_to_read(path)) as connection:
-        return list(read(connection, kind))
+        return list(select_rows(connection, kind))
 
 
 def everything(path: Path) -> dict[str, list[Row]]:

@@ -19,7 +19,7 @@ from agent.config.resources import DiskSettings, ResourceSettings
 from agent.config.settings import FitSettings
 from agent.export.metrics import SnapshotCollector
 from agent.history.open_database import open_to_read
-from agent.history.row_access import read
+from agent.history.row_access import select_rows
 from agent.history.row_kinds import INTERVALS
 from agent.history.row_mapping import interval_from_row
 from agent.pipeline import assess, latest_load, observations
@@ -113,7 +113,7 @@ def backfilled(url: str, file: Path, *words: str) -> int:
 def restored(file: Path) -> list[Interval]:
     """The intervals of the history."""
     with closing(open_to_read(file.parent / "state" / "history.db")) as connection:
-        return [interval_from_row(row, 1.0, ZERO) for row in read(connection, INTERVALS)]
+        return [interval_from_row(row, 1.0, ZERO) for row in select_rows(connection, INTERVALS)]
 
 
 def test_the_agents_own_intervals_come_back_unchanged(

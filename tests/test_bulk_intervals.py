@@ -11,7 +11,7 @@ from agent.assessment.hourly_load import HourlyLoad
 from agent.replay.bulk_intervals import add_readings
 from agent.replay.recorded_samples import Reading, RecordedCollectors
 from agent.window.interval_buffer import IntervalBuffer
-from agent.window.intervals import NUMBERS, Window, intervals
+from agent.window.intervals import NUMBERS, Window, compute_intervals
 from agent.window.resource_utilisation import OPEN_CONNECTIONS
 from collectors.base import Sample
 
@@ -46,7 +46,7 @@ def test_gaps_of_any_length_change_no_interval(seed: int, monkeypatch: pytest.Mo
         for sample in reading.samples:
             raw.setdefault(sample.collector, []).append(sample)
     edges = WIDTH * np.arange(np.ceil(times[0] / WIDTH), np.floor(times[-1] / WIDTH) + 1)
-    expected = Window(intervals(raw, edges, history.max_gap))
+    expected = Window(compute_intervals(raw, edges, history.max_gap))
     assert len(expected) > 40
     for name in NUMBERS:
         np.testing.assert_allclose(history.latest_window[name], expected[name], rtol=1e-9)

@@ -18,7 +18,7 @@ from agent.cli import main
 from agent.config.settings import Config
 from agent.history.business_values import ReadValue
 from agent.history.open_database import open_to_write
-from agent.history.row_access import insert, read
+from agent.history.row_access import insert_rows, select_rows
 from agent.history.row_kinds import BUSINESS, Row
 from agent.history.store import Store
 from agent.history.target_history import HistoryRecorder
@@ -104,7 +104,7 @@ def recorded(tmp_path: Path) -> tuple[Path, list[Interval]]:
         for row in rows
     ]
     with closing(open_to_write(path)) as connection:
-        assert insert(connection, BUSINESS, values) == len(rows)
+        assert insert_rows(connection, BUSINESS, values) == len(rows)
     (tmp_path / "password").write_text("p")
     target = {"name": "db", "user": "u", "password_file": str(tmp_path / "password")}
     file = {"targets": [{**target, "business_metrics": [USERS]}], "fit": {"interval": WIDTH}}
@@ -149,6 +149,6 @@ def test_business_values_are_exported_and_imported(
     found = []
     for each in (path, other):
         with closing(open_to_write(each)) as connection:
-            found.append(list(read(connection, BUSINESS)))
+            found.append(list(select_rows(connection, BUSINESS)))
     assert found[0] == found[1]
     assert len(found[0]) == len(rows)

@@ -8,7 +8,7 @@ import yaml
 from error_lines import mistakes
 
 from agent.config.business_metrics import BusinessMetric
-from agent.config.loader import load
+from agent.config.loader import load_config
 
 USERS = {"name": "active_users", "unit": "users", "query": "SELECT COUNT(*) FROM shop.sessions"}
 ORDERS = {
@@ -28,7 +28,7 @@ def file_with(folder: Path, *metrics: dict[str, Any]) -> Path:
 
 def test_a_query_and_prometheus_are_accepted_with_their_defaults(tmp_path: Path) -> None:
     """Every minute, with a second for the server's answer."""
-    target = load(file_with(tmp_path, USERS, ORDERS)).targets[0]
+    target = load_config(file_with(tmp_path, USERS, ORDERS)).targets[0]
     users, orders = target.business_metrics
     assert (users.name, users.interval, users.timeout) == ("active_users", 60.0, 1.0)
     assert orders.prometheus is not None
@@ -91,7 +91,7 @@ def test_a_mistake_is_one_line_with_its_place(
     tmp_path: Path, changed: dict[str, Any], expected: str
 ) -> None:
     """The key and the valid form."""
-    [problem] = mistakes(load, file_with(tmp_path, {**USERS, **changed}))
+    [problem] = mistakes(load_config, file_with(tmp_path, {**USERS, **changed}))
     assert f"targets[0].business_metrics[0]{expected}" in problem
 
 
@@ -110,7 +110,7 @@ def test_a_mistake_in_prometheus_is_one_line(
 ) -> None:
     """Its URL, login and query are checked when the file is read."""
     broken = {**ORDERS, "prometheus": {"url": "http://p:9090", "query": "o", **changed}}
-    [problem] = mistakes(load, file_with(tmp_path, broken))
+    [problem] = mistakes(load_config, file_with(tmp_path, broken))
     assert "business_metrics[0].prometheus" in problem
     assert expected in problem
     assert "secret" not in problem
@@ -118,8 +118,8 @@ def test_a_mistake_in_prometheus_is_one_line(
 
 def test_names_are_distinct_and_at_most_eight(tmp_path: Path) -> None:
     """The name is a label; each metric costs the server a query."""
-    [twice] = mistakes(load, file_with(tmp_path, USERS, USERS))
+    [twice] = mistakes(load_config, file_with(tmp_path, USERS, USERS))
     assert "business_metrics: the name 'active_users' is given twice" in twice
     many = [{**USERS, "name": f"n{k}"} for k in range(9)]
-    [more] = mistakes(load, file_with(tmp_path, *many))
+    [more] = mistakes(load_config, file_with(tmp_path, *many))
     assert "business_metrics: " in more

@@ -11,7 +11,7 @@ from test_sla import LAW, on_the_law, processors, queued, watched
 
 from agent.assessment.snapshot import ClassSlasState, Snapshot
 from agent.config.class_slas import ClassSla
-from agent.config.loader import load
+from agent.config.loader import load_config
 from agent.export.page import render
 from agent.export.snapshot_json import snapshots_as_json
 from agent.query_classes.recent_response_times import (
@@ -279,7 +279,7 @@ def test_every_mistake_in_an_sla_has_its_place_and_remedy(tmp_path: Path) -> Non
         f"      - {{digest: {SLOW}, seconds: 50ms, quantile: 95}}\n"
         f"      - {{digest: {SLOW.upper()}, seconds: 2h}}\n"
     )
-    assert mistakes(load, path) == [
+    assert mistakes(load_config, path) == [
         "5: targets[0].class_slas[0].digest: must be the 64 hexadecimal digits of a digest: column"
         " DIGEST of performance_schema.events_statements_summary_by_digest, or the label of"
         " mysql_headroom_query_calls_total",
@@ -291,9 +291,9 @@ def test_every_mistake_in_an_sla_has_its_place_and_remedy(tmp_path: Path) -> Non
     ]
     one = f"      - {{digest: {SLOW}, seconds: 1}}\n"
     path.write_text(start + one + one)
-    assert mistakes(load, path) == [
+    assert mistakes(load_config, path) == [
         f"4: targets[0].class_slas: the digest {SLOW[:16]}… has two SLAs for the quantile 0.95;"
         " leave one out, or give it another quantile"
     ]
     path.write_text(start + one + one.replace("}", ", quantile: 0.99}"))
-    assert len(load(path).targets[0].class_slas) == 2
+    assert len(load_config(path).targets[0].class_slas) == 2

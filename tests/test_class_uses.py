@@ -17,7 +17,7 @@ from agent.compare.periods import Period
 from agent.config.query_class_settings import ClassSettings
 from agent.history import class_uses as uses
 from agent.history.open_database import open_to_read, open_to_write
-from agent.history.row_access import insert
+from agent.history.row_access import insert_rows
 from agent.history.row_kinds import CLASSES, Row
 from agent.history.row_mapping import ClassUses
 from agent.history.store import Store
@@ -135,8 +135,8 @@ def test_a_class_name_is_kept_as_long_as_it_has_rows(path: Path) -> None:
     store.put(Batch("db", SERVER, classes=class_uses(5)))
     store.close()
     with closing(open_to_write(path)) as connection:
-        assert insert(connection, CLASSES, class_uses(1)) == 3
-        assert insert(connection, CLASSES, class_uses(1)) == 0
+        assert insert_rows(connection, CLASSES, class_uses(1)) == 3
+        assert insert_rows(connection, CLASSES, class_uses(1)) == 0
         uses.delete_unused_names(connection, ZERO + 5 * STEP)
     assert rows(path, CLASSES) == [*class_uses(1), *class_uses(5)]
 

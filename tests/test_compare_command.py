@@ -14,7 +14,7 @@ from test_replay_history import SERVER, ZERO, history, real_intervals
 
 from agent.cli import main
 from agent.history.open_database import open_to_write
-from agent.history.row_access import insert
+from agent.history.row_access import insert_rows
 from agent.history.row_kinds import CLASSES
 from agent.history.row_kinds import Row as HistoryRow
 from agent.window.intervals import Interval
@@ -163,7 +163,7 @@ def test_the_classes_of_a_history_are_compared_by_cost_per_call(
     path = history(tmp_path / "state" / "history.db", ("db", SERVER, intervals))
     with closing(open_to_write(path)) as connection:
         found = [row for k, i in enumerate(intervals) for row in _class_rows(k, i, middle)]
-        insert(connection, CLASSES, found)
+        insert_rows(connection, CLASSES, found)
     words = (path, "--before", f"{ZERO - 10}..{middle}", "--after", f"{middle}..{end}")
     quantities = compared(*words)["quantities"]
     classes = [name for name in quantities if name.startswith("statement_time:")]

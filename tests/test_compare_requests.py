@@ -21,11 +21,11 @@ from web_clients import ask, listening
 from agent.assessment.deploy_markers import Marker
 from agent.cli import main
 from agent.compare.comparison import Comparison
-from agent.config.loader import load
+from agent.config.loader import load_config
 from agent.export.page import render
 from agent.history.failures import StoreError, StoreFailure
 from agent.history.open_database import open_to_write
-from agent.history.row_access import insert
+from agent.history.row_access import insert_rows
 from agent.history.row_kinds import CLASSES, Row
 from agent.history.store import Store
 from agent.service import daemon
@@ -52,7 +52,7 @@ def recorded(tmp_path: Path) -> Path:
         labels = (TARGET, SERVER, "<b>aa|=shop")
         uses.append(Row(labels, round(1000 * row.end), tuple(map(cells.get, names))))
     with closing(open_to_write(path)) as connection:
-        insert(connection, CLASSES, uses)
+        insert_rows(connection, CLASSES, uses)
     return path
 
 
@@ -70,7 +70,7 @@ def config(tmp_path: Path, recorded: Path) -> Path:
 @pytest.fixture
 def server(config: Path, recorded: Path) -> Iterator[WebServer]:
     """Its pages, with markers; it watches nothing yet."""
-    loaded = load(config)
+    loaded = load_config(config)
     agent = daemon.Agent(loaded, Store(recorded, loaded.history))
     agent.markers.kept_seconds = 1e12
     agent.markers.add([Marker(MIDDLE, "4.2")])

@@ -10,7 +10,13 @@ from agent.compare.period_class_costs import COLUMNS, PART_COUNT, ClassCosts
 from agent.export.comparison_rows import row_cells
 from models.capacity.resource_and_limit import Resource
 from models.capacity.resource_limits import find_resource_limits
-from models.estimate_difference import ComparedEstimate, EstimatedChange, Verdict, difference, ratio
+from models.estimate_difference import (
+    ComparedEstimate,
+    EstimatedChange,
+    Verdict,
+    compare_difference,
+    compare_ratio,
+)
 from models.usl.fit import fit_bayes
 from models.usl.law import Usl
 
@@ -30,7 +36,7 @@ def test_the_changes_interval_has_its_nominal_coverage(before: float, after: flo
     pairs = zip(measured(before, 0.03 * before, 1), measured(after, 0.06 * after, 2), strict=True)
     ratios, differences = 0, 0
     for first, second in pairs:
-        one, other = ratio(first, second), difference(first, second)
+        one, other = compare_ratio(first, second), compare_difference(first, second)
         assert None not in (one.low, one.high, other.low, other.high)
         ratios += one.low <= after / before <= one.high  # type: ignore[operator]
         differences += other.low <= after - before <= other.high  # type: ignore[operator]
@@ -41,19 +47,19 @@ def test_the_changes_interval_has_its_nominal_coverage(before: float, after: flo
 def test_unchanged_quantities_are_marked_once_in_a_hundred_times() -> None:
     """As a 99 % interval allows."""
     pairs = zip(measured(5.0, 0.2, 3), measured(5.0, 0.1, 4), strict=True)
-    marked = sum(ratio(*pair).verdict is not Verdict.WITHIN for pair in pairs)
+    marked = sum(compare_ratio(*pair).verdict is not Verdict.WITHIN for pair in pairs)
     assert marked / TRIALS == pytest.approx(0.01, abs=0.006)
 
 
 def test_a_change_needs_a_bound_on_its_own_side_only() -> None:
     """Above an upper bound before is higher; without any bound there is no verdict."""
     below = ComparedEstimate(100.0, 90.0, 110.0)
-    assert ratio(below, ComparedEstimate(200.0, 180.0, None)).verdict is Verdict.HIGHER
-    assert ratio(
+    assert compare_ratio(below, ComparedEstimate(200.0, 180.0, None)).verdict is Verdict.HIGHER
+    assert compare_ratio(
         ComparedEstimate(200.0, None, 210.0), ComparedEstimate(100.0, None, 110.0)
     ).verdict is (Verdict.CANNOT_TELL)
-    assert ratio(below, ComparedEstimate(200.0)).verdict is Verdict.CANNOT_TELL
-    for change in (ratio, difference):
+    assert compare_ratio(below, ComparedEstimate(200.0)).verdict is Verdict.CANNOT_TELL
+    for change in (compare_ratio, compare_difference):
         assert change(below, ComparedEstimate(None)).verdict is Verdict.CANNOT_TELL
         assert change(ComparedEstimate(None), below).verdict is Verdict.CANNOT_TELL
 
@@ -81,7 +87,9 @@ def test_a_coherency_of_rounding_errors_is_zero() -> None:
     assert fitted.law_intervals is not None
     assert fitted.law_intervals.kappa.low == 0
     noise = ComparedEstimate(6.7e-13, -2.2e-16, 0.001)
-    row = Compared("kappa", Unit.NONE, noise, noise, difference(noise, noise), is_difference=True)
+    row = Compared(
+        "kappa", Unit.NONE, noise, noise, compare_difference(noise, noise), is_difference=True
+    )
     assert row_cells(row)[1:5] == ("0", "0 to 0.001", "0", "0 to 0.001")
     off = replace(row, change=EstimatedChange(Verdict.WITHIN, 1.1e-16, -6.7e-13, 0.001))
     assert row_cells(off)[5:7] == ("+0", "+0 to +0.001")
@@ -136,7 +144,7 @@ def test_a_drifting_cost_is_seldom_marked_as_changed() -> None:
             spent = calls * (1 + 0.1 * np.array(drift))
             costs = ClassCosts({"a": np.stack((calls, spent, spent, 0.0 * spent))})
             sides.append(costs.cost("a", "statement_time"))
-        marked += ratio(*sides).verdict is not Verdict.WITHIN
+        marked += compare_ratio(*sides).verdict is not Verdict.WITHIN
     assert marked / trials < 0.1  # 0.19 if they counted as independent
 
 
@@ -146,4 +154,4 @@ def test_the_cost_of_a_call_is_not_negative() -> None:
     sums[0], sums[1] = 1.0, np.r_[10.0, np.full(PART_COUNT - 1, 0.001)]
     found = ClassCosts({"a": sums}).cost("a", "statement_time")
     assert found.low == 0.0
-    assert ratio(found, found).verdict is Verdict.CANNOT_TELL
+    assert compare_ratio(found, found).verdict is Verdict.CANNOT_TELL

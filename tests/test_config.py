@@ -12,7 +12,7 @@ from msgspec import structs
 
 from agent.config.base_model import InvalidValuesError, Section
 from agent.config.history_settings import HistorySettings, RetentionSettings
-from agent.config.loader import ConfigError, load
+from agent.config.loader import ConfigError, load_config
 from agent.config.settings import (
     CollectorSettings,
     Config,
@@ -37,7 +37,7 @@ def written(tmp_path: Path, text: str) -> Path:
 
 def problems(path: Path) -> list[str]:
     """What is wrong with the file, without its name."""
-    return mistakes(load, path)
+    return mistakes(load_config, path)
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ def example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_the_example_is_accepted_as_it_stands(example: Path) -> None:
     """An operator may copy the example and change only what differs."""
-    config = load(example)
+    config = load_config(example)
     assert [target.name for target in config.targets][:2] == ["primary", "replica"]
     assert config.targets[2].endpoint == Endpoint(host="db2")
 
@@ -65,7 +65,7 @@ def test_the_example_shows_every_key_with_its_default(example: Path) -> None:
     assert list(shown["collectors"]) == [spec.name for spec in COLLECTORS]
     target_keys = {key for target in shown["targets"] for key in target}
     assert target_keys == set(Target.__struct_fields__)
-    given = load(example)
+    given = load_config(example)
     bare = Config.validated({"targets": shown["targets"]})
     assert (given.listen, given.log, given.fit) == (bare.listen, bare.log, bare.fit)
     assert set(shown["history"]) == set(HistorySettings.__struct_fields__)
@@ -190,7 +190,7 @@ def test_no_message_shows_a_value_of_the_file(tmp_path: Path) -> None:
 
 def test_a_targets_settings_override_the_files_key_by_key(tmp_path: Path) -> None:
     """Keys that a target lacks are inherited, not reset to a default."""
-    config = load(
+    config = load_config(
         written(
             tmp_path,
             "fit: {interval: 30s, window: 2h}\n"
@@ -216,7 +216,9 @@ def test_the_listen_address_is_parsed(
     tmp_path: Path, listen: str, address: tuple[str, int]
 ) -> None:
     """Host and port, every interface, and IPv6."""
-    config = load(written(tmp_path, f"listen: '{listen}'\ntargets: [{{name: a, user: u}}]\n"))
+    config = load_config(
+        written(tmp_path, f"listen: '{listen}'\ntargets: [{{name: a, user: u}}]\n")
+    )
     assert config.address == address
 
 
@@ -225,35 +227,35 @@ def test_an_emoji_may_be_escaped_as_in_json(tmp_path: Path) -> None:
     target = {"name": "a", "user": "u", "labels": {"team": "\N{WHALE} db"}}
     text = json.dumps({"targets": [target]})
     assert "\\ud83d" in text
-    [found] = load(written(tmp_path, text)).targets
+    [found] = load_config(written(tmp_path, text)).targets
     assert found.labels == {"team": "\N{WHALE} db"}
 
 
 def test_the_default_listen_address_is_loopback(tmp_path: Path) -> None:
     """Without an address nobody else is served."""
     file = written(tmp_path, "targets: [{name: db, user: a, port: 3306}]")
-    assert load(file).address == ("127.0.0.1", 10104)
+    assert load_config(file).address == ("127.0.0.1", 10104)
 
 
 def test_the_command_line_overrides_the_file(tmp_path: Path) -> None:
     """An override is checked like the file itself."""
     path = written(tmp_path, "log: {format: json}\ntargets: [{name: a, user: u}]\n")
-    config = load(path, {"listen": ":1", "log": {"level": "debug"}})
+    config = load_config(path, {"listen": ":1", "log": {"level": "debug"}})
     assert (config.listen, config.log.level, config.log.format) == (":1", "debug", "json")
     with pytest.raises(ConfigError, match="listen"):
-        load(path, {"listen": "nowhere"})
+        load_config(path, {"listen": "nowhere"})
 
 
 def test_a_file_that_is_loaded_again_is_read_anew(tmp_path: Path) -> None:
     """The cache takes nothing from the command line, and ends with a change."""
     path = written(tmp_path, "targets: [{name: a, user: u}]\n")
-    assert load(path, {"log": {"level": "debug"}, "listen": ":1"}).log.level == "debug"
-    assert (load(path).log.level, load(path).address[1]) == ("info", 10104)
+    assert load_config(path, {"log": {"level": "debug"}, "listen": ":1"}).log.level == "debug"
+    assert (load_config(path).log.level, load_config(path).address[1]) == ("info", 10104)
     path.write_text("targets: [{name: b, user: u}]\n")
-    assert load(path).targets[0].name == "b"
+    assert load_config(path).targets[0].name == "b"
     path.write_text("targets: []\n")
     for _ in range(2):
-        assert mistakes(load, path) == ["1: targets: must name at least one server"]
+        assert mistakes(load_config, path) == ["1: targets: must name at least one server"]
 
 
 @pytest.mark.parametrize(
@@ -297,7 +299,7 @@ def test_tls_follows_the_my_cnf_unless_overridden(tmp_path: Path) -> None:
     text = (
         f"targets:\n- {{name: a, defaults_file: {tmp_path / 'my.cnf'}}}\n- {{name: b, user: u}}\n"
     )
-    a, b = load(written(tmp_path, text)).targets
+    a, b = load_config(written(tmp_path, text)).targets
     assert (a.endpoint.tls_ca, a.endpoint.tls_required) == (str(tmp_path / "ca"), True)
     assert a.endpoint.tls_verify_identity
     assert (b.endpoint.tls_ca, b.endpoint.tls_required) == (None, False)
@@ -310,7 +312,7 @@ def test_the_tls_requirement_of_a_my_cnf_is_kept(tmp_path: Path, mode: str, requ
     """A server without TLS is refused where the my.cnf requires it."""
     (tmp_path / "my.cnf").write_text(f"[client]\nuser=u\nssl-mode={mode}\n")
     text = f"targets: [{{name: a, defaults_file: {tmp_path / 'my.cnf'}}}]\n"
-    (found,) = load(written(tmp_path, text)).targets
+    (found,) = load_config(written(tmp_path, text)).targets
     assert found.endpoint.tls_required is required
 
 
@@ -393,9 +395,9 @@ def test_an_empty_tls_section_is_a_mistake(tmp_path: Path) -> None:
     path = tmp_path / "config.yaml"
     path.write_text("targets:\n- name: a\n  user: u\n  tls:\n    # required: true\n")
     problem = "targets[0].tls: is empty; write tls: {} to require TLS, or remove the key"
-    assert mistakes(load, path) == [f"4: {problem}"]
+    assert mistakes(load_config, path) == [f"4: {problem}"]
     path.write_text("targets:\n- {name: a, user: u, tls: {}}\n")
-    assert load(path).targets[0].endpoint.tls_required
+    assert load_config(path).targets[0].endpoint.tls_required
 
 
 def test_contradictions_between_sections_are_listed_at_once(tmp_path: Path) -> None:
@@ -439,7 +441,7 @@ def test_paths_are_relative_to_the_configuration(
         "- {name: a, user: u, password_file: password, tls: {ca: ca.pem}}\n"
         f"- {{name: b, user: u, password_file: {tmp_path / 'password'}}}\n"
     )
-    config = load(written(tmp_path, text))
+    config = load_config(written(tmp_path, text))
     assert config.history.path == tmp_path / "data" / "history.db"
     assert [target.credentials.login().password for target in config.targets] == ["secret"] * 2
     assert config.targets[0].endpoint.tls_ca == str(tmp_path / "ca.pem")
@@ -462,13 +464,13 @@ def test_a_host_is_a_name_or_an_address(tmp_path: Path, value: str, told: str) -
     text = f"targets: [{{name: a, user: u, host: '{value}'}}]\n"
     assert problems(written(tmp_path, text)) == [f"1: targets[0].host: {told}"]
     valid = written(tmp_path, "targets: [{name: a, user: u, host: '2001:db8::1'}]\n")
-    assert load(valid).targets[0].endpoint.host == "2001:db8::1"
+    assert load_config(valid).targets[0].endpoint.host == "2001:db8::1"
 
 
 def test_a_number_of_seconds_may_be_quoted(tmp_path: Path) -> None:
     """As on the command line, where everything is text."""
     text = "targets: [{name: a, user: u, timeout: '5', sla_seconds: '0.05'}]\n"
-    (target,) = load(written(tmp_path, text)).targets
+    (target,) = load_config(written(tmp_path, text)).targets
     assert (target.timeout, target.sla_seconds) == (5.0, 0.05)
 
 
@@ -531,9 +533,9 @@ def test_processors_are_counted_by_one_source(tmp_path: Path) -> None:
     file = tmp_path / "config.yaml"
     file.write_text(f"targets:\n  - {target}, resources: {{vcpus: 4}}}}\n")
     with pytest.raises(ConfigError, match="node_exporter reports the number of processors"):
-        load(file)
+        load_config(file)
     file.write_text(f"resources: {{vcpus: 4}}\ntargets:\n  - {target}}}\n")
-    config = load(file)
+    config = load_config(file)
     assert config.resource_settings(config.targets[0]).vcpus is None
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
-from agent.config.loader import load
+from agent.config.loader import load_config
 from testbed.real.server_programs import program
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -141,7 +141,7 @@ def test_the_agents_configuration_is_valid(tmp_path: Path) -> None:
     password.write_text("secret")
     file = tmp_path / "config.yaml"
     file.write_text(text.replace(SECRET, str(password)))
-    config = load(file)
+    config = load_config(file)
     assert config.listen == "0.0.0.0:10104"
     [target] = config.targets
     assert target.socket == "/var/run/mysqld/mysqld.sock"

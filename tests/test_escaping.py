@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from agent.cli import main
 from agent.history.open_database import open_to_write
-from agent.history.row_access import insert
+from agent.history.row_access import insert_rows
 from agent.history.row_kinds import INTERVALS
 from agent.support.logs import fields, set_up_logging
 from agent.support.safe_output import for_spreadsheet, from_spreadsheet, json_text, printable
@@ -81,7 +81,7 @@ def hostile(path: Path) -> Path:
     """A history of a server with such a name."""
     filled(path, 1)
     with closing(open_to_write(path)) as connection:
-        insert(connection, INTERVALS, [interval(0, server=HOSTILE)])
+        insert_rows(connection, INTERVALS, [interval(0, server=HOSTILE)])
     return path
 
 
@@ -113,7 +113,7 @@ def test_no_cell_of_a_csv_file_is_a_formula(path: Path, run: Run, name: str) -> 
     """A spreadsheet shows it as text, and an import reads the original."""
     shown = name.replace("\t", "")
     with closing(open_to_write(path)) as connection:
-        insert(connection, INTERVALS, [interval(0, server=shown)])
+        insert_rows(connection, INTERVALS, [interval(0, server=shown)])
     code, out, _ = run("export")
     assert code == 0
     for row in csv.reader(io.StringIO(out)):

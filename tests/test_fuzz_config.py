@@ -19,11 +19,11 @@ from web_clients import Authority, password_hash
 
 from agent.config.base_model import Section
 from agent.config.credentials import Credentials, client_options
-from agent.config.durations import seconds
-from agent.config.loader import load
+from agent.config.durations import duration_in_seconds
+from agent.config.loader import load_config
 from agent.config.settings import CollectorSettings, Config, FitSettings, Target, TlsSettings
 from agent.web.config import HttpServerConfig, TlsServerConfig, WebConfig
-from agent.web.reloading_config import load as load_web
+from agent.web.reloading_config import load_web_config
 from collectors.base import CollectorError
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -97,7 +97,7 @@ def test_no_structure_of_a_configuration_causes_a_trace(
     """Whatever values the known keys have."""
     path = folder / "config.yaml"
     path.write_text(yaml.safe_dump(data, allow_unicode=True), encoding="utf-8")
-    told(load, path)
+    told(load_config, path)
 
 
 @fuzz(300)
@@ -107,7 +107,7 @@ def test_no_target_causes_a_trace(folder: Path, data: st.DataObject) -> None:
     said = data.draw(st.dictionaries(words(Target), values(KEYS), max_size=4))
     path = folder / "config.yaml"
     path.write_text(yaml.safe_dump({"targets": [{"name": "a", "user": "u", **said}]}))
-    told(load, path)
+    told(load_config, path)
 
 
 @fuzz(400)
@@ -118,7 +118,7 @@ def test_no_edit_of_the_example_causes_a_trace(folder: Path, data: st.DataObject
     path = folder / "config.yaml"
     valid = text.replace("/etc/mysql-headroom", str(folder))
     path.write_bytes(data.draw(with_slips(valid) | any_text()))
-    told(load, path)
+    told(load_config, path)
 
 
 @pytest.mark.parametrize("tag", ["int", "float", "bool", "timestamp", "binary", "set", "omap"])
@@ -127,7 +127,7 @@ def test_no_yaml_tag_causes_a_trace(folder: Path, tag: str, value: str) -> None:
     """A value that does not fit its tag."""
     path = folder / "config.yaml"
     path.write_text(f"listen: !!{tag} {value}\n")
-    assert told(load, path)
+    assert told(load_config, path)
 
 
 @pytest.mark.parametrize("text", [BOMB, MERGE_BOMB, "[" * 9999, "{a: " * 9999, "- " * 9999])
@@ -135,8 +135,8 @@ def test_a_small_file_that_expands_without_end_is_refused(folder: Path, text: st
     """Aliases of aliases, merged or not, and endless nesting, take no time."""
     path = folder / "config.yaml"
     path.write_text(text)
-    assert told(load, path)
-    assert told(load_web, path)
+    assert told(load_config, path)
+    assert told(load_web_config, path)
 
 
 LARGE = {
@@ -154,7 +154,7 @@ def test_a_file_that_is_too_large_is_refused_at_once(folder: Path, text: str) ->
     """With few lines and little work: a reload stops the loop that pings the watchdog."""
     path = folder / "config.yaml"
     path.write_text(text)
-    for read in (load, load_web):
+    for read in (load_config, load_web_config):
         started = time.thread_time()
         problems = told(read, path)
         assert time.thread_time() - started < 4.0
@@ -172,7 +172,7 @@ def test_a_configuration_that_is_no_regular_file_is_refused_at_once(
         os.mkfifo(path)
     else:
         path.symlink_to(device)
-    for read in (load, load_web):
+    for read in (load_config, load_web_config):
         (problem,) = told(read, path)
         assert "cannot be read: " in problem
 
@@ -188,11 +188,11 @@ def test_no_file_named_by_a_configuration_blocks(folder: Path, key: str, device:
     name = str(pipe) if device == "fifo" else device
     files = {"cert_file": "server.crt", "key_file": "server.key", key: name}
     path.write_text(yaml.safe_dump({"tls_server_config": files}))
-    assert [p for p in told(load_web, path) if f"{key}: cannot be read" in p]
+    assert [p for p in told(load_web_config, path) if f"{key}: cannot be read" in p]
     if key == "client_ca_file":
         tls = {"name": "a", "user": "u", "tls": {"ca": name}}
         path.write_text(yaml.safe_dump({"targets": [tls]}))
-        assert len(told(load, path)) == 1
+        assert len(told(load_config, path)) == 1
 
 
 @fuzz(200)
@@ -203,7 +203,7 @@ def test_no_structure_of_a_web_configuration_causes_a_trace(
     """Whatever values the known keys have."""
     path = folder / "web.yml"
     path.write_text(yaml.safe_dump(data, allow_unicode=True), encoding="utf-8")
-    told(load_web, path)
+    told(load_web_config, path)
 
 
 @fuzz(400)
@@ -213,7 +213,7 @@ def test_no_edit_of_the_web_example_causes_a_trace(folder: Path, data: st.DataOb
     path = folder / "web.yml"
     valid = (ROOT / "docs/examples/web-config.yml").read_text()
     path.write_bytes(data.draw(with_slips(valid) | any_text()))
-    told(load_web, path)
+    told(load_web_config, path)
 
 
 @fuzz(400)
@@ -224,7 +224,7 @@ def test_no_my_cnf_causes_a_trace_or_shows_its_password(folder: Path, data: st.D
     my_cnf.write_bytes(data.draw(with_slips(MY_CNF.format(ca=folder / "ca.pem")) | any_text()))
     path = folder / "config.yaml"
     path.write_text(f"targets: [{{name: a, defaults_file: {my_cnf}}}]\n")
-    assert SECRET not in "".join(told(load, path))
+    assert SECRET not in "".join(told(load_config, path))
     with contextlib.suppress(CollectorError):
         Credentials(defaults_file=my_cnf).login()
     with contextlib.suppress(OSError, ValueError):
@@ -259,7 +259,7 @@ def test_a_secret_in_the_wrong_place_is_not_shown(
     section[last] = shapes[shape]
     path = folder / "config.yaml"
     path.write_text(yaml.dump(data, Dumper=yaml.CSafeDumper))
-    assert SECRET not in "".join(told(load, path))
+    assert SECRET not in "".join(told(load_config, path))
 
 
 @cache
@@ -276,7 +276,7 @@ def test_a_secret_in_the_wrong_option_is_not_shown(folder: Path, option: str) ->
     my_cnf.write_text(f"[client]\nuser=u\n{option}={SECRET}\n")
     path = folder / "config.yaml"
     path.write_text(f"targets: [{{name: a, defaults_file: {my_cnf}}}]\n")
-    assert SECRET not in "".join(told(load, path))
+    assert SECRET not in "".join(told(load_config, path))
 
 
 @fuzz(500)
@@ -295,5 +295,5 @@ def test_a_duration_is_seconds_or_a_mistake(value: object) -> None:
     """Never infinite, and never another exception."""
     found = 0.0
     with contextlib.suppress(ValueError):
-        found = seconds(value)
+        found = duration_in_seconds(value)
     assert math.isfinite(found)

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.history.open_database import open_to_write
-from agent.history.row_access import insert
+from agent.history.row_access import insert_rows
 from agent.history.row_kinds import INTERVALS, KINDS, Row
 from agent.history.text.csv_format import as_csv, header
 from agent.history.text.openmetrics_format import FAMILIES
@@ -76,7 +76,7 @@ def test_any_rows_round_trip(tmp_path: Path, run: Run, style: str, made: list[Ro
     for file in (first, second):
         file.unlink(missing_ok=True)
     with closing(open_to_write(first)) as connection:
-        insert(connection, INTERVALS, made)
+        insert_rows(connection, INTERVALS, made)
     text = tmp_path / "rows"
     assert run("export", "--format", style, "-o", text, file=first)[0] == 0
     code, _, err = run("import", text, file=second)

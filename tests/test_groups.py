@@ -11,7 +11,7 @@ from known_time_split import known_time_use
 from law_windows import UP, WIDTH, intervals, known, with_resources
 
 from agent.assessment.snapshot import AssessmentState, Health, Snapshot
-from agent.config.loader import ConfigError, load
+from agent.config.loader import ConfigError, load_config
 from agent.config.settings import Config
 from agent.export.target_group_html import group_sentences, groups_section, layer_sentences
 from agent.export.target_group_json import groups_as_json
@@ -357,7 +357,7 @@ def configured(folder: Path, text: str = TARGETS) -> Config:
     """The configuration with this text."""
     file = folder / "config.yaml"
     file.write_text(text)
-    return load(file)
+    return load_config(file)
 
 
 def test_an_unchanged_group_survives_a_reload(tmp_path: Path) -> None:

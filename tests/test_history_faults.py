@@ -24,7 +24,7 @@ from history_rows import (
 
 from agent.history.failures import StoreFailure
 from agent.history.open_database import open_to_write
-from agent.history.row_access import insert
+from agent.history.row_access import insert_rows
 from agent.history.row_kinds import INTERVALS
 from agent.history.schema import VERSION
 from agent.history.store import Store
@@ -130,7 +130,7 @@ def test_damage_found_while_writing_renames_the_file(path: Path, clock: Clock) -
     store = Store(path, SETTINGS)
     clock.tick(store)
     with closing(open_to_write(path)) as another:  # what the store remembers of the file is old now
-        insert(another, INTERVALS, [interval(500)])
+        insert_rows(another, INTERVALS, [interval(500)])
         another.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     for page in range(1, 40):
         overwrite(path, page * 4096, b"\xa5" * 4096)
@@ -226,7 +226,7 @@ def test_a_write_by_another_program_is_no_damage(path: Path, clock: Clock) -> No
     store = Store(path, SETTINGS)
     clock.tick(store)
     with closing(open_to_write(path)) as another:
-        insert(another, INTERVALS, [interval(7)])
+        insert_rows(another, INTERVALS, [interval(7)])
         another.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     store.put(batch(9))
     clock.tick(store)

@@ -137,12 +137,12 @@ def test_a_failed_import_changes_nothing(
     before = everything(path)
     code = (
         "import os, sys, agent.commands.history as h, agent.cli\n"
-        "real = h.insert\n"
+        "real = h.insert_rows\n"
         "def insert(connection, kind, rows):\n"
         "    real(connection, kind, rows)\n"
         "    if kind.name == 'fits': os.kill(os.getpid(), 9)\n"
         "    return 0\n"
-        "h.insert = insert\n"
+        "h.insert_rows = insert\n"
         "agent.cli.main(sys.argv[1:])\n"
     )
     command = [sys.executable, "-c", code, "history", "import", "--file", str(path), str(text)]

@@ -12,7 +12,7 @@ from agent.cli import main
 from agent.history.failures import StoreFailure
 from agent.history.history_file import Lock
 from agent.history.open_database import open_to_write
-from agent.history.row_access import insert
+from agent.history.row_access import insert_rows
 from agent.history.row_kinds import INTERVALS
 from agent.history.store import Store
 
@@ -109,7 +109,7 @@ def without_its_beginning(path: Path, *, with_log: bool) -> Path:
     lock = Lock(path)
     lock.take()
     with closing(open_to_write(path)) as connection:
-        insert(connection, INTERVALS, [interval(0)])
+        insert_rows(connection, INTERVALS, [interval(0)])
         of_that_life = path.with_name(f"{path.name}-wal").read_bytes()
     lock.release()
     with path.open("r+b") as file:

@@ -25,9 +25,9 @@ from history_rows import (
 from agent.config.history_settings import HistorySettings, RetentionSettings
 from agent.history import prune
 from agent.history.failures import StoreError, StoreFailure
-from agent.history.history_file import history_path, size
+from agent.history.history_file import history_path, size_on_disk
 from agent.history.open_database import open_to_read, open_to_write
-from agent.history.row_access import RowFilter, extents, insert, read
+from agent.history.row_access import RowFilter, extents, insert_rows, select_rows
 from agent.history.row_kinds import FITS, INTERVALS, KINDS, SAMPLES, Row
 from agent.history.sample_compression import pack, unpack
 from agent.history.schema import APPLICATION_ID, VERSION
@@ -66,10 +66,11 @@ def test_inserting_the_same_rows_again_changes_nothing(path: Path) -> None:
     before = everything(path)
     with closing(open_to_write(path)) as connection:
         assert (
-            insert(connection, INTERVALS, [interval(2)._replace(cells=(1.0,) * 8 + (None,))]) == 0
+            insert_rows(connection, INTERVALS, [interval(2)._replace(cells=(1.0,) * 8 + (None,))])
+            == 0
         )
-        assert insert(connection, FITS, [fit(4)]) == 0
-        assert insert(connection, SAMPLES, before["samples"]) == 0
+        assert insert_rows(connection, FITS, [fit(4)]) == 0
+        assert insert_rows(connection, SAMPLES, before["samples"]) == 0
     assert everything(path) == before
 
 
@@ -79,7 +80,7 @@ def test_overlapping_samples_are_added_once(path: Path) -> None:
     known = rows(path, SAMPLES)
     late = [row._replace(at=row.at + 5 * 1000) for row in known]
     with closing(open_to_write(path)) as connection:
-        assert insert(connection, SAMPLES, [*known, *late]) == 5
+        assert insert_rows(connection, SAMPLES, [*known, *late]) == 5
     assert len(rows(path, SAMPLES)) == 35
 
 
@@ -88,8 +89,8 @@ def test_rows_are_selected_by_target_and_time(path: Path) -> None:
     filled(path, 10, "a", "b")
     choice = RowFilter("b", None, ZERO + 3 * STEP, ZERO + 5 * STEP)
     with closing(open_to_read(path)) as connection:
-        found = list(read(connection, INTERVALS, choice))
-        samples = list(read(connection, SAMPLES, choice))
+        found = list(select_rows(connection, INTERVALS, choice))
+        samples = list(select_rows(connection, SAMPLES, choice))
     assert found == [interval(k, "b") for k in (3, 4, 5)]
     assert {row.labels[0] for row in samples} == {"b"}
     assert (samples[0].at, samples[-1].at, len(samples)) == (choice.since, choice.until, 31)
@@ -99,7 +100,7 @@ def test_more_rows_than_a_page_are_all_read(path: Path) -> None:
     """Rows come in pages, in order, each once."""
     store = Store(path, SETTINGS)
     with closing(open_to_write(path)) as connection:
-        insert(connection, INTERVALS, [interval(k) for k in range(2345)])
+        insert_rows(connection, INTERVALS, [interval(k) for k in range(2345)])
     store.close()
     assert [row.at for row in rows(path, INTERVALS)] == [ZERO + STEP * k for k in range(2345)]
 
@@ -143,7 +144,7 @@ def test_a_long_window_is_thinned_like_one_in_memory(path: Path) -> None:
     count = 3000
     with closing(open_to_write(path)) as connection:
         connection.execute("BEGIN")
-        insert(connection, INTERVALS, [interval(k) for k in range(count)])
+        insert_rows(connection, INTERVALS, [interval(k) for k in range(count)])
         connection.execute("COMMIT")
         found = read_window(connection, wanted(count))
     assert len(found) <= 500
@@ -298,7 +299,7 @@ def test_a_clock_ahead_for_eleven_minutes_costs_minutes_of_rows(
         connection.execute("BEGIN")
         for number in range(count):
             row = interval(number)._replace(at=ZERO + width * number)
-            insert(connection, INTERVALS, [row])
+            insert_rows(connection, INTERVALS, [row])
         connection.execute("COMMIT")
     begin = (ZERO + width * count) / 1000
     monotonic, ahead = 0.0, 0.0
@@ -326,7 +327,7 @@ def test_old_rows_are_deleted_after_a_long_pause(path: Path) -> None:
     """A day of rows in an hour, and a gap in them takes no time."""
     with closing(open_to_write(path)) as connection:
         connection.execute("BEGIN")
-        insert(connection, INTERVALS, [interval(k) for k in range(2 * 5760)])  # two days
+        insert_rows(connection, INTERVALS, [interval(k) for k in range(2 * 5760)])  # two days
         connection.execute("COMMIT")
     hours = 0.0
     begin = ZERO / 1000 + 400 * 86400
@@ -355,7 +356,7 @@ def test_the_file_does_not_grow_over_many_deletions(path: Path) -> None:
         store.put(batch(number))
         while store.tick(now) <= now:
             pass
-        sizes.append(size(path))
+        sizes.append(size_on_disk(path))
     found = everything(path)
     counts = {name: len(of_kind) for name, of_kind in found.items()}
     assert dict(store.state.rows) == counts
@@ -380,13 +381,13 @@ def test_a_full_file_loses_its_oldest_rows(path: Path) -> None:
         with closing(open_to_write(path)) as connection:
             connection.execute("BEGIN")
             numbers = range(turn * per_round, (turn + 1) * per_round)
-            insert(connection, INTERVALS, [interval(k) for k in numbers])
-            insert(connection, FITS, [fit(k) for k in numbers])
+            insert_rows(connection, INTERVALS, [interval(k) for k in numbers])
+            insert_rows(connection, FITS, [fit(k) for k in numbers])
             connection.execute("COMMIT")
         now += 100.0
         while (due := store.tick(now)) <= now:
             assert due == now
-    assert size(path) <= most
+    assert size_on_disk(path) <= most
     store.close()
     found = rows(path, INTERVALS)
     assert found[-1] == interval(per_round * rounds - 1)
@@ -402,7 +403,7 @@ def test_a_target_without_rows_is_deleted_too(path: Path) -> None:
     with closing(open_to_write(path)) as connection:
         for kind in KINDS.values():
             prune.delete_rows(connection, kind, ZERO + 10 * STEP)
-        insert(connection, INTERVALS, [interval(9, "new")])
+        insert_rows(connection, INTERVALS, [interval(9, "new")])
         prune.delete_unused_names(connection)
         assert connection.execute("SELECT name FROM target").fetchall() == [("new",)]
 
@@ -413,14 +414,14 @@ def test_unused_names_of_samples_are_deleted(path: Path) -> None:
         for number in range(20):
             values = {f"disk:sd{number % 4}:reads": 1.0}
             row = Row(("db", SERVER, "host"), ZERO + number, (values,))
-            insert(connection, SAMPLES, [row])
+            insert_rows(connection, SAMPLES, [row])
         count = "SELECT COUNT(*) FROM layout"
         assert connection.execute(count).fetchone() == (4,)
         prune.delete_rows(connection, SAMPLES, ZERO + 10)
         assert connection.execute(count).fetchone() == (4,)
         prune.delete_rows(connection, SAMPLES, ZERO + 18)
         assert connection.execute(count).fetchone() == (2,)
-        assert len(list(read(connection, SAMPLES))) == 2
+        assert len(list(select_rows(connection, SAMPLES))) == 2
         prune.delete_rows(connection, SAMPLES, ZERO + 20)
         assert connection.execute(count).fetchone() == (0,)
 

@@ -8,7 +8,7 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from agent.config.loader import load
+from agent.config.loader import load_config
 from testbed.real.server_programs import ROOT
 
 MANIFEST = ROOT / "deploy/kubernetes/mysql-with-headroom.yaml"
@@ -74,7 +74,7 @@ def test_the_agent_accepts_its_configuration(tmp_path: Path) -> None:
     (password := tmp_path / "password").write_text("secret")
     file = tmp_path / "config.yaml"
     file.write_text(text.replace("/etc/mysql-headroom/secret/password", str(password)))
-    config = load(file)
+    config = load_config(file)
     [target] = config.targets
     assert target.socket == "/var/run/mysqld/mysqld.sock"
     assert mounts["/var/run/mysqld"] == "socket"

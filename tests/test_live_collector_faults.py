@@ -11,7 +11,7 @@ from statistics import mean
 import pytest
 from conftest import ServerFactory
 
-from agent.config.loader import load
+from agent.config.loader import load_config
 from agent.demo.private_server import Flavour, PrivateServer
 from agent.sampling.collector_health import CollectorHealth
 from agent.service import target_session
@@ -49,7 +49,7 @@ def test_a_missing_grant_is_reported_and_detected_when_it_returns(
     run_as_root(failing, revoke)
     monkeypatch.setattr(target_session, "PREPARE_SECONDS", 1.0)
     file, _ = write_config(tmp_path, target(tmp_path, failing, account))
-    with running_here(Agent(load(file))) as agent:
+    with running_here(Agent(load_config(file))) as agent:
         wait_until("lacks", lambda: lacking(agent) >= set(LACKING))
         run_as_root(failing, grant)
         wait_until("all", lambda: not lacking(agent) & set(LACKING), 20)
@@ -83,7 +83,7 @@ def test_a_feature_switched_off_while_running_is_reported(
     """And detected again; not only what was absent from the beginning."""
     monkeypatch.setattr(target_session, "PREPARE_SECONDS", 1.0)
     file, _ = write_config(tmp_path, target(tmp_path, failing))
-    with running_here(Agent(load(file))) as agent:
+    with running_here(Agent(load_config(file))) as agent:
         for name, switch in SWITCHES.items():
             lacked = LACKED.get(name, {"statements", "digests"})
             wait_until("all", lambda: not lacking(agent) & SWITCHES.keys())
@@ -170,7 +170,7 @@ def test_a_failing_collector_affects_no_other(
     moments: list[float] = []
     status, statements, *_ = TABLE
     bad = asking("bad", sql)
-    config = load(file)
+    config = load_config(file)
     table = [noting(status, moments), bad, statements]
     watched = TargetMonitor(config, config.targets[0], table)
     with ticking(watched):
@@ -195,7 +195,7 @@ def test_the_server_aborts_a_slow_statement_before_the_client(
     seldom = {"status": {"interval": "30s"}}
     watched_target = {**target(tmp_path, server), "timeout": "1s"}
     file, _ = write_config(tmp_path, watched_target, collectors=seldom, fit={"interval": "1m"})
-    config = load(file)
+    config = load_config(file)
     watched = TargetMonitor(config, config.targets[0], [TABLE[0], asking("bad", SLOW_SQL)])
     with ticking(watched):
         wait_until("it is cut off", lambda: health(watched, "bad").failures)

@@ -15,7 +15,7 @@ import pytest
 from collector_session import connected
 from conftest import ServerFactory
 
-from agent.config.loader import load
+from agent.config.loader import load_config
 from agent.demo.private_server import PrivateServer
 from agent.service.daemon import Agent
 from collectors import digests, statement_totals
@@ -125,7 +125,7 @@ def test_setting_the_wall_clock_changes_no_rate(
 @contextmanager
 def running_here(file: Path) -> Iterator[Agent]:
     """The agent within this process, so that a test can touch its clock."""
-    agent = Agent(load(file))
+    agent = Agent(load_config(file))
     agent.start()
     try:
         yield agent

@@ -18,7 +18,7 @@ import pytest
 from conftest import FLAVOURS, ServerFactory
 from proxy import Proxy
 
-from agent.config.loader import load
+from agent.config.loader import load_config
 from agent.demo.private_server import PrivateServer
 from agent.service import target_session
 from agent.service.daemon import Agent
@@ -81,7 +81,7 @@ def hasty(
         ]
         often = {name: {"interval": "100ms"} for name in ("status", "statements", "threads")}
         file, _ = write_config(folder, *targets, collectors=often)
-        agent = Agent(load(file))
+        agent = Agent(load_config(file))
         agent.start()
         stack.callback(agent.stop)
         wait_until("up", lambda: are_up(agent))

@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 from test_scheduled_collector import failing
 
-from agent.config.loader import load
+from agent.config.loader import load_config
 from agent.demo.private_server import PrivateServer
 from agent.query_classes.class_intervals import MAX_WAITING, ClassIntervalMaker
 from agent.query_classes.class_registry import ClassRegistry
 from agent.query_classes.one_off_profile import (
     THREAD_SAMPLES,
-    observe,
+    observe_classes,
     read_once,
     sample_threads_until,
     send_statements_once,
@@ -36,7 +36,7 @@ def test_a_long_profile_keeps_every_reading(server: PrivateServer, tmp_path: Pat
         time.sleep(0.0 if len(pauses) <= 3 * MAX_WAITING * THREAD_SAMPLES else seconds)
 
     with Clients(server, "SELECT SLEEP(0.01) AS looked_at_for_long", pace=0.05):
-        observed = observe(load(file).targets[0], 8.0, pause=pause)
+        observed = observe_classes(load_config(file).targets[0], 8.0, pause=pause)
     assert len(observed.intervals) >= 0.9 * len(pauses) / THREAD_SAMPLES - 2
     assert observed.intervals.texts is not None
     assert any("looked_at_for_long" in (text or "") for text in observed.intervals.texts)

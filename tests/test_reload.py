@@ -21,7 +21,7 @@ from prometheus_client import CollectorRegistry
 from web_clients import Answer, ask
 
 from agent.assessment.snapshot import Snapshot
-from agent.config.loader import ConfigError, load
+from agent.config.loader import ConfigError, load_config
 from agent.config.settings import Config
 from agent.demo.private_server import Flavour, PrivateServer, free_port
 from agent.service.daemon import Agent
@@ -52,12 +52,12 @@ def reloader(old: Config, new: Config | Exception) -> tuple[Reloader, list[Confi
     applied: list[Config] = []
     times = iter(range(int(NOW), int(NOW) + 9))
 
-    def load() -> Config:
+    def load_config() -> Config:
         if isinstance(new, Exception):
             raise new
         return new
 
-    return Reloader(old, load, applied.append, lambda: next(times)), applied
+    return Reloader(old, load_config, applied.append, lambda: next(times)), applied
 
 
 def test_a_valid_configuration_is_applied() -> None:
@@ -151,7 +151,7 @@ def test_a_window_that_is_taken_over_keeps_its_latest_intervals() -> None:
 @contextmanager
 def pages(reload: Callable[[], list[str]] | None) -> Iterator[int]:
     """The web server's port."""
-    server = application.serve(
+    server = application.serve_in_background(
         ("127.0.0.1", 0), application.Pages(CollectorRegistry(), list, lambda: NOW, reload)
     )
     try:
@@ -289,7 +289,7 @@ class Running:
             {**target(self._folder, self._server, self._account, name=f"db{i}"), **change}
             for i, change in enumerate(changes)
         ]
-        return load(write_config(self._folder, *targets, **options)[0])
+        return load_config(write_config(self._folder, *targets, **options)[0])
 
     @property
     def intervals(self) -> list[Interval]:

@@ -15,7 +15,7 @@ from error_lines import one_line
 from agent.cli import main
 from agent.config.timestamps import time_text
 from agent.history.open_database import open_to_write
-from agent.history.row_access import insert, insert_chunk, target_id
+from agent.history.row_access import insert_chunk, insert_rows, target_id
 from agent.history.row_kinds import INTERVALS
 from agent.history.row_mapping import interval_row, sample_chunks
 from agent.pipeline import observations
@@ -49,7 +49,7 @@ def history(path: Path, *written: tuple[str, str, Iterable[Interval]]) -> Path:
     with closing(open_to_write(path)) as connection:
         for target, server, rows in written:
             found = [interval_row((target, server), row, clock) for row in rows]
-            insert(connection, INTERVALS, found)
+            insert_rows(connection, INTERVALS, found)
     return path
 
 

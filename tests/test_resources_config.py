@@ -7,7 +7,7 @@ import pytest
 from error_lines import mistakes
 
 from agent.config.bandwidths import bytes_per_second
-from agent.config.loader import load
+from agent.config.loader import load_config
 from agent.config.resources import (
     UNKNOWN_RESOURCE,
     DiskSettings,
@@ -130,7 +130,7 @@ targets:
   - {name: a, user: u}
 """
     )
-    assert mistakes(load, path) == [
+    assert mistakes(load_config, path) == [
         "3: resources.ceilings.cpu: must be a share above 0 and at most 1; write 0.9 for 90 %",
         f"4: resources.ceilings.gpu: {UNKNOWN_RESOURCE}",
         "5: resources.ceilings.disk:sda: must be a share above 0 and at most 1; write 0.9 for 90 %",

@@ -18,7 +18,7 @@ from models.usl.law import Usl
 from models.what_if.changes import Changes
 from models.what_if.current_state import CurrentLoad, CurrentState, LimitKind, ResourceUse
 from models.what_if.predict import PredictedValue, what_if
-from models.what_if.sla import Growth, growth_of, sla_headroom
+from models.what_if.sla import Growth, growth_of_residence_time, sla_headroom
 from models.what_if.sla_result import SlaReason
 
 LAW = Usl(sigma=0.02, kappa=0.0005, lam=190.0)
@@ -300,8 +300,10 @@ def test_before_contention_without_a_law_residence_times_grow_up_to_as_a_queue_d
     """From not at all to (1 − U now)/(1 − U then), U the share of the limit by contention."""
     alone = processors(2, 0.3)
     end = replace(CONTENTION, grid=CONTENTION.grid + np.log(1000.0 / 5000.0), probability=1.0)
-    beside = growth_of(replace(alone, limits=(*alone.limits, end)))
-    free = growth_of(replace(alone, limits=(*alone.limits, replace(end, kind=LimitKind.SETTING))))
+    beside = growth_of_residence_time(replace(alone, limits=(*alone.limits, end)))
+    free = growth_of_residence_time(
+        replace(alone, limits=(*alone.limits, replace(end, kind=LimitKind.SETTING)))
+    )
     assert isinstance(beside, Growth)
     assert isinstance(free, Growth)
     for grown in (1.5, 2.0, 3.0):

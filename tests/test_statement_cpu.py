@@ -9,7 +9,7 @@ from agent.config.resources import ResourceSettings
 from agent.export.limits_table_html import resource_limits_table
 from agent.export.snapshot_json import target_object
 from agent.pipeline import assess
-from agent.window.intervals import Interval, Window, intervals
+from agent.window.intervals import Interval, Window, compute_intervals
 from agent.window.resource_utilisation import (
     LOG_WRITES,
     OPEN_CONNECTIONS,
@@ -234,7 +234,7 @@ def samples(*, host: bool, process: bool) -> dict[str, list[Sample]]:
 @pytest.mark.parametrize("host", [False, True])
 def test_statement_cpu_is_kept_only_without_the_process(*, host: bool) -> None:
     """Beside it the rate has no use, and takes no memory."""
-    [one] = intervals(samples(host=host, process=False), np.array([0.0, 10.0]), max_gap=5.0)
+    [one] = compute_intervals(samples(host=host, process=False), np.array([0.0, 10.0]), max_gap=5.0)
     assert one.resources[STATEMENT_CPU] == pytest.approx(0.3)
-    [one] = intervals(samples(host=True, process=True), np.array([0.0, 10.0]), max_gap=5.0)
+    [one] = compute_intervals(samples(host=True, process=True), np.array([0.0, 10.0]), max_gap=5.0)
     assert STATEMENT_CPU not in one.resources

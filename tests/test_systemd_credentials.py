@@ -9,7 +9,7 @@ from web_clients import Authority
 from agent.config import systemd_credentials
 from agent.config.settings import Target
 from agent.config.systemd_credentials import readable_path
-from agent.web.reloading_config import load
+from agent.web.reloading_config import load_web_config
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def test_the_credential_copy_of_the_client_authority_is_read(folder: Path) -> No
     }
     web = folder / "web-config.yml"
     web.write_text(json.dumps({"tls_server_config": tls}))
-    assert "client certificates" in load(web).protections
+    assert "client certificates" in load_web_config(web).protections
 
 
 def test_without_systemd_the_file_itself_is_read(

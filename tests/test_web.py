@@ -392,14 +392,14 @@ def test_an_address_in_use_is_an_error(port: int) -> None:
     """So that the daemon can end with a message."""
     pages = application.Pages(CollectorRegistry(), list, lambda: NOW)
     with pytest.raises(OSError, match="in use"):
-        application.serve(("127.0.0.1", port), pages)
+        application.serve_in_background(("127.0.0.1", port), pages)
 
 
 def test_it_listens_on_ipv6_and_on_every_interface() -> None:
     """The socket's family follows the address."""
     pages = application.Pages(CollectorRegistry(), list, lambda: NOW)
     for host, reach in (("::1", "::1"), ("", "127.0.0.1"), ("", "::1"), ("::", "127.0.0.1")):
-        server = application.serve((host, 0), pages)
+        server = application.serve_in_background((host, 0), pages)
         try:
             with socket.create_connection((reach, server.server_port), 5) as connection:
                 connection.sendall(b"GET /-/healthy HTTP/1.0\r\n\r\n")

@@ -18,7 +18,7 @@ from agent.web.config import (
     TlsServerConfig,
     WebConfig,
 )
-from agent.web.reloading_config import load
+from agent.web.reloading_config import load_web_config
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs" / "web.md"
@@ -28,7 +28,7 @@ TLS = {"cert_file": "server.crt", "key_file": "server.key"}
 
 def problems(path: Path) -> list[str]:
     """What is wrong with the file, without its name."""
-    return mistakes(load, path)
+    return mistakes(load_web_config, path)
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def example(folder: Path) -> Path:
 
 def test_the_example_is_accepted_as_it_stands(example: Path) -> None:
     """An operator may copy the example and put the files beside it."""
-    web = load(example)
+    web = load_web_config(example)
     assert web.protections == {"TLS", "client certificates", "users"}
 
 
@@ -187,7 +187,7 @@ def test_no_message_shows_a_hash(tmp_path: Path, text: str) -> None:
 
 def test_no_repr_shows_a_hash(folder: Path) -> None:
     """A traceback or a log may contain it."""
-    web = load(written(folder, basic_auth_users={"alice": HASH}))
+    web = load_web_config(written(folder, basic_auth_users={"alice": HASH}))
     assert web.config.basic_auth_users == {"alice": HASH}
     assert not any(text in repr(web) + str(web.config) for text in ("alice", HASH[7:20]))
 
@@ -206,7 +206,7 @@ def test_paths_are_relative_to_the_file(folder: Path, monkeypatch: pytest.Monkey
     (folder / "elsewhere").mkdir()
     monkeypatch.chdir(folder / "elsewhere")
     path = written(folder, tls_server_config=TLS)
-    assert load(path).files == (path, folder / "server.crt", folder / "server.key")
+    assert load_web_config(path).files == (path, folder / "server.crt", folder / "server.key")
 
 
 def test_an_encrypted_key_is_refused_without_a_prompt(folder: Path) -> None:

@@ -58,7 +58,7 @@ def listening(
         markers=lambda: markers,
         compare=compare,
     )
-    server = application.serve(("127.0.0.1", 0), pages, settings, hosts)
+    server = application.serve_in_background(("127.0.0.1", 0), pages, settings, hosts)
     try:
         yield server
     finally:

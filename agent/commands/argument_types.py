@@ -4,7 +4,7 @@ import argparse
 import time
 from collections.abc import Callable
 
-from agent.config.durations import duration_text, seconds
+from agent.config.durations import duration_in_seconds, duration_text
 from agent.config.timestamps import parse_time
 
 MAX_SECONDS = 366 * 86400.0
@@ -15,7 +15,7 @@ def duration(least: float, most: float = MAX_SECONDS) -> Callable[[str], float]:
 
     def parse(text: str) -> float:
         try:
-            found = seconds(text)
+            found = duration_in_seconds(text)
         except ValueError as error:
             raise argparse.ArgumentTypeError(str(error)) from None
         if not least <= found <= most:

@@ -14,7 +14,7 @@ from agent.commands.pipeline_options import target_of
 from agent.commands.progress import interruptible
 from agent.commands.prometheus_options import add_prometheus_options, client_of, query_of
 from agent.config.durations import duration_text
-from agent.config.loader import load
+from agent.config.loader import load_config
 from agent.config.settings import Config, Target
 from agent.history.backfill import ROWS_PER_TRANSACTION, Backfill
 from agent.history.failures import as_store_error
@@ -126,7 +126,7 @@ class _Job:
 
 
 def _backfill(args: argparse.Namespace) -> int:
-    config = load(args.config_file)
+    config = load_config(args.config_file)
     target = target_of(config, args.target)
     path = args.file or configured_history(config, args.config_file)
     client, query = client_of(args, args.prometheus), query_of(args)

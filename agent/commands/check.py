@@ -8,7 +8,7 @@ from agent.business_metrics.reader import collector_spec, connection_for
 from agent.commands.config_path_options import add_file_options, load_files
 from agent.commands.exit_codes import FAILED
 from agent.config.business_metrics import BusinessMetric
-from agent.config.loader import load
+from agent.config.loader import load_config
 from agent.config.settings import Config, Target
 from agent.history.history_file import history_path, path_problem
 from agent.sampling.target_collectors import collectors_of
@@ -29,7 +29,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 def run(args: argparse.Namespace) -> int:
     """Return 0 if every target can be watched, 1 if one cannot, 2 if a file is wrong."""
-    config, web = load_files(partial(load, args.config_file), args.web_file)
+    config, web = load_files(partial(load_config, args.config_file), args.web_file)
     if args.web_file is not None:
         print_line(f"{args.web_file} (web pages)")
         print_line(

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-from agent.config.durations import seconds
+from agent.config.durations import duration_in_seconds
 
 DESCRIPTION = """\
 Start a private MySQL or MariaDB server in a temporary folder, put a load on it that rises and
@@ -93,7 +93,7 @@ def _end_on_signal() -> Iterator[None]:
 
 def _seconds(text: str) -> float:
     try:
-        value = seconds(text)
+        value = duration_in_seconds(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
     if value <= 0:
@@ -103,10 +103,10 @@ def _seconds(text: str) -> float:
 
 def _listen(text: str) -> str:
     from agent.config.settings import MAX_PORT
-    from agent.demo.page_address import parse
+    from agent.demo.page_address import parse_address
 
     try:
-        parse(text)
+        parse_address(text)
     except ValueError:
         raise argparse.ArgumentTypeError(
             f"{text!r} is not HOST:PORT with a port of {MAX_PORT} at most"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from agent.commands.exit_codes import USAGE_ERROR
 from agent.commands.plot_requirements import matplotlib_problem
-from agent.config.durations import seconds
+from agent.config.durations import duration_in_seconds
 from agent.csv_input.curve_file import CurveFile, read_curve
 from agent.csv_input.table_file import TableFileError
 from agent.export.fit_report import RequestedPoint, format_fit
@@ -56,7 +56,7 @@ def _add_load_options(parser: argparse.ArgumentParser) -> None:
         ("--throughput", "X", "throughput (queries/s)", at_throughput),
         ("--residence-time", "DURATION", "mean residence time, as 20ms", at_residence_time),
     ):
-        parse = seconds if metavar == "DURATION" else _number
+        parse = duration_in_seconds if metavar == "DURATION" else _number
         parser.add_argument(
             option,
             dest="at",

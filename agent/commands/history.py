@@ -12,13 +12,20 @@ from agent.commands.argument_types import timestamp
 from agent.commands.config_path_options import configured_history
 from agent.commands.exit_codes import USAGE_ERROR
 from agent.commands.history_contents import extent_lines
-from agent.config.loader import load
+from agent.config.loader import load_config
 from agent.config.timestamps import local_zone_text
 from agent.csv_input.table_file import STANDARD_INPUT, TableFileError
 from agent.history import history_file, prune
 from agent.history.failures import as_store_error
 from agent.history.open_database import open_to_read, open_to_write
-from agent.history.row_access import MAX_TIME, RowFilter, extents, insert, read, target_names
+from agent.history.row_access import (
+    MAX_TIME,
+    RowFilter,
+    extents,
+    insert_rows,
+    select_rows,
+    target_names,
+)
 from agent.history.row_kinds import INTERVALS, KINDS, TEXT_KINDS, Row, RowKind
 from agent.history.text.csv_format import as_csv
 from agent.history.text.import_file import open_rereadable
@@ -79,7 +86,7 @@ def show(args: argparse.Namespace, path: Path) -> int:
     del args
     with closing(open_to_read(path)) as connection:
         found = [extent for kind in KINDS.values() for extent in extents(connection, kind)]
-    print_lines("\n".join(extent_lines(path, history_file.size(path), found)))
+    print_lines("\n".join(extent_lines(path, history_file.size_on_disk(path), found)))
     return 0
 
 
@@ -99,7 +106,7 @@ def export(args: argparse.Namespace, path: Path) -> int:
         _require_target(connection, args.target)
 
         def rows(kind: RowKind) -> Iterable[Row]:
-            return read(connection, kind, choice)
+            return select_rows(connection, kind, choice)
 
         is_table = args.format == "csv"
         lines = as_csv(kinds[0], rows(kinds[0])) if is_table else as_openmetrics(kinds, rows)
@@ -119,7 +126,7 @@ def import_(args: argparse.Namespace, path: Path) -> int:
         with closing(open_to_write(path)) as connection, _transaction(connection):
             for kind, rows in source.batches(mistakes):
                 counts = done.setdefault(kind.name, Counter())
-                counts.update(added=insert(connection, kind, rows), given=len(rows))
+                counts.update(added=insert_rows(connection, kind, rows), given=len(rows))
             if mistakes.problems:  # the file has changed meanwhile
                 raise TableFileError(
                     source.name, None, "it was changed during the import", "import it again"
@@ -147,7 +154,7 @@ def prune_(args: argparse.Namespace, path: Path) -> int:
             while step := _delete_some(connection, kind, before, args.target):
                 deleted += step
             print_lines(f"{kind.name}: {deleted:,} deleted")
-        prune.release_free_pages(connection, prune.pages(connection)[1])
+        prune.release_free_pages(connection, prune.used_bytes_and_free_pages(connection)[1])
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     return 0
 
@@ -199,7 +206,7 @@ def _add_kind(parser: argparse.ArgumentParser, kinds: list[str], default: str) -
 
 def _run_action(args: argparse.Namespace, action: Callable[[argparse.Namespace, Path], int]) -> int:
     """Return 0 if done, 1 if the history cannot be used, 2 if the input is wrong."""
-    path = args.file or configured_history(load(args.config_file), args.config_file)
+    path = args.file or configured_history(load_config(args.config_file), args.config_file)
     try:
         return action(args, path)
     except (sqlite3.Error, OSError) as error:

@@ -10,7 +10,7 @@ from msgspec.structs import asdict
 from agent.commands.argument_types import duration
 from agent.commands.progress import interruptible
 from agent.config.base_model import InvalidValuesError
-from agent.config.loader import ConfigError, load
+from agent.config.loader import ConfigError, load_config
 from agent.config.settings import Config, FitSettings, Target
 from agent.history.failures import as_store_error
 from agent.pipeline import NO_CEILINGS
@@ -46,7 +46,7 @@ def add_pipeline_options(parser: argparse.ArgumentParser) -> None:
 
 def replay_options_of(args: argparse.Namespace) -> ReplayOptions:
     """Return the options of the replay; raises `ConfigError` or `SourceError` if they are wrong."""
-    config = load(args.config_file) if args.config_file else None
+    config = load_config(args.config_file) if args.config_file else None
     target = target_of(config, args.target) if config else None
     base = config.fit_settings(target) if config and target else FitSettings()
     given = {

@@ -13,15 +13,15 @@ from agent.commands.config_path_options import add_config_option
 from agent.commands.exit_codes import FAILED, USAGE_ERROR
 from agent.commands.pipeline_options import target_of
 from agent.commands.plot_requirements import matplotlib_problem, plot_path_problem
-from agent.commands.profile_history import latest_savings, recorded_profile
+from agent.commands.profile_history import latest_capacity_gains, recorded_profile
 from agent.commands.profile_report import as_csv, as_json, as_text
-from agent.config.durations import seconds
-from agent.config.loader import load
+from agent.config.durations import duration_in_seconds
+from agent.config.loader import load_config
 from agent.config.settings import Config, Target
 from agent.config.timestamps import local_zone_text
 from agent.export.profile_rows import SORT_KEYS, profile_of, with_texts
 from agent.history.history_file import history_path
-from agent.query_classes.one_off_profile import observe, observe_totals, texts_from
+from agent.query_classes.one_off_profile import observe_classes, observe_totals, read_texts
 from agent.query_classes.period_attribution import ObservedClasses
 from agent.support.safe_output import print_error, print_lines
 from collectors.base import CollectorError
@@ -86,7 +86,7 @@ def run(args: argparse.Namespace) -> int:
     """Return 0 if there is a profile, 1 if it cannot be obtained, 2 for a usage error."""
     if args.plot and (problem := matplotlib_problem()):
         return _report_usage_error(problem)
-    config = load(args.config_file)
+    config = load_config(args.config_file)
     target = target_of(config, args.target)
     problem = _usage_problem(args, config)
     if problem is not None:
@@ -126,7 +126,7 @@ def _profile_from_server(
         sys.stderr.write(f"watching {target.name} for {length:g} s …\n")
     observed = observe_totals(target) if of_sums else _watch(config, target, length)
     path = _history_path(config)
-    savings = latest_savings(path, target.name, time.time()) if path else {}
+    savings = latest_capacity_gains(path, target.name, time.time()) if path else {}
     profile = profile_of(observed, args.sort, with_text=with_text, savings=savings)
     profile = replace(profile, is_of_sums=of_sums)
     print_lines(FORMATS[args.format](profile, args.top))
@@ -143,7 +143,7 @@ def _profile_from_server(
 
 
 def _watch(config: Config, target: Target, seconds: float) -> ObservedClasses:
-    return observe(target, seconds, resources=config.resource_settings(target))
+    return observe_classes(target, seconds, resources=config.resource_settings(target))
 
 
 def _profile_from_history(
@@ -160,7 +160,7 @@ def _profile_from_history(
         return FAILED
     if with_text:
         try:
-            profile = with_texts(profile, texts_from(target, profile.digests(args.top)))
+            profile = with_texts(profile, read_texts(target, profile.digests(args.top)))
         except CollectorError as error:
             print_error(f"the statement texts cannot be read: {error}")
     print_lines(FORMATS[args.format](profile, args.top))
@@ -188,7 +188,7 @@ def _since(text: str) -> str | float:
 
 def _duration(text: str) -> float:
     try:
-        length = seconds(float(text) if text.replace(".", "", 1).isdigit() else text)
+        length = duration_in_seconds(float(text) if text.replace(".", "", 1).isdigit() else text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
     if not MIN_SECONDS <= length <= MAX_SECONDS:

@@ -86,7 +86,7 @@ def _io(
     return io
 
 
-def latest_savings(path: Path, target: str, now: float) -> dict[ClassName, CapacityGain]:
+def latest_capacity_gains(path: Path, target: str, now: float) -> dict[ClassName, CapacityGain]:
     """Return the capacity gain of each class that an agent wrote recently; empty if none did."""
     try:
         with closing(open_to_read(path)) as connection:

@@ -11,10 +11,10 @@ from agent.config.durations import format_duration
 from agent.export.attribute_report import (
     COMPARED_WITH,
     SOURCES,
-    bar,
     format_aligned,
     format_percent,
     format_short,
+    share_bar,
     shorten_middle,
 )
 from agent.export.comparison_rows import DIGEST_LENGTH
@@ -182,7 +182,7 @@ def _line(row: ProfileRow, columns: Sequence[_Column]) -> str:
 def _share(row: ProfileRow, greatest: float) -> str:
     if row.share is None:
         return ""
-    return f"{bar(row.share, greatest)} {format_percent(row.share):>7}"
+    return f"{share_bar(row.share, greatest)} {format_percent(row.share):>7}"
 
 
 def _error(error: float) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from agent.commands.argument_types import MAX_SECONDS, duration, timestamp
 from agent.commands.http_login_options import access_of, add_login_options, login_problem
-from agent.config.durations import duration_text, seconds
+from agent.config.durations import duration_in_seconds, duration_text
 from agent.config.timestamps import local_zone_text, time_text
 from agent.prometheus.client import Client
 from agent.prometheus.exporters import NODE_EXPORTER, SERVICES
@@ -192,7 +192,7 @@ def _since(text: str) -> timedelta | datetime:
     if text.isdecimal() and len(text) >= DATE_DIGITS:
         return datetime.fromtimestamp(timestamp(text), UTC)
     try:
-        seconds(text)
+        duration_in_seconds(text)
     except ValueError:
         return datetime.fromtimestamp(timestamp(text), UTC)
     return timedelta(seconds=duration(MIN_SECONDS, MAX_SECONDS)(text))

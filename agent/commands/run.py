@@ -7,7 +7,7 @@ from functools import partial
 
 from agent.commands.config_path_options import add_file_options, load_files
 from agent.config.base_model import validated
-from agent.config.loader import load
+from agent.config.loader import load_config
 from agent.config.settings import MAX_PORT, Config, ListenAddress
 from agent.support.logs import FORMATS, LEVELS, set_up_logging
 from agent.support.memory_tuning import keep_freed_memory, use_one_heap
@@ -54,12 +54,12 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 def run(args: argparse.Namespace) -> int:
     """Return 0 after an orderly end, 1 if the address is not available, 2 if a file is wrong."""
-    load_config = partial(load, args.config_file, override=_overrides(args))
-    config, web = load_files(load_config, args.web_file)
+    load = partial(load_config, args.config_file, override=_overrides(args))
+    config, web = load_files(load, args.web_file)
     set_up_logging(config.log.level, config.log.format)
     use_one_heap()
     keep_freed_memory()
-    return _run_daemon(config, load_config, web, lifecycle=args.lifecycle, hosts=args.hosts)
+    return _run_daemon(config, load, web, lifecycle=args.lifecycle, hosts=args.hosts)
 
 
 def _address(text: str) -> str:
@@ -85,7 +85,7 @@ def _overrides(args: argparse.Namespace) -> dict[str, object]:
 
 def _run_daemon(
     config: Config,
-    load_config: Callable[[], Config],
+    load: Callable[[], Config],
     web: Callable[[], LoadedWebConfig],
     *,
     lifecycle: bool,
@@ -93,4 +93,4 @@ def _run_daemon(
 ) -> int:
     from agent.service.lifecycle import run as run_daemon
 
-    return run_daemon(config, load_config, lifecycle=lifecycle, web=web, hosts=hosts)
+    return run_daemon(config, load, lifecycle=lifecycle, web=web, hosts=hosts)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from msgspec import structs
 
-from agent.compare.comparison import Comparison, class_rows, compare, loads_differ
+from agent.compare.comparison import Comparison, compare, compare_classes, loads_differ
 from agent.compare.period_class_costs import ClassCosts, class_costs
 from agent.compare.periods import AssessedPeriod, Period, assess_period
 from agent.history.open_database import open_to_read
@@ -34,7 +34,7 @@ def compare_periods(
         target=second.target,
         before=before,
         after=after,
-        rows=(*compare(before, after), *class_rows(first.costs, second.costs)),
+        rows=(*compare(before, after), *compare_classes(first.costs, second.costs)),
         loads_differ=loads_differ(before, after),
     )
 

@@ -13,8 +13,8 @@ from models.estimate_difference import (
     ComparedEstimate,
     EstimatedChange,
     Verdict,
-    difference,
-    ratio,
+    compare_difference,
+    compare_ratio,
 )
 from models.robust import NORMAL_95
 from models.trust import Reason, Trust
@@ -90,7 +90,7 @@ def compare(before: AssessedPeriod, after: AssessedPeriod) -> list[Compared]:
     ]
 
 
-def class_rows(before: ClassCosts, after: ClassCosts) -> Iterator[Compared]:
+def compare_classes(before: ClassCosts, after: ClassCosts) -> Iterator[Compared]:
     """Compare the costs of a call of each class, those with the most statement time first."""
     for name in after.largest_classes_with(before):
         for quantity in ("statement_time", "cpu"):
@@ -126,7 +126,7 @@ def _compare_laws(first: Capacity | None, second: Capacity | None) -> Iterator[C
     for name in LAW:
         before, after = _parameter(laws[0], name), _parameter(laws[1], name)
         is_difference, unit = name != "lambda", Unit.QUERIES if name == "lambda" else Unit.NONE
-        change, why = (difference if is_difference else ratio)(before, after), ""
+        change, why = (compare_difference if is_difference else compare_ratio)(before, after), ""
         if refusals:
             change, why = NOT_KNOWN, refusals[0]
         yield Compared(name, unit, before, after, change, is_difference, why)
@@ -213,7 +213,7 @@ def _compare_ratio(
     why: Callable[[str], str],
 ) -> Compared:
     """Compare by ratio; `why` returns for a side (before, after) the reason why it is unknown."""
-    change = ratio(before, after)
+    change = compare_ratio(before, after)
     if change.verdict is not Verdict.CANNOT_TELL:
         return Compared(name, unit, before, after, change)
     sides = {"before": before, "after": after}

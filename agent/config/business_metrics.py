@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar
 from msgspec import Meta
 
 from agent.config.base_model import Checked, InvalidValuesError, Parsed, Section, matching
-from agent.config.durations import seconds, within
+from agent.config.durations import duration_in_seconds, within_bounds
 from agent.config.http_source import HttpSource
 
 MAX_METRICS = 8
@@ -25,8 +25,8 @@ INTO = re.compile(r"\bINTO\b", re.IGNORECASE)
 READING_STATEMENT = re.compile(r"\s*(SELECT|WITH)\b", re.IGNORECASE)
 NOT_ONE_SELECT = "must be a single SELECT that returns one number"
 
-ReadingInterval = Annotated[float, Parsed(seconds), within(1, 3600)]
-Timeout = Annotated[float, Parsed(seconds), within(0.1, 10)]
+ReadingInterval = Annotated[float, Parsed(duration_in_seconds), within_bounds(1, 3600)]
+Timeout = Annotated[float, Parsed(duration_in_seconds), within_bounds(0.1, 10)]
 
 
 def check_one_select(query: str) -> str:

@@ -6,7 +6,7 @@ from typing import Annotated
 from msgspec import Meta
 
 from agent.config.base_model import Checked, Parsed, Section
-from agent.config.durations import seconds, within
+from agent.config.durations import duration_in_seconds, within_bounds
 
 MAX_CLASSES = 8
 """The greatest number of SLAs of one target; each is several series."""
@@ -40,7 +40,7 @@ class ClassSla(Section, frozen=True):
     """The limit in seconds for a share of the statements of a digest, over all schemas."""
 
     digest: Annotated[str, Checked(_check_digest)]
-    seconds: Annotated[float, Parsed(seconds), within(1e-6, 3600)]
+    seconds: Annotated[float, Parsed(duration_in_seconds), within_bounds(1e-6, 3600)]
     quantile: Annotated[float, Parsed(_parse_quantile)] = 0.95
 
 

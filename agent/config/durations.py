@@ -12,7 +12,7 @@ MAX_LENGTH = 64  # characters; longer texts are refused at once
 MISTAKE = "not a duration; write 500ms, 15s, 10m, 6h, 1d or a number of seconds"
 
 
-def seconds(value: object) -> float:
+def duration_in_seconds(value: object) -> float:
     """Return the seconds of a duration; raises ValueError with the valid forms."""
     try:
         found = _number(value) if not isinstance(value, str) else _sum_parts(value.strip())
@@ -39,7 +39,7 @@ def _sum_parts(text: str) -> float:
     return sum(float(number) * UNITS[unit] for number, unit in parts)
 
 
-def within(least: float, most: float) -> Checked:
+def within_bounds(least: float, most: float) -> Checked:
     """Return a check of durations against bounds in seconds, which it names with units."""
 
     def check(duration: float) -> float:

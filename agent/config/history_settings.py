@@ -6,7 +6,7 @@ from typing import Annotated
 from msgspec.structs import asdict
 
 from agent.config.base_model import Checked, Parsed, Section
-from agent.config.durations import seconds, within
+from agent.config.durations import duration_in_seconds, within_bounds
 from agent.config.existing_file import from_base_folder
 from agent.config.sizes import size_in_bytes
 
@@ -14,7 +14,7 @@ DAY = 86400.0
 MIB = 2**20
 MIN_SIZE = 16 * MIB
 
-RetentionTime = Annotated[float, Parsed(seconds), within(0, 3660 * DAY)]
+RetentionTime = Annotated[float, Parsed(duration_in_seconds), within_bounds(0, 3660 * DAY)]
 
 
 def _check_size(size: int) -> int:

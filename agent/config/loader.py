@@ -8,16 +8,16 @@ from agent.config.contradictions import contradictions
 from agent.config.existing_file import relative_to
 from agent.config.settings import Config
 from agent.config.yaml_loader import ConfigError as ConfigError
-from agent.config.yaml_loader import read
+from agent.config.yaml_loader import read_yaml
 
 
-def load(path: Path, override: Mapping[str, object] | None = None) -> Config:
+def load_config(path: Path, override: Mapping[str, object] | None = None) -> Config:
     """Load and check a configuration file; raises `ConfigError` with all its mistakes.
 
     `override` has values that replace the file's, in the file's own structure. Relative paths start
     at the file's folder.
     """
-    document = read(path, "`mysql-headroom files config.example.yaml`")
+    document = read_yaml(path, "`mysql-headroom files config.example.yaml`")
     _merge(document.data, override or {})
     with relative_to(path.parent):
         return document.checked(Config, contradictions(document.data))

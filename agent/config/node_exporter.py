@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Annotated, ClassVar
 
 from agent.config.base_model import Parsed
-from agent.config.durations import seconds, within
+from agent.config.durations import duration_in_seconds, within_bounds
 from agent.config.http_source import HttpSource
 from agent.support.http_client import Access
 
@@ -14,7 +14,7 @@ class NodeExporterSettings(HttpSource, frozen=True):
 
     EXAMPLE: ClassVar[str] = "http://HOST:9100"
 
-    timeout: Annotated[float, Parsed(seconds), within(0.5, 30)] = 3.0
+    timeout: Annotated[float, Parsed(duration_in_seconds), within_bounds(0.5, 30)] = 3.0
 
     def access(self, timeout: float) -> Access:
         """Return how to access it; `/metrics` is cut off the URL, as the agent appends the path."""

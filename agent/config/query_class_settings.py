@@ -5,7 +5,7 @@ from typing import Annotated
 from msgspec import Meta
 
 from agent.config.base_model import Parsed, Section
-from agent.config.durations import seconds, within
+from agent.config.durations import duration_in_seconds, within_bounds
 
 
 class ClassSettings(Section, frozen=True):
@@ -13,5 +13,5 @@ class ClassSettings(Section, frozen=True):
 
     top: Annotated[int, Meta(ge=1, le=200)] = 10
     digest_text: bool = False
-    interval: Annotated[float, Parsed(seconds), within(5, 600)] = 60.0
-    window: Annotated[float, Parsed(seconds), within(60, 86400)] = 3600.0
+    interval: Annotated[float, Parsed(duration_in_seconds), within_bounds(5, 600)] = 60.0
+    window: Annotated[float, Parsed(duration_in_seconds), within_bounds(60, 86400)] = 3600.0

@@ -25,7 +25,7 @@ from agent.config.business_metrics import BusinessMetrics
 from agent.config.class_slas import ClassSlas
 from agent.config.contradictions import PASSWORD_SOURCES
 from agent.config.credentials import Credentials, cause_of, client_options
-from agent.config.durations import duration_text, seconds, within
+from agent.config.durations import duration_in_seconds, duration_text, within_bounds
 from agent.config.existing_file import ExistingFile, is_file
 from agent.config.history_settings import HistorySettings
 from agent.config.node_exporter import NodeExporterSettings
@@ -37,7 +37,7 @@ from collectors.base import CollectorError
 from collectors.connection import Endpoint, Login
 from collectors.regular_file import read_whole
 
-Duration = Annotated[float, Parsed(seconds)]
+Duration = Annotated[float, Parsed(duration_in_seconds)]
 MAX_PORT = 65535
 DEFAULT_LISTEN = "127.0.0.1:10104"
 MIN_SLA, MAX_SLA = 1e-6, 3600.0  # seconds
@@ -105,15 +105,15 @@ class CollectorSettings(Section, frozen=True):
     """Whether and how often one collector reads; None: its own default interval."""
 
     enabled: bool = True
-    interval: Annotated[Duration, within(0.1, 60)] | None = None
+    interval: Annotated[Duration, within_bounds(0.1, 60)] | None = None
 
 
 class FitSettings(Section, frozen=True):
     """How samples become points, and points a fit. All durations in seconds."""
 
-    interval: Annotated[Duration, within(1, 600)] = 15.0
-    window: Annotated[Duration, within(30, 31 * 86400)] = 86400.0
-    stale_after: Annotated[Duration, within(5, 86400)] = 300.0
+    interval: Annotated[Duration, within_bounds(1, 600)] = 15.0
+    window: Annotated[Duration, within_bounds(30, 31 * 86400)] = 86400.0
+    stale_after: Annotated[Duration, within_bounds(5, 86400)] = 300.0
 
 
 class TlsSettings(Section, frozen=True):
@@ -149,7 +149,7 @@ class Target(Section, frozen=True):
     defaults_file: ExistingFile | None = None
     tls: TlsSettings | None = None
     server_public_key: Annotated[ExistingFile, Checked(_check_readable)] | None = None
-    timeout: Annotated[Duration, within(0.5, 60)] = 3.0
+    timeout: Annotated[Duration, within_bounds(0.5, 60)] = 3.0
     collectors: Mapping[CollectorName, OwnCollectorSettings] = field(default_factory=dict)
     """The keys that differ from those for all targets."""
     fit: OwnFitSettings = field(default_factory=dict)
@@ -161,7 +161,7 @@ class Target(Section, frozen=True):
     """Labels of its `target_info`, to join its series with those of other exporters."""
     group: Annotated[str, NAME] | None = None
     """The group of servers that share a load: shards, a primary and its replicas."""
-    sla_seconds: Annotated[Duration, within(MIN_SLA, MAX_SLA)] | None = None
+    sla_seconds: Annotated[Duration, within_bounds(MIN_SLA, MAX_SLA)] | None = None
     """The agreed mean residence time of a statement."""
     class_slas: ClassSlas = ()
     """How long a share of a query class's statements may take."""

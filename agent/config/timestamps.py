@@ -7,7 +7,7 @@ import math
 from contextlib import suppress
 from datetime import UTC, datetime
 
-from agent.config.durations import seconds
+from agent.config.durations import duration_in_seconds
 
 MISTAKE = "not a time; write 2026-11-21T13:00 (local), …T13:00Z, 6h (ago) or seconds since 1970"
 DATED_SECONDS = range(100_000_000, 253_402_300_800)
@@ -38,7 +38,7 @@ def parse_time(text: str, now: float) -> float:
         return datetime.fromisoformat(text).timestamp()
     with suppress(ValueError):
         if number is None:
-            return now - seconds(text)
+            return now - duration_in_seconds(text)
     raise ValueError(f"{text[:30]!r} is {MISTAKE}")
 
 
@@ -53,7 +53,7 @@ def parse_recording_time(text: str) -> float:
     with suppress(ValueError, OverflowError):
         return datetime.fromisoformat(text).timestamp()
     with suppress(ValueError):
-        return seconds(text)
+        return duration_in_seconds(text)
     remedy = "write seconds or a duration such as 6h from its zero, or a date"
     raise ValueError(f"{text[:30]!r} is not a time in the recording; {remedy}")
 

@@ -85,7 +85,7 @@ class Document:
         return ConfigError([*problems, *([f"{self.path}: and {more} more"] if more else [])])
 
 
-def read(path: Path, example: str) -> Document:
+def read_yaml(path: Path, example: str) -> Document:
     """Read the document in a file; raises `ConfigError` where that is not possible."""
     try:
         parsed, lines = _parse(read_whole(path, MAX_BYTES).decode())

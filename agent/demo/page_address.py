@@ -50,7 +50,7 @@ def choose_address(listen: str | None, say: Callable[[str], None]) -> Address:
 
     Raises AddressError if the given address cannot be used.
     """
-    address = replace(parse(listen or DEFAULT_LISTEN), is_explicit=listen is not None)
+    address = replace(parse_address(listen or DEFAULT_LISTEN), is_explicit=listen is not None)
     reason = _listen_error(address)
     return address if reason is None else _fallback(address, reason, say)
 
@@ -78,7 +78,7 @@ def _fallback(address: Address, reason: OSError, say: Callable[[str], None]) -> 
     return Address(address.host, 0)
 
 
-def parse(listen: str) -> Address:
+def parse_address(listen: str) -> Address:
     """Parse HOST:PORT as the configuration does; raises ValueError."""
     address = Address(*Config.validated({"listen": listen, "targets": []}).address)
     if address.port > 65535:

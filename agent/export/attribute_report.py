@@ -67,7 +67,7 @@ def _table(resource: str, found: Attribution) -> list[str]:
         name = f"{len(rest)} more"
         share, total = sum(u.share for u in rest), sum(u.total for u in rest)
         lines.append(
-            f"  {name:<{NAME_WIDTH}} {bar(0, 1)} {format_percent(share):>7}"
+            f"  {name:<{NAME_WIDTH}} {share_bar(0, 1)} {format_percent(share):>7}"
             f"  {format_aligned(total)}"
         )
     unattributed_share = found.unattributed / found.total if found.total > 0 else 0.0
@@ -91,8 +91,9 @@ def _row(use: ClassUse, greatest: float) -> str:
     error = "" if use.stderr is None else f" ± {format_short(use.stderr)}"
     waits = "  waits" if use.waits else ""
     name = f"{shorten_middle(use.name, NAME_WIDTH):<{NAME_WIDTH}}"
+    share = f"{share_bar(use.share, greatest)} {format_percent(use.share):>7}"
     used = f"{format_aligned(use.total)}{error:<8}{waits}"
-    return f"  {name} {bar(use.share, greatest)} {format_percent(use.share):>7}  {used}".rstrip()
+    return f"  {name} {share}  {used}".rstrip()
 
 
 def _notes(
@@ -132,7 +133,7 @@ def format_percent(share: float) -> str:
     return f"{value:.1f} %" if value < 99.95 else f"{value:.0f} %"
 
 
-def bar(share: float, greatest: float) -> str:
+def share_bar(share: float, greatest: float) -> str:
     """Draw a share as a bar, relative to the greatest share."""
     eighths = round(8 * BAR_WIDTH * share / greatest)
     full, part = divmod(eighths, 8)

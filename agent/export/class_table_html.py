@@ -5,7 +5,7 @@ from html import escape
 
 from agent.assessment.snapshot import Snapshot
 from agent.config.durations import format_duration
-from agent.export.attribute_report import bar, format_percent
+from agent.export.attribute_report import format_percent, share_bar
 from agent.export.fit_report import format_number, format_seconds, whole_percent
 from agent.export.time_split_html import class_bar
 from agent.export.time_split_report import limit_text
@@ -76,7 +76,7 @@ def _row(
     gains = capacity_gain(state, one, snapshot.capacity(now))
     cells = (
         _class_name(one),
-        bar(share, greatest),
+        share_bar(share, greatest),
         format_percent(share) if ranked_by == "cpu" else "",
         "" if one.error is None or ranked_by != "cpu" else whole_percent(one.error),
         format_seconds(one.recent.get("statement_time", 0.0)),

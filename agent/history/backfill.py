@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from agent.history.row_access import insert
+from agent.history.row_access import insert_rows
 from agent.history.row_kinds import INTERVALS
 from agent.history.row_mapping import in_milliseconds, interval_row
 from agent.support.clock_pair import ClockPair
@@ -51,7 +51,7 @@ class Backfill:
                 for interval, new in zip(intervals, is_new, strict=True)
                 if new
             ]
-            added = insert(self._connection, INTERVALS, rows)
+            added = insert_rows(self._connection, INTERVALS, rows)
             self._connection.execute("COMMIT")
         finally:
             if self._connection.in_transaction:

@@ -4,7 +4,7 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from agent.history.row_access import RowFilter, read
+from agent.history.row_access import RowFilter, select_rows
 from agent.history.row_kinds import BUSINESS, Row
 from agent.history.row_mapping import in_milliseconds
 from agent.history.window_reader import WindowQuery
@@ -49,7 +49,7 @@ def recent_values(
     ).fetchone()
     since = wanted.until if found[0] is None else int(found[0])
     choice = RowFilter(wanted.target, wanted.server, since, wanted.until)
-    return values_by_metric(read(connection, BUSINESS, choice))
+    return values_by_metric(select_rows(connection, BUSINESS, choice))
 
 
 def values_by_metric(rows: Iterable[Row]) -> dict[str, list[UnixValue]]:

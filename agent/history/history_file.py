@@ -197,7 +197,7 @@ def rename_corrupt(path: Path, at: float) -> Path:
     return aside
 
 
-def size(path: Path) -> int:
+def size_on_disk(path: Path) -> int:
     """Return the bytes that the history takes on the disk, its log included."""
     return _file_size(path) + log_size(path)
 

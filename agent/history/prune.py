@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from agent.history import class_uses
-from agent.history.history_file import size
+from agent.history.history_file import size_on_disk
 from agent.history.open_database import MAX_LOG_BYTES
 from agent.history.row_kinds import CLASSES, KINDS, SAMPLES, RowKind
 
@@ -84,7 +84,7 @@ def release_free_pages(connection: sqlite3.Connection, most: int) -> None:
     connection.executescript(f"PRAGMA incremental_vacuum({most})")
 
 
-def pages(connection: sqlite3.Connection) -> tuple[int, int]:
+def used_bytes_and_free_pages(connection: sqlite3.Connection) -> tuple[int, int]:
     """Return the bytes of the pages in use, and the number of free pages."""
     count, free, page_size = (
         int(connection.execute(f"PRAGMA {name}").fetchone()[0])
@@ -109,15 +109,18 @@ def step(
     deleted = {
         name: delete_rows(connection, KINDS[name], before) for name, before in cutoffs.items()
     }
-    if not any(deleted.values()) and pages(connection)[0] > max_size - MAX_LOG_BYTES:
+    if (
+        not any(deleted.values())
+        and used_bytes_and_free_pages(connection)[0] > max_size - MAX_LOG_BYTES
+    ):
         deleted = _delete_oldest_slice(connection, now)
     if any(deleted.values()):
         delete_unused_names(connection)
     connection.execute("COMMIT")
-    free = pages(connection)[1]
+    free = used_bytes_and_free_pages(connection)[1]
     release_free_pages(connection, PAGES_PER_STEP)
-    has_more = any(deleted.values()) or 0 < pages(connection)[1] < free
-    if not has_more and size(path) > max_size:
+    has_more = any(deleted.values()) or 0 < used_bytes_and_free_pages(connection)[1] < free
+    if not has_more and size_on_disk(path) > max_size:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     return deleted, has_more
 

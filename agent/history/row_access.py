@@ -53,7 +53,7 @@ class Extent:
 ALL_ROWS = RowFilter()
 
 
-def insert(connection: sqlite3.Connection, kind: RowKind, rows: Iterable[Row]) -> int:
+def insert_rows(connection: sqlite3.Connection, kind: RowKind, rows: Iterable[Row]) -> int:
     """Add rows of a kind; return how many of them are new."""
     if kind is SAMPLES:
         return _insert_samples(connection, rows)
@@ -95,7 +95,7 @@ def target_id(connection: sqlite3.Connection, name: str, server: str) -> int:
     return int(found[0])
 
 
-def read(
+def select_rows(
     connection: sqlite3.Connection, kind: RowKind, choice: RowFilter = ALL_ROWS
 ) -> Iterator[Row]:
     """Yield rows of a kind, by label and then by time, a page at a time."""

@@ -24,7 +24,7 @@ from agent.history.foreign_write_check import ForeignWriteCheck
 from agent.history.marker_table import delete_markers_before, insert_markers, read_markers
 from agent.history.open_database import open_to_read, open_to_write
 from agent.history.retention_pace import RetentionPace
-from agent.history.row_access import extents, insert, insert_chunk, target_id
+from agent.history.row_access import extents, insert_chunk, insert_rows, target_id
 from agent.history.row_kinds import BUSINESS, CLASSES, FITS, INTERVALS, KINDS, SAMPLES
 from agent.history.stored_load_by_time import load_sums
 from agent.history.target_rename import adopt_old_name
@@ -275,7 +275,7 @@ class Store:
 
     def _measure(self, connection: sqlite3.Connection) -> None:
         oldest = {name: at / 1000 for name, at in _oldest(connection).items()}
-        self._status.measured(history_file.size(self.path), oldest)
+        self._status.measured(history_file.size_on_disk(self.path), oldest)
 
     def _handle_failure(self, error: StoreError, now: float) -> None:
         """Count and log a failure, schedule a retry, and rename a corrupt file."""
@@ -319,10 +319,10 @@ def _commit(connection: sqlite3.Connection, batches: list[Batch]) -> Counter[str
     added: Counter[str] = Counter()
     connection.execute("BEGIN IMMEDIATE")
     for batch in batches:
-        added[INTERVALS.name] += insert(connection, INTERVALS, batch.intervals)
-        added[FITS.name] += insert(connection, FITS, batch.fits)
-        added[CLASSES.name] += insert(connection, CLASSES, batch.classes)
-        added[BUSINESS.name] += insert(connection, BUSINESS, batch.business)
+        added[INTERVALS.name] += insert_rows(connection, INTERVALS, batch.intervals)
+        added[FITS.name] += insert_rows(connection, FITS, batch.fits)
+        added[CLASSES.name] += insert_rows(connection, CLASSES, batch.classes)
+        added[BUSINESS.name] += insert_rows(connection, BUSINESS, batch.business)
         if batch.markers:
             insert_markers(connection, batch.markers)
         for chunk in batch.chunks:

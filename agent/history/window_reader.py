@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from agent.history.failures import StoreError, StoreFailure
-from agent.history.row_access import RowFilter, read
+from agent.history.row_access import RowFilter, select_rows
 from agent.history.row_kinds import INTERVALS, Row
 from models.capacity.thinning import MAX_INTERVALS, thin
 
@@ -61,5 +61,5 @@ def _rows_at(
     rows: list[Row] = []
     for at in times:
         choice = RowFilter(wanted.target, wanted.server, at, at)
-        rows.extend(read(connection, INTERVALS, choice))
+        rows.extend(select_rows(connection, INTERVALS, choice))
     return rows

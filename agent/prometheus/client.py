@@ -239,7 +239,7 @@ class _TransientError(Exception):
     """A failure after which the request is retried."""
 
 
-def chunks(start: float, end: float, length: float) -> Sequence[tuple[float, float]]:
+def split_period(start: float, end: float, length: float) -> Sequence[tuple[float, float]]:
     """Split a time into consecutive parts of at most that length; all in seconds."""
     count = max(1, math.ceil((end - start) / length))
     edges = [start + k * length for k in range(count)] + [end]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from agent.config.resources import ResourceSettings
-from agent.prometheus.client import NAME, Client, Labels, Series, chunks
+from agent.prometheus.client import NAME, Client, Labels, Series, split_period
 from agent.prometheus.exporters import matcher, selector, without_braces
 from agent.prometheus.fleet_targets import FleetQuery
 from agent.replay.recording_opener import SourceError
@@ -90,7 +90,7 @@ def exported_intervals(
     Intervals of another server or of unknown width are left out.
     """
     last = -math.inf
-    for span in chunks(query.start, query.end, CHUNK_SECONDS):
+    for span in split_period(query.start, query.end, CHUNK_SECONDS):
         scrapes = _scrapes(client, target, agent, span)
         by_end = {
             round(shown[INTERVAL_END, ""], 3): shown

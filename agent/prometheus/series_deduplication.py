@@ -53,8 +53,8 @@ def require_one_server(
     `by` are the labels that name the server.
     """
     for one, other in combinations(_longest_first(uptimes), 2):
-        counted = (_statements(up, of_replica(questions, up.labels)) for up in (one, other))
-        ids = (of_replica(server_ids, up.labels) for up in (one, other))
+        counted = (_statements(up, series_of_replica(questions, up.labels)) for up in (one, other))
+        ids = (series_of_replica(server_ids, up.labels) for up in (one, other))
         if not _began_together(one, other) or _count_differently(*counted) or _have_own_ids(*ids):
             labels = ",".join([*by, *sorted(_distinguishing(one, other))])
             raise _several(server, "servers", one, other, SERVERS_REMEDY.format(labels=labels))
@@ -155,7 +155,7 @@ def _distinguishing(one: Series, other: Series) -> set[str]:
     return {name for name, _ in replica_labels(one.labels) ^ replica_labels(other.labels)}
 
 
-def in_turn(found: Iterable[Series]) -> Iterator[tuple[Labels, TimeSpan]]:
+def labels_with_covered_spans(found: Iterable[Series]) -> Iterator[tuple[Labels, TimeSpan]]:
     """Yield the labels of each series, and from when to when those yielded before have samples.
 
     The one with the most samples comes first. Of replicas the others only have what is before and
@@ -167,12 +167,12 @@ def in_turn(found: Iterable[Series]) -> Iterator[tuple[Labels, TimeSpan]]:
         begin, end = min(begin, float(series.at[0])), max(end, float(series.at[-1]))
 
 
-def is_within(at: float, span: TimeSpan) -> bool:
+def is_in_span(at: float, span: TimeSpan) -> bool:
     """Return whether a time is in a span, both ends included."""
     return span[0] <= at <= span[1]
 
 
-def of_replica(found: Sequence[Series], labels: Labels) -> Series:
+def series_of_replica(found: Sequence[Series], labels: Labels) -> Series:
     """Return the series of the same replica, an empty one if there is none."""
     for series in found:
         if replica_labels(series.labels) == replica_labels(labels):

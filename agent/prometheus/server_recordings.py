@@ -7,7 +7,7 @@ from operator import itemgetter
 
 import numpy as np
 
-from agent.prometheus.client import NAME, Client, Series, chunks
+from agent.prometheus.client import NAME, Client, Series, split_period
 from agent.prometheus.exporters import (
     BUSY_MODES,
     IDLE_MODE,
@@ -28,12 +28,12 @@ from agent.prometheus.fleet_targets import (
 )
 from agent.prometheus.series_deduplication import (
     TimeSpan,
-    in_turn,
-    is_within,
-    of_replica,
+    is_in_span,
+    labels_with_covered_spans,
     replica_labels,
     require_one_host,
     require_one_server,
+    series_of_replica,
 )
 from agent.replay.recorded_samples import (
     CPUS,
@@ -142,7 +142,7 @@ def readings(
     """Yield the readings of a server and its host in the order of time, with a part in memory."""
     collectors = RecordedCollectors()
     cpu_until, busy = -math.inf, BusyTime()
-    for start, end in chunks(query.start, query.end, CHUNK_SAMPLES * sampling):
+    for start, end in split_period(query.start, query.end, CHUNK_SAMPLES * sampling):
         by_time = _status_columns(client, target, query, (start, end))
         if target.host is not None:
             if query.service is None:
@@ -169,15 +169,15 @@ def _status_columns(
     found = client.samples(_server_selector("", target, query, f'__name__=~"{names}"'), *span)
     counters = (_of_metric(found, name) for name in (UPTIME, QUESTIONS, SERVER_ID))
     require_one_server(target.name, query.by, *counters)
-    of_status = list(in_turn(_of_metric(found, QUESTIONS)))
+    of_status = list(labels_with_covered_spans(_of_metric(found, QUESTIONS)))
     scraped_together = {replica_labels(labels) for labels, _ in of_status}
     by_time: dict[float, dict[str, float]] = {}
     for name, column in MYSQLD.items():
         own = _of_metric(found, name)
         apart = (one for one in own if replica_labels(one.labels) not in scraped_together)
-        for labels, covered in (*of_status, *in_turn(apart)):
-            for at, value in _by_time(of_replica(own, labels)).items():
-                if not is_within(at, covered):
+        for labels, covered in (*of_status, *labels_with_covered_spans(apart)):
+            for at, value in _by_time(series_of_replica(own, labels)).items():
+                if not is_in_span(at, covered):
                     by_time.setdefault(at, {})[column] = value
     return by_time
 
@@ -206,13 +206,13 @@ def _host_cpu(
             ("count", selector(CPU, IDLE_MODE, *matchers)),
         )
     )
-    for labels, covered in in_turn(idle):
-        times = of_replica(idle, labels).at
-        used, cpus = (_by_time(of_replica(found, labels)) for found in (busy, counted))
+    for labels, covered in labels_with_covered_spans(idle):
+        times = series_of_replica(idle, labels).at
+        used, cpus = (_by_time(series_of_replica(found, labels)) for found in (busy, counted))
         latest = np.searchsorted(times, list(used), side="right") - 1
         for (step_at, value), index in zip(used.items(), latest.tolist(), strict=True):
             at = float(times[index])
-            if index >= 0 and not is_within(at, covered):
+            if index >= 0 and not is_in_span(at, covered):
                 yield at, {HOST_BUSY: value, CPUS: cpus.get(step_at, math.nan)}
 
 
@@ -225,9 +225,9 @@ def _service_cpu(
     found = client.samples(_cpu_selector(host, query), *span)
     utilisations = {
         at: per_cent
-        for labels, covered in in_turn(found)
-        for at, per_cent in _by_time(of_replica(found, labels)).items()
-        if not is_within(at, covered)
+        for labels, covered in labels_with_covered_spans(found)
+        for at, per_cent in _by_time(series_of_replica(found, labels)).items()
+        if not is_in_span(at, covered)
     }
     for at, per_cent in sorted(utilisations.items()):
         used = busy.advance(at, per_cent / 100 * query.vcpus)

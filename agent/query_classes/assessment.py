@@ -25,8 +25,8 @@ from agent.query_classes.class_intervals import (
     ClassInterval,
     ClassIntervalMaker,
     host_use,
-    in_worst_period,
     saturated_periods,
+    use_in_worst_period,
 )
 from agent.query_classes.class_registry import ClassRegistry, class_name_of
 from agent.query_classes.digest_deltas import LossReason
@@ -69,7 +69,7 @@ class ClassModels:
         """
         shares: dict[str, ClassShares] = {}
         host = host_use(intervals)
-        self._worst = in_worst_period(host, saturated_periods(intervals))
+        self._worst = use_in_worst_period(host, saturated_periods(intervals))
         for name, model in self._models.items():
             used = server_use(name, table, intervals)
             known = np.flatnonzero(np.isfinite(used))

@@ -64,7 +64,7 @@ def _limits(state: ClassesState, one: ClassState, capacity: Capacity) -> list[Th
     """
     known = {
         resource_limit.resource: ThroughputLimit(
-            resource_limit.x_max, _value(share_of(state, one, resource_limit))
+            resource_limit.x_max, _value(demand_share(state, one, resource_limit))
         )
         for resource_limit in capacity.resource_limits
         if resource_limit.x_max is not None and resource_limit.resource in capacity.shares
@@ -82,11 +82,11 @@ def _value(share: DemandShare | None) -> float | None:
     return None if share is None else share.value
 
 
-def share_of(
+def demand_share(
     state: ClassesState, one: ClassState, resource_limit: ResourceLimit
 ) -> DemandShare | None:
     """Compute the class's share of a limit's demand at the limit; None if unknown."""
-    share = share_of_use(state, one, resource_limit.resource)
+    share = use_share(state, one, resource_limit.resource)
     cpu = state.resource("cpu") if resource_limit.resource.startswith(CPU_LIMITS) else None
     calls = sum(each.recent.get("calls", 0.0) for each in state.classes)
     if share is None or cpu is None or resource_limit.x_max is None or calls <= 0:
@@ -96,7 +96,7 @@ def share_of(
     return share_at_limit(use, resource_limit.waking, load)
 
 
-def share_of_use(state: ClassesState, one: ClassState, resource_limit: str) -> float | None:
+def use_share(state: ClassesState, one: ClassState, resource_limit: str) -> float | None:
     """Compute the class's share of a limit's demand in the server's recent use; None if unknown."""
     names = next(
         (resources for limits, resources in RESOURCES_OF if resource_limit.startswith(limits)), ()

@@ -166,7 +166,7 @@ def saturated_periods(intervals: Sequence[ClassInterval]) -> tuple[SaturatedPeri
     return tuple(sorted(found, key=lambda period: period.start))
 
 
-def in_worst_period(host: HostUse, periods: Sequence[SaturatedPeriod]) -> HostUse:
+def use_in_worst_period(host: HostUse, periods: Sequence[SaturatedPeriod]) -> HostUse:
     """Return the host's use in the worst period of each kind; as it was if there was none."""
 
     def worst(reason: AttributionReason, usual: float | None) -> float | None:

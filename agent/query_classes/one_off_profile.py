@@ -39,7 +39,7 @@ SOURCES = ("host", "status", "digests", "host", "status")
 """Read in this order, so that the whole server's use is known before and after each interval."""
 
 
-def observe(
+def observe_classes(
     target: Target,
     seconds: float,
     *,
@@ -131,7 +131,8 @@ def sample_threads_until(
 def observe_totals(target: Target) -> ObservedClasses:
     """Read the server's sums once: those since a class was first seen, or the table was emptied.
 
-    What only intervals can estimate is not known. Raises `CollectorError` as `observe` does.
+    What only intervals can estimate is not known. Raises `CollectorError` as `observe_classes`
+    does.
     """
     connection = _connection(target)
     registry = ClassRegistry()
@@ -158,8 +159,8 @@ def observe_totals(target: Target) -> ObservedClasses:
     return observed_classes(registry, [interval])
 
 
-def texts_from(target: Target, digests: Sequence[str]) -> dict[str, str]:
-    """Return the normalised texts of these digests; raises `CollectorError` as `observe` does."""
+def read_texts(target: Target, digests: Sequence[str]) -> dict[str, str]:
+    """Read the normalised texts of these digests; raises as `observe_classes` does."""
     connection = _connection(target)
     try:
         connection.open()

@@ -10,8 +10,8 @@ from agent.query_classes.class_intervals import (
     ClassInterval,
     SaturatedPeriod,
     host_use,
-    in_worst_period,
     saturated_periods,
+    use_in_worst_period,
 )
 from agent.query_classes.class_registry import ClassRegistry
 from agent.query_classes.class_time_splits import split_over
@@ -73,7 +73,7 @@ def observed_classes(
     used = {name: server_use(name, table, complete) for name in ("cpu", "network", *DISK_RESOURCES)}
     periods = saturated_periods(complete)
     host = host_use(complete)
-    worst = in_worst_period(host, periods)
+    worst = use_in_worst_period(host, periods)
     bytes_of = {
         name: _divide_bytes(table, used[name], worst) for name in ("network", *DISK_RESOURCES)
     }

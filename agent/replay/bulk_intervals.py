@@ -12,7 +12,7 @@ from agent.assessment.hourly_load import HourlyLoad
 from agent.replay.recorded_samples import STATUS, Reading
 from agent.support.clock_pair import ClockPair
 from agent.window.interval_rates import MAX_AGE
-from agent.window.intervals import Interval, Window, intervals
+from agent.window.intervals import Interval, Window, compute_intervals
 from collectors.base import Sample
 from models.rates import Array
 
@@ -86,7 +86,7 @@ class _Filler:
             return
         edges = self._closed + width * self._edges_with_samples(self._closed, count)
         end = self._closed + width * count
-        found = Window(intervals(self._raw_samples, edges, self._history.max_gap))
+        found = Window(compute_intervals(self._raw_samples, edges, self._history.max_gap))
         self._history.append_intervals(found.as_intervals, end)
         if len(found):
             self._load.add_intervals(found["end"], found["seconds"], found["throughput"])

@@ -24,8 +24,8 @@ from agent.history.row_access import (
     RowFilter,
     extents,
     numbers_of,
-    read,
     samples_by_time,
+    select_rows,
     target_names,
 )
 from agent.history.row_kinds import BUSINESS, INTERVALS, Row
@@ -189,7 +189,7 @@ def _history_source(
     choice = _choice_of_rows(extent, options)
     is_all = math.isinf(options.until)
     search = replace(choice, since=extent.last) if is_all else choice
-    reference = next(read(connection, INTERVALS, search), None)
+    reference = next(select_rows(connection, INTERVALS, search), None)
     if reference is None:
         also = f" ({'; '.join(others)})" if others else ""
         problem = f"no intervals of {extent.target} in that period{also}"
@@ -197,7 +197,8 @@ def _history_source(
     width = options.interval or interval_from_row(reference, 1.0, RECORDING_CLOCK).seconds
     settings = _settings_with_width(options, width)
     found = (
-        interval_from_row(row, 1.0, RECORDING_CLOCK) for row in read(connection, INTERVALS, choice)
+        interval_from_row(row, 1.0, RECORDING_CLOCK)
+        for row in select_rows(connection, INTERVALS, choice)
     )
     same = (one for one in found if math.isclose(one.seconds, width, rel_tol=MAX_WIDTH_DIFFERENCE))
     recording: Recording = IntervalRecording(same, IntervalBuffer(width, settings.window, width))
@@ -207,7 +208,7 @@ def _history_source(
         mismatch = f"no intervals of {width:g} s; the {which} are of {reference.cells[0]:g} s"
         recording = _history_samples(connection, choice, settings, f"{path}: {mismatch}")
         title += ", from its samples"
-    business = read(connection, BUSINESS, choice)
+    business = select_rows(connection, BUSINESS, choice)
     return RecordingSource(
         extent.target, title, recording, settings, lambda: others, extent.server, business
     )

@@ -39,7 +39,7 @@ from agent.service.worker_definitions import (
 from agent.support.logs import fields
 from agent.support.memory_tuning import collect_garbage, trim_heap
 from agent.support.scheduled_thread import Tick, Worker
-from agent.web.application import Pages, Reload, WebServer, serve
+from agent.web.application import Pages, Reload, WebServer, serve_in_background
 from agent.web.reloading_config import LoadedWebConfig, WebConfigFile
 
 log = logging.getLogger(__name__)
@@ -236,7 +236,7 @@ class Agent:
             str(self._store.path.absolute()) if self._store else None,
             self.compare_around if self._store else None,
         )
-        return serve(address, pages, web, hosts)
+        return serve_in_background(address, pages, web, hosts)
 
 
 def _target_names(config: Config) -> frozenset[str]:

@@ -240,7 +240,7 @@ def _methods(environ: Environ) -> tuple[str, ...]:
     return METHODS.get(_path(environ), ("GET", "HEAD"))
 
 
-def serve(
+def serve_in_background(
     address: tuple[str, int],
     pages: Pages,
     web: Callable[[], LoadedWebConfig] = LoadedWebConfig,

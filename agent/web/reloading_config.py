@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from agent.config.systemd_credentials import readable_path
-from agent.config.yaml_loader import ConfigError, read
+from agent.config.yaml_loader import ConfigError, read_yaml
 from agent.support.logs import fields
 from agent.web.config import WebConfig
 from agent.web.config_contradictions import mistakes
@@ -45,9 +45,9 @@ class LoadedWebConfig:
         return {name for name, is_configured in found.items() if is_configured}
 
 
-def load(path: Path) -> LoadedWebConfig:
+def load_web_config(path: Path) -> LoadedWebConfig:
     """Read and check the file; raises `ConfigError` with all its mistakes."""
-    document = read(path, EXAMPLE)
+    document = read_yaml(path, EXAMPLE)
     folder = path.parent
     config = document.checked(WebConfig, mistakes(document.data, folder))
     tls = config.tls_server_config
@@ -75,7 +75,7 @@ class WebConfigFile:
         self._seen_signature: Signature | None = None
         self._retry_at = 0.0
         self._problems: list[str] = []
-        self._web = load(path)
+        self._web = load_web_config(path)
         self.failures = 0
 
     @property
@@ -103,7 +103,7 @@ class WebConfigFile:
         before = _signature(files)  # a file that changes while it is read is read again
         self._retry_at = time.monotonic() + RETRY_SECONDS
         try:
-            web = load(self._path)
+            web = load_web_config(self._path)
             if removed := sorted(self._web.protections - web.protections):
                 problem = f"removes {', '.join(removed)}, which needs a restart"
                 raise ConfigError([f"{self._path}: {problem}"])

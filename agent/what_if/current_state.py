@@ -8,7 +8,7 @@ from agent.assessment.assessed_intervals import Disposition
 from agent.assessment.snapshot import Load, Snapshot
 from agent.config.resources import DISK, NETWORK
 from agent.query_classes.attribution_snapshot import ClassesState, ClassState
-from agent.query_classes.capacity_gain import share_of, share_of_use
+from agent.query_classes.capacity_gain import demand_share, use_share
 from agent.query_classes.class_registry import COMBINED_CLASSES
 from agent.window.resource_utilisation import (
     CPU,
@@ -160,7 +160,7 @@ def _shares(classes: ClassesState | None, resource_limit: ResourceLimit | str) -
         part = (
             _demand_share(classes, one, resource_limit)
             if isinstance(resource_limit, str)
-            else share_of(classes, one, resource_limit)
+            else demand_share(classes, one, resource_limit)
         )
         if part is not None and one.name.digest not in COMBINED_CLASSES:
             before = found.get(one.name.digest, UseShare(0.0))
@@ -171,7 +171,7 @@ def _shares(classes: ClassesState | None, resource_limit: ResourceLimit | str) -
 
 
 def _demand_share(classes: ClassesState, one: ClassState, resource: str) -> DemandShare | None:
-    share = share_of_use(classes, one, resource)
+    share = use_share(classes, one, resource)
     return None if share is None else DemandShare(share)
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 import numpy as np
 
 from agent.support.queue_drain import take_all
-from agent.window.intervals import Interval, Window, intervals
+from agent.window.intervals import Interval, Window, compute_intervals
 from collectors.base import Sample
 from models.capacity.thinning import MAX_INTERVALS, thin
 
@@ -157,7 +157,7 @@ class IntervalBuffer:
         if count <= 0:
             return Window()
         edges = start + self.width * np.arange(count + 1, dtype=np.float64)
-        found = list(intervals(raw, edges, self.max_gap))
+        found = list(compute_intervals(raw, edges, self.max_gap))
         self._new_intervals.extend(found)
         self._completed_until = float(edges[-1])
         return Window(found)

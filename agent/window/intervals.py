@@ -131,7 +131,7 @@ class Window:
         return np.maximum(self["threads_running"] - self.excluded, 0.0)
 
 
-def intervals(
+def compute_intervals(
     raw: Mapping[str, Sequence[Sample]], edges: Array, max_gap: float
 ) -> Iterable[Interval]:
     """Compute the intervals between consecutive edges (s, shape (k+1,)) that have a throughput."""

@@ -16,7 +16,7 @@ from models.usl.law import Array, Usl
 from models.usl.peak_posterior_grid import LIVE_PRIOR, TABLE_PRIOR, PeakPrior
 from models.usl.points_and_residuals import MIN_POINTS, Points, scatter_about
 from models.usl.posterior import CredibleInterval, LawIntervals, Posterior, posterior_of
-from models.usl.residence_curve import find_outliers, fit_curve
+from models.usl.residence_curve import find_outlying_points, fit_curve
 
 SUPERLINEAR_EFFICIENCY = 1.1
 SUPERLINEAR_SHARE = 0.2
@@ -160,7 +160,7 @@ def _posterior_and_outliers(
         if not (np.isfinite(variance) & (variance >= 0)).all():
             raise ValueError("the variance of the concurrency must be finite and not below 0")
     curve = fit_curve(given, variance)
-    outliers = find_outliers(given, curve)
+    outliers = find_outlying_points(given, curve)
     if not outliers:
         return posterior_of(given, curve, prior), ()
     points = given.without(outliers)

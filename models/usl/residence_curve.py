@@ -87,7 +87,7 @@ def fit_power(points: Points, sharpness: float, curve: ResidenceCurve) -> Reside
     return _solve(points.to_power(sharpness), curve.weights)
 
 
-def find_outliers(points: Points, curve: ResidenceCurve) -> tuple[int, ...]:
+def find_outlying_points(points: Points, curve: ResidenceCurve) -> tuple[int, ...]:
     """Find the indices of the points that contradict the curve.
 
     The residual must be beyond 6 scaled MADs of the weighted residuals, or of 2 % if that is more.

@@ -15,9 +15,14 @@ from models.numerics import NEGLIGIBLE, QUANTILES, quantiles
 from models.response_time_histogram import ResponseTimes
 from models.usl.law import Array
 from models.what_if.current_state import CurrentState
-from models.what_if.posterior_draws import more_normals
+from models.what_if.posterior_draws import independent_normals
 from models.what_if.predict import PredictedValue
-from models.what_if.sla import MIN_LOAD_FACTOR, Growth, growth_of, load_factors_at_sla
+from models.what_if.sla import (
+    MIN_LOAD_FACTOR,
+    Growth,
+    growth_of_residence_time,
+    load_factors_at_sla,
+)
 from models.what_if.sla_result import SlaReason
 
 
@@ -44,7 +49,7 @@ class ClassHeadroom:
 
 def class_headroom(today: CurrentState, classes: Sequence[MeasuredClass]) -> list[ClassHeadroom]:
     """Find for each class the multiple of today's load at which it breaks its SLA."""
-    growth = growth_of(today)
+    growth = growth_of_residence_time(today)
     if isinstance(growth, SlaReason):
         return [ClassHeadroom(reason=growth) for _ in classes]
     if not classes:
@@ -69,7 +74,7 @@ def _draw_sla_ratios(growth: Growth, classes: Sequence[MeasuredClass]) -> list[A
     all classes share.
     """
     shared_scatter = np.exp(growth.load.scatter * growth.draws.residence_normal)
-    normals = more_normals(len(classes))
+    normals = independent_normals(len(classes))
     return [
         one.times.draw_quantile(one.quantile, normal) * shared_scatter / one.seconds
         for one, normal in zip(classes, normals, strict=True)

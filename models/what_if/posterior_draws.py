@@ -81,7 +81,7 @@ def widen_untrusted(today: CurrentState, draws: Draws) -> Draws:
     return replace(draws, limits=off * draws.limits)
 
 
-def more_normals(rows: int) -> Array:
+def independent_normals(rows: int) -> Array:
     """Draw standard normals that are independent of those of `Draws`, shape (rows, draws)."""
     return _normal_quantile(_even_shares_in_random_order(SEED + 1, rows))
 

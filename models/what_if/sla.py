@@ -49,7 +49,7 @@ class Growth:
         return scattered
 
 
-def growth_of(today: CurrentState) -> Growth | SlaReason:
+def growth_of_residence_time(today: CurrentState) -> Growth | SlaReason:
     """Draw the growth of R with the load, or return the reason why it is not known."""
     present, reason = today.load, _reason_against(today)
     if present is None or reason is not None:
@@ -60,7 +60,7 @@ def growth_of(today: CurrentState) -> Growth | SlaReason:
 
 def sla_headroom(today: CurrentState, sla: float) -> SlaHeadroom:
     """Find the load at which the mean residence time is `sla` seconds."""
-    growth, present = growth_of(today), today.load
+    growth, present = growth_of_residence_time(today), today.load
     if isinstance(growth, SlaReason) or present is None:
         reason = growth if isinstance(growth, SlaReason) else SlaReason.NO_LOAD
         return unknown_headroom(reason, present, sla)

@@ -25,7 +25,7 @@ class CellError(InputError):
         self.remedy = remedy
 
 
-def time_text(at: int) -> str:
+def unix_time_text(at: int) -> str:
     """Format a time (ms) in Unix seconds, to the millisecond."""
     return f"{at // 1000}.{at % 1000:03d}"
 

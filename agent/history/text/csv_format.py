@@ -13,7 +13,7 @@ from agent.history.text.cell_conversion import (
     read_labels,
     read_row,
     read_time,
-    time_text,
+    unix_time_text,
 )
 from agent.history.text.line_errors import Mistakes
 from agent.support.safe_output import for_spreadsheet, from_spreadsheet
@@ -31,7 +31,7 @@ def as_csv(kind: RowKind, rows: Iterable[Row]) -> Iterator[str]:
     yield _line(header(kind))
     for row in rows:
         yield _line(
-            [*map(for_spreadsheet, row.labels), time_text(row.at), *map(cell_text, row.cells)]
+            [*map(for_spreadsheet, row.labels), unix_time_text(row.at), *map(cell_text, row.cells)]
         )
 
 

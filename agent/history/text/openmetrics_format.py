@@ -21,7 +21,7 @@ from agent.history.text.cell_conversion import (
     read_row,
     read_time,
     read_word,
-    time_text,
+    unix_time_text,
 )
 from agent.history.text.line_errors import Mistakes
 from agent.support.safe_output import printable
@@ -61,7 +61,7 @@ def as_openmetrics(
             for labels, points in _series(kind, column, place, read(kind)).items():
                 shown = ",".join(f'{key}="{_escaped(value)}"' for key, value in labels)
                 for value, at in points:
-                    yield f"{name}{{{shown}}} {value} {time_text(at)}\n"
+                    yield f"{name}{{{shown}}} {value} {unix_time_text(at)}\n"
     yield f"{END}\n"
 
 
