@@ -1,12 +1,14 @@
 """The command `backfill`: an agent's history from the series of a real Prometheus."""
 
 import sqlite3
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from itertools import chain
 from pathlib import Path
 
 import pytest
+import yaml
 from error_lines import one_line
 from history_rows import SERVER, SETTINGS, batch, is_sound
 from prometheus_server import exported, fill, serving
@@ -15,12 +17,14 @@ from recordings import LAW, rows
 from agent.assessment.snapshot import AssessmentState, Health
 from agent.cli import main
 from agent.config.settings import FitSettings
-from agent.demo.private_server import free_port
+from agent.demo.private_server import PrivateServer, free_port
 from agent.history.store import Store
 from agent.history.target_history import HistoryRecorder
 from agent.pipeline import assess
 from agent.support.clock_pair import ClockPair
 from agent.window.interval_buffer import IntervalBuffer
+from testbed.real.clients import run_as_root
+from testbed.real.daemon import target
 
 START, LENGTH, STEP, WIDTH = 1_790_000_000, 7200, 15, 30.0
 END = START + LENGTH
@@ -150,6 +154,51 @@ def test_another_hosts_exporter_is_used_only_if_named(
     else:
         assert backfilled(url, file) == 0
     assert "added from db1:9104" in capsys.readouterr().out
+
+
+@pytest.mark.live
+@pytest.mark.parametrize(
+    ("later", "port", "is_refused"),
+    [(0, 0, False), (-3600, 0, True), (0, 1, True)],
+    ids=["itself", "another start", "another port"],
+)
+def test_an_exporter_of_another_server_is_refused(
+    prometheus: str,
+    promtool: str,
+    mysql_server: PrivateServer,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    later: int,
+    port: int,
+    is_refused: bool,
+) -> None:
+    """Two servers of one host differ in their start, or at least in their port."""
+    uptime = int(run_as_root(mysql_server, "SHOW GLOBAL STATUS LIKE 'Uptime'")[0][1])
+    end = int(time.time()) + 60
+    started = end - 60 - uptime + later
+    table = [
+        row | {"uptime_s": 50_000 + at - started if at < started else at - started}
+        for row in rows(LENGTH, step=STEP, start=end - LENGTH)
+        for at in [float(row["t_s"])]
+    ]
+    labels = {"job": "mysql", "instance": "127.0.0.1:9104"}
+    of_port = [
+        ("mysql_global_variables_port", labels, float(row["t_s"]), mysql_server.port + port)
+        for row in table
+    ]
+    file = configured(tmp_path)
+    account = target(tmp_path, mysql_server, name="shop")
+    words = yaml.safe_load(file.read_text()) | {"targets": [account]}
+    file.write_text(yaml.safe_dump(words))
+    asked = ["backfill", "--config.file", str(file), "--since", "2h", "--until", str(end)]
+    samples = chain(exported(table, labels), of_port)
+    with serving(prometheus, fill(tmp_path, promtool, samples)) as url:
+        if is_refused:
+            told = one_line(capsys, main([*asked, "--prometheus", url]))
+            assert "127.0.0.1:9104 has another server, started at " in told
+            asked += ["--server", SERVER]
+        assert main([*asked, "--prometheus", url]) == 0
+    assert "added from 127.0.0.1:9104" in capsys.readouterr().out
 
 
 def test_existing_intervals_are_kept_and_gaps_are_filled(url: str, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import argparse
 import sqlite3
+import time
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import islice
@@ -16,6 +17,7 @@ from agent.commands.prometheus_options import add_prometheus_options, client_of,
 from agent.config.durations import duration_text
 from agent.config.loader import load_config
 from agent.config.settings import Config, Target
+from agent.config.timestamps import time_text
 from agent.history.backfill import ROWS_PER_TRANSACTION, Backfill
 from agent.history.failures import as_store_error
 from agent.history.open_database import open_to_write
@@ -31,6 +33,8 @@ from agent.prometheus.fleet_targets import (
 from agent.prometheus.own_series import OwnTarget, exported_intervals, exporting_agent
 from agent.prometheus.replay_source import choose_target
 from agent.prometheus.server_recordings import (
+    ServerSeen,
+    last_seen,
     measure_samplings,
     readings,
     require_status_series,
@@ -41,9 +45,11 @@ from agent.support.safe_output import print_error, print_line
 from collectors import COLLECTORS
 from collectors.base import CollectorError
 from collectors.connection import Connection
+from collectors.result_cells import ResultLimits, whole_number
 from collectors.transport_security import is_loopback
 
 MONTH = 30 * 86400.0
+UPTIME = "SHOW GLOBAL STATUS LIKE 'Uptime'"
 STATUS = next(spec for spec in COLLECTORS if spec.name == "status")
 SERIES = ("both", "agent", "exporters")
 
@@ -112,6 +118,8 @@ class _Job:
     query: FleetQuery
     target: Target
     own: OwnTarget
+    present: ServerSeen | None
+    """The target now; None if it was not asked."""
 
     @property
     def labels(self) -> tuple[str, str]:
@@ -130,7 +138,8 @@ def _backfill(args: argparse.Namespace) -> int:
     target = target_of(config, args.target)
     path = args.file or configured_history(config, args.config_file)
     client, query = client_of(args, args.prometheus), query_of(args)
-    job = _Job(client, query, target, _own_target(args, config, target))
+    server, present = (args.server, None) if args.server else _read_server(target)
+    job = _Job(client, query, target, _own_target(config, target, server), present)
     agent, exporter = _find_agent(job, args), None
     if args.series != "agent":
         exporter = _find_exporter(job, args.instance, is_needed=agent is None)
@@ -140,6 +149,7 @@ def _backfill(args: argparse.Namespace) -> int:
                 _fill_from_agent(job, agent, connection)
             if exporter is not None:
                 require_status_series(job.client, exporter, job.query)
+                _require_same_server(job, exporter)
                 for sampling in measure_samplings(job.client, exporter, job.query):
                     _fill_from_exporters(job, exporter, sampling, connection)
     except (sqlite3.Error, OSError) as error:
@@ -147,10 +157,10 @@ def _backfill(args: argparse.Namespace) -> int:
     return 0
 
 
-def _own_target(args: argparse.Namespace, config: Config, target: Target) -> OwnTarget:
+def _own_target(config: Config, target: Target, server: str) -> OwnTarget:
     return OwnTarget(
         name=target.name,
-        server=args.server or _server_of(target),
+        server=server,
         width=config.fit_settings(target).interval,
         sampling=config.sampling_interval(target, STATUS),
         ceilings=config.resource_settings(target),
@@ -234,13 +244,33 @@ def _fill_from_exporters(
         )
 
 
-def _server_of(target: Target) -> str:
-    """Read the server's identity from it; raises `CollectorError`."""
+def _require_same_server(job: _Job, source: FleetTarget) -> None:
+    """Raise `SourceError` if the exporter's server cannot be the target."""
+    seen = last_seen(job.client, source, job.query) if job.present else None
+    if job.present and seen and seen.is_another_than(job.present):
+        problem = f"{source.name} has another server, {_seen_text(seen)}"
+        remedy = "choose one with --instance INSTANCE, or use it all the same with --server ID"
+        raise SourceError(f"{job.own.name}, {_seen_text(job.present)}: {problem}; {remedy}")
+
+
+def _seen_text(seen: ServerSeen) -> str:
+    port = "" if seen.port is None else f" on port {seen.port:.0f}"
+    return f"started at {time_text(seen.started)}{port}"
+
+
+def _read_server(target: Target) -> tuple[str, ServerSeen]:
+    """Read the server's identity, start and port from it; raises `CollectorError`."""
     login = target.credentials.login
     connection = Connection(target.endpoint, login, timeout=target.timeout, limit=1.0)
     try:
         connection.open()
-        return server_identity(connection.variables)
+        _, uptime = connection.row(UPTIME, ResultLimits(columns=2))
+        now = time.time()
+        port = connection.variables.get("port", "")
+        present = ServerSeen(
+            now - whole_number("Uptime", uptime), now, float(port) if port.isdecimal() else None
+        )
+        return server_identity(connection.variables), present
     except CollectorError as error:
         remedy = "start it, or give its server_identity with --server ID"
         raise CollectorError(error.kind, f"{target.name}: {error}; {remedy}") from error

@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
+from typing import NamedTuple
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from agent.prometheus.exporters import (
     BUSY_MODES,
     IDLE_MODE,
     MYSQLD,
+    PORT,
     QUESTIONS,
     SERVER_ID,
     STATEMENT_TIME,
@@ -27,6 +29,7 @@ from agent.prometheus.fleet_targets import (
     identity_text,
 )
 from agent.prometheus.series_deduplication import (
+    MAX_START_DIFFERENCE,
     TimeSpan,
     is_in_span,
     labels_with_covered_spans,
@@ -69,6 +72,21 @@ class BusyTime:
             self.total += processors * (at - self.at)
         self.at = at
         return self.total
+
+
+class ServerSeen(NamedTuple):
+    """What distinguishes servers: when one had started and was read, Unix seconds, and its port."""
+
+    started: float
+    read_at: float
+    port: float | None
+    """Its own `port`, whatever the address by which it is reached; None: not known."""
+
+    def is_another_than(self, present: "ServerSeen") -> bool:
+        """Return whether it cannot be the server that is present, which ran when it was read."""
+        apart = abs(self.started - present.started) > MAX_START_DIFFERENCE
+        ports = {self.port, present.port} - {None}
+        return self.read_at > present.started and (apart or len(ports) > 1)
 
 
 def measure_samplings(client: Client, target: FleetTarget, query: FleetQuery) -> list[float]:
@@ -134,6 +152,20 @@ def require_status_series(client: Client, target: FleetTarget, query: FleetQuery
     if missing := [name for name in required if name not in found]:
         problem = f"Prometheus has no {' and no '.join(missing)} of it"
         raise SourceError(f"{target.name}: {problem}; have mysqld_exporter's scrape keep them")
+
+
+def last_seen(client: Client, target: FleetTarget, query: FleetQuery) -> ServerSeen | None:
+    """Return what the last sample shows of a server; None without one in that time's last hour."""
+    source = _server_selector("", target, query, f'__name__=~"{UPTIME}|{PORT}"')
+    found = client.samples(source, max(query.start, query.end - HOUR), query.end)
+    uptimes, ports = (
+        [(float(s.at[-1]), float(s.values[-1])) for s in _of_metric(found, name) if len(s.at)]
+        for name in (UPTIME, PORT)
+    )
+    if not uptimes:
+        return None
+    at, uptime = max(uptimes)
+    return ServerSeen(at - uptime, at, max(ports)[1] if ports else None)
 
 
 def readings(
