@@ -136,6 +136,16 @@ def test_unknown_quantities_are_not_reported_as_unchanged(
     assert f"\n{laws} (before: " in text
 
 
+@pytest.mark.parametrize("option", ["--window", "--stale-after"])
+def test_an_option_that_would_change_nothing_is_refused(
+    deployed: Path, capsys: pytest.CaptureFixture[str], option: str
+) -> None:
+    """A period is fitted whole, and is never stale."""
+    with pytest.raises(SystemExit) as ended:
+        main(["compare", str(deployed), "--around", str(HOURS), option, "1h"])
+    assert f"unrecognized arguments: {option} 1h" in one_line(capsys, int(str(ended.value)))
+
+
 def test_times_of_a_file_are_of_its_own_clock(deployed: Path, compared: Compared) -> None:
     """`90m..3h` is from that many minutes of the recording on, not before now."""
     in_seconds = compared(deployed, "--before", "0..5400", "--after", "5400..10800")

@@ -80,7 +80,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         help="the length on either side of that time (default: 1d, or what there is after it)",
     )
     parser.add_argument("--format", choices=list(FORMATS), default="table", help="default: table")
-    add_pipeline_options(parser)
+    add_pipeline_options(parser, of_period=True)
     add_prometheus_options(parser, None, "where SOURCE is the URL of a Prometheus")
     parser.add_argument("--server", metavar="ID", help="of a history: one of the target's servers")
     parser.set_defaults(run=run)

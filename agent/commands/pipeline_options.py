@@ -16,18 +16,25 @@ from agent.history.failures import as_store_error
 from agent.pipeline import NO_CEILINGS
 from agent.replay.recording_opener import ReplayOptions, SourceError
 
+WIDTH = {
+    "interval": (
+        "the width of an interval, as fit.interval (default: 15s, or what holds two samples)"
+    )
+}
+PASSING = {
+    "window": "how much of the past is fitted, as fit.window (default: 1d)",
+    "stale-after": "as fit.stale_after (default: 5m)",
+}
+"""Settings of an assessment as time passes, which one of a whole period has not."""
+SAMPLING = {"sampling": "the time between two samples (default: measured)"}
 
-def add_pipeline_options(parser: argparse.ArgumentParser) -> None:
-    """Add options for the settings of the fit, one by one or from a configuration."""
-    for name, text in (
-        (
-            "interval",
-            "the width of an interval, as fit.interval (default: 15s, or what holds two samples)",
-        ),
-        ("window", "how much of the past is fitted, as fit.window (default: 1d)"),
-        ("stale-after", "as fit.stale_after (default: 5m)"),
-        ("sampling", "the time between two samples (default: measured)"),
-    ):
+
+def add_pipeline_options(parser: argparse.ArgumentParser, *, of_period: bool = False) -> None:
+    """Add options for the settings of the fit, one by one or from a configuration.
+
+    `of_period` leaves those out that the assessment of a whole period does not use.
+    """
+    for name, text in {**WIDTH, **({} if of_period else PASSING), **SAMPLING}.items():
         parser.add_argument(f"--{name}", type=duration(0.1), metavar="DURATION", help=text)
     parser.add_argument(
         "--config.file",
@@ -52,7 +59,7 @@ def replay_options_of(args: argparse.Namespace) -> ReplayOptions:
     given = {
         name: value
         for name in ("interval", "window", "stale_after")
-        if (value := getattr(args, name)) is not None
+        if (value := getattr(args, name, None)) is not None
     }
     try:
         settings = FitSettings.validated(asdict(base) | given)
