@@ -9,6 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+import bcrypt
 import numpy as np
 import pytest
 from law_windows import WAVES, intervals
@@ -18,6 +19,7 @@ from agent.assessment.snapshot import Health
 from agent.business_metrics.reader import BusinessMetricsReader
 from agent.business_metrics.value_series import MAX_VALUES, ValueSeries
 from agent.config.settings import Config, Target
+from agent.demo.private_server import free_port
 from agent.service.target_monitor import TargetMonitor
 from agent.window.concurrency import ConcurrencySource
 from agent.window.intervals import Window
@@ -172,6 +174,20 @@ def test_a_real_prometheus_is_queried_for_the_value(
     assert latest is not None
     assert latest[1] == 42.0
     assert "parse error" in broken.last_error
+
+
+@pytest.mark.live
+def test_a_prometheus_that_refuses_is_told_with_the_keys_of_the_configuration(
+    prometheus: str, promtool: str, tmp_path: Path
+) -> None:
+    """No options of commands, which the configuration does not have."""
+    data = fill(tmp_path, promtool, [("orders_total", {}, time.time() - 60, 41.0)])
+    web = {"basic_auth_users": {"headroom": bcrypt.hashpw(b"p", bcrypt.gensalt(4)).decode()}}
+    with serving(prometheus, data, web) as url:
+        [refused] = asked(url, "orders_total").health
+    [silent] = asked(f"http://127.0.0.1:{free_port()}", "orders_total").health
+    assert refused.last_error.endswith("(401); give user with password_file, or token_file")
+    assert silent.last_error.endswith("; check the URL, or give a longer timeout")
 
 
 def answer(kind: str, result: object) -> object:

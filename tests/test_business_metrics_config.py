@@ -100,7 +100,7 @@ def test_a_mistake_is_one_line_with_its_place(
     [
         ({"url": "p:9090"}, "'p:9090' is not a URL; write http://HOST:9090"),
         ({"url": "htp://me:secret@p:9090"}, "'***@p:9090' is not a URL; write http://HOST:9090"),
-        ({"url": "http://me:secret@p"}, "a password does not belong in the URL"),
+        ({"url": "http://me:secret@p"}, "not belong in the URL; use user and password_file"),
         ({"password_file": "/dev/null"}, "password_file"),
         ({"query": ""}, "query"),
     ],

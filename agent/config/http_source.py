@@ -22,7 +22,8 @@ class HttpSource(Section, frozen=True):
 
     def access(self, timeout: float) -> Access:
         """Return how to access the server, within `timeout` seconds."""
-        return Access(self.url, self.user, self.password_file, self.token_file, self.ca, timeout)
+        files = self.password_file, self.token_file, self.ca
+        return Access(self.url, self.user, *files, timeout, is_configured=True)
 
     def __post_init__(self) -> None:
         """Raise ValueError where the URL, the login or its files cannot be used."""

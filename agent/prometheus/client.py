@@ -86,6 +86,12 @@ class Client:
     ) -> None:
         self._url = access.base("http://HOST:9090")
         self._timeout = access.timeout
+        self._option = access.option
+        self._login_options = [
+            f"{access.option('user')} with {access.option('password_file')}",
+            access.option("token_file"),
+            *([] if access.is_configured else ["the --tenant of a Mimir"]),
+        ]
         self._headers = {**access.headers, **access.authorisation()}
         self._opener = access.opener()
         self._sleep = sleep
@@ -184,7 +190,8 @@ class Client:
             raise PrometheusError(f"{self._url}: {error}") from None
         except NoAnswerError as error:
             raise _TransientError(
-                f"no answer ({_one_line(error)}); check the URL, or give a longer --timeout"
+                f"no answer ({_one_line(error)}); check the URL, or give a longer"
+                f" {self._option('timeout')}"
             ) from None
         if len(content) > MAX_BYTES:
             problem = f"an answer of more than {MAX_BYTES // 2**20} MiB"
@@ -211,7 +218,7 @@ class Client:
     def _http_error(self, code: int, content: bytes, location: str) -> Exception:
         """Map an HTTP error to an exception with a remedy; `location` is that of a redirect."""
         if code in (401, 403):
-            remedy = "give --user with --password-file, --token-file, or the --tenant of a Mimir"
+            remedy = f"give {', or '.join(self._login_options)}"
             return PrometheusError(f"{self._url}: login refused ({code}); {remedy}")
         if location:
             remedy = "give the URL that answers without a redirect, and a login if it needs one"
@@ -228,7 +235,9 @@ class Client:
 
     def _untrusted_error(self, why: UntrustedError) -> PrometheusError:
         text = f"its certificate is not verified ({_one_line(why)})"
-        return PrometheusError(f"{self._url}: {text}; give its CA certificate with --ca")
+        return PrometheusError(
+            f"{self._url}: {text}; give its CA certificate with {self._option('ca')}"
+        )
 
     def _unusable_error(self, what: str) -> PrometheusError:
         text = f"this is not a Prometheus response: no {what}"

@@ -58,6 +58,12 @@ class Access:
     ca: Path | None = None
     timeout: float = 30.0
     headers: Mapping[str, str] = field(default_factory=dict)
+    is_configured: bool = False
+    """Whether it is from a configuration, whose keys remedies name instead of options."""
+
+    def option(self, key: str) -> str:
+        """Return the name of the option, or of the key, that sets this."""
+        return key if self.is_configured else f"--{key.replace('_', '-')}"
 
     def authorisation(self) -> dict[str, str]:
         """Return the header with the credentials; raises `AccessOptionError`."""
@@ -79,7 +85,8 @@ class Access:
             text = f"{_without_login(self.url)!r} is not a URL; write {example}"
             raise AccessOptionError(text)
         if parts.username or parts.password:
-            text = "a password does not belong in the URL; use --user and --password-file"
+            remedy = f"use {self.option('user')} and {self.option('password_file')}"
+            text = f"a password does not belong in the URL; {remedy}"
             raise AccessOptionError(text)
         return self.url.rstrip("/")
 
