@@ -162,6 +162,18 @@ def test_a_server_cpu_limit_is_reached_when_the_host_is_full() -> None:
     assert alone.utilisation_of("server_cpu") == 0.95
 
 
+def test_processors_that_clients_use_too_are_not_full_of_the_server() -> None:
+    """Clients on the same host yield them when the server needs more."""
+    alone = Load(0.0, 80.0, {}, {}, {"cpu": 0.99, "cpu:server": 0.9, "server_cpu": 0.95})
+    assert alone.utilisation_by_server("cpu") == 0.99
+    assert alone.utilisation_by_server("server_cpu") == 0.95
+    assert alone.utilisation_by_server("disk:sda") is None
+    assert alone.utilisation_by_server(None) is None
+    for part in ({"cpu:server": 0.7}, {}):
+        shared = replace(alone, resources={"cpu": 0.99, **part})
+        assert shared.utilisation_by_server("cpu") is None
+
+
 def test_a_few_expensive_queries_that_fill_the_resource_are_no_peak() -> None:
     """A report for three intervals fills the processor at a usual load: the capacity stays."""
     life = day(Life(0.5))[1]

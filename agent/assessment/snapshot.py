@@ -12,11 +12,17 @@ from agent.query_classes.class_time_splits import class_time_splits
 from agent.sampling.collector_health import CollectorHealth
 from agent.window.concurrency import ConcurrencySource
 from agent.window.recent_time_split import TimeUse
-from agent.window.resource_utilisation import CPU, SERVER_CPU, CpuSource
+from agent.window.resource_utilisation import (
+    CPU,
+    SERVER_CPU,
+    SERVER_SHARE_OF_CPU,
+    CpuSource,
+)
 from collectors.base import Feature
 from models.business_unit import UnitHeadroom, UnitReason
 from models.capacity.goodness_of_fit import Finding
 from models.capacity.headroom import Headroom, headroom_of
+from models.capacity.resource_and_limit import OTHER_PROGRAMS_SHARE
 from models.capacity.result import Capacity
 from models.capacity.saturation_probability import (
     Probabilities,
@@ -93,6 +99,18 @@ class Load:
         names = (limit, CPU) if limit == SERVER_CPU else (limit,)
         known = (self.resources.get(name) for name in names if name is not None)
         return max((used for used in known if used is not None), default=None)
+
+    def utilisation_by_server(self, limit: str | None) -> float | None:
+        """Return the utilisation of limiting processors that hardly any other program uses.
+
+        None where others use them, as clients on the same host do, or may use them.
+        """
+        if limit == SERVER_CPU:
+            return self.resources.get(SERVER_CPU)
+        used, own = self.resources.get(CPU), self.resources.get(SERVER_SHARE_OF_CPU)
+        if limit != CPU or used is None or own is None or used - own > OTHER_PROGRAMS_SHARE:
+            return None
+        return used
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,8 +322,8 @@ class Snapshot:
             return None
         source, limit = self.assessed.source, capacity.limit
         n = load.concurrency.get(source) if source is not None else None
-        own = load.resources.get(limit) if limit is not None else None
-        return headroom_of(capacity, load.throughput, n, load.utilisation_of(limit), own)
+        used, by_server = load.utilisation_of(limit), load.utilisation_by_server(limit)
+        return headroom_of(capacity, load.throughput, n, used, by_server)
 
     def saturation_probability(self, now: float) -> Probabilities:
         """Compute the saturation probabilities of the present load and more; empty if unknown."""

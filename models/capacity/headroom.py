@@ -37,13 +37,13 @@ def headroom_of(
     throughput: float,
     concurrency: float | None = None,
     utilisation: float | None = None,
-    own_utilisation: float | None = None,
+    utilisation_by_server: float | None = None,
 ) -> Headroom | None:
     """Compare a load with the capacity; None where the side of the peak is not known.
 
     throughput X in queries/s, concurrency N in threads, None: not known; utilisation of the
-    limiting resource, 1 is its ceiling, None: not known; `own_utilisation` likewise, without that
-    of another resource that includes it.
+    limiting resource, 1 is its ceiling, None: not known; `utilisation_by_server`
+    likewise, None also where other programs use the resource.
     """
     if capacity.value is None:
         return None
@@ -52,7 +52,7 @@ def headroom_of(
         return Headroom(unused, overloaded=False, overload_loss=0.0)
     if _is_far_beyond_seen_concurrency(capacity, concurrency):
         return None
-    is_queueing = _is_queueing(capacity, concurrency, own_utilisation)
+    is_queueing = _is_queueing(capacity, concurrency, utilisation_by_server)
     if not is_queueing and not _is_past_peak(capacity, throughput, concurrency, utilisation):
         return Headroom(unused, overloaded=False, overload_loss=0.0)
     return _headroom_past_peak(unused, concurrency, capacity.concurrency)
@@ -106,7 +106,8 @@ def _is_past_peak(capacity: Capacity, x: float, n: float, utilisation: float | N
 def _is_queueing(capacity: Capacity, n: float, utilisation: float | None) -> bool:
     """Return whether the limit is a full processor, and far more statements run than fill it.
 
-    That the whole host is full does not suffice: the clients on it yield what the server needs.
+    Where other programs use it too this is not known: clients on the same host yield what the
+    server needs.
     """
     filling = capacity.filling_concurrency
     if filling is None or utilisation is None or not isfinite(n):
