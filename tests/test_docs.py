@@ -11,6 +11,14 @@ from agent.cli import main
 from agent.config.yaml_loader import MAX_BYTES, MAX_NODES, MAX_PROBLEMS
 from agent.history.server_identity import MAX_NEW_SERVERS
 from agent.query_classes.assessment import MAX_TRACKED, TRACKED_PER_SHOWN
+from agent.replay.alert_rules import (
+    KEEP_FIRING_PROBABILITY,
+    OVERLOAD_CONCURRENCY,
+    OVERLOAD_THROUGHPUT,
+    PAGE_PROBABILITY,
+    WARNING_LOAD,
+    WARNING_PROBABILITY,
+)
 from agent.support.logs import BURST
 from agent.web.config import MAX_COST
 from agent.web.http_listener import (
@@ -26,6 +34,7 @@ from agent.web.shared_responses import MAX_WAIT_SECONDS
 from models.capacity.device_parallelism import CHANNELS
 from models.capacity.doubts import MAX_FLUCTUATION, MIN_NEAR_INTERVALS
 from models.capacity.observations import SAME_LOAD_SHARE
+from models.capacity.resource_and_limit import FULL_UTILISATION
 from models.capacity.utilisation_fit import (
     MODEL_PRIORS,
     PROCESSOR_MODEL_PRIORS,
@@ -83,6 +92,15 @@ STATED = (
     ("docs/configuration.md", f"a line for each mistake, at most {MAX_PROBLEMS}:"),
     ("docs/configuration.md", f"Of equal lines {NUMBERS[BURST]} are written at once"),
     ("docs/history.md", f"A target may be {MAX_NEW_SERVERS} servers in a day"),
+    ("docs/runbooks.md", f"With a probability of {PAGE_PROBABILITY:.0%} or more the load reaches"),
+    ("docs/runbooks.md", f"while the probability is {KEEP_FIRING_PROBABILITY:.0%} or more"),
+    (
+        "docs/runbooks.md",
+        f"a probability of {WARNING_PROBABILITY:.0%} or more, {WARNING_LOAD - 1:.0%} more load",
+    ),
+    ("docs/runbooks.md", f"are used to {FULL_UTILISATION:.0%} or more"),
+    ("docs/runbooks.md", f"{OVERLOAD_CONCURRENCY - 1:.0%} more statements than the upper bound"),
+    ("docs/runbooks.md", f"at least {1 - OVERLOAD_THROUGHPUT:.0%} of the USL peak throughput"),
     ("docs/web.md", f"| connections at once | {MAX_CONNECTIONS};"),
     (
         "docs/web.md",
