@@ -93,7 +93,7 @@ def test_an_invalid_marker_is_refused_in_one_line(
     assert found == []
 
 
-def test_a_marker_that_is_not_kept_is_refused() -> None:
+def test_a_marker_that_is_not_kept_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     """Its time is before all that an agent keeps, and it would not be listed."""
     kept, listed = Markers(3600.0, lambda: NOW), list[Marker]()
 
@@ -104,6 +104,9 @@ def test_a_marker_that_is_not_kept_is_refused() -> None:
     with listening(snapshot(True), mark=mark, markers=listed) as server:
         assert post(server.server_port, ("name", "a"), ("at", str(NOW - 3500)))[0] == 200
         status, text = post(server.server_port, ("name", "b"), ("at", str(NOW - 3700)))
+        agent = ("--agent", f"http://127.0.0.1:{server.server_port}")
+        code = main(["mark", "--name", "b", "--at", str(int(NOW - 3700)), *agent])
+    assert "--at: markers of that time are no longer kept" in one_line(capsys, code)
     assert status == 400
     assert text == "400 at: markers of that time are no longer kept; give a later one\n"
 

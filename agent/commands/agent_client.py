@@ -1,6 +1,7 @@
 """A client of a running agent, whose answers are JSON objects."""
 
 import json
+import re
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -23,6 +24,8 @@ MAX_BYTES = 2**24
 """The limit of one answer."""
 MAX_TEXT_LENGTH = 400
 """Bytes of a refusal that are read and shown."""
+FIELD = re.compile(r"([a-z_]+): ")
+"""How a refusal begins that names a field of the request; each is an option of the command."""
 
 
 class AgentError(AccessError):
@@ -77,7 +80,13 @@ class AgentClient:
         if code == 404 and "target" in text:
             return RefusedError("--target: the agent watches no such target; its page lists them")
         if code == 400:
-            return RefusedError(text.removeprefix("400 "))
+            return RefusedError(_with_option(text.removeprefix("400 ")))
         if code in (421, 429):
             return AgentError(f"{self._url}: {text.partition(' ')[2]}")
         return AgentError(f"{self._url}: HTTP status {code}; check the URL")
+
+
+def _with_option(text: str) -> str:
+    """Return the message with the option in place of the field of that name."""
+    field = FIELD.match(text)
+    return f"--{field[1].replace('_', '-')}{text[field.end(1) :]}" if field else text

@@ -165,7 +165,7 @@ class Pages:
         if not known:
             return NO_SUCH_TARGET
         if len(known) > 1 or len(names) > 1:
-            return bad_request("target: give the name of one target, target=NAME")
+            return bad_request("target: give the name of one target")
         return self._turns.run(lambda: self._what_if_response(known[0], fields))
 
     def _what_if_response(self, known: Snapshot, fields: Mapping[str, list[str]]) -> Response:
