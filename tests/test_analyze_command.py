@@ -347,6 +347,31 @@ def test_servers_without_a_host_are_named_with_the_remedy(
             assert lines == [f"mysql-headroom: {line}" for line in expected]
 
 
+def test_a_host_that_is_busy_without_statements_is_named(
+    prometheus: str, promtool: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of two servers that took 0.1 s of statements a second, one has a host with a busy processor.
+
+    Its processors limit other programs, or the server's own work for no client.
+    """
+    mysql, host = {"job": "mysql"}, {"job": "node"}
+    quiet = [row | {"statement_time_s": 0.01 * float(row["statement_time_s"])} for row in table()]
+    idle = [row | {"host_cpu_busy_s": 0.01 * float(row["host_cpu_busy_s"])} for row in quiet]
+    samples = (
+        *exported(quiet, {**mysql, "instance": "a:9104"}, {**host, "instance": "a:9100"}),
+        *exported(idle, {**mysql, "instance": "b:9104"}, {**host, "instance": "b:9100"}),
+    )
+    with serving(prometheus, fill(tmp_path, promtool, samples)) as url:
+        assert main(["analyze", "--prometheus", url, *SPAN]) == 0
+        told = capsys.readouterr().err.strip()
+        assert main(["analyze", "--prometheus", url, *SPAN, "--no-hosts"]) == 0
+    assert told == (
+        "mysql-headroom: a:9104: most of the host's CPU time is not of statements; if it is of"
+        " other programs, and not of a replica's appliers, give --no-hosts"
+    )
+    assert capsys.readouterr().err == ""
+
+
 def test_a_server_that_has_moved_has_no_host(
     prometheus: str, promtool: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

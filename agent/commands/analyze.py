@@ -15,8 +15,14 @@ from agent.commands.prometheus_options import add_prometheus_options, client_of,
 from agent.config.settings import FitSettings
 from agent.export.snapshot_json import snapshots_object
 from agent.prometheus.client import Client
-from agent.prometheus.fleet_targets import FleetQuery, FleetTarget, find_targets, missing_hosts
-from agent.prometheus.target_assessment import analyse
+from agent.prometheus.fleet_targets import (
+    FleetQuery,
+    FleetTarget,
+    find_targets,
+    missing_hosts,
+    names_text,
+)
+from agent.prometheus.target_assessment import Analysis, analyse
 from agent.replay.recording_opener import SourceError
 from agent.support.http_client import AccessError
 from agent.support.safe_output import json_text, print_error
@@ -105,8 +111,9 @@ def _analyse_targets(
         print_error(line)
     settings = FitSettings(window=min(query.end - query.start, MAX_WINDOW))
     show_progress, snapshots, failed = progress_of("analysing targets"), [], 0
+    beside_others = []
 
-    def analyse_or_error(target: FleetTarget) -> Snapshot | Exception:
+    def analyse_or_error(target: FleetTarget) -> Analysis | Exception:
         try:
             return analyse(client, target, query, settings, interval)
         except AccessError as error:
@@ -117,9 +124,14 @@ def _analyse_targets(
     with ThreadPoolExecutor(CONCURRENT_TARGETS) as executor:
         for done, found in enumerate(executor.map(analyse_or_error, targets)):
             show_progress(done, len(targets))
-            if isinstance(found, Snapshot):
-                snapshots.append(found)
+            if isinstance(found, Analysis):
+                snapshots.append(found.snapshot)
+                beside_others += [found.snapshot.target] if found.is_beside_others else []
             else:
                 print_error(found)
                 failed += 1
+    if beside_others:
+        problem = "most of the host's CPU time is not of statements"
+        remedy = "if it is of other programs, and not of a replica's appliers, give --no-hosts"
+        print_error(f"{names_text(beside_others)}: {problem}; {remedy}")
     return snapshots, failed

@@ -2,7 +2,9 @@
 
 import math
 from dataclasses import replace
+from typing import NamedTuple
 
+import numpy as np
 from msgspec import structs
 
 from agent.assessment.forecaster import forecast_saturation
@@ -23,6 +25,21 @@ from agent.replay.bulk_intervals import add_readings
 from agent.replay.recording_opener import interval_for
 from agent.support.clock_pair import ClockPair
 from agent.window.interval_buffer import IntervalBuffer
+from agent.window.intervals import Window
+from agent.window.resource_utilisation import CPU, CPUS
+
+CPU_OF_STATEMENTS = 3.0
+"""A server's CPU time is at most about this many times its statements' time: it also receives them
+and sends their results."""
+FREE_SHARE = 0.1
+"""The share of the processors that the system itself may use."""
+
+
+class Analysis(NamedTuple):
+    """A target's assessment, and whether what fills its host's processors may not be the server."""
+
+    snapshot: Snapshot
+    is_beside_others: bool
 
 
 def analyse(
@@ -31,7 +48,7 @@ def analyse(
     query: FleetQuery,
     settings: FitSettings,
     requested: float | None = None,
-) -> Snapshot:
+) -> Analysis:
     """Assess a target at the end of the query; `requested` is the intervals' width (s), if given.
 
     Raises `PrometheusError`, or `SourceError` if the samples are too far apart.
@@ -50,4 +67,18 @@ def analyse(
     health = Health(up=is_heard or None)
     known = assess(target.name, window, health, AssessmentState(), settings, now)
     forecast = forecast_saturation(load, known.capacity(now.unix), now.unix)
-    return replace(known, forecast=forecast, outlook=recent.outlook(now))
+    snapshot = replace(known, forecast=forecast, outlook=recent.outlook(now))
+    capacity = known.capacity(now.unix)
+    return Analysis(
+        snapshot,
+        capacity is not None and capacity.limit == CPU and _is_mostly_used_by_others(window),
+    )
+
+
+def _is_mostly_used_by_others(window: Window) -> bool:
+    """Return whether in most intervals the host used far more CPU than statements can have."""
+    cpus = window.utilisation_or_rate(CPUS)
+    busy = window.utilisation_or_rate(CPU) * cpus
+    rest = busy - CPU_OF_STATEMENTS * window["statement_time"] - FREE_SHARE * cpus
+    rest = rest[np.isfinite(rest)]
+    return len(rest) > 0 and float(np.median(rest)) > 0
