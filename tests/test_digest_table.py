@@ -111,6 +111,37 @@ def test_the_agents_own_statements_are_recognised(
     assert reading <= own
 
 
+def test_all_texts_are_fetched_by_one_statement(
+    server: PrivateServer, connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A statement costs the server a pass over its table, however many digests it names.
+
+    What its limit omits, as a digest has a row in each schema, follows at the next reading.
+    """
+    run_as_root(server, f"TRUNCATE TABLE {digest_table.TABLE}", "CREATE SCHEMA IF NOT EXISTS other")
+    read = digests.prepare(connection).read
+    assert read is not None
+    read()
+    statements = [f"SELECT 1 AS `each{number}`" for number in range(700)]
+    run_as_root(server, "USE mysql", *statements, "USE other", *statements)
+    asked, query = list[str](), connection.query
+
+    def noted(sql: str, limits: ResultLimits = ONE_CELL) -> list[ResultRow]:
+        asked.append(sql)
+        return query(sql, limits)
+
+    monkeypatch.setattr(connection, "query", noted)
+    texts = dict(rows_of(read()).texts)
+    assert sum("`each" in text for text in texts.values()) == 700
+    assert sum("DIGEST_TEXT" in sql for sql in asked) == 1
+    run_as_root(server, *(f"SELECT 2 AS `more{number}`" for number in range(50)))
+    limited = digests.TEXTS.replace(f"LIMIT {digests.MAX_TEXTS_PER_QUERY}", "LIMIT 40")
+    monkeypatch.setattr(digests, "TEXTS", limited)
+    found = [sum("`more" in text for text in rows_of(read()).texts.values()) for _ in range(3)]
+    assert sum(found) == 50
+    assert found[0] < 50
+
+
 def test_the_statements_of_check_are_no_client_class(
     server: PrivateServer, connection: Connection, tmp_path: Path
 ) -> None:
