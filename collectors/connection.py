@@ -106,6 +106,7 @@ class Connection:
         self._opening_session: Session | None = None
         self._overdue_at: float | None = None  # when the present request has taken too long
         self._was_interrupted = False
+        self._shared_results: dict[str, list[ResultRow]] | None = None
 
     @property
     def is_open(self) -> bool:
@@ -181,6 +182,24 @@ class Connection:
         self.sent_statements.setdefault(statement_words(sql), sql)
         with self._deadline(ANSWER_TIMEOUTS * self._timeout):
             return self._session.ask(sql, limits)
+
+    @contextmanager
+    def sharing_results(self) -> Iterator[None]:
+        """Within the block, `query_once` sends each statement only once."""
+        self._shared_results = {}
+        try:
+            yield
+        finally:
+            self._shared_results = None
+
+    def query_once(self, sql: str, limits: ResultLimits = ONE_CELL) -> list[ResultRow]:
+        """As `query`, for what several collectors check when they are prepared."""
+        known = self._shared_results
+        if known is None:
+            return self.query(sql, limits)
+        if sql not in known:
+            known[sql] = self.query(sql, limits)
+        return known[sql]
 
     def run(self, sql: str) -> None:
         """Execute a statement that returns no rows."""

@@ -18,7 +18,6 @@ from collectors.base import (
 )
 from collectors.connection import Connection
 from collectors.result_cells import (
-    ONE_CELL,
     ResultLimits,
     ResultRow,
     number,
@@ -119,7 +118,7 @@ def own_account(connection: Connection) -> str:
 
 def own_thread(connection: Connection) -> int:
     """Return the performance_schema thread of this session; 0 where it is not instrumented."""
-    rows = connection.query(THREAD.format(id=connection.id), ONE_CELL)
+    rows = connection.query_once(THREAD.format(id=connection.id))
     return whole_number("THREAD_ID", rows[0][0]) if rows else 0
 
 
@@ -146,14 +145,15 @@ def _absent_feature(connection: Connection) -> Feature | None:
 
 def instruments_off(connection: Connection, feature: str) -> Feature | None:
     """Return the feature as absent if a frequent kind of statement is not timed, else None."""
-    if whole_number("the count of instruments", connection.cell(INSTRUMENTS)) == 0:
+    rows = connection.query_once(INSTRUMENTS)
+    if whole_number("the count of instruments", rows[0][0] if rows else None) == 0:
         return None
     return Feature(feature, False, "statement instruments are off or untimed", ENABLE_INSTRUMENTS)
 
 
 def consumers(connection: Connection) -> set[str]:
     """Return the names of the consumers that are on."""
-    return {text(name) for (name,) in connection.query(CONSUMERS, CONSUMER_NAMES)}
+    return {text(name) for (name,) in connection.query_once(CONSUMERS, CONSUMER_NAMES)}
 
 
 def _in_flight_feature(connection: Connection) -> Feature:
@@ -171,7 +171,7 @@ def cpu_feature(connection: Connection, name: str, without: str) -> Feature | No
 
     `without` says what an absent feature means.
     """
-    rows = connection.query(CPU_ENABLED, ONE_CELL)
+    rows = connection.query_once(CPU_ENABLED)
     if not rows:
         return None
     if text(rows[0][0]) == "YES":

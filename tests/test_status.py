@@ -151,6 +151,29 @@ def test_the_agents_statements_are_counted_as_its_own(
     assert len(others) == 1
 
 
+def test_collectors_share_what_they_check(
+    server: PrivateServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each question about the settings once when they are prepared, and again the next time."""
+    config = Config.validated({"targets": [target(tmp_path, server)]})
+    monitor = TargetMonitor(config, config.targets[0])
+    connection = monitor.session._connection
+    asked, query = list[str](), connection.query
+
+    def noted(sql: str, limits: ResultLimits = ONE_CELL) -> list[ResultRow]:
+        asked.append(sql)
+        return query(sql, limits)
+
+    monkeypatch.setattr(connection, "query", noted)
+    with closing(monitor):
+        for prepared in (1, 2):
+            monitor.session._prepare_at = 0.0
+            monitor.server_tick(time.monotonic())
+            setup = [sql for sql in asked if "performance_schema.setup_" in sql]
+            assert any("setup_consumers" in sql for sql in setup)
+            assert {setup.count(sql) for sql in setup} == {prepared}
+
+
 @contextmanager
 def global_variables(server: PrivateServer, values: Mapping[str, int]) -> Iterator[None]:
     """These settings of a server, for as long as the block runs."""

@@ -233,8 +233,9 @@ class TargetSession:
     def _prepare(self, collectors: Sequence[ScheduledCollector]) -> None:
         """Prepare these collectors, and schedule the next check of their features."""
         self._prepare_at = time.monotonic() + with_jitter(PREPARE_SECONDS)
-        for collector in collectors:
-            collector.prepare(self._connection)
+        with self._connection.sharing_results():
+            for collector in collectors:
+                collector.prepare(self._connection)
         has_statement_time = any(
             c.is_readable for c in self._collectors if c.spec.name == STATEMENTS
         )
