@@ -65,7 +65,11 @@ class CapacityReason(ReasonEnum):
         "others_interfere",
         "other processes often used a good part of a busy resource",
     )
-    MIX_CHANGED = "mix_changed", "the workload changed; older intervals were left out"
+    MIX_CHANGED = (
+        "mix_changed",
+        "the cost per query changed (another workload, or a faster or slower machine); older "
+        "intervals were left out",
+    )
 
 
 REMARKS = {
