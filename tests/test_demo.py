@@ -37,6 +37,7 @@ from agent.demo.page_address import Address, AddressError, choose_address, liste
 from agent.demo.private_server import FOLDER_PREFIX, Program, ServerError, find_server, free_port
 from agent.demo.result_rows import result_line, result_rows, summary_sentence
 from agent.demo.screen import ENTER, HOME, LEAVE, View, draw
+from agent.export.page import render
 from agent.window.concurrency import ConcurrencySource
 from models.capacity.result import CapacityReason
 from models.trust import Trust
@@ -397,10 +398,35 @@ def test_a_load_past_the_peak_shows_the_loss() -> None:
     assert capacity.concurrency_upper is not None
     n = 1.5 * capacity.concurrency_upper
     past = Load(1000.0, 0.9 * capacity.value, {ConcurrencySource.STATEMENT_TIME: n}, {})
-    shown = dict(result_rows(replace(snapshot, load=past), 1001.0))["headroom"]
+    past_peak = replace(snapshot, load=past)
+    shown = dict(result_rows(past_peak, 1001.0))["headroom"]
     words = "past its peak: more load lowers the throughput; 10 % of it is lost"
     assert shown.startswith(f"none, {words} (")
     assert summary_sentence(replace(snapshot, load=past), 1001.0).endswith(f"It is {words}.")
+
+
+def test_an_overload_is_described_where_the_concurrency_at_the_capacity_is_not_known() -> None:
+    """Far more statements than fill a full processor wait for it; no dash stands for N*."""
+    snapshot = a_view().snapshot
+    known = snapshot.assessed.capacity
+    assert known is not None
+    assert known.value is not None
+    capacity = replace(
+        known, limit="server_cpu", filling_concurrency=8.0, concurrency=None, concurrency_upper=None
+    )
+    crowded = Load(
+        1000.0,
+        0.9 * known.value,
+        {ConcurrencySource.STATEMENT_TIME: 40.0},
+        {},
+        {"server_cpu": 0.99},
+    )
+    assessed = replace(snapshot.assessed, capacity=capacity)
+    overloaded = replace(snapshot, load=crowded, assessed=assessed)
+    shown = dict(result_rows(overloaded, 1001.0))["headroom"]
+    lost = "past its peak: more load lowers the throughput; 10 % of it is lost"
+    assert shown == f"none, {lost}"
+    assert f"{lost}</" in render([overloaded], 1001.0)
 
 
 def test_without_a_fit_the_reason_is_shown() -> None:

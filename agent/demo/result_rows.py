@@ -131,8 +131,9 @@ def _headroom_rows(snapshot: Snapshot, now: float) -> list[LabelledValue]:
     if headroom is None or capacity is None or capacity.trust is Trust.NOT_IDENTIFIABLE:
         return []
     if headroom.overloaded:
-        at_peak = format_threads(capacity.concurrency)
-        return [("headroom", f"none, {past_peak_text(headroom.overload_loss)} ({at_peak} at it)")]
+        at_peak = capacity.concurrency
+        threads = "" if at_peak is None else f" ({format_threads(at_peak)} at it)"
+        return [("headroom", f"none, {past_peak_text(headroom.overload_loss)}{threads}")]
     return [
         (
             "headroom",

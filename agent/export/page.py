@@ -192,7 +192,9 @@ def _headroom_cell(capacity: Capacity, headroom: Headroom) -> PageCell:
     if not headroom.overloaded:
         left = "none" if headroom.ratio < 0 else whole_percent(headroom.ratio)
         return "headroom", left, _caution(capacity)
-    at_peak = f"{format_number(capacity.concurrency)} concurrent statements at the capacity"
+    at_peak = ""
+    if capacity.concurrency is not None:
+        at_peak = f"{format_number(capacity.concurrency)} concurrent statements at the capacity"
     notes = (past_peak_text(headroom.overload_loss), at_peak, _caution(capacity))
     return "headroom", "none", "; ".join(filter(None, notes))
 
