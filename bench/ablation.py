@@ -146,14 +146,14 @@ def _write_cases(file: Path, servers: int, seed: int, every: int) -> list[float]
 
 def _simulated(servers: int, seed: int) -> Iterator[tuple[Any, float]]:
     from models.capacity.thinning import thin
-    from testbed.simulated.day_scenarios import live, scenarios
+    from testbed.simulated.day_scenarios import scenarios, simulate_day
 
     for number, scenario in enumerate(scenarios()):
         for reach in scenario.reaches:
             for i in range(servers):
                 rng = np.random.default_rng([seed, number, int(100 * reach), i])
                 server = scenario.server(rng)
-                seen = live(server, scenario.life(reach), rng)
+                seen = simulate_day(server, scenario.settings(reach), rng)
                 kept = thin(seen.at, seen.throughput, float(seen.at[-1]))
                 yield replace(seen.select(kept.indices), weights=kept.weights), server.capacity
 

@@ -97,12 +97,12 @@ def stretches(known: Month, found: Sequence[SaturationPeriod]) -> Iterator[Playe
         weight = 1.0 if one in first else len(others) / len(drawn)
         yield PlayedSpan((one.start - EARLIER, min(end, DAYS * DAY)), weight)
     days = {int(s.start // DAY) for s in found} | {int(s.end // DAY) for s in found}
-    calm = [m for m in known.course.events if m // PER_DAY not in days]
+    calm = [m for m in known.monthly_load.events if m // PER_DAY not in days]
     for minute in calm[:EVENTS]:
         at = MINUTE * minute
         weight = len(calm) / len(calm[:EVENTS])
         yield PlayedSpan((at - HOUR, min(at + 3 * HOUR, DAYS * DAY)), weight)
-    days |= {minute // PER_DAY for minute in known.course.events}
+    days |= {minute // PER_DAY for minute in known.monthly_load.events}
     ordinary = [day for day in range(2, DAYS - 1) if day not in days]
     days_drawn = rng.permutation(ordinary)[:ORDINARY]
     for day in days_drawn:

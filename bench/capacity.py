@@ -27,7 +27,7 @@ from models.trust import Trust
 from models.usl.fit import fit_bayes, fit_linearised, fit_lsq
 from models.usl.law import Array
 from testbed.simulated.capacity_trials import Trial, passes_gate, trials
-from testbed.simulated.day_scenarios import live, scenarios
+from testbed.simulated.day_scenarios import scenarios, simulate_day
 
 PEAK_SHARES = (0.15, 0.30, 0.45, 0.58)
 
@@ -159,7 +159,7 @@ def print_speed() -> None:
     keep_freed_memory()  # as the agent does
     rng = np.random.default_rng(1)
     scenario = scenarios()[0]
-    seen = live(scenario.server(rng), scenario.life(0.8), rng).select(np.arange(480))
+    seen = simulate_day(scenario.server(rng), scenario.settings(0.8), rng).select(np.arange(480))
     many = [
         Resource(f"r{i}", r.utilisation * (0.5 + 0.05 * i))
         for i in range(5)

@@ -155,7 +155,7 @@ def simulated(seeds: list[int]) -> None:
     """Print a row for each number of minutes."""
     found: dict[tuple[str, int], list[Assessed]] = {}
     for known in (month("neighbours", seed) for seed in seeds):
-        steps = np.diff(known.course.others)
+        steps = np.diff(known.monthly_load.others)
         for minute in np.flatnonzero(np.abs(steps) > STEP_OF_OTHERS) + 1:
             kind = "begins" if steps[minute - 1] > 0 else "ends"
             for after in AFTER:

@@ -15,7 +15,7 @@ from models.capacity.assess import assess_capacity
 from models.capacity.observations import Observations
 from models.capacity.thinning import thin
 from models.trust import Trust
-from testbed.simulated.day_scenarios import Life, live, scenarios
+from testbed.simulated.day_scenarios import DaySettings, scenarios, simulate_day
 
 PER_MINUTE, PER_DAY = 4, 5760  # intervals of 15 s
 LOOKS = {"3 min": 3, "15 min": 15, "1 h": 60, "3 h": 180, "6 h": 360, "12 h": 720, "24 h": 1440}
@@ -61,7 +61,7 @@ def lived(kind: str, reach: float, seed: int) -> tuple[float, Observations]:
     rng = np.random.default_rng([seed, round(100 * reach)])
     [scenario] = [found for found in scenarios() if found.name == kind]
     server = scenario.server(rng)
-    return server.capacity, live(server, Life(reach, intervals=2 * PER_DAY), rng)
+    return server.capacity, simulate_day(server, DaySettings(reach, intervals=2 * PER_DAY), rng)
 
 
 def look(seen: Observations, truth: float, intervals: int) -> TrustAtMoment:

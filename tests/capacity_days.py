@@ -9,7 +9,7 @@ from models.capacity.resource_and_limit import Resource
 from models.capacity.result import REMARKS, Capacity
 from models.trust import Trust
 from models.usl.law import Array
-from testbed.simulated.day_scenarios import Life, live
+from testbed.simulated.day_scenarios import DaySettings, simulate_day
 from testbed.simulated.servers import Server, law_server
 
 SECONDS = 15
@@ -35,10 +35,12 @@ def residing(server: Server, share: Array) -> Array:
     return np.asarray(np.interp(share * server.capacity, server.x, server.n))
 
 
-def day(life: Life, *, full_at: float = 2.0, seed: int = 1) -> tuple[float, Observations]:
+def day(
+    settings: DaySettings, *, full_at: float = 2.0, seed: int = 1
+) -> tuple[float, Observations]:
     """The true capacity and a day of a server that follows the law (σ 0.02, κ 0.0005)."""
     server = law_server("law", 0.02, 0.0005, full_at=full_at)
-    return server.capacity, live(server, life, np.random.default_rng(seed))
+    return server.capacity, simulate_day(server, settings, np.random.default_rng(seed))
 
 
 def numbers(found: Capacity) -> Array:

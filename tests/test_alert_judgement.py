@@ -94,10 +94,14 @@ def test_a_month_agrees_with_its_truth(story: str) -> None:
     busy, idle = (known.intervals(at, at + 1)[0] for at in (top, low))
     assert busy.statement_time > idle.statement_time
     assert all(0 <= used <= 1 for used in busy.resources.values())
-    cost = known.course.cost[top]
+    cost = known.monthly_load.cost[top]
     assert busy.throughput <= 1.1 * known.server.capacity / cost
     if known.asked[top] < 0.95:
-        expected = known.course.load[top] * known.server.capacity * (1 - known.course.stuck[top])
+        expected = (
+            known.monthly_load.load[top]
+            * known.server.capacity
+            * (1 - known.monthly_load.stuck[top])
+        )
         assert busy.throughput == pytest.approx(expected, rel=0.12)
 
 

@@ -13,7 +13,7 @@ from models.capacity.resource_and_limit import LimitReason, Resource
 from models.capacity.result import USL, CapacityReason
 from models.trust import Trust
 from models.usl.law import Usl
-from testbed.simulated.day_scenarios import Life, live
+from testbed.simulated.day_scenarios import DaySettings, simulate_day
 from testbed.simulated.servers import queueing_server
 
 LAW = Usl(0.02, 0.0005, 1000.0)
@@ -21,7 +21,7 @@ LAW = Usl(0.02, 0.0005, 1000.0)
 
 def test_a_processor_limit_below_the_laws_peak_is_the_limit() -> None:
     """The processor is full at 60 % of the law's peak: it is the limit, within 3 %."""
-    truth, seen = day(Life(0.8), full_at=0.6)
+    truth, seen = day(DaySettings(0.8), full_at=0.6)
     found = assess_capacity(seen)
     assert found.trust is Trust.TRUSTED
     assert found.limit == "cpu"
@@ -32,7 +32,7 @@ def test_a_processor_limit_below_the_laws_peak_is_the_limit() -> None:
 
 def test_contention_before_any_full_resource_is_the_limit() -> None:
     """The processor would last for twice as much: the law is the limit, within 6 %."""
-    truth, seen = day(Life(0.9), full_at=2.0)
+    truth, seen = day(DaySettings(0.9), full_at=2.0)
     found = assess_capacity(seen)
     assert found.trust is Trust.TRUSTED
     assert found.limit == USL
@@ -41,7 +41,7 @@ def test_contention_before_any_full_resource_is_the_limit() -> None:
 
 def test_far_below_the_capacity_there_is_an_untrusted_interval() -> None:
     """Below a third of the capacity contention may still come, which the lower bound has."""
-    truth, seen = day(Life(0.3), full_at=0.8)
+    truth, seen = day(DaySettings(0.3), full_at=0.8)
     found = assess_capacity(seen)
     assert found.trust is not Trust.TRUSTED
     assert CapacityReason.LOAD_TOO_LOW in found.reasons
@@ -54,10 +54,10 @@ def test_far_below_the_capacity_there_is_an_untrusted_interval() -> None:
 
 def test_reaching_the_settling_load_makes_the_capacity_trusted() -> None:
     """A day up to the requested load is trusted, and right."""
-    truth, seen = day(Life(0.4), full_at=0.8)
+    truth, seen = day(DaySettings(0.4), full_at=0.8)
     asked = assess_capacity(seen).settling_throughput
     assert asked is not None
-    _, more = day(Life(asked / truth), full_at=0.8)
+    _, more = day(DaySettings(asked / truth), full_at=0.8)
     found = assess_capacity(more)
     assert found.trust is Trust.TRUSTED
     assert found.value == pytest.approx(truth, rel=0.05)
@@ -65,7 +65,7 @@ def test_reaching_the_settling_load_makes_the_capacity_trusted() -> None:
 
 def test_without_concurrency_the_resource_limits_count() -> None:
     """Near the limit, a capacity without any law; the reason says what is missing."""
-    truth, seen = day(Life(0.9), full_at=0.6)
+    truth, seen = day(DaySettings(0.9), full_at=0.6)
     found = assess_capacity(without_concurrency(seen))
     assert found.value == pytest.approx(truth, rel=0.05)
     assert found.usl is None
@@ -75,7 +75,7 @@ def test_without_concurrency_the_resource_limits_count() -> None:
 def test_two_threads_running_refuse_the_law_and_not_the_limit() -> None:
     """The white paper's almost random data: no law, a limit with an interval."""
     server = queueing_server("small", 2, sleep=0.0005)
-    seen = live(server, Life(0.7, samples=15), np.random.default_rng(3))
+    seen = simulate_day(server, DaySettings(0.7, samples=15), np.random.default_rng(3))
     found = assess_capacity(seen)
     assert found.usl is None
     assert found.usl_finding is not None
@@ -98,7 +98,7 @@ def test_without_limits_a_trusted_law_is_the_capacity() -> None:
 
 def test_without_limits_an_uncertain_law_is_indicative() -> None:
     """Below its peak only the law predicts the capacity, with its uncertainty."""
-    truth, seen = day(Life(0.98))
+    truth, seen = day(DaySettings(0.98))
     found = assess_capacity(replace(seen, resources=()))
     assert found.usl is not None
     assert found.usl.trust is found.trust is Trust.INDICATIVE
@@ -109,7 +109,7 @@ def test_without_limits_an_uncertain_law_is_indicative() -> None:
 
 def test_without_limits_and_far_below_there_is_a_lower_bound_only() -> None:
     """At least this much, without a value that could be mistaken for the capacity."""
-    truth, seen = day(Life(0.2))
+    truth, seen = day(DaySettings(0.2))
     found = assess_capacity(replace(seen, resources=()))
     assert found.value is None
     assert found.upper is None
@@ -202,7 +202,7 @@ def test_no_trusted_capacity_is_below_the_observed_throughput(spread: float) -> 
 
 def test_a_distant_setting_does_not_move_the_prior_of_the_peak() -> None:
     """Connections of which a tenth was used show nothing of the peak; nearly all of them do."""
-    _, seen = day(Life(0.6))
+    _, seen = day(DaySettings(0.6))
 
     def connections(most: float) -> Observations:
         used = seen.concurrency / (most * seen.concurrency.max())
@@ -217,7 +217,7 @@ def test_a_distant_setting_does_not_move_the_prior_of_the_peak() -> None:
 
 def test_the_lowest_of_several_limits_counts() -> None:
     """The disk is full before the processor: it is the limit."""
-    truth, seen = day(Life(0.7), full_at=0.6)
+    truth, seen = day(DaySettings(0.7), full_at=0.6)
     cpu = seen.resources[0]
     near = replace(cpu, name="io", ceiling=0.8)
     found = assess_capacity(replace(seen, resources=(cpu, near)))
@@ -228,7 +228,7 @@ def test_the_lowest_of_several_limits_counts() -> None:
 @pytest.mark.parametrize("used", [0.06, 0.15, 0.3])
 def test_an_unbounded_limit_is_left_out(used: float) -> None:
     """A slightly busy disk: if it has many channels it would last for 64 times as much."""
-    _, seen = day(Life(0.8), full_at=0.6)
+    _, seen = day(DaySettings(0.8), full_at=0.6)
     cpu = seen.resources[0]
     disk = Resource("disk", used * seen.throughput / seen.throughput.max(), is_busy_time=True)
     alone = assess_capacity(replace(seen, resources=(cpu,)))
@@ -242,14 +242,14 @@ def test_an_unbounded_limit_is_left_out(used: float) -> None:
 
 def test_the_shares_of_the_limits_sum_to_one() -> None:
     """Each limit has its probability to be the one."""
-    found = assess_capacity(day(Life(0.6))[1])
+    found = assess_capacity(day(DaySettings(0.6))[1])
     assert set(found.shares) == {"cpu", "disk", USL}
     assert sum(found.shares.values()) == pytest.approx(1)
 
 
 def test_scaling_the_throughput_scales_only_the_capacity() -> None:
     """Ten times the queries: ten times λ, Xmax, limits and capacity; the same limit and trust."""
-    _, seen = day(Life(0.8))
+    _, seen = day(DaySettings(0.8))
     one, ten = (
         assess_capacity(seen),
         assess_capacity(replace(seen, throughput=10 * seen.throughput)),

@@ -11,7 +11,7 @@ from models.capacity.observations import Observations
 from models.capacity.resource_and_limit import Resource
 from models.capacity.result import CapacityReason
 from models.trust import Trust
-from testbed.simulated.day_scenarios import Life
+from testbed.simulated.day_scenarios import DaySettings
 from testbed.simulated.server_months import PER_DAY, month
 from testbed.simulated.servers import law_server
 
@@ -19,7 +19,7 @@ from testbed.simulated.servers import law_server
 @pytest.mark.parametrize(("n", "x", "u"), [(20.0, 1.0, 1.0), (1.0, 5.0, 1.0), (1.0, 1.0, 3.0)])
 def test_one_more_outlier_moves_a_trusted_capacity_by_little(n: float, x: float, u: float) -> None:
     """A pile-up, a glitch or a backup of one interval: by less than 2 %."""
-    _, seen = day(Life(0.85), full_at=0.8)
+    _, seen = day(DaySettings(0.85), full_at=0.8)
     before = assess_capacity(seen)
     factors = np.ones((3, len(seen)))
     factors[:, 100] = n, x, u
@@ -37,7 +37,7 @@ def test_one_more_outlier_moves_a_trusted_capacity_by_little(n: float, x: float,
 
 def test_pile_ups_and_a_backup_are_left_out() -> None:
     """Four per cent of pile-ups and a backup: within 5 %, and the outliers are counted."""
-    truth, seen = day(Life(0.9, pile_ups=0.04, backups=0.04), full_at=0.8)
+    truth, seen = day(DaySettings(0.9, pile_ups=0.04, backups=0.04), full_at=0.8)
     found = assess_capacity(seen)
     assert found.value == pytest.approx(truth, rel=0.05)
     assert found.outliers is not None
@@ -75,7 +75,7 @@ def test_too_many_outliers_are_kept_and_change_the_capacity_little(
     pile_ups: float, seed: int
 ) -> None:
     """Where they are more than a tenth none is left out; the capacity is within 10 %."""
-    truth, seen = day(Life(0.9, pile_ups=pile_ups), full_at=0.8, seed=seed)
+    truth, seen = day(DaySettings(0.9, pile_ups=pile_ups), full_at=0.8, seed=seed)
     found = assess_capacity(seen)
     assert found.outliers is not None
     assert found.outliers.too_many
@@ -85,7 +85,7 @@ def test_too_many_outliers_are_kept_and_change_the_capacity_little(
 
 def test_after_a_changed_mix_the_new_capacity_is_found() -> None:
     """Queries became a third cheaper: the change is reported."""
-    truth, seen = day(Life(0.9, mix_change=1.5), full_at=0.8)
+    truth, seen = day(DaySettings(0.9, mix_change=1.5), full_at=0.8)
     found = assess_capacity(seen)
     assert CapacityReason.MIX_CHANGED in found.reasons
     assert found.value == pytest.approx(truth, rel=0.06)
@@ -93,7 +93,7 @@ def test_after_a_changed_mix_the_new_capacity_is_found() -> None:
 
 def test_night_jobs_do_not_distort_the_capacity_by_day() -> None:
     """The busier of two workloads is assessed, and the result says that there are two."""
-    truth, seen = day(Life(0.9, night_jobs=True), full_at=0.8)
+    truth, seen = day(DaySettings(0.9, night_jobs=True), full_at=0.8)
     found = assess_capacity(seen)
     assert CapacityReason.TWO_WORKLOADS in found.reasons
     assert found.value == pytest.approx(truth, rel=0.06)
@@ -145,7 +145,7 @@ def test_a_permanently_full_resource_is_the_limit() -> None:
 def test_statements_waiting_for_a_lock_leave_the_capacity_uncertain() -> None:
     """In 24 minutes of a day throughput falls at 0.4 of the capacity: perhaps at its peak."""
     known, end = month("locks", 5004), 21730
-    assert np.count_nonzero(known.course.stuck[end - PER_DAY : end]) == 24
+    assert np.count_nonzero(known.monthly_load.stuck[end - PER_DAY : end]) == 24
     found = assess_capacity(known.day_until(end))
     assert found.distribution is not None
     assert found.distribution.at_most(0.8 * known.server.capacity) < 0.95

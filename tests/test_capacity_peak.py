@@ -16,7 +16,7 @@ from models.capacity.resource_and_limit import Resource
 from models.shared_constants import QUERY_VARIATION
 from models.trust import Trust
 from models.usl.law import Array, Usl
-from testbed.simulated.day_scenarios import Life, live
+from testbed.simulated.day_scenarios import DaySettings, simulate_day
 from testbed.simulated.servers import erlang_server
 
 NO_POINTS = MergedPoints(*(np.empty(0) for _ in MergedPoints._fields))
@@ -36,7 +36,9 @@ def test_a_queue_at_few_processors_is_no_contention(cores: int, reach: float) ->
     """Only processor time: the interval holds the throughput where they are full."""
     for seed in range(5):
         server = erlang_server("few", cores, wait=0.0)
-        found = assess_capacity(live(server, Life(reach), np.random.default_rng(seed)))
+        found = assess_capacity(
+            simulate_day(server, DaySettings(reach), np.random.default_rng(seed))
+        )
         low, value, high = numbers(found)
         assert low <= 1.02 * server.capacity
         assert high >= 0.98 * server.capacity
@@ -62,7 +64,7 @@ def test_queues_at_a_shared_processor_are_no_lock() -> None:
 def test_a_queue_at_the_processor_is_not_contention_elsewhere() -> None:
     """Residence time triples because the one processor is busy: it is the limit, within 10 %."""
     server = erlang_server("one", 1, wait=0.003, waking=0.5)
-    found = assess_capacity(live(server, Life(0.75), np.random.default_rng(5)))
+    found = assess_capacity(simulate_day(server, DaySettings(0.75), np.random.default_rng(5)))
     assert found.limit == "cpu"
     assert found.shares["cpu"] > 0.65
     assert found.value == pytest.approx(server.capacity, rel=0.1)

@@ -10,7 +10,7 @@ from capacity_days import explained_well
 from models.capacity.assess import assess_capacity
 from models.trust import Trust
 from testbed.simulated.capacity_trials import Trial, passes_gate, trials
-from testbed.simulated.day_scenarios import Life, live, scenarios
+from testbed.simulated.day_scenarios import DaySettings, scenarios, simulate_day
 from testbed.simulated.servers import erlang_server, queueing_server
 
 
@@ -27,7 +27,7 @@ def test_the_limit_of_many_cores_is_extrapolated() -> None:
     """M/M/16 up to 80 % of its capacity, which is cores over demand."""
     server = erlang_server("e", 16)
     assert server.capacity == 16000
-    found = assess_capacity(live(server, Life(0.8), np.random.default_rng(2)))
+    found = assess_capacity(simulate_day(server, DaySettings(0.8), np.random.default_rng(2)))
     assert found.value == pytest.approx(16000, rel=0.05)
     assert found.limit == "cpu"
 

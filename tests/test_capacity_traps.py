@@ -13,7 +13,7 @@ from models.capacity.resource_limits import find_resource_limits
 from models.capacity.result import CapacityReason
 from models.trust import Trust
 from models.usl.law import Array
-from testbed.simulated.day_scenarios import Life, live
+from testbed.simulated.day_scenarios import DaySettings, simulate_day
 from testbed.simulated.servers import erlang_server
 
 
@@ -70,7 +70,7 @@ def test_one_deviating_interval_at_a_high_load_moves_little(
     """Too close to the others to be left out, it moves a trusted capacity by less than 5 %."""
     for seed in range(4):
         server = erlang_server("few", cores, wait=0.0)
-        seen = live(server, Life(0.9), np.random.default_rng([1, seed]))
+        seen = simulate_day(server, DaySettings(0.9), np.random.default_rng([1, seed]))
         before = assess_capacity(seen)
         assert before.trust is Trust.TRUSTED
         top = int(np.argsort(seen.throughput)[-5])

@@ -24,7 +24,7 @@ from models.usl.fit import fit
 from models.usl.law import Usl
 from testbed.recorded.overload import SETTLED, Reported, reported
 from testbed.recorded.peak_predictions import levels_of, saved, seen_below
-from testbed.simulated.day_scenarios import Life
+from testbed.simulated.day_scenarios import DaySettings
 
 RECORDED = Path(__file__).parent / "fixtures" / "past"
 RUNS = sorted(file.name for file in RECORDED.glob("*.json.gz"))
@@ -38,7 +38,7 @@ HALF, BEST, PAST, LAST = 1, 2, (3, 5), 6
 
 def test_below_the_peak_headroom_is_the_unused_share() -> None:
     """Half of the capacity in use leaves half; without a capacity there is none."""
-    found = assess_capacity(day(Life(0.9))[1])
+    found = assess_capacity(day(DaySettings(0.9))[1])
     assert found.value is not None
     assert headroom_of(found, found.value / 2) == Headroom(0.5, overloaded=False, overload_loss=0.0)
     assert headroom_of(assess_capacity(Observations.of([], [], [])), 1.0) is None
@@ -69,7 +69,7 @@ def test_statements_that_wait_while_the_resource_is_idle_are_no_overload() -> No
 
 def test_far_more_statements_than_fill_a_full_processor_are_an_overload() -> None:
     """Also where their number at the capacity is not known; not while only the host is full."""
-    found = assess_capacity(day(Life(0.9))[1])
+    found = assess_capacity(day(DaySettings(0.9))[1])
     assert found.value is not None
     unknown = replace(found, concurrency=None, concurrency_upper=None, filling_concurrency=8.0)
     x = 0.9 * found.value
@@ -176,7 +176,7 @@ def test_processors_that_clients_use_too_are_not_full_of_the_server() -> None:
 
 def test_a_few_expensive_queries_that_fill_the_resource_are_no_peak() -> None:
     """A report for three intervals fills the processor at a usual load: the capacity stays."""
-    life = day(Life(0.5))[1]
+    life = day(DaySettings(0.5))[1]
     usual = assess_capacity(life)
     cpu = life.resource("cpu")
     assert cpu.own is not None

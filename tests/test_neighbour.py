@@ -74,7 +74,7 @@ BEGINS = 0.2
 def test_a_new_neighbour_widens_the_interval(seed: int) -> None:
     """Four minutes after it began: from what it leaves to the capacity before."""
     known = month("neighbours", seed)
-    begins = np.flatnonzero(np.diff(known.course.others) > BEGINS) + 1
+    begins = np.flatnonzero(np.diff(known.monthly_load.others) > BEGINS) + 1
     assert len(begins) >= 3
     for begun in begins.tolist():
         before, found = (assess_capacity(known.day_until(begun + after)) for after in (-1, 4))
@@ -90,7 +90,7 @@ def test_a_new_neighbour_widens_the_interval(seed: int) -> None:
 def test_a_neighbour_at_high_loads_is_not_taken_for_query_work() -> None:
     """Some minutes after it ended the capacity is within 12 % again: it was 43 % too low."""
     known, end = month("neighbours", 9100), 36040
-    assert np.ptp(known.course.others[end - 20 : end]) > 2 * BEGINS
+    assert np.ptp(known.monthly_load.others[end - 20 : end]) > 2 * BEGINS
     found, truth = assess_capacity(known.day_until(end)), known.server.capacity
     assert found.value == pytest.approx(truth, rel=0.12)
     assert found.distribution is not None

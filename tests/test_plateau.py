@@ -13,7 +13,7 @@ from models.capacity.resource_and_limit import Resource
 from models.capacity.result import USL, CapacityReason
 from models.trust import Trust
 from models.usl.law import Array
-from testbed.simulated.day_scenarios import Life, live
+from testbed.simulated.day_scenarios import DaySettings, simulate_day
 from testbed.simulated.server_months import PER_DAY, month
 from testbed.simulated.servers import erlang_server
 
@@ -91,7 +91,9 @@ def test_scattered_residence_times_make_no_plateau(cores: int, noise: float) -> 
     """Up to 45 % of the processors' limit statements take longer at times: others delay them."""
     server = erlang_server("open", cores, wait=0.0005)
     for seed in range(8):
-        seen = live(server, Life(0.45, noise=noise), np.random.default_rng([62, seed]))
+        seen = simulate_day(
+            server, DaySettings(0.45, noise=noise), np.random.default_rng([62, seed])
+        )
         assert find_plateau(seen) is None, seed
 
 

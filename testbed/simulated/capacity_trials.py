@@ -9,7 +9,7 @@ from models.capacity.assess import assess_capacity
 from models.capacity.result import Capacity
 from models.capacity.thinning import thin
 from models.usl.fit import UslFit, fit_bayes
-from testbed.simulated.day_scenarios import DayScenario, live, scenarios
+from testbed.simulated.day_scenarios import DayScenario, scenarios, simulate_day
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ def trials(servers: int, seed: int = 1) -> Iterator[Trial]:
 def trial(scenario: DayScenario, reach: float, rng: np.random.Generator) -> Trial:
     """Draw a server and its day, and assess it; beside it, the law alone."""
     server = scenario.server(rng)
-    seen = live(server, scenario.life(reach), rng)
+    seen = simulate_day(server, scenario.settings(reach), rng)
     kept = thin(seen.at, seen.throughput, float(seen.at[-1]))
     seen = replace(seen.select(kept.indices), weights=kept.weights)
     capacity = assess_capacity(seen)

@@ -25,7 +25,7 @@ that were held at their peaks were 95.5 to 100 % busy."""
 
 
 @dataclass(frozen=True)
-class Life:
+class DaySettings:
     """How a server is loaded and measured."""
 
     reach: float
@@ -50,41 +50,41 @@ class Life:
     """By how much arrivals are more, and less, than their mean, in the halves of each interval."""
 
 
-def live(server: Server, life: Life, rng: np.random.Generator) -> Observations:
+def simulate_day(server: Server, settings: DaySettings, rng: np.random.Generator) -> Observations:
     """Draw a day: a daily curve of the load with bursts, and what is measured of it."""
-    k = life.intervals
-    share, cost = _draw_load(life, rng)
+    k = settings.intervals
+    share, cost = _draw_load(settings, rng)
     x = share * server.capacity
-    n, u, paid = _averaged(server, [x * (1 + part * life.bursts) for part in (-1, 1)])
+    n, u, paid = _averaged(server, [x * (1 + part * settings.bursts) for part in (-1, 1)])
     u["cpu"] = u["cpu"] * (1 - rng.uniform(0, EARLY))
     x = x / cost
-    errors = rng.normal(0, life.noise, (len(u) + 1, k))
+    errors = rng.normal(0, settings.noise, (len(u) + 1, k))
     n = n * np.exp(errors[0])
     u = {name: c * np.exp(e) for (name, c), e in zip(u.items(), errors[1:], strict=True)}
-    n, u = _disturb(n, u, life, rng)
+    n, u = _disturb(n, u, settings, rng)
     variance = np.zeros(k)
-    if life.samples:
-        n = rng.poisson(n * life.samples) / life.samples
-        variance = np.maximum(n, 1 / life.samples) / life.samples
-    resources = _measured_resources(server, u, paid, life, rng)
+    if settings.samples:
+        n = rng.poisson(n * settings.samples) / settings.samples
+        variance = np.maximum(n, 1 / settings.samples) / settings.samples
+    resources = _measured_resources(server, u, paid, settings, rng)
     at = 15.0 * np.arange(1, k + 1)
     return Observations.of(
         at, x, n, n_variance=variance, resources=resources, connections=server.connections
     )
 
 
-def _draw_load(life: Life, rng: np.random.Generator) -> tuple[Array, Array]:
+def _draw_load(settings: DaySettings, rng: np.random.Generator) -> tuple[Array, Array]:
     """Draw the load as a share of the capacity, and the factor of a query's cost, (intervals,)."""
-    k = life.intervals
+    k = settings.intervals
     day = 0.5 - 0.5 * np.cos(np.linspace(0, 4 * np.pi, k) + rng.uniform(0, 6.28))
     burst = np.repeat(rng.normal(0, 0.15, k // 8 + 1), 8)[:k] + rng.normal(0, 0.05, k)
-    share = life.low + (life.reach - life.low) * np.clip(day + burst, 0, 1)
-    idle = day < np.quantile(day, life.nights)
+    share = settings.low + (settings.reach - settings.low) * np.clip(day + burst, 0, 1)
+    idle = day < np.quantile(day, settings.nights)
     share = np.where(idle, 0.002 + 0.004 * rng.uniform(size=k), share)
     cost = np.ones(k)
-    if life.mix_change is not None:
-        cost[: 2 * k // 5] = life.mix_change
-    if life.night_jobs:
+    if settings.mix_change is not None:
+        cost[: 2 * k // 5] = settings.mix_change
+    if settings.night_jobs:
         jobs = day < np.quantile(day, 0.25)
         cost[jobs] = 8.0
         share[jobs] = rng.uniform(0.1, 0.5, int(jobs.sum()))
@@ -95,14 +95,14 @@ def _measured_resources(
     server: Server,
     u: dict[str, Array],
     paid: dict[str, Array],
-    life: Life,
+    settings: DaySettings,
     rng: np.random.Generator,
 ) -> list[Resource]:
     """Add the neighbours' use to the processor's, and noise to what is counted."""
-    k = life.intervals
+    k = settings.intervals
     mine = np.clip(u.pop("cpu"), 0, 1)
-    theirs = server.others * rng.uniform(1 - life.neighbours, 1 + life.neighbours, k)
-    counted = {name: c * np.exp(rng.normal(0, life.noise, k)) for name, c in paid.items()}
+    theirs = server.others * rng.uniform(1 - settings.neighbours, 1 + settings.neighbours, k)
+    counted = {name: c * np.exp(rng.normal(0, settings.noise, k)) for name, c in paid.items()}
     cpu = Resource(
         "cpu",
         np.minimum(mine + theirs, 1.0),
@@ -129,71 +129,79 @@ def _averaged(
 
 
 def _disturb(
-    n: Array, u: dict[str, Array], life: Life, rng: np.random.Generator
+    n: Array, u: dict[str, Array], settings: DaySettings, rng: np.random.Generator
 ) -> tuple[Array, dict[str, Array]]:
     """Add pile-ups, that hold threads, and one backup, that keeps the disk busy."""
     k = len(n)
-    stuck = rng.uniform(size=k) < life.pile_ups
+    stuck = rng.uniform(size=k) < settings.pile_ups
     n = np.where(stuck, n + rng.uniform(0.5, 3, k) * n.max(), n)
     start = int(rng.integers(0, k))
-    backup = (np.arange(k) - start) % k < ceil(life.backups * k)
+    backup = (np.arange(k) - start) % k < ceil(settings.backups * k)
     disk = np.where(backup, np.maximum(u["disk"], rng.uniform(0.5, 0.9, k)), u["disk"])
     return n, {**u, "disk": disk}
 
 
 @dataclass(frozen=True)
 class DayScenario:
-    """A kind of server, drawn again with each seed, and a kind of life."""
+    """A kind of server, drawn again with each seed, and how it is loaded and measured."""
 
     name: str
     server: Callable[[np.random.Generator], Server]
-    life: Callable[[float], Life]
+    settings: Callable[[float], DaySettings]
     reaches: tuple[float, ...] = (0.3, 0.5, 0.7, 0.9)
 
 
 def scenarios() -> list[DayScenario]:
     """Return every kind of server and of disturbance."""
     return [
-        DayScenario("law, full beyond the peak", _any_law(1.1, 2.0), Life),
-        DayScenario("law, full far beyond", _any_law(2.5, 5.0), Life),
-        DayScenario("law, plateau at the cores", _any_law(0.5, 0.95), Life),
-        DayScenario("law, demand grows", _any_law(0.6, 1.5, 0.5), Life),
-        DayScenario("Amdahl, κ ≈ 0", _amdahl, Life),
-        DayScenario("queueing, processor only", _any_queue(lock=False), Life),
-        DayScenario("queueing, and a lock", _any_queue(lock=True), Life),
-        DayScenario("queueing, burns processor", _any_queue(lock=False, crosstalk=True), Life),
-        DayScenario("Erlang", lambda rng: erlang_server("e", int(rng.integers(2, 65))), Life),
-        DayScenario("law, wake-ups", _any_law(0.5, 1.0, waking=0.5), Life),
-        DayScenario("law, convoy", _any_law(0.6, 1.5, convoy=0.6), Life),
+        DayScenario("law, full beyond the peak", _any_law(1.1, 2.0), DaySettings),
+        DayScenario("law, full far beyond", _any_law(2.5, 5.0), DaySettings),
+        DayScenario("law, plateau at the cores", _any_law(0.5, 0.95), DaySettings),
+        DayScenario("law, demand grows", _any_law(0.6, 1.5, 0.5), DaySettings),
+        DayScenario("Amdahl, κ ≈ 0", _amdahl, DaySettings),
+        DayScenario("queueing, processor only", _any_queue(lock=False), DaySettings),
+        DayScenario("queueing, and a lock", _any_queue(lock=True), DaySettings),
         DayScenario(
-            "neighbours", _any_law(0.6, 1.5, others=0.2), lambda r: Life(r, neighbours=1.0)
+            "queueing, burns processor", _any_queue(lock=False, crosstalk=True), DaySettings
         ),
-        DayScenario("noise 6 %", _any_law(0.6, 2.0), lambda r: Life(r, noise=0.06)),
-        DayScenario("idle nights", _any_law(0.6, 2.0), lambda r: Life(r, nights=0.5)),
-        DayScenario("busy, narrow range", _any_law(0.6, 2.0), lambda r: Life(r, low=0.75 * r)),
-        DayScenario("Threads_running", _any_law(0.6, 2.0), lambda r: Life(r, samples=15)),
-        DayScenario("Threads_running, queue", _any_queue(lock=True), lambda r: Life(r, samples=15)),
-        DayScenario("pile-ups 4 %", _any_law(0.6, 2.0), lambda r: Life(r, pile_ups=0.04)),
-        DayScenario("backup 5 %", _any_law(0.6, 2.0), lambda r: Life(r, backups=0.05)),
-        DayScenario("mix changed", _any_law(0.6, 2.0), lambda r: Life(r, mix_change=1.5)),
-        DayScenario("night jobs", _any_law(0.6, 2.0), lambda r: Life(r, night_jobs=True)),
-        DayScenario("a day, thinned", _any_law(0.6, 2.0), lambda r: Life(r, intervals=5760)),
-        DayScenario("hour only", _any_law(0.6, 2.0), lambda r: Life(r, intervals=60)),
-        DayScenario("one processor, wake-ups", _one_processor, Life),
-        DayScenario("law, costly wake-ups", _any_law(0.5, 1.0, waking=2.0), Life),
-        DayScenario("few processors, no delay", _few_processors, Life),
-        DayScenario("short reads, random arrivals", _short_reads(evenly=False), Life),
-        DayScenario("short reads, even arrivals", _short_reads(evenly=True), Life),
-        DayScenario("small commits", _small_commits, Life),
+        DayScenario(
+            "Erlang", lambda rng: erlang_server("e", int(rng.integers(2, 65))), DaySettings
+        ),
+        DayScenario("law, wake-ups", _any_law(0.5, 1.0, waking=0.5), DaySettings),
+        DayScenario("law, convoy", _any_law(0.6, 1.5, convoy=0.6), DaySettings),
+        DayScenario(
+            "neighbours", _any_law(0.6, 1.5, others=0.2), lambda r: DaySettings(r, neighbours=1.0)
+        ),
+        DayScenario("noise 6 %", _any_law(0.6, 2.0), lambda r: DaySettings(r, noise=0.06)),
+        DayScenario("idle nights", _any_law(0.6, 2.0), lambda r: DaySettings(r, nights=0.5)),
+        DayScenario(
+            "busy, narrow range", _any_law(0.6, 2.0), lambda r: DaySettings(r, low=0.75 * r)
+        ),
+        DayScenario("Threads_running", _any_law(0.6, 2.0), lambda r: DaySettings(r, samples=15)),
+        DayScenario(
+            "Threads_running, queue", _any_queue(lock=True), lambda r: DaySettings(r, samples=15)
+        ),
+        DayScenario("pile-ups 4 %", _any_law(0.6, 2.0), lambda r: DaySettings(r, pile_ups=0.04)),
+        DayScenario("backup 5 %", _any_law(0.6, 2.0), lambda r: DaySettings(r, backups=0.05)),
+        DayScenario("mix changed", _any_law(0.6, 2.0), lambda r: DaySettings(r, mix_change=1.5)),
+        DayScenario("night jobs", _any_law(0.6, 2.0), lambda r: DaySettings(r, night_jobs=True)),
+        DayScenario("a day, thinned", _any_law(0.6, 2.0), lambda r: DaySettings(r, intervals=5760)),
+        DayScenario("hour only", _any_law(0.6, 2.0), lambda r: DaySettings(r, intervals=60)),
+        DayScenario("one processor, wake-ups", _one_processor, DaySettings),
+        DayScenario("law, costly wake-ups", _any_law(0.5, 1.0, waking=2.0), DaySettings),
+        DayScenario("few processors, no delay", _few_processors, DaySettings),
+        DayScenario("short reads, random arrivals", _short_reads(evenly=False), DaySettings),
+        DayScenario("short reads, even arrivals", _short_reads(evenly=True), DaySettings),
+        DayScenario("small commits", _small_commits, DaySettings),
         DayScenario("small commits, bursts", _small_commits, _bursty),
         DayScenario("bursts in the interval", _any_law(0.6, 2.0), _bursty),
-        DayScenario("short reads, 64 connections", _crowded_reads, Life),
+        DayScenario("short reads, 64 connections", _crowded_reads, DaySettings),
     ]
 
 
-def _bursty(reach: float) -> Life:
+def _bursty(reach: float) -> DaySettings:
     """Up to the capacity: beyond it a burst is a queue that the next calm has to serve."""
-    return Life(reach, bursts=min(0.2, 1 / reach - 1))
+    return DaySettings(reach, bursts=min(0.2, 1 / reach - 1))
 
 
 def _any_law(

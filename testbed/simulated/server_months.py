@@ -57,7 +57,7 @@ class Month:
     story: str
     seed: int
     server: Server
-    course: MonthlyLoad
+    monthly_load: MonthlyLoad
     asked: Array
     """The truth: what is asked for over what can be done; 1 is saturated. Shape (MINUTES,)."""
     rng: np.random.Generator
@@ -67,13 +67,13 @@ class Month:
     @property
     def room(self) -> Array:
         """The capacity as a share of the beginning's; shape (MINUTES,)."""
-        return self.course.load / self.asked
+        return self.monthly_load.load / self.asked
 
     def intervals(self, first: int, last: int) -> list[Interval]:
         """Return the agent's intervals of these minutes; times are seconds of the month."""
         part = slice(first, last)
-        share, cost = self.asked[part], self.course.cost[part]
-        others, stuck = self.course.others[part], self.course.stuck[part]
+        share, cost = self.asked[part], self.monthly_load.cost[part]
+        others, stuck = self.monthly_load.others[part], self.monthly_load.stuck[part]
         room = (1 - others) / 0.98
         served = np.minimum(share, 1.0) * (1 - LOST * np.clip(share - 1, 0, 1)) * (1 - stuck)
         x = served * room * self.server.capacity
@@ -86,7 +86,9 @@ class Month:
             "cpu": np.minimum(own + others, 1.0),
             "cpu:server": own,
             "server_cpu": own,
-            "disk:sda": np.clip(used["disk"] * room * noise[1] + self.course.disk[part], 0, 1),
+            "disk:sda": np.clip(
+                used["disk"] * room * noise[1] + self.monthly_load.disk[part], 0, 1
+            ),
             "connections": np.clip(0.1 + 0.3 * n * noise[2] / (DEEPEST * self.server.n[-1]), 0, 1),
         }
         x, n = x / cost * noise[3], n * noise[2]
@@ -131,10 +133,10 @@ def month(story: str, seed: int) -> Month:
     number = list(STORIES).index(story)
     rng = np.random.default_rng([seed, number])
     server = _SERVERS[int(rng.integers(len(_SERVERS)))](rng)
-    course = STORIES[story](rng)
-    asked = course.load * course.cost * 0.98 / (1 - course.others)
+    monthly_load = STORIES[story](rng)
+    asked = monthly_load.load * monthly_load.cost * 0.98 / (1 - monthly_load.others)
     used_at_most = 1 - np.random.default_rng([seed, number, 1]).uniform(0, EARLY)
-    return Month(story, seed, server, course, asked, rng, used_at_most)
+    return Month(story, seed, server, monthly_load, asked, rng, used_at_most)
 
 
 def _pattern(rng: np.random.Generator) -> Array:
