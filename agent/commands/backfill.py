@@ -96,7 +96,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         "--agent-selector",
         default="",
         metavar="SELECTOR",
-        help="which agent, by the labels of its series (default: the only one)",
+        help="the agent, by the labels of its series (default: the only one)",
     )
     add_prometheus_options(parser, MONTH, "what is read, and how")
     parser.set_defaults(run=run)

@@ -41,7 +41,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         dest="listen",
         type=_listen,
         metavar="HOST:PORT",
-        help="where the page is (127.0.0.1:10104, or a free port when that is taken)",
+        help="the address of the page (default: 127.0.0.1:10104, or a free port if that is taken)",
     )
     parser.set_defaults(run=run)
 

@@ -36,7 +36,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         "--method",
         choices=[method.value for method in FitMethod],
         default=FitMethod.BAYES.value,
-        help="bayes: the peak with the least expected error, and its 90%% interval (default); "
+        help="bayes: the peak with the least expected error, and its 90 %% interval (default); "
         "lsq: least squares on throughput; linearised: the white paper's parabola",
     )
     _add_load_options(parser)
