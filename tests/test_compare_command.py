@@ -209,6 +209,11 @@ def _class_rows(number: int, interval: Interval, middle: float) -> Iterator[Hist
         ),
         (("--before", "9..0", "--after", "0..900"), "--before: '9..0' ends before it begins"),
         (("--before", "0..900", "--after", "7..9"), "--after: '7..9' is 2 s long; a comparison"),
+        (
+            ("--before", "0..900", "--after", "800..1700"),
+            "--after: begins at 800 s, before --before",
+        ),
+        (("--before", "900..1800", "--after", "0..900"), "; give the earlier period as --before"),
         (("--around", "600", "--after", "7..900"), "--around excludes --before and --after"),
         (
             ("--before", "0..900", "--after", "90000..99000"),

@@ -136,7 +136,13 @@ def _periods(args: argparse.Namespace) -> tuple[Period, Period]:
             "two periods are needed; give --before FROM..TO and --after FROM..TO, or --around TIME,"
             " or --around-marker NAME"
         )
-    return _period("--before", args.before, at), _period("--after", args.after, at)
+    before, after = _period("--before", args.before, at), _period("--after", args.after, at)
+    if after.start < before.end:
+        raise SourceError(
+            f"--after: begins at {time_text(after.start)}, before --before ends, at"
+            f" {time_text(before.end)}; give the earlier period as --before"
+        )
+    return before, after
 
 
 def _period(option: str, text: str, at: Callable[[str], float]) -> Period:
