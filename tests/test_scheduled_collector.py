@@ -145,6 +145,26 @@ def test_a_failure_is_timed_counted_and_logged_once(caplog: pytest.LogCaptureFix
     assert "it is unreadable" in caplog.text
 
 
+def test_a_failure_whose_message_has_changing_numbers_is_logged_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """As a query for a time does, whose value cannot be used; another failure is logged again."""
+    values = iter(["'2026-11-28 11:04:02'", "'2026-11-28 11:05:02'", "NULL"])
+
+    def read() -> Values:
+        raise CollectorError(FailureKind.UNREADABLE, f"not a usable number: {next(values)}")
+
+    collector = job(read)
+    with caplog.at_level(logging.WARNING):
+        for at in (0.0, 1.0, 2.0):
+            collector.run(at)
+    assert [record.getMessage().rpartition(": ")[2] for record in caplog.records] == [
+        "'2026-11-28 11:04:02'",
+        "NULL",
+    ]
+    assert "NULL" in collector.health.last_error
+
+
 @pytest.mark.parametrize("interval", [1.0, 5.0])
 def test_an_aborted_collector_waits_longer_each_time_and_recovers(interval: float) -> None:
     """The penalty grows up to a limit, and ends with the first reading that succeeds."""

@@ -2,6 +2,7 @@
 
 import logging
 import math
+import re
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -16,6 +17,8 @@ log = logging.getLogger(__name__)
 
 MAX_PAUSE = 30.0  # seconds at most after a reading that took more than its share of time
 ROUNDING = 1e-6  # share of an interval by which a run may begin early
+NUMBERS = re.compile(r"\d+")
+"""What may differ between two messages of one failure, as the value that cannot be used."""
 MAX_PENALTY = 64  # intervals, at most, between runs of a collector whose statement was aborted
 
 
@@ -122,7 +125,7 @@ class ScheduledCollector:
             if self.due:  # 0 means at once: no reading has begun
                 self.due += (self._penalty - 1) * self.interval
         text = str(error)  # a log record that is kept must not keep the session
-        if self.health.last_error != text:
+        if NUMBERS.sub("", text) != NUMBERS.sub("", self.health.last_error):
             facts = fields(target=self._target, collector=self.spec.name, kind=error.kind)
             log.warning("cannot read: %s", text, extra=facts)
         self._failures[error.kind] += 1
