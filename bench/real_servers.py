@@ -72,6 +72,8 @@ def main() -> None:
     parser.add_argument("--step", type=float, default=12.0, help="of the open loop, seconds each")
     parser.add_argument("--interval", type=float, default=4.0, help="of the agent, seconds")
     parser.add_argument("--moment", type=float, default=3.0, help="of the peak's measurements")
+    words = "how often the steps up to 90 %% are played: trust takes minutes there"
+    parser.add_argument("--longer", type=int, default=LONGER, help=words)
     parser.add_argument("--save", type=Path, metavar="FOLDER")
     parser.add_argument("--replay", type=Path, nargs="+", metavar="FILE")
     words = "replay only what a CSV of samples has: no connections, log writes, idle entries"
@@ -81,7 +83,7 @@ def main() -> None:
     for file in args.replay or []:
         said += replay(saved(file), of_csv=args.of_csv)
     for workload in args.workload or ([] if args.replay else CLASSIC):
-        pace = Pace(args.level, args.step, args.interval, args.moment)
+        pace = Pace(args.level, args.step, args.interval, args.moment, args.longer)
         seen = run(args.flavour, workload, pace)
         if args.save:
             file = args.save / f"{args.flavour}-{workload}.json.gz"
@@ -101,6 +103,8 @@ class Pace(NamedTuple):
     """The agent's."""
     moment: float
     """Of the closed loop that measures the peak before each step."""
+    longer: int = LONGER
+    """So many times the steps below the last cap are played."""
 
 
 def run(flavour: Flavour, name: str, pace: Pace) -> dict[str, Any]:
@@ -115,7 +119,7 @@ def run(flavour: Flavour, name: str, pace: Pace) -> dict[str, Any]:
         with watched(server, pace.interval) as agent:
             for cap in CAPS:
                 found = []
-                for share in steps_below(cap, workload):
+                for share in steps_below(cap, workload, pace.longer):
                     found.append(moments.measure())
                     rate = cap * share * true_peak(moments.recent)[0] / per_event
                     open_loop(server, workload, pace.step, rate)
@@ -130,9 +134,9 @@ def run(flavour: Flavour, name: str, pace: Pace) -> dict[str, Any]:
     return {"name": title, "caps": caps, "intervals": rows, **measured}
 
 
-def steps_below(cap: float, workload: Workload) -> list[float]:
+def steps_below(cap: float, workload: Workload, longer: int = LONGER) -> list[float]:
     """Shares of a cap, one for each step."""
-    shares = SHARES * (LONGER if cap == CAPS[-1] else 1)
+    shares = SHARES * (longer if cap == CAPS[-1] else 1)
     return sorted(shares) if workload.arrivals is Arrivals.RISING else list(shares)
 
 
