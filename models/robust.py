@@ -6,6 +6,7 @@ Statistics* (2009), chapter 7. Numpy only.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,6 +19,8 @@ TUKEY = 4.685
 REWEIGHTING_STEPS = 4
 MAD_TO_DEVIATION = 1.4826
 """The median absolute deviation of a normal distribution, times this, is its deviation."""
+MAX_PLACED = 4
+"""Up to so many values are placed; for more, sorting a row is as fast."""
 TOTAL_WEIGHT = 60.0
 """All points together count as at most this many, because those of one day are correlated."""
 
@@ -149,11 +152,12 @@ def _fit_reweighted(
     unit = weights * (count / np.maximum(weights.sum(axis=1), TINY))[:, None]
     y, root, w = np.where(used, y, 0.0), np.sqrt(unit), unit
     middles, rows = _median_indices_of_last(count, y.shape[1]), np.arange(len(y))
+    ordering = _ordering_of(middles)
     for step in range(REWEIGHTING_STEPS):
         coefficients, inverse = _solve(gram(w), moments(w * y))
         residuals = (y - line(coefficients)) * root
         if step < REWEIGHTING_STEPS - 1:
-            ordered = np.sort(np.abs(residuals), axis=1)
+            ordered = ordering(np.abs(residuals))
             scale = np.maximum(
                 MAD_TO_DEVIATION / 2 * ordered[rows, middles].sum(axis=0), noise_floor
             )
@@ -190,6 +194,17 @@ def _median_indices_of_last(count: NDArray[np.intp], size: int) -> NDArray[np.in
     return np.array([size - 1 - count // 2, np.minimum(size - 1 - (count - 1) // 2, size - 1)])
 
 
+def _ordering_of(indices: NDArray[np.intp]) -> Callable[[Array], Array]:
+    """Return a function that puts these values of each row, (…, fits), where sorting would.
+
+    To sort a row takes four times as long as to place the two values of its median.
+    """
+    distinct = sorted(set(indices.ravel().tolist()))
+    if len(distinct) > MAX_PLACED:
+        return partial(np.sort, axis=1)
+    return partial(np.partition, kth=distinct, axis=1)
+
+
 def persistence_of(products: ArrayLike, squares: ArrayLike) -> Array:
     """Compute `persistence` from the sums of neighbours' products and of squares, of any shape."""
     rho = np.clip(np.asarray(products) / np.maximum(squares, TINY), 0.0, 0.95)
@@ -214,11 +229,19 @@ NORMAL_95 = 1.6448536269514722
 
 def normal_cdf(z: Array) -> Array:
     """Compute Φ(z) within 1e-7, of any shape: Abramowitz and Stegun, formula 26.2.17."""
-    t = 1 / (1 + 0.2316419 * np.abs(z))
-    series = ((((1.330274429 * t - 1.821255978) * t + 1.781477937) * t) - 0.356563782) * t
-    tail = np.exp(-0.5 * np.square(z)) / np.sqrt(2 * np.pi) * (series + 0.319381530) * t
-    cdf: Array = np.where(z > 0, 1 - tail, tail)
-    return cdf
+    t = np.abs(z, out=np.empty(np.shape(z)))  # in place: half of the time was for new arrays
+    t *= 0.2316419
+    t += 1
+    np.divide(1, t, out=t)
+    series: Array = np.multiply(1.330274429, t, out=np.empty_like(t))
+    for coefficient in (-1.821255978, 1.781477937, -0.356563782, 0.319381530):
+        series += coefficient
+        series *= t
+    density = np.square(z, out=t)
+    density *= -0.5
+    series *= np.exp(density, out=density)
+    series *= 1 / np.sqrt(2 * np.pi)
+    return np.subtract(1, series, out=series, where=np.greater(z, 0))
 
 
 def student_cdf(off: Array, freedom: Array | float, variance: Array | float = 1.0) -> Array:
