@@ -41,8 +41,12 @@ class CollectorSpec:
 
 _HOST = CollectorSpec("host", host.prepare, 5.0, on_server=False)
 COLLECTORS = (
-    CollectorSpec("status", status.prepare, 5.0, on_server=True, is_vital=True),
-    CollectorSpec("statements", statement_totals.prepare, 5.0, on_server=True),
+    CollectorSpec(
+        "status", status.prepare, 7.5, on_server=True, is_vital=True, readings_per_interval=2
+    ),
+    CollectorSpec(
+        "statements", statement_totals.prepare, 7.5, on_server=True, readings_per_interval=2
+    ),
     CollectorSpec(
         "threads",
         thread_counts.prepare,

@@ -339,16 +339,16 @@ def test_every_key_is_documented() -> None:
 @pytest.mark.parametrize(
     ("interval", "expected"),
     [
-        (15.0, {"status": 5, "statements": 5, "threads": 15, "digests": 15, "host": 5}),
-        (600.0, {"status": 5, "statements": 5, "threads": 15, "digests": 15, "host": 5}),
-        (6.0, {"status": 2, "statements": 2, "threads": 6, "digests": 6, "host": 2}),
+        (15.0, {"status": 7.5, "statements": 7.5, "threads": 15, "digests": 15, "host": 5}),
+        (600.0, {"status": 7.5, "statements": 7.5, "threads": 15, "digests": 15, "host": 5}),
+        (6.0, {"status": 3, "statements": 3, "threads": 6, "digests": 6, "host": 2}),
         (1.0, {"status": 1, "statements": 1, "threads": 5, "digests": 2, "host": 1}),
     ],
 )
 def test_short_intervals_have_enough_samples(
     interval: float, expected: Mapping[str, float]
 ) -> None:
-    """Three in each, but not more often than a server should be queried."""
+    """Two of the server and three of the host in each, but not more often than a server should be queried."""
     often = {name: {"interval": "500ms"} for name in ("status", "statements")}
     short = {"collectors": often} if interval < 2 else {}
     target = {"name": "a", "user": "u"}
