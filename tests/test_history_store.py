@@ -267,8 +267,8 @@ def test_rows_within_their_retention_stay(path: Path) -> None:
     filled(path, 40)
     with closing(open_to_write(path)) as connection:
         at = ZERO + 30 * STEP
-        assert prune.delete_rows(connection, INTERVALS, at, limit=1000) == 30
-        assert prune.delete_rows(connection, SAMPLES, at, limit=1000) == 15 * 30
+        assert prune.delete_rows(connection, INTERVALS, at) == 30
+        assert prune.delete_rows(connection, SAMPLES, at) == 15 * 30
     assert next(row.at for row in rows(path, INTERVALS)) == at
     assert len(rows(path, FITS)) == 40
 

@@ -171,13 +171,12 @@ class PrivateServer:
             self._process.kill()
             self._process.wait()
 
-    def connect_as_root(self, database: str | None = None) -> "pymysql.Connection[Cursor]":
+    def connect_as_root(self) -> "pymysql.Connection[Cursor]":
         """Connect over the socket with all privileges; the caller closes it."""
         return pymysql.connect(
             unix_socket=self.socket,
             user="root",
             password="",
-            database=database,
             connect_timeout=5,
             read_timeout=60,
             autocommit=True,

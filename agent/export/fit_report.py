@@ -36,7 +36,7 @@ class RequestedPoint:
     point: Callable[[Usl], LoadPoint]
 
 
-def format_fit(curve: CurveFile, fitted: UslFit, asked: Sequence[RequestedPoint] = ()) -> str:
+def format_fit(curve: CurveFile, fitted: UslFit, asked: Sequence[RequestedPoint]) -> str:
     """Return the report of one fit: several lines, without a final line feed."""
     report = [headline(fitted), *_past_peak_lines(fitted), *_doubt_lines(fitted)]
     loads = ["", *(_load_line(fitted, load) for load in asked)] if asked else []

@@ -22,10 +22,9 @@ def delete_rows(
     connection: sqlite3.Connection,
     kind: RowKind,
     before: int,
-    limit: int = ROWS_PER_STEP,
     target: str | None = None,
 ) -> int:
-    """Delete up to `limit` of the oldest rows of a kind before a time (ms), of each target.
+    """Delete up to `ROWS_PER_STEP` of the oldest rows of a kind before a time (ms), of each target.
 
     With `target`, only those of that one. Returns the number of rows deleted; a chunk of samples is
     deleted once its last sample is before that time.
@@ -37,7 +36,7 @@ def delete_rows(
         found = connection.execute(
             f"SELECT {key}, {count}, {layout} FROM {kind.one} WHERE target = ? AND at < ?"  # noqa: S608
             " ORDER BY at LIMIT ?",
-            (number, before, limit),
+            (number, before, ROWS_PER_STEP),
         ).fetchall()
         sql = f"DELETE FROM {kind.one} WHERE target = ? AND {key} = ?"  # noqa: S608
         deleted = connection.executemany(sql, ((number, row) for row, *_ in found)).rowcount

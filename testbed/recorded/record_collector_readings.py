@@ -58,7 +58,8 @@ def load(server: PrivateServer, stop: threading.Event, wait: float) -> None:
     """Run one client after a delay: short reads, a hot row, and pauses within the server."""
     if stop.wait(wait):
         return
-    with server.connect_as_root("headroom_load") as session, session.cursor() as cursor:
+    with server.connect_as_root() as session, session.cursor() as cursor:
+        session.select_db("headroom_load")
         while not stop.is_set():
             cursor.execute("SELECT SLEEP(0.004)")
             cursor.execute("SELECT COUNT(*) FROM t WHERE id > 100")
