@@ -170,11 +170,7 @@ class ClassUsage:
             name: tracked.counter_sums(intervals, name) for name in _event_counters(intervals)
         }
         self._known |= columns.keys()
-        left = {CALLS: 0.0, TIME: 0.0}
-        for name in DIVIDED_RESOURCES:
-            used = [interval.used[name] for interval in intervals if name in interval.used]
-            if used:
-                left[name] = sum(used) - float(columns[name].sum() if name in columns else 0.0)
+        left = _left_over(intervals, columns)
         cpu = shares.get("cpu")
         if cpu is not None and cpu.is_measured and table.cpu is not None:
             columns["cpu"] = table.cpu.sum(axis=0)  # also where the whole server's is not known
@@ -243,3 +239,15 @@ def _event_counters(intervals: Sequence[ClassInterval]) -> list[str]:
     """Return the event counters that the server has."""
     known = {name for i in intervals if i.changes is not None for name in i.changes.names}
     return [name for name in EVENT_COUNTERS if name in known]
+
+
+def _left_over(
+    intervals: Sequence[ClassInterval], columns: Mapping[str, Array]
+) -> dict[str, float]:
+    """Return what the whole server used of each divided resource beyond what classes did."""
+    left = {CALLS: 0.0, TIME: 0.0}
+    for name in DIVIDED_RESOURCES:
+        used = [interval.used[name] for interval in intervals if name in interval.used]
+        if used:
+            left[name] = sum(used) - float(columns[name].sum() if name in columns else 0.0)
+    return left

@@ -93,19 +93,8 @@ def class_table(
 
     `column_of` has for the number of each class its column, an index of `names`.
     """
-    shape = (len(intervals), len(names))
-    known = _common_counters(intervals)
-    tables = {name: np.zeros(shape) for name in known}
-    in_flight = np.zeros(shape)
-    for i, interval in enumerate(intervals):
-        changes = interval.changes
-        if changes is None:
-            continue
-        columns = column_of[changes.classes]
-        for name in known:
-            np.add.at(tables[name][i], columns, changes.values[:, changes.names.index(name)])
-        np.add.at(in_flight[i], columns, changes.in_flight)
-    empty: Array = np.zeros(shape)
+    tables, in_flight = _sums_by_column(intervals, column_of, len(names))
+    empty: Array = np.zeros_like(in_flight)
     table = ClassIntervals(
         names=names,
         seconds=np.array([interval.seconds for interval in intervals]),
@@ -122,6 +111,27 @@ def class_table(
     if SEEN_WAITING in tables:
         table = _with_metadata_locks(table, intervals, tables[SEEN_WAITING])
     return _with_row_locks(table, intervals)
+
+
+def _sums_by_column(
+    intervals: Sequence[ClassInterval], column_of: ClassNumbers, width: int
+) -> tuple[dict[str, Array], Array]:
+    """Sum the counters that all intervals have by column, by name, and the time in flight.
+
+    Each has shape (intervals, width).
+    """
+    shape = (len(intervals), width)
+    known = _common_counters(intervals)
+    tables, in_flight = {name: np.zeros(shape) for name in known}, np.zeros(shape)
+    for i, interval in enumerate(intervals):
+        changes = interval.changes
+        if changes is None:
+            continue
+        columns = column_of[changes.classes]
+        for name in known:
+            np.add.at(tables[name][i], columns, changes.values[:, changes.names.index(name)])
+        np.add.at(in_flight[i], columns, changes.in_flight)
+    return tables, in_flight
 
 
 def _common_counters(intervals: Sequence[ClassInterval]) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ import numpy as np
 from models.numerics import QUANTILES
 from models.usl.law import Array
 from models.what_if.changes import Changes
-from models.what_if.current_state import DISK_KINDS, CurrentState, LimitKind
+from models.what_if.current_state import DISK_KINDS, CurrentLoad, CurrentState, LimitKind
 from models.what_if.effects import limit_factors
 from models.what_if.posterior_draws import Draws, draws_of, widen_untrusted
 from models.what_if.residence import residence_times
@@ -115,22 +115,8 @@ def _estimate_residence_time(
     today: CurrentState, changes: Changes, draws: Draws, missing: list[str]
 ) -> PredictedValue | None:
     """Estimate R; None, and a reason in `missing`, if R is not known or the load is too high."""
-    load = today.load
+    load = _load_with_known_times(today, changes, missing)
     if load is None:
-        missing.append("Today's residence time is not known, so its change cannot be predicted.")
-        return None
-    if today.is_past_peak and changes != Changes():
-        missing.append(
-            "The residence time cannot be predicted: the server is past its peak, where throughput "
-            "does not show the load."
-        )
-        return None
-    resource = _resource_without_time(today, changes)
-    if resource:
-        missing.append(
-            f"The residence time cannot be predicted: how long a query uses the {resource} is "
-            "not known."
-        )
         return None
     start, start_load, remaining = from_measured(today, load, changes)
     grows = start_load is load and changes.load / changes.servers != 1
@@ -150,6 +136,28 @@ def _estimate_residence_time(
         missing.append("The load would be above the capacity: residence times grow without bound.")
         return None
     return _ordered_estimate(middle, low, float(high) if np.isfinite(high) else None)
+
+
+def _load_with_known_times(
+    today: CurrentState, changes: Changes, missing: list[str]
+) -> CurrentLoad | None:
+    """Return today's load; None, and a reason in `missing`, if R cannot be predicted from it."""
+    resource = _resource_without_time(today, changes)
+    if today.load is None:
+        missing.append("Today's residence time is not known, so its change cannot be predicted.")
+    elif today.is_past_peak and changes != Changes():
+        missing.append(
+            "The residence time cannot be predicted: the server is past its peak, where throughput "
+            "does not show the load."
+        )
+    elif resource:
+        missing.append(
+            f"The residence time cannot be predicted: how long a query uses the {resource} is "
+            "not known."
+        )
+    else:
+        return today.load
+    return None
 
 
 def _resource_without_time(today: CurrentState, changes: Changes) -> str:
