@@ -31,8 +31,8 @@ from simulated_counters import DAY, HOUR, STEP, SimulatedServer
 from agent.config.loader import load_config
 from agent.config.settings import Config
 from agent.demo.private_server import PrivateServer
-from agent.export.metrics import SnapshotCollector
 from agent.export.page import render
+from agent.export.snapshot_metrics import SnapshotCollector
 from agent.history.history_file import size_on_disk
 from agent.history.store import Store
 from agent.service.target_monitor import TargetMonitor

@@ -17,7 +17,7 @@ from agent.assessment.snapshot import AssessmentState, Health, ServerIdentity, S
 from agent.cli import main
 from agent.config.resources import DiskSettings, ResourceSettings
 from agent.config.settings import FitSettings
-from agent.export.metrics import SnapshotCollector
+from agent.export.snapshot_metrics import SnapshotCollector
 from agent.history.open_database import open_to_read
 from agent.history.row_access import select_rows
 from agent.history.row_kinds import INTERVALS

@@ -13,9 +13,9 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from agent.assessment.snapshot import Snapshot
 from agent.demo.result_rows import result_rows as report_rows
-from agent.export.metrics import SnapshotCollector
 from agent.export.page import render
 from agent.export.snapshot_json import snapshots_as_json
+from agent.export.snapshot_metrics import SnapshotCollector
 from agent.window.intervals import Interval
 from models.trust import Trust
 

@@ -34,7 +34,7 @@ from agent.assessment.snapshot import (
     Snapshot,
 )
 from agent.config.settings import FitSettings
-from agent.export.metrics import SnapshotCollector
+from agent.export.snapshot_metrics import SnapshotCollector
 from agent.export.target_group_metrics import GroupCollector
 from agent.groups.group_monitor import GroupState
 from agent.history.failures import StoreFailure

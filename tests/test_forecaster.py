@@ -26,9 +26,9 @@ from agent.assessment.snapshot import FORECAST_STALE_SECONDS, ForecastState, Sna
 from agent.commands.fleet_report import as_csv, as_table
 from agent.config.settings import Config
 from agent.export.forecast_sentences import forecast_text, time_to_saturation_text
-from agent.export.metrics import SnapshotCollector
 from agent.export.page import render
 from agent.export.snapshot_json import snapshots_as_json
+from agent.export.snapshot_metrics import SnapshotCollector
 from agent.history.row_kinds import Row
 from agent.history.store import Store
 from agent.history.write_buffer import Batch

@@ -16,9 +16,9 @@ from agent.assessment.hourly_load import HourlyLoad
 from agent.assessment.load_by_time_step import LoadSum
 from agent.assessment.snapshot import Snapshot
 from agent.config.settings import Config, FitSettings
-from agent.export.metrics import SnapshotCollector
 from agent.export.page import render
 from agent.export.snapshot_json import snapshots_as_json
+from agent.export.snapshot_metrics import SnapshotCollector
 from agent.history.row_kinds import Row
 from agent.history.store import Store
 from agent.history.write_buffer import Batch

@@ -14,7 +14,7 @@ from agent.config.resources import ResourceSettings
 from agent.export.page import render
 from agent.export.snapshot_json import snapshots_as_json
 from agent.export.time_split_html import time_section
-from agent.export.time_split_metrics import time_families
+from agent.export.time_split_metrics import time_split_families
 from agent.export.time_split_report import NAMES, doubt_texts, limit_text, stacked_bar
 from agent.pipeline import NO_CEILINGS
 from agent.window.intervals import Window
@@ -73,18 +73,18 @@ def test_json_has_the_split() -> None:
 
 def test_the_number_of_series_is_bounded() -> None:
     """At most sixteen per target, and one for each displayed class."""
-    families = {family.name: len(family.samples) for family in time_families([SHOWN], NOW)}
+    families = {family.name: len(family.samples) for family in time_split_families([SHOWN], NOW)}
     assert families.pop("mysql_headroom_query_limited_by_ratio") == len(known_classes(NOW).classes)
     assert families.pop("mysql_headroom_layer_concurrency") <= len(Layer)
     assert sum(families.values()) == 13
-    assert not any(family.samples for family in time_families([SHOWN], NOW + 3600))
+    assert not any(family.samples for family in time_split_families([SHOWN], NOW + 3600))
 
 
 def test_an_unknown_part_has_no_series() -> None:
     """An unknown value is absent, not zero."""
     split = TimeSplit.of(10.0, {TimePart.CPU: 9.0})
     use = replace(USE, split=split, limited_by=LimitedBy.of(split))
-    ratios = next(iter(time_families([replace(SHOWN, time_use=use)], NOW))).samples
+    ratios = next(iter(time_split_families([replace(SHOWN, time_use=use)], NOW))).samples
     assert {s.labels["part"]: s.value for s in ratios} == {"cpu": 0.9, "not_allocated": 0.1}
 
 

@@ -19,7 +19,7 @@ from prometheus_client import CollectorRegistry
 
 from agent.assessment.deploy_markers import Marker
 from agent.assessment.snapshot import AssessmentState, Health, Snapshot
-from agent.export.metrics import SnapshotCollector
+from agent.export.snapshot_metrics import SnapshotCollector
 from agent.web import application
 from agent.web.compare_requests import CompareAround
 from agent.web.http_listener import WebServer

@@ -10,7 +10,7 @@ from agent.query_classes.class_time_splits import class_key
 from models.time_split.limiting_resource import LimitedBy, LimitingResource
 
 
-def time_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]:
+def time_split_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]:
     """Yield the time split of each target, and what limits it and its query classes."""
     yield from _target_splits(snapshots, now)
     yield gauge(

@@ -14,7 +14,7 @@ from agent.compare.comparison import Comparison
 from agent.compare.periods import periods_around
 from agent.config.settings import Config
 from agent.export.metric_families import PREFIX
-from agent.export.metrics import SnapshotCollector
+from agent.export.snapshot_metrics import SnapshotCollector
 from agent.export.target_group_metrics import GroupCollector
 from agent.groups.group_monitors import Groups
 from agent.history.store import Store
