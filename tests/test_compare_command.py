@@ -107,6 +107,29 @@ def test_periods_around_a_resize_are_each_assessed_by_their_own_processors(
     assert "-0.0 %" not in text
 
 
+def test_periods_around_a_change_of_max_connections_are_each_assessed_by_their_own(
+    tmp_path: Path, compared: Compared, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The marker is set some seconds after the change; a query holds its connection as long."""
+    table = [
+        {name: row[name] for name in ("t_s", "questions", "threads_running", "uptime_s")}
+        | {
+            "threads_connected": 3 * (float(row["threads_running"]) - 1) + 1,
+            "max_connections": 60 if float(row["t_s"]) < HOURS else 600,
+        }
+        for row in rows(2 * HOURS, STEP)
+    ]
+    words = (written(tmp_path / "db.csv", table), "--around", HOURS + 10, "--length", "2h")
+    found = compared(*words)["quantities"]["demand:connections"]
+    assert found["before"]["value"] == pytest.approx(found["after"]["value"], rel=0.02)
+    assert found["verdict"] == "within_uncertainty"
+    assert main(["compare", *map(str, words)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    told = "max_connections changed within before, 60, then 600: only the intervals with 60 count."
+    assert told in lines
+    assert "max_connections: 60 before, 600 after; per query, time of all 600." in lines
+
+
 def test_without_a_change_nothing_is_marked(
     deployed: Path, compared: Compared, capsys: pytest.CaptureFixture[str]
 ) -> None:

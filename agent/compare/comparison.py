@@ -160,14 +160,15 @@ def _sides(
 def _compare_demands(first: AssessedPeriod, second: AssessedPeriod) -> Iterator[Compared]:
     """Compare the demand of a query for each resource, in seconds of the whole resource.
 
-    Of processors those of the second period are the whole: more of them make no query cheaper.
+    Of processors and connections those of the second period are the whole: more of them make no
+    query cheaper.
     """
     resource_limits = [
         {w.resource: w for w in side.capacity.resource_limits} if side.capacity else {}
         for side in (first, second)
     ]
     for name in sorted({*resource_limits[0], *resource_limits[1]}):
-        scales = (_processor_ratio(name, first, second), 1.0)
+        scales = (_limit_ratio(name, first, second), 1.0)
         before, after = (
             _demand(limits.get(name), scale)
             for limits, scale in zip(resource_limits, scales, strict=True)
@@ -185,9 +186,9 @@ def _compare_demands(first: AssessedPeriod, second: AssessedPeriod) -> Iterator[
         yield _compare_ratio(f"demand:{name}", Unit.SECONDS, before, after, why)
 
 
-def _processor_ratio(resource: str, first: AssessedPeriod, second: AssessedPeriod) -> float:
-    """Return the processors of the first period over those of the second; 1 if not known."""
-    before, after = (side.processors.get(resource) for side in (first, second))
+def _limit_ratio(resource: str, first: AssessedPeriod, second: AssessedPeriod) -> float:
+    """Return the limit of the first period over that of the second; 1 if not known."""
+    before, after = (side.changeable_limits.get(resource) for side in (first, second))
     return before.usual / after.usual if before and after else 1.0
 
 

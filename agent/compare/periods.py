@@ -16,7 +16,7 @@ from agent.replay.recording_opener import RecordingSource, SourceError
 from agent.support.clock_pair import ClockPair
 from agent.support.errors import InputError
 from agent.window.intervals import Window
-from agent.window.resource_utilisation import PROCESSOR_COUNTS
+from agent.window.present_limits import limits_that_may_change
 from models.capacity.result import Capacity
 
 SEPARATOR = ".."
@@ -75,11 +75,11 @@ def periods_around(middle: float, length: float, now: float) -> tuple[Period, Pe
     return Period(middle - length, middle), Period(middle, middle + length)
 
 
-class Processors(NamedTuple):
-    """How many processors there were in a period."""
+class ChangeableLimit(NamedTuple):
+    """A limit that may change within a period."""
 
     usual: float
-    """In most of its time: only the intervals with as many are assessed."""
+    """In most of its time: only the intervals with this limit are assessed."""
     successive: Sequence[float]
     """In the order of time, without repeats."""
 
@@ -93,8 +93,8 @@ class AssessedPeriod:
     intervals: int
     loads: tuple[float, float, float]
     """The 5, 50 and 95 % quantile of the throughput, queries/s."""
-    processors: Mapping[str, "Processors"] = field(default_factory=dict)
-    """How many processors were there, by resource, where known."""
+    changeable_limits: Mapping[str, "ChangeableLimit"] = field(default_factory=dict)
+    """max_connections and how many processors there were, by resource, where known."""
 
     @property
     def capacity(self) -> Capacity | None:
@@ -112,8 +112,8 @@ def assess_period(
     source.recording.play(period.end)
     source.recording.play(min(source.recording.end, period.end + source.recording.history.grace))
     whole = _within(source.recording.history.window(-math.inf), period)
-    processors = _processors(whole)
-    window = _with_usual_processors(whole, processors)
+    limits = _changeable_limits(whole)
+    window = _with_usual_limits(whole, limits)
     if len(window) < MIN_INTERVALS:
         span = f"from {time_text(period.start)} to {time_text(period.end)}"
         raise SourceError(
@@ -126,33 +126,32 @@ def assess_period(
         fitted=assess_window(window, AssessmentState(), source.settings, now, ceilings),
         intervals=round(float(window["stands_for"].sum())),
         loads=(float(low), float(middle), float(high)),
-        processors=processors,
+        changeable_limits=limits,
     )
 
 
-def _processors(window: Window) -> dict[str, Processors]:
-    """Return how many processors there were, by resource, where known."""
+def _changeable_limits(window: Window) -> dict[str, ChangeableLimit]:
+    """Return the limits that may change, by resource, where known."""
     found = {}
-    for resource, name in PROCESSOR_COUNTS.items():
-        counts = window.utilisation_or_rate(name)
-        known = counts > 0
+    for resource, limit in limits_that_may_change(window).items():
+        known = limit > 0
         if known.any():
-            values, which = np.unique(counts[known], return_inverse=True)
+            values, which = np.unique(limit[known], return_inverse=True)
             lasted = np.bincount(which, (window["seconds"] * window["stands_for"])[known])
-            successive = [count for count, _ in groupby(counts[known].tolist())]
-            found[resource] = Processors(float(values[np.argmax(lasted)]), successive)
+            successive = [value for value, _ in groupby(limit[known].tolist())]
+            found[resource] = ChangeableLimit(float(values[np.argmax(lasted)]), successive)
     return found
 
 
-def _with_usual_processors(window: Window, processors: Mapping[str, Processors]) -> Window:
-    """Return the intervals without those that had another number of processors.
+def _with_usual_limits(window: Window, limits: Mapping[str, ChangeableLimit]) -> Window:
+    """Return the intervals without those that had another limit.
 
-    A resize at the edge of a period would else make its last interval's processors those of all.
+    A change at the edge of a period would else make its last interval's limit that of all.
     """
     same = np.ones(len(window), dtype=np.bool_)
-    for resource, (usual, _) in processors.items():
-        counts = window.utilisation_or_rate(PROCESSOR_COUNTS[resource])
-        same &= ~(counts > 0) | (counts == usual)
+    for resource, limit in limits_that_may_change(window).items():
+        if resource in limits:
+            same &= ~(limit > 0) | (limit == limits[resource].usual)
     return window.select(same)
 
 

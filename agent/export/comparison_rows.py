@@ -8,6 +8,7 @@ from agent.config.timestamps import time_text
 from agent.export.capacity_sentences import resource_display_name
 from agent.export.fit_report import DASH, TIME_UNITS, format_number, without_noise
 from agent.query_classes.class_registry import class_name_of
+from agent.window.resource_utilisation import PROCESSOR_COUNTS
 from models.estimate_difference import ComparedEstimate, EstimatedChange, Verdict
 
 HEADER = ("", "before", "90 % interval", "after", "90 % interval", "change", "90 % interval", "")
@@ -48,7 +49,7 @@ def notes(comparison: Comparison) -> Iterator[str]:
     for why in dict.fromkeys(row.why for row in unknown):
         names = "; ".join(_row_title(row.name) for row in unknown if row.why == why)
         yield f"Not known in either period: {names} ({why})."
-    yield from _processor_notes(comparison)
+    yield from _limit_notes(comparison)
     if comparison.loads_differ:
         yield "The loads do not overlap: the cost per query may differ for that reason alone."
     verdicts = {row.change.verdict for row in comparison.rows}
@@ -58,21 +59,27 @@ def notes(comparison: Comparison) -> Iterator[str]:
         yield "Nothing changed beyond the uncertainty."
 
 
-def _processor_notes(comparison: Comparison) -> Iterator[str]:
-    """Yield how compared processors changed, within a period and from one to the other."""
-    known = {"before": comparison.before.processors, "after": comparison.after.processors}
+def _limit_notes(comparison: Comparison) -> Iterator[str]:
+    """Yield how limits changed of which rows are, within a period and from one to the other."""
+    sides = {"before": comparison.before, "after": comparison.after}
     for row in comparison.rows:
         resource = row.name.removeprefix("demand:")
         name = resource_display_name(resource)
-        counts = {side: found[resource] for side, found in known.items() if resource in found}
-        for side, (usual, successive) in counts.items():
+        if resource in PROCESSOR_COUNTS:
+            name = f"Processors of {name}"
+        limits = {
+            side: period.changeable_limits[resource]
+            for side, period in sides.items()
+            if resource in period.changeable_limits
+        }
+        for side, (usual, successive) in limits.items():
             if len(successive) > 1:
-                changes = ", then ".join(f"{count:g}" for count in successive)
-                changed = f"Processors of {name} changed within {side}, {changes}"
+                changes = ", then ".join(f"{limit:g}" for limit in successive)
+                changed = f"{name} changed within {side}, {changes}"
                 yield f"{changed}: only the intervals with {usual:g} count."
-        if len({found.usual for found in counts.values()}) > 1:
-            were, are = (f"{counts[side].usual:g}" for side in ("before", "after"))
-            yield f"Processors of {name}: {were} before, {are} after; per query, time of all {are}."
+        if len({limit.usual for limit in limits.values()}) > 1:
+            were, are = (f"{limits[side].usual:g}" for side in ("before", "after"))
+            yield f"{name}: {were} before, {are} after; per query, time of all {are}."
 
 
 def row_cells(row: Compared) -> tuple[str, ...]:

@@ -68,13 +68,20 @@ def _shares_of_latest(window: Window, ratios: Mapping[str, Array]) -> dict[str, 
     return found
 
 
-def _ratios_to_latest(window: Window) -> Mapping[str, Array]:
-    """Compute each limit over the latest one, shape (intervals,) by name; 1 where not known."""
+def limits_that_may_change(window: Window) -> dict[str, Array]:
+    """Return max_connections and numbers of processors, shape (intervals,) by resource.
+
+    NaN where not known.
+    """
     opened = window.utilisation_or_rate(OPEN_CONNECTIONS) + AGENT_CONNECTIONS
     used = window.utilisation_or_rate(CONNECTIONS)
-    limits = {CONNECTIONS: opened / np.where(used > 0, used, np.nan)}
-    limits |= {name: window.utilisation_or_rate(count) for name, count in PROCESSOR_COUNTS.items()}
-    return {name: _ratio_to_latest(limit) for name, limit in limits.items()}
+    limits = {CONNECTIONS: np.round(opened / np.where(used > 0, used, np.nan))}
+    return limits | {n: window.utilisation_or_rate(count) for n, count in PROCESSOR_COUNTS.items()}
+
+
+def _ratios_to_latest(window: Window) -> Mapping[str, Array]:
+    """Compute each limit over the latest one, shape (intervals,) by name; 1 where not known."""
+    return {name: _ratio_to_latest(limit) for name, limit in limits_that_may_change(window).items()}
 
 
 def _ratio_to_latest(limit: Array) -> Array:
