@@ -13,6 +13,7 @@ from recordings import Row, rows, written
 from test_replay_history import SERVER, ZERO, history, real_intervals
 
 from agent.cli import main
+from agent.config.timestamps import time_text
 from agent.history.open_database import open_to_write
 from agent.history.row_access import insert_rows
 from agent.history.row_kinds import CLASSES
@@ -262,7 +263,8 @@ def test_a_period_without_intervals_in_a_history_is_one_line(
     path = history(tmp_path / "state" / "history.db", ("db", SERVER, real_intervals()))
     words = ("--before", f"{ZERO - 900}..{ZERO - 100}", "--after", f"{ZERO}..{ZERO + 900}")
     said = one_line(capsys, main(["compare", str(path), *words]))
-    assert "no intervals of db in that period" in said
+    period = f"from {time_text(ZERO - 900)} to {time_text(ZERO - 100)}"
+    assert f"no intervals of db {period}" in said
 
 
 @pytest.mark.parametrize("option", ["--since", "--until"])

@@ -78,6 +78,13 @@ class ReplayOptions:
     """Data before it is not read, nor data after `until`; on the recording's clock."""
     until: float = math.inf
 
+    @property
+    def period_text(self) -> str:
+        """The period in words."""
+        if not math.isfinite(self.since):
+            return "at any time"
+        return f"from {time_text(self.since)} to {time_text(self.until)}"
+
     def includes(self, at: float) -> bool:
         """Return whether data of that time is to be read."""
         return self.since <= at <= self.until
@@ -156,8 +163,8 @@ def _csv_source(path: str, options: ReplayOptions) -> RecordingSource:
     file = SampleFile(path)
     measured, readings = measure_sampling(r for r in file.readings() if options.includes(r.at))
     if measured is None and math.isfinite(options.since):
-        period = f"from {time_text(options.since)} to {time_text(options.until)}"
-        raise SourceError(f"{file.name}: fewer than two samples {period}; choose another period")
+        problem = f"fewer than two samples {options.period_text}"
+        raise SourceError(f"{file.name}: {problem}; choose another period")
     if measured is None:
         problem = "fewer than two rows have questions, threads_running and uptime_s"
         raise SourceError(f"{file.name}: {problem}; record a longer period")
@@ -192,7 +199,7 @@ def _history_source(
     reference = next(select_rows(connection, INTERVALS, search), None)
     if reference is None:
         also = f" ({'; '.join(others)})" if others else ""
-        problem = f"no intervals of {extent.target} in that period{also}"
+        problem = f"no intervals of {extent.target} {options.period_text}{also}"
         raise SourceError(f"{path}: {problem}; `history show` lists what is available")
     width = options.interval or interval_from_row(reference, 1.0, RECORDING_CLOCK).seconds
     settings = _settings_with_width(options, width)
