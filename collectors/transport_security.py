@@ -52,7 +52,8 @@ class Endpoint:
 
     def __str__(self) -> str:
         """Return the path of the socket file, or host and port."""
-        return self.socket or f"{self.host}:{self.port}"
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return self.socket or f"{host}:{self.port}"
 
 
 def security_options(endpoint: Endpoint) -> dict[str, Any]:

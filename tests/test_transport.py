@@ -37,6 +37,19 @@ def test_a_target_that_is_down_costs_little() -> None:
     assert spent < MOST
 
 
+@pytest.mark.parametrize(
+    ("endpoint", "shown"),
+    [
+        (Endpoint("db1", 3307), "db1:3307"),
+        (Endpoint("2001:db8::1", 3307), "[2001:db8::1]:3307"),
+        (Endpoint("::1", 3307, "/run/mysqld.sock"), "/run/mysqld.sock"),
+    ],
+)
+def test_an_address_is_shown_as_in_a_url(endpoint: Endpoint, shown: str) -> None:
+    """So that the port of an IPv6 address is told from its last group."""
+    assert str(endpoint) == shown
+
+
 def test_an_authority_is_loaded_once_and_again_when_its_file_changes(tmp_path: Path) -> None:
     """All sessions share a context; another certificate in the file makes another one."""
     first, second = Authority(tmp_path), Authority(tmp_path, "second")
