@@ -364,6 +364,8 @@ def test_a_host_that_is_busy_without_statements_is_named(
     with serving(prometheus, fill(tmp_path, promtool, samples)) as url:
         assert main(["analyze", "--prometheus", url, *SPAN]) == 0
         told = capsys.readouterr().err.strip()
+        assert main(["replay", url, "--target", "a:9104", *SPAN]) == 0
+        assert capsys.readouterr().err.strip() == told
         assert main(["analyze", "--prometheus", url, *SPAN, "--no-hosts"]) == 0
     assert told == (
         "mysql-headroom: a:9104: most of the host's CPU time is not of statements; if it is of"

@@ -22,6 +22,7 @@ from agent.prometheus.fleet_targets import (
     missing_hosts,
     names_text,
 )
+from agent.prometheus.host_use import USED_BY_OTHERS
 from agent.prometheus.target_assessment import Analysis, analyse
 from agent.replay.recording_opener import SourceError
 from agent.support.http_client import AccessError
@@ -131,7 +132,5 @@ def _analyse_targets(
                 print_error(found)
                 failed += 1
     if beside_others:
-        problem = "most of the host's CPU time is not of statements"
-        remedy = "if it is of other programs, and not of a replica's appliers, give --no-hosts"
-        print_error(f"{names_text(beside_others)}: {problem}; {remedy}")
+        print_error(f"{names_text(beside_others)}: {USED_BY_OTHERS}")
     return snapshots, failed

@@ -7,6 +7,7 @@ from msgspec import structs
 from agent.config.timestamps import time_text
 from agent.prometheus.client import Client
 from agent.prometheus.fleet_targets import FleetQuery, FleetTarget, find_targets, names_text
+from agent.prometheus.host_use import USED_BY_OTHERS, is_mostly_used_by_others
 from agent.prometheus.server_recordings import (
     measure_samplings,
     readings,
@@ -40,7 +41,12 @@ def prometheus_source(
         period = f"from {time_text(query.start)} to {time_text(query.end)}"
         raise SourceError(f"{target.name}: no samples {period}; choose another period")
     title = f"{target.name}: samples {sampling:g} s apart"
-    return RecordingSource(target.name, title, recording, settings, list)
+
+    def notes() -> list[str]:
+        is_beside_others = is_mostly_used_by_others(history.window(-math.inf))
+        return [f"{target.name}: {USED_BY_OTHERS}"] if is_beside_others else []
+
+    return RecordingSource(target.name, title, recording, settings, notes)
 
 
 def choose_target(found: list[FleetTarget], name: str | None, how: str) -> FleetTarget:

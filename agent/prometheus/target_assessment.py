@@ -4,7 +4,6 @@ import math
 from dataclasses import replace
 from typing import NamedTuple
 
-import numpy as np
 from msgspec import structs
 
 from agent.assessment.forecaster import forecast_saturation
@@ -15,6 +14,7 @@ from agent.config.settings import FitSettings
 from agent.pipeline import assess
 from agent.prometheus.client import Client
 from agent.prometheus.fleet_targets import FleetQuery, FleetTarget
+from agent.prometheus.host_use import is_mostly_used_by_others
 from agent.prometheus.server_recordings import (
     measure_samplings,
     readings,
@@ -25,14 +25,7 @@ from agent.replay.bulk_intervals import add_readings
 from agent.replay.recording_opener import interval_for
 from agent.support.clock_pair import ClockPair
 from agent.window.interval_buffer import IntervalBuffer
-from agent.window.intervals import Window
-from agent.window.resource_utilisation import CPU, CPUS
-
-CPU_OF_STATEMENTS = 3.0
-"""A server's CPU time is at most about this many times its statements' time: it also receives them
-and sends their results."""
-FREE_SHARE = 0.1
-"""The share of the processors that the system itself may use."""
+from agent.window.resource_utilisation import CPU
 
 
 class Analysis(NamedTuple):
@@ -71,14 +64,5 @@ def analyse(
     capacity = known.capacity(now.unix)
     return Analysis(
         snapshot,
-        capacity is not None and capacity.limit == CPU and _is_mostly_used_by_others(window),
+        capacity is not None and capacity.limit == CPU and is_mostly_used_by_others(window),
     )
-
-
-def _is_mostly_used_by_others(window: Window) -> bool:
-    """Return whether in most intervals the host used far more CPU than statements can have."""
-    cpus = window.utilisation_or_rate(CPUS)
-    busy = window.utilisation_or_rate(CPU) * cpus
-    rest = busy - CPU_OF_STATEMENTS * window["statement_time"] - FREE_SHARE * cpus
-    rest = rest[np.isfinite(rest)]
-    return len(rest) > 0 and float(np.median(rest)) > 0
