@@ -348,7 +348,7 @@ def test_every_key_is_documented() -> None:
 def test_short_intervals_have_enough_samples(
     interval: float, expected: Mapping[str, float]
 ) -> None:
-    """Two of the server and three of the host in each, but not more often than servers should be."""
+    """Two of the server and three of the host in each, within the limits for a server."""
     often = {name: {"interval": "500ms"} for name in ("status", "statements")}
     short = {"collectors": often} if interval < 2 else {}
     target = {"name": "a", "user": "u"}
