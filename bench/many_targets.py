@@ -57,7 +57,9 @@ def main() -> None:
             for count, down in ((1, 0), (args.targets, args.down))
         )
     each = (all_of_them.memory - one.memory) / (args.targets - 1)
-    print(f"{args.targets} targets, status every {args.interval or 5:g} s, {args.classes} classes,")
+    print(
+        f"{args.targets} targets, status every {args.interval or 7.5:g} s, {args.classes} classes,"
+    )
     print(f"{args.minutes:g} minutes; {all_of_them.kept:.0f} intervals of a day in each fit\n")
     print("| question | answer | goal |\n|---|---|---|")
     print(f"| share of one core | {all_of_them.cores:.2f} | 1 |")

@@ -22,7 +22,8 @@ class CollectorSpec:
     interval even after the server has aborted its statement. `max_share` is the largest share of
     the time that readings may take: a slow reading is followed by a longer pause. Where the fit's
     intervals are shorter than usual, it reads `readings_per_interval` times in each, but not more
-    often than every `min_interval` seconds.
+    often than every `min_interval` seconds. One that `awaits_schedule` does not read at once in a
+    new session, but when its schedule says: its readings count only from one to the next.
     """
 
     name: str
@@ -33,6 +34,7 @@ class CollectorSpec:
     max_share: float = 1.0
     readings_per_interval: int = 3
     min_interval: float = 1.0
+    awaits_schedule: bool = False
 
     def interval_for_width(self, width: float) -> float:
         """Compute the default interval for fit intervals of `width` seconds, in seconds."""
@@ -63,6 +65,7 @@ COLLECTORS = (
         max_share=0.01,
         readings_per_interval=1,
         min_interval=2.0,
+        awaits_schedule=True,
     ),
     _HOST,
 )

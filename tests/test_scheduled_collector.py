@@ -64,6 +64,21 @@ def test_runs_are_at_the_phase_whenever_the_first_one_was() -> None:
     assert made.health.skipped == 0
 
 
+def test_the_first_run_of_what_counts_from_one_to_the_next_awaits_its_schedule() -> None:
+    """So a session begins with fewer readings; a later preparation does not postpone it."""
+    spec = CollectorSpec("x", lambda _: Prepared(dict, (ON,)), 15.0, True, awaits_schedule=True)
+    made = ScheduledCollector("db", spec, 15.0, phase=4.0)
+    for _ in range(2):
+        began = time.monotonic()
+        made.prepare(CONNECTION)
+        assert began < made.due <= began + 15.001
+        assert (made.due - 4.0) % 15.0 == pytest.approx(0.0, abs=1e-6)
+        due = made.due
+        made.prepare(CONNECTION)
+        assert made.due == due
+        made.forget_source()
+
+
 def test_forgetting_the_source_during_a_run_is_no_failure(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

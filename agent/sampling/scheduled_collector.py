@@ -75,6 +75,8 @@ class ScheduledCollector:
         is_same = prepared.read and before and prepared.features == self.features
         self._read = before if is_same else prepared.read
         self._penalty = 1
+        if self.spec.awaits_schedule and not self.due:
+            self._set_due(time.monotonic())
         self._log_changes(prepared.features)
         self.features = prepared.features
 
