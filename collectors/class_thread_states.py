@@ -15,7 +15,7 @@ import os
 import re
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Self
@@ -25,7 +25,7 @@ import psutil
 from collectors.base import PICOSECOND
 from collectors.connection import Connection
 from collectors.process_lookup import ProcessNotFound, find_server_process
-from collectors.result_cells import ResultLimits, number, text, whole_number
+from collectors.result_cells import ResultLimits, ResultRow, number, text, whole_number
 from collectors.statement_totals import RUNNING
 from collectors.thread_times import MAX_THREADS, is_in_sample
 
@@ -110,11 +110,23 @@ class StatementThreads:
 
     def read(self) -> ThreadStateCounts:
         """Count the statements whose threads wait for a disk, or are ready, by class."""
-        begun, states = time.monotonic(), thread_states(self._tasks)
+        begun, states = time.monotonic(), self.states()
         if not states:
             return ThreadStateCounts()
         rows = self._connection.query(self._query, LIMITS)
-        took = time.monotonic() - begun
+        return self.counts(states, rows, time.monotonic() - begun)
+
+    def states(self) -> dict[int, str]:
+        """Read the state of each thread; empty where they cannot be read."""
+        return thread_states(self._tasks)
+
+    def counts(
+        self, states: Mapping[int, str], rows: Iterable[ResultRow], took: float
+    ) -> ThreadStateCounts:
+        """Count by class the statements in `rows`: class, thread, elapsed time (ps; NULL: unknown).
+
+        `took`: the seconds since the `states` of their threads were read.
+        """
         found = ThreadStateCounts()
         seen = {ON_DISK: found.on_disk, READY: found.ready}
         for name, thread, elapsed in rows:

@@ -10,6 +10,7 @@ all statements, since some have no digest (MariaDB: those of the binary protocol
 
 import math
 import time
+from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -31,9 +32,10 @@ from collectors.digest_table import (
     Array,
     DigestTable,
 )
-from collectors.result_cells import ResultLimits, number_or_zero, text, whole_number
+from collectors.result_cells import ResultLimits, number, number_or_zero, text, whole_number
 from collectors.statement_totals import (
     ENABLE_CONSUMER,
+    NULL_EXPRESSION,
     RUNNING,
     WAITS_FOR_A_LOCK,
     consumers,
@@ -44,12 +46,12 @@ from collectors.statement_totals import (
     performance_schema_off,
 )
 
-MAX_RUNNING = 10_000  # classes with running statements
+MAX_RUNNING = 10_000  # running statements
 RECENTLY_SEEN = " WHERE LAST_SEEN >= NOW(6) - INTERVAL {seconds}000000 MICROSECOND"
 OWN_DIGEST = """
 SELECT DIGEST FROM performance_schema.events_statements_current WHERE THREAD_ID = {thread_id}"""
 MAX_DIGEST_LENGTH = 64  # characters
-MAX_TEXTS_PER_QUERY = 2000  # rows; for each statement the server passes over the whole table
+MAX_TEXTS_PER_QUERY = 1000  # rows; for each statement the server passes over the whole table
 MAX_TEXT_LENGTH = 1024  # characters; the server's default is as many bytes
 TEXTS = f"""
 SELECT DIGEST, LEFT(DIGEST_TEXT, {MAX_TEXT_LENGTH}) FROM {TABLE}
@@ -68,22 +70,21 @@ ENABLE_LOCK_WAITS = (
     f" WHERE NAME = '{LOCK_INSTRUMENT}'"
 )
 LOCK_WAITS = f"""
-SELECT '{ALL_CLASSES}', 0, 0, SUM_TIMER_WAIT
+SELECT '{ALL_CLASSES}', {NULL_EXPRESSION}, SUM_TIMER_WAIT, 0
   FROM performance_schema.events_waits_summary_global_by_event_name
  WHERE EVENT_NAME = '{LOCK_INSTRUMENT}'
    AND COUNT_STAR > 0"""  # noqa: S608
 """The total time of finished waits for metadata locks, which MySQL counts by default, but not in
 any statement's lock time."""
 IN_FLIGHT = f"""
-(SELECT CONCAT_WS('|', DIGEST, COALESCE(CONCAT('=', CURRENT_SCHEMA), '')), SUM(TIMER_WAIT),
-       COALESCE(SUM({WAITS_FOR_A_LOCK}), 0), COALESCE(SUM(({WAITS_FOR_A_LOCK}) * TIMER_WAIT), 0)
+(SELECT CONCAT_WS('|', DIGEST, COALESCE(CONCAT('=', CURRENT_SCHEMA), '')), THREAD_OS_ID,
+       TIMER_WAIT, COALESCE({WAITS_FOR_A_LOCK}, 0)
   FROM performance_schema.events_statements_current
   JOIN performance_schema.threads USING (THREAD_ID)
  WHERE {RUNNING}
    AND DIGEST IS NOT NULL
- GROUP BY DIGEST, CURRENT_SCHEMA
  LIMIT {MAX_RUNNING})"""  # noqa: S608
-"""The statements in flight by class."""
+"""The statements in flight: class, thread, elapsed time, and whether it waits for a lock."""
 
 LAST_SEEN_MARGIN = 2.0  # seconds that LAST_SEEN may be late; MariaDB's has no fraction
 COMPLETE_EVERY_SECONDS = 600.0  # seconds after which all rows are read again
@@ -269,7 +270,8 @@ class DigestReader:
         if since is None:
             everything = self._all_statements.read()
         running, locked, lock_waits = self._read_running()
-        self.sample_threads()
+        if self._in_flight is None:
+            self.sample_threads()
         seen, self._thread_states = self._thread_states, ThreadStateCounts()
         texts = {} if since is None else self._fetch_new_texts(state, keys, running)
         state.read_at = begun
@@ -302,22 +304,28 @@ class DigestReader:
         """Read the elapsed seconds of running statements and how many wait for locks, by class.
 
         The third result is the total of such waits in seconds: of finished and of present ones.
+        The same rows tell which threads run what, so the states of threads are sampled too.
         """
-        elapsed: dict[str, float] = {}
-        locked: dict[str, float] = {}
+        elapsed, locked = defaultdict[str, float](float), defaultdict[str, float](float)
         if self._in_flight is None:
             return elapsed, locked, None
+        begun, states = time.monotonic(), self._threads.states() if self._threads else {}
+        rows = self._connection.query(self._in_flight, RUNNING_LIMITS)
+        took = time.monotonic() - begun
         ended, waiting = None, 0.0
-        for name, wait, count, waited in self._connection.query(self._in_flight, RUNNING_LIMITS):
-            seconds = number_or_zero("the time of waits for locks", waited) * PICOSECOND
+        for name, _, wait, waits_for_a_lock in rows:
+            seconds = number_or_zero("TIMER_WAIT", wait) * PICOSECOND
             key = text(name, MAX_KEY_LENGTH)
             if key == ALL_CLASSES:
                 ended = seconds
                 continue
-            waiting += seconds
-            elapsed[key] = number_or_zero("TIMER_WAIT", wait) * PICOSECOND
-            if statements := number_or_zero("the count of waits for locks", count):
-                locked[key] = statements
+            elapsed[key] += seconds
+            if statements := number("the count of waits for locks", waits_for_a_lock):
+                locked[key] += statements
+                waiting += seconds
+        if self._threads is not None and states:
+            known = [row[:3] for row in rows if row[1] is not None]
+            self._thread_states = self._thread_states + self._threads.counts(states, known, took)
         return elapsed, locked, None if ended is None else ended + waiting
 
     def _fetch_new_texts(

@@ -7,10 +7,12 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import numpy as np
 import pytest
 from collector_session import connected
 
 from agent.demo.private_server import PrivateServer
+from collectors import digests as digest_collector
 from collectors.class_thread_states import (
     MARIADB,
     DigestHashes,
@@ -20,13 +22,15 @@ from collectors.class_thread_states import (
     words_hash,
 )
 from collectors.connection import Connection
-from collectors.result_cells import ResultLimits, text
+from collectors.digests import DigestRows, DigestValues
+from collectors.result_cells import ONE_CELL, ResultLimits, ResultRow, text
 from collectors.statement_totals import own_thread
 from testbed.real.clients import Clients, root, run_as_root
 from testbed.real.daemon import wait_until
 
 COMPUTES = "SELECT BENCHMARK(60000000, 1 + 1) /* not 'a text' */ AS `computes`"
 SLEEPS = "SELECT SLEEP(0.5) AS sleeps"
+NAMES = ("computes", "sleeps")
 TEXTS = "SELECT DIGEST, DIGEST_TEXT FROM performance_schema.events_statements_summary_by_digest"
 STATEMENTS = (
     "SELECT 'it''s' AS a, \"x\\\" y\" AS b, 0x1F AS c, 1e5 AS d, NULL AS e -- the end",
@@ -58,14 +62,55 @@ def test_a_computing_statement_is_ready_and_a_sleeping_one_is_not(
     assert not any(look.on_disk for look in seen)
 
 
+@pytest.mark.live
+def test_one_statement_reads_what_runs_and_on_which_threads(
+    mysql_server: PrivateServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of two clients that compute, at least one is ready to run, and both have elapsed time."""
+    asked = list[str]()
+    with (
+        connected(mysql_server, "socket") as connection,
+        Clients(mysql_server, COMPUTES),
+        Clients(mysql_server, COMPUTES),
+    ):
+        threads = statement_threads(connection, own_thread(connection))
+        assert threads is not None
+        digest = wait_until("its digest", lambda: known_digests(connection).get("computes"), 20)
+        read, query = digest_collector.prepare(connection).read, connection.query
+
+        def noted(sql: str, limits: ResultLimits = ONE_CELL) -> list[ResultRow]:
+            asked.append(sql)
+            return query(sql, limits)
+
+        assert read is not None
+        monkeypatch.setattr(connection, "query", noted)
+        seen = list[DigestRows]()
+        for _ in looks(20):
+            values = read()
+            assert isinstance(values, DigestValues)
+            seen.append(values.rows)
+    assert sum("events_statements_current" in sql for sql in asked) == len(seen)
+    ready = [rows.thread_states.ready[f"{digest}|"] for rows in seen if rows.thread_states]
+    elapsed = [rows.running.get(f"{digest}|", 0.0) for rows in seen]
+    assert len(ready) == 20
+    assert max(ready) >= 1
+    assert sum(ready) > 10
+    assert min(elapsed) >= 0
+    assert np.median(elapsed) > 0
+
+
 def digests_of(connection: Connection, threads: StatementThreads) -> dict[str, str] | None:
     """The digests of both statements, once the server has them; a MariaDB's are known by hash."""
-    rows = connection_rows(connection)
     if threads.hashes is not None:
-        threads.hashes.add(rows)
-    words = ("computes", "sleeps")  # of these two alone: other tests run such statements too
-    found = {word: d for d, said in rows.items() for word in words if f"AS `{word}`" in said}
-    return found if len(found) == len(words) else None
+        threads.hashes.add(connection_rows(connection))
+    found = known_digests(connection)
+    return found if len(found) == len(NAMES) else None
+
+
+def known_digests(connection: Connection) -> dict[str, str]:
+    """The digests of these two alone: other tests run such statements too."""
+    rows = connection_rows(connection)
+    return {name: d for d, said in rows.items() for name in NAMES if f"AS `{name}`" in said}
 
 
 def connection_rows(connection: Connection) -> dict[str, str]:
