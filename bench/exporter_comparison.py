@@ -6,9 +6,9 @@
 Two ways. Readings: all classes are used once, then either the agent's collectors read once or the
 exporter is scraped, by turns, on a server that does nothing else; so the server's CPU can be told.
 Daemons: both run under a load that uses all classes again and again, the agent with its defaults
-and a day of history: its CPU a second, beside that of a scrape and of one each 15 s. In the first
-minute, and after `--warm-up` seconds: a window of query classes fills in an hour, and for the first
-ten minutes a fit is made with each of them.
+and a day of history: its CPU a second, beside that of an exporter scraped each 15 s in the same
+minute. In the first minute, and after `--warm-up` seconds: a window of query classes fills in an
+hour, and for the first ten minutes a fit is made with each of them.
 """
 
 import argparse
@@ -143,20 +143,15 @@ def daemons(
         running_agent(folder, targets, history={"path": str(history)}) as agent,
         watched.under_load(rate),
     ):
-        first = sampled(agent, watched, FIRST)
-        row(
-            "CPU per second, first minute; a scrape each 15 s",
-            first.client,
-            each_15_s(scrapes.client),
-            "1",
-        )
-        row("the server's CPU for that", first.server, each_15_s(scrapes.server), "1")
+        first, scraped_first = sampled(agent, exporter, watched, FIRST)
+        row("CPU per second, first minute", first.client, scraped_first.client, "1")
+        row("the server's CPU for that", first.server, scraped_first.server, "1")
         time.sleep(max(args.warm_up - FIRST, 0.0))
-        per_second = sampled(agent, watched, args.seconds)
+        per_second, scraped_then = sampled(agent, exporter, watched, args.seconds)
         row("CPU per second; per scrape", per_second.client, scrapes.client, ".25")
         row("the server's CPU for that", per_second.server, scrapes.server, ".5")
-        row("CPU per second; a scrape each 15 s", per_second.client, each_15_s(scrapes.client), "1")
-        row("the server's CPU for that", per_second.server, each_15_s(scrapes.server), "1")
+        row("CPU per second, later", per_second.client, scraped_then.client, "1")
+        row("the server's CPU for that", per_second.server, scraped_then.server, "1")
         ours, theirs = Costs(), Costs()
         for _ in range(args.scrapes):
             for program, costs in ((agent, ours), (exporter, theirs)):
@@ -172,19 +167,34 @@ def daemons(
     print(f"\nafter {args.warm_up:g} s; {kept:g} intervals of a day in the fit")
 
 
-def sampled(agent: RunningProgram, watched: WatchedServer, seconds: float) -> Costs:
-    """What a second of the daemon costs."""
-    user, started = watched.logins["agent"].user, time.monotonic()
-    before = agent.cpu(), watched.session_cpu(user)
-    time.sleep(seconds)
-    after, elapsed = (agent.cpu(), watched.session_cpu(user)), time.monotonic() - started
-    client, server = ((b - a) / elapsed for a, b in zip(before, after, strict=True))
-    return Costs(client=[client], server=[server])
+def sampled(
+    agent: RunningProgram, exporter: RunningProgram, watched: WatchedServer, seconds: float
+) -> tuple[Costs, Costs]:
+    """What a second costs of the agent, and of an exporter that is scraped each 15 s meanwhile.
+
+    What the server spends for the agent is the CPU of its session's thread, with the connect; for
+    the exporter that of the threads of all sessions but the agent's, the load's and our own.
+    """
+    own = watched.session_threads(watched.logins["agent"].user, "root")
+    before = _spent(agent, exporter, watched, own)
+    started = time.monotonic()
+    for turn in range(int(seconds // SCRAPED_EVERY)):
+        time.sleep(max(started + (turn + 0.4) * SCRAPED_EVERY - time.monotonic(), 0.0))
+        exporter.scrape()
+    time.sleep(max(started + seconds - time.monotonic(), 0.0))
+    after, elapsed = _spent(agent, exporter, watched, own), time.monotonic() - started
+    ours, server_ours, theirs, server_theirs = (
+        (b - a) / elapsed for a, b in zip(before, after, strict=True)
+    )
+    return Costs([ours], [server_ours]), Costs([theirs], [server_theirs])
 
 
-def each_15_s(costs: Sequence[float]) -> list[float]:
-    """What a second costs where there is a scrape each 15 s."""
-    return [cost / SCRAPED_EVERY for cost in costs]
+def _spent(
+    agent: RunningProgram, exporter: RunningProgram, watched: WatchedServer, own: set[str]
+) -> tuple[float, float, float, float]:
+    user = watched.logins["agent"].user
+    server = watched.session_cpu(user), watched.cpu_of_other_sessions(own)
+    return agent.cpu(), server[0], exporter.cpu(), server[1]
 
 
 def row(

@@ -74,6 +74,27 @@ class WatchedServer:
         times = Path(f"/proc/{self.server.pid}/task/{thread}/schedstat").read_text()
         return int(times.split()[0]) * NANOSECOND
 
+    def session_threads(self, *users: str) -> set[str]:
+        """The kernel's numbers of the threads that serve these users now."""
+        listed = ", ".join(f"'{user}'" for user in users)
+        with self._session.cursor() as cursor:
+            cursor.execute(
+                "SELECT THREAD_OS_ID FROM performance_schema.threads"
+                f" WHERE PROCESSLIST_USER IN ({listed})"
+            )
+            return {str(row[0]) for row in cursor.fetchall()}
+
+    def cpu_of_other_sessions(self, threads: set[str]) -> float:
+        """CPU seconds that all threads of sessions have used so far, but for these.
+
+        A thread serves one session after the other, so short sessions need not be named.
+        """
+        tasks, used = Path(f"/proc/{self.server.pid}/task"), 0
+        for task in tasks.iterdir():
+            if task.name not in threads and (task / "comm").read_text().strip() == "connection":
+                used += int((task / "schedstat").read_text().split()[0])
+        return used * NANOSECOND
+
     def use_all(self) -> None:
         """A statement of each class."""
         with self._connection.cursor() as cursor:
