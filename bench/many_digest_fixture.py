@@ -6,6 +6,7 @@ The agent and the exporter log in over its socket, each with an account of its o
 import secrets
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -111,8 +112,11 @@ class WatchedServer:
         pace = [f"--rate={rate:.0f}", f"--classes={self.classes}", "--time=0"]
         script = [str(ROOT / "bench" / "digests.lua"), f"--mysql-db={DATABASE}"]
         words = ["sysbench", *script, *place, *pace, "--db-ps-mode=disable", "run"]
+        before = self.session_threads("root")
         load = subprocess.Popen(words, stdout=subprocess.DEVNULL)
         try:
+            while load.poll() is None and self.session_threads("root") <= before:
+                time.sleep(0.1)
             yield
             if load.poll() is not None:
                 sys.exit("the load has ended before its time")
