@@ -7,6 +7,7 @@ frozen server still accepts connections, and only a read time-out returns to the
 import re
 import socket
 import struct
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -73,8 +74,8 @@ class Connection:
     """One persistent session; all statements go through `query`.
 
     `statement_count` counts all statements sent, over all sessions; `own_statements` also those of
-    its `sibling`, the other connection to the same server; `sent_statements` has one for all with
-    the same words, by `statement_words`. They serve to exclude the agent from what it measures.
+    its `sibling`, the other connection to the same server; `sent_statements` has the words of each,
+    by `statement_words`. They serve to exclude the agent from what it measures.
     `collector_state` is where a collector keeps state that outlasts a session. `limit` is the
     server's time limit for one statement in seconds, `timeout` how long the client waits for one
     answer. `uptime_read` is when the status was last read in this session (monotonic seconds), and
@@ -95,7 +96,7 @@ class Connection:
         self.id = 0
         self.uptime_read: tuple[float, float] | None = None
         self.statement_count = 0
-        self.sent_statements: dict[str, str] = {}
+        self.sent_statements: set[str] = set()
         self.collector_state: dict[str, Any] = {}
         self._sibling = sibling
         self._login = login
@@ -179,7 +180,7 @@ class Connection:
         if self._session is None:
             raise CollectorError(FailureKind.LOST, f"not connected to {self.endpoint}")
         self.statement_count += 1
-        self.sent_statements.setdefault(statement_words(sql), sql)
+        self.sent_statements.add(sys.intern(statement_words(sql)))
         with self._deadline(ANSWER_TIMEOUTS * self._timeout):
             return self._session.ask(sql, limits)
 

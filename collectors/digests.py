@@ -9,6 +9,7 @@ all statements, since some have no digest (MariaDB: those of the binary protocol
 """
 
 import math
+import sys
 import time
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
@@ -355,7 +356,8 @@ def texts_of(connection: Connection, digests: Sequence[str]) -> dict[str, str]:
     listed = ", ".join(f"'{digest}'" for digest in requested)
     rows = connection.query(TEXTS.format(digests=listed or "''"), TEXT_LIMITS)
     found = {
-        text(digest, MAX_DIGEST_LENGTH): text(words, MAX_TEXT_LENGTH) for digest, words in rows
+        text(digest, MAX_DIGEST_LENGTH): sys.intern(text(words, MAX_TEXT_LENGTH))
+        for digest, words in rows
     }
     return {digest: found[digest] for digest in requested if digest in found}
 

@@ -142,6 +142,24 @@ def test_all_texts_are_fetched_by_one_statement(
     assert found[0] < 50
 
 
+def test_targets_share_texts_and_words(server: PrivateServer, connection: Connection) -> None:
+    """Those of the agent's own statements are of each target: a thousand kept copies of 50 KiB."""
+    account, texts = Login(*least_account(server)), []
+    other = Connection(Endpoint(socket=server.socket), lambda: account, timeout=5, limit=5)
+    with closing(other):
+        other.open()
+        for each in (connection, other):
+            read = digests.prepare(each).read
+            assert read is not None
+            read()
+            texts.append(rows_of(read()).texts)
+    same = texts[0].keys() & texts[1].keys()
+    assert len(same) > 5
+    assert all(texts[0][digest] is texts[1][digest] for digest in same)
+    words = {id(sent) for sent in connection.sent_statements}
+    assert len(words & {id(sent) for sent in other.sent_statements}) > 5
+
+
 def test_the_statements_of_check_are_no_client_class(
     server: PrivateServer, connection: Connection, tmp_path: Path
 ) -> None:
