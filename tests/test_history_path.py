@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from disks import small_disk
 
 from agent.history.history_file import FILE_NAME, path_problem
 from testbed.real.daemon import is_root
@@ -39,6 +40,19 @@ def test_each_obstacle_to_a_history_is_reported(tmp_path: Path) -> None:
     exposed = path_problem(shared / FILE_NAME)
     assert exposed is not None
     assert "other users may write into this folder" in exposed
+    folder = tmp_path / "data"
+    folder.mkdir(mode=0o700)
+    told = path_problem(folder)
+    assert told == f"{folder}: it is a directory; name the file in it, as {folder / FILE_NAME}"
+
+
+def test_a_full_disk_is_reported(tmp_path: Path) -> None:
+    """Before the agent cannot write there."""
+    folder = tmp_path / "disk"
+    with small_disk(folder, "3m"):
+        assert path_problem(folder / FILE_NAME) is None
+        (folder / "other").write_bytes(bytes(5 * 2**19))
+        assert path_problem(folder / FILE_NAME) == f"{folder}: its disk is full; free space on it"
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import fcntl
 import os
 import pwd
+import shutil
 import stat
 import time
 from collections.abc import Iterator, Mapping
@@ -17,6 +18,8 @@ FILE_NAME = "history.db"
 SQLITE_HEADER = b"SQLite format 3\0"  # https://www.sqlite.org/fileformat.html#the_database_header
 LOCK = ".lock"  # suffix of an empty, private file that remains when the agent ends
 MAX_CORRUPT_FILES = 3  # corrupt files that are kept; older ones are deleted
+MIN_FREE_BYTES = 2**20
+"""What a disk must have left: even a history that does not grow writes its log first."""
 OTHERS_MAY_WRITE = stat.S_IWGRP | stat.S_IWOTH
 OTHERS_MAY_ANYTHING = stat.S_IRWXG | stat.S_IRWXO
 
@@ -58,6 +61,10 @@ def path_problem(path: Path) -> str | None:
         if not os.access(existing, os.W_OK | os.X_OK):
             remedy = "run the check as the user who runs the agent, or make that user its owner"
             return f"{existing}: this user may not write into this folder; {remedy}"
+        if path.is_dir():
+            return f"{path}: it is a directory; name the file in it, as {path / FILE_NAME}"
+        if shutil.disk_usage(existing).free < MIN_FREE_BYTES:
+            return f"{existing}: its disk is full; free space on it"
         if existing is folder and folder.stat().st_mode & OTHERS_MAY_WRITE:
             raise _exposed_error(folder)
         refuse_foreign_file(path)
