@@ -159,8 +159,8 @@ def test_another_hosts_exporter_is_used_only_if_named(
 @pytest.mark.live
 @pytest.mark.parametrize(
     ("later", "port", "is_refused"),
-    [(0, 0, False), (-3600, 0, True), (0, 1, True)],
-    ids=["itself", "another start", "another port"],
+    [(0, 0, False), (-120, 0, False), (-3600, 0, True), (0, 1, True)],
+    ids=["itself", "another clock", "another start", "another port"],
 )
 def test_an_exporter_of_another_server_is_refused(
     prometheus: str,

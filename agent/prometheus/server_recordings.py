@@ -29,7 +29,6 @@ from agent.prometheus.fleet_targets import (
     identity_text,
 )
 from agent.prometheus.series_deduplication import (
-    MAX_START_DIFFERENCE,
     TimeSpan,
     is_in_span,
     labels_with_covered_spans,
@@ -74,6 +73,11 @@ class BusyTime:
         return self.total
 
 
+MAX_CLOCK_DIFFERENCE = 300.0
+"""Seconds by which the clocks of a Prometheus and of this machine may differ, and starts with them:
+without NTP a clock drifts by some seconds a day."""
+
+
 class ServerSeen(NamedTuple):
     """What distinguishes servers: when one had started and was read, Unix seconds, and its port."""
 
@@ -84,7 +88,7 @@ class ServerSeen(NamedTuple):
 
     def is_another_than(self, present: "ServerSeen") -> bool:
         """Return whether it cannot be the server that is present, which ran when it was read."""
-        apart = abs(self.started - present.started) > MAX_START_DIFFERENCE
+        apart = abs(self.started - present.started) > MAX_CLOCK_DIFFERENCE
         ports = {self.port, present.port} - {None}
         return self.read_at > present.started and (apart or len(ports) > 1)
 
