@@ -11,7 +11,7 @@ from history_command import path as path
 from history_command import run as run
 from history_rows import SERVER, everything, filled, interval, is_sound
 
-from agent.history.row_kinds import INTERVALS, KINDS
+from agent.history.row_kinds import INTERVALS, KINDS, RowKind
 from agent.history.text.csv_format import as_csv, header
 from agent.history.text.openmetrics_format import as_openmetrics
 
@@ -112,18 +112,26 @@ def test_only_the_first_twenty_mistakes_are_listed(tmp_path: Path, run: Run) -> 
     assert err.endswith("and 80 more invalid lines\n")
 
 
-def test_a_table_of_another_kind_is_refused(tmp_path: Path, run: Run) -> None:
-    """With the header that it should have."""
+@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+def test_a_table_with_another_header_is_refused(tmp_path: Path, run: Run, kind: RowKind) -> None:
+    """With the header that is the most alike."""
     text = tmp_path / "rows.csv"
-    text.write_text("concurrency,throughput\n1,2\n")
+    text.write_text(",".join([*header(kind)[:-1], "renamed"]) + "\n")
     code, _, err = run("import", text)
     assert code == 2
-    assert (
-        "this is not the header of an exported history; the header must be target,server,time"
-        in err
+    remedy = f"the header must be {','.join(header(kind))}, or that of another kind\n"
+    assert err.endswith(f"rows.csv:1: this is not the header of an exported history; {remedy}")
+
+
+def test_a_table_with_semicolons_is_refused_as_such(tmp_path: Path, run: Run) -> None:
+    """As a spreadsheet may write it."""
+    text = tmp_path / "rows.csv"
+    text.write_text(GOOD[0].replace(",", ";") + "\n")
+    code, _, err = run("import", text)
+    assert (code, err.partition("rows.csv:1: ")[2]) == (
+        2,
+        "its cells are separated by semicolons; separate them by commas\n",
     )
-    for kind in KINDS.values():
-        assert ",".join(header(kind)) in err
 
 
 def test_a_failed_import_changes_nothing(

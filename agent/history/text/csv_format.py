@@ -4,7 +4,7 @@ import csv
 import io
 from collections.abc import Iterable, Iterator
 
-from agent.csv_input.table_file import TableFileError, rows_in
+from agent.csv_input.table_file import TableFileError, header_mistake, rows_in
 from agent.history.row_kinds import TEXT_KINDS, Row, RowKind
 from agent.history.text.cell_conversion import (
     CellError,
@@ -44,14 +44,20 @@ def read_csv(name: str, lines: Iterable[str], mistakes: Mistakes) -> Iterator[tu
     number, first = next(rows, (1, []))
     kind = next((kind for kind in TEXT_KINDS.values() if header(kind) == first), None)
     if kind is None:
-        problem = "this is not the header of an exported history"
-        headers = "; or ".join(",".join(header(kind)) for kind in TEXT_KINDS.values())
-        raise TableFileError(name, number, problem, f"the header must be {headers}")
+        raise TableFileError(name, number, *(header_mistake(first) or _unknown_header(first)))
     for number, cells in rows:
         try:
             yield kind, _row(kind, cells)
         except CellError as mistake:
             mistakes.add(number, mistake)
+
+
+def _unknown_header(first: list[str]) -> tuple[str, str]:
+    """Return the problem and the remedy: the header that differs in the fewest columns."""
+    headers = map(header, TEXT_KINDS.values())
+    nearest = min(headers, key=lambda known: len({*known} ^ {*first}))
+    problem = "this is not the header of an exported history"
+    return problem, f"the header must be {','.join(nearest)}, or that of another kind"
 
 
 def _row(kind: RowKind, cells: list[str]) -> Row:
