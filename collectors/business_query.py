@@ -18,6 +18,13 @@ LOCK_WAIT_SECONDS = 1
 
 TABLE = re.compile(r"SELECT command denied .* table (?:[`'](\w+)[`']\.)?[`'](\w+)[`']")
 ROUTINE = re.compile(r"execute command denied .* routine '([\w.]+)'", re.IGNORECASE)
+GLOBAL = re.compile(r"you need \(at least one of\) the ([A-Z_]+(?: [A-Z_]+)*)(?:,| privilege)")
+"""As of a table of information_schema."""
+REMEDIES = {
+    "(1046)": "name its tables as SCHEMA.TABLE",
+    "(1045)": "its view or function has a definer who may not read that, or is gone",
+}
+"""By the end of the message; the server refuses a definer's rights as it does a password."""
 
 
 class MissingGrantError(CollectorError):
@@ -48,9 +55,13 @@ def _read(connection: Connection, query: str, timeout: float) -> float:
     try:
         rows = connection.query(query, RESULT_LIMITS)
     except CollectorError as error:
-        if error.kind is not FailureKind.PRIVILEGE:
-            raise
-        raise MissingGrantError(str(error), _missing_grant(connection, query, str(error))) from None
+        if error.kind is FailureKind.PRIVILEGE:
+            grant = _missing_grant(connection, query, str(error))
+            raise MissingGrantError(str(error), grant) from None
+        remedy = next((remedy for end, remedy in REMEDIES.items() if str(error).endswith(end)), "")
+        if remedy:
+            raise CollectorError(FailureKind.UNREADABLE, f"{error}; {remedy}") from None
+        raise
     if len(rows) != 1:
         count = "more than one row" if rows else "no row"
         raise CollectorError(FailureKind.UNREADABLE, f"the query gave {count} instead of one")
@@ -79,6 +90,8 @@ def _missing_grant(connection: Connection, query: str, refusal: str) -> str:
     account = own_account(connection)
     if found := ROUTINE.search(refusal):
         return f"GRANT EXECUTE ON FUNCTION {found[1]} TO {account}"
+    if found := GLOBAL.search(refusal):
+        return f"GRANT {found[1]} ON *.* TO {account}"
     if found := TABLE.search(refusal):
         schema = found[1] or _schema_of(found[2], query)
         if schema:

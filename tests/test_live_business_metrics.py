@@ -191,6 +191,33 @@ def test_check_prints_the_grant_that_a_query_needs(
     assert "ok       business_metric_forbidden: 0 forbidden" in check(file)
 
 
+def test_check_prints_what_else_a_refused_query_needs(
+    private_server: ServerFactory, flavour: Flavour, tmp_path: Path
+) -> None:
+    """A global privilege, the schema of a table, or the definer of a view."""
+    server = private_server(flavour)
+    there = shop(server, tmp_path)
+    run_as_root(
+        server,
+        "CREATE USER gone@localhost",
+        "CREATE DEFINER = gone@localhost VIEW unit_shop.of_gone AS SELECT n FROM unit_shop.users",
+        "DROP USER gone@localhost",
+    )
+    queries = {
+        "transactions": "SELECT COUNT(*) FROM information_schema.innodb_trx",
+        "bare": "SELECT COUNT(*) FROM users",
+        "of_gone": "SELECT n FROM unit_shop.of_gone",
+    }
+    metrics = [{"name": name, "unit": "u", "query": query} for name, query in queries.items()]
+    file, _ = write_config(tmp_path, there | {"business_metrics": metrics})
+    said = check(file)
+    [remedy] = re.findall(r"remedy: (GRANT PROCESS ON \*\.\* TO .*)", said)
+    assert re.search(r"metric_bare: .*\(1046\); name its tables as SCHEMA.TABLE", said)
+    assert re.search(r"metric_of_gone: .*\(1045\); its view or function has a definer", said)
+    run_as_root(server, remedy)
+    assert "ok       business_metric_transactions: " in check(file)
+
+
 def check(file: Path) -> str:
     """What the command prints; the target can be watched."""
     command = [str(COMMAND), "check", "--config.file", str(file)]
