@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agent.query_classes.class_registry import NONE, ClassNumbers, ClassRegistry
-from collectors.digest_table import COUNTERS, CPU_COLUMN, LOCK_TIME, STATEMENT_TIME, Array
+from agent.query_classes.undigested_statements import UndigestedStatements
+from collectors.digest_table import LOCK_TIME, STATEMENT_TIME, Array
 from collectors.digests import DigestRows
 
 MAX_GAP = 120.0  # seconds between two readings, beyond which changes are not used
@@ -25,52 +26,6 @@ SEEN_WAITING = "seen_waiting"
 their class, s, as if those that wait at the reading did so for the whole interval."""
 UNKNOWN_AGE = -1.0  # seconds
 FIRST_SEEN_TOLERANCE = 1.0  # seconds: FIRST_SEEN has no fraction on MariaDB
-CALLS = COUNTERS["COUNT_STAR"]
-MEASURED = (STATEMENT_TIME, COUNTERS[CPU_COLUMN])
-"""Columns of which every statement has some, where the server measures them at all."""
-
-
-class UndigestedStatements:
-    """Statements without a digest: the sums of all statements less those of the digests' rows.
-
-    MariaDB has no digest for statements of the binary protocol. Their time belongs to no other
-    class.
-
-    The sums of all statements are read first, so a statement that ends between the two readings is
-    only in those of the digests: their excess is remembered, and not counted in a later reading.
-    The first time the digests are read first; otherwise what ends in between would count as having
-    no digest.
-    """
-
-    def __init__(self, everything: Array | None) -> None:
-        self._last = everything
-        self._ahead: Array = np.zeros(0)
-
-    def is_unmeasured(self, names: Sequence[str], everything: Array | None) -> bool:
-        """Return whether statements have ended since, all without a time that is a column.
-
-        `everything`: running totals of all statements, shape (names,).
-        """
-        if self._last is None or everything is None:
-            return False
-        risen = dict(zip(names, everything - self._last, strict=False))
-        return risen.get(CALLS, 0.0) > 0 and any(risen.get(name) == 0 for name in MEASURED)
-
-    def take(self, everything: Array | None, covered: Array | None) -> Array | None:
-        """Return the rise of what has no digest, shape (names,), at least 0; None if unknown.
-
-        `covered` is the increase of the digests since the previous reading; None: not of all.
-        """
-        before, self._last = self._last, everything
-        if before is None or everything is None or covered is None:
-            return None
-        if (everything < before).any():  # the table was emptied
-            self._ahead = np.zeros(0)
-            return None
-        ahead = self._ahead if self._ahead.size else np.zeros_like(covered)
-        rest = everything - before - covered - ahead
-        self._ahead = np.maximum(-rest, 0.0)
-        return np.maximum(rest, 0.0)
 
 
 class LossReason(StrEnum):
