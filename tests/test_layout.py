@@ -5,6 +5,8 @@ import gc
 import re
 import subprocess
 import sys
+from collections import Counter
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -153,6 +155,25 @@ def test_the_prefix_of_a_device_is_defined_once(start: str) -> None:
         and re.search(rf"(^|\|){start}", node.value)
     ]
     assert said == ["resources.py"]
+
+
+def type_names(path: Path) -> Iterator[str]:
+    """The classes and type aliases of a module that others may import."""
+    module = nodes(path)[0]
+    assert isinstance(module, ast.Module)
+    for node in module.body:
+        names = [node.name] if isinstance(node, ast.ClassDef) else []
+        if isinstance(node, ast.Assign):
+            names = [target.id for target in node.targets if isinstance(target, ast.Name)]
+        yield from (name for name in names if name[0].isupper() and not name.isupper())
+
+
+def test_a_type_has_a_name_of_its_own() -> None:
+    """One word for each thing; `Array` is the same everywhere."""
+    packages = ("agent", "collectors", "models", "testbed")
+    files = [path for package in packages for path in (ROOT / package).rglob("*.py")]
+    counts = Counter(name for path in files for name in type_names(path))
+    assert {name for name, count in counts.items() if count > 1} == {"Array"}
 
 
 def test_models_use_no_clock_file_or_socket() -> None:
