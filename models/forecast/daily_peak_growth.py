@@ -72,8 +72,6 @@ class Trend:
 
     candidates: tuple[Candidate, ...]
     """The first is that of `TrendShape.GROWTH`."""
-    changes: tuple[int, ...]
-    """The days (at most 0) at which the level stepped."""
     days: int
     """The number of known days."""
     week: Array
@@ -166,7 +164,7 @@ def fit_trend(peaks: Array) -> Trend:
         designs[TrendShape.CHANGE] = np.column_stack((level, others[:, best]))
     weights = _shape_probabilities(seen, designs)
     candidates = (_candidate(seen, c, weights[c], design) for c, design in designs.items())
-    return Trend(tuple(candidates), tuple(sorted(changes)), len(day), week, scale)
+    return Trend(tuple(candidates), len(day), week, scale)
 
 
 def _candidate(seen: _Days, shape: TrendShape, weight: float, design: Array) -> Candidate:
