@@ -18,7 +18,7 @@ from agent.assessment.snapshot import (
 from agent.export.capacity_sentences import headline
 from agent.export.fit_report import whole_percent
 from agent.export.page import render
-from agent.export.target_sla_report import sla_sentences
+from agent.export.sla_sentences import sla_sentences
 from agent.pipeline import assess
 from agent.sampling.collector_health import CollectorHealth
 from agent.what_if.target_sla import sla_of

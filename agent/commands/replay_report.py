@@ -7,6 +7,7 @@ from agent.assessment.snapshot import Snapshot
 from agent.commands.text_table import aligned
 from agent.config.durations import duration_text, format_duration
 from agent.config.timestamps import time_text
+from agent.export.business_metric_sentences import business_metric_sentences
 from agent.export.capacity_sentences import (
     doubt_sentences,
     headline,
@@ -21,9 +22,8 @@ from agent.export.fit_report import (
     whole_percent,
 )
 from agent.export.forecast_sentences import forecast_text
+from agent.export.sla_sentences import sla_sentences
 from agent.export.snapshot_json import target_object, without_non_finite
-from agent.export.target_sla_report import sla_sentences
-from agent.export.unit_headroom_text import business_metric_sentences
 from agent.replay.alert_rules import Episode
 from agent.replay.recording_opener import RecordingSource
 from agent.replay.replay import Step

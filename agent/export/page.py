@@ -8,6 +8,7 @@ from agent import __version__
 from agent.assessment.snapshot import Snapshot
 from agent.config.durations import format_duration
 from agent.export.assessment_chart import render_chart, render_legend
+from agent.export.business_metric_sentences import business_metric_sentences
 from agent.export.capacity_sentences import (
     bounds,
     doubt_sentences,
@@ -17,16 +18,15 @@ from agent.export.capacity_sentences import (
     saturation_soon_cell,
     why_no_prediction,
 )
-from agent.export.class_sla_report import class_sla_sentences
+from agent.export.class_sla_sentences import class_sla_sentences
 from agent.export.class_table_html import classes_table
 from agent.export.fit_report import format_number, past_peak_text, whole_percent
 from agent.export.forecast_sentences import forecast_text
 from agent.export.limits_table_html import resource_limits_table
 from agent.export.markers_html import markers_section
+from agent.export.sla_sentences import sla_sentences
 from agent.export.target_group_html import groups_section
-from agent.export.target_sla_report import sla_sentences
 from agent.export.time_split_html import time_section
-from agent.export.unit_headroom_text import business_metric_sentences
 from agent.groups.group_monitor import GroupState
 from models.capacity.headroom import Headroom
 from models.capacity.result import USL, Capacity

@@ -1,4 +1,4 @@
-"""The headroom in the unit of a business metric as text."""
+"""Business metrics in words: the headroom in the unit of each."""
 
 from agent.assessment.snapshot import BusinessState
 from agent.export.fit_report import format_bounds, format_number

@@ -1,4 +1,4 @@
-"""The SLA as text: the load at which residence times reach it, or why that is not known."""
+"""The SLA in words: the load at which residence times reach it, or why that is not known."""
 
 from agent.assessment.snapshot import SlaState
 from agent.export.fit_report import format_bounds, format_number, format_seconds, whole_percent
