@@ -1,3 +1,3 @@
-"""The agent: owns time, state, configuration and every way out."""
+"""The agent: sampling, assessment, history, the pages, and the command line."""
 
 __version__ = "0.1.0"

@@ -1,1 +1,1 @@
-"""The history in a file: what an earlier life of the agent knew, and what outlives this one."""
+"""The history file: intervals, assessments and samples that the agent keeps over restarts."""
