@@ -42,7 +42,16 @@ from testbed.simulated.alert_judgement import (
     saturations,
     smoothed,
 )
-from testbed.simulated.server_months import DAY, DAYS, HOUR, MINUTE, PER_DAY, STORIES, Month, month
+from testbed.simulated.server_months import (
+    DAY,
+    DAYS,
+    HOUR,
+    MINUTE,
+    PER_DAY,
+    STORIES,
+    Month,
+    server_month,
+)
 
 PACE = 600.0
 SATURATED, EVENTS, ORDINARY = 3, 2, 3
@@ -138,7 +147,7 @@ def played_month(story: str, seed: int, folder: Path | None) -> list[Played]:
     if kept and kept.exists():
         found: list[Played] = pickle.loads(kept.read_bytes())
         return found
-    known = month(story, seed)
+    known = server_month(story, seed)
     saturated = saturations(known.asked, known.room)
     found = [
         Played(known, stretch, saturated, play(known, stretch))

@@ -30,7 +30,7 @@ from models.forecast.time_to_saturation import (
 )
 from models.rates import Array
 from testbed.simulated.forecast_interval import peak_interval
-from testbed.simulated.load_histories import AHEAD, HOURS, SCENARIOS, LoadHistory, month
+from testbed.simulated.load_histories import AHEAD, HOURS, SCENARIOS, LoadHistory, load_history
 
 CAP = 30.0
 """Days; an error is at most so large, and so large where a rule gives no time or a false one."""
@@ -246,7 +246,7 @@ def main() -> None:
     started = time.process_time()
     for name in SCENARIOS:
         for seed in range(args.seed, args.seed + args.months):
-            scores.setdefault(name, ForecastScore()).add(month(name, seed), seed)
+            scores.setdefault(name, ForecastScore()).add(load_history(name, seed), seed)
     for path in args.series:
         for seed, known in enumerate(public_months(path)):
             scores.setdefault(path.stem, ForecastScore()).add(known, seed)

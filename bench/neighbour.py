@@ -43,7 +43,7 @@ from models.trust import Trust
 from testbed.real.agent_in_process import watched, window_of
 from testbed.real.cgroups import as_service
 from testbed.recorded.peak_predictions import FAR_OFF, saved, seen_below
-from testbed.simulated.server_months import Month, month
+from testbed.simulated.server_months import Month, server_month
 
 PACE = Pace(level=3.0, step=6.0, interval=2.0, moment=3.0)
 STEPS = 7
@@ -154,7 +154,7 @@ class Assessed(NamedTuple):
 def simulated(seeds: list[int]) -> None:
     """Print a row for each number of minutes."""
     found: dict[tuple[str, int], list[Assessed]] = {}
-    for known in (month("neighbours", seed) for seed in seeds):
+    for known in (server_month("neighbours", seed) for seed in seeds):
         steps = np.diff(known.monthly_load.others)
         for minute in np.flatnonzero(np.abs(steps) > STEP_OF_OTHERS) + 1:
             kind = "begins" if steps[minute - 1] > 0 else "ends"

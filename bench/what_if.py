@@ -65,7 +65,15 @@ from testbed.real.clients import run_as_root
 from testbed.real.daemon import target, wait_until, watching
 from testbed.real.io_bound_queries import OPTIONS, TABLE
 from testbed.real.link_load import GUEST
-from testbed.real.predicted_limit import FEW_CLIENTS, FIT, OFTEN, SHARES, ClientLoad, most, watched
+from testbed.real.predicted_limit import (
+    FEW_CLIENTS,
+    FIT,
+    OFTEN,
+    SHARES,
+    ClientLoad,
+    most,
+    watched_with_limits,
+)
 from testbed.real.server_programs import server_program
 
 STEP, DEADLINE = 7.0, 30.0  # seconds
@@ -180,7 +188,7 @@ def twice_the_limit(
     """Ask what twice as much of it gives, then give it."""
     with part.limited(server, 1.0) as load:
         today = most(load)
-        with watched(folder, server, **part.resources(server)) as agent:
+        with watched_with_limits(folder, server, **part.resources(server)) as agent:
             below_half(load, today)
             answer = answered(agent.port, **part.question)
     with part.limited(server, 2.0) as load:
@@ -226,7 +234,7 @@ def second_server(folder: Path, server: PrivateServer) -> list[CheckedPrediction
         alone, both = (partial(shared_load, servers) for servers in ([server], [server, second]))
         peak = most(alone)
         lone, shared = (partial(one, CLIENTS, 1 / (BUSY * peak)) for one in (alone, both))
-        with watched(folder, server) as agent:
+        with watched_with_limits(folder, server) as agent:
             below_half(alone, peak)
             today, answer = timed([server], lone(), partial(answered, agent.port, servers="2"))
         truth = most(lambda count, pace: both(2 * count, pace))
@@ -247,7 +255,7 @@ def half_the_load(folder: Path, server: PrivateServer) -> list[CheckedPrediction
         load = partial(shared_load, [server])
         peak = most(load)
         busy, calm = (partial(load, CLIENTS, factor / (BUSY * peak)) for factor in (1, 2))
-        with watched(folder, server) as agent:
+        with watched_with_limits(folder, server) as agent:
             below_half(load, peak)
             above, half = timed([server], busy(), partial(answered, agent.port, load="0.5"))
             below, twice = timed([server], calm(), partial(answered, agent.port, load="2"))

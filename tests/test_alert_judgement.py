@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from testbed.simulated.alert_judgement import AlertScore, saturations
-from testbed.simulated.server_months import MINUTE, MINUTES, PER_DAY, STORIES, month
+from testbed.simulated.server_months import MINUTE, MINUTES, PER_DAY, STORIES, server_month
 
 HOUR = 60  # minutes
 
@@ -87,7 +87,7 @@ def test_the_interval_of_a_share_is_wilsons() -> None:
 @pytest.mark.parametrize("story", STORIES)
 def test_a_month_agrees_with_its_truth(story: str) -> None:
     """Below the capacity throughput and CPU follow the demand, above it they are limited."""
-    known = month(story, 5)
+    known = server_month(story, 5)
     assert known.asked.shape == (MINUTES,)
     top = int(np.argmax(known.asked[PER_DAY:])) + PER_DAY
     low = int(np.argmin(known.asked))
@@ -107,5 +107,5 @@ def test_a_month_agrees_with_its_truth(story: str) -> None:
 
 def test_a_quiet_month_has_no_saturation() -> None:
     """A server used by half has none, one with growth has."""
-    assert saturations(month("half used", 1).asked) == []
-    assert saturations(month("growth", 1).asked) != []
+    assert saturations(server_month("half used", 1).asked) == []
+    assert saturations(server_month("growth", 1).asked) != []

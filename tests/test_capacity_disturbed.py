@@ -12,7 +12,7 @@ from models.capacity.resource_and_limit import Resource
 from models.capacity.result import CapacityReason
 from models.trust import Trust
 from testbed.simulated.day_scenarios import DaySettings
-from testbed.simulated.server_months import PER_DAY, month
+from testbed.simulated.server_months import PER_DAY, server_month
 from testbed.simulated.servers import law_server
 
 
@@ -144,7 +144,7 @@ def test_a_permanently_full_resource_is_the_limit() -> None:
 
 def test_statements_waiting_for_a_lock_leave_the_capacity_uncertain() -> None:
     """In 24 minutes of a day throughput falls at 0.4 of the capacity: perhaps at its peak."""
-    known, end = month("locks", 5004), 21730
+    known, end = server_month("locks", 5004), 21730
     assert np.count_nonzero(known.monthly_load.stuck[end - PER_DAY : end]) == 24
     found = assess_capacity(known.day_until(end))
     assert found.distribution is not None

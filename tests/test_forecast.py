@@ -19,7 +19,7 @@ from models.forecast.time_to_saturation import (
 )
 from models.rates import Array
 from testbed.simulated.forecast_interval import peak_interval
-from testbed.simulated.load_histories import AHEAD, HOURS, SCENARIOS, month
+from testbed.simulated.load_histories import AHEAD, HOURS, SCENARIOS, load_history
 
 PEAK = 1000.0  # queries/s, today's
 PER_DAY = 0.008  # of it
@@ -114,7 +114,7 @@ def test_a_constant_load_has_no_time_to_saturation(growth: float) -> None:
 
 def test_no_drawn_future_is_nan() -> None:
     """Of a thousand after three weeks one had none, and the load seemed to be at the limit."""
-    seen = month("three weeks known", 4035).seen
+    seen = load_history("three weeks known", 4035).seen
     forecast = forecast_load(seen)
     assert forecast.peaks is not None
     assert np.isfinite(forecast.peaks).all()
@@ -296,7 +296,7 @@ def test_the_interval_holds_most_days(name: str) -> None:
     """Of simulated months, at least three of four days ahead are within the 90 % interval."""
     inside = []
     for seed in range(5000, 5008):
-        known = month(name, seed)
+        known = load_history(name, seed)
         peaks = known.ahead.reshape(AHEAD, HOURS).max(axis=1)
         forecast = forecast_load(known.seen)
         for day in (1, 7, 30):
@@ -310,7 +310,7 @@ def test_the_interval_holds_most_days(name: str) -> None:
 def test_a_load_without_growth_has_no_saturation(name: str) -> None:
     """One that is flat, stepped once or shrinks does not reach a limit within a month."""
     for seed in range(6000, 6006):
-        known = month(name, seed)
+        known = load_history(name, seed)
         found = meets(known.seen, 1.6 * float(np.nanmax(known.seen)))
         assert found.seconds is None or found.seconds > 30 * DAY_SECONDS, seed
         assert dict(found.probability).get(7, 0) < 0.5

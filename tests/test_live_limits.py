@@ -14,7 +14,7 @@ from agent.demo.private_server import Flavour
 from testbed.real.cgroups import cpu_quota
 from testbed.real.clients import Clients
 from testbed.real.daemon import Daemon, is_root, wait_until
-from testbed.real.predicted_limit import approached, watched
+from testbed.real.predicted_limit import approached, watched_with_limits
 
 STATEMENT = "DO BENCHMARK(300000, 1 + 1)"
 PROCESSORS = 0.3
@@ -36,7 +36,7 @@ def test_a_cpu_quota_is_the_limit(
     with cpu_quota(server.pid, PROCESSORS):
         resource_limit = approached(
             lambda count, pace: Clients(server, STATEMENT, count, pace=pace),
-            watched(tmp_path, server),
+            watched_with_limits(tmp_path, server),
         )
     resource_limit.assert_met("server_cpu", near=NEAR, slack=SLACK)
 
@@ -56,7 +56,7 @@ def test_a_changed_quota_is_never_used_by_more_than_all(
     server = private_server(flavour)
     with (
         cpu_quota(server.pid, LOW) as change,
-        watched(tmp_path, server) as agent,
+        watched_with_limits(tmp_path, server) as agent,
         Clients(server, STATEMENT, 4),
     ):
         low = wait_until("full", lambda: full_at(agent), 40)

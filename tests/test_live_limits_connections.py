@@ -11,7 +11,7 @@ from conftest import ServerFactory, one_in_every_run
 from agent.demo.private_server import Flavour, PrivateServer
 from testbed.real.clients import Clients, run_as_root
 from testbed.real.daemon import wait_until
-from testbed.real.predicted_limit import STEP, watched
+from testbed.real.predicted_limit import STEP, watched_with_limits
 
 MOST = 41
 EACH = 20.0  # statements/s of each client
@@ -29,7 +29,7 @@ def test_as_many_clients_as_connections_are_the_limit(
 ) -> None:
     """Each client asks as often as any other, so that throughput follows their number."""
     server = private_server(flavour, options=[f"--max-connections={MOST}"])
-    with watched(tmp_path, server) as agent:
+    with watched_with_limits(tmp_path, server) as agent:
         for count in COUNTS:
             with Clients(server, "DO 1", count, pace=1 / (EACH * count)):
                 time.sleep(STEP)

@@ -16,7 +16,7 @@ from testbed.real.cgroups import disk_under, throttled_reads
 from testbed.real.clients import Clients, run_as_root
 from testbed.real.daemon import is_root
 from testbed.real.io_bound_queries import OPTIONS, STATEMENT, TABLE
-from testbed.real.predicted_limit import approached, watched
+from testbed.real.predicted_limit import approached, watched_with_limits
 
 OPERATIONS = 1500  # per second, as a small volume in a cloud; little work for a processor
 NEAR, SLACK = 0.25, 0.15
@@ -42,6 +42,6 @@ def test_the_operations_of_a_throttled_disk_are_the_limit_of_its_reader(
         stack.enter_context(throttled_reads(server.pid, disk, OPERATIONS))
         resource_limit = approached(
             lambda count, pace: Clients(server, STATEMENT, count, pace=pace),
-            watched(tmp_path, server, disks={disk: {"operations": OPERATIONS}}),
+            watched_with_limits(tmp_path, server, disks={disk: {"operations": OPERATIONS}}),
         )
     resource_limit.assert_met(f"disk:{disk}:operations", near=NEAR, slack=SLACK)

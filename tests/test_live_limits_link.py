@@ -15,7 +15,7 @@ from testbed.real.clients import Clients, run_as_root
 from testbed.real.daemon import is_root
 from testbed.real.link_load import GUEST, STATEMENT, session_from
 from testbed.real.namespaces import slow_cable
-from testbed.real.predicted_limit import approached, watched
+from testbed.real.predicted_limit import approached, watched_with_limits
 
 RATE = "20Mbit"  # 250 of these answers a second, which takes little of a processor
 NEAR, SLACK = 0.25, 0.15
@@ -35,6 +35,6 @@ def test_a_link_is_the_limit_of_a_server_that_fills_it(
         link = {there.interface: {"bandwidth": RATE}}
         resource_limit = approached(
             lambda count, pace: Clients(server, STATEMENT, count, pace=pace, session=session),
-            watched(tmp_path, server, interfaces=link),
+            watched_with_limits(tmp_path, server, interfaces=link),
         )
     resource_limit.assert_met(f"network:{there.interface}:sent", near=NEAR, slack=SLACK)

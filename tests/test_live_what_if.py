@@ -20,7 +20,7 @@ from testbed.real.daemon import is_root, wait_until
 from testbed.real.link_load import GUEST, session_from
 from testbed.real.link_load import STATEMENT as SEND
 from testbed.real.namespaces import slow_cable
-from testbed.real.predicted_limit import FEW_CLIENTS, SHARES, ClientLoad, most, watched
+from testbed.real.predicted_limit import FEW_CLIENTS, SHARES, ClientLoad, most, watched_with_limits
 
 COMPUTE = "DO BENCHMARK(300000, 1 + 1)"
 HALF, MBIT = 0.5, 10
@@ -99,7 +99,7 @@ def predicted(
 ) -> tuple[float, dict[str, Any]]:
     """What is served at most, and the agent's answer from less than half of that."""
     before = most(load)
-    with watched(folder, server, **limits) as agent:
+    with watched_with_limits(folder, server, **limits) as agent:
         for share in SHARES:
             with load(FEW_CLIENTS, 1 / (share * before)):
                 time.sleep(STEP)

@@ -22,7 +22,7 @@ from models.capacity.resource_and_limit import Resource
 from models.capacity.resource_limits import find_resource_limits
 from models.trust import Trust
 from testbed.recorded.peak_predictions import saved, seen_below
-from testbed.simulated.server_months import month
+from testbed.simulated.server_months import server_month
 
 FIXTURES = Path(__file__).parent / "fixtures"
 RECORDED = FIXTURES / "neighbour"
@@ -73,7 +73,7 @@ BEGINS = 0.2
 @pytest.mark.parametrize("seed", [6000, 6001, 6002])
 def test_a_new_neighbour_widens_the_interval(seed: int) -> None:
     """Four minutes after it began: from what it leaves to the capacity before."""
-    known = month("neighbours", seed)
+    known = server_month("neighbours", seed)
     begins = np.flatnonzero(np.diff(known.monthly_load.others) > BEGINS) + 1
     assert len(begins) >= 3
     for begun in begins.tolist():
@@ -89,7 +89,7 @@ def test_a_new_neighbour_widens_the_interval(seed: int) -> None:
 
 def test_a_neighbour_at_high_loads_is_not_taken_for_query_work() -> None:
     """Some minutes after it ended the capacity is within 12 % again: it was 43 % too low."""
-    known, end = month("neighbours", 9100), 36040
+    known, end = server_month("neighbours", 9100), 36040
     assert np.ptp(known.monthly_load.others[end - 20 : end]) > 2 * BEGINS
     found, truth = assess_capacity(known.day_until(end)), known.server.capacity
     assert found.value == pytest.approx(truth, rel=0.12)

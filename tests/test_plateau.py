@@ -14,7 +14,7 @@ from models.capacity.result import USL, CapacityReason
 from models.trust import Trust
 from models.usl.law import Array
 from testbed.simulated.day_scenarios import DaySettings, simulate_day
-from testbed.simulated.server_months import PER_DAY, month
+from testbed.simulated.server_months import PER_DAY, server_month
 from testbed.simulated.servers import erlang_server
 
 END, KNEE = 5000.0, 40.0
@@ -130,7 +130,7 @@ def test_statements_waiting_for_a_processor_make_no_plateau() -> None:
 
 def test_other_programs_make_no_plateau() -> None:
     """They take two fifths of the processors for hours: more at once at half of the capacity."""
-    known = month("neighbours", 8002)
+    known = server_month("neighbours", 8002)
     until = int(20.83 * PER_DAY)
     seen = known.day_until(until)
     assert 0.02 < float(np.mean(seen.beside_other_programs)) < 0.05
@@ -147,7 +147,7 @@ def test_statements_on_all_connections_show_the_end_though_few_intervals_have_th
 
     Throughput was 5 % higher in these, and there were four times as many statements.
     """
-    known = month("growth", 9002)
+    known = server_month("growth", 9002)
     until = int(21.79 * PER_DAY)
     found = assess_capacity(known.day_until(until))
     truth = known.server.capacity
@@ -165,7 +165,7 @@ def test_a_constant_load_shows_no_plateau() -> None:
 
 def test_a_plateau_is_the_capacity_though_the_law_fits() -> None:
     """A lock that is held the longer, the more wait: through its flat end the law peaks above."""
-    known = month("launch", 7002)
+    known = server_month("launch", 7002)
     until = int(22.9 * PER_DAY)
     found = assess_capacity(known.day_until(until))
     truth = float(known.room[until]) * known.server.capacity

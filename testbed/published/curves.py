@@ -50,7 +50,7 @@ class Curve:
         return self.n[kept], self.x[kept]
 
 
-def read(family: str, table: str) -> list[Curve]:
+def parse_table(family: str, table: str) -> list[Curve]:
     """Parse a table: the names of its curves, then rows of a concurrency and a throughput each."""
     names, *rows = (line.split() for line in table.strip().splitlines())
     values = np.array(rows, dtype=float)
@@ -511,7 +511,7 @@ CURVES = [
     pair("SPEC SDM91", SPECSDM91),
     pair("ray tracer", RAYTRACER),
     pair("sysbench read-write", SYSBENCH_RW),
-    *(curve for family, table in TABLES.items() for curve in read(family, table)),
+    *(curve for family, table in TABLES.items() for curve in parse_table(family, table)),
 ]
 
 STUDIES = {

@@ -90,10 +90,10 @@ def fetch(port: int, **headers: str) -> Page:
     with urllib.request.urlopen(asked, timeout=SCRAPE_TIMEOUT) as answer:
         text = answer.read().decode()
     at = time.monotonic()
-    return Page(at, at - started, text, parse(text))
+    return Page(at, at - started, text, parse_page(text))
 
 
-def parse(text: str) -> dict[SeriesName, float]:
+def parse_page(text: str) -> dict[SeriesName, float]:
     """Parse a page; each series by prometheus_client once, since pages are read repeatedly."""
     lines = (line.rpartition(" ") for line in text.splitlines() if line and line[0] != "#")
     return {series_of(series): float(value) for series, _, value in lines}

@@ -53,7 +53,7 @@ class PredictedLimit:
         assert (self.page.get("capacity_limit_probability", **labels) or 0) > LIKELY
 
 
-def watched(
+def watched_with_limits(
     folder: Path, server: PrivateServer, **resources: object
 ) -> AbstractContextManager[Daemon]:
     """Run an agent that knows these limits, and reads the host as often as the server."""

@@ -26,7 +26,7 @@ class ObservedWindow(NamedTuple):
     """The best number of threads until then, and what was served with it, queries/s."""
 
 
-def intervals(seen: dict[str, Any]) -> Iterator[ObservedWindow]:
+def windows_after_intervals(seen: dict[str, Any]) -> Iterator[ObservedWindow]:
     """Yield the agent's window after each interval."""
     rows = [Interval(**row) for row in seen["intervals"]]
     served: dict[int, list[float]] = {}
@@ -57,7 +57,7 @@ def reported(seen: dict[str, Any]) -> Iterator[Reported]:
     """Yield what the agent's pipeline reports after each interval."""
     settings = FitSettings(interval=INTERVAL, window=3600.0)
     state = AssessmentState()
-    for threads, window, served in intervals(seen):
+    for threads, window, served in windows_after_intervals(seen):
         end = float(window["end"][-1])
         snapshot = assess("bench", window, Health(up=True), state, settings, ClockPair(end, end))
         state = snapshot.assessed

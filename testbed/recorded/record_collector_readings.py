@@ -54,7 +54,7 @@ def kept(collector: str, name: str) -> bool:
     return collector != "host" or name.startswith(HOST_NAMES)
 
 
-def load(server: PrivateServer, stop: threading.Event, wait: float) -> None:
+def run_client(server: PrivateServer, stop: threading.Event, wait: float) -> None:
     """Run one client after a delay: short reads, a hot row, and pauses within the server."""
     if stop.wait(wait):
         return
@@ -86,7 +86,8 @@ def main() -> None:
         stop = threading.Event()
         step = args.seconds / (CLIENTS + 1)
         clients = [
-            threading.Thread(target=load, args=(server, stop, i * step)) for i in range(CLIENTS)
+            threading.Thread(target=run_client, args=(server, stop, i * step))
+            for i in range(CLIENTS)
         ]
         for client in clients:
             client.start()

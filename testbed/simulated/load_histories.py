@@ -112,7 +112,7 @@ SCENARIOS: Mapping[str, LoadKind] = {
 }
 
 
-def month(name: str, seed: int) -> LoadHistory:
+def load_history(name: str, seed: int) -> LoadHistory:
     """Return one simulated history and its future; the same seed gives the same."""
     kind = SCENARIOS[name]
     rng = np.random.default_rng([seed, sorted(SCENARIOS).index(name)])

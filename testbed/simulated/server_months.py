@@ -128,7 +128,7 @@ class Month:
         return observations(history.window(MINUTE * end), ConcurrencySource.STATEMENT_TIME)
 
 
-def month(story: str, seed: int) -> Month:
+def server_month(story: str, seed: int) -> Month:
     """Return one simulated month; the same seed gives the same."""
     number = list(STORIES).index(story)
     rng = np.random.default_rng([seed, number])
