@@ -66,11 +66,13 @@ def test_the_password_may_come_from_the_environment_or_a_my_cnf(tmp_path: Path) 
 
 @pytest.mark.parametrize("end", ["", "\n", "\r\n"])
 def test_a_final_newline_is_no_part_of_a_password(tmp_path: Path, end: str) -> None:
-    """Editors append one to a file, `$(…)` and heredocs to a variable's value."""
+    """Editors append one to a file, and a BOM before it, heredocs to a variable's value."""
     path = tmp_path / "password"
     path.write_bytes(f" secret {end}".encode())
     from_env = Credentials(password_env="P", environment={"P": f" secret {end}"})
     assert from_env.login().password == " secret "
+    assert Credentials(password_file=path).login().password == " secret "
+    path.write_bytes(f"\ufeff secret {end}".encode())
     assert Credentials(password_file=path).login().password == " secret "
 
 
@@ -95,9 +97,9 @@ def test_a_source_that_is_no_small_regular_file_is_refused_at_once(
     assert caught.value.kind is FailureKind.DENIED
 
 
-@pytest.mark.parametrize("content", [None, b"\xff\xfe"])
+@pytest.mark.parametrize("content", [None, b"\xff\xfe", b"", b"\n"])
 def test_an_unreadable_source_is_a_denied_login(tmp_path: Path, content: bytes | None) -> None:
-    """A missing password file is reported like a wrong password, not as a defect."""
+    """A missing or empty password file is reported like a wrong password, not as a defect."""
     path = tmp_path / "password"
     if content is not None:
         path.write_bytes(content)

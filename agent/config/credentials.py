@@ -45,7 +45,14 @@ class Credentials:
 
     def _password(self, options: dict[str, str]) -> str:
         if self.password_file is not None:
-            return _strip_newline(read_whole(self.password_file, MAX_PASSWORD_LENGTH).decode())
+            content = read_whole(self.password_file, MAX_PASSWORD_LENGTH)
+            password = _strip_newline(content.decode("utf-8-sig"))
+            if not password:
+                raise ValueError(
+                    f"{self.password_file}: the file is empty; write the password into it, or leave"
+                    " password_file out if the account has none"
+                )
+            return password
         if self.password_env is not None:
             environment = os.environ if self.environment is None else self.environment
             if self.password_env not in environment:
