@@ -5,6 +5,7 @@ one; rows of one class (there may be several) are added up afterwards. What cann
 counted as lost, never guessed: no change is negative, and none is a sum since the server's start.
 """
 
+import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -285,7 +286,7 @@ def _with_columns(changes: ClassDeltas, columns: Mapping[str, Mapping[int, float
 
 
 def _class_of(key: str) -> str:
-    return key.partition("|")[2]
+    return sys.intern(key.partition("|")[2])  # also kept by the registry, and by other targets
 
 
 def _merge_duplicates(rows: DigestRows) -> DigestRows:
