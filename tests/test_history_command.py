@@ -133,7 +133,7 @@ def test_a_part_of_the_history_can_be_exported(path: Path, run: Run) -> None:
     assert "--since is later than --until" in err
 
 
-@pytest.mark.parametrize("action", [("export",), ("prune", "--before", "2033-01-01")])
+@pytest.mark.parametrize("action", [("export",), ("prune", "--before", "2026-01-01")])
 def test_an_unknown_target_is_reported_with_the_known_ones(
     path: Path, run: Run, action: tuple[str, ...]
 ) -> None:
@@ -206,6 +206,16 @@ def test_an_invalid_time_is_reported(run: Run) -> None:
         code, _, err = run("prune", f"--before={text}")
         assert code == 2
         assert "write 2026-11-21T13:00 (local)" in err
+
+
+def test_prune_refuses_a_time_in_the_future(path: Path, run: Run) -> None:
+    """A mistyped year would delete everything."""
+    filled(path, 5, "a")
+    shown = run("show")[1]
+    code, out, err = run("prune", "--before", "2096-11-28")
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert "--before: the time is in the future" in err
+    assert run("show")[1] == shown
 
 
 def test_reading_does_not_disturb_the_writer(path: Path, run: Run) -> None:

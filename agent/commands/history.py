@@ -3,6 +3,7 @@
 import argparse
 import sqlite3
 import sys
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
@@ -144,7 +145,10 @@ def _report_mistakes(mistakes: Mistakes) -> int:
 
 
 def prune_(args: argparse.Namespace, path: Path) -> int:
-    """Delete the rows that are older than `--before`."""
+    """Delete the rows that are older than `--before`, which must not be in the future."""
+    if args.before > time.time():
+        print_error("argument --before: the time is in the future, and all rows would be deleted")
+        return USAGE_ERROR
     before = round(1000 * args.before)
     with closing(open_to_read(path)) as existing:  # a mistyped path must not create a history
         _require_target(existing, args.target)
