@@ -56,7 +56,7 @@ MAX_TEXTS_PER_QUERY = 1000  # rows; for each statement the server passes over th
 MAX_TEXT_LENGTH = 1024  # characters; the server's default is as many bytes
 TEXTS = f"""
 SELECT DIGEST, LEFT(DIGEST_TEXT, {MAX_TEXT_LENGTH}) FROM {TABLE}
- WHERE DIGEST IN ({{digests}}) LIMIT {MAX_TEXTS_PER_QUERY}"""  # noqa: S608
+ WHERE DIGEST IN ({{digests}}) LIMIT {{limit}}"""  # noqa: S608
 """A digest has a row in each schema where it is used. Those that the limit omits are still unknown
 at the next reading: grouping the rows would cost the server as much again, on MariaDB four times as
 much."""
@@ -87,6 +87,8 @@ IN_FLIGHT = f"""
  LIMIT {MAX_RUNNING})"""  # noqa: S608
 """The statements in flight: class, thread, elapsed time, and whether it waits for a lock."""
 
+EVER = 1e9
+"""Seconds: a complete reading is by the same statement as others, for it is one digest less."""
 LAST_SEEN_MARGIN = 2.0  # seconds that LAST_SEEN may be late; MariaDB's has no fraction
 COMPLETE_EVERY_SECONDS = 600.0  # seconds after which all rows are read again
 MAX_TEXTS = 30_000  # digests that are remembered as those whose text was fetched
@@ -265,11 +267,12 @@ class DigestReader:
         state, begun = self._state, time.monotonic()
         since = None if state.read_at is None else begun - state.read_at
         complete = since is None or begun >= state.complete_at + COMPLETE_EVERY_SECONDS
-        where = "" if since is None or complete else _recently_seen(since)
+        where = _recently_seen(EVER if since is None or complete else since)
         everything = None if since is None else self._all_statements.read()
         keys, age, counters = self._table.read(where)
         if since is None:
             everything = self._all_statements.read()
+            texts_of(self._connection, (), limit=0)  # so that its own digest is there at the next
         running, locked, lock_waits = self._read_running()
         if self._in_flight is None:
             self.sample_threads()
@@ -350,11 +353,16 @@ class DigestReader:
         return found
 
 
-def texts_of(connection: Connection, digests: Sequence[str]) -> dict[str, str]:
-    """Fetch the texts of these digests, as the server normalises them."""
+def texts_of(
+    connection: Connection, digests: Sequence[str], limit: int = MAX_TEXTS_PER_QUERY
+) -> dict[str, str]:
+    """Fetch the texts of these digests, of up to `limit` rows, as the server normalises them.
+
+    The list has two values at least: the statement has one digest then, however many there are.
+    """
     requested = [d for d in digests if d.isascii() and d.isalnum()][:MAX_TEXTS_PER_QUERY]
-    listed = ", ".join(f"'{digest}'" for digest in requested)
-    rows = connection.query(TEXTS.format(digests=listed or "''"), TEXT_LIMITS)
+    listed = ", ".join(f"'{digest}'" for digest in ("", "", *requested))
+    rows = connection.query(TEXTS.format(digests=listed, limit=limit), TEXT_LIMITS)
     found = {
         text(digest, MAX_DIGEST_LENGTH): sys.intern(text(words, MAX_TEXT_LENGTH))
         for digest, words in rows
