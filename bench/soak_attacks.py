@@ -1,4 +1,4 @@
-"""A soak under attack: liars beside honest servers, and clients that mean no good at the pages.
+"""A soak under attack: lying servers beside honest ones, and attackers of the pages.
 
     python bench/soak_attacks.py [--minutes 30] [--good 10] [--every 30]
 

@@ -1,4 +1,4 @@
-"""A soak by a simulated clock: what one target's watch holds after weeks, in minutes.
+"""A soak by a simulated clock: what one target's monitor holds after weeks, in minutes.
 
     OPENBLAS_NUM_THREADS=1 python bench/soak_simulated.py [--days 21] [--every 3]
 
@@ -89,19 +89,19 @@ class WatchedTarget:
         self._server = SimulatedServer(clock.monotonic)
         self.history = config.history.path or Path()
         self.store = Store(self.history, config.history, clock.time)
-        self.watch = self._new_watch()
+        self.monitor = self._new_monitor()
         registry = CollectorRegistry()
-        registry.register(SnapshotCollector(lambda: [self.watch.snapshot], clock.time))
+        registry.register(SnapshotCollector(lambda: [self.monitor.snapshot], clock.time))
         self._registry = registry
         self._due: list[tuple[float, int]] = []
 
     def run(self, until: float) -> None:
         """Take every tick in its turn, up to that time of the clock."""
         ticks: list[Callable[[float], float]] = [
-            lambda now: self.watch.server_tick(now),
-            lambda now: self.watch.host_tick(now),
-            lambda now: self.watch.assessment_tick(now),
-            lambda now: self.watch.class_tick(now),
+            lambda now: self.monitor.server_tick(now),
+            lambda now: self.monitor.host_tick(now),
+            lambda now: self.monitor.assessment_tick(now),
+            lambda now: self.monitor.class_tick(now),
             self.store.tick,
             self._every(HOUR / 12, self._scrape),
             self._every(6 * HOUR, self._server.restart),
@@ -118,21 +118,21 @@ class WatchedTarget:
 
     def close(self) -> None:
         """End it in order."""
-        self.watch.record_new_data(last=True)
-        self.watch.close()
+        self.monitor.record_new_data(last=True)
+        self.monitor.close()
         self.store.close()
 
-    def _new_watch(self) -> TargetMonitor:
+    def _new_monitor(self) -> TargetMonitor:
         target = self._config.targets[0]
         return TargetMonitor(self._config, target, self._server.collectors, self.store)
 
     def _reload(self) -> None:
         """As the daemon does for a target whose settings have changed."""
-        before = self.watch
+        before = self.monitor
         before.close()
         before.record_new_data(last=True)
-        self.watch = self._new_watch()
-        self.watch.take_over(before)
+        self.monitor = self._new_monitor()
+        self.monitor.take_over(before)
 
     def _lose_session(self, now: float) -> float:
         """Every seven hours, for two minutes."""
@@ -141,7 +141,7 @@ class WatchedTarget:
 
     def _scrape(self) -> None:
         assert generate_latest(self._registry)
-        assert render([self.watch.snapshot], self._clock.time())
+        assert render([self.monitor.snapshot], self._clock.time())
 
     @staticmethod
     def _every(seconds: float, act: Callable[[], object]) -> Callable[[float], float]:
@@ -174,12 +174,12 @@ def main() -> None:
         elapsed = time.monotonic  # the real one
         print("| " + " | ".join(HEADER) + " |\n" + "|---" * len(HEADER) + "|")
         with clock.in_force():
-            life, rows = WatchedTarget(config, clock), []
+            watched, rows = WatchedTarget(config, clock), []
             start = clock.now
             for day in range(args.every, args.days + 1, args.every):
-                life.run(start + DAY * day)
-                rows.append(_row(life, day, (elapsed() - began) / 60))
-            life.close()
+                watched.run(start + DAY * day)
+                rows.append(_row(watched, day, (elapsed() - began) / 60))
+            watched.close()
     found = trend([(rss - NAME * known) / MIB for rss, known in rows[len(rows) // 2 :]])
     print(f"\nRSS in the second half, MiB, less {NAME} bytes a known class: {found}")
     sys.exit(not found.is_flat)
@@ -201,13 +201,13 @@ def _config(folder: Path, server: PrivateServer) -> Config:
     return load_config(file)
 
 
-def _row(life: WatchedTarget, day: int, minutes: float) -> tuple[int, int]:
+def _row(watched: WatchedTarget, day: int, minutes: float) -> tuple[int, int]:
     """Print what is held; answers bytes of memory and how many classes are known."""
     gc.collect()
     trim_heap(0.0)  # as the daemon does
     rss, objects = psutil.Process().memory_info().rss, len(gc.get_objects())
-    file, rows = size_on_disk(life.history), life.store.state.rows
-    classes = life.watch.snapshot.classes
+    file, rows = size_on_disk(watched.history), watched.store.state.rows
+    classes = watched.monitor.snapshot.classes
     known = classes.known if classes else 0
     cells = (
         f"{day}",

@@ -1,4 +1,4 @@
-"""The CPU of a server's process that SUM_CPU_TIME misses, by load: bench/uncounted_cpu.py.
+"""The CPU of a server's process that SUM_CPU_TIME misses, by load.
 
 MySQL adds up the CPU time of statements only. What it misses is the network (waiting for the next
 packet, TLS), connections, and background threads. Each load runs at several rates of arrival, over
