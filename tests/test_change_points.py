@@ -1,15 +1,21 @@
 """One workload, a change of it, or two that take turns."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from agent.pipeline import observations
+from agent.window.concurrency import ConcurrencySource
 from models.capacity.change_points import TIME_PER_QUERY, find_regimes
 from models.capacity.observations import Observations
 from models.capacity.resource_and_limit import Resource
+from models.shared_constants import MIN_CURVE_POINTS
 from models.usl.law import Array, Usl
+from testbed.recorded.peak_predictions import levels_of, saved, seen_below
 
+ZOO = Path(__file__).parent / "fixtures" / "zoo"
 LAW = Usl(0.02, 0.0005, 1000.0)
 
 
@@ -155,3 +161,45 @@ def test_an_unknown_concurrency_hides_no_change(index: int) -> None:
     found = find_regimes(replace(seen, concurrency=n, resources=(Resource("cpu", u),)))
     assert found.change is not None
     assert found.change.index == pytest.approx(220, abs=10)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_neighbour_that_begins_or_ends_is_no_change(seed: int) -> None:
+    """Its use of the processor is no cost of a query; a change of the server's own is."""
+    seen, after = days(np.ones(400), seed), np.arange(400) >= 220
+    [cpu] = seen.resources
+    own = cpu.utilisation
+    for others in (after, ~after):
+        beside = replace(cpu, utilisation=own + 0.2 * others, own=own)
+        assert find_regimes(replace(seen, resources=(beside,))).change is None
+    dearer = own * np.where(after, 1.4, 1.0)
+    found = find_regimes(replace(seen, resources=(replace(cpu, utilisation=dearer, own=dearer),)))
+    assert found.change is not None
+
+
+def test_a_small_change_shows_beside_costs_that_fluctuate_for_minutes() -> None:
+    """A quarter more in the last 24 of 60 intervals, in seven of eight servers."""
+    found = 0
+    for seed in range(60):
+        noise = np.random.default_rng(seed).normal(0, 0.03, 60)
+        for k in range(1, 60):
+            noise[k] += 0.6 * noise[k - 1]
+        cost = np.where(np.arange(60) < 36, 1.0, 1.25) * np.exp(noise)
+        found += find_regimes(days(cost, seed)).change is not None
+    print(f"{found} of 60")
+    assert found >= 52
+
+
+@pytest.mark.parametrize(
+    "name", ["mysql-sorts", "mysql-shop-8", "mysql-points-8", "mysql-deletes", "mariadb-joins"]
+)
+def test_few_moments_of_a_recorded_workload_show_a_change(name: str) -> None:
+    """Its queries are the same all the time; one interval more hardly ever makes a change."""
+    seen = saved(ZOO / f"{name}.json.gz")
+    *_, whole = levels_of(seen)
+    window = seen_below(seen, whole)
+    known = observations(window, ConcurrencySource.STATEMENT_TIME)
+    moments = range(MIN_CURVE_POINTS, len(known) + 1)
+    changed = [find_regimes(known.select(slice(k))).change is not None for k in moments]
+    print(f"{sum(changed)} of {len(changed)} moments")
+    assert np.mean(changed) < 0.05

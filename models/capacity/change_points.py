@@ -5,6 +5,7 @@ load. A step of these over time is a change: the intervals before it describe an
 separate levels that alternate are two workloads: day traffic and night jobs.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple, Self
 
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 
 from models.capacity.cost_curve import MIN_UTILISATION, CostCurve, curve_design
 from models.capacity.observations import Observations
-from models.capacity.resource_and_limit import FULL_UTILISATION
+from models.capacity.resource_and_limit import FULL_UTILISATION, Resource
 from models.numerics import NEGLIGIBLE, ROUNDING, TINY, median, quantile
 from models.robust import EPISODE_SHARE, MAD_TO_DEVIATION, medians
 from models.shared_constants import (
@@ -81,22 +82,28 @@ def find_regimes(seen: Observations) -> Regimes:
     current = np.ones(len(seen), dtype=np.bool_)
     if len(seen) < MIN_CURVE_POINTS:
         return Regimes(current)
-    costs = _ln_costs(seen)
+    costs = _ln_costs(seen, lambda resource: resource.relative_use)
     for name, cost in costs.items():
         split = _separate_clusters(name, cost, seen)
         if split is not None and _are_two_workloads(name, split[0], costs, seen):
             return Regimes(split[0], clusters=split[1])
-    change = _most_significant_change(costs, seen)
+    # what other programs use is no cost of a query, and may change at any time
+    own_costs = _ln_costs(seen, lambda resource: resource.relative_own_use)
+    change = _most_significant_change(own_costs, seen)
     if change is not None:
         current[: change.index] = False
     return Regimes(current, change=change)
 
 
-def _ln_costs(seen: Observations) -> dict[str, Array]:
-    """Compute the logarithms of the time of a query, N/X, and of its cost in each resource, U/X."""
+def _ln_costs(seen: Observations, use: Callable[[Resource], Array]) -> dict[str, Array]:
+    """Compute the logarithms of the time of a query, N/X, and of its cost in each resource, U/X.
+
+    use returns U, a share of the ceiling, shape (intervals,). A full resource shows no cost.
+    """
     used = [resource for resource in seen.resources if not resource.has_configured_limit]
-    spent = np.array([seen.concurrency, *(resource.relative_use for resource in used)])
-    follows = (spent > MIN_UTILISATION) & (spent < FULL_UTILISATION)
+    spent = np.array([seen.concurrency, *(use(resource) for resource in used)])
+    whole = np.array([seen.concurrency, *(resource.relative_use for resource in used)])
+    follows = (spent > MIN_UTILISATION) & (whole < FULL_UTILISATION)
     follows[0] = seen.is_loaded_and_exact
     with np.errstate(divide="ignore", invalid="ignore"):
         costs = np.where(follows, np.log(spent / seen.throughput), np.nan)
@@ -240,14 +247,14 @@ def _cost_basis(load: Array) -> Array:
 
 
 def _long_run_deviation(residuals: Array) -> float:
-    """Estimate the deviation that errors of means follow, from the means of neighbouring blocks.
+    """Estimate the deviation that errors of means follow, from the sums of all neighbours.
 
-    It uses their median difference, which another step in the window hardly affects.
+    They overlap and run over both ends, so that one interval more changes them little (the
+    autocovariances weighted as by W. Newey, K. West, *Econometrica* 55, 1987).
     """
     size = max(1, len(residuals) // GROUP_INTERVALS)
-    blocks = residuals[: len(residuals) // size * size].reshape(-1, size).mean(axis=1)
-    typical = MAD_TO_DEVIATION * median(np.abs(np.diff(blocks))) / float(np.sqrt(2))
-    return max(typical * float(np.sqrt(size)), MIN_NOISE)
+    sums = np.convolve(residuals, np.ones(size))
+    return max(float(np.sqrt(sums @ sums / (size * len(residuals)))), MIN_NOISE)
 
 
 def _separate_clusters(
