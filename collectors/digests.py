@@ -299,10 +299,14 @@ class DigestReader:
 
     def sample_threads(self) -> None:
         """Sample the states of the statements' threads; the next reading returns all samples."""
-        if self._threads is not None:
-            if self._threads.hashes is not None:
-                self._threads.hashes = self._state.hashes
-            self._thread_states = self._thread_states + self._threads.read()
+        if self._threads is None:
+            return
+        if self._in_flight is not None:
+            self._read_running()
+            return
+        if self._threads.hashes is not None:
+            self._threads.hashes = self._state.hashes
+        self._thread_states = self._thread_states + self._threads.read()
 
     def _read_running(self) -> tuple[Mapping[str, float], Mapping[str, float], float | None]:
         """Read the elapsed seconds of running statements and how many wait for locks, by class.
