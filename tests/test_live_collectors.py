@@ -81,18 +81,18 @@ def test_the_agent_is_excluded_from_its_metrics(
 ) -> None:
     """On an idle server all is zero: the agent and the event scheduler do not count.
 
-    Except the time of the agent's own statements, which on a busy machine is a tenth of a thread in
-    few intervals.
+    Except the time of the agent's own statements, and for which its session waits for a processor:
+    on a busy machine a tenth of a thread in few intervals.
     """
     server = private_server(release, options=["--event-scheduler=ON"])
     run_as_root(server, IN_FLIGHT_ON)
     with watching(tmp_path, target(tmp_path, server)) as agent:
         start = settled(agent)
         assert max(agent.seen(THROUGHPUT, since=start)) < 0.01
-        assert max(agent.seen("concurrency", since=start, source="threads_running")) == 0
-        own = agent.seen("concurrency", since=start, source="statement_time")
-        assert median(own) < 0.1
-        assert max(own) < 0.5
+        for source in ("statement_time", "threads_running"):
+            own = agent.seen("concurrency", since=start, source=source)
+            assert median(own) < 0.1
+            assert max(own) < 0.5
         excluded = {
             kind: agent.get("concurrency_excluded_threads", kind=kind)
             for kind in ("agent", "binlog_dump", "system")
