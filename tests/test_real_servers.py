@@ -321,6 +321,22 @@ def test_a_processor_is_the_limit_though_it_was_nearly_full_at_half_of_the_load(
 
 
 @pytest.mark.parametrize("source", ConcurrencySource)
+def test_a_load_that_no_constant_was_chosen_with_is_predicted_within_15_percent(
+    source: ConcurrencySource,
+) -> None:
+    """Played last: transfers between accounts whose journal grows; below 30 % of the load, too."""
+    seen = saved(FIXTURES / "blind" / "mysql-ledger.json.gz")
+    for part in levels_of(seen):
+        found = assess_capacity(observations(seen_below(seen, part), source))
+        peak, least, most = clients_peak(seen, part)
+        assert found.value == pytest.approx(peak, rel=0.15), part["cap"]
+        assert found.lower is not None
+        assert found.upper is not None
+        assert found.lower < most
+        assert found.upper > least
+
+
+@pytest.mark.parametrize("source", ConcurrencySource)
 @pytest.mark.parametrize("name", ["mysql-many-points", "mysql-points-rising"])
 def test_a_full_processor_is_the_limit_though_what_it_serves_varies(
     name: str, source: ConcurrencySource
