@@ -29,7 +29,7 @@ from agent.window.intervals import Interval, Window
 from models.capacity.assess import assess_capacity
 
 START, WIDTH, COUNT = 1_790_000_000, 15.0, 200
-SAMPLING = 5.0  # seconds, of an agent by default
+SAMPLING = 7.5  # seconds, of an agent by default
 END = START + 4000
 CEILINGS = ResourceSettings(
     ceilings={"cpu": 0.8, "disk:sda": 0.5}, disks={"sda": DiskSettings(operations=1500.0)}
