@@ -67,7 +67,8 @@ def _predict(today: CurrentState, changes: Changes, draws: Draws) -> Prediction:
     unknown = unknown_effects(today, changes)
     if unknown:
         return Prediction(None, None, None, None, {}, unknown)
-    then = draws.limits * limit_factors(today, changes, draws)
+    factors, wide = limit_factors(today, changes, draws), widen_untrusted(today, draws)
+    then = draws.limits * factors
     lowest = _lowest_limit(then, draws)
     missing: list[str] = []
     capacity, gain, names = None, None, dict[str, float]()
@@ -77,7 +78,8 @@ def _predict(today: CurrentState, changes: Changes, draws: Draws) -> Prediction:
         capacity = _estimate_capacity(today, lowest, draws)
         gain = _estimate_gain(today, lowest, draws)
         names = _limit_probabilities(today, then)
-    residence = _estimate_residence_time(today, changes, widen_untrusted(today, draws), missing)
+    full_at = _lowest_limit(wide.limits * factors, wide)
+    residence = _estimate_residence_time(today, changes, wide, full_at, missing)
     limit = max(names, key=lambda name: names[name], default=None)
     return Prediction(capacity, gain, residence, limit, names, tuple(missing))
 
@@ -112,7 +114,7 @@ def _limit_probabilities(today: CurrentState, then: Array) -> dict[str, float]:
 
 
 def _estimate_residence_time(
-    today: CurrentState, changes: Changes, draws: Draws, missing: list[str]
+    today: CurrentState, changes: Changes, draws: Draws, lowest: Array, missing: list[str]
 ) -> PredictedValue | None:
     """Estimate R; None, and a reason in `missing`, if R is not known or the load is too high."""
     load = _load_with_known_times(today, changes, missing)
@@ -129,7 +131,6 @@ def _estimate_residence_time(
     times = residence_times(start, start_load, remaining, draws)
     if changes != Changes():
         times = times * np.exp(start_load.scatter * draws.residence_normal)
-        lowest = _lowest_limit(draws.limits * limit_factors(today, changes, draws), draws)
         times = np.where(load.throughput * changes.load >= lowest, np.inf, times)
     low, middle, high = np.quantile(times, QUANTILES, method="inverted_cdf")
     if not np.isfinite(middle):
