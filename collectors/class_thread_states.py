@@ -38,14 +38,19 @@ LITERALS_HEX = f"0x{LITERALS.encode().hex()}"
 """In hexadecimal, since the meaning of quotes and backslashes depends on sql_mode."""
 MAX_STATEMENT_LENGTH = 1024  # characters, as many as a digest's text has
 MAX_STATEMENTS, MAX_NAME_LENGTH = 1000, 400
-MYSQL = f"""
-SELECT CONCAT_WS('|', DIGEST, COALESCE(CONCAT('=', CURRENT_SCHEMA), '')), THREAD_OS_ID, TIMER_WAIT
+CLASS_AND_THREAD = """
+       CONCAT_WS('|', DIGEST, COALESCE(CONCAT('=', CURRENT_SCHEMA), '')), THREAD_OS_ID,
+       TIMER_WAIT"""
+"""Class, thread and elapsed time of a statement in flight, on MySQL."""
+IN_FLIGHT_ON_THREADS = f"""
   FROM performance_schema.events_statements_current
   JOIN performance_schema.threads USING (THREAD_ID)
  WHERE {RUNNING}
+   AND DIGEST IS NOT NULL"""
+MYSQL = f"""
+SELECT {CLASS_AND_THREAD}{IN_FLIGHT_ON_THREADS}
    AND THREAD_OS_ID IS NOT NULL
-   AND DIGEST IS NOT NULL
- LIMIT {MAX_STATEMENTS}"""  # noqa: S608  (constants only)
+ LIMIT {MAX_STATEMENTS}"""
 MARIADB = f"""
 SELECT CONCAT_WS('|', SHA2(TRIM(UPPER(CONVERT(REGEXP_REPLACE(
            LEFT(PROCESSLIST_INFO, {MAX_STATEMENT_LENGTH}), {LITERALS_HEX}, ' ')

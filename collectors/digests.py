@@ -18,6 +18,8 @@ from dataclasses import dataclass, field
 from collectors.base import PICOSECOND, CollectorError, FailureKind, Feature, Prepared, Values
 from collectors.business_query import session_settings
 from collectors.class_thread_states import (
+    CLASS_AND_THREAD,
+    IN_FLIGHT_ON_THREADS,
     DigestHashes,
     StatementThreads,
     ThreadStateCounts,
@@ -37,7 +39,6 @@ from collectors.result_cells import ResultLimits, number, number_or_zero, text, 
 from collectors.statement_totals import (
     ENABLE_CONSUMER,
     NULL_EXPRESSION,
-    RUNNING,
     WAITS_FOR_A_LOCK,
     consumers,
     cpu_feature,
@@ -78,13 +79,8 @@ SELECT '{ALL_CLASSES}', {NULL_EXPRESSION}, SUM_TIMER_WAIT, 0
 """The total time of finished waits for metadata locks, which MySQL counts by default, but not in
 any statement's lock time."""
 IN_FLIGHT = f"""
-(SELECT CONCAT_WS('|', DIGEST, COALESCE(CONCAT('=', CURRENT_SCHEMA), '')), THREAD_OS_ID,
-       TIMER_WAIT, COALESCE({WAITS_FOR_A_LOCK}, 0)
-  FROM performance_schema.events_statements_current
-  JOIN performance_schema.threads USING (THREAD_ID)
- WHERE {RUNNING}
-   AND DIGEST IS NOT NULL
- LIMIT {MAX_RUNNING})"""  # noqa: S608
+(SELECT {CLASS_AND_THREAD}, COALESCE({WAITS_FOR_A_LOCK}, 0){IN_FLIGHT_ON_THREADS}
+  LIMIT {MAX_RUNNING})"""
 """The statements in flight: class, thread, elapsed time, and whether it waits for a lock."""
 
 EVER = 1e9

@@ -58,7 +58,7 @@ def find_server_process(connection: Connection) -> psutil.Process | ProcessNotFo
         )
     if pid is not None and (process := _server(pid)) is not None:
         return process
-    started = time.time() - _uptime(connection)
+    started = time.time() - server_uptime(connection)
     for candidate in _candidate_pids(connection):
         process = _server(candidate, started) if candidate else None
         if process is not None:
@@ -80,7 +80,7 @@ def _is_own(address: str) -> bool:
     return is_loopback(address) or address.partition("%")[0] in own
 
 
-def _uptime(connection: Connection) -> float:
+def server_uptime(connection: Connection) -> float:
     """Return the server's uptime (s); it is asked only where the status was not read yet."""
     if connection.uptime_read is not None:
         at, uptime = connection.uptime_read

@@ -45,11 +45,10 @@ from agent.support.safe_output import print_error, print_line
 from collectors import COLLECTORS
 from collectors.base import CollectorError
 from collectors.connection import Connection
-from collectors.result_cells import ResultLimits, whole_number
+from collectors.process_lookup import server_uptime
 from collectors.transport_security import is_loopback
 
 MONTH = 30 * 86400.0
-UPTIME = "SHOW GLOBAL STATUS LIKE 'Uptime'"
 STATUS = next(spec for spec in COLLECTORS if spec.name == "status")
 SERIES = ("both", "agent", "exporters")
 
@@ -264,12 +263,9 @@ def _read_server(target: Target) -> tuple[str, ServerSeen]:
     connection = Connection(target.endpoint, login, timeout=target.timeout, limit=1.0)
     try:
         connection.open()
-        _, uptime = connection.row(UPTIME, ResultLimits(columns=2))
-        now = time.time()
+        started = time.time() - server_uptime(connection)
         port = connection.variables.get("port", "")
-        present = ServerSeen(
-            now - whole_number("Uptime", uptime), now, float(port) if port.isdecimal() else None
-        )
+        present = ServerSeen(started, time.time(), float(port) if port.isdecimal() else None)
         return server_identity(connection.variables), present
     except CollectorError as error:
         remedy = "start it, or give its server_identity with --server ID"
