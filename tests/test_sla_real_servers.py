@@ -5,11 +5,11 @@ time that was measured at a higher load later is taken for the SLA, so that the 
 is known.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import pytest
@@ -38,6 +38,7 @@ FILES = [*sorted(RECORDED.glob("*.json.gz")), *ZOO]
 CPUS = {PROCESSOR_COUNTS[CPU]: 2.0, PROCESSOR_COUNTS[SERVER_CPU]: 1.0}
 """How many processors the host and the server had in the recordings older than these counts."""
 UNIX = 1.7e9
+Met = TypeVar("Met")
 
 
 class MetLoad(NamedTuple):
@@ -94,11 +95,16 @@ def predicted(file: Path) -> list[MetLoad]:
     ]
 
 
+def of_all_recordings(predict: Callable[[Path], list[Met]]) -> list[Met]:
+    """What each recording's function returns, in two processes."""
+    with ProcessPoolExecutor(2) as pool:
+        return [one for found in pool.map(predict, FILES) for one in found]
+
+
 @cache
 def loads() -> list[MetLoad]:
-    """All recordings, in two processes."""
-    with ProcessPoolExecutor(2) as pool:
-        return [load for found in pool.map(predicted, FILES) for load in found]
+    """Those of all recordings."""
+    return of_all_recordings(predicted)
 
 
 def test_the_intervals_hold_nine_of_ten_loads_that_had_this_mean() -> None:

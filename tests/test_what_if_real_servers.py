@@ -1,12 +1,11 @@
 """The residence time at higher loads on real servers, predicted from below half of the peak."""
 
-from concurrent.futures import ProcessPoolExecutor
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from test_sla_real_servers import FILES, UNIX, known, measured
+from test_sla_real_servers import UNIX, known, measured, of_all_recordings
 
 from agent.what_if.current_state import current_state_of
 from models.what_if.changes import Changes
@@ -40,9 +39,8 @@ def predicted(file: Path) -> list[MetResidenceTime]:
 
 @cache
 def residence_times() -> list[MetResidenceTime]:
-    """All recordings, in two processes."""
-    with ProcessPoolExecutor(2) as pool:
-        return [one for found in pool.map(predicted, FILES) for one in found]
+    """Those of all recordings."""
+    return of_all_recordings(predicted)
 
 
 def test_nine_of_ten_residence_times_at_higher_loads_are_within_their_interval() -> None:
