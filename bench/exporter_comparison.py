@@ -170,7 +170,7 @@ def daemons(
 def sampled(
     agent: RunningProgram, exporter: RunningProgram, watched: WatchedServer, seconds: float
 ) -> tuple[Costs, Costs]:
-    """What a second costs of the agent, and of an exporter that is scraped each 15 s meanwhile.
+    """CPU per second of the agent, and of an exporter that is scraped every 15 s meanwhile.
 
     What the server spends for the agent is the CPU of its session's thread, with the connect; for
     the exporter that of the threads of all sessions but the agent's, the load's and our own.

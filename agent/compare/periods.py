@@ -93,7 +93,7 @@ class AssessedPeriod:
     intervals: int
     loads: tuple[float, float, float]
     """The 5, 50 and 95 % quantile of the throughput, queries/s."""
-    changeable_limits: Mapping[str, "ChangeableLimit"] = field(default_factory=dict)
+    changeable_limits: Mapping[str, ChangeableLimit] = field(default_factory=dict)
     """max_connections and how many processors there were, by resource, where known."""
 
     @property

@@ -19,7 +19,7 @@ SQLITE_HEADER = b"SQLite format 3\0"  # https://www.sqlite.org/fileformat.html#t
 LOCK = ".lock"  # suffix of an empty, private file that remains when the agent ends
 MAX_CORRUPT_FILES = 3  # corrupt files that are kept; older ones are deleted
 MIN_FREE_BYTES = 2**20
-"""What a disk must have left: even a history that does not grow writes its log first."""
+"""The least free space of its disk: a history that does not grow still writes its log."""
 OTHERS_MAY_WRITE = stat.S_IWGRP | stat.S_IWOTH
 OTHERS_MAY_ANYTHING = stat.S_IRWXG | stat.S_IRWXO
 

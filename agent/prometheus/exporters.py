@@ -24,8 +24,8 @@ MYSQLD: Mapping[str, str] = {
 }
 """The columns of a recording that mysqld_exporter's metrics give."""
 SERVER_ID = "mysql_global_variables_server_id"
-PORT = "mysql_global_variables_port"
 """Read to distinguish servers of one name: members of a replication have different ones."""
+PORT = "mysql_global_variables_port"
 BUSY_MODES = 'mode!~"idle|iowait|guest|guest_nice"'
 """Matches the modes in which a CPU is busy; guests' time is part of `user` already."""
 IDLE_MODE = 'mode="idle"'

@@ -1,4 +1,4 @@
-"""Whether a server's host, of which only the whole CPU time is known, is used by others."""
+"""Detects hosts whose CPU other programs use, from the whole CPU time and that of statements."""
 
 import numpy as np
 

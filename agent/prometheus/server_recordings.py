@@ -79,7 +79,7 @@ without NTP a clock drifts by some seconds a day."""
 
 
 class ServerSeen(NamedTuple):
-    """What distinguishes servers: when one had started and was read, Unix seconds, and its port."""
+    """A server's start and the time of reading it (Unix seconds), and its port."""
 
     started: float
     read_at: float

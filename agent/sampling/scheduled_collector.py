@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 MAX_PAUSE = 30.0  # seconds at most after a reading that took more than its share of time
 ROUNDING = 1e-6  # share of an interval by which a run may begin early
 NUMBERS = re.compile(r"\d+")
-"""What may differ between two messages of one failure, as the value that cannot be used."""
+"""Numbers, in which two messages of one failure may differ."""
 MAX_PENALTY = 64  # intervals, at most, between runs of a collector whose statement was aborted
 
 

@@ -59,7 +59,7 @@ class Access:
     timeout: float = 30.0
     headers: Mapping[str, str] = field(default_factory=dict)
     is_configured: bool = False
-    """Whether it is from a configuration, whose keys remedies name instead of options."""
+    """Whether a configuration file sets it: messages then name its keys, else the options."""
 
     def option(self, key: str) -> str:
         """Return the name of the option, or of the key, that sets this."""

@@ -141,7 +141,7 @@ class CurrentState:
     seen: frozenset[LimitKind] = frozenset()
     """The kinds of resource whose use is known at all."""
     is_trusted: bool = True
-    """Whether the capacity is trusted; else it is more uncertain than its distribution."""
+    """Whether the capacity is trusted. If not, `distribution` understates its uncertainty."""
     is_past_peak: bool = False
     """Whether more statements run than at the capacity: throughput does not show the load then."""
 

@@ -45,7 +45,7 @@ class SaturationPeriod:
 
     @property
     def is_fast(self) -> bool:
-        """Whether no alert can be required before it: it rose quickly, or the capacity fell."""
+        """Whether the load rose too quickly for an alert in advance, or the capacity fell."""
         return self.fell or self.rise <= SLOWLY
 
 
