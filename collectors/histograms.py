@@ -12,7 +12,7 @@ from functools import partial
 from collectors.base import PICOSECOND, CollectorError, FailureKind, Feature, Prepared, Values
 from collectors.connection import Connection
 from collectors.digest_table import TABLE
-from collectors.digests import MAX_DIGEST_LENGTH
+from collectors.digest_texts import MAX_DIGEST_LENGTH
 from collectors.result_cells import ResultCell, ResultLimits, number, text, whole_number
 from collectors.statement_totals import (
     ENABLE_CONSUMER,

@@ -15,7 +15,8 @@ from agent.query_classes.tracked_classes import class_table
 from collectors.base import Sample
 from collectors.class_thread_states import ThreadStateCounts
 from collectors.connection import statement_words
-from collectors.digests import DigestRows, DigestValues, matches_any_statement
+from collectors.digest_texts import matches_any_statement
+from collectors.digests import DigestRows, DigestValues
 
 NAMES = ("calls", "statement_time")
 A, B, OVERFLOW = "aa|=shop", "bb|", "|"

@@ -14,7 +14,7 @@ from agent.demo.private_server import Flavour, PrivateServer
 from agent.query_classes.class_registry import NONE, ClassRegistry
 from agent.query_classes.digest_deltas import DigestDeltas
 from agent.query_classes.one_off_profile import send_statements_once
-from collectors import COLLECTORS, digest_table, digests
+from collectors import COLLECTORS, digest_table, digest_texts, digests
 from collectors.base import CollectorError, FailureKind, Values
 from collectors.connection import Connection, Endpoint, Login
 from collectors.digest_table import COUNTERS, DigestTable, parse_numbers, unit_factors
@@ -138,7 +138,7 @@ def test_all_texts_are_fetched_by_one_statement(
         read()  # the agent's own statements are known with the others, and cause no further pass
     assert sum("DIGEST_TEXT" in sql for sql in asked) == 1
     run_as_root(server, *(f"SELECT 2 AS `more{number}`" for number in range(50)))
-    monkeypatch.setattr(digests, "TEXTS", digests.TEXTS.replace("{limit}", "40"))
+    monkeypatch.setattr(digest_texts, "TEXTS", digest_texts.TEXTS.replace("{limit}", "40"))
     found = [sum("`more" in text for text in rows_of(read()).texts.values()) for _ in range(3)]
     assert sum(found) == 50
     assert found[0] < 50

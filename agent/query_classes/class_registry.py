@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from collectors.digests import MAX_CHARACTERS, MAX_TEXT_LENGTH, MAX_TEXTS, MAX_TEXTS_PER_QUERY
+from collectors.digest_texts import MAX_CHARACTERS, MAX_TEXT_LENGTH, MAX_TEXTS, MAX_TEXTS_PER_QUERY
 from models.attribution.class_interval_table import AGENT, OTHER
 
 ClassNumbers = NDArray[np.intp]

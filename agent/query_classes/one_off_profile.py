@@ -24,7 +24,8 @@ from agent.window.interval_buffer import IntervalBuffer
 from collectors import CollectorSpec
 from collectors.base import CollectorError, FailureKind, Sample, Values
 from collectors.connection import Connection
-from collectors.digests import DigestReader, DigestValues, own_digests, texts_of
+from collectors.digest_texts import own_digests, texts_of
+from collectors.digests import DigestReader, DigestValues
 
 READING_SECONDS = 1.0  # seconds between two readings, on average
 JITTER = (0.9, 1.1)
