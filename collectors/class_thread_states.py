@@ -26,7 +26,6 @@ from collectors.base import PICOSECOND
 from collectors.connection import Connection
 from collectors.process_lookup import ProcessNotFound, find_server_process
 from collectors.result_cells import ResultLimits, ResultRow, number, text, whole_number
-from collectors.statement_totals import RUNNING
 from collectors.thread_times import MAX_THREADS, is_in_sample
 
 LITERALS = (
@@ -38,19 +37,6 @@ LITERALS_HEX = f"0x{LITERALS.encode().hex()}"
 """In hexadecimal, since the meaning of quotes and backslashes depends on sql_mode."""
 MAX_STATEMENT_LENGTH = 1024  # characters, as many as a digest's text has
 MAX_STATEMENTS, MAX_NAME_LENGTH = 1000, 400
-CLASS_AND_THREAD = """
-       CONCAT_WS('|', DIGEST, COALESCE(CONCAT('=', CURRENT_SCHEMA), '')), THREAD_OS_ID,
-       TIMER_WAIT"""
-"""Class, thread and elapsed time of a statement in flight, on MySQL."""
-IN_FLIGHT_ON_THREADS = f"""
-  FROM performance_schema.events_statements_current
-  JOIN performance_schema.threads USING (THREAD_ID)
- WHERE {RUNNING}
-   AND DIGEST IS NOT NULL"""
-MYSQL = f"""
-SELECT {CLASS_AND_THREAD}{IN_FLIGHT_ON_THREADS}
-   AND THREAD_OS_ID IS NOT NULL
- LIMIT {MAX_STATEMENTS}"""
 MARIADB = f"""
 SELECT CONCAT_WS('|', SHA2(TRIM(UPPER(CONVERT(REGEXP_REPLACE(
            LEFT(PROCESSLIST_INFO, {MAX_STATEMENT_LENGTH}), {LITERALS_HEX}, ' ')
@@ -105,16 +91,18 @@ def words_hash(words: str) -> str:
 
 
 class StatementThreads:
-    """Samples the threads of one server that runs on this machine."""
+    """Samples the threads of one server that runs on this machine.
+
+    `hashes` finds the digest of a statement's words; None for a MySQL, which reports digests.
+    """
 
     def __init__(self, connection: Connection, pid: int, own_thread: int) -> None:
         self.hashes = DigestHashes() if connection.is_mariadb else None
-        query = MYSQL if self.hashes is None else MARIADB
-        self._query = query.format(thread_id=own_thread)
+        self._query = MARIADB.format(thread_id=own_thread)
         self._connection, self._tasks = connection, f"/proc/{pid}/task"
 
     def read(self) -> ThreadStateCounts:
-        """Count the statements whose threads wait for a disk, or are ready, by class."""
+        """Count a MariaDB's statements whose threads wait for a disk, or are ready, by class."""
         begun, states = time.monotonic(), self.states()
         if not states:
             return ThreadStateCounts()

@@ -16,8 +16,6 @@ from dataclasses import dataclass, field
 
 from collectors.base import PICOSECOND, CollectorError, FailureKind, Feature, Prepared, Values
 from collectors.class_thread_states import (
-    CLASS_AND_THREAD,
-    IN_FLIGHT_ON_THREADS,
     DigestHashes,
     StatementThreads,
     ThreadStateCounts,
@@ -44,6 +42,7 @@ from collectors.result_cells import ResultLimits, number, number_or_zero, text, 
 from collectors.statement_totals import (
     ENABLE_CONSUMER,
     NULL_EXPRESSION,
+    RUNNING,
     WAITS_FOR_A_LOCK,
     consumers,
     cpu_feature,
@@ -75,8 +74,13 @@ SELECT '{ALL_CLASSES}', {NULL_EXPRESSION}, SUM_TIMER_WAIT, 0
 """The total time of finished waits for metadata locks, which MySQL counts by default, but not in
 any statement's lock time."""
 IN_FLIGHT = f"""
-(SELECT {CLASS_AND_THREAD}, COALESCE({WAITS_FOR_A_LOCK}, 0){IN_FLIGHT_ON_THREADS}
-  LIMIT {MAX_RUNNING})"""
+(SELECT CONCAT_WS('|', DIGEST, COALESCE(CONCAT('=', CURRENT_SCHEMA), '')), THREAD_OS_ID,
+        TIMER_WAIT, COALESCE({WAITS_FOR_A_LOCK}, 0)
+   FROM performance_schema.events_statements_current
+   JOIN performance_schema.threads USING (THREAD_ID)
+  WHERE {RUNNING}
+    AND DIGEST IS NOT NULL
+  LIMIT {MAX_RUNNING})"""  # noqa: S608
 """The statements in flight: class, thread, elapsed time, and whether it waits for a lock."""
 
 EVER = 1e9
@@ -170,7 +174,8 @@ def prepare(connection: Connection) -> Prepared:
     lock_waits = _lock_waits_feature(connection) if running else None
     if lock_waits is not None and lock_waits.enabled:
         running = f"{LOCK_WAITS}\n UNION ALL{running}"
-    threads = statement_threads(connection, thread)
+    visible = in_flight.enabled or connection.is_mariadb
+    threads = statement_threads(connection, thread) if visible else None
     read = DigestReader(connection, columns, running, threads)
     known = [
         each for each in (cpu, in_flight, lock_waits) if each and (each.enabled or each.remedy)

@@ -4,7 +4,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 import numpy as np
@@ -16,15 +16,13 @@ from collectors import digests as digest_collector
 from collectors.class_thread_states import (
     MARIADB,
     DigestHashes,
-    StatementThreads,
-    statement_threads,
+    ThreadStateCounts,
     thread_states,
     words_hash,
 )
 from collectors.connection import Connection
 from collectors.digests import DigestRows, DigestValues
 from collectors.result_cells import ONE_CELL, ResultLimits, ResultRow, text
-from collectors.statement_totals import own_thread
 from testbed.real.clients import Clients, root, run_as_root
 from testbed.real.daemon import wait_until
 
@@ -49,10 +47,12 @@ def test_a_computing_statement_is_ready_and_a_sleeping_one_is_not(
         Clients(server, COMPUTES),
         Clients(server, SLEEPS),
     ):
-        threads = statement_threads(connection, own_thread(connection))
-        assert threads is not None
-        digests = wait_until("digests", lambda: digests_of(connection, threads), 20)
-        seen = [threads.read() for _ in looks(40)]
+        digests = wait_until("digests", lambda: digests_of(connection), 20)
+        read = digest_collector.prepare(connection).read
+        assert read is not None
+        for _ in looks(2):  # by the second, a MariaDB's texts are known
+            read()
+        seen = [states_in(read()) for _ in looks(40)]
     assert digests is not None
     ready = Counter[str]()
     for look in seen:
@@ -73,8 +73,6 @@ def test_one_statement_reads_what_runs_and_on_which_threads(
         Clients(mysql_server, COMPUTES),
         Clients(mysql_server, COMPUTES),
     ):
-        threads = statement_threads(connection, own_thread(connection))
-        assert threads is not None
         digest = wait_until("its digest", lambda: known_digests(connection).get("computes"), 20)
         read, query = digest_collector.prepare(connection).read, connection.query
 
@@ -99,10 +97,34 @@ def test_one_statement_reads_what_runs_and_on_which_threads(
     assert np.median(elapsed) > 0
 
 
-def digests_of(connection: Connection, threads: StatementThreads) -> dict[str, str] | None:
-    """The digests of both statements, once the server has them; a MariaDB's are known by hash."""
-    if threads.hashes is not None:
-        threads.hashes.add(connection_rows(connection))
+@pytest.mark.live
+def test_threads_without_what_they_run_are_unknown(mysql_server: PrivateServer) -> None:
+    """A MySQL whose consumer of statements in flight is off: not that no thread is ready."""
+    consumer = (
+        "UPDATE performance_schema.setup_consumers SET ENABLED = '{}'"
+        " WHERE NAME = 'events_statements_current'"
+    )
+    run_as_root(mysql_server, consumer.format("NO"))
+    try:
+        with connected(mysql_server, "socket") as connection:
+            read = digest_collector.prepare(connection).read
+            assert read is not None
+            values = read()
+    finally:
+        run_as_root(mysql_server, consumer.format("YES"))
+    assert isinstance(values, DigestValues)
+    assert values.rows.thread_states is None
+
+
+def states_in(values: Mapping[str, float]) -> ThreadStateCounts:
+    """Those of a reading, which has some."""
+    assert isinstance(values, DigestValues)
+    assert values.rows.thread_states is not None
+    return values.rows.thread_states
+
+
+def digests_of(connection: Connection) -> dict[str, str] | None:
+    """The digests of both statements, once the server has them."""
     found = known_digests(connection)
     return found if len(found) == len(NAMES) else None
 
