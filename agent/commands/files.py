@@ -15,7 +15,7 @@ BY_NAME = {file.name: file for file in HOST_FILES}
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Register the sub-command."""
-    text = "list, print or write the systemd unit, grants, alerts and example configurations"
+    text = "list, print or write the systemd unit, grants, alerts, dashboards and examples"
     parser = subparsers.add_parser("files", help=text, description=text.capitalize() + ".")
     only = parser.add_mutually_exclusive_group()
     only.add_argument("name", metavar="NAME", nargs="?", choices=BY_NAME, help="the file to print")

@@ -42,6 +42,10 @@ HOST_FILES = (
     ShippedFile("deploy/prometheus/mysql-headroom.rules.yml", "alerts for Prometheus"),
     ShippedFile("deploy/prometheus/mysql-headroom.fleet.rules.yml", "sums over many agents"),
     ShippedFile("deploy/prometheus/scrape.example.yml", "how Prometheus scrapes the agent"),
+    ShippedFile("deploy/grafana/mysql-headroom.dashboard.json", "Grafana dashboard of a server"),
+    ShippedFile(
+        "deploy/grafana/mysql-headroom.fleet.dashboard.json", "Grafana dashboard of all servers"
+    ),
     ShippedFile(
         "docs/examples/record-samples.sh", "records samples for `replay`, without an agent"
     ),
