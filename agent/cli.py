@@ -13,7 +13,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before numpy is imported; 
 from agent import __version__
 from agent.commands.exit_codes import USAGE_ERROR
 from agent.support.errors import HeadroomError
-from agent.support.safe_output import print_error, printable
+from agent.support.safe_output import OutputError, flush_output, print_error, printable
 
 COMMANDS = (
     "run",
@@ -59,10 +59,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = parser.parse_args(arguments)
     try:
         code = args.run(args)
-        sys.stdout.flush()
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+        flush_output()
+    except (OutputError, BrokenPipeError) as error:
+        return _end_without_output(error)
     except KeyboardInterrupt:
         return INTERRUPTED
     except HeadroomError as error:
@@ -70,6 +69,15 @@ def main(argv: Sequence[str] | None = None) -> int:
             print_error(problem)
         return error.exit_code
     return int(code)
+
+
+def _end_without_output(error: OutputError | BrokenPipeError) -> int:
+    """Return 0 if the reader has closed the output, else 1, with one line on standard error."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    if isinstance(error, BrokenPipeError) or error.is_closed:
+        return 0
+    print_error(error)
+    return error.exit_code
 
 
 def _commands_to_load(arguments: Sequence[str]) -> Sequence[str]:

@@ -1,16 +1,19 @@
 """The command line: what each command says of itself, and how a mistake ends."""
 
+import os
 import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from history_rows import filled
 
 from agent import __version__
 from agent.cli import COMMANDS, main
 
-WHITE_PAPER = Path(__file__).resolve().parent.parent / "docs/examples/white-paper.csv"
+ROOT = Path(__file__).resolve().parent.parent
+WHITE_PAPER = ROOT / "docs/examples/white-paper.csv"
 
 
 def run(*words: str) -> "subprocess.CompletedProcess[str]":
@@ -134,10 +137,53 @@ def test_an_unavailable_address_ends_with_1(tmp_path: Path) -> None:
     assert ended.stderr.count("\n") == 1
 
 
-def test_a_closed_pipe_is_no_error(tmp_path: Path) -> None:
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """A folder with a file that each kind of command reads."""
+    (tmp_path / "curve.csv").write_text("concurrency,throughput\n1,10\n2,19\n4,33\n8,50\n")
+    samples = "\n".join(f"{10 * k},{1000 * k},2,{10 * k}" for k in range(100))
+    (tmp_path / "samples.csv").write_text(f"t_s,questions,threads_running,uptime_s\n{samples}\n")
+    (tmp_path / "config.yaml").write_text(f"history: {{path: {tmp_path}/history.db}}\n{NOBODY}")
+    filled(tmp_path / "history.db", 20, "a")
+    return tmp_path
+
+
+NOBODY = "targets: [{name: a, user: u, socket: nowhere}]\n"
+PRINTING = (
+    "fit curve.csv",
+    "files grants.sql",
+    "check --config.file config.yaml",
+    "replay samples.csv",
+    "compare samples.csv --around 500",
+    "history show --file history.db",
+    "history export --file history.db",
+)
+
+
+def output_to(place: str, command: str, folder: Path, buffered: str) -> tuple[int, str]:
+    """Exit code and standard error of a command with its standard output into a place."""
+    script = f"{sys.executable} -m agent.cli {command} {place}; exit ${{PIPESTATUS[0]}}"
+    environment = os.environ | {"PYTHONUNBUFFERED": buffered, "PYTHONPATH": str(ROOT)}
+    ended = subprocess.run(
+        ["bash", "-c", script],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        cwd=folder,
+        env=environment,
+    )
+    return ended.returncode, ended.stderr
+
+
+@pytest.mark.parametrize("command", PRINTING)
+def test_a_closed_pipe_is_no_error(command: str, data: Path) -> None:
     """`mysql-headroom … | head` ends without a trace."""
-    path = tmp_path / "curve.csv"
-    path.write_text("concurrency,throughput\n1,10\n2,19\n4,33\n8,50\n")
-    script = f"{sys.executable} -m agent.cli fit {path} | true; exit ${{PIPESTATUS[0]}}"
-    ended = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=60)
-    assert (ended.returncode, ended.stderr) == (0, "")
+    assert output_to("| true", command, data, "1") == (0, "")
+
+
+@pytest.mark.parametrize("buffered", ["", "1"])
+@pytest.mark.parametrize("command", PRINTING)
+def test_a_full_disk_is_told_in_one_line(command: str, buffered: str, data: Path) -> None:
+    """Standard output is named, not the file that was read."""
+    problem = "standard output cannot be written: No space left on device"
+    assert output_to(">/dev/full", command, data, buffered) == (1, f"mysql-headroom: {problem}\n")

@@ -1,7 +1,6 @@
 """`mysql-headroom analyze --prometheus URL`: how far each server of a fleet is from its limit."""
 
 import argparse
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
@@ -26,7 +25,7 @@ from agent.prometheus.host_use import USED_BY_OTHERS
 from agent.prometheus.target_assessment import Analysis, analyse
 from agent.replay.recording_opener import SourceError
 from agent.support.http_client import AccessError
-from agent.support.safe_output import json_text, print_error
+from agent.support.safe_output import json_text, print_error, write_output
 
 MONTH = 30 * 86400.0
 MAX_WINDOW = 31 * 86400.0
@@ -84,8 +83,7 @@ def _analyze(args: argparse.Namespace) -> int:
         "csv": lambda: as_csv(ordered, end),
         "json": lambda: iter([json_text(snapshots_object(ordered, end))]),
     }
-    for line in formats[args.format]():
-        sys.stdout.write(line + "\n")
+    write_output(line + "\n" for line in formats[args.format]())
     if args.plot is not None and snapshots and not _draw_plot(args.plot, ordered, end):
         return FAILED
     return FAILED if failed else 0

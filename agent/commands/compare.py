@@ -2,7 +2,6 @@
 
 import argparse
 import math
-import sys
 import time
 from collections.abc import Callable
 from contextlib import closing
@@ -31,7 +30,7 @@ from agent.replay.recording_opener import (
     SourceError,
     is_history,
 )
-from agent.support.safe_output import json_text, print_lines, printable
+from agent.support.safe_output import json_text, print_lines, printable, write_output
 
 DAY = 86400.0
 MAX_LISTED_MARKERS = 10
@@ -97,8 +96,7 @@ def _compare(args: argparse.Namespace) -> int:
     options, periods = replay_options_of(args), _periods(args)
     history = Path(args.source) if is_history(args.source) else None
     comparison = compare_periods(partial(open_source, args), options, periods, history)
-    for line in FORMATS[args.format](comparison):
-        sys.stdout.write(line + "\n")
+    write_output(line + "\n" for line in FORMATS[args.format](comparison))
     return 0
 
 

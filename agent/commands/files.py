@@ -1,12 +1,11 @@
 """`mysql-headroom files`: list, print or write the files that a host needs besides the program."""
 
 import argparse
-import sys
 from pathlib import Path
 
 from agent.commands.exit_codes import FAILED, USAGE_ERROR
 from agent.support.atomic_replace import replace_atomically
-from agent.support.safe_output import print_error, print_line
+from agent.support.safe_output import print_error, print_line, write_output
 from agent.support.shipped_files import HOST_FILES
 
 MODE = 0o644
@@ -32,7 +31,7 @@ def run(args: argparse.Namespace) -> int:
         return USAGE_ERROR
     try:
         if args.name is not None:
-            sys.stdout.write(BY_NAME[args.name].text())
+            write_output([BY_NAME[args.name].text()])
         elif args.write is not None:
             write(args.write, replace=args.force)
         else:

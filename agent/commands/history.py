@@ -2,7 +2,6 @@
 
 import argparse
 import sqlite3
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -33,7 +32,7 @@ from agent.history.text.import_file import open_rereadable
 from agent.history.text.line_errors import Mistakes
 from agent.history.text.openmetrics_format import as_openmetrics
 from agent.support.errors import InputError
-from agent.support.safe_output import print_error, print_lines
+from agent.support.safe_output import print_error, print_lines, write_output
 
 ALL = "all"
 
@@ -224,7 +223,7 @@ def _kinds(name: str) -> list[RowKind]:
 def _write(lines: Iterator[str], output: Path | None) -> None:
     """Write to standard output, or into a private file, as the lines describe our servers."""
     if output is None or str(output) == STANDARD_INPUT:
-        sys.stdout.writelines(lines)
+        write_output(lines)
         return
     try:
         with history_file.open_private(output) as file:

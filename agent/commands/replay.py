@@ -2,7 +2,6 @@
 
 import argparse
 import math
-import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
@@ -26,7 +25,7 @@ from agent.replay.recording_opener import (
 )
 from agent.replay.replay import ASSESSMENT_SECONDS, Replay, Step
 from agent.support.memory_tuning import keep_freed_memory
-from agent.support.safe_output import print_error
+from agent.support.safe_output import flush_output, print_error, write_output
 from agent.what_if.target_sla import sla_of
 
 HOUR, DAY = 3600.0, 86400.0
@@ -108,8 +107,8 @@ def _replay(args: argparse.Namespace) -> int:
             values = RecordedValues(options.business_metrics, source.business)
             steps = (_with_business(step, values, source) for step in steps)
         for text in FORMATS[args.format](source, steps):
-            sys.stdout.write(text + "\n")
-            sys.stdout.flush()
+            write_output([text + "\n"])
+            flush_output()
         for note in (*source.notes(), *_not_replayed(options)):
             print_error(note)
     return 0

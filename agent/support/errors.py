@@ -9,6 +9,7 @@ HeadroomError                   something cannot be done now: exit code 1 of a c
 │  ├─ QuestionError, RefusedError  a question to an agent
 │  └─ UnknownTargetError        a target that a history does not have
 ├─ StoreError                   the history
+├─ OutputError                  standard output
 ├─ AccessError, UntrustedError, NoAnswerError    a server accessed over HTTP
 │  └─ AccessOptionError         its URL, login or authority: also an InputError
 └─ ServerError, PackageError, AddressError       the demo's servers

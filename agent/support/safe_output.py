@@ -6,10 +6,20 @@ the direction of writing) are written as Python does: \x1b, \x9b, \u2028, \u202e
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+
+from agent.support.errors import HeadroomError
 
 FORMULA = "=+-@"  # first characters of a formula in Excel and LibreOffice
 GUARD = "'"  # marks a cell as text in both
+
+
+class OutputError(HeadroomError):
+    """Standard output cannot be written; `is_closed`: its reader has left, as `head` does."""
+
+    def __init__(self, error: OSError) -> None:
+        super().__init__(f"standard output cannot be written: {error.strerror or error}")
+        self.is_closed = isinstance(error, BrokenPipeError)
 
 
 def printable(text: str) -> str:
@@ -56,12 +66,29 @@ def from_spreadsheet(cell: str) -> str:
 
 def print_lines(text: str) -> None:
     """Print a text of one or more lines, with all unprintable characters escaped."""
-    print(printable_lines(text))
+    write_output([printable_lines(text) + "\n"])
 
 
 def print_line(text: str) -> None:
     """Print a text as one line, with all unprintable characters and line feeds escaped."""
-    print(printable(text))
+    write_output([printable(text) + "\n"])
+
+
+def write_output(texts: Iterable[str]) -> None:
+    """Write texts to standard output as they are; raises OutputError."""
+    for text in texts:
+        try:
+            sys.stdout.write(text)
+        except OSError as error:
+            raise OutputError(error) from error
+
+
+def flush_output() -> None:
+    """Pass on what standard output has buffered; raises OutputError."""
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        raise OutputError(error) from error
 
 
 def print_error(problem: object) -> None:
