@@ -240,6 +240,17 @@ def test_a_load_above_the_capacity_has_no_residence_time() -> None:
     assert found.capacity == PredictedValue(CAPACITY, 900.0, 1150.0)
 
 
+def test_a_load_above_an_unknown_capacity_is_not_said_to_be_above_it() -> None:
+    """A resource would be full, though no limit is known: the reason names no capacity."""
+    unknown = replace(TODAY, capacity=None, lower=None, upper=None, limits=(), law=None)
+    found = together(unknown, load=2.5)
+    assert found.residence_time is None
+    assert found.unknown == (
+        "The capacity is not known yet, so its change cannot be predicted.",
+        "The load would be more than a resource can do: residence times grow without bound.",
+    )
+
+
 def test_a_residence_time_without_a_queue_does_not_fall_with_the_load() -> None:
     """More load than fills the processor has none, as ever."""
     served = replace(TODAY, load=CurrentLoad(500.0, 0.003), law=None, uses=USES[:1])
