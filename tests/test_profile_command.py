@@ -21,7 +21,7 @@ from agent.export.class_table_html import classes_table
 from agent.export.profile_plot import draw_figure, plot_class
 from agent.export.profile_rows import SORT_KEYS, profile_of, ranked_profile
 from agent.query_classes.class_intervals import ClassInterval, ClassIntervalMaker
-from agent.query_classes.class_registry import ClassRegistry, class_name_of
+from agent.query_classes.class_registry import NONE, ClassRegistry, class_name_of
 from agent.query_classes.period_attribution import ObservedClasses, observed_classes
 from models.attribution.class_interval_table import OTHER
 from models.attribution.result import AttributionReason
@@ -115,6 +115,44 @@ def test_combined_classes_have_no_latency() -> None:
     assert re.search(
         rf"\n  {more - 1} more: \d", as_text(profile_of(seen, "time", with_text=False), 2)
     )
+
+
+def test_classes_together_are_named_as_on_the_page() -> None:
+    """All others are no class, and are not the greatest; statements without a digest may be."""
+    rows = profile_of(observed(), "time", with_text=False).rows
+    others, undigested, one = (
+        replace(row, schema="", digest=digest, text=None, seconds=seconds)
+        for row, digest, seconds in zip(rows, (OTHER, NONE, "d1"), (9.0, 5.0, 6.0), strict=False)
+    )
+    profile = replace(profile_of(observed(), "time", with_text=False), rows=(others, one))
+    text = as_text(ranked_profile(profile, {}), 5)
+    assert text.startswith("d1 has the greatest share of the time: 40.0 %.")
+    assert "\n  all others " in text
+    text = as_text(ranked_profile(replace(profile, rows=(undigested,)), {}), 5)
+    assert text.startswith("Statements without a digest have the greatest share of the time")
+
+
+def test_classes_with_similar_texts_have_names_that_differ() -> None:
+    """The middle of a text is left out where the rest still tells it; else the schema is given."""
+    profile = profile_of(observed(), "time", with_text=False)
+    long = "SELECT c FROM t{} WHERE id BETWEEN ? AND ? AND k BETWEEN ? AND ? ORDER BY c"
+    known = zip(
+        profile.rows, ("a", "a", "b"), (long.format(1), *2 * [long.format(2)]), strict=False
+    )
+    rows = tuple(replace(row, schema=schema, text=text) for row, schema, text in known)
+    lines = as_text(ranked_profile(replace(profile, rows=rows), {}), 5).splitlines()[3:6]
+    names = {line.partition("  █")[0].partition(" █")[0].strip() for line in lines}
+    assert len(names) == 3
+    assert {name[:3] for name in names} == {"SEL", "a: ", "b: "}
+
+
+def test_an_order_that_is_not_known_is_replaced_and_told() -> None:
+    """Ranked by IO, of which no class has any: by time, with a line that says so."""
+    seen = observed()
+    assert "sorted by      time, as no IO is attributed to any class" in as_text(
+        profile_of(seen, "io", with_text=False), 5
+    )
+    assert "sorted by" not in as_text(profile_of(seen, "cpu", with_text=False), 5)
 
 
 def test_totals_are_reported_as_the_servers_own() -> None:

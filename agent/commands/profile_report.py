@@ -2,6 +2,7 @@
 
 import csv
 import io
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, fields
 from datetime import datetime
@@ -17,7 +18,7 @@ from agent.export.attribute_report import (
     share_bar,
     shorten_middle,
 )
-from agent.export.comparison_rows import DIGEST_LENGTH
+from agent.export.class_names import short_class_name
 from agent.export.fit_report import format_seconds
 from agent.export.profile_rows import Profile, ProfileRow
 from agent.export.time_split_report import (
@@ -28,14 +29,16 @@ from agent.export.time_split_report import (
     parts_text,
     stacked_bar,
 )
+from agent.query_classes.class_registry import COMBINED_CLASSES, NONE, ClassName
 from agent.support.safe_output import for_spreadsheet, json_text
 from agent.window.recent_time_split import TimeUse
-from models.attribution.class_interval_table import AGENT
+from models.attribution.class_interval_table import OTHER
 from models.attribution.quality_gate import is_predicted_well
 from models.attribution.result import AttributionReason
 from models.time_split.split import TimePart
 
-NAME_WIDTH = 34
+NAME_WIDTH, MAX_NAME_WIDTH = 34, 100
+SORT_NAMES = {"cpu": "CPU", "time": "time", "count": "calls", "io": "IO", "latency": "latency"}
 MAX_PERIODS = 3
 COLUMNS = (
     *(field.name for field in fields(ProfileRow) if field.name != "time"),
@@ -57,10 +60,13 @@ class _Column(NamedTuple):
 def as_text(profile: Profile, top: int) -> str:
     """Write the profile as a table of what is known, some 80 columns and more where texts are."""
     shown, rest = profile.rows[:top], profile.rows[top:]
-    columns = _known_columns(profile.rows)
+    columns, names = _known_columns(profile.rows), _names(shown)
     title = " ".join(column.title for column in columns)
-    lines = [headline(profile), "", f"  {'class':<{NAME_WIDTH}} {title}".rstrip()]
-    lines += [_line(row, columns) for row in shown]
+    width = max(map(len, names), default=0)
+    lines = [headline(profile), "", f"  {'class':<{width}} {title}".rstrip()]
+    lines += [
+        _line(f"{name:<{width}}", row, columns) for name, row in zip(names, shown, strict=True)
+    ]
     if rest:
         shares = [row.share for row in rest if row.share is not None]
         lines.append(f"  {len(rest)} more" + (f": {format_percent(sum(shares))}" if shares else ""))
@@ -86,15 +92,17 @@ def _known_columns(rows: Sequence[ProfileRow]) -> list[_Column]:
 
 
 def headline(profile: Profile) -> str:
-    """Name the first class in one sentence."""
+    """Name the first class in one sentence; the others together only where there is no class."""
     if not profile.rows:
         return f"No statement completed in {format_duration(profile.seconds)}."
-    first = profile.rows[0]
-    by = {"cpu": "CPU", "time": "time", "count": "calls", "io": "IO", "latency": "latency"}
+    first = next((row for row in profile.rows if row.digest != OTHER), profile.rows[0])
+    name, by = shorten_middle(_full_name(first), MAX_NAME_WIDTH), SORT_NAMES[profile.sort]
+    if is_plural := first.digest in (OTHER, NONE):
+        name = name.capitalize()
     if first.share is None or profile.sort == "latency":
-        return f"{_name(first)} is first by {by[profile.sort]}."
+        return f"{name} {'are' if is_plural else 'is'} first by {by}."
     share = format_percent(first.share)
-    return f"{_name(first)} has the greatest share of the {by[profile.sort]}: {share}."
+    return f"{name} {'have' if is_plural else 'has'} the greatest share of the {by}: {share}."
 
 
 def as_json(profile: Profile, top: int) -> str:
@@ -164,19 +172,31 @@ def _record(row: ProfileRow) -> dict[str, object]:
     return values | {f"time_{part.value}": shares.get(part) for part in TimePart}
 
 
-def _name(row: ProfileRow) -> str:
-    if row.digest == AGENT:
-        return "mysql-headroom (agent)"
-    if row.text:
-        return shorten_middle(row.text.replace("`", ""), NAME_WIDTH)
-    digest = row.digest[:DIGEST_LENGTH]
-    return shorten_middle(f"{row.schema}.{digest}" if row.schema else digest, NAME_WIDTH)
+def _names(rows: Sequence[ProfileRow]) -> list[str]:
+    """Return a name for each class, shortened as much as it can be while all of them differ."""
+    full = [_full_name(row) for row in rows]
+    count = Counter(full)
+    full = [
+        f"{row.schema}: {name}" if count[name] > 1 and row.schema else name
+        for name, row in zip(full, rows, strict=True)
+    ]
+    for width in range(NAME_WIDTH, MAX_NAME_WIDTH + 1):
+        names = [shorten_middle(name, width) for name in full]
+        if len(set(names)) == len(set(full)):
+            break
+    return names
 
 
-def _line(row: ProfileRow, columns: Sequence[_Column]) -> str:
+def _full_name(row: ProfileRow) -> str:
+    if row.text and row.digest not in COMBINED_CLASSES:
+        return row.text.replace("`", "")
+    return short_class_name(ClassName(row.schema, row.digest))
+
+
+def _line(name: str, row: ProfileRow, columns: Sequence[_Column]) -> str:
     cells = (f"{column.cell(row) or '–':>{len(column.title)}}" for column in columns)
     waits = "  waits" if row.waits else ""
-    return f"  {_name(row):<{NAME_WIDTH}} {' '.join(cells)}{waits}".rstrip()
+    return f"  {name} {' '.join(cells)}{waits}".rstrip()
 
 
 def _share(row: ProfileRow, greatest: float) -> str:
@@ -211,11 +231,20 @@ def _or_empty(write: Callable[[float], str], value: float | None) -> str:
 def _notes(profile: Profile) -> list[str]:
     return [
         _period_note(profile),
+        *_sort_notes(profile),
         *_cpu_notes(profile),
         *_io_notes(profile),
         *_time_notes(profile),
         *_fix_first_notes(profile),
     ]
+
+
+def _sort_notes(profile: Profile) -> list[str]:
+    """Return why the classes are not in the requested order, if they are not."""
+    if profile.unknown_sort is None:
+        return []
+    wanted = SORT_NAMES[profile.unknown_sort]
+    return [f"  {'sorted by':<14} time, as no {wanted} is attributed to any class"]
 
 
 def _cpu_notes(profile: Profile) -> list[str]:
@@ -304,7 +333,7 @@ def _fix_first_notes(profile: Profile) -> list[str]:
     gains = f"without it {format_percent(first.removed_gain or 0.0)} more of all other queries fits"
     if first.halved_gain is not None:
         gains += f", at half its cost {format_percent(first.halved_gain)}"
-    return [f"  {'fix first':<14} {_name(first)}: {gains}"]
+    return [f"  {'fix first':<14} {shorten_middle(_full_name(first), MAX_NAME_WIDTH)}: {gains}"]
 
 
 def _cell(value: object) -> object:

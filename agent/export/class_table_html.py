@@ -6,14 +6,13 @@ from html import escape
 from agent.assessment.snapshot import Snapshot
 from agent.config.durations import format_duration
 from agent.export.attribute_report import format_percent, share_bar
+from agent.export.class_names import short_class_name
 from agent.export.fit_report import format_number, format_seconds, whole_percent
 from agent.export.time_split_html import class_bar
 from agent.export.time_split_report import limit_text
 from agent.query_classes.attribution_snapshot import ClassesState, ClassState, ResourceState
 from agent.query_classes.capacity_gain import capacity_gain
-from agent.query_classes.class_registry import NONE, OVERFLOW
 from agent.query_classes.class_time_splits import class_key
-from models.attribution.class_interval_table import AGENT, OTHER
 from models.attribution.result import DivisionMethod
 from models.time_split.limiting_resource import LimitedBy
 
@@ -36,7 +35,7 @@ SOURCES = {
     DivisionMethod.LEARNED: "estimated from calls and rows",
     DivisionMethod.WLR: "estimated from time",
 }
-DIGEST_LENGTH, TEXT_LENGTH = 16, 100
+TEXT_LENGTH = 100
 
 
 def classes_table(snapshot: Snapshot, now: float) -> str:
@@ -91,15 +90,7 @@ def _row(
 def _class_name(one: ClassState) -> str:
     if one.text is not None:
         return one.text[:TEXT_LENGTH]
-    digest = one.name.digest[:DIGEST_LENGTH]
-    name = f"{one.name.schema}.{digest}" if one.name.schema else digest
-    reserved = {
-        OTHER: "all others",
-        AGENT: "mysql-headroom (agent)",
-        OVERFLOW: "digest table full",
-        NONE: "statements without a digest",
-    }
-    return (reserved.get(digest) or name) + (" (waits)" if one.waits else "")
+    return short_class_name(one.name) + (" (waits)" if one.waits else "")
 
 
 def _cpu_note(cpu: ResourceState | None) -> str:

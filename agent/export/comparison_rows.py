@@ -6,6 +6,7 @@ from agent.compare.comparison import Compared, Comparison, Unit
 from agent.compare.periods import AssessedPeriod
 from agent.config.timestamps import time_text
 from agent.export.capacity_sentences import resource_display_name
+from agent.export.class_names import short_class_name
 from agent.export.fit_report import DASH, TIME_UNITS, format_number, without_noise
 from agent.query_classes.class_registry import class_name_of
 from agent.window.resource_utilisation import PROCESSOR_COUNTS
@@ -26,8 +27,6 @@ PARAMETERS = {
     "kappa": "coherency κ",
     "lambda": "λ, throughput at N = 1, queries/s",
 }
-DIGEST_LENGTH = 12
-"""Characters of a class's digest that are shown."""
 
 
 def period_text(side: AssessedPeriod) -> str:
@@ -104,13 +103,8 @@ def _row_title(name: str) -> str:
     if kind == "demand":
         return f"{resource_display_name(rest)}, per query"
     if kind in ("statement_time", "cpu"):
-        query = class_name_of(rest)
-        digest = (
-            f"{query.schema}.{query.digest[:DIGEST_LENGTH]}"
-            if query.schema
-            else query.digest[:DIGEST_LENGTH]
-        )
-        return f"{digest}, {'time' if kind == 'statement_time' else 'CPU'} of a call"
+        name = short_class_name(class_name_of(rest))
+        return f"{name}, {'time' if kind == 'statement_time' else 'CPU'} of a call"
     return PARAMETERS[name]
 
 

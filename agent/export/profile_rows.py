@@ -94,6 +94,8 @@ class Profile:
     """Start and end (Unix seconds) of a profile from the history."""
     time: TimeUse | None = None
     """The time split of the whole server."""
+    unknown_sort: str | None = None
+    """The requested order where no class has that quantity; the classes are sorted by time then."""
     is_of_sums: bool = False
     """True if no interval was observed, and the server's own sums were read once."""
 
@@ -145,12 +147,14 @@ def profile_of(
 def ranked_profile(profile: Profile, savings: Mapping[ClassName, CapacityGain]) -> Profile:
     """Return the profile sorted, with each class's share and its capacity gains."""
     rows = [row for row in profile.rows if row.calls or row.seconds > 0]
-    sort = profile.sort if any(SORT_KEYS[profile.sort](row) for row in rows) else "time"
+    is_known = any(SORT_KEYS[profile.sort](row) for row in rows) or not rows
+    sort, unknown = (profile.sort, None) if is_known else ("time", profile.sort)
     value = SORT_KEYS[sort]
     total = 0.0 if sort == "latency" else sum(value(row) or 0.0 for row in rows)
     rows.sort(key=lambda row: (-(value(row) or 0.0), row.digest))
     with_shares = (_with_share(row, value(row), total) for row in rows)
-    return replace(profile, sort=sort, rows=tuple(_with_gains(row, savings) for row in with_shares))
+    ranked = tuple(_with_gains(row, savings) for row in with_shares)
+    return replace(profile, sort=sort, unknown_sort=unknown, rows=ranked)
 
 
 def with_texts(profile: Profile, texts: Mapping[str, str]) -> Profile:

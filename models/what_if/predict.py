@@ -134,8 +134,8 @@ def _estimate_residence_time(
         times = np.where(load.throughput * changes.load >= lowest, np.inf, times)
     low, middle, high = np.quantile(times, QUANTILES, method="inverted_cdf")
     if not np.isfinite(middle):
-        reason = "above the capacity" if today.capacity is not None else "more than a resource can do"
-        missing.append(f"The load would be {reason}: residence times grow without bound.")
+        limit = "more than a resource can do" if today.capacity is None else "above the capacity"
+        missing.append(f"The load would be {limit}: residence times grow without bound.")
         return None
     return _ordered_estimate(middle, low, float(high) if np.isfinite(high) else None)
 
