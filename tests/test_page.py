@@ -8,6 +8,7 @@ from html.parser import HTMLParser
 import pytest
 from law_windows import SETTINGS, WAVES, ZERO, intervals, known, now, seen_at, with_resources
 
+from agent.assessment.deploy_markers import Marker
 from agent.assessment.snapshot import (
     AssessmentState,
     BusinessState,
@@ -197,6 +198,18 @@ def test_outliers_are_marked_on_the_chart() -> None:
     html = render([known(rows)], at)
     assert "<title>left out as an outlier</title>" in html
     assert "× left out: 1 as queries took far longer than others at this throughput." in html
+
+
+def test_without_a_chart_nothing_refers_to_one() -> None:
+    """A load too low for the law has no points; what was left out, and markers, are shown."""
+    rows = intervals([0.1 + 0.01 * (k % 3) for k in range(60)])
+    rows[40] = rows[40]._replace(statement_time=5.0)
+    marked = replace(known(rows), markers=(Marker(ZERO, "4.2", "db"),))
+    html = render([marked], seen_at(rows))
+    assert "<title>left out as an outlier</title>" not in html
+    assert "Left out: 1 as queries took far longer than others at this throughput." in html
+    assert "×" not in html
+    assert "<p>Deploy markers:</p>" in html
 
 
 def test_before_the_first_fit_the_missing_data_is_named() -> None:

@@ -78,16 +78,18 @@ def render_chart(
     )
 
 
-def render_legend(points: AssessedIntervals) -> str:
-    """Describe the chart's crosses and faint dots; empty if there are none."""
+def render_legend(points: AssessedIntervals, *, has_chart: bool) -> str:
+    """Describe what was left out, in the chart as crosses and faint dots; empty if nothing was."""
+    cross, dots = ("× left out", "faint dots") if has_chart else ("Left out", "Left out")
     parts = []
     others = int(np.count_nonzero(points.dispositions == Disposition.OTHER_WORKLOAD.value))
     if points.outliers:
         count = Counter(outlier.reason for outlier in points.outliers)
         reasons = "; ".join(f"{n} as {reason.sentence}" for reason, n in count.most_common())
-        parts.append(f"× left out: {reasons}")
+        parts.append(f"{cross}: {reasons}")
     if others:
-        parts.append(f"faint dots: {others} intervals of another workload, left out")
+        end = ", left out" if has_chart else ""
+        parts.append(f"{dots}: {others} intervals of another workload{end}")
     return ". ".join(parts)
 
 

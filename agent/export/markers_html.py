@@ -16,7 +16,7 @@ SHOWN_MARKERS = 5
 """Number of markers shown; all are in the snapshot's JSON."""
 
 
-def markers_section(snapshot: Snapshot, now: float, history: str | None) -> str:
+def markers_section(snapshot: Snapshot, now: float, history: str | None, *, has_chart: bool) -> str:
     """Return a list of markers, latest first; empty if there is none.
 
     `history` is the path of the history file, from which periods are compared; None: none is kept.
@@ -25,8 +25,7 @@ def markers_section(snapshot: Snapshot, now: float, history: str | None) -> str:
     if not shown:
         return ""
     items = "".join(_item(marker, snapshot.target, now, history) for marker in shown)
-    points = snapshot.assessed.intervals
-    note = f" (points since {escape(shown[0].name)} are blue)" if points else ""
+    note = f" (points since {escape(shown[0].name)} are blue)" if has_chart else ""
     return f"<p>Deploy markers{note}:</p><ul>{items}</ul>"
 
 

@@ -66,12 +66,13 @@ def render(
 
 
 def _target_section(snapshot: Snapshot, now: float, history: str | None) -> str:
+    chart = _chart(snapshot, now)
     return (
         f"<section><header><h2>{escape(snapshot.target)}</h2>{_badges(snapshot, now)}"
         f'<span class="grey">{escape(snapshot.health.server)}</span></header>'
         f"{_lead(snapshot, now)}{_number_list(snapshot, now)}{resource_limits_table(snapshot, now)}"
-        f"{time_section(snapshot, now)}{_chart(snapshot, now)}"
-        f"{markers_section(snapshot, now, history)}"
+        f"{time_section(snapshot, now)}{chart}{_legend(snapshot, now, has_chart=bool(chart))}"
+        f"{markers_section(snapshot, now, history, has_chart=bool(chart))}"
         f"{classes_table(snapshot, now)}{_missing_features(snapshot)}"
         f"{_collectors(snapshot, now)}</section>"
     )
@@ -211,10 +212,16 @@ def _chart(snapshot: Snapshot, now: float) -> str:
     capacity, points = snapshot.capacity(now), snapshot.assessed.intervals
     if capacity is None or points is None:
         return ""
-    marks = render_legend(points)
-    caption = f'<p class="grey">{escape(marks)}.</p>' if marks else ""
     latest = snapshot.markers[-1] if snapshot.markers else None
-    return render_chart(points, capacity, snapshot.operating_point(now), latest) + caption
+    return render_chart(points, capacity, snapshot.operating_point(now), latest)
+
+
+def _legend(snapshot: Snapshot, now: float, *, has_chart: bool) -> str:
+    points = snapshot.assessed.intervals
+    if snapshot.capacity(now) is None or points is None:
+        return ""
+    left_out = render_legend(points, has_chart=has_chart)
+    return f'<p class="grey">{escape(left_out)}.</p>' if left_out else ""
 
 
 def _missing_features(snapshot: Snapshot) -> str:
