@@ -84,7 +84,7 @@ def test_more_processors_make_no_query_cheaper(
     assert demand["verdict"] == "within_uncertainty"
     assert demand["before"]["value"] == pytest.approx(recordings.DEMAND / 4, rel=0.02)
     assert main(["compare", *map(str, words), f"{HOURS}..{2 * HOURS}"]) == 0
-    told = "Processors of host CPU: 2 before, 4 after; per query, time of all 4."
+    told = "Processors of host CPU: 2 before, 4 after; per query, the time of all 4 together."
     lines = capsys.readouterr().out.splitlines()
     assert [line for line in lines if line.startswith("Processors")] == [told]
 
@@ -128,7 +128,9 @@ def test_periods_around_a_change_of_max_connections_are_each_assessed_by_their_o
     lines = capsys.readouterr().out.splitlines()
     told = "max_connections changed within before, 60, then 600: only the intervals with 60 count."
     assert told in lines
-    assert "max_connections: 60 before, 600 after; per query, time of all 600." in lines
+    assert (
+        "max_connections: 60 before, 600 after; per query, the time of all 600 together." in lines
+    )
 
 
 def test_without_a_change_nothing_is_marked(

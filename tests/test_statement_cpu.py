@@ -142,7 +142,7 @@ def test_without_vcpus_statement_cpu_is_no_resource() -> None:
 
 
 def test_the_cpu_source_is_shown() -> None:
-    """In JSON and in words on the page."""
+    """In JSON and in words on the page, which say also that a query's time is that of all CPUs."""
     snapshot, at = known(RDS), seen_at(rows())
     load = snapshot.load
     assert load is not None
@@ -152,7 +152,9 @@ def test_the_cpu_source_is_shown() -> None:
         LOADS[-1] * DEMAND / VCPUS / ASSUMED_SHARE.value, rel=0.1
     )
     assert target_object(snapshot, at)["load"]["cpu_source"] == "statements"
-    assert "CPU from the CPU time of statements" in resource_limits_table(snapshot, at)
+    table = resource_limits_table(snapshot, at)
+    assert "CPU from the CPU time of statements" in table
+    assert "; a query takes time of all processors together.</p>" in table
 
 
 @pytest.mark.parametrize(

@@ -78,7 +78,7 @@ def _limit_notes(comparison: Comparison) -> Iterator[str]:
                 yield f"{changed}: only the intervals with {usual:g} count."
         if len({limit.usual for limit in limits.values()}) > 1:
             were, are = (f"{limits[side].usual:g}" for side in ("before", "after"))
-            yield f"{name}: {were} before, {are} after; per query, time of all {are}."
+            yield f"{name}: {were} before, {are} after; per query, the time of all {are} together."
 
 
 def row_cells(row: Compared) -> tuple[str, ...]:
