@@ -126,7 +126,7 @@ def test_classes_together_are_named_as_on_the_page() -> None:
     )
     profile = replace(profile_of(observed(), "time", with_text=False), rows=(others, one))
     text = as_text(ranked_profile(profile, {}), 5)
-    assert text.startswith("d1 has the greatest share of the time: 40.0 %.")
+    assert text.startswith("Of single classes d1 has the greatest share of the time: 40.0 %.")
     assert "\n  all others " in text
     text = as_text(ranked_profile(replace(profile, rows=(undigested,)), {}), 5)
     assert text.startswith("Statements without a digest have the greatest share of the time")

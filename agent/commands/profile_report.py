@@ -99,6 +99,8 @@ def headline(profile: Profile) -> str:
     name, by = shorten_middle(_full_name(first), MAX_NAME_WIDTH), SORT_NAMES[profile.sort]
     if is_plural := first.digest in (OTHER, NONE):
         name = name.capitalize()
+    elif first is not profile.rows[0]:
+        name = f"Of single classes {name}"
     if first.share is None or profile.sort == "latency":
         return f"{name} {'are' if is_plural else 'is'} first by {by}."
     share = format_percent(first.share)
