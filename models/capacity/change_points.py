@@ -119,112 +119,158 @@ def _most_significant_change(costs: dict[str, Array], seen: Observations) -> Cos
     throughput. Time and concurrency share their noise, which at steps of the load looks like a step
     of the time, so that a step must show over the throughput too.
     """
-    x, n = seen.throughput, seen.concurrency
-    found = {name: _latest_step(name, cost, x) for name, cost in costs.items()}
+    steps = _latest_steps(costs, seen.throughput)
     if not seen.n_variance.any():
-        found = {name: step and _latest_step(name, costs[name], n) for name, step in found.items()}
-    steps = [step for step in found.values() if step]
-    return max(steps, key=lambda step: step[0])[1] if steps else None
+        steps = _latest_steps({name: costs[name] for name in steps}, seen.concurrency)
+    return max(steps.values(), key=lambda step: step[0])[1] if steps else None
 
 
-def _latest_step(name: str, cost: Array, load: Array) -> tuple[float, CostChange] | None:
-    """Fit cost = curve(load) + steps over time; return the z and the latest certain step.
+def _latest_steps(costs: dict[str, Array], load: Array) -> dict[str, tuple[float, CostChange]]:
+    """Find the latest certain step of each cost over time, and its z; without costs that have none.
 
-    Steps are added one by one where they explain most, then all are fitted together.
+    All costs are fitted together because for a single one numpy's calls take longer than the
+    arithmetic.
     """
-    rows = np.flatnonzero(np.isfinite(cost) & np.isfinite(load))
-    side = max(MIN_SIDE_INTERVALS, int(EPISODE_SHARE * len(cost)))
-    if len(rows) < max(MIN_CURVE_POINTS, 2 * side):
-        return None
-    y = cost[rows] - median(cost[rows])
-    limit = FAR_DEVIATIONS * MAD_TO_DEVIATION * median(np.abs(y)) + ROUNDING
-    y = np.minimum(np.maximum(y, -limit), limit)
-    spread = np.linspace(side, len(rows) - side, PERIODS).astype(int)
-    places = np.array(sorted(set(spread.tolist())))  # np.unique would load numpy.ma, 2 MiB
-    steps = _PossibleSteps.at(places, _cost_basis(load[rows]), y)
-    chosen = steps.choose_greedily(side)
-    sizes, errors = steps.fit(chosen)
-    if np.abs(sizes).max() <= TOLERATED_CHANGE:
-        return None
-    levels, residuals = steps.without_curve(chosen, sizes)
-    errors *= _long_run_deviation(residuals)
-    begins = places[chosen].tolist()
-    for i in np.argsort(begins)[::-1]:
-        size, place = float(sizes[i]), begins[i]
-        is_certain = abs(size) > max(TOLERATED_CHANGE, MIN_STEP_Z * float(errors[i]))
-        if is_certain and _is_lasting_step(levels, place, begins, size, side):
-            ratio = float(np.exp(size))
-            return abs(size) / float(errors[i]), CostChange(int(rows[place]), name, ratio)
-    return None
+    side = max(MIN_SIDE_INTERVALS, int(EPISODE_SHARE * len(load)))
+    known = {name: np.isfinite(cost) & np.isfinite(load) for name, cost in costs.items()}
+    least = max(MIN_CURVE_POINTS, 2 * side)
+    names = [name for name in costs if np.count_nonzero(known[name]) >= least]
+    if not names:
+        return {}
+    # the known intervals first
+    rows = np.argsort([~known[name] for name in names], axis=1, kind="stable")
+    y = np.take_along_axis(np.array([costs[name] for name in names]), rows, axis=1)
+    counts = np.array([np.count_nonzero(known[name]) for name in names])
+    steps = _PossibleSteps.of(y, load[rows], counts, side).latest_certain(side)
+    return {
+        names[i]: (z, CostChange(int(rows[i, place]), names[i], float(np.exp(size))))
+        for i, (z, place, size) in steps.items()
+    }
 
 
 class _PossibleSteps(NamedTuple):
-    """Possible steps of y at several places, each 1 from its place on, orthogonal to a basis.
+    """Possible steps of costs at several places, each 1 from its place on, orthogonal to a basis.
 
     A product with such a step is a sum from its place on. So everything about the steps is computed
     from these few numbers, and not from the intervals.
     """
 
+    counts: NDArray[np.intp]
+    """How many intervals of each cost are known, shape (costs,); y and basis are 0 beyond."""
     places: NDArray[np.intp]
+    """Shape (costs, places), ascending."""
     y: Array
+    """Each cost less its median, without extremes; shape (costs, intervals)."""
     basis: Array
-    """Orthonormal columns, shape (intervals, columns)."""
+    """Orthonormal columns, shape (costs, intervals, columns)."""
     of_basis: Array
-    """The products of the basis with y, shape (columns,)."""
+    """The products of the basis with y, shape (costs, columns)."""
     sums: Array
-    """The sums of the basis from each place on, shape (places, columns)."""
+    """The sums of the basis from each place on, shape (costs, places, columns)."""
     products: Array
-    """The products of the steps with y, shape (places,)."""
+    """The products of the steps with y, shape (costs, places)."""
     gram: Array
-    """The products of the steps with each other, shape (places, places)."""
+    """The products of the steps with each other, shape (costs, places, places)."""
 
     @classmethod
-    def at(cls, places: NDArray[np.intp], basis: Array, y: Array) -> Self:
-        """Compute the products of the steps at these places, ascending."""
-        of_basis, sums = y @ basis, _sums_from(basis, places)
-        products = _sums_from(y, places) - sums @ of_basis
-        gram = len(y) - np.maximum.outer(places, places) - sums @ sums.T
-        return cls(places, y, basis, of_basis, sums, products, gram)
+    def of(cls, costs: Array, load: Array, counts: NDArray[np.intp], side: int) -> Self:
+        """Compute the products of the steps that have at least `side` intervals on each side.
 
-    def choose_greedily(self, side: int) -> list[int]:
+        Costs and load have shape (costs, intervals).
+        """
+        known = np.arange(costs.shape[1]) < counts[:, None]
+        y, basis = _without_extremes(costs, known), _cost_basis(load, known)
+        places = np.linspace(side, counts - side, PERIODS, axis=1).astype(np.intp)
+        of_basis, sums = (y[:, None] @ basis)[:, 0], _sums_from(basis, places)
+        products = _sums_from(y[:, :, None], places) - sums @ of_basis[:, :, None]
+        later = np.maximum(places[:, :, None], places[:, None])
+        gram = counts[:, None, None] - later - sums @ sums.transpose(0, 2, 1)
+        return cls(counts, places, y, basis, of_basis, sums, products[:, :, 0], gram)
+
+    def latest_certain(self, side: int) -> dict[int, tuple[float, int, float]]:
+        """Find z, place and size of the latest certain step, by the index of the cost.
+
+        Steps are added one by one where they explain most, then all are fitted together.
+        """
+        chosen = self.choose_greedily(side)
+        sizes, errors = self.fit(chosen)
+        found = {}
+        for i in np.flatnonzero(np.abs(sizes).max(axis=1) > TOLERATED_CHANGE).tolist():
+            of_cost = chosen[i, chosen[i] >= 0]
+            size, begins = sizes[i, : len(of_cost)], self.places[i, of_cost].tolist()
+            levels, residuals = self.without_curve(i, of_cost, size)
+            z = np.abs(size) / (errors[i, : len(of_cost)] * _long_run_deviation(residuals))
+            is_certain = (np.abs(size) > TOLERATED_CHANGE) & (z > MIN_STEP_Z)
+            for k in np.argsort(begins)[::-1]:
+                place, by = begins[k], float(size[k])
+                if is_certain[k] and _is_lasting_step(levels, place, begins, by, side):
+                    found[i] = float(z[k]), place, by
+                    break
+        return found
+
+    def choose_greedily(self, side: int) -> NDArray[np.intp]:
         """Choose places greedily by what a step explains, at least `side` from each other.
 
-        Returns their indices. The other steps are made orthogonal to the chosen ones, as to the
-        basis (orthogonal least squares: S. Chen, S. Billings, W. Luo 1989).
+        Returns their indices, shape (costs, steps), −1 where none is left. The other steps are made
+        orthogonal to the chosen ones, as to the basis (orthogonal least squares: S. Chen, S.
+        Billings, W. Luo 1989).
         """
-        products, gram, chosen = self.products, self.gram, list[int]()
-        far = np.ones(len(self.places), dtype=np.bool_)
+        products, gram, each = self.products, self.gram, np.arange(len(self.y))
+        far = np.ones(products.shape, dtype=np.bool_)
+        chosen = []
         for _ in range(MAX_STEPS):
-            squares = np.maximum(np.diag(gram), 0.0) + NEGLIGIBLE
-            gains = np.where(far, np.square(products) / squares, -1.0)
-            best = int(np.argmax(gains))
-            if gains[best] < 0:
-                break
-            chosen.append(best)
-            far &= np.abs(self.places - self.places[best]) >= side
-            share = gram[best] / squares[best]
-            products = products - share * products[best]
-            gram = gram - share[:, None] * gram[best]
-        return chosen
+            squares = np.maximum(np.diagonal(gram, axis1=1, axis2=2), 0.0) + NEGLIGIBLE
+            best = np.argmax(np.where(far, np.square(products) / squares, -1.0), axis=1)
+            chosen.append(np.where(far[each, best], best, -1))
+            far &= np.abs(self.places - self.places[each, best, None]) >= side
+            row = gram[each, best]
+            share = row / squares[each, best, None]
+            products = products - share * products[each, best, None]
+            gram = gram - share[:, :, None] * row[:, None]
+        return np.array(chosen).T
 
-    def fit(self, chosen: list[int]) -> tuple[Array, Array]:
-        """Fit the chosen steps together: their sizes, and the errors where y's deviation is 1."""
-        ridge = NEGLIGIBLE * (len(self.y) - self.places[chosen])
-        inverse = np.linalg.inv(self.gram[chosen][:, chosen] + np.diag(ridge))
-        return inverse @ self.products[chosen], np.sqrt(inverse.diagonal())
+    def fit(self, chosen: NDArray[np.intp]) -> tuple[Array, Array]:
+        """Fit the chosen steps together: their sizes, and the errors where y's deviation is 1.
 
-    def without_curve(self, chosen: list[int], sizes: Array) -> tuple[Array, Array]:
-        """Compute y less the curve that is fitted with the steps, and that less the steps."""
-        levels = self.y - self.basis @ (self.of_basis - sizes @ self.sums[chosen])
-        steps = np.arange(len(self.y))[:, None] >= self.places[chosen]
+        Both have the shape of chosen, (costs, steps).
+        """
+        each, there = np.arange(len(self.y))[:, None], chosen >= 0
+        after = self.counts[:, None] - self.places[each, chosen]
+        gram = self.gram[each[:, :, None], chosen[:, :, None], chosen[:, None]]
+        gram *= there[:, :, None] & there[:, None]
+        ridge = np.where(there, NEGLIGIBLE * after, 1.0)
+        inverse = np.linalg.inv(gram + ridge[:, :, None] * np.eye(MAX_STEPS))
+        products = np.where(there, self.products[each, chosen], 0.0)
+        sizes = np.sum(inverse * products[:, None], axis=2)
+        return sizes, np.sqrt(inverse.diagonal(axis1=1, axis2=2))
+
+    def without_curve(
+        self, which: int, chosen: NDArray[np.intp], sizes: Array
+    ) -> tuple[Array, Array]:
+        """Compute y of one cost less the curve that is fitted with the steps, and less these too.
+
+        chosen and sizes have shape (steps,), the results (known intervals,).
+        """
+        known = slice(self.counts[which])
+        y, basis = self.y[which, known], self.basis[which, known]
+        levels = y - basis @ (self.of_basis[which] - sizes @ self.sums[which, chosen])
+        steps = np.arange(len(y))[:, None] >= self.places[which, chosen]
         return levels, levels - steps @ sizes
 
 
+def _without_extremes(costs: Array, known: NDArray[np.bool_]) -> Array:
+    """Subtract from each cost its median, and cut off extremes; 0 where it is not known."""
+    y = np.where(known, costs, np.nan)
+    y = y - medians(y, axis=1)[:, None]
+    deviations = MAD_TO_DEVIATION * medians(np.abs(y), axis=1)[:, None]
+    limits = FAR_DEVIATIONS * deviations + ROUNDING
+    return np.where(known, np.minimum(np.maximum(y, -limits), limits), 0.0)
+
+
 def _sums_from(columns: Array, places: NDArray[np.intp]) -> Array:
-    """Sum each column from each place on, places ascending; shape (places, …)."""
-    between = np.add.reduceat(columns, places, axis=0)
-    sums: Array = np.cumsum(between[::-1], axis=0)[::-1]
-    return sums
+    """Sum columns, (costs, intervals, k), from each place on; shape (costs, places, k)."""
+    sums: Array = np.cumsum(columns[:, ::-1], axis=1)[:, ::-1]
+    return np.take_along_axis(sums, places[:, :, None], axis=1)
 
 
 def _is_lasting_step(levels: Array, place: int, chosen: list[int], size: float, side: int) -> bool:
@@ -239,11 +285,17 @@ def _is_lasting_step(levels: Array, place: int, chosen: list[int], size: float, 
     return all((median(level) - earlier) / size > MAJORITY for level in later)
 
 
-def _cost_basis(load: Array) -> Array:
-    """Compute an orthonormal basis for a query's cost over the load X: 1, X, X², 1/X."""
-    high = max(quantile(load, HIGH_QUANTILE), TINY)
-    t = np.minimum(load / high, 2.0)  # pile-ups must not set the scale
-    return np.linalg.qr(curve_design(t))[0]
+def _cost_basis(load: Array, known: NDArray[np.bool_]) -> Array:
+    """Compute orthonormal bases for a query's cost over the load X: 1, X, X², 1/X; 0 elsewhere.
+
+    Both have shape (costs, intervals).
+    """
+    high = [
+        max(quantile(x[there], HIGH_QUANTILE), TINY) for x, there in zip(load, known, strict=True)
+    ]
+    t = np.minimum(load / np.array(high)[:, None], 2.0)  # pile-ups must not set the scale
+    basis: Array = np.linalg.qr(np.where(known[:, :, None], curve_design(t), 0.0))[0]
+    return basis
 
 
 def _long_run_deviation(residuals: Array) -> float:
