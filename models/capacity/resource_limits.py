@@ -92,28 +92,27 @@ def find_resource_limits(
         resources = [r.with_columns_changed(lambda column: column[known]) for r in resources]
     u, own, filled_by_others = _stack_relative_use(resources)
     full = np.array([r.full for r in resources]).T
-    fitted = _fit_utilisations(x, w, resources, u, own, full)
+    parts = _fit_utilisations(x, w, resources, u, own, full)
     seen, x_scale = _highest_utilisations(u), float(x.max())
     found = [
-        _limit_without_extrapolation(
-            resource, x, u[:, i], full[:, i], float(seen[i]), fitted[i].parts[0]
-        )
+        _limit_without_extrapolation(resource, x, u[:, i], full[:, i], float(seen[i]), parts[i][0])
         for i, resource in enumerate(resources)
     ]
+    rest = [i for i, limit in enumerate(found) if limit is None]
+    fitted = dict(zip(rest, fit_parts([parts[i] for i in rest]), strict=True))
     extrapolated = dict[int, ResourceLimit]()
     for is_busy_time, extrapolate in ((False, _extrapolate), (True, _extrapolate_busy_times)):
-        kind = [i for i, resource in enumerate(resources) if resource.is_busy_time == is_busy_time]
-        rest = [i for i in kind if found[i] is None]
-        if rest:
-            names, parts = [resources[i].name for i in rest], [fitted[i] for i in rest]
-            extrapolated |= zip(rest, extrapolate(names, parts, seen[rest], x_scale), strict=True)
+        kind = [i for i in rest if resources[i].is_busy_time == is_busy_time]
+        if kind:
+            names, fits = [resources[i].name for i in kind], [fitted[i] for i in kind]
+            extrapolated |= zip(kind, extrapolate(names, fits, seen[kind], x_scale), strict=True)
     resource_limits = []
     for i, resource in enumerate(resources):
         resource_limit = _correct_limit(found[i] or extrapolated[i], resource, x, clients, lost)
         if filled_by_others[i] and not resource_limit.usable:
             reasons = (LimitReason.FILLED_BY_OTHERS, *resource_limit.reasons)
             resource_limit = replace(resource_limit, reasons=reasons)
-        curve = UtilisationCurve(fitted[i].parts[0].fit.coefficients, x_scale)
+        curve = UtilisationCurve(parts[i][0].fit.coefficients, x_scale)
         resource_limits.append(replace(resource_limit, curve=curve))
     return tuple(resource_limits)
 
@@ -145,7 +144,7 @@ def _fit_utilisations(
     u: Array,
     own: Array,
     full: NDArray[np.bool_],
-) -> list[FittedParts]:
+) -> list[list[UtilisationPart]]:
     """Fit each utilisation where it follows the throughput, and the server's own part separately.
 
     Columns of u, own and full are those of the resources.
@@ -167,7 +166,7 @@ def _fit_utilisations(
     parts = [[whole] for whole in all_parts[: len(resources)]]
     for place, i in enumerate(separate.tolist(), start=len(resources)):
         parts[i] = _add_priors([*parts[i], *all_parts[place :: len(separate)][:2]], resources[i], x)
-    return fit_parts(parts)
+    return parts
 
 
 def correct_refuted_limit(limit: ResourceLimit, x: float, used: float) -> ResourceLimit:
