@@ -75,7 +75,9 @@ def _explained_squares(
     found: Coefficients, sums: Sequence[float], moments: Sequence[float]
 ) -> float:
     """Compute the reduction of the sum of squares by coefficients p: 2·p·T − p·G·p."""
-    return sum(
-        found[i] * (2 * moments[i] - sum(sums[i + j] * found[j] for j in range(3)))
-        for i in range(3)
-    )
+    a, b, c = found
+    s0, s1, s2, s3, s4 = sums
+    t0, t1, t2 = moments
+    explained = a * (2 * t0 - (s0 * a + s1 * b + s2 * c))
+    explained += b * (2 * t1 - (s1 * a + s2 * b + s3 * c))
+    return explained + c * (2 * t2 - (s2 * a + s3 * b + s4 * c))

@@ -78,15 +78,15 @@ class Cells:
         grid = narrowed_grid(PowerSums.stacked(list(moments.values())))
         ln_shares = grid.log_shares
         top = float(ln_shares.max())
-        at = np.nonzero(ln_shares > top + log(NEGLIGIBLE))
-        shares = np.exp(ln_shares[at] - top)
+        likely = ln_shares > top + log(NEGLIGIBLE)
+        shares = np.exp(ln_shares[likely] - top)
         return cls(
             share=shares / shares.sum(),
-            ln_n=grid.ln_n[at[:2]],
-            ln_x=grid.ln_x[at],
-            a=grid.a[at],
-            a_deviation=grid.a_deviation[at],
-            sharpness=np.array(list(moments))[at[0]],
+            ln_n=np.broadcast_to(grid.ln_n[..., None], likely.shape)[likely],
+            ln_x=grid.ln_x[likely],
+            a=grid.a[likely],
+            a_deviation=grid.a_deviation[likely],
+            sharpness=np.broadcast_to(grid.moments.sharpness, likely.shape)[likely],
         )
 
     @property
