@@ -232,6 +232,24 @@ def test_a_target_that_is_down_shows_the_error() -> None:
     assert "No prediction yet: db1:3306: cannot connect; is the server up? " in text
 
 
+def test_why_a_target_is_down_is_told_beside_what_was_known() -> None:
+    """The error comes first, with a capacity from before and with one too old to be shown."""
+    broken = CollectorHealth("status", success=False, last_error="db1:3306: <no answer>")
+    down = replace(snapshot(WAVES), health=Health(False, "MySQL 9", 0, (broken,)))
+    why = "Down: db1:3306: <no answer>."
+    assert f"{why} This server can do" in seen(down)
+    assert f"{why} No present prediction: the last one is 10 min old" in seen(down, now=NOW + 600)
+    assert "Down:" not in seen(snapshot(WAVES))
+
+
+def test_collectors_that_fail_are_named_above_their_table() -> None:
+    """The table is folded."""
+    states = (CollectorHealth("status", success=True), CollectorHealth("host", success=False))
+    text = seen(replace(snapshot(WAVES), health=Health(True, "MySQL 9", 0, states)))
+    assert "Collector status (failing: host) collector" in text
+    assert "Collector status collector" in seen(snapshot(WAVES))
+
+
 def test_a_stale_fit_is_withheld_and_its_age_shown() -> None:
     """Old numbers are not shown as present ones."""
     text = seen(snapshot(WAVES), now=NOW + 600)

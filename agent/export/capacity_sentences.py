@@ -132,7 +132,12 @@ def why_no_prediction(snapshot: Snapshot, now: float) -> str:
     """Return why there is no prediction at `now` (Unix seconds)."""
     if snapshot.assessed.capacity is not None and snapshot.assessed.at is not None:
         return f"the last one is {format_duration(now - snapshot.assessed.at)} old and withheld"
-    if snapshot.health.up is False:
-        errors = [c.last_error for c in snapshot.health.collectors if c.last_error]
-        return errors[0] if errors else "the server does not answer"
-    return snapshot.assessed.waiting or "no complete interval yet"
+    return why_down(snapshot) or snapshot.assessed.waiting or "no complete interval yet"
+
+
+def why_down(snapshot: Snapshot) -> str:
+    """Return why the server cannot be read now; empty if it can be."""
+    if snapshot.health.up is not False:
+        return ""
+    errors = (c.last_error for c in snapshot.health.collectors if c.last_error)
+    return next(errors, "the server does not answer")

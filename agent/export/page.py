@@ -16,6 +16,7 @@ from agent.export.capacity_sentences import (
     headline,
     saturation_cell,
     saturation_soon_cell,
+    why_down,
     why_no_prediction,
 )
 from agent.export.class_sla_sentences import class_sla_sentences
@@ -99,19 +100,28 @@ def _lead(snapshot: Snapshot, now: float) -> str:
     """Return the headline, further sentences, and a list of the reasons for doubt."""
     capacity = snapshot.capacity(now)
     if capacity is None:
-        why = _why_no_prediction(snapshot, now)
-        end = "" if why.endswith("?") else "."  # an error may end with what to check
-        return f'<p class="lead">{escape(why)}{end}</p>'
+        return _down_paragraph(snapshot) + _lead_paragraph(_why_no_prediction(snapshot, now))
     items = "".join(f"<li>{escape(doubt)}</li>" for doubt in doubt_sentences(capacity))
     full = full_resource_sentence(snapshot, now)
     sentence = escape(f"{headline(capacity, snapshot.headroom(now))} {full}".strip())
     lead = (
-        f'<p class="lead">{sentence}</p>{_forecast_paragraph(snapshot, now)}'
-        f"{_sla_paragraphs(snapshot, now)}"
+        f'{_down_paragraph(snapshot)}<p class="lead">{sentence}</p>'
+        f"{_forecast_paragraph(snapshot, now)}{_sla_paragraphs(snapshot, now)}"
     )
     lead += _business_paragraphs(snapshot, now)
     why = "" if capacity.trust is Trust.TRUSTED else "<p>Why it is not trusted:</p>"
     return lead + (f"{why}<ul>{items}</ul>" if items else "")
+
+
+def _down_paragraph(snapshot: Snapshot) -> str:
+    """Return why the server cannot be read now, where what follows is from before."""
+    why = why_down(snapshot)
+    return _lead_paragraph(f"Down: {why}") if why and snapshot.assessed.capacity else ""
+
+
+def _lead_paragraph(text: str) -> str:
+    end = "" if text.endswith("?") else "."  # an error may end with what to check
+    return f'<p class="lead">{escape(text)}{end}</p>'
 
 
 def _forecast_paragraph(snapshot: Snapshot, now: float) -> str:
@@ -248,7 +258,9 @@ def _collectors(snapshot: Snapshot, now: float) -> str:
     )
     head = "".join(f"<th>{name}</th>" for name in COLLECTOR_COLUMNS)
     table = f"<table><tr>{head}</tr>{rows}</table>"
-    return f"<details><summary>Collector status</summary>{table}</details>"
+    failing = [c.name for c in snapshot.health.collectors if c.success is False]
+    state = f" (failing: {', '.join(failing)})" if failing else ""
+    return f"<details><summary>Collector status{escape(state)}</summary>{table}</details>"
 
 
 def _age(at: float | None, now: float) -> str:
