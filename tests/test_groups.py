@@ -62,6 +62,15 @@ def test_a_node_past_its_peak_has_no_headroom() -> None:
     assert summary.balanced_headroom == pytest.approx(0.5)
 
 
+def test_a_group_above_its_capacity_has_nothing_unused() -> None:
+    """A share below zero is no share."""
+    text = group_sentences(summarise([node("a", 1030.0, 1000.0), node("b", 100.0, None)]))
+    assert "a has the least headroom and limits the growth first: it has reached its" in text
+    assert text.endswith(
+        "With the load divided in proportion to capacity, nothing would be unused."
+    )
+
+
 def test_a_lost_node_is_not_in_the_sums() -> None:
     """The others count as before, and the summary says that one is missing."""
     summary = summarise([*SHARDS, node("c", None, None)])

@@ -60,7 +60,8 @@ def group_sentences(summary: GroupSummary) -> str:
         text += f" {summary.bottleneck} has the least headroom"
         text += f" and limits the growth first{_growth_clause(summary)}."
     if summary.balanced_headroom is not None:
-        unused = whole_percent(summary.balanced_headroom)
+        headroom = summary.balanced_headroom
+        unused = whole_percent(headroom) if headroom > 0 else "nothing"
         text += f" With the load divided in proportion to capacity, {unused} would be unused."
     return text
 
