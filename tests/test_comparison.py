@@ -95,6 +95,16 @@ def test_a_coherency_of_rounding_errors_is_zero() -> None:
     assert row_cells(off)[5:7] == ("+0", "+0 to +0.001")
 
 
+def test_a_large_change_and_its_bounds_are_factors() -> None:
+    """Not +895 % to ×32; a smaller one and its bounds are in percent."""
+    known = ComparedEstimate(1.0, 0.5, 2.0)
+    row = Compared("capacity", Unit.NONE, known, known, EstimatedChange(Verdict.WITHIN))
+    large = replace(row, change=EstimatedChange(Verdict.HIGHER, 15.2, 9.95, 32.2))
+    assert row_cells(large)[5:7] == ("×15.2", "×9.95 to ×32.2")
+    small = replace(row, change=EstimatedChange(Verdict.WITHIN, 1.5, 0.9, 9.95))
+    assert row_cells(small)[5:7] == ("+50.0 %", "-10.0 % to +895.0 %")
+
+
 def test_a_demands_error_is_no_smaller_than_its_scatter() -> None:
     """With noise the true demand is within 1.645 errors nine times in ten at least."""
     demand, trials, held = 1.5e-4, 60, 0

@@ -70,7 +70,8 @@ def test_a_marker_is_set_for_one_target_or_for_all(port: int, found: list[Marker
         ((("name", "a\x1b[2J"),), 400, "400 name: 'a\\x1b[2J' is not a marker name"),
         ((("name", " a"),), 400, "with no space around them"),
         ((("name", "a"), ("at", "soon")), 400, "400 at: must be Unix seconds"),
-        ((("name", "a"), ("at", "nan")), 400, "at: this time is in the future"),
+        ((("name", "a"), ("at", "nan")), 400, "400 at: must be Unix seconds"),
+        ((("name", "a"), ("at", "-1")), 400, "400 at: must be Unix seconds"),
         ((("name", "a"), ("at", str(NOW + 3600))), 400, "at: this time is in the future"),
         ((("name", "a"), ("name", "b")), 400, "name: given twice"),
         ((("nmae", "a"),), 400, "nmae: unknown field; allowed are name, target, at"),
@@ -312,6 +313,15 @@ def test_list_markers_shows_all_newest_first(
     assert "the latest are 4.2, release 29, " in said
     assert "release 21, and 21 more that --markers lists" in said
     assert "give no periods with it" in one_line(capsys, main([*words, "--around", "6h"]))
+
+
+def test_a_list_without_markers_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """On standard error: the list itself is empty."""
+    path = history(tmp_path / "state" / "history.db", ("db", SERVER, real_intervals()))
+    assert main(["compare", str(path), "--markers"]) == 0
+    found = capsys.readouterr()
+    assert found.out == ""
+    assert "no deploy markers; `mysql-headroom mark` sets one" in found.err
 
 
 @pytest.mark.parametrize("style", ["csv", "openmetrics"])

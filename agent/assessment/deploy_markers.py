@@ -31,7 +31,9 @@ def new_marker(name: str, target: str, at: float, now: float) -> Marker:
     if not 0 < len(name) <= MAX_NAME_LENGTH or not name.isprintable() or name != name.strip():
         rule = f"1 to {MAX_NAME_LENGTH} printable characters, with no space around them"
         raise ValueError(f"name: {name[:30]!r} is not a marker name; give {rule}")
-    if not 0 < at <= now + MAX_SECONDS_AHEAD:
+    if not at > 0:
+        raise ValueError("at: must be Unix seconds")
+    if at > now + MAX_SECONDS_AHEAD:
         raise ValueError("at: this time is in the future; give a past one")
     return Marker(round(at, 3), name, target)
 

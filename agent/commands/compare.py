@@ -30,7 +30,13 @@ from agent.replay.recording_opener import (
     SourceError,
     is_history,
 )
-from agent.support.safe_output import json_text, print_lines, printable, write_output
+from agent.support.safe_output import (
+    json_text,
+    print_error,
+    print_lines,
+    printable,
+    write_output,
+)
 
 DAY = 86400.0
 MAX_LISTED_MARKERS = 10
@@ -110,6 +116,8 @@ def _list_markers(args: argparse.Namespace) -> int:
     elif known:
         rows = [(time_text(m.at), m.target or "all targets", m.name) for m in known]
         print_lines("\n".join(map(printable, table_lines(rows))))
+    else:
+        print_error("no deploy markers; `mysql-headroom mark` sets one")
     return 0
 
 

@@ -146,7 +146,7 @@ def _report_mistakes(mistakes: Mistakes) -> int:
 def prune_(args: argparse.Namespace, path: Path) -> int:
     """Delete the rows that are older than `--before`, which must not be in the future."""
     if args.before > time.time():
-        print_error("argument --before: the time is in the future, and all rows would be deleted")
+        print_error("--before: the time is in the future, and all rows would be deleted")
         return USAGE_ERROR
     before = round(1000 * args.before)
     with closing(open_to_read(path)) as existing:  # a mistyped path must not create a history

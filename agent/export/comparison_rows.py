@@ -88,12 +88,12 @@ def row_cells(row: Compared) -> tuple[str, ...]:
     before, after = (
         (_or_dash(format_value, e.value), _range(format_value, e)) for e in (row.before, row.after)
     )
-    format_change = _signed_number if row.is_difference else _percent_change
     shown = (
         row.change
         if row.change.verdict is not Verdict.CANNOT_TELL
         else EstimatedChange(Verdict.WITHIN)
     )
+    format_change = _signed_number if row.is_difference else _ratio_format(shown)
     difference = _or_dash(format_change, shown.value), _range(format_change, shown)
     return (_row_title(row.name), *before, *after, *difference, verdict)
 
@@ -127,10 +127,11 @@ def _range(format_value: Callable[[float], str], known: ComparedEstimate | Estim
     return f"{_or_dash(format_value, known.low)} to {_or_dash(format_value, known.high)}"
 
 
-def _percent_change(ratio: float) -> str:
-    if ratio > 10:
-        return f"×{format_number(ratio)}"
-    return f"{100 * (ratio - 1):+z.1f} %"
+def _ratio_format(change: EstimatedChange) -> Callable[[float], str]:
+    """Return the format of a change and its bounds: factors where one of them is above 10."""
+    if max(change.value or 0.0, change.high or 0.0) > 10:
+        return lambda ratio: f"×{format_number(ratio)}"
+    return lambda ratio: f"{100 * (ratio - 1):+z.1f} %"
 
 
 def _signed_number(difference: float) -> str:
