@@ -7,7 +7,7 @@ bounds of R. Frisch (1934) for two variables that both have errors. A line throu
 is not through the origin, without a sign of that in the data, is less likely.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -149,7 +149,7 @@ class _Relation:
         level, rise = self.line.coefficients
         slope = rise / self.explained**share
         intercept = level + (rise - slope) * self.x_mean
-        line = replace(self.line, coefficients=np.array([intercept, slope]))
+        line = self.line._replace(coefficients=np.array([intercept, slope]))
         if abs(level) > NORMAL_95 * _deviation(self.line, 0):
             return line, 1.0
         variance = line.covariance[0, 0] + MAX_ERROR**2

@@ -5,8 +5,8 @@ Statistics* (2009), chapter 7. Numpy only.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -35,8 +35,7 @@ MIN_FREEDOM = 4.0
 """The least degrees of freedom; with fewer, Student's distribution has no usable variance."""
 
 
-@dataclass(frozen=True, eq=False)
-class LinearFit:
+class LinearFit(NamedTuple):
     """A fit y ≈ design·coefficients, with the uncertainty of the coefficients."""
 
     coefficients: Array

@@ -56,12 +56,12 @@ def assess_capacity(seen: Observations) -> Capacity:
     kept = regular.select(below_peak[outliers.kept])
     x_seen = quantile(kept.throughput, SEEN_QUANTILE)
     limits = _find_limits(kept, x_seen)
-    nearest = _lowest_or_none(_nearest_limit_candidates(limits, kept))
+    usable = usable_limits(limits)
+    nearest = _lowest_or_none(_nearest_limit_candidates(usable, kept))
     law, finding, peak = _fit_law_and_peak(regular, nearest, x_seen)
     plateau = None
     if observed_peak is None and not _is_full(nearest):
         plateau = find_plateau(current, None if nearest is None else nearest.resource)
-    usable = usable_limits(limits)
     if observed_peak is not None:
         estimate = Estimate.of_observed(observed_peak, x_seen)
     elif peak is None:
@@ -176,8 +176,8 @@ def _contention_points(
     counted = loaded.resource(resource_limit.resource).is_waiting_counted
     if np.count_nonzero(counted) <= MAJORITY * len(loaded):
         return points
-    contending = loaded.select(counted).without_queues()
-    return merge_noisy(contending.select(contending.loaded))
+    contending = loaded.without_queues()
+    return merge_noisy(contending.select(counted & contending.loaded))
 
 
 def _waits_elsewhere(loaded: Observations, resource_limit: ResourceLimit) -> bool:
@@ -248,12 +248,12 @@ def _extent(limit: ResourceLimit) -> float:
 
 
 def _nearest_limit_candidates(
-    resource_limits: tuple[ResourceLimit, ...], kept: Observations
+    usable: list[ResourceLimit], kept: Observations
 ) -> list[ResourceLimit]:
     """List the usable limits near which contention may be expected: settings if mostly used."""
     settings = {resource.name for resource in kept.resources if resource.has_configured_limit}
     return [
         resource_limit
-        for resource_limit in usable_limits(resource_limits)
+        for resource_limit in usable
         if resource_limit.resource not in settings or resource_limit.utilisation_max > MAJORITY
     ]

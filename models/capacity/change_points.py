@@ -7,6 +7,7 @@ separate levels that alternate are two workloads: day traffic and night jobs.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from math import log
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -139,7 +140,7 @@ def _latest_steps(costs: dict[str, Array], load: Array) -> dict[str, tuple[float
         return {}
     # the known intervals first
     rows = np.argsort([~known[name] for name in names], axis=1, kind="stable")
-    y = np.take_along_axis(np.array([costs[name] for name in names]), rows, axis=1)
+    y = np.array([costs[name][order] for name, order in zip(names, rows, strict=True)])
     counts = np.array([np.count_nonzero(known[name]) for name in names])
     steps = _PossibleSteps.of(y, load[rows], counts, side).latest_certain(side)
     return {
@@ -270,7 +271,7 @@ def _without_extremes(costs: Array, known: NDArray[np.bool_]) -> Array:
 def _sums_from(columns: Array, places: NDArray[np.intp]) -> Array:
     """Sum columns, (costs, intervals, k), from each place on; shape (costs, places, k)."""
     sums: Array = np.cumsum(columns[:, ::-1], axis=1)[:, ::-1]
-    return np.take_along_axis(sums, places[:, :, None], axis=1)
+    return sums[np.arange(len(places))[:, None], places]
 
 
 def _is_lasting_step(levels: Array, place: int, chosen: list[int], size: float, side: int) -> bool:
@@ -388,10 +389,9 @@ def _cluster_border(values: Array) -> float | None:
     place = least + int(np.argmax(gaps))
     low, high = ordered[:place], ordered[place:]
     gap = float(ordered[place] - ordered[place - 1])
-    if gap < QUERY_VARIATION:
+    if gap < QUERY_VARIATION or (distance := median(high) - median(low)) < log(FAR_RATIO):
         return None
     spread = max(float(low.std()), float(high.std()), QUERY_VARIATION)
-    distance = float(median(high) - median(low))
-    if distance < max(FAR_DEVIATIONS * spread, np.log(FAR_RATIO)) or gap < spread:
+    if distance < FAR_DEVIATIONS * spread or gap < spread:
         return None
     return float(ordered[place] + ordered[place - 1]) / 2

@@ -358,7 +358,7 @@ def _unseen_falling_model(first: UtilisationPart, share: float) -> DemandModel:
     """
     covariance = first.straight.covariance.copy()
     covariance[2, 2] = first.slope**2 / NEGLIGIBLE  # the points say nothing about it
-    unknown = replace(first.straight, covariance=covariance)
+    unknown = first.straight._replace(covariance=covariance)
     model = _falling_model(unknown, _waking_prior(first.wakeup_share_per_second or 0.0), share, 0.0)
     return model._replace(is_undetectable=True)
 

@@ -41,13 +41,13 @@ def find_plateau(seen: Observations, nearest: str | None = None) -> float | None
     statements may wait for the resource named `nearest`, that of the nearest limit: it is busy, and
     it is not known how many wait for it.
     """
-    seen = seen.select(~seen.beside_other_programs).without_queues()
-    loaded = seen.is_loaded_and_exact
+    alone, seen = ~seen.beside_other_programs, seen.without_queues()
+    loaded = alone & seen.is_loaded_and_exact
     if np.count_nonzero(loaded) < 2 * MIN_POINTS:
         return None
     n, x = seen.concurrency[loaded], seen.throughput[loaded]
     top, first = top_and_its_concurrency(n, x)
-    scatter = _residence_time_scatter(seen, top)
+    scatter = _residence_time_scatter(seen, alone, top)
     if first < 1 or scatter is None:
         return None
     # by chance the first concurrency may be that far below its usual value, and others above
@@ -88,13 +88,15 @@ def _may_wait_for(resource: Resource, loaded: NDArray[np.bool_], many: NDArray[n
     return float(medians(resource.relative_use[loaded][many])) >= NEAR_SHARE
 
 
-def _residence_time_scatter(seen: Observations, top: float) -> float | None:
+def _residence_time_scatter(
+    seen: Observations, alone: NDArray[np.bool_], top: float
+) -> float | None:
     """Compute the deviation of ln R between intervals of similar throughput, half of top to top.
 
-    None for too few intervals. top in queries/s.
+    None for too few intervals of those marked by alone, shape (intervals,). top in queries/s.
     """
     n, x = seen.concurrency, seen.throughput
-    below = seen.has_exact_concurrency & (x < top) & (x > 0.5 * top)
+    below = alone & seen.has_exact_concurrency & (x < top) & (x > 0.5 * top)
     if np.count_nonzero(below) < MIN_POINTS:
         return None
     return neighbour_deviation(np.log(n[below] / x[below]), x[below])

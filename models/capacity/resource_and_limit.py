@@ -224,15 +224,14 @@ class Resource:
 
     def with_columns_changed(self, change: Callable[[Array], Array]) -> "Resource":
         """Return the resource with each column, shape (intervals,), changed."""
-        columns = {name: getattr(self, name) for name in COLUMNS}
-        known: dict[str, Any] = {
-            name: change(column) for name, column in columns.items() if column is not None
+        changed: dict[str, Any] = {
+            name: change(column) for name in COLUMNS if (column := getattr(self, name)) is not None
         }
-        log_sharing = self.log_sharing and self.log_sharing.with_saved(
-            change(self.log_sharing.saved)
-        )
-        idleness = self.wakeups and self.wakeups.with_saved(change(self.wakeups.saved))
-        return replace(self, log_sharing=log_sharing, wakeups=idleness, **known)
+        for name in ("log_sharing", "wakeups"):
+            cost: SharedCost | None = getattr(self, name)
+            if cost is not None:
+                changed[name] = cost.with_saved(change(cost.saved))
+        return replace(self, **changed)
 
     def with_shared_costs(self, x: Array, n: Array, *, log_counted: bool = True) -> "Resource":
         """Return the resource with what queries share: idle entries, log writes, others' work.
@@ -347,7 +346,8 @@ class ResourceLimit:
 
     def is_passed(self, x: float) -> bool:
         """Return whether an observed throughput x (queries/s) refutes it: P(limit > x) < 5 %."""
-        return self.usable and float(self.survival(np.log(np.array([x])))[0]) < QUANTILES[0]
+        survival = 1 - float(np.interp(np.log(x), self.grid, self.cdf))
+        return self.usable and survival < QUANTILES[0]
 
     def survival(self, ln_x: Array) -> Array:
         """Compute P(limit > x) at each ln throughput (queries/s), of any shape."""

@@ -16,7 +16,7 @@ the processor busy is measured (`wakeups`), it takes the place of U in a further
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from math import hypot
 from typing import NamedTuple
@@ -105,7 +105,7 @@ class UtilisationPart:
         covariance = to_highest @ straight.covariance @ to_highest.T
         covariance[0, 0] += use**2 / 8
         coefficients = np.array([use / 2, max(slope, 0.0), straight.coefficients[2]])
-        return replace(straight, coefficients=coefficients, covariance=covariance)
+        return straight._replace(coefficients=coefficients, covariance=covariance)
 
     @property
     def slope(self) -> float:

@@ -11,7 +11,7 @@ since one more change, a step or the end of a line. Each is fitted by Tukey's bi
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 
 import numpy as np
@@ -116,7 +116,7 @@ class _Days:
         roots = np.append(self.root, np.zeros(WEEK_DAYS))
         found = fit_linear(np.vstack((design, usual)), roots, np.ones(len(roots)), MIN_NOISE)
         left = found.freedom / (found.freedom + design.shape[1])
-        return replace(found, covariance=found.covariance / left)
+        return found._replace(covariance=found.covariance / left)
 
     def residuals(self, design: Array) -> Array:
         left: Array = self.root - design @ self.fit(design).coefficients

@@ -154,8 +154,8 @@ class Grid:
     """The log prior of the peak, and of the most likely A there."""
     noise: Array
     a: Array
-    """A at each cell, the most likely one; and its standard deviation."""
-    a_deviation: Array
+    """A at each cell, the most likely one; and the inverse of its variance."""
+    a_precision: Array
 
     @property
     def steps(self) -> Array:
@@ -219,14 +219,14 @@ def _evaluate_grid(moments: PowerSums, ln_n: Array, low: Array, high: Array) -> 
     slope = (u / deviation) / v
     noise = moments.noise(squares)
     data_precision = (ff * (count - 1)) / noise
-    precision = data_precision + slope * slope
+    square = slope * slope
+    precision = data_precision + square
     a = (data_precision * free + (middle / deviation) * slope) / precision
     a = np.maximum(a, v * (NEGLIGIBLE / u))  # the efficiency is above 0
     noise += np.square(a - free) * ff
     ln_prior = log_prior(moments, ln_n)[..., None] - 0.5 * np.square(slope * a - middle / deviation)
-    a_deviation = 1 / np.sqrt(precision)
-    ln_prior += np.log(slope * a_deviation)
-    return Grid(moments, ln_n, ln_x, ln_prior, noise, a, a_deviation)
+    ln_prior += 0.5 * np.log(square / precision)
+    return Grid(moments, ln_n, ln_x, ln_prior, noise, a, precision)
 
 
 def _likely_columns(grid: Grid) -> tuple[Array, Array]:

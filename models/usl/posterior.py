@@ -85,7 +85,7 @@ class Cells:
             ln_n=np.broadcast_to(grid.ln_n[..., None], likely.shape)[likely],
             ln_x=grid.ln_x[likely],
             a=grid.a[likely],
-            a_deviation=grid.a_deviation[likely],
+            a_deviation=1 / np.sqrt(grid.a_precision[likely]),
             sharpness=np.broadcast_to(grid.moments.sharpness, likely.shape)[likely],
         )
 
