@@ -164,12 +164,14 @@ def _groups(x: Array) -> NDArray[np.intp]:
 
 
 def _is_extreme(excess: Array, floor: Array, groups: NDArray[np.intp]) -> NDArray[np.bool_]:
-    """Mark what is beyond the spread of its group and of all, shape as `excess`."""
+    """Mark what is clearly beyond the spread of its group and of all, shape as `excess`."""
     sizes, there = np.abs(excess), groups >= 0
+    clear: NDArray[np.bool_] = sizes > np.log(CLEAR_RATIO)
+    if not clear.any():
+        return clear
     of_group = medians(np.where(there[:, :, None], sizes[groups], np.nan), axis=1)
     spread = MAD_TO_DEVIATION * np.fmax(of_group, medians(sizes))
     group = np.empty(len(excess), dtype=np.intp)
     group[groups[there]] = np.nonzero(there)[0]
     limit = CERTAIN_Z * np.fmax(spread[group], floor)
-    extreme: NDArray[np.bool_] = sizes > np.maximum(limit, np.log(CLEAR_RATIO))
-    return extreme
+    return clear & (sizes > limit)
