@@ -30,7 +30,8 @@ def median(values: NDArray[np.float64]) -> float:
     """
     size = len(values)
     middle = size // 2
-    ordered = np.partition(values, (middle - 1 + size % 2, middle, size - 1))
+    ordered = values.copy()
+    ordered.partition((middle - 1 + size % 2, middle, size - 1))
     return _unless_nan(ordered, (ordered[middle - 1 + size % 2] + ordered[middle]) / 2)
 
 
