@@ -10,7 +10,7 @@ from known_time_split import known_time_use
 from law_windows import WIDTH, intervals
 
 from agent.assessment.snapshot import AssessmentState, Health, Snapshot
-from agent.config.resources import ResourceSettings
+from agent.config.resources import DiskSettings, ResourceSettings
 from agent.export.page import render
 from agent.export.snapshot_json import snapshots_as_json
 from agent.export.time_split_html import time_section
@@ -18,12 +18,13 @@ from agent.export.time_split_metrics import time_split_families
 from agent.export.time_split_report import NAMES, doubt_texts, limit_text, stacked_bar
 from agent.pipeline import NO_CEILINGS
 from agent.window.intervals import Window
-from agent.window.recent_time_split import time_use
+from agent.window.recent_time_split import configured_profile, time_use
 from agent.window.resource_utilisation import CPUS, SERVER_SHARE_OF_CPU
 from agent.window.time_split_inputs import (
     APPLIERS_CPU,
     CLIENT_RUN_DELAY,
     DISK_READS,
+    PROCESS_READS,
     RATE,
     RUN_DELAY,
     SENT,
@@ -149,13 +150,21 @@ def test_cpu_excludes_appliers() -> None:
 
 @pytest.mark.parametrize(("requests", "is_learned"), [(30.0, True), (4.0, False)])
 def test_a_disk_profile_needs_some_hundred_requests(requests: float, is_learned: bool) -> None:
-    """In each of 20 intervals, of different sizes; with fewer there is none."""
+    """In each of 20 intervals, of different sizes, of the disk of which most bytes are read.
+
+    With fewer there is none.
+    """
     rows = []
     for k, row in enumerate(intervals([2.0] * 20)):
         size = 16384.0 * (1 + k % 4)
-        totals = (requests, requests * size, 0.0, requests * (2e-3 + size / 100e6))
+        reads = {
+            "sda": (2 * requests, requests * 4096.0, requests, 1.0),
+            "sdb": (requests, requests * size, 0.0, requests * (2e-3 + size / 100e6)),
+        }
         rates = {
-            f"disk:sda:{n}": total / WIDTH for n, total in zip(DISK_READS, totals, strict=True)
+            f"disk:{disk}:{n}": total / WIDTH
+            for disk, totals in reads.items()
+            for n, total in zip(DISK_READS, totals, strict=True)
         }
         rows.append(row._replace(resources=rates))
     use = time_use(Window(rows), NOW, NO_CEILINGS)
@@ -164,6 +173,25 @@ def test_a_disk_profile_needs_some_hundred_requests(requests: float, is_learned:
     if use.fitted_profile is not None:
         assert use.fitted_profile.random_seconds == pytest.approx(2e-3)
         assert use.fitted_profile.sequential_bytes_per_second == pytest.approx(100e6)
+
+
+@pytest.mark.parametrize(
+    ("disk", "seconds", "rate"),
+    [
+        (DiskSettings(operations=1000.0), 1e-3, 131_072e3),
+        (DiskSettings(bandwidth=16_384e3), 1e-3, 16_384e3),
+        (DiskSettings(operations=500.0, bandwidth=100e6), 2e-3, 100e6),
+    ],
+)
+def test_one_configured_number_implies_the_other(
+    disk: DiskSettings, seconds: float, rate: float
+) -> None:
+    """A random read is a page, and a sequential one as large as what is read ahead."""
+    profile = configured_profile(disk)
+    assert profile is not None
+    assert profile.random_seconds == pytest.approx(seconds)
+    assert profile.sequential_bytes_per_second == pytest.approx(rate)
+    assert configured_profile(DiskSettings()) is None
 
 
 @pytest.mark.parametrize(
@@ -178,6 +206,38 @@ def test_packet_headers_count_as_the_servers_bytes(payload: float, busy: float) 
     assert use is not None
     there = use.split.seconds[TimePart.NETWORK] / use.seconds
     assert there == pytest.approx(busy / (1 - busy / 2))  # of two statements at once
+
+
+@pytest.mark.parametrize(("moved", "busy"), [(1514.0, 0.4), (3028.0, 0.2), (0.0, 0.0)])
+def test_a_links_own_speed_counts_unless_another_is_configured(moved: float, busy: float) -> None:
+    """The server's part of its use; a link without traffic is idle."""
+    link = {"network:eth0:sent": 0.4, f"network:eth0:sent{RATE}": moved, SENT: 1448.0}
+    rows = [row._replace(resources=link) for row in intervals([2.0] * 3)]
+    use = time_use(Window(rows), NOW, NO_CEILINGS)
+    assert use is not None
+    there = use.split.seconds[TimePart.NETWORK] / use.seconds
+    assert there == pytest.approx(busy / (1 - busy / 2))  # of two statements at once
+
+
+def test_time_on_a_disk_is_the_servers_part_of_it() -> None:
+    """By bytes: half of them are another program's. Another host's processors tell no CPU time."""
+    reads = dict(zip(DISK_READS, (50.0, 50 * 16384.0, 0.0, 0.6), strict=True))
+    rates = {f"disk:sda:{name}": value for name, value in reads.items()}
+    used = rates | {PROCESS_READS: 25 * 16384.0, CPUS: 2.0}
+    rows = [row._replace(resources=used) for row in intervals([2.0] * 3)]
+    use = time_use(Window(rows), NOW, NO_CEILINGS)
+    assert use is not None
+    assert use.split.seconds[TimePart.DISK_RANDOM] / use.seconds == pytest.approx(0.3)
+    assert TimePart.CPU in use.split.unknown
+
+
+def test_one_interval_is_enough_if_its_statements_are_known() -> None:
+    """Neither by their time nor by their number is no split."""
+    [row] = intervals([2.0], statement_time=False)
+    assert time_use(Window([row]), NOW, NO_CEILINGS) is not None
+    unknown = row._replace(threads_running=np.nan)
+    assert time_use(Window([unknown]), NOW, NO_CEILINGS) is None
+    assert time_use(Window(), NOW, NO_CEILINGS) is None
 
 
 def test_contradicting_parts_give_no_limiting_resource() -> None:

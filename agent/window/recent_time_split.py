@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from agent.config.resources import DISK, NETWORK, DiskSettings, ResourceSettings
+from agent.config.resources import DISK, DiskSettings, ResourceSettings
 from agent.window.concurrency import best_source, running_statements
 from agent.window.intervals import Window
 from agent.window.resource_utilisation import CPUS, SERVER_SHARE_OF_CPU
@@ -84,10 +84,9 @@ class LatestIntervals:
         increases: Array = self.rates(name) * self._window["seconds"]
         return increases
 
-    def devices(self, kind: str, ending: str) -> list[str]:
-        """Return the devices of that kind that have the rate with this ending."""
-        names = (n for n in self._window.rates if n.startswith(kind) and n.endswith(ending))
-        return [name.removesuffix(ending) for name in names]
+    def devices(self, ending: str) -> list[str]:
+        """Return the devices that have the rate with this ending."""
+        return [n.removesuffix(ending) for n in self._window.rates if n.endswith(ending)]
 
     @property
     def cpu(self) -> float | None:
@@ -152,7 +151,7 @@ def _total(rate: float | None, seconds: float) -> float | None:
 
 
 def _disk_read_most(latest: LatestIntervals) -> str | None:
-    found = latest.devices(DISK, f":{DISK_READS[1]}")
+    found = latest.devices(f":{DISK_READS[1]}")
     return max(found, key=lambda disk: latest.rate(f"{disk}:{DISK_READS[1]}") or 0.0, default=None)
 
 
@@ -178,10 +177,10 @@ def _disk_figures(
 
 def configured_profile(disk: DiskSettings) -> DiskProfile | None:
     """Return the calibration that the configuration gives a disk; one number implies the other."""
-    if disk.operations is None and disk.bandwidth is None:
-        return None
-    rate = disk.bandwidth or (disk.operations or 0.0) * READ_AHEAD_BYTES
-    return DiskProfile(rate, 1.0 / disk.operations if disk.operations else PAGE_BYTES / rate)
+    operations, bandwidth = disk.operations, disk.bandwidth
+    if operations is not None:
+        return DiskProfile(bandwidth or operations * READ_AHEAD_BYTES, 1.0 / operations)
+    return None if bandwidth is None else DiskProfile(bandwidth, PAGE_BYTES / bandwidth)
 
 
 LINK_BYTES_PER_BYTE = 1514 / 1448
@@ -195,7 +194,7 @@ def _link_share(latest: LatestIntervals, resources: ResourceSettings) -> float |
     shares = []
     for direction, bytes_ in own.items():
         ending = f":{direction}{RATE}"
-        for link in latest.devices(NETWORK, ending):
+        for link in latest.devices(ending):
             moved = latest.rate(f"{link}{ending}")
             limit = resources.limits.get(f"{link}:{direction}")
             used = latest.utilisation(f"{link}:{direction}")
