@@ -5,9 +5,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from class_samples import samples
 from known_classes import known_classes
 from known_time_split import known_time_use
-from law_windows import WIDTH, intervals
+from law_windows import WIDTH, intervals, with_usage
+from simulated_classes import simulate
 
 from agent.assessment.snapshot import AssessmentState, Health, Snapshot
 from agent.config.resources import DiskSettings, ResourceSettings
@@ -17,6 +19,14 @@ from agent.export.time_split_html import time_section
 from agent.export.time_split_metrics import time_split_families
 from agent.export.time_split_report import NAMES, doubt_texts, limit_text, stacked_bar
 from agent.pipeline import NO_CEILINGS
+from agent.query_classes.class_intervals import ClassInterval, ClassIntervalMaker
+from agent.query_classes.class_registry import ClassRegistry
+from agent.query_classes.class_time_splits import class_time_splits
+from agent.query_classes.period_attribution import (
+    observed_classes,
+    statement_times,
+    with_time_splits,
+)
 from agent.window.intervals import Window
 from agent.window.recent_time_split import configured_profile, time_use
 from agent.window.resource_utilisation import CPUS, SERVER_SHARE_OF_CPU
@@ -125,6 +135,38 @@ def test_who_reads_is_not_guessed() -> None:
         5.0, {TimePart.CPU: 0.1, TimePart.DISK_RANDOM: 4.0, TimePart.DISK_SEQUENTIAL: 0.0}
     )
     assert LimitedBy.of(class_splits(target, asleep)[0]) is None
+
+
+@pytest.mark.parametrize(("unattributed", "explains"), [(0.05, True), (0.6, False), (None, True)])
+def test_a_class_reads_as_its_bytes_if_they_are_attributed(
+    unattributed: float | None, explains: bool
+) -> None:
+    """Otherwise by the rows that it examines, which are not known here; also without a host."""
+    state = known_classes(NOW)
+    resources = [replace(r, unattributed_share=unattributed) for r in state.resources]
+    [split, *_] = class_time_splits(replace(state, resources=tuple(resources)), USE).values()
+    assert (TimePart.DISK_RANDOM not in split.unknown) == explains
+    alone = [replace(one, recent={"statement_time": 1.0}) for one in state.classes]
+    remote = replace(state, classes=tuple(alone), resources=())
+    assert len(class_time_splits(remote, USE)) == len(alone)
+
+
+def test_a_profile_divides_the_time_of_its_own_statements() -> None:
+    """Not the window's concurrency; an empty window divides nothing."""
+    registry, watched = ClassRegistry(), list[ClassInterval]()
+    maker = ClassIntervalMaker(registry)
+    for sample in samples(simulate(3, intervals=20)):
+        maker.append(sample)
+        watched += maker.intervals(sample.at)
+    observed = observed_classes(registry, watched)
+    spent = statement_times(observed)
+    rows = with_usage(intervals([50.0] * 3), {SERVER_SHARE_OF_CPU: 0.1, CPUS: 2.0})
+    found = with_time_splits(observed, Window(rows), NO_CEILINGS)
+    assert found.time is not None
+    at_once = found.time.split.statement_time / found.time.seconds
+    assert at_once == pytest.approx(spent.sum() / observed.seconds)
+    assert [one.statement_time for one in found.class_times] == pytest.approx(spent.tolist())
+    assert with_time_splits(observed, Window(), NO_CEILINGS) is observed
 
 
 def test_run_delay_is_that_of_the_clients_threads() -> None:
