@@ -130,6 +130,15 @@ def test_counts_that_fall_start_again(later: dict[str, Buckets], gap: float) -> 
     assert times.latest(SLOW, 0.5) is None
 
 
+def test_without_new_calls_there_are_no_times() -> None:
+    """Counts that are as before are no calls."""
+    times = RecentResponseTimes()
+    for at in (0.0, 10.0):
+        times.append(at, HistogramValues({QUICK: {(0.0, 1.0): 5.0}}))
+    assert times.has_readings
+    assert times.latest(QUICK, 0.5) is None
+
+
 def test_old_calls_are_dropped() -> None:
     """No call is older than five minutes and a reading."""
     times = RecentResponseTimes()

@@ -96,6 +96,27 @@ def test_statements_without_a_digest_are_one_class() -> None:
     assert followed.take(reading({row: (19, 9.0)}, everything=(44, 12.5))) == {NONE: [2, 0.5, 0]}
 
 
+@pytest.mark.parametrize(
+    ("names", "everything", "is_lost"),
+    [
+        (NAMES, (32, 3.5), False),
+        (NAMES, (32, 3.0), True),
+        (NAMES, (30, 3.0), False),
+        (NAMES, (31, 3.0), True),
+        (("calls", "cpu_time"), (32, 3.0), True),
+        (("calls", "rows_sent"), (32, 3.0), False),
+    ],
+)
+def test_statements_without_a_measured_time_are_lost(
+    names: tuple[str, ...], everything: tuple[float, float], is_lost: bool
+) -> None:
+    """Their instrument was switched off: calls rise, and their time or their CPU does not."""
+    followed, row = Followed(), f"1|{A}"
+    followed.take(reading({row: (10, 1.0)}, everything=(30, 3.0), since=None, names=names))
+    followed.take(reading({row: (10, 1.0)}, everything=everything, names=names))
+    assert followed.lost() == ({LossReason.COLUMNS: 1} if is_lost else {})
+
+
 def test_totals_that_fall_or_vanish_give_no_undigested_class() -> None:
     """The table was emptied, or may not be read any more."""
     followed, row = Followed(), f"1|{A}"

@@ -11,11 +11,16 @@ from agent.commands.profile_report import as_json, as_text
 from agent.config.query_class_settings import ClassSettings
 from agent.export.profile_rows import profile_of
 from agent.query_classes.assessment import ClassWindow, assess_classes
-from agent.query_classes.class_intervals import ClassInterval, ClassIntervalMaker, saturated_periods
+from agent.query_classes.class_intervals import (
+    ClassInterval,
+    ClassIntervalMaker,
+    host_use,
+    saturated_periods,
+)
 from agent.query_classes.class_registry import ClassRegistry
 from agent.query_classes.period_attribution import ObservedClasses, observed_classes
-from agent.query_classes.resource_meter import ALL_TIME, BUSY, IO_WAIT
-from models.attribution.result import AttributionReason
+from agent.query_classes.resource_meter import ALL_TIME, BUSY, DELAY, IO_WAIT
+from models.attribution.result import AttributionReason, HostUse
 
 
 def used(busy: float, io_wait: float = 0.0) -> dict[str, float]:
@@ -54,11 +59,43 @@ def test_a_saturated_period_is_found_at_its_time() -> None:
 
 
 def test_a_saturated_second_is_ignored_and_an_unknown_one_ends_a_period() -> None:
-    """Neither makes a period."""
+    """Neither makes a period, nor does a busy time of which the whole is not known."""
     full, idle = used(1.0), used(0.1)
     assert saturated_periods(watch(idle, full, full, idle)) == ()
     assert saturated_periods(watch(full, full, {}, full, full)) == ()
+    assert saturated_periods(watch(*[{BUSY: 2.0}] * 5)) == ()
     assert saturated_periods([]) == ()
+
+
+def test_the_hosts_use_is_that_of_the_known_intervals() -> None:
+    """Of a process that waits for a processor for a quarter of the time, three quarters run."""
+    delayed = used(0.5, 0.1) | {"cpu": 0.3, DELAY: 0.1}
+    found = host_use(watch(delayed, {}, used(0.7, 0.3)))
+    assert (found.busy, found.io_wait, found.running) == pytest.approx((0.6, 0.2, 0.75))
+    assert host_use(watch(used(0.5) | {"cpu": 0.0, DELAY: 0.0})).running is None
+    assert host_use(watch({})) == HostUse()
+
+
+@pytest.mark.parametrize(("known", "seconds"), [(20, 20.0), (10, 10.0), (9, 20.0)])
+def test_cpu_must_be_known_in_half_of_the_intervals(known: int, seconds: float) -> None:
+    """Then those are divided; otherwise all are, without CPU."""
+    registry = ClassRegistry()
+    intervals = read(registry, *[used(0.97)] * 20)
+    for k, one in enumerate(intervals[known:], known):
+        intervals[k] = replace(one, used={n: u for n, u in one.used.items() if n != "cpu"})
+    found = observed_classes(registry, intervals)
+    assert found.seconds == seconds
+    assert (found.cpu is not None) == (seconds == known)
+    [period] = found.saturated_periods
+    assert period.end == seconds
+
+
+@pytest.mark.parametrize(("sent", "is_divided"), [([1e6] * 3, True), ([1e6] * 2, False)])
+def test_bytes_need_three_intervals(sent: list[float], is_divided: bool) -> None:
+    """In which they are known; bytes of which there are none are not divided."""
+    parts = [used(0.4) | {"network": size} for size in sent] + [used(0.4)] * 20
+    assert (seen(*parts).network is not None) == is_divided
+    assert seen(*[used(0.4) | {"network": 0.0}] * 20).network is None
 
 
 def test_each_reason_has_its_own_periods() -> None:

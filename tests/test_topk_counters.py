@@ -17,7 +17,7 @@ from agent.query_classes.exported_class_totals import (
 )
 from models.attribution.capacity_gain import ThroughputLimit, gain
 from models.attribution.class_interval_table import AGENT, OTHER
-from models.attribution.result import AttributionReason
+from models.attribution.result import AttributionReason, PredictionError
 from models.capacity.resource_and_limit import ResourceLimit
 from models.capacity.result import Capacity
 from models.trust import Trust
@@ -72,9 +72,9 @@ def test_a_displayed_class_stays_until_another_is_clearly_larger() -> None:
 
 
 def test_agent_and_other_are_always_displayed_and_take_no_place() -> None:
-    """However much they use."""
-    totals = TopKCounters(WHAT, 1)
-    totals.choose({AGENT: 100, OTHER: 100, "a": 1})
+    """However much they use; a class without any use takes none either."""
+    totals = TopKCounters(WHAT, 2)
+    totals.choose({AGENT: 100, OTHER: 100, "a": 1, "idle": 0})
     assert set(cpu(totals)) == {AGENT, OTHER, "a"}
 
 
@@ -233,6 +233,11 @@ def test_the_gain_is_the_share_of_the_binding_limit() -> None:
     few = replace(state.resources[0], reasons=(AttributionReason.FEW_INTERVALS,))
     early = replace(state, resources=(few, *state.resources[1:]))
     assert capacity_gain(early, first, cpu) == CapacityGain(None, None)
+    wrong = PredictionError(0.9, 0.1, 0.1)
+    guessed = replace(state, resources=tuple(replace(r, held_out=wrong) for r in state.resources))
+    reads = capacity("disk:sda", resource_limit("disk:sda", 100.0))
+    assert capacity_gain(guessed, first, reads) == CapacityGain(None, None)
+    assert capacity_gain(guessed, first, cpu) == capacity_gain(state, first, cpu)
     assert capacity_gain(state, first, capacity(None)) == CapacityGain(None, None)
     assert capacity_gain(state, first, None) == CapacityGain(None, None)
 

@@ -6,7 +6,8 @@ import pytest
 from agent.query_classes.class_intervals import ClassInterval
 from agent.query_classes.class_registry import ClassRegistry
 from agent.query_classes.digest_deltas import ClassDeltas
-from agent.query_classes.tracked_classes import TrackedClasses
+from agent.query_classes.resource_meter import ROW_LOCKS
+from agent.query_classes.tracked_classes import TrackedClasses, class_table
 from models.attribution.class_interval_table import AGENT, OTHER
 
 NAMES = ("calls", "statement_time")
@@ -73,6 +74,28 @@ def test_all_calls_are_counted_when_the_counters_change(names: tuple[str, ...]) 
     assert table.count[:, 0].tolist() == [7.0, 5.0]
     assert table.statement_time[:, 0] == pytest.approx([0.2, 0.1])
     assert table.cpu is None
+
+
+def test_the_size_of_a_class_is_its_share_of_calls_and_of_time() -> None:
+    """Each counts as much as the other, whatever their units."""
+    registry = ClassRegistry()
+    tracked = TrackedClasses(registry, most=1)
+    tracked.update([interval(registry, {"a|": (600.0, 0.1), "b|": (400.0, 0.9)})])
+    assert tracked.keys == ["b|"]
+
+
+def test_row_locks_are_waited_for_by_the_classes_that_lock_rows() -> None:
+    """The server counts them in milliseconds for all classes, and some as a class's lock time."""
+    registry = ClassRegistry()
+    names = ("calls", "statement_time", "lock_time", "rows_affected")
+    values = np.array([[5.0, 2.0, 0.1, 5.0], [5.0, 2.0, 0.0, 0.0]])
+    classes = np.array([registry.number(key) for key in ("update|", "select|")], dtype=np.intp)
+    changes = ClassDeltas(names, classes, values, np.zeros(2))
+    for waited, expected in ((600.0, [0.6, 0.0]), (50.0, [0.1, 0.0]), (None, [0.1, 0.0])):
+        one = ClassInterval(1.0, 1.0, changes, {} if waited is None else {ROW_LOCKS: waited})
+        table = class_table([one], np.arange(2), ("update|", "select|"), None)
+        assert table.lock_time is not None
+        assert table.lock_time[0] == pytest.approx(expected)
 
 
 def test_a_class_keeps_its_column_until_another_is_clearly_larger() -> None:
