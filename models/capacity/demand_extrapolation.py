@@ -220,21 +220,12 @@ class Extrapolations:
         t = t[utilisation]
         c0, c1, c2 = self.coefficients[kept].T[:, :, None]
         v = self.covariance[kept].T[..., None]
-        # the ceiling's deviation is CEILING[1]·(1 + falling·t)
+        variance = v[0, 0] + t * (2 * v[0, 1] + t * v[1, 1])
+        variance += third_factor * (2 * v[0, 2] + 2 * v[1, 2] * t + v[2, 2] * third_factor)
         falling = c2 * _model_values(self.models, model, lambda m: m.falls)[:, None]
-        ceiling = CEILING[1] ** 2
-        variance = t * (v[1, 1] + ceiling * falling**2)
-        variance += 2 * (v[0, 1] + ceiling * falling)
-        variance *= t
-        variance += v[0, 0] + ceiling
-        of_third = third_factor * v[2, 2]
-        of_third += t * (2 * v[1, 2])
-        of_third += 2 * v[0, 2]
-        of_third *= third_factor
-        variance += of_third
-        over = c1 * t
-        over += c2 * third_factor
-        over += c0 - CEILING[0]
+        ceiling_deviation = CEILING[1] * (1 + falling * t)
+        variance = np.maximum(variance, 0) + ceiling_deviation**2
+        over = c0 + c1 * t + c2 * third_factor - CEILING[0]
         freedom = _model_values(self.models, model, lambda m: m.fit.freedom)[:, None]
         each = student_cdf(over, freedom, variance)
         falls = (each[:, 1:] < each[:, :-1]).any(axis=1)
