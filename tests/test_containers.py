@@ -24,6 +24,7 @@ PROMETHEUS = ROOT / "deploy/prometheus/prometheus.yml"
 AGENT_CONFIG = ROOT / "deploy/docker/config.yaml"
 SECRET = "/run/secrets/headroom_password"
 
+EVERY_PROFILE = ("--profile", "*")
 COMPOSE: dict[str, Any] = yaml.safe_load(COMPOSE_FILE.read_text())
 SERVICES: dict[str, Any] = COMPOSE["services"]
 each_service = pytest.mark.parametrize("name", sorted(SERVICES))
@@ -32,7 +33,7 @@ each_service = pytest.mark.parametrize("name", sorted(SERVICES))
 def validate(compose: str, file: Path) -> subprocess.CompletedProcess[str]:
     """Have compose judge a file; this needs no daemon."""
     return subprocess.run(
-        [compose, "--project-directory", ROOT, "--file", file, "config", "--quiet"],
+        [compose, "--project-directory", ROOT, "--file", file, *EVERY_PROFILE, "config", "--quiet"],
         capture_output=True,
         text=True,
         timeout=60,
@@ -158,6 +159,24 @@ def test_prometheus_scrapes_the_agent_and_loads_the_rules() -> None:
     (pattern,) = config["rule_files"]
     (rules,) = [path for path in inside if fnmatch.fnmatch(path, pattern)]
     assert inside[rules] == "./deploy/prometheus/mysql-headroom.rules.yml"
+
+
+def test_grafana_shows_the_dashboards_of_that_prometheus() -> None:
+    """Only if asked for; it has the data source and both dashboards where it looks for them."""
+    inside = {path: ROOT / source for path, source in mounts("grafana").items()}
+    folder = "/etc/grafana/provisioning"
+    [source] = yaml.safe_load(inside[f"{folder}/datasources/mysql-headroom.yml"].read_text())[
+        "datasources"
+    ]
+    assert (source["type"], source["url"]) == ("prometheus", "http://prometheus:9090")
+    assert SERVICES["prometheus"]["ports"] == ["127.0.0.1:9090:9090"]
+    [provider] = yaml.safe_load(inside[f"{folder}/dashboards/mysql-headroom.yml"].read_text())[
+        "providers"
+    ]
+    found = {s for path, s in inside.items() if path.startswith(f"{provider['options']['path']}/")}
+    assert found == set((ROOT / "deploy/grafana").glob("*.json"))
+    assert SERVICES["grafana"]["profiles"] == ["grafana"]
+    assert "profiles" not in SERVICES["prometheus"]
 
 
 def test_the_image_runs_as_a_numeric_user() -> None:
