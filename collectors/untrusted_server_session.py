@@ -61,17 +61,21 @@ class Session(Library):
         first = self._next_packet()
         if first.is_ok_packet():
             return _empty_result(limits, 0)
-        columns = first.read_length_encoded_integer()
-        if first.is_load_local_packet() or columns != limits.columns:
+        if first.is_load_local_packet():
             self._force_close()  # type: ignore[attr-defined]
-            raise _wrong_column_count(limits, columns)
+            raise CollectorError(FailureKind.LOST, "the server asks for a local file: refused")
+        columns = first.read_length_encoded_integer() or 0
         for _ in range(columns):
             self._next_packet()
         if not self._next_packet().is_eof_packet():
             raise ValueError("no end of the columns")
-        return list(self._rows(limits))
+        rows = list(self._rows(limits, columns))
+        if columns != limits.columns:
+            message = f"the result has {columns} columns instead of {limits.columns}"
+            raise CollectorError(FailureKind.UNREADABLE, message)
+        return rows
 
-    def _rows(self, limits: ResultLimits) -> Iterator[ResultRow]:
+    def _rows(self, limits: ResultLimits, columns: int) -> Iterator[ResultRow]:
         rows_left = limits.rows
         while not (packet := self._next_packet()).is_eof_packet():
             rows_left -= 1
@@ -80,7 +84,7 @@ class Session(Library):
                 raise _too_large(f"more than {limits.rows:,} rows")
             yield tuple(
                 packet.read_length_coded_string()  # type: ignore[no-untyped-call]
-                for _ in range(limits.columns)
+                for _ in range(columns)
             )
 
     def set_character_set(self, charset: str, collation: str | None = None) -> None:
@@ -121,11 +125,6 @@ def _empty_result(limits: ResultLimits, columns: int) -> list[ResultRow]:
     if columns != limits.columns:
         raise CollectorError(FailureKind.UNREADABLE, "the query returned no rows")
     return []
-
-
-def _wrong_column_count(limits: ResultLimits, columns: object) -> CollectorError:
-    message = f"the result has {columns} columns instead of {limits.columns}"
-    return CollectorError(FailureKind.LOST, message)
 
 
 def _too_large(what: str) -> CollectorError:

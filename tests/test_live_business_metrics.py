@@ -53,6 +53,7 @@ QUERIES = {
     "locked": "SELECT COUNT(*) FROM unit_shop.locked",
     "broken": "SELECT COUNT(*) FROM unit_shop.missing",
     "rows": "SELECT id FROM unit_shop.users, (SELECT 1 AS id UNION SELECT 2) AS two",
+    "columns": "SELECT n, n FROM unit_shop.users",
     "forbidden": "SELECT COUNT(*) FROM unit_secret.orders",
 }
 KINDS = {
@@ -60,6 +61,7 @@ KINDS = {
     "locked": "slow",
     "broken": "unreadable",
     "rows": "unreadable",
+    "columns": "unreadable",
     "forbidden": "privilege",
 }
 
