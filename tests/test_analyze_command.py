@@ -671,6 +671,9 @@ def test_a_login_and_a_certificate_are_used_and_asked_for(
         assert "give its CA certificate with --ca" in asked_of(capsys, secured, *login)
         text = asked_of(capsys, secured, "--ca", str(authority.file))
         assert "login refused (401); give --user with --password-file" in text
+        password.write_text("wrong\n")
+        text = asked_of(capsys, secured, "--ca", str(authority.file), *login)
+        assert "login refused (401); check --user with --password-file" in text
 
 
 class Gate(BaseHTTPRequestHandler):

@@ -162,7 +162,10 @@ def test_the_command_sets_a_marker_with_the_right_login(
         assert capsys.readouterr().out == "marked 'release 4.2' for db<1>\n"
         assert found == [Marker(1_699_920_000.0, "release 4.2", TARGET)]
         assert main([*words, *agent]) == 1
-        assert "login refused" in capsys.readouterr().err
+        assert "login refused (401); give --user with" in capsys.readouterr().err
+        (wrong := tmp_path / "wrong").write_text("guessed\n")
+        assert main([*words, *agent, "--user", "ops", "--password-file", str(wrong)]) == 1
+        assert "login refused (401); check --user with" in capsys.readouterr().err
         assert "no such target" in one_line(capsys, main([*words, "--target", "x", *login]))
         assert "--name: '' is not a marker" in one_line(
             capsys, main(["mark", "--name", "", *login])

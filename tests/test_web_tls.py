@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from web_clients import CLIENT, SERVER, Authority, ask, eventually, listening, snapshot, written
 
+from agent.cli import main
 from agent.web import reloading_config as web_file
 from agent.web.reloading_config import WebConfigFile
 
@@ -52,6 +53,30 @@ def test_pages_are_served_over_tls(authority: Authority) -> None:
         stranger = Authority(authority.folder, "other")
         with pytest.raises(ssl.SSLCertVerificationError):
             ask(port, tls=stranger.client())
+
+
+def test_a_command_says_why_a_certificate_is_not_verified(
+    authority: Authority, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No authority given, another one, another name, an expired one: each has its remedy."""
+    stranger = Authority(authority.folder, "other")
+
+    def asked(port: int, host: str, *options: object) -> str:
+        words = ["mark", "--name", "x", "--agent", f"https://{host}:{port}", *map(str, options)]
+        assert main(words) == 1
+        return capsys.readouterr().err
+
+    with serving(authority.folder) as (port, _):
+        assert "give its CA certificate with --ca" in asked(port, "127.0.0.1")
+        assert "; check --ca\n" in asked(port, "127.0.0.1", "--ca", stranger.file)
+    authority.issue("server", "localhost", usage=SERVER)
+    with serving(authority.folder) as (port, _):
+        text = asked(port, "127.0.0.1", "--ca", authority.file)
+        assert "certificate is not valid for '127.0.0.1'); use a name in the URL that" in text
+    authority.issue("server", "127.0.0.1", usage=SERVER, days=-1)
+    with serving(authority.folder) as (port, _):
+        text = asked(port, "127.0.0.1", "--ca", authority.file)
+        assert "certificate has expired); renew it" in text
 
 
 def test_plain_http_to_a_tls_port_gets_an_explanation(authority: Authority) -> None:

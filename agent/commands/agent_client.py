@@ -40,6 +40,7 @@ class AgentClient:
     """A client of one agent; raises `AccessError` if the URL is not valid."""
 
     def __init__(self, access: Access) -> None:
+        self._access = access
         self._url = access.base("http://HOST:10104")
         self._timeout = access.timeout
         self._headers = access.authorisation()
@@ -58,9 +59,8 @@ class AgentClient:
         except urllib.error.HTTPError as error:
             content = read_refusal(error, MAX_TEXT_LENGTH)
             raise self._refusal(error.code, content) from None
-        except UntrustedError:
-            remedy = "give its CA certificate with --ca"
-            raise AgentError(f"{self._url}: its certificate is not verified; {remedy}") from None
+        except UntrustedError as error:
+            raise AgentError(f"{self._url}: {self._access.untrusted_text(error)}") from None
         except EncodingError as error:
             raise AgentError(f"{self._url}: {error}") from None
         except NoAnswerError as error:
@@ -75,7 +75,8 @@ class AgentClient:
     def _refusal(self, code: int, content: bytes) -> Exception:
         text = printable(content.decode(errors="replace").strip())
         if code in (401, 403):
-            remedy = "give --user with --password-file"
+            is_given = self._access.has_login
+            remedy = f"{'check' if is_given else 'give'} --user with --password-file"
             return AgentError(f"{self._url}: login refused ({code}); {remedy}")
         if code == 404 and "target" in text:
             return RefusedError("--target: the agent watches no such target; its page lists them")

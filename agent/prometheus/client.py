@@ -86,6 +86,7 @@ class Client:
     ) -> None:
         self._url = access.base("http://HOST:9090")
         self._timeout = access.timeout
+        self._access = access
         self._option = access.option
         self._login_options = [
             f"{access.option('user')} with {access.option('password_file')}",
@@ -185,7 +186,8 @@ class Client:
             content = read_refusal(error, MAX_REFUSAL_BYTES)
             raise self._http_error(error.code, content, location) from None
         except UntrustedError as error:
-            raise self._untrusted_error(error) from None
+            text = _one_line(self._access.untrusted_text(error))
+            raise PrometheusError(f"{self._url}: {text}") from None
         except EncodingError as error:
             raise PrometheusError(f"{self._url}: {error}") from None
         except NoAnswerError as error:
@@ -218,7 +220,8 @@ class Client:
     def _http_error(self, code: int, content: bytes, location: str) -> Exception:
         """Map an HTTP error to an exception with a remedy; `location` is that of a redirect."""
         if code in (401, 403):
-            remedy = f"give {', or '.join(self._login_options)}"
+            verb = "check" if self._access.has_login else "give"
+            remedy = f"{verb} {', or '.join(self._login_options)}"
             return PrometheusError(f"{self._url}: login refused ({code}); {remedy}")
         if location:
             remedy = "give the URL that answers without a redirect, and a login if it needs one"
@@ -232,12 +235,6 @@ class Client:
         kind = TooMuchError if code == TOO_MUCH_STATUS else PrometheusError
         remedy = REMEDIES.get(code, "check the URL")
         return kind(f"{self._url}: {text}; {remedy}")
-
-    def _untrusted_error(self, why: UntrustedError) -> PrometheusError:
-        text = f"its certificate is not verified ({_one_line(why)})"
-        return PrometheusError(
-            f"{self._url}: {text}; give its CA certificate with {self._option('ca')}"
-        )
 
     def _unusable_error(self, what: str) -> PrometheusError:
         text = f"this is not a Prometheus response: no {what}"

@@ -19,6 +19,9 @@ from agent.support.gzip_stream import CHUNK_BYTES, unpacked
 from agent.support.timed_response import TimedHTTPHandler, TimedHTTPSHandler
 from collectors.transport_security import verifying_context
 
+EXPIRED_CODE = 10  # X509_V_ERR_CERT_HAS_EXPIRED
+OTHER_NAME_CODES = (62, 64)  # X509_V_ERR_HOSTNAME_MISMATCH, X509_V_ERR_IP_ADDRESS_MISMATCH
+
 
 class AccessError(HeadroomError):
     """The server cannot be accessed; the message is one line with the remedy."""
@@ -29,7 +32,15 @@ class AccessOptionError(InputError, AccessError):
 
 
 class UntrustedError(HeadroomError):
-    """The server's certificate is not verified; the message is the reason."""
+    """The server's certificate is not verified; the message is the reason.
+
+    `is_other_name`: it is of a known authority, but for another name than that in the URL.
+    """
+
+    def __init__(self, error: ssl.SSLCertVerificationError) -> None:
+        super().__init__(error.verify_message.rstrip("."))
+        self.is_other_name = error.verify_code in OTHER_NAME_CODES
+        self.has_expired = error.verify_code == EXPIRED_CODE
 
 
 class NoAnswerError(HeadroomError):
@@ -64,6 +75,23 @@ class Access:
     def option(self, key: str) -> str:
         """Return the name of the option, or of the key, that sets this."""
         return key if self.is_configured else f"--{key.replace('_', '-')}"
+
+    @property
+    def has_login(self) -> bool:
+        """Whether a user with a password, or a token, is given."""
+        return self.token_file is not None or None not in (self.user, self.password_file)
+
+    def untrusted_text(self, why: UntrustedError) -> str:
+        """Return that the certificate is not verified, why, and the remedy."""
+        if why.is_other_name:
+            remedy = "use a name in the URL that the certificate has"
+        elif why.has_expired:
+            remedy = "renew it, or check the clock of this machine"
+        elif self.ca is not None:
+            remedy = f"check {self.option('ca')}"
+        else:
+            remedy = f"give its CA certificate with {self.option('ca')}"
+        return f"its certificate is not verified ({why}); {remedy}"
 
     def authorisation(self) -> dict[str, str]:
         """Return the header with the credentials; raises `AccessOptionError`."""
@@ -132,11 +160,11 @@ def read_answer(
     except urllib.error.HTTPError:
         raise
     except ssl.SSLCertVerificationError as error:
-        raise UntrustedError(error.verify_message) from None
+        raise UntrustedError(error) from None
     except (OSError, http.client.HTTPException, ValueError) as error:
         reason = getattr(error, "reason", error)
         if isinstance(reason, ssl.SSLCertVerificationError):
-            raise UntrustedError(reason.verify_message) from None
+            raise UntrustedError(reason) from None
         raise NoAnswerError(_reason_text(reason)) from None
 
 
