@@ -141,6 +141,7 @@ targets:
         ("- a", " not a configuration; see `mysql-headroom files config.example.yaml`"),
         ("listen: :1\n", "1: targets: missing"),
         ("listen: :65536\n", "1: listen: a port is at most 65535"),
+        ("listen: 10104\n", "1: listen: must be an address and a port, such as 127.0.0.1:10104"),
         ("targets: []\n", "1: targets: must name at least one server"),
         ("targets: {a: 1}\n", "1: targets: must be a list"),
         ("targets: [3]\n", "1: targets[0]: must be a mapping of keys to values"),

@@ -52,7 +52,8 @@ def test_a_full_disk_is_reported(tmp_path: Path) -> None:
     with small_disk(folder, "3m"):
         assert path_problem(folder / FILE_NAME) is None
         (folder / "other").write_bytes(bytes(5 * 2**19))
-        assert path_problem(folder / FILE_NAME) == f"{folder}: its disk is full; free space on it"
+        told = f"{folder}: less than 1 MiB is free on its disk; free space on it"
+        assert path_problem(folder / FILE_NAME) == told
 
 
 @pytest.mark.parametrize(

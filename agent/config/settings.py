@@ -84,12 +84,20 @@ def _check_host(host: str) -> str:
     return host
 
 
+LISTEN_FORM = f"must be an address and a port, such as {DEFAULT_LISTEN}, [::1]:10104 or :10104"
+
+
+def _parse_listen(value: object) -> str:
+    """Return the text; a port alone is a number in YAML."""
+    if not isinstance(value, str):
+        raise ValueError(LISTEN_FORM)
+    return value
+
+
 ListenAddress = Annotated[
     str,
-    matching(
-        r"(\[[0-9a-fA-F:]+\]|[A-Za-z0-9.-]*):[0-9]{1,5}",
-        f"must be an address and a port, such as {DEFAULT_LISTEN}, [::1]:10104 or :10104",
-    ),
+    Parsed(_parse_listen),
+    matching(r"(\[[0-9a-fA-F:]+\]|[A-Za-z0-9.-]*):[0-9]{1,5}", LISTEN_FORM),
     Checked(_check_port),
 ]
 

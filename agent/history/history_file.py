@@ -64,7 +64,7 @@ def path_problem(path: Path) -> str | None:
         if path.is_dir():
             return f"{path}: it is a directory; name the file in it, as {path / FILE_NAME}"
         if shutil.disk_usage(existing).free < MIN_FREE_BYTES:
-            return f"{existing}: its disk is full; free space on it"
+            return f"{existing}: less than 1 MiB is free on its disk; free space on it"
         if existing is folder and folder.stat().st_mode & OTHERS_MAY_WRITE:
             raise _exposed_error(folder)
         refuse_foreign_file(path)
