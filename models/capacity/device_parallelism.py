@@ -43,12 +43,14 @@ class DeviceParallelism:
 
     def reached(self, t: Array) -> Array:
         """Compute P(the device is full below t), shape (points,), t ascending; it never falls."""
-        cdf = self.shares[0] * self._extrapolations.reached(t[None, :])[0]
+        several, rows = CHANNELS[1:, None], np.array([np.ones_like(t), t])
         ceiling, deviation = CEILING
-        rows = np.array([np.ones_like(t), t]).T
-        for share, m, fit in list(zip(self.shares, CHANNELS, self._fits, strict=True))[1:]:
-            over = rows @ fit.coefficients - ceiling * m
-            variance = np.maximum(np.sum(rows @ fit.covariance * rows, axis=1), 0.0)
-            each = student_cdf(over, fit.freedom, variance + (deviation * m) ** 2)
-            cdf = cdf + share * np.maximum.accumulate(each)
-        return np.asarray(cdf)
+        over = np.array([fit.coefficients for fit in self._fits[1:]]) @ rows - ceiling * several
+        covariance = np.array([fit.covariance for fit in self._fits[1:]])
+        variance = np.maximum(np.sum(covariance @ rows * rows, axis=1), 0.0)
+        freedom = np.array([fit.freedom for fit in self._fits[1:]])[:, None]
+        each = student_cdf(over, freedom, variance + (deviation * several) ** 2)
+        of_one = self._extrapolations.reached(t[None, :])[0]
+        cdf: Array = self.shares[0] * of_one
+        cdf += self.shares[1:] @ np.maximum.accumulate(each, axis=1)
+        return cdf

@@ -99,16 +99,11 @@ def find_resource_limits(
         for i, resource in enumerate(resources)
     ]
     rest = [i for i, limit in enumerate(found) if limit is None]
-    fitted = dict(zip(rest, fit_parts([parts[i] for i in rest]), strict=True))
-    extrapolated = dict[int, ResourceLimit]()
-    for is_busy_time, extrapolate in ((False, _extrapolate), (True, _extrapolate_busy_times)):
-        kind = [i for i in rest if resources[i].is_busy_time == is_busy_time]
-        if kind:
-            names, fits = [resources[i].name for i in kind], [fitted[i] for i in kind]
-            extrapolated |= zip(kind, extrapolate(names, fits, seen[kind], x_scale), strict=True)
+    fitted = fit_parts([parts[i] for i in rest])
+    extrapolated = iter(_extrapolate([resources[i] for i in rest], fitted, seen[rest], x_scale))
     resource_limits = []
     for i, resource in enumerate(resources):
-        resource_limit = _correct_limit(found[i] or extrapolated[i], resource, x, clients, lost)
+        resource_limit = _correct_limit(found[i] or next(extrapolated), resource, x, clients, lost)
         if filled_by_others[i] and not resource_limit.usable:
             reasons = (LimitReason.FILLED_BY_OTHERS, *resource_limit.reasons)
             resource_limit = replace(resource_limit, reasons=reasons)
@@ -419,9 +414,11 @@ def _is_filling(u: Array) -> bool:
 
 
 def _extrapolate(
-    names: Sequence[str], fitted: Sequence[FittedParts], seen: Array, x_scale: float
+    resources: Sequence[Resource], fitted: Sequence[FittedParts], seen: Array, x_scale: float
 ) -> list[ResourceLimit]:
     """Extrapolate the utilisations to the ceiling, with demands that stay, grow or fall."""
+    if not fitted:
+        return []
     reach = [_straight_limit(each) for each in fitted]
     extrapolations = Extrapolations.of(fitted, reach)
     grid = np.linspace(-LIMIT_REACH, LIMIT_REACH, TABLE_SIZE) + np.log(reach)[:, None]
@@ -429,35 +426,27 @@ def _extrapolate(
     middles = [np.interp(QUANTILES[1], p, at) for p, at in zip(cdf, grid, strict=True)]
     falls = extrapolations.further_fall(np.exp(middles).tolist())
     growth, waking, log = (getattr(extrapolations, c) for c in ("growth", "waking", "log_shared"))
-    return [
-        _limit_from_distribution(
-            name,
-            float(seen[i]),
+    limits = []
+    for i, (resource, each) in enumerate(zip(resources, fitted, strict=True)):
+        used, demand, error = float(seen[i]), each.slope / x_scale, each.slope_error / x_scale
+        if resource.is_busy_time:
+            channels = DeviceParallelism(each.parts[0], extrapolations.only(i))
+            limit = _limit_of_channels(resource.name, used, channels, reach[i], demand, x_scale)
+            limits.append(replace(limit, demand_error=error))
+            continue
+        limit = _limit_from_distribution(
+            resource.name,
+            used,
             grid[i] + np.log(x_scale),
             cdf[i],
-            each.slope / x_scale,
+            demand,
             growth[i],
-            demand_error=each.slope_error / x_scale,
+            demand_error=error,
             further_fall=float(falls[i]),
             log_shared=float(log[i]),
             waking=float(waking[i]) if len(each.parts) > 1 else 0.0,
         )
-        for i, (name, each) in enumerate(zip(names, fitted, strict=True))
-    ]
-
-
-def _extrapolate_busy_times(
-    names: Sequence[str], fitted: Sequence[FittedParts], seen: Array, x_scale: float
-) -> list[ResourceLimit]:
-    """Extrapolate the busy times of devices that may serve several requests at once."""
-    reach = [_straight_limit(each) for each in fitted]
-    extrapolations = Extrapolations.of(fitted, reach)
-    limits = []
-    for i, (name, each) in enumerate(zip(names, fitted, strict=True)):
-        channels = DeviceParallelism(each.parts[0], extrapolations.only(i))
-        demand = each.slope / x_scale
-        limit = _limit_of_channels(name, float(seen[i]), channels, reach[i], demand, x_scale)
-        limits.append(replace(limit, demand_error=each.slope_error / x_scale))
+        limits.append(limit)
     return limits
 
 
