@@ -133,20 +133,35 @@ def _latest_steps(costs: dict[str, Array], load: Array) -> dict[str, tuple[float
     arithmetic.
     """
     side = max(MIN_SIDE_INTERVALS, int(EPISODE_SHARE * len(load)))
-    known = {name: np.isfinite(cost) & np.isfinite(load) for name, cost in costs.items()}
     least = max(MIN_CURVE_POINTS, 2 * side)
-    names = [name for name in costs if np.count_nonzero(known[name]) >= least]
-    if not names:
-        return {}
-    # the known intervals first
-    rows = np.argsort([~known[name] for name in names], axis=1, kind="stable")
-    y = np.array([costs[name][order] for name, order in zip(names, rows, strict=True)])
-    counts = np.array([np.count_nonzero(known[name]) for name in names])
-    steps = _PossibleSteps.of(y, load[rows], counts, side).latest_certain(side)
-    return {
-        names[i]: (z, CostChange(int(rows[i, place]), names[i], float(np.exp(size))))
-        for i, (z, place, size) in steps.items()
+    known = {
+        name: np.flatnonzero(np.isfinite(cost) & np.isfinite(load)) for name, cost in costs.items()
     }
+    rows = {name: of_cost for name, of_cost in known.items() if len(of_cost) >= least}
+    if not rows:
+        return {}
+    y, design = np.zeros((len(rows), len(load))), np.zeros((len(rows), len(load), 4))
+    for i, (name, of_cost) in enumerate(rows.items()):
+        y[i, : len(of_cost)] = _without_extremes(costs[name][of_cost])
+        design[i, : len(of_cost)] = _cost_design(load[of_cost])
+    counts = np.array([len(of_cost) for of_cost in rows.values()])
+    found = _PossibleSteps.of(y, np.linalg.qr(design)[0], counts, side).latest_certain(side)
+    names, steps = list(rows), dict[str, tuple[float, CostChange]]()
+    for i, (z, place, size) in found.items():
+        index = int(rows[names[i]][place])
+        steps[names[i]] = z, CostChange(index, names[i], float(np.exp(size)))
+    return steps
+
+
+class _Step(NamedTuple):
+    """A certain step of a cost."""
+
+    z: float
+    """By how many standard errors it differs from 0."""
+    place: int
+    """How many of the known intervals are before it."""
+    size: float
+    """Of ln cost."""
 
 
 class _PossibleSteps(NamedTuple):
@@ -157,13 +172,13 @@ class _PossibleSteps(NamedTuple):
     """
 
     counts: NDArray[np.intp]
-    """How many intervals of each cost are known, shape (costs,); y and basis are 0 beyond."""
+    """How many intervals each cost is known in, shape (costs,): they come first."""
     places: NDArray[np.intp]
     """Shape (costs, places), ascending."""
     y: Array
-    """Each cost less its median, without extremes; shape (costs, intervals)."""
+    """The costs without extremes, shape (costs, intervals); 0 beyond the known intervals."""
     basis: Array
-    """Orthonormal columns, shape (costs, intervals, columns)."""
+    """Orthonormal columns, shape (costs, intervals, columns); likewise."""
     of_basis: Array
     """The products of the basis with y, shape (costs, columns)."""
     sums: Array
@@ -174,13 +189,8 @@ class _PossibleSteps(NamedTuple):
     """The products of the steps with each other, shape (costs, places, places)."""
 
     @classmethod
-    def of(cls, costs: Array, load: Array, counts: NDArray[np.intp], side: int) -> Self:
-        """Compute the products of the steps that have at least `side` intervals on each side.
-
-        Costs and load have shape (costs, intervals).
-        """
-        known = np.arange(costs.shape[1]) < counts[:, None]
-        y, basis = _without_extremes(costs, known), _cost_basis(load, known)
+    def of(cls, y: Array, basis: Array, counts: NDArray[np.intp], side: int) -> Self:
+        """Compute the products of the steps that have at least `side` intervals on each side."""
         places = np.linspace(side, counts - side, PERIODS, axis=1).astype(np.intp)
         of_basis, sums = (y[:, None] @ basis)[:, 0], _sums_from(basis, places)
         products = _sums_from(y[:, :, None], places) - sums @ of_basis[:, :, None]
@@ -188,8 +198,8 @@ class _PossibleSteps(NamedTuple):
         gram = counts[:, None, None] - later - sums @ sums.transpose(0, 2, 1)
         return cls(counts, places, y, basis, of_basis, sums, products[:, :, 0], gram)
 
-    def latest_certain(self, side: int) -> dict[int, tuple[float, int, float]]:
-        """Find z, place and size of the latest certain step, by the index of the cost.
+    def latest_certain(self, side: int) -> dict[int, _Step]:
+        """Find the latest certain step of each cost that has one, by the index of the cost.
 
         Steps are added one by one where they explain most, then all are fitted together.
         """
@@ -205,7 +215,7 @@ class _PossibleSteps(NamedTuple):
             for k in np.argsort(begins)[::-1]:
                 place, by = begins[k], float(size[k])
                 if is_certain[k] and _is_lasting_step(levels, place, begins, by, side):
-                    found[i] = float(z[k]), place, by
+                    found[i] = _Step(float(z[k]), place, by)
                     break
         return found
 
@@ -259,13 +269,11 @@ class _PossibleSteps(NamedTuple):
         return levels, levels - steps @ sizes
 
 
-def _without_extremes(costs: Array, known: NDArray[np.bool_]) -> Array:
-    """Subtract from each cost its median, and cut off extremes; 0 where it is not known."""
-    y = np.where(known, costs, np.nan)
-    y = y - medians(y, axis=1)[:, None]
-    deviations = MAD_TO_DEVIATION * medians(np.abs(y), axis=1)[:, None]
-    limits = FAR_DEVIATIONS * deviations + ROUNDING
-    return np.where(known, np.minimum(np.maximum(y, -limits), limits), 0.0)
+def _without_extremes(cost: Array) -> Array:
+    """Subtract the median of a cost, and cut off the extremes; shape (known intervals,)."""
+    y = cost - median(cost)
+    limit = FAR_DEVIATIONS * MAD_TO_DEVIATION * median(np.abs(y)) + ROUNDING
+    return np.minimum(np.maximum(y, -limit), limit)
 
 
 def _sums_from(columns: Array, places: NDArray[np.intp]) -> Array:
@@ -286,17 +294,10 @@ def _is_lasting_step(levels: Array, place: int, chosen: list[int], size: float, 
     return all((median(level) - earlier) / size > MAJORITY for level in later)
 
 
-def _cost_basis(load: Array, known: NDArray[np.bool_]) -> Array:
-    """Compute orthonormal bases for a query's cost over the load X: 1, X, X², 1/X; 0 elsewhere.
-
-    Both have shape (costs, intervals).
-    """
-    high = [
-        max(quantile(x[there], HIGH_QUANTILE), TINY) for x, there in zip(load, known, strict=True)
-    ]
-    t = np.minimum(load / np.array(high)[:, None], 2.0)  # pile-ups must not set the scale
-    basis: Array = np.linalg.qr(np.where(known[:, :, None], curve_design(t), 0.0))[0]
-    return basis
+def _cost_design(load: Array) -> Array:
+    """Return columns for a query's cost over the load X, (known intervals,): 1, X, X², 1/X."""
+    high = max(quantile(load, HIGH_QUANTILE), TINY)
+    return curve_design(np.minimum(load / high, 2.0))  # pile-ups must not set the scale
 
 
 def _long_run_deviation(residuals: Array) -> float:

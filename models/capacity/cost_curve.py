@@ -72,6 +72,5 @@ def intervals_with_known_cost(seen: Observations, name: str) -> tuple[Array, Arr
 
 
 def curve_design(t: Array) -> Array:
-    """Return the columns 1, X, X² and 1/X of a cost curve over the load X, shape (…, 4)."""
-    columns = (np.ones_like(t), t, t * t, 1 / np.maximum(t, MIN_UTILISATION))
-    return np.stack(columns, axis=-1)
+    """Return the columns 1, X, X² and 1/X of a cost curve over the load X, shape (intervals, 4)."""
+    return np.array([np.ones_like(t), t, t * t, 1 / np.maximum(t, MIN_UTILISATION)]).T
