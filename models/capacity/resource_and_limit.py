@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -122,7 +123,7 @@ class Resource:
     """The use by others per query, as by clients on the same host: a share of the ceiling for one
     query/s, NaN where unknown; `Observations.of` estimates it from the whole window."""
 
-    @property
+    @cached_property
     def count(self) -> float | None:
         """The median number of processors; None: no processor, or not known."""
         if self.processors is None or not np.isfinite(self.processors).any():
@@ -136,7 +137,7 @@ class Resource:
             return np.zeros(len(self.utilisation), dtype=np.bool_)
         return np.isfinite(self.waiting)
 
-    @property
+    @cached_property
     def full(self) -> NDArray[np.bool_]:
         """Where it is full, shape (intervals,); a processor that queries find idle is not."""
         bound = self.ceiling * np.exp(SIGNIFICANT_Z * self.ceiling_deviation)
@@ -212,7 +213,7 @@ class Resource:
         used: Array = np.where(apart, ours, self.relative_use)
         return used
 
-    @property
+    @cached_property
     def relative_use(self) -> Array:
         """The utilisation by all as a share of the ceiling, shape (intervals,)."""
         return self.utilisation / self.ceiling
