@@ -13,6 +13,7 @@ from agent.config.settings import Config
 from agent.pipeline import assess
 from agent.service.daemon import Agent
 from agent.service.target_monitor import TargetMonitor
+from agent.support.compact_numbers import CompactNumbers
 from collectors.base import Sample
 from testbed.attacks.lying_server import COUNTERS, GAUGES, LyingServer, Packets, status_table
 from testbed.real.daemon import wait_until
@@ -45,6 +46,17 @@ def test_another_server_at_the_address_is_no_restart() -> None:
             assert session.server == uuid
             assert session.server_health.restarts == restarts
         session.close()
+
+
+def test_samples_of_a_server_are_kept_in_little_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They wait for their interval, and for their query classes' for five minutes."""
+    with LyingServer() as server:
+        config = Config.validated({"targets": [{"name": "db", "user": "u", "port": server.port}]})
+        session, seen = TargetMonitor(config, config.targets[0]).session, list[Sample]()
+        monkeypatch.setattr(session, "_on_sample", seen.append)
+        session.read_server(time.monotonic())
+        session.close()
+    assert {type(s.values) for s in seen if s.collector == "status"} == {CompactNumbers}
 
 
 @pytest.mark.parametrize("step", [3600.0, -60.0])

@@ -64,7 +64,6 @@ SUMS = (
 )
 """All sums measured between two times: the name, the collector, the counters to add up."""
 LOST = "digests_lost"
-COUNTERS = {LOST, *(counter for _, _, counters in SUMS for counter in counters)}
 
 
 class ResourceMeter:
@@ -78,12 +77,11 @@ class ResourceMeter:
         self._samples: dict[str, deque[Sample]] = {name: deque() for name in METERED}
 
     def append(self, sample: Sample) -> None:
-        """Keep the counters of a sample that are used here."""
+        """Keep a sample of host or status."""
         kept = self._samples.get(sample.collector)
         if kept is None:
             return
-        values = {name: value for name, value in sample.values.items() if name in COUNTERS}
-        kept.append(Sample(sample.collector, sample.at, values))
+        kept.append(sample)
         while kept[0].at < sample.at - KEPT_SECONDS:
             kept.popleft()
 
