@@ -1,5 +1,7 @@
 """When the live model of a resource learns again, and what it keeps."""
 
+import gc
+import tracemalloc
 from dataclasses import replace
 
 import numpy as np
@@ -85,3 +87,23 @@ def test_a_file_and_the_daemons_first_block_are_divided_alike(texts: bool, secon
     assert found.totals == pytest.approx(live.uses)
     assert [use.stderr for use in found.classes] == pytest.approx(live.error * live.uses)
     assert [use.waits for use in found.classes] == list(live.waits > 0)
+
+
+def test_the_models_of_a_full_window_take_little_memory() -> None:
+    """Blocks of the same intervals share what is the same for all resources."""
+    simulated, blocks = simulate(intervals=PER_BLOCK * 30), 20
+    gc.collect()
+    tracemalloc.start()
+    try:
+        models = [SlidingModel(resource, blocks) for resource in RESOURCES[:3]]
+        for start in range(0, len(simulated.intervals), PER_BLOCK):
+            part = slice(start, start + PER_BLOCK)
+            intervals = simulated.intervals.at(part)
+            for model in models:
+                model.add_block(intervals, simulated.y[part], HOST)
+        del intervals
+        gc.collect()
+        kept = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    assert kept < 58 * 1024 * len(models)

@@ -33,6 +33,7 @@ from agent.query_classes.digest_deltas import LossReason
 from agent.query_classes.exported_class_totals import ALWAYS_SHOWN, ClassUsage
 from agent.query_classes.resource_meter import RESOURCES, USUAL_SAMPLING
 from agent.query_classes.tracked_classes import TrackedClasses, server_use
+from agent.support.compact_numbers import CompactNumbers
 from agent.support.queue_drain import take_all
 from collectors.base import Sample
 from collectors.digest_table import MAX_ROWS
@@ -75,7 +76,8 @@ class ClassModels:
             known = np.flatnonzero(np.isfinite(used))
             self._unknown[name] = 0 if len(known) else self._unknown[name] + 1
             if len(known):
-                shares[name] = model.add_block(table.at(known), used[known], host)
+                part = table if len(known) == len(table) else table.at(known)
+                shares[name] = model.add_block(part, used[known], host)
             elif self._unknown[name] == self._blocks:
                 self._models[name] = SlidingModel(model.resource, self._blocks)
         return shares
@@ -188,7 +190,9 @@ def _class_state(
     return ClassState(
         name=class_name_of(key),
         totals=window.usage.totals(key),
-        recent={**window.models.recent(together), **window.usage.recent_of(together)},
+        recent=CompactNumbers(
+            {**window.models.recent(together), **window.usage.recent_of(together)}
+        ),
         error=None if cpu is None else cpu.relative_error(is_part),
         line=None if key in ALWAYS_SHOWN else window.models.cpu_line(key),
         waits=bool(cpu and column is not None and cpu.waits[column]),

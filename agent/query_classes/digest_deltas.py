@@ -96,7 +96,8 @@ class _LatestReading:
                 self.classes.append(registry.number(_class_of(key)))
             indices[i] = index
         if len(self.index_by_key) > len(self.last):
-            room = np.zeros((2 * len(self.index_by_key), rows.counters.shape[1]))
+            count = len(self.index_by_key)
+            room = np.zeros((count + len(self.last) // 2, rows.counters.shape[1]))
             room[: len(self.last)] = self.last
             self.last = room
         return indices, indices >= known

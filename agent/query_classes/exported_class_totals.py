@@ -15,6 +15,7 @@ from agent.query_classes.class_intervals import ClassInterval
 from agent.query_classes.class_registry import UNATTRIBUTED
 from agent.query_classes.resource_meter import RESOURCES
 from agent.query_classes.tracked_classes import TrackedClasses
+from agent.support.compact_numbers import CompactNumbers
 from models.attribution.class_interval_table import AGENT, OTHER, Array, ClassIntervals
 
 MIN_REPLACING_RATIO = 1.3
@@ -195,11 +196,11 @@ class ClassUsage:
         """Display the classes with the most recent CPU, or statement time if no CPU is known."""
         self.counters.choose(cpu if any(cpu.values()) else self.recent.by(TIME))
 
-    def totals(self, key: str) -> dict[str, float]:
+    def totals(self, key: str) -> CompactNumbers:
         """Return a displayed class's sums by quantity, without those that could not be counted."""
         return self._by_quantity(self.counters.shown[key])
 
-    def recent_of(self, keys: Collection[str]) -> dict[str, float]:
+    def recent_of(self, keys: Collection[str]) -> Mapping[str, float]:
         """Return the recent calls, time and waits of these classes; older intervals count less."""
         return {**self.recent.of(keys), **self._recent_time_split.of(keys)}
 
@@ -213,9 +214,9 @@ class ClassUsage:
             return None
         return float(self.counters.unattributed[self.counters.quantities.index(name)])
 
-    def _by_quantity(self, sums: Array) -> dict[str, float]:
+    def _by_quantity(self, sums: Array) -> CompactNumbers:
         quantities = zip(self.counters.quantities, sums, strict=True)
-        return {name: float(value) for name, value in quantities if name in self._known}
+        return CompactNumbers({name: value for name, value in quantities if name in self._known})
 
 
 def _statement_times(table: ClassIntervals) -> Array:

@@ -40,7 +40,7 @@ class UnattributedUse:
 NOTHING_BESIDE = UnattributedUse()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class BackgroundUse:
     """Sums over intervals, from which the background's part of the unexplained use r follows."""
 

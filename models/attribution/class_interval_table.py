@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -70,6 +71,12 @@ class ClassIntervals:
         if self.inflight_delta is not None:
             work = work + self.inflight_delta
         return np.maximum(work, 0.0)
+
+    @cached_property
+    def uses(self) -> Array:
+        """Each class's calls and sizes over all intervals, shape (K, F); blocks share them."""
+        tables = (self.count, *(table for _, table in self.sizes))
+        return np.column_stack([table.sum(axis=0) for table in tables if table is not None])
 
     def at(self, intervals: Sequence[int] | NDArray[np.int64] | slice) -> "ClassIntervals":
         """Return only these intervals, by index, shape (t,), or slice."""

@@ -7,7 +7,6 @@ nothing is ever subtracted. That is exact where a class's calls and rows keep th
 within a block; otherwise the totals are still exact.
 """
 
-from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -31,7 +30,7 @@ from models.attribution.sufficient_statistics import (
 from models.attribution.waiting_classes import Elasticity
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Block:
     """Sums over intervals of K classes and one target y."""
 
@@ -72,7 +71,7 @@ class Block:
             features=("calls", *(name for name, _ in intervals.sizes)),
             moments=Moments.of(size, intervals.seconds, y, weights),
             pooled=Moments.of(pooled, intervals.seconds, y, weights),
-            uses=np.column_stack([table.sum(axis=0) for table in tables]),
+            uses=intervals.uses,
             work=work.sum(axis=0),
             elasticity=Elasticity.of_parts(work, call_counts(intervals), size),
             errors=errors,
@@ -167,7 +166,7 @@ class RollingBlocks:
             1, round(blocks / (RECENT_BLOCKS * MAX_GROUPS))
         )
         self._recent: list[Block] = []
-        self._groups: deque[tuple[int, Block]] = deque()  # how many blocks each is the sum of
+        self._groups: list[tuple[int, Block]] = []  # how many blocks each is the sum of
 
     def __len__(self) -> int:
         """Return the number of blocks held."""
@@ -193,7 +192,7 @@ class RollingBlocks:
             count, blocks = before + count, [_unpack(group), *blocks]
         self._groups.append((count, _pack(merge_blocks(blocks, unit_costs, names))))
         while len(self) - len(self._recent) > self._max_in_groups:
-            self._groups.popleft()
+            del self._groups[0]
 
     @property
     def blocks(self) -> list[Block]:

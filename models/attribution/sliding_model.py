@@ -1,6 +1,5 @@
 """The model of one resource over a window that advances by a minute, and the classes' shares."""
 
-from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -75,13 +74,16 @@ class SlidingModel:
     def __init__(self, resource: DividedResource, blocks: int) -> None:
         self.resource = resource
         self._keep = 1 - 1 / blocks
+        self._window_blocks = blocks
         self._blocks = RollingBlocks(blocks)
-        self._predictions: deque[tuple[Array, Array]] = deque(
-            maxlen=min(blocks, MAX_COMPARED_BLOCKS)
-        )
+        self._compared = np.zeros((2, 0))
+        """The use in the intervals of the compared blocks, and what was predicted, shape (2, T)."""
+        self._compared_lengths: list[int] = []  # intervals of each compared block
+        self._max_compared = min(blocks, MAX_COMPARED_BLOCKS)
         self._fit: WindowModel | None = None
         self._blocks_since_fit = 0
-        self._levels: deque[float] = deque(maxlen=blocks)
+        self._levels = np.zeros(0)
+        """The least level of each block of the window, shape (blocks,)."""
         self._names: tuple[str, ...] = ()
         self._use, self._estimate = np.zeros(0), np.zeros(0)
         self._lines = RegressionSums.empty(0)
@@ -91,11 +93,9 @@ class SlidingModel:
     @property
     def held_out(self) -> PredictionError:
         """The error of predicting y in each block's intervals by the fit to earlier blocks."""
-        if not self._predictions:
+        if not self._compared_lengths:
             return PredictionError(None, None, None)
-        actual, predicted = (
-            np.concatenate([pair[i] for pair in self._predictions]) for i in (0, 1)
-        )
+        actual, predicted = self._compared
         return PredictionError.of(actual, predicted)
 
     @property
@@ -145,7 +145,8 @@ class SlidingModel:
 
         The window's least level of CPU per work time is that of its busiest block.
         """
-        self._levels.append(min_computing_level(host.running, host.io_wait))
+        level = min_computing_level(host.running, host.io_wait)
+        self._levels = np.append(self._levels, level)[-self._window_blocks :]
         work = capped_work_time(intervals)
         self._change_classes(intervals.names)
         target = self._target(y)
@@ -165,8 +166,8 @@ class SlidingModel:
         )
 
     def _target(self, y: Array) -> DividedUse:
-        cpu = self.resource.is_cpu
-        bounds = PART_OF_CPU if self.resource.is_part_of_cpu else CpuBounds(min(self._levels))
+        cpu, least = self.resource.is_cpu, float(self._levels.min())
+        bounds = PART_OF_CPU if self.resource.is_part_of_cpu else CpuBounds(least)
         return DividedUse(y, is_cpu_seconds=cpu, time_like=cpu, bounds=bounds)
 
     def _source(self, intervals: ClassIntervals) -> DivisionMethod:
@@ -182,7 +183,7 @@ class SlidingModel:
         else:
             model = self._fit.model
             expected = model.predict(intervals)
-            self._predictions.append((target.y, expected))
+            self._compare(target.y, expected)
             unit_costs = model.shared_costs or block_unit_costs(intervals, target)
             block = weighted_block(
                 intervals, target, unit_costs, expected, Autocorrelation.of(target.y, expected)
@@ -195,6 +196,14 @@ class SlidingModel:
                 blocks, intervals.names, target, intervals.texts, own_unit_costs
             )
             self._blocks_since_fit = 0
+
+    def _compare(self, y: Array, expected: Array) -> None:
+        """Keep a block's use and its prediction, shape (T,) each, to compare them."""
+        self._compared_lengths.append(len(y))
+        too_old = 0
+        if len(self._compared_lengths) > self._max_compared:
+            too_old = self._compared_lengths.pop(0)
+        self._compared = np.hstack((self._compared[:, too_old:], (y, expected)))
 
     def _is_outdated(self, intervals: ClassIntervals) -> bool:
         """Return whether too many blocks, or too much of this one's work, are new to the fit."""

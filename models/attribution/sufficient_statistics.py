@@ -10,7 +10,7 @@ from models.numerics import NEGLIGIBLE
 from models.robust import persistence_of
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Moments:
     """Weighted sums over intervals, for the fit of y = Σ_k c_k·g_k + b·Δt; blocks can be added.
 
@@ -76,7 +76,7 @@ class Moments:
         return square
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class RegressionSums:
     """Sums over the intervals where x > 0 of 1, x, z, x², xz and z², shape (6, K).
 
@@ -144,7 +144,7 @@ INFLATION = 4.0
 share errors. Without it standard errors come out half as large as they should be."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Autocorrelation:
     """Sums of the relative errors of successive intervals, for the effective number of intervals.
 

@@ -160,7 +160,7 @@ them the queue for the lock)."""
 IndexArray = NDArray[np.intp]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Elasticity:
     """Sums over parts of Σ n·dq², Σ n·dq·dr, their squares and product, shape (5, K).
 
