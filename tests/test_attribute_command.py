@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,9 +13,9 @@ from attribute_command import host_file as host_file
 from attribute_command import long_file as long_file
 from attribute_command import served as served
 from attribute_command import wide_file as wide_file
-from simulated_classes import Simulated
+from simulated_classes import Simulated, simulate
 
-from agent.export.attribute_report import format_attribution
+from agent.export.attribute_report import format_attribution, shorten_middle
 from models.attribution.class_interval_table import ClassIntervals
 from models.attribution.division_methods import DividedUse
 from models.attribution.resource_division import attribute
@@ -92,6 +93,26 @@ def test_the_wide_form_has_the_resource_last_unless_named(
     assert next(iter(answer["classes"])) == "b"
     assert answer["fit"]["mape"] < 0.01
     assert set(as_json(capsys, wide_file, "--resource", "b")["classes"]) == {"a", "c", "cpu"}
+
+
+def test_the_report_tells_half_of_the_differences_and_counts_the_classes() -> None:
+    """What one class has more another has less: a disagreement of 0.08 is 4 % of the use."""
+    made = simulate(3, intervals=60)
+    found = attribute(made.intervals, DividedUse(made.y, is_cpu_seconds=True))
+    compared = replace(found, disagreement=0.08, compared_with=DivisionMethod.WLR)
+    for count, words in ((11, "11 classes"), (2, "2 classes"), (1, "one class")):
+        shown = replace(compared, classes=found.classes[:count])
+        text = format_attribution("cpu_s", shown, None, None)
+        assert "disagreement   4.0 % of the use differs with weighted linear regression" in text
+        assert f"in 60 intervals, {words}; " in text
+
+
+@pytest.mark.parametrize(
+    ("width", "short"), [(9, "SELECT(x)"), (8, "SEL…T(x)"), (7, "SEL…(x)"), (4, "S…x)")]
+)
+def test_a_long_name_is_shortened_in_the_middle(width: int, short: str) -> None:
+    """To exactly its width, with as much of either end."""
+    assert shorten_middle("SELECT(x)", width) == short
 
 
 def test_another_file_is_predicted(

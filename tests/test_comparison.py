@@ -105,6 +105,17 @@ def test_a_large_change_and_its_bounds_are_factors() -> None:
     assert row_cells(small)[5:7] == ("+50.0 %", "-10.0 % to +895.0 %")
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "shown"),
+    [(0.002, 0.0005, ("2 ms", "0.5 ms")), (1.5, 0.25, ("1.5 s", "0.25 s"))],
+)
+def test_times_of_a_row_have_one_unit(before: float, after: float, shown: tuple[str, str]) -> None:
+    """That of the longer one."""
+    one, other = (ComparedEstimate(value, None, None) for value in (before, after))
+    row = Compared("demand:cpu", Unit.SECONDS, one, other, compare_ratio(one, other))
+    assert (row_cells(row)[1], row_cells(row)[3]) == shown
+
+
 def test_a_demands_error_is_no_smaller_than_its_scatter() -> None:
     """With noise the true demand is within 1.645 errors nine times in ten at least."""
     demand, trials, held = 1.5e-4, 60, 0

@@ -193,6 +193,18 @@ def test_a_coherency_of_rounding_errors_is_shown_as_zero(
     assert "coherency κ      0\n" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(("most", "is_past"), [(40, False), (120, True)])
+def test_the_table_tells_where_the_peak_was_passed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], most: int, is_past: bool
+) -> None:
+    """It is at 44 threads; below it more load still adds throughput."""
+    n = np.linspace(2, most, 30)
+    file = tmp_path / "curve.csv"
+    file.write_text(table((n.tolist(), Usl(0.02, 0.0005, 100.0).throughput(n).tolist())))
+    assert run(file) == 0
+    assert ("the server is past its peak" in capsys.readouterr().out) is is_past
+
+
 def test_the_table_has_the_load_to_measure_next(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

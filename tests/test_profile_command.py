@@ -17,6 +17,7 @@ from agent.assessment.snapshot import AssessmentState, Health, Snapshot
 from agent.cli import main
 from agent.commands.profile_report import as_csv, as_json, as_text
 from agent.demo.private_server import PrivateServer
+from agent.export.attribute_report import BAR_WIDTH
 from agent.export.class_table_html import classes_table
 from agent.export.profile_plot import draw_figure, plot_class
 from agent.export.profile_rows import SORT_KEYS, profile_of, ranked_profile
@@ -155,6 +156,16 @@ def test_an_order_that_is_not_known_is_replaced_and_told() -> None:
     assert "sorted by" not in as_text(profile_of(seen, "cpu", with_text=False), 5)
 
 
+def test_a_class_that_did_nothing_has_no_row() -> None:
+    """One that only runs, or whose calls took no measured time, has one."""
+    profile = profile_of(observed(), "time", with_text=False)
+    first, *_ = profile.rows
+    kinds = {"idle": (0.0, 0.0), "running": (0.0, 9.0), "untimed": (5.0, 0.0)}
+    rows = [replace(first, digest=d, calls=n, seconds=s) for d, (n, s) in kinds.items()]
+    found = ranked_profile(replace(profile, rows=tuple(rows)), {}).rows
+    assert [row.digest for row in found] == ["running", "untimed"]
+
+
 def test_totals_are_reported_as_the_servers_own() -> None:
     """With the time since which the server has them."""
     profile = replace(
@@ -249,6 +260,9 @@ def test_the_pages_table_is_of_one_period() -> None:
     assert text == page_of(replace(snapshot, classes=state))
     assert "Queries of the last 30 min; older minutes count less." in text
     assert re.search(r"6 s\s+3,?000 ", text)
+    largest, second, *_ = re.findall("█+.", text)
+    assert largest == "█" * BAR_WIDTH + " "
+    assert second == "█" * (BAR_WIDTH * 5 // 12) + " "  # as 2.5 is of 6
 
 
 def test_the_pages_table_ranks_classes_with_their_reasons() -> None:
