@@ -202,6 +202,17 @@ def test_a_date_is_utc_where_times_are_unix_seconds(
     assert "\n2026-09-21T14:30:00Z " in capsys.readouterr().out
 
 
+def test_a_low_concurrency_is_not_shown_as_none(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A query of 0.1 ms, 200 times a second: 0.02 statements at once, as on the page."""
+    names = ("t_s", "questions", "threads_running", "uptime_s", "statement_time_s")
+    samples = ((t, 200 * t, 1, t + 9000, 0.02 * t) for t in range(0, 60, 5))
+    file = written(tmp_path / "db.csv", (dict(zip(names, one, strict=True)) for one in samples))
+    assert main(["replay", str(file)]) == 0
+    assert re.search(r"\n\d+ s +200 +0\.02 ", capsys.readouterr().out)
+
+
 def full(seconds: int, busy_from: int) -> Iterable[Row]:
     """A processor that is filled after a while, and was seen at every load before."""
     questions = spent = used = 0.0

@@ -90,7 +90,7 @@ def _cells(snapshot: Snapshot) -> tuple[str, ...]:
         snapshot.headroom(now),
     )
     point = snapshot.operating_point(now)
-    concurrency = f"{point[0]:.1f}" if point else DASH
+    concurrency = format_number(point[0]) if point else DASH
     throughput = format_number(load.throughput) if load else DASH
     if capacity is None:
         return (time_text(now), throughput, concurrency, DASH, DASH, DASH, DASH, DASH)
