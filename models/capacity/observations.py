@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Self
 
 import numpy as np
@@ -169,7 +170,7 @@ class Observations:
                 n = np.fmin(n, np.maximum(self.concurrency - resource.waiting, 0.0))
         return replace(self, concurrency=n)
 
-    @property
+    @cached_property
     def loaded(self) -> NDArray[np.bool_]:
         """Where the law can be fitted: N is half a thread or more; shape (intervals,)."""
         n, x = self.concurrency, self.throughput
@@ -181,14 +182,14 @@ class Observations:
         """Loaded intervals whose concurrency is known well, shape (intervals,)."""
         return self.loaded & self.has_exact_concurrency
 
-    @property
+    @cached_property
     def has_exact_concurrency(self) -> NDArray[np.bool_]:
         """Where concurrency is above 0 and known well, however low; shape (intervals,)."""
         n = self.concurrency
         known: NDArray[np.bool_] = (n > 0) & (self.n_variance <= (MAX_ERROR * n) ** 2)
         return known
 
-    @property
+    @cached_property
     def uncontended_residence_time(self) -> float | None:
         """The residence time of statements that do not wait for each other (s); None: not known.
 
@@ -201,7 +202,7 @@ class Observations:
         sampled = self.n_variance.any() or not n.all()
         return float(np.sum(n) / np.sum(x) if sampled else quantile(n / x, LOW_QUANTILE))
 
-    @property
+    @cached_property
     def usual_connections(self) -> float | None:
         """The number of statements that can usually run at once; None: not known.
 

@@ -107,12 +107,12 @@ class UtilisationPart:
         coefficients = np.array([use / 2, max(slope, 0.0), straight.coefficients[2]])
         return straight._replace(coefficients=coefficients, covariance=covariance)
 
-    @property
+    @cached_property
     def slope(self) -> float:
         """The use that one more unit of throughput adds."""
         return float(self.straight.coefficients[1])
 
-    @property
+    @cached_property
     def slope_error(self) -> float:
         """The standard error of the slope."""
         return float(np.sqrt(max(self.straight.covariance[1, 1], 0.0)))
