@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -83,6 +84,9 @@ def test_a_metric_that_follows_the_load_has_a_headroom() -> None:
     assert known.unit_headroom.trust is capacity.trust is Trust.TRUSTED
     [stale] = monitor.snapshot.current_business(monitor.snapshot.at + 200)
     assert (stale.value, stale.unit_headroom.reason) == (None, UnitReason.NO_VALUE)
+    down = replace(monitor.snapshot, health=Health(up=False))
+    [present] = down.current_business(down.at)
+    assert (present.value, present.unit_headroom.reason) == (known.value, UnitReason.NO_CAPACITY)
 
 
 def test_a_failed_headroom_affects_nothing_else(

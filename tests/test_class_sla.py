@@ -280,12 +280,13 @@ def test_each_unknown_class_headroom_has_its_reason() -> None:
 
 
 def test_every_mistake_in_an_sla_has_its_place_and_remedy(tmp_path: Path) -> None:
-    """An invalid digest, percentage or duration, and a class that is given twice."""
+    """An invalid digest, percentage, word or duration, and a class that is given twice."""
     path = tmp_path / "config.yaml"
     start = "targets:\n  - name: a\n    user: u\n    class_slas:\n"
     path.write_text(
         f"{start}      - {{digest: SELECT 1, seconds: soon}}\n"
         f"      - {{digest: {SLOW}, seconds: 50ms, quantile: 95}}\n"
+        f"      - {{digest: {SLOW}, seconds: 50ms, quantile: most}}\n"
         f"      - {{digest: {SLOW.upper()}, seconds: 2h}}\n"
     )
     assert mistakes(load_config, path) == [
@@ -296,7 +297,9 @@ def test_every_mistake_in_an_sla_has_its_place_and_remedy(tmp_path: Path) -> Non
         " number of seconds",
         "6: targets[0].class_slas[1].quantile: must be a number from 0.5 to 0.999; write 0.95 for"
         " 95 % of statements",
-        "7: targets[0].class_slas[2].seconds: must be from 0.001ms to 1h",
+        "7: targets[0].class_slas[2].quantile: must be a number from 0.5 to 0.999; write 0.95 for"
+        " 95 % of statements",
+        "8: targets[0].class_slas[3].seconds: must be from 0.001ms to 1h",
     ]
     one = f"      - {{digest: {SLOW}, seconds: 1}}\n"
     path.write_text(start + one + one)

@@ -16,6 +16,7 @@ from agent.assessment.snapshot import (
     SlaState,
     Snapshot,
 )
+from agent.config.durations import format_duration
 from agent.export.capacity_sentences import headline
 from agent.export.fit_report import whole_percent
 from agent.export.page import render
@@ -271,6 +272,15 @@ def test_any_number_of_targets_fits_on_the_page(count: int) -> None:
     text = seen(*(replace(snapshot(), target=f"t{k:03d}") for k in reversed(range(count))))
     places = [text.index(f"t{k:03d}") for k in range(count)]
     assert places == sorted(places)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(45, "45 s"), (119, "119 s"), (120, "2 min"), (6000, "100 min"), (9000, "2.5 h")],
+)
+def test_an_age_has_the_unit_that_people_use(seconds: float, text: str) -> None:
+    """Seconds up to two minutes, minutes up to two hours, then hours."""
+    assert format_duration(seconds) == text
 
 
 @pytest.mark.parametrize(("share", "text"), [(-0.004, "0 %"), (-0.006, "-1 %"), (0.004, "0 %")])

@@ -1,5 +1,6 @@
 """Watching one target: what it publishes when not all is as it should be."""
 
+import socket
 import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -13,6 +14,7 @@ from agent.config.settings import Config
 from agent.pipeline import assess
 from agent.service.daemon import Agent
 from agent.service.target_monitor import TargetMonitor
+from agent.service.target_session import RECONNECT_MIN
 from agent.support.compact_numbers import CompactNumbers
 from collectors.base import Sample
 from testbed.attacks.lying_server import COUNTERS, GAUGES, LyingServer, Packets, status_table
@@ -30,6 +32,31 @@ def test_another_server_at_the_address_starts_a_new_window() -> None:
         assert len(monitor.buffer.window(50.0)) == kept
     assert monitor.snapshot.assessed.capacity is None
     assert monitor.snapshot.load is None
+
+
+def test_a_target_is_reported_once_when_it_comes_up(caplog: pytest.LogCaptureFixture) -> None:
+    """And again after it was down; each run has a next one, also the forecast's before any data."""
+    config = Config.validated({"targets": [{"name": "db", "user": "u"}]})
+    monitor = TargetMonitor(config, config.targets[0])
+    assert monitor.forecast_tick(50.0) > 50.0
+    with caplog.at_level("INFO"):
+        for is_up in (False, True, True, False, False, True):
+            monitor.session.server_health = Health(is_up)
+            assert monitor.assessment_tick(50.0) > 50.0
+    assert [record.message for record in caplog.records] == ["up", "up"]
+
+
+def test_an_unreachable_server_is_not_asked_again_at_once() -> None:
+    """The first time after a second, less what is random; until then no session is opened."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    config = Config.validated({"targets": [{"name": "db", "user": "u", "port": port}]})
+    session = TargetMonitor(config, config.targets[0]).session
+    before = time.monotonic()
+    due = session.read_server(before)
+    assert due > before + RECONNECT_MIN / 2
+    assert session.read_server(before) == due
+    assert session.server_health.up is False
 
 
 def test_another_server_at_the_address_is_no_restart() -> None:
