@@ -154,7 +154,7 @@ def test_the_cpu_source_is_shown() -> None:
     assert target_object(snapshot, at)["load"]["cpu_source"] == "statements"
     table = resource_limits_table(snapshot, at)
     assert "CPU from the CPU time of statements" in table
-    assert "; a query takes time of all processors together.</p>" in table
+    assert ", all processors counted as one.</p>" in table
 
 
 @pytest.mark.parametrize(

@@ -46,11 +46,11 @@ def resource_limits_table(snapshot: Snapshot, now: float) -> str:
 
 
 def _cpu_source_line(load: Load | None) -> str:
-    """Return a line with the source of the CPU utilisation, and what a query's time on it is."""
+    """Return a line with the source of the CPU utilisation and of the time that a query takes of it."""
     if load is None or load.cpu_source is None:
         return ""
     source = escape(CPU_SOURCES[load.cpu_source])
-    return f'<p class="grey">CPU from {source}; a query takes time of all processors together.</p>'
+    return f'<p class="grey">CPU from {source}, all processors counted as one.</p>'
 
 
 def _row(resource_limit: ResourceLimit, used: float | None, share: float | None) -> str:
