@@ -41,7 +41,8 @@ from agent.what_if.current_state import current_state_of
 from collectors.host import process_clock
 from models.robust import mad
 from models.what_if.changes import MIN_FACTOR, Changes
-from models.what_if.predict import PredictedValue, what_if
+from models.what_if.predict import what_if
+from models.what_if.predicted_value import PredictedValue
 from testbed.real.agent_in_process import watched
 
 ROOT = Path(__file__).resolve().parent.parent

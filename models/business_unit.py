@@ -20,7 +20,7 @@ from models.robust import NORMAL_95, LinearFit, fit_linear
 from models.shared_constants import CLEAR_RATIO, MAJORITY, MIN_LOAD_RATIO, MIN_NOISE
 from models.trust import FULL_LOAD, MAX_ERROR, TRUSTED_RATIO, Trust
 from models.usl.law import Array
-from models.what_if.predict import PredictedValue
+from models.what_if.predicted_value import PredictedValue
 
 MIN_VALUES = 20
 MIN_CURVATURE_SCORE = 3.0

@@ -30,7 +30,7 @@ from agent.history.row_kinds import CLASSES, Row
 from agent.history.store import Store
 from agent.service import daemon
 from agent.web import shared_responses
-from agent.web.compare_requests import COMPARE, COMPARE_PAGE
+from agent.web.compare_paths import COMPARE, COMPARE_PAGE
 from agent.web.http_listener import WebServer
 
 DOCS = (Path(__file__).resolve().parent.parent / "docs" / "compare.md").read_text()

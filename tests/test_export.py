@@ -62,7 +62,7 @@ from models.group.summary import Node, summarise
 from models.group.usl_over_nodes import GroupLoad, fit_scaling
 from models.trust import Trust
 from models.what_if.class_sla_headroom import ClassHeadroom
-from models.what_if.predict import PredictedValue
+from models.what_if.predicted_value import PredictedValue
 from models.what_if.sla_result import SlaHeadroom, SlaReason
 from testbed.recorded.record_collector_readings import FIXTURES, recorded
 

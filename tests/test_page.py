@@ -28,7 +28,7 @@ from agent.window.intervals import Window
 from collectors.base import FailureKind, Feature
 from models.business_unit import UnitHeadroom, UnitReason
 from models.trust import Trust
-from models.what_if.predict import PredictedValue
+from models.what_if.predicted_value import PredictedValue
 from models.what_if.sla_result import SlaHeadroom
 
 NOW = ZERO + 400.0

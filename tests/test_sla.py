@@ -17,7 +17,8 @@ from models.robust import normal_cdf
 from models.usl.law import Usl
 from models.what_if.changes import Changes
 from models.what_if.current_state import CurrentLoad, CurrentState, LimitKind, ResourceUse
-from models.what_if.predict import PredictedValue, what_if
+from models.what_if.predict import what_if
+from models.what_if.predicted_value import PredictedValue
 from models.what_if.sla import Growth, growth_of_residence_time, sla_headroom
 from models.what_if.sla_result import SlaReason
 

@@ -23,7 +23,8 @@ from models.what_if.current_state import (
     ResourceUse,
     UseShare,
 )
-from models.what_if.predict import PredictedValue, Prediction, what_if
+from models.what_if.predict import Prediction, what_if
+from models.what_if.predicted_value import PredictedValue
 
 CAPACITY = 1000.0
 BETTER: dict[str, Any] = {

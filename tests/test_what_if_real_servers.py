@@ -9,7 +9,8 @@ from test_sla_real_servers import UNIX, known, measured, of_all_recordings
 
 from agent.what_if.current_state import current_state_of
 from models.what_if.changes import Changes
-from models.what_if.predict import PredictedValue, what_if
+from models.what_if.predict import what_if
+from models.what_if.predicted_value import PredictedValue
 
 
 class MetResidenceTime(NamedTuple):

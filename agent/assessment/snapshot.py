@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from agent.assessment.assessed_intervals import AssessedIntervals
 from agent.assessment.deploy_markers import Marker
@@ -35,9 +36,11 @@ from models.group.ntp_clock_filter import ClockOffset
 from models.time_split.split import TimeSplit
 from models.trust import Trust
 from models.usl.fit import UslFit
-from models.what_if.class_sla_headroom import ClassHeadroom
-from models.what_if.predict import PredictedValue
-from models.what_if.sla_result import SlaHeadroom
+from models.what_if.predicted_value import PredictedValue
+
+if TYPE_CHECKING:  # only targets with an SLA load these
+    from models.what_if.class_sla_headroom import ClassHeadroom
+    from models.what_if.sla_result import SlaHeadroom
 
 STALE_INTERVALS = 3
 """Age in intervals up to which data is never stale."""
@@ -146,7 +149,7 @@ class SlaState:
     """The allowed mean residence time."""
     residence_time: float | None
     """The present mean residence time."""
-    headroom: SlaHeadroom
+    headroom: "SlaHeadroom"
     at_capacity: PredictedValue | None
     """The residence time at the capacity; None: not known, or unbounded there."""
     trust: Trust = Trust.NOT_IDENTIFIABLE
@@ -165,7 +168,7 @@ class ClassSlaState:
     """The quantile's value in the last minutes; None where too few statements were seen."""
     calls: int
     """Number of statements that `present` is based on."""
-    headroom: ClassHeadroom
+    headroom: "ClassHeadroom"
 
 
 @dataclass(frozen=True, slots=True)

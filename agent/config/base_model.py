@@ -8,7 +8,6 @@ import re
 import types
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from difflib import get_close_matches
 from functools import lru_cache
 from typing import Annotated, Any, Literal, NamedTuple, Self, Union, cast, get_args, get_origin
 
@@ -157,6 +156,8 @@ def _validate_given(data: object, section: type[Section]) -> tuple[dict[str, Any
 
 
 def _unknown_key_text(key: str, known: Iterable[str]) -> str:
+    from difflib import get_close_matches  # only a mistake needs it
+
     near = get_close_matches(key, known, n=2)
     if near:
         return f"unknown key; did you mean {' or '.join(near)}?"

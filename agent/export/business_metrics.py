@@ -7,7 +7,7 @@ from prometheus_client.core import Metric
 from agent.assessment.snapshot import Snapshot
 from agent.export.metric_families import LOWER, TRUST, UPPER, gauge, trust_rows
 from models.business_unit import UnitHeadroom
-from models.what_if.predict import PredictedValue
+from models.what_if.predicted_value import PredictedValue
 
 NAME = "business_metric"
 AMOUNTS: tuple[tuple[str, str, Callable[[PredictedValue], float | None]], ...] = (

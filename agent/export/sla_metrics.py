@@ -6,7 +6,7 @@ from prometheus_client.core import Metric
 
 from agent.assessment.snapshot import SlaState, Snapshot
 from agent.export.metric_families import LOWER, TRUST, UPPER, gauge, trust_rows
-from models.what_if.predict import PredictedValue
+from models.what_if.predicted_value import PredictedValue
 
 ESTIMATES: tuple[tuple[str, str, Callable[[SlaState], PredictedValue | None]], ...] = (
     (

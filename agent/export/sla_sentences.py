@@ -3,7 +3,7 @@
 from agent.assessment.snapshot import SlaState
 from agent.export.fit_report import format_bounds, format_number, format_seconds, whole_percent
 from models.trust import Trust
-from models.what_if.predict import PredictedValue
+from models.what_if.predicted_value import PredictedValue
 
 CAPACITY_FIRST_PROBABILITY = 0.5
 """Probability that the capacity is reached before the SLA, above which the text says so."""

@@ -28,7 +28,7 @@ from models.time_split.limiting_resource import LimitedBy
 from models.time_split.split import TimeSplit
 from models.usl.fit import UslFit
 from models.usl.posterior import CredibleInterval
-from models.what_if.predict import PredictedValue
+from models.what_if.predicted_value import PredictedValue
 
 JsonObject = dict[str, Any]
 

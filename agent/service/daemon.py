@@ -4,21 +4,18 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry, ProcessCollector
 
 from agent.assessment.deploy_markers import Marker, Markers
 from agent.assessment.snapshot import Snapshot
-from agent.compare.compare_periods import compare_history
-from agent.compare.comparison import Comparison
-from agent.compare.periods import periods_around
 from agent.config.settings import Config
 from agent.export.metric_families import PREFIX
 from agent.export.snapshot_metrics import SnapshotCollector
 from agent.export.target_group_metrics import GroupCollector
 from agent.groups.group_monitors import Groups
 from agent.history.store import Store
-from agent.replay.recording_opener import SourceError
 from agent.service.agent_metrics import (
     AgentState,
     ReloadState,
@@ -41,6 +38,9 @@ from agent.support.memory_tuning import collect_garbage, trim_heap
 from agent.support.scheduled_thread import Tick, Worker
 from agent.web.application import Pages, Reload, WebServer, serve_in_background
 from agent.web.reloading_config import LoadedWebConfig, WebConfigFile
+
+if TYPE_CHECKING:
+    from agent.compare.comparison import Comparison
 
 log = logging.getLogger(__name__)
 
@@ -84,12 +84,16 @@ class Agent:
             self._store.mark(marker)
         log.info("deploy marker", extra=fields(name=marker.name, target=marker.target or "all"))
 
-    def compare_around(self, target: str, middle: float, length: float) -> Comparison:
+    def compare_around(self, target: str, middle: float, length: float) -> "Comparison":
         """Compare a target before and after `middle` (Unix s), up to `length` seconds on each side.
 
         Raises `TooEarlyError`, `SourceError` where the history has too little of that time, and
-        `StoreError` where it cannot be read.
+        `StoreError` where it cannot be read. Its modules are loaded at the first call.
         """
+        from agent.compare.compare_periods import compare_history
+        from agent.compare.periods import periods_around
+        from agent.replay.recording_opener import SourceError
+
         monitor = next((one for one in self.monitors if one.target.name == target), None)
         if self._store is None or monitor is None:
             raise SourceError(f"{target}: the agent keeps no history of it")

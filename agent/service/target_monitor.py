@@ -5,6 +5,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 from agent.assessment.cadence import is_due
 from agent.assessment.forecaster import Forecaster
@@ -18,20 +19,20 @@ from agent.history.target_history import HistoryRecorder
 from agent.pipeline import assess
 from agent.query_classes.assessment import ClassMonitor
 from agent.query_classes.capacity_gain import capacity_gains
-from agent.replay.recording_opener import ReplayOptions
 from agent.sampling.target_collectors import collectors_of
 from agent.service.inferred_state import IntervalResults, ServerState
 from agent.service.target_session import TargetSession, scheduled_collectors
 from agent.support.clock_pair import ClockPair
 from agent.support.logs import describe_error, fields
-from agent.what_if.class_sla import class_slas_of
-from agent.what_if.target_sla import sla_of
 from agent.window.interval_buffer import IntervalBuffer
 from agent.window.intervals import Window
 from collectors import CollectorSpec
 from collectors.base import Sample
 from collectors.histograms import HistogramValues
 from models.business_unit import UnitHeadroom, UnitReason
+
+if TYPE_CHECKING:
+    from agent.replay.recording_opener import ReplayOptions
 
 log = logging.getLogger(__name__)
 
@@ -106,8 +107,10 @@ class TargetMonitor:
         self.business.interrupt()
 
     @property
-    def replay_options(self) -> ReplayOptions:
+    def replay_options(self) -> "ReplayOptions":
         """The present settings, to replay its history file, whatever the width of its intervals."""
+        from agent.replay.recording_opener import ReplayOptions
+
         settings, ceilings = self._settings, self._resources
         return ReplayOptions(self.target.name, settings=settings, ceilings=ceilings)
 
@@ -214,6 +217,10 @@ class TargetMonitor:
         return now + ASSESSMENT_SECONDS
 
     def _find_slas(self, known: Snapshot, clock: ClockPair) -> None:
+        """Find both kinds of SLA; their modules are loaded where a target has one."""
+        from agent.what_if.class_sla import class_slas_of
+        from agent.what_if.target_sla import sla_of
+
         seconds, slas = self.target.sla_seconds, self.target.class_slas
         if seconds is not None:
             self._results.sla = sla_of(known, seconds, clock.unix)

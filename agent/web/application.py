@@ -1,10 +1,15 @@
-"""The HTTP routes: metrics, the page, JSON, health, readiness. None waits for MySQL."""
+"""The HTTP routes: metrics, the page, JSON, health, readiness. None waits for MySQL.
+
+What only the page, a comparison or a what-if question needs is loaded at the first request for it:
+an agent that is only scraped does without.
+"""
 
 import math
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from http import HTTPStatus
+from typing import TYPE_CHECKING
 from urllib.parse import parse_qs
 
 from prometheus_client import CollectorRegistry
@@ -12,13 +17,12 @@ from prometheus_client.exposition import choose_encoder
 
 from agent.assessment.deploy_markers import Marker
 from agent.assessment.snapshot import Snapshot
-from agent.export.page import render
 from agent.export.snapshot_json import snapshots_as_json
 from agent.export.target_group_json import groups_as_json
 from agent.groups.group_monitor import GroupState
 from agent.support.safe_output import json_text
 from agent.web.access_middleware import AccessControl
-from agent.web.compare_requests import COMPARE, COMPARE_PAGE, CompareAround, CompareRequests
+from agent.web.compare_paths import COMPARE, COMPARE_PAGE
 from agent.web.cross_site import HostNames
 from agent.web.error_responses import NO_SUCH_TARGET, Response, bad_request, busy
 from agent.web.http_listener import WebServer as WebServer
@@ -32,8 +36,9 @@ from agent.web.http_request_handler import (
 from agent.web.marker_requests import MARKERS, MarkerRequests
 from agent.web.reloading_config import LoadedWebConfig
 from agent.web.shared_responses import SerialExecution, SharedResponses
-from agent.what_if.answer_json import answer
-from agent.what_if.question import QuestionError, parse_question
+
+if TYPE_CHECKING:
+    from agent.web.compare_requests import CompareAround, CompareRequests
 
 Reload = Callable[[], list[str]]
 """Loads the configuration again; returns why it was refused, or an empty list."""
@@ -68,7 +73,7 @@ class Pages:
         groups: Callable[[], Sequence[GroupState]] = tuple,
         markers: Callable[[], Sequence[Marker]] = tuple,
         history: str | None = None,
-        compare: CompareAround | None = None,
+        compare: "CompareAround | None" = None,
     ) -> None:
         self._registry = registry
         self._snapshots = snapshots
@@ -79,7 +84,7 @@ class Pages:
         self._markers = MarkerRequests(snapshots, clock, mark, markers)
         self._reload_lock = threading.Lock()
         self._turns = SerialExecution()
-        self._compare = CompareRequests(snapshots, compare, self._turns)
+        self._compare = compare
         self._next_reload_at = -math.inf
         self._shared = SharedResponses()
 
@@ -102,8 +107,8 @@ class Pages:
             "/api/v1/groups": self._groups_json,
             WHAT_IF: self._what_if,
             MARKERS: self._markers.answer,
-            COMPARE: self._compare.json,
-            COMPARE_PAGE: self._compare.page,
+            COMPARE: lambda environ: self._compare_requests().json(environ),
+            COMPARE_PAGE: lambda environ: self._compare_requests().page(environ),
             "/-/healthy": self._healthy,
             "/-/ready": self._ready,
             RELOAD: self._reload_config,
@@ -117,6 +122,7 @@ class Pages:
 
     def _page(self, environ: Environ) -> Response:
         del environ
+        from agent.export.page import render
 
         def page() -> bytes:
             snapshots, groups = list(self._snapshots()), self._groups()
@@ -169,11 +175,19 @@ class Pages:
         return self._turns.run(lambda: self._what_if_response(known[0], fields))
 
     def _what_if_response(self, known: Snapshot, fields: Mapping[str, list[str]]) -> Response:
+        from agent.what_if.answer_json import answer
+        from agent.what_if.question import QuestionError, parse_question
+
         try:
             text = json_text(answer(known, parse_question(fields), self._clock()))
         except QuestionError as error:
             return bad_request(str(error))
         return HTTPStatus.OK, JSON, text.encode()
+
+    def _compare_requests(self) -> "CompareRequests":
+        from agent.web.compare_requests import CompareRequests
+
+        return CompareRequests(self._snapshots, self._compare, self._turns)
 
     def _healthy(self, environ: Environ) -> Response:
         del environ

@@ -16,12 +16,12 @@ from agent.export.comparison_page import comparison_page, refusal_page
 from agent.history.failures import StoreError
 from agent.replay.recording_opener import SourceError
 from agent.support.safe_output import json_text, printable
+from agent.web.compare_paths import COMPARE
 from agent.web.error_responses import NO_SUCH_TARGET, Response, bad_request
 from agent.web.http_request_handler import TEXT, Environ
 from agent.web.query_fields import query_fields
 from agent.web.shared_responses import SerialExecution
 
-COMPARE, COMPARE_PAGE = "/api/v1/compare", "/compare"
 FIELDS = ("target", "around", "length")
 MAX_SECONDS = 86_400.0
 """Maximum seconds compared on either side, and the default."""

@@ -17,7 +17,7 @@ from agent.window.intervals import Window
 from models.trust import Trust
 from models.what_if.class_sla_headroom import ClassHeadroom, MeasuredClass, class_headroom
 from models.what_if.current_state import CurrentState
-from models.what_if.predict import PredictedValue
+from models.what_if.predicted_value import PredictedValue
 from models.what_if.sla_result import SlaReason
 
 

@@ -16,7 +16,7 @@ from models.response_time_histogram import ResponseTimes
 from models.usl.law import Array
 from models.what_if.current_state import CurrentState
 from models.what_if.posterior_draws import independent_normals
-from models.what_if.predict import PredictedValue
+from models.what_if.predicted_value import PredictedValue
 from models.what_if.sla import (
     MIN_LOAD_FACTOR,
     Growth,

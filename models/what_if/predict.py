@@ -11,18 +11,10 @@ from models.what_if.changes import Changes
 from models.what_if.current_state import DISK_KINDS, CurrentLoad, CurrentState, LimitKind
 from models.what_if.effects import limit_factors
 from models.what_if.posterior_draws import Draws, draws_of, widen_untrusted
+from models.what_if.predicted_value import PredictedValue
 from models.what_if.residence import residence_times
 from models.what_if.residence_at_other_load import from_measured
 from models.what_if.unanswerable import unknown_effects
-
-
-@dataclass(frozen=True)
-class PredictedValue:
-    """A number with its 5 % and 95 % quantile; `upper` is None where it is unbounded."""
-
-    value: float
-    lower: float
-    upper: float | None
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from models.usl.law import Array
 from models.what_if.changes import Changes
 from models.what_if.current_state import CurrentLoad, CurrentState, LimitKind
 from models.what_if.posterior_draws import Draws, draws_of, widen_untrusted
-from models.what_if.predict import PredictedValue
+from models.what_if.predicted_value import PredictedValue
 from models.what_if.residence import MAX_UTILISATION, residence_times, unexplained_part
 from models.what_if.sla_result import SlaHeadroom, SlaReason, capped_at_zero, unknown_headroom
 

@@ -7,7 +7,7 @@ import numpy as np
 from models.reason_enum import ReasonEnum
 from models.robust import NORMAL_95
 from models.what_if.current_state import CurrentLoad
-from models.what_if.predict import PredictedValue
+from models.what_if.predicted_value import PredictedValue
 
 
 class SlaReason(ReasonEnum):
