@@ -46,7 +46,7 @@ def resource_limits_table(snapshot: Snapshot, now: float) -> str:
 
 
 def _cpu_source_line(load: Load | None) -> str:
-    """Return a line with the source of the CPU utilisation and of the time that a query takes of it."""
+    """Return a line with the source of the CPU utilisation, and of the time a query takes of it."""
     if load is None or load.cpu_source is None:
         return ""
     source = escape(CPU_SOURCES[load.cpu_source])
