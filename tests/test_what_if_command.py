@@ -85,7 +85,7 @@ def test_without_a_change_it_is_the_snapshots_capacity(server: WebServer) -> Non
 def test_cores_and_digest_prefixes_are_understood(
     server: WebServer,
 ) -> None:
-    """Eight are twice four; a class with 6 of 10.25 of the CPU frees half of that."""
+    """Eight are twice four; a class with 6 of 10.25 of the CPU frees half; a schema is ignored."""
     found = document(server, ("cores", "8"), ("query", "a1a1=0.5x"))
     assert [(one["change"], one["factor"]) for one in found["changes"]] == [
         ("cores", 2.0),
@@ -96,6 +96,8 @@ def test_cores_and_digest_prefixes_are_understood(
     assert query["gain"]["value"] == pytest.approx(1 / (1 - 3 / 10.25) - 1, rel=0.05)
     assert document(server, ("cores", "2x"))["changes"][0] == cores
     assert any("none of them faster" in text for text in found["assumptions"])
+    as_shown = document(server, ("cores", "8"), ("query", "my.shop.a1a1=0.5x"))
+    assert as_shown["changes"] == found["changes"]
 
 
 def test_every_key_is_documented(server: WebServer) -> None:
@@ -115,6 +117,7 @@ def test_every_key_is_documented(server: WebServer) -> None:
         ([("load", "0")], 400, "400 load: '0' is out of range; give 0.001 to 1000"),
         ([("load", "1"), ("load", "2")], 400, "400 load: given 2 times; give it once"),
         ([("query", "a1a1")], 400, "400 query: 'a1a1' is not a class; write DIGEST=0.5x"),
+        ([("query", "a1a=2x")], 400, "400 query: 'a1a=2x' is not a class; write DIGEST=0.5x, with"),
         ([("query", "a1a2=2x")], 400, "400 query a1a2: no such digest; similar are "),
         ([("query", "\x1b[2J=2x")], 400, "400 query: '\\x1b[2J=2x' is not a class"),
         ([("load", "1")] * 50, 400, "400 the query string has more than 40 fields"),

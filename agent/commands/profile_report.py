@@ -191,7 +191,7 @@ def _names(rows: Sequence[ProfileRow]) -> list[str]:
 
 def _full_name(row: ProfileRow) -> str:
     if row.text and row.digest not in COMBINED_CLASSES:
-        return row.text.replace("`", "")
+        return row.text.replace("`", "").strip()
     return short_class_name(ClassName(row.schema, row.digest))
 
 

@@ -10,7 +10,8 @@ from agent.support.errors import InputError
 from models.what_if.changes import MAX_FACTOR, MIN_FACTOR, Changes
 
 NUMBER = re.compile(r"([0-9]{1,9}(?:\.[0-9]{0,9})?|\.[0-9]{1,9})(x?)", re.ASCII)
-DIGEST = re.compile(r"[0-9a-zA-Z]{4,64}", re.ASCII)
+MIN_DIGEST_LENGTH = 4
+DIGEST = re.compile(rf"[0-9a-zA-Z]{{{MIN_DIGEST_LENGTH},64}}", re.ASCII)
 MAX_CLASSES = 20
 QUERY, CORES, SERVERS = "query", "cores", "servers"
 FACTORS = {
@@ -113,9 +114,13 @@ def _parse_classes(texts: Sequence[str], place: str) -> dict[str, float]:
         raise QuestionError(f"{place}: more than {MAX_CLASSES} classes; give fewer")
     found = dict[str, float]()
     for text in texts:
-        digest, equals, factor = text.partition("=")
+        name, equals, factor = text.rpartition("=")
+        digest = name.rpartition(".")[2]  # as a table shows it, after its schema
         if not equals or DIGEST.fullmatch(digest) is None:
-            raise QuestionError(f"{place}: {_quoted(text)} is not a class; write DIGEST=0.5x")
+            raise QuestionError(
+                f"{place}: {_quoted(text)} is not a class; write DIGEST=0.5x, with at least"
+                f" {MIN_DIGEST_LENGTH} characters of the digest"
+            )
         if digest in found:
             raise QuestionError(f"{place}: {digest} is given twice; give it once")
         found[digest] = _parse_number(factor, f"{place} {digest}", QUERY).value
