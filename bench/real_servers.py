@@ -27,8 +27,8 @@ import itertools
 import json
 import math
 import time
-from collections import deque
-from collections.abc import Iterable, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -44,6 +44,7 @@ from testbed.recorded.peak_predictions import (
     TRIED,
     EstimatorDeviation,
     best_threads,
+    peak_variation,
     replay,
     saved,
     true_peak,
@@ -59,6 +60,8 @@ PAST = 4
 PAST_INTERVALS = 10
 LEVELS = (*CAPS, PAST)
 SLACK = 0.1
+STEADY = 1.1
+"""The greatest peak of a recording over its least: below it, the machine has hardly changed."""
 OVERLOAD = 1.5
 """Arrivals, in multiples of the best throughput. sysbench ends where 100,000 of them wait."""
 
@@ -80,8 +83,11 @@ def main() -> None:
     parser.add_argument("--of-csv", action="store_true", help=words)
     args = parser.parse_args()
     said: list[EstimatorDeviation] = []
-    for file in args.replay or []:
-        said += replay(saved(file), of_csv=args.of_csv)
+    steady: list[EstimatorDeviation] = []
+    for seen in map(saved, args.replay or []):
+        found = list(replay(seen, of_csv=args.of_csv))
+        said += found
+        steady += found if peak_variation(seen) < STEADY else []
     for workload in args.workload or ([] if args.replay else CLASSIC):
         pace = Pace(args.level, args.step, args.interval, args.moment, args.longer)
         seen = run(args.flavour, workload, pace)
@@ -90,6 +96,10 @@ def main() -> None:
             file.write_bytes(gzip.compress(json.dumps(seen).encode(), mtime=0))
         said += replay(seen)
     summarise(said)
+    if steady:
+        runs = max(Counter((one.estimator, one.cap) for one in steady).values())
+        print(f"\nsize of the errors in {runs} whose peak varied by less than {STEADY - 1:.0%}")
+        print_rows(steady, spread)
 
 
 class Pace(NamedTuple):
@@ -198,21 +208,23 @@ def summarise(said: list[EstimatorDeviation]) -> None:
     """Print each estimator's errors at each level, those that were trusted and wrong marked."""
     print("\nerrors of all workloads, below 30, 50, 70 and 90 % of the peak and past it")
     print("! trusted and off by more than a quarter")
-    by_name = {
-        name: [[one for one in said if (one.estimator, one.cap) == (name, cap)] for cap in LEVELS]
-        for name in dict.fromkeys(one.estimator for one in said)
-    }
-    for name, levels in by_name.items():
-        cells = [" ".join(one.cell for one in some) for some in levels]
-        print(f"  {name:<34} " + " | ".join(f"{cell:<20}" for cell in cells))
+    print_rows(said, lambda some: " ".join(one.cell for one in some))
     print("\nsize of the errors in %, median/90th percentile (signed median); what is silent is ∞")
-    for name, levels in by_name.items():
-        print(f"  {name:<34} " + " | ".join(f"{spread(some):<20}" for some in levels))
+    print_rows(said, spread)
     print("\n90 % intervals that hold the peak (that of some moment); their median width; trusted;")
     print("of them off by 15 %")
-    for name, levels in by_name.items():
-        if all(one.holds is not None for some in levels for one in some):
-            print(f"  {name:<34} " + " | ".join(f"{certainty(some):<20}" for some in levels))
+    vague = {one.estimator for one in said if one.holds is None}
+    print_rows([one for one in said if one.estimator not in vague], certainty)
+
+
+def print_rows(
+    said: list[EstimatorDeviation], text: Callable[[list[EstimatorDeviation]], str]
+) -> None:
+    """Print a row for each estimator, with the text of its deviations at each level."""
+    for name in dict.fromkeys(one.estimator for one in said):
+        of_it = [one for one in said if one.estimator == name]
+        levels = [[one for one in of_it if one.cap == cap] for cap in LEVELS]
+        print(f"  {name:<34} " + " | ".join(f"{text(some):<20}" for some in levels))
 
 
 def spread(some: list[EstimatorDeviation]) -> str:

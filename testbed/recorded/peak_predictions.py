@@ -176,6 +176,12 @@ def clients_peak(seen: dict[str, Any], part: dict[str, Any]) -> tuple[float, flo
     return max(peak, served), least, max(most, served)
 
 
+def peak_variation(seen: dict[str, Any]) -> float:
+    """Divide the greatest by the least peak of all levels: how much the machine has changed."""
+    peaks = [true_peak(moments_of(seen, part))[0] for part in levels_of(seen)]
+    return max(peaks) / min(peaks)
+
+
 def moments_of(seen: dict[str, Any], part: dict[str, Any]) -> list[tuple[int, float]]:
     """List the peaks that were measured in the same minutes.
 
