@@ -25,7 +25,7 @@ from agent.query_classes.class_intervals import ClassInterval, ClassIntervalMake
 from agent.query_classes.class_registry import NONE, ClassRegistry, class_name_of
 from agent.query_classes.period_attribution import ObservedClasses, observed_classes
 from models.attribution.class_interval_table import OTHER
-from models.attribution.result import AttributionReason
+from models.attribution.result import AttributionReason, DivisionMethod
 from testbed.real.clients import Clients, run_as_root
 from testbed.real.daemon import target, write_config
 
@@ -62,6 +62,8 @@ def test_the_table_has_the_largest_class_its_share_and_the_method(
     assert " ± " in text
     assert f"{len(profile.rows) - 5} more" in text
     assert sum(row.share or 0 for row in profile.rows) == pytest.approx(1)
+    compared = replace(profile, disagreement=0.08, compared_with=DivisionMethod.WLR)
+    assert "4.0 % of the use differs with weighted linear regression" in as_text(compared, 5)
 
 
 @pytest.mark.parametrize("sort", SORT_KEYS)

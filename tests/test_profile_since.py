@@ -62,6 +62,8 @@ def test_a_profile_since_a_time_is_read_from_the_history(
     assert content["cpu"]["unattributed"] == 10 * 0.5
     assert content["recorded"][1] - content["recorded"][0] == pytest.approx(content["seconds"])
     assert content["seconds"] == 150.0
+    [(name, moved)] = content["io"].items()
+    assert (name, moved["total"], moved["unattributed"]) == ("written", 20 * 4096, 0)
     some = json.loads(asked(capsys, history, "--since", "100s", "--format", "json")[1])
     assert some["seconds"] == pytest.approx(100, abs=15)
 

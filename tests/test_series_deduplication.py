@@ -7,7 +7,11 @@ import numpy as np
 import pytest
 
 from agent.prometheus.client import Series
-from agent.prometheus.series_deduplication import require_one_server
+from agent.prometheus.series_deduplication import (
+    is_in_span,
+    labels_with_covered_spans,
+    require_one_server,
+)
 from agent.replay.recording_opener import SourceError
 from models.rates import Array
 
@@ -85,19 +89,44 @@ def test_servers_started_at_other_times_are_two() -> None:
     assert several(scraped(count, replica="a"), scraped(count, started=START - 900, replica="b"))
 
 
-def test_a_restart_seen_by_both_is_of_one_server() -> None:
-    """Both see the counters begin again, one of them some seconds later."""
+def restarted(phase: float, replica: str) -> tuple[Series, Series]:
+    """A server that begins its counters again after three hours."""
     count, again = counter(0), START + 3 * 3600
     before = count(np.array([again]))[0]
+    uptime, questions = scraped(count, phase=phase, replica=replica)
+    is_new = uptime.at >= again
+    begun = np.where(is_new, np.floor(uptime.at - again), uptime.values)
+    counted = np.where(is_new, questions.values - before, questions.values)
+    return uptime._replace(values=begun), questions._replace(values=counted)
 
-    def restarted(phase: float, replica: str) -> tuple[Series, Series]:
-        uptime, questions = scraped(count, phase=phase, replica=replica)
-        is_new = uptime.at >= again
-        begun = np.where(is_new, np.floor(uptime.at - again), uptime.values)
-        counted = np.where(is_new, questions.values - before, questions.values)
-        return uptime._replace(values=begun), questions._replace(values=counted)
 
+def test_a_restart_seen_by_both_is_of_one_server() -> None:
+    """Both see the counters begin again, one of them some seconds later."""
     assert not several(restarted(0.0, "a"), restarted(7.0, "b"))
+
+
+def between(pair: tuple[Series, Series], least: float, most: float) -> tuple[Series, Series]:
+    """The samples that are so many seconds before or after three hours."""
+    off = np.abs(pair[0].at - (START + 3 * 3600))
+    seen = (off >= least) & (off < most)
+    first, second = (one._replace(at=one.at[seen], values=one.values[seen]) for one in pair)
+    return first, second
+
+
+def test_a_gap_that_hides_a_restart_is_of_one_server() -> None:
+    """One Prometheus was away for an hour; the other one was there for little more."""
+    long, short = restarted(0.0, "a"), restarted(7.0, "b")
+    assert not several(between(long, 1800, 7200), between(short, 0, 2400))
+
+
+def test_the_series_with_most_samples_is_read_as_a_whole() -> None:
+    """Of the others what it covers is told, which is not read again."""
+    (long, _), (short, _) = scraped(counter(0), replica="a"), scraped(counter(0), 60.0, replica="b")
+    first, second = labels_with_covered_spans([short, long])
+    assert first == (long.labels, (np.inf, -np.inf))
+    assert second == (short.labels, (long.at[0], long.at[-1]))
+    spans = [is_in_span(at, (1.0, 2.0)) for at in (0.9, 1.0, 2.0, 2.1)]
+    assert spans == [False, True, True, False]
 
 
 def test_a_counter_set_back_is_of_one_server() -> None:
