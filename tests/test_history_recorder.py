@@ -1,5 +1,6 @@
 """From the window to the file and back: what an agent knew is what the next one begins with."""
 
+import time
 from contextlib import closing
 from pathlib import Path
 
@@ -7,10 +8,12 @@ import numpy as np
 import pytest
 from history_rows import SERVER, SETTINGS, rows
 
+from agent.assessment.deploy_markers import Marker
 from agent.assessment.snapshot import AssessmentState, Health
 from agent.config.history_settings import HistorySettings, RetentionSettings
 from agent.config.settings import FitSettings
-from agent.history.open_database import open_to_read
+from agent.history.marker_table import insert_markers, read_markers
+from agent.history.open_database import open_to_read, open_to_write
 from agent.history.row_access import Extent, extents
 from agent.history.row_kinds import FITS, INTERVALS, KINDS, SAMPLES
 from agent.history.server_identity import server_identity
@@ -244,11 +247,16 @@ def renamed(path: Path, *watched: str, after: float = 400.0) -> Life:
 
 
 def test_a_renamed_target_keeps_its_window(first: Life, path: Path) -> None:
-    """All kinds of rows have the new name; no row is left under the old one."""
+    """All kinds of rows, and markers, have the new name; none is left under the old one."""
+    now = time.time()  # older ones would be deleted
+    with closing(open_to_write(path)) as connection:
+        insert_markers(connection, [Marker(now - 2, "4.2", "db"), Marker(now - 1, "all")])
     before = {kind.name: len(rows(path, kind)) for kind in KINDS.values()}
     life = renamed(path, "primary")
     assert life.ends == pytest.approx(first.ends, abs=0.002)
     life.end()
+    with closing(open_to_read(path)) as connection:
+        assert [marker.target for marker in read_markers(connection)] == ["primary", ""]
     assert {kind.name: len(rows(path, kind)) for kind in KINDS.values()} == before
     assert {row.labels[0] for kind in KINDS.values() for row in rows(path, kind)} == {"primary"}
 

@@ -186,6 +186,14 @@ def test_only_the_latest_markers_are_kept() -> None:
     assert recent.known() == tuple(many[40:60])
 
 
+def test_a_renamed_target_keeps_its_markers() -> None:
+    """Those of all and of other targets stay as they are."""
+    markers = Markers(60.0, lambda: NOW)
+    markers.add([Marker(NOW - 3, "own", "a"), Marker(NOW - 2, "other", "b"), Marker(NOW - 1, "x")])
+    markers.rename_target("a", "c")
+    assert [marker.target for marker in markers.known()] == ["c", "b", ""]
+
+
 def test_the_history_keeps_only_the_latest_markers(tmp_path: Path) -> None:
     """One that is written twice is stored once."""
     many = [Marker(NOW + k, "same", "db") for k in range(MAX_MARKERS + 5)]

@@ -3,7 +3,7 @@
 import threading
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 MAX_MARKERS = 1000
 """Markers that are kept; the oldest are removed for new ones."""
@@ -51,6 +51,15 @@ class Markers:
         """Add markers; those that are known already are ignored."""
         with self._lock:
             self._known = tuple(sorted({*self._known, *markers})[-MAX_MARKERS:])
+
+    def rename_target(self, old_name: str, name: str) -> None:
+        """Let the markers of a target have its new name."""
+        with self._lock:
+            renamed = (
+                replace(marker, target=name) if marker.target == old_name else marker
+                for marker in self._known
+            )
+            self._known = tuple(sorted(set(renamed)))
 
     def known(self) -> tuple[Marker, ...]:
         """Return the markers, oldest first."""

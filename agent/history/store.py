@@ -70,6 +70,8 @@ class Store:
         self.path = path
         self.settings = settings
         self.target_names: Collection[str] | None = None  # the targets' names, where they are known
+        self.on_renamed: Callable[[str, str], None] | None = None
+        """Called with the old and the new name of a target whose rows have been renamed."""
         self.worker = Worker("history", [self.tick], allowance=math.inf, at_end=self.close)
         self._clock = clock
         self._steady_clock = WallClockCheck()
@@ -233,6 +235,8 @@ class Store:
             return
         old_name = adopt_old_name(connection, wanted.target, wanted.server, self.target_names)
         if old_name is not None:
+            if self.on_renamed is not None:
+                self.on_renamed(old_name, wanted.target)
             facts = fields(target=wanted.target, before=old_name)
             log.info("target renamed: its history continues under the new name", extra=facts)
 

@@ -55,9 +55,10 @@ class Agent:
 
     def __init__(self, config: Config, store: Store | None = None) -> None:
         self._store = store
+        self.markers = Markers(config.history.retention.for_markers)
         if store:
             store.target_names = _target_names(config)
-        self.markers = Markers(config.history.retention.for_markers)
+            store.on_renamed = self.markers.rename_target
         self.monitors = [TargetMonitor(config, target, store=store) for target in config.targets]
         self._settings = {t.name: monitor_settings(config, t) for t in config.targets}
         self._target_workers = {monitor: workers_of(monitor) for monitor in self.monitors}
