@@ -47,7 +47,7 @@ class Worker(threading.Thread):
         self._at_end = at_end
         self._due: dict[Tick, float] = dict.fromkeys(ticks, 0.0)
         self._due_lock = threading.Lock()
-        self._stop_requested = threading.Event()
+        self._stop_requested = False
         self._wake = threading.Event()
         self._run_all_now = False  # whether to run all ticks, due or not
         self._expected_at = time.monotonic()  # when the tick in progress began, or the next is due
@@ -57,7 +57,7 @@ class Worker(threading.Thread):
     def run(self) -> None:
         """Run the ticks that are due, until `stop`."""
         try:
-            while not self._stop_requested.is_set():
+            while not self._stop_requested:
                 self._run_due_ticks()
                 now = time.monotonic()
                 self._expected_at = max(now, self._next_round(now))
@@ -68,7 +68,7 @@ class Worker(threading.Thread):
 
     def stop(self) -> None:
         """Ask the worker to end after the tick in progress."""
-        self._stop_requested.set()
+        self._stop_requested = True
         self._wake.set()
 
     def wake(self) -> None:
@@ -104,7 +104,7 @@ class Worker(threading.Thread):
         at_once, self._run_all_now = self._run_all_now, False
         for tick in tuple(self._due):
             due, now = self._due.get(tick), time.monotonic()
-            if due is None or (due > now and not at_once) or self._stop_requested.is_set():
+            if due is None or (due > now and not at_once) or self._stop_requested:
                 continue
             self.late_seconds += max(now - due, 0.0) if due else 0.0
             self._expected_at = now
