@@ -1,6 +1,7 @@
 """The agent and mysqld_exporter as their users run them: what they cost, how fast they answer."""
 
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -21,6 +22,7 @@ EXPORTER = "prometheus-mysqld-exporter"  # the package and its program
 SCRAPE = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
 STARTS_WITHIN = 120.0  # seconds
 KIB = 1024
+UNIT = ROOT / "deploy/systemd/mysql-headroom.service"
 
 
 class RunningProgram:
@@ -98,9 +100,14 @@ def running_agent(
     file.write_text(yaml.safe_dump(config))
     command = Path(sys.executable).with_name("mysql-headroom")
     words = [str(command), "run", "--config.file", str(file)]
-    with running(words, port, folder / "agent.log") as agent:
+    with running(words, port, folder / "agent.log", **memory_settings()) as agent:
         agent.wait_for("mysql_headroom_up", len(targets))
         yield agent
+
+
+def memory_settings() -> dict[str, str]:
+    """What the systemd unit sets for the C library's memory, as the image does."""
+    return dict(re.findall(r"(?m)^Environment=(GLIBC_TUNABLES)=(.*)$", UNIT.read_text()))
 
 
 def target(watched: WatchedServer, folder: Path, name: str = "db") -> dict[str, object]:

@@ -35,6 +35,18 @@ def test_the_image_has_each_file() -> None:
         assert {file.source, top} & sources, file.source
 
 
+def test_the_service_and_the_image_set_the_same_environment() -> None:
+    """One linear algebra thread, and a C library that keeps nothing for each thread."""
+    service = re.findall(
+        r"(?m)^Environment=(\S+)$", (ROOT / "deploy/systemd/mysql-headroom.service").read_text()
+    )
+    image = re.search(r"(?m)^ENV ((?:.*\\\n)*.*)$", (ROOT / "deploy/docker/Dockerfile").read_text())
+    assert image is not None
+    of_image = {word for word in image[1].split() if word != "\\" and not word.startswith("PATH=")}
+    assert {*service} - {"PYTHONFAULTHANDLER=1"} == of_image
+    assert "GLIBC_TUNABLES=glibc.malloc.tcache_count=0" in of_image
+
+
 def test_the_list_has_the_purpose_of_each_file(capsys: pytest.CaptureFixture[str]) -> None:
     """One line a file, with and without `--list`."""
     assert main(["files"]) == 0
