@@ -1,20 +1,24 @@
 """Watching one target: what it publishes when not all is as it should be."""
 
 import socket
+import threading
 import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
+from history_rows import SERVER, SETTINGS
 from law_windows import RISING, intervals
 
 from agent.assessment.snapshot import Health, Snapshot
 from agent.config.settings import Config
+from agent.history.store import Store
 from agent.pipeline import assess
 from agent.service.daemon import Agent
 from agent.service.target_monitor import TargetMonitor
-from agent.service.target_session import RECONNECT_MIN
+from agent.service.target_session import RECONNECT_MIN, USEFUL_SESSION_SECONDS, TargetSession
 from agent.support.compact_numbers import CompactNumbers
 from collectors.base import Sample
 from testbed.attacks.lying_server import COUNTERS, GAUGES, LyingServer, Packets, status_table
@@ -57,6 +61,66 @@ def test_an_unreachable_server_is_not_asked_again_at_once() -> None:
     assert due > before + RECONNECT_MIN / 2
     assert session.read_server(before) == due
     assert session.server_health.up is False
+
+
+def session_that_has_served(server: LyingServer) -> TargetSession:
+    """One that is old enough to be worth another."""
+    target = {"name": "db", "user": "u", "port": server.port, "timeout": "1s"}
+    often = {"status": {"interval": "1s"}}
+    config = Config.validated({"targets": [target], "collectors": often})
+    session = TargetMonitor(config, config.targets[0]).session
+    session.read_server(time.monotonic())
+    time.sleep(USEFUL_SESSION_SECONDS + 0.1)
+    return session
+
+
+def test_a_session_that_has_served_is_opened_again_at_once_and_only_once() -> None:
+    """The server may still be up; one that then refuses is down, and asked again later."""
+    with LyingServer() as server:
+        session = session_that_has_served(server)
+    before = time.monotonic()
+    assert session.read_server(before) <= time.monotonic()
+    assert session.server_health.up is True
+    assert session.read_server(time.monotonic()) > before + RECONNECT_MIN / 2
+    assert session.server_health.up is False
+
+
+def test_a_server_that_no_longer_answers_is_asked_again_later() -> None:
+    """Another session would have no answer either."""
+    end = threading.Event()
+
+    def silence() -> Packets:
+        end.wait(30)
+        return ()
+
+    with LyingServer() as server:
+        session = session_that_has_served(server)
+        server.lies["performance_schema.global_status"] = silence
+        before = time.monotonic()
+        assert session.read_server(before) > before + RECONNECT_MIN / 2
+        assert session.server_health.up is False
+        end.set()
+
+
+@pytest.mark.parametrize("kept", [(True, True), (True, False), (False, True), (False, False)])
+def test_a_reload_goes_on_with_the_servers_history(kept: tuple[bool, bool], tmp_path: Path) -> None:
+    """If it was kept before and still is; the window stays in any case."""
+    config = Config.validated({"targets": [{"name": "db", "user": "u"}]})
+    store = Store(tmp_path / "history.db", SETTINGS)
+    before, after = (
+        TargetMonitor(config, config.targets[0], store=store if is_kept else None)
+        for is_kept in kept
+    )
+    before.buffer.restore(intervals(RISING))
+    if before.recorder is not None:
+        before.recorder.note_server({"server_uuid": SERVER})
+        before.assessment_tick(150.0)
+        assert before.recorder.server == SERVER
+    after.take_over(before)
+    assert len(after.buffer.latest_window) == len(RISING)
+    if after.recorder is not None:
+        assert after.recorder.server == (SERVER if all(kept) else None)
+    store.close()
 
 
 def test_another_server_at_the_address_is_no_restart() -> None:
