@@ -8,7 +8,7 @@ import pymysql
 import pytest
 
 from collectors.base import CollectorError, FailureKind
-from collectors.driver_errors import MAX_LENGTH, failure
+from collectors.driver_errors import MAX_LENGTH, failure, is_password_refusal
 
 PLACE = "db1:3306"
 Error = pymysql.err.OperationalError
@@ -149,13 +149,37 @@ def test_a_real_unknown_name_is_reported() -> None:
     ("error", "message"),
     [
         (Error(1040, "Too many connections"), "Too many connections (1040)"),
-        (Error(2003, "Can't connect"), 'cannot connect: (2003, "Can\'t connect")'),
+        (
+            Error(2003, "Can't connect"),
+            'cannot connect: (2003, "Can\'t connect"); is the server up, and does it listen there?',
+        ),
         (Error(7), "7"),
         (RuntimeError("no", "key"), "('no', 'key')"),
         (RuntimeError(), "RuntimeError"),
+        (
+            IndexError("index out of range"),
+            "not an answer of a MySQL server (IndexError); check host and port",
+        ),
     ],
     ids=str,
 )
 def test_the_message_has_the_errors_text_and_number(error: Exception, message: str) -> None:
-    """All of it without a number, and the type's name without a text."""
-    assert str(failure(error, PLACE)).startswith(f"{PLACE}: {message}")
+    """All of it without a number, the type's name without a text, and a remedy if there is one."""
+    assert str(failure(error, PLACE)) == f"{PLACE}: {message}"
+
+
+@pytest.mark.parametrize(
+    ("error", "is_refused"),
+    [
+        (Error(1045, "Access denied"), True),
+        (Error(1698, "Access denied"), True),
+        (Error(1040, "Too many connections"), False),
+        (OSError(1045, "Access denied"), False),
+        (None, False),
+    ],
+)
+def test_only_a_servers_own_refusal_counts_as_one(
+    error: Exception | None, is_refused: bool
+) -> None:
+    """Of a password, so that it is not sent again until the server locks the account."""
+    assert is_password_refusal(error) is is_refused
