@@ -311,7 +311,7 @@ def test_a_failed_sla_affects_no_other_result(
     before = monitor.snapshot
     assert before.sla is not None
     assert before.sla.seconds == 0.05
-    monkeypatch.setattr("agent.service.target_monitor.sla_of", lambda *_: 1 / 0)
+    monkeypatch.setattr("agent.what_if.target_sla.sla_of", lambda *_: 1 / 0)
     monitor.buffer.append_intervals([rows[-1]._replace(end=now)], now)
     monitor.assessment_tick(now)
     with pytest.raises(ZeroDivisionError):
