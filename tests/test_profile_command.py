@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from binary_protocol import Prepared
 from class_samples import samples
 from known_classes import known_classes, one_class
 from simulated_classes import simulate
@@ -176,6 +177,17 @@ def test_totals_are_reported_as_the_servers_own() -> None:
     text = as_text(profile, 5)
     assert "watched" not in text
     assert "summed up      by the server, over 84 s at most" in text
+
+
+def test_time_that_is_in_no_class_is_told_first() -> None:
+    """Where it may change the order, and in JSON always."""
+    profile = profile_of(observed(), "time", with_text=False)
+    assert "in no class" not in as_text(profile, 5)
+    assert json.loads(as_json(profile, 5))["unclassified_share"] is None
+    most = replace(profile, unclassified_share=0.9)
+    assert "But 90.0 % of all statement time is in no class." in as_text(most, 5).splitlines()[0]
+    assert "caution        in no class are statements without a digest" in as_text(most, 5)
+    assert "in no class" not in as_text(replace(profile, unclassified_share=0.01), 5)
 
 
 def test_the_table_omits_unknown_columns() -> None:
@@ -364,3 +376,22 @@ def test_the_servers_totals_need_no_observation(
     assert found["calls"] % 7 == 0
     assert found["calls"] > 0
     assert content["cpu"]["source"] in (None, "measured")
+
+
+@pytest.mark.live
+def test_the_share_of_prepared_statements_in_the_totals_is_known(
+    server: PrivateServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """MariaDB has no class for those of the binary protocol, and MySQL has one."""
+    file, _ = write_config(tmp_path, target(tmp_path, server))
+
+    def unclassified() -> float:
+        options = ["--since", "start", "--format", "json"]
+        assert main(["profile", "--config.file", str(file), *options]) == 0
+        return float(json.loads(capsys.readouterr().out)["unclassified_share"])
+
+    before = unclassified()
+    with server.connect_as_root() as session:
+        Prepared(session, "SELECT SLEEP(2)").execute()
+    after = unclassified()
+    assert after > before if server.flavour == "mariadb" else after < before + 0.01

@@ -39,6 +39,11 @@ from models.time_split.split import TimePart
 
 NAME_WIDTH, MAX_NAME_WIDTH = 34, 100
 SORT_NAMES = {"cpu": "CPU", "time": "time", "count": "calls", "io": "IO", "latency": "latency"}
+MIN_UNCLASSIFIED = 0.02
+UNCLASSIFIED = (
+    "in no class are statements without a digest, such as MariaDB's prepared ones, and those whose"
+    " class is no longer in the server's table"
+)
 MAX_PERIODS = 3
 COLUMNS = (
     *(field.name for field in fields(ProfileRow) if field.name != "time"),
@@ -104,7 +109,16 @@ def headline(profile: Profile) -> str:
     if first.share is None or profile.sort == "latency":
         return f"{name} {'are' if is_plural else 'is'} first by {by}."
     share = format_percent(first.share)
-    return f"{name} {'have' if is_plural else 'has'} the greatest share of the {by}: {share}."
+    verb = "have" if is_plural else "has"
+    return f"{name} {verb} the greatest share of the {by}: {share}.{_but_unclassified(profile)}"
+
+
+def _but_unclassified(profile: Profile) -> str:
+    """Return how much time is in no class, where that is enough to change the order."""
+    share = profile.unclassified_share or 0.0
+    if share < MIN_UNCLASSIFIED:
+        return ""
+    return f" But {format_percent(share)} of all statement time is in no class."
 
 
 def as_json(profile: Profile, top: int) -> str:
@@ -120,6 +134,7 @@ def as_json(profile: Profile, top: int) -> str:
             "disagreement": profile.disagreement,
             "reasons": [reason.value for reason in profile.reasons],
         },
+        "unclassified_share": profile.unclassified_share,
         "saturated_periods": [asdict(period) for period in profile.saturated_periods],
         "io": {
             name: {
@@ -234,6 +249,7 @@ def _notes(profile: Profile) -> list[str]:
     return [
         _period_note(profile),
         *_sort_notes(profile),
+        *([f"  {'caution':<14} {UNCLASSIFIED}"] if _but_unclassified(profile) else []),
         *_cpu_notes(profile),
         *_io_notes(profile),
         *_time_notes(profile),

@@ -96,6 +96,8 @@ class Profile:
     """The time split of the whole server."""
     unknown_sort: str | None = None
     """The requested order where no class has that quantity; the classes are sorted by time then."""
+    unclassified_share: float | None = None
+    """Share of all statement time that is in no class; None: not known, or a class has it."""
     is_of_sums: bool = False
     """True if no interval was observed, and the server's own sums were read once."""
 
@@ -136,6 +138,7 @@ def profile_of(
         reasons=cpu.reasons if cpu else (),
         saturated_periods=observed.saturated_periods,
         time=observed.time,
+        unclassified_share=observed.unclassified_share,
         io={
             name: IoBytes(found.total, found.unattributed, found.held_out, found.reasons)
             for name, found in observed.disk.items()

@@ -24,8 +24,9 @@ from agent.window.interval_buffer import IntervalBuffer
 from collectors import CollectorSpec
 from collectors.base import CollectorError, FailureKind, Sample, Values
 from collectors.connection import Connection
+from collectors.digest_table import STATEMENT_TIME
 from collectors.digest_texts import own_digests, texts_of
-from collectors.digests import DigestReader, DigestValues
+from collectors.digests import DigestReader, DigestRows, DigestValues
 
 READING_SECONDS = 1.0  # seconds between two readings, on average
 JITTER = (0.9, 1.1)
@@ -157,7 +158,17 @@ def observe_totals(target: Target) -> ObservedClasses:
         registry.add_texts(texts, own_digests(connection, texts))
     finally:
         connection.close()
-    return observed_classes(registry, [interval])
+    observed = observed_classes(registry, [interval])
+    return replace(observed, unclassified_share=_unclassified_share(rows))
+
+
+def _unclassified_share(rows: DigestRows) -> float | None:
+    """Return the share of all statement time since the server's start that is in no row."""
+    if rows.all_statements is None:
+        return None
+    column = rows.names.index(STATEMENT_TIME)
+    total, classified = rows.all_statements[column], rows.counters[:, column].sum()
+    return float(max(0.0, 1 - classified / total)) if total > 0 else None
 
 
 def read_texts(target: Target, digests: Sequence[str]) -> dict[str, str]:

@@ -58,6 +58,8 @@ class ObservedClasses:
     """Where the whole server's statement time went."""
     class_times: tuple[TimeSplit, ...] = ()
     """The same for each class of the intervals; empty if not known."""
+    unclassified_share: float | None = None
+    """Share of all statement time that is in no class; None: not known, or a class has it."""
 
 
 def observed_classes(
