@@ -241,6 +241,19 @@ def test_a_load_above_the_capacity_has_no_residence_time() -> None:
     assert found.capacity == PredictedValue(CAPACITY, 900.0, 1150.0)
 
 
+def test_past_the_peak_nothing_is_assumed_of_a_residence_time() -> None:
+    """None is predicted there, so there is no time that it starts from, and no queue."""
+    seen = with_window([250.0] * 4, [1.5] * 4)
+    starts, queues = "The residence time starts from", "Queues at a resource"
+    before = " ".join(assumptions(seen, Changes(load=0.5)))
+    assert starts in before
+    assert queues in before
+    past = " ".join(assumptions(replace(seen, is_past_peak=True), Changes(load=0.5)))
+    assert starts not in past
+    assert queues not in past
+    assert "The mix of queries does not change" in past
+
+
 def test_a_load_above_an_unknown_capacity_is_not_said_to_be_above_it() -> None:
     """A resource would be full, though no limit is known: the reason names no capacity."""
     unknown = replace(TODAY, capacity=None, lower=None, upper=None, limits=(), law=None)

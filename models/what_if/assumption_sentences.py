@@ -52,7 +52,8 @@ def _workload_assumptions(today: CurrentState, changes: Changes) -> list[str]:
     found = []
     if changes.load != 1:
         found.append("The mix of queries does not change with the load.")
-    measured = None if today.load is None else measured_load_at(today.load, changes)
+    has_time = today.load is not None and not today.is_past_peak
+    measured = measured_load_at(today.load, changes) if today.load and has_time else None
     if measured is not None:
         found.append(
             "The residence time starts from the one that was measured at that load:"
@@ -64,7 +65,7 @@ def _workload_assumptions(today: CurrentState, changes: Changes) -> list[str]:
             "A class's cost changes by the same factor on every resource, and in the time that no"
             " resource explains. The others cost as before."
         )
-    if changes != Changes() and today.uses:
+    if changes != Changes() and today.uses and has_time:
         found.append(
             "Queues at a resource are at most those of random arrivals at its mean utilisation."
         )
