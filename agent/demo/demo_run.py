@@ -23,6 +23,7 @@ from agent.demo.screen import View, choose_output, table
 from agent.demo.server_installation import FLAVOUR_NAMES, how_to_install, servers_to_try
 from agent.demo.shop_workload import TABLES
 from agent.service.daemon import Agent
+from agent.support.safe_output import flush_output, write_output
 from models.trust import Trust
 
 TARGET, USER = "demo", "headroom"
@@ -122,8 +123,9 @@ class Demo:
 
 
 def say(*lines: str) -> None:
-    """Print lines and flush them."""
-    print(*lines, sep="\n", flush=True)
+    """Print lines and flush them; raises OutputError."""
+    write_output(f"{line}\n" for line in lines)
+    flush_output()
 
 
 def _set_up_output() -> None:
