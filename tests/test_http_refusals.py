@@ -108,6 +108,21 @@ def test_each_kind_of_refusal_has_its_remedy(
     assert said.count("\n") == 1
 
 
+@pytest.mark.parametrize("data", ["{}", "[1]", '[{"instance": "a"}, "b"]', '"text"'])
+def test_an_answer_of_another_form_is_one_line(
+    data: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of a program that is no Prometheus, though it speaks its protocol."""
+    body = f'{{"status": "success", "data": {data}}}'.encode()
+    answer = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body)
+    with refusing(lambda client: client.sendall(answer)) as url:
+        assert main(["analyze", "--prometheus", url]) == 1
+    said = capsys.readouterr().err
+    assert said.startswith(f"mysql-headroom: {url}: ")
+    assert "this is not a Prometheus response: no series;" in said
+    assert said.count("\n") == 1
+
+
 @pytest.mark.parametrize(
     "words",
     [("mark", "--name", "x", "--agent"), ("analyze", "--prometheus")],
