@@ -97,24 +97,27 @@ def test_statements_without_a_digest_are_one_class() -> None:
 
 
 @pytest.mark.parametrize(
-    ("names", "everything", "is_lost"),
+    ("names", "everything", "found"),
     [
-        (NAMES, (32, 3.5), False),
-        (NAMES, (32, 3.0), True),
-        (NAMES, (30, 3.0), False),
-        (NAMES, (31, 3.0), True),
-        (("calls", "cpu_time"), (32, 3.0), True),
-        (("calls", "rows_sent"), (32, 3.0), False),
+        (NAMES, (32, 3.5), {NONE: [2, 0.5, 0]}),
+        (NAMES, (32, 3.0), None),
+        (NAMES, (30, 3.0), {}),
+        (NAMES, (31, 3.0), None),
+        (("calls", "cpu_time"), (32, 3.0), None),
+        (("calls", "rows_sent"), (32, 3.0), {NONE: [2, 0, 0]}),
     ],
 )
 def test_statements_without_a_measured_time_are_lost(
-    names: tuple[str, ...], everything: tuple[float, float], is_lost: bool
+    names: tuple[str, ...],
+    everything: tuple[float, float],
+    found: dict[str, list[float]] | None,
 ) -> None:
     """Their instrument was switched off: calls rise, and their time or their CPU does not."""
     followed, row = Followed(), f"1|{A}"
     followed.take(reading({row: (10, 1.0)}, everything=(30, 3.0), since=None, names=names))
-    followed.take(reading({row: (10, 1.0)}, everything=everything, names=names))
-    assert followed.lost() == ({LossReason.COLUMNS: 1} if is_lost else {})
+    later = reading({row: (10, 1.0)}, everything=everything, names=names)
+    assert followed.take(later) == found
+    assert followed.lost() == ({LossReason.COLUMNS: 1} if found is None else {})
 
 
 def test_totals_that_fall_or_vanish_give_no_undigested_class() -> None:

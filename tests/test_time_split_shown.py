@@ -146,9 +146,14 @@ def test_a_class_reads_as_its_bytes_if_they_are_attributed(
     resources = [replace(r, unattributed_share=unattributed) for r in state.resources]
     [split, *_] = class_time_splits(replace(state, resources=tuple(resources)), USE).values()
     assert (TimePart.DISK_RANDOM not in split.unknown) == explains
-    alone = [replace(one, recent={"statement_time": 1.0}) for one in state.classes]
+    spent = [float(k) for k in range(len(state.classes))]
+    alone = [
+        replace(one, recent={"statement_time": seconds})
+        for one, seconds in zip(state.classes, spent, strict=True)
+    ]
     remote = replace(state, classes=tuple(alone), resources=())
-    assert len(class_time_splits(remote, USE)) == len(alone)
+    found = class_time_splits(remote, USE).values()
+    assert [one.statement_time for one in found] == spent[1:]  # the first has no time to split
 
 
 def test_a_profile_divides_the_time_of_its_own_statements() -> None:

@@ -25,7 +25,7 @@ class UndigestedStatements:
 
     def __init__(self, everything: Array | None) -> None:
         self._last = everything
-        self._ahead: Array = np.zeros(0)
+        self._ahead: Array | float = 0.0
 
     def is_unmeasured(self, names: Sequence[str], everything: Array | None) -> bool:
         """Return whether statements have ended since, all without a time that is a column.
@@ -46,9 +46,8 @@ class UndigestedStatements:
         if before is None or everything is None or covered is None:
             return None
         if (everything < before).any():  # the table was emptied
-            self._ahead = np.zeros(0)
+            self._ahead = 0.0
             return None
-        ahead = self._ahead if self._ahead.size else np.zeros_like(covered)
-        rest = everything - before - covered - ahead
+        rest = everything - before - covered - self._ahead
         self._ahead = np.maximum(-rest, 0.0)
         return np.maximum(rest, 0.0)
