@@ -31,12 +31,12 @@ from agent.window.resource_utilisation import (
     log_writes,
     resources_with_ceilings,
 )
+from models.arrays import Array
 from models.capacity.assess import assess_capacity
 from models.capacity.client_connections import client_connections
 from models.capacity.observations import Observations
 from models.capacity.oversubscription_loss import ASSUMED_CONNECTIONS
 from models.capacity.thinning import thin
-from models.rates import Array
 
 IDLE_BASELINE = "idle_baseline"
 """The kind of the excluded threads that have neither a client nor a name."""

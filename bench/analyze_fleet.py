@@ -24,12 +24,11 @@ import numpy as np
 import psutil
 from many_digest_fixture import ROOT
 from measured_programs import RunningProgram, running
-from numpy.typing import NDArray
 
 from agent.demo.private_server import free_port
+from models.arrays import Array
 from models.usl.law import Usl
 
-Array = NDArray[np.float64]
 END, STEP, DAY = 1_790_000_000, 60, 86_400
 LAW = Usl(sigma=0.02, kappa=0.0005, lam=500.0)
 DEMAND = 1 / 4000.0  # CPU seconds that a query takes

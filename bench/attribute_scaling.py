@@ -18,7 +18,7 @@ from typing import TypeVar
 import numpy as np
 
 from agent.csv_input.class_file import read_classes
-from models.attribution.class_interval_table import Array
+from models.arrays import Array
 from models.attribution.division_methods import DividedUse
 from models.attribution.resource_division import attribute
 

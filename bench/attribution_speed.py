@@ -16,10 +16,11 @@ from collections.abc import Callable
 import numpy as np
 from scipy.optimize import nnls
 
+from models.arrays import Array
 from models.attribution.block_model import fit_intervals
 from models.attribution.call_and_row_costs import interval_weights
 from models.attribution.class_cost_fit import ClassPriors
-from models.attribution.class_interval_table import Array, ClassIntervals
+from models.attribution.class_interval_table import ClassIntervals
 from models.attribution.division_methods import DividedUse
 from models.attribution.prior_mixture_fit import fit_mixture
 from models.attribution.sufficient_statistics import Moments

@@ -20,12 +20,12 @@ from time import process_time
 import numpy as np
 
 from agent.support.memory_tuning import keep_freed_memory
+from models.arrays import Array
 from models.capacity.assess import assess_capacity
 from models.capacity.observations import Observations
 from models.capacity.resource_and_limit import Resource
 from models.trust import Trust
 from models.usl.fit import fit_bayes, fit_linearised, fit_lsq
-from models.usl.law import Array
 from testbed.simulated.capacity_trials import Trial, passes_gate, trials
 from testbed.simulated.day_scenarios import scenarios, simulate_day
 

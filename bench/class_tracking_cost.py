@@ -21,7 +21,8 @@ from agent.query_classes.digest_deltas import DigestDeltas
 from agent.query_classes.resource_meter import RESOURCES
 from collectors.digest_table import COUNTERS
 from collectors.digests import DigestRows
-from models.attribution.class_interval_table import Array, ClassIntervals
+from models.arrays import Array
+from models.attribution.class_interval_table import ClassIntervals
 from models.attribution.result import HostUse
 from models.attribution.sliding_model import SlidingModel
 

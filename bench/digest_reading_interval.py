@@ -12,7 +12,8 @@ import argparse
 import numpy as np
 
 from agent.query_classes.resource_meter import RESOURCES
-from models.attribution.class_interval_table import Array, ClassIntervals
+from models.arrays import Array
+from models.attribution.class_interval_table import ClassIntervals
 from models.attribution.result import HostUse, disagreement
 from models.attribution.sliding_model import SlidingModel
 

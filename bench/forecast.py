@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 from scipy.stats import norm
 
+from models.arrays import Array
 from models.capacity.distribution import Distribution
 from models.forecast.daily_peaks import daily_peaks
 from models.forecast.hourly_means import hourly_means
@@ -28,7 +29,6 @@ from models.forecast.time_to_saturation import (
     forecast_load,
     saturation,
 )
-from models.rates import Array
 from testbed.simulated.forecast_interval import peak_interval
 from testbed.simulated.load_histories import AHEAD, HOURS, SCENARIOS, LoadHistory, load_history
 

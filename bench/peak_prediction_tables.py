@@ -5,7 +5,7 @@ from math import exp
 
 import numpy as np
 
-from models.usl.law import Array
+from models.arrays import Array
 from models.usl.peak_posterior_grid import TABLE_PRIOR
 from testbed.published.curves import CURVES
 from testbed.published.held_out import (

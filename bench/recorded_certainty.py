@@ -8,9 +8,9 @@ import numpy as np
 
 from agent.pipeline import observations
 from agent.window.concurrency import ConcurrencySource
+from models.arrays import Array
 from models.capacity.assess import assess_capacity
 from models.capacity.saturation_probability import is_contradicted
-from models.usl.law import Array
 from testbed.recorded.peak_predictions import clients_peak, levels_of, saved, seen_below
 
 RECORDED = Path(__file__).resolve().parent.parent / "tests" / "fixtures"

@@ -15,7 +15,8 @@ import numpy as np
 
 from agent.csv_input.class_file import read_classes
 from agent.csv_input.host_file import join_host_file, read_host
-from models.attribution.class_interval_table import Array, ClassIntervals
+from models.arrays import Array
+from models.attribution.class_interval_table import ClassIntervals
 from models.attribution.division_methods import DividedUse
 from models.attribution.resource_division import attribute
 from models.attribution.result import (

@@ -17,8 +17,9 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import OptimizeWarning, curve_fit
 
+from models.arrays import Array
 from models.usl.fit import fit_bayes
-from models.usl.law import Array, Usl
+from models.usl.law import Usl
 from models.usl.points_and_residuals import Points
 from models.usl.residence_curve import fit_curve
 

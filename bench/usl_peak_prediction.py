@@ -24,9 +24,10 @@ from pathlib import Path
 import numpy as np
 from peak_prediction_tables import print_published
 
+from models.arrays import Array
 from models.trust import Trust
 from models.usl.fit import FitMethod, UslFit, fit
-from models.usl.law import Array, Usl
+from models.usl.law import Usl
 
 SHARES = (0.4, 0.6, 0.8)
 CUTS = ("throughput", "load")

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from models.arrays import Array
 from models.capacity.headroom import Headroom
 from models.capacity.result import Capacity
 from models.capacity.saturation_probability import is_contradicted
@@ -19,7 +20,6 @@ from models.reason_enum import ReasonEnum
 from models.robust import NORMAL_95, LinearFit, fit_linear
 from models.shared_constants import CLEAR_RATIO, MAJORITY, MIN_LOAD_RATIO, MIN_NOISE
 from models.trust import FULL_LOAD, MAX_ERROR, TRUSTED_RATIO, Trust
-from models.usl.law import Array
 from models.what_if.predicted_value import PredictedValue
 
 MIN_VALUES = 20

@@ -8,7 +8,7 @@ import random
 import numpy as np
 from numpy.typing import NDArray
 
-from models.usl.law import Array
+from models.arrays import Array
 
 Shape = tuple[int, ...]
 DRAW_COUNT = 1000

@@ -11,9 +11,9 @@ from itertools import pairwise
 from math import isnan, nan
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-Array = NDArray[np.float64]
+from models.arrays import Array
 
 START_TOLERANCE = 3.0
 """Uptime counts whole seconds: a server's start may seem to move by less than this (s)."""

@@ -6,9 +6,9 @@ from typing import Self
 
 import numpy as np
 
+from models.arrays import Array
 from models.numerics import NEGLIGIBLE
 from models.robust import NORMAL_95
-from models.usl.law import Array
 
 
 @dataclass(frozen=True, eq=False)

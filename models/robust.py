@@ -10,8 +10,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from models.arrays import Array, Mask
 from models.numerics import NEGLIGIBLE, TINY, median
-from models.usl.law import Array
 
 TUKEY = 4.685
 """The biweight's constant: 95 % as efficient as least squares where the errors are normal."""
@@ -163,7 +163,7 @@ def _fit_reweighted(
 
 
 def _fits_of(
-    coefficients: Array, inverse: Array, residuals: Array, kept: NDArray[np.bool_], floor: float
+    coefficients: Array, inverse: Array, residuals: Array, kept: Mask, floor: float
 ) -> list[LinearFit]:
     """Return each fit with its uncertainty, from the weighted residuals of the points kept.
 

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import numpy as np
 
+from models.arrays import Array
 from models.capacity.observations import Observations
 from models.capacity.resource_and_limit import Resource
 from models.capacity.result import REMARKS, Capacity
 from models.trust import Trust
-from models.usl.law import Array
 from testbed.simulated.day_scenarios import DaySettings, simulate_day
 from testbed.simulated.servers import Server, law_server
 

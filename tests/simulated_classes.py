@@ -5,7 +5,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from models.attribution.class_interval_table import Array, ClassIntervals
+from models.arrays import Array
+from models.attribution.class_interval_table import ClassIntervals
 
 COSTS = {
     "point": 50e-6,

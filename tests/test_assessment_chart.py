@@ -10,9 +10,9 @@ from law_windows import WAVES, interval, intervals, known, seen_at, with_resourc
 
 from agent.export.assessment_chart import ORANGE, render_chart
 from agent.window.intervals import Interval
+from models.arrays import Array
 from models.capacity.result import Capacity
 from models.trust import Trust
-from models.usl.law import Array
 
 ROWS = intervals(WAVES)
 

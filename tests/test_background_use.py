@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
+from models.arrays import Array
 from models.attribution.background_use import BACKGROUND_PRIOR, NOTHING_BESIDE, BackgroundUse
-from models.attribution.class_interval_table import AGENT, Array, ClassIntervals
+from models.attribution.class_interval_table import AGENT, ClassIntervals
 
 SECONDS = 2.0
 

@@ -5,12 +5,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
+from models.arrays import Array
 from models.business_unit import UnitHeadroom, UnitReason, UnitValues, unit_headroom
 from models.capacity.distribution import Distribution
 from models.capacity.headroom import Headroom
 from models.capacity.result import Capacity, CapacityReason
 from models.trust import Trust
-from models.usl.law import Array
 
 C, SPREAD = 1000.0, 0.05
 """The expected capacity, queries/s, and the deviation of its logarithm."""

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from capacity_days import numbers
 
+from models.arrays import Array
 from models.capacity.assess import assess_capacity
 from models.capacity.contention_peak import NearestLimit, find_peak
 from models.capacity.goodness_of_fit import MergedPoints
@@ -15,7 +16,7 @@ from models.capacity.observed_peak import saturated_throughput
 from models.capacity.resource_and_limit import Resource
 from models.shared_constants import QUERY_VARIATION
 from models.trust import Trust
-from models.usl.law import Array, Usl
+from models.usl.law import Usl
 from testbed.simulated.day_scenarios import DaySettings, simulate_day
 from testbed.simulated.servers import erlang_server
 

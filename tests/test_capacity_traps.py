@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from capacity_days import INTERVALS, SECONDS, observed, residing, tide
 
+from models.arrays import Array
 from models.capacity.assess import assess_capacity
 from models.capacity.observations import Observations
 from models.capacity.resource_and_limit import LimitReason, Resource
 from models.capacity.resource_limits import find_resource_limits
 from models.capacity.result import CapacityReason
 from models.trust import Trust
-from models.usl.law import Array
 from testbed.simulated.day_scenarios import DaySettings, simulate_day
 from testbed.simulated.servers import erlang_server
 

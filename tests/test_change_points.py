@@ -8,11 +8,12 @@ import pytest
 
 from agent.pipeline import observations
 from agent.window.concurrency import ConcurrencySource
+from models.arrays import Array
 from models.capacity.change_points import TIME_PER_QUERY, find_regimes
 from models.capacity.observations import Observations
 from models.capacity.resource_and_limit import Resource
 from models.shared_constants import MIN_CURVE_POINTS
-from models.usl.law import Array, Usl
+from models.usl.law import Usl
 from testbed.recorded.peak_predictions import levels_of, saved, seen_below
 
 ZOO = Path(__file__).parent / "fixtures" / "zoo"

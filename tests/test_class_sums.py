@@ -13,6 +13,7 @@ from simulated_classes import simulate
 
 from collectors.process_lookup import process_io
 from collectors.thread_times import ThreadTimes, is_in_sample
+from models.arrays import Array
 from models.attribution.block_model import fit_intervals
 from models.attribution.call_and_row_costs import (
     CpuBounds,
@@ -20,7 +21,7 @@ from models.attribution.call_and_row_costs import (
     fit_unit_costs,
     interval_weights,
 )
-from models.attribution.class_interval_table import Array, ClassIntervals
+from models.attribution.class_interval_table import ClassIntervals
 from models.attribution.cost_model import fit_block
 from models.attribution.division_methods import DividedUse, capped_work_time
 from models.attribution.result import disagreement

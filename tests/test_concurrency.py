@@ -8,6 +8,7 @@ from law_windows import RISING, intervals, with_usage
 
 from agent.window.concurrency import ConcurrencySource, concurrency, running_statements
 from agent.window.intervals import Interval, Window
+from models.arrays import Array
 from models.capacity.assess import assess_capacity
 from models.capacity.demand_extrapolation import CEILING
 from models.capacity.observations import Observations
@@ -15,7 +16,6 @@ from models.capacity.observed_peak import find_observed_peak
 from models.capacity.resource_and_limit import Resource
 from models.capacity.result import CapacityReason
 from models.trust import Trust
-from models.usl.law import Array
 from testbed.recorded.overload import SETTLED, reported
 from testbed.recorded.peak_predictions import saved
 

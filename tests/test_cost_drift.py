@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from capacity_days import INTERVALS, observed, residing, tide
 
+from models.arrays import Array
 from models.capacity import cost_curve
 from models.capacity.assess import assess_capacity
 from models.capacity.change_points import CostChange, Regimes
@@ -21,7 +22,6 @@ from models.capacity.result import USL, Capacity, CapacityReason
 from models.capacity.trust_gate import judge_capacity
 from models.robust import LinearFit, fit_linear
 from models.trust import Trust
-from models.usl.law import Array
 from testbed.simulated.servers import erlang_server
 
 SERVER = erlang_server("eight", 8, wait=0.004)

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from capacity_days import INTERVALS, residing, tide
 
+from models.arrays import Array
 from models.capacity.assess import assess_capacity
 from models.capacity.cpu_frequency_check import clock_rise
 from models.capacity.observations import Observations
 from models.capacity.resource_and_limit import Resource
 from models.capacity.result import CapacityReason
 from models.trust import Trust
-from models.usl.law import Array
 from testbed.simulated.servers import erlang_server
 
 SERVER = erlang_server("eight", 8, wait=0.004)

@@ -10,9 +10,10 @@ from simulated_classes import Simulated, simulate
 
 from agent.csv_input.class_file import read_classes
 from agent.csv_input.host_file import join_host_file, read_host
+from models.arrays import Array
 from models.attribution.call_and_row_costs import fit_unit_costs, interval_weights
 from models.attribution.class_cost_fit import FittedMixture
-from models.attribution.class_interval_table import Array, ClassIntervals
+from models.attribution.class_interval_table import ClassIntervals
 from models.attribution.cost_model import CostModel, fit_block
 from models.attribution.division_methods import DividedUse, computing_share, computing_time
 from models.attribution.resource_division import attribute

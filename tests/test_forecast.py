@@ -5,6 +5,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from models.arrays import Array
 from models.capacity.distribution import Distribution
 from models.forecast.daily_peak_growth import TrendShape, fit_trend
 from models.forecast.daily_peaks import daily_peaks
@@ -17,7 +18,6 @@ from models.forecast.time_to_saturation import (
     forecast_load,
     saturation,
 )
-from models.rates import Array
 from testbed.simulated.forecast_interval import peak_interval
 from testbed.simulated.load_histories import AHEAD, HOURS, SCENARIOS, load_history
 

@@ -39,11 +39,11 @@ from agent.support.clock_pair import ClockPair
 from agent.window.interval_buffer import IntervalBuffer
 from agent.window.intervals import Window
 from collectors.base import Sample
+from models.arrays import Array
 from models.capacity.distribution import Distribution
 from models.capacity.result import Capacity
 from models.forecast.hourly_means import HOUR_SECONDS
 from models.forecast.time_to_saturation import DAY_SECONDS, ForecastReason, Saturation
-from models.rates import Array
 from models.trust import Trust
 
 UNIX = 1_699_999_200.0  # a full hour

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from models.arrays import Array
 from models.capacity.assess import assess_capacity
 from models.capacity.goodness_of_fit import (
     Check,
@@ -16,7 +17,7 @@ from models.capacity.resource_and_limit import Resource
 from models.capacity.resource_limits import find_resource_limits
 from models.capacity.result import CapacityReason
 from models.trust import Trust
-from models.usl.law import Array, Usl
+from models.usl.law import Usl
 
 LAW = Usl(0.03, 0.0006, 1000.0)
 

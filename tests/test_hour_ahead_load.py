@@ -32,8 +32,8 @@ from agent.support.clock_pair import ClockPair
 from agent.window.interval_buffer import IntervalBuffer
 from agent.window.intervals import Interval, Window
 from collectors.base import Sample
+from models.arrays import Array
 from models.forecast.next_hour import DAY_STEPS, HORIZON_STEPS, STEP_SECONDS, Rise
-from models.rates import Array
 
 DAY = 86_400.0
 UNIX = 1_700_000_100.0  # not at the beginning of a step

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.query_classes.resource_meter import RESOURCES
-from models.attribution.class_interval_table import FOLDS, OTHER, Array, ClassIntervals
+from models.arrays import Array
+from models.attribution.class_interval_table import FOLDS, OTHER, ClassIntervals
 from models.attribution.division_methods import (
     MIN_GROUP_CALLS,
     DividedUse,

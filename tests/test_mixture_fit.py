@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from simulated_classes import simulate
 
 from agent.csv_input.class_file import read_classes
+from models.arrays import Array, Mask
 from models.attribution import prior_mixture_fit
 from models.attribution.block_model import fit_intervals
 from models.attribution.call_and_row_costs import (
@@ -18,7 +19,7 @@ from models.attribution.call_and_row_costs import (
     robust_weights,
 )
 from models.attribution.class_cost_fit import ClassPriors, MixtureProblem
-from models.attribution.class_interval_table import Array, ClassIntervals, Mask
+from models.attribution.class_interval_table import ClassIntervals
 from models.attribution.cost_model import CostModel
 from models.attribution.division_methods import DividedUse
 from models.attribution.empirical_bayes import fit_class_unit_costs

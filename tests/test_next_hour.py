@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from models.arrays import Array
 from models.capacity.distribution import Distribution
 from models.forecast.next_hour import (
     DAY_STEPS,
@@ -13,7 +14,6 @@ from models.forecast.next_hour import (
     Rise,
     possible_rises,
 )
-from models.rates import Array
 
 WEEK = 7 * DAY_STEPS
 LIMIT = Distribution.of_quantiles(990.0, 1000.0, 1010.0)

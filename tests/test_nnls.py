@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy
 
-from models.usl.law import Array
+from models.arrays import Array
 from models.usl.parabola_nnls import ZERO_COEFFICIENTS, fit_non_negative
 
 DRAWS = 3000

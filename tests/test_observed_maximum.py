@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from capacity_days import observed, residing, tide
 
+from models.arrays import Array
 from models.capacity.assess import assess_capacity
 from models.capacity.highest_throughput_likelihood import (
     cost_variation,
@@ -18,7 +19,6 @@ from models.shared_constants import (
     QUERY_VARIATION,
 )
 from models.trust import Trust
-from models.usl.law import Array
 from testbed.simulated.servers import erlang_server, law_server
 
 SERVER = erlang_server("eight", 8, wait=0.004)

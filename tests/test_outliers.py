@@ -5,10 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from models.arrays import Array
 from models.capacity.observations import Observations
 from models.capacity.outliers import OutlierReason, find_outliers
 from models.capacity.resource_and_limit import Resource
-from models.usl.law import Array, Usl
+from models.usl.law import Usl
 
 LAW = Usl(0.02, 0.0005, 1000.0)
 

@@ -6,9 +6,10 @@ from functools import cache
 import numpy as np
 import pytest
 
+from models.arrays import Array
 from models.trust import Reason, Trust
 from models.usl.fit import UslFit, fit, fit_bayes
-from models.usl.law import Array, Usl
+from models.usl.law import Usl
 from models.usl.peak_posterior_grid import TABLE_PRIOR, PeakPrior
 from testbed.published import held_out
 from testbed.published.curves import CURVES, Curve

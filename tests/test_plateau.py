@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from capacity_days import INTERVALS, SECONDS
 
+from models.arrays import Array
 from models.capacity.assess import assess_capacity
 from models.capacity.observations import Observations
 from models.capacity.plateau import find_plateau
 from models.capacity.resource_and_limit import Resource
 from models.capacity.result import USL, CapacityReason
 from models.trust import Trust
-from models.usl.law import Array
 from testbed.simulated.day_scenarios import DaySettings, simulate_day
 from testbed.simulated.server_months import PER_DAY, server_month
 from testbed.simulated.servers import erlang_server

@@ -16,7 +16,8 @@ from agent.query_classes.class_intervals import ClassInterval, ClassIntervalMake
 from agent.query_classes.class_registry import ClassRegistry
 from agent.query_classes.period_attribution import ObservedClasses, observed_classes
 from agent.query_classes.resource_meter import RESOURCES
-from models.attribution.class_interval_table import AGENT, Array, ClassIntervals
+from models.arrays import Array
+from models.attribution.class_interval_table import AGENT, ClassIntervals
 from models.attribution.quality_gate import is_predicted_well, may_have_used
 from models.attribution.result import HostUse, PredictionError
 from models.attribution.sliding_model import SlidingModel

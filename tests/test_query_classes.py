@@ -20,7 +20,8 @@ from agent.query_classes.digest_deltas import LossReason
 from collectors.base import Sample
 from collectors.digest_table import MAX_ROWS
 from collectors.digests import DigestRows, DigestValues
-from models.attribution.class_interval_table import AGENT, OTHER, Array
+from models.arrays import Array
+from models.attribution.class_interval_table import AGENT, OTHER
 from models.attribution.result import AttributionReason, DivisionMethod, disagreement
 
 SECONDS = 600

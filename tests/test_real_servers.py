@@ -16,13 +16,13 @@ import pytest
 
 from agent.pipeline import observations
 from agent.window.concurrency import ConcurrencySource
+from models.arrays import Array
 from models.capacity.assess import assess_capacity
 from models.capacity.observations import Observations
 from models.capacity.resource_and_limit import Resource
 from models.capacity.result import USL, Capacity, CapacityReason
 from models.trust import Trust
 from models.usl.fit import FitMethod, fit
-from models.usl.law import Array
 from testbed.recorded.peak_predictions import (
     AT_BEST,
     FAR_OFF,

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from models.arrays import Array
 from models.capacity.demand_extrapolation import CEILING
 from models.capacity.distribution import TABLE_SIZE
 from models.capacity.observations import Observations
@@ -16,7 +17,6 @@ from models.capacity.resource_limits import (
 )
 from models.robust import fit_linear, normal_cdf, student_cdf
 from models.trust import Trust
-from models.usl.law import Array
 
 LOADS = np.linspace(1, 1200, 1200)
 

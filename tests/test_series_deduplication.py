@@ -13,7 +13,7 @@ from agent.prometheus.series_deduplication import (
     require_one_server,
 )
 from agent.replay.recording_opener import SourceError
-from models.rates import Array
+from models.arrays import Array
 
 START = 1_790_000_000.0
 """When the servers of these tests are started, Unix seconds."""

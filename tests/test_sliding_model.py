@@ -9,7 +9,8 @@ import pytest
 from simulated_classes import simulate
 
 from agent.query_classes.resource_meter import RESOURCES
-from models.attribution.class_interval_table import OTHER, Array, ClassIntervals
+from models.arrays import Array
+from models.attribution.class_interval_table import OTHER, ClassIntervals
 from models.attribution.division_methods import DividedUse
 from models.attribution.resource_division import attribute
 from models.attribution.result import HostUse

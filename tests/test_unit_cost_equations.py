@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from models.arrays import Array
 from models.attribution.call_and_row_costs import interval_weights
 from models.attribution.class_cost_solver import Spectrum, UnitCostEquations, UnitCostProblem
-from models.attribution.class_interval_table import Array
 from models.attribution.empirical_bayes import fit_class_unit_costs, fit_unit_costs_by_interval
 from models.attribution.nnls import minimise_non_negative
 from models.attribution.sufficient_statistics import Moments

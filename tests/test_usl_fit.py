@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import scipy
 
+from models.arrays import Array
 from models.trust import Reason, Trust
 from models.usl.classical_fits import linearise
 from models.usl.fit import (
@@ -17,7 +18,7 @@ from models.usl.fit import (
     fit_lsq,
     throughput_band,
 )
-from models.usl.law import Array, Usl
+from models.usl.law import Usl
 from models.usl.peak_posterior_grid import PeakPrior
 from models.usl.points_and_residuals import Points
 from models.usl.posterior import posterior_of

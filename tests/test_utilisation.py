@@ -5,7 +5,7 @@ from numpy.testing import assert_array_equal
 
 from agent.config.resources import DiskSettings, ResourceSettings
 from agent.window.resource_utilisation import limiting_resources, resources_with_ceilings
-from models.rates import Array
+from models.arrays import Array
 
 HALF, QUARTER = np.full(8, 0.5), np.full(8, 0.25)
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.csv_input.class_file import read_classes
-from models.attribution.class_interval_table import Array
+from models.arrays import Array
 from models.attribution.result import PredictionError
 from models.attribution.weighted_linear_regression import (
     Line,

@@ -8,10 +8,10 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
+from models.arrays import Array, Mask
 from models.capacity.observations import Observations
 from models.capacity.outliers import OutlierReason
 from models.capacity.result import Capacity
-from models.rates import Array
 
 
 class Disposition(StrEnum):
@@ -90,11 +90,11 @@ class AssessedIntervals:
         is_on_curve = self._is_on_curve(disposition)
         return self.concurrency[is_on_curve], self.throughput[is_on_curve]
 
-    def ended_after(self, disposition: Disposition, at: float) -> NDArray[np.bool_]:
+    def ended_after(self, disposition: Disposition, at: float) -> Mask:
         """Return for the same intervals whether they ended after `at` (Unix s)."""
-        later: NDArray[np.bool_] = self.at[self._is_on_curve(disposition)] > at
+        later: Mask = self.at[self._is_on_curve(disposition)] > at
         return later
 
-    def _is_on_curve(self, disposition: Disposition) -> NDArray[np.bool_]:
-        has_disposition: NDArray[np.bool_] = self.dispositions == disposition.value
+    def _is_on_curve(self, disposition: Disposition) -> Mask:
+        has_disposition: Mask = self.dispositions == disposition.value
         return has_disposition & np.isfinite(self.concurrency)

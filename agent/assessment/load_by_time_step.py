@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from models.arrays import Array
 from models.forecast.hourly_means import hourly_means
-from models.rates import Array
 
 
 class LoadSum(NamedTuple):

@@ -21,7 +21,8 @@ from agent.csv_input.table_file import (
     read_rows,
     shortened,
 )
-from models.attribution.class_interval_table import SIZES, Array, ClassIntervals
+from models.arrays import Array
+from models.attribution.class_interval_table import SIZES, ClassIntervals
 from models.attribution.result import HostUse
 
 TIME, CLASS, SECONDS, TEXT = "t_s", "class", "dt_s", "digest_text"

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from agent.csv_input.class_file import MIN_INTERVALS, TIME, ClassFile, Table
 from agent.csv_input.table_file import TableFileError
-from models.attribution.class_interval_table import Array
+from models.arrays import Array
 from models.attribution.result import HostUse
 
 DEFAULT_RESOURCE = "mysqld_cpu_s"

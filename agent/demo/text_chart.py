@@ -3,7 +3,7 @@
 import numpy as np
 
 from agent.export.fit_report import format_number
-from models.rates import Array
+from models.arrays import Array
 from models.usl.law import Usl
 
 POINT, CURVE, NOW = "•", "·", "O"

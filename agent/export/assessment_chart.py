@@ -12,10 +12,10 @@ import numpy as np
 from agent.assessment.assessed_intervals import AssessedIntervals, Disposition
 from agent.assessment.deploy_markers import Marker
 from agent.export.fit_report import format_number
+from models.arrays import Array
 from models.capacity.result import Capacity
 from models.trust import Trust
 from models.usl.fit import UslFit
-from models.usl.law import Array
 
 WIDTH, HEIGHT = 720, 260
 LEFT, RIGHT, BOTTOM, TOP = 64, 16, 34, 12

@@ -8,9 +8,9 @@ import numpy as np
 from agent.csv_input.curve_file import CurveFile
 from agent.export.figure_files import new_figure, write_figure
 from agent.export.fit_report import format_number, format_threads, headline
+from models.arrays import Array
 from models.trust import Trust
 from models.usl.fit import FitMethod, UslFit, throughput_band
-from models.usl.law import Array
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -8,7 +8,7 @@ from agent.export.figure_files import new_figure, write_figure
 from agent.export.profile_rows import Profile
 from agent.query_classes.class_registry import class_name_of
 from agent.query_classes.period_attribution import ObservedClasses
-from models.attribution.class_interval_table import Array
+from models.arrays import Array
 from models.attribution.resource_division import line_samples
 from models.attribution.result import Attribution
 

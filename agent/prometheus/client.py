@@ -26,7 +26,7 @@ from agent.support.http_client import (
     read_answer,
     read_refusal,
 )
-from models.rates import Array
+from models.arrays import Array
 
 MAX_BYTES = 2**28
 """Bytes of one response; 400 series of 11,000 points take 120 MiB."""

@@ -14,7 +14,7 @@ import numpy as np
 from agent.prometheus.client import NAME, Labels, Series
 from agent.prometheus.exporters import matcher
 from agent.replay.recording_opener import SourceError
-from models.rates import Array
+from models.arrays import Array
 
 TimeSpan = tuple[float, float]
 """From when to when, Unix seconds."""

@@ -4,7 +4,7 @@ import numpy as np
 
 from agent.query_classes.attribution_snapshot import ClassesState, ClassState
 from agent.window.recent_time_split import TimeUse
-from models.attribution.class_interval_table import Array
+from models.arrays import Array
 from models.attribution.quality_gate import (
     varied_as_predicted,
 )

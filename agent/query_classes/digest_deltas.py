@@ -12,12 +12,12 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 import numpy as np
-from numpy.typing import NDArray
 
 from agent.query_classes.class_registry import NONE, ClassNumbers, ClassRegistry
 from agent.query_classes.undigested_statements import UndigestedStatements
 from collectors.digest_table import LOCK_TIME, STATEMENT_TIME, Array
 from collectors.digests import DigestRows
+from models.arrays import Mask
 
 MAX_GAP = 120.0  # seconds between two readings, beyond which changes are not used
 THREAD_STATES = ("on_disk", "ready")
@@ -41,7 +41,7 @@ class LossReason(StrEnum):
     CHURN = "churn"  # too many classes to remember: all but the largest were forgotten
 
 
-Flags = NDArray[np.bool_]
+Flags = Mask
 
 
 @dataclass(frozen=True, slots=True, eq=False)

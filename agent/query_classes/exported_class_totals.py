@@ -16,7 +16,8 @@ from agent.query_classes.class_registry import UNATTRIBUTED
 from agent.query_classes.resource_meter import RESOURCES
 from agent.query_classes.tracked_classes import TrackedClasses
 from agent.support.compact_numbers import CompactNumbers
-from models.attribution.class_interval_table import AGENT, OTHER, Array, ClassIntervals
+from models.arrays import Array
+from models.attribution.class_interval_table import AGENT, OTHER, ClassIntervals
 
 MIN_REPLACING_RATIO = 1.3
 """Ratio of uses at which a class replaces a displayed one."""

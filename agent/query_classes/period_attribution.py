@@ -18,7 +18,8 @@ from agent.query_classes.class_time_splits import split_over
 from agent.query_classes.tracked_classes import TrackedClasses, is_cpu_sum, server_use
 from agent.window.intervals import Window
 from agent.window.recent_time_split import TimeUse, time_use
-from models.attribution.class_interval_table import Array, ClassIntervals
+from models.arrays import Array
+from models.attribution.class_interval_table import ClassIntervals
 from models.attribution.division_methods import DividedUse
 from models.attribution.quality_gate import (
     DISK_RESOURCES,

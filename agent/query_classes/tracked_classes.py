@@ -12,7 +12,8 @@ from agent.query_classes.class_intervals import ClassInterval
 from agent.query_classes.class_registry import ClassNumbers, ClassRegistry
 from agent.query_classes.digest_deltas import SEEN_WAITING
 from agent.query_classes.resource_meter import ROW_LOCKS
-from models.attribution.class_interval_table import AGENT, OTHER, SIZES, Array, ClassIntervals
+from models.arrays import Array
+from models.attribution.class_interval_table import AGENT, OTHER, SIZES, ClassIntervals
 from models.attribution.waiting_classes import divide_lock_waits, row_locking_classes
 from models.numerics import TINY
 

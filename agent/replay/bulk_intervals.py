@@ -14,7 +14,7 @@ from agent.support.clock_pair import ClockPair
 from agent.window.interval_rates import MAX_AGE
 from agent.window.intervals import Interval, Window, compute_intervals
 from collectors.base import Sample
-from models.rates import Array
+from models.arrays import Array
 
 READINGS_AT_ONCE = 2000
 """Readings in memory beside the window."""

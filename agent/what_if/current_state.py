@@ -17,6 +17,7 @@ from agent.window.resource_utilisation import (
     is_busy_time,
     is_disk,
 )
+from models.arrays import Array
 from models.attribution.capacity_gain import DemandShare
 from models.capacity.assess import usable_limits
 from models.capacity.contention_peak import NearestLimit, find_peak
@@ -26,7 +27,7 @@ from models.capacity.result import USL, Capacity
 from models.numerics import TINY
 from models.robust import neighbour_deviation
 from models.trust import Trust
-from models.usl.law import Array, Usl
+from models.usl.law import Usl
 from models.what_if import current_state as model
 from models.what_if.current_state import (
     CurrentState,

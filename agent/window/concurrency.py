@@ -7,8 +7,8 @@ import numpy as np
 from agent.window.intervals import Window
 from agent.window.resource_utilisation import SERVER_CPU, SERVER_CPUS
 from agent.window.time_split_inputs import APPLIERS_CPU, CLIENT_RUN_DELAY
+from models.arrays import Array
 from models.numerics import quantile
-from models.rates import Array
 
 
 class ConcurrencySource(StrEnum):

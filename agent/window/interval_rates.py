@@ -7,7 +7,7 @@ import numpy as np
 
 from collectors.base import Sample
 from models import rates
-from models.rates import Array
+from models.arrays import Array
 
 MAX_AGE = 120.0  # seconds for which a last value is valid: twice a collector's longest interval
 

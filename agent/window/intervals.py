@@ -11,7 +11,7 @@ from agent.window.interval_rates import SampleColumns
 from agent.window.resource_utilisation import is_rate, utilisations_and_rates
 from collectors.base import Sample
 from models import rates
-from models.rates import Array
+from models.arrays import Array, Mask
 
 EXCLUDED = ("agent", "binlog_dump", "system")
 MIN_STATEMENTS = 1e-3
@@ -71,7 +71,7 @@ class Window:
         }
         return Window._from_columns(columns, used)
 
-    def select(self, which: NDArray[np.bool_] | NDArray[np.intp]) -> "Window":
+    def select(self, which: Mask | NDArray[np.intp]) -> "Window":
         """Return the intervals of a mask (k,), or at indices; drop resources known in none."""
         columns = {name: column[which] for name, column in self._columns.items()}
         used = {name: column[which] for name, column in self._used.items()}

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from agent.window.intervals import Window
 from agent.window.resource_utilisation import (
@@ -20,8 +19,8 @@ from agent.window.resource_utilisation import (
     PROCESSOR_COUNTS,
     SERVER_CPU,
 )
+from models.arrays import Array, Mask
 from models.numerics import NEGLIGIBLE, ROUNDING
-from models.rates import Array
 
 SHARES = {CONNECTIONS: CONNECTIONS, SERVER_CPU: SERVER_CPU, **dict.fromkeys((CPU, *CPU_PARTS), CPU)}
 """The utilisations, and the names of the limits that they are shares of."""
@@ -34,7 +33,7 @@ class PresentLimits(NamedTuple):
     """The intervals that used no more than these are."""
     utilisations: dict[str, Array]
     """Their utilisations by name, as shares of the latest limits."""
-    has_as_many_processors: NDArray[np.bool_]
+    has_as_many_processors: Mask
     """Those with as many processors as the latest."""
 
 
@@ -47,7 +46,7 @@ def by_present_limits(window: Window) -> PresentLimits:
     return PresentLimits(window, _shares_of_latest(window, ratios), ~np.any(off, axis=0))
 
 
-def _is_possible(window: Window, ratios: Mapping[str, Array]) -> NDArray[np.bool_]:
+def _is_possible(window: Window, ratios: Mapping[str, Array]) -> Mask:
     """Mark the intervals that used no more than the latest limits are, shape (intervals,)."""
     possible = np.ones(len(window), dtype=np.bool_)
     for name, ratio in ratios.items():

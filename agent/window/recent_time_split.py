@@ -23,7 +23,7 @@ from agent.window.time_split_inputs import (
     SENT,
     WAITING_FOR_READS,
 )
-from models.rates import Array
+from models.arrays import Array
 from models.time_split.disk_profile import PAGE_BYTES, READ_AHEAD_BYTES, Reads, fit_profile
 from models.time_split.disk_time_formulas import DiskProfile
 from models.time_split.interval_split import IntervalCounters, time_split

@@ -13,9 +13,9 @@ import numpy as np
 from agent.config.resources import DISK, NETWORK, ResourceSettings
 from agent.window.interval_rates import SampleColumns
 from agent.window.time_split_inputs import CLIENT_RUN_DELAY, RATE, NamedArray, time_split_rates
+from models.arrays import Array
 from models.capacity.resource_and_limit import Resource
 from models.capacity.statement_cpu_share import accounted_share
-from models.rates import Array
 
 CPU = "cpu"
 SERVER_CPU = "server_cpu"

@@ -12,7 +12,7 @@ from agent.window.interval_rates import SampleColumns
 from collectors.base import MILLISECOND
 from collectors.thread_counts import WAITING_FOR_LOCKS
 from models import rates
-from models.rates import Array
+from models.arrays import Array
 
 RATE = "_per_second"
 ROW_LOCKS = f"row_lock_seconds{RATE}"

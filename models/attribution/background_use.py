@@ -17,8 +17,9 @@ from typing import Self
 
 import numpy as np
 
+from models.arrays import Array
 from models.attribution.call_and_row_costs import call_counts
-from models.attribution.class_interval_table import AGENT, Array, ClassIntervals
+from models.attribution.class_interval_table import AGENT, ClassIntervals
 from models.numerics import NEGLIGIBLE
 
 BACKGROUND_PRIOR = (0.5, 12**-0.5)

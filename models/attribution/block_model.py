@@ -9,13 +9,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from models.arrays import Array
 from models.attribution.call_and_row_costs import (
     MIN_CALL_SHARE,
     UnitCosts,
     fit_unit_costs,
     robust_weights,
 )
-from models.attribution.class_interval_table import MIN_FIT_INTERVALS, Array, ClassIntervals
+from models.attribution.class_interval_table import MIN_FIT_INTERVALS, ClassIntervals
 from models.attribution.cost_model import CostModel, fit_block, fit_statement_times
 from models.attribution.division_methods import (
     DividedUse,

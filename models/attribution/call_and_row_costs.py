@@ -5,8 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from models.arrays import Array
 from models.attribution.class_cost_fit import BASE_SPREAD, TYPICAL_NOISE
-from models.attribution.class_interval_table import Array, ClassIntervals
+from models.attribution.class_interval_table import ClassIntervals
 from models.attribution.nnls import minimise_non_negative
 from models.attribution.sufficient_statistics import MIN_SHARE, Moments
 from models.numerics import NEGLIGIBLE, ROUNDING, TINY, median

@@ -6,10 +6,9 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from models.attribution.class_interval_table import Array
+from models.arrays import Array, Quantity
 from models.attribution.sufficient_statistics import INFLATION, MIN_SHARE, Moments
 from models.numerics import NEGLIGIBLE, TINY
-from models.usl.law import Quantity
 
 COMPUTE_SPREAD = 0.3
 """Relative standard deviation of the use per second of work time, over classes that compute

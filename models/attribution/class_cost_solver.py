@@ -12,7 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
-from models.attribution.class_interval_table import Array, Mask
+from models.arrays import Array, Mask
 from models.attribution.nnls import solve_by_pivoting
 from models.numerics import NEGLIGIBLE, ROUNDING
 

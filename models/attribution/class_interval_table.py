@@ -7,8 +7,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
-Mask = np.ndarray[tuple[int], np.dtype[np.bool_]]
+from models.arrays import Array
 
 SIZES = ("rows_examined", "rows_sent", "rows_affected", "sort_rows", "tmp_tables")
 """Quantities, besides the call itself, with which the work of a call grows."""

@@ -6,9 +6,10 @@ from math import log
 
 import numpy as np
 
+from models.arrays import Array, Mask
 from models.attribution.call_and_row_costs import CpuBounds, UnitCosts, interval_weights
 from models.attribution.class_cost_fit import BASE_SPREAD, ClassPriors, FittedMixture
-from models.attribution.class_interval_table import OTHER, Array, ClassIntervals, Mask
+from models.attribution.class_interval_table import OTHER, ClassIntervals
 from models.attribution.empirical_bayes import fit_class_unit_costs, fit_unit_costs_by_interval
 from models.attribution.prior_mixture_fit import fit_mixture
 from models.attribution.rolling_block_sums import Block

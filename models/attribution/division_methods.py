@@ -11,9 +11,10 @@ from typing import Protocol
 
 import numpy as np
 
+from models.arrays import Array, Mask
 from models.attribution.call_and_row_costs import WHOLE_CPU, CpuBounds, call_counts
 from models.attribution.class_cost_fit import COMPUTE_SPREAD
-from models.attribution.class_interval_table import FOLDS, Array, ClassIntervals, Mask
+from models.attribution.class_interval_table import FOLDS, ClassIntervals
 from models.attribution.cost_model import CostModel
 from models.attribution.waiting_classes import cap_waiting_work, waits_by_text
 from models.attribution.weighted_linear_regression import Line, Wlr, divide_in_proportion, fit_wlr

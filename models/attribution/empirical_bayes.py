@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from models.arrays import Array
 from models.attribution.class_cost_fit import (
     MIN_FREE_SHARE,
     NOISE_ITERATIONS,
@@ -17,7 +18,6 @@ from models.attribution.class_cost_fit import (
     FittedMixture,
 )
 from models.attribution.class_cost_solver import Spectrum, UnitCostEquations, UnitCostProblem
-from models.attribution.class_interval_table import Array
 from models.attribution.sufficient_statistics import INFLATION, Moments
 
 PRIOR_STRENGTHS = (0.03, 0.1, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from models.attribution.class_interval_table import Array, Mask
+from models.arrays import Array, Mask
 from models.numerics import NEGLIGIBLE, ROUNDING, TINY
 
 MAX_BLOCK_EXCHANGES = 3

@@ -28,6 +28,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from models.arrays import Array, Mask
 from models.attribution.class_cost_fit import (
     BASE_SHARE,
     MIN_FREE_SHARE,
@@ -38,7 +39,6 @@ from models.attribution.class_cost_fit import (
     MixtureProblem,
     inflate_variance,
 )
-from models.attribution.class_interval_table import Array, Mask
 from models.attribution.nnls import fix_unknowns, minimise_non_negative
 from models.attribution.sufficient_statistics import MIN_SHARE, Moments
 from models.numerics import NEGLIGIBLE

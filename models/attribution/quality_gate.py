@@ -10,8 +10,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from models.arrays import Array, Mask
 from models.attribution.class_cost_fit import TYPICAL_NOISE
-from models.attribution.class_interval_table import AGENT, Array, ClassIntervals, Mask
+from models.attribution.class_interval_table import AGENT, ClassIntervals
 from models.attribution.result import Attribution, AttributionReason, PredictionError
 from models.attribution.waiting_classes import waits_by_text
 from models.numerics import NEGLIGIBLE

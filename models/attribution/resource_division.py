@@ -10,8 +10,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from models.arrays import Array
 from models.attribution.block_model import fit_intervals
-from models.attribution.class_interval_table import FOLDS, Array, ClassIntervals
+from models.attribution.class_interval_table import FOLDS, ClassIntervals
 from models.attribution.cost_model import CostModel
 from models.attribution.division_methods import (
     DividedUse,

@@ -5,7 +5,7 @@ from enum import StrEnum
 
 import numpy as np
 
-from models.attribution.class_interval_table import Array
+from models.arrays import Array
 from models.attribution.division_methods import Predictor
 from models.attribution.waiting_classes import IO_BOUND_SHARE
 from models.attribution.weighted_linear_regression import Line

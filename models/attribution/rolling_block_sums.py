@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from models.arrays import Array, Mask
 from models.attribution.call_and_row_costs import (
     MIN_CALL_SHARE,
     CpuBounds,
@@ -20,7 +20,7 @@ from models.attribution.call_and_row_costs import (
     call_counts,
     unit_costs_from_sums,
 )
-from models.attribution.class_interval_table import OTHER, Array, ClassIntervals
+from models.attribution.class_interval_table import OTHER, ClassIntervals
 from models.attribution.sufficient_statistics import (
     MIN_SHARE,
     NO_ERRORS,
@@ -224,6 +224,6 @@ def _unpack(block: Block) -> Block:
     return replace(block, moments=replace(block.moments, gram=gram))
 
 
-def _upper_triangle(size: int) -> NDArray[np.bool_]:
+def _upper_triangle(size: int) -> Mask:
     """Mark the upper triangle and the diagonal, shape (size, size)."""
     return np.tri(size, dtype=np.bool_).T

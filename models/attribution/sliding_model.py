@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from models.arrays import Array, Mask
 from models.attribution.background_use import BackgroundUse, UnattributedUse
 from models.attribution.block_model import (
     WindowModel,
@@ -14,7 +15,7 @@ from models.attribution.block_model import (
     weighted_block,
 )
 from models.attribution.call_and_row_costs import PART_OF_CPU, CpuBounds
-from models.attribution.class_interval_table import OTHER, Array, ClassIntervals, Mask
+from models.attribution.class_interval_table import OTHER, ClassIntervals
 from models.attribution.division_methods import (
     DividedResource,
     DividedUse,

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from models.attribution.class_interval_table import Array
+from models.arrays import Array
 from models.attribution.weighted_linear_regression import NO_LINE, Line
 from models.numerics import NEGLIGIBLE
 from models.robust import persistence_of

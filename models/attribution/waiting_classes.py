@@ -19,8 +19,9 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from models.arrays import Array, Mask
 from models.attribution.call_and_row_costs import USUAL_CPU
-from models.attribution.class_interval_table import FOLDS, MIN_FIT_INTERVALS, Array, Mask
+from models.attribution.class_interval_table import FOLDS, MIN_FIT_INTERVALS
 from models.attribution.nnls import fix_unknowns, minimise_non_negative
 from models.attribution.sufficient_statistics import MIN_SHARE
 from models.numerics import NEGLIGIBLE, TINY

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from models.attribution.class_interval_table import Array
+from models.arrays import Array
 from models.numerics import ROUNDING
 
 

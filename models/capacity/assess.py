@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from models.arrays import Mask
 from models.capacity.change_points import find_regimes
 from models.capacity.contention_peak import (
     MIN_CONTENDING,
@@ -119,11 +119,11 @@ def _find_limits(kept: Observations, x_seen: float) -> tuple[ResourceLimit, ...]
     )
 
 
-def _is_below_peak(seen: Observations, observed_peak: ObservedPeak | None) -> NDArray[np.bool_]:
+def _is_below_peak(seen: Observations, observed_peak: ObservedPeak | None) -> Mask:
     """Mark the intervals before an observed peak: past it queries cost and wait differently."""
     if observed_peak is None:
         return np.ones(len(seen), dtype=np.bool_)
-    past: NDArray[np.bool_] = seen.concurrency > observed_peak.concurrency_upper
+    past: Mask = seen.concurrency > observed_peak.concurrency_upper
     return ~past
 
 

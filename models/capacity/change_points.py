@@ -13,6 +13,7 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from models.arrays import Array, Mask
 from models.capacity.cost_curve import MIN_UTILISATION, CostCurve, curve_design
 from models.capacity.observations import Observations
 from models.capacity.resource_and_limit import FULL_UTILISATION, Resource
@@ -29,7 +30,6 @@ from models.shared_constants import (
     QUERY_VARIATION,
     TOLERATED_CHANGE,
 )
-from models.usl.law import Array
 
 TIME_PER_QUERY = "time_per_query"
 MIN_SIDE_INTERVALS = 10
@@ -72,7 +72,7 @@ class TwoClusters:
 class Regimes:
     """The intervals of the workload to assess, and why others were left out."""
 
-    current: NDArray[np.bool_] = field(repr=False)
+    current: Mask = field(repr=False)
     """Shape (intervals,)."""
     change: CostChange | None = None
     clusters: TwoClusters | None = None
@@ -313,7 +313,7 @@ def _long_run_deviation(residuals: Array) -> float:
 
 def _separate_clusters(
     name: str, cost: Array, seen: Observations
-) -> tuple[NDArray[np.bool_], TwoClusters] | None:
+) -> tuple[Mask, TwoClusters] | None:
     """Separate two clusters that alternate; None where there is one, or they do not."""
     rows = np.flatnonzero(np.isfinite(cost))
     cost = cost[rows]
@@ -333,7 +333,7 @@ def _separate_clusters(
 
 
 def _are_two_workloads(
-    name: str, current: NDArray[np.bool_], costs: dict[str, Array], seen: Observations
+    name: str, current: Mask, costs: dict[str, Array], seen: Observations
 ) -> bool:
     """Return whether two clusters are two workloads: if their times differ, their costs do too.
 
@@ -357,7 +357,7 @@ def _are_two_workloads(
     )
 
 
-def _is_less_where_slower(cost: Array, current: NDArray[np.bool_], seen: Observations) -> bool:
+def _is_less_where_slower(cost: Array, current: Mask, seen: Observations) -> bool:
     """Return whether of two clusters queries cost less in the one where they take longer."""
     time = seen.concurrency / seen.throughput
     time_difference, cost_difference = (
@@ -367,7 +367,7 @@ def _is_less_where_slower(cost: Array, current: NDArray[np.bool_], seen: Observa
     return bool(time_difference * cost_difference < 0)
 
 
-def _costs_differ(cost: Array, current: NDArray[np.bool_], x: Array) -> bool:
+def _costs_differ(cost: Array, current: Mask, x: Array) -> bool:
     """Return whether the costs of both clusters differ at similar loads."""
     rows = np.flatnonzero(np.isfinite(cost))
     is_current = current[rows]

@@ -10,6 +10,7 @@ Connections are a limit only as far as their number is fixed, as that of a pool 
 
 import numpy as np
 
+from models.arrays import Array
 from models.capacity.resource_and_limit import FULL_UTILISATION, Resource
 from models.numerics import median
 from models.shared_constants import (
@@ -20,7 +21,6 @@ from models.shared_constants import (
     NEAR_SHARE,
 )
 from models.trust import MAX_GROWTH
-from models.usl.law import Array
 
 CLIENT_CONNECTIONS = "client_connections"
 """The name of the resource."""

@@ -16,8 +16,8 @@ same 5 % remain everywhere for residence times that do not show it.
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from models.arrays import Array, Mask
 from models.capacity.distribution import TABLE_SIZE
 from models.capacity.goodness_of_fit import MergedPoints
 from models.capacity.plateau import top_and_its_concurrency
@@ -36,7 +36,6 @@ from models.shared_constants import (
     UNLIKELY,
 )
 from models.trust import MAX_ERROR
-from models.usl.law import Array
 
 PEAK_PRIOR = (0.25, 0.35)
 """ln(peak / limit), median and scale of Student's distribution with two degrees of freedom: most
@@ -113,12 +112,12 @@ def _with_known_use(points: MergedPoints) -> MergedPoints:
     return MergedPoints(*(column[known] for column in points))
 
 
-def _is_piled_up(points: MergedPoints) -> NDArray[np.bool_]:
+def _is_piled_up(points: MergedPoints) -> Mask:
     """Mark where more statements than at the top complete less, shape (points,)."""
     if len(points.n) < 2 * MIN_POINTS:
         return np.zeros(len(points.n), dtype=np.bool_)
     top, first = top_and_its_concurrency(points.n, points.x)
-    piled: NDArray[np.bool_] = (points.n >= FAR_RATIO * first) & (points.x < top)
+    piled: Mask = (points.n >= FAR_RATIO * first) & (points.x < top)
     return piled
 
 

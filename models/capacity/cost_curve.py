@@ -11,12 +11,12 @@ from typing import Self
 
 import numpy as np
 
+from models.arrays import Array
 from models.capacity.observations import Observations
 from models.capacity.resource_and_limit import FULL_UTILISATION
 from models.numerics import quantile
 from models.robust import LinearFit, fit_linear
 from models.shared_constants import HIGH_QUANTILE, MIN_NOISE
-from models.usl.law import Array
 
 MIN_UTILISATION = 0.05
 """The least utilisation, and share of the high loads, that shows the cost; below, most of it is the

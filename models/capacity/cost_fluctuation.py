@@ -8,11 +8,11 @@ other, beyond what chance within them explains (analysis of variance, R. Fisher 
 
 import numpy as np
 
+from models.arrays import Array
 from models.capacity.cost_curve import CostCurve
 from models.capacity.observations import Observations
 from models.robust import fit_linear
 from models.shared_constants import LATEST_INTERVALS, MIN_CURVE_POINTS, MIN_NOISE, PERIODS
-from models.usl.law import Array
 
 
 def cost_fluctuation(cost: CostCurve) -> float:

@@ -14,13 +14,13 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from models.arrays import Array, Mask, Quantity
 from models.capacity.cpu_wakeups import WAKEUP_SECONDS
 from models.capacity.utilisation_fit import FittedParts, UtilisationPart
 from models.numerics import NEGLIGIBLE, ROUNDING, TINY, median, quantile
 from models.robust import SIGNIFICANT_Z, LinearFit, student_cdf
 from models.shared_constants import HIGH_QUANTILE, TOLERATED_CHANGE
 from models.trust import MAX_ERROR
-from models.usl.law import Array, Quantity
 
 CEILING = (0.975, 0.02)
 """The utilisation at which a resource is full, mean and deviation: of some it is less than 1."""
@@ -294,7 +294,7 @@ def _posterior_probabilities(
     return shares
 
 
-def _demand_models(seen: FittedParts, reach: float, high: NDArray[np.bool_]) -> list[DemandModel]:
+def _demand_models(seen: FittedParts, reach: float, high: Mask) -> list[DemandModel]:
     """Create the models of the first part: its demand stays, grows, falls by (2), falls by (3).
 
     high marks the high loads, shape as t.

@@ -10,11 +10,11 @@ straight line, and the number remains unknown.
 
 import numpy as np
 
+from models.arrays import Array
 from models.capacity.demand_extrapolation import CEILING, Extrapolations
 from models.capacity.utilisation_fit import UtilisationPart
 from models.robust import fit_columns, student_cdf
 from models.shared_constants import MIN_NOISE
-from models.usl.law import Array
 
 CHANNELS = 2 ** np.arange(7)
 """The numbers of channels considered; all are equally probable before any point."""

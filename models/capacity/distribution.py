@@ -7,10 +7,10 @@ from typing import Self
 
 import numpy as np
 
+from models.arrays import Array
 from models.numerics import ROUNDING
 from models.robust import NORMAL_95, normal_cdf
 from models.shared_constants import MIN_NOISE
-from models.usl.law import Array
 
 UNBOUNDED_SPREAD = 2.0
 """The ratio of the deviation above the median to that below, where there is no 95 % quantile."""

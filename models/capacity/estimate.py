@@ -10,6 +10,7 @@ from typing import Self
 
 import numpy as np
 
+from models.arrays import Array
 from models.capacity.contention_peak import MIN_CONTENDING, ContentionPeak
 from models.capacity.distribution import TABLE_SIZE, Distribution
 from models.capacity.goodness_of_fit import Check, Finding
@@ -21,7 +22,6 @@ from models.capacity.result import USL
 from models.numerics import QUANTILES, ROUNDING, TINY
 from models.trust import Reason, Trust
 from models.usl.fit import UslFit
-from models.usl.law import Array
 
 
 @dataclass(frozen=True, eq=False)

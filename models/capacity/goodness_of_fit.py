@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from models.arrays import Array
 from models.capacity.observations import Observations
 from models.capacity.resource_and_limit import FULL_UTILISATION, ResourceLimit
 from models.numerics import TINY, median, quantile
@@ -27,7 +28,7 @@ from models.shared_constants import (
 )
 from models.trust import MAX_ERROR, Reason, Trust
 from models.usl.fit import SUPERLINEAR_EFFICIENCY, SUPERLINEAR_SHARE, UslFit
-from models.usl.law import Array, Usl
+from models.usl.law import Usl
 
 LOW_CONCURRENCY = 4.0
 """Sampled concurrency below this, in threads, is not used."""

@@ -13,6 +13,7 @@ speaks against c, down to ε, the probability that the queries were cheap, or mi
 import numpy as np
 from numpy.typing import NDArray
 
+from models.arrays import Array
 from models.capacity.observations import Observations
 from models.capacity.resource_and_limit import FULL_UTILISATION
 from models.numerics import TINY
@@ -25,7 +26,6 @@ from models.shared_constants import (
     QUERY_VARIATION,
     TOLERATED_CHANGE,
 )
-from models.usl.law import Array
 
 CHANCE_PROBABILITY = 0.2
 """The probability from which on the throughputs do not speak against a capacity."""

@@ -6,8 +6,9 @@ from functools import cached_property
 from typing import Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from models.arrays import Array, Mask
 from models.capacity.resource_and_limit import Resource
 from models.numerics import quantile
 from models.shared_constants import (
@@ -18,7 +19,6 @@ from models.shared_constants import (
     SEEN_QUANTILE,
 )
 from models.trust import MAX_ERROR
-from models.usl.law import Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,26 +100,24 @@ class Observations:
         return next(resource for resource in self.resources if resource.name == name)
 
     @property
-    def disturbed_by_others(self) -> NDArray[np.bool_]:
+    def disturbed_by_others(self) -> Mask:
         """Where other programs used a good part of a busy resource; shape (intervals,).
 
         Queries also waited for those programs, so residence times say nothing about contention.
         """
         return self._for_any_resource(self._is_disturbed)
 
-    def _is_disturbed(self, resource: Resource) -> NDArray[np.bool_]:
+    def _is_disturbed(self, resource: Resource) -> Mask:
         """Mark where other programs use a good part of a busy resource; shape (intervals,)."""
-        busy: NDArray[np.bool_] = resource.relative_use >= NEAR_SHARE
+        busy: Mask = resource.relative_use >= NEAR_SHARE
         return busy & resource.is_used_by_other_programs(self.throughput) if busy.any() else busy
 
     @property
-    def beside_other_programs(self) -> NDArray[np.bool_]:
+    def beside_other_programs(self) -> Mask:
         """Where other programs used a good part of a resource, busy or not; shape (intervals,)."""
         return self._for_any_resource(lambda r: r.is_used_by_other_programs(self.throughput))
 
-    def _for_any_resource(
-        self, condition: Callable[[Resource], NDArray[np.bool_]]
-    ) -> NDArray[np.bool_]:
+    def _for_any_resource(self, condition: Callable[[Resource], Mask]) -> Mask:
         """Mark where the condition holds for at least one resource; shape (intervals,)."""
         found = np.zeros(len(self), dtype=np.bool_)
         for resource in self.resources:
@@ -127,16 +125,16 @@ class Observations:
         return found
 
     @property
-    def queued(self) -> NDArray[np.bool_]:
+    def queued(self) -> Mask:
         """Where most of the running statements wait for a busy resource; shape (intervals,)."""
         return self._for_any_resource(self.queued_for)
 
-    def queued_for(self, resource: Resource) -> NDArray[np.bool_]:
+    def queued_for(self, resource: Resource) -> Mask:
         """Mark where most running statements wait for this busy resource, shape (intervals,)."""
         if resource.waiting is None:
             return np.zeros(len(self), dtype=np.bool_)
         busy = resource.utilisation >= NEAR_SHARE * resource.ceiling
-        queued: NDArray[np.bool_] = busy & (resource.waiting > MAJORITY * self.concurrency)
+        queued: Mask = busy & (resource.waiting > MAJORITY * self.concurrency)
         return queued
 
     def waiting_elsewhere(self, resource: Resource) -> Array:
@@ -171,22 +169,22 @@ class Observations:
         return replace(self, concurrency=n)
 
     @cached_property
-    def loaded(self) -> NDArray[np.bool_]:
+    def loaded(self) -> Mask:
         """Where the law can be fitted: N is half a thread or more; shape (intervals,)."""
         n, x = self.concurrency, self.throughput
-        loaded: NDArray[np.bool_] = (n >= MIN_CONCURRENCY) & (n < MAX_MAGNITUDE)
+        loaded: Mask = (n >= MIN_CONCURRENCY) & (n < MAX_MAGNITUDE)
         return loaded & (x > 1 / MAX_MAGNITUDE) & (x < MAX_MAGNITUDE)
 
     @property
-    def is_loaded_and_exact(self) -> NDArray[np.bool_]:
+    def is_loaded_and_exact(self) -> Mask:
         """Loaded intervals whose concurrency is known well, shape (intervals,)."""
         return self.loaded & self.has_exact_concurrency
 
     @cached_property
-    def has_exact_concurrency(self) -> NDArray[np.bool_]:
+    def has_exact_concurrency(self) -> Mask:
         """Where concurrency is above 0 and known well, however low; shape (intervals,)."""
         n = self.concurrency
-        known: NDArray[np.bool_] = (n > 0) & (self.n_variance <= (MAX_ERROR * n) ** 2)
+        known: Mask = (n > 0) & (self.n_variance <= (MAX_ERROR * n) ** 2)
         return known
 
     @cached_property

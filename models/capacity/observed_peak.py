@@ -9,8 +9,8 @@ Buzen 1978). Without a full resource, statements may only have piled up for a wh
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from models.arrays import Array, Mask
 from models.capacity.demand_extrapolation import CEILING
 from models.capacity.observations import SAME_LOAD_SHARE, Observations
 from models.capacity.resource_and_limit import MIN_LIMITING_UTILISATION, Resource
@@ -23,7 +23,6 @@ from models.shared_constants import (
     NEAR_SHARE,
     QUERY_VARIATION,
 )
-from models.usl.law import Array
 
 CELLS_PER_OCTAVE = 4
 """The number of cells of concurrency to the octave, in which intervals are compared."""
@@ -79,7 +78,7 @@ def throughput_spread(deviation: float) -> float:
     return float(np.exp(NORMAL_95 * np.hypot(deviation, QUERY_VARIATION)))
 
 
-def _peak_among_intervals(seen: Observations, known: NDArray[np.bool_]) -> ObservedPeak | None:
+def _peak_among_intervals(seen: Observations, known: Mask) -> ObservedPeak | None:
     """Find the peak where intervals around it were seen.
 
     Where no interval has a concurrency between that of the peak and those far beyond it, the peak
@@ -112,7 +111,7 @@ def _peak_among_intervals(seen: Observations, known: NDArray[np.bool_]) -> Obser
     return ObservedPeak(float(np.exp(median(ln_x) + further)), error, best, upper, resource)
 
 
-def _peak_between_intervals(seen: Observations, known: NDArray[np.bool_]) -> ObservedPeak | None:
+def _peak_between_intervals(seen: Observations, known: Mask) -> ObservedPeak | None:
     """Find the peak between intervals in which a resource is nearly full, and those past it.
 
     The load rose so fast that no interval lies around it. Nearly full with so few statements, the
@@ -158,12 +157,12 @@ def _cell(n: Array) -> Array:
     return cell
 
 
-def _in_cells(n: Array, others: Array) -> NDArray[np.bool_]:
+def _in_cells(n: Array, others: Array) -> Mask:
     """Mark each concurrency that is in the cell of one of the others."""
     return np.asarray((_cell(n)[:, None] == _cell(others)).any(axis=1))
 
 
-def _cells(n: Array, x: Array, known: NDArray[np.bool_]) -> Array:
+def _cells(n: Array, x: Array, known: Mask) -> Array:
     """Compute median N and X of every cell with enough intervals, shape (cells, 2), N rising."""
     n, x = n[known], x[known]
     cell = _cell(n)
@@ -176,13 +175,13 @@ def _cells(n: Array, x: Array, known: NDArray[np.bool_]) -> Array:
     return middles
 
 
-def _is_gap_above(cells: Array, at_peak: NDArray[np.bool_]) -> bool:
+def _is_gap_above(cells: Array, at_peak: Mask) -> bool:
     """Return whether no concurrency between that of the peak and those far beyond it was seen."""
     last = int(np.flatnonzero(at_peak)[-1])
     return last + 1 < len(cells) and cells[last + 1, 0] >= FAR_RATIO * cells[last, 0]
 
 
-def _end_of_peak(cells: Array, at_peak: NDArray[np.bool_]) -> float:
+def _end_of_peak(cells: Array, at_peak: Mask) -> float:
     """Interpolate the concurrency at which throughput falls below the peak's level."""
     last = int(np.flatnonzero(at_peak)[-1])
     n, x = cells[last]
@@ -193,9 +192,7 @@ def _end_of_peak(cells: Array, at_peak: NDArray[np.bool_]) -> float:
     return float(n * (n_next / n) ** share)
 
 
-def _resource_full_beyond(
-    seen: Observations, far: NDArray[np.bool_], around: NDArray[np.bool_]
-) -> str | None:
+def _resource_full_beyond(seen: Observations, far: Mask, around: Mask) -> str | None:
     """Find the resource that was full in most of the intervals far beyond, and busy at the peak."""
     full = {
         r.name: _median_use(seen, r, far)
@@ -214,19 +211,17 @@ def _possible_limits(seen: Observations) -> list[Resource]:
     ]
 
 
-def _is_full(seen: Observations, resource: Resource) -> NDArray[np.bool_]:
+def _is_full(seen: Observations, resource: Resource) -> Mask:
     """Mark where the server fills it, or where most of the statements wait for it.
 
     Statements that come in bursts wait for a processor that is idle afterwards.
     """
     nearly = resource.relative_use >= MIN_LIMITING_UTILISATION
-    full: NDArray[np.bool_] = resource.full | (nearly & seen.queued_for(resource))
+    full: Mask = resource.full | (nearly & seen.queued_for(resource))
     return full & ~resource.filled_by_others
 
 
-def _is_limit_of_peak(
-    seen: Observations, resource: Resource, far: NDArray[np.bool_], around: NDArray[np.bool_]
-) -> bool:
+def _is_limit_of_peak(seen: Observations, resource: Resource, far: Mask, around: Mask) -> bool:
     """Return whether it is full beyond the peak, and nearly at it.
 
     Else it was filled by other, or more expensive, queries: a report, a backup.
@@ -236,6 +231,6 @@ def _is_limit_of_peak(
     return bool(mostly and _median_use(seen, resource, around) >= NEAR_SHARE)
 
 
-def _median_use(seen: Observations, resource: Resource, which: NDArray[np.bool_]) -> float:
+def _median_use(seen: Observations, resource: Resource, which: Mask) -> float:
     """Compute the median use of the resource for the server's queries in these intervals."""
     return float(medians(resource.use_for_server_queries(seen.throughput)[which]))

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from models.arrays import Array, Mask
 from models.capacity.cost_curve import MIN_UTILISATION
 from models.capacity.observations import Observations
 from models.numerics import quantile
@@ -27,7 +28,6 @@ from models.shared_constants import (
     SEEN_QUANTILE,
     TOLERATED_CHANGE,
 )
-from models.usl.law import Array
 
 
 class OutlierReason(ReasonEnum):
@@ -57,13 +57,13 @@ class Outliers:
 
     removed: tuple[Outlier, ...]
     too_many: bool
-    kept: NDArray[np.bool_] = field(repr=False)
+    kept: Mask = field(repr=False)
     """Shape (intervals,)."""
     recent_cost_differs: bool = False
     """Whether in most of the latest intervals the cost or the time of queries differs. A longer
     time is no sign at high loads, since a load beyond the capacity also causes it."""
 
-    def over_all(self, which: NDArray[np.bool_]) -> "Outliers":
+    def over_all(self, which: Mask) -> "Outliers":
         """Return the same over all intervals; the mask, (intervals,), marks those examined."""
         indices, kept = np.flatnonzero(which), np.ones(len(which), dtype=np.bool_)
         kept[indices] = self.kept
@@ -71,7 +71,7 @@ class Outliers:
         return replace(self, removed=removed, kept=kept)
 
     @property
-    def served(self) -> NDArray[np.bool_]:
+    def served(self) -> Mask:
         """Where the throughput counts: everywhere but in counter glitches; shape (intervals,)."""
         served = np.ones_like(self.kept)
         served[[one.index for one in self.removed if one.reason is OutlierReason.GLITCH]] = False
@@ -110,7 +110,7 @@ def _is_most_of_latest(which: ArrayLike) -> bool:
     return bool(np.count_nonzero(which) > LATEST_INTERVALS / 2)
 
 
-def _outlier(index: int, excess: Array, extreme: NDArray[np.bool_]) -> Outlier:
+def _outlier(index: int, excess: Array, extreme: Mask) -> Outlier:
     """Create the outlier of an interval, with the reason and ratio of its greatest deviation."""
     place = int(np.argmax(np.where(extreme, np.abs(excess), -1.0)))
     ratio = float(np.exp(excess[place]))
@@ -163,10 +163,10 @@ def _groups(x: Array) -> NDArray[np.intp]:
     return padded.reshape(count, size)
 
 
-def _is_extreme(excess: Array, floor: Array, groups: NDArray[np.intp]) -> NDArray[np.bool_]:
+def _is_extreme(excess: Array, floor: Array, groups: NDArray[np.intp]) -> Mask:
     """Mark what is clearly beyond the spread of its group and of all, shape as `excess`."""
     sizes, there = np.abs(excess), groups >= 0
-    clear: NDArray[np.bool_] = sizes > np.log(CLEAR_RATIO)
+    clear: Mask = sizes > np.log(CLEAR_RATIO)
     if not clear.any():
         return clear
     of_group = medians(np.where(there[:, :, None], sizes[groups], np.nan), axis=1)

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from models.usl.law import Array
+from models.arrays import Array
 
 LOSS_PER_DOUBLING = 0.035
 """The loss of ln X by a doubling of the threads, both mean and deviation: with it the intervals of

@@ -14,8 +14,8 @@ one, or the next that waits for it.
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
+from models.arrays import Array, Mask
 from models.capacity.observations import SAME_LOAD_SHARE, Observations
 from models.capacity.resource_and_limit import Resource
 from models.numerics import median
@@ -28,7 +28,6 @@ from models.shared_constants import (
     NEAR_SHARE,
 )
 from models.trust import MAX_GROWTH
-from models.usl.law import Array
 
 TOP_SHARE = 0.92
 """Throughputs of at least this share of the third highest are the top; two may be bursts."""
@@ -78,7 +77,7 @@ def top_and_its_concurrency(n: Array, x: Array) -> tuple[float, float]:
     return top, top * median(n[near] / x[near])
 
 
-def _may_wait_for(resource: Resource, loaded: NDArray[np.bool_], many: NDArray[np.bool_]) -> bool:
+def _may_wait_for(resource: Resource, loaded: Mask, many: Mask) -> bool:
     """Return whether the statements of intervals with many may wait for a busy resource.
 
     Where it is counted which of them do, these are already left out.
@@ -88,9 +87,7 @@ def _may_wait_for(resource: Resource, loaded: NDArray[np.bool_], many: NDArray[n
     return float(medians(resource.relative_use[loaded][many])) >= NEAR_SHARE
 
 
-def _residence_time_scatter(
-    seen: Observations, alone: NDArray[np.bool_], top: float
-) -> float | None:
+def _residence_time_scatter(seen: Observations, alone: Mask, top: float) -> float | None:
     """Compute the deviation of ln R between intervals of similar throughput, half of top to top.
 
     None for too few intervals of those marked by alone, shape (intervals,). top in queries/s.

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from models.arrays import Array
 from models.capacity.observations import Observations
 from models.capacity.resource_and_limit import (
     FULL_UTILISATION,
@@ -17,7 +18,6 @@ from models.capacity.resource_and_limit import (
     ResourceLimit,
 )
 from models.shared_constants import LATEST_INTERVALS
-from models.usl.law import Array
 
 
 def lower_bound_at_present(

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from models.arrays import Array
 from models.capacity.goodness_of_fit import MergedPoints
 from models.capacity.resource_and_limit import FULL_UTILISATION
 from models.numerics import ROUNDING, TINY, median, quantile
@@ -29,7 +30,6 @@ from models.robust import (
 )
 from models.shared_constants import LOW_QUANTILE, MIN_NOISE
 from models.trust import MAX_GROWTH
-from models.usl.law import Array
 from models.usl.peak_posterior_grid import PSEUDO_ERROR
 from models.usl.residence_curve import RELATIVE_ERROR, powers_of
 

@@ -6,8 +6,8 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from models.arrays import Array, Mask
 from models.capacity.cpu_wakeups import SHORT_QUERY_SECONDS, CpuWakeups
 from models.capacity.shared_cost import SharedCost
 from models.numerics import QUANTILES, median, quantile, quantiles
@@ -22,7 +22,6 @@ from models.shared_constants import (
     MIN_POINTS,
 )
 from models.trust import Trust
-from models.usl.law import Array
 from models.usl.posterior import CredibleInterval
 
 
@@ -131,21 +130,21 @@ class Resource:
         return median(self.processors[np.isfinite(self.processors)])
 
     @property
-    def is_waiting_counted(self) -> NDArray[np.bool_]:
+    def is_waiting_counted(self) -> Mask:
         """Where the threads that wait for it are counted, shape (intervals,)."""
         if self.waiting is None:
             return np.zeros(len(self.utilisation), dtype=np.bool_)
         return np.isfinite(self.waiting)
 
     @cached_property
-    def full(self) -> NDArray[np.bool_]:
+    def full(self) -> Mask:
         """Where it is full, shape (intervals,); a processor that queries find idle is not."""
         bound = self.ceiling * np.exp(SIGNIFICANT_Z * self.ceiling_deviation)
-        full: NDArray[np.bool_] = (self.utilisation >= FULL_UTILISATION * bound) & self.may_be_full
+        full: Mask = (self.utilisation >= FULL_UTILISATION * bound) & self.may_be_full
         return full
 
     @property
-    def may_be_full(self) -> NDArray[np.bool_]:
+    def may_be_full(self) -> Mask:
         """Where queries do not find it idle, however busy it was; shape (intervals,)."""
         allows = np.ones(len(self.utilisation), dtype=np.bool_)
         if self.wakeups is not None:
@@ -155,19 +154,19 @@ class Resource:
         return allows
 
     @property
-    def filled_by_others(self) -> NDArray[np.bool_]:
+    def filled_by_others(self) -> Mask:
         """Where it is full and most of that is not the server's, shape (intervals,)."""
         if self.own is None:
             return np.zeros(len(self.utilisation), dtype=np.bool_)
         full = self.utilisation >= FULL_UTILISATION * self.ceiling
-        filled: NDArray[np.bool_] = full & (self.own < MAJORITY * self.ceiling)
+        filled: Mask = full & (self.own < MAJORITY * self.ceiling)
         return filled
 
-    def is_used_by_other_programs(self, x: Array) -> NDArray[np.bool_]:
+    def is_used_by_other_programs(self, x: Array) -> Mask:
         """Mark where other programs used a good part of it; x in queries/s, shape (intervals,)."""
         if self.own is None:
             return np.zeros(len(x), dtype=np.bool_)
-        others: NDArray[np.bool_] = self.use_by_other_programs(x) > OTHER_PROGRAMS_SHARE
+        others: Mask = self.use_by_other_programs(x) > OTHER_PROGRAMS_SHARE
         return others
 
     def use_by_other_programs(self, x: Array) -> Array:

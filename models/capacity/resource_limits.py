@@ -11,8 +11,8 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from models.arrays import Array, Mask
 from models.capacity.cost_curve import MIN_UTILISATION
 from models.capacity.demand_extrapolation import CEILING, Extrapolations
 from models.capacity.device_parallelism import CHANNELS, DeviceParallelism
@@ -51,7 +51,6 @@ from models.shared_constants import (
     SEEN_QUANTILE,
 )
 from models.trust import TRUSTED_RATIO, Trust, trust_of
-from models.usl.law import Array
 from models.usl.posterior import CredibleInterval
 
 LIMIT_REACH = float(np.log(MAX_LIMIT_RATIO))
@@ -138,7 +137,7 @@ def _fit_utilisations(
     resources: Sequence[Resource],
     u: Array,
     own: Array,
-    full: NDArray[np.bool_],
+    full: Mask,
 ) -> list[list[UtilisationPart]]:
     """Fit each utilisation where it follows the throughput, and the server's own part separately.
 
@@ -186,7 +185,7 @@ def correct_refuted_limit(limit: ResourceLimit, x: float, used: float) -> Resour
     return replace(moved, reasons=(LimitReason.ALREADY_FULL, *moved.reasons), **kept)
 
 
-def _stack_relative_use(resources: Sequence[Resource]) -> tuple[Array, Array, NDArray[np.bool_]]:
+def _stack_relative_use(resources: Sequence[Resource]) -> tuple[Array, Array, Mask]:
     """Stack utilisations, the server's own parts, and which were filled by others, as columns.
 
     The utilisations are shares of the ceiling; NaN where others filled a resource, which says
@@ -256,7 +255,7 @@ def _limit_without_extrapolation(
     resource: Resource,
     x: Array,
     u: Array,
-    full: NDArray[np.bool_],
+    full: Mask,
     seen: float,
     part: UtilisationPart,
 ) -> ResourceLimit | None:
@@ -289,7 +288,7 @@ def _limit_without_extrapolation(
 
 
 def _throughput_when_full(
-    resource: Resource, x: Array, u: Array, follows: NDArray[np.bool_], low: float
+    resource: Resource, x: Array, u: Array, follows: Mask, low: float
 ) -> float:
     """Estimate the throughput (queries/s) from which on a resource counts as full.
 
@@ -310,11 +309,11 @@ def _is_limit_measurable(resource: Resource) -> bool:
     return not is_excluded and resource.ceiling_deviation == 0
 
 
-def _is_filled_by_server(resource: Resource, x: Array) -> NDArray[np.bool_]:
+def _is_filled_by_server(resource: Resource, x: Array) -> Mask:
     """Mark where the server, alone or with clients on the same host, fills it; shape as x."""
     if resource.own is None:
         return np.zeros(len(x), dtype=np.bool_)
-    alone: NDArray[np.bool_] = resource.relative_own_use >= MIN_FILLED_UTILISATION
+    alone: Mask = resource.relative_own_use >= MIN_FILLED_UTILISATION
     return alone | (resource.use_for_server_queries(x) >= FULL_UTILISATION)
 
 

@@ -11,9 +11,9 @@ from typing import Self
 
 import numpy as np
 
+from models.arrays import Array
 from models.numerics import quantile
 from models.shared_constants import HIGH_QUANTILE, MIN_POINTS
-from models.usl.law import Array
 
 MIN_LOAD_SHARE = 0.2
 """The share of the highest throughput from which on background activity hardly counts."""

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from models.arrays import Array
 from models.numerics import TINY
-from models.usl.law import Array
 
 MAX_INTERVALS = 500
 LOADS_PER_OCTAVE, LOAD_OCTAVES = 6, 6

@@ -12,12 +12,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from models.arrays import Array
 from models.capacity.contention_peak import UNCOUNTED_LOG_PRIOR
 from models.capacity.demand_extrapolation import log_write_prior
 from models.capacity.resource_and_limit import Resource
 from models.numerics import median, quantile
 from models.shared_constants import HIGH_QUANTILE, MIN_LASTING
-from models.usl.law import Array
 
 
 class FurtherFall(NamedTuple):

@@ -23,12 +23,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from models.arrays import Array
 from models.capacity.cpu_wakeups import CpuWakeups
 from models.capacity.resource_and_limit import OTHER_PROGRAMS_SHARE
 from models.capacity.shared_cost import SharedCost
 from models.robust import CERTAIN_Z, SIGNIFICANT_Z, LinearFit, fit_each
 from models.shared_constants import LIKELY, POSSIBLE, UNLIKELY
-from models.usl.law import Array
 
 MIN_UTILISATION_NOISE = 0.002
 """The least deviation of a utilisation."""

@@ -16,6 +16,7 @@ from enum import StrEnum
 
 import numpy as np
 
+from models.arrays import Array
 from models.forecast.weekly_pattern import (
     HALF_WEEK_DAYS,
     WEEK_DAYS,
@@ -25,7 +26,6 @@ from models.forecast.weekly_pattern import (
     week_factors,
 )
 from models.numerics import CONFIDENCE, median
-from models.rates import Array
 from models.robust import LinearFit, fit_linear, mad, persistence_of, student_cdf
 from models.shared_constants import MIN_NOISE
 

@@ -6,7 +6,7 @@ daily pattern does not affect their differences, and the present day is in the l
 
 import numpy as np
 
-from models.rates import Array
+from models.arrays import Array
 
 DAY_HOURS = 24
 

@@ -8,10 +8,10 @@ the same forecast.
 
 import numpy as np
 
+from models.arrays import Array
 from models.forecast.daily_peak_growth import GROWTH_INDEX, Candidate, Trend, TrendShape
 from models.forecast.weekly_pattern import WEEK_DAYS, day_of_week, week_contrasts
 from models.random_numbers import DRAW_COUNT, SEED, RandomNumbers
-from models.rates import Array
 from models.robust import LinearFit
 from models.shared_constants import MIN_NOISE
 

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
-from models.rates import Array
+from models.arrays import Array
 
 HOUR_SECONDS = 3600.0
 """Seconds."""

@@ -15,12 +15,12 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from models.arrays import Array
 from models.capacity.distribution import Distribution
 from models.forecast.daily_peaks import DAY_HOURS
 from models.forecast.hourly_means import HOUR_SECONDS
 from models.forecast.weekly_pattern import WEEK_DAYS
 from models.numerics import even_shares, median
-from models.rates import Array
 from models.shared_constants import MIN_NOISE, MIN_POINTS
 
 STEP_SECONDS = 300.0

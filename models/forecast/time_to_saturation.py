@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from models.arrays import Array
 from models.capacity.distribution import Distribution
 from models.capacity.result import Capacity
 from models.forecast.daily_peak_growth import TREND_DAYS, Trend, fit_trend
@@ -16,7 +17,6 @@ from models.forecast.future_peaks import future_peaks
 from models.forecast.hourly_means import HOUR_SECONDS
 from models.forecast.weekly_pattern import WEEK_DAYS
 from models.numerics import QUANTILES, median
-from models.rates import Array
 from models.reason_enum import ReasonEnum
 from models.trust import Trust
 

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from models.rates import Array
+from models.arrays import Array
 from models.robust import medians
 from models.shared_constants import MIN_NOISE
 

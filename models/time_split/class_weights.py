@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from models.rates import Array
+from models.arrays import Array
 from models.shared_constants import MAJORITY
 
 

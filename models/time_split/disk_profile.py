@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from models.rates import Array
+from models.arrays import Array
 from models.time_split.disk_time_formulas import DiskProfile, random_seconds, sequential_seconds
 
 PAGE_BYTES = 16 * 1024.0

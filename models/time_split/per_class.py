@@ -17,8 +17,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from models.arrays import Array
 from models.numerics import NEGLIGIBLE
-from models.rates import Array
 from models.time_split.split import TimePart, TimeSplit
 
 

@@ -5,8 +5,9 @@ from math import sqrt
 
 import numpy as np
 
+from models.arrays import Array
 from models.numerics import NEGLIGIBLE, TINY
-from models.usl.law import Array, Usl
+from models.usl.law import Usl
 from models.usl.points_and_residuals import Points
 from models.usl.residence_curve import fit_curve
 

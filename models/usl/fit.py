@@ -8,11 +8,12 @@ from math import sqrt
 import numpy as np
 from numpy.typing import ArrayLike
 
+from models.arrays import Array
 from models.numerics import CONFIDENCE, NEGLIGIBLE, median
 from models.robust import SIGNIFICANT_Z, normal_cdf
 from models.trust import MAX_ERROR, PeakEvidence, Reason, Trust, judge_peak
 from models.usl.classical_fits import least_squares_on_throughput, linearise
-from models.usl.law import Array, Usl
+from models.usl.law import Usl
 from models.usl.peak_posterior_grid import LIVE_PRIOR, TABLE_PRIOR, PeakPrior
 from models.usl.points_and_residuals import MIN_POINTS, Points, scatter_about
 from models.usl.posterior import CredibleInterval, LawIntervals, Posterior, posterior_of

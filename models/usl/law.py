@@ -14,15 +14,12 @@ N is in threads, X in queries/s, R in seconds; λ is the throughput of one threa
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import isfinite, sqrt
-from typing import TypeVar, cast
+from typing import cast
 
 import numpy as np
-from numpy.typing import NDArray
 
+from models.arrays import Array, Quantity
 from models.numerics import ROUNDING
-
-Array = NDArray[np.float64]
-Quantity = TypeVar("Quantity", float, Array)
 
 
 @dataclass(frozen=True, slots=True)

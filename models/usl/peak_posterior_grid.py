@@ -16,9 +16,9 @@ from math import log
 
 import numpy as np
 
+from models.arrays import Array
 from models.numerics import NEGLIGIBLE, ROUNDING
 from models.robust import MIN_FREEDOM
-from models.usl.law import Array
 from models.usl.points_and_residuals import Points
 from models.usl.residence_curve import ResidenceCurve, powers_of
 

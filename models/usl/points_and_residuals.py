@@ -8,8 +8,9 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from models.arrays import Array
 from models.numerics import NEGLIGIBLE, TINY
-from models.usl.law import Array, Usl
+from models.usl.law import Usl
 
 MIN_POINTS = 3
 """The law has three parameters."""

@@ -12,9 +12,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from models.arrays import Array
 from models.numerics import NEGLIGIBLE, QUANTILES
 from models.robust import MIN_FREEDOM
-from models.usl.law import Array, Usl
+from models.usl.law import Usl
 from models.usl.peak_posterior_grid import (
     EFFICIENCY_PRIOR,
     N_RANGE,

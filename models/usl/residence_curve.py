@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from models.arrays import Array
 from models.numerics import NEGLIGIBLE, median
 from models.robust import (
     CERTAIN_Z,
@@ -18,7 +19,6 @@ from models.robust import (
     REWEIGHTING_STEPS,
     TOTAL_WEIGHT,
 )
-from models.usl.law import Array
 from models.usl.parabola_nnls import ZERO_COEFFICIENTS, Coefficients, fit_non_negative
 from models.usl.points_and_residuals import Points
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from models.arrays import Array
 from models.numerics import NEGLIGIBLE, QUANTILES, quantiles
 from models.response_time_histogram import ResponseTimes
-from models.usl.law import Array
 from models.what_if.current_state import CurrentState
 from models.what_if.posterior_draws import independent_normals
 from models.what_if.predicted_value import PredictedValue

@@ -8,9 +8,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from models.arrays import Array
 from models.capacity.distribution import Distribution
 from models.shared_constants import MIN_LOAD_RATIO
-from models.usl.law import Array, Usl
+from models.usl.law import Usl
 
 
 class LimitKind(StrEnum):

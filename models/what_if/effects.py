@@ -16,9 +16,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from models.arrays import Array
 from models.attribution.capacity_gain import MIN_LEFT
 from models.numerics import ROUNDING
-from models.usl.law import Array
 from models.what_if.changes import Changes
 from models.what_if.current_state import CurrentState, LimitKind, SharesByClass
 from models.what_if.posterior_draws import Draws, draw_share

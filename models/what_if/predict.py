@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from models.arrays import Array
 from models.numerics import QUANTILES
-from models.usl.law import Array
 from models.what_if.changes import Changes
 from models.what_if.current_state import DISK_KINDS, CurrentLoad, CurrentState, LimitKind
 from models.what_if.effects import limit_factors

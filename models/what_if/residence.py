@@ -13,10 +13,11 @@ from math import sqrt
 
 import numpy as np
 
+from models.arrays import Array
 from models.numerics import TINY
 from models.shared_constants import MIN_NOISE
 from models.trust import MAX_ERROR
-from models.usl.law import Array, Usl
+from models.usl.law import Usl
 from models.what_if.changes import Changes
 from models.what_if.current_state import CurrentLoad, CurrentState, LimitKind, ResourceUse
 from models.what_if.effects import lambda_factor, time_factor, workload_factor

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from models.arrays import Array
 from models.numerics import CONFIDENCE, QUANTILES, TINY, quantiles
 from models.shared_constants import MAJORITY
-from models.usl.law import Array
 from models.what_if.changes import Changes
 from models.what_if.current_state import CurrentLoad, CurrentState, LimitKind
 from models.what_if.posterior_draws import Draws, draws_of, widen_untrusted

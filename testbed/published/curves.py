@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from models.usl.law import Array
+from models.arrays import Array
 from testbed.published import sysbench_tables
 from testbed.published.usl_examples import CISCO, RAYTRACER, SPECSDM91, SYSBENCH_RW
 

@@ -18,8 +18,8 @@ from math import log
 
 import numpy as np
 
+from models.arrays import Array
 from models.usl.fit import fit_bayes
-from models.usl.law import Array
 from models.usl.peak_posterior_grid import PeakPrior
 from testbed.published.curves import CURVES, Curve
 from testbed.published.peak_estimators import PredictedPeak, peak_of

@@ -11,9 +11,9 @@ from math import inf, log
 import numpy as np
 import scipy
 
+from models.arrays import Array
 from models.trust import Trust
 from models.usl.fit import FitMethod, UslFit, fit
-from models.usl.law import Array
 from models.usl.posterior import CredibleInterval
 
 

@@ -4,9 +4,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
-from models.usl.law import Array
+from models.arrays import Array, Mask
 from testbed.simulated.server_months import HOUR, MINUTE
 
 SMOOTH = 5
@@ -189,11 +188,11 @@ def _announces(alert: MonthSpan, known: Iterable[SaturationPeriod]) -> bool:
     return any(alert[0] <= s.end and s.start <= max(alert[1], alert[0] + AHEAD) for s in known)
 
 
-def _share(holds: NDArray[np.bool_]) -> str:
+def _share(holds: Mask) -> str:
     return f"{np.count_nonzero(holds)}/{holds.size}" if holds.size else "–"
 
 
-def _interval(holds: NDArray[np.bool_]) -> str:
+def _interval(holds: Mask) -> str:
     """The 95 % interval of a share (E. B. Wilson, 1927)."""
     if not holds.size:
         return ""

@@ -6,9 +6,9 @@ from math import ceil
 
 import numpy as np
 
+from models.arrays import Array
 from models.capacity.observations import Observations
 from models.capacity.resource_and_limit import Resource
-from models.usl.law import Array
 from testbed.simulated.servers import (
     Server,
     committing_server,

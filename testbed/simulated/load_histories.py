@@ -4,9 +4,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from models.rates import Array
+from models.arrays import Array, Mask
 
 HOURS = 24
 AHEAD = 45
@@ -149,7 +148,7 @@ def _bursts(t: Array, kind: LoadKind, rng: np.random.Generator) -> Array:
     return factor
 
 
-def _gaps(hours: int, kind: LoadKind, rng: np.random.Generator) -> NDArray[np.bool_]:
+def _gaps(hours: int, kind: LoadKind, rng: np.random.Generator) -> Mask:
     missing = np.zeros(hours, dtype=bool)
     while missing.mean() < kind.gaps:
         at = rng.integers(hours)

@@ -17,8 +17,8 @@ from agent.pipeline import observations
 from agent.window.concurrency import ConcurrencySource
 from agent.window.interval_buffer import IntervalBuffer
 from agent.window.intervals import Interval
+from models.arrays import Array
 from models.capacity.observations import Observations
-from models.usl.law import Array
 from testbed.simulated.day_scenarios import EARLY
 from testbed.simulated.servers import Server, erlang_server, law_server, queueing_server
 

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from models.usl.law import Array, Usl
+from models.arrays import Array
+from models.usl.law import Usl
 
 
 @dataclass(frozen=True, eq=False)
