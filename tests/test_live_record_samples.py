@@ -74,6 +74,13 @@ def test_a_large_cpu_counter_is_recorded_exactly(
     assert float(sample["host_cpu_busy_s"]) > 1e6
 
 
+def test_a_login_may_come_from_a_file(mariadb_server: PrivateServer, tmp_path: Path) -> None:
+    """The client takes `--defaults-file` only as its first option."""
+    (file := tmp_path / "my.cnf").write_text("[client]\nuser=root\n")
+    [sample] = _recorded(mariadb_server, tmp_path, first=f"--defaults-file={file}")
+    assert int(sample["max_connections"]) > 0
+
+
 @pytest.mark.parametrize("release", ["mysql", "mariadb"])
 def test_a_recording_has_one_time_base_when_summer_time_ends(
     release: str,
@@ -90,13 +97,17 @@ def test_a_recording_has_one_time_base_when_summer_time_ends(
 
 
 def _recorded(
-    server: PrivateServer, folder: Path, *options: str, **environment: str
+    server: PrivateServer,
+    folder: Path,
+    *options: str,
+    first: str = "--user=root",
+    **environment: str,
 ) -> list[dict[str, str]]:
     """Record one sample with these options of the client; return the rows."""
     file = folder / "samples.csv"
     with file.open("w") as out:
         subprocess.run(
-            ["sh", str(SCRIPT), f"--socket={server.socket}", "--user=root", *options],
+            ["sh", str(SCRIPT), first, f"--socket={server.socket}", *options],
             env={**os.environ, "SAMPLES": "1", **environment},
             stdout=out,
             check=True,

@@ -39,7 +39,7 @@ host_cpu() {
 echo "t_s,questions,threads_running,uptime_s,threads_connected,redo_writes,redo_syncs," \
     "max_connections,statement_time_s,own_statements,server_cpu_s,host_cpu_busy_s,cpus" | tr -d ' '
 while [ "$left" -ne 0 ]; do
-    found=$("${MYSQL:-mysql}" --batch --skip-column-names "$@" -e "$query")
+    found=$("${MYSQL:-mysql}" "$@" --batch --skip-column-names -e "$query") # --defaults-file is first
     own=$((own + 2))
     used=$(server_cpu "$(printf '%s\n' "$found" | awk -F '\t' '$1 == "pid_file" { print $2 }')")
     busy=$(host_cpu "$used")
