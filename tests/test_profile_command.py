@@ -279,6 +279,20 @@ def test_the_pages_table_is_of_one_period() -> None:
     assert second == "█" * (BAR_WIDTH * 5 // 12) + " "  # as 2.5 is of 6
 
 
+@pytest.mark.parametrize(
+    ("calls", "shown"),
+    [(0.0, "0"), (0.3, "below 1"), (0.889, "1"), (10.8, "11"), (1e6, "1,000,000")],
+)
+def test_the_pages_table_has_whole_calls(calls: float, shown: str) -> None:
+    """Older ones count in part, but no query is called 0.889 times."""
+    state = known_classes(100.0)
+    first, *others = state.classes
+    few = replace(first, recent={**first.recent, "calls": calls})
+    snapshot = Snapshot("db", 100.0, 60.0, Health(True), None, AssessmentState())
+    table = classes_table(replace(snapshot, classes=replace(state, classes=(few, *others))), 100.0)
+    assert f"<td>{shown}</td>" in table
+
+
 def test_the_pages_table_ranks_classes_with_their_reasons() -> None:
     """Texts are escaped; stale results are not shown."""
     state = known_classes(100.0)

@@ -7,7 +7,7 @@ from agent.assessment.snapshot import Snapshot
 from agent.config.durations import format_duration
 from agent.export.attribute_report import format_percent, share_bar
 from agent.export.class_names import short_class_name
-from agent.export.fit_report import format_number, format_seconds, whole_percent
+from agent.export.fit_report import format_seconds, whole_percent
 from agent.export.time_split_html import class_bar
 from agent.export.time_split_report import limit_text
 from agent.query_classes.attribution_snapshot import ClassesState, ClassState, ResourceState
@@ -79,12 +79,17 @@ def _row(
         format_percent(share) if ranked_by == "cpu" else "",
         "" if one.error is None or ranked_by != "cpu" else whole_percent(one.error),
         format_seconds(one.recent.get("statement_time", 0.0)),
-        format_number(one.recent.get("calls", 0.0)),
+        _call_count(one.recent.get("calls", 0.0)),
         "" if gains.removed is None else f"+{whole_percent(gains.removed)} capacity",
         "" if gains.halved is None else f"+{whole_percent(gains.halved)}",
     )
     time = class_bar(split) if split else "", limit_text(LimitedBy.of(split)) if split else ""
     return "<tr>" + "".join(f"<td>{cell}</td>" for cell in (*map(escape, cells), *time)) + "</tr>"
+
+
+def _call_count(calls: float) -> str:
+    """Format a number of calls, of which older ones count in part, as a whole number."""
+    return "below 1" if 0 < calls < 0.5 else f"{calls:,.0f}"
 
 
 def _class_name(one: ClassState) -> str:
