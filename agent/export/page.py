@@ -259,8 +259,10 @@ def _collectors(snapshot: Snapshot, now: float) -> str:
     head = "".join(f"<th>{name}</th>" for name in COLLECTOR_COLUMNS)
     table = f"<table><tr>{head}</tr>{rows}</table>"
     failing = [c.name for c in snapshot.health.collectors if c.success is False]
-    state = f" (failing: {', '.join(failing)})" if failing else ""
-    return f"<details><summary>Collector status{escape(state)}</summary>{table}</details>"
+    if not failing:
+        return f"<details><summary>Collector status</summary>{table}</details>"
+    state = escape(f"Collector status (failing: {', '.join(failing)})")
+    return f"<details open><summary>{state}</summary>{table}</details>"
 
 
 def _age(at: float | None, now: float) -> str:
