@@ -99,7 +99,8 @@ def test_a_profile_does_not_need_texts(history: Path, capsys: pytest.CaptureFixt
         (["--since", "2000-01-01T00:00Z", "--plot", "x.png"], 2, "--plot needs readings"),
         (["--since", "1h", "--seconds", "5"], 2, "--seconds says how long to watch from now on"),
         (["--since", "start", "--seconds", "5"], 2, "--seconds says how long to watch from now"),
-        (["--since", "0s"], 1, "no query classes of db are stored for that time"),
+        (["--since", "0s"], 1, "stored for that time; an agent writes them with `history.path`"),
+        (["--since", "2096-11-28"], 2, "--since: that time is in the future; give a past one"),
     ],
 )
 def test_each_missing_history_is_one_line(

@@ -111,6 +111,8 @@ def _usage_problem(args: argparse.Namespace, config: Config) -> str | None:
         return "--seconds says how long to watch from now on; use it with --since now"
     if args.plot:
         return "--plot needs readings of every second; use it with --since now"
+    if isinstance(args.since, float) and args.since > time.time():
+        return "--since: that time is in the future; give a past one"
     if args.since != START and _history_path(config) is None:
         remedy = "set history.path, or use --since start"
         return f"{args.config_file}: has no history.path, which --since TIME reads; {remedy}"
@@ -154,7 +156,7 @@ def _profile_from_history(
     assert path is not None  # noqa: S101  (checked by `_usage_problem`)
     profile = recorded_profile(path, target.name, args.since, time.time(), args.sort)
     if profile is None:
-        remedy = "an agent writes it with `history.path` and the collector `digests`"
+        remedy = "an agent writes them with `history.path` and the collector `digests`"
         text = f"no query classes of {target.name} are stored for that time; {remedy}"
         print_error(f"{path}: {text}")
         return FAILED
