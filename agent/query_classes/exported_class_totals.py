@@ -107,7 +107,9 @@ class DecayedTotals:
         self.seconds = 0.0
         """Seconds in which the uses were known, decayed like the sums."""
         self._keep = keep
-        self._sums: dict[str, Array] = {}
+        self._names: tuple[str, ...] = ()
+        self._sums = np.zeros((0, len(self.quantities)))
+        """Of each of these names, shape (names, quantities)."""
 
     def add(self, names: Sequence[str], uses: Array, seconds: float) -> None:
         """Add uses, shape (names, quantities), of so many seconds in which they are known.
@@ -115,23 +117,26 @@ class DecayedTotals:
         Classes without a name join the others.
         """
         self.seconds = self._keep * self.seconds + seconds
-        sums = {name: np.maximum(row, 0.0) for name, row in zip(names, uses, strict=True)}
-        for name, before in self._sums.items():
-            into = name if name in sums else OTHER
-            sums[into] = sums.get(into, 0.0) + self._keep * before
-        self._sums = sums
+        kept = (*names,) if OTHER in names else (*names, OTHER)
+        sums = np.zeros((len(kept), len(self.quantities)))
+        sums[: len(names)] = np.maximum(uses, 0.0)
+        row_of = {name: row for row, name in enumerate(kept)}
+        for name, before in zip(self._names, self._sums, strict=True):
+            sums[row_of.get(name, row_of[OTHER])] += self._keep * before
+        self._names, self._sums = kept, sums
 
     def of(self, names: Collection[str]) -> Mapping[str, float]:
         """Return the sums of these classes by quantity."""
         sums = np.zeros(len(self.quantities))
         for name in names:
-            sums += self._sums.get(name, 0.0)
+            if name in self._names:
+                sums += self._sums[self._names.index(name)]
         return dict(zip(self.quantities, map(float, sums), strict=True))
 
     def by(self, quantity: str) -> dict[str, float]:
         """Return one quantity's sums by class."""
         i = self.quantities.index(quantity)
-        return {name: float(sums[i]) for name, sums in self._sums.items()}
+        return dict(zip(self._names, self._sums[:, i].tolist(), strict=True))
 
 
 CALLS, TIME = "calls", "statement_time"
