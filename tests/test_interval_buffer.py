@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from agent.window.interval_buffer import IntervalBuffer
+from agent.window.interval_rates import SampleColumns
 from agent.window.intervals import Interval, Window
 from collectors.base import Sample
 
@@ -391,3 +392,20 @@ def test_intervals_begin_at_the_phase() -> None:
     history = IntervalBuffer(width=10, horizon=3600, sampling=1, phase=4.0)
     fill(history, {"status": status}, 3, 52)
     assert history.window(52)["end"].tolist() == [14.0, 24.0, 34.0, 44.0]
+
+
+@pytest.mark.parametrize(("max_gap", "late"), [(5.0, np.nan), (200.0, 4.0)])
+def test_a_last_value_is_valid_for_two_minutes_or_a_gap(max_gap: float, late: float) -> None:
+    """From its own time on, not before."""
+    samples = [Sample("threads", 10.0, {"system": 4.0})]
+    edges = np.array([0.0, 9.0, 10.0, 130.0, 131.0])
+    found = SampleColumns(samples, max_gap).last(edges, "system")
+    assert found.tolist() == pytest.approx([np.nan, 4.0, 4.0, late], nan_ok=True)
+
+
+def test_a_counter_stalls_only_while_statements_are_counted() -> None:
+    """A server without statements measures as before; each stall starts another rate."""
+    used, counted = [0.1, 0.1, 0.2, 0.2, 0.2], np.array([5.0, 5.0, 6.0, 7.0, 9.0])
+    samples = [Sample("statements", float(k), {"cpu": value}) for k, value in enumerate(used)]
+    columns = SampleColumns(samples, max_gap=5.0)
+    assert columns.stalls("cpu", counted).tolist() == [0, 0, 0, 1, 2]

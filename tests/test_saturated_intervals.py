@@ -90,11 +90,12 @@ def test_cpu_must_be_known_in_half_of_the_intervals(known: int, seconds: float) 
     assert period.end == seconds
 
 
-@pytest.mark.parametrize(("sent", "is_divided"), [([1e6] * 3, True), ([1e6] * 2, False)])
-def test_bytes_need_three_intervals(sent: list[float], is_divided: bool) -> None:
-    """In which they are known; bytes of which there are none are not divided."""
-    parts = [used(0.4) | {"network": size} for size in sent] + [used(0.4)] * 20
-    assert (seen(*parts).network is not None) == is_divided
+@pytest.mark.parametrize(("known", "is_divided"), [(3, True), (2, False)])
+def test_a_division_needs_three_intervals(known: int, is_divided: bool) -> None:
+    """In which the use is known; bytes of which there are none are not divided."""
+    parts = [used(0.4) | {"network": 1e6}] * known
+    assert (seen(*parts).cpu is not None) == is_divided
+    assert (seen(*parts, *[used(0.4)] * 20).network is not None) == is_divided
     assert seen(*[used(0.4) | {"network": 0.0}] * 20).network is None
 
 
