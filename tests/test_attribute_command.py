@@ -15,7 +15,7 @@ from attribute_command import served as served
 from attribute_command import wide_file as wide_file
 from simulated_classes import Simulated, simulate
 
-from agent.export.attribute_report import format_attribution, shorten_middle
+from agent.export.attribute_report import format_attribution, format_short, shorten_middle
 from models.attribution.class_interval_table import ClassIntervals
 from models.attribution.division_methods import DividedUse
 from models.attribution.resource_division import attribute
@@ -105,6 +105,26 @@ def test_the_report_tells_half_of_the_differences_and_counts_the_classes() -> No
         text = format_attribution("cpu_s", shown, None, None)
         assert "disagreement   4.0 % of the use differs with weighted linear regression" in text
         assert f"in 60 intervals, {words}; " in text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.0, "0"),
+        (1.0, "1.00"),
+        (9_999.0, "9,999"),
+        (10_000.0, "10.0k"),
+        (999_000.0, "999k"),
+        (-2.5e6, "-2.50M"),
+        (3e9, "3.00G"),
+        (4.56e12, "4.56T"),
+    ],
+)
+def test_a_number_has_three_digits_and_a_letter_from_ten_thousand_on(
+    value: float, text: str
+) -> None:
+    """With a separator below that."""
+    assert format_short(value) == text
 
 
 @pytest.mark.parametrize(
