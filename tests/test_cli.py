@@ -73,7 +73,8 @@ def test_an_invalid_file_ends_with_2_and_all_its_mistakes(command: str, tmp_path
     assert (ended.returncode, ended.stdout) == (2, "")
     assert ended.stderr.splitlines() == [
         f"mysql-headroom: {path}:1: targets[0].port: must be a whole number",
-        f"mysql-headroom: {path}:2: listen: must be text",
+        f"mysql-headroom: {path}:2: listen: must be an address and a port, such as"
+        " 127.0.0.1:10104, [::1]:10104 or :10104",
     ]
 
 
