@@ -34,7 +34,7 @@ class Session(Library):
 
     def __init__(self, *, server_public_key: bytes | None = None, **options: Any) -> None:
         self._known_key = server_public_key
-        super().__init__(conv={}, **options)  # nothing is converted: 2 KiB less for each session
+        super().__init__(**options)
 
     @property
     def server_public_key(self) -> bytes | None:
