@@ -61,6 +61,9 @@ REMEDIES = {
     **{code: f"ALTER USER ... {change}" for code, change in ACCOUNT_CHANGES.items()},
     4150: "FLUSH PRIVILEGES on the server lets it in again",
     OFFLINE_ERROR: "SET GLOBAL offline_mode = OFF lets it in again",
+    CR.CR_SSL_CONNECTION_ERROR: (
+        "let the server have TLS (its ssl_cert and ssl_key), or use its socket file"
+    ),
     INIT_CONNECT_ERROR: "its error log has the cause: correct SELECT @@GLOBAL.init_connect",
 }
 LIMIT_REMEDIES = {
@@ -81,7 +84,8 @@ def failure(error: Exception, place: object, user: str = "") -> CollectorError:
         return CollectorError(error.kind, f"{place}: {error}")
     refusal = getattr(error, "original_exception", error)
     if isinstance(refusal, ssl.SSLCertVerificationError):
-        text = f"the server's certificate is not trusted: {_printable(refusal.verify_message)}"
+        why = _printable(refusal.verify_message).rstrip(".")
+        text = f"the server's certificate is not trusted: {why}"
         return CollectorError(FailureKind.UNTRUSTED, f"{place}: {text}; check tls.ca and the host")
     code, text = _code_and_text(error)
     if code == INIT_CONNECT_ERROR:

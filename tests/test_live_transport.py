@@ -79,7 +79,7 @@ def test_a_certificate_is_verified_against_the_authority_and_the_host(
     for wrong, word in (
         (asking(other.file), "certificate is not trusted"),
         (asking(other.file, identity=False), "certificate is not trusted"),
-        (asking(authority.file, "localhost"), "certificate is not trusted"),
+        (asking(authority.file, "localhost"), "'localhost'; check tls.ca and the host"),
         (asking(tmp_path / "server.key"), "contains no PEM certificate"),
         (asking(tmp_path / "nothing"), "No such file"),
     ):
@@ -90,7 +90,9 @@ def test_a_certificate_is_verified_against_the_authority_and_the_host(
     plain = private_server(flavour, options=WITHOUT_TLS[flavour])
     bare = least_account(plain)
     endpoint = Endpoint(port=plain.port, tls_required=True)
-    assert refusal(endpoint, bare).kind is FailureKind.UNTRUSTED
+    refused = refusal(endpoint, bare)
+    assert refused.kind is FailureKind.UNTRUSTED
+    assert "(2026); let the server have TLS" in str(refused)
     verifying = Endpoint(port=plain.port, tls_ca=str(authority.file), tls_required=True)
     assert refusal(verifying, bare).kind is FailureKind.UNTRUSTED
     assert opened(Endpoint(port=plain.port, public_key=public_key(plain)), bare) == ""
