@@ -10,6 +10,7 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 from collector_session import connected
+from conftest import ServerFactory
 
 from agent.demo.private_server import PrivateServer
 from collectors import digests as digest_collector
@@ -98,20 +99,13 @@ def test_one_statement_reads_what_runs_and_on_which_threads(
 
 
 @pytest.mark.live
-def test_threads_without_what_they_run_are_unknown(mysql_server: PrivateServer) -> None:
+def test_threads_without_what_they_run_are_unknown(private_server: ServerFactory) -> None:
     """A MySQL whose consumer of statements in flight is off: not that no thread is ready."""
-    consumer = (
-        "UPDATE performance_schema.setup_consumers SET ENABLED = '{}'"
-        " WHERE NAME = 'events_statements_current'"
-    )
-    run_as_root(mysql_server, consumer.format("NO"))
-    try:
-        with connected(mysql_server, "socket") as connection:
-            read = digest_collector.prepare(connection).read
-            assert read is not None
-            values = read()
-    finally:
-        run_as_root(mysql_server, consumer.format("YES"))
+    option = "--performance-schema-consumer-events-statements-current=OFF"
+    with connected(private_server("mysql", options=[option]), "socket") as connection:
+        read = digest_collector.prepare(connection).read
+        assert read is not None
+        values = read()
     assert isinstance(values, DigestValues)
     assert values.rows.thread_states is None
 
