@@ -106,7 +106,7 @@ def running_agent(
 
 
 def memory_settings() -> dict[str, str]:
-    """What the systemd unit sets for the C library's memory, as the image does."""
+    """Return the environment with which the systemd unit, like the image, tunes malloc(3)."""
     return dict(re.findall(r"(?m)^Environment=(GLIBC_TUNABLES)=(.*)$", UNIT.read_text()))
 
 

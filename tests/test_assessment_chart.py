@@ -46,7 +46,7 @@ def ticks(svg: ET.Element) -> tuple[Array, Array]:
 
 
 def values(axis: Array, pixels: Sequence[float]) -> list[float]:
-    """What the labels of an axis say of these pixels."""
+    """Convert pixels to values by the labels of an axis."""
     found: list[float] = np.polyval(np.polyfit(axis[:, 1], axis[:, 0], 1), pixels).tolist()
     return found
 

@@ -96,7 +96,7 @@ def test_the_wide_form_has_the_resource_last_unless_named(
 
 
 def test_the_report_tells_half_of_the_differences_and_counts_the_classes() -> None:
-    """What one class has more another has less: a disagreement of 0.08 is 4 % of the use."""
+    """A share too high for one class is too low for another: 0.08 is 4 % of the use."""
     made = simulate(3, intervals=60)
     found = attribute(made.intervals, DividedUse(made.y, is_cpu_seconds=True))
     compared = replace(found, disagreement=0.08, compared_with=DivisionMethod.WLR)

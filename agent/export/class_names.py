@@ -1,4 +1,4 @@
-"""What tables and sentences call a query class whose text is not shown."""
+"""Short names of query classes, where the text of their statements is not shown."""
 
 from collections.abc import Mapping
 

@@ -41,9 +41,6 @@ class LossReason(StrEnum):
     CHURN = "churn"  # too many classes to remember: all but the largest were forgotten
 
 
-Flags = Mask
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class ClassDeltas:
     """The statements of each class between two readings; each class occurs once."""
@@ -84,7 +81,7 @@ class _LatestReading:
                 return True
         return False
 
-    def find(self, rows: DigestRows, registry: ClassRegistry) -> tuple[ClassNumbers, Flags]:
+    def find(self, rows: DigestRows, registry: ClassRegistry) -> tuple[ClassNumbers, Mask]:
         """Return the index of every row, new ones included, and which are new."""
         known = len(self.index_by_key)
         indices = np.empty(len(rows.keys), dtype=np.intp)
@@ -229,10 +226,10 @@ class DigestDeltas:
         return latest
 
 
-def _is_new(rows: DigestRows) -> Flags:
+def _is_new(rows: DigestRows) -> Mask:
     """Return which rows were created after the previous reading, by the server's clock."""
     since = rows.since or 0.0
-    new: Flags = (rows.age >= 0) & (rows.age <= since + FIRST_SEEN_TOLERANCE)
+    new: Mask = (rows.age >= 0) & (rows.age <= since + FIRST_SEEN_TOLERANCE)
     return new
 
 

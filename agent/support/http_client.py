@@ -34,7 +34,7 @@ class AccessOptionError(InputError, AccessError):
 class UntrustedError(HeadroomError):
     """The server's certificate is not verified; the message is the reason.
 
-    `is_other_name`: it is of a known authority, but for another name than that in the URL.
+    `is_other_name`: it was issued for another name than that in the URL.
     """
 
     def __init__(self, error: ssl.SSLCertVerificationError) -> None:
@@ -70,7 +70,7 @@ class Access:
     timeout: float = 30.0
     headers: Mapping[str, str] = field(default_factory=dict)
     is_configured: bool = False
-    """Whether a configuration file sets it: messages then name its keys, else the options."""
+    """Whether it comes from a configuration file: messages then name keys instead of options."""
 
     def option(self, key: str) -> str:
         """Return the name of the option, or of the key, that sets this."""
@@ -78,7 +78,7 @@ class Access:
 
     @property
     def has_login(self) -> bool:
-        """Whether a user with a password, or a token, is given."""
+        """Whether requests are authenticated, by user and password or by a token."""
         return self.token_file is not None or None not in (self.user, self.password_file)
 
     def untrusted_text(self, why: UntrustedError) -> str:

@@ -142,7 +142,7 @@ class CurrentState:
     seen: frozenset[LimitKind] = frozenset()
     """The kinds of resource whose use is known at all."""
     is_trusted: bool = True
-    """Whether the capacity is trusted. If not, `distribution` understates its uncertainty."""
+    """Whether the capacity is trusted; if not, it is less certain than its `distribution`."""
     is_past_peak: bool = False
     """Whether more statements run than at the capacity: throughput does not show the load then."""
 

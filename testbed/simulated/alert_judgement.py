@@ -44,7 +44,7 @@ class SaturationPeriod:
 
     @property
     def is_fast(self) -> bool:
-        """Whether the load rose too quickly for an alert in advance, or the capacity fell."""
+        """Whether no alert can come in advance: the load rose in minutes, or the capacity fell."""
         return self.fell or self.rise <= SLOWLY
 
 
