@@ -66,6 +66,7 @@ JOINS = str(BENCH / "joins.lua")
 PROCEDURES = str(BENCH / "procedures.lua")
 LEDGER = str(BENCH / "ledger.lua")
 SEARCH = str(BENCH / "search.lua")
+SESSIONS = str(BENCH / "sessions.lua")
 CLASSIC = {
     "hot": Workload(HOT),
     "read-only": Workload("oltp_read_only", SMALL),
@@ -104,6 +105,7 @@ ZOO = CLASSIC | {
     "procedures": Workload(PROCEDURES, (), DURABLE),
     "ledger": Workload(LEDGER, (), DURABLE),
     "search": Workload(SEARCH),
+    "sessions": Workload(SESSIONS, (), RELAXED),
     "points-beside-a-dump": Workload("oltp_point_select", SMALL, beside=SCANS),
     "points-beside-appliers": Workload(
         "oltp_point_select", ONE_TABLE, REPLICA, applies="oltp_update_non_index"

@@ -54,8 +54,8 @@ class RefusedLogin:
         pause = PAUSES[min(self._refusals, len(PAUSES)) - 1]
         self._login, self._retry_at = login, time.monotonic() + pause
         self._message = (
-            f"{error}; the same password is not sent again for {pause / 60:.0f} min, or until the"
-            " agent is reloaded, so that the server does not lock the account"
+            f"{error}; the agent sends the same password again after {pause / 60:.0f} min or a"
+            " reload, so that the server does not lock the account"
         )
         return CollectorError(error.kind, self._message)
 
