@@ -92,7 +92,7 @@ def test_it_is_reached_over_tls_with_a_password(tmp_path: Path) -> None:
         wait_until("it listens", lambda: answers(trusting), 20)
         assert parse_page(page_fetcher(trusting)())["cpus"] == os.cpu_count()
         unknown = structs.replace(trusting, ca=None)
-        with pytest.raises(CollectorError, match="name its authority with ca"):
+        with pytest.raises(CollectorError, match="give its CA certificate with ca"):
             page_fetcher(unknown)()
         password.write_text("wrong\n")
         with pytest.raises(CollectorError, match="login refused"):

@@ -191,8 +191,32 @@ def test_it_logs_in_with_a_password_from_a_file(tmp_path: Path) -> None:
         fetch = page_fetcher(settings)
         assert fetch() == PAGE
         password.write_text("wrong")
-        with pytest.raises(CollectorError, match="login refused"):
+        with pytest.raises(CollectorError, match=r"\(401\); check user with password_file, or"):
             fetch()
+        with pytest.raises(CollectorError, match=r"\(401\); give user with password_file, or"):
+            page_fetcher(NodeExporterSettings(url=url))()
+
+
+def test_an_unverified_certificate_has_the_remedy_of_its_cause(tmp_path: Path) -> None:
+    """No authority given, another one, another name, an expired one."""
+    tls, authority = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), Authority(tmp_path)
+    tls.load_cert_chain(*authority.issue("host", "127.0.0.1"))
+    other = Authority(tmp_path, "other")
+
+    def problem(url: str, ca: Path | None) -> str:
+        with pytest.raises(CollectorError, match="its certificate is not verified") as caught:
+            page_fetcher(NodeExporterSettings(url=url, ca=ca))()
+        return str(caught.value)
+
+    with host(tls=tls) as url:
+        assert problem(url, None).endswith("; give its CA certificate with ca")
+        assert problem(url, other.file).endswith("; check ca")
+        named = url.replace("127.0.0.1", "localhost")
+        assert problem(named, authority.file).endswith(
+            "use a name in the URL that the certificate has"
+        )
+        tls.load_cert_chain(*authority.issue("host", "127.0.0.1", days=-1))
+        assert "has expired); renew it" in problem(url, authority.file)
 
 
 def test_an_authority_may_be_replaced_while_running(tmp_path: Path) -> None:
@@ -226,7 +250,8 @@ def test_the_systems_authorities_are_loaded_once(monkeypatch: pytest.MonkeyPatch
 def test_each_failure_names_the_url_and_ends_no_session() -> None:
     """An error, an endless page, and one whose bytes or headers arrive slowly."""
     cases = [
-        ({"code": 500}, "HTTP status 500"),
+        ({"code": 500}, "HTTP status 500; check that a node_exporter answers"),
+        ({"code": 302, "server": "s\r\nLocation: /login"}, "redirects to /login; give the URL"),
         ({"content": b"x" * (2**22 + 1)}, "the page is larger than 4 MiB"),
         ({"content": b"x" * 1000, "pause": 0.05}, "timed out"),
         ({"server": "x" * 1000, "pause": 0.05}, "timed out"),
@@ -240,7 +265,7 @@ def test_each_failure_names_the_url_and_ends_no_session() -> None:
             assert time.monotonic() - begun < 5
             assert str(caught.value).startswith(f"{url}/metrics: ")
             assert not caught.value.kind.ends_session
-    with pytest.raises(CollectorError, match="no answer"):
+    with pytest.raises(CollectorError, match=r"no answer .*; check the URL"):
         page_fetcher(NodeExporterSettings(url=url))()
 
 

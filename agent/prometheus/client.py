@@ -23,8 +23,10 @@ from agent.support.http_client import (
     EncodingError,
     NoAnswerError,
     UntrustedError,
+    one_line,
     read_answer,
     read_refusal,
+    redirect_text,
 )
 from models.arrays import Array
 
@@ -47,8 +49,6 @@ REMEDIES: Mapping[int, str] = {
 """For HTTP status codes whose cause is not the URL."""
 MAX_REFUSAL_BYTES = 2**16
 """Bytes that are read of an error response."""
-MAX_TEXT_LENGTH = 200
-"""Characters of a message that are shown."""
 
 Labels = Mapping[str, str]
 NAME = "__name__"
@@ -88,11 +88,6 @@ class Client:
         self._timeout = access.timeout
         self._access = access
         self._option = access.option
-        self._login_options = [
-            f"{access.option('user')} with {access.option('password_file')}",
-            access.option("token_file"),
-            *([] if access.is_configured else ["the --tenant of a Mimir"]),
-        ]
         self._headers = {**access.headers, **access.authorisation()}
         self._opener = access.opener()
         self._sleep = sleep
@@ -182,17 +177,16 @@ class Client:
         try:
             content = read_answer(self._opener, request, self._timeout, MAX_BYTES + 1)
         except urllib.error.HTTPError as error:
-            location = error.headers.get("Location", "")
             content = read_refusal(error, MAX_REFUSAL_BYTES)
-            raise self._http_error(error.code, content, location) from None
+            raise self._http_error(error, content) from None
         except UntrustedError as error:
-            text = _one_line(self._access.untrusted_text(error))
+            text = one_line(self._access.untrusted_text(error))
             raise PrometheusError(f"{self._url}: {text}") from None
         except EncodingError as error:
             raise PrometheusError(f"{self._url}: {error}") from None
         except NoAnswerError as error:
             raise _TransientError(
-                f"no answer ({_one_line(error)}); check the URL, or give a longer"
+                f"no answer ({one_line(error)}); check the URL, or give a longer"
                 f" {self._option('timeout')}"
             ) from None
         if len(content) > MAX_BYTES:
@@ -209,7 +203,7 @@ class Client:
 
     def _warn_of_gaps(self, found: Mapping[str, Any]) -> None:
         """Pass on what the server says is missing; VictoriaMetrics says only that something is."""
-        causes = list(map(_one_line, found.get("warnings") or ()))
+        causes = list(map(one_line, found.get("warnings") or ()))
         if found.get("isPartial") is True:
             causes.append("not all of its storage answered")
         for cause in causes:
@@ -217,17 +211,17 @@ class Client:
                 self._warned.add(cause)
                 self._warn(f"{self._url}: an answer may not be complete: {cause}")
 
-    def _http_error(self, code: int, content: bytes, location: str) -> Exception:
-        """Map an HTTP error to an exception with a remedy; `location` is that of a redirect."""
+    def _http_error(self, error: urllib.error.HTTPError, content: bytes) -> Exception:
+        """Map an HTTP error and the content of its answer to an exception with a remedy."""
+        code = error.code
         if code in (401, 403):
-            verb = "check" if self._access.has_login else "give"
-            remedy = f"{verb} {', or '.join(self._login_options)}"
-            return PrometheusError(f"{self._url}: login refused ({code}); {remedy}")
-        if location:
-            remedy = "give the URL that answers without a redirect, and a login if it needs one"
-            return PrometheusError(f"{self._url}: redirects to {_one_line(location)}; {remedy}")
+            others = () if self._access.is_configured else ("the --tenant of a Mimir",)
+            refusal = self._access.refused_login_text(code, *others)
+            return PrometheusError(f"{self._url}: {refusal}")
+        if redirected := redirect_text(error):
+            return PrometheusError(f"{self._url}: {redirected}")
         try:
-            text = _one_line(json.loads(content)["error"])
+            text = one_line(json.loads(content)["error"])
         except (ValueError, TypeError, KeyError, RecursionError):
             text = f"HTTP status {code}"
         if code in TRANSIENT_STATUSES:
@@ -276,8 +270,3 @@ def _joined(first: Sequence[Series], second: Sequence[Series]) -> list[Series]:
 
 def _format_time(at: float) -> str:
     return f"{at:.3f}"
-
-
-def _one_line(text: object) -> str:
-    """Return an external message as one line, shortened."""
-    return " ".join(str(text).split())[:MAX_TEXT_LENGTH]

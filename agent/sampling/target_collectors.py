@@ -9,7 +9,14 @@ from http import HTTPStatus
 
 from agent.config.node_exporter import NodeExporterSettings
 from agent.config.settings import Config, Target
-from agent.support.http_client import AccessError, NoAnswerError, UntrustedError, read_answer
+from agent.support.http_client import (
+    Access,
+    AccessError,
+    NoAnswerError,
+    UntrustedError,
+    read_answer,
+    redirect_text,
+)
 from collectors import CollectorSpec, collectors_with, histograms
 from collectors.base import CollectorError, FailureKind
 from collectors.device_selection import Devices
@@ -65,12 +72,12 @@ def page_fetcher(settings: NodeExporterSettings) -> Fetch:
             if error.code == HTTPStatus.BAD_REQUEST and len(pages) > 1:  # a collector is off there
                 del pages[0]
                 return fetch()
-            raise _failure(url, _refusal(error.code)) from None
+            raise _failure(url, _refusal_text(error, access)) from None
         except UntrustedError as error:
-            message = f"its certificate is not verified ({error}); name its authority with ca"
-            raise _failure(url, message) from None
+            raise _failure(url, access.untrusted_text(error)) from None
         except NoAnswerError as error:
-            raise _failure(url, f"no answer ({error})") from None
+            remedy = "check the URL, or give a longer timeout"
+            raise _failure(url, f"no answer ({error}); {remedy}") from None
         except AccessError as error:
             raise _failure(url, str(error)) from None
         if len(page) > MAX_BYTES:
@@ -80,10 +87,11 @@ def page_fetcher(settings: NodeExporterSettings) -> Fetch:
     return fetch
 
 
-def _refusal(code: int) -> str:
-    if code in (401, 403):
-        return f"login refused ({code}); give user and password_file, or token_file"
-    return f"HTTP status {code}"
+def _refusal_text(error: urllib.error.HTTPError, access: Access) -> str:
+    if error.code in (401, 403):
+        return access.refused_login_text(error.code)
+    remedy = "check that a node_exporter answers at this URL"
+    return redirect_text(error) or f"HTTP status {error.code}; {remedy}"
 
 
 def _failure(url: str, problem: str) -> CollectorError:

@@ -21,6 +21,8 @@ from collectors.transport_security import verifying_context
 
 EXPIRED_CODE = 10  # X509_V_ERR_CERT_HAS_EXPIRED
 OTHER_NAME_CODES = (62, 64)  # X509_V_ERR_HOSTNAME_MISMATCH, X509_V_ERR_IP_ADDRESS_MISMATCH
+MAX_TEXT_LENGTH = 200
+"""Characters of an external message that are shown."""
 
 
 class AccessError(HeadroomError):
@@ -93,6 +95,13 @@ class Access:
             remedy = f"give its CA certificate with {self.option('ca')}"
         return f"its certificate is not verified ({why}); {remedy}"
 
+    def refused_login_text(self, code: int, *others: str) -> str:
+        """Return that the login is refused, and the remedy; `others` may be missing too."""
+        verb = "check" if self.has_login else "give"
+        user = f"{self.option('user')} with {self.option('password_file')}"
+        remedy = ", or ".join([user, self.option("token_file"), *others])
+        return f"login refused ({code}); {verb} {remedy}"
+
     def authorisation(self) -> dict[str, str]:
         """Return the header with the credentials; raises `AccessOptionError`."""
         if self.token_file is not None:
@@ -140,6 +149,18 @@ class Access:
 def _system_context() -> ssl.SSLContext:
     """Return a context that trusts the system's authorities: loading 144 of them takes 0.9 MiB."""
     return ssl.create_default_context()
+
+
+def redirect_text(error: urllib.error.HTTPError) -> str | None:
+    """Return that the answer is a redirect, and the remedy; None if it is another refusal."""
+    location = one_line(error.headers.get("Location", ""))
+    remedy = "give the URL that answers without a redirect, and a login if it needs one"
+    return f"redirects to {location}; {remedy}" if location else None
+
+
+def one_line(text: object) -> str:
+    """Return an external message as one line, shortened."""
+    return " ".join(str(text).split())[:MAX_TEXT_LENGTH]
 
 
 def read_answer(
