@@ -175,9 +175,16 @@ def test_a_real_prometheus_is_queried_for_the_value(
     with serving(prometheus, data) as url:
         latest = asked(url, "1 + sum(orders_total)").series["orders"].latest
         [broken] = asked(url, "sum(").health
+        [unevaluated] = asked(url, "label_replace(orders_total, 'a', '$1', 'b', '(')").health
+        [ranged] = asked(url, "orders_total[5m]").health
+        [text] = asked(url, "'orders'").health
     assert latest is not None
     assert latest[1] == 42.0
     assert "parse error" in broken.last_error
+    assert broken.last_error.endswith("; check the query")
+    assert "; check the query, or the server's limits" in unevaluated.last_error
+    assert ranged.last_error.endswith("a matrix instead of a number; check the query")
+    assert text.last_error.endswith("a string instead of a number; check the query")
 
 
 @pytest.mark.live
@@ -204,13 +211,16 @@ def answer(kind: str, result: object) -> object:
     [
         (answer("vector", [{"metric": {}, "value": [1.0, "12.5"]}]), 12.5),
         (answer("scalar", [1.0, "3"]), 3.0),
-        (answer("vector", []), "the query returned 0 series instead of one number"),
-        (answer("vector", 2 * [{"metric": {}, "value": [1.0, "1"]}]), "returned 2 series instead"),
+        (answer("vector", []), "0 series instead of one number; check the query"),
+        (
+            answer("vector", 2 * [{"metric": {}, "value": [1.0, "1"]}]),
+            "2 series instead of one number; add them up",
+        ),
         (answer("scalar", [1.0, "NaN"]), "the query returned nan instead of one number"),
         (answer("scalar", [1.0, "-1"]), "the query's value is below 0: -1"),
         (
-            answer("matrix", [{"metric": {}, "values": []}]),
-            "this is not a Prometheus response: no instant value",
+            answer("vector", [{"metric": {}, "values": []}]),
+            "this is not a Prometheus response: no instant value; check the URL",
         ),
         ({"status": "error"}, "this is not a Prometheus response: no answer"),
     ],

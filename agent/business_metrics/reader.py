@@ -161,7 +161,8 @@ def _read_prometheus(settings: PrometheusQuery, timeout: float) -> Values:
         raise CollectorError(FailureKind.UNREADABLE, str(error)) from None
     if len(found) != 1 or not math.isfinite(found[0]):
         gave = f"{len(found)} series" if len(found) != 1 else f"{found[0]}"
+        remedy = "add them up, as by sum()" if len(found) > 1 else "check the query"
         raise CollectorError(
-            FailureKind.UNREADABLE, f"the query returned {gave} instead of one number"
+            FailureKind.UNREADABLE, f"the query returned {gave} instead of one number; {remedy}"
         )
     return {VALUE: non_negative(found[0])}

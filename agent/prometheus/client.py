@@ -42,11 +42,13 @@ TOO_MUCH_STATUS = 422
 MIN_PART_SECONDS = 60.0
 """A shorter time is not split further."""
 REMEDIES: Mapping[int, str] = {
-    400: "check the selector",
+    400: "check the {query}",
     405: "queries are POST requests, which a proxy must let pass",
-    TOO_MUCH_STATUS: "check the selector, or the server's limits of a query",
+    TOO_MUCH_STATUS: "check the {query}, or the server's limits of a query",
 }
-"""For HTTP status codes whose cause is not the URL."""
+"""For HTTP status codes whose cause is not the URL; `{query}` is what the user has written."""
+NO_NUMBERS = ("matrix", "string")
+"""Types of results that are no numbers, as of `metric[5m]`."""
 MAX_REFUSAL_BYTES = 2**16
 """Bytes that are read of an error response."""
 
@@ -88,6 +90,7 @@ class Client:
         self._timeout = access.timeout
         self._access = access
         self._option = access.option
+        self._query_word = "query" if access.is_configured else "selector"
         self._headers = {**access.headers, **access.authorisation()}
         self._opener = access.opener()
         self._sleep = sleep
@@ -144,8 +147,11 @@ class Client:
         """Return an expression's values now: one of a scalar, one for each series of a vector."""
         data = self._query("query", {"query": query})
         try:
-            rows = data["result"]
-            pairs = [rows] if data["resultType"] == "scalar" else [row["value"] for row in rows]
+            kind, rows = data["resultType"], data["result"]
+            if kind in NO_NUMBERS:
+                problem = f"the query returned a {kind} instead of a number"
+                raise PrometheusError(f"{self._url}: {problem}; check the {self._query_word}")
+            pairs = [rows] if kind == "scalar" else [row["value"] for row in rows]
             return [float(value) for _, value in pairs]
         except (TypeError, KeyError, ValueError, AttributeError):
             raise self._unusable_error("instant value") from None
@@ -191,7 +197,7 @@ class Client:
             ) from None
         if len(content) > MAX_BYTES:
             problem = f"an answer of more than {MAX_BYTES // 2**20} MiB"
-            raise TooMuchError(f"{self._url}: {problem}; narrow the selector")
+            raise TooMuchError(f"{self._url}: {problem}; narrow the {self._query_word}")
         try:
             found = json.loads(content)
             if found["status"] == "success":
@@ -227,7 +233,7 @@ class Client:
         if code in TRANSIENT_STATUSES:
             return _TransientError(f"{text}; check the server or its proxy, or try again later")
         kind = TooMuchError if code == TOO_MUCH_STATUS else PrometheusError
-        remedy = REMEDIES.get(code, "check the URL")
+        remedy = REMEDIES.get(code, "check the URL").format(query=self._query_word)
         return kind(f"{self._url}: {text}; {remedy}")
 
     def _unusable_error(self, what: str) -> PrometheusError:
