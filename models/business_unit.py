@@ -15,7 +15,7 @@ from models.arrays import Array
 from models.capacity.headroom import Headroom
 from models.capacity.result import Capacity
 from models.capacity.saturation_probability import is_contradicted
-from models.numerics import QUANTILES, even_shares, median, quantiles
+from models.numerics import QUANTILES, even_shares, median, quantiles, weighted_quantiles
 from models.reason_enum import ReasonEnum
 from models.robust import NORMAL_95, LinearFit, fit_linear
 from models.shared_constants import CLEAR_RATIO, MAJORITY, MIN_LOAD_RATIO, MIN_NOISE
@@ -213,7 +213,5 @@ def _trust(of_capacity: Trust, rate: PredictedValue) -> Trust:
 
 def _estimate(values: Array, weights: Array) -> PredictedValue:
     """Compute the weighted median and 90 % interval of a table of values."""
-    order = np.argsort(values, axis=None)
-    rising, mass = values.ravel()[order], np.cumsum(weights.ravel()[order])
-    low, middle, high = np.interp(QUANTILES, (mass - weights.ravel()[order] / 2) / mass[-1], rising)
-    return PredictedValue(float(middle), float(low), float(high))
+    low, middle, high = weighted_quantiles(values.ravel(), weights.ravel(), QUANTILES)
+    return PredictedValue(middle, low, high)

@@ -53,6 +53,17 @@ def quantiles(values: Array, shares: Sequence[float]) -> list[float]:
     ]
 
 
+def weighted_quantiles(values: Array, weights: Array, shares: Sequence[float]) -> list[float]:
+    """Interpolate quantiles of one value or more, each at the middle of its own weight.
+
+    values and weights have the shape (points,).
+    """
+    order = np.argsort(values)
+    mass = np.cumsum(weights[order])
+    middles = (mass - weights[order] / 2) / mass[-1]
+    return [float(found) for found in np.interp(shares, middles, values[order])]
+
+
 def _interpolate_at(ordered: Array, position: float) -> float:
     """Interpolate between the values at a position and the next; exact at both ends."""
     below = int(position)

@@ -6,6 +6,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import recordings
 from error_lines import one_line
@@ -71,6 +72,25 @@ def test_only_the_known_change_is_found(deployed: Path, compared: Compared) -> N
     for name, one in found.items():
         for side in (one["before"], one["after"]):
             assert side["lower"] < side["value"] < side["upper"], name
+
+
+def test_a_rare_load_of_a_long_period_is_told_as_rare(tmp_path: Path, compared: Compared) -> None:
+    """Of thousands of intervals those of rare loads are kept, and stand for no others."""
+    [usual, *_] = real_intervals()
+    count = 1500
+    x = [1000.0 + k if k >= 10 else 2000.0 + 700 * k for k in np.arange(count) % 100]
+    ends = ZERO + STEP * np.arange(1.0, count + 1)
+    found = [
+        usual._replace(end=end, seconds=float(STEP), throughput=each)
+        for end, each in zip(ends.tolist(), x, strict=True)
+    ]
+    path = history(tmp_path / "state" / "history.db", ("db", SERVER, found))
+    first, last = f"{ZERO:.0f}..{ends[-101]:.0f}", f"{ends[-101]:.0f}..{ends[-1]:.0f}"
+    side = compared(path, "--before", first, "--after", last)["before"]
+    assert side["intervals"] == count - 100
+    told = [side["throughput"][name] for name in ("lower", "median", "upper")]
+    expected = [np.quantile(x, share) for share in (0.05, 0.5, 0.95)]
+    assert told == pytest.approx(expected, rel=0.1)
 
 
 def test_more_processors_make_no_query_cheaper(

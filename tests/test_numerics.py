@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from models.numerics import median, quantile, quantiles
+from models.numerics import median, quantile, quantiles, weighted_quantiles
 from models.robust import medians
 
 TESTS = Path(__file__).parent
@@ -73,6 +73,14 @@ def test_medians_and_quantiles_equal_numpys(count: int) -> None:
     assert median(values) == np.median(values)
     assert quantiles(values, SHARES) == np.quantile(values, SHARES).tolist()
     assert quantile(values, 0.3) == np.quantile(values, 0.3)
+
+
+def test_a_weighted_quantile_is_between_the_middles_of_two_weights() -> None:
+    """In any order; beyond the first and the last middle it is the value there."""
+    values, weights = np.array([30.0, 10.0, 20.0]), np.array([1.0, 8.0, 1.0])
+    assert weighted_quantiles(values, weights, (0.1, 0.4, 0.85, 0.9, 0.99)) == pytest.approx(
+        [10.0, 10.0, 20.0, 25.0, 30.0]
+    )
 
 
 def test_nan_gives_nan() -> None:

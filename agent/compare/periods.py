@@ -18,6 +18,7 @@ from agent.support.errors import InputError
 from agent.window.intervals import Window
 from agent.window.present_limits import limits_that_may_change
 from models.capacity.result import Capacity
+from models.numerics import weighted_quantiles
 
 SEPARATOR = ".."
 FORM = f"FROM{SEPARATOR}TO, such as 2026-11-21T06:00{SEPARATOR}2026-11-21T12:00"
@@ -92,7 +93,7 @@ class AssessedPeriod:
     fitted: AssessmentState
     intervals: int
     loads: tuple[float, float, float]
-    """The 5, 50 and 95 % quantile of the throughput, queries/s."""
+    """The 5, 50 and 95 % quantile of the throughput, queries/s, over the time of the period."""
     changeable_limits: Mapping[str, ChangeableLimit] = field(default_factory=dict)
     """max_connections and how many processors there were, by resource, where known."""
 
@@ -120,12 +121,13 @@ def assess_period(
             f"{source.title}: {len(window)} intervals {span}; {MIN_INTERVALS} are needed"
         )
     now = ClockPair(period.end, period.end)
-    low, middle, high = np.quantile(window["throughput"], LOAD_QUANTILES)
+    lasted = window["seconds"] * window["stands_for"]
+    low, middle, high = weighted_quantiles(window["throughput"], lasted, LOAD_QUANTILES)
     return AssessedPeriod(
         period=period,
         fitted=assess_window(window, AssessmentState(), source.settings, now, ceilings),
         intervals=round(float(window["stands_for"].sum())),
-        loads=(float(low), float(middle), float(high)),
+        loads=(low, middle, high),
         changeable_limits=limits,
     )
 
