@@ -4,6 +4,7 @@ import numpy as np
 
 from agent.window.intervals import Window
 from agent.window.resource_utilisation import CPU, CPUS
+from models.shared_constants import MAJORITY
 
 CPU_OF_STATEMENTS = 3.0
 """A server's CPU time is at most about this many times its statements' time: it also receives them
@@ -21,5 +22,5 @@ def is_mostly_used_by_others(window: Window) -> bool:
     cpus = window.utilisation_or_rate(CPUS)
     busy = window.utilisation_or_rate(CPU) * cpus
     rest = busy - CPU_OF_STATEMENTS * window["statement_time"] - FREE_SHARE * cpus
-    rest = rest[np.isfinite(rest)]
-    return len(rest) > 0 and float(np.median(rest)) > 0
+    known, counts = np.isfinite(rest), window["stands_for"]
+    return float(counts[known & (rest > 0)].sum()) > MAJORITY * float(counts[known].sum())
