@@ -132,7 +132,7 @@ def test_one_of_several_targets_and_servers_is_chosen(
 def test_only_intervals_of_one_width_are_replayed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Of the latest width by default; a missing width is reported."""
+    """Of the latest width by default; those of another are named, and a missing width too."""
     rows = real_intervals()
     half = len(rows) // 2
     wide = [row._replace(seconds=8.0) for row in rows[:half]]
@@ -141,6 +141,11 @@ def test_only_intervals_of_one_width_are_replayed(
     [early] = said(capsys, path, "--at", rows[half - 1].end, "--interval", "8s")
     assert min(point["at"] for point in late["points"]) >= rows[half].end
     assert max(point["at"] for point in early["points"]) <= rows[half - 1].end
+    assert main(["replay", str(path), "--format", "json"]) == 0
+    unused = (
+        f"{half} intervals of 8s are not used, only those of 4s; --interval 8s uses them instead"
+    )
+    assert capsys.readouterr().err == f"mysql-headroom: {path}: {unused}\n"
     assert main(["replay", str(path), "--interval", "5s"]) == 2
     text = (
         "no intervals of 5 s; the latest are of 4 s,"
@@ -180,7 +185,10 @@ def test_intervals_of_another_width_are_computed_from_samples(
         for start in range(0, len(taken), 40):
             for chunk in sample_chunks(taken[start : start + 40], clock):
                 insert_chunk(connection, target, chunk)
-    *_, last = said(capsys, path, "--interval", "5s")
+    assert main(["replay", str(path), "--interval", "5s", "--format", "json"]) == 0
+    told = capsys.readouterr()
+    assert told.err == ""
+    last = json.loads(told.out.splitlines()[-1])
     expected = narrow.window(400.0)
     found = {point["at"] - ZERO: point["throughput"] for point in last["points"]}
     rates = dict(zip(expected["end"], expected["throughput"], strict=True))

@@ -2,6 +2,7 @@
 
 import math
 import sqlite3
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
@@ -44,6 +45,7 @@ from agent.replay.sample_csv_reader import SampleFile
 from agent.support.clock_pair import ClockPair
 from agent.support.errors import InputError
 from agent.window.interval_buffer import IntervalBuffer
+from agent.window.intervals import Interval
 from collectors.base import Sample
 
 INTERVAL_SECONDS = (15.0, 30.0, 60.0, 120.0, 300.0, 600.0)
@@ -207,7 +209,8 @@ def _history_source(
         interval_from_row(row, 1.0, RECORDING_CLOCK)
         for row in select_rows(connection, INTERVALS, choice)
     )
-    same = (one for one in found if math.isclose(one.seconds, width, rel_tol=MAX_WIDTH_DIFFERENCE))
+    unused = Counter[float]()
+    same = _of_width(width, found, unused)
     recording: Recording = IntervalRecording(same, IntervalBuffer(width, settings.window, width))
     title = f"{path}: {extent.target} on {extent.server}"
     if math.isnan(recording.start):
@@ -215,10 +218,33 @@ def _history_source(
         mismatch = f"no intervals of {width:g} s; the {which} are of {reference.cells[0]:g} s"
         recording = _history_samples(connection, choice, settings, f"{path}: {mismatch}")
         title += ", from its samples"
+        unused.clear()
     business = select_rows(connection, BUSINESS, choice)
+
+    def notes() -> list[str]:
+        return [*others, *(f"{path}: {note}" for note in _unused_widths(unused, width))]
+
     return RecordingSource(
-        extent.target, title, recording, settings, lambda: others, extent.server, business
+        extent.target, title, recording, settings, notes, extent.server, business
     )
+
+
+def _of_width(
+    width: float, found: Iterable[Interval], unused: Counter[float]
+) -> Iterator[Interval]:
+    """Yield the intervals of that width (s); count the others, by their width."""
+    for one in found:
+        if math.isclose(one.seconds, width, rel_tol=MAX_WIDTH_DIFFERENCE):
+            yield one
+        else:
+            unused[round(one.seconds, 3)] += 1
+
+
+def _unused_widths(unused: Counter[float], width: float) -> Iterator[str]:
+    """Yield a remark on the intervals of each other width (s): the configuration was changed."""
+    for other, count in sorted(unused.items()):
+        text = f"{count:,} intervals of {duration_text(other)} are not used, only those of"
+        yield f"{text} {duration_text(width)}; --interval {duration_text(other)} uses them instead"
 
 
 def _history_samples(
