@@ -134,6 +134,17 @@ def test_gaps_and_a_burst_move_the_forecast_little() -> None:
     assert days_until(meets(hours, PEAK * 1.1)) == pytest.approx(plain, abs=2)
 
 
+def test_the_load_before_a_gap_of_days_is_not_that_of_now() -> None:
+    """A burst in the last hour before an outage is no saturation once the agent reads again."""
+    hours = load(35)
+    hours[-3 * HOURS :] = np.nan
+    usual = days_until(meets(hours, PEAK * 1.1))
+    hours[-3 * HOURS - 1] = 3 * PEAK
+    found = meets(hours, PEAK * 1.1)
+    assert days_until(found) == pytest.approx(usual, abs=2)
+    assert found.probability[0][1] < 0.1
+
+
 @pytest.mark.parametrize("days", [14, 16, 28, 35])
 def test_a_burst_does_not_distort_a_day_of_the_week(days: int) -> None:
     """Up to four days of twice a level load, anywhere: no load of several times that is likely."""

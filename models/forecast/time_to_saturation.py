@@ -48,7 +48,7 @@ class LoadForecast:
     peaks: Array | None = field(repr=False, default=None)
     """Possible futures, queries/s, shape (paths, days); None: see `reason`."""
     now: float = 0.0
-    """The load of the latest known hour, queries/s."""
+    """The load of the latest known hour of the last day, queries/s; 0: not known."""
     trend: Trend | None = field(repr=False, default=None)
     reason: ForecastReason | None = None
 
@@ -81,7 +81,9 @@ def forecast_load(hours: Array) -> LoadForecast:
         return LoadForecast(reason=ForecastReason.NO_LOAD)
     trend = fit_trend(peaks)
     ahead = min(MAX_DAYS_AHEAD, 2 * len(peaks))
-    latest = float(hours[np.isfinite(hours)][-1])
+    last_day = hours[-DAY_HOURS:]
+    known = last_day[np.isfinite(last_day)]
+    latest = float(known[-1]) if known.size else 0.0
     return LoadForecast(future_peaks(trend, ahead), latest, trend)
 
 
