@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from agent.cli import main
+from agent.prometheus.client import Client, PrometheusError
+from agent.support.http_client import Access
 
 TIMEOUT = 0.5  # seconds, the least that --timeout takes
 HEAD = b"HTTP/1.1 503 Busy\r\n"
@@ -113,9 +115,7 @@ def test_an_answer_of_another_form_is_one_line(
     data: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Of a program that is no Prometheus, though it speaks its protocol."""
-    body = f'{{"status": "success", "data": {data}}}'.encode()
-    answer = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body)
-    with refusing(lambda client: client.sendall(answer)) as url:
+    with refusing(answering(data)) as url:
         assert main(["analyze", "--prometheus", url]) == 1
     said = capsys.readouterr().err
     assert said.startswith(f"mysql-headroom: {url}: ")
@@ -148,3 +148,28 @@ def test_an_invalid_token_is_not_shown(
     said = capsys.readouterr().err
     assert f"{token}: no token" in said
     assert "cret" not in said.replace(str(token), "")
+
+
+def answering(data: str) -> Callable[[socket.socket], None]:
+    """A success with these data as JSON, whatever is asked."""
+    body = f'{{"status": "success", "data": {data}}}'.encode()
+    answer = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body)
+    return lambda client: client.sendall(answer)
+
+
+def test_a_label_that_is_no_text_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    """It is read as its text; the samples, which these data are not, are what is missing."""
+    with refusing(answering('[{"instance": 5}]')) as url:
+        assert main(["analyze", "--prometheus", url]) == 1
+    said = capsys.readouterr().err
+    assert "this is not a Prometheus response: no samples;" in said
+    assert said.count("\n") == 1
+
+
+@pytest.mark.parametrize("pair", ["[1, 1{zeros}]", "[1{zeros}, 1]"])
+def test_a_number_too_large_for_a_float_is_no_sample(pair: str) -> None:
+    """The answer is refused with its remedy, as one of another form."""
+    values = pair.format(zeros=400 * "0")
+    data = f'{{"result": [{{"metric": {{}}, "values": [{values}]}}]}}'
+    with refusing(answering(data)) as url, pytest.raises(PrometheusError, match="no samples;"):
+        Client(Access(url)).samples("up", 0.0, 2.0)

@@ -52,6 +52,9 @@ NO_NUMBERS = ("matrix", "string")
 MAX_REFUSAL_BYTES = 2**16
 """Bytes that are read of an error response."""
 
+UNUSABLE = (TypeError, KeyError, ValueError, AttributeError, OverflowError)
+"""Errors at an answer of another form, or with a number too large for a float."""
+
 Labels = Mapping[str, str]
 NAME = "__name__"
 """The label with the name of a series' metric."""
@@ -105,7 +108,7 @@ class Client:
         )
         if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
             raise self._unusable_error("series")
-        return found
+        return [_labels(one) for one in found]
 
     def samples(self, selector: str, start: float, end: float) -> list[Series]:
         """Return the samples of plain series, with their own times, after `start` up to `end`.
@@ -153,13 +156,13 @@ class Client:
                 raise PrometheusError(f"{self._url}: {problem}; check the {self._query_word}")
             pairs = [rows] if kind == "scalar" else [row["value"] for row in rows]
             return [float(value) for _, value in pairs]
-        except (TypeError, KeyError, ValueError, AttributeError):
+        except UNUSABLE:
             raise self._unusable_error("instant value") from None
 
     def _matrix(self, data: Any, start: float, end: float) -> list[Series]:
         try:
             return [_one_series(one, start, end) for one in data["result"]]
-        except (TypeError, KeyError, ValueError, AttributeError):
+        except UNUSABLE:
             raise self._unusable_error("samples") from None
 
     def _query(self, endpoint: str, query: Mapping[str, str]) -> Any:
@@ -257,8 +260,12 @@ def _one_series(one: Mapping[str, Any], start: float, end: float) -> Series:
     pairs = np.array([(at, float(value)) for at, value in one["values"]], dtype=np.float64)
     at, values = pairs.reshape(-1, 2).T
     kept = np.isfinite(values) & (at > start) & (at <= end) & (np.diff(at, prepend=-np.inf) > 0)
-    labels = {str(name): str(value) for name, value in one["metric"].items()}
-    return Series(labels, at[kept], values[kept])
+    return Series(_labels(one["metric"]), at[kept], values[kept])
+
+
+def _labels(found: Mapping[str, Any]) -> Labels:
+    """Return the labels as texts, also where an answer has other values."""
+    return {name: str(value) for name, value in found.items()}
 
 
 def _joined(first: Sequence[Series], second: Sequence[Series]) -> list[Series]:
