@@ -8,6 +8,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from disks import fill, small_disk
 from history_command import FORMATS, Run
 from history_command import path as path
 from history_command import run as run
@@ -166,6 +167,24 @@ def test_prune_deletes_only_older_rows(path: Path, run: Run) -> None:
     assert rows(path, INTERVALS) == [interval(k, t) for t in ("a", "b") for k in range(390, 400)]
     assert path.stat().st_size < before / 3
     assert is_sound(path)
+
+
+def test_prune_needs_a_megabyte_of_a_full_disk(tmp_path: Path, run: Run) -> None:
+    """Its log never holds more than a step; without any room the message names that megabyte."""
+    with small_disk(tmp_path / "disk", "4m") as disk:
+        path = disk / "history.db"
+        filled(path, 3000)
+        fill(disk / "ballast")
+        at = f"{(ZERO + 2500 * STEP) / 1000:.0f}"
+        code, _, err = run("prune", "--before", at, file=path)
+        assert (code, len(err.splitlines())) == (1, 1)
+        assert "with 1 MiB `history prune` can free more" in err
+        size = path.stat().st_size
+        os.truncate(disk / "ballast", (disk / "ballast").stat().st_size - 2**20)
+        code, out, _ = run("prune", "--before", at, file=path)
+        assert (code, out.splitlines()[0]) == (0, "intervals: 2,500 deleted")
+        assert path.stat().st_size < size / 2
+        assert rows(path, INTERVALS) == [interval(k) for k in range(2500, 3000)]
 
 
 def test_a_missing_history_is_reported_and_not_created(path: Path, run: Run) -> None:

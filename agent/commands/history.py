@@ -153,12 +153,8 @@ def prune_(args: argparse.Namespace, path: Path) -> int:
         _require_target(existing, args.target)
     with closing(open_to_write(path)) as connection:
         for kind in _kinds(args.kind):
-            deleted = 0
-            while step := _delete_some(connection, kind, before, args.target):
-                deleted += step
+            deleted = prune.delete_all_rows(connection, kind, before, args.target)
             print_lines(f"{kind.name}: {deleted:,} deleted")
-        prune.release_free_pages(connection, prune.used_bytes_and_free_pages(connection)[1])
-        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     return 0
 
 
@@ -169,16 +165,6 @@ def _require_target(connection: sqlite3.Connection, target: str | None) -> None:
         raise UnknownTargetError(
             f"no target {target!r}; the history has {', '.join(known) or 'none yet'}"
         )
-
-
-def _delete_some(
-    connection: sqlite3.Connection, kind: RowKind, before: int, target: str | None
-) -> int:
-    """Delete a few rows, so that a running agent waits only a moment; return their number."""
-    with _transaction(connection):
-        deleted = prune.delete_rows(connection, kind, before, target=target)
-        prune.delete_unused_names(connection)
-    return deleted
 
 
 def _add_action(

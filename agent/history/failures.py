@@ -47,8 +47,11 @@ SYSTEM_FAILURES = {
     errno.EPERM: StoreFailure.READ_ONLY,
 }
 SHORT_READ = 522  # SQLITE_IOERR_SHORT_READ: the file ends where a page should be
+NO_ROOM_FOR_INDEX = 4874  # SQLITE_IOERR_SHMSIZE: the log's index, a file of 32 KiB, cannot grow
+NO_ROOM_FOR_INDEX_TEXT = "database or disk is full"  # the library says: disk I/O error
+EXTENDED_CODES = {SHORT_READ: sqlite3.SQLITE_CORRUPT, NO_ROOM_FOR_INDEX: sqlite3.SQLITE_FULL}
 SQLITE_REMEDIES = {
-    sqlite3.SQLITE_FULL: "free space on that disk",
+    sqlite3.SQLITE_FULL: "free space on that disk: with 1 MiB `history prune` can free more",
     sqlite3.SQLITE_READONLY: "the user who runs this needs write access to file and folder",
     sqlite3.SQLITE_BUSY: "another program has locked it: try again",
     sqlite3.SQLITE_LOCKED: "another program has locked it: try again",
@@ -80,9 +83,10 @@ def as_store_error(path: object, error: Exception) -> StoreError:
         kind, remedy = SYSTEM_FAILURES.get(number), SYSTEM_REMEDIES.get(number)
         return StoreError(kind or StoreFailure.IO, _message(path, error.strerror or error, remedy))
     code = getattr(error, "sqlite_errorcode", None) or 0
-    code = sqlite3.SQLITE_CORRUPT if code == SHORT_READ else code & 0xFF
+    what = NO_ROOM_FOR_INDEX_TEXT if code == NO_ROOM_FOR_INDEX else error
+    code = EXTENDED_CODES.get(code, code & 0xFF)
     kind, remedy = SQLITE_FAILURES.get(code), SQLITE_REMEDIES.get(code)
-    return StoreError(kind or StoreFailure.IO, _message(path, error, remedy))
+    return StoreError(kind or StoreFailure.IO, _message(path, what, remedy))
 
 
 def _message(path: object, what: object, remedy: str | None) -> str:

@@ -14,6 +14,7 @@ from agent.history.row_kinds import CLASSES, KINDS, SAMPLES, RowKind
 
 ROWS_PER_STEP = 500  # rows, or chunks of samples, deleted per step of one kind and target
 PAGES_PER_STEP = 1000  # free pages that one step returns to the file system
+LESS_PER_STEP = 8  # how many times less a step does for which the disk has no room
 MAX_SLICE_MILLISECONDS = 86_400_000  # ms: limits a slice if the clock is wrong by years
 MAX_SLICES = 20  # slices of the whole stored time; one is deleted at a time, the oldest
 
@@ -23,8 +24,9 @@ def delete_rows(
     kind: RowKind,
     before: int,
     target: str | None = None,
+    most: int = ROWS_PER_STEP,
 ) -> int:
-    """Delete up to `ROWS_PER_STEP` of the oldest rows of a kind before a time (ms), of each target.
+    """Delete up to `most` of the oldest rows of a kind before a time (ms), of each target.
 
     With `target`, only those of that one. Returns the number of rows deleted; a chunk of samples is
     deleted once its last sample is before that time.
@@ -36,7 +38,7 @@ def delete_rows(
         found = connection.execute(
             f"SELECT {key}, {count}, {layout} FROM {kind.one} WHERE target = ? AND at < ?"  # noqa: S608
             " ORDER BY at LIMIT ?",
-            (number, before, ROWS_PER_STEP),
+            (number, before, most),
         ).fetchall()
         sql = f"DELETE FROM {kind.one} WHERE target = ? AND {key} = ?"  # noqa: S608
         deleted = connection.executemany(sql, ((number, row) for row, *_ in found)).rowcount
@@ -44,6 +46,61 @@ def delete_rows(
         layouts |= {used for *_, used in found if used is not None}
     _delete_unused_layouts(connection, layouts)
     return total
+
+
+def delete_all_rows(
+    connection: sqlite3.Connection, kind: RowKind, before: int, target: str | None = None
+) -> int:
+    """Delete all rows of a kind before a time (ms), and free their disk space; return their number.
+
+    With `target`, only those of that one.
+    """
+    names = connection.execute(
+        "SELECT DISTINCT name FROM target WHERE name = IFNULL(?, name)", (target,)
+    ).fetchall()
+    return sum(_delete_rows_of_target(connection, kind, before, name) for (name,) in names)
+
+
+def _delete_rows_of_target(
+    connection: sqlite3.Connection, kind: RowKind, before: int, target: str
+) -> int:
+    """Delete one target's rows before a time (ms) in steps; return their number.
+
+    Each step returns its space before the next, so that the log needs room for one step only. A
+    step for which the disk has no room is repeated with less.
+    """
+    rows, pages, total = ROWS_PER_STEP, PAGES_PER_STEP, 0
+    has_more = True
+    while has_more:
+        free = used_bytes_and_free_pages(connection)[1]
+        try:
+            deleted = _delete_step(connection, kind, before, target, rows)
+            total += deleted
+            release_free_pages(connection, pages)
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_FULL or rows == pages == 1:
+                raise
+            rows, pages = max(rows // LESS_PER_STEP, 1), max(pages // LESS_PER_STEP, 1)
+        else:
+            has_more = deleted > 0 or 0 < used_bytes_and_free_pages(connection)[1] < free
+    return total
+
+
+def _delete_step(
+    connection: sqlite3.Connection, kind: RowKind, before: int, target: str, most: int
+) -> int:
+    """Delete a few rows in a transaction, for which a running agent waits only a moment."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        deleted = delete_rows(connection, kind, before, target, most)
+        if deleted:
+            delete_unused_names(connection)
+        connection.execute("COMMIT")
+    finally:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+    return deleted
 
 
 def _delete_unused_layouts(connection: sqlite3.Connection, layouts: Iterable[int]) -> None:
