@@ -198,6 +198,15 @@ def test_times_of_a_file_are_of_its_own_clock(deployed: Path, compared: Compared
     assert compared(deployed, "--before", "0..90m", "--after", "90m..3h") == in_seconds
 
 
+def test_periods_around_a_time_are_equal_and_within_the_file(
+    deployed: Path, compared: Compared
+) -> None:
+    """By default they are as long as the recording has on both sides, not a day."""
+    found = compared(deployed, "--around", HOURS / 2)
+    sides = [(found[side]["start"], found[side]["end"]) for side in ("before", "after")]
+    assert sides == [(0, HOURS / 2), (HOURS / 2, HOURS)]
+
+
 def test_a_constant_load_is_not_compared(tmp_path: Path, compared: Compared) -> None:
     """It shows nothing of contention: cannot tell, and why."""
     table = [
@@ -261,6 +270,7 @@ def _class_rows(number: int, interval: Interval, middle: float) -> Iterator[Hist
         ),
         (("--before", "900..1800", "--after", "0..900"), "; give the earlier period as --before"),
         (("--around", "600", "--after", "7..900"), "--around excludes --before and --after"),
+        (("--around", "90000"), "the recording is from 0 s to 21,615 s; give a time 60 s or more"),
         (
             ("--before", "0..900", "--after", "90000..99000"),
             "two samples from 90,000 s to 99,000 s",

@@ -20,16 +20,13 @@ from agent.commands.prometheus_options import add_prometheus_options
 from agent.commands.source_opener import is_url, open_source, time_parser
 from agent.commands.text_table import table_lines
 from agent.compare.compare_periods import compare_periods
-from agent.compare.periods import MIN_SECONDS, Period, TooEarlyError, periods_around
+from agent.compare.periods import MIN_SECONDS, Period, TooEarlyError, periods_around, periods_within
 from agent.config.timestamps import local_zone_text, time_text
 from agent.csv_input.table_file import STANDARD_INPUT
 from agent.export.snapshot_json import marker_object
 from agent.history.marker_table import read_markers
 from agent.history.open_database import open_to_read
-from agent.replay.recording_opener import (
-    SourceError,
-    is_history,
-)
+from agent.replay.recording_opener import ReplayOptions, SourceError, is_history
 from agent.support.safe_output import (
     json_text,
     print_error,
@@ -82,7 +79,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         type=duration(MIN_SECONDS),
         default=DAY,
         metavar="DURATION",
-        help="the length on either side of that time (default: 1d, or what there is after it)",
+        help="the length on either side of that time (default: 1d, or what there is)",
     )
     parser.add_argument("--format", choices=list(FORMATS), default="table", help="default: table")
     add_pipeline_options(parser, of_period=True)
@@ -99,7 +96,8 @@ def run(args: argparse.Namespace) -> int:
 def _compare(args: argparse.Namespace) -> int:
     if args.markers:
         return _list_markers(args)
-    options, periods = replay_options_of(args), _periods(args)
+    options = replay_options_of(args)
+    periods = _periods(args, options)
     history = Path(args.source) if is_history(args.source) else None
     comparison = compare_periods(partial(open_source, args), options, periods, history)
     write_output(line + "\n" for line in FORMATS[args.format](comparison))
@@ -121,7 +119,7 @@ def _list_markers(args: argparse.Namespace) -> int:
     return 0
 
 
-def _periods(args: argparse.Namespace) -> tuple[Period, Period]:
+def _periods(args: argparse.Namespace, options: ReplayOptions) -> tuple[Period, Period]:
     """Return both requested periods; raises `SourceError`."""
     if args.source == STANDARD_INPUT:
         raise SourceError("compare reads its source twice: give a file, not standard input")
@@ -134,7 +132,9 @@ def _periods(args: argparse.Namespace) -> tuple[Period, Period]:
         if (args.before, args.after) != (None, None):
             raise SourceError("--around excludes --before and --after; give one or the other")
         try:
-            return periods_around(at(args.around), args.length, now if has_dates else math.inf)
+            if has_dates:
+                return periods_around(at(args.around), args.length, now)
+            return periods_within(at(args.around), args.length, *_extent(args, options))
         except (ValueError, TooEarlyError) as error:
             raise SourceError(f"--around: {error}") from None
     if args.before is None or args.after is None:
@@ -149,6 +149,15 @@ def _periods(args: argparse.Namespace) -> tuple[Period, Period]:
             f" {time_text(before.end)}; give the earlier period as --before"
         )
     return before, after
+
+
+def _extent(args: argparse.Namespace, options: ReplayOptions) -> tuple[float, float]:
+    """Return when a file of samples begins and ends (seconds of its clock)."""
+    with open_source(args, options) as source:
+        recording = source.recording
+        while math.isfinite(recording.next_at):
+            recording.play(recording.next_at)
+        return recording.start, recording.end - recording.history.grace
 
 
 def _period(option: str, text: str, at: Callable[[str], float]) -> Period:

@@ -76,6 +76,19 @@ def periods_around(middle: float, length: float, now: float) -> tuple[Period, Pe
     return Period(middle - length, middle), Period(middle, middle + length)
 
 
+def periods_within(middle: float, length: float, start: float, end: float) -> tuple[Period, Period]:
+    """Return periods of equal length before and after a time of a recording, both within it.
+
+    They are `length` long, or less where the recording begins or ends earlier. Raises ValueError
+    where less than `MIN_SECONDS` of it is on one side.
+    """
+    length = min(length, middle - start, end - middle)
+    if length < MIN_SECONDS:
+        extent = f"the recording is from {time_text(start)} to {time_text(end)}"
+        raise ValueError(f"{extent}; give a time {MIN_SECONDS:g} s or more from both")
+    return Period(middle - length, middle), Period(middle, middle + length)
+
+
 class ChangeableLimit(NamedTuple):
     """A limit that may change within a period."""
 
