@@ -50,6 +50,10 @@ WIDE = {
     "empty": (b"", ":1: the file is empty"),
     "comments only": (b"# nothing\n\n", ":1: the file is empty"),
     "one column": (b"cpu\n1\n2\n", ":1: no class besides the resource"),
+    "a recording": (
+        b"t_s,questions,threads_running,uptime_s\n0,10,1,10\n5,20,1,15\n",
+        ":1: these are samples of a server, without its query classes; `mysql-headroom replay`",
+    ),
     "no intervals": (b"a,cpu\n", ":1: no intervals"),
     "one interval": (b"a,cpu\n1,2\n", ":2: 1 interval"),
     "twice": (b"a,a,cpu\n1,1,1\n", ":1: two columns are named a"),

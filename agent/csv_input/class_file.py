@@ -30,6 +30,7 @@ STATEMENT_TIME, COUNT = "timer_wait_s", "count"
 MEASURED_CPU, TRUE_CPU = "cpu_s", "cpu_true_s"
 INFLIGHT_DELTA = "inflight_delta_s"
 NUMBERS = (STATEMENT_TIME, COUNT, "lock_s", INFLIGHT_DELTA, *SIZES, MEASURED_CPU, TRUE_CPU)
+SERVER_SAMPLE_COLUMNS = ("questions", "threads_running", "uptime_s")  # required by `replay`
 MIN_INTERVALS = 2
 SHOWN_NAMES = 5  # names of columns in a message
 MIN_NUMBER, MAX_NUMBER = 1e-12, 1e15
@@ -148,6 +149,11 @@ def read_classes(path: str, resource: str | None = None) -> ClassFile:
 
 
 def _read_wide(table: Table, resource: str | None) -> ClassFile:
+    if {TIME, *SERVER_SAMPLE_COLUMNS} <= set(table.header):
+        raise table.error(
+            "these are samples of a server, without its query classes",
+            "`mysql-headroom replay` reads them; attribute needs the use of each class",
+        )
     columns = [i for i, name in enumerate(table.header) if name not in (TIME, SECONDS)]
     y_column = columns[-1] if columns else 0
     if resource is not None:
