@@ -19,6 +19,7 @@ from agent.query_classes.recent_response_times import (
     MAX_SECONDS,
     RecentResponseTimes,
 )
+from agent.support.clock_pair import ClockPair
 from agent.what_if.class_sla import class_slas_of
 from agent.window.intervals import Window
 from collectors.histograms import Buckets, HistogramValues
@@ -84,9 +85,9 @@ def test_earlier_calls_do_not_count() -> None:
     long_ago, now = counted(lasting(0.001, 50_000)), counted(lasting(0.1, 500))
     times = RecentResponseTimes()
     times.append(0.0, HistogramValues({SLOW: long_ago}))
-    assert times.latest(SLOW, 0.95) is None
+    assert times.latest(SLOW, 0.95, 0.0) is None
     times.append(10.0, HistogramValues({SLOW: sums(long_ago, now)}))
-    found = times.latest(SLOW, 0.95)
+    found = times.latest(SLOW, 0.95, 10.0)
     assert found is not None
     assert (found.start, found.end, found.times.calls) == (0.0, 10.0, 500)
     assert found.times.quantile(0.5) == pytest.approx(0.1 * np.log(2), rel=0.15)
@@ -98,10 +99,10 @@ def test_only_the_latest_sufficient_calls_count() -> None:
     for at, mean in ((0.0, 1.0), (10.0, 1.0), (20.0, 0.05), (30.0, 0.05)):
         total = sums(total, counted(lasting(mean, 250)))
         times.append(at, HistogramValues({SLOW: total}))
-    found = times.latest(SLOW, 0.95)
+    found = times.latest(SLOW, 0.95, 30.0)
     assert found is not None
     assert (found.start, found.times.calls) == (10.0, 500)
-    every = times.latest(SLOW, 0.99)
+    every = times.latest(SLOW, 0.99, 30.0)
     assert every is not None
     assert (every.start, every.times.calls) == (0.0, 750)
 
@@ -125,9 +126,9 @@ def test_counts_that_fall_start_again(later: dict[str, Buckets], gap: float) -> 
     times = RecentResponseTimes()
     times.append(0.0, HistogramValues({SLOW: {NORMAL: 100.0}}))
     times.append(5.0, HistogramValues({SLOW: {NORMAL: 300.0, ONCE: 1.0}}))
-    assert times.latest(SLOW, 0.5) is not None
+    assert times.latest(SLOW, 0.5, 5.0) is not None
     times.append(5.0 + gap, HistogramValues(later))
-    assert times.latest(SLOW, 0.5) is None
+    assert times.latest(SLOW, 0.5, 5.0 + gap) is None
 
 
 def test_without_new_calls_there_are_no_times() -> None:
@@ -135,8 +136,8 @@ def test_without_new_calls_there_are_no_times() -> None:
     times = RecentResponseTimes()
     for at in (0.0, 10.0):
         times.append(at, HistogramValues({QUICK: {(0.0, 1.0): 5.0}}))
-    assert times.has_readings
-    assert times.latest(QUICK, 0.5) is None
+    assert times.has_readings(10.0)
+    assert times.latest(QUICK, 0.5, 10.0) is None
 
 
 def test_old_calls_are_dropped() -> None:
@@ -144,7 +145,7 @@ def test_old_calls_are_dropped() -> None:
     times = RecentResponseTimes()
     for k in range(100):
         times.append(10.0 * k, HistogramValues({SLOW: {(0.0, 1.0): 1.0 * k}}))
-    found = times.latest(SLOW, 0.95)
+    found = times.latest(SLOW, 0.95, 990.0)
     assert found is not None
     assert found.end - found.start <= MAX_SECONDS + 10.0
 
@@ -224,10 +225,13 @@ def test_a_class_that_breaks_its_sla_kept_it_at_a_lower_load() -> None:
     assert (never.load_ratio, never.reason, never.first) == (None, SlaReason.NEVER_MET, 1.0)
 
 
-def states(snapshot: Snapshot, times: RecentResponseTimes) -> ClassSlasState:
+def states(
+    snapshot: Snapshot, times: RecentResponseTimes, monotonic: float = 10.0
+) -> ClassSlasState:
     """Two classes, the slow one of which is nearer to its SLA."""
     slas = (ClassSla(digest=QUICK, seconds=1.0), ClassSla(digest=SLOW, seconds=0.08, quantile=0.5))
-    return class_slas_of(snapshot, slas, times, Window(), snapshot.at)
+    now = ClockPair(monotonic, snapshot.at)
+    return class_slas_of(snapshot, slas, times, Window(), now)
 
 
 def read() -> RecentResponseTimes:
@@ -237,6 +241,17 @@ def read() -> RecentResponseTimes:
     both = {SLOW: counted(lasting(0.05 / np.log(2))), QUICK: counted(lasting(0.02))}
     times.append(10.0, HistogramValues(both))
     return times
+
+
+def test_times_that_are_no_longer_read_become_unknown() -> None:
+    """As where a privilege was revoked, or the histograms were switched off: not those of then."""
+    snapshot, times = watched(3000.0, 2.0), read()
+    before, after = (states(snapshot, times, at) for at in (10.0 + MAX_GAP_SECONDS, 3600.0))
+    assert all(one.present is not None for one in before.classes)
+    for one in after.classes:
+        assert (one.present, one.calls) == (None, 0)
+        assert one.headroom.reason is SlaReason.NO_HISTOGRAMS
+    assert after.first is None
 
 
 def test_page_and_json_name_the_first_class() -> None:

@@ -65,17 +65,19 @@ class RecentResponseTimes:
             for digest, buckets in values.buckets.items()
             if (increase := _increase(before.get(digest, {}), buckets))
         }
-        kept = (step for step in self._steps if step.start >= at - MAX_SECONDS)
-        self._steps = (*kept, _Step(then, at, increases))
+        self._steps = (*self._recent_steps(at), _Step(then, at, increases))
 
-    @property
-    def has_readings(self) -> bool:
-        """True if there is a usable reading."""
-        return bool(self._steps)
+    def has_readings(self, now: float) -> bool:
+        """Return whether there is a usable reading that is recent at `now` (monotonic seconds)."""
+        return bool(self._recent_steps(now))
 
-    def latest(self, digest: str, quantile: float) -> RecentTimes | None:
-        """Return the latest calls that suffice for the quantile, else all; None without any."""
-        steps, found, calls = self._steps, dict[Edges, float](), 0.0
+    def latest(self, digest: str, quantile: float, now: float) -> RecentTimes | None:
+        """Return the latest calls that suffice for the quantile, else all; None without any.
+
+        What is not recent at `now` (monotonic seconds) does not count: reading may have failed
+        since.
+        """
+        steps, found, calls = self._recent_steps(now), dict[Edges, float](), 0.0
         start = steps[-1].end if steps else 0.0
         for step in reversed(steps):
             start = step.start
@@ -85,6 +87,9 @@ class RecentResponseTimes:
             if calls >= 4 * min_calls(quantile):
                 break
         return RecentTimes(ResponseTimes.of(found), start, steps[-1].end) if found else None
+
+    def _recent_steps(self, now: float) -> tuple[_Step, ...]:
+        return tuple(step for step in self._steps if step.start >= now - MAX_SECONDS)
 
 
 def _increase(before: Buckets, after: Buckets) -> dict[Edges, float]:

@@ -226,7 +226,7 @@ class TargetMonitor:
             self._results.sla = sla_of(known, seconds, clock.unix)
         if slas and self._assessed_input is not None:
             window, times = self._assessed_input[0], self._state.response_times
-            self._results.class_slas = class_slas_of(known, slas, times, window, clock.unix)
+            self._results.class_slas = class_slas_of(known, slas, times, window, clock)
 
     def business_tick(self, now: float) -> float:
         """Compute the headroom in the units of the business metrics, once per interval."""

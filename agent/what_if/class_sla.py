@@ -11,6 +11,7 @@ from agent.query_classes.recent_response_times import (
     RecentTimes,
     min_calls,
 )
+from agent.support.clock_pair import ClockPair
 from agent.what_if.current_state import current_state_of
 from agent.what_if.target_sla import headroom_without_prediction
 from agent.window.intervals import Window
@@ -26,28 +27,30 @@ def class_slas_of(
     slas: Sequence[ClassSla],
     times: RecentResponseTimes,
     window: Window,
-    now: float,
+    now: ClockPair,
 ) -> ClassSlasState:
-    """Find the load at which each class breaks its SLA, as known at `now` (Unix seconds)."""
-    today, capacity = current_state_of(snapshot, now), snapshot.capacity(now)
+    """Find the load at which each class breaks its SLA, as known at `now`."""
+    today, capacity = current_state_of(snapshot, now.unix), snapshot.capacity(now.unix)
     known = {
-        sla: _if_enough_calls(times.latest(sla.digest, sla.quantile), sla.quantile) for sla in slas
+        sla: _if_enough_calls(times.latest(sla.digest, sla.quantile, now.monotonic), sla.quantile)
+        for sla in slas
     }
     measured = {
         sla: MeasuredClass(recent.times, x, sla.quantile, sla.seconds)
         for sla, recent in known.items()
         if recent is not None and (x := _throughput_during(window, recent, today)) is not None
     }
-    refused = headroom_without_prediction(snapshot, today, np.inf, now)
+    refused = headroom_without_prediction(snapshot, today, np.inf, now.unix)
     if refused is not None:
         found = [ClassHeadroom(reason=refused.reason)] * len(measured)
     else:
         found = class_headroom(today, list(measured.values()))
     headrooms = dict(zip(measured, found, strict=True))
-    missing = SlaReason.FEW_CALLS if times.has_readings else SlaReason.NO_HISTOGRAMS
+    is_read = times.has_readings(now.monotonic)
+    missing = SlaReason.FEW_CALLS if is_read else SlaReason.NO_HISTOGRAMS
     is_known = any(one.load_ratio is not None for one in found)
     return ClassSlasState(
-        at=now,
+        at=now.unix,
         classes=tuple(
             _state(sla, recent, headrooms.get(sla) or _unknown_headroom(recent, missing))
             for sla, recent in known.items()
