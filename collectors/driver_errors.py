@@ -5,6 +5,7 @@ import ssl
 
 from collectors.base import CollectorError, FailureKind
 from collectors.lazy_cryptography import CR, ER, pymysql
+from collectors.transport_security import EXPIRED_CODE, OTHER_NAME_CODES, RENEW_CERTIFICATE
 
 DENIED = {
     ER.ACCESS_DENIED_ERROR,
@@ -86,7 +87,8 @@ def failure(error: Exception, place: object, user: str = "") -> CollectorError:
     if isinstance(refusal, ssl.SSLCertVerificationError):
         why = _printable(refusal.verify_message).rstrip(".")
         text = f"the server's certificate is not trusted: {why}"
-        return CollectorError(FailureKind.UNTRUSTED, f"{place}: {text}; check tls.ca and the host")
+        remedy = _certificate_remedy(refusal.verify_code)
+        return CollectorError(FailureKind.UNTRUSTED, f"{place}: {text}; {remedy}")
     code, text = _code_and_text(error)
     if code == INIT_CONNECT_ERROR:
         text = "the server's init_connect fails, which ends each session of this account"
@@ -110,6 +112,15 @@ def failure(error: Exception, place: object, user: str = "") -> CollectorError:
 def is_password_refusal(error: BaseException | None) -> bool:
     """Return whether the server has refused a login that it may count."""
     return isinstance(error, pymysql.MySQLError) and error.args[0] in PASSWORD_REFUSALS
+
+
+def _certificate_remedy(code: int) -> str:
+    """Return what to change where a certificate is refused with this code of OpenSSL."""
+    if code == EXPIRED_CODE:
+        return RENEW_CERTIFICATE
+    if code in OTHER_NAME_CODES:
+        return "use a host that it names, or set tls.verify_identity: false"
+    return "check tls.ca"
 
 
 def _remedy(code: int, text: str) -> str:

@@ -28,6 +28,9 @@ PEM = re.compile(
     rb"-----BEGIN (RSA |)PUBLIC KEY-----\s([A-Za-z0-9+/=\s]+)-----END \1PUBLIC KEY-----"
 )
 RSA = bytes.fromhex("06092a864886f70d010101")  # rsaEncryption in DER, RFC 8017
+EXPIRED_CODE = 10  # X509_V_ERR_CERT_HAS_EXPIRED
+OTHER_NAME_CODES = (62, 64)  # X509_V_ERR_HOSTNAME_MISMATCH, X509_V_ERR_IP_ADDRESS_MISMATCH
+RENEW_CERTIFICATE = "renew it, or check the clock of this machine"
 MAX_AUTHORITIES = 64  # certificate authorities that are kept loaded
 USE_TLS = "set tls.ca, the authority that signed the server's certificate"
 USE_SOCKET = (

@@ -24,7 +24,7 @@ def wrapped(error: OSError) -> Error:
 def unverified(reason: str) -> ssl.SSLCertVerificationError:
     """As OpenSSL tells whom it does not believe."""
     found = ssl.SSLCertVerificationError(1, "certificate verify failed")
-    found.verify_message = reason
+    found.verify_message, found.verify_code = reason, 19  # X509_V_ERR_SELF_SIGNED_CERT_IN_CHAIN
     return found
 
 

@@ -17,10 +17,13 @@ from typing import Any
 from agent.support.errors import HeadroomError, InputError
 from agent.support.gzip_stream import CHUNK_BYTES, unpacked
 from agent.support.timed_response import TimedHTTPHandler, TimedHTTPSHandler
-from collectors.transport_security import verifying_context
+from collectors.transport_security import (
+    EXPIRED_CODE,
+    OTHER_NAME_CODES,
+    RENEW_CERTIFICATE,
+    verifying_context,
+)
 
-EXPIRED_CODE = 10  # X509_V_ERR_CERT_HAS_EXPIRED
-OTHER_NAME_CODES = (62, 64)  # X509_V_ERR_HOSTNAME_MISMATCH, X509_V_ERR_IP_ADDRESS_MISMATCH
 MAX_TEXT_LENGTH = 200
 """Characters of an external message that are shown."""
 
@@ -88,7 +91,7 @@ class Access:
         if why.is_other_name:
             remedy = "use a name in the URL that the certificate has"
         elif why.has_expired:
-            remedy = "renew it, or check the clock of this machine"
+            remedy = RENEW_CERTIFICATE
         elif self.ca is not None:
             remedy = f"check {self.option('ca')}"
         else:
