@@ -187,6 +187,16 @@ def test_prune_needs_a_megabyte_of_a_full_disk(tmp_path: Path, run: Run) -> None
         assert rows(path, INTERVALS) == [interval(k) for k in range(2500, 3000)]
 
 
+def test_an_export_to_a_full_disk_needs_another_disk(path: Path, tmp_path: Path, run: Run) -> None:
+    """The message does not ask for another folder of the same disk."""
+    filled(path)
+    with small_disk(tmp_path / "disk", "1m") as disk:
+        fill(disk / "ballast")
+        code, _, err = run("export", "-o", disk / "rows.csv")
+    assert code == 2
+    assert "(No space left on device); name a file on a disk that has room" in err
+
+
 def test_a_missing_history_is_reported_and_not_created(path: Path, run: Run) -> None:
     """A typo in the path leaves no file behind."""
     for action in (["show"], ["export"], ["prune", "--before", "1d"]):

@@ -11,7 +11,7 @@ from agent.commands.exit_codes import USAGE_ERROR
 from agent.commands.plot_requirements import matplotlib_problem
 from agent.config.durations import duration_in_seconds
 from agent.csv_input.curve_file import CurveFile, read_curve
-from agent.csv_input.table_file import TableFileError
+from agent.csv_input.table_file import TableFileError, unwritable_file_error
 from agent.export.fit_report import RequestedPoint, format_fit
 from agent.support.safe_output import print_error, print_lines
 from models.usl.fit import FitMethod, UslFit, fit
@@ -145,6 +145,4 @@ def _draw_plot(path: str, curve: CurveFile, fitted: UslFit) -> None:
     try:
         plot_fit(path, curve, fitted)
     except OSError as error:
-        problem = f"the plot cannot be written ({error.strerror or error})"
-        remedy = "name a file in a directory that exists and can be written to"
-        raise TableFileError(path, None, problem, remedy) from None
+        raise unwritable_file_error(path, "the plot", error) from None

@@ -14,7 +14,7 @@ from agent.commands.exit_codes import USAGE_ERROR
 from agent.commands.history_contents import extent_lines
 from agent.config.loader import load_config
 from agent.config.timestamps import local_zone_text
-from agent.csv_input.table_file import STANDARD_INPUT, TableFileError
+from agent.csv_input.table_file import STANDARD_INPUT, TableFileError, unwritable_file_error
 from agent.history import history_file, prune
 from agent.history.failures import as_store_error
 from agent.history.open_database import open_to_read, open_to_write
@@ -215,9 +215,7 @@ def _write(lines: Iterator[str], output: Path | None) -> None:
         with history_file.open_private(output) as file:
             file.writelines(lines)
     except OSError as error:
-        problem = f"it cannot be written ({error.strerror or error})"
-        remedy = "name a file in a directory that exists and can be written to"
-        raise TableFileError(str(output), None, problem, remedy) from None
+        raise unwritable_file_error(str(output), "it", error) from None
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 import codecs
 import csv
+import errno
 import sys
 import zlib
 from collections.abc import Iterable, Iterator
@@ -16,6 +17,7 @@ from agent.support.gzip_stream import CHUNK_BYTES, unpacked
 from agent.support.safe_output import printable
 
 STANDARD_INPUT = "-"
+FULL_DISK_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 SEPARATORS = {";": "semicolons", "\t": "tabs"}
 GZIP_MAGIC = b"\x1f\x8b"
 BOM = codecs.BOM_UTF8
@@ -32,6 +34,16 @@ class TableFileError(InputError):
     def __init__(self, name: str, line: int | None, problem: str, remedy: str) -> None:
         place = name if line is None else f"{name}:{line}"
         super().__init__(printable(f"{place}: {problem}; {remedy}"))
+
+
+def unwritable_file_error(path: str, what: str, error: OSError) -> TableFileError:
+    """Return the error for an output file; `what` is its contents, as the message names them."""
+    is_full = error.errno in FULL_DISK_ERRORS
+    where = (
+        "on a disk that has room" if is_full else "in a directory that exists and can be written to"
+    )
+    problem = f"{what} cannot be written ({error.strerror or error})"
+    return TableFileError(path, None, problem, f"name a file {where}")
 
 
 def display_name(path: str) -> str:
