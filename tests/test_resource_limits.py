@@ -444,6 +444,15 @@ def test_a_moved_limit_keeps_what_lowers_the_demand() -> None:
     assert moved.log_shared == 0.9
 
 
+def test_a_limit_without_a_width_is_moved_too() -> None:
+    """To where the resource is full, as sharp as it was: there is no width to enlarge."""
+    x, rng = loads(0.1, 0.8)
+    limit = find_resource_limit(x, busy(x, rng))
+    sharp = replace(limit, grid=np.full_like(limit.grid, np.log(around(limit)[1])))
+    low, middle, high = around(correct_refuted_limit(sharp, 1200.0, CEILING[0]))
+    assert low == middle == high == pytest.approx(1200.0)
+
+
 def committing_processor(x: Array, rng: np.random.Generator, per_query: float) -> Resource:
     """A processor whose queries wake it ever more rarely, each with so many log writes."""
     own = x / 1000 * (1.6 - 0.6 * np.minimum(x / 500, 1.0)) + rng.normal(0, 0.002, len(x))

@@ -174,7 +174,7 @@ def correct_refuted_limit(limit: ResourceLimit, x: float, used: float) -> Resour
         return ResourceLimit.none(limit.resource, limit.utilisation_max, LimitReason.NOT_A_LIMIT)
     middle, full_at = np.log(limit.x_max), float(np.log(x * max(CEILING[0] / used, 1.0)))
     upper = float(np.interp(QUANTILES[2], limit.cdf, limit.grid)) - middle
-    wider = max(float(full_at - middle) / upper, 1.0)
+    wider = max(float(full_at - middle) / upper, 1.0) if upper > 0 else 1.0
     grid = full_at + wider * (limit.grid - middle)
     demand = float(np.exp(-full_at))
     moved = _limit_from_distribution(
