@@ -148,7 +148,11 @@ def test_a_real_unknown_name_is_reported() -> None:
 @pytest.mark.parametrize(
     ("error", "message"),
     [
-        (Error(1040, "Too many connections"), "Too many connections (1040)"),
+        (
+            Error(1040, "Too many connections"),
+            "Too many connections (1040); SET GLOBAL max_connections to more, or let clients open"
+            " fewer",
+        ),
         (
             Error(2003, "Can't connect"),
             'cannot connect: (2003, "Can\'t connect"); is the server up, and does it listen there?',
