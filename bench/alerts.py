@@ -22,13 +22,13 @@ from pathlib import Path
 
 import numpy as np
 from candidate_alert_rules import variants
-from former_alert_rules import BY_GROWTH, BY_HALF, BY_TRUST
+from former_alert_rules import BY_GROWTH, BY_HALF, BY_QUARTER, BY_TRUST
 from recorded_certainty import recorded_certainty
 
 from agent.assessment.hour_ahead_load import KEPT_STEPS, RecentLoad
 from agent.assessment.load_by_time_step import LoadSum
 from agent.config.settings import FitSettings
-from agent.replay.alert_rules import PAGE_SECONDS, RULES, Alerts, Rule, Scrape
+from agent.replay.alert_rules import HORIZON_SECONDS, RULES, Alerts, Rule, Scrape
 from agent.replay.recording_player import IntervalRecording
 from agent.replay.replay import Replay
 from agent.window.interval_buffer import IntervalBuffer
@@ -237,8 +237,8 @@ def hour_ahead(played: Iterable[Played]) -> Iterator[str]:
     for one in played:
         asked = smoothed(one.known.asked)
         for scrape in one.scrapes:
-            minute, ahead = int(scrape.at / MINUTE), int(PAGE_SECONDS / MINUTE)
-            probability = scrape.saturation_by_time.get(PAGE_SECONDS)
+            minute, ahead = int(scrape.at / MINUTE), int(HORIZON_SECONDS / MINUTE)
+            probability = scrape.saturation_by_time.get(HORIZON_SECONDS)
             if probability is not None and one.known.asked[max(minute - 5, 0) : minute].mean() < 1:
                 came = bool(asked[minute + 2 :][:ahead].max(initial=0.0) >= 1)
                 rows.append((probability, came, one.stretch.weight))
@@ -284,6 +284,7 @@ def main() -> None:
         "pages and warnings by a tenth more": chosen(BY_GROWTH, ANY),
         "pages and warnings by one half": chosen(BY_HALF, ANY),
         "pages and warnings now": chosen(RULES, ANY),
+        "pages now, and the former warning": chosen(BY_QUARTER, ANY),
     }
     print(f"{months} months, {len(played)} stretches played")
     table(played, shown | (variants() if args.sweep else {}), months)

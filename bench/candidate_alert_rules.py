@@ -2,7 +2,16 @@
 
 from collections.abc import Callable
 
-from agent.replay.alert_rules import SHORT_RANGE, SHORTEST_RANGE, Rule, Scrape, Scrapes
+from agent.replay.alert_rules import (
+    CLOSE_LOAD,
+    CLOSE_PROBABILITY,
+    RULES,
+    SHORT_RANGE,
+    SHORTEST_RANGE,
+    Rule,
+    Scrape,
+    Scrapes,
+)
 from models.capacity.resource_and_limit import FULL_UTILISATION
 
 
@@ -32,6 +41,11 @@ def is_overloaded(scrapes: Scrapes) -> bool:
     return scrapes.median(SHORT_RANGE, lambda scrape: scrape.overloaded) == 1
 
 
+def both(*conditions: Callable[[Scrapes], bool]) -> Callable[[Scrapes], bool]:
+    """All of these conditions hold."""
+    return lambda scrapes: all(holds(scrapes) for holds in conditions)
+
+
 def variants() -> dict[str, list[Rule]]:
     """Rules by what they are called in the table."""
     found: dict[str, Callable[[Scrapes], bool]] = {"full": is_full, "overloaded": is_overloaded}
@@ -52,4 +66,11 @@ def variants() -> dict[str, list[Rule]]:
                 "x", "critical", by_the_hour(3600.0, least), 0.0, 3600.0, by_the_hour(3600.0, still)
             )
             rules[f"within an hour ≥ {least}, goes on while ≥ {still}"] = [goes_on, full]
+    pages = [rule for rule in RULES if rule.severity == "critical"]
+    close = by_probability(CLOSE_LOAD, CLOSE_PROBABILITY)
+    for least in (0.06, 0.1, 0.2):
+        soon = by_the_hour(3600.0, least)
+        for name, holds in (("", soon), (", and close", both(soon, close))):
+            warning = Rule("x", "warning", holds, 0.0, 3600.0)
+            rules[f"pages; a warning within an hour ≥ {least}{name}"] = [*pages, warning]
     return rules

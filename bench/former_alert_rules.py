@@ -37,10 +37,20 @@ def is_saturation_predicted(scrapes: Scrapes) -> bool:
     return left < CLOSE and (left >= REFUTED or scrapes.median(LONG, _overloaded) == 1)
 
 
+def is_a_quarter_too_much(scrapes: Scrapes) -> bool:
+    """A quarter more load is probably too much."""
+    return scrapes.median(LONG, lambda scrape: scrape.saturation_by_growth.get(1.25)) >= 0.9
+
+
 BY_TRUST = (
     Rule("MysqlHeadroomSaturated", "critical", is_saturated, 300.0),
     Rule("MysqlHeadroomSaturationPredicted", "warning", is_saturation_predicted, 900.0),
 )
+BY_QUARTER = (
+    *(rule for rule in alert_rules.RULES if rule.severity == "critical"),
+    Rule("MysqlHeadroomSaturationPredicted", "warning", is_a_quarter_too_much, 900.0, 1800.0),
+)
+"""The pages of today, and the former warning."""
 OTHERS = tuple(rule for rule in alert_rules.RULES if rule.alert != "MysqlHeadroomSaturated")
 """The measured page and the warnings, which are the same beside either of these pages."""
 TENTH_MORE, WITHIN_AN_HOUR = by_probability(1.1, 0.95), by_the_hour(3600.0, 0.5)

@@ -10,7 +10,7 @@ from agent.pipeline import observations
 from agent.window.concurrency import ConcurrencySource
 from models.arrays import Array
 from models.capacity.assess import assess_capacity
-from models.capacity.saturation_probability import is_contradicted
+from models.capacity.saturation_probability import GROWTHS, is_contradicted
 from testbed.recorded.peak_predictions import clients_peak, levels_of, saved, seen_below
 
 RECORDED = Path(__file__).resolve().parent.parent / "tests" / "fixtures"
@@ -29,15 +29,20 @@ class Certainty(NamedTuple):
     cap: float
     probability: Array | None
     """P(C ≤ x), shape of LOADS; None where the points contradict the model."""
+    is_exported_wrong: bool = False
+    """Whether one that the agent exports at the highest load would be certain and wrong."""
 
     @property
     def is_wrong(self) -> bool:
-        """Whether it is nearly 0 or 1 for a load that is far on the other side of the peak."""
-        if self.probability is None:
-            return False
-        too_early = self.probability[LOADS <= FAR_BELOW] >= CERTAIN
-        too_late = self.probability[LOADS >= FAR_ABOVE] <= 1 - CERTAIN
-        return bool(too_early.any() or too_late.any())
+        """Whether one of a load is certain and wrong."""
+        return self.probability is not None and is_wrong_and_certain(LOADS, self.probability)
+
+
+def is_wrong_and_certain(loads: Array, probability: Array) -> bool:
+    """Whether one is nearly 0 or 1 for a load (share of the peak) far on the other side of it."""
+    too_early = probability[loads <= FAR_BELOW] >= CERTAIN
+    too_late = probability[loads >= FAR_ABOVE] <= 1 - CERTAIN
+    return bool(too_early.any() or too_late.any())
 
 
 def certainties(folder: Path = RECORDED) -> Iterator[Certainty]:
@@ -47,13 +52,14 @@ def certainties(folder: Path = RECORDED) -> Iterator[Certainty]:
         for part in levels_of(seen):
             if part["cap"] > 1:
                 continue
-            found = assess_capacity(
-                observations(seen_below(seen, part), ConcurrencySource.STATEMENT_TIME)
-            )
-            probability = None
+            window, peak = seen_below(seen, part), clients_peak(seen, part)[0]
+            found = assess_capacity(observations(window, ConcurrencySource.STATEMENT_TIME))
+            name, probability, is_wrong = file.name.removesuffix(".json.gz"), None, False
             if found.distribution is not None and not is_contradicted(found):
-                probability = found.distribution.at_most(LOADS * clients_peak(seen, part)[0])
-            yield Certainty(file.name.removesuffix(".json.gz"), part["cap"], probability)
+                probability = found.distribution.at_most(LOADS * peak)
+                grown = np.array(GROWTHS) * window["throughput"].max()
+                is_wrong = is_wrong_and_certain(grown / peak, found.distribution.at_most(grown))
+            yield Certainty(name, part["cap"], probability, is_wrong)
 
 
 def recorded_certainty() -> Iterator[str]:
@@ -73,6 +79,8 @@ def recorded_certainty() -> Iterator[str]:
     wrong = [f"{each.recording} at {each.cap:.0%}" for each in found if each.is_wrong]
     said = sum(each.probability is not None for each in found)
     yield f"wrong and certain: {len(wrong)} of {said} {', '.join(wrong)}"
+    exported = sum(each.is_exported_wrong for each in found)
+    yield f"for the highest load seen, grown by up to {max(GROWTHS) - 1:.0%}: {exported} of {said}"
 
 
 def share(which: Array) -> str:

@@ -18,7 +18,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from prometheus_rules import RULES, parsed
 from prometheus_server import Sample, fill, serving
 
-from agent.replay.alert_rules import KEEP_FIRING_PROBABILITY, PAGE_PROBABILITY, WARNING_PROBABILITY
+from agent.replay.alert_rules import PAGE_PROBABILITY, WARNING_PROBABILITY
 
 ROOT = Path(__file__).resolve().parent.parent
 FILES = sorted((ROOT / "deploy/grafana").glob("*.json"))
@@ -153,7 +153,7 @@ def trusts(panel: dict[str, Any]) -> set[str]:
 
 
 def test_thresholds_are_those_of_the_alerts() -> None:
-    """The probabilities at which the page begins and ends, and at which the warning begins."""
+    """The probabilities at which the warning and the page begin."""
     panels = {panel["title"]: panel for panel in panels_of(board_of(FILES[0]))}
     rules = {
         rule["record"]: float(rule["expr"].removeprefix("vector(").removesuffix(")"))
@@ -163,14 +163,13 @@ def test_thresholds_are_those_of_the_alerts() -> None:
     }
     page = limits_of(panels["Saturated within an hour"])
     assert page == [
-        rules["mysql_headroom:page_keep_firing_probability"],
+        rules["mysql_headroom:warning_probability"],
         rules["mysql_headroom:page_probability"],
     ]
-    assert page == [KEEP_FIRING_PROBABILITY, PAGE_PROBABILITY]
-    assert limits_of(panels["Saturated by a quarter more"])[-1] == WARNING_PROBABILITY
+    assert page == [WARNING_PROBABILITY, PAGE_PROBABILITY]
     text = panels["Saturated within an hour"]["description"]
     assert f"at {PAGE_PROBABILITY:.0%}".replace("%", " %") in text
-    assert f"below {KEEP_FIRING_PROBABILITY:.0%}".replace("%", " %") in text
+    assert f"at {WARNING_PROBABILITY:.0%}".replace("%", " %") in text
 
 
 def limits_of(panel: dict[str, Any]) -> list[float]:

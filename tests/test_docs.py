@@ -12,11 +12,11 @@ from agent.config.yaml_loader import MAX_BYTES, MAX_NODES, MAX_PROBLEMS
 from agent.history.server_identity import MAX_NEW_SERVERS
 from agent.query_classes.assessment import MAX_TRACKED, TRACKED_PER_SHOWN
 from agent.replay.alert_rules import (
-    KEEP_FIRING_PROBABILITY,
+    CLOSE_LOAD,
+    CLOSE_PROBABILITY,
     OVERLOAD_CONCURRENCY,
     OVERLOAD_THROUGHPUT,
     PAGE_PROBABILITY,
-    WARNING_LOAD,
     WARNING_PROBABILITY,
 )
 from agent.support.logs import BURST
@@ -93,10 +93,12 @@ STATED = (
     ("docs/configuration.md", f"Of equal lines {NUMBERS[BURST]} are written at once"),
     ("docs/history.md", f"A target may be {MAX_NEW_SERVERS} servers in a day"),
     ("docs/runbooks.md", f"With a probability of {PAGE_PROBABILITY:.0%} or more the load reaches"),
-    ("docs/runbooks.md", f"while the probability is {KEEP_FIRING_PROBABILITY:.0%} or more"),
+    ("docs/runbooks.md", f"while the probability is {WARNING_PROBABILITY:.0%} or more"),
     (
         "docs/runbooks.md",
-        f"a probability of {WARNING_PROBABILITY:.0%} or more, {WARNING_LOAD - 1:.0%} more load",
+        f"With a probability of {WARNING_PROBABILITY:.0%} or more the load reaches the capacity"
+        f" within an hour, and with one of {CLOSE_PROBABILITY:.0%} or more it would with"
+        f" {CLOSE_LOAD - 1:.0%} more load",
     ),
     ("docs/runbooks.md", f"are used to {FULL_UTILISATION:.0%} or more"),
     ("docs/runbooks.md", f"{OVERLOAD_CONCURRENCY - 1:.0%} more statements than the upper bound"),

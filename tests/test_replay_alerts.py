@@ -25,7 +25,8 @@ def scrapes(seed: int, hours: int) -> Iterator[Scrape]:
     at = 0.0
     while at < 3600 * hours:
         known, trusted = random.random() < 0.9, random.random() < 0.8
-        likely = random.choice([0.1, 0.3, 0.45, 0.99, 0.99])
+        likely = random.choice([0.05, 0.1, 0.3, 0.45, 0.99])
+        near = max(likely, random.choice([0.3, 0.5, 0.99]))
         overloaded, cpu = random.random() < 0.3, random.choice([0.5, 0.99])
         crowd, share = random.choice([5.0, 40.0, 40.0]), random.choice([0.3, 0.9])
         for _ in range(60 // STEP * random.choice(LASTING) + random.randrange(4)):
@@ -41,7 +42,7 @@ def scrapes(seed: int, hours: int) -> Iterator[Scrape]:
                 law_trusted=known and trusted,
                 n_max_upper=N_UPPER if known else None,
                 x_max=X_MAX if known else None,
-                saturation_by_growth={1.25: 0.8 if odd else likely} if known else {},
+                saturation_by_growth={1.25: 0.45 if odd else near} if known else {},
                 saturation_by_time={3600: 0.35 if odd else likely} if known else {},
                 resources={"cpu": cpu, "disk:sda": 1.0} if known else {},
             )

@@ -17,19 +17,19 @@ from agent.window.concurrency import ConcurrencySource
 from models.capacity.resource_and_limit import FULL_UTILISATION
 from models.trust import Trust
 
-PAGE_SECONDS, PAGE_PROBABILITY, KEEP_FIRING_PROBABILITY = 3600.0, 0.35, 0.1
+HORIZON_SECONDS, PAGE_PROBABILITY, WARNING_PROBABILITY = 3600.0, 0.35, 0.1
 """A page fires if the load reaches the capacity within these seconds with at least the first
-probability, and keeps firing while that is at least the second."""
-WARNING_LOAD, WARNING_PROBABILITY = 1.25, 0.9
-"""A warning fires if this factor of the load saturates the server with this probability or more."""
+probability, and keeps firing while that is at least the second; a warning needs the second."""
+CLOSE_LOAD, CLOSE_PROBABILITY = 1.25, 0.5
+"""A warning also needs that this factor of the load saturates the server, with this probability."""
 MEASURED_RESOURCES = re.compile(
     f"cpu|server_cpu|connections|{DISK}.+:(operations|bytes)|{NETWORK}.+"
 )
 """Resources that end the throughput's growth once they are full, whatever a model says."""
 OVERLOAD_CONCURRENCY, OVERLOAD_THROUGHPUT = 1.5, 0.70
 """Factors of the concurrency and the throughput at the law's peak."""
-SHORTEST_RANGE, SHORT_RANGE, LONG_RANGE = 180.0, 300.0, 600.0
-"""Seconds that the rules look back."""
+SHORTEST_RANGE, SHORT_RANGE, LONGEST_RANGE = 180.0, 300.0, 600.0
+"""Seconds that the rules look back; the last, at most."""
 
 
 class Scrape(NamedTuple):
@@ -84,7 +84,7 @@ class Scrapes:
     def add(self, scrape: Scrape) -> None:
         """Add a scrape, and drop those that no rule looks back to."""
         self._scrapes.append(scrape)
-        while self._scrapes[0].at < scrape.at - LONG_RANGE:
+        while self._scrapes[0].at < scrape.at - LONGEST_RANGE:
             self._scrapes.popleft()
 
     @property
@@ -131,21 +131,19 @@ def is_saturated(scrapes: Scrapes) -> bool:
     return _saturation_probability(scrapes) >= PAGE_PROBABILITY
 
 
-def may_still_saturate(scrapes: Scrapes) -> bool:
+def may_saturate(scrapes: Scrapes) -> bool:
     """MysqlHeadroomSaturated while it fires: the load may still reach the capacity."""
-    return _saturation_probability(scrapes) >= KEEP_FIRING_PROBABILITY
-
-
-def _saturation_probability(scrapes: Scrapes) -> float:
-    return scrapes.median(SHORTEST_RANGE, lambda s: s.saturation_by_time.get(PAGE_SECONDS))
+    return _saturation_probability(scrapes) >= WARNING_PROBABILITY
 
 
 def is_saturation_predicted(scrapes: Scrapes) -> bool:
-    """MysqlHeadroomSaturationPredicted: a quarter more load is probably too much."""
-    return (
-        scrapes.median(LONG_RANGE, lambda s: s.saturation_by_growth.get(WARNING_LOAD))
-        >= WARNING_PROBABILITY
-    )
+    """MysqlHeadroomSaturationPredicted: it may, and is close to it."""
+    likely = scrapes.median(SHORTEST_RANGE, lambda s: s.saturation_by_growth.get(CLOSE_LOAD))
+    return likely >= CLOSE_PROBABILITY and may_saturate(scrapes)
+
+
+def _saturation_probability(scrapes: Scrapes) -> float:
+    return scrapes.median(SHORTEST_RANGE, lambda s: s.saturation_by_time.get(HORIZON_SECONDS))
 
 
 def is_full(scrapes: Scrapes) -> bool:
@@ -186,9 +184,9 @@ class Rule(NamedTuple):
 
 
 RULES = (
-    Rule("MysqlHeadroomSaturated", "critical", is_saturated, 0.0, 3600.0, may_still_saturate),
+    Rule("MysqlHeadroomSaturated", "critical", is_saturated, 0.0, 3600.0, may_saturate),
     Rule("MysqlHeadroomFull", "critical", is_full, 300.0, 1800.0),
-    Rule("MysqlHeadroomSaturationPredicted", "warning", is_saturation_predicted, 900.0, 1800.0),
+    Rule("MysqlHeadroomSaturationPredicted", "warning", is_saturation_predicted, 0.0, 3600.0),
     Rule("MysqlHeadroomPileUp", "warning", is_piled_up, 120.0, 600.0),
 )
 
