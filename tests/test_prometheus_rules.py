@@ -368,6 +368,7 @@ def test_the_saturation_alerts_work_at_any_scrape_interval(
     """Of 5 s to 2 min: silent before, firing within 12 minutes, resolved."""
     bad = {
         "MysqlHeadroomSaturated": ('saturation_soon_probability{horizon="1h"}', (0.05, 0.99)),
+        "MysqlHeadroomSaturationPredicted": ('saturation_probability{load="1.25"}', (0.3, 0.99)),
         "MysqlHeadroomFull": ('resource_utilisation_ratio{resource="cpu"}', (0.5, 0.99)),
         "MysqlHeadroomTargetDown": ("up", (1, 0)),
     }
