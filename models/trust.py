@@ -115,7 +115,8 @@ def judge_peak(evidence: PeakEvidence) -> Judgement:
         Reason.SEEN_ABOVE_PEAK: evidence.seen_above_peak,
     }
     weakening = {
-        Reason.STILL_GROWING: not (evidence.growth < MAX_GROWTH or _growth_is_ending(evidence)),
+        Reason.STILL_GROWING: evidence.levels > 1
+        and not (evidence.growth < MAX_GROWTH or _growth_is_ending(evidence)),
         Reason.NOISY_POINTS: _is_noisy(evidence.scatter),
         Reason.RESIDUAL_PATTERN: _has_pattern(evidence.scatter),
         Reason.WIDE_INTERVAL: _interval_ratio(evidence) >= TRUSTED_RATIO,

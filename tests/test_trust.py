@@ -37,6 +37,7 @@ def test_a_peak_near_the_load_with_a_narrow_interval_is_trusted() -> None:
         ({"seen_above_peak": True}, Trust.NOT_IDENTIFIABLE, (Reason.SEEN_ABOVE_PEAK,)),
         ({"growth": 0.2}, Trust.INDICATIVE, (Reason.STILL_GROWING,)),
         ({"growth": float("nan")}, Trust.INDICATIVE, (Reason.STILL_GROWING,)),
+        ({"levels": 1, "growth": float("nan")}, Trust.NOT_IDENTIFIABLE, (Reason.FEW_LEVELS,)),
         ({"scatter": Scatter(6, 0.06, 0, 0)}, Trust.INDICATIVE, (Reason.NOISY_POINTS,)),
         ({"scatter": Scatter(20, 0.1, 0.06, 3)}, Trust.INDICATIVE, (Reason.RESIDUAL_PATTERN,)),
         ({"superlinear": True}, Trust.INDICATIVE, (Reason.SUPERLINEAR,)),

@@ -39,7 +39,7 @@ class Check(ReasonEnum):
 
     FEW_POINTS = (
         "few_points",
-        "fewer than six usable intervals have a mean concurrency of 0.5 or more",
+        "fewer than six of the intervals used have a mean concurrency of 0.5 or more",
     )
     LOW_CONCURRENCY = (
         "low_concurrency",
