@@ -16,7 +16,7 @@ from typing import Any
 
 from collectors.base import CollectorError, FailureKind, Feature
 from collectors.driver_errors import failure, is_password_refusal
-from collectors.refused_login import RefusedLogin
+from collectors.login_pause import RefusedLogin
 from collectors.result_cells import (
     NO_ROWS,
     ONE_CELL,

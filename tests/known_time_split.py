@@ -3,7 +3,7 @@
 from agent.window.recent_time_split import TimeUse
 from models.time_split.disk_time_formulas import DiskProfile
 from models.time_split.limiting_resource import LimitedBy
-from models.time_split.split import TimePart, TimeSplit
+from models.time_split.time_parts import TimePart, TimeSplit
 
 SECONDS = {
     TimePart.CPU: 100.0,

@@ -11,7 +11,7 @@ from models.group.node_time_split import (
     split_into_layers,
 )
 from models.group.ntp_clock_filter import ROUND_TRIP_LIFETIME
-from models.time_split.split import TimePart, TimeSplit
+from models.time_split.time_parts import TimePart, TimeSplit
 
 SPENT = {
     TimePart.CPU: 60.0,

@@ -17,7 +17,7 @@ from agent.window.recent_time_split import time_use
 from agent.window.resource_utilisation import CPUS, SERVER_SHARE_OF_CPU
 from collectors import thread_counts
 from models.attribution.result import ClassUse
-from models.time_split.split import TimePart
+from models.time_split.time_parts import TimePart
 from testbed.real.agent_in_process import watched, window_of
 from testbed.real.clients import Clients, run_as_root
 from testbed.real.daemon import Daemon, PlausiblePage, target, wait_until, watching

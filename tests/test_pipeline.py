@@ -23,7 +23,7 @@ from law_windows import (
 )
 
 from agent.assessment.assessed_intervals import Disposition
-from agent.assessment.outlier_totals import OutlierCounts
+from agent.assessment.outlier_counts import OutlierCounts
 from agent.assessment.snapshot import AssessmentState, Health
 from agent.config.resources import DiskSettings, ResourceSettings
 from agent.config.settings import FitSettings

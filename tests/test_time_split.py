@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from models.time_split.disk_profile import Reads, fit_profile, random_share, sequential_part
+from models.time_split.disk_reads import Reads, fit_profile, random_share, sequential_part
 from models.time_split.disk_time_formulas import (
     DiskProfile,
     random_seconds,
@@ -20,7 +20,7 @@ from models.time_split.per_class import (
     divide_with_redistribution,
 )
 from models.time_split.queueing import statements_at_resource
-from models.time_split.split import TimePart, TimeSplit
+from models.time_split.time_parts import TimePart, TimeSplit
 
 SLOW_DISK = DiskProfile(22.0e6, 7.3e-3)
 FAST_DISK = DiskProfile(30.5e6, 6.8e-3)

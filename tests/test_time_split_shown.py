@@ -43,7 +43,7 @@ from models.group.node_time_split import Layer
 from models.time_split.class_weights import read_weights, rows_of_tables
 from models.time_split.limiting_resource import LimitedBy, LimitingResource
 from models.time_split.per_class import ClassColumns, class_splits
-from models.time_split.split import TimePart, TimeSplit
+from models.time_split.time_parts import TimePart, TimeSplit
 
 NOW = 1_700_000_000.0
 USE = known_time_use(NOW)

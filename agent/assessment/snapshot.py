@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from agent.assessment.assessed_intervals import AssessedIntervals
 from agent.assessment.deploy_markers import Marker
 from agent.assessment.hour_ahead_load import LoadOutlook
-from agent.assessment.outlier_totals import OutlierCounts
+from agent.assessment.outlier_counts import OutlierCounts
 from agent.query_classes.attribution_snapshot import ClassesState
 from agent.query_classes.class_time_splits import class_time_splits
 from agent.sampling.collector_health import CollectorHealth
@@ -33,7 +33,7 @@ from models.capacity.saturation_probability import (
 from models.forecast.time_to_saturation import Saturation
 from models.group.node_time_split import Layer, Replication, split_into_layers
 from models.group.ntp_clock_filter import ClockOffset
-from models.time_split.split import TimeSplit
+from models.time_split.time_parts import TimeSplit
 from models.trust import Trust
 from models.usl.fit import UslFit
 from models.what_if.predicted_value import PredictedValue

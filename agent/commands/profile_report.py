@@ -35,7 +35,7 @@ from agent.window.recent_time_split import TimeUse
 from models.attribution.class_interval_table import OTHER
 from models.attribution.quality_gate import is_predicted_well
 from models.attribution.result import AttributionReason
-from models.time_split.split import TimePart
+from models.time_split.time_parts import TimePart
 
 NAME_WIDTH, MAX_NAME_WIDTH = 34, 100
 SORT_NAMES = {"cpu": "CPU", "time": "time", "count": "calls", "io": "IO", "latency": "latency"}

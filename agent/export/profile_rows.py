@@ -18,7 +18,7 @@ from models.attribution.result import (
     PredictionError,
 )
 from models.time_split.limiting_resource import LimitedBy
-from models.time_split.split import TimeSplit
+from models.time_split.time_parts import TimeSplit
 
 NO_SAVINGS: Mapping[ClassName, CapacityGain] = {}
 

@@ -25,7 +25,7 @@ from agent.window.recent_time_split import TimeUse
 from models.capacity.resource_and_limit import ResourceLimit
 from models.capacity.result import Capacity
 from models.time_split.limiting_resource import LimitedBy
-from models.time_split.split import TimeSplit
+from models.time_split.time_parts import TimeSplit
 from models.usl.fit import UslFit
 from models.usl.posterior import CredibleInterval
 from models.what_if.predicted_value import PredictedValue

@@ -7,7 +7,7 @@ from agent.assessment.snapshot import Snapshot
 from agent.config.durations import format_duration
 from agent.export.fit_report import whole_percent
 from agent.export.time_split_report import LIMITS, NAMES, doubt_texts, parts_text
-from models.time_split.split import TimePart, TimeSplit
+from models.time_split.time_parts import TimePart, TimeSplit
 
 COLOURS = {
     TimePart.CPU: "#2f6fb3",

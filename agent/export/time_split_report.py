@@ -2,7 +2,7 @@
 
 from agent.export.fit_report import whole_percent
 from models.time_split.limiting_resource import LimitedBy, LimitingResource
-from models.time_split.split import TimePart, TimeSplit
+from models.time_split.time_parts import TimePart, TimeSplit
 
 NAMES = {
     TimePart.CPU: "on CPU",

@@ -10,7 +10,7 @@ from models.attribution.quality_gate import (
 )
 from models.time_split.class_weights import first_known, read_weights, rows_of_tables
 from models.time_split.per_class import ClassColumns, class_splits
-from models.time_split.split import TimeSplit
+from models.time_split.time_parts import TimeSplit
 
 
 def class_time_splits(state: ClassesState, time: TimeUse) -> dict[str, TimeSplit]:

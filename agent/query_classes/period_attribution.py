@@ -31,7 +31,7 @@ from models.attribution.resource_division import attribute
 from models.attribution.result import Attribution, HostUse
 from models.time_split.class_weights import first_known, read_weights, rows_of_tables
 from models.time_split.per_class import ClassColumns, class_splits
-from models.time_split.split import TimeSplit
+from models.time_split.time_parts import TimeSplit
 
 MAX_CLASSES = 300
 MIN_TICKS = 3

@@ -24,11 +24,11 @@ from agent.window.time_split_inputs import (
     WAITING_FOR_READS,
 )
 from models.arrays import Array
-from models.time_split.disk_profile import PAGE_BYTES, READ_AHEAD_BYTES, Reads, fit_profile
+from models.time_split.disk_reads import PAGE_BYTES, READ_AHEAD_BYTES, Reads, fit_profile
 from models.time_split.disk_time_formulas import DiskProfile
 from models.time_split.interval_split import IntervalCounters, time_split
 from models.time_split.limiting_resource import LimitedBy
-from models.time_split.split import TimeSplit
+from models.time_split.time_parts import TimeSplit
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ import numpy as np
 
 from models.group.ntp_clock_filter import ROUND_TRIP_LIFETIME
 from models.time_split.limiting_resource import REQUIRED_PARTS
-from models.time_split.split import TimePart, TimeSplit
+from models.time_split.time_parts import TimePart, TimeSplit
 
 
 class Layer(StrEnum):

@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 
 from models.numerics import NEGLIGIBLE
-from models.time_split.disk_profile import Reads, sequential_part, service_seconds
+from models.time_split.disk_reads import Reads, sequential_part, service_seconds
 from models.time_split.disk_time_formulas import DiskProfile
 from models.time_split.queueing import statements_at_resource
-from models.time_split.split import TimePart, TimeSplit
+from models.time_split.time_parts import TimePart, TimeSplit
 
 
 @dataclass(frozen=True, slots=True)

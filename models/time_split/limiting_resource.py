@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Self
 
-from models.time_split.split import TimePart, TimeSplit
+from models.time_split.time_parts import TimePart, TimeSplit
 
 
 class LimitingResource(StrEnum):

@@ -19,7 +19,7 @@ import numpy as np
 
 from models.arrays import Array
 from models.numerics import NEGLIGIBLE
-from models.time_split.split import TimePart, TimeSplit
+from models.time_split.time_parts import TimePart, TimeSplit
 
 
 @dataclass(frozen=True, eq=False)

@@ -28,7 +28,7 @@ from agent.config.resources import ResourceSettings
 from agent.demo.private_server import Flavour, PrivateServer
 from agent.window.recent_time_split import time_use
 from models.time_split.limiting_resource import PARTS_OF, LimitedBy, LimitingResource
-from models.time_split.split import EXPLAINED_PARTS, TimePart, TimeSplit
+from models.time_split.time_parts import EXPLAINED_PARTS, TimePart, TimeSplit
 from testbed.real.agent_in_process import watched, window_of
 from testbed.real.cgroups import ahead_of_others, disk_under, throttled_reads
 from testbed.real.clients import Ask, Clients, root, run_as_root, session_over
