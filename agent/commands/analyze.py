@@ -10,8 +10,8 @@ from agent.commands.exit_codes import FAILED, USAGE_ERROR
 from agent.commands.fleet_report import as_csv, as_table, least_headroom_first
 from agent.commands.plot_requirements import matplotlib_problem, plot_path_problem
 from agent.commands.progress import interruptible, progress_of
-from agent.commands.prometheus_options import add_prometheus_options, client_of, query_of
-from agent.config.settings import FitSettings
+from agent.commands.prometheus_options import MONTH, add_prometheus_options, client_of, query_of
+from agent.config.settings import MAX_WINDOW, FitSettings
 from agent.export.snapshot_json import snapshots_object
 from agent.prometheus.client import Client
 from agent.prometheus.fleet_targets import (
@@ -27,9 +27,6 @@ from agent.replay.recording_opener import SourceError
 from agent.support.http_client import AccessError
 from agent.support.safe_output import json_text, print_error, write_output
 
-MONTH = 30 * 86400.0
-MAX_WINDOW = 31 * 86400.0
-"""Seconds; `fit.window` is at most this."""
 CONCURRENT_TARGETS = 2
 """Targets analysed concurrently: while Prometheus answers for one, another is computed."""
 

@@ -13,7 +13,7 @@ from agent.commands.config_path_options import add_config_option, configured_his
 from agent.commands.exit_codes import FAILED
 from agent.commands.pipeline_options import target_of
 from agent.commands.progress import interruptible
-from agent.commands.prometheus_options import add_prometheus_options, client_of, query_of
+from agent.commands.prometheus_options import MONTH, add_prometheus_options, client_of, query_of
 from agent.config.durations import duration_text
 from agent.config.loader import load_config
 from agent.config.settings import Config, Target
@@ -48,7 +48,6 @@ from collectors.connection import Connection
 from collectors.process_lookup import server_uptime
 from collectors.transport_security import is_loopback
 
-MONTH = 30 * 86400.0
 STATUS = next(spec for spec in COLLECTORS if spec.name == "status")
 SERIES = ("both", "agent", "exporters")
 

@@ -19,6 +19,8 @@ from agent.support.safe_output import print_error
 
 MIN_SECONDS = 60.0
 """The shortest time range, s."""
+MONTH = 30 * 86400.0
+"""The time range of commands that read a whole fleet or history, unless another is given, s."""
 DATE_DIGITS = 8
 LABEL_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 MAX_PROCESSORS = 1024

@@ -41,6 +41,7 @@ Duration = Annotated[float, Parsed(duration_in_seconds)]
 MAX_PORT = 65535
 DEFAULT_LISTEN = "127.0.0.1:10104"
 MIN_SLA, MAX_SLA = 1e-6, 3600.0  # seconds
+MAX_WINDOW = 31 * 86400.0  # seconds of fit.window
 MAX_PEM_BYTES = 2**22  # bytes; all authorities that browsers trust take 220 KiB
 CLOCK_COLLECTORS = ("status", "statements")  # the collectors whose samples bound an interval
 GOLDEN_RATIO = 0.6180339887498949
@@ -120,7 +121,7 @@ class FitSettings(Section, frozen=True):
     """How samples become points, and points a fit. All durations in seconds."""
 
     interval: Annotated[Duration, within_bounds(1, 600)] = 15.0
-    window: Annotated[Duration, within_bounds(30, 31 * 86400)] = 86400.0
+    window: Annotated[Duration, within_bounds(30, MAX_WINDOW)] = 86400.0
     stale_after: Annotated[Duration, within_bounds(5, 86400)] = 300.0
 
 

@@ -3,10 +3,11 @@
 from collections.abc import Iterator, Mapping
 
 from agent.assessment.snapshot import ClassSlasState, ClassSlaState, Snapshot
+from agent.export.class_names import DIGEST_LENGTH
 from agent.export.fit_report import format_bounds, format_number, format_seconds, whole_percent
 from models.trust import Trust
 
-DIGEST_LENGTH, TEXT_LENGTH = 16, 60
+TEXT_LENGTH = 60
 
 
 def class_sla_sentences(snapshot: Snapshot, now: float) -> Iterator[str]:

@@ -16,6 +16,7 @@ from agent.prometheus.exporters import matcher, selector, without_braces
 from agent.prometheus.fleet_targets import FleetQuery
 from agent.replay.recording_opener import SourceError
 from agent.window.concurrency import ConcurrencySource
+from agent.window.interval_buffer import MAX_OVERLAP
 from agent.window.intervals import EXCLUDED, Interval
 from agent.window.resource_utilisation import CLOCK, CPU, CPU_PARTS, CpuSource
 from agent.window.time_split_inputs import RATE
@@ -41,8 +42,6 @@ BUSY_DIMENSION = "busy"
 """The `dimension` label that is not part of a resource's name."""
 CHUNK_SECONDS = 6 * 3600.0
 """Seconds of one request: 30 series scraped each second take some 20 MiB."""
-MAX_OVERLAP = 0.01
-"""Share of an interval by which two consecutive ones may overlap."""
 MIN_SCRAPES_PER_INTERVAL = 1.5
 """Scrapes between two ends from which on each interval counts as scraped more than once."""
 

@@ -26,6 +26,7 @@ from models.capacity.resource_and_limit import ResourceLimit
 from models.capacity.result import USL, Capacity
 from models.numerics import TINY
 from models.robust import neighbour_deviation
+from models.shared_constants import MIN_POINTS
 from models.trust import Trust
 from models.usl.law import Usl
 from models.what_if import current_state as model
@@ -40,8 +41,6 @@ from models.what_if.current_state import (
 
 EXACT_WIDTH = 1e-6
 """The width, in ln X, of a limit of which only the value is known; also what counts as the same."""
-MIN_POINTS = 6
-"""Intervals needed to estimate the scatter of residence times."""
 
 
 def current_state_of(snapshot: Snapshot, now: float) -> CurrentState:

@@ -17,7 +17,7 @@ from models.capacity.thinning import MAX_INTERVALS, thin
 
 RAW_INTERVALS = 4  # number of intervals whose raw samples are kept
 SAMPLINGS_WAITED = 1.5  # sampling intervals after its end at which an interval is complete
-OVERLAP = 0.01  # share of an interval by which consecutive ones may overlap
+MAX_OVERLAP = 0.01  # share of an interval by which consecutive ones may overlap
 MAX_NEW_INTERVALS = 100  # intervals that wait for `take_new`
 THIN_ABOVE = 2 * MAX_INTERVALS  # intervals; of more, the least informative are dropped
 
@@ -65,7 +65,7 @@ class IntervalBuffer:
         """
         present = self.latest_window
         first = (present["end"] - present["seconds"]).min(initial=math.inf)
-        old = Window(i for i in intervals if i.end <= first + OVERLAP * self.width)
+        old = Window(i for i in intervals if i.end <= first + MAX_OVERLAP * self.width)
         self._set_latest_window(old.followed_by(present))
 
     def switch_server(self, server: str) -> bool:

@@ -13,12 +13,10 @@ import numpy as np
 
 from models.numerics import median
 from models.reason_enum import ReasonEnum
-from models.trust import Reason, Trust
+from models.trust import FULL_LOAD, Reason, Trust
 from models.usl.fit import UslFit, fit_bayes
 from models.usl.points_and_residuals import MIN_POINTS
 
-FULL_LOAD = 0.9
-"""The share of the capacities of the serving nodes, ΣX/ΣC, from which on a group is fully used."""
 MIN_INTERVALS = 5
 """Intervals at full load that are required for each number of nodes."""
 
