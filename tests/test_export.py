@@ -104,13 +104,13 @@ SAME = 2e-3  # bounds far beyond the points vary by this between builds of numpy
 def replayed(target: str, name: str) -> Snapshot:
     """The last snapshot of a recording."""
     about, samples = recorded(FIXTURES / f"{name}.jsonl.gz")
-    history = IntervalBuffer(SETTINGS.interval, SETTINGS.window, sampling=1.0)
+    buffer = IntervalBuffer(SETTINGS.interval, SETTINGS.window, sampling=1.0)
     fitted = AssessmentState()
     for sample in samples:
-        history.append(sample)
+        buffer.append(sample)
         moment = ClockPair(sample.at, ZERO + sample.at)
         health = Health(True, about["server"], 0, *_fares(about, ZERO + sample.at))
-        known = assess(target, history.window(sample.at), health, fitted, SETTINGS, moment)
+        known = assess(target, buffer.window(sample.at), health, fitted, SETTINGS, moment)
         fitted = known.assessed
     return known
 

@@ -40,7 +40,7 @@ class Life:
         self, path: Path, unix: float, born: float = 0.0, settings: HistorySettings = SETTINGS
     ) -> None:
         self.store = Store(path, settings)
-        self.history = IntervalBuffer(WIDTH, FIT.window, sampling=1.0)
+        self.buffer = IntervalBuffer(WIDTH, FIT.window, sampling=1.0)
         self.recorder = HistoryRecorder(self.store, "db")
         self.fitted = AssessmentState()
         self.at = born
@@ -54,9 +54,9 @@ class Life:
     def begin(self, variables: dict[str, str] = MYSQL) -> None:
         """The server answers, and what was read back is taken in."""
         self.recorder.note_server(variables)
-        self.recorder.follow_server(self.history, self.now)
+        self.recorder.follow_server(self.buffer, self.now)
         self.store.tick(self.at)
-        self.recorder.follow_server(self.history, self.now)
+        self.recorder.follow_server(self.buffer, self.now)
 
     def live(self, seconds: float, load: float = 100.0) -> None:
         """Sample once a second, and look for a complete interval each time."""
@@ -71,28 +71,28 @@ class Life:
                 "max_connections": 100.0,
             }
             sample = Sample("status", self.at, values)
-            self.history.append(sample)
+            self.buffer.append(sample)
             self.recorder.keep_sample(sample)
             self.look()
 
     def look(self) -> None:
         """As the worker that fits does."""
-        self.recorder.follow_server(self.history, self.now)
-        window = self.history.window(self.at)
+        self.recorder.follow_server(self.buffer, self.now)
+        window = self.buffer.window(self.at)
         known = assess("db", window, Health(True), self.fitted, FIT, self.now)
         self.fitted = known.assessed
-        self.recorder.record(self.history, self.fitted, self.now)
+        self.recorder.record(self.buffer, self.fitted, self.now)
         self.store.tick(self.at)
 
     def end(self) -> None:
         """In good order."""
-        self.recorder.record(self.history, self.fitted, self.now, last=True)
+        self.recorder.record(self.buffer, self.fitted, self.now, last=True)
         self.store.close()
 
     @property
     def ends(self) -> list[float]:
         """The window's ends in Unix seconds."""
-        return [self.now.to_unix(end) for end in self.history.window(self.at)["end"]]
+        return [self.now.to_unix(end) for end in self.buffer.window(self.at)["end"]]
 
 
 @pytest.fixture
@@ -115,7 +115,7 @@ def test_a_restarted_agent_begins_with_the_stored_window(first: Life, path: Path
     """Every interval with all its numbers, at its own time, also after a reboot."""
     life = Life(path, UNIX + 400.0, born=5.0)
     life.begin()
-    before, after = first.history.window(first.at), life.history.window(life.at)
+    before, after = first.buffer.window(first.at), life.buffer.window(life.at)
     assert len(after) == len(before) == 28
     assert life.ends == pytest.approx(first.ends, abs=0.002)
     for name in ("seconds", "throughput", "threads_running", "thread_samples", "statement_time"):
@@ -194,7 +194,7 @@ def test_samples_of_digests_are_not_stored(path: Path) -> None:
 def test_samples_are_stored_during_a_long_interval(path: Path) -> None:
     """With intervals of ten minutes a crash loses no ten minutes of samples."""
     life = Life(path, UNIX)
-    life.history = IntervalBuffer(600.0, 3600.0, sampling=1.0)
+    life.buffer = IntervalBuffer(600.0, 3600.0, sampling=1.0)
     life.begin()
     life.live(250)
     life.store.tick(life.at)
@@ -210,9 +210,9 @@ def test_a_window_that_was_taken_over_is_not_read_back_again(path: Path) -> None
     life.live(100)
     after = HistoryRecorder(life.store, "db")
     after.continue_from(life.recorder)
-    history = IntervalBuffer(WIDTH, FIT.window, sampling=1.0)
-    history.copy_window_from(life.history)
-    life.recorder, life.history = after, history
+    buffer = IntervalBuffer(WIDTH, FIT.window, sampling=1.0)
+    buffer.copy_window_from(life.buffer)
+    life.recorder, life.buffer = after, buffer
     life.begin()
     assert len(life.ends) == 8
     life.live(60)
@@ -287,13 +287,13 @@ def test_a_server_that_replaces_another_starts_a_new_window(path: Path) -> None:
     life.live(100)
     life.recorder.note_server(OTHER)
     life.live(60, load=9.0)
-    throughput = life.history.window(life.at)["throughput"]
+    throughput = life.buffer.window(life.at)["throughput"]
     assert throughput == pytest.approx([9.0] * len(throughput))
     assert 4 <= len(throughput) <= 5
     life.recorder.note_server(MYSQL)
     life.look()
     life.look()
-    throughput = life.history.window(life.at)["throughput"]
+    throughput = life.buffer.window(life.at)["throughput"]
     assert throughput == pytest.approx([100.0] * 8)
     life.end()
     assert len({row.labels for row in rows(path, INTERVALS)}) == 2

@@ -200,8 +200,8 @@ class Seen(Alerts):
 def test_a_replay_predicts_the_rise_of_the_day_before() -> None:
     """In the morning of the second day noon is near, which reaches nine tenths of the capacity."""
     start = UNIX - UNIX % DAY
-    history, seen = IntervalBuffer(WIDTH, DAY, 1.0), Seen()
-    recording = IntervalRecording(iter(rows(start, start + 1.6 * DAY)), history)
+    buffer, seen = IntervalBuffer(WIDTH, DAY, 1.0), Seen()
+    recording = IntervalRecording(iter(rows(start, start + 1.6 * DAY)), buffer)
     settings = FitSettings(interval=WIDTH)
     Replay("db", recording, settings, pace=3600.0, alerts=seen).play_until(start + 1.6 * DAY)
     soon = {

@@ -26,19 +26,19 @@ def status(at: float, *, restarted: float = 1e9, own: float = 4.0) -> dict[str, 
     }
 
 
-def fill(history: IntervalBuffer, readers: Mapping[str, Reader], start: float, end: float) -> None:
+def fill(buffer: IntervalBuffer, readers: Mapping[str, Reader], start: float, end: float) -> None:
     """One sample of each collector every second, a little off the grid, and a look at each."""
     for at in np.arange(start, end) + 0.21:
         for name, read in readers.items():
-            history.append(Sample(name, float(at), read(float(at))))
-        history.window(float(at))
+            buffer.append(Sample(name, float(at), read(float(at))))
+        buffer.window(float(at))
 
 
 def window(readers: Mapping[str, Reader], end: float = 61.0, **changes: float) -> Window:
     """The window after a minute of samples in intervals of ten seconds."""
-    history = IntervalBuffer(width=10, horizon=changes.get("horizon", 3600), sampling=1)
-    fill(history, readers, changes.get("start", 0.0), end)
-    return history.window(end + 5)
+    buffer = IntervalBuffer(width=10, horizon=changes.get("horizon", 3600), sampling=1)
+    fill(buffer, readers, changes.get("start", 0.0), end)
+    return buffer.window(end + 5)
 
 
 def test_intervals_are_on_a_grid_and_adjacent() -> None:
@@ -74,12 +74,12 @@ def test_an_idle_server_has_a_throughput_of_zero() -> None:
 
 def test_without_clients_the_throughput_is_exactly_zero() -> None:
     """The interpolation's rounding would show 7e-15 queries/s on a page."""
-    history = IntervalBuffer(width=10, horizon=3600, sampling=1)
+    buffer = IntervalBuffer(width=10, horizon=3600, sampling=1)
     for at in map(float, np.arange(0, 65, 1.037)):
         own = np.floor(4 * at)
         known = {**status(at), "questions": 1234567 + own, "own_statements": own}
-        history.append(Sample("status", at, known))
-    found = history.window(66.0)["throughput"].tolist()
+        buffer.append(Sample("status", at, known))
+    found = buffer.window(66.0)["throughput"].tolist()
     assert len(found) == 4
     assert set(found) == {0.0}
 
@@ -165,10 +165,10 @@ def test_a_restart_resets_statement_time_too() -> None:
 
 def test_a_pause_loses_only_intervals_without_samples() -> None:
     """While the server was frozen nothing is known, and after it all is."""
-    history = IntervalBuffer(width=10, horizon=3600, sampling=1)
-    fill(history, {"status": status}, 0, 25)
-    fill(history, {"status": status}, 47, 71)
-    assert history.window(75)["end"].tolist() == [20, 60, 70]
+    buffer = IntervalBuffer(width=10, horizon=3600, sampling=1)
+    fill(buffer, {"status": status}, 0, 25)
+    fill(buffer, {"status": status}, 47, 71)
+    assert buffer.window(75)["end"].tolist() == [20, 60, 70]
 
 
 def test_threads_running_is_averaged_and_reduced_by_excluded() -> None:
@@ -301,32 +301,32 @@ def samples_in_memory() -> int:
 
 def test_intervals_older_than_the_horizon_are_dropped() -> None:
     """Memory is bounded: intervals by the horizon, raw samples by a few intervals."""
-    history, before = IntervalBuffer(width=10, horizon=50, sampling=1), samples_in_memory()
-    fill(history, {"status": status}, 0, 1002)
-    found = history.window(1005)
+    buffer, before = IntervalBuffer(width=10, horizon=50, sampling=1), samples_in_memory()
+    fill(buffer, {"status": status}, 0, 1002)
+    found = buffer.window(1005)
     assert found["end"].tolist() == [960, 970, 980, 990, 1000]
     assert samples_in_memory() - before < 60
 
 
 def test_the_horizon_counts_time_not_intervals() -> None:
     """After two days without a server no interval is left."""
-    history = IntervalBuffer(width=10, horizon=600, sampling=1)
-    fill(history, {"status": status}, 0, 700)
-    found = history.window(705)["end"]
+    buffer = IntervalBuffer(width=10, horizon=600, sampling=1)
+    fill(buffer, {"status": status}, 0, 700)
+    found = buffer.window(705)["end"]
     assert (found.min(), found.max()) == (110, 690)
     later = 2 * 86400.0
-    assert len(history.window(later)) == 0
-    fill(history, {"status": status}, later, later + 41)
-    assert history.window(later + 45)["end"].tolist() == [later + 20, later + 30, later + 40]
+    assert len(buffer.window(later)) == 0
+    fill(buffer, {"status": status}, later, later + 41)
+    assert buffer.window(later + 45)["end"].tolist() == [later + 20, later + 30, later + 40]
 
 
 def test_an_old_thread_count_is_no_longer_excluded() -> None:
     """A collector that does not read any more leaves no correction behind."""
-    history = IntervalBuffer(width=10, horizon=3600, sampling=1)
+    buffer = IntervalBuffer(width=10, horizon=3600, sampling=1)
     replica = {"threads": lambda _: {"agent": 1.0, "binlog_dump": 1.0, "system": 0.0}}
-    fill(history, {"status": status, **replica}, 0, 31)
-    fill(history, {"status": status}, 31, 202)
-    found = history.window(205)["excluded_binlog_dump"]
+    fill(buffer, {"status": status, **replica}, 0, 31)
+    fill(buffer, {"status": status}, 31, 202)
+    found = buffer.window(205)["excluded_binlog_dump"]
     assert found[:2].tolist() == [1, 1]
     assert np.isnan(found[-1])
 
@@ -345,14 +345,14 @@ def made_up(count: int) -> list[Interval]:
 def test_a_month_of_intervals_takes_as_little_memory_as_a_day() -> None:
     """The least informative are dropped and represented by others; the busy hour stays."""
     month = 31 * 8640
-    history = IntervalBuffer(width=10, horizon=32 * 86400.0, sampling=1)
+    buffer = IntervalBuffer(width=10, horizon=32 * 86400.0, sampling=1)
     most = 0
     rows = made_up(month)
     for start in range(0, month, 500):
-        history.append_intervals(rows[start : start + 500], 0.0)
-        most = max(most, len(history.window(0)))
+        buffer.append_intervals(rows[start : start + 500], 0.0)
+        most = max(most, len(buffer.window(0)))
     assert most <= 1000
-    kept = history.window(0).as_intervals
+    kept = buffer.window(0).as_intervals
     assert sum(row.stands_for for row in kept) == pytest.approx(month)
     assert max(row.throughput for row in kept) == 3690.0
     assert len([row for row in kept if row.throughput > 90]) > 40
@@ -361,12 +361,12 @@ def test_a_month_of_intervals_takes_as_little_memory_as_a_day() -> None:
 
 def test_the_window_is_the_same_object_until_an_interval_completes() -> None:
     """So that repeated calls cost nothing."""
-    history = IntervalBuffer(width=10, horizon=50, sampling=1)
-    fill(history, {"status": status}, 0, 45)
-    first = history.window(45)
-    assert history.window(45.5) is first
-    fill(history, {"status": status}, 45, 55)
-    assert history.window(55) is not first
+    buffer = IntervalBuffer(width=10, horizon=50, sampling=1)
+    fill(buffer, {"status": status}, 0, 45)
+    first = buffer.window(45)
+    assert buffer.window(45.5) is first
+    fill(buffer, {"status": status}, 45, 55)
+    assert buffer.window(55) is not first
 
 
 def test_windows_are_concatenated() -> None:
@@ -389,9 +389,9 @@ def test_without_samples_the_window_is_empty() -> None:
 
 def test_intervals_begin_at_the_phase() -> None:
     """Those of several targets need not end at the same time."""
-    history = IntervalBuffer(width=10, horizon=3600, sampling=1, phase=4.0)
-    fill(history, {"status": status}, 3, 52)
-    assert history.window(52)["end"].tolist() == [14.0, 24.0, 34.0, 44.0]
+    buffer = IntervalBuffer(width=10, horizon=3600, sampling=1, phase=4.0)
+    fill(buffer, {"status": status}, 3, 52)
+    assert buffer.window(52)["end"].tolist() == [14.0, 24.0, 34.0, 44.0]
 
 
 @pytest.mark.parametrize(("max_gap", "late"), [(5.0, np.nan), (200.0, 4.0)])

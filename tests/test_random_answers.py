@@ -297,7 +297,7 @@ def readings(draw: st.DrawFn) -> list[Sample]:
 @given(readings())
 def test_no_reading_causes_an_exception_in_an_assessment(samples: list[Sample]) -> None:
     """Any numbers in any order: capacity and classes are assessed, or not."""
-    history = IntervalBuffer(5.0, 600.0, 1.0)
+    buffer = IntervalBuffer(5.0, 600.0, 1.0)
     classes = ClassMonitor(ClassSettings(interval=10.0, window=60.0))
     fitted = AssessmentState()
     for sample in samples:
@@ -305,9 +305,9 @@ def test_no_reading_causes_an_exception_in_an_assessment(samples: list[Sample]) 
         if sample.collector == "digests":
             classes.advance(sample.at, 1e9 + sample.at)
             now = ClockPair(sample.at, 1e9 + sample.at)
-            window = history.window(sample.at)
+            window = buffer.window(sample.at)
             fitted = assess(
                 "db", window, Health(True), fitted, FitSettings(interval=5.0), now
             ).assessed
         else:
-            history.append(sample)
+            buffer.append(sample)

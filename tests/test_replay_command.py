@@ -62,14 +62,14 @@ def hour(tmp_path: Path) -> Path:
 
 def as_the_daemon(samples: Iterable[Sample], settings: FitSettings, sampling: float) -> Snapshot:
     """What the daemon's own loop makes of samples: it looks once a second, and assesses."""
-    history = IntervalBuffer(settings.interval, settings.window, sampling)
+    buffer = IntervalBuffer(settings.interval, settings.window, sampling)
     fitted, now, snapshot = AssessmentState(), -math.inf, None
     ordered = sorted(samples, key=lambda sample: sample.at)
     recent, forecaster = RecentLoad(ordered[0].at), Forecaster("db", ordered[0].at)
     for sample in ordered:
         now = max(now, math.floor(sample.at / TICK) * TICK)
         while now <= sample.at:
-            window = history.window(now)
+            window = buffer.window(now)
             snapshot = assess("db", window, Health(up=True), fitted, settings, ClockPair(now, now))
             recent.observe(window, ClockPair(now, now))
             forecaster.observe(window, ClockPair(now, now))
@@ -77,7 +77,7 @@ def as_the_daemon(samples: Iterable[Sample], settings: FitSettings, sampling: fl
             forecast = forecaster.forecast(snapshot.capacity(now), ClockPair(now, now))
             snapshot = replace(snapshot, outlook=outlook, forecast=forecast)
             fitted, now = snapshot.assessed, now + TICK
-        history.append(sample)
+        buffer.append(sample)
     assert snapshot is not None
     return snapshot
 

@@ -157,7 +157,7 @@ def _extent(args: argparse.Namespace, options: ReplayOptions) -> tuple[float, fl
         recording = source.recording
         while math.isfinite(recording.next_at):
             recording.play(recording.next_at)
-        return recording.start, recording.end - recording.history.grace
+        return recording.start, recording.end - recording.buffer.grace
 
 
 def _period(option: str, text: str, at: Callable[[str], float]) -> Period:

@@ -118,7 +118,7 @@ def _with_intervals(steps: Iterable[Step], source: RecordingSource) -> Iterator[
     """Yield the steps; raises `SourceError` at the end of a recording without an interval."""
     count = 0
     for step in steps:
-        count += len(source.recording.history.window(-math.inf))
+        count += len(source.recording.buffer.window(-math.inf))
         if math.isinf(source.recording.next_at) and not count:
             raise source.no_interval_error()
         yield step
@@ -152,7 +152,7 @@ def _with_sla(step: Step, seconds: float) -> Step:
 def _with_business(step: Step, values: RecordedValues, source: RecordingSource) -> Step:
     """Return the step with the daemon's results for the target's business metrics then."""
     known = step.snapshot
-    window = source.recording.history.window(known.at)
+    window = source.recording.buffer.window(known.at)
     return replace(step, snapshot=replace(known, business=values.states(known, window)))
 
 

@@ -124,8 +124,8 @@ def assess_period(
     Raises `SourceError` where the period has too few intervals.
     """
     source.recording.play(period.end)
-    source.recording.play(min(source.recording.end, period.end + source.recording.history.grace))
-    whole = _within(source.recording.history.window(-math.inf), period)
+    source.recording.play(min(source.recording.end, period.end + source.recording.buffer.grace))
+    whole = _within(source.recording.buffer.window(-math.inf), period)
     limits = _changeable_limits(whole)
     window = _with_usual_limits(whole, limits)
     if len(window) < MIN_INTERVALS:

@@ -88,7 +88,7 @@ class HistoryRecorder:
         """Keep a value of a business metric until the next interval is written."""
         self._values.append(value)
 
-    def follow_server(self, history: IntervalBuffer, now: ClockPair) -> None:
+    def follow_server(self, buffer: IntervalBuffer, now: ClockPair) -> None:
         """Follow a change of server, and restore what was read back.
 
         Called before an assessment.
@@ -96,13 +96,13 @@ class HistoryRecorder:
         server = self._connected_to
         if server is not None and server != self.server:
             if self._identities.admits(server, now.monotonic):
-                self._switch_to_server(server, history, now)
+                self._switch_to_server(server, buffer, now)
             else:
-                self._refuse_server(server, history)
+                self._refuse_server(server, buffer)
         if self._window is not None and self._window.done():
             future, self._window = self._window, None
             found = [interval_from_row(row, count, now) for row, count in future.result()]
-            history.restore(found)
+            buffer.restore(found)
             facts = fields(target=self._target, intervals=len(found))
             log.info("read back from the history", extra=facts)
 
@@ -129,7 +129,7 @@ class HistoryRecorder:
 
     def record(
         self,
-        history: IntervalBuffer,
+        buffer: IntervalBuffer,
         fitted: AssessmentState,
         now: ClockPair,
         *,
@@ -139,7 +139,7 @@ class HistoryRecorder:
 
         Called after an assessment.
         """
-        new = history.take_new()
+        new = buffer.take_new()
         is_due = new or last or self._uses or len(self._samples) >= FLUSH_SAMPLES
         if self.server is None or not is_due:
             return
@@ -158,11 +158,11 @@ class HistoryRecorder:
         if batch.bytes:
             self._store.put(batch)
 
-    def _refuse_server(self, server: str, history: IntervalBuffer) -> None:
+    def _refuse_server(self, server: str, buffer: IntervalBuffer) -> None:
         """Stop writing for a server beyond the limit; it still has a window of its own."""
         if server == self.refused_server:
             return
-        history.switch_server(server)
+        buffer.switch_server(server)
         self.server, self._window, self.refused_server = None, None, server
         self._load = self._recent_load = self._business = None
         facts = fields(target=self._target, most=MAX_NEW_SERVERS)
@@ -170,16 +170,16 @@ class HistoryRecorder:
             "too many servers in a day: this one is not written to the history", extra=facts
         )
 
-    def _switch_to_server(self, server: str, history: IntervalBuffer, now: ClockPair) -> None:
+    def _switch_to_server(self, server: str, buffer: IntervalBuffer, now: ClockPair) -> None:
         """Begin the window of another server, which does not share the former one's data."""
-        history.switch_server(server)
+        buffer.switch_server(server)
         if self.server is not None or self.refused_server is not None:
             self._samples.clear()
             self._uses.clear()
             self._values.clear()
         self.refused_server = None
-        since, until = (in_milliseconds(at) for at in (now.unix - history.horizon, now.unix))
-        wanted = WindowQuery(self._target, server, history.width, since, until)
+        since, until = (in_milliseconds(at) for at in (now.unix - buffer.horizon, now.unix))
+        wanted = WindowQuery(self._target, server, buffer.width, since, until)
         self.server, self._window = server, self._store.read_window(wanted)
         self._business = self._store.business(wanted)
         self._load = self._request_load(wanted, now, HOUR_SECONDS, KEPT_HOURS)

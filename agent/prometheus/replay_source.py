@@ -35,15 +35,15 @@ def prometheus_source(
     )
     width = interval_for(sampling, options.interval, target.name)
     settings = structs.replace(options.settings, interval=width)
-    history = IntervalBuffer(width, settings.window, sampling)
-    recording = SampleRecording(readings(client, target, query, sampling), history)
+    buffer = IntervalBuffer(width, settings.window, sampling)
+    recording = SampleRecording(readings(client, target, query, sampling), buffer)
     if math.isnan(recording.start):
         period = f"from {time_text(query.start)} to {time_text(query.end)}"
         raise SourceError(f"{target.name}: no samples {period}; choose another period")
     title = f"{target.name}: samples {sampling:g} s apart"
 
     def notes() -> list[str]:
-        is_beside_others = is_mostly_used_by_others(history.window(-math.inf))
+        is_beside_others = is_mostly_used_by_others(buffer.window(-math.inf))
         return [f"{target.name}: {USED_BY_OTHERS}"] if is_beside_others else []
 
     return RecordingSource(target.name, title, recording, settings, notes)

@@ -49,14 +49,14 @@ def analyse(
     sampling = widest_sampling(measure_samplings(client, target, query), requested)
     width = interval_for(sampling, requested, target.name)
     settings = structs.replace(settings, interval=width)
-    history = IntervalBuffer(width, settings.window, sampling)
+    buffer = IntervalBuffer(width, settings.window, sampling)
     load, recent = HourlyLoad(), RecentLoad(-math.inf)
-    last = add_readings(history, readings(client, target, query, sampling), load, recent)
+    last = add_readings(buffer, readings(client, target, query, sampling), load, recent)
     if last is None:
         require_status_series(client, target, query)
     now = ClockPair(query.end, query.end)
-    is_heard = last is not None and query.end - last <= history.max_gap
-    window = history.window(query.end)
+    is_heard = last is not None and query.end - last <= buffer.max_gap
+    window = buffer.window(query.end)
     health = Health(up=is_heard or None)
     known = assess(target.name, window, health, AssessmentState(), settings, now)
     forecast = forecast_saturation(load, known.capacity(now.unix), now.unix)

@@ -35,7 +35,7 @@ class Sink(Protocol):
 
 
 def add_readings(
-    history: Sink,
+    sink: Sink,
     readings: Iterable[Reading],
     load: HourlyLoad,
     recent: RecentLoad | None = None,
@@ -45,10 +45,10 @@ def add_readings(
     Their load is added to `load`, by the hour, and to `recent`, of the last week; the readings'
     times are Unix seconds.
     """
-    filler = _Filler(history, load, recent)
+    filler = _Filler(sink, load, recent)
     for part in _batches(readings):
         filler.add(part)
-        filler.close(history.grace)
+        filler.close(sink.grace)
     filler.close(0.0)
     return filler.last
 
@@ -56,13 +56,13 @@ def add_readings(
 class _Filler:
     """Makes intervals of samples, and keeps the samples of those that are not complete yet."""
 
-    def __init__(self, history: Sink, load: HourlyLoad, recent: RecentLoad | None) -> None:
+    def __init__(self, sink: Sink, load: HourlyLoad, recent: RecentLoad | None) -> None:
         self.last: float | None = None
-        self._history, self._load, self._recent = history, load, recent
+        self._sink, self._load, self._recent = sink, load, recent
         self._raw_samples: dict[str, list[Sample]] = {}
         self._closed: float | None = None
         self._read_until = -math.inf
-        self._keep_seconds = max(MAX_AGE, history.max_gap)
+        self._keep_seconds = max(MAX_AGE, sink.max_gap)
 
     def add(self, part: Iterable[Reading]) -> None:
         """Add samples that follow the previous ones."""
@@ -78,7 +78,7 @@ class _Filler:
         """Add the intervals that ended `grace` seconds or more before the last sample."""
         if self.last is None or STATUS not in self._raw_samples:
             return
-        width = self._history.width
+        width = self._sink.width
         if self._closed is None:
             self._closed = width * math.ceil(self._raw_samples[STATUS][0].at / width)
         count = math.floor((self.last - grace - self._closed) / width)
@@ -86,8 +86,8 @@ class _Filler:
             return
         edges = self._closed + width * self._edges_with_samples(self._closed, count)
         end = self._closed + width * count
-        found = Window(compute_intervals(self._raw_samples, edges, self._history.max_gap))
-        self._history.append_intervals(found.as_intervals, end)
+        found = Window(compute_intervals(self._raw_samples, edges, self._sink.max_gap))
+        self._sink.append_intervals(found.as_intervals, end)
         if len(found):
             self._load.add_intervals(found["end"], found["seconds"], found["throughput"])
             if self._recent is not None:
@@ -112,8 +112,8 @@ class _Filler:
         Their indices have the shape (k,) and rise. A gap is one interval then, without throughput.
         """
         at = np.array([sample.at for sample in self._raw_samples[STATUS]], dtype=np.float64)
-        places = (at - first) / self._history.width
-        breaks = np.flatnonzero(np.diff(at) > self._history.max_gap)
+        places = (at - first) / self._sink.width
+        breaks = np.flatnonzero(np.diff(at) > self._sink.max_gap)
         firsts = np.floor(places[np.concatenate(([0], breaks + 1))]).clip(0, count)
         lasts = np.ceil(places[np.concatenate((breaks, [len(at) - 1]))]).clip(0, count)
         runs = [np.arange(a, b + 1) for a, b in zip(firsts, lasts, strict=True)]

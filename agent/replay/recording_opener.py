@@ -113,7 +113,7 @@ class RecordingSource:
         """Return why a recording that was played to its end has no complete interval."""
         if unused := self.unused_samples():
             return SourceError(f"{unused}, if t_s and uptime_s are in seconds, as they must be")
-        lasted = self.recording.end - self.recording.history.grace - self.recording.start
+        lasted = self.recording.end - self.recording.buffer.grace - self.recording.start
         width = self.settings.interval
         problem = "t_s and uptime_s must be in seconds, and rows at most an interval apart"
         if lasted < 2 * width:
@@ -172,7 +172,7 @@ def _csv_source(path: str, options: ReplayOptions) -> RecordingSource:
         raise SourceError(f"{file.name}: {problem}; record a longer period")
     sampling = options.sampling or measured
     settings = _settings_with_width(options, interval_for(sampling, options.interval, file.name))
-    history = IntervalBuffer(settings.interval, settings.window, sampling)
+    buffer = IntervalBuffer(settings.interval, settings.window, sampling)
     lone = LoneSamples(file.name, sampling)
     target = options.target or Path(file.name).name.split(".")[0]
     title = f"{file.name}: samples {sampling:g} s apart"
@@ -187,7 +187,7 @@ def _csv_source(path: str, options: ReplayOptions) -> RecordingSource:
             found.append(f"{file.name}: {', '.join(unused)}: not used, as no row has cpus")
         return [*found, *filter(None, [lone.note()])]
 
-    recording = SampleRecording(lone.watched(readings), history)
+    recording = SampleRecording(lone.watched(readings), buffer)
     return RecordingSource(target, title, recording, settings, notes, unused_samples=lone.note)
 
 

@@ -23,7 +23,7 @@ SPACING_DECIMALS = 3
 class Recording(Protocol):
     """The recorded data of one server; times are seconds of the recording's clock."""
 
-    history: IntervalBuffer
+    buffer: IntervalBuffer
     start: float
     """The time of its beginning."""
 
@@ -36,7 +36,7 @@ class Recording(Protocol):
         """When its last interval is complete; infinite until that is known."""
 
     def play(self, until: float) -> None:
-        """Add the data up to that time to `history`, and close the intervals complete by then."""
+        """Add the data up to that time to `buffer`, and close the intervals complete by then."""
 
     def has_recent_data(self, now: float) -> bool:
         """Return whether it has data shortly before that time."""
@@ -45,8 +45,8 @@ class Recording(Protocol):
 class SampleRecording:
     """A recording of samples, which become intervals as in the daemon."""
 
-    def __init__(self, readings: Iterator[Reading], history: IntervalBuffer) -> None:
-        self.history = history
+    def __init__(self, readings: Iterator[Reading], buffer: IntervalBuffer) -> None:
+        self.buffer = buffer
         self._readings = readings
         self._next = next(readings, None)
         self.start = self._last_at = self._next.at if self._next else math.nan
@@ -59,14 +59,14 @@ class SampleRecording:
     @property
     def end(self) -> float:
         """When the last interval is complete, which is known once all readings were played."""
-        return math.inf if self._next else self._last_at + self.history.grace
+        return math.inf if self._next else self._last_at + self.buffer.grace
 
     def play(self, until: float) -> None:
         """Append the samples up to that time; each interval is closed when it is due."""
         while self._next is not None and self._next.at <= until:
             self._close_due(self._next.at)
             for sample in self._next.samples:
-                self.history.append(sample)
+                self.buffer.append(sample)
             if self._next.has_status:
                 self._last_at = self._next.at
             self._next = next(self._readings, None)
@@ -74,21 +74,21 @@ class SampleRecording:
 
     def has_recent_data(self, now: float) -> bool:
         """Return whether the latest status sample is no older than the longest gap."""
-        return now - self._last_at <= self.history.max_gap
+        return now - self._last_at <= self.buffer.max_gap
 
     def _close_due(self, now: float) -> None:
         """Close the due intervals one by one, as in the daemon, but all at once in a gap."""
-        width = self.history.width
-        while (due := self.history.due) is not None and due <= now:
-            is_in_gap = due - self.history.grace - width > self._last_at + RAW_INTERVALS * width
-            self.history.window(now if is_in_gap else due)
+        width = self.buffer.width
+        while (due := self.buffer.due) is not None and due <= now:
+            is_in_gap = due - self.buffer.grace - width > self._last_at + RAW_INTERVALS * width
+            self.buffer.window(now if is_in_gap else due)
 
 
 class IntervalRecording:
     """A recording of intervals, as an agent has written them."""
 
-    def __init__(self, intervals: Iterator[Interval], history: IntervalBuffer) -> None:
-        self.history = history
+    def __init__(self, intervals: Iterator[Interval], buffer: IntervalBuffer) -> None:
+        self.buffer = buffer
         self._intervals = intervals
         self._next = next(intervals, None)
         self.start = self._next.end - self._next.seconds if self._next else math.nan
@@ -108,7 +108,7 @@ class IntervalRecording:
         """Add the intervals that have ended by that time, in parts."""
         while part := list(islice(self._ended_by(until), INTERVALS_AT_ONCE)):
             self._last_at = part[-1].end
-            self.history.append_intervals(part, self._last_at)
+            self.buffer.append_intervals(part, self._last_at)
 
     def _ended_by(self, time: float) -> Iterator[Interval]:
         """Yield the intervals that have ended by that time."""
@@ -118,7 +118,7 @@ class IntervalRecording:
 
     def has_recent_data(self, now: float) -> bool:
         """Return whether the latest interval ended at most two widths ago."""
-        return now - self._last_at <= 2 * self.history.width
+        return now - self._last_at <= 2 * self.buffer.width
 
 
 def measure_sampling(readings: Iterator[Reading]) -> tuple[float | None, Iterator[Reading]]:

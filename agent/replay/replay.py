@@ -104,7 +104,7 @@ class Replay:
 
     def _snapshot_at(self, at: float, *, reassess: bool) -> Snapshot:
         """Return the snapshot then: reassessed, or the new load with the latest capacity."""
-        window = self._recording.history.window(at)
+        window = self._recording.buffer.window(at)
         health = Health(up=True if self._recording.has_recent_data(at) else None)
         now, last = ClockPair(at, at), self._last
         self._recent.observe(window, now)

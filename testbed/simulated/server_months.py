@@ -123,9 +123,9 @@ class Month:
 
     def day_until(self, end: int) -> Observations:
         """Return the agent's observations of the day that ends with that minute."""
-        history = IntervalBuffer(MINUTE, DAY, 1.0)
-        history.append_intervals(self.intervals(end - PER_DAY, end), MINUTE * end)
-        return observations(history.window(MINUTE * end), ConcurrencySource.STATEMENT_TIME)
+        buffer = IntervalBuffer(MINUTE, DAY, 1.0)
+        buffer.append_intervals(self.intervals(end - PER_DAY, end), MINUTE * end)
+        return observations(buffer.window(MINUTE * end), ConcurrencySource.STATEMENT_TIME)
 
 
 def server_month(story: str, seed: int) -> Month:
