@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from models.arrays import Array
-from models.attribution.background_use import BACKGROUND_PRIOR, NOTHING_BESIDE, BackgroundUse
+from models.attribution.background_use import BACKGROUND_PRIOR, NOTHING_UNATTRIBUTED, BackgroundUse
 from models.attribution.class_interval_table import AGENT, ClassIntervals
 
 SECONDS = 2.0
@@ -30,11 +30,13 @@ def test_background_use_does_not_grow_with_the_calls(background: float) -> None:
     calls = np.linspace(1000.0, 5000.0, 30)
     per_call = (0.06 - background) * SECONDS / calls.mean()
     found, total = use(calls, background, per_call, noise=0.002)
-    beside = found.beside(total)
+    unattributed = found.unattributed_use(total)
     rest = 0.06 * SECONDS * 30 / total
-    assert beside.background + beside.uncounted_calls == pytest.approx(rest, rel=0.02)
-    assert beside.background == pytest.approx(rest * background / 0.06, abs=3 * beside.error)
-    assert beside.error < 0.1 * rest
+    assert unattributed.background + unattributed.uncounted_calls == pytest.approx(rest, rel=0.02)
+    assert unattributed.background == pytest.approx(
+        rest * background / 0.06, abs=3 * unattributed.error
+    )
+    assert unattributed.error < 0.1 * rest
 
 
 def test_a_constant_load_does_not_identify_the_background() -> None:
@@ -42,8 +44,10 @@ def test_a_constant_load_does_not_identify_the_background() -> None:
     found, total = use(np.full(30, 3000.0), 0.03, 2e-5, noise=0.002)
     assert found.part == BACKGROUND_PRIOR
     assert BackgroundUse.empty().part == found.part
-    assert BackgroundUse.empty().beside(0.0) == NOTHING_BESIDE
-    assert found.beside(total).background == pytest.approx(found.beside(total).uncounted_calls)
+    assert BackgroundUse.empty().unattributed_use(0.0) == NOTHING_UNATTRIBUTED
+    assert found.unattributed_use(total).background == pytest.approx(
+        found.unattributed_use(total).uncounted_calls
+    )
 
 
 @pytest.mark.parametrize("calls", [3221.1, 4097.7])

@@ -9,7 +9,7 @@ from fuzzing import fuzz
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.attribution.background_use import NOTHING_BESIDE, UnattributedUse
+from models.attribution.background_use import NOTHING_UNATTRIBUTED, UnattributedUse
 from models.attribution.capacity_gain import ObservedClassUse, share_at_limit
 from models.robust import normal_cdf
 from models.usl.law import Usl
@@ -318,9 +318,11 @@ def test_each_change_has_its_assumptions() -> None:
     assert "the disk's time that is sequential" in said
 
 
-def heavy(waking: float, load: float, share: float = 0.41, beside: Any = NOTHING_BESIDE) -> float:
+def heavy(
+    waking: float, load: float, share: float = 0.41, rest: Any = NOTHING_UNATTRIBUTED
+) -> float:
     """The share at the limit of a class with 4 % of the calls."""
-    return share_at_limit(ObservedClassUse(share, 0.04, beside), waking, load).value
+    return share_at_limit(ObservedClassUse(share, 0.04, rest), waking, load).value
 
 
 def test_a_class_of_heavy_calls_has_more_of_the_limit_than_at_low_load() -> None:
@@ -333,8 +335,8 @@ def test_a_class_of_heavy_calls_has_more_of_the_limit_than_at_low_load() -> None
 
 def test_background_work_is_no_part_of_a_limits_demand() -> None:
     """A tenth of the use is background, a tenth is the calls': 0.4 is (0.4 + 0.1·0.04)/0.9."""
-    beside = UnattributedUse(background=0.1, error=0.0, uncounted_calls=0.1)
-    assert heavy(0.0, 0.5, 0.4, beside) == pytest.approx(0.404 / 0.9)
+    unattributed = UnattributedUse(background=0.1, error=0.0, uncounted_calls=0.1)
+    assert heavy(0.0, 0.5, 0.4, unattributed) == pytest.approx(0.404 / 0.9)
 
 
 def test_a_share_has_the_uncertainty_of_its_inputs() -> None:

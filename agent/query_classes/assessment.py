@@ -96,8 +96,10 @@ class ClassModels:
         names, lines = self._models["cpu"].lines()
         return lines.line(names.index(key)) if key in names else None
 
-    def state(self, name: str, shares: SharesByResource, left_over: float | None) -> ResourceState:
-        """Describe how a resource was divided; `left_over` is None if its whole is not known."""
+    def state(
+        self, name: str, shares: SharesByResource, unattributed: float | None
+    ) -> ResourceState:
+        """Describe how a resource was divided; `unattributed` is None if its whole is not known."""
         model, source = self._models[name], shares[name].source if name in shares else None
         signs = ReasonInputs(
             intervals=model.intervals,
@@ -110,13 +112,13 @@ class ClassModels:
         return ResourceState(
             name=name,
             source=source,
-            unattributed=left_over,
-            unattributed_share=None if left_over is None else model.unattributed_share,
+            unattributed=unattributed,
+            unattributed_share=None if unattributed is None else model.unattributed_share,
             held_out=model.held_out,
             disagreement=model.disagreement,
             reasons=find_reasons(signs),
             total=model.recent_total,
-            beside_classes=model.beside_classes,
+            unattributed_use=model.unattributed_use,
         )
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from agent.query_classes.class_registry import ClassName
 from agent.query_classes.digest_deltas import LossReason
-from models.attribution.background_use import NOTHING_BESIDE, UnattributedUse
+from models.attribution.background_use import NOTHING_UNATTRIBUTED, UnattributedUse
 from models.attribution.class_interval_table import OTHER
 from models.attribution.result import AttributionReason, DivisionMethod, PredictionError
 from models.attribution.sliding_model import ClassShares
@@ -51,8 +51,8 @@ class ResourceState:
     reasons: tuple[AttributionReason, ...]
     total: float
     """Recent use by all classes and unattributed; older minutes count less."""
-    beside_classes: UnattributedUse = NOTHING_BESIDE
-    """The part of the total that is used beside the clients' classes."""
+    unattributed_use: UnattributedUse = NOTHING_UNATTRIBUTED
+    """The part of the total that no client's class explains."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -91,7 +91,7 @@ def demand_share(
     calls = sum(each.recent.get("calls", 0.0) for each in state.classes)
     if share is None or cpu is None or resource_limit.x_max is None or calls <= 0:
         return None if share is None else DemandShare(share)
-    use = ObservedClassUse(share, one.recent.get("calls", 0.0) / calls, cpu.beside_classes)
+    use = ObservedClassUse(share, one.recent.get("calls", 0.0) / calls, cpu.unattributed_use)
     load = calls / max(state.recent_seconds, TINY) / resource_limit.x_max
     return share_at_limit(use, resource_limit.waking, load)
 

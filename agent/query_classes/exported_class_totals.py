@@ -37,7 +37,7 @@ class TopKCounters:
         self._shown: dict[str, Array] = {name: self._zeros() for name in ALWAYS_SHOWN}
         self._gone: OrderedDict[str, Array] = OrderedDict()
         self._owed: dict[str, Array] = {}
-        self._left_over_owed = self._zeros()
+        self._unattributed_owed = self._zeros()
 
     @property
     def shown(self) -> Mapping[str, Array]:
@@ -45,7 +45,7 @@ class TopKCounters:
         return self._shown
 
     def add(
-        self, names: Sequence[str], uses: Array, left_over: Mapping[str, float]
+        self, names: Sequence[str], uses: Array, unattributed: Mapping[str, float]
     ) -> tuple[dict[str, Array], Array]:
         """Add what classes used, shape (names, quantities), and what no class explains.
 
@@ -62,9 +62,9 @@ class TopKCounters:
                 self._owed[name] = np.minimum(total, 0.0)
             shown = self._shown.get(name)
             (self._shown[OTHER] if shown is None else shown)[:] += np.maximum(total, 0.0)
-        left = np.array([left_over.get(name, 0.0) for name in self.quantities])
-        total = left + self._left_over_owed
-        self._left_over_owed = np.minimum(total, 0.0)
+        left = np.array([unattributed.get(name, 0.0) for name in self.quantities])
+        total = left + self._unattributed_owed
+        self._unattributed_owed = np.minimum(total, 0.0)
         left = np.maximum(total, 0.0)
         self.unattributed += left
         return {name: sums - before[name] for name, sums in self._shown.items()}, left
@@ -177,19 +177,17 @@ class ClassUsage:
             name: tracked.counter_sums(intervals, name) for name in _event_counters(intervals)
         }
         self._known |= columns.keys()
-        left = _left_over(intervals, columns)
+        unattributed = _unattributed(intervals, columns)
         cpu = shares.get("cpu")
         if cpu is not None and cpu.is_measured and table.cpu is not None:
             columns["cpu"] = table.cpu.sum(axis=0)  # also where the whole server's is not known
-        self._whole_known |= left.keys()
-        self._known |= left.keys()
+        self._whole_known |= unattributed.keys()
+        self._known |= unattributed.keys()
         nothing = np.zeros(len(table.names))
         uses = np.stack([columns.get(name, nothing) for name in self.counters.quantities], axis=1)
-        increases, unattributed = self.counters.add(table.names, uses, left)
+        increases, increase = self.counters.add(table.names, uses, unattributed)
         risen = {
-            name: row
-            for name, row in {**increases, UNATTRIBUTED: unattributed}.items()
-            if row.any()
+            name: row for name, row in {**increases, UNATTRIBUTED: increase}.items() if row.any()
         }
         seconds = sum(interval.seconds for interval in intervals if interval.is_known)
         known = float(table.seconds.sum())
@@ -248,7 +246,7 @@ def _event_counters(intervals: Sequence[ClassInterval]) -> list[str]:
     return [name for name in EVENT_COUNTERS if name in known]
 
 
-def _left_over(
+def _unattributed(
     intervals: Sequence[ClassInterval], columns: Mapping[str, Array]
 ) -> dict[str, float]:
     """Return what the whole server used of each divided resource beyond what classes did."""

@@ -29,7 +29,7 @@ known: uniform from 0 to 1."""
 
 @dataclass(frozen=True, slots=True)
 class UnattributedUse:
-    """The use of a resource beside the clients' classes, as parts of all use, 0..1."""
+    """The use of a resource that no client's class explains, as parts of all use, 0..1."""
 
     background: float = 0.0
     error: float = 0.0
@@ -38,7 +38,7 @@ class UnattributedUse:
     """The use of calls that is counted for no class."""
 
 
-NOTHING_BESIDE = UnattributedUse()
+NOTHING_UNATTRIBUTED = UnattributedUse()
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,10 +73,10 @@ class BackgroundUse:
         """Add other intervals."""
         return BackgroundUse(self.sums + other.sums)
 
-    def beside(self, total: float) -> UnattributedUse:
+    def unattributed_use(self, total: float) -> UnattributedUse:
         """Return it as parts of all use, `total`; older intervals may count less in both."""
         if total <= 0:
-            return NOTHING_BESIDE
+            return NOTHING_UNATTRIBUTED
         rest = min(max(float(self.sums[3]) / total, 0.0), 1.0)
         part, error = self.part
         return UnattributedUse(part * rest, error * rest, (1 - part) * rest)

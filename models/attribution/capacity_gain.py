@@ -23,7 +23,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import hypot
 
-from models.attribution.background_use import NOTHING_BESIDE, UnattributedUse
+from models.attribution.background_use import NOTHING_UNATTRIBUTED, UnattributedUse
 
 MIN_LEFT = 1e-3
 """The least part of a resource's use that remains when classes get cheaper."""
@@ -46,7 +46,7 @@ class ObservedClassUse:
     """Of all use, 0..1."""
     calls: float
     """Of all calls, 0..1."""
-    beside: UnattributedUse = NOTHING_BESIDE
+    unattributed: UnattributedUse = NOTHING_UNATTRIBUTED
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,19 +64,19 @@ def share_at_limit(use: ObservedClassUse, waking: float, load: float) -> DemandS
     `waking` is w/D, the cost of waking for a call as a part of the mean demand at the limit; `load`
     is u = X/X_w. The cost of waking is a mere expectation, so all of its effect is uncertain.
     """
-    beside = use.beside
-    value = _share_without_waking(use, _share_of_demand(use, beside.background), waking, load)
+    unattributed = use.unattributed
+    value = _share_without_waking(use, _share_of_demand(use, unattributed.background), waking, load)
     with_more_background = _share_without_waking(
-        use, _share_of_demand(use, beside.background + beside.error), waking, load
+        use, _share_of_demand(use, unattributed.background + unattributed.error), waking, load
     )
-    with_waking = _share_of_demand(use, beside.background)
+    with_waking = _share_of_demand(use, unattributed.background)
     return DemandShare(value, hypot(with_more_background - value, value - with_waking))
 
 
 def _share_of_demand(use: ObservedClassUse, background: float) -> float:
     """Compute the share of the demand, without background; calls share the unattributed part."""
     demand = max(1 - background, use.share, MIN_LEFT)
-    return min((use.share + use.calls * use.beside.uncounted_calls) / demand, 1.0)
+    return min((use.share + use.calls * use.unattributed.uncounted_calls) / demand, 1.0)
 
 
 def _share_without_waking(use: ObservedClassUse, share: float, waking: float, load: float) -> float:

@@ -129,9 +129,9 @@ class SlidingModel:
         return min(max(1 - self._explained / self._total, 0.0), 1.0)
 
     @property
-    def beside_classes(self) -> UnattributedUse:
-        """The use beside the clients' classes, as parts of all recent use."""
-        return self._background.beside(self._total)
+    def unattributed_use(self) -> UnattributedUse:
+        """The use that no client's class explains, as parts of all recent use."""
+        return self._background.unattributed_use(self._total)
 
     def recent_use(self) -> dict[str, float]:
         """Return the recent use of each class; older blocks count less."""
