@@ -128,8 +128,8 @@ def _profile_from_server(
         sys.stderr.write(f"watching {target.name} for {length:g} s …\n")
     observed = observe_totals(target) if of_sums else _watch(config, target, length)
     path = _history_path(config)
-    savings = latest_capacity_gains(path, target.name, time.time()) if path else {}
-    profile = profile_of(observed, args.sort, with_text=with_text, savings=savings)
+    gains = latest_capacity_gains(path, target.name, time.time()) if path else {}
+    profile = profile_of(observed, args.sort, with_text=with_text, gains=gains)
     profile = replace(profile, is_of_sums=of_sums)
     print_lines(FORMATS[args.format](profile, args.top))
     if args.plot:

@@ -49,7 +49,7 @@ def recorded_profile(
             if span is None:
                 return None
             found = {use.name: use for use in uses(connection, span)}
-            savings = _savings(connection, span)
+            gains = _gains_by_class(connection, span)
             source_names = cpu_methods(connection, span)
     except sqlite3.Error as error:
         raise as_store_error(path, error) from error
@@ -70,7 +70,7 @@ def recorded_profile(
         io=_io(found.values(), unattributed),
         recorded=(span.begin / 1000, span.last / 1000),
     )
-    return ranked_profile(profile, savings)
+    return ranked_profile(profile, gains)
 
 
 def _io(
@@ -92,12 +92,14 @@ def latest_capacity_gains(path: Path, target: str, now: float) -> dict[ClassName
         with closing(open_to_read(path)) as connection:
             since, until = round(1000 * (now - RECENT_SECONDS)), round(1000 * now)
             span = latest_span(connection, target, since, until)
-            return _savings(connection, span) if span else {}
+            return _gains_by_class(connection, span) if span else {}
     except (sqlite3.Error, StoreError):
         return {}
 
 
-def _savings(connection: sqlite3.Connection, span: StoredSpan) -> dict[ClassName, CapacityGain]:
+def _gains_by_class(
+    connection: sqlite3.Connection, span: StoredSpan
+) -> dict[ClassName, CapacityGain]:
     gains = latest_gains(connection, span)
     return {
         class_name_of(key): CapacityGain(gain.removed, gain.halved) for key, gain in gains.items()

@@ -20,7 +20,7 @@ from models.attribution.result import (
 from models.time_split.limiting_resource import LimitedBy
 from models.time_split.time_parts import TimeSplit
 
-NO_SAVINGS: Mapping[ClassName, CapacityGain] = {}
+NO_GAINS: Mapping[ClassName, CapacityGain] = {}
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ def profile_of(
     sort: str,
     *,
     with_text: bool,
-    savings: Mapping[ClassName, CapacityGain] = NO_SAVINGS,
+    gains: Mapping[ClassName, CapacityGain] = NO_GAINS,
 ) -> Profile:
     """Build a profile sorted as requested, or by time if that quantity is not known."""
     cpu = observed.cpu
@@ -144,10 +144,10 @@ def profile_of(
             for name, found in observed.disk.items()
         },
     )
-    return ranked_profile(profile, savings)
+    return ranked_profile(profile, gains)
 
 
-def ranked_profile(profile: Profile, savings: Mapping[ClassName, CapacityGain]) -> Profile:
+def ranked_profile(profile: Profile, gains: Mapping[ClassName, CapacityGain]) -> Profile:
     """Return the profile sorted, with each class's share and its capacity gains."""
     rows = [row for row in profile.rows if row.calls or row.seconds > 0]
     is_known = any(SORT_KEYS[profile.sort](row) for row in rows) or not rows
@@ -156,7 +156,7 @@ def ranked_profile(profile: Profile, savings: Mapping[ClassName, CapacityGain]) 
     total = 0.0 if sort == "latency" else sum(value(row) or 0.0 for row in rows)
     rows.sort(key=lambda row: (-(value(row) or 0.0), row.digest))
     with_shares = (_with_share(row, value(row), total) for row in rows)
-    ranked = tuple(_with_gains(row, savings) for row in with_shares)
+    ranked = tuple(_with_gains(row, gains) for row in with_shares)
     return replace(profile, sort=sort, unknown_sort=unknown, rows=ranked)
 
 
@@ -223,8 +223,8 @@ def _with_share(row: ProfileRow, value: float | None, total: float) -> ProfileRo
     return row if value is None or total <= 0 else replace(row, share=value / total)
 
 
-def _with_gains(row: ProfileRow, savings: Mapping[ClassName, CapacityGain]) -> ProfileRow:
-    saving = savings.get(ClassName(row.schema, row.digest))
-    if saving is None:
+def _with_gains(row: ProfileRow, gains: Mapping[ClassName, CapacityGain]) -> ProfileRow:
+    gain = gains.get(ClassName(row.schema, row.digest))
+    if gain is None:
         return row
-    return replace(row, removed_gain=saving.removed, halved_gain=saving.halved)
+    return replace(row, removed_gain=gain.removed, halved_gain=gain.halved)

@@ -34,7 +34,9 @@ from models.time_split.per_class import ClassColumns, class_splits
 from models.time_split.time_parts import TimeSplit
 
 MAX_CLASSES = 300
-MIN_TICKS = 3
+"""Classes that have a column of their own; the others share one."""
+MIN_INTERVALS = 3
+"""Intervals that are required to estimate the classes' use; measured CPU needs one."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +112,7 @@ def _divide_cpu(
     table: ClassIntervals, y: Array, host: HostUse, worst: HostUse
 ) -> Attribution | None:
     measured = table.cpu is not None and bool(table.cpu.any())
-    enough = len(table) >= (1 if measured else MIN_TICKS)
+    enough = len(table) >= (1 if measured else MIN_INTERVALS)
     if not enough or not np.isfinite(y).all() or not y.any():
         return None
     return attribute(table, DividedUse(y, is_cpu_seconds=True), host=host, worst=worst)
@@ -119,7 +121,7 @@ def _divide_cpu(
 def _divide_bytes(table: ClassIntervals, y: Array, host: HostUse) -> Attribution | None:
     """Divide a number of bytes over the classes, using the intervals in which it is known."""
     known = np.flatnonzero(np.isfinite(y))
-    if len(known) < MIN_TICKS or not y[known].any():
+    if len(known) < MIN_INTERVALS or not y[known].any():
         return None
     return attribute(table.at(known), DividedUse(y[known], time_like=False), host=host)
 
@@ -160,7 +162,7 @@ def _class_use(observed: ObservedClasses, spent: Array) -> ClassColumns:
         cpu=_totals(observed.cpu),
         locks=locks,
         read_bytes=read_weights(
-            _proven_totals(read),
+            _totals_if_predicted_well(read),
             0.0 if read is None or not read.total else 1.0 - read.unattributed / read.total,
             rows_of_tables(
                 sizes.get("rows_examined"),
@@ -183,7 +185,7 @@ def _totals(found: Attribution | None) -> Array | None:
     return None if found is None else np.array([use.total for use in found.classes])
 
 
-def _proven_totals(found: Attribution | None) -> Array | None:
+def _totals_if_predicted_well(found: Attribution | None) -> Array | None:
     """Return bytes by class, if the division predicted held-out intervals well."""
     if found is None or not is_predicted_well(found.held_out):
         return None

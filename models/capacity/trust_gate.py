@@ -51,10 +51,12 @@ def unknown_capacity() -> Capacity:
     return Capacity(None, None, None, None, {}, unknown, reasons, 0.0, None)
 
 
-def with_concurrency(capacity: Capacity, met: ObservedPeak | None, law: UslFit | None) -> Capacity:
+def with_concurrency(
+    capacity: Capacity, observed_peak: ObservedPeak | None, law: UslFit | None
+) -> Capacity:
     """Return the capacity with its concurrency, as observed or else by a trusted law."""
-    if met is not None:
-        at_peak, upper = met.concurrency, met.concurrency_upper
+    if observed_peak is not None:
+        at_peak, upper = observed_peak.concurrency, observed_peak.concurrency_upper
         return replace(capacity, concurrency=at_peak, concurrency_upper=upper)
     if law is None or law.trust is not Trust.TRUSTED or law.n_max is None or capacity.value is None:
         return capacity
