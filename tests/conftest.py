@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import pytest
 from file_scheduling import TwoEndsScheduling, place
 from fuzzing import IS_LONG
+from hypothesis import settings
 from priority import Background
 
 from agent.demo.private_server import FOLDER_PREFIX, Flavour, PrivateServer
@@ -64,7 +65,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Have modules know of `--long` that are imported after this."""
+    """Have modules know of `--long` that are imported after this; no example has a time limit.
+
+    On a busy machine an example may take any time: Hypothesis would report 0.2 s as a failure.
+    """
+    settings.register_profile("without-deadline", deadline=None)
+    settings.load_profile("without-deadline")
     if config.getoption("--long"):
         os.environ[IS_LONG] = "1"
 

@@ -27,13 +27,12 @@ ODD = (
 def fuzz(examples: int) -> settings:
     """So many examples with `--long`, a third of them without; the same ones in every such run.
 
-    However slow the machine is; since they are the same each time, the next run finds nothing new.
+    Since they are the same each time, the next run finds nothing new.
     """
     return settings(
         max_examples=examples if IS_LONG in os.environ else max(examples // SHORTER, LEAST),
         derandomize=True,
         database=None,
-        deadline=None,
         suppress_health_check=QUIET,
     )
 

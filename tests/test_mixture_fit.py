@@ -252,7 +252,7 @@ def test_indistinguishable_classes_get_the_same() -> None:
     assert mixture.stderr[0] > 0.05 * mixture.totals[0]
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.integers(0, 1000), st.sampled_from([2.0**-20, 0.25, 2.0**30]))
 def test_the_unit_of_the_resource_does_not_matter(seed: int, unit: float) -> None:
     """Bytes instead of gigabytes: the same shares, to the last digits in powers of two."""
@@ -264,7 +264,7 @@ def test_the_unit_of_the_resource_does_not_matter(seed: int, unit: float) -> Non
     assert other.base == pytest.approx(unit * plain.base, rel=1e-9, abs=1e-12 * whole)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.integers(0, 1000), st.integers(2, 40))
 def test_no_class_has_negative_use(seed: int, intervals: int) -> None:
     """With random totals unrelated to the classes."""

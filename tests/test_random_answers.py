@@ -233,7 +233,6 @@ def test_no_answer_causes_another_exception_in_a_collector(
 
         @settings(
             max_examples=EXAMPLES,
-            deadline=None,
             suppress_health_check=list(HealthCheck),
             database=None,
         )
@@ -293,7 +292,7 @@ def readings(draw: st.DrawFn) -> list[Sample]:
 
 
 @pytest.mark.filterwarnings("default")  # as the agent runs: what overflows is a number
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck), database=None)
+@settings(max_examples=40, suppress_health_check=list(HealthCheck), database=None)
 @given(readings())
 def test_no_reading_causes_an_exception_in_an_assessment(samples: list[Sample]) -> None:
     """Any numbers in any order: capacity and classes are assessed, or not."""
