@@ -15,7 +15,8 @@ from attribute_command import served as served
 from attribute_command import wide_file as wide_file
 from simulated_classes import Simulated, simulate
 
-from agent.export.attribute_report import format_attribution, format_short, shorten_middle
+from agent.export.attribute_report import format_attribution, shorten_middle
+from agent.export.number_formats import format_short
 from models.attribution.class_interval_table import ClassIntervals
 from models.attribution.division_methods import DividedUse
 from models.attribution.resource_division import attribute

@@ -18,7 +18,7 @@ from agent.assessment.snapshot import (
 )
 from agent.config.durations import format_duration
 from agent.export.capacity_sentences import headline
-from agent.export.fit_report import whole_percent
+from agent.export.number_formats import whole_percent
 from agent.export.page import render
 from agent.export.sla_sentences import sla_sentences
 from agent.pipeline import assess

@@ -7,7 +7,7 @@ from agent.assessment.snapshot import Snapshot
 from agent.commands.fleet_report import FleetRow
 from agent.export.capacity_sentences import resource_display_name
 from agent.export.figure_files import new_figure, write_figure
-from agent.export.fit_report import format_number
+from agent.export.number_formats import format_number
 from agent.support.safe_output import printable
 from models.trust import Trust
 

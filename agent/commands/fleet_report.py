@@ -9,8 +9,8 @@ from typing import NamedTuple
 from agent.assessment.snapshot import Snapshot
 from agent.commands.text_table import table_lines
 from agent.export.capacity_sentences import resource_display_name, why_no_prediction
-from agent.export.fit_report import DASH, format_number, whole_percent
 from agent.export.forecast_sentences import time_to_saturation_text
+from agent.export.number_formats import DASH, format_number, whole_percent
 from agent.support.safe_output import for_spreadsheet, printable
 
 HEADER = (

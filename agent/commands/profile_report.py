@@ -9,17 +9,9 @@ from datetime import datetime
 from typing import NamedTuple
 
 from agent.config.durations import format_duration
-from agent.export.attribute_report import (
-    COMPARED_WITH,
-    SOURCES,
-    format_aligned,
-    format_percent,
-    format_short,
-    share_bar,
-    shorten_middle,
-)
+from agent.export.attribute_report import COMPARED_WITH, SOURCES, share_bar, shorten_middle
 from agent.export.class_names import short_class_name
-from agent.export.fit_report import format_seconds
+from agent.export.number_formats import format_aligned, format_percent, format_seconds, format_short
 from agent.export.profile_rows import Profile, ProfileRow
 from agent.export.time_split_report import (
     KEY,

@@ -14,14 +14,14 @@ from agent.export.capacity_sentences import (
     resource_display_name,
     why_no_prediction,
 )
-from agent.export.fit_report import (
+from agent.export.forecast_sentences import forecast_text
+from agent.export.number_formats import (
     DASH,
     format_bounds,
     format_number,
     format_seconds,
     whole_percent,
 )
-from agent.export.forecast_sentences import forecast_text
 from agent.export.sla_sentences import sla_sentences
 from agent.export.snapshot_json import target_object, without_non_finite
 from agent.replay.alert_rules import Episode

@@ -6,7 +6,7 @@ from typing import Any
 
 from agent.commands.text_table import table_lines
 from agent.export.capacity_sentences import resource_display_name
-from agent.export.fit_report import DASH, format_number, format_seconds
+from agent.export.number_formats import DASH, format_number, format_seconds
 from agent.export.snapshot_json import JsonObject
 from agent.what_if.question import FACTORS
 

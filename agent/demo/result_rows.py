@@ -11,7 +11,8 @@ from agent.export.capacity_sentences import (
     resource_display_name,
     why_no_prediction,
 )
-from agent.export.fit_report import format_number, format_threads, past_peak_text, whole_percent
+from agent.export.fit_report import past_peak_text
+from agent.export.number_formats import format_number, format_threads, whole_percent
 from agent.window.concurrency import ConcurrencySource
 from models.capacity.result import USL, Capacity
 from models.trust import Trust

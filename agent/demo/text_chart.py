@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from agent.export.fit_report import format_number
+from agent.export.number_formats import format_number
 from models.arrays import Array
 from models.usl.law import Usl
 

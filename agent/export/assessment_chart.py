@@ -11,7 +11,7 @@ import numpy as np
 
 from agent.assessment.assessed_intervals import AssessedIntervals, Disposition
 from agent.assessment.deploy_markers import Marker
-from agent.export.fit_report import format_number
+from agent.export.number_formats import format_number
 from models.arrays import Array
 from models.capacity.result import Capacity
 from models.trust import Trust

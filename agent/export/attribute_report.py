@@ -2,6 +2,7 @@
 
 import re
 
+from agent.export.number_formats import format_aligned, format_percent, format_short
 from models.attribution.result import Attribution, ClassUse, DivisionMethod, PredictionError
 
 NAME_WIDTH, BAR_WIDTH = 30, 12
@@ -16,8 +17,6 @@ SOURCES = {
     DivisionMethod.LEARNED: "learned: from how the total changes with calls and rows",
     DivisionMethod.WLR: "weighted linear regression on statement time, as published",
 }
-
-
 COMPARED_WITH = {
     DivisionMethod.MEASURED: "what was measured",
     DivisionMethod.WORK_TIME: "work time alone",
@@ -127,32 +126,11 @@ def _quality_text(quality: PredictionError) -> str:
     return ", ".join(parts)
 
 
-def format_percent(share: float) -> str:
-    """Format a share as a percentage."""
-    value = 100 * share
-    return f"{value:.1f} %" if value < 99.95 else f"{value:.0f} %"
-
-
 def share_bar(share: float, greatest: float) -> str:
     """Draw a share as a bar, relative to the greatest share."""
     eighths = round(8 * BAR_WIDTH * share / greatest)
     full, part = divmod(eighths, 8)
     return ("█" * full + (BLOCKS[part] if part else "")).ljust(BAR_WIDTH)
-
-
-def format_aligned(value: float) -> str:
-    """Format a number, right-aligned."""
-    return f"{format_short(value):>9}"
-
-
-def format_short(value: float) -> str:
-    """Format a number with three digits, and k, M, G or T from 10,000 on."""
-    for unit, letter in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e4, "k")):
-        if abs(value) >= unit:
-            return f"{value / (unit if letter != 'k' else 1e3):#.3g}".rstrip(".") + letter
-    if abs(value) >= 1000:
-        return f"{value:,.0f}"
-    return f"{value:#.3g}".rstrip(".") if value else "0"
 
 
 def shorten_middle(name: str, width: int) -> str:

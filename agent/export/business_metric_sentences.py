@@ -1,7 +1,7 @@
 """Business metrics in words: the headroom in the unit of each."""
 
 from agent.assessment.snapshot import BusinessState
-from agent.export.fit_report import format_bounds, format_number
+from agent.export.number_formats import format_bounds, format_number
 from models.trust import Trust
 
 

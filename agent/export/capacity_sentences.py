@@ -2,7 +2,8 @@
 
 from agent.assessment.snapshot import Snapshot
 from agent.config.durations import format_duration
-from agent.export.fit_report import format_number, past_peak_text, whole_percent
+from agent.export.fit_report import past_peak_text
+from agent.export.number_formats import format_number, whole_percent
 from models.capacity.client_connections import CLIENT_CONNECTIONS
 from models.capacity.headroom import Headroom
 from models.capacity.resource_and_limit import FULL_UTILISATION

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 
 from agent.assessment.snapshot import ClassSlasState, ClassSlaState, Snapshot
 from agent.export.class_names import DIGEST_LENGTH
-from agent.export.fit_report import format_bounds, format_number, format_seconds, whole_percent
+from agent.export.number_formats import format_bounds, format_number, format_seconds, whole_percent
 from models.trust import Trust
 
 TEXT_LENGTH = 60

@@ -5,9 +5,9 @@ from html import escape
 
 from agent.assessment.snapshot import Snapshot
 from agent.config.durations import format_duration
-from agent.export.attribute_report import format_percent, share_bar
+from agent.export.attribute_report import share_bar
 from agent.export.class_names import short_class_name
-from agent.export.fit_report import format_seconds, whole_percent
+from agent.export.number_formats import format_percent, format_seconds, whole_percent
 from agent.export.time_split_html import class_bar
 from agent.export.time_split_report import limit_text
 from agent.query_classes.attribution_snapshot import ClassesState, ClassState, ResourceState

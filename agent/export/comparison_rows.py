@@ -7,7 +7,7 @@ from agent.compare.periods import AssessedPeriod
 from agent.config.timestamps import time_text
 from agent.export.capacity_sentences import resource_display_name
 from agent.export.class_names import short_class_name
-from agent.export.fit_report import DASH, TIME_UNITS, format_number, without_noise
+from agent.export.number_formats import DASH, TIME_UNITS, format_number, without_noise
 from agent.query_classes.class_registry import class_name_of
 from agent.window.resource_utilisation import PROCESSOR_COUNTS
 from models.estimate_difference import ComparedEstimate, EstimatedChange, Verdict

@@ -7,7 +7,8 @@ import numpy as np
 
 from agent.csv_input.curve_file import CurveFile
 from agent.export.figure_files import new_figure, write_figure
-from agent.export.fit_report import format_number, format_threads, headline
+from agent.export.fit_report import headline
+from agent.export.number_formats import format_number, format_threads
 from models.arrays import Array
 from models.trust import Trust
 from models.usl.fit import FitMethod, UslFit, throughput_band

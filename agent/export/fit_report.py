@@ -5,22 +5,25 @@ from dataclasses import dataclass
 from math import isfinite
 
 from agent.csv_input.curve_file import CurveFile
+from agent.export.number_formats import (
+    DASH,
+    format_number,
+    format_seconds,
+    format_threads,
+    whole_percent,
+)
 from models.capacity.headroom import headroom_on_curve
-from models.numerics import NEGLIGIBLE
 from models.trust import Trust
 from models.usl.fit import UslFit
 from models.usl.law import Usl
 from models.usl.law_point import LoadPoint
 from models.usl.posterior import CredibleInterval
 
-DASH = "–"
-"""Shown for a value that is not known."""
 NEGLIGIBLE_LOSS = 0.02
 """A loss of throughput that measurement errors may explain."""
 WIDE_RATIO = 2.0
 """Ratio of the ends of the concurrency's interval above which one number would mislead."""
 
-TIME_UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
 METHODS = {
     "bayes": "Bayesian, with weak priors",
     "lsq": "least squares on throughput",
@@ -73,47 +76,6 @@ def _past_peak_lines(fitted: UslFit) -> list[str]:
         return []
     load = format_threads(fitted.n_observed_max)
     return [f"  With {load} the server is {past_peak_text(headroom.overload_loss)}."]
-
-
-def format_threads(value: float | None) -> str:
-    """Format a concurrency with three digits, as an integer from 100 on."""
-    if value is None:
-        return DASH
-    return f"{value:,.0f} threads" if value >= 100 else f"{value:.3g} threads"
-
-
-def format_seconds(seconds: float) -> str:
-    """Format a short time in s, ms, µs or ns."""
-    factor, unit = next(((f, u) for f, u in TIME_UNITS if seconds >= f), TIME_UNITS[-1])
-    return f"{format_number(seconds / factor)} {unit}" if seconds else "0 s"
-
-
-def format_number(value: float | None, digits: int = 3) -> str:
-    """Format a number: with these digits, from 100 on an integer with separators; a dash for None.
-
-    Rounding noise of 0 is 0.
-    """
-    if value is None:
-        return DASH
-    if 100 <= abs(value) < 1e12:
-        return f"{value:,.0f}"
-    return f"{without_noise(value):.{digits}g}"
-
-
-def without_noise(value: float) -> float:
-    """Return the value, or 0 where it is too small to be anything but rounding."""
-    return 0.0 if abs(value) < NEGLIGIBLE else value
-
-
-def format_bounds(lower: float, upper: float | None) -> str:
-    """Format the bounds of an estimate; without an upper one it is the lower one or more."""
-    rest = "or more" if upper is None else f"to {format_number(upper)}"
-    return f"{format_number(lower)} {rest}"
-
-
-def whole_percent(share: float) -> str:
-    """Format a share as a whole percentage; one that rounds to 0 has no sign."""
-    return f"{100 * share:z.0f} %"
 
 
 def past_peak_text(loss: float) -> str:

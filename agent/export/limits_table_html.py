@@ -5,7 +5,7 @@ from math import isfinite
 
 from agent.assessment.snapshot import Load, Snapshot
 from agent.export.capacity_sentences import resource_display_name
-from agent.export.fit_report import format_number, format_seconds, whole_percent
+from agent.export.number_formats import format_number, format_seconds, whole_percent
 from agent.window.resource_utilisation import CpuSource
 from models.capacity.resource_and_limit import ResourceLimit
 from models.usl.posterior import CredibleInterval

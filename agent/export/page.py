@@ -21,10 +21,11 @@ from agent.export.capacity_sentences import (
 )
 from agent.export.class_sla_sentences import class_sla_sentences
 from agent.export.class_table_html import classes_table
-from agent.export.fit_report import format_number, past_peak_text, whole_percent
+from agent.export.fit_report import past_peak_text
 from agent.export.forecast_sentences import forecast_text
 from agent.export.limits_table_html import resource_limits_table
 from agent.export.markers_html import markers_section
+from agent.export.number_formats import format_number, whole_percent
 from agent.export.sla_sentences import sla_sentences
 from agent.export.target_group_html import groups_section
 from agent.export.time_split_html import time_section

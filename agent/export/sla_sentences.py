@@ -1,7 +1,7 @@
 """The SLA in words: the load at which residence times reach it, or why that is not known."""
 
 from agent.assessment.snapshot import SlaState
-from agent.export.fit_report import format_bounds, format_number, format_seconds, whole_percent
+from agent.export.number_formats import format_bounds, format_number, format_seconds, whole_percent
 from models.trust import Trust
 from models.what_if.predicted_value import PredictedValue
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from html import escape
 
-from agent.export.fit_report import format_number, whole_percent
+from agent.export.number_formats import format_number, whole_percent
 from agent.groups.group_monitor import GroupState
 from models.group.node_time_split import Layer, shares_by_layer
 from models.group.ntp_clock_filter import ClockOffset

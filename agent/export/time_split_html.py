@@ -5,7 +5,7 @@ from html import escape
 
 from agent.assessment.snapshot import Snapshot
 from agent.config.durations import format_duration
-from agent.export.fit_report import whole_percent
+from agent.export.number_formats import whole_percent
 from agent.export.time_split_report import LIMITS, NAMES, doubt_texts, parts_text
 from models.time_split.time_parts import TimePart, TimeSplit
 

@@ -1,6 +1,6 @@
 """The split of statement time as text: names, and a bar of characters."""
 
-from agent.export.fit_report import whole_percent
+from agent.export.number_formats import whole_percent
 from models.time_split.limiting_resource import LimitedBy, LimitingResource
 from models.time_split.time_parts import TimePart, TimeSplit
 
