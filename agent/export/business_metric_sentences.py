@@ -1,8 +1,8 @@
 """Business metrics in words: the headroom in the unit of each."""
 
 from agent.assessment.snapshot import BusinessState
+from agent.export.capacity_sentences import indicative_remark
 from agent.export.number_formats import format_bounds, format_number
-from models.trust import Trust
 
 
 def business_metric_sentences(state: BusinessState) -> str:
@@ -15,5 +15,5 @@ def business_metric_sentences(state: BusinessState) -> str:
         unknown = "the headroom is not yet identifiable"
         return f"{start}; {unknown if found.amount is None else 'no more are possible'}{why}."
     bounds = format_bounds(found.amount.lower, found.amount.upper)
-    doubt = "" if found.trust is Trust.TRUSTED else " That is indicative, as the capacity is."
+    doubt = indicative_remark(found.trust)
     return f"{start}; {format_number(found.amount.value)} more are possible ({bounds}).{doubt}"

@@ -82,6 +82,11 @@ def headroom_sentence(headroom: Headroom) -> str:
     return f"{whole_percent(headroom.ratio)} of the capacity is left."
 
 
+def indicative_remark(trust: Trust) -> str:
+    """Return a sentence to append to what follows from a capacity that is not trusted, or ""."""
+    return "" if trust is Trust.TRUSTED else " That is indicative, as the capacity is."
+
+
 def full_resource_sentence(snapshot: Snapshot, now: float) -> str:
     """Return a sentence on a resource that is full though the load is below the capacity, or "".
 

@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Mapping
 
 from agent.assessment.snapshot import ClassSlasState, ClassSlaState, Snapshot
+from agent.export.capacity_sentences import indicative_remark
 from agent.export.class_names import DIGEST_LENGTH
 from agent.export.number_formats import format_bounds, format_number, format_seconds, whole_percent
-from models.trust import Trust
 
 TEXT_LENGTH = 60
 
@@ -27,7 +27,7 @@ def _first_sentence(state: ClassSlasState, texts: Mapping[str, str]) -> str | No
     first = state.first
     if first is None or first.headroom.first is None:
         return None
-    doubt = "" if state.trust is Trust.TRUSTED else " That is indicative, as the capacity is."
+    doubt = indicative_remark(state.trust)
     name = _class_name(first, texts)
     probability = f"probability {whole_percent(first.headroom.first)}"
     return f"The first class to break its SLA as the load grows is {name} ({probability}).{doubt}"

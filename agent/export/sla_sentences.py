@@ -1,8 +1,8 @@
 """The SLA in words: the load at which residence times reach it, or why that is not known."""
 
 from agent.assessment.snapshot import SlaState
+from agent.export.capacity_sentences import indicative_remark
 from agent.export.number_formats import format_bounds, format_number, format_seconds, whole_percent
-from models.trust import Trust
 from models.what_if.predicted_value import PredictedValue
 
 CAPACITY_FIRST_PROBABILITY = 0.5
@@ -22,7 +22,7 @@ def sla_sentences(state: SlaState) -> str:
     reached = "The capacity is reached first, at" if is_capacity_first else "It is reached at"
     left = found.ratio.value
     rest = f"{whole_percent(left)} of that is left" if left > 0 else "the load is above that"
-    doubt = "" if state.trust is Trust.TRUSTED else " That is indicative, as the capacity is."
+    doubt = indicative_remark(state.trust)
     return f"{now}. {reached} {_throughput_text(found.throughput)}: {rest}.{doubt}"
 
 
