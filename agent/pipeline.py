@@ -71,9 +71,7 @@ def assess(
     )
 
 
-def recent_time_use(
-    window: Window, now: ClockPair, ceilings: ResourceSettings = NO_CEILINGS
-) -> TimeUse | None:
+def recent_time_use(window: Window, now: ClockPair, ceilings: ResourceSettings) -> TimeUse | None:
     """Split the statement time of the latest intervals; None without an interval."""
     if len(window) == 0:
         return None

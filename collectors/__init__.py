@@ -76,7 +76,7 @@ REMOTE_MIN_INTERVAL = 2.0
 
 
 def collectors_with(
-    named: Devices, remote: node_exporter.Fetch | None = None
+    named: Devices, remote: node_exporter.Fetch | None
 ) -> tuple[CollectorSpec, ...]:
     """Return `COLLECTORS`; `host` reads the `named` devices too, or by `remote` a node_exporter."""
     if remote is None:

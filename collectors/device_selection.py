@@ -46,7 +46,7 @@ class Devices:
 NO_DEVICES = Devices()
 
 
-def physical_devices(kept: Devices = NO_DEVICES) -> Devices:
+def physical_devices(kept: Devices) -> Devices:
     """Return the machine's physical devices, without virtual ones; those to be kept come first."""
     return Devices(physical_disks(kept.disks), physical_interfaces(kept.interfaces))
 

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterator, Sequence
 
 
-def aligned(cells: Sequence[str], widths: Sequence[int], right: Collection[int] = ()) -> str:
+def aligned(cells: Sequence[str], widths: Sequence[int], right: Collection[int]) -> str:
     """Write one row; the columns numbered in `right` are aligned to the right."""
     padded = (
         cell.rjust(width) if k in right else cell.ljust(width)

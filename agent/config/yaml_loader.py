@@ -58,7 +58,7 @@ class Document:
     lines: Mapping[KeyPath, int]
     example: str
 
-    def checked(self, model: type[Model], found: Iterable[Mistake] = ()) -> Model:
+    def checked(self, model: type[Model], found: Iterable[Mistake]) -> Model:
         """Return the data as a frozen value; raises `ConfigError`.
 
         The error lists the mistakes `found` before, and the type errors at other places.

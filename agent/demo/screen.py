@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import sys
 from textwrap import wrap
 from types import TracebackType
 from typing import NamedTuple, Protocol, Self, TextIO
@@ -67,7 +66,7 @@ class Lines:
 
     every = LINE_SECONDS
 
-    def __init__(self, stream: TextIO = sys.stdout) -> None:
+    def __init__(self, stream: TextIO) -> None:
         self._stream = stream
         self._said: list[LabelledValue] = []
         """The rows of the line before."""

@@ -40,7 +40,7 @@ class _Frame:
 def render_chart(
     points: AssessedIntervals,
     capacity: Capacity,
-    now: tuple[float, float] | None = None,
+    now: tuple[float, float] | None,
     marker: Marker | None = None,
 ) -> str:
     """Return an SVG element; empty if no concurrency is known; `now` is the load's N and X.

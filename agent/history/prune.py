@@ -49,7 +49,7 @@ def delete_rows(
 
 
 def delete_all_rows(
-    connection: sqlite3.Connection, kind: RowKind, before: int, target: str | None = None
+    connection: sqlite3.Connection, kind: RowKind, before: int, target: str | None
 ) -> int:
     """Delete all rows of a kind before a time (ms), and free their disk space; return their number.
 

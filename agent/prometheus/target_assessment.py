@@ -40,7 +40,7 @@ def analyse(
     target: FleetTarget,
     query: FleetQuery,
     settings: FitSettings,
-    requested: float | None = None,
+    requested: float | None,
 ) -> Analysis:
     """Assess a target at the end of the query; `requested` is the intervals' width (s), if given.
 

@@ -29,9 +29,9 @@ def run(
     config: Config,
     load: Callable[[], Config],
     *,
-    lifecycle: bool = False,
-    web: Callable[[], LoadedWebConfig] = LoadedWebConfig,
-    hosts: Sequence[str] = (),
+    lifecycle: bool,
+    web: Callable[[], LoadedWebConfig],
+    hosts: Sequence[str],
 ) -> int:
     """Run the agent until SIGTERM or SIGINT; return the exit code.
 

@@ -47,7 +47,7 @@ class TimeUse:
 class LatestIntervals:
     """Time-weighted means over the intervals of a window."""
 
-    def __init__(self, window: Window, statements: float | None = None) -> None:
+    def __init__(self, window: Window, statements: float | None) -> None:
         self._window = window
         self._statements = running_statements(window, best_source(window))
         if statements is not None:

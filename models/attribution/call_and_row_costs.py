@@ -106,7 +106,7 @@ def fit_unit_costs(
 
 
 def unit_costs_from_sums(
-    pooled: Moments, sizes: Sequence[str], least_share: float, bounds: CpuBounds | None = None
+    pooled: Moments, sizes: Sequence[str], least_share: float, bounds: CpuBounds | None
 ) -> UnitCosts:
     """Fit unit costs to moments whose columns are calls and these sizes, summed over classes.
 
