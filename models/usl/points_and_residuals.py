@@ -17,7 +17,7 @@ MIN_POINTS = 3
 LEVEL_WIDTH = log(1.1)
 """Loads within 10 % of each other are one level, when growth is measured."""
 GROWTH_SPAN = log(1.35)
-"""Growth is measured over the last third of the load."""
+"""Growth is measured while the load rose by its last 35 % (ln of the ratio)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,10 +86,10 @@ class Points:
         return 1 - error / total if total > 0 else None
 
     def growth(self, steps_back: int = 0) -> float:
-        """Compute dlnX/dlnN over the last third of the load: 1 is proportional, 0 is flat.
+        """Compute dlnX/dlnN while the load rose by its last 35 %: 1 is proportional, 0 is flat.
 
         It is the slope between the mean of the highest level and what was measured at 1/1.35 of its
-        load, or at the next level where that is lower. A step back is the third before. nan where
+        load, or at the next level where that is lower. A step back is the rise before. nan where
         nothing was measured there.
         """
         n, x = self._levels
