@@ -180,6 +180,15 @@ def test_every_file_that_the_docs_name_exists() -> None:
             assert (ROOT / name).exists(), f"{page.name}: {name}"
 
 
+def test_every_constant_that_the_ablation_names_exists() -> None:
+    """As `module.CONSTANT`, with the module's name of today."""
+    modules = {path.stem: path.read_text() for path in (ROOT / "models").rglob("*.py")}
+    named = re.findall(r"`(\w+)\.\(?([A-Z][A-Z_]+)", (ROOT / "docs/ablation.md").read_text())
+    assert len(named) > 30
+    for module, constant in named:
+        assert re.search(rf"(?m)^[A-Z_, ]*\b{constant}\b.* = ", modules[module]), (module, constant)
+
+
 def test_the_readme_links_to_every_page() -> None:
     """A reader who starts there misses none."""
     linked = set(re.findall(r"\]\((docs/[\w-]+\.md)", (ROOT / "README.md").read_text()))
