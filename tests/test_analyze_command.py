@@ -394,7 +394,7 @@ def test_a_server_that_has_moved_has_no_host(
 
 
 @pytest.mark.parametrize("exporter", sorted(SERVICES))
-def test_exporters_of_rds_tell_the_cpu(
+def test_exporters_of_rds_give_the_cpu(
     rds_url: str, exporter: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Their utilisation of an instance is the CPU that node_exporter counts of a host."""
@@ -759,7 +759,7 @@ def partial(url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         ({"warnings": None}, []),
     ],
 )
-def test_an_answer_that_is_not_complete_is_told_once(
+def test_an_answer_that_is_not_complete_is_reported_once(
     partial: str,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,

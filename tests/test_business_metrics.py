@@ -188,7 +188,7 @@ def test_a_real_prometheus_is_queried_for_the_value(
 
 
 @pytest.mark.live
-def test_a_prometheus_that_refuses_is_told_with_the_keys_of_the_configuration(
+def test_a_prometheus_that_refuses_is_reported_with_the_keys_of_the_configuration(
     prometheus: str, promtool: str, tmp_path: Path
 ) -> None:
     """No options of commands, which the configuration does not have."""

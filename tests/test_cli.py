@@ -184,7 +184,7 @@ def test_a_closed_pipe_is_no_error(command: str, data: Path) -> None:
 
 @pytest.mark.parametrize("buffered", ["", "1"])
 @pytest.mark.parametrize("command", [*PRINTING, "demo --seconds 3"])
-def test_a_full_disk_is_told_in_one_line(command: str, buffered: str, data: Path) -> None:
+def test_a_full_disk_is_reported_in_one_line(command: str, buffered: str, data: Path) -> None:
     """Standard output is named, not the file that was read."""
     problem = "standard output cannot be written: No space left on device"
     assert output_to(">/dev/full", command, data, buffered) == (1, f"mysql-headroom: {problem}\n")

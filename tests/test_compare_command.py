@@ -74,7 +74,7 @@ def test_only_the_known_change_is_found(deployed: Path, compared: Compared) -> N
             assert side["lower"] < side["value"] < side["upper"], name
 
 
-def test_a_rare_load_of_a_long_period_is_told_as_rare(tmp_path: Path, compared: Compared) -> None:
+def test_a_rare_load_of_a_long_period_is_called_rare(tmp_path: Path, compared: Compared) -> None:
     """Of thousands of intervals those of rare loads are kept, and stand for no others."""
     [usual, *_] = real_intervals()
     count = 1500

@@ -44,7 +44,7 @@ def wrong(found: Capacity, truth: float, by: float) -> bool:
 
 @pytest.mark.parametrize("total", [0.65, 1.5, 2.0])
 @pytest.mark.parametrize("seed", range(4))
-def test_a_mix_that_drifts_is_told_and_never_trusted_and_far_off(total: float, seed: int) -> None:
+def test_a_drifting_mix_is_reported_and_never_trusted_and_far_off(total: float, seed: int) -> None:
     """In a day a query's cost goes to so many times of what it was, too slowly for a step."""
     seen = day(total**WHEN, seed)
     drift = cost_drift(CostCurve.of(seen, "cpu"))
@@ -77,7 +77,7 @@ def test_a_mix_by_the_hour_is_never_trusted_and_far_off(phase: float) -> None:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_a_cost_that_wanders_takes_trust_away(seed: int) -> None:
+def test_a_fluctuating_cost_takes_trust_away(seed: int) -> None:
     """It goes up and down by a fifth from period to period: the next one is not known."""
     rng = np.random.default_rng([14, seed])
     periods = rng.normal(0, 1, INTERVALS // 20)
@@ -137,7 +137,7 @@ def test_neighbours_that_halve_the_processor_are_never_trusted_wrongly(seed: int
 
 
 @pytest.mark.parametrize("cost", [1.2, 1.25, 1.3])
-def test_queries_that_cost_more_of_late_take_trust_away_at_once(cost: float) -> None:
+def test_a_recent_rise_of_costs_takes_trust_away_at_once(cost: float) -> None:
     """A deploy ten minutes ago, at a load of half of what was seen."""
     late = np.where(np.arange(INTERVALS) < INTERVALS - 40, 1.0, cost)
     for seed in range(4):

@@ -233,7 +233,7 @@ def test_a_target_that_is_down_shows_the_error() -> None:
     assert "No prediction yet: db1:3306: cannot connect; is the server up? " in text
 
 
-def test_why_a_target_is_down_is_told_beside_what_was_known() -> None:
+def test_why_a_target_is_down_is_reported_beside_what_was_known() -> None:
     """The error comes first, with a capacity from before and with one too old to be shown."""
     broken = CollectorHealth("status", success=False, last_error="db1:3306: <no answer>")
     down = replace(snapshot(WAVES), health=Health(False, "MySQL 9", 0, (broken,)))

@@ -150,7 +150,7 @@ def test_classes_with_similar_texts_have_names_that_differ() -> None:
     assert {name[:3] for name in names} == {"SEL", "a: ", "b: "}
 
 
-def test_an_order_that_is_not_known_is_replaced_and_told() -> None:
+def test_an_order_that_is_not_known_is_replaced_and_reported() -> None:
     """Ranked by IO, of which no class has any: by time, with a line that says so."""
     seen = observed()
     assert "sorted by      time, as no IO is attributed to any class" in as_text(
@@ -179,7 +179,7 @@ def test_totals_are_reported_as_the_servers_own() -> None:
     assert "summed up      by the server, over 84 s at most" in text
 
 
-def test_time_that_is_in_no_class_is_told_first() -> None:
+def test_time_that_is_in_no_class_is_reported_first() -> None:
     """Where it may change the order, and in JSON always."""
     profile = profile_of(observed(), "time", with_text=False)
     assert "in no class" not in as_text(profile, 5)

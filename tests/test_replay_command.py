@@ -477,7 +477,7 @@ def test_a_recording_is_read_as_a_stream(tmp_path: Path) -> None:
     assert peak < 12 * 2**20
 
 
-def test_a_recording_in_milliseconds_is_told(
+def test_a_recording_in_milliseconds_is_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Where no interval can be made, that is an error, and a line says what the reason may be."""
@@ -605,7 +605,7 @@ def test_a_status_that_is_flushed_now_and_then_is_a_counter(
     assert replayed(written(tmp_path / "db.csv", table))[-1]["capacity"]["limit"] == "cpu"
 
 
-def test_samples_that_come_more_rarely_later_are_told(
+def test_samples_that_come_more_rarely_later_are_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """No interval holds them, which is said with the option that uses them."""
@@ -618,7 +618,7 @@ def test_samples_that_come_more_rarely_later_are_told(
     assert capsys.readouterr().err == ""
 
 
-def test_a_sampling_that_is_too_short_is_told_with_the_right_one(
+def test_a_sampling_that_is_too_short_is_reported_with_the_right_one(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Its columns are not to blame where no interval holds two samples."""
@@ -628,7 +628,7 @@ def test_a_sampling_that_is_too_short_is_told_with_the_right_one(
     assert told in capsys.readouterr().err
 
 
-def test_cpu_time_without_the_processors_is_told(
+def test_cpu_time_without_the_processors_is_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """It is the limit that a user expects to see."""

@@ -256,19 +256,19 @@ DOUBTS = (
         Why.RECENT_COST_DIFFERS,
         _latest_change_of_cost,
         TOLERATED_CHANGE,
-        "test_queries_that_cost_more_of_late_take_trust_away_at_once",
+        "test_a_recent_rise_of_costs_takes_trust_away_at_once",
     ),
     Doubt(
         Why.COST_FLUCTUATES,
         _cost_statistic(cost_drift),
         TOLERATED_CHANGE,
-        "test_a_mix_that_drifts_is_told_and_never_trusted_and_far_off",
+        "test_a_drifting_mix_is_reported_and_never_trusted_and_far_off",
     ),
     Doubt(
         Why.COST_FLUCTUATES,
         _cost_statistic(cost_fluctuation),
         MAX_FLUCTUATION,
-        "test_a_cost_that_wanders_takes_trust_away",
+        "test_a_fluctuating_cost_takes_trust_away",
     ),
     Doubt(
         Why.COST_FLUCTUATES,
