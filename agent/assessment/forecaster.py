@@ -20,7 +20,7 @@ MIN_FORECAST_INTERVAL = 300.0
 MIN_CAPACITY_CHANGE = 0.05
 """Relative change of the capacity after which the forecast is updated."""
 START_SPREAD_SECONDS = 60
-"""Seconds over which the first forecasts of many targets are spread: one takes about 30 ms."""
+"""Seconds over which the first forecasts of many targets are spread: one takes over 20 ms."""
 
 
 class Forecaster:
