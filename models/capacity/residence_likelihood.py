@@ -9,7 +9,6 @@ contention.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import log
 from typing import NamedTuple
 
 import numpy as np
@@ -153,10 +152,9 @@ class ResidenceModels:
         rss = c * (g2 - g1**2 / g0)[:, None, None] - 2 * (gz - g1[:, None] * z1 / g0)[:, None]
         rss *= c
         rss += zz - z1**2 / g0
-        rss[c * g1[:, None, None] >= z1] = np.inf
-        ln_prior = (_ln_strength_prior()[:, None] + removed.ln_p).ravel()
-        cells = rss.reshape(len(queue), -1)
-        return self._ln_mean_likelihood(cells, peaks.prior, lambda _, cell: ln_prior[cell])
+        rss[c * g1[:, None, None] >= z1] = 1 / TINY  # impossible
+        ln_prior = _ln_strength_prior()[:, None] + removed.ln_p
+        return self._ln_mean_likelihood(rss, peaks.prior, lambda _: ln_prior)
 
     def remove_limit_queues(self) -> QueuesRemoved:
         """Subtract queues at the limit's resource from the residence times: R − b·S·U^k/(1−U).
@@ -195,12 +193,10 @@ class ResidenceModels:
         best *= y
         best += c[:, :, None]
 
-        def ln_prior(peak: Indices, cell: Indices) -> Array:
-            a_try, shape = np.divmod(cell, len(shapes))
-            ln_p: Array = _ln_shape_prior(scale[peak, shape] / y[peak, a_try, shape])
-            return ln_p + removed.ln_p[a_try]
+        def ln_prior(which: Indices) -> Array:
+            return _ln_shape_prior(scale[which, None] / y[which]) + removed.ln_p[:, None]
 
-        return self._ln_mean_likelihood(best.reshape(len(v), -1), peaks.prior, ln_prior)
+        return self._ln_mean_likelihood(best, peaks.prior, ln_prior)
 
     def _group_means(self, values: Array) -> Array:
         """Average over the groups, by weight; shape (…, points) becomes (…, groups)."""
@@ -216,30 +212,31 @@ class ResidenceModels:
         return queue
 
     def _ln_mean_likelihood(
-        self, rss: Array, prior: Array, ln_prior: Callable[..., Array]
+        self, rss: Array, prior: Array, ln_prior: Callable[[Indices], Array]
     ) -> Array:
         """Average Student's likelihood of squared relative errors over each peak's cells, in ln.
 
-        rss has shape (peaks, cells) and is overwritten; it is infinite where a cell is impossible.
-        prior is that of the peaks, (peaks,), ln_prior(rows, columns) that of cells, at most about
-        0. Only cells that matter are computed, and they are few: all others together are within
-        rounding, both of their peak's likeliest cell and of that of the likeliest peak.
+        rss has shape (peaks, tries, strengths or shapes) and is overwritten. prior is that of the
+        peaks, (peaks,), ln_prior(indices of peaks) that of their cells, at most about 0. Only peaks
+        that matter are computed: all others together are within rounding.
         """
         power = 0.5 * (MIN_FREEDOM + self.weight)
         np.maximum(rss, 0, out=rss)
         rss += MIN_FREEDOM * PSEUDO_ERROR**2
-        peaks, cells = rss.shape
-        rows, best = np.arange(peaks), np.argmin(rss, axis=1)
-        slack = np.exp((log(rss.size / ROUNDING) - ln_prior(rows, best)) / power)
-        most, prior_factor = rss[rows, best] * slack, np.maximum(prior, TINY) ** (1 / power)
-        most = np.maximum(most.min(), (most / prior_factor).min() * prior_factor)
-        counting = np.flatnonzero(rss < most[:, None])
-        peak, cell = np.divmod(counting, cells)
-        ln_p = ln_prior(peak, cell) - power * np.log(rss.ravel()[counting])
-        ln_unit = float(ln_p.max(initial=-np.inf))
-        p = np.bincount(peak, np.exp(ln_p - ln_unit), peaks) / cells
-        ln_mean: Array = np.log(p + TINY) + ln_unit
-        return ln_mean
+
+        def ln_mean(which: Indices) -> Array:
+            ln_p = ln_prior(which) - power * np.log(rss[which])
+            ln_unit = float(ln_p.max())
+            means: Array = np.log(np.exp(ln_p - ln_unit).mean(axis=(1, 2)) + TINY) + ln_unit
+            return means
+
+        ln_most = -power * np.log(rss.min(axis=(1, 2)))
+        best = np.argmax(ln_most, keepdims=True)
+        negligible = ROUNDING / len(rss) * prior[best] / prior.max()
+        counting = np.flatnonzero(ln_most > ln_mean(best) + np.log(negligible))
+        ln_p = np.full(len(rss), -np.inf)
+        ln_p[counting] = ln_mean(counting)
+        return ln_p
 
 
 def _ln_strength_prior() -> Array:
@@ -251,8 +248,8 @@ def _ln_strength_prior() -> Array:
 def _ln_shape_prior(shape: Array) -> Array:
     """Compute the ln prior: log-logistic above 2, with a soft edge below; per step of ln shape."""
     over = shape - 2
-    beyond = np.log1p(np.maximum(over, 0))
-    ln_p: Array = np.log(shape) - 2 * beyond - 0.5 * np.square(np.minimum(over, 0) / SHAPE_EDGE)
+    above = np.log(shape / np.square(1 + np.maximum(over, 0)))
+    ln_p: Array = above - 0.5 * np.square(np.minimum(over, 0) / SHAPE_EDGE)
     return ln_p
 
 
