@@ -29,11 +29,9 @@ def median(values: Array) -> float:
 
     Like `np.median`, in a fifth of its time for some hundred values.
     """
-    size = len(values)
-    middle = size // 2
-    ordered = values.copy()
-    ordered.partition((middle - 1 + size % 2, middle, size - 1))
-    return _unless_nan(ordered, (ordered[middle - 1 + size % 2] + ordered[middle]) / 2)
+    size, ordered = len(values), values.copy()
+    ordered.sort()
+    return _unless_nan(ordered, (ordered[(size - 1) // 2] + ordered[size // 2]) / 2)
 
 
 def quantile(values: Array, share: float) -> float:

@@ -4,7 +4,7 @@ Iteratively reweighted least squares with Tukey's biweight: P. J. Huber, E. M. R
 Statistics* (2009), chapter 7. Numpy only.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -18,8 +18,6 @@ TUKEY = 4.685
 REWEIGHTING_STEPS = 4
 MAD_TO_DEVIATION = 1.4826
 """The median absolute deviation of a normal distribution, times this, is its deviation."""
-MAX_PLACED = 4
-"""Up to so many values are placed; for more, sorting a row is as fast."""
 TOTAL_WEIGHT = 60.0
 """All points together count as at most this many, because those of one day are correlated."""
 
@@ -150,12 +148,11 @@ def _fit_reweighted(
     unit = weights * (count / np.maximum(weights.sum(axis=1), TINY))[:, None]
     y, root, w = np.where(used, y, 0.0), np.sqrt(unit), unit
     middles, rows = _median_indices_of_last(count, y.shape[1]), np.arange(len(y))
-    places = sorted(set(middles.ravel().tolist()))
     for step in range(REWEIGHTING_STEPS):
         coefficients, inverse = _solve(gram(w), moments(w * y))
         residuals = (y - line(coefficients)) * root
         if step < REWEIGHTING_STEPS - 1:
-            low, high = _order_at(np.abs(residuals), places)[rows, middles]
+            low, high = np.sort(np.abs(residuals))[rows, middles]
             scale = np.maximum(MAD_TO_DEVIATION / 2 * (low + high), noise_floor)
             off = residuals / (TUKEY * scale)[:, None]
             w = unit * np.square(np.maximum(1 - off * off, 0.0))
@@ -188,18 +185,6 @@ def _median_indices_of_last(count: NDArray[np.intp], size: int) -> NDArray[np.in
     The first values are the residuals, 0, of the points that are left out.
     """
     return np.array([size - 1 - count // 2, np.minimum(size - 1 - (count - 1) // 2, size - 1)])
-
-
-def _order_at(values: Array, places: Sequence[int]) -> Array:
-    """Put those values of each row in these places that sorting would put there; in place.
-
-    To sort a row takes four times as long as to place the two values of its median.
-    """
-    if len(places) > MAX_PLACED:
-        values.sort(axis=1)
-    else:
-        values.partition(places, axis=1)
-    return values
 
 
 def persistence_of(products: ArrayLike, squares: ArrayLike) -> Array:
