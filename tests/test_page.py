@@ -19,7 +19,7 @@ from agent.assessment.snapshot import (
 from agent.config.durations import format_duration
 from agent.export.capacity_sentences import headline
 from agent.export.number_formats import whole_percent
-from agent.export.page import render
+from agent.export.page import STYLE, render
 from agent.export.sla_sentences import sla_sentences
 from agent.pipeline import assess
 from agent.sampling.collector_health import CollectorHealth
@@ -251,6 +251,13 @@ def test_collectors_that_fail_are_named_above_their_table() -> None:
     assert render([failing], NOW).count("<details open>") == 1
     assert "<details open>" not in render([snapshot(WAVES)], NOW)
     assert "Collector status collector" in seen(snapshot(WAVES))
+
+
+def test_a_table_wider_than_the_screen_scrolls_by_itself() -> None:
+    """The page does not: on a phone its sentences stay as wide as the screen."""
+    [table] = re.findall(r"^table \{(.*)\}", STYLE, re.MULTILINE)
+    assert {"display: block", "overflow-x: auto"} <= {text.strip() for text in table.split(";")}
+    assert "overflow-wrap: break-word" in STYLE  # a long name of a table or host
 
 
 def test_a_stale_fit_is_withheld_and_its_age_shown() -> None:
