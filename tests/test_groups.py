@@ -64,11 +64,18 @@ def test_a_node_past_its_peak_has_no_headroom() -> None:
 
 def test_a_group_above_its_capacity_has_nothing_unused() -> None:
     """A share below zero is no share."""
-    text = group_sentences(summarise([node("a", 1030.0, 1000.0), node("b", 100.0, None)]))
-    assert "a has the least headroom and limits the growth first: it has reached its" in text
+    text = group_sentences(summarise([node("a", 1030.0, 1000.0), node("b", 200.0, 200.0)]))
+    assert " a has the least headroom and limits the growth first: it has reached its" in text
     assert text.endswith(
         "With the load divided in proportion to capacity, nothing would be unused."
     )
+
+
+def test_a_node_of_unknown_capacity_may_have_less_headroom_or_most_of_it() -> None:
+    """So the bottleneck is that of the others, and what balanced load would leave is not known."""
+    text = group_sentences(summarise([*SHARDS, node("c", 100.0, None)]))
+    assert "Of the nodes whose capacity is known, a has the least headroom" in text
+    assert "would be unused" not in text
 
 
 def test_a_lost_node_is_not_in_the_sums() -> None:

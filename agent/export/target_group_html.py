@@ -7,7 +7,7 @@ from agent.export.number_formats import format_number, whole_percent
 from agent.groups.group_monitor import GroupState
 from models.group.node_time_split import Layer, shares_by_layer
 from models.group.ntp_clock_filter import ClockOffset
-from models.group.summary import GroupSummary, Node
+from models.group.summary import GroupReason, GroupSummary, Node
 from models.group.usl_over_nodes import NodeScaling
 
 LAYERS = {layer: f"{layer} threads" for layer in Layer}
@@ -53,13 +53,15 @@ def _group_section(state: GroupState, now: float) -> str:
 
 def group_sentences(summary: GroupSummary) -> str:
     """Describe the group in a few sentences, with the name of its bottleneck."""
+    is_partial = GroupReason.CAPACITY_UNKNOWN in summary.reasons
     read = len(summary.nodes) - len(summary.lost)
     count = f"{read} of {len(summary.nodes)} nodes serve"
     text = f"{count} {format_number(summary.throughput or 0.0)} queries/s."
     if summary.bottleneck is not None:
+        text += " Of the nodes whose capacity is known," if is_partial else ""
         text += f" {summary.bottleneck} has the least headroom"
         text += f" and limits the growth first{_growth_clause(summary)}."
-    if summary.balanced_headroom is not None:
+    if summary.balanced_headroom is not None and not is_partial:
         headroom = summary.balanced_headroom
         unused = whole_percent(headroom) if headroom > 0 else "nothing"
         text += f" With the load divided in proportion to capacity, {unused} would be unused."
