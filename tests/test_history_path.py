@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from disks import small_disk
+from disks import remount, small_disk
 
 from agent.history.history_file import FILE_NAME, path_problem
 from testbed.real.daemon import is_root
@@ -54,6 +54,16 @@ def test_a_full_disk_is_reported(tmp_path: Path) -> None:
         (folder / "other").write_bytes(bytes(5 * 2**19))
         told = f"{folder}: less than 1 MiB is free on its disk; free space on it"
         assert path_problem(folder / FILE_NAME) == told
+
+
+def test_a_read_only_disk_is_reported(tmp_path: Path) -> None:
+    """As `run` reports it: another user could not write there either."""
+    folder = tmp_path / "disk"
+    with small_disk(folder, "3m"):
+        remount(folder, "ro")
+        told = f"{folder}: Read-only file system; choose a path on a writable file system"
+        assert path_problem(folder / FILE_NAME) == told
+        assert path_problem(folder / "data" / FILE_NAME) == told
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """The history's file: private, written by one agent at a time, renamed when it is corrupt."""
 
+import errno
 import fcntl
 import os
 import pwd
@@ -11,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
 
-from agent.history.failures import StoreError, StoreFailure
+from agent.history.failures import StoreError, StoreFailure, as_store_error
 from agent.support.atomic_replace import replace_atomically
 
 FILE_NAME = "history.db"
@@ -58,6 +59,8 @@ def path_problem(path: Path) -> str | None:
         existing = folder if folder.exists() else folder.parent  # only the last folder is created
         if not existing.is_dir():
             return f"{existing}: no such folder; create it, owned by the user who runs the agent"
+        if os.statvfs(existing).f_flag & os.ST_RDONLY:
+            return str(as_store_error(existing, OSError(errno.EROFS, os.strerror(errno.EROFS))))
         if not os.access(existing, os.W_OK | os.X_OK):
             remedy = "run the check as the user who runs the agent, or make that user its owner"
             return f"{existing}: this user may not write into this folder; {remedy}"
