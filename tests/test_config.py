@@ -519,12 +519,26 @@ def test_the_retention_must_cover_the_window(tmp_path: Path) -> None:
     ]
 
 
-def test_an_unset_environment_variable_is_no_empty_password(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["NO_SUCH_VARIABLE", "''"])
+def test_an_unset_environment_variable_is_no_empty_password(tmp_path: Path, name: str) -> None:
     """A misspelt name is reported at the start, not as a denied login."""
-    path = written(tmp_path, "targets: [{name: a, user: u, password_env: NO_SUCH_VARIABLE}]\n")
+    path = written(tmp_path, f"targets: [{{name: a, user: u, password_env: {name}}}]\n")
     assert problems(path) == [
         "1: targets[0].password_env: cannot read the password: the environment variable that"
         " password_env names is not set; set it for the agent, or use password_file"
+    ]
+
+
+def test_an_empty_environment_variable_is_no_password(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As an empty file is none: `docker compose` passes an unset variable on as an empty one."""
+    monkeypatch.setenv("EMPTY_VARIABLE", "")
+    path = written(tmp_path, "targets: [{name: a, user: u, password_env: EMPTY_VARIABLE}]\n")
+    assert problems(path) == [
+        "1: targets[0].password_env: cannot read the password: the environment variable that"
+        " password_env names is empty; set it for the agent, or leave password_env out if the"
+        " account has none"
     ]
 
 

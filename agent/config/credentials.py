@@ -60,7 +60,13 @@ class Credentials:
                     "the environment variable that password_env names is not set; set it for the"
                     " agent, or use password_file"
                 )
-            return _strip_newline(environment[self.password_env])
+            password = _strip_newline(environment[self.password_env])
+            if not password:
+                raise ValueError(
+                    "the environment variable that password_env names is empty; set it for the"
+                    " agent, or leave password_env out if the account has none"
+                )
+            return password
         return options.get("password", "")
 
 

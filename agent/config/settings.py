@@ -215,7 +215,8 @@ class Target(Section, frozen=True):
         except (CollectorError, OSError, ValueError) as error:
             source = f"{self.defaults_file}: " if self.defaults_file else ""
             why = str(error) if isinstance(error, CollectorError) else cause_of(error)
-            place = next((key for key in PASSWORD_SOURCES if getattr(self, key)), "user")
+            given = (key for key in PASSWORD_SOURCES if getattr(self, key) is not None)
+            place = next(given, "user")
             raise InvalidValuesError([((place,), source + why.removeprefix(source))]) from None
         if self.defaults_file:
             mistakes = list(self._my_cnf_mistakes(endpoint, login))
