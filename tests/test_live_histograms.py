@@ -4,6 +4,7 @@ import time
 from collections.abc import Iterator
 
 import pytest
+from binary_protocol import Prepared
 from collector_session import connected
 
 from agent.demo.private_server import PrivateServer
@@ -20,6 +21,10 @@ COUNTED = """
 SELECT COALESCE(SUM(COUNT_BUCKET), 0)
   FROM performance_schema.events_statements_histogram_by_digest
  WHERE DIGEST = STATEMENT_DIGEST('DO SLEEP(0.5)')"""
+
+EXECUTED = """
+SELECT DIGEST FROM performance_schema.events_statements_summary_by_digest
+ WHERE DIGEST_TEXT LIKE 'EXECUTE SELECT `SQRT` %' OR DIGEST_TEXT LIKE 'EXECUTE SELECT SQRT %'"""
 
 
 @pytest.fixture
@@ -69,6 +74,19 @@ def test_recent_response_times_are_those_of_the_clients(mysql_server: PrivateSer
     assert found.times.calls == 3 * CALLS
     assert NAP <= float(found.times.quantile(0.1)) < 0.05
     assert times.latest("f" * 64, 0.5, time.monotonic()) is None
+
+
+def test_a_prepared_statement_is_a_class_of_its_own(mysql_server: PrivateServer) -> None:
+    """STATEMENT_DIGEST() returns the digest of the other one, as docs/sla.md says."""
+    select = "SELECT SQRT(1234)"
+    session = mysql_server.connect_as_root()
+    try:
+        Prepared(session, select).execute()
+    finally:
+        session.close()
+    of_text = run_as_root(mysql_server, f"SELECT STATEMENT_DIGEST('{select}')")[0][0]
+    rows = wait_until("it is counted", lambda: run_as_root(mysql_server, EXECUTED))
+    assert [row[0] == of_text for row in rows] == [False]
 
 
 def test_mariadb_has_no_histograms(mariadb_server: PrivateServer) -> None:
