@@ -55,7 +55,7 @@ def group_sentences(summary: GroupSummary) -> str:
     """Describe the group in a few sentences, with the name of its bottleneck."""
     is_partial = GroupReason.CAPACITY_UNKNOWN in summary.reasons
     read = len(summary.nodes) - len(summary.lost)
-    count = f"{read} of {len(summary.nodes)} nodes serve"
+    count = f"{read} of {len(summary.nodes)} nodes {'serves' if read == 1 else 'serve'}"
     text = f"{count} {format_number(summary.throughput or 0.0)} queries/s."
     if summary.bottleneck is not None:
         text += " Of the nodes whose capacity is known," if is_partial else ""
