@@ -122,10 +122,10 @@ def _read(
     """Read all counters; raises `CollectorError` if the process has ended or one is unreadable."""
     try:
         devices = present.read()
-        moved = process_io(process.pid) if io else {}
-        moved |= {**_disk_counters(devices.disks), **_interface_counters(devices.interfaces)}
+        moved = {**_disk_counters(devices.disks), **_interface_counters(devices.interfaces)}
         limits = {"process_cpus": process_cpus(process), **speeds.read(devices.interfaces)}
-        return {**_cpu_counters(), **_process_counters(process), **moved, **limits}
+        used = {**_cpu_counters(), **_process_counters(process)}  # first: says if it has ended
+        return {**used, **moved, **limits, **(process_io(process.pid) if io else {})}
     except psutil.NoSuchProcess as error:
         message = f"the server's process {process.pid} has ended"
         raise CollectorError(FailureKind.LOST, message) from error

@@ -12,6 +12,7 @@ from conftest import ServerFactory
 
 from agent.demo.private_server import Flavour, PrivateServer
 from collectors import host, process_lookup
+from collectors.base import CollectorError, FailureKind
 from collectors.connection import Connection, Endpoint, Login
 from collectors.device_selection import Devices
 from collectors.process_lookup import ProcessNotFound, find_server_process
@@ -47,6 +48,21 @@ def test_the_servers_process_and_its_cpu_are_found(server: PrivateServer, way: s
 def cpu_seconds(process: psutil.Process) -> float:
     """The CPU time that a process has used, as the machine counts it."""
     return sum(process.cpu_times()[:2])
+
+
+def test_the_end_of_the_servers_process_is_told(
+    private_server: ServerFactory, flavour: Flavour
+) -> None:
+    """Not that a file of /proc is missing, also where the process's reads and writes are seen."""
+    server = private_server(flavour)
+    with connected(server, "socket") as connection:
+        read = host.prepare(connection).read
+    assert read is not None
+    pid = server.pid
+    server.kill()
+    with pytest.raises(CollectorError, match=f"the server's process {pid} has ended") as caught:
+        read()
+    assert caught.value.kind is FailureKind.LOST
 
 
 def test_any_loopback_address_is_this_host(private_server: ServerFactory, flavour: Flavour) -> None:
