@@ -245,6 +245,22 @@ def test_markers_survive_a_restart_of_the_agent(tmp_path: Path) -> None:
     assert [each.markers for each in again.snapshots()] == [(ours,), (mine, ours)]
 
 
+def test_a_marker_that_is_not_kept_is_not_written_into_the_history(tmp_path: Path) -> None:
+    """It is refused, so that `compare --markers` must not list it."""
+    path = tmp_path / "history.db"
+    target = {"name": "db", "host": "127.0.0.1", "port": 1, "user": "x"}
+    config = Config.validated({"targets": [target]})
+    agent = Agent(config, store := Store(path, config.history))
+    kept = Marker(round(time.time()) - 9.0, "kept")
+    agent.mark(Marker(time.time() - config.history.retention.for_markers - 60.0, "too old"))
+    agent.mark(kept)
+    agent.stop()
+    store.close()
+    assert agent.markers.known() == (kept,)
+    with closing(open_to_read(path)) as connection:
+        assert read_markers(connection) == [kept]
+
+
 def test_the_page_shows_markers_with_the_compare_command() -> None:
     """Names are escaped, and points since the latest marker have their own colour."""
     found = known(intervals(RISING))

@@ -79,8 +79,10 @@ class Agent:
         ]
 
     def mark(self, marker: Marker) -> None:
-        """Store a deploy marker, also in the history if there is one."""
+        """Store a deploy marker, also in the history if there is one, unless it is too old."""
         self.markers.add([marker])
+        if marker not in self.markers.known():
+            return
         if self._store:
             self._store.mark(marker)
         log.info("deploy marker", extra=fields(name=marker.name, target=marker.target or "all"))
