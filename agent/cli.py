@@ -54,10 +54,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--version", action="version", version=f"mysql-headroom {__version__}")
     subparsers = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     arguments = sys.argv[1:] if argv is None else argv
-    for command in _commands_to_load(arguments):
-        import_module(f"agent.commands.{command.replace('-', '_')}").add_parser(subparsers)
-    args = parser.parse_args(arguments)
     try:
+        for command in _commands_to_load(arguments):
+            import_module(f"agent.commands.{command.replace('-', '_')}").add_parser(subparsers)
+        args = parser.parse_args(arguments)
         code = args.run(args)
         flush_output()
     except (OutputError, BrokenPipeError) as error:

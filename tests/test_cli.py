@@ -10,7 +10,7 @@ import pytest
 from history_rows import filled
 
 from agent import __version__
-from agent.cli import COMMANDS, main
+from agent.cli import COMMANDS, INTERRUPTED, main
 
 ROOT = Path(__file__).resolve().parent.parent
 WHITE_PAPER = ROOT / "docs/examples/white-paper.csv"
@@ -62,6 +62,17 @@ def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["--version"])
     assert capsys.readouterr().out == f"mysql-headroom {__version__}\n"
+
+
+def test_an_interrupt_while_a_command_is_loaded_leaves_no_trace() -> None:
+    """Loading takes a second on a busy machine."""
+    script = (
+        "import signal, sys, agent.cli as cli; "
+        "cli.import_module = lambda _: signal.raise_signal(signal.SIGINT); "
+        "sys.exit(cli.main(['fit', '-']))"
+    )
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, timeout=60)
+    assert (ended.returncode, ended.stderr) == (INTERRUPTED, b"")
 
 
 @pytest.mark.parametrize("command", ["run", "check"])
