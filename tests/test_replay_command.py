@@ -500,6 +500,17 @@ def test_a_recording_shorter_than_an_interval_is_refused(
     assert main(["replay", str(file), "--interval", "2s"]) == 0
 
 
+def test_an_interval_that_is_complete_only_at_the_end_is_enough(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Steps between the last sample and that time have none yet."""
+    file = written(tmp_path / "db.csv", rows(50, step=10))
+    assert main(["replay", str(file), "--every", "1s", "--format", "json"]) == 0
+    first, *_, last = map(json.loads, capsys.readouterr().out.splitlines())
+    assert first["load"] is None
+    assert last["load"]["throughput"] > 0
+
+
 def test_an_export_of_a_history_is_no_recording_of_samples(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -119,7 +119,7 @@ def _with_intervals(steps: Iterable[Step], source: RecordingSource) -> Iterator[
     count = 0
     for step in steps:
         count += len(source.recording.buffer.window(-math.inf))
-        if math.isinf(source.recording.next_at) and not count:
+        if step.snapshot.at >= source.recording.end and not count:
             raise source.no_interval_error()
         yield step
 
