@@ -83,6 +83,17 @@ def test_a_host_file_with_other_intervals_is_refused(
     assert f"{host}: its rows are {shown} apart, and an interval of {long_file} lasts 1 s;" in said
 
 
+def test_a_recording_for_replay_is_no_host_file(
+    long_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its CPU time is a counter, not what an interval used."""
+    samples = tmp_path / "samples.csv"
+    samples.write_text("t_s,questions,threads_running,uptime_s,server_cpu_s\n0,10,1,10,7\n")
+    words = (long_file, "--host", samples, "--resource", "server_cpu_s")
+    text = one_line(capsys, run(*words))
+    assert "samples.csv:1: these are samples of a server, whose columns are counters; give" in text
+
+
 def test_unpredictable_bytes_are_unattributed(
     tmp_path: Path, long_file: Path, served: Simulated, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -5,7 +5,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from agent.csv_input.class_file import MIN_INTERVALS, TIME, ClassFile, Table
+from agent.csv_input.class_file import (
+    MIN_INTERVALS,
+    SERVER_SAMPLE_COLUMNS,
+    TIME,
+    ClassFile,
+    Table,
+)
 from agent.csv_input.table_file import TableFileError
 from models.arrays import Array
 from models.attribution.result import HostUse
@@ -61,6 +67,9 @@ def read_host(path: str, resource: str = DEFAULT_RESOURCE) -> HostFile:
     Raises TableFileError if the file cannot be used.
     """
     table = Table(path)
+    if {TIME, *SERVER_SAMPLE_COLUMNS} <= set(table.header):
+        problem = "these are samples of a server, whose columns are counters"
+        raise table.error(problem, "give the use of the resource in each interval")
     at_column = table.column(TIME, f"{TIME} says when each interval ended, as in the class file")
     remedy = f"its columns are {', '.join(table.header[:20])}: name one with --resource"
     y_column = table.column(resource, remedy)
