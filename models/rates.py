@@ -60,7 +60,7 @@ def increases(
     before = np.searchsorted(times, marks, side="right") - 1
     after = np.searchsorted(times, marks, side="left")
     inside = (before >= 0) & (after < times.size)
-    start, end = np.clip(before, 0, None), np.clip(after, None, times.size - 1)
+    start, end = np.maximum(before, 0), np.minimum(after, times.size - 1)
     rise = np.diff(np.interp(marks, times, values))
     known = inside[:-1] & inside[1:] & (broken[start[:-1]] == broken[end[1:]]) & (rise >= 0)
     return np.where(known, rise, np.nan)

@@ -73,7 +73,7 @@ class SampleColumns:
     def last(self, edges: Array, name: str) -> Array:
         """Return the last value at each interval's end, shape (edges − 1,); NaN where too old."""
         positions = np.searchsorted(self.at, edges[1:], side="right") - 1
-        index = np.clip(positions, 0, None)
+        index = np.maximum(positions, 0)
         longest = max(MAX_AGE, self.max_gap)  # a recording's samples may be further apart
         known = (positions >= 0) & (edges[1:] - self.at[index] <= longest)
         return np.where(known, self[name][index], np.nan)

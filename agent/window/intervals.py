@@ -1,7 +1,7 @@
 """Computes intervals from raw samples; a window holds intervals as arrays."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -96,12 +96,12 @@ class Window:
             for row, known in zip(numbers, used, strict=True)
         ]
 
-    @property
+    @cached_property
     def utilisations(self) -> Mapping[str, Array]:
         """The utilisation (1 is full) of each resource with a known ceiling, shape (k,), or NaN."""
         return {name: used for name, used in self._used.items() if not is_rate(name)}
 
-    @property
+    @cached_property
     def rates(self) -> Mapping[str, Array]:
         """Rates per second of whatever has no known ceiling, shape (k,), NaN where not known."""
         return {name: rate for name, rate in self._used.items() if is_rate(name)}
