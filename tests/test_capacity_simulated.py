@@ -1,6 +1,7 @@
 """Simulated servers of all kinds: coverage, error and trust, as the benchmark prints them."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -30,6 +31,17 @@ def test_the_limit_of_many_cores_is_extrapolated() -> None:
     found = assess_capacity(simulate_day(server, DaySettings(0.8), np.random.default_rng(2)))
     assert found.value == pytest.approx(16000, rel=0.05)
     assert found.limit == "cpu"
+
+
+@pytest.mark.parametrize("reach", [0.85, 0.9, 0.95])
+def test_a_processor_whose_use_is_not_known_is_no_contention(reach: float) -> None:
+    """M/M/8 without the host's counters: queues for the processor bend the law."""
+    server = erlang_server("e", 8)
+    day = simulate_day(server, DaySettings(reach), np.random.default_rng(2))
+    found = assess_capacity(replace(day, resources=()))
+    assert found.value is None
+    assert found.lower is not None
+    assert 0.7 * server.capacity < found.lower < server.capacity
 
 
 SERVERS, MORE_SERVERS = 2, 3  # of each kind and highest load; the more are for `--long`

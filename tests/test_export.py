@@ -141,10 +141,11 @@ def snapshots() -> list[Snapshot]:
         12 * DAY_SECONDS, 5 * DAY_SECONDS, 30 * DAY_SECONDS, ((1, 0.01), (7, 0.125), (30, 0.95))
     )
     flat = Saturation(probability=((1, 0.0), (7, 0.0)), reason=ForecastReason.NO_GROWTH)
-    assert well[0].assessed.capacity is not None
-    # recorded beside other programs, which leave no peak to be known
-    peak = replace(well[0].assessed.capacity, concurrency=14.0, concurrency_upper=17.5)
-    assessed = replace(well[0].assessed, outlier_counts=record, capacity=peak)
+    # recorded beside other programs, which leave no capacity to be known
+    capacity = with_a_processor("mysql", 1 / 2, well[0].at - ZERO).assessed.capacity
+    assert capacity is not None
+    capacity = replace(capacity, concurrency=14.0, concurrency_upper=17.5)
+    assessed = replace(well[0].assessed, outlier_counts=record, capacity=capacity)
     well[0] = replace(well[0], assessed=assessed, classes=classes)
     well[0] = replace(well[0], forecast=ForecastState(well[0].at, met, 0.01, 31))
     rises = {3: Rise(np.array([0.0, 0.02])), 6: Rise(np.array([0.02, 0.05]))}

@@ -8,6 +8,7 @@ with other programs, which filled them half of the time.
 """
 
 import csv
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -21,7 +22,7 @@ from models.capacity.assess import assess_capacity
 from models.capacity.observations import Observations
 from models.capacity.resource_and_limit import Resource
 from models.capacity.result import USL, Capacity, CapacityReason
-from models.trust import Trust
+from models.trust import MAX_ERROR, Trust
 from models.usl.fit import FitMethod, fit
 from testbed.recorded.peak_predictions import (
     AT_BEST,
@@ -293,6 +294,30 @@ def test_without_connections_log_writes_and_idle_entries_intervals_still_cover()
             held[cap].append((found.lower or 0.0) < peak < (found.upper or np.inf))
     assert min(map(np.mean, held.values())) > 0.7  # at 90 % of the load 41 of 55
     assert np.mean([one for level in held.values() for one in level]) > MIN_HELD
+
+
+def test_without_the_host_little_is_predicted_and_the_rest_is_a_lower_bound() -> None:
+    """As from a mysqld_exporter alone: the server's own counters do not show a full processor."""
+    own_limits = {"connections", "client_connections", "redo_log"}
+    bounds: list[bool] = []
+    held: dict[float, list[bool]] = {}
+    for file in (*ZOO, *(RECORDED / f"{run}.json.gz" for run in RUNS)):
+        seen = saved(file)
+        for part in levels_of(seen):
+            window = seen_below(seen, part)
+            seen_there = observations(window, ConcurrencySource.STATEMENT_TIME)
+            known = tuple(r for r in seen_there.resources if r.name in own_limits)
+            found = assess_capacity(replace(seen_there, resources=known))
+            peak = clients_peak(seen, part)[0]
+            if found.value is None:
+                bounds.append(found.lower is not None and found.lower <= (1 + MAX_ERROR) * peak)
+            else:
+                in_it = (found.lower or 0.0) < peak < (found.upper or np.inf)
+                held.setdefault(part["cap"], []).append(in_it)
+    print(len(bounds), {cap: (sum(level), len(level)) for cap, level in held.items()})
+    assert np.mean(bounds) > 0.98
+    assert len(held[0.3]) + len(held[0.5]) < 0.15 * 2 * len(RUNS + ZOO)
+    assert np.mean(held[0.9] + held[4.0]) >= 0.8
 
 
 def test_a_real_server_driven_from_below_its_peak_far_past_it_keeps_the_peak() -> None:

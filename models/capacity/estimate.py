@@ -20,8 +20,17 @@ from models.capacity.observed_peak import ObservedPeak, throughput_spread
 from models.capacity.resource_and_limit import ResourceLimit
 from models.capacity.result import USL
 from models.numerics import QUANTILES, ROUNDING, TINY
+from models.shared_constants import TOLERATED_CHANGE
 from models.trust import Reason, Trust
 from models.usl.fit import UslFit
+
+MISFIT_REASONS = {
+    Reason.SEEN_ABOVE_PEAK,
+    Reason.NOISY_POINTS,
+    Reason.RESIDUAL_PATTERN,
+    Reason.SUPERLINEAR,
+}
+"""Reasons with which the law alone, where no resource is known, tells only what was served."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,13 +99,15 @@ class Estimate:
             return cls.at_least(x_seen, x_seen, x_seen * MIN_CONTENDING / finding.value)
         if law is None or law.x_max is None or law.x_max_interval is None:
             return cls.at_least(x_seen, x_seen)
-        if law.x_max_median is None or Reason.SEEN_ABOVE_PEAK in law.reasons:
+        is_misfit = finding is not None or not MISFIT_REASONS.isdisjoint(law.reasons)
+        if law.x_max_median is None or is_misfit:
             return cls.at_least(x_seen, x_seen)
         low, high = law.x_max_interval.low, law.x_max_interval.high
         if law.trust is Trust.NOT_IDENTIFIABLE:
             settle = law.settle_concurrency
             load = float(law.law.throughput(settle)) if settle else None
             return cls.at_least(max(min(low, law.x_max), x_seen), x_seen, load)
+        low, high = low / (1 + TOLERATED_CHANGE), high * (1 + TOLERATED_CHANGE)
         quantiles = Distribution.of_quantiles(low, law.x_max, high)
         upper = high if np.isfinite(high) else None
         return cls(law.x_max, low, upper, {USL: 1.0}, x_seen, quantiles)
