@@ -144,8 +144,17 @@ def test_an_untrusted_capacity_has_its_reasons() -> None:
     assert "not identifiable" in text
     assert "The capacity of this server is not yet identifiable: at least " in text
     assert "Why it is not trusted: no limit by a resource or by contention is visible yet" in text
+    assert "no processor's use is known" in text
     assert "would settle it" in text
     assert not re.search(r"headroom \d+ %", text)
+
+
+def test_a_processor_whose_use_is_known_is_not_asked_for() -> None:
+    """Also if it is no limit: hardly any of it was used."""
+    assert "no processor's use is known" in seen(snapshot(WAVES))
+    text = seen(snapshot(WAVES, cpu=1e-9))
+    assert "no resource's limit is known" in text
+    assert "no processor's use is known" not in text
 
 
 def test_the_limits_are_a_table_the_likeliest_first() -> None:

@@ -11,8 +11,10 @@ from models.capacity.result import USL, Capacity, CapacityReason
 from models.capacity.saturation_probability import Probabilities
 from models.trust import Trust
 
-FILLABLE = ("cpu", "server_cpu", "connections")
+CPU_NAMES = ("cpu", "server_cpu")
+FILLABLE = (*CPU_NAMES, "connections")
 """Resources whose utilisation is what is used of them, whoever uses them."""
+CPU_UNKNOWN = "no processor's use is known"
 MIN_CLEAR_SHARE = 0.7  # a limit with at least this probability is named alone
 KINDS = {
     "cpu": "host CPU",
@@ -120,10 +122,13 @@ def saturation_soon_cell(soon: Probabilities) -> tuple[str, str]:
 
 def doubt_sentences(capacity: Capacity) -> list[str]:
     """List reasons for doubt, remarks, and the load that would settle the capacity, each once."""
-    reasons = list(capacity.reasons)
-    if CapacityReason.NO_LIMIT_SEEN in reasons and CapacityReason.NO_RESOURCE_LIMIT in reasons:
-        reasons.remove(CapacityReason.NO_RESOURCE_LIMIT)
-    texts = [reason.sentence for reason in reasons]
+    texts = [reason.sentence for reason in capacity.reasons]
+    no_resource = CapacityReason.NO_RESOURCE_LIMIT
+    if no_resource in capacity.reasons:
+        if not _is_cpu_known(capacity):
+            texts[texts.index(no_resource.sentence)] = CPU_UNKNOWN
+        elif CapacityReason.NO_LIMIT_SEEN in capacity.reasons:
+            texts.remove(no_resource.sentence)
     if capacity.usl is None and capacity.usl_finding is not None:
         general = CapacityReason.CONCURRENCY_UNKNOWN.sentence
         texts = [text for text in texts if text != general]
@@ -132,6 +137,11 @@ def doubt_sentences(capacity: Capacity) -> list[str]:
         load = format_number(capacity.settling_throughput)
         texts.append(f"a load of about {load} queries/s would settle it")
     return texts
+
+
+def _is_cpu_known(capacity: Capacity) -> bool:
+    """Return whether the use of a processor was measured, be there a limit or not."""
+    return any(limit.resource in CPU_NAMES for limit in capacity.resource_limits)
 
 
 def why_no_prediction(snapshot: Snapshot, now: float) -> str:
