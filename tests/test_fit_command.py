@@ -324,6 +324,7 @@ ERRORS = {
     "no header": (b"1,10\n2,20\n3,30\n", ":1: its first line has numbers and no names"),
     "one column": (b"concurrency\n1\n2\n3\n", ":1: no column throughput"),
     "semicolons": (b"concurrency;throughput\n1;10\n", ":1: its cells are separated by semicolons"),
+    "spaces": (b"concurrency throughput\n1 10\n", ":1: its cells are separated by spaces"),
     "twice": (b"throughput,concurrency,throughput\n1,1,1\n", ":1: two columns are named"),
     "word": (b"concurrency,throughput\n1,10\n2,many\n3,30\n", ":3: throughput is 'many'"),
     "nan": (b"concurrency,throughput\n1,10\nnan,20\n3,30\n", ":3: concurrency is nan"),

@@ -354,6 +354,7 @@ GOOD = "".join(f"{t},{9 * t},2,{t + 100}\n" for t in range(0, 600, 5))
         (HEADER + GOOD + "600,5,1,700,9\n", ":122: 5 cells under 4 columns"),
         (HEADER + GOOD + "1790000000,5,1,700\n", ":122: t_s is 1.79e+09, more than a year after"),
         (HEADER.replace(",", ";"), ":1: its cells are separated by semicolons"),
+        (HEADER.replace(",", " "), ":1: its cells are separated by spaces"),
     ],
 )
 def test_a_bad_recording_is_one_line_with_its_place(

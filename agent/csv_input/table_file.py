@@ -18,7 +18,7 @@ from agent.support.safe_output import printable
 
 STANDARD_INPUT = "-"
 FULL_DISK_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
-SEPARATORS = {";": "semicolons", "\t": "tabs"}
+SEPARATORS = {";": "semicolons", "\t": "tabs", " ": "spaces"}
 GZIP_MAGIC = b"\x1f\x8b"
 BOM = codecs.BOM_UTF8
 MAX_LINE_LENGTH = 2**20  # bytes
