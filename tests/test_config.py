@@ -449,6 +449,8 @@ def test_paths_are_relative_to_the_configuration(
     (problem,) = problems(written(tmp_path, "targets: [{name: a, user: u, password_file: x}]\n"))
     start = "a relative path starts at the configuration's folder"
     assert problem == f"1: targets[0].password_file: no such file; {start}"
+    (problem,) = problems(written(tmp_path, "targets: [{name: a, user: u, password_file: .}]\n"))
+    assert problem == "1: targets[0].password_file: is a directory; name a file in it"
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """A type for paths in the configuration: the file must exist; relative to the configuration."""
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -32,6 +33,8 @@ def _parse_existing_file(name: object) -> Path:
         raise ValueError("must be the path of a file")
     path = from_base_folder(name)
     if not is_file(path):
+        if os.path.isdir(path):  # noqa: PTH112  (no error for an invalid name)
+            raise ValueError("is a directory; name a file in it")
         is_relative = not Path(name).is_absolute()
         start = "a relative path starts at the configuration's folder"
         raise ValueError(f"no such file; {start if is_relative else 'check the path'}")
