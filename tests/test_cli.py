@@ -68,6 +68,7 @@ def test_an_interrupt_while_a_command_is_loaded_leaves_no_trace() -> None:
     """Loading takes a second on a busy machine."""
     script = (
         "import signal, sys, agent.cli as cli; "
+        "signal.signal(signal.SIGINT, signal.default_int_handler); "  # a background job ignores it
         "cli.import_module = lambda _: signal.raise_signal(signal.SIGINT); "
         "sys.exit(cli.main(['fit', '-']))"
     )

@@ -54,6 +54,7 @@ from agent.window.interval_buffer import IntervalBuffer
 from agent.window.intervals import Window
 from collectors.base import FailureKind, Feature
 from models.business_unit import UnitHeadroom, UnitReason
+from models.capacity.result import CapacityReason
 from models.forecast.next_hour import Rise
 from models.forecast.time_to_saturation import DAY_SECONDS, ForecastReason, Saturation
 from models.group.node_time_split import Replication
@@ -145,6 +146,8 @@ def snapshots() -> list[Snapshot]:
     capacity = with_a_processor("mysql", 1 / 2, well[0].at - ZERO).assessed.capacity
     assert capacity is not None
     capacity = replace(capacity, concurrency=14.0, concurrency_upper=17.5)
+    why = (CapacityReason.OTHERS_INTERFERE,)
+    capacity = replace(capacity, trust=Trust.INDICATIVE, reasons=why)
     assessed = replace(well[0].assessed, outlier_counts=record, capacity=capacity)
     well[0] = replace(well[0], assessed=assessed, classes=classes)
     well[0] = replace(well[0], forecast=ForecastState(well[0].at, met, 0.01, 31))
