@@ -118,7 +118,7 @@ def test_periods_around_a_resize_are_each_assessed_by_their_own_processors(
     table = [{n: v for n, v in row.items() if n != "server_cpu_s"} for row in table]
     words = (written(tmp_path / "db.csv", table), "--around", HOURS + later, "--length", "2h")
     before = compared(*words)["quantities"]["capacity"]["before"]
-    assert before["upper"] < 1.1 * 2 / recordings.DEMAND
+    assert before["upper"] < 1.5 * 2 / recordings.DEMAND  # of four: 16,000
     assert main(["compare", *map(str, words)]) == 0
     text = capsys.readouterr().out
     told = (

@@ -17,6 +17,8 @@ import pytest
 
 from agent.pipeline import observations
 from agent.window.concurrency import ConcurrencySource
+from agent.window.intervals import Interval, Window
+from agent.window.resource_utilisation import CPU, CPUS, OPEN_CONNECTIONS, SERVER_CPU, SERVER_CPUS
 from models.arrays import Array
 from models.capacity.assess import assess_capacity
 from models.capacity.observations import Observations
@@ -318,6 +320,37 @@ def test_without_the_host_little_is_predicted_and_the_rest_is_a_lower_bound() ->
     assert np.mean(bounds) > 0.98
     assert len(held[0.3]) + len(held[0.5]) < 0.15 * 2 * len(RUNS + ZOO)
     assert np.mean(held[0.9] + held[4.0]) >= 0.8
+
+
+def as_node_exporter_shows_it(row: Interval, others: float) -> Interval:
+    """An interval with the CPU of a host on which others steadily use a part, undivided."""
+    used = row.resources
+    kept = {name: used[name] for name in ("connections", OPEN_CONNECTIONS)}
+    cpu = others + (1 - others) * used[SERVER_CPU]
+    return row._replace(resources={**kept, CPU: cpu, CPUS: used[SERVER_CPUS]})
+
+
+@pytest.mark.parametrize("others", [0.0, 0.2])
+def test_the_use_of_the_whole_host_is_enough(others: float) -> None:
+    """As node_exporter shows it, with Threads_running: most intervals hold the truth."""
+    held: list[bool] = []
+    errors: dict[float, list[float]] = {}
+    for file in (*ZOO, *(RECORDED / f"{run}.json.gz" for run in RUNS)):
+        seen = saved(file)
+        for part in levels_of(seen):
+            rows = [
+                as_node_exporter_shows_it(r, others) for r in seen_below(seen, part).as_intervals
+            ]
+            source = ConcurrencySource.THREADS_RUNNING
+            found = assess_capacity(observations(Window(rows), source))
+            peak = clients_peak(seen, part)[0]
+            if found.value is not None and 0.5 <= part["cap"] < 1:
+                held.append((found.lower or 0.0) < peak < (found.upper or np.inf))
+                errors.setdefault(part["cap"], []).append(abs(found.value / peak - 1))
+    print(f"{sum(held)} of {len(held)}", {cap: np.median(each) for cap, each in errors.items()})
+    assert np.mean(held) > 0.75
+    assert np.median(errors[0.5]) < 0.2
+    assert np.median(errors[0.7]) < 0.15
 
 
 def test_a_real_server_driven_from_below_its_peak_far_past_it_keeps_the_peak() -> None:

@@ -175,13 +175,13 @@ def test_a_readable_host_is_preferred(names: tuple[str, ...], source: CpuSource)
 
 
 def test_without_the_process_the_statements_are_the_servers_part() -> None:
-    """Their CPU over their share, in processors of that host, and never above all."""
+    """Their CPU over their share, in processors of that host, and never above all; else all is."""
     seen = {"cpu": np.array([0.5, 0.5, 0.2]), "cpu:cpus": np.full(3, 4.0)}
     rates = {STATEMENT_CPU: np.array([0.9, 0.0, 0.9])}
     [cpu] = resources_with_ceilings(seen, rates, ResourceSettings(statement_cpu_share=0.9))
     assert cpu.own == pytest.approx([0.25, 0.0, 0.2])
     [without] = resources_with_ceilings(seen, {}, ResourceSettings())
-    assert without.own is None
+    assert without.own is seen["cpu"]
 
 
 def beside_others(*, counted: bool) -> Capacity:

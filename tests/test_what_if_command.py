@@ -170,7 +170,9 @@ def test_the_command_prints_a_table(url: str, capsys: pytest.CaptureFixture[str]
     ]
     assert lines[8] == "Assumed:"
     assert lines[9].startswith("- Contention (σ), coherency (κ) and the time that no resource")
-    assert all(line[:2] in ("- ", "  ") and len(line) <= 100 for line in lines[9:])
+    assert lines[lines.index("", 9) + 1] == "Today's capacity is not trusted:"
+    assert all(len(line) <= 100 for line in lines[9:])
+    assert {line[:2] for line in lines[9:] if line} == {"- ", "  ", "To"}
 
 
 def test_the_command_names_the_unknown_change(url: str, capsys: pytest.CaptureFixture[str]) -> None:

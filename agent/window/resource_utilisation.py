@@ -155,11 +155,14 @@ def cpu_source(
 def _server_part_of_cpu(
     utilisations: Mapping[str, Array], rates: Mapping[str, Array], ceilings: ResourceSettings
 ) -> Array | None:
-    """Return the server's part of the host's CPU: its process's, or by its statements'."""
+    """Return the server's part of the host's CPU: its process's, or by its statements'.
+
+    Where neither is known, all of the host's: a steady part of others is a base load of the line.
+    """
     if SERVER_SHARE_OF_CPU in utilisations:
         return utilisations[SERVER_SHARE_OF_CPU]
     if CPU not in utilisations or CPUS not in utilisations or STATEMENT_CPU not in rates:
-        return None
+        return utilisations.get(CPU)
     share = accounted_share(ceilings.statement_cpu_share)
     own = rates[STATEMENT_CPU] / share.value / utilisations[CPUS]
     part: Array = np.minimum(own, utilisations[CPU])
