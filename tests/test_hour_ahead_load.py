@@ -217,7 +217,7 @@ def test_a_replay_predicts_the_rise_of_the_day_before() -> None:
 
 def with_outlook() -> Snapshot:
     """A server with a capacity whose load has been three tenths higher within an hour."""
-    found = known(with_resources(intervals(WAVES), cpu=1 / 6000))
+    found = known(with_resources(intervals(WAVES), cpu=1 / 6500))
     assert found.load is not None
     rises = {3: Rise(np.zeros(1)), 6: Rise(np.zeros(1)), 12: Rise(np.array([0.0, 5.0]))}
     return replace(found, outlook=LoadOutlook(found.load.throughput, rises))
@@ -226,7 +226,7 @@ def with_outlook() -> Snapshot:
 def test_metrics_page_and_json_agree() -> None:
     """One probability for each time; none without a load."""
     snapshot = with_outlook()
-    now = seen_at(with_resources(intervals(WAVES), cpu=1 / 6000))
+    now = seen_at(with_resources(intervals(WAVES), cpu=1 / 6500))
     likely = dict(snapshot.saturation_within(now))
     assert likely[3600] == pytest.approx((1 + likely[900]) / 2, abs=0.01)
     registry = CollectorRegistry()
