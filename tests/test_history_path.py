@@ -52,8 +52,8 @@ def test_a_full_disk_is_reported(tmp_path: Path) -> None:
     with small_disk(folder, "3m"):
         assert path_problem(folder / FILE_NAME) is None
         (folder / "other").write_bytes(bytes(5 * 2**19))
-        told = f"{folder}: less than 1 MiB is free on its disk; free space on it"
-        assert path_problem(folder / FILE_NAME) == told
+        expected = f"{folder}: less than 1 MiB is free on its disk; free space on it"
+        assert path_problem(folder / FILE_NAME) == expected
 
 
 def test_a_read_only_disk_is_reported(tmp_path: Path) -> None:
@@ -61,9 +61,9 @@ def test_a_read_only_disk_is_reported(tmp_path: Path) -> None:
     folder = tmp_path / "disk"
     with small_disk(folder, "3m"):
         remount(folder, "ro")
-        told = f"{folder}: Read-only file system; choose a path on a writable file system"
-        assert path_problem(folder / FILE_NAME) == told
-        assert path_problem(folder / "data" / FILE_NAME) == told
+        expected = f"{folder}: Read-only file system; choose a path on a writable file system"
+        assert path_problem(folder / FILE_NAME) == expected
+        assert path_problem(folder / "data" / FILE_NAME) == expected
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,7 @@ def cpu_seconds(process: psutil.Process) -> float:
     return sum(process.cpu_times()[:2])
 
 
-def test_the_end_of_the_servers_process_is_told(
+def test_the_end_of_the_servers_process_is_reported(
     private_server: ServerFactory, flavour: Flavour
 ) -> None:
     """Not that a file of /proc is missing, also where the process's reads and writes are seen."""
