@@ -203,6 +203,12 @@ def test_just_below_the_bound_of_kappa_the_law_is_positive_everywhere() -> None:
     assert law.x_max > 0
 
 
+@pytest.mark.parametrize("law", [CISCO, Usl(0.02, 0.02, 995.0), Usl(0.5, 0.0, 40.0)], ids=str)
+def test_the_residence_time_of_no_load_is_that_of_no_concurrency(law: Usl) -> None:
+    """N(R(0)) = 0 where contention is at least the coherency, also where both are the same."""
+    assert law.concurrency_at_residence_time(law.residence_time(0.0)) == pytest.approx(0, abs=1e-9)
+
+
 def test_a_constant_residence_time_gives_no_concurrency() -> None:
     """Without contention and coherency every concurrency has the same."""
     law = Usl(0.0, 0.0, 1.0)

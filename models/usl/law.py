@@ -135,13 +135,13 @@ class Usl:
         return 2 * a / (e + root)
 
     def _concurrency_at_residence_time(self, r: Array) -> Array:
-        """Compute 2(R−A)/(B + √d) or, where B < 0, (−B + √d)/2C: neither loses digits."""
+        """Compute 2(R−A)/(B + √d) or, where B ≤ 0, (−B + √d)/2C: neither loses digits."""
         a, b = 1 - self.sigma, self.sigma - self.kappa
         over = self.lam * r - a
         square = b * b + 4 * self.kappa * over
         shortest = abs(square) < ROUNDING * (b * b + 4 * self.kappa * a)
         root = np.sqrt(np.where(shortest, 0, square))
-        n = 2 * over / (b + root) if b >= 0 else (root - b) / (2 * self.kappa)
+        n = 2 * over / (b + root) if b > 0 else (root - b) / (2 * self.kappa)
         return np.where((n >= 0) & np.isfinite(n), n, np.nan)
 
     @staticmethod
