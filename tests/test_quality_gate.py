@@ -18,7 +18,9 @@ from agent.query_classes.period_attribution import ObservedClasses, observed_cla
 from agent.query_classes.resource_meter import RESOURCES
 from models.arrays import Array
 from models.attribution.class_interval_table import AGENT, ClassIntervals
-from models.attribution.quality_gate import is_predicted_well, may_have_used
+from models.attribution.division_methods import DividedUse
+from models.attribution.quality_gate import is_predicted_well, may_have_used, withhold_failing
+from models.attribution.resource_division import attribute
 from models.attribution.result import HostUse, PredictionError
 from models.attribution.sliding_model import SlidingModel
 from testbed.real.clients import run_as_root
@@ -103,6 +105,18 @@ def test_bytes_that_follow_nothing_are_unattributed() -> None:
     assert found["read"]["unattributed"] == found["read"]["total"] > 0
     assert "cost_varies" in found["read"]["reasons"]
     assert "written" not in found
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_what_the_gate_keeps_leaves_no_rounding_unattributed(seed: int) -> None:
+    """Of bytes that the classes explain to the last one 0 are left, not −1.5e-08 and −0.0 %."""
+    rng = np.random.default_rng(seed)
+    count = np.round(rng.uniform(100, 1000, (60, 4))) * np.exp(rng.normal(0, 0.5, (60, 1)))
+    intervals = ClassIntervals(tuple("abcd"), np.full(60, 15.0), 0.001 * count, count)
+    found = attribute(intervals, DividedUse(count @ rng.uniform(10, 1000, 4), time_like=False))
+    gated = withhold_failing("network", intervals, found)
+    assert gated.totals == pytest.approx(found.totals)
+    assert gated.unattributed == found.unattributed >= 0
 
 
 @pytest.mark.parametrize("y", [of_rows, of_nobody])

@@ -123,7 +123,10 @@ def withhold_failing(resource: str, intervals: ClassIntervals, found: Attributio
         for use, total, part in zip(found.classes, totals, parts, strict=True)
     )
     added_reasons = () if is_predicted_well(found.held_out) else (AttributionReason.WITHHELD,)
-    rest = found.total - float(totals.sum())
+    unattributed = found.unattributed + float((found.totals - totals).sum())
     return replace(
-        found, classes=classes, unattributed=rest, reasons=(*found.reasons, *added_reasons)
+        found,
+        classes=classes,
+        unattributed=unattributed,
+        reasons=(*found.reasons, *added_reasons),
     )
