@@ -21,7 +21,7 @@ from models.usl.fit import (
 from models.usl.law import Usl
 from models.usl.peak_posterior_grid import PeakPrior
 from models.usl.points_and_residuals import Points
-from models.usl.posterior import posterior_of
+from models.usl.posterior import law_with_peak, posterior_of
 from models.usl.residence_curve import fit_curve
 from testbed.published.usl_examples import (
     CISCO,
@@ -572,3 +572,21 @@ def test_residence_times_thirteen_orders_of_magnitude_apart_have_a_fit() -> None
     found = fit(n, x)
     assert np.isfinite([found.law.sigma, found.law.kappa, found.law.lam]).all()
     assert found.trust is not Trust.TRUSTED
+
+
+@pytest.mark.parametrize("n_max", [0.23, 0.5, 0.9, 40.0])
+def test_a_law_is_built_with_its_peak_wherever_that_is(n_max: float) -> None:
+    """Also below half a thread, where the first thread is already past it."""
+    law = law_with_peak(n_max, x_max=100.0, a=0.2 * n_max / 100.0)
+    assert law.n_max == pytest.approx(n_max)
+    assert law.x_max == pytest.approx(100.0)
+    assert law.residence_time(0.0) == pytest.approx(0.2 * n_max / 100.0)
+
+
+def test_the_estimate_is_within_its_interval_where_throughput_only_falls() -> None:
+    """The peak of a lock that is passed on ever more slowly is below one statement at once."""
+    found = fit_bayes([1, 2, 4, 8], [100.0, 50.0, 25.0, 12.5])
+    assert found.x_max_interval is not None
+    assert found.x_max is not None
+    assert found.x_max_interval.low <= found.x_max <= found.x_max_interval.high
+    assert Reason.PEAK_BELOW_DATA in found.reasons

@@ -1,18 +1,14 @@
 """Two estimators from the literature: the linearised fit and least squares on throughput."""
 
 from dataclasses import dataclass
-from math import sqrt
 
 import numpy as np
 
 from models.arrays import Array
 from models.numerics import NEGLIGIBLE, TINY
-from models.usl.law import Usl
+from models.usl.law import SIGMA_BOUND, Usl, bounded_law
 from models.usl.points_and_residuals import Points
 from models.usl.residence_curve import fit_curve
-
-SIGMA_BOUND = 1 - NEGLIGIBLE
-"""The greatest σ that a fit returns; beyond it, throughput would fall from the first thread on."""
 
 
 @dataclass(frozen=True)
@@ -28,12 +24,6 @@ class Parabola:
     def law(self) -> Usl:
         """The law with κ = a and σ = b − a (white paper, equations 3 and 4), within bounds."""
         return bounded_law(self.b - self.a, self.a, self.x_one)
-
-
-def bounded_law(sigma: float, kappa: float, lam: float) -> Usl:
-    """Build the law with the nearest valid parameters: σ in [0, 1), κ in [0, (1 + √(1−σ))²)."""
-    sigma = min(max(sigma, 0.0), SIGMA_BOUND)
-    return Usl(sigma, min(max(kappa, 0.0), SIGMA_BOUND * (1 + sqrt(1 - sigma)) ** 2), lam)
 
 
 def linearise(points: Points) -> Parabola:

@@ -19,7 +19,10 @@ from typing import cast
 import numpy as np
 
 from models.arrays import Array, Quantity
-from models.numerics import ROUNDING
+from models.numerics import NEGLIGIBLE, ROUNDING
+
+SIGMA_BOUND = 1 - NEGLIGIBLE
+"""The greatest σ that a fit returns; beyond it, throughput would fall from the first thread on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,3 +154,9 @@ class Usl:
         with np.errstate(all="ignore"):
             results = np.where(values >= 0, function(values), np.nan)
         return cast(Quantity, results if np.ndim(value) else float(results))
+
+
+def bounded_law(sigma: float, kappa: float, lam: float) -> Usl:
+    """Build the law with the nearest valid parameters: σ in [0, 1), κ in [0, (1 + √(1−σ))²)."""
+    sigma = min(max(sigma, 0.0), SIGMA_BOUND)
+    return Usl(sigma, min(max(kappa, 0.0), SIGMA_BOUND * (1 + sqrt(1 - sigma)) ** 2), lam)

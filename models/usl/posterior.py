@@ -15,7 +15,7 @@ import numpy as np
 from models.arrays import Array
 from models.numerics import NEGLIGIBLE, QUANTILES
 from models.robust import MIN_FREEDOM
-from models.usl.law import Usl
+from models.usl.law import Usl, bounded_law
 from models.usl.peak_posterior_grid import (
     EFFICIENCY_PRIOR,
     N_RANGE,
@@ -148,8 +148,7 @@ class Posterior:
         u, v = (np.exp(-ln[is_law]) for ln in (cells.ln_n, cells.ln_x))
         u, v = u / scales.n_scale, v / scales.x_scale
         a = cells.nodes[:, is_law] * (scales.n_scale / scales.x_scale)
-        linear = np.maximum(1 - (1 - u) ** 2, 1e-200)
-        a = np.minimum(a, np.where(u < 2, v / linear, np.inf))  # σ ≥ 0
+        a = np.minimum(a, _greatest_a(u, v))
         lam = 1 / (v + a * (1 - u) ** 2)
         shares = cells.node_shares[:, is_law]
         shares /= shares.sum()
@@ -235,15 +234,11 @@ def _law_with_x_max(ln_x: float, moments: PowerSums) -> Usl:
 
 
 def _most_likely_a(ln_n: Array, ln_x: float, moments: PowerSums) -> tuple[Array, Array]:
-    """Find the A of the most likely law with this Xmax and each Nmax, and its log probability.
-
-    σ ≥ 0 where A ≤ v/(1 − (1 − u)²), per thread; no bound where Nmax is below half a thread.
-    """
+    """Find the A of the most likely law with this Xmax and each Nmax, and its log probability."""
     u, v = np.exp(-ln_n), np.full(len(ln_n), exp(-ln_x))
     free, ff, squares = moments.best_a(u, v)
     least, one = NEGLIGIBLE * v / u, 1 / moments.n_scale
-    linear = np.maximum(1 - (1 - u * one) ** 2, 1e-200)
-    most = np.where(u * one < 2, v * one / linear, np.inf)
+    most = _greatest_a(u * one, v * one)
     a = np.maximum(np.minimum(free, most * (1 + NEGLIGIBLE)), least)
     noise = moments.noise(squares + (a - free) ** 2 * ff)
     off = (a * u / v - EFFICIENCY_PRIOR[0]) / EFFICIENCY_PRIOR[1]
@@ -257,8 +252,17 @@ def law_with_peak(n_max: float, x_max: float, a: float) -> Usl:
     R(1) = 1/λ = v + A(1−u)², σ = 1 − Aλ, κ = A·u²·λ with u = 1/Nmax, v = 1/Xmax.
     """
     u, v = 1 / n_max, 1 / x_max
-    linear = 1 - (1 - u) ** 2
-    most = v / linear if linear > 0 else a
+    most = float(_greatest_a(np.array(u), np.array(v)))
     lam = 1 / (v + min(a, most) * (1 - u) ** 2)
-    sigma = 0.0 if a >= most else max(0.0, 1 - a * lam)
-    return Usl(sigma=sigma, kappa=min(a, most) * u * u * lam, lam=lam)
+    sigma = 0.0 if a >= most else 1 - a * lam
+    return bounded_law(sigma, min(a, most) * u * u * lam, lam)
+
+
+def _greatest_a(u: Array, v: Array) -> Array:
+    """Compute the A (seconds) with which σ = 0, v/(1 − (1 − u)²); both of the same shape.
+
+    u is per thread. There is no bound where Nmax is half a thread or less: σ > 0 with any A.
+    """
+    linear = 1 - (1 - u) ** 2
+    bound: Array = np.divide(v, linear, out=np.full(u.shape, np.inf), where=linear > 0)
+    return bound
