@@ -6,7 +6,7 @@ from math import sqrt
 
 from models.reason_enum import ReasonEnum
 from models.robust import SIGNIFICANT_Z
-from models.usl.points_and_residuals import MIN_POINTS, Scatter
+from models.usl.points_and_residuals import LAW_PARAMETERS, Scatter
 
 
 class Trust(StrEnum):
@@ -107,7 +107,7 @@ def judge_peak(evidence: PeakEvidence) -> Judgement:
     with the next step.
     """
     forbidding = {
-        Reason.FEW_LEVELS: evidence.levels < MIN_POINTS,
+        Reason.FEW_LEVELS: evidence.levels < LAW_PARAMETERS,
         Reason.LOAD_TOO_LOW: evidence.n_max is not None and _load_share(evidence) < MIN_LOAD,
         Reason.NO_PEAK: evidence.n_max is None,
         Reason.PEAK_BELOW_DATA: evidence.n_max is not None
@@ -149,7 +149,9 @@ def _growth_is_ending(evidence: PeakEvidence) -> bool:
 
 
 def _is_noisy(scatter: Scatter | None) -> bool:
-    return scatter is not None and scatter.squares**0.5 > MAX_ERROR * (scatter.points - MIN_POINTS)
+    return scatter is not None and scatter.squares**0.5 > MAX_ERROR * (
+        scatter.points - LAW_PARAMETERS
+    )
 
 
 def _has_pattern(scatter: Scatter | None) -> bool:

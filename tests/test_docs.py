@@ -31,6 +31,7 @@ from agent.web.http_request_handler import MAX_REQUEST_BYTES
 from agent.web.marker_requests import MAX_PER_MINUTE
 from agent.web.password_queue import MAX_WAITING, MAX_WAITING_PER_NETWORK
 from agent.web.shared_responses import MAX_WAIT_SECONDS
+from models.capacity.contention_peak import MIN_CONTENDING
 from models.capacity.device_parallelism import CHANNELS
 from models.capacity.doubts import MAX_FLUCTUATION, MIN_NEAR_INTERVALS
 from models.capacity.observations import SAME_LOAD_SHARE
@@ -42,6 +43,7 @@ from models.capacity.utilisation_fit import (
 )
 from models.robust import CERTAIN_Z
 from models.shared_constants import (
+    MIN_LASTING,
     MIN_LOAD_RATIO,
     MIN_POINTS,
     NEAR_SHARE,
@@ -65,6 +67,11 @@ STATED = (
         f"{NUMBERS[TRACKED_PER_SHOWN]} times as many as are displayed, at most {MAX_TRACKED})",
     ),
     ("docs/business-metrics.md", f"less than {MIN_LOAD_RATIO} times the 5 % quantile"),
+    (
+        "docs/capacity-model.md",
+        f"unless in {NUMBERS[MIN_LASTING]} intervals at least {NUMBERS[int(MIN_CONTENDING)]} "
+        "statements waited elsewhere",
+    ),
     ("docs/capacity.md", f"where throughput has fallen by {1 - SAME_LOAD_SHARE:.0%}"),
     ("docs/capacity.md", f"95 % quantile below {TRUSTED_RATIO:.2f} times the 5 % quantile"),
     ("docs/capacity.md", f"less than {MIN_LOAD:.0%} of the capacity was seen"),

@@ -35,10 +35,10 @@ from models.capacity.resource_limits import correct_refuted_limit, find_resource
 from models.capacity.result import Capacity
 from models.capacity.trust_gate import judge_capacity, unknown_capacity, with_concurrency
 from models.numerics import median, quantile
-from models.shared_constants import MAJORITY, SEEN_QUANTILE
+from models.shared_constants import MAJORITY, MIN_LASTING, SEEN_QUANTILE
 from models.trust import Trust
 from models.usl.fit import UslFit, fit_bayes
-from models.usl.points_and_residuals import MIN_POINTS
+from models.usl.points_and_residuals import LAW_PARAMETERS
 
 
 def assess_capacity(seen: Observations) -> Capacity:
@@ -158,7 +158,7 @@ def _fit_law(loaded: Observations, points: MergedPoints) -> tuple[UslFit | None,
     """Fit the law if the concurrency allows, and return what is wrong with either."""
     check = check_concurrency(loaded)
     n, x, w, v, _ = points
-    if check is None and np.count_nonzero(w) < MIN_POINTS:
+    if check is None and np.count_nonzero(w) < LAW_PARAMETERS:
         check = Finding(Check.NOISY, float(np.count_nonzero(w)))
     if check is not None:
         return None, check
@@ -183,7 +183,7 @@ def _contention_points(
 def _waits_elsewhere(loaded: Observations, resource_limit: ResourceLimit) -> bool:
     """Return whether statements are known to wait for something other than the limit's resource."""
     elsewhere = loaded.waiting_elsewhere(loaded.resource(resource_limit.resource))
-    return bool(np.count_nonzero(elsewhere >= MIN_CONTENDING) >= MIN_POINTS)
+    return bool(np.count_nonzero(elsewhere >= MIN_CONTENDING) >= MIN_LASTING)
 
 
 def _uncontended_concurrency(kept: Observations, x: float) -> float | None:

@@ -15,7 +15,7 @@ from models.numerics import median
 from models.reason_enum import ReasonEnum
 from models.trust import FULL_LOAD, Reason, Trust
 from models.usl.fit import UslFit, fit_bayes
-from models.usl.points_and_residuals import MIN_POINTS
+from models.usl.points_and_residuals import LAW_PARAMETERS
 
 MIN_INTERVALS = 5
 """Intervals at full load that are required for each number of nodes."""
@@ -90,8 +90,8 @@ def fit_scaling(loads: Sequence[GroupLoad], nodes: int) -> NodeScaling:
 
 
 def _reason_against_fit(nodes: int, served: set[int], full: int) -> ScalingReason | None:
-    if nodes < MIN_POINTS:
+    if nodes < LAW_PARAMETERS:
         return ScalingReason.FEW_NODES
-    if len(served) < MIN_POINTS:
+    if len(served) < LAW_PARAMETERS:
         return ScalingReason.NODES_DID_NOT_VARY
-    return ScalingReason.NEVER_AT_FULL_LOAD if full < MIN_POINTS else None
+    return ScalingReason.NEVER_AT_FULL_LOAD if full < LAW_PARAMETERS else None

@@ -15,7 +15,7 @@ from models.trust import MAX_ERROR, PeakEvidence, Reason, Trust, judge_peak
 from models.usl.classical_fits import least_squares_on_throughput, linearise
 from models.usl.law import Usl
 from models.usl.peak_posterior_grid import LIVE_PRIOR, TABLE_PRIOR, PeakPrior
-from models.usl.points_and_residuals import MIN_POINTS, Points, scatter_about
+from models.usl.points_and_residuals import LAW_PARAMETERS, Points, scatter_about
 from models.usl.posterior import CredibleInterval, LawIntervals, Posterior, posterior_of
 from models.usl.residence_curve import find_outlying_points, fit_curve
 
@@ -270,5 +270,5 @@ def _is_seen_above_peak(
 def _error_from_below(middle: float, errors: Array) -> float:
     """Estimate the relative error of a point from those below the middle, 3 parameters fitted."""
     below = errors[errors < middle] - middle
-    spare = max(len(errors) - MIN_POINTS, 1) / len(errors)
+    spare = max(len(errors) - LAW_PARAMETERS, 1) / len(errors)
     return max(sqrt(float(below @ below) / max(len(below), 1) / spare), NEGLIGIBLE)

@@ -12,8 +12,8 @@ from models.arrays import Array
 from models.numerics import NEGLIGIBLE, TINY
 from models.usl.law import Usl
 
-MIN_POINTS = 3
-"""The law has three parameters."""
+LAW_PARAMETERS = 3
+"""The number of the law's parameters, and the least number of points that determine them."""
 LEVEL_WIDTH = log(1.1)
 """Loads within 10 % of each other are one level, when growth is measured."""
 GROWTH_SPAN = log(1.35)
@@ -40,9 +40,9 @@ class Points:
         ws = np.ones(ns.shape) if weights is None else np.asarray(weights, dtype=np.float64)
         if ns.ndim != 1 or not ns.shape == xs.shape == ws.shape:
             raise ValueError("concurrency, throughput and weights must be arrays of one length")
-        if (count := np.count_nonzero(ws)) < MIN_POINTS:
+        if (count := np.count_nonzero(ws)) < LAW_PARAMETERS:
             what = "points" if weights is None else "points with a weight"
-            raise ValueError(f"at least {MIN_POINTS} {what} are needed, not {count}")
+            raise ValueError(f"at least {LAW_PARAMETERS} {what} are needed, not {count}")
         if not (_is_positive(ns) and _is_positive(xs)):
             raise ValueError("concurrency and throughput must be finite and above 0")
         if weights is not None and not (np.isfinite(ws) & (ws >= 0)).all():
@@ -147,7 +147,7 @@ def scatter_about(law: Usl, points: Points, near: Array) -> Scatter:
     """
     order = np.argsort(points.n, kind="stable")
     n, errors = points.n[order], points.log_residuals(law) * np.sqrt(near / near.mean())
-    up_to = max(1.2 * (law.n_max or np.inf), float(n[MIN_POINTS - 1]))
+    up_to = max(1.2 * (law.n_max or np.inf), float(n[LAW_PARAMETERS - 1]))
     errors = errors[order][n <= up_to]
     count, squares = len(errors), float(errors @ errors)
     steps = np.diff(errors)
