@@ -1,14 +1,11 @@
 """The headroom of a target in the units of its business metrics, from a snapshot."""
 
-from agent.assessment.snapshot import BusinessState, Snapshot
+from agent.assessment.snapshot import STALE_INTERVALS, BusinessState, Snapshot
 from agent.business_metrics.value_series import ValueSeries
 from agent.config.business_metrics import BusinessMetric
 from agent.support.clock_pair import ClockPair
 from agent.window.intervals import Window
 from models.business_unit import UnitHeadroom, unit_headroom
-
-STALE_INTERVALS = 3
-"""Number of the metric's intervals for which a value is recent."""
 
 
 def headroom_in_unit(

@@ -5,7 +5,12 @@ from math import isfinite
 
 from agent.assessment.snapshot import Load, Snapshot
 from agent.export.capacity_sentences import resource_display_name
-from agent.export.number_formats import format_number, format_seconds, whole_percent
+from agent.export.number_formats import (
+    MIN_SHOWN_SHARE,
+    format_number,
+    format_seconds,
+    whole_percent,
+)
 from agent.window.resource_utilisation import CpuSource
 from models.capacity.resource_and_limit import ResourceLimit
 from models.usl.posterior import CredibleInterval
@@ -24,7 +29,6 @@ CPU_SOURCES = {
     CpuSource.NODE_EXPORTER: "the node_exporter of the server's host",
     CpuSource.STATEMENTS: "the CPU time of statements, with what it misses added, over the vcpus",
 }
-MIN_SHOWN_SHARE = 0.005  # a smaller probability to be the limit is not shown
 
 
 def resource_limits_table(snapshot: Snapshot, now: float) -> str:

@@ -4,6 +4,8 @@ from models.numerics import NEGLIGIBLE
 
 DASH = "–"
 """Shown for a value that is not known."""
+MIN_SHOWN_SHARE = 0.005
+"""Smaller shares are left out: as whole percentages they are 0 %."""
 TIME_UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
 
 

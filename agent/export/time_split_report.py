@@ -1,6 +1,6 @@
 """The split of statement time as text: names, and a bar of characters."""
 
-from agent.export.number_formats import whole_percent
+from agent.export.number_formats import MIN_SHOWN_SHARE, whole_percent
 from models.time_split.limiting_resource import LimitedBy, LimitingResource
 from models.time_split.time_parts import TimePart, TimeSplit
 
@@ -32,8 +32,6 @@ LIMITS = {
     LimitingResource.DBMS: "DBMS",
 }
 WIDTH = 20
-MIN_SHOWN_SHARE = 0.005
-"""Smaller shares are not listed."""
 
 
 def stacked_bar(split: TimeSplit) -> str:
