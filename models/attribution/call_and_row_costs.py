@@ -24,9 +24,8 @@ USUAL_CPU = {
 """Approximate CPU seconds that one of each costs. Their proportions are the prior, which decides if
 the load hardly varies. A call costs as much if it only waits (parsing, planning, the result: 46 to
 71 µs were measured), and no less if it computes."""
-BASE_PRIOR = (TYPICAL_NOISE / BASE_SPREAD) ** 2
-"""Weight of the prior of the base relative to an interval's noise. It decides only if the load
-hardly varies."""
+BASE_PRIOR_WEIGHT = (TYPICAL_NOISE / BASE_SPREAD) ** 2
+"""Relative to an interval's noise; the prior decides only if the load hardly varies."""
 MIN_CALL_SHARE = 0.3
 """Share of the mean cost of a call, if only the calls distinguish classes."""
 
@@ -99,7 +98,7 @@ def fit_unit_costs(
     usual = _usual_unit_costs(names, bounds)
     for _ in range(REWEIGHTING_STEPS):
         moments = Moments.of(features, intervals.seconds, y, weights)
-        solved = _solve(moments, usual, 0.0 if usual is None else BASE_PRIOR)
+        solved = _solve(moments, usual, 0.0 if usual is None else BASE_PRIOR_WEIGHT)
         weights = robust_weights(y, features @ solved[:-1] + intervals.seconds * solved[-1])
     call_count = float(summed[0].sum())
     return _as_unit_costs(solved, names, call_count, float(y.sum()), least_share, bounds)
@@ -113,7 +112,7 @@ def unit_costs_from_sums(
     The weights of the moments must be robust ones already.
     """
     call_count = float(pooled.totals[0])
-    solved = _solve(pooled, _usual_unit_costs(sizes, bounds), BASE_PRIOR)
+    solved = _solve(pooled, _usual_unit_costs(sizes, bounds), BASE_PRIOR_WEIGHT)
     return _as_unit_costs(solved, tuple(sizes), call_count, pooled.y_total, least_share, bounds)
 
 

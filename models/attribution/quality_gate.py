@@ -17,7 +17,7 @@ from models.attribution.result import Attribution, AttributionReason, Prediction
 from models.attribution.waiting_classes import waits_by_text
 from models.numerics import NEGLIGIBLE
 
-MIN_R_SQUARED, MAX_ERROR = 0.7, 0.5
+MIN_R_SQUARED, MAX_MAPE = 0.7, 0.5
 """Measured live: 0.98 and 0.1 for bytes of the network, 0 to 0.65 and 0.2 to 20 for those of disks;
 at 0.65 a quarter of what was written went to classes that wrote nothing."""
 DISK_RESOURCES = ("read", "written")
@@ -32,7 +32,7 @@ def is_predicted_well(held_out: PredictionError) -> bool:
     No correlation is required of an error as small as an interval's noise.
     """
     error, moved = held_out.mape, held_out.r_squared
-    if error is None or error > MAX_ERROR:
+    if error is None or error > MAX_MAPE:
         return False
     return error <= TYPICAL_NOISE or (moved or 0.0) >= MIN_R_SQUARED
 
