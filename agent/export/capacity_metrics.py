@@ -62,8 +62,8 @@ CAPACITY_GAUGES: tuple[tuple[str, str, Callable[[Capacity], float | None]], ...]
     ),
     (
         "capacity_concurrency_upper",
-        f"Statements running at once at the capacity, {UPPER}: with more than that the server is "
-        "past its peak. Absent where capacity_concurrency is.",
+        "Statements running at once above which the server is past its peak: "
+        "more of them give no more throughput, or less. Absent where capacity_concurrency is.",
         lambda capacity: capacity.concurrency_upper,
     ),
     (
