@@ -281,7 +281,7 @@ def _use_by_others_per_query(x: Array, others: Array) -> float:
     if high < MIN_LOAD_RATIO * low:
         return least
     (a, a_middle), (b, b_middle) = (
-        quantiles(others[half], (LOW_QUANTILE, MAJORITY)) for half in halves
+        quantiles(others[half], (LOW_QUANTILE, QUANTILES[1])) for half in halves
     )
     error = np.hypot(a_middle - a, b_middle - b) / np.sqrt(len(x) / 2)
     return float(min(least, max(b - a + SIGNIFICANT_Z * error, 0.0) / (high - low)))

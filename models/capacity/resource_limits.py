@@ -511,9 +511,7 @@ def _measured_limit(name: str, seen: float, x: float, spread: float) -> Resource
     """Create the limit from the throughput x of a resource that is nearly always full."""
     deviation = max(np.log(spread) / (2 * NORMAL_95), QUERY_VARIATION)
     grid = np.log(x) + np.linspace(-TABLE_DEVIATIONS, TABLE_DEVIATIONS, TABLE_SIZE) * deviation
-    resource_limit = _limit_from_distribution(
+    limit = _limit_from_distribution(
         name, seen, grid, normal_cdf((grid - np.log(x)) / deviation), 1 / x, 0.0
     )
-    return ResourceLimit(
-        **{**vars(resource_limit), "reasons": (LimitReason.ALREADY_FULL, *resource_limit.reasons)}
-    )
+    return replace(limit, reasons=(LimitReason.ALREADY_FULL, *limit.reasons))

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from models.arrays import Array
 from models.numerics import CONFIDENCE, NEGLIGIBLE, median
 from models.robust import SIGNIFICANT_Z, normal_cdf
+from models.shared_constants import FAR_RATIO
 from models.trust import MAX_ERROR, PeakEvidence, Reason, Trust, judge_peak
 from models.usl.classical_fits import least_squares_on_throughput, linearise
 from models.usl.law import Usl
@@ -35,8 +36,6 @@ REASONS_FOR_MORE_LOAD = {
     Reason.SEEN_ABOVE_PEAK,
 }
 """The reasons that points at higher loads would settle."""
-EXTENSION_RATIO = 1.5
-"""Where throughput still grows, measure next at this many times the greatest load seen or more."""
 MAX_PEAK_RATIO = 100.0
 """A fit without a prior has no peak if it is beyond this many times the greatest load seen."""
 
@@ -236,11 +235,12 @@ def _load_to_measure(
 ) -> float | None:
     """Return the load (threads) whose measurement would settle the reasons; None if none would.
 
-    `n_seen` is the highest concurrency of the points.
+    `n_seen` is the highest concurrency of the points. Where throughput still grew there, the load
+    is one far beyond.
     """
     target = posterior.n_max_median if posterior else law.n_max or 2 * n_seen
     if Reason.STILL_GROWING in reasons:
-        target = max(target, EXTENSION_RATIO * n_seen)
+        target = max(target, FAR_RATIO * n_seen)
     needs_more_load = target > n_seen and REASONS_FOR_MORE_LOAD.intersection(reasons)
     return target if needs_more_load else None
 
