@@ -1,6 +1,7 @@
 """The configuration file: what is accepted, and that every mistake is listed with its place."""
 
 import json
+import os
 from collections.abc import Mapping
 from itertools import pairwise
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 import yaml
 from error_lines import mistakes
 from msgspec import structs
+from unprivileged_user import as_unprivileged_user, world_readable_folder
 
 from agent.config.base_model import InvalidValuesError, Section
 from agent.config.history_settings import HistorySettings, RetentionSettings
@@ -451,6 +453,34 @@ def test_paths_are_relative_to_the_configuration(
     assert problem == f"1: targets[0].password_file: no such file; {start}"
     (problem,) = problems(written(tmp_path, "targets: [{name: a, user: u, password_file: .}]\n"))
     assert problem == "1: targets[0].password_file: is a directory; name a file in it"
+    os.mkfifo(tmp_path / "pipe")
+    (problem,) = problems(written(tmp_path, "targets: [{name: a, user: u, password_file: pipe}]\n"))
+    told = "is a pipe or a device; name a regular file"
+    assert problem == f"1: targets[0].password_file: {told}"
+
+
+def test_a_folder_that_the_user_may_not_enter_is_called_so() -> None:
+    """A server's data directory, with its ca.pem: the file exists, and the path is right."""
+    with world_readable_folder() as folder:
+        data = folder / "data"
+        data.mkdir()
+        (data / "ca.pem").write_text("")
+        (folder / "my.cnf").write_text(f"[client]\nuser=u\nssl-ca={data}/ca.pem\n")
+        path = written(
+            folder,
+            f"targets:\n- {{name: a, user: u, tls: {{ca: {data}/ca.pem}}}}\n"
+            f"- {{name: b, defaults_file: {folder}/my.cnf}}\n",
+        )
+        assert len(load_config(path).targets) == 2
+        data.chmod(0o000)
+        with as_unprivileged_user():
+            found = problems(path)
+        data.chmod(0o700)
+    told = "this user may not enter its folder; permit that, or copy the file to another"
+    assert found == [
+        f"2: targets[0].tls.ca: {told}",
+        f"3: targets[1].defaults_file: {folder}/my.cnf: ssl-ca: {told}",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """A type for paths in the configuration: the file must exist; relative to the configuration."""
 
-import os
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -9,6 +9,8 @@ from typing import Annotated
 
 from agent.config.base_model import Parsed
 from agent.config.systemd_credentials import readable_path
+
+NO_SUCH_FILE = "no such file; check the path"
 
 _base_folder: ContextVar[Path] = ContextVar("base_folder", default=Path())
 
@@ -32,21 +34,25 @@ def _parse_existing_file(name: object) -> Path:
     if not isinstance(name, str | Path):
         raise ValueError("must be the path of a file")
     path = from_base_folder(name)
-    if not is_file(path):
-        if os.path.isdir(path):  # noqa: PTH112  (no error for an invalid name)
-            raise ValueError("is a directory; name a file in it")
-        is_relative = not Path(name).is_absolute()
-        start = "a relative path starts at the configuration's folder"
-        raise ValueError(f"no such file; {start if is_relative else 'check the path'}")
+    problem = file_problem(path)
+    if problem == NO_SUCH_FILE and not Path(name).is_absolute():
+        problem = "no such file; a relative path starts at the configuration's folder"
+    if problem:
+        raise ValueError(problem)
     return readable_path(path)
 
 
-def is_file(path: Path) -> bool:
-    """Return whether a path is an accessible file; no error for invalid or too long names."""
+def file_problem(path: Path) -> str:
+    """Return why the path names no file, with the remedy; empty if it names one."""
     try:
-        return path.is_file()
-    except (OSError, ValueError):
-        return False
+        mode = path.stat().st_mode
+    except PermissionError:
+        return "this user may not enter its folder; permit that, or copy the file to another"
+    except (OSError, ValueError):  # also of a name that is too long
+        return NO_SUCH_FILE
+    if stat.S_ISDIR(mode):
+        return "is a directory; name a file in it"
+    return "" if stat.S_ISREG(mode) else "is a pipe or a device; name a regular file"
 
 
 ExistingFile = Annotated[Path, Parsed(_parse_existing_file)]

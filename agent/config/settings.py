@@ -26,7 +26,7 @@ from agent.config.class_slas import ClassSlas
 from agent.config.contradictions import PASSWORD_SOURCES
 from agent.config.credentials import Credentials, cause_of, client_options
 from agent.config.durations import duration_in_seconds, duration_text, within_bounds
-from agent.config.existing_file import ExistingFile, is_file
+from agent.config.existing_file import ExistingFile, file_problem
 from agent.config.history_settings import HistorySettings
 from agent.config.node_exporter import NodeExporterSettings
 from agent.config.query_class_settings import ClassSettings
@@ -233,8 +233,8 @@ class Target(Section, frozen=True):
             ("ssl-ca", endpoint.tls_ca),
             ("server-public-key-path", endpoint.public_key),
         ):
-            if path and not is_file(Path(path)):
-                yield f"{option}: no such file; check the path"
+            if path and (problem := file_problem(Path(path))):
+                yield f"{option}: {problem}"
             elif path:
                 try:
                     _check_readable(Path(path))
