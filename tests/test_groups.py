@@ -85,6 +85,7 @@ def test_a_lost_node_is_not_in_the_sums() -> None:
     assert (summary.throughput, summary.capacity, summary.bottleneck) == (1300.0, 3000.0, "a")
     assert summary.reasons == (GroupReason.NODES_LOST,)
     assert group_sentences(summary).startswith("2 of 3 nodes serve 1,300 queries/s.")
+    assert GroupReason.NODES_LOST.sentence.startswith("one or more nodes could not be read")
     alone = summarise([SHARDS[0], node("c", None, None)])
     assert group_sentences(alone).startswith("1 of 2 nodes serves ")
 

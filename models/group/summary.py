@@ -15,12 +15,18 @@ from models.trust import Trust
 class GroupReason(ReasonEnum):
     """Why the summary is not complete, or not trusted."""
 
-    NODES_LOST = "nodes_lost", "a node could not be read, and is not included in the totals"
+    NODES_LOST = (
+        "nodes_lost",
+        "one or more nodes could not be read, and are not included in the totals",
+    )
     CAPACITY_UNKNOWN = (
         "capacity_unknown",
-        "the capacity of a node is not known; the sums do not include it",
+        "the capacity of one or more nodes is not known; the sums do not include them",
     )
-    CAPACITY_NOT_TRUSTED = "capacity_not_trusted", "the capacity of a node is not trusted"
+    CAPACITY_NOT_TRUSTED = (
+        "capacity_not_trusted",
+        "the capacity of one or more nodes is not trusted",
+    )
 
 
 @dataclass(frozen=True, slots=True)
