@@ -39,7 +39,10 @@ SELECT STRAIGHT_JOIN h.DIGEST, h.BUCKET_TIMER_LOW, h.BUCKET_TIMER_HIGH, h.COUNT_
 COUNTS_LIMITS = ResultLimits(
     columns=4, rows=MAX_ROWS + 1, bytes=(MAX_ROWS + 1) * (MAX_DIGEST_LENGTH + 60)
 )
-NO_TABLE = "the server has no histograms per digest"
+NO_TABLE = (
+    "the server has no histograms per digest (MySQL has them from 8.0 on, MariaDB has none):"
+    " class_slas give no result here"
+)
 CONSUMER = "statements_digest"
 
 Edges = tuple[float, float]
