@@ -173,3 +173,22 @@ def test_a_number_too_large_for_a_float_is_no_sample(pair: str) -> None:
     data = f'{{"result": [{{"metric": {{}}, "values": [{values}]}}]}}'
     with refusing(answering(data)) as url, pytest.raises(PrometheusError, match="no samples;"):
         Client(Access(url)).samples("up", 0.0, 2.0)
+
+
+@pytest.mark.parametrize(
+    ("status", "remedy"),
+    [
+        ("404 Not Found", "check the URL"),
+        ("500 Internal Server Error", "check the agent's log, or its proxy"),
+        ("502 Bad Gateway", "check the agent's log, or its proxy"),
+    ],
+)
+def test_a_url_is_doubted_only_where_it_may_be_wrong(
+    status: str, remedy: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Not where the agent, or a proxy before it, fails."""
+    answer = f"HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n".encode()
+    with refusing(lambda client: client.sendall(answer)) as url:
+        assert main(["mark", "--name", "x", "--agent", url]) == 1
+    said = capsys.readouterr().err
+    assert said == f"mysql-headroom: {url}: HTTP status {status[:3]}; {remedy}\n"

@@ -84,7 +84,8 @@ class AgentClient:
             return RefusedError(_with_option(text.removeprefix("400 ")))
         if code in (421, 429):
             return AgentError(f"{self._url}: {text.partition(' ')[2]}")
-        return AgentError(f"{self._url}: HTTP status {code}; check the URL")
+        remedy = "check the agent's log, or its proxy" if code >= 500 else "check the URL"
+        return AgentError(f"{self._url}: HTTP status {code}; {remedy}")
 
 
 def _with_option(text: str) -> str:
