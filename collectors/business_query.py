@@ -20,7 +20,10 @@ TABLE = re.compile(r"SELECT command denied .* table (?:[`'](\w+)[`']\.)?[`'](\w+
 ROUTINE = re.compile(r"execute command denied .* routine '([\w.]+)'", re.IGNORECASE)
 GLOBAL = re.compile(r"you need \(at least one of\) the ([A-Z_]+(?: [A-Z_]+)*)(?:,| privilege)")
 """As of a table of information_schema."""
+LONGER = "give it a longer timeout, or a faster query"
 REMEDIES = {
+    "(3024)": LONGER,
+    "(1969)": LONGER,
     "(1046)": "name its tables as SCHEMA.TABLE",
     "(1045)": "its view or function has a definer who may not read that, or is gone",
 }
@@ -60,7 +63,9 @@ def _read(connection: Connection, query: str, timeout: float) -> float:
             raise MissingGrantError(str(error), grant) from None
         remedy = next((remedy for end, remedy in REMEDIES.items() if str(error).endswith(end)), "")
         if remedy:
-            raise CollectorError(FailureKind.UNREADABLE, f"{error}; {remedy}") from None
+            is_slow = error.kind is FailureKind.SLOW
+            kind = FailureKind.SLOW if is_slow else FailureKind.UNREADABLE
+            raise CollectorError(kind, f"{error}; {remedy}") from None
         raise
     if len(rows) != 1:
         count = "more than one row" if rows else "no row"
