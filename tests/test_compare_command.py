@@ -299,6 +299,20 @@ def test_a_period_without_intervals_in_a_history_is_one_line(
     assert f"no intervals of db {period}" in said
 
 
+def test_what_of_a_recording_is_not_used_is_told_once(
+    deployed: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As by `replay`, and not once for each period."""
+    deployed.write_text(deployed.read_text().replace("threads_running", "threads_running,note", 1))
+    lines = deployed.read_text().splitlines()
+    at = lines[0].split(",").index("note")
+    cells = (line.split(",") for line in lines[1:])
+    rest = (",".join([*row[:at], "x", *row[at:]]) for row in cells)
+    deployed.write_text("\n".join([lines[0], *rest]))
+    assert main(["compare", str(deployed), "--before", "0..3h", "--after", "3h..6h"]) == 0
+    assert capsys.readouterr().err == f"mysql-headroom: {deployed}: ignored columns: note\n"
+
+
 @pytest.mark.parametrize("option", ["--since", "--until"])
 def test_options_without_effect_are_refused(
     option: str, capsys: pytest.CaptureFixture[str]

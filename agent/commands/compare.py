@@ -101,6 +101,8 @@ def _compare(args: argparse.Namespace) -> int:
     history = Path(args.source) if is_history(args.source) else None
     comparison = compare_periods(partial(open_source, args), options, periods, history)
     write_output(line + "\n" for line in FORMATS[args.format](comparison))
+    for note in comparison.source_notes:
+        print_error(note)
     return 0
 
 

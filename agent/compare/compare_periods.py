@@ -36,6 +36,7 @@ def compare_periods(
         after=after,
         rows=(*compare(before, after), *compare_classes(first.costs, second.costs)),
         loads_differ=loads_differ(before, after),
+        source_notes=tuple(dict.fromkeys([*first.notes, *second.notes])),
     )
 
 
@@ -60,6 +61,7 @@ class _Side:
     target: str
     assessed: AssessedPeriod
     costs: ClassCosts
+    notes: list[str]
 
 
 def _assess_side(
@@ -73,8 +75,9 @@ def _assess_side(
     )
     with opening(period_options) as source:
         found = assess_period(source, period, options.ceilings)
+        notes = source.notes()
     if history is None or source.server is None:
-        return _Side(source.target, found, NO_CLASSES)
+        return _Side(source.target, found, NO_CLASSES, notes)
     with closing(open_to_read(history)) as connection:
         costs = class_costs(connection, source.target, source.server, period)
-    return _Side(source.target, found, costs)
+    return _Side(source.target, found, costs, notes)

@@ -73,6 +73,8 @@ class Comparison:
     after: AssessedPeriod
     rows: tuple[Compared, ...]
     loads_differ: bool
+    source_notes: tuple[str, ...] = ()
+    """Remarks on the recording, such as on what of it was not used."""
 
     @property
     def has_changed(self) -> bool:
