@@ -100,7 +100,7 @@ def export(args: argparse.Namespace, path: Path) -> int:
     choice = RowFilter(args.target, None, since, until)
     kinds = [kind for kind in TEXT_KINDS.values() if args.kind in (kind.name, ALL)]
     if args.format == "csv" and len(kinds) > 1:
-        print_error("a CSV file can hold one --kind only")
+        print_error("a CSV file can hold one --kind only; --format openmetrics takes all")
         return USAGE_ERROR
     with closing(open_to_read(path)) as connection:
         _require_target(connection, args.target)
