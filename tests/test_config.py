@@ -556,7 +556,7 @@ def test_an_unset_environment_variable_is_no_empty_password(tmp_path: Path, name
     """A misspelt name is reported at the start, not as a denied login."""
     path = written(tmp_path, f"targets: [{{name: a, user: u, password_env: {name}}}]\n")
     assert problems(path) == [
-        "1: targets[0].password_env: cannot read the password: the environment variable that"
+        "1: targets[0].password_env: no password: the environment variable that"
         " password_env names is not set; set it for the agent, or use password_file"
     ]
 
@@ -568,7 +568,7 @@ def test_an_empty_environment_variable_is_no_password(
     monkeypatch.setenv("EMPTY_VARIABLE", "")
     path = written(tmp_path, "targets: [{name: a, user: u, password_env: EMPTY_VARIABLE}]\n")
     assert problems(path) == [
-        "1: targets[0].password_env: cannot read the password: the environment variable that"
+        "1: targets[0].password_env: no password: the environment variable that"
         " password_env names is empty; set it for the agent, or leave password_env out if the"
         " account has none"
     ]

@@ -40,7 +40,7 @@ class Credentials:
             user = self.user or options.get("user") or ""
             return Login(user, self._password(options))
         except (OSError, ValueError) as error:
-            text = f"cannot read the password: {cause_of(error)}"
+            text = f"no password: {cause_of(error)}"
             raise CollectorError(FailureKind.DENIED, text) from None
 
     def _password(self, options: dict[str, str]) -> str:
