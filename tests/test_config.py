@@ -268,6 +268,10 @@ def test_a_file_that_is_loaded_again_is_read_anew(tmp_path: Path) -> None:
         ("[client]\nhost=h\n", "has no user in its group [client]"),
         ("[client]\nuser=u\nssl-ca=/no/such\n", "ssl-ca: no such file; check the path"),
         ("[client]\nuser=u\nssl-mode=VERIFY_CA\n", "ssl-mode: needs an ssl-ca to verify"),
+        (
+            "[client]\nuser=u\nssl-mode=REQIRED\n",
+            "ssl-mode: must be DISABLED, PREFERRED, REQUIRED, VERIFY_CA or VERIFY_IDENTITY",
+        ),
     ],
 )
 def test_an_unusable_my_cnf_is_reported_at_the_start(

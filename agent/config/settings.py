@@ -46,6 +46,7 @@ MAX_PEM_BYTES = 2**22  # bytes; all authorities that browsers trust take 220 KiB
 CLOCK_COLLECTORS = ("status", "statements")  # the collectors whose samples bound an interval
 GOLDEN_RATIO = 0.6180339887498949
 TLS_MODES = ("REQUIRED", "VERIFY_CA", "VERIFY_IDENTITY")  # of a my.cnf, the strictest last
+LAX_TLS_MODES = ("DISABLED", "PREFERRED")
 NAME_PATTERN = r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,62}"
 NAME = matching(
     NAME_PATTERN,
@@ -192,6 +193,9 @@ class Target(Section, frozen=True):
         address_options = {} if self.host or self.port or self.socket else options
         ca = str(self.tls.ca) if self.tls and self.tls.ca else options.get("ssl-ca")
         mode = options.get("ssl-mode", "").upper()
+        if mode and mode not in (*LAX_TLS_MODES, *TLS_MODES):
+            modes = f"{', '.join(LAX_TLS_MODES)}, {', '.join(TLS_MODES[:-1])} or {TLS_MODES[-1]}"
+            raise ValueError(f"ssl-mode: must be {modes}")
         if mode in TLS_MODES[1:] and not ca and not self.tls:
             raise ValueError("ssl-mode: needs an ssl-ca to verify the server, and none is given")
         return Endpoint(
