@@ -494,6 +494,10 @@ def test_a_folder_that_the_user_may_not_enter_is_called_so() -> None:
         ("[::1]", "must be a name or an address alone; give the port with the key port"),
         ("db 1", "must be a host name or an IP address"),
         ("", "must be a host name or an IP address"),
+        (
+            "/run/mysqld/mysqld.sock",
+            "must be a host name or an IP address; give a file with the key socket",
+        ),
     ],
 )
 def test_a_host_is_a_name_or_an_address(tmp_path: Path, value: str, told: str) -> None:

@@ -81,6 +81,8 @@ def _check_host(host: str) -> str:
     """Check that a host is a name or an address; one with a port would be looked up as a name."""
     if host.count(":") == 1 or host.startswith("["):
         raise ValueError("must be a name or an address alone; give the port with the key port")
+    if host.startswith("/"):
+        raise ValueError("must be a host name or an IP address; give a file with the key socket")
     if not host or "/" in host or any(character.isspace() for character in host):
         raise ValueError("must be a host name or an IP address")
     return host
