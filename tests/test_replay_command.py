@@ -260,6 +260,16 @@ def test_rows_out_of_order_and_twice_change_nothing(
     assert replayed(other, "--target", "db") == replayed(hour, "--target", "db")
 
 
+def test_the_case_of_column_names_changes_nothing(
+    hour: Path, tmp_path: Path, replayed: Replayed
+) -> None:
+    """`Questions`, as the server itself has it, is the column too."""
+    names, rest = hour.read_text().split("\n", 1)
+    other = tmp_path / "named.csv"
+    other.write_text(f"{names.title()}\n{rest}")
+    assert replayed(other, "--target", "db") == replayed(hour, "--target", "db")
+
+
 def test_cells_that_are_not_known_are_as_rows_that_are_not_there(
     tmp_path: Path, replayed: Replayed
 ) -> None:
@@ -347,6 +357,7 @@ GOOD = "".join(f"{t},{9 * t},2,{t + 100}\n" for t in range(0, 600, 5))
         ("t_s,questions,uptime_s\n1,2,3\n", ":1: no column threads_running"),
         (HEADER, ": fewer than two rows"),
         (HEADER + "0,1,2,3\n", ": fewer than two rows"),
+        ("Questions," + HEADER + GOOD, ":1: two columns are named questions"),
         (HEADER + GOOD + "600,x,1,700\n", ":122: questions is 'x'"),
         (HEADER + GOOD + "600,-5,1,700\n", ":122: questions is -5"),
         (HEADER + GOOD + "600,inf,1,700\n", ":122: questions is inf"),

@@ -8,7 +8,7 @@ its resource is in another file (agent.csv_input.host_file). A file with the col
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -59,20 +59,25 @@ class ClassFile:
 
 
 class Table:
-    """A CSV file's header and rows, with access to cells by column."""
+    """A CSV file's header and rows, with access to cells by column.
 
-    def __init__(self, path: str, max_bytes: int = MAX_TABLE_BYTES) -> None:
+    `name_of` returns a column's name for what the header has.
+    """
+
+    def __init__(
+        self, path: str, max_bytes: int = MAX_TABLE_BYTES, name_of: Callable[[str], str] = str
+    ) -> None:
         self.name = display_name(path)
         self._rows = read_rows(path, max_bytes)
         self.line, header = next(self._rows, (1, []))
         if not header:
             raise self.error("the file is empty", "its first line names the columns")
-        self.header = tuple(header)
+        self.header = tuple(map(name_of, header))
         mistake = header_mistake(header)
         if mistake is not None:
             raise self.error(*mistake)
-        counts = Counter(header)
-        for column in header:
+        counts = Counter(self.header)
+        for column in self.header:
             if counts[column] > 1:
                 raise self.error(
                     f"two columns are named {shortened(column)}", "give each a name of its own"

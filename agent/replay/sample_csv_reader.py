@@ -32,7 +32,7 @@ class SampleFile:
     """A recording as CSV, read as a stream; mistakes in it raise `TableFileError`."""
 
     def __init__(self, path: str) -> None:
-        self._table = Table(path, MAX_STREAM_BYTES)
+        self._table = Table(path, MAX_STREAM_BYTES, str.casefold)
         self.name = self._table.name
         if {*HISTORY_COLUMNS} <= {*self._table.header}:
             remedy = "load it by `mysql-headroom history import`, and replay that history.db"
