@@ -59,6 +59,23 @@ def refusing(refuse: Callable[[socket.socket], None]) -> Iterator[str]:
         listener.shutdown(socket.SHUT_RDWR)
 
 
+def test_an_answer_that_breaks_off_is_asked_for_again() -> None:
+    """It is no answer of another form, whose URL would be wrong."""
+    asked: list[socket.socket] = []
+
+    def answer(client: socket.socket) -> None:
+        asked.append(client)
+        client.sendall(b'HTTP/1.1 200 OK\r\nContent-Length: 60000\r\n\r\n{"status":')
+
+    with refusing(answer) as url:
+        client = Client(Access(url), sleep=lambda _: None)
+        with pytest.raises(
+            PrometheusError, match=r"no answer \(it ended 59990 bytes early\); check"
+        ):
+            client.series("{}", 0.0, 60.0)
+    assert len(asked) == 4
+
+
 @pytest.mark.parametrize("refuse", [broken_off, silent, dripping])
 @pytest.mark.parametrize(
     "words",

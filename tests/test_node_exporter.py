@@ -150,14 +150,19 @@ def host(
     pause: float = 0.0,
     tls: ssl.SSLContext | None = None,
     server: str = "made up",
+    missing: int = 0,
 ) -> Iterator[str]:
-    """Serve that answer on loopback, in pieces of a byte each where it is slow."""
+    """Serve that answer on loopback, in pieces of a byte each where it is slow.
+
+    `missing` bytes of it never come.
+    """
 
     class Answer(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             refused = needs is not None and self.headers.get("Authorization") != needs
             head = f"HTTP/1.0 {401 if refused else code} said\r\nServer: {server}\r\n"
-            answer = f"{head}Content-Length: {len(content)}\r\n\r\n".encode() + content
+            head += f"Content-Length: {len(content) + missing}\r\n\r\n"
+            answer = head.encode() + content
             pieces = [answer[i : i + 1] for i in range(len(answer))] if pause else [answer]
             for piece in pieces:
                 try:
@@ -248,11 +253,12 @@ def test_the_systems_authorities_are_loaded_once(monkeypatch: pytest.MonkeyPatch
 
 
 def test_each_failure_names_the_url_and_ends_no_session() -> None:
-    """An error, an endless page, and one whose bytes or headers arrive slowly."""
+    """An error, an endless page, a part of one, and one whose bytes or headers arrive slowly."""
     cases = [
         ({"code": 500}, "HTTP status 500; check that a node_exporter answers"),
         ({"code": 302, "server": "s\r\nLocation: /login"}, "redirects to /login; give the URL"),
         ({"content": b"x" * (2**22 + 1)}, "the page is larger than 4 MiB"),
+        ({"missing": 9}, r"no answer \(it ended 9 bytes early\); check the URL"),
         ({"content": b"x" * 1000, "pause": 0.05}, "timed out"),
         ({"server": "x" * 1000, "pause": 0.05}, "timed out"),
     ]

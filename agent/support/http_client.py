@@ -222,7 +222,7 @@ def _content(answer: Any, most: int) -> Iterator[bytes]:
 def _decoded(answer: Any) -> Iterator[bytes]:
     """Yield it unpacked: some servers and proxies compress it unasked."""
     encoding = ", ".join(answer.headers.get_all("Content-Encoding", [])).strip().lower()
-    pieces = iter(partial(answer.read1, CHUNK_BYTES), b"")
+    pieces = _received(answer)
     if encoding in ("", "identity"):
         yield from pieces
     elif encoding in ("gzip", "x-gzip"):
@@ -233,6 +233,13 @@ def _decoded(answer: Any) -> Iterator[bytes]:
     else:
         remedy = "let the server, or the proxy before it, send gzip or no encoding"
         raise EncodingError(f"the encoding {encoding[:40]!r} of its answer is not read; {remedy}")
+
+
+def _received(answer: Any) -> Iterator[bytes]:
+    """Yield its pieces; raises `NoAnswerError` if it ends before the length that it has named."""
+    yield from iter(partial(answer.read1, CHUNK_BYTES), b"")
+    if answer.length:  # what `read1` has not got, of which it says nothing
+        raise NoAnswerError(f"it ended {answer.length} bytes early")
 
 
 def _without_login(url: str) -> str:
