@@ -229,6 +229,23 @@ def test_an_hour_of_rare_scrapes_in_a_day_makes_no_interval_wider(
             assert measure_samplings(Client(Access(url)), target, query) == found
 
 
+def test_a_time_that_is_not_used_changes_nothing(
+    prometheus: str, promtool: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """50 days ago the server was on another host, and scraped every five minutes."""
+    before, samples = rows(86400, step=300, start=END - 50 * 86400), list[Sample]()
+    for node, part in (("b", before), ("a", table())):
+        host = {"instance": f"{node}:9100", "node": node}
+        samples += exported(part, {"job": "mysql", "instance": "db1:9104", "node": node}, host)
+    with serving(prometheus, fill(tmp_path, promtool, samples)) as url:
+        words = ("--join", "node", "--since")
+        (_, long), (_, short) = (analysed(capsys, url, *words, since) for since in ("60d", "30d"))
+    assert len(short["db1:9104"]["points"]) == pytest.approx(LENGTH / 30, abs=3)
+    assert "cpu" in short["db1:9104"]["load"]["utilisation"]
+    for key in ("load", "capacity", "points"):
+        assert long["db1:9104"][key] == short["db1:9104"][key], key
+
+
 def test_where_an_answer_is_split_is_not_seen(
     url: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,7 +3,9 @@
 import argparse
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
+from agent.assessment.hourly_load import KEPT_HOURS
 from agent.assessment.snapshot import Snapshot
 from agent.commands.argument_types import duration
 from agent.commands.exit_codes import FAILED, USAGE_ERROR
@@ -26,6 +28,7 @@ from agent.prometheus.target_assessment import Analysis, analyse
 from agent.replay.recording_opener import SourceError
 from agent.support.http_client import AccessError
 from agent.support.safe_output import json_text, print_error, write_output
+from models.forecast.hourly_means import HOUR_SECONDS
 
 CONCURRENT_TARGETS = 2
 """Targets analysed concurrently: while Prometheus answers for one, another is computed."""
@@ -67,7 +70,7 @@ def _analyze(args: argparse.Namespace) -> int:
     if args.plot is not None and (problem := matplotlib_problem() or plot_path_problem(args.plot)):
         print_error(problem)
         return USAGE_ERROR
-    client, query = client_of(args, args.prometheus), query_of(args)
+    client, query = client_of(args, args.prometheus), _without_unused_time(query_of(args))
     snapshots, failed = _analyse_targets(client, query, args.interval)
     if not snapshots and not failed:
         remedy = "check --selector, --by, --since, and that mysqld_exporter is scraped"
@@ -84,6 +87,14 @@ def _analyze(args: argparse.Namespace) -> int:
     if args.plot is not None and snapshots and not _draw_plot(args.plot, ordered, end):
         return FAILED
     return FAILED if failed else 0
+
+
+def _without_unused_time(query: FleetQuery) -> FleetQuery:
+    """Return the query without the time before the days of a forecast, which are the longest used.
+
+    Scrapes, hosts and labels of before would count as those of the present server.
+    """
+    return replace(query, start=max(query.start, query.end - KEPT_HOURS * HOUR_SECONDS))
 
 
 def _draw_plot(path: str, snapshots: Sequence[Snapshot], now: float) -> bool:
