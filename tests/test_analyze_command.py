@@ -229,6 +229,16 @@ def test_an_hour_of_rare_scrapes_in_a_day_makes_no_interval_wider(
             assert measure_samplings(Client(Access(url)), target, query) == found
 
 
+def test_a_server_that_has_stopped_is_read_as_it_was_scraped(
+    url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Two hours after its last sample as at it."""
+    asked = ("--target", "db1:9104", "--since", "3h", "--until", str(END + 2 * 3600 - 600))
+    assert main(["replay", url, *asked]) == 0
+    title = capsys.readouterr().out.splitlines()[0]
+    assert title.startswith("db1:9104: samples 15 s apart, intervals of 30s")
+
+
 def test_a_time_that_is_not_used_changes_nothing(
     prometheus: str, promtool: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -291,7 +301,7 @@ def test_the_table_and_the_csv_have_the_most_endangered_first(
     lines = capsys.readouterr().out.splitlines()
     assert re.split("  +", lines[0].strip()) == list(HEADER)
     assert lines[-1].startswith("db4:9104 ")
-    assert lines[-1].endswith("  the last one is 71 min old and withheld")
+    assert lines[-1].endswith("  the last one is 70 min old and withheld")
     assert main(["analyze", *asked, "--format", "csv"]) == 0
     table = list(csv.DictReader(capsys.readouterr().out.splitlines()))
     assert [row["target"] for row in table] == [line.split()[0] for line in lines[1:]]

@@ -97,17 +97,19 @@ def measure_samplings(client: Client, target: FleetTarget, query: FleetQuery) ->
     """Return the seconds between samples of the server and of its host's CPU, if any.
 
     The first are those at the end; the second, if any, those of the earlier samples that would be
-    gaps there. The slowest source counts: an interval without a sample of the CPU says nothing
-    about a limit.
+    gaps there, which are the first where the server was not read at the end. The slowest source
+    counts: an interval without a sample of the CPU says nothing about a limit.
     """
     sources = [_server_selector(name, target, query) for name in (QUESTIONS, STATEMENT_TIME)]
     if target.host is not None:
         sources.append(_cpu_selector(target.host, query))
-    status, *others = (_spacing_before(client, source, query.end, query) for source in sources)
-    latest = max([status or DEFAULT_SAMPLING, *(each or 0.0 for each in others)])
+    at_end = [_spacing_before(client, source, query.end, query) for source in sources]
     hours = [(source, _end_of_sparse_hour(client, source, query)) for source in sources]
     sparse = [_spacing_before(client, source, end, query) for source, end in hours if end]
     earlier = max((each or 0.0 for each in sparse), default=0.0)
+    if at_end[0] is None:
+        return [earlier or DEFAULT_SAMPLING]
+    latest = max(each or 0.0 for each in at_end)
     return [latest, earlier] if earlier > max_gap(latest) else [latest]
 
 
