@@ -170,7 +170,8 @@ def observations(
         resources=resources if pool is None else [*resources, pool],
         log_counted=log_writes(window.rates) is not None,
     )
-    kept = thin(end, x, now=float(end[-1]) if len(end) else 0.0, counts=window["stands_for"])
+    now = float(end[-1]) if len(end) else 0.0
+    kept = thin(end, x, now, concurrency=n, counts=window["stands_for"])
     loaded = x[kept.indices] > 0
     thinned = replace(observed.select(kept.indices), weights=kept.weights)
     return thinned.select(loaded)

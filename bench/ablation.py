@@ -154,7 +154,9 @@ def _simulated(servers: int, seed: int) -> Iterator[tuple[Any, float]]:
                 rng = np.random.default_rng([seed, number, int(100 * reach), i])
                 server = scenario.server(rng)
                 seen = simulate_day(server, scenario.settings(reach), rng)
-                kept = thin(seen.at, seen.throughput, float(seen.at[-1]))
+                kept = thin(
+                    seen.at, seen.throughput, float(seen.at[-1]), concurrency=seen.concurrency
+                )
                 yield replace(seen.select(kept.indices), weights=kept.weights), server.capacity
 
 

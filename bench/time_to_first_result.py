@@ -67,7 +67,7 @@ def lived(kind: str, reach: float, seed: int) -> tuple[float, Observations]:
 def look(seen: Observations, truth: float, intervals: int) -> TrustAtMoment:
     """Assess the first intervals, as the agent does."""
     known = seen.select(slice(0, intervals))
-    kept = thin(known.at, known.throughput, float(known.at[-1]))
+    kept = thin(known.at, known.throughput, float(known.at[-1]), concurrency=known.concurrency)
     found = assess_capacity(replace(known.select(kept.indices), weights=kept.weights))
     low, high = found.lower or 0.0, found.upper or np.inf
     return TrustAtMoment(found.trust, found.upper is not None, low <= truth <= high)

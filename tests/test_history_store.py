@@ -153,6 +153,30 @@ def test_a_long_window_is_thinned_like_one_in_memory(path: Path) -> None:
     assert [row.at for row, _ in found] == sorted(row.at for row, _ in found)
 
 
+def test_a_saturation_is_read_back_among_hours_of_the_same_throughput(path: Path) -> None:
+    """By its concurrency, from whichever source is known."""
+    names = [column.name for column in INTERVALS.columns]
+    concurrency, threads, throughput = (
+        names.index(name) for name in ("statement_time", "threads_running", "throughput")
+    )
+    history = []
+    for k in range(3000):
+        cells = list(interval(k).cells)
+        cells[throughput], cells[concurrency], cells[threads] = 1000.0, None, 3.0
+        if 1000 <= k < 1010:
+            cells[threads] = 80.0
+        elif 2000 <= k < 2010:
+            cells[concurrency] = 80.0
+        history.append(interval(k)._replace(cells=tuple(cells)))
+    with closing(open_to_write(path)) as connection:
+        connection.execute("BEGIN")
+        insert_rows(connection, INTERVALS, history)
+        connection.execute("COMMIT")
+        found = [row for row, _ in read_window(connection, wanted(3000))]
+    assert sum(row.cells[threads] == 80.0 for row in found) == 10
+    assert sum(row.cells[concurrency] == 80.0 for row in found) == 10
+
+
 # --- private
 
 

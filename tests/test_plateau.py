@@ -152,8 +152,19 @@ def test_statements_on_all_connections_show_the_end_though_few_intervals_have_th
     found = assess_capacity(known.day_until(until))
     truth = known.server.capacity
     assert found.value == pytest.approx(truth, rel=0.03)
-    assert CapacityReason.THROUGHPUT_PLATEAU in found.reasons
+    assert found.limit == USL
     assert min(r.x_max for r in found.resource_limits if r.x_max is not None) > 1.3 * truth
+
+
+def test_a_saturation_of_the_day_before_is_remembered() -> None:
+    """Ten minutes of it, 21 hours ago: the hours before and after had the same throughput."""
+    known = server_month("growth", 9002)
+    found = assess_capacity(known.day_until(int(22.683 * PER_DAY)))
+    truth = known.server.capacity
+    assert found.value == pytest.approx(truth, rel=0.03)
+    assert found.lower is not None
+    assert found.lower < truth
+    assert CapacityReason.THROUGHPUT_PLATEAU in found.reasons
 
 
 def test_a_constant_load_shows_no_plateau() -> None:

@@ -33,6 +33,25 @@ def test_an_old_busy_hour_is_kept_among_thousands_of_idle_intervals() -> None:
     assert np.max(np.diff(np.sort(busy))) < 0.05 * 5000
 
 
+def test_a_saturation_is_kept_among_hours_of_the_same_throughput() -> None:
+    """Ten minutes with four times the statements of the other busy hours; one cell without them."""
+    at = np.arange(15.0, DAY + 1, 15.0)
+    x, n = np.full(len(at), 1000.0), np.full(len(at), 20.0)
+    n[2000:2040] = 80.0
+    kept = thin(at, x, at[-1], concurrency=n)
+    assert len(kept.indices) <= 500
+    assert np.count_nonzero(n[kept.indices] > 70) == 40
+    assert np.count_nonzero(n[thin(at, x, at[-1]).indices] > 70) < 10
+
+
+def test_an_unknown_concurrency_is_one_cell() -> None:
+    """As if no more than one statement had run at once."""
+    at = np.arange(-600.0, 0.0)
+    n = np.where(np.arange(600) % 2, np.nan, 0.5)
+    kept = thin(at, np.full(600, 50.0), 0.0, concurrency=n, half_life=1e12)
+    assert kept.weights.sum() == pytest.approx(8)
+
+
 def test_the_counts_add_up_to_all_intervals() -> None:
     """The kept intervals represent all."""
     at, x = week()

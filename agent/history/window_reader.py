@@ -12,7 +12,7 @@ from models.capacity.thinning import MAX_INTERVALS, thin
 
 MAX_ROWS = 2 * MAX_INTERVALS  # intervals; beyond that, the least informative are not read
 MAX_WIDTH_DIFFERENCE = 0.01  # the share by which the widths of intervals may differ
-POINT = np.dtype([("at", "i8"), ("throughput", "f8")])
+POINT = np.dtype([("at", "i8"), ("throughput", "f8"), ("concurrency", "f8")])
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,10 +31,11 @@ WindowRow = tuple[Row, float]
 
 
 def read_window(connection: sqlite3.Connection, wanted: WindowQuery) -> list[WindowRow]:
-    """Return the intervals, oldest first; if too many, a selection spread over load and age."""
+    """Return the intervals, oldest first; if too many, a selection as of a window in memory."""
     near = (wanted.width * (1 - MAX_WIDTH_DIFFERENCE), wanted.width * (1 + MAX_WIDTH_DIFFERENCE))
     found = connection.execute(
-        "SELECT interval.at, throughput FROM interval JOIN target ON target.id = interval.target"
+        "SELECT interval.at, throughput, COALESCE(statement_time, threads_running)"
+        " FROM interval JOIN target ON target.id = interval.target"
         " WHERE name = ? AND server = ? AND interval.at >= ? AND interval.at <= ?"
         " AND seconds BETWEEN ? AND ? ORDER BY interval.at",
         (wanted.target, wanted.server, wanted.since, wanted.until, *near),
@@ -48,7 +49,8 @@ def read_window(connection: sqlite3.Connection, wanted: WindowQuery) -> list[Win
         return []
     at, counts = points["at"], np.ones(len(points))
     if len(points) > MAX_ROWS:
-        kept = thin(at / 1000, points["throughput"], now=at[-1] / 1000)
+        n = points["concurrency"]
+        kept = thin(at / 1000, points["throughput"], at[-1] / 1000, concurrency=n)
         at, counts = at[kept.indices], kept.counts
     counted = dict(zip(at.tolist(), counts.tolist(), strict=True))
     return [(row, counted[row.at]) for row in _rows_at(connection, wanted, counted)]

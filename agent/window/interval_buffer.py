@@ -137,13 +137,19 @@ class IntervalBuffer:
     def _set_latest_window(self, window: Window, now: float = -math.inf) -> None:
         """Keep these intervals, without those beyond the horizon; of many, a thinned selection.
 
-        The selection is even over load and age, and each kept interval represents those dropped.
+        The selection is even over load, concurrency and age; each kept interval represents those
+        dropped.
         """
         window = window.select(window["end"] > now - self.horizon)
         if len(window) > THIN_ABOVE:
             end = window["end"]
-            counts = window["stands_for"]
-            kept = thin(end, window["throughput"], now=float(end[-1]), counts=counts)
+            kept = thin(
+                end,
+                window["throughput"],
+                float(end[-1]),
+                concurrency=window.statements_at_once,
+                counts=window["stands_for"],
+            )
             window = window.select(kept.indices).with_counts(kept.counts)
         self.latest_window = window
 

@@ -130,6 +130,12 @@ class Window:
         """Concurrency of the clients by Threads_running, never below zero, shape (k,)."""
         return np.maximum(self["threads_running"] - self.excluded, 0.0)
 
+    @property
+    def statements_at_once(self) -> Array:
+        """Concurrency by statement time, by Threads_running where that is not known, shape (k,)."""
+        by_time = self["statement_time"]
+        return np.where(np.isfinite(by_time), by_time, self.client_threads)
+
 
 def compute_intervals(
     raw: Mapping[str, Sequence[Sample]], edges: Array, max_gap: float

@@ -1,8 +1,9 @@
-"""The intervals that a long window keeps: spread over load and age, instead of thousands alike.
+"""The intervals that a long window keeps: spread over load, concurrency and age, not all alike.
 
-Intervals fall into cells of load (six to the octave, down from the greatest) and of age (one to the
-octave). Crowded cells are thinned, evenly over time, until all together fit the limit, so that an
-old interval at a high load is kept longer than a thousand idle ones. The choice is deterministic,
+Intervals fall into cells of load (six to the octave, down from the greatest), of concurrency and of
+age (one to the octave each). Crowded cells are thinned, evenly over time, until all together fit
+the limit, so that an old interval at a high load is kept longer than a thousand idle ones, and a
+saturated one among hours of the same throughput without queues. The choice is deterministic,
 and kept intervals can be thinned again with newer ones, so the memory of a window is bounded.
 """
 
@@ -21,7 +22,7 @@ YOUNG_SECONDS = 900.0
 HALF_LIFE_SECONDS = 86_400.0
 """The age (s) at which an interval weighs half."""
 MAX_CELL_WEIGHT = 8.0
-"""The greatest weight of a cell, in intervals: those of one load and age add little evidence."""
+"""The greatest weight of those of one load and age, in intervals: they add little evidence."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,13 +41,15 @@ def thin(
     throughput: ArrayLike,
     now: float,
     *,
+    concurrency: ArrayLike = np.nan,
     counts: ArrayLike = 1.0,
     limit: int = MAX_INTERVALS,
     half_life: float = HALF_LIFE_SECONDS,
 ) -> KeptIntervals:
     """Choose at most `limit` intervals; at in seconds, ascending, and throughput of shape (k,).
 
-    Intervals without a known throughput are not kept. Raises ValueError for a limit below 1.
+    concurrency: in statements, of shape (k,), NaN where not known. Intervals without a known
+    throughput are not kept. Raises ValueError for a limit below 1.
     """
     if limit < 1:
         raise ValueError(f"the limit must be at least 1, not {limit}")
@@ -56,27 +59,36 @@ def thin(
     if len(known) == 0:
         return KeptIntervals(known, np.empty(0), np.empty(0))
     age = np.maximum(now - times[known], 0.0)
-    cell = _cells(x[known], age)
+    n = np.broadcast_to(np.asarray(concurrency, dtype=np.float64), x.shape)
+    load_and_age = _cells_of_load_and_age(x[known], age)
+    cell = _divided_by_concurrency(load_and_age, n[known])
     chosen = _choose_evenly(cell, limit)
-    total = np.bincount(cell, weights=represented[known])
-    kept_in_cell = np.bincount(cell[chosen])
-    chosen_cell = cell[chosen]
-    share = total[chosen_cell] / kept_in_cell[chosen_cell]
-    weights = np.minimum(share, MAX_CELL_WEIGHT / kept_in_cell[chosen_cell]) * 0.5 ** (
-        age[chosen] / half_life
-    )
+    total, kept = np.bincount(cell, weights=represented[known]), np.bincount(cell[chosen])
+    share = total[cell[chosen]] / kept[cell[chosen]]
+    most = MAX_CELL_WEIGHT / np.bincount(load_and_age[chosen])[load_and_age[chosen]]
+    weights = np.minimum(share, most) * 0.5 ** (age[chosen] / half_life)
     return KeptIntervals(known[chosen], share, weights)
 
 
-def _cells(x: Array, age: Array) -> NDArray[np.intp]:
-    """Number each interval's cell of load and age from 0; higher loads have lower numbers."""
+def _cells_of_load_and_age(x: Array, age: Array) -> NDArray[np.intp]:
+    """Number each interval's cell of load and age; higher loads have lower numbers."""
     lowest = LOADS_PER_OCTAVE * LOAD_OCTAVES
     top = max(float(x.max()), TINY)
     below = -np.log2(np.maximum(x / top, 2.0 ** -(LOAD_OCTAVES + 1)))
     load = np.minimum(below * LOADS_PER_OCTAVE, lowest).astype(np.intp)
     octave = np.ceil(np.log2(np.maximum(age / YOUNG_SECONDS, 1.0))).astype(np.intp)
-    _, cell = np.unique(octave * (lowest + 1) + load, return_inverse=True)
-    return cell.astype(np.intp)
+    cell: NDArray[np.intp] = octave * (lowest + 1) + load
+    return cell
+
+
+def _divided_by_concurrency(cell: NDArray[np.intp], n: Array) -> NDArray[np.intp]:
+    """Divide the cells by octaves of concurrency, and number them from 0.
+
+    Up to one statement at once, and where their number is not known, is one octave.
+    """
+    octave = np.log2(np.maximum(np.nan_to_num(n), 1.0)).astype(np.intp)
+    _, divided = np.unique(octave * (cell.max() + 1) + cell, return_inverse=True)
+    return divided.astype(np.intp)
 
 
 def _choose_evenly(cell: NDArray[np.intp], limit: int) -> NDArray[np.intp]:

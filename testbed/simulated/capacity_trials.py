@@ -48,7 +48,7 @@ def trial(scenario: DayScenario, reach: float, rng: np.random.Generator) -> Tria
     """Draw a server and its day, and assess it; beside it, the law alone."""
     server = scenario.server(rng)
     seen = simulate_day(server, scenario.settings(reach), rng)
-    kept = thin(seen.at, seen.throughput, float(seen.at[-1]))
+    kept = thin(seen.at, seen.throughput, float(seen.at[-1]), concurrency=seen.concurrency)
     seen = replace(seen.select(kept.indices), weights=kept.weights)
     capacity = assess_capacity(seen)
     loaded = seen.select(seen.loaded)
