@@ -665,7 +665,7 @@ def test_a_server_that_cannot_be_asked_is_one_line(
     nobody = f"http://127.0.0.1:{free_port()}"
     assert f"{nobody}: no answer" in asked_of(capsys, nobody)
     assert "or give a longer --timeout; tried 4 times" in asked_of(capsys, nobody)
-    assert "check the URL" in asked_of(capsys, f"{url}/nowhere")
+    assert "check the URL, which ends before /api/v1" in asked_of(capsys, f"{url}/api/v1")
     assert "check the selector" in asked_of(capsys, url, "--selector", '{job=="x"}')
     assert "it has no such server" in asked_of(capsys, url, "--selector", '{job="x"}')
     assert "is not a URL" in asked_of(capsys, "prometheus:9090", code=2)

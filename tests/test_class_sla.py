@@ -308,8 +308,8 @@ def test_every_mistake_in_an_sla_has_its_place_and_remedy(tmp_path: Path) -> Non
         "5: targets[0].class_slas[0].digest: must be the 64 hexadecimal digits of a digest: column"
         " DIGEST of performance_schema.events_statements_summary_by_digest, or the label of"
         " mysql_headroom_query_calls_total",
-        "5: targets[0].class_slas[0].seconds: not a duration; write 500ms, 15s, 10m, 6h, 1d or a"
-        " number of seconds",
+        "5: targets[0].class_slas[0].seconds: not a duration; write 500ms, 15s, 10m, 6h, 1d, 1w or"
+        " a number of seconds",
         "6: targets[0].class_slas[1].quantile: must be a number from 0.5 to 0.999; write 0.95 for"
         " 95 % of statements",
         "7: targets[0].class_slas[2].quantile: must be a number from 0.5 to 0.999; write 0.95 for"

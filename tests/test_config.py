@@ -13,6 +13,7 @@ from msgspec import structs
 from unprivileged_user import as_unprivileged_user, world_readable_folder
 
 from agent.config.base_model import InvalidValuesError, Section
+from agent.config.durations import duration_in_seconds
 from agent.config.history_settings import HistorySettings, RetentionSettings
 from agent.config.loader import ConfigError, load_config
 from agent.config.settings import (
@@ -57,6 +58,15 @@ def test_the_example_is_accepted_as_it_stands(example: Path) -> None:
     config = load_config(example)
     assert [target.name for target in config.targets][:2] == ["primary", "replica"]
     assert config.targets[2].endpoint == Endpoint(host="db2")
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("500ms", 0.5), ("15s", 15), ("1h30m", 5400), ("4w", 28 * 86_400), ("1w1d", 8 * 86_400)],
+)
+def test_a_duration_has_the_units_of_prometheus(text: str, seconds: float) -> None:
+    """Weeks, too."""
+    assert duration_in_seconds(text) == seconds
 
 
 def test_the_example_shows_every_key_with_its_default(example: Path) -> None:
@@ -108,7 +118,7 @@ targets:
         "1: listen: must be an address and a port, such as 127.0.0.1:10104, [::1]:10104 or :10104",
         "2: fitt: unknown key; did you mean fit?",
         "4: fit.interval: must be from 1s to 10m",
-        "5: fit.window: not a duration; write 500ms, 15s, 10m, 6h, 1d or a number of seconds",
+        "5: fit.window: not a duration; write 500ms, 15s, 10m, 6h, 1d, 1w or a number of seconds",
         "6: log.level: should be 'debug', 'info', 'warning' or 'error'",
         "10: targets[0].port: must be a whole number",
         "11: targets[0].passwrd: unknown key; did you mean password_env or password_file?",

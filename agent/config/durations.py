@@ -1,15 +1,15 @@
-"""Durations as text: `1s`, `500ms`, `15s`, `6h`, `1h30m`, or a number of seconds."""
+"""Durations as text: `500ms`, `15s`, `6h`, `1h30m`, `4w`, or a number of seconds."""
 
 import math
 import re
 
 from agent.config.base_model import Checked
 
-UNITS = {"ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+UNITS = {"ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
 NUMBER = re.compile(r"\d+(\.\d+)?", re.ASCII)
-PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
+PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d|w)")
 MAX_LENGTH = 64  # characters; longer texts are refused at once
-MISTAKE = "not a duration; write 500ms, 15s, 10m, 6h, 1d or a number of seconds"
+MISTAKE = "not a duration; write 500ms, 15s, 10m, 6h, 1d, 1w or a number of seconds"
 
 
 def duration_in_seconds(value: object) -> float:

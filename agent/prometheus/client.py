@@ -43,6 +43,7 @@ MIN_PART_SECONDS = 60.0
 """A shorter time is not split further."""
 REMEDIES: Mapping[int, str] = {
     400: "check the {query}",
+    404: "check the URL, which ends before /api/v1 or /graph",
     405: "queries are POST requests, which a proxy must let pass",
     TOO_MUCH_STATUS: "check the {query}, or the server's limits of a query",
 }
