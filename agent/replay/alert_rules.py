@@ -17,10 +17,10 @@ from agent.window.concurrency import ConcurrencySource
 from models.capacity.resource_and_limit import FULL_UTILISATION
 from models.trust import Trust
 
-HORIZON_SECONDS, PAGE_PROBABILITY, WARNING_PROBABILITY = 3600.0, 0.35, 0.1
+HORIZON_SECONDS, PAGE_PROBABILITY, WARNING_PROBABILITY = 3600.0, 0.35, 0.06
 """A page fires if the load reaches the capacity within these seconds with at least the first
 probability, and keeps firing while that is at least the second; a warning needs the second."""
-CLOSE_LOAD, CLOSE_PROBABILITY = 1.25, 0.5
+CLOSE_LOAD, CLOSE_PROBABILITY = 1.25, 0.2
 """A warning also needs that this factor of the load saturates the server, with this probability."""
 MEASURED_RESOURCES = re.compile(
     f"cpu|server_cpu|connections|{DISK}.+:(operations|bytes)|{NETWORK}.+"
