@@ -1,7 +1,5 @@
 """Assess a target: window → observations → capacity → snapshot. The time is an argument."""
 
-from dataclasses import replace
-
 import numpy as np
 
 from agent.assessment.assessed_intervals import AssessedIntervals
@@ -36,7 +34,6 @@ from models.capacity.assess import assess_capacity
 from models.capacity.client_connections import client_connections
 from models.capacity.observations import Observations
 from models.capacity.oversubscription_loss import ASSUMED_CONNECTIONS
-from models.capacity.thinning import thin
 
 IDLE_BASELINE = "idle_baseline"
 """The kind of the excluded threads that have neither a client nor a name."""
@@ -170,11 +167,8 @@ def observations(
         resources=resources if pool is None else [*resources, pool],
         log_counted=log_writes(window.rates) is not None,
     )
-    now = float(end[-1]) if len(end) else 0.0
-    kept = thin(end, x, now, concurrency=n, counts=window["stands_for"])
-    loaded = x[kept.indices] > 0
-    thinned = replace(observed.select(kept.indices), weights=kept.weights)
-    return thinned.select(loaded)
+    thinned = observed.thinned(window["stands_for"])
+    return thinned.select(thinned.throughput > 0)
 
 
 def _connection_counts(window: Window) -> Array:

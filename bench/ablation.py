@@ -145,7 +145,6 @@ def _write_cases(file: Path, servers: int, seed: int, every: int) -> list[float]
 
 
 def _simulated(servers: int, seed: int) -> Iterator[tuple[Any, float]]:
-    from models.capacity.thinning import thin
     from testbed.simulated.day_scenarios import scenarios, simulate_day
 
     for number, scenario in enumerate(scenarios()):
@@ -154,10 +153,7 @@ def _simulated(servers: int, seed: int) -> Iterator[tuple[Any, float]]:
                 rng = np.random.default_rng([seed, number, int(100 * reach), i])
                 server = scenario.server(rng)
                 seen = simulate_day(server, scenario.settings(reach), rng)
-                kept = thin(
-                    seen.at, seen.throughput, float(seen.at[-1]), concurrency=seen.concurrency
-                )
-                yield replace(seen.select(kept.indices), weights=kept.weights), server.capacity
+                yield seen.thinned(), server.capacity
 
 
 def _recorded() -> Iterator[tuple[Any, float]]:

@@ -12,14 +12,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from agent.pipeline import observations
-from agent.window.concurrency import ConcurrencySource
-from agent.window.interval_buffer import IntervalBuffer
 from models.capacity.assess import assess_capacity
-from models.capacity.observations import Observations
 from testbed.recorded.peak_predictions import FAR_OFF
 from testbed.simulated.alert_judgement import saturations
-from testbed.simulated.server_months import DAY, HOUR, MINUTE, MINUTES, PER_DAY, server_month
+from testbed.simulated.server_months import DAY, HOUR, MINUTE, MINUTES, server_month
 
 STORIES = ("growth", "launch", "bursts")
 HOURS = (3, 10, 20)
@@ -53,23 +49,13 @@ def errors(story: str, seed: int) -> Iterator[tuple[int, float, bool]]:
             end = int((one.end + hours * HOUR) / MINUTE)
             if one.start < DAY or end > MINUTES or known.asked[end - 10 : end].max() >= BELOW:
                 continue
-            found = assess_capacity(day_before(story, seed, end))
+            found = assess_capacity(known.day_until(end))
             truth = known.server.capacity * float(
                 known.room[end - 1] / known.monthly_load.cost[end - 1]
             )
             if found.value is not None and found.upper is not None:
                 off = 100 * (found.value / truth - 1)
                 yield hours, off, found.lower is not None and found.lower < truth < found.upper
-
-
-def day_before(story: str, seed: int, end: int) -> Observations:
-    """Return the window of a day that ends with that minute, as it was thinned hour by hour."""
-    rows = server_month(story, seed).intervals(end - PER_DAY, end)
-    buffer = IntervalBuffer(MINUTE, DAY, 1.0)
-    for first in range(0, PER_DAY, 60):
-        hour = rows[first : first + 60]
-        buffer.append_intervals(hour, hour[-1].end)
-    return observations(buffer.window(MINUTE * end), ConcurrencySource.STATEMENT_TIME)
 
 
 if __name__ == "__main__":

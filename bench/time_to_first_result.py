@@ -7,13 +7,12 @@ which, so long after the start, there is an interval, and of these how many are 
 """
 
 import argparse
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from models.capacity.assess import assess_capacity
 from models.capacity.observations import Observations
-from models.capacity.thinning import thin
 from models.trust import Trust
 from testbed.simulated.day_scenarios import DaySettings, scenarios, simulate_day
 
@@ -66,9 +65,7 @@ def lived(kind: str, reach: float, seed: int) -> tuple[float, Observations]:
 
 def look(seen: Observations, truth: float, intervals: int) -> TrustAtMoment:
     """Assess the first intervals, as the agent does."""
-    known = seen.select(slice(0, intervals))
-    kept = thin(known.at, known.throughput, float(known.at[-1]), concurrency=known.concurrency)
-    found = assess_capacity(replace(known.select(kept.indices), weights=kept.weights))
+    found = assess_capacity(seen.select(slice(0, intervals)).thinned())
     low, high = found.lower or 0.0, found.upper or np.inf
     return TrustAtMoment(found.trust, found.upper is not None, low <= truth <= high)
 

@@ -48,8 +48,12 @@ def test_an_unknown_concurrency_is_one_cell() -> None:
     """As if no more than one statement had run at once."""
     at = np.arange(-600.0, 0.0)
     n = np.where(np.arange(600) % 2, np.nan, 0.5)
-    kept = thin(at, np.full(600, 50.0), 0.0, concurrency=n, half_life=1e12)
-    assert kept.weights.sum() == pytest.approx(8)
+    x = np.full(600, 50.0)
+    kept = thin(at, x, 0.0, limit=100, concurrency=n)
+    assert np.array_equal(kept.indices, thin(at, x, 0.0, limit=100).indices)
+    n[-300::2] = 2.0  # two cells
+    divided = thin(at, x, 0.0, limit=100, concurrency=n)
+    assert np.count_nonzero(n[divided.indices] == 2.0) == 50
 
 
 def test_the_counts_add_up_to_all_intervals() -> None:

@@ -47,7 +47,7 @@ REMEDIES: Mapping[int, str] = {
     405: "queries are POST requests, which a proxy must let pass",
     TOO_MUCH_STATUS: "check the {query}, or the server's limits of a query",
 }
-"""For HTTP status codes whose cause is not the URL; `{query}` is what the user has written."""
+"""By HTTP status code; `{query}` is what the user has written."""
 NO_NUMBERS = ("matrix", "string")
 """Types of results that are no numbers, as of `metric[5m]`."""
 MAX_REFUSAL_BYTES = 2**16

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from models.arrays import Array, Mask
 from models.capacity.resource_and_limit import Resource
+from models.capacity.thinning import thin
 from models.numerics import quantile
 from models.shared_constants import (
     HIGH_QUANTILE,
@@ -75,6 +76,15 @@ class Observations:
     def __len__(self) -> int:
         """Count the intervals."""
         return len(self.at)
+
+    def thinned(self, counts: ArrayLike = 1.0) -> "Observations":
+        """Return the intervals that a long window keeps, with their weights at the latest time.
+
+        counts: how many intervals each one represents, shape (intervals,).
+        """
+        now = float(self.at[-1]) if len(self) else 0.0
+        kept = thin(self.at, self.throughput, now, concurrency=self.concurrency, counts=counts)
+        return replace(self.select(kept.indices), weights=kept.weights)
 
     def select(self, which: ArrayLike | slice) -> "Observations":
         """Return the intervals at indices, of a slice, or where a mask, (intervals,), is true."""

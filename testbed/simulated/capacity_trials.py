@@ -1,13 +1,12 @@
 """The capacity of simulated servers, each after a simulated day, beside the truth."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from models.capacity.assess import assess_capacity
 from models.capacity.result import Capacity
-from models.capacity.thinning import thin
 from models.usl.fit import UslFit, fit_bayes
 from testbed.simulated.day_scenarios import DayScenario, scenarios, simulate_day
 
@@ -48,8 +47,7 @@ def trial(scenario: DayScenario, reach: float, rng: np.random.Generator) -> Tria
     """Draw a server and its day, and assess it; beside it, the law alone."""
     server = scenario.server(rng)
     seen = simulate_day(server, scenario.settings(reach), rng)
-    kept = thin(seen.at, seen.throughput, float(seen.at[-1]), concurrency=seen.concurrency)
-    seen = replace(seen.select(kept.indices), weights=kept.weights)
+    seen = seen.thinned()
     capacity = assess_capacity(seen)
     loaded = seen.select(seen.loaded)
     law = None
