@@ -299,7 +299,7 @@ def test_a_period_without_intervals_in_a_history_is_one_line(
     assert f"no intervals of db {period}" in said
 
 
-def test_what_of_a_recording_is_not_used_is_told_once(
+def test_what_of_a_recording_is_not_used_is_reported_once(
     deployed: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """As by `replay`, and not once for each period."""

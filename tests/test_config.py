@@ -303,8 +303,8 @@ def test_an_unreadable_key_of_a_my_cnf_is_reported(tmp_path: Path, option: str) 
         file.truncate(2**23)
     options.write_text(f"[client]\nuser=u\n{option}={key}\n")
     (problem,) = problems(written(tmp_path, f"targets: [{{name: a, defaults_file: {options}}}]\n"))
-    told = f"{options}: {option}: {key}: cannot be read: larger than 4096 KiB"
-    assert problem.startswith(f"1: targets[0].defaults_file: {told}")
+    expected = f"{options}: {option}: {key}: cannot be read: larger than 4096 KiB"
+    assert problem.startswith(f"1: targets[0].defaults_file: {expected}")
 
 
 def test_tls_follows_the_my_cnf_unless_overridden(tmp_path: Path) -> None:
@@ -401,10 +401,10 @@ def test_an_interval_must_have_at_least_two_samples(tmp_path: Path) -> None:
         "fit: {interval: 5s}\ntargets: [{name: a, user: u, collectors: {status: {interval: 3s}}}]\n"
     )
     (problem,) = problems(written(tmp_path, text))
-    told = (
+    expected = (
         "target 'a': fit.interval (5s) must be at least twice the sampling interval of status (3s)"
     )
-    assert problem == f"2: targets[0].collectors.status.interval: {told}"
+    assert problem == f"2: targets[0].collectors.status.interval: {expected}"
 
 
 def test_an_empty_tls_section_is_a_mistake(tmp_path: Path) -> None:
@@ -469,8 +469,8 @@ def test_paths_are_relative_to_the_configuration(
     assert problem == "1: targets[0].password_file: is a directory; name a file in it"
     os.mkfifo(tmp_path / "pipe")
     (problem,) = problems(written(tmp_path, "targets: [{name: a, user: u, password_file: pipe}]\n"))
-    told = "is a pipe or a device; name a regular file"
-    assert problem == f"1: targets[0].password_file: {told}"
+    expected = "is a pipe or a device; name a regular file"
+    assert problem == f"1: targets[0].password_file: {expected}"
 
 
 def test_a_folder_that_the_user_may_not_enter_is_called_so() -> None:
@@ -490,15 +490,15 @@ def test_a_folder_that_the_user_may_not_enter_is_called_so() -> None:
         with as_unprivileged_user():
             found = problems(path)
         data.chmod(0o700)
-    told = "this user may not enter its folder; permit that, or copy the file to another"
+    expected = "this user may not enter its folder; permit that, or copy the file to another"
     assert found == [
-        f"2: targets[0].tls.ca: {told}",
-        f"3: targets[1].defaults_file: {folder}/my.cnf: ssl-ca: {told}",
+        f"2: targets[0].tls.ca: {expected}",
+        f"3: targets[1].defaults_file: {folder}/my.cnf: ssl-ca: {expected}",
     ]
 
 
 @pytest.mark.parametrize(
-    ("value", "told"),
+    ("value", "expected"),
     [
         ("127.0.0.1:3306", "must be a name or an address alone; give the port with the key port"),
         ("[::1]", "must be a name or an address alone; give the port with the key port"),
@@ -510,10 +510,10 @@ def test_a_folder_that_the_user_may_not_enter_is_called_so() -> None:
         ),
     ],
 )
-def test_a_host_is_a_name_or_an_address(tmp_path: Path, value: str, told: str) -> None:
+def test_a_host_is_a_name_or_an_address(tmp_path: Path, value: str, expected: str) -> None:
     """Others would be looked up as hosts that do not exist."""
     text = f"targets: [{{name: a, user: u, host: '{value}'}}]\n"
-    assert problems(written(tmp_path, text)) == [f"1: targets[0].host: {told}"]
+    assert problems(written(tmp_path, text)) == [f"1: targets[0].host: {expected}"]
     valid = written(tmp_path, "targets: [{name: a, user: u, host: '2001:db8::1'}]\n")
     assert load_config(valid).targets[0].endpoint.host == "2001:db8::1"
 
@@ -526,7 +526,7 @@ def test_a_number_of_seconds_may_be_quoted(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("resources", "told"),
+    ("resources", "expected"),
     [
         (
             "{ceilings: {cpu: 90}}",
@@ -545,10 +545,12 @@ def test_a_number_of_seconds_may_be_quoted(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_each_mistake_in_a_resource_is_reported(tmp_path: Path, resources: str, told: str) -> None:
+def test_each_mistake_in_a_resource_is_reported(
+    tmp_path: Path, resources: str, expected: str
+) -> None:
     """With the valid values."""
     text = f"resources: {resources}\ntargets: [{{name: a, user: u}}]\n"
-    assert problems(written(tmp_path, text)) == [f"1: resources.{told}"]
+    assert problems(written(tmp_path, text)) == [f"1: resources.{expected}"]
 
 
 def test_the_retention_must_cover_the_window(tmp_path: Path) -> None:

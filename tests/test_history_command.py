@@ -95,8 +95,8 @@ def test_openmetrics_may_hold_all_kinds(path: Path, tmp_path: Path, run: Run) ->
     other = tmp_path / "other" / "history.db"
     assert run("import", text, file=other)[0] == 0
     assert everything(other) == everything(path)
-    code, _, told = run("export", "--kind", "all")
-    assert (code, "only; --format openmetrics takes all" in told) == (2, True)
+    code, _, err = run("export", "--kind", "all")
+    assert (code, "only; --format openmetrics takes all" in err) == (2, True)
 
 
 def test_prometheus_takes_the_openmetrics(

@@ -309,7 +309,7 @@ def levels_of_all_runs() -> Iterator[tuple[float, Window, float]]:
 
 
 def is_in_interval(peak: float, found: Capacity) -> bool:
-    """Whether the capacity's interval holds that peak (queries/s)."""
+    """Whether the capacity's interval contains that peak (queries/s)."""
     return (found.lower or 0.0) < peak < (found.upper or np.inf)
 
 
