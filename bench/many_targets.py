@@ -3,7 +3,9 @@
     python bench/many_targets.py [--targets 200] [--interval 5] [--minutes 4] [--down 50]
 
 One real MySQL stands behind all targets, which the agent does not know: each has a session, a
-window, a day of history and query classes of its own. `host` is off, as for servers on other hosts.
+window, a day of history and query classes of its own. As with servers on other hosts, `host` is off
+and the server's process is not visible: the agent runs in a PID namespace of its own (as root).
+Otherwise each target would read the states of all threads of the one server, those of all sessions.
 First one target, for its memory, then all of them. `--down` adds targets that refuse connections,
 each tried again every 30 s or so. `--hours` of the day are in the history, for it takes long to
 write. Without `--interval` the targets are read as they are by default.
@@ -20,7 +22,10 @@ from day_history import write_day
 from many_digest_fixture import WatchedServer, watched_server
 from measured_programs import RunningProgram, running_agent, target
 
+from testbed.real.namespaces import IN_A_CONTAINER
+
 LOAD = 200.0  # statements a second
+DEFAULT_INTERVAL = 7.5  # seconds between two readings of the status
 SETTLING = 30.0  # seconds after the start that are not measured
 
 
@@ -57,9 +62,8 @@ def main() -> None:
             for count, down in ((1, 0), (args.targets, args.down))
         )
     each = (all_of_them.memory - one.memory) / (args.targets - 1)
-    print(
-        f"{args.targets} targets, status every {args.interval or 7.5:g} s, {args.classes} classes,"
-    )
+    seconds = args.interval or DEFAULT_INTERVAL
+    print(f"{args.targets} targets, status every {seconds:g} s, {args.classes} classes,")
     print(f"{args.minutes:g} minutes; {all_of_them.kept:.0f} intervals of a day in each fit\n")
     print("| question | answer | goal |\n|---|---|---|")
     print(f"| share of one core | {all_of_them.cores:.2f} | 1 |")
@@ -93,12 +97,13 @@ def measured(
         write_day(path, names, watched.identity, hours)
         targets, history = [target(watched, folder, name) for name in names], {"path": str(path)}
         targets += [dead(folder, number) for number in range(down)]
-        with running_agent(folder, targets, collectors=collectors, history=history) as agent:
+        options = {"collectors": collectors, "history": history}
+        with running_agent(folder, targets, IN_A_CONTAINER, **options) as agent:
             time.sleep(SETTLING)
             before, started = totals(agent), time.monotonic()
             time.sleep(seconds)
             after, elapsed = totals(agent), time.monotonic() - started
-            turns = count * elapsed / (interval or 5.0)
+            turns = count * elapsed / (interval or DEFAULT_INTERVAL)
             cpu, late, skipped = (b - a for a, b in zip(before, after, strict=True))
             kept = agent.value("mysql_headroom_intervals_kept") / count
             per_second = turns / elapsed

@@ -3,6 +3,7 @@
 import os
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -26,19 +27,19 @@ UNIT = ROOT / "deploy/systemd/mysql-headroom.service"
 
 
 class RunningProgram:
-    """A running one that serves /metrics on that port."""
+    """A running one that serves /metrics on that port; `pid`: the process that is measured."""
 
-    def __init__(self, process: "subprocess.Popen[bytes]", port: int) -> None:
+    def __init__(self, process: "subprocess.Popen[bytes]", pid: int, port: int) -> None:
         self.port = port
-        self._process = process
+        self._process, self._pid = process, pid
 
     def cpu(self) -> float:
         """CPU seconds that it has used so far."""
-        return process_clock(self._process.pid) or 0.0
+        return process_clock(self._pid) or 0.0
 
     def memory(self, kind: str = "Rss") -> float:
         """Its memory of that kind in MiB; `Pss` shares what others have mapped as well."""
-        lines = Path(f"/proc/{self._process.pid}/smaps_rollup").read_text().splitlines()
+        lines = Path(f"/proc/{self._pid}/smaps_rollup").read_text().splitlines()
         line = next(line for line in lines if line.startswith(f"{kind}:"))
         return int(line.split()[1]) / KIB
 
@@ -77,21 +78,37 @@ class RunningProgram:
 
 @contextmanager
 def running(
-    words: Sequence[str], port: int, log: Path, **environment: str
+    words: Sequence[str], port: int, log: Path, within: Sequence[str] = (), **environment: str
 ) -> Iterator[RunningProgram]:
-    """A program in the background, ended with the block."""
+    """A program in the background, ended with the block; `within`: what runs it as its child."""
+    command, variables = [*within, *words], {**os.environ, **environment}
     with log.open("wb") as lines:
-        process = subprocess.Popen(words, stderr=lines, env={**os.environ, **environment})
+        process = subprocess.Popen(command, stderr=lines, env=variables)
+    pid = process.pid
     try:
-        yield RunningProgram(process, port)
+        pid = child_of(pid) if within else pid
+        yield RunningProgram(process, pid, port)
     finally:
-        process.terminate()
+        os.kill(pid, signal.SIGTERM)
         process.wait()
+
+
+def child_of(pid: int) -> int:
+    """Return the one child of a process, once it has started it."""
+    children, end = Path(f"/proc/{pid}/task/{pid}/children"), time.monotonic() + STARTS_WITHIN
+    while time.monotonic() < end and children.exists():
+        if found := children.read_text().split():
+            return int(found[0])
+        time.sleep(0.05)
+    sys.exit(f"the process {pid} has started no other")
 
 
 @contextmanager
 def running_agent(
-    folder: Path, targets: Sequence[Mapping[str, Any]], **options: object
+    folder: Path,
+    targets: Sequence[Mapping[str, Any]],
+    within: Sequence[str] = (),
+    **options: object,
 ) -> Iterator[RunningProgram]:
     """The daemon with the default configuration but for these options, once all targets are up."""
     port = free_port()
@@ -100,7 +117,8 @@ def running_agent(
     file.write_text(yaml.safe_dump(config))
     command = Path(sys.executable).with_name("mysql-headroom")
     words = [str(command), "run", "--config.file", str(file)]
-    with running(words, port, folder / "agent.log", **memory_settings()) as agent:
+    log = folder / "agent.log"
+    with running(words, port, log, within, **memory_settings()) as agent:
         agent.wait_for("mysql_headroom_up", len(targets))
         yield agent
 
