@@ -46,6 +46,39 @@ def test_optional_columns_may_be_absent_and_unknown_ones_are_ignored(tmp_path: P
     assert read.intervals.seconds.tolist() == [1, 1]
 
 
+def test_column_names_may_be_in_upper_case(
+    long_file: Path, host_file: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """As programs write them that export a table; the classes keep their names."""
+    upper_long, upper_host = tmp_path / "upper-classes.csv", tmp_path / "upper-host.csv"
+    for path, upper in ((long_file, upper_long), (host_file, upper_host)):
+        header, _, rows = path.read_text().partition("\n")
+        upper.write_text(f"{header.upper()}\n{rows}")
+    plain = as_json(capsys, long_file, "--host", host_file)
+    same = as_json(capsys, upper_long, "--host", upper_host)
+    assert same == plain
+
+
+def test_two_columns_of_one_name_in_other_case_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In the long form, whose names are known in any case."""
+    path = tmp_path / "twice.csv"
+    path.write_text("t_s,class,count,Count\n1,a,1,1\n2,a,1,1\n")
+    assert ":1: two columns are named count; give each a name" in one_line(capsys, run(path))
+
+
+def test_a_line_that_names_the_separator_is_no_header(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Excel writes or wants one; the separator itself is judged by the header."""
+    path = tmp_path / "table.csv"
+    path.write_text("sep=,\nt_s,class,count\n1,a,1\n2,b,1\n")
+    assert read_classes(str(path)).intervals.names == ("a", "b")
+    path.write_text('"sep=;"\r\nt_s;class;count\r\n1;a;1\r\n')
+    assert ":2: its cells are separated by semicolons; separate" in one_line(capsys, run(path))
+
+
 WIDE = {
     "empty": (b"", ":1: the file is empty"),
     "comments only": (b"# nothing\n\n", ":1: the file is empty"),

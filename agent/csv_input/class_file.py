@@ -76,6 +76,14 @@ class Table:
         mistake = header_mistake(header)
         if mistake is not None:
             raise self.error(*mistake)
+        self._require_distinct_names()
+
+    def fold_case(self) -> None:
+        """Write the names of all columns in lower case; raises TableFileError if two are one."""
+        self.header = tuple(map(str.casefold, self.header))
+        self._require_distinct_names()
+
+    def _require_distinct_names(self) -> None:
         counts = Counter(self.header)
         for column in self.header:
             if counts[column] > 1:
@@ -145,21 +153,24 @@ def read_classes(path: str, resource: str | None = None) -> ClassFile:
     """Read a file of either form.
 
     `resource` names the resource's column in the wide form; without it, that is the last column.
-    Raises TableFileError if the file cannot be used.
+    The columns that this module names may be written in upper case. Raises TableFileError if the
+    file cannot be used.
     """
     table = Table(path)
-    if TIME in table.header and CLASS in table.header:
+    if {TIME, CLASS} <= set(map(str.casefold, table.header)):
+        table.fold_case()
         return _read_long(table)
     return _read_wide(table, resource)
 
 
 def _read_wide(table: Table, resource: str | None) -> ClassFile:
-    if {TIME, *SERVER_SAMPLE_COLUMNS} <= set(table.header):
+    folded = [name.casefold() for name in table.header]
+    if {TIME, *SERVER_SAMPLE_COLUMNS} <= set(folded):
         raise table.error(
             "these are samples of a server, without its query classes",
             "`mysql-headroom replay` reads them; attribute needs the use of each class",
         )
-    columns = [i for i, name in enumerate(table.header) if name not in (TIME, SECONDS)]
+    columns = [i for i, name in enumerate(folded) if name not in (TIME, SECONDS)]
     y_column = columns[-1] if columns else 0
     if resource is not None:
         y_column = table.column(resource, f"name one of its columns: {_first_names(table.header)}")

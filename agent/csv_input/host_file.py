@@ -64,9 +64,10 @@ class HostFile:
 def read_host(path: str, resource: str = DEFAULT_RESOURCE) -> HostFile:
     """Read `t_s`, the resource and, if all of its columns exist, the host's CPU time by kind.
 
-    Raises TableFileError if the file cannot be used.
+    The columns that this module names may be in upper case. Raises TableFileError if it cannot be
+    used.
     """
-    table = Table(path)
+    table = Table(path, name_of=_column_name)
     if {TIME, *SERVER_SAMPLE_COLUMNS} <= set(table.header):
         problem = "these are samples of a server, whose columns are counters"
         raise table.error(problem, "give the use of the resource in each interval")
@@ -87,6 +88,12 @@ def read_host(path: str, resource: str = DEFAULT_RESOURCE) -> HostFile:
         raise table.error(f"two rows have the same {TIME}", "keep one row per interval")
     cpu_times = values[:, 2:] if known else None
     return HostFile(table.name, resource, values[:, 0], values[:, 1], cpu_times)
+
+
+def _column_name(name: str) -> str:
+    """Return a column of this module in lower case, any other as it is written."""
+    folded = name.casefold()
+    return folded if folded in (TIME, DEFAULT_RESOURCE, *SERVER_SAMPLE_COLUMNS, *JIFFIES) else name
 
 
 def join_host_file(classes: ClassFile, host: HostFile) -> ClassFile:

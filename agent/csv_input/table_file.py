@@ -3,6 +3,7 @@
 import codecs
 import csv
 import errno
+import re
 import sys
 import zlib
 from collections.abc import Iterable, Iterator
@@ -21,6 +22,8 @@ FULL_DISK_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 SEPARATORS = {";": "semicolons", "\t": "tabs", " ": "spaces"}
 GZIP_MAGIC = b"\x1f\x8b"
 BOM = codecs.BOM_UTF8
+SEPARATOR_LINE = re.compile(r'"?sep=.?"?\s*', re.IGNORECASE)
+"""A first line by which a table tells Excel its separator; the next line shows it as well."""
 MAX_LINE_LENGTH = 2**20  # bytes
 SHOWN_LENGTH = 30  # characters of a cell in a message
 MIN_MEAN_LINE_BYTES = 64  # mean bytes of a line, at least: a million lines in a table
@@ -56,8 +59,9 @@ def read_rows(path: str, max_bytes: int = MAX_TABLE_BYTES) -> Iterator[tuple[int
 
     `max_bytes` limits the unpacked size; a table that is not held in memory may have more.
 
-    Each line is a row by itself. Blank lines, lines that begin with `#` and a byte-order mark are
-    ignored. Raises TableFileError for a file that cannot be read, is not CSV or is too large.
+    Each line is a row by itself. Blank lines, lines that begin with `#`, a byte-order mark and a
+    first line `sep=,` are ignored. Raises TableFileError for a file that cannot be read, is not CSV
+    or is too large.
     """
     name = display_name(path)
     with open_input(path) as file:
@@ -179,6 +183,8 @@ def rows_in(name: str, lines: Iterable[str]) -> Iterator[tuple[int, list[str]]]:
     """Split the lines of a CSV file as `read_rows` does; `name` is the file's, for messages."""
     for number, line in enumerate(lines, start=1):
         if not line.strip() or line.lstrip().startswith("#"):
+            continue
+        if number == 1 and SEPARATOR_LINE.fullmatch(line):
             continue
         try:
             cells = next(csv.reader([line], strict=True))
