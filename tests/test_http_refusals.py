@@ -127,6 +127,19 @@ def test_each_kind_of_refusal_has_its_remedy(
     assert said.count("\n") == 1
 
 
+def test_an_error_in_an_answer_without_an_error_code_is_shown(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Proxies that cache or split queries answer so; the URL is right then."""
+    body = b'{"status": "error", "errorType": "execution", "error": "no store\\nis ready"}'
+    answer = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body)
+    with refusing(lambda client: client.sendall(answer)) as url:
+        assert main(["analyze", "--prometheus", url]) == 1
+    said = capsys.readouterr().err
+    text = "no store is ready; check the selector, or the server and its proxy"
+    assert said == f"mysql-headroom: {url}: {text}\n"
+
+
 @pytest.mark.parametrize("data", ["{}", "[1]", '[{"instance": "a"}, "b"]', '"text"'])
 def test_an_answer_of_another_form_is_one_line(
     data: str, capsys: pytest.CaptureFixture[str]

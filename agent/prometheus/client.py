@@ -207,9 +207,11 @@ class Client:
             if found["status"] == "success":
                 self._warn_of_gaps(found)
                 return found["data"]
+            problem = one_line(found["error"])
         except (ValueError, TypeError, KeyError, RecursionError):
-            pass
-        raise self._unusable_error("answer")
+            raise self._unusable_error("answer") from None
+        remedy = f"check the {self._query_word}, or the server and its proxy"
+        raise PrometheusError(f"{self._url}: {problem}; {remedy}")
 
     def _warn_of_gaps(self, found: Mapping[str, Any]) -> None:
         """Pass on what the server says is missing; VictoriaMetrics says only that something is."""
