@@ -154,6 +154,17 @@ def test_a_marker_on_the_page_links_to_the_comparison(server: WebServer, recorde
     assert found["before"]["end"] == found["after"]["start"] == pytest.approx(MIDDLE, abs=0.001)
 
 
+def test_what_was_not_used_is_noted(server: WebServer, recorded: Path) -> None:
+    """Intervals of another width, of which the history has a few, on the page and in the JSON."""
+    before = real_intervals()[len(real_intervals()) // 2 - 2]
+    short = before._replace(end=before.end - 1.0, seconds=before.seconds / 2)
+    history(recorded, (TARGET, SERVER, [short]))
+    fields = {"target": TARGET, "around": MIDDLE, "length": 120}
+    [note] = json.loads(asked(server, COMPARE, **fields)[1])["notes"]
+    assert note.startswith(f"{recorded}: ")
+    assert html.escape(note) in asked(server, COMPARE_PAGE, **fields)[1]
+
+
 def test_it_reads_at_most_5760_intervals(server: WebServer) -> None:
     """Whatever length is requested: of 4 s each, 6.4 hours."""
     found = json.loads(asked(server, COMPARE, target=TARGET, around=MIDDLE)[1])

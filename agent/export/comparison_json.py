@@ -17,6 +17,7 @@ def comparison_object(comparison: Comparison) -> Any:
             "after": _period_object(comparison.after),
             "loads_differ": comparison.loads_differ,
             "quantities": [_quantity_object(row) for row in comparison.rows],
+            "notes": list(comparison.source_notes),
         }
     )
 

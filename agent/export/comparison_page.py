@@ -14,7 +14,9 @@ def comparison_page(comparison: Comparison, json_path: str) -> str:
     periods = "".join(f"<li>{name}: {escape(period_text(side))}</li>" for name, side in sides)
     head = "".join(f"<th>{escape(name)}</th>" for name in _verdict_second(HEADER))
     rows = "".join(map(_row, known_rows(comparison)))
-    remarks = "".join(f"<p>{escape(note)}</p>" for note in notes(comparison))
+    remarks = "".join(
+        f"<p>{escape(note)}</p>" for note in (*notes(comparison), *comparison.source_notes)
+    )
     return _document(
         f"<section><header><h2>{escape(comparison.target)}</h2></header><ul>{periods}</ul>{remarks}"
         f'<table class="numbers compared"><tr>{head}</tr>{rows}</table></section>'
