@@ -90,11 +90,11 @@ def test_all_mistakes_are_listed_with_their_places() -> None:
         "inner.more": "unknown key; the keys here are share, doubled",
         "word": "should be 'a' or 'b'",
         "items.0.doubled": "should be less than or equal to 10",
-        "items.1": "must be a mapping of keys to values",
+        "items.1": "must be a mapping of keys to values; the keys here are share, doubled",
         "items.2.share": "must be a number",
         "names.A": "is not in the right form",
         "names.b": "must be a whole number",
-        "own": "must be a mapping of keys to values",
+        "own": "must be a mapping of keys to values; the keys here are share, doubled",
         "whole": "should be greater than or equal to 1",
         "flag": "must be true or false",
         "text": "missing",
@@ -115,7 +115,14 @@ def test_all_mistakes_are_listed_with_their_places() -> None:
         ({"text": "x", "items": "abc"}, {"items": "must be a list"}),
         ({"text": "x", "inner": {"share": 10**400}}, {"inner.share": "should be a finite number"}),
         ({"text": "x", "whole": 1.5}, {"whole": "must be a whole number"}),
-        (["text"], {"": "must be a mapping of keys to values"}),
+        (
+            ["text"],
+            {
+                "": "must be a mapping of keys to values; the keys here are inner, word, items,"
+                " names, own, whole, flag, text"
+            },
+        ),
+        ({"text": "x", "names": ["a"]}, {"names": "must be a mapping of keys to values"}),
     ],
 )
 def test_a_mistake_is_worded_for_the_files_author(data: object, expected: dict[str, str]) -> None:

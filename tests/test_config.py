@@ -161,6 +161,14 @@ targets:
         ('targets: [{name: "a\\n", user: u}]\n', "1: targets[0].name: must have up to 63 letters"),
         ("targets: [", "1: not readable as YAML: a quote or a bracket is not closed"),
         ("a: &a [*a]\n", "1: a: unknown key"),
+        (
+            "targets: [{name: a, user: u, sla: 5ms}]\n",
+            "1: targets[0].sla: unknown key; did you mean sla_seconds?",
+        ),
+        (
+            "targets: [{name: a, user: u, tls: true}]\n",
+            "1: targets[0].tls: must be a mapping of keys to values; the keys here are required,",
+        ),
         ("targets: &a [*a]\n", "1: targets[0]: must be a mapping of keys to values"),
         ("? [a]\n: b\n", "1: not readable as YAML"),
         ("\tx", "1: not readable as YAML: a tab; YAML is indented with spaces"),

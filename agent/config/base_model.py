@@ -143,7 +143,7 @@ def _validate_section(data: object, section: type[Section]) -> Section:
 def _validate_given(data: object, section: type[Section]) -> tuple[dict[str, Any], list[Mistake]]:
     """Return the valid values of the given keys, by the field's name, and the mistakes."""
     fields = _fields_by_key(section)
-    entries = _check_mapping(data)
+    entries = _check_mapping(data, f"; the keys here are {', '.join(fields)}")
     mistakes: list[Mistake] = [
         ((str(key),), _unknown_key_text(str(key), fields)) for key in entries if key not in fields
     ]
@@ -158,7 +158,8 @@ def _validate_given(data: object, section: type[Section]) -> tuple[dict[str, Any
 def _unknown_key_text(key: str, known: Iterable[str]) -> str:
     from difflib import get_close_matches  # only a mistake needs it
 
-    near = get_close_matches(key, known, n=2)
+    longer = [name for name in known if len(key) > 2 and name.startswith(f"{key}_")]
+    near = get_close_matches(key, known, n=2) or longer
     if near:
         return f"unknown key; did you mean {' or '.join(near)}?"
     return f"unknown key; the keys here are {', '.join(known)}"
@@ -196,9 +197,9 @@ def _validate_entries(value: object, key_hint: Any, hint: Any) -> Mapping[Any, A
     return found
 
 
-def _check_mapping(value: object) -> Mapping[Any, Any]:
+def _check_mapping(value: object, keys_text: str = "") -> Mapping[Any, Any]:
     if not isinstance(value, Mapping):
-        raise ValueError("must be a mapping of keys to values")
+        raise ValueError(f"must be a mapping of keys to values{keys_text}")
     return value
 
 
