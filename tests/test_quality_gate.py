@@ -102,7 +102,8 @@ def test_bytes_that_follow_nothing_are_unattributed() -> None:
     assert "bytes, of which 100 % is unattributed; held out within" in text
     assert "calls and rows do not show which class caused them" in text
     found = json.loads(as_json(profile, 5))["io"]
-    assert found["read"]["unattributed"] == found["read"]["total"] > 0
+    assert found["read"]["total"] > 0
+    assert found["read"]["unattributed"] == pytest.approx(found["read"]["total"], rel=1e-12)
     assert "cost_varies" in found["read"]["reasons"]
     assert "written" not in found
 

@@ -7,7 +7,7 @@ the workers that read, `advance` by the one that assesses.
 
 import time
 from collections import deque
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -82,10 +82,9 @@ class ClassModels:
                 self._models[name] = SlidingModel(model.resource, self._blocks)
         return shares
 
-    def recent(self, keys: Collection[str]) -> dict[str, float]:
-        """Return the recent use of each resource by these classes; older blocks count less."""
-        found = {name: model.recent_use() for name, model in self._models.items()}
-        return {name: sum(use.get(key, 0.0) for key in keys) for name, use in found.items()}
+    def recent_uses(self) -> dict[str, Mapping[str, float]]:
+        """Return the recent use of each resource, by class; older blocks count less."""
+        return {name: model.recent_use() for name, model in self._models.items()}
 
     def recent_cpu(self) -> dict[str, float]:
         """Return the recent CPU by class; older blocks count less."""
@@ -165,10 +164,12 @@ def _state(
     window: ClassWindow, shares: SharesByResource, names: tuple[str, ...], at: float
 ) -> ClassesState:
     """Describe the window up to `at` (Unix s): the displayed classes and the divided resources."""
-    usage = window.usage
+    usage, recent = window.usage, window.models.recent_uses()
     return ClassesState(
         at=at,
-        classes=tuple(_class_state(key, window, shares, names) for key in usage.counters.shown),
+        classes=tuple(
+            _class_state(key, window, shares, names, recent) for key in usage.counters.shown
+        ),
         resources=tuple(
             window.models.state(name, shares, usage.unattributed(name))
             for name in usage.divided_resources()
@@ -182,19 +183,25 @@ def _state(
 
 
 def _class_state(
-    key: str, window: ClassWindow, shares: SharesByResource, names: tuple[str, ...]
+    key: str,
+    window: ClassWindow,
+    shares: SharesByResource,
+    names: tuple[str, ...],
+    recent: Mapping[str, Mapping[str, float]],
 ) -> ClassState:
-    """Describe one displayed class; `names` are the columns of the models."""
+    """Describe one displayed class.
+
+    `names` are the columns of the models, `recent` is the recent use of each resource, by class.
+    """
     cpu = shares.get("cpu")
     column = names.index(key) if cpu is not None and key in names else None
     texts, together = window.settings.digest_text, _shown_as(key, window, names)
     is_part = np.array([name in together for name in names])
+    used = {resource: sum(use.get(k, 0.0) for k in together) for resource, use in recent.items()}
     return ClassState(
         name=class_name_of(key),
         totals=window.usage.totals(key),
-        recent=CompactNumbers(
-            {**window.models.recent(together), **window.usage.recent_of(together)}
-        ),
+        recent=CompactNumbers({**used, **window.usage.recent_of(together)}),
         error=None if cpu is None else cpu.relative_error(is_part),
         line=None if key in ALWAYS_SHOWN else window.models.cpu_line(key),
         waits=bool(cpu and column is not None and cpu.waits[column]),

@@ -46,6 +46,18 @@ class Spectrum:
         result: Array = self.vectors @ (self.values * (x @ self.vectors))
         return result
 
+    @cached_property
+    def squares(self) -> Array:
+        """The squares of V's elements, shape (K, r)."""
+        squares: Array = self.vectors**2
+        return squares
+
+    @cached_property
+    def diagonal(self) -> Array:
+        """The diagonal of G, shape (K,)."""
+        diagonal: Array = self.squares @ self.values
+        return diagonal
+
 
 @dataclass(frozen=True)
 class Ridge:
@@ -70,10 +82,10 @@ class Ridge:
 
     def variances(self) -> Array:
         """Return the diagonal of H⁻¹, shape (K,)."""
-        vectors, inverse_eigenvalues = self.spectrum.vectors, 1 / self._eigenvalues
-        result: Array = vectors**2 @ inverse_eigenvalues
+        squares = self.spectrum.squares
+        result: Array = squares @ (1 / self._eigenvalues)
         if not self._has_all_eigenvalues:
-            result += np.maximum(1 - (vectors**2).sum(axis=1), 0.0) / self.precision
+            result += np.maximum(1 - squares.sum(axis=1), 0.0) / self.precision
         if self.held.any():
             columns = self._held_columns
             explained = np.linalg.solve(columns[self.held], columns.T).T
@@ -184,19 +196,26 @@ class UnitCostEquations:
         ridge = Ridge(self.problem.spectrum, self.noise, self.precision, ~free[:-2])
         return RestrictedSolution(self, ridge, free[-2:])
 
-    def non_negative_minimum(self, start: Array) -> Array:
-        """Find the minimum over (u, b, c) ≥ 0, shape (K+2,); `start` is a similar problem's."""
-        scale = np.sqrt(np.append(self._diagonal, np.diag(self.corner)))
+    def non_negative_minimum(self, start: Array) -> tuple[Array, "RestrictedSolution"]:
+        """Find the minimum over (u, b, c) ≥ 0, shape (K+2,); `start` is a similar problem's.
+
+        Also return the solution with the others held that it is.
+        """
+        diagonal = self.problem.spectrum.diagonal / self.noise + self.precision
+        scale = np.sqrt(np.append(diagonal, np.diag(self.corner)))
         tolerance = ROUNDING * float(np.abs(self.vector / scale).max())
-        return np.maximum(
-            solve_by_pivoting(
-                start > 0,
-                lambda free: self.restricted_to(free).solution(),
-                lambda x: (self.product(x) - self.vector) / scale,
-                tolerance,
-            ),
-            0.0,
-        )
+        tried: list[RestrictedSolution] = []
+
+        def solve(free: Mask) -> Array:
+            tried[:] = [self.restricted_to(free)]
+            return tried[0].solution()
+
+        def slope(x: Array) -> Array:
+            result: Array = (self.product(x) - self.vector) / scale
+            return result
+
+        minimum = solve_by_pivoting(start > 0, solve, slope, tolerance)
+        return np.maximum(minimum, 0.0), tried[0]
 
     def product(self, x: Array) -> Array:
         """Return M·x, shape (K+2,)."""
@@ -205,12 +224,6 @@ class UnitCostEquations:
         return np.append(
             classes + self.sides @ base_and_mean, u @ self.sides + self.corner @ base_and_mean
         )
-
-    @property
-    def _diagonal(self) -> Array:
-        spectrum = self.problem.spectrum
-        result: Array = spectrum.vectors**2 @ spectrum.values / self.noise + self.precision
-        return result
 
 
 @dataclass(frozen=True)
@@ -224,8 +237,8 @@ class RestrictedSolution:
 
     def solution(self) -> Array:
         """Return (u, b, c), shape (K+2,), 0 where held."""
-        vector, sides = self.equations.vector, self.equations.sides[:, self.free_border]
-        without_border = self.ridge.solve(vector[:-2, None])[:, 0]
+        vector, sides = self.equations.vector, self._free_sides
+        without_border = self._solved_columns[:, 0]
         ends = np.zeros(2)
         ends[self.free_border] = np.linalg.solve(
             self._schur_complement, vector[-2:][self.free_border] - without_border @ sides
@@ -245,13 +258,23 @@ class RestrictedSolution:
         return self.ridge.log_determinant() + float(np.linalg.slogdet(self._schur_complement)[1])
 
     @cached_property
+    def _free_sides(self) -> Array:
+        """The columns of b and c that are free, in the rows of the classes, shape (K, free)."""
+        return self.equations.sides[:, self.free_border]
+
+    @cached_property
+    def _solved_columns(self) -> Array:
+        """H⁻¹ times the right-hand side and times `_free_sides`, shape (K, 1 + free)."""
+        return self.ridge.solve(np.column_stack((self.equations.vector[:-2], self._free_sides)))
+
+    @property
     def _solved_border(self) -> Array:
-        """H⁻¹ times the columns of b and c that are free, shape (K, free)."""
-        return self.ridge.solve(self.equations.sides[:, self.free_border])
+        """H⁻¹ times `_free_sides`, shape (K, free)."""
+        return self._solved_columns[:, 1:]
 
     @cached_property
     def _schur_complement(self) -> Array:
         free = self.free_border
         corner = self.equations.corner[np.ix_(free, free)]
-        result: Array = corner - self.equations.sides[:, free].T @ self._solved_border
+        result: Array = corner - self._free_sides.T @ self._solved_border
         return result

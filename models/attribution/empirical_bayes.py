@@ -125,10 +125,8 @@ def _fit(problem: UnitCostProblem, tau: float, start: _Fit | None) -> _Fit:
     prior_precision = np.append(np.full(classes, 1 / tau**2), [0.0, classes / tau**2])
     for _ in range(NOISE_ITERATIONS):
         equations = problem.equations(tau, noise)
-        mode = equations.non_negative_minimum(mode)
-        free = mode > 0
-        solved = equations.restricted_to(free)
-        freedom = float(free.sum() - solved.variances() @ prior_precision)
+        mode, solved = equations.non_negative_minimum(mode)
+        freedom = float((mode > 0).sum() - solved.variances() @ prior_precision)
         square = problem.residual_square(mode[:-1])
         noise = square / max(intervals - freedom, MIN_FREE_SHARE * intervals)
         noise = max(noise, MIN_NOISE_VARIANCE)
