@@ -20,7 +20,7 @@ from testbed.real.demo_in_bare_root import (
 )
 
 SOME_TESTS = (
-    "tests/test_cli.py",
+    "tests/test_cli.py::test_an_invalid_file_ends_with_2_and_all_its_mistakes",
     "tests/test_live_check.py::test_with_everything_enabled_every_feature_is_ok",
 )
 UNREACHABLE = "is there a network, and does it need a proxy?"
