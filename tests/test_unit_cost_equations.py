@@ -53,11 +53,14 @@ def test_the_eigenvalue_form_equals_the_full_equations(shape: tuple[int, int], t
     found, gram = problem(*shape)
     equations = found.equations(tau, 0.001)
     matrix = written_out(equations, gram)
-    least = equations.non_negative_minimum(np.ones(len(matrix)))
+    least = equations.non_negative_minimum(np.ones(len(matrix))).solution
     assert least == pytest.approx(minimise_non_negative(matrix, equations.vector), abs=1e-8)
     assert (least == 0).any() or tau < 1
     assert equations.product(least) == pytest.approx(matrix @ least, rel=1e-9, abs=1e-9)
-    for free in (least > 0, np.ones(len(matrix), dtype=np.bool_)):
+    all_free = np.ones(len(matrix), dtype=np.bool_)
+    without_base, without_mean = all_free.copy(), all_free.copy()
+    without_base[-2:], without_mean[-2:] = (False, True), (True, False)
+    for free in (least > 0, all_free, without_base, without_mean, without_base & without_mean):
         inner = matrix[np.ix_(free, free)]
         solved = equations.restricted_to(free)
         assert solved.variances()[free] == pytest.approx(np.diag(np.linalg.inv(inner)), rel=1e-6)

@@ -9,12 +9,23 @@ Schur's complement.
 
 from dataclasses import dataclass
 from functools import cached_property
+from math import log, prod
+from typing import NamedTuple
 
 import numpy as np
 
 from models.arrays import Array, Mask
 from models.attribution.nnls import solve_by_pivoting
 from models.numerics import NEGLIGIBLE, ROUNDING
+
+
+class SplitColumns(NamedTuple):
+    """M columns of K classes, split into a sum of eigenvectors and the rest."""
+
+    coordinates: Array
+    """The factors of the r eigenvectors, shape (r, M)."""
+    rest: Array | None
+    """What is orthogonal to all eigenvectors, shape (K, M); None if there are K of them."""
 
 
 @dataclass(frozen=True)
@@ -41,94 +52,45 @@ class Spectrum:
         reduced = cls.of_gram(triangle @ triangle.T)
         return cls(reduced.values, basis @ reduced.vectors)
 
+    @property
+    def dropped(self) -> int:
+        """How many eigenvalues are not kept, K − r."""
+        return len(self.vectors) - len(self.values)
+
+    @cached_property
+    def diagonal(self) -> Array:
+        """The diagonal of G, shape (K,)."""
+        result: Array = self.squared_vectors @ self.values
+        return result
+
+    @cached_property
+    def squared_vectors(self) -> Array:
+        """The squares of the elements of V, shape (K, r)."""
+        result: Array = self.vectors**2
+        return result
+
     def product(self, x: Array) -> Array:
         """Return G·x, shape (K,)."""
         result: Array = self.vectors @ (self.values * (x @ self.vectors))
         return result
 
-    @cached_property
-    def squares(self) -> Array:
-        """The squares of V's elements, shape (K, r)."""
-        squares: Array = self.vectors**2
-        return squares
+    def split(self, columns: Array) -> SplitColumns:
+        """Split columns, shape (K, M)."""
+        coordinates = self.vectors.T @ columns
+        if not self.dropped:
+            return SplitColumns(coordinates, None)
+        rest = columns - self.vectors @ coordinates
+        rest -= self.vectors @ (self.vectors.T @ rest)  # again: rounding left a part of it
+        return SplitColumns(coordinates, rest)
 
-    @cached_property
-    def diagonal(self) -> Array:
-        """The diagonal of G, shape (K,)."""
-        diagonal: Array = self.squares @ self.values
-        return diagonal
-
-
-@dataclass(frozen=True)
-class Ridge:
-    """The matrix H = G/s + P·I without the classes `held`, for which results are 0."""
-
-    spectrum: Spectrum
-    noise: float
-    precision: float
-    held: Mask
-    """Shape (K,)."""
-
-    def solve(self, right: Array) -> Array:
-        """Return H⁻¹·right, shape (K, M)."""
-        solution = self._solve_whole(np.where(self.held[:, None], 0.0, right))
-        if not self.held.any():
-            return solution
-        solution -= self._held_columns @ np.linalg.solve(
-            self._held_columns[self.held], solution[self.held]
-        )
-        solution[self.held] = 0.0
-        return solution
-
-    def variances(self) -> Array:
-        """Return the diagonal of H⁻¹, shape (K,)."""
-        squares = self.spectrum.squares
-        result: Array = squares @ (1 / self._eigenvalues)
-        if not self._has_all_eigenvalues:
-            result += np.maximum(1 - squares.sum(axis=1), 0.0) / self.precision
-        if self.held.any():
-            columns = self._held_columns
-            explained = np.linalg.solve(columns[self.held], columns.T).T
-            result -= (columns * explained).sum(axis=1)
-            result[self.held] = 0.0
-        return result
-
-    def log_determinant(self) -> float:
-        """Return ln|H|."""
-        dropped = len(self.held) - len(self.spectrum.values)
-        result = float(np.log(self._eigenvalues).sum()) + dropped * float(np.log(self.precision))
-        if self.held.any():
-            result += float(np.linalg.slogdet(self._held_columns[self.held])[1])
-        return result
-
-    @property
-    def _has_all_eigenvalues(self) -> bool:
-        return len(self.spectrum.values) == len(self.held)
-
-    @cached_property
-    def _eigenvalues(self) -> Array:
-        """The eigenvalues of the whole H, nothing held, other than those that are P."""
-        stretched: Array = self.spectrum.values / self.noise + self.precision
-        return stretched
-
-    @cached_property
-    def _held_columns(self) -> Array:
-        """The columns of the held classes in the inverse of the whole H, shape (K, held)."""
-        which = np.flatnonzero(self.held)
-        unit = np.zeros((len(self.held), len(which)))
-        unit[which, np.arange(len(which))] = 1.0
-        return self._solve_whole(unit)
-
-    def _solve_whole(self, right: Array) -> Array:
-        """Return H⁻¹·right of the whole H, nothing held, shape (K, M)."""
-        vectors = self.spectrum.vectors
-        coordinates = vectors.T @ right
-        result: Array = vectors @ (coordinates / self._eigenvalues[:, None])
-        if self._has_all_eigenvalues:
-            return result
-        orthogonal = right - vectors @ coordinates
-        orthogonal -= vectors @ (vectors.T @ orthogonal)  # again: rounding left a part of it
-        return result + orthogonal / self.precision
+    def split_unit_vectors(self, which: Mask) -> SplitColumns:
+        """Split the unit vectors of some classes, a mask of shape (K,)."""
+        if not self.dropped:
+            return SplitColumns(self.vectors[which].T, None)
+        indices = np.flatnonzero(which)
+        unit = np.zeros((len(which), len(indices)))
+        unit[indices, np.arange(len(indices))] = 1.0
+        return self.split(unit)
 
 
 @dataclass(frozen=True)
@@ -153,6 +115,19 @@ class UnitCostProblem:
         """The number K of classes."""
         return len(self.border)
 
+    @cached_property
+    def columns(self) -> Array:
+        """The classes' Σ w·x·y and Σ w·x·Δt, and ones, shape (K, 3).
+
+        Up to factors they are the right-hand side and the columns of b and c in all equations.
+        """
+        return np.column_stack((self.projection[:-1], self.border, np.ones(self.classes)))
+
+    @cached_property
+    def split_columns(self) -> SplitColumns:
+        """The `columns`, split."""
+        return self.spectrum.split(self.columns)
+
     def equations(self, tau: float, noise: float) -> "UnitCostEquations":
         """Set up the normal equations for a prior strength τ and the variance of an interval."""
         return UnitCostEquations(self, 1 / tau**2, noise)
@@ -166,17 +141,25 @@ class UnitCostProblem:
 
 @dataclass(frozen=True)
 class UnitCostEquations:
-    """The equations M·(u, b, c) = v for one prior strength and noise."""
+    """The equations M·(u, b, c) = v for one prior strength and noise.
+
+    The block of M for the classes is H = G/s + P·I, for the noise s and the precision P.
+    """
 
     problem: UnitCostProblem
     precision: float
     noise: float
 
     @cached_property
+    def column_factors(self) -> Array:
+        """The factors of the problem's `columns` in these equations, shape (3,)."""
+        return np.array([1 / self.noise, 1 / self.noise, -self.precision])
+
+    @cached_property
     def sides(self) -> Array:
         """The elements of M in the rows of the classes and the columns of b and c, shape (K, 2)."""
-        common = np.full(self.problem.classes, -self.precision)
-        return np.column_stack((self.problem.border / self.noise, common))
+        sides: Array = self.problem.columns[:, 1:] * self.column_factors[1:]
+        return sides
 
     @cached_property
     def corner(self) -> Array:
@@ -184,46 +167,70 @@ class UnitCostEquations:
         spread = self.problem.base_spread
         base_precision = NEGLIGIBLE if spread is None else 1 / spread**2
         mean_precision = self.problem.classes * self.precision * (1 + NEGLIGIBLE) + NEGLIGIBLE
-        return np.diag([self.problem.corner / self.noise + base_precision, mean_precision])
+        base = self.problem.corner / self.noise + base_precision
+        return np.array([[base, 0.0], [0.0, mean_precision]])
 
     @cached_property
     def vector(self) -> Array:
         """The right-hand side v, shape (K+2,)."""
         return np.append(self.problem.projection / self.noise, 0.0)
 
+    @cached_property
+    def eigenvalues(self) -> Array:
+        """The eigenvalues of H other than those that are P, shape (r,)."""
+        stretched: Array = self.problem.spectrum.values / self.noise + self.precision
+        return stretched
+
     def restricted_to(self, free: Mask) -> "RestrictedSolution":
         """Solve for the unknowns that are free, shape (K+2,), with the others held at 0."""
-        ridge = Ridge(self.problem.spectrum, self.noise, self.precision, ~free[:-2])
-        return RestrictedSolution(self, ridge, free[-2:])
+        held, free_border = ~free[:-2], free[-2:]
+        solved = self._inverse_times(self.problem.split_columns) * self.column_factors
+        held_columns = None
+        if np.count_nonzero(held):
+            held_columns = self._inverse_times(self.problem.spectrum.split_unit_vectors(held))
+            solved -= held_columns @ np.linalg.solve(held_columns[held], solved[held])
+            solved[held] = 0.0
+        products = self.sides.T @ solved
+        border_inverse, border_determinant = _inverse_of_free(
+            self.corner - products[:, 1:], free_border
+        )
+        ends = border_inverse @ (self.vector[-2:] - products[:, 0])
+        return RestrictedSolution(
+            equations=self,
+            held=held,
+            held_columns=held_columns,
+            solved_sides=solved[:, 1:],
+            border_inverse=border_inverse,
+            border_determinant=border_determinant,
+            solution=np.concatenate((solved[:, 0] - solved[:, 1:] @ ends, ends)),
+        )
 
-    def non_negative_minimum(self, start: Array) -> tuple[Array, "RestrictedSolution"]:
-        """Find the minimum over (u, b, c) ≥ 0, shape (K+2,); `start` is a similar problem's.
-
-        Also return the solution with the others held that it is.
-        """
+    def non_negative_minimum(self, start: Array) -> "RestrictedSolution":
+        """Find the minimum over (u, b, c) ≥ 0, shape (K+2,); `start` is a similar problem's."""
         diagonal = self.problem.spectrum.diagonal / self.noise + self.precision
-        scale = np.sqrt(np.append(diagonal, np.diag(self.corner)))
+        scale = np.sqrt(np.concatenate((diagonal, self.corner.diagonal())))
         tolerance = ROUNDING * float(np.abs(self.vector / scale).max())
-        tried: list[RestrictedSolution] = []
-
-        def solve(free: Mask) -> Array:
-            tried[:] = [self.restricted_to(free)]
-            return tried[0].solution()
-
-        def slope(x: Array) -> Array:
-            result: Array = (self.product(x) - self.vector) / scale
-            return result
-
-        minimum = solve_by_pivoting(start > 0, solve, slope, tolerance)
-        return np.maximum(minimum, 0.0), tried[0]
+        return solve_by_pivoting(
+            start > 0,
+            self.restricted_to,
+            lambda found: (self.product(found.solution) - self.vector) / scale,
+            tolerance,
+        )
 
     def product(self, x: Array) -> Array:
         """Return M·x, shape (K+2,)."""
         u, base_and_mean = x[:-2], x[-2:]
         classes = self.problem.spectrum.product(u) / self.noise + self.precision * u
-        return np.append(
-            classes + self.sides @ base_and_mean, u @ self.sides + self.corner @ base_and_mean
+        return np.concatenate(
+            (classes + self.sides @ base_and_mean, u @ self.sides + self.corner @ base_and_mean)
         )
+
+    def _inverse_times(self, columns: SplitColumns) -> Array:
+        """Return H⁻¹ times the columns, shape (K, M)."""
+        result: Array = self.problem.spectrum.vectors @ (
+            columns.coordinates / self.eigenvalues[:, None]
+        )
+        return result if columns.rest is None else result + columns.rest / self.precision
 
 
 @dataclass(frozen=True)
@@ -231,50 +238,58 @@ class RestrictedSolution:
     """The solution of the equations with some unknowns held at 0."""
 
     equations: UnitCostEquations
-    ridge: Ridge
-    free_border: Mask
-    """Mask of those of b and c that are free, shape (2,)."""
-
-    def solution(self) -> Array:
-        """Return (u, b, c), shape (K+2,), 0 where held."""
-        vector, sides = self.equations.vector, self._free_sides
-        without_border = self._solved_columns[:, 0]
-        ends = np.zeros(2)
-        ends[self.free_border] = np.linalg.solve(
-            self._schur_complement, vector[-2:][self.free_border] - without_border @ sides
-        )
-        return np.append(without_border - self._solved_border @ ends[self.free_border], ends)
+    held: Mask
+    """The classes that are held, shape (K,)."""
+    held_columns: Array | None
+    """Their columns in H⁻¹, shape (K, held); None if there are none."""
+    solved_sides: Array
+    """The inverse of H without them, times the columns of b and c, shape (K, 2)."""
+    border_inverse: Array
+    """The block of M⁻¹ for b and c, shape (2, 2), 0 where held."""
+    border_determinant: float
+    """|M|/|H|, the determinant of Schur's complement."""
+    solution: Array
+    """(u, b, c), shape (K+2,), 0 where held."""
 
     def variances(self) -> Array:
         """Return the diagonal of M⁻¹, shape (K+2,), 0 where held."""
-        inverse = np.linalg.inv(self._schur_complement)
-        from_border = ((self._solved_border @ inverse) * self._solved_border).sum(axis=1)
-        ends = np.zeros(2)
-        ends[self.free_border] = np.diag(inverse)
-        return np.append(self.ridge.variances() + from_border, ends)
+        from_border = ((self.solved_sides @ self.border_inverse) * self.solved_sides).sum(axis=1)
+        of_classes = self._class_variances() + from_border
+        return np.concatenate((of_classes, self.border_inverse.diagonal()))
 
     def log_determinant(self) -> float:
-        """Return ln|M|."""
-        return self.ridge.log_determinant() + float(np.linalg.slogdet(self._schur_complement)[1])
+        """Return ln|M|, of the free unknowns."""
+        equations = self.equations
+        result = float(np.log(equations.eigenvalues).sum())
+        result += equations.problem.spectrum.dropped * float(np.log(equations.precision))
+        if self.held_columns is not None:
+            result += float(np.linalg.slogdet(self.held_columns[self.held])[1])
+        return result + log(abs(self.border_determinant))  # below 0 by rounding alone
 
-    @cached_property
-    def _free_sides(self) -> Array:
-        """The columns of b and c that are free, in the rows of the classes, shape (K, free)."""
-        return self.equations.sides[:, self.free_border]
-
-    @cached_property
-    def _solved_columns(self) -> Array:
-        """H⁻¹ times the right-hand side and times `_free_sides`, shape (K, 1 + free)."""
-        return self.ridge.solve(np.column_stack((self.equations.vector[:-2], self._free_sides)))
-
-    @property
-    def _solved_border(self) -> Array:
-        """H⁻¹ times `_free_sides`, shape (K, free)."""
-        return self._solved_columns[:, 1:]
-
-    @cached_property
-    def _schur_complement(self) -> Array:
-        free = self.free_border
-        corner = self.equations.corner[np.ix_(free, free)]
-        result: Array = corner - self._free_sides.T @ self._solved_border
+    def _class_variances(self) -> Array:
+        """Return the diagonal of the inverse of H without the held classes, shape (K,)."""
+        spectrum = self.equations.problem.spectrum
+        result: Array = spectrum.squared_vectors @ (1 / self.equations.eigenvalues)
+        if spectrum.dropped:
+            outside = np.maximum(1 - spectrum.squared_vectors.sum(axis=1), 0.0)
+            result += outside / self.equations.precision
+        if self.held_columns is not None:
+            explained = np.linalg.solve(self.held_columns[self.held], self.held_columns.T).T
+            result -= (self.held_columns * explained).sum(axis=1)
+            result[self.held] = 0.0
         return result
+
+
+def _inverse_of_free(matrix: Array, free: Mask) -> tuple[Array, float]:
+    """Return the inverse of the rows and columns that are free, and their determinant.
+
+    The matrix, shape (2, 2), is symmetric; the inverse is 0 where held. It is written out, since
+    numpy's takes several times as long.
+    """
+    (a, b), (_, d) = matrix.tolist()
+    if np.count_nonzero(free) == 2:
+        determinant = a * d - b * b
+        return np.array([[d, -b], [-b, a]]) / determinant, determinant
+    diagonal = list(zip((a, d), free, strict=True))
+    inverse = np.diag([1 / element if is_free else 0.0 for element, is_free in diagonal])
+    return inverse, prod(element for element, is_free in diagonal if is_free)

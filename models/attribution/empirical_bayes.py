@@ -125,11 +125,12 @@ def _fit(problem: UnitCostProblem, tau: float, start: _Fit | None) -> _Fit:
     prior_precision = np.append(np.full(classes, 1 / tau**2), [0.0, classes / tau**2])
     for _ in range(NOISE_ITERATIONS):
         equations = problem.equations(tau, noise)
-        mode, solved = equations.non_negative_minimum(mode)
-        freedom = float((mode > 0).sum() - solved.variances() @ prior_precision)
+        minimum = equations.non_negative_minimum(mode)
+        mode = np.maximum(minimum.solution, 0.0)
+        freedom = float(np.count_nonzero(mode) - minimum.variances() @ prior_precision)
         square = problem.residual_square(mode[:-1])
         noise = square / max(intervals - freedom, MIN_FREE_SHARE * intervals)
         noise = max(noise, MIN_NOISE_VARIANCE)
     penalty = float(((mode[:classes] - mode[-1]) ** 2).sum()) / tau**2
     evidence = -square / noise - intervals * np.log(noise) - penalty - 2 * classes * np.log(tau)
-    return _Fit(equations, mode, noise, 0.5 * float(evidence - solved.log_determinant()))
+    return _Fit(equations, mode, noise, 0.5 * float(evidence - minimum.log_determinant()))

@@ -1,6 +1,7 @@
 """Least squares with bounds, from the normal equations alone."""
 
 from collections.abc import Callable
+from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +14,22 @@ MAX_BLOCK_EXCHANGES = 3
 MAX_ITERATIONS = 500
 
 
+class RestrictedMinimum(Protocol):
+    """A minimum with some unknowns held at 0."""
+
+    @property
+    def solution(self) -> Array:
+        """The unknowns, shape (K,), 0 where held."""
+        ...
+
+
+Minimum = TypeVar("Minimum", bound=RestrictedMinimum)
+
+
+class _Unknowns(NamedTuple):
+    solution: Array
+
+
 def minimise_non_negative(matrix: Array, vector: Array, start: Array | None = None) -> Array:
     """Minimise ½·x'Mx − v'x over x ≥ 0 for a positive definite M, shapes (K, K) and (K,).
 
@@ -22,33 +39,37 @@ def minimise_non_negative(matrix: Array, vector: Array, start: Array | None = No
     m, v = matrix * scale[:, None] * scale, vector * scale
     tolerance = ROUNDING * max(float(np.abs(v).max(initial=0.0)), TINY)
 
-    def solve(free: Mask) -> Array:
+    def solve(free: Mask) -> _Unknowns:
         x = np.zeros(len(v))
         x[free] = np.linalg.solve(m[np.ix_(free, free)], v[free])
-        return x
+        return _Unknowns(x)
 
     free = v > 0 if start is None else start > 0
-    return np.maximum(solve_by_pivoting(free, solve, lambda x: m @ x - v, tolerance), 0.0) * scale
+    found = solve_by_pivoting(free, solve, lambda found: m @ found.solution - v, tolerance)
+    return np.maximum(found.solution, 0.0) * scale
 
 
 def solve_by_pivoting(
-    free: Mask, solve: Callable[[Mask], Array], slope: Callable[[Array], Array], tolerance: float
-) -> Array:
-    """Find which unknowns are above 0, and return the minimum, shape (K,).
+    free: Mask,
+    solve: Callable[[Mask], Minimum],
+    slope: Callable[[Minimum], Array],
+    tolerance: float,
+) -> Minimum:
+    """Find which of K unknowns are above 0, and return the minimum with the others held at 0.
 
     `solve` returns the minimum with all but the free unknowns held at 0, `slope` the gradient
-    there; an unknown stays at 0 if its slope is above −`tolerance`.
+    there, shape (K,); an unknown stays at 0 if its slope is above −`tolerance`.
 
     Block principal pivoting: J. Kim, H. Park, "Fast Nonnegative Matrix Factorization", SIAM J.
     Sci. Comput. 33 (2011), algorithm 2, with the backup rule of Júdice and Pires.
     """
-    free = free.copy()
     fewest, exchanges_left = len(free) + 1, MAX_BLOCK_EXCHANGES
-    x = np.zeros(len(free))
+    found = solve(free)
     for _ in range(MAX_ITERATIONS):
-        x = solve(free)
-        wrong = (free & (x < 0)) | (~free & (slope(x) < -tolerance))
-        count = int(wrong.sum())
+        wrong = free & (found.solution < 0)
+        if np.count_nonzero(free) < len(free):
+            wrong |= ~free & (slope(found) < -tolerance)
+        count = int(np.count_nonzero(wrong))
         if count == 0:
             break
         if count < fewest:
@@ -57,8 +78,9 @@ def solve_by_pivoting(
             exchanges_left -= 1
         else:
             wrong &= np.arange(len(free)) == np.flatnonzero(wrong)[-1]
-        free ^= wrong
-    return x
+        free = free ^ wrong
+        found = solve(free)
+    return found
 
 
 def fix_unknowns(matrix: Array, vector: Array, which: NDArray[np.intp], values: Array) -> None:
