@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from collectors.base import CollectorError, FailureKind, Feature
@@ -59,6 +60,8 @@ VARIABLES = ResultLimits(columns=2, rows=len(SERVER_VARIABLES), bytes=16_384)
 
 MAX_VERSION_LENGTH = 60  # characters, as the servers' own source says (SERVER_VERSION_LENGTH)
 ANSWER_TIMEOUTS = 2.0  # time-outs that a whole answer may take: a time-out is for each read
+SHORT_STATEMENT = 2048  # characters; longer ones list digests, and are not sent again
+SHORT_STATEMENTS = 1024  # remembered: two of each of 400 targets, and those of all
 LOGIN_LIMITS = 30.0, 5.0  # login limit: seconds to resolve a name, plus so many time-outs
 
 
@@ -180,7 +183,7 @@ class Connection:
         if self._session is None:
             raise CollectorError(FailureKind.LOST, f"not connected to {self.endpoint}")
         self.statement_count += 1
-        self.sent_statements.add(sys.intern(statement_words(sql)))
+        self.sent_statements.add(sys.intern(sent_words(sql)))
         with self._deadline(ANSWER_TIMEOUTS * self._timeout):
             return self._session.ask(sql, limits)
 
@@ -320,6 +323,18 @@ class Connection:
             self.run(f"SET SESSION max_execution_time = {limit}")
         if "max_statement_time" in self.variables:
             self.run(f"SET SESSION max_statement_time = {self._limit:.3f}")
+
+
+def sent_words(statement: str) -> str:
+    """Return the words of a statement of the agent's, which is most often sent again."""
+    if len(statement) > SHORT_STATEMENT:
+        return statement_words(statement)
+    return _words_of_short_statement(statement)
+
+
+@lru_cache(SHORT_STATEMENTS)
+def _words_of_short_statement(statement: str) -> str:
+    return statement_words(statement)
 
 
 def statement_words(statement: str) -> str:

@@ -8,6 +8,7 @@ A table with more than `MAX_ROWS` rows in use is not read: they would take the a
 The same columns are also read summed over all statements, since not every statement has a digest.
 """
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
@@ -58,6 +59,7 @@ SELECT COUNT(*),
 ALL_ROWS_SUMMED = f"SELECT CONCAT_WS(' ', {{sums}}) FROM {CLIENT_STATEMENTS}"  # noqa: S608  (constants only)
 SESSION_SETTINGS = "SET SESSION group_concat_max_len = 33554432, time_zone = '+00:00'"
 """Room for all rows in one text; and times that no change to or from summer time leaps over."""
+NUMBER_SIGNS = b"0123456789+-.eE "
 MAX_ROWS = 50_000  # of about 150 bytes: within MariaDB's max_allowed_packet, 16 MiB
 MAX_BYTES = 16 * 2**20
 MAX_KEY_LENGTH = 400  # bytes: a time, a hash and the name of a schema, which has 64 characters
@@ -119,9 +121,10 @@ class DigestTable:
         return query.format(columns=self._columns) + where
 
     def _decoded_keys(self, keys: Sequence[ResultCell]) -> list[str]:
-        if any(key is None or len(key) > MAX_KEY_LENGTH or key.count(b"|") < 2 for key in keys):
+        decoded = [text(key, MAX_KEY_LENGTH) for key in keys if key and len(key) <= MAX_KEY_LENGTH]
+        if len(decoded) < len(keys) or any(key.count("|") < 2 for key in decoded):
             raise self._unreadable("a row with an unusable key")
-        return [text(key, MAX_KEY_LENGTH) for key in keys]
+        return decoded
 
     def _parsed(self, numbers: Callable[[], Array]) -> Array:
         try:
@@ -161,14 +164,17 @@ class AllStatements:
 
 
 def parse_numbers(cell: ResultCell, most: int) -> Array:
-    """Parse up to `most` numbers separated by spaces, shape (numbers,); else raise ValueError."""
+    """Parse up to `most` numbers separated by spaces, shape (numbers,); else raise ValueError.
+
+    The module for JSON reads a list in half the time of numpy.
+    """
     if not cell:
         return np.zeros(0)
-    if cell.count(b" ") >= most or not cell.isascii():
+    if cell.count(b" ") >= most or cell.translate(None, NUMBER_SIGNS):
         raise ValueError("more numbers than columns, or a value that is not a number")
     try:
-        found = np.fromstring(cell.decode("ascii"), sep=" ")
-    except (ValueError, DeprecationWarning):  # not a number; an older numpy warns
+        found = np.array(json.loads(b"[%b]" % cell.replace(b" ", b",")), dtype=np.float64)
+    except (ValueError, OverflowError):
         raise ValueError("a value that is not a number") from None
     if not (np.abs(found) <= MAX_NUMBER).all():
         raise ValueError("a number that cannot be used")

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Collection, Mapping, Sequence
 
 from collectors.business_query import session_settings
-from collectors.connection import Connection, statement_words
+from collectors.connection import Connection, sent_words, statement_words
 from collectors.digest_table import TABLE
 from collectors.result_cells import ResultLimits, text
 
@@ -47,7 +47,9 @@ def own_digests(connection: Connection, texts: Mapping[str, str]) -> frozenset[s
 
     The settings of a session that reads business metrics, which is another one, are own too.
     """
-    settings = map(statement_words, session_settings(connection, timeout=1.0))
+    if not texts:
+        return frozenset()
+    settings = map(sent_words, session_settings(connection, timeout=1.0))
     statements = {*connection.sent_statements, *settings}
     return frozenset(
         digest for digest, text in texts.items() if matches_any_statement(text, statements)

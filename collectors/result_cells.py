@@ -13,11 +13,11 @@ from collectors.base import CollectorError, FailureKind
 ResultCell = bytes | None
 ResultRow = tuple[ResultCell, ...]
 
-NUMBER = re.compile(r"[+-]?[0-9]{1,80}(\.[0-9]{0,80})?([eE][+-]?[0-9]{1,3})?")
+NUMBER = re.compile(rb"[+-]?[0-9]{1,80}(\.[0-9]{0,80})?([eE][+-]?[0-9]{1,3})?")
 """MySQL's longest DECIMAL has 81 digits and signs."""
 MAX_NUMBER = 1e30
 """A thousand sessions for a thousand years, in picoseconds; its sums and squares are finite."""
-WHOLE = re.compile(r"[0-9]{1,20}")  # of 64 bits
+WHOLE = re.compile(rb"[0-9]{1,20}")  # of 64 bits
 DEFAULT_LENGTH = 512
 """Longest text that has no limit of its own: MySQL's longest path (FN_REFLEN)."""
 SHOWN_CHARACTERS = 40  # characters of a value that is not a number, in the message
@@ -53,7 +53,7 @@ def text(cell: ResultCell, characters: int = DEFAULT_LENGTH) -> str:
 
 def number(name: str, cell: ResultCell | str) -> float:
     """Parse a finite number; raises `CollectorError` with this name if it is none."""
-    found = _ascii_text(cell)
+    found = _digits(cell)
     if NUMBER.fullmatch(found):
         value = float(found)
         if -MAX_NUMBER <= value <= MAX_NUMBER:
@@ -68,16 +68,15 @@ def number_or_zero(name: str, cell: ResultCell) -> float:
 
 def whole_number(name: str, cell: ResultCell | str) -> int:
     """Parse an unsigned 64-bit integer; raises `CollectorError` with this name if it is none."""
-    found = _ascii_text(cell)
+    found = _digits(cell)
     if not WHOLE.fullmatch(found):
         raise _not_a_number(name, cell)
     return int(found)
 
 
-def _ascii_text(cell: ResultCell | str) -> str:
-    if isinstance(cell, str):
-        return cell
-    return "" if cell is None else cell[:200].decode("ascii", "replace")
+def _digits(cell: ResultCell | str) -> bytes:
+    """Return what may be a number; what is none becomes no number either."""
+    return cell.encode("ascii", "replace") if isinstance(cell, str) else cell or b""
 
 
 def _not_a_number(name: str, cell: ResultCell | str) -> CollectorError:

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from collectors.base import CollectorError, FailureKind, Feature, Prepared, Values
 from collectors.connection import Connection
-from collectors.result_cells import ResultCell, ResultLimits, number, text
+from collectors.result_cells import ResultCell, ResultLimits, ResultRow, number
 from collectors.server_clock import CLOCK, with_clock
 from collectors.statement_totals import performance_schema_off
 
@@ -48,7 +48,8 @@ NAMES = {
 """The server's names and the agent's. All are counters, except threads_*, replicas_connected,
 checkpoint_* and *_pending_*."""
 
-KEYS = {name.lower(): key for name, key in NAMES.items()}
+KEYS = {name.lower().encode(): (name, key) for name, key in NAMES.items()}
+"""By the name in lower case: MariaDB's table has other cases than SHOW."""
 FLUSHED, FIRST_FLUSHED = "uptime_since_flush", (11, 5)
 """From this version of MariaDB on FLUSH GLOBAL STATUS takes back what ended sessions have counted;
 elsewhere FLUSH STATUS takes nothing back from what is read here."""
@@ -74,18 +75,16 @@ def prepare(connection: Connection) -> Prepared:
     limits = replace(LIMITS, columns=2 + len(added))
     is_flushed = connection.is_mariadb and _version(connection) >= FIRST_FLUSHED
 
-    def ask() -> dict[str, ResultCell]:
-        """Read the status and the added columns by name."""
+    def ask() -> tuple[list[ResultRow], dict[str, ResultCell]]:
+        """Read the status, a name and a value in each row, and the added columns by name."""
         rows = connection.query(query, limits)
-        of_all = rows[0][2:] if rows else ()
-        status = {text(name): value for name, value, *_ in rows}
-        return {**status, **dict(zip(added, of_all, strict=False))}
+        return rows, dict(zip(added, rows[0][2:], strict=False)) if rows else {}
 
     def read() -> Values:
         """Read the counters, the limits in force and the server's clock."""
-        rows, clock = with_clock(ask, lambda rows: rows.get(TIME))
-        found = [(KEYS.get(name.lower()), name, value) for name, value in rows.items()]
-        values = {key: number(name, value) for key, name, value in found if key}
+        (rows, of_all), clock = with_clock(ask, lambda answer: answer[1].get(TIME))
+        found = [(KEYS.get((row[0] or b"").lower()), row[1]) for row in rows]
+        values = {known[1]: number(known[0], value) for known, value in found if known}
         if not is_flushed:
             values.pop(FLUSHED, None)
         missing = [name for name in REQUIRED if name not in values]
@@ -93,7 +92,7 @@ def prepare(connection: Connection) -> Prepared:
             raise CollectorError(FailureKind.UNREADABLE, f"the global status has no {missing[0]}")
         connection.uptime_read = time.monotonic(), values["uptime"]
         values["own_statements"] = float(connection.own_statements)
-        cells = {**connection.variables, **rows}
+        cells = {**connection.variables, **of_all}
         settings = {name: number(name, cells.get(name) or "0") for name in SETTINGS}
         return {**values, **_limits(settings, values), **clock}
 

@@ -8,8 +8,6 @@ and the offset of its clock is known from the quickest round trips
 whatever the clocks do.
 """
 
-from dataclasses import replace
-
 from collectors.base import Sample
 from collectors.server_clock import ANSWERED, OFFSET, ROUND_TRIP
 from models.group.ntp_clock_filter import ClockOffset, RoundTrip
@@ -31,7 +29,8 @@ def with_reading_time(sample: Sample, trip: RoundTrip | None, clock: ClockOffset
     That is the middle of the reading where the server's time is not known.
     """
     if trip is None or clock is None:
-        return replace(sample, at=sample.at - sample.took / 2)
+        return Sample(sample.collector, sample.at - sample.took / 2, sample.values, sample.took)
     read = trip.at - trip.seconds / 2 + trip.offset - clock.seconds
     values = {name: v for name, v in sample.values.items() if name not in CLOCK_VALUES}
-    return replace(sample, at=min(max(read, trip.at - trip.seconds), trip.at), values=values)
+    at = min(max(read, trip.at - trip.seconds), trip.at)
+    return Sample(sample.collector, at, values, sample.took)

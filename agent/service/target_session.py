@@ -249,7 +249,8 @@ class TargetSession:
         trip = round_trip(sample)
         if trip is not None:
             self._round_trips = add_round_trip(self._round_trips, trip)
-        sample = _compact(with_reading_time(sample, trip, self.clock(sample.at)))
+        clock = self.clock(sample.at) if trip is not None else None
+        sample = _compact(with_reading_time(sample, trip, clock))
         self._on_sample(sample)
         if APPLYING in sample.values:
             seen = Replication(sample.at, sample.values[APPLYING], sample.values[WAITING])
@@ -301,7 +302,7 @@ def _compact(sample: Sample) -> Sample:
     """Return the same sample in less memory, unless it has more than numbers by name."""
     if type(sample.values) is not dict:
         return sample
-    return replace(sample, values=CompactNumbers(sample.values))
+    return Sample(sample.collector, sample.at, CompactNumbers(sample.values), sample.took)
 
 
 def _statement_limit(interval: float, timeout: float) -> float:
