@@ -20,8 +20,8 @@ import numpy as np
 from sysbench_loads import CACHE, DATABASE
 
 from agent.demo.private_server import PrivateServer, find_server
+from collectors.all_statements import CLIENT_STATEMENTS
 from collectors.host import process_clock
-from collectors.statement_totals import CLIENT_STATEMENTS
 
 PICOSECOND = 1e-12
 MICROSECOND = 1e-6

@@ -4,6 +4,7 @@ The session holds no transaction and writes nothing. The client's limit covers t
 frozen server still accepts connections, and only a read time-out returns to the caller.
 """
 
+import math
 import re
 import socket
 import struct
@@ -62,6 +63,7 @@ MAX_VERSION_LENGTH = 60  # characters, as the servers' own source says (SERVER_V
 ANSWER_TIMEOUTS = 2.0  # time-outs that a whole answer may take: a time-out is for each read
 SHORT_STATEMENT = 2048  # characters; longer ones list digests, and are not sent again
 SHORT_STATEMENTS = 1024  # remembered: two of each of 400 targets, and those of all
+NO_SUMS = -math.inf, "", None
 LOGIN_LIMITS = 30.0, 5.0  # login limit: seconds to resolve a name, plus so many time-outs
 
 
@@ -82,7 +84,8 @@ class Connection:
     `collector_state` is where a collector keeps state that outlasts a session. `limit` is the
     server's time limit for one statement in seconds, `timeout` how long the client waits for one
     answer. `uptime_read` is when the status was last read in this session (monotonic seconds), and
-    the server's uptime there.
+    the server's uptime there. `statement_sums` is when the sums of all statements were last read in
+    this session, by which SQL expression, and the cell.
     """
 
     def __init__(
@@ -98,6 +101,7 @@ class Connection:
         self.variables: dict[str, str] = {}
         self.id = 0
         self.uptime_read: tuple[float, float] | None = None
+        self.statement_sums: tuple[float, str, ResultCell] = NO_SUMS
         self.statement_count = 0
         self.sent_statements: set[str] = set()
         self.collector_state: dict[str, Any] = {}
@@ -136,7 +140,7 @@ class Connection:
     def open(self) -> None:
         """Connect, read the server's identity, and set the session's own limits."""
         self.close()
-        self.uptime_read = None
+        self.uptime_read, self.statement_sums = None, NO_SUMS
         login = self._login()
         with self._refused.one_at_a_time(self._timeout):
             self._log_in(login)

@@ -4,8 +4,6 @@ A row's numbers are read as one text, since PyMySQL takes far longer for as many
 are read as two texts where they fit in one packet, since PyMySQL takes as long for a row as for all
 its numbers. A server with smaller packets truncates the texts, and is read row by row from then on.
 A table with more than `MAX_ROWS` rows in use is not read: they would take the agent's memory.
-
-The same columns are also read summed over all statements, since not every statement has a digest.
 """
 
 import json
@@ -17,7 +15,6 @@ from numpy.typing import NDArray
 from collectors.base import PICOSECOND, CollectorError, FailureKind
 from collectors.connection import Connection
 from collectors.result_cells import MAX_NUMBER, ResultCell, ResultLimits, number, text, whole_number
-from collectors.statement_totals import CLIENT_STATEMENTS
 
 Array = NDArray[np.float64]
 
@@ -56,7 +53,6 @@ SELECT COUNT(*),
        GROUP_CONCAT({NUMBERS} SEPARATOR ' '),
        GROUP_CONCAT({KEY} SEPARATOR '{SEPARATOR}')
   FROM {TABLE}"""  # noqa: S608  (constants only)
-ALL_ROWS_SUMMED = f"SELECT CONCAT_WS(' ', {{sums}}) FROM {CLIENT_STATEMENTS}"  # noqa: S608  (constants only)
 SESSION_SETTINGS = "SET SESSION group_concat_max_len = 33554432, time_zone = '+00:00'"
 """Room for all rows in one text; and times that no change to or from summer time leaps over."""
 NUMBER_SIGNS = b"0123456789+-.eE "
@@ -140,27 +136,9 @@ class DigestTable:
         return CollectorError(FailureKind.UNREADABLE, message)
 
 
-class AllStatements:
-    """Reads the same columns summed over all finished client statements, with a digest or not."""
-
-    def __init__(self, connection: Connection, columns: Mapping[str, str]) -> None:
-        self._connection = connection
-        self._unit = unit_factors(tuple(columns.values()))
-        self._query = ALL_ROWS_SUMMED.format(sums=", ".join(f"SUM({column})" for column in columns))
-
-    def read(self) -> Array | None:
-        """Read the sums, shape (names,); None where the server does not report all of them."""
-        try:
-            numbers = self._connection.cell(self._query)
-        except CollectorError as error:
-            if error.kind is not FailureKind.PRIVILEGE:
-                raise
-            return None
-        try:
-            found = parse_numbers(numbers, self._unit.size)
-        except ValueError:
-            return None
-        return found * self._unit if found.size == self._unit.size else None
+def counter_columns(*, has_cpu: bool) -> dict[str, str]:
+    """Return the columns that a server has: CPU time only if it accounts for it."""
+    return {c: name for c, name in COUNTERS.items() if has_cpu or c != CPU_COLUMN}
 
 
 def parse_numbers(cell: ResultCell, most: int) -> Array:

@@ -14,6 +14,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from collectors.all_statements import AllStatements
 from collectors.base import PICOSECOND, CollectorError, FailureKind, Feature, Prepared, Values
 from collectors.class_thread_states import (
     DigestHashes,
@@ -23,13 +24,11 @@ from collectors.class_thread_states import (
 )
 from collectors.connection import Connection
 from collectors.digest_table import (
-    COUNTERS,
-    CPU_COLUMN,
     MAX_KEY_LENGTH,
     TABLE,
-    AllStatements,
     Array,
     DigestTable,
+    counter_columns,
 )
 from collectors.digest_texts import (
     MAX_CHARACTERS,
@@ -165,9 +164,7 @@ def prepare(connection: Connection) -> Prepared:
     if absent is not None:
         return Prepared(None, (absent,))
     cpu = cpu_feature(connection, "digests_cpu", "CPU per class is estimated")
-    columns = dict(COUNTERS)
-    if cpu is None or not cpu.enabled:
-        del columns[CPU_COLUMN]
+    columns = counter_columns(has_cpu=cpu is not None and cpu.enabled)
     thread = own_thread(connection)
     in_flight = _in_flight_feature(connection, active, thread)
     running = IN_FLIGHT.format(thread_id=thread) if in_flight.enabled else None
@@ -259,7 +256,7 @@ class DigestReader:
         since = None if state.read_at is None else begun - state.read_at
         complete = since is None or begun >= state.complete_at + COMPLETE_EVERY_SECONDS
         where = _recently_seen(EVER if since is None or complete else since)
-        everything = None if since is None else self._all_statements.read()
+        everything = None if since is None else self._all_statements.recent_or_read()
         keys, age, counters = self._table.read(where)
         if since is None:
             everything = self._all_statements.read()

@@ -8,6 +8,7 @@ Statements inside stored programs (`statement/sp/…`) are part of the CALL that
 binlog dump lasts as long as its replica: neither is counted.
 """
 
+from collectors.all_statements import CLIENT_STATEMENTS, AllStatements
 from collectors.base import (
     PICOSECOND,
     CollectorError,
@@ -17,6 +18,7 @@ from collectors.base import (
     Values,
 )
 from collectors.connection import Connection
+from collectors.digest_table import counter_columns
 from collectors.result_cells import (
     ResultLimits,
     ResultRow,
@@ -29,15 +31,8 @@ from collectors.server_clock import CLOCK, with_clock
 
 ATTEMPTS = 3  # at reading both sums without a long statement ending in between
 
-CLIENT_STATEMENTS = """performance_schema.events_statements_summary_global_by_event_name
- WHERE COUNT_STAR > 0
-   AND (EVENT_NAME LIKE 'statement/sql/%' OR EVENT_NAME LIKE 'statement/com/%')
-   AND EVENT_NAME NOT LIKE 'statement/com/Binlog Dump%'"""
-"""All statements of clients that have ended.
-
-Of 220 kinds only some twenty ever run: COUNT_STAR avoids comparing the names of the others."""
 TOTALS = f"""
-SELECT SUM(COUNT_STAR), SUM(SUM_TIMER_WAIT), {{cpu}}, {CLOCK}
+SELECT SUM(COUNT_STAR), SUM(SUM_TIMER_WAIT), {{cpu}}, {{sums}}, {CLOCK}
   FROM {CLIENT_STATEMENTS}"""  # noqa: S608  (constants only)
 NULL_EXPRESSION, CPU = "NULLIF(0, 0)", "SUM(SUM_CPU_TIME)"
 """A literal NULL is absent from digest texts, by whose words the agent finds its own statements."""
@@ -52,7 +47,8 @@ WAITS_FOR_A_LOCK = "PROCESSLIST_STATE LIKE 'Waiting for %lock'"
 """A metadata, table or global lock; waits for InnoDB's row locks have no such state."""
 
 IN_FLIGHT = f"""
-SELECT COUNT(*), COALESCE(SUM(TIMER_WAIT), 0), {NULL_EXPRESSION}, {NULL_EXPRESSION}
+SELECT COUNT(*), COALESCE(SUM(TIMER_WAIT), 0), {NULL_EXPRESSION}, {NULL_EXPRESSION},
+       {NULL_EXPRESSION}
   FROM performance_schema.events_statements_current
  WHERE {RUNNING}"""  # noqa: S608  (constants only)
 
@@ -69,7 +65,7 @@ CPU_CONSUMER = "events_statements_cpu"
 """In MySQL 8.0.28 and later, like the column SUM_CPU_TIME; off by default."""
 CPU_ENABLED = f"""
 SELECT ENABLED FROM performance_schema.setup_consumers WHERE NAME = '{CPU_CONSUMER}'"""  # noqa: S608
-TOTALS_LIMITS, SUMS_AND_RUNNING = ResultLimits(columns=4), ResultLimits(columns=4, rows=2)
+TOTALS_LIMITS, SUMS_AND_RUNNING = ResultLimits(columns=5), ResultLimits(columns=5, rows=2)
 
 MAX_ACCOUNT_LENGTH = 32 + 1 + 255  # characters
 GRANT = "GRANT SELECT ON performance_schema.* TO {account}"
@@ -97,8 +93,10 @@ def prepare(connection: Connection) -> Prepared:
     in_flight = _in_flight_feature(connection)
     cpu = cpu_feature(connection, "statements_cpu", "the CPU time of statements is not known")
     current = IN_FLIGHT.format(thread_id=own_thread(connection)) if in_flight.enabled else None
-    totals = TOTALS.format(cpu=CPU if cpu is not None and cpu.enabled else NULL_EXPRESSION)
-    read = _Reader(connection, totals, current)
+    has_cpu = cpu is not None and cpu.enabled
+    sums = AllStatements(connection, counter_columns(has_cpu=has_cpu))
+    totals = TOTALS.format(cpu=CPU if has_cpu else NULL_EXPRESSION, sums=sums.expression)
+    read = _Reader(connection, totals, current, sums)
     offered = (in_flight,) if cpu is None else (in_flight, cpu)
     return Prepared(read, (Feature("statements", enabled=True), *offered))
 
@@ -187,8 +185,11 @@ class _Reader:
     fall. It never does, so a lower total is read again; it stays lower if it has been reset.
     """
 
-    def __init__(self, connection: Connection, totals: str, current: str | None) -> None:
+    def __init__(
+        self, connection: Connection, totals: str, current: str | None, sums: AllStatements
+    ) -> None:
         self._connection = connection
+        self._sums = sums
         self._query = totals if current is None else f"{totals}\n UNION ALL{current}"
         self._result_limits = TOTALS_LIMITS if current is None else SUMS_AND_RUNNING
         self._spent_before = 0.0
@@ -211,7 +212,8 @@ class _Reader:
         if len(rows) != self._result_limits.rows:
             message = f"{len(rows)} rows of sums instead of {self._result_limits.rows}"
             raise CollectorError(FailureKind.UNREADABLE, message)
-        (count, wait, cpu, _), *current = rows
+        (count, wait, cpu, sums, _), *current = rows
+        self._sums.keep(sums)
         values = {
             **clock,
             "statements": number_or_zero("COUNT_STAR", count),

@@ -14,10 +14,11 @@ from agent.demo.private_server import Flavour, PrivateServer
 from agent.query_classes.class_registry import NONE, ClassRegistry
 from agent.query_classes.digest_deltas import DigestDeltas
 from agent.query_classes.one_off_profile import send_statements_once
-from collectors import COLLECTORS, digest_table, digest_texts, digests
+from collectors import COLLECTORS, all_statements, digest_table, digest_texts, digests
+from collectors.all_statements import AllStatements
 from collectors.base import CollectorError, FailureKind, Values
 from collectors.connection import Connection, Endpoint, Login
-from collectors.digest_table import COUNTERS, DigestTable, parse_numbers, unit_factors
+from collectors.digest_table import COUNTERS, Array, DigestTable, parse_numbers, unit_factors
 from collectors.digests import DigestRows, DigestValues
 from collectors.result_cells import (
     ONE_CELL,
@@ -142,6 +143,39 @@ def test_all_texts_are_fetched_by_one_statement(
     found = [sum("`more" in text for text in rows_of(read()).texts.values()) for _ in range(3)]
     assert sum(found) == 50
     assert found[0] < 50
+
+
+def test_sums_that_were_just_read_are_used(
+    connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those that `statements` has read, unless they are too old or of other columns."""
+    reads = {spec.name: spec.prepare(connection).read for spec in COLLECTORS if spec.on_server}
+    for read in reads.values():
+        assert read is not None
+        read()
+    asked, query = list[str](), connection.query
+
+    def noted(sql: str, limits: ResultLimits = ONE_CELL) -> list[ResultRow]:
+        asked.append(sql)
+        return query(sql, limits)
+
+    monkeypatch.setattr(connection, "query", noted)
+    found = list[Array]()
+    for longest, statements in ((60.0, 1), (0.0, 2)):
+        monkeypatch.setattr(all_statements, "RECENT", longest)
+        asked.clear()
+        values = [read() for read in map(reads.get, ("statements", "digests")) if read][-1]
+        assert sum(all_statements.CLIENT_STATEMENTS in sql for sql in asked) == statements
+        sums = rows_of(values).all_statements
+        assert sums is not None
+        found.append(sums)
+    assert found[0].shape == found[1].shape
+    assert 0 < found[1][0] - found[0][0] < 50
+    other = AllStatements(connection, {"SUM_ERRORS": "errors"})
+    monkeypatch.setattr(all_statements, "RECENT", 60.0)
+    last = other.recent_or_read()
+    assert last is not None
+    assert last.shape == (1,)
 
 
 def test_targets_share_texts_and_words(server: PrivateServer, connection: Connection) -> None:

@@ -219,10 +219,10 @@ class LyingServer:
         yield r"SELECT 1 FROM", one(1, LONGLONG)
         yield r"PROCESSLIST_ID", one(42, LONGLONG)
         yield r"Binlog Dump%'\), 0", lambda: table((0, 1, 0, 0, 0, NOW))
-        totals = (round(10 * age), round(1e12 * age), round(1e11 * age), NOW)
+        totals = (round(10 * age), round(1e12 * age), round(1e11 * age), sums, NOW)
         yield (
             r"SELECT SUM\(COUNT_STAR\), SUM\(SUM_TIMER_WAIT\), (?s:.)*UNION",
-            lambda: table(totals, (0, 0, None, None), type_code=NEWDECIMAL),
+            lambda: table(totals, (0, 0, None, None, None), type_code=NEWDECIMAL),
         )
         yield (
             r"SELECT SUM\(COUNT_STAR\), SUM\(SUM_TIMER_WAIT\), ",
