@@ -14,9 +14,19 @@ from numpy.typing import NDArray
 
 from collectors.base import PICOSECOND, CollectorError, FailureKind
 from collectors.connection import Connection
-from collectors.result_cells import MAX_NUMBER, ResultCell, ResultLimits, number, text, whole_number
+from collectors.result_cells import (
+    MAX_NUMBER,
+    ResultCell,
+    ResultLimits,
+    ResultRow,
+    number,
+    text,
+    whole_number,
+)
 
 Array = NDArray[np.float64]
+TableRows = tuple[Sequence[str], Array, Array]
+"""Keys, ages in seconds, shape (rows,), and counters, shape (rows, names)."""
 
 STATEMENT_TIME, LOCK_TIME = "statement_time", "lock_time"
 CPU_COLUMN = "SUM_CPU_TIME"
@@ -46,7 +56,7 @@ KEY = """CONCAT_WS('|', COALESCE(UNIX_TIMESTAMP(FIRST_SEEN), 0), COALESCE(DIGEST
 SEPARATOR = "\x1f"  # between keys
 ROW_BY_ROW = f"""
 SELECT CONCAT({NUMBERS}),
-       {KEY}
+       {KEY}{{added}}
   FROM {TABLE}"""  # noqa: S608  (constants only)
 ALL_IN_ONE_ROW = f"""
 SELECT COUNT(*),
@@ -61,7 +71,7 @@ MAX_BYTES = 16 * 2**20
 MAX_KEY_LENGTH = 400  # bytes: a time, a hash and the name of a schema, which has 64 characters
 WHOLE_TABLE = ResultLimits(columns=3, bytes=MAX_BYTES)
 SOME_ROWS = ResultLimits(columns=2, rows=MAX_ROWS + 1, bytes=MAX_BYTES)
-LIMIT = f" LIMIT {SOME_ROWS.rows}"
+LIMIT = " LIMIT {}"
 TOO_MANY_ROWS = (
     f"more than {MAX_ROWS:,} rows of the digest table are in use; set"
     f" performance_schema_digests_size to {MAX_ROWS} or less, or empty the table"
@@ -81,16 +91,29 @@ class DigestTable:
         self._columns = ", ' ', ".join(columns)
         connection.run(SESSION_SETTINGS)
 
-    def read(self, where: str) -> tuple[Sequence[str], Array, Array]:
-        """Read the keys, the ages in seconds, shape (rows,), and counters, shape (rows, names)."""
+    def read(self, where: str) -> TableRows:
+        """Read the rows that match."""
         if self._reads_at_once:
             keys, found, count = self._read_at_once(where)
             self._reads_at_once = len(keys) == count and self._is_complete(keys, found)
         if not self._reads_at_once:
             keys, found = self._read_row_by_row(where)
-        if not self._is_complete(keys, found):
-            raise self._unreadable(f"{len(keys)} rows with {found.size} numbers")
-        table = found.reshape(len(keys), 1 + len(self.names))
+        return self._table(keys, found)
+
+    def read_with(
+        self, expression: str, where: str, limits: ResultLimits, limit: int
+    ) -> tuple[TableRows, Sequence[ResultCell]] | None:
+        """Read the same, and an SQL expression of each row; None if `limit` rows or more match."""
+        query = self._statement(ROW_BY_ROW, where, f",\n       {expression}")
+        rows = self._connection.query(query + LIMIT.format(limit), limits)
+        if len(rows) >= limit:
+            return None
+        return self._table(*self._keys_and_numbers(rows)), [row[2] for row in rows]
+
+    def _table(self, keys: Sequence[ResultCell], numbers: Array) -> TableRows:
+        if not self._is_complete(keys, numbers):
+            raise self._unreadable(f"{len(keys)} rows with {numbers.size} numbers")
+        table = numbers.reshape(len(keys), 1 + len(self.names))
         return self._decoded_keys(keys), table[:, 0] * 1e-6, table[:, 1:] * self._unit
 
     def _read_at_once(self, where: str) -> tuple[Sequence[ResultCell], Array, int]:
@@ -105,16 +128,20 @@ class DigestTable:
         return keys, found, whole_number("COUNT(*)", count)
 
     def _read_row_by_row(self, where: str) -> tuple[Sequence[ResultCell], Array]:
-        rows = self._connection.query(self._statement(ROW_BY_ROW, where) + LIMIT, SOME_ROWS)
+        query = self._statement(ROW_BY_ROW, where) + LIMIT.format(SOME_ROWS.rows)
+        rows = self._connection.query(query, SOME_ROWS)
         if len(rows) > MAX_ROWS:
             raise self._unreadable(TOO_MANY_ROWS)
+        return self._keys_and_numbers(rows)
+
+    def _keys_and_numbers(self, rows: Sequence[ResultRow]) -> tuple[Sequence[ResultCell], Array]:
         most = len(rows) * (1 + len(self.names))
         joined = b" ".join([row[0] or b"" for row in rows])
         found = self._parsed(lambda: parse_numbers(joined, most))
         return [row[1] for row in rows], found
 
-    def _statement(self, query: str, where: str) -> str:
-        return query.format(columns=self._columns) + where
+    def _statement(self, query: str, where: str, added: str = "") -> str:
+        return query.format(columns=self._columns, added=added) + where
 
     def _decoded_keys(self, keys: Sequence[ResultCell]) -> list[str]:
         decoded = [text(key, MAX_KEY_LENGTH) for key in keys if key and len(key) <= MAX_KEY_LENGTH]

@@ -1,18 +1,19 @@
 """The normalised texts of digests, and which of them are the agent's own statements."""
 
 import sys
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from collectors.business_query import session_settings
 from collectors.connection import Connection, sent_words, statement_words
-from collectors.digest_table import TABLE
-from collectors.result_cells import ResultLimits, text
+from collectors.digest_table import MAX_KEY_LENGTH, TABLE, DigestTable, TableRows
+from collectors.result_cells import ResultCell, ResultLimits, text
 
 MAX_DIGEST_LENGTH = 64  # characters
 MAX_TEXTS_PER_QUERY = 1000  # rows; for each statement the server passes over the whole table
 MAX_TEXT_LENGTH = 1024  # characters; the server's default is as many bytes
+TEXT = f"LEFT(DIGEST_TEXT, {MAX_TEXT_LENGTH})"
 TEXTS = f"""
-SELECT DIGEST, LEFT(DIGEST_TEXT, {MAX_TEXT_LENGTH}) FROM {TABLE}
+SELECT DIGEST, {TEXT} FROM {TABLE}
  WHERE DIGEST IN ({{digests}}) LIMIT {{limit}}"""  # noqa: S608
 """A digest has a row in each schema where it is used. Those that the limit omits are still unknown
 at the next reading: grouping the rows would cost the server as much again, on MariaDB four times as
@@ -22,6 +23,10 @@ MAX_CHARACTERS = 8 * 2**20  # total length of their texts
 TEXT_LIMITS = ResultLimits(
     2, rows=MAX_TEXTS_PER_QUERY, bytes=MAX_TEXTS_PER_QUERY * (4 * MAX_TEXT_LENGTH + 64)
 )
+ROWS_LIMITS = ResultLimits(
+    3, rows=TEXT_LIMITS.rows, bytes=TEXT_LIMITS.bytes + TEXT_LIMITS.rows * (MAX_KEY_LENGTH + 400)
+)
+"""Of rows of the table with their texts: the numbers of each take 400 bytes at most."""
 MIN_IDENTIFYING_WORDS = 5  # words of a truncated text that identify its statement
 
 
@@ -32,14 +37,37 @@ def texts_of(
 
     The list has two values at least: the statement has one digest then, however many there are.
     """
-    requested = [d for d in digests if d.isascii() and d.isalnum()][:MAX_TEXTS_PER_QUERY]
+    requested = [digest for digest in digests if is_hash(digest)][:MAX_TEXTS_PER_QUERY]
     listed = ", ".join(f"'{digest}'" for digest in ("", "", *requested))
     rows = connection.query(TEXTS.format(digests=listed, limit=limit), TEXT_LIMITS)
-    found = {
-        text(digest, MAX_DIGEST_LENGTH): sys.intern(text(words, MAX_TEXT_LENGTH))
-        for digest, words in rows
-    }
+    found = _shared_texts((text(digest, MAX_DIGEST_LENGTH), words) for digest, words in rows)
     return {digest: found[digest] for digest in requested if digest in found}
+
+
+def rows_with_texts(
+    table: DigestTable, where: str, limit: int = MAX_TEXTS_PER_QUERY
+) -> tuple[TableRows, dict[str, str]] | None:
+    """Read rows of the table, and the texts of their digests; None if `limit` or more match.
+
+    A pass of the server over its table costs more than the texts do.
+    """
+    found = table.read_with(TEXT, where, ROWS_LIMITS, limit)
+    if found is None:
+        return None
+    rows, texts = found
+    digests = (key.split("|", 2)[1] for key in rows[0])
+    known = zip(digests, texts, strict=True)
+    return rows, _shared_texts((digest, words) for digest, words in known if is_hash(digest))
+
+
+def is_hash(digest: str) -> bool:
+    """Return whether this may be a digest: the overflow row has none, and a server may lie."""
+    return digest.isascii() and digest.isalnum() and len(digest) <= MAX_DIGEST_LENGTH
+
+
+def _shared_texts(texts: Iterable[tuple[str, ResultCell]]) -> dict[str, str]:
+    """Decode the texts by digest, each of which all targets share."""
+    return {digest: sys.intern(text(words, MAX_TEXT_LENGTH)) for digest, words in texts}
 
 
 def own_digests(connection: Connection, texts: Mapping[str, str]) -> frozenset[str]:

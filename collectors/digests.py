@@ -28,6 +28,7 @@ from collectors.digest_table import (
     TABLE,
     Array,
     DigestTable,
+    TableRows,
     counter_columns,
 )
 from collectors.digest_texts import (
@@ -35,6 +36,7 @@ from collectors.digest_texts import (
     MAX_TEXTS,
     MAX_TEXTS_PER_QUERY,
     own_digests,
+    rows_with_texts,
     texts_of,
 )
 from collectors.result_cells import ResultLimits, number, number_or_zero, text, whole_number
@@ -136,10 +138,11 @@ class DigestValues(dict[str, float]):
 
 @dataclass
 class _PersistentState:
-    """State that is kept between sessions: the time of the last reading, and the known texts."""
+    """State that is kept between sessions: of the last reading, and the known texts."""
 
     read_at: float | None = None
     complete_at: float = 0.0
+    rows: int = 0  # of the last reading
     texts: set[str] = field(default_factory=set)
     characters: int = 0  # total length of these texts
     hashes: DigestHashes = field(default_factory=DigestHashes)
@@ -257,16 +260,18 @@ class DigestReader:
         complete = since is None or begun >= state.complete_at + COMPLETE_EVERY_SECONDS
         where = _recently_seen(EVER if since is None or complete else since)
         everything = None if since is None else self._all_statements.recent_or_read()
-        keys, age, counters = self._table.read(where)
+        (keys, age, counters), texts = self._read_table(state, where)
         if since is None:
             everything = self._all_statements.read()
-            texts_of(self._connection, (), limit=0)  # so that its own digest is there at the next
+            rows_with_texts(self._table, where, limit=0)  # so that their own digests are
+            texts_of(self._connection, (), limit=0)  # there at the next reading
         running, locked, lock_waits = self._read_running()
         if self._in_flight is None:
             self.sample_threads()
         seen, self._thread_states = self._thread_states, ThreadStateCounts()
-        texts = {} if since is None else self._fetch_new_texts(state, keys, running)
-        state.read_at = begun
+        if since is not None:
+            texts |= self._fetch_new_texts(state, keys, running)
+        state.read_at, state.rows = begun, len(keys)
         state.complete_at = begun if complete else state.complete_at
         rows = DigestRows(
             names=self._table.names,
@@ -284,6 +289,15 @@ class DigestReader:
             thread_states=None if self._threads is None else seen,
         )
         return DigestValues(rows, {"rows": float(len(keys)), "complete": float(complete)})
+
+    def _read_table(self, state: _PersistentState, where: str) -> tuple[TableRows, dict[str, str]]:
+        """Read the table's rows, and with them their texts in the second reading: all are new."""
+        if state.read_at is not None and not state.texts and state.rows < MAX_TEXTS_PER_QUERY:
+            found = rows_with_texts(self._table, where)
+            if found is not None:
+                self._note_texts(state, found[1])
+                return found
+        return self._table.read(where), {}
 
     def sample_threads(self) -> None:
         """Sample the states of the statements' threads; the next reading returns all samples."""
@@ -338,11 +352,15 @@ class DigestReader:
         if not wanted:
             return {}
         found = texts_of(self._connection, wanted)
-        known.update(found)
+        self._note_texts(state, found)
+        return found
+
+    def _note_texts(self, state: _PersistentState, found: Mapping[str, str]) -> None:
+        """Note the texts as known, which are not fetched again."""
+        state.texts.update(found)
         state.characters += sum(map(len, found.values()))
         if self._connection.is_mariadb:
             state.hashes.add(found)
-        return found
 
 
 def _recently_seen(since: float) -> str:

@@ -112,18 +112,24 @@ def test_the_agents_own_statements_are_recognised(
     assert reading <= own
 
 
+@pytest.mark.parametrize(("count", "passes"), [(400, 1), (700, 2)])
 def test_all_texts_are_fetched_by_one_statement(
-    server: PrivateServer, connection: Connection, monkeypatch: pytest.MonkeyPatch
+    server: PrivateServer,
+    connection: Connection,
+    monkeypatch: pytest.MonkeyPatch,
+    count: int,
+    passes: int,
 ) -> None:
     """A statement costs the server a pass over its table, however many digests it names.
 
-    What its limit omits, as a digest has a row in each schema, follows at the next reading.
+    The second reading has them with the rows, unless there are too many of these, as a digest has
+    a row in each schema. What a limit omits follows at the next reading.
     """
     run_as_root(server, f"TRUNCATE TABLE {digest_table.TABLE}", "CREATE SCHEMA IF NOT EXISTS other")
     read = digests.prepare(connection).read
     assert read is not None
     read()
-    statements = [f"SELECT 1 AS `each{number}`" for number in range(700)]
+    statements = [f"SELECT 1 AS `each{number}`" for number in range(count)]
     run_as_root(server, "USE mysql", *statements, "USE other", *statements)
     asked, query = list[str](), connection.query
 
@@ -133,16 +139,35 @@ def test_all_texts_are_fetched_by_one_statement(
 
     monkeypatch.setattr(connection, "query", noted)
     texts = dict(rows_of(read()).texts)
-    assert sum("`each" in text for text in texts.values()) == 700
-    assert sum("DIGEST_TEXT" in sql for sql in asked) == 1
+    assert sum("`each" in text for text in texts.values()) == count
+    assert sum("DIGEST_TEXT" in sql for sql in asked) == passes
+    assert len([sql for sql in asked if digest_table.TABLE in sql]) == 2 * passes - 1
     for _ in range(3):
         read()  # the agent's own statements are known with the others, and cause no further pass
-    assert sum("DIGEST_TEXT" in sql for sql in asked) == 1
+    assert sum("DIGEST_TEXT" in sql for sql in asked) == passes
     run_as_root(server, *(f"SELECT 2 AS `more{number}`" for number in range(50)))
     monkeypatch.setattr(digest_texts, "TEXTS", digest_texts.TEXTS.replace("{limit}", "40"))
     found = [sum("`more" in text for text in rows_of(read()).texts.values()) for _ in range(3)]
     assert sum(found) == 50
     assert found[0] < 50
+
+
+def test_rows_with_their_texts_equal_those_without(
+    server: PrivateServer, connection: Connection
+) -> None:
+    """The same keys and numbers, and each digest has its text."""
+    run_as_root(server, f"TRUNCATE TABLE {digest_table.TABLE}")  # of more rows than have texts
+    run_as_root(server, *(f"SELECT 1 AS `with{number}`" for number in range(20)))
+    connection.run("DO SLEEP(2.1)")
+    table, where = DigestTable(connection, COLUMNS), " WHERE LAST_SEEN < NOW(6) - INTERVAL 1 SECOND"
+    alone, found = table.read(where), digest_texts.rows_with_texts(table, where)
+    assert found is not None
+    rows, texts = found
+    assert len(rows[0]) >= 20
+    assert rows[0] == alone[0]
+    assert np.array_equal(rows[2], alone[2])
+    digests_of_rows = sorted({key.split("|")[1] for key in rows[0]} - {""})
+    assert texts == digest_texts.texts_of(connection, digests_of_rows)
 
 
 def test_sums_that_were_just_read_are_used(

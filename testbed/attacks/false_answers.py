@@ -50,7 +50,18 @@ def counters(number: str) -> str:
 
 
 LIES: dict[str, tuple[dict[str, FalseAnswer], set[FailureKind]]] = {
-    "texts that are no UTF-8": ({"DIGEST_TEXT": lambda: table((DIGEST, SURROGATE))}, set()),
+    "texts that are no UTF-8": (
+        {
+            "WHERE DIGEST IN": lambda: table((DIGEST, SURROGATE)),
+            "DIGEST_TEXT": lambda: table((counters("1"), f"1.5|{DIGEST}|=shop", SURROGATE)),
+        },
+        set(),
+    ),
+    "endless texts": ({"DIGEST_TEXT": lambda: endless(repeat(("1",) * 3), columns=3)}, MORE),
+    "a text of 10 MB": (
+        {"DIGEST_TEXT": lambda: table((counters("1"), f"1.5|{DIGEST}|=shop", "x" * HUGE))},
+        MORE,
+    ),
     "a column's name that is none": (
         {"CONNECTION_ID": lambda: table((7,), name=b"\xed\xa0\x80\xff")},
         set(),

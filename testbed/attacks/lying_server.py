@@ -230,6 +230,10 @@ class LyingServer:
         )
         yield r"CONCAT_WS\(' ', SUM", one(sums)
         yield r"GROUP_CONCAT\(", lambda: table((1, f"1000000 {sums}", key))
+        yield (
+            r"DIGEST_TEXT(?s:.)*LAST_SEEN",
+            lambda: table((f"1000000 {sums}", key, "SELECT ?")),
+        )
         yield r"DIGEST_TEXT", lambda: table((DIGEST, "SELECT ?"))
         yield r"CURRENT_SCHEMA", lambda: table(columns=4)
         yield r"SELECT DIGEST\s+FROM", one(DIGEST)
