@@ -399,7 +399,7 @@ def test_a_last_value_is_valid_for_two_minutes_or_a_gap(max_gap: float, late: fl
     """From its own time on, not before."""
     samples = [Sample("threads", 10.0, {"system": 4.0})]
     edges = np.array([0.0, 9.0, 10.0, 130.0, 131.0])
-    found = SampleColumns(samples, max_gap).last(edges, "system")
+    found = SampleColumns(samples, edges, max_gap).last("system")
     assert found.tolist() == pytest.approx([np.nan, 4.0, 4.0, late], nan_ok=True)
 
 
@@ -407,5 +407,5 @@ def test_a_counter_stalls_only_while_statements_are_counted() -> None:
     """A server without statements measures as before; each stall starts another rate."""
     used, counted = [0.1, 0.1, 0.2, 0.2, 0.2], np.array([5.0, 5.0, 6.0, 7.0, 9.0])
     samples = [Sample("statements", float(k), {"cpu": value}) for k, value in enumerate(used)]
-    columns = SampleColumns(samples, max_gap=5.0)
+    columns = SampleColumns(samples, np.array([0.0, 4.0]), max_gap=5.0)
     assert columns.stalls("cpu", counted).tolist() == [0, 0, 0, 1, 2]

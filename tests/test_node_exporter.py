@@ -112,11 +112,12 @@ def test_a_cpu_that_comes_online_adds_no_earlier_time() -> None:
     pages = [parse_page(cpu_page(t, cpus)) for t, cpus in zip(times, online, strict=True)]
     host = [Sample("host", t, page) for t, page in zip(times.tolist(), pages, strict=True)]
     status = [Sample("status", t, {"uptime": 100 + t, "questions": t}) for t in times.tolist()]
-    columns = {
-        name: SampleColumns(found, 16.0) for name, found in (("host", host), ("status", status))
-    }
     edges = np.arange(0.0, 61.0, 15.0)
-    used = utilisations_and_rates(columns, np.ones(4), edges)["cpu"]
+    columns = {
+        name: SampleColumns(found, edges, 16.0)
+        for name, found in (("host", host), ("status", status))
+    }
+    used = utilisations_and_rates(columns, np.ones(4))["cpu"]
     assert used[[0, 3]] == pytest.approx([0.3, 0.3])
     assert np.isnan(used[[1, 2]]).all()
 

@@ -1,33 +1,40 @@
 """Samples of one collector as arrays, and their rates and averages between interval edges."""
 
 from collections.abc import Sequence
+from functools import cached_property
 from itertools import pairwise
+from math import nan
 
 import numpy as np
+from numpy.typing import NDArray
 
 from collectors.base import Sample
 from models import rates
-from models.arrays import Array
+from models.arrays import Array, Mask
 
 MAX_AGE = 120.0  # seconds for which a last value is valid: twice a collector's longest interval
 
 
 class SampleColumns:
-    """One collector's samples by name; NaN where a name was absent.
+    """One collector's samples by name, and their rates and averages between interval edges (s).
 
-    `max_gap` is the longest time in seconds that two samples may be apart.
+    `max_gap` is the longest time in seconds that two samples may be apart. Results have the shape
+    (edges − 1,), NaN where not known; values of a name that was absent are NaN.
     """
 
-    def __init__(self, samples: Sequence[Sample], max_gap: float) -> None:
+    def __init__(self, samples: Sequence[Sample], edges: Array, max_gap: float) -> None:
         self.at = np.array([sample.at for sample in samples], dtype=np.float64)
-        self.names = frozenset(name for sample in samples for name in sample.values)
-        self.max_gap = max_gap
-        self._samples = samples
+        self._values = [sample.values for sample in samples]
+        self.names = frozenset[str]().union(*self._values)
+        self.edges = edges
+        self.seconds: Array = edges[1:] - edges[:-1]
+        self._brackets = rates.Brackets(edges, self.at, max_gap)
 
     def __getitem__(self, name: str) -> Array:
         """Return the values of that name, shape (samples,)."""
-        values = [sample.values.get(name, np.nan) for sample in self._samples]
-        return np.array(values, dtype=np.float64)
+        if name not in self.names:
+            return np.full(self.at.size, nan)
+        return np.array([values.get(name, nan) for values in self._values], dtype=np.float64)
 
     def stalls(self, name: str, counted: Array) -> Array:
         """Count the samples up to each with more statements but no more of `name` than before.
@@ -38,42 +45,47 @@ class SampleColumns:
         stalled = (np.diff(counted) > 0) & (np.diff(self[name]) == 0)
         return np.append(0.0, np.cumsum(stalled))[: self.at.size]
 
-    def rate(
-        self,
-        edges: Array,
-        *names: str,
-        unchanged: str | None = None,
-        epoch: Array | None = None,
+    def increases(
+        self, value: Array, epoch: Array | None = None, monotonic: Array | None = None
     ) -> Array:
-        """Compute the rate of the counters' sum between edges (s), shape (edges − 1,), or NaN.
+        """Compute the rise of a counter, all of shape (samples,): see `rates.increases`."""
+        return self._brackets.increases(value, epoch=epoch, monotonic=monotonic)
+
+    def rate(self, *names: str, unchanged: str | None = None, epoch: Array | None = None) -> Array:
+        """Compute the rate of the counters' sum, per second.
 
         No rate is known over a change of the gauge `unchanged`, or of `epoch`, shape (samples,).
         """
-        total: Array = np.sum([self[name] for name in names], axis=0)
+        total = sum((self[name] for name in names[1:]), self[names[0]])
         epoch = epoch if unchanged is None else np.nan_to_num(self[unchanged])
-        risen = rates.increases(edges, self.at, total, max_gap=self.max_gap, epoch=epoch)
-        return risen / np.diff(edges)
+        return self.increases(total, epoch) / self.seconds
 
-    def average(self, edges: Array, name: str) -> Array:
-        """Average a gauge's known samples between edges (s), shape (edges − 1,), or NaN."""
+    def average(self, name: str) -> Array:
+        """Average a gauge's known samples."""
         values = self[name]
         known = np.isfinite(values)
-        return rates.averages(edges, self.at[known], values[known])[0]
+        return rates.averages(self.edges, self.at[known], values[known])[0]
 
-    def maximum(self, edges: Array, name: str) -> Array:
-        """Compute a gauge's maximum between edges (s), shape (edges − 1,); inf where not known.
+    def maximum(self, name: str) -> Array:
+        """Compute a gauge's maximum; infinite where not known.
 
         The first sample after each interval counts too.
         """
         values = self[name]
-        positions = np.searchsorted(self.at, edges, side="left")
+        positions = np.searchsorted(self.at, self.edges, side="left")
         parts = [values[a : b + 1] for a, b in pairwise(positions)]
         return np.array([np.nanmax(p) if np.isfinite(p).any() else np.inf for p in parts])
 
-    def last(self, edges: Array, name: str) -> Array:
-        """Return the last value at each interval's end, shape (edges − 1,); NaN where too old."""
-        positions = np.searchsorted(self.at, edges[1:], side="right") - 1
+    def last(self, name: str) -> Array:
+        """Return the last value at each interval's end; NaN where too old."""
+        index, is_recent = self._last_samples
+        return np.where(is_recent, self[name][index], np.nan)
+
+    @cached_property
+    def _last_samples(self) -> tuple[NDArray[np.intp], Mask]:
+        """The index of the last sample at each interval's end, and whether it is recent enough."""
+        ends = self.edges[1:]
+        positions = np.searchsorted(self.at, ends, side="right") - 1
         index = np.maximum(positions, 0)
-        longest = max(MAX_AGE, self.max_gap)  # a recording's samples may be further apart
-        known = (positions >= 0) & (edges[1:] - self.at[index] <= longest)
-        return np.where(known, self[name][index], np.nan)
+        longest = max(MAX_AGE, self._brackets.max_gap)  # a recording's may be further apart
+        return index, (positions >= 0) & (ends - self.at[index] <= longest)

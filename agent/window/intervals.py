@@ -1,7 +1,7 @@
 """Computes intervals from raw samples; a window holds intervals as arrays."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property, partial
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -141,35 +141,31 @@ def compute_intervals(
     raw: Mapping[str, Sequence[Sample]], edges: Array, max_gap: float
 ) -> Iterable[Interval]:
     """Compute the intervals between consecutive edges (s, shape (k+1,)) that have a throughput."""
-    columns = {name: SampleColumns(samples, max_gap) for name, samples in raw.items()}
+    columns = {name: SampleColumns(samples, edges, max_gap) for name, samples in raw.items()}
     status = columns["status"]
-    seconds = np.diff(edges)
     epoch = rates.epochs(status.at, status["uptime"])
     epoch = epoch + rates.epochs(status.at, status["uptime_since_flush"])
-    questions = rates.increases(edges, status.at, status["questions"], max_gap=max_gap, epoch=epoch)
-    own = rates.increases(edges, status.at, status["own_statements"], max_gap=max_gap)
-    clients = questions - own
-    statement_time = _statement_time(columns, edges, epoch, questions)
+    questions = status.increases(status["questions"], epoch)
+    clients = questions - status.increases(status["own_statements"])
+    statement_time = _statement_time(columns, epoch, questions)
     table = np.column_stack(
         (
             edges[1:],
-            seconds,
-            np.where(clients < MIN_STATEMENTS, 0.0, clients) / seconds,
+            status.seconds,
+            np.where(clients < MIN_STATEMENTS, 0.0, clients) / status.seconds,
             statement_time,
             *rates.averages(edges, status.at, status["threads_running"]),
-            *_excluded_threads(columns, edges),
+            *_excluded_threads(columns),
         )
     )
-    used = utilisations_and_rates(columns, statement_time, edges)
+    used = utilisations_and_rates(columns, statement_time)
     for k, row in enumerate(table):
         if np.isfinite(row[2]):
             known = {name: float(u[k]) for name, u in used.items() if np.isfinite(u[k])}
             yield Interval._make([*map(float, row), known, 1.0])
 
 
-def _statement_time(
-    columns: Mapping[str, SampleColumns], edges: Array, epoch: Array, questions: Array
-) -> Array:
+def _statement_time(columns: Mapping[str, SampleColumns], epoch: Array, questions: Array) -> Array:
     """Compute the concurrency by Little's law; NaN where it exceeds the number of connections.
 
     It may exceed it where statements in flight cannot be read: a long one's time comes at its end.
@@ -179,7 +175,7 @@ def _statement_time(
     """
     status, source = columns["status"], columns.get("statements")
     if source is None:
-        return np.full(edges.size - 1, np.nan)
+        return np.full(len(questions), np.nan)
     ended = source["statement_seconds"]
     in_flight = np.nan_to_num(source["in_flight_seconds"])
     restarts = np.interp(source.at, status.at, epoch)  # one may show as a fraction
@@ -187,22 +183,19 @@ def _statement_time(
     if np.isnan(counted).all():  # a recording has only the server's answers
         counted = np.interp(source.at, status.at, status["questions"])
     epochs = restarts + source.stalls("statement_seconds", counted)
-    risen = partial(rates.increases, edges, source.at, max_gap=source.max_gap, epoch=epochs)
-    spent = risen(ended + in_flight, monotonic=ended)
-    found = rates.concurrency_by_littles_law(spent, np.diff(edges))
-    is_possible = found <= status.maximum(edges, "threads_connected")
-    timed = risen(source["statements"]) + status.maximum(edges, "threads_running")
+    spent = source.increases(ended + in_flight, epochs, monotonic=ended)
+    found = rates.concurrency_by_littles_law(spent, source.seconds)
+    is_possible = found <= status.maximum("threads_connected")
+    timed = source.increases(source["statements"], epochs) + status.maximum("threads_running")
     return np.where(is_possible & ~(timed < MIN_TIMED_SHARE * questions), found, np.nan)
 
 
-def _excluded_threads(
-    columns: Mapping[str, SampleColumns], edges: Array
-) -> tuple[Array, Array, Array]:
+def _excluded_threads(columns: Mapping[str, SampleColumns]) -> tuple[Array, Array, Array]:
     """Return the last known number of each kind at each interval's end; the agent is always one."""
-    one = np.ones(edges.size - 1)
-    replicas = columns["status"].last(edges, "replicas_connected")
+    replicas = columns["status"].last("replicas_connected")
+    one = np.ones_like(replicas)
     threads = columns.get("threads")
     if threads is None:
         return one, replicas, np.full_like(one, np.nan)
-    dumps = threads.last(edges, "binlog_dump")
-    return one, np.where(np.isnan(dumps), replicas, dumps), threads.last(edges, "system")
+    dumps = threads.last("binlog_dump")
+    return one, np.where(np.isnan(dumps), replicas, dumps), threads.last("system")

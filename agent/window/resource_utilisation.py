@@ -209,35 +209,33 @@ def limiting_resources(
 
 
 def utilisations_and_rates(
-    columns: Mapping[str, SampleColumns], statement_time: Array, edges: Array
+    columns: Mapping[str, SampleColumns], statement_time: Array
 ) -> dict[str, Array]:
     """Compute each utilisation or rate between edges, shape (intervals,), NaN where not known."""
-    found = dict(_server_limits(columns["status"], statement_time, edges))
-    found |= dict(time_split_rates(columns, edges))
+    found = dict(_server_limits(columns["status"], statement_time))
+    found |= dict(time_split_rates(columns))
     host, statements = columns.get("host"), columns.get("statements")
     sees_process = host is not None and "process_cpu_seconds" in host.names
     if statements is not None and not sees_process:
         name = "statement_cpu_seconds"
         epoch = statements.stalls(name, statements["statements"])
-        found[STATEMENT_CPU] = statements.rate(edges, name, epoch=epoch)
+        found[STATEMENT_CPU] = statements.rate(name, epoch=epoch)
     if host is not None:
-        found |= dict((*_cpu_use(host, edges), *_disk_use(host, edges), *_link_use(host, edges)))
+        found |= dict((*_cpu_use(host), *_disk_use(host), *_link_use(host)))
     return {name: used for name, used in found.items() if np.isfinite(used).any()}
 
 
-def _server_limits(
-    status: SampleColumns, statement_time: Array, edges: Array
-) -> Iterator[NamedArray]:
+def _server_limits(status: SampleColumns, statement_time: Array) -> Iterator[NamedArray]:
     """Yield the use of what the server's settings limit, and the rates of its logs."""
-    connected = status.average(edges, "threads_connected")
-    yield CONNECTIONS, _share(connected, status.last(edges, "max_connections"))
+    connected = status.average("threads_connected")
+    yield CONNECTIONS, _share(connected, status.last("max_connections"))
     yield OPEN_CONNECTIONS, np.maximum(connected - AGENT_CONNECTIONS, 0.0)
-    yield INNODB_THREADS, _share(statement_time, status.last(edges, "innodb_thread_concurrency"))
-    age = status.average(edges, "checkpoint_age_bytes")
-    yield REDO_LOG, _share(age, status.last(edges, "checkpoint_max_age_bytes"))
+    yield INNODB_THREADS, _share(statement_time, status.last("innodb_thread_concurrency"))
+    age = status.average("checkpoint_age_bytes")
+    yield REDO_LOG, _share(age, status.last("checkpoint_max_age_bytes"))
     for name, counter in LOG_RATES.items():
         if counter in status.names:
-            yield name, status.rate(edges, counter)
+            yield name, status.rate(counter)
 
 
 def _share(used: Array, limit: Array) -> Array:
@@ -247,25 +245,25 @@ def _share(used: Array, limit: Array) -> Array:
     return share
 
 
-def _cpu_use(host: SampleColumns, edges: Array) -> Iterator[NamedArray]:
+def _cpu_use(host: SampleColumns) -> Iterator[NamedArray]:
     """Yield the use of the processors; a node_exporter's sums are of those that are online.
 
     While a quota changes, the share of what the server may use is not known.
     """
     busy = [name for name in BUSY_CPU_COUNTERS if name in host.names]
     if busy:
-        rate = host.rate(edges, *busy, unchanged="cpus")
-        yield CPU, _cap_at_full(rate / host.last(edges, "cpus"))
-    of_the_server = host.rate(edges, "process_cpu_seconds")
-    of_allowed = host.rate(edges, "process_cpu_seconds", unchanged="process_cpus")
-    yield SERVER_CPU, of_allowed / host.last(edges, "process_cpus")
-    yield SERVER_SHARE_OF_CPU, of_the_server / host.last(edges, "cpus")
-    steal = host.rate(edges, "cpu_steal_seconds", unchanged="cpus")
-    yield STEAL, steal / host.last(edges, "cpus")
-    yield CPUS, host.last(edges, "cpus")
-    yield SERVER_CPUS, host.last(edges, "process_cpus")
-    yield CLOCK, host.average(edges, "cpu_clock_ratio")
-    yield IDLE_ENTRIES, host.rate(edges, "cpu_idle_entries")
+        rate = host.rate(*busy, unchanged="cpus")
+        yield CPU, _cap_at_full(rate / host.last("cpus"))
+    of_the_server = host.rate("process_cpu_seconds")
+    of_allowed = host.rate("process_cpu_seconds", unchanged="process_cpus")
+    yield SERVER_CPU, of_allowed / host.last("process_cpus")
+    yield SERVER_SHARE_OF_CPU, of_the_server / host.last("cpus")
+    steal = host.rate("cpu_steal_seconds", unchanged="cpus")
+    yield STEAL, steal / host.last("cpus")
+    yield CPUS, host.last("cpus")
+    yield SERVER_CPUS, host.last("process_cpus")
+    yield CLOCK, host.average("cpu_clock_ratio")
+    yield IDLE_ENTRIES, host.rate("cpu_idle_entries")
 
 
 def _cap_at_full(used: Array) -> Array:
@@ -274,26 +272,26 @@ def _cap_at_full(used: Array) -> Array:
     return most
 
 
-def _disk_use(host: SampleColumns, edges: Array) -> Iterator[NamedArray]:
+def _disk_use(host: SampleColumns) -> Iterator[NamedArray]:
     for name in sorted(host.names):
         if name.startswith(DISK) and name.endswith(":busy_seconds"):
             disk = name.removesuffix(":busy_seconds")
-            yield disk, host.rate(edges, name)
-            yield f"{disk}:operations{RATE}", host.rate(edges, f"{disk}:reads", f"{disk}:writes")
-            moved = host.rate(edges, f"{disk}:read_bytes", f"{disk}:written_bytes")
+            yield disk, host.rate(name)
+            yield f"{disk}:operations{RATE}", host.rate(f"{disk}:reads", f"{disk}:writes")
+            moved = host.rate(f"{disk}:read_bytes", f"{disk}:written_bytes")
             yield f"{disk}:bytes{RATE}", moved
             if f"{disk}:flushes" in host.names:
-                yield f"{disk}{FLUSH}", host.rate(edges, f"{disk}:flush_seconds")
-                yield f"{disk}:flushes{RATE}", host.rate(edges, f"{disk}:flushes")
+                yield f"{disk}{FLUSH}", host.rate(f"{disk}:flush_seconds")
+                yield f"{disk}:flushes{RATE}", host.rate(f"{disk}:flushes")
 
 
-def _link_use(host: SampleColumns, edges: Array) -> Iterator[NamedArray]:
+def _link_use(host: SampleColumns) -> Iterator[NamedArray]:
     """Yield both directions apart, since a link is full in one of them first."""
     for name in sorted(host.names):
         if name.startswith(NETWORK) and name.endswith(":received_bytes"):
             link = name.removesuffix(":received_bytes")
-            speed = host.last(edges, f"{link}:bytes_per_second")
+            speed = host.last(f"{link}:bytes_per_second")
             for direction in ("received", "sent"):
-                rate = host.rate(edges, f"{link}:{direction}_bytes")
+                rate = host.rate(f"{link}:{direction}_bytes")
                 yield f"{link}:{direction}", rate / speed
                 yield f"{link}:{direction}{RATE}", rate

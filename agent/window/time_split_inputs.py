@@ -37,34 +37,34 @@ AGENT_SESSIONS = 1.0
 NamedArray = tuple[str, Array]
 
 
-def time_split_rates(columns: Mapping[str, SampleColumns], edges: Array) -> Iterator[NamedArray]:
+def time_split_rates(columns: Mapping[str, SampleColumns]) -> Iterator[NamedArray]:
     """Yield each rate with its name, shape (intervals,), NaN where not known."""
     status, host = columns["status"], columns.get("host")
-    yield ROW_LOCKS, MILLISECOND * status.rate(edges, "innodb_row_lock_milliseconds")
+    yield ROW_LOCKS, MILLISECOND * status.rate("innodb_row_lock_milliseconds")
     if "threads" in columns:
-        yield LOCKS_WAITED_FOR, columns["threads"].average(edges, WAITING_FOR_LOCKS)
-    yield WAITING_FOR_READS, _reads_waiting(status, edges)
-    yield SENT, status.rate(edges, "bytes_sent")
-    yield RECEIVED, status.rate(edges, "bytes_received")
+        yield LOCKS_WAITED_FOR, columns["threads"].average(WAITING_FOR_LOCKS)
+    yield WAITING_FOR_READS, _reads_waiting(status)
+    yield SENT, status.rate("bytes_sent")
+    yield RECEIVED, status.rate("bytes_received")
     if host is None:
         return
-    yield RUN_DELAY, host.rate(edges, "process_run_delay_seconds")
-    yield CLIENT_RUN_DELAY, host.rate(edges, "connection_run_delay_seconds")
-    yield APPLIERS_CPU, host.rate(edges, "applier_cpu_seconds")
-    yield PROCESS_READS, host.rate(edges, "process_read_bytes")
+    yield RUN_DELAY, host.rate("process_run_delay_seconds")
+    yield CLIENT_RUN_DELAY, host.rate("connection_run_delay_seconds")
+    yield APPLIERS_CPU, host.rate("applier_cpu_seconds")
+    yield PROCESS_READS, host.rate("process_read_bytes")
     for name in sorted(host.names):
         if name.startswith(DISK) and name.endswith(":reads"):
             disk = name.removesuffix(":reads")
-            found = [host.rate(edges, f"{disk}:{name.removesuffix(RATE)}") for name in DISK_READS]
+            found = [host.rate(f"{disk}:{name.removesuffix(RATE)}") for name in DISK_READS]
             if np.nansum(found[0]) > 0:  # a disk without reads is left out
                 yield from zip((f"{disk}:{name}" for name in DISK_READS), found, strict=True)
 
 
-def _reads_waiting(status: SampleColumns, edges: Array) -> Array:
+def _reads_waiting(status: SampleColumns) -> Array:
     """Compute the mean of InnoDB's pending reads and redo flushes, at most the running threads."""
     running = np.maximum(status["threads_running"] - AGENT_SESSIONS, 0.0)
     waiting = np.minimum(status["innodb_pending_reads"], running)
     flushing = np.nan_to_num(status["redo_pending_flushes"])
     total = np.minimum(waiting + np.maximum(flushing, 0.0), running)
     known = np.isfinite(total)
-    return rates.averages(edges, status.at[known], np.maximum(total[known], 0.0))[0]
+    return rates.averages(status.edges, status.at[known], np.maximum(total[known], 0.0))[0]
