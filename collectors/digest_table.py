@@ -6,7 +6,6 @@ its numbers. A server with smaller packets truncates the texts, and is read row 
 A table with more than `MAX_ROWS` rows in use is not read: they would take the agent's memory.
 """
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
@@ -65,7 +64,6 @@ SELECT COUNT(*),
   FROM {TABLE}"""  # noqa: S608  (constants only)
 SESSION_SETTINGS = "SET SESSION group_concat_max_len = 33554432, time_zone = '+00:00'"
 """Room for all rows in one text; and times that no change to or from summer time leaps over."""
-NUMBER_SIGNS = b"0123456789+-.eE "
 MAX_ROWS = 50_000  # of about 150 bytes: within MariaDB's max_allowed_packet, 16 MiB
 MAX_BYTES = 16 * 2**20
 MAX_KEY_LENGTH = 400  # bytes: a time, a hash and the name of a schema, which has 64 characters
@@ -169,17 +167,14 @@ def counter_columns(*, has_cpu: bool) -> dict[str, str]:
 
 
 def parse_numbers(cell: ResultCell, most: int) -> Array:
-    """Parse up to `most` numbers separated by spaces, shape (numbers,); else raise ValueError.
-
-    The module for JSON reads a list in half the time of numpy.
-    """
+    """Parse up to `most` numbers separated by spaces, shape (numbers,); else raise ValueError."""
     if not cell:
         return np.zeros(0)
-    if cell.count(b" ") >= most or cell.translate(None, NUMBER_SIGNS):
+    if cell.count(b" ") >= most or not cell.isascii():
         raise ValueError("more numbers than columns, or a value that is not a number")
     try:
-        found = np.array(json.loads(b"[%b]" % cell.replace(b" ", b",")), dtype=np.float64)
-    except (ValueError, OverflowError):
+        found = np.fromstring(cell.decode("ascii"), sep=" ")
+    except (ValueError, DeprecationWarning):  # not a number; an older numpy warns
         raise ValueError("a value that is not a number") from None
     if not (np.abs(found) <= MAX_NUMBER).all():
         raise ValueError("a number that cannot be used")

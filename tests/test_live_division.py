@@ -264,13 +264,14 @@ def test_process_counters_agree_with_proc(scene: Scene) -> None:
 def test_each_text_is_fetched_once(scene: Scene) -> None:
     """All classes have their texts, none is fetched twice, and few queries fetch them.
 
-    The first reading asks for none, so that the digest of that statement is known at the next.
+    The first reading asks for none, by both statements that do, so that their digests are known at
+    the next.
     """
     fetched = [digest for values in scene.digests() for digest in values.rows.texts]
     assert len(fetched) == len(set(fetched))
     assert {work.name for work in WORKS} == set(scene.works().values())
     asked = sum(bool(values.rows.texts) for values in scene.digests())
-    assert asked <= scene.texts_asked <= asked + 1
+    assert asked <= scene.texts_asked <= asked + 2
     assert asked < 0.2 * len(scene.digests())
 
 
