@@ -374,7 +374,7 @@ def _costs_differ(cost: Array, current: Mask, x: Array) -> bool:
     if min(np.count_nonzero(is_current), np.count_nonzero(~is_current)) < MIN_SIDE_INTERVALS:
         return False
     curve = CostCurve(x[rows], cost[rows], np.ones(len(rows)))
-    off = curve.excess(curve)
+    off = curve.residuals
     return bool(abs(median(off[is_current]) - median(off[~is_current])) > TOLERATED_CHANGE)
 
 

@@ -57,8 +57,16 @@ class CostCurve:
         """The curve: a level and the three coefficients of its shape."""
         return fit_linear(self.design, self.ln_cost, self.weights, MIN_NOISE)
 
+    @cached_property
+    def residuals(self) -> Array:
+        """By how much the ln costs are above the curve through them, shape (intervals,)."""
+        off: Array = self.ln_cost - self.design @ self.fit.coefficients
+        return off
+
     def excess(self, other: "CostCurve") -> Array:
         """Compute by how much other intervals' ln costs are above this curve, (intervals,)."""
+        if other is self:
+            return self.residuals
         off: Array = other.ln_cost - curve_design(other.x / self.unit) @ self.fit.coefficients
         return off
 

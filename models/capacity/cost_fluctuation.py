@@ -22,7 +22,7 @@ def cost_fluctuation(cost: CostCurve) -> float:
     """
     if len(cost) < MIN_CURVE_POINTS:
         return 0.0
-    return _deviation_between_periods(cost.excess(cost))
+    return _deviation_between_periods(cost.residuals)
 
 
 def others_fluctuation(seen: Observations, name: str) -> float:

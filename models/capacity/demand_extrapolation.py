@@ -134,6 +134,10 @@ class Extrapolations:
     """w/(D + w) of the first part, 0 where the demand does not fall; shape (strengths,)."""
     shares: Array = field(repr=False)
     """The probability of each strength; those of a utilisation sum to 1."""
+    falls: Array = field(repr=False)
+    """Of the model of each, 1 or 0, shape (strengths,)."""
+    freedom: Array = field(repr=False)
+    """Degrees of freedom of its fit, likewise."""
 
     @classmethod
     def of(cls, many: Sequence[FittedParts], reach: Sequence[float]) -> Self:
@@ -147,22 +151,24 @@ class Extrapolations:
         models = [model for group in groups for model in group]
         model = np.repeat(np.arange(len(models)), [len(m.values) for m in models])
         utilisation = np.repeat(np.arange(len(many)), [len(group) for group in groups])[model]
-        coefficients, covariance, ln_p = _condition(models, model)
+        falls = _model_values(models, model, lambda m: m.falls)
+        freedom = _model_values(models, model, lambda m: m.fit.freedom)
+        coefficients, covariance, ln_p = _condition(models, model, freedom)
         waking = coefficients[:, 2] / np.maximum(coefficients[:, 1], ROUNDING)
-        parts = np.clip(waking, 0.0, MAX_FALLING_SHARE) * _model_values(
-            models, model, lambda m: m.falls
-        )
+        parts = np.clip(waking, 0.0, MAX_FALLING_SHARE) * falls
         for i, seen in enumerate(many):  # the errors of the other parts are independent
             for part in seen.parts[1:]:
                 coefficients[utilisation == i] += part.at_full_load.coefficients
                 covariance[utilisation == i] += part.at_full_load.covariance
-        shares = _posterior_probabilities(models, model, utilisation, ln_p)
-        return cls(models, model, utilisation, coefficients, covariance, parts, shares)
+        shares = _posterior_probabilities(models, model, utilisation, freedom, ln_p)
+        return cls(
+            models, model, utilisation, coefficients, covariance, parts, shares, falls, freedom
+        )
 
     def only(self, which: int) -> Self:
         """Return the extrapolations of one utilisation."""
         selected = self.utilisation == which
-        columns = ("model", "coefficients", "covariance", "parts", "shares")
+        columns = ("model", "coefficients", "covariance", "parts", "shares", "falls", "freedom")
         rows = {name: getattr(self, name)[selected] for name in columns}
         return replace(self, utilisation=np.zeros(len(rows["model"]), dtype=np.intp), **rows)
 
@@ -222,12 +228,11 @@ class Extrapolations:
         v = self.covariance[kept].T[..., None]
         variance = v[0, 0] + t * (2 * v[0, 1] + t * v[1, 1])
         variance += third_factor * (2 * v[0, 2] + 2 * v[1, 2] * t + v[2, 2] * third_factor)
-        falling = c2 * _model_values(self.models, model, lambda m: m.falls)[:, None]
+        falling = c2 * self.falls[kept, None]
         ceiling_deviation = CEILING[1] * (1 + falling * t)
         variance = np.maximum(variance, 0) + ceiling_deviation**2
         over = c0 + c1 * t + c2 * third_factor - CEILING[0]
-        freedom = _model_values(self.models, model, lambda m: m.fit.freedom)[:, None]
-        each = student_cdf(over, freedom, variance)
+        each = student_cdf(over, self.freedom[kept, None], variance)
         falls = (each[:, 1:] < each[:, :-1]).any(axis=1)
         each[falls] = np.maximum.accumulate(each[falls], axis=1)
         each *= self.shares[kept, None]
@@ -250,16 +255,16 @@ def _starts(groups: NDArray[np.intp]) -> NDArray[np.intp]:
 
 
 def _condition(
-    models: Sequence[DemandModel], model: NDArray[np.intp]
+    models: Sequence[DemandModel], model: NDArray[np.intp], freedom: Array
 ) -> tuple[Array, Array, Array]:
     """Condition each fit on rows·coefficients = values ± deviation (a Kalman step each).
 
-    Returns coefficients, covariances and ln p given the fit, the first axis of each (strengths,).
+    freedom has shape (strengths,). Returns coefficients, covariances and ln p given the fit, the
+    first axis of each (strengths,).
     """
     rows, values = (np.concatenate([getattr(m, c) for m in models]) for c in ("rows", "values"))
     before = np.array([m.fit.coefficients for m in models])[model]
     covariance = np.array([m.fit.covariance for m in models])[model]
-    freedom = _model_values(models, model, lambda m: m.fit.freedom)
     spread = (rows[:, None, :] @ covariance)[:, 0, :]
     variance = np.sum(spread * rows, axis=1)
     off = values - np.sum(rows * before, axis=1)
@@ -275,6 +280,7 @@ def _posterior_probabilities(
     models: Sequence[DemandModel],
     model: NDArray[np.intp],
     utilisation: NDArray[np.intp],
+    freedom: Array,
     ln_p: Array,
 ) -> Array:
     """Compute the posterior probabilities of the strengths of each utilisation.
@@ -282,7 +288,7 @@ def _posterior_probabilities(
     Correlated points count as fewer, and as the same number for all models of a utilisation:
     otherwise that number would decide.
     """
-    starts, freedom = _starts(utilisation), _model_values(models, model, lambda m: m.fit.freedom)
+    starts = _starts(utilisation)
     ln_p = (
         ln_p + _model_values(models, model, lambda m: m.is_undetectable) * ln_p[starts][utilisation]
     )

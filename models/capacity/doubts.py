@@ -109,7 +109,9 @@ def _cost_statistic(statistic: Callable[[CostCurve], float]) -> Callable[[Capaci
 def _latest_change_of_cost(evidence: CapacityEvidence) -> float:
     if evidence.nearest is None or evidence.cost is None:
         return 0.0
-    latest = CostCurve.of(evidence.current, evidence.nearest.resource)
+    latest = evidence.cost
+    if evidence.current is not evidence.kept:  # some intervals are outliers
+        latest = CostCurve.of(evidence.current, evidence.nearest.resource)
     return abs(latest_cost_change(evidence.cost, latest))
 
 

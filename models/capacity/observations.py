@@ -109,7 +109,7 @@ class Observations:
         """Return the resource of that name, which must be one of them."""
         return next(resource for resource in self.resources if resource.name == name)
 
-    @property
+    @cached_property
     def disturbed_by_others(self) -> Mask:
         """Where other programs used a good part of a busy resource; shape (intervals,).
 
@@ -185,7 +185,7 @@ class Observations:
         loaded: Mask = (n >= MIN_CONCURRENCY) & (n < MAX_MAGNITUDE)
         return loaded & (x > 1 / MAX_MAGNITUDE) & (x < MAX_MAGNITUDE)
 
-    @property
+    @cached_property
     def is_loaded_and_exact(self) -> Mask:
         """Loaded intervals whose concurrency is known well, shape (intervals,)."""
         return self.loaded & self.has_exact_concurrency

@@ -45,6 +45,8 @@ QUEUE_STRENGTHS = np.exp(
     QUEUE_PRIOR[0] + QUEUE_PRIOR[1] * np.linspace(-SIGNIFICANT_Z, SIGNIFICANT_Z, 6)
 )
 """The values of c that are tried for each of two queues, within two deviations."""
+LN_STRENGTH_PRIOR = -0.5 * ((np.log(QUEUE_STRENGTHS) - QUEUE_PRIOR[0]) / QUEUE_PRIOR[1]) ** 2
+"""ln of the prior of each of them."""
 QUEUE_EXPONENTS = np.arange(0.0, 7.0, 2.0)
 """The exponents k that are tried for a queue before several servers."""
 RESOLUTION = 48
@@ -153,7 +155,7 @@ class ResidenceModels:
         rss *= c
         rss += zz - z1**2 / g0
         rss[c * g1[:, None, None] >= z1] = 1 / TINY  # impossible
-        ln_prior = _ln_strength_prior()[:, None] + removed.ln_p
+        ln_prior = LN_STRENGTH_PRIOR[:, None] + removed.ln_p
         return self._ln_mean_likelihood(rss, peaks.prior, lambda _: ln_prior)
 
     def remove_limit_queues(self) -> QueuesRemoved:
@@ -166,7 +168,7 @@ class ResidenceModels:
         wait = u / (1 - u) / (self.x * self.n_scale)
         queues = QUEUE_STRENGTHS[:, None, None] * wait * u ** QUEUE_EXPONENTS[:, None]
         rest = self.z - queues.reshape(-1, len(u))
-        return QueuesRemoved(np.repeat(_ln_strength_prior(), len(QUEUE_EXPONENTS)), rest)
+        return QueuesRemoved(np.repeat(LN_STRENGTH_PRIOR, len(QUEUE_EXPONENTS)), rest)
 
     def _ln_p_by_law(self, peaks: PeakGrid, removed: QueuesRemoved, shapes: Array) -> Array:
         """Compute ln p of z = v·N + A·(1 − u·N)², A in closed form; tries and shapes summed out.
@@ -237,12 +239,6 @@ class ResidenceModels:
         ln_p = np.full(len(rss), -np.inf)
         ln_p[counting] = ln_mean(counting)
         return ln_p
-
-
-def _ln_strength_prior() -> Array:
-    mean, deviation = QUEUE_PRIOR
-    ln_p: Array = -0.5 * ((np.log(QUEUE_STRENGTHS) - mean) / deviation) ** 2
-    return ln_p
 
 
 def _ln_shape_prior(shape: Array) -> Array:

@@ -55,6 +55,8 @@ from models.usl.posterior import CredibleInterval
 
 LIMIT_REACH = float(np.log(MAX_LIMIT_RATIO))
 """How far from the limit of a straight line, in ln X, a limit is sought."""
+LN_LIMIT_RATIOS = np.linspace(-LIMIT_REACH, LIMIT_REACH, TABLE_SIZE)
+"""The places at which it is sought, ln of its ratio to that of a straight line."""
 MIN_VARIANCE_SHARE = 0.25
 """The least variance of a utilisation at low loads, as a share of that at the median load."""
 CLIENT_USE_PRIOR = (0.1, 0.4)
@@ -123,7 +125,7 @@ def _correct_limit(
         limit = _with_unshared_log_writes(limit, further_fall(resource, x, limit.log_shared))
         if clients is not None:
             limit = _with_oversubscription(resource, limit, clients)
-    if limit.usable and _is_limit_measurable(resource):
+    if limit.usable and resource.own is not None and _is_limit_measurable(resource):
         filled = _is_filled_by_server(resource, x) & resource.may_be_full
         limit = _with_filled_intervals(limit, x[filled], lost[filled])
     if limit.usable and resource.ceiling_deviation > 0:
@@ -310,9 +312,10 @@ def _is_limit_measurable(resource: Resource) -> bool:
 
 
 def _is_filled_by_server(resource: Resource, x: Array) -> Mask:
-    """Mark where the server, alone or with clients on the same host, fills it; shape as x."""
-    if resource.own is None:
-        return np.zeros(len(x), dtype=np.bool_)
+    """Mark where the server, alone or with clients on the same host, fills it; shape as x.
+
+    Its own part must be known.
+    """
     alone: Mask = resource.relative_own_use >= MIN_FILLED_UTILISATION
     return alone | (resource.use_for_server_queries(x) >= FULL_UTILISATION)
 
@@ -420,7 +423,7 @@ def _extrapolate(
         return []
     reach = [_straight_limit(each) for each in fitted]
     extrapolations = Extrapolations.of(fitted, reach)
-    grid = np.linspace(-LIMIT_REACH, LIMIT_REACH, TABLE_SIZE) + np.log(reach)[:, None]
+    grid = LN_LIMIT_RATIOS + np.log(reach)[:, None]
     cdf = extrapolations.reached(np.exp(grid))
     middles = [np.interp(QUANTILES[1], p, at) for p, at in zip(cdf, grid, strict=True)]
     falls = extrapolations.further_fall(np.exp(middles).tolist())

@@ -18,7 +18,7 @@ the processor busy is measured (`wakeups`), it takes the place of U in a further
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from math import hypot
+from math import hypot, sqrt
 from typing import NamedTuple
 
 import numpy as np
@@ -115,7 +115,7 @@ class UtilisationPart:
     @cached_property
     def slope_error(self) -> float:
         """The standard error of the slope."""
-        return float(np.sqrt(max(self.straight.covariance[1, 1], 0.0)))
+        return sqrt(max(float(self.straight.covariance[1, 1]), 0.0))
 
     def is_demand(self, errors: float) -> bool:
         """Return whether it grows with the throughput, by more than `errors` standard errors."""

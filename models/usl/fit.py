@@ -184,8 +184,9 @@ def _describe(
 ) -> UslFit:
     """Compare a fitted law with its points: quality, trust, and the load to measure next."""
     points = given.without(outliers)
+    fitted = law.throughput(points.n)
     interval = posterior.x_max_interval if posterior else None
-    judgement = judge_peak(_evidence(given, points, law, posterior))
+    judgement = judge_peak(_evidence(given, points, law, np.log(points.x / fitted), posterior))
     n_seen, x_seen = float(points.n.max()), float(points.x.max())
     is_live_window = posterior is not None and not posterior.nearness
     return UslFit(
@@ -195,7 +196,7 @@ def _describe(
         x_max_interval=interval,
         confidence=CONFIDENCE,
         x_max_median=posterior.x_max_median if posterior else None,
-        r_squared=points.r_squared(law),
+        r_squared=points.r_squared(fitted),
         points=len(given),
         outliers=outliers,
         trust=judgement.trust,
@@ -208,8 +209,13 @@ def _describe(
     )
 
 
-def _evidence(given: Points, kept: Points, law: Usl, posterior: Posterior | None) -> PeakEvidence:
-    """Collect what the trust in the peak depends on; `kept` are the points without outliers."""
+def _evidence(
+    given: Points, kept: Points, law: Usl, errors: Array, posterior: Posterior | None
+) -> PeakEvidence:
+    """Collect what the trust in the peak depends on.
+
+    `kept` are the points without outliers, errors their ln X − ln X(N).
+    """
     median = posterior.x_max_median if posterior else None
     interval = posterior.x_max_interval if posterior else None
     n_seen, x_seen = float(kept.n.max()), float(kept.x.max())
@@ -223,10 +229,10 @@ def _evidence(given: Points, kept: Points, law: Usl, posterior: Posterior | None
         x_max=median or law.x_max,
         x_max_interval=interval,
         superlinear=bool(np.mean(efficiency > SUPERLINEAR_EFFICIENCY) > SUPERLINEAR_SHARE),
-        seen_above_peak=_is_seen_above_peak(given, kept, law, interval),
+        seen_above_peak=_is_seen_above_peak(given, errors, law, interval),
         growth=kept.growth() if posterior else 0.0,
         growth_before=kept.growth(1) if posterior else 0.0,
-        scatter=scatter_about(law, kept, near) if near is not None else None,
+        scatter=scatter_about(law, kept, errors, near) if near is not None else None,
     )
 
 
@@ -246,16 +252,16 @@ def _load_to_measure(
 
 
 def _is_seen_above_peak(
-    given: Points, kept: Points, law: Usl, interval: CredibleInterval | None
+    given: Points, errors: Array, law: Usl, interval: CredibleInterval | None
 ) -> bool:
     """Return whether a point, or many, are clearly above the interval of the peak.
 
-    Points that refute the peak must not hide in the scatter, or in a law that they raise: the noise
-    is estimated from the errors below the median, relative to it.
+    errors are those of the points without outliers. Points that refute the peak must not hide in
+    the scatter, or in a law that they raise: the noise is estimated from the errors below the
+    median, relative to it.
     """
     if interval is None:
         return False
-    errors = kept.log_residuals(law)
     middle = min(median(errors), 0.0)
     noise, above = _error_from_below(middle, errors), np.log(given.x / interval.high)
     if above.max() > max(MIN_ERRORS_ABOVE * noise, MAX_ERROR):

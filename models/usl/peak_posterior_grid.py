@@ -35,6 +35,9 @@ PSEUDO_ERROR = 0.03
 N_RANGE = (-4.3, 6.2)
 X_RANGE = (-1.5, 6.0)
 """The ranges of the first grid: ln(Nmax / greatest N seen), ln(Xmax / greatest X seen)."""
+FIRST_ROWS = np.linspace(*N_RANGE, GRID_SIZE)
+PLACES = np.arange(GRID_SIZE) / (GRID_SIZE - 1)
+"""The places of a row's cells between its ends, 0 and 1."""
 
 
 @dataclass(frozen=True)
@@ -189,7 +192,7 @@ class Grid:
 
 def narrowed_grid(moments: PowerSums) -> Grid:
     """Compute the posterior of several shapes on grids that narrow to where it is likely."""
-    ln_n = np.tile(np.linspace(*N_RANGE, GRID_SIZE), (moments.powers.shape[1], 1))
+    ln_n = np.tile(FIRST_ROWS, (moments.powers.shape[1], 1))
     coarse = _evaluate_grid(moments, ln_n, *(np.full(ln_n.shape, end) for end in X_RANGE))
     finer = _evaluate_grid(moments, ln_n, *_likely_columns(coarse))
     rows, bounds = _likely_rows(finer), _likely_columns(finer)
@@ -250,7 +253,7 @@ def _likely_rows(grid: Grid) -> Array:
 
 def _evenly(low: Array, high: Array) -> Array:
     """Return even steps from low to high, of any shape, along a further axis."""
-    steps: Array = low[..., None] + np.arange(GRID_SIZE) / (GRID_SIZE - 1) * (high - low)[..., None]
+    steps: Array = low[..., None] + PLACES * (high - low)[..., None]
     return steps
 
 

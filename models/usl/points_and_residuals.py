@@ -66,6 +66,8 @@ class Points:
         With power 2 it is 1/4 at half of the load and 1/2 at twice the load: it falls more slowly
         above, where throughput is flat and more than half of it remains at twice the load.
         """
+        if power == 0:
+            return np.ones_like(self.n)
         near: Array = np.minimum(self.n / load, np.sqrt(load / self.n)) ** power
         return near
 
@@ -74,15 +76,13 @@ class Points:
         n, x = self.n / self.n.max(), self.x / self.x.max()
         return Points(n**exponent, x**exponent, self.weights)
 
-    def log_residuals(self, law: Usl) -> Array:
-        """Compute ln X − ln X(N): the relative error of each throughput, shape (points,)."""
-        residuals: Array = np.log(self.x / law.throughput(self.n))
-        return residuals
+    def r_squared(self, fitted: Array) -> float | None:
+        """Compute 1 − SSE/SST on the throughput, given a law's X(N), queries/s, shape (points,).
 
-    def r_squared(self, law: Usl) -> float | None:
-        """Compute 1 − SSE/SST on the throughput; None when all throughputs are equal."""
+        None when all throughputs are equal.
+        """
         total = float(np.sum((self.x - self.x.mean()) ** 2))
-        error = float(np.sum((self.x - law.throughput(self.n)) ** 2))
+        error = float(np.sum((self.x - fitted) ** 2))
         return 1 - error / total if total > 0 else None
 
     def growth(self, steps_back: int = 0) -> float:
@@ -139,14 +139,15 @@ class Scatter:
     """The neighbours' correlation over its standard deviation for independent errors."""
 
 
-def scatter_about(law: Usl, points: Points, near: Array) -> Scatter:
-    """Measure the relative errors in the order of N, shape (points,), and their correlation.
+def scatter_about(law: Usl, points: Points, errors: Array, near: Array) -> Scatter:
+    """Measure the relative errors about the law, in the order of N, and their correlation.
 
-    Von Neumann (1941): independent errors have Σ(difference to the next)² = 2Σ(error)²; half the
-    ratio is 1 within 1/√points. Errors are weighted as in the fit: near is 1 next to the peak.
+    errors are ln X − ln X(N); they and near have shape (points,). Von Neumann (1941): independent
+    errors have Σ(difference to the next)² = 2Σ(error)²; half the ratio is 1 within 1/√points.
+    Errors are weighted as in the fit: near is 1 next to the peak.
     """
     order = np.argsort(points.n, kind="stable")
-    n, errors = points.n[order], points.log_residuals(law) * np.sqrt(near / near.mean())
+    n, errors = points.n[order], errors * np.sqrt(near / near.mean())
     up_to = max(1.2 * (law.n_max or np.inf), float(n[LAW_PARAMETERS - 1]))
     errors = errors[order][n <= up_to]
     count, squares = len(errors), float(errors @ errors)

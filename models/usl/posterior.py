@@ -32,6 +32,8 @@ from models.usl.residence_curve import ResidenceCurve, fit_power
 SHARPNESSES = (1.0, 2.0)
 """The shapes' exponents, a priori equally likely."""
 ROW_COUNT = 256
+LN_N = np.linspace(*N_RANGE, ROW_COUNT)
+"""The ln Nmax at which the law with a given Xmax is sought."""
 BIN_COUNT = 128
 """Bins of the 90 % interval of ln Xmax; the estimate is the middle of one of them."""
 MAX_LOSS = 0.5
@@ -223,10 +225,9 @@ def _including(value: float, quantiles: Array) -> CredibleInterval:
 
 def _law_with_x_max(ln_x: float, moments: PowerSums) -> Usl:
     """Find the most likely law with this Xmax, over Nmax and A, with σ ≥ 0."""
-    ln_n = np.linspace(*N_RANGE, ROW_COUNT)
-    a, log_p = _most_likely_a(ln_n, ln_x, moments)
+    a, log_p = _most_likely_a(LN_N, ln_x, moments)
     position, _ = vertex(log_p)
-    peak = np.interp([position], np.arange(ROW_COUNT), ln_n)
+    peak = np.interp([position], np.arange(ROW_COUNT), LN_N)
     a, _ = _most_likely_a(peak, ln_x, moments)
     n_scale, x_scale = moments.n_scale, moments.x_scale
     n_max, x_max = exp(float(peak[0])) * n_scale, exp(ln_x) * x_scale
