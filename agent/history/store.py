@@ -38,7 +38,8 @@ from agent.support.scheduled_thread import Worker
 
 log = logging.getLogger(__name__)
 
-POLL_SECONDS = 2.0  # seconds between two checks whether another program changed the file
+POLL_SECONDS = 2.0
+"""Seconds between two transactions, and checks whether another program changed the file."""
 PRUNE_SECONDS = 60.0  # seconds between two deletions of old rows
 RETRY_MIN, RETRY_MAX = 1.0, 30.0  # seconds after a failure
 MAX_WAITING_BYTES = 16 * 2**20
@@ -98,9 +99,8 @@ class Store:
         return replace(self._status.state, dropped=self._buffer.dropped)
 
     def put(self, batch: Batch) -> None:
-        """Queue a batch to be written soon."""
+        """Queue a batch to be written with those of the next seconds, in one transaction."""
         self._buffer.put(batch)
-        self.worker.wake()
 
     def read_window(self, wanted: WindowQuery) -> WindowFuture:
         """Request the stored intervals, oldest first; they arrive once the file can be read."""
@@ -115,8 +115,9 @@ class Store:
         return self._request(wanted, recent_values)
 
     def mark(self, marker: Marker) -> None:
-        """Queue a deploy marker to be written soon."""
+        """Queue a deploy marker to be written at once."""
         self.put(Batch("", "", markers=(marker,)))
+        self.worker.wake()
 
     def markers(self) -> Future[list[Marker]]:
         """Request the stored deploy markers; they arrive once the file can be read."""
@@ -322,13 +323,16 @@ def _commit(connection: sqlite3.Connection, batches: list[Batch]) -> Counter[str
     """Write these batches in one transaction; return the number of new rows, by kind."""
     added: Counter[str] = Counter()
     connection.execute("BEGIN IMMEDIATE")
+    for kind, rows in (
+        (INTERVALS, [row for batch in batches for row in batch.intervals]),
+        (FITS, [row for batch in batches for row in batch.fits]),
+        (CLASSES, [row for batch in batches for row in batch.classes]),
+        (BUSINESS, [row for batch in batches for row in batch.business]),
+    ):
+        added[kind.name] += insert_rows(connection, kind, rows)
+    if markers := [marker for batch in batches for marker in batch.markers]:
+        insert_markers(connection, markers)
     for batch in batches:
-        added[INTERVALS.name] += insert_rows(connection, INTERVALS, batch.intervals)
-        added[FITS.name] += insert_rows(connection, FITS, batch.fits)
-        added[CLASSES.name] += insert_rows(connection, CLASSES, batch.classes)
-        added[BUSINESS.name] += insert_rows(connection, BUSINESS, batch.business)
-        if batch.markers:
-            insert_markers(connection, batch.markers)
         for chunk in batch.chunks:
             target = target_id(connection, batch.target, batch.server)
             added[SAMPLES.name] += insert_chunk(connection, target, chunk)
