@@ -271,7 +271,10 @@ def test_a_failed_assessment_affects_no_other_target(
 def test_a_window_is_assessed_once_unless_the_clock_is_set(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The same window is not assessed again; times follow a wall clock that was set."""
+    """The same window is not assessed again, nor a snapshot composed of the same results.
+
+    Times follow a wall clock that was set.
+    """
     config = Config.validated({"targets": [{"name": "db", "user": "u"}]})
     monitor = TargetMonitor(config, config.targets[0])
     rows = intervals(RISING)
@@ -284,12 +287,20 @@ def test_a_window_is_assessed_once_unless_the_clock_is_set(
     monkeypatch.setattr("agent.service.target_monitor.assess", counted)
     monkeypatch.setattr("agent.service.target_monitor.time.time", lambda: unix)
     monitor.buffer.restore(rows)
-    for step, times in ((0.0, 1), (0.5, 1), (1.0, 1), (1800.0, 2)):
+    for step, times, composed_at in (
+        (0.0, 1, 0.0),
+        (0.5, 1, 0.0),
+        (1.0, 1, 1.0),
+        (1800.0, 2, 1800.0),
+    ):
         now = rows[-1].end + min(step, 2.0)
         unix = 1e9 + step
+        if step == 1.0:
+            monitor.session.server_health = Health(up=True)
         monitor.assessment_tick(now)
         assert len(assessments) == times
-        assert monitor.snapshot.at == unix
+        assert monitor.snapshot.at == 1e9 + composed_at
+        assert monitor.snapshot.health.up is (True if step >= 1.0 else None)
         assert monitor.snapshot.load is not None
         assert monitor.snapshot.load.end == pytest.approx(unix, abs=2.5)
 

@@ -34,6 +34,7 @@ class Forecaster:
         self._due_at = now + START_SPREAD_SECONDS + self._start_delay
         self._made_at = -MIN_FORECAST_INTERVAL
         self._last_limit: Distribution | None = None
+        self._compared: Distribution | None = None
 
     def restore(self, sums: Iterable[LoadSum], now: float) -> None:
         """Add load read back from the history; a forecast is then due within a minute."""
@@ -51,16 +52,23 @@ class Forecaster:
     def update_if_due(self, capacity: Capacity | None, now: ClockPair) -> None:
         """Update `state` with a new forecast, if one is due."""
         limit = usable_distribution(capacity)
-        earliest = self._made_at + MIN_FORECAST_INTERVAL
-        has_changed = self.state is not None and _has_changed(self._last_limit, limit)
-        if now.monotonic < self._due_at and not (has_changed and now.monotonic >= earliest):
+        if now.monotonic < self._due_at and not self._is_outdated(limit, now.monotonic):
             return
-        self._due_at, self._made_at, self._last_limit = (
-            now.monotonic + FORECAST_INTERVAL,
-            now.monotonic,
-            limit,
-        )
+        self._due_at, self._made_at = now.monotonic + FORECAST_INTERVAL, now.monotonic
+        self._last_limit = self._compared = limit
         self.state = self.forecast(capacity, now)
+
+    def _is_outdated(self, limit: Distribution | None, now: float) -> bool:
+        """Return whether the latest forecast is of another capacity, and may be replaced already.
+
+        Each capacity is compared once.
+        """
+        if self.state is None or limit is self._compared:
+            return False
+        if now < self._made_at + MIN_FORECAST_INTERVAL:
+            return False
+        self._compared = limit
+        return _has_changed(self._last_limit, limit)
 
     def forecast(self, capacity: Capacity | None, now: ClockPair) -> ForecastState:
         """Return a forecast made now; `state` stays as it is."""

@@ -5,6 +5,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from enum import StrEnum
+from operator import is_
 from typing import TYPE_CHECKING
 
 from agent.assessment.cadence import is_due
@@ -88,6 +89,8 @@ class TargetMonitor:
         self._results = IntervalResults()
         self._assessed_input: tuple[Window, ClockPair] | None = None
         """The window and the time that the snapshot is based on."""
+        self._composed_of: tuple[object, ...] = ()
+        """The results that the snapshot was composed of."""
         self.assessment_failures: Mapping[str, int] = {}
         self.assessment_seconds: float | None = None  # duration of the latest assessment
         self.snapshot = self._assess(time.monotonic())
@@ -201,11 +204,12 @@ class TargetMonitor:
 
     def sla_tick(self, now: float) -> float:
         """Find the load that reaches the SLAs, once per interval; the next snapshot has it."""
+        if self.target.sla_seconds is None and not self.target.class_slas:
+            return now + ASSESSMENT_SECONDS
         known, clock = self.snapshot, ClockPair(now, time.time())
         load = known.current_load(clock.unix)
         end = None if load is None else load.end
-        has_slas = self.target.sla_seconds is not None or self.target.class_slas
-        if not has_slas or end == self._results.sla_at:
+        if end == self._results.sla_at:
             return now + ASSESSMENT_SECONDS
         self._results.sla_at = end  # even if it fails: it would fail again
         try:
@@ -230,11 +234,11 @@ class TargetMonitor:
 
     def business_tick(self, now: float) -> float:
         """Compute the headroom in the units of the business metrics, once per interval."""
+        if not self.target.business_metrics or self._assessed_input is None:
+            return now + ASSESSMENT_SECONDS
         clock = ClockPair(now, time.time())
         load = self.snapshot.current_load(clock.unix)
         end = None if load is None else load.end
-        if not self.target.business_metrics or self._assessed_input is None:
-            return now + ASSESSMENT_SECONDS
         if end == self._results.units_at:
             return now + ASSESSMENT_SECONDS
         self._results.units_at = end  # even if it fails: it would fail again
@@ -297,29 +301,21 @@ class TargetMonitor:
             self.recorder.record(self.buffer, self._state.assessed, clock, last=last)
 
     def _assess(self, now: float) -> Snapshot:
-        """Return the snapshot at `now` (monotonic s); a new window or clock is assessed."""
-        health = self._current_health()
+        """Return the snapshot at `now` (monotonic s); a new window or clock is assessed.
+
+        The former snapshot is returned if nothing has changed since.
+        """
         clock = ClockPair(now, time.time())
         if self.recorder is not None:
             self.recorder.follow_server(self.buffer, clock)
         window = self.buffer.window(now)
-        if self._is_assessed(window, clock):
-            snapshot = replace(self.snapshot, at=clock.unix, health=health)
+        if not self._is_assessed(window, clock):
+            snapshot = self._assess_window(window, clock)
+        elif self._is_composed():
+            return self.snapshot
         else:
-            self._assessed_input = window, clock  # even if it fails: it would fail again
-            name, settings, assessed = self.target.name, self._settings, self._state.assessed
-            snapshot = assess(
-                name,
-                window,
-                health,
-                assessed,
-                settings,
-                clock,
-                self._resources,
-                is_due=is_due(window, assessed, settings, clock),
-            )
-            self._state.assessed = snapshot.assessed
-            self._update_outlook(window, clock)
+            snapshot = replace(self.snapshot, at=clock.unix, health=self._current_health())
+        self._composed_of = self._results_so_far()
         return replace(
             snapshot,
             classes=self._state.classes.state,
@@ -331,6 +327,42 @@ class TargetMonitor:
             class_slas=self._results.class_slas,
             business=self._business_states(clock),
         )
+
+    def _assess_window(self, window: Window, clock: ClockPair) -> Snapshot:
+        """Assess a new window, and estimate how far the load may rise."""
+        health = self._current_health()
+        self._assessed_input = window, clock  # even if it fails: it would fail again
+        name, settings, assessed = self.target.name, self._settings, self._state.assessed
+        snapshot = assess(
+            name,
+            window,
+            health,
+            assessed,
+            settings,
+            clock,
+            self._resources,
+            is_due=is_due(window, assessed, settings, clock),
+        )
+        self._state.assessed = snapshot.assessed
+        self._update_outlook(window, clock)
+        return snapshot
+
+    def _results_so_far(self) -> tuple[object, ...]:
+        """Return the results that a snapshot is composed of; each new one is another object."""
+        state, results = self._state, self._results
+        return (
+            *self.session.sources,
+            state.classes.state,
+            state.forecaster.state,
+            results.outlook,
+            results.sla,
+            results.class_slas,
+        )
+
+    def _is_composed(self) -> bool:
+        """Return whether the snapshot is of the present results; business metrics always change."""
+        results = self._results_so_far()
+        return not self.target.business_metrics and all(map(is_, self._composed_of, results))
 
     def _update_outlook(self, window: Window, clock: ClockPair) -> None:
         """Estimate how far the load may rise within the next hour."""

@@ -121,6 +121,15 @@ class TargetSession:
             features=tuple(feature for c in self._collectors for feature in c.features),
         )
 
+    @property
+    def sources(self) -> tuple[object, ...]:
+        """The objects that `health`, `clock` and `replication` are made of.
+
+        A change replaces the object, so the same objects mean that nothing has changed.
+        """
+        of_collectors = (part for c in self._collectors for part in (c.health, c.features))
+        return self.server_health, self._round_trips, self._replication, *of_collectors
+
     def clock(self, now: float) -> ClockOffset | None:
         """Estimate the server's clock minus the agent's from the round trips of this session."""
         return clock_offset(self._round_trips, now)
