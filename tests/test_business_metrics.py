@@ -36,7 +36,7 @@ def watched(*metrics: dict[str, Any]) -> TargetMonitor:
     target = {"name": "db", "user": "u", "business_metrics": list(metrics)}
     config = Config.validated({"targets": [target], "fit": {"interval": 10}})
     monitor = TargetMonitor(config, config.targets[0])
-    monitor.buffer.restore(intervals(WAVES))
+    monitor.buffer.restore(Window(intervals(WAVES)))
     monitor.session.server_health = Health(up=True)
     return monitor
 

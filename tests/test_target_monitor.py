@@ -20,6 +20,7 @@ from agent.service.daemon import Agent
 from agent.service.target_monitor import TargetMonitor
 from agent.service.target_session import RECONNECT_MIN, USEFUL_SESSION_SECONDS, TargetSession
 from agent.support.compact_numbers import CompactNumbers
+from agent.window.intervals import Window
 from collectors.base import Sample
 from testbed.attacks.lying_server import COUNTERS, GAUGES, LyingServer, Packets, status_table
 from testbed.real.daemon import wait_until
@@ -29,7 +30,7 @@ def test_another_server_at_the_address_starts_a_new_window() -> None:
     """No result of the first server is shown for the second, also without a history."""
     config = Config.validated({"targets": [{"name": "db", "user": "u"}]})
     monitor = TargetMonitor(config, config.targets[0])
-    monitor.buffer.restore(intervals(RISING[:8]))
+    monitor.buffer.restore(Window(intervals(RISING[:8])))
     for server, kept in (("first", 8), ("first", 8), ("second", 0)):
         monitor.session.server = server
         monitor.assessment_tick(50.0)
@@ -111,7 +112,7 @@ def test_a_reload_goes_on_with_the_servers_history(kept: tuple[bool, bool], tmp_
         TargetMonitor(config, config.targets[0], store=store if is_kept else None)
         for is_kept in kept
     )
-    before.buffer.restore(intervals(RISING))
+    before.buffer.restore(Window(intervals(RISING)))
     if before.recorder is not None:
         before.recorder.note_server({"server_uuid": SERVER})
         before.assessment_tick(150.0)
@@ -253,7 +254,7 @@ def test_a_failed_assessment_affects_no_other_target(
     monkeypatch.setattr("agent.service.target_monitor.assess", failing)
     monkeypatch.setattr("agent.query_classes.assessment.ClassMonitor.advance", lambda *_: [][0])
     for monitor in agent.monitors:
-        monitor.buffer.restore(rows)
+        monitor.buffer.restore(Window(rows))
     agent.start()
     try:
         wait_until("three rounds", lambda: failures(agent)[0].get("classes", 0) > 2)
@@ -286,7 +287,7 @@ def test_a_window_is_assessed_once_unless_the_clock_is_set(
 
     monkeypatch.setattr("agent.service.target_monitor.assess", counted)
     monkeypatch.setattr("agent.service.target_monitor.time.time", lambda: unix)
-    monitor.buffer.restore(rows)
+    monitor.buffer.restore(Window(rows))
     for step, times, composed_at in (
         (0.0, 1, 0.0),
         (0.5, 1, 0.0),
@@ -313,7 +314,7 @@ def test_a_failed_sla_affects_no_other_result(
     config = Config.validated({"targets": [target]})
     monitor = TargetMonitor(config, config.targets[0])
     rows = intervals(RISING)
-    monitor.buffer.restore(rows)
+    monitor.buffer.restore(Window(rows))
     monitor.session.server_health = Health(up=True)
     now = rows[-1].end + 1
     monitor.assessment_tick(now)

@@ -26,15 +26,17 @@ from agent.history.open_database import open_to_read, open_to_write
 from agent.history.retention_pace import RetentionPace
 from agent.history.row_access import extents, insert_chunk, insert_rows, target_id
 from agent.history.row_kinds import BUSINESS, CLASSES, FITS, INTERVALS, KINDS, SAMPLES
+from agent.history.row_mapping import window_from_rows
 from agent.history.stored_load_by_time import load_sums
 from agent.history.target_rename import adopt_old_name
 from agent.history.wall_clock_check import WallClockCheck
-from agent.history.window_reader import WindowQuery, WindowRow, read_window
+from agent.history.window_reader import WindowQuery, read_window
 from agent.history.write_buffer import Batch, WriteBuffer
 from agent.history.write_health import StatusTracker, StoreState
 from agent.support.backoff import Backoff
 from agent.support.logs import fields
 from agent.support.scheduled_thread import Worker
+from agent.window.intervals import Window
 
 log = logging.getLogger(__name__)
 
@@ -47,7 +49,7 @@ BATCHES_PER_TRANSACTION = 400
 KEEPS_CONNECTION = (StoreFailure.FULL, StoreFailure.BUSY)  # these are not caused by the file
 STILL_READABLE = (StoreFailure.FULL, StoreFailure.READ_ONLY, StoreFailure.IO)
 
-WindowFuture = Future[list[WindowRow]]
+WindowFuture = Future[Window]
 LoadFuture = Future[list[LoadSum]]
 BusinessFuture = Future[dict[str, list[UnixValue]]]
 Stored = TypeVar("Stored")
@@ -103,8 +105,8 @@ class Store:
         self._buffer.put(batch)
 
     def read_window(self, wanted: WindowQuery) -> WindowFuture:
-        """Request the stored intervals, oldest first; they arrive once the file can be read."""
-        return self._request(wanted, read_window)
+        """Request the stored intervals, in Unix time; they arrive once the file can be read."""
+        return self._request(wanted, lambda c, w: window_from_rows(read_window(c, w)))
 
     def load(self, wanted: WindowQuery, width: float) -> LoadFuture:
         """Request the load of the stored intervals by steps of `width` seconds, in the same way."""

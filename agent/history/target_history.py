@@ -15,7 +15,6 @@ from agent.history.row_mapping import (
     class_rows,
     fit_row,
     in_milliseconds,
-    interval_from_row,
     interval_row,
     sample_chunks,
 )
@@ -101,7 +100,7 @@ class HistoryRecorder:
                 self._refuse_server(server, buffer)
         if self._window is not None and self._window.done():
             future, self._window = self._window, None
-            found = [interval_from_row(row, count, now) for row, count in future.result()]
+            found = future.result().shifted(now.monotonic - now.unix)
             buffer.restore(found)
             facts = fields(target=self._target, intervals=len(found))
             log.info("read back from the history", extra=facts)

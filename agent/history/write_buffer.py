@@ -82,7 +82,7 @@ class WriteBuffer:
                 if self._batches and self._batches[0] is batch:
                     self._bytes -= self._batches.popleft().bytes
             kept = [b for b in self._dropped_meanwhile if not _contains(batches, b)]
-            self._dropped_meanwhile = kept
+            self._dropped_meanwhile, self._being_written = kept, []
 
 
 def _contains(batches: Sequence[Batch], batch: Batch) -> bool:

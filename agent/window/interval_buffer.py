@@ -58,14 +58,14 @@ class IntervalBuffer:
         window = before.latest_window
         self._set_latest_window(window, window["end"].max(initial=-math.inf))
 
-    def restore(self, intervals: Iterable[Interval]) -> None:
+    def restore(self, stored: Window) -> None:
         """Add intervals from before a restart of the agent, oldest first, up to the present ones.
 
         To be called by the worker that assesses.
         """
         present = self.latest_window
         first = (present["end"] - present["seconds"]).min(initial=math.inf)
-        old = Window(i for i in intervals if i.end <= first + MAX_OVERLAP * self.width)
+        old = stored.select(stored["end"] <= first + MAX_OVERLAP * self.width)
         self._set_latest_window(old.followed_by(present))
 
     def switch_server(self, server: str) -> bool:

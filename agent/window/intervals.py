@@ -83,6 +83,10 @@ class Window:
         """Return the same intervals, with new numbers of intervals that each represents, (k,)."""
         return Window._from_columns({**self._columns, "stands_for": counts}, self._used)
 
+    def shifted(self, seconds: float) -> "Window":
+        """Return the same intervals, each that many seconds later: on another clock."""
+        return Window._from_columns({**self._columns, "end": self["end"] + seconds}, self._used)
+
     @property
     def as_intervals(self) -> list[Interval]:
         """The intervals one by one."""
