@@ -55,6 +55,8 @@ hardly differ."""
 SHAPES = np.geomspace(*SHAPE_RANGE, RESOLUTION)
 COARSE_SHAPES = SHAPES[::2]
 """Those that represent all of them beside a queue."""
+CELLS_AT_ONCE = 1 << 14
+"""So many cells at most are computed at once: the arrays of all would not fit the cache."""
 
 
 class PeakGrid(NamedTuple):
@@ -227,9 +229,12 @@ class ResidenceModels:
         rss += MIN_FREEDOM * PSEUDO_ERROR**2
 
         def ln_mean(which: Indices) -> Array:
-            ln_p = ln_prior(which) - power * np.log(rss[which])
+            ln_p = np.log(rss[which])
+            ln_p *= -power
+            ln_p += ln_prior(which)
             ln_unit = float(ln_p.max())
-            means: Array = np.log(np.exp(ln_p - ln_unit).mean(axis=(1, 2)) + TINY) + ln_unit
+            ln_p -= ln_unit
+            means: Array = np.log(np.exp(ln_p, out=ln_p).mean(axis=(1, 2)) + TINY) + ln_unit
             return means
 
         ln_most = -power * np.log(rss.min(axis=(1, 2)))
@@ -237,15 +242,24 @@ class ResidenceModels:
         negligible = ROUNDING / len(rss) * prior[best] / prior.max()
         counting = np.flatnonzero(ln_most > ln_mean(best) + np.log(negligible))
         ln_p = np.full(len(rss), -np.inf)
-        ln_p[counting] = ln_mean(counting)
+        parts = -(-rss[0].size * len(counting) // CELLS_AT_ONCE)
+        for part in np.array_split(counting, parts):
+            ln_p[part] = ln_mean(part)
         return ln_p
 
 
 def _ln_shape_prior(shape: Array) -> Array:
     """Compute the ln prior: log-logistic above 2, with a soft edge below; per step of ln shape."""
     over = shape - 2
-    above = np.log(shape / np.square(1 + np.maximum(over, 0)))
-    ln_p: Array = above - 0.5 * np.square(np.minimum(over, 0) / SHAPE_EDGE)
+    below = np.minimum(over, 0)
+    over = np.maximum(over, 0, out=over)
+    over += 1
+    over *= over
+    ln_p: Array = np.log(np.divide(shape, over, out=over), out=over)
+    below /= SHAPE_EDGE
+    below *= below
+    below *= 0.5
+    ln_p -= below
     return ln_p
 
 
