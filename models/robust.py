@@ -231,5 +231,9 @@ def student_cdf(off: Array, freedom: Array | float, variance: Array | float = 1.
 
     Abramowitz and Stegun, 26.7.8.
     """
-    spread = np.square(off) / (2 * freedom) + variance
-    return normal_cdf(off * (1 - 1 / (4 * freedom)) / np.sqrt(spread))
+    spread = np.square(off)
+    spread /= 2 * freedom
+    spread += variance
+    z = off * (1 - 1 / (4 * freedom))
+    z /= np.sqrt(spread)
+    return normal_cdf(z)

@@ -12,7 +12,7 @@ from math import inf
 from typing import NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from models.arrays import Array, Mask, Quantity
 from models.capacity.cpu_wakeups import WAKEUP_SECONDS
@@ -107,10 +107,6 @@ class DemandModel(NamedTuple):
     def saved(self, t: Quantity) -> Quantity | float:
         """Compute the share of queries without the falling part if t is the limit."""
         return CEILING[0] if self.sharing is None else self.sharing.at(t)
-
-    def third_factor(self, t: Array) -> Array:
-        """Compute the factor of the third coefficient at each t, shape (points,)."""
-        return -t * self.saved(t) if self.falls else t * t
 
 
 @dataclass(frozen=True, eq=False)
@@ -210,34 +206,57 @@ class Extrapolations:
         expected: Array = np.add.reduceat(self.shares * values, _starts(self.utilisation))
         return expected
 
-    def reached(self, t: Array) -> Array:
-        """Compute P(the ceiling is reached below t), t ascending.
+    def reached(self, reach: ArrayLike, ratios: Array) -> Array:
+        """Compute P(the ceiling is reached below t = reach·ratio), the ratios ascending.
 
-        t and the result have shape (utilisations, points).
+        reach has one value for each utilisation, ratios the shape (points,); the result has shape
+        (utilisations, points).
         """
-        kept = self.shares > NEGLIGIBLE
+        kept = np.flatnonzero(self.shares > NEGLIGIBLE)
         model, utilisation = self.model[kept], self.utilisation[kept]
-        starts = _starts(model)
-        thirds = [
-            self.models[m].third_factor(t[i])
-            for m, i in zip(model[starts], utilisation[starts], strict=True)
-        ]
-        third_factor = np.repeat(thirds, np.diff(starts, append=len(model)), axis=0)
-        t = t[utilisation]
-        c0, c1, c2 = self.coefficients[kept].T[:, :, None]
-        v = self.covariance[kept].T[..., None]
-        variance = v[0, 0] + t * (2 * v[0, 1] + t * v[1, 1])
-        variance += third_factor * (2 * v[0, 2] + 2 * v[1, 2] * t + v[2, 2] * third_factor)
-        falling = c2 * self.falls[kept, None]
-        ceiling_deviation = CEILING[1] * (1 + falling * t)
-        variance = np.maximum(variance, 0) + ceiling_deviation**2
-        over = c0 + c1 * t + c2 * third_factor - CEILING[0]
+        exponents = np.arange(5)
+        units = np.asarray(reach, dtype=np.float64)[utilisation, None] ** exponents
+        powers = ratios ** exponents[:, None]
+        over, variance = ((columns * units) @ powers for columns in self._polynomials(kept))
+        for m in model[_starts(model)].tolist():
+            sharing = self.models[m].sharing
+            if sharing is not None:
+                of_model = model == m
+                t = units[of_model, 1:2] * ratios
+                third, v = -t * sharing.at(t), self.covariance[kept[of_model], :, 2, None]
+                over[of_model] += self.coefficients[kept[of_model], 2, None] * third
+                variance[of_model] += third * (2 * (v[:, 0] + v[:, 1] * t) + v[:, 2] * third)
+        np.maximum(variance, 0, out=variance)
         each = student_cdf(over, self.freedom[kept, None], variance)
         falls = (each[:, 1:] < each[:, :-1]).any(axis=1)
         each[falls] = np.maximum.accumulate(each[falls], axis=1)
         each *= self.shares[kept, None]
         cdf: Array = np.add.reduceat(each, _starts(utilisation))
         return cdf
+
+    def _polynomials(self, which: NDArray[np.intp]) -> tuple[Array, Array]:
+        """Compute the coefficients of 1, t … t⁴ of the use beyond the ceiling, and of its variance.
+
+        Both of shape (strengths, 5), without the third coefficient's part where its factor is that
+        of log writes. Else its factor is a·t + b·t², and one of a and b is 0.
+        """
+        c, falls = self.coefficients[which], self.falls[which]
+        v = self.covariance[which]
+        shares_log = _model_values(self.models, self.model[which], lambda m: m.sharing is not None)
+        a, b = -CEILING[0] * falls * (1 - shares_log), 1 - falls
+        over, variance = np.zeros((2, len(which), 5))
+        over[:, 0] = c[:, 0] - CEILING[0]
+        over[:, 1] = c[:, 1] + a * c[:, 2]
+        over[:, 2] = b * c[:, 2]
+        variance[:, 0] = v[:, 0, 0]
+        variance[:, 1] = 2 * (v[:, 0, 1] + a * v[:, 0, 2])
+        variance[:, 2] = v[:, 1, 1] + a * (2 * v[:, 1, 2] + a * v[:, 2, 2]) + 2 * b * v[:, 0, 2]
+        variance[:, 3] = 2 * b * v[:, 1, 2]
+        variance[:, 4] = b * v[:, 2, 2]
+        falling = falls * c[:, 2]  # the ceiling's own deviation is that of 1 + falling·t
+        ceiling = np.stack([np.ones_like(falling), 2 * falling, falling * falling], axis=1)
+        variance[:, :3] += CEILING[1] ** 2 * ceiling
+        return over, variance
 
 
 def _model_values(

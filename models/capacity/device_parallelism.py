@@ -41,8 +41,12 @@ class DeviceParallelism:
         self.shares: Array = p / p.sum()
         """The probability of each of CHANNELS."""
 
-    def reached(self, t: Array) -> Array:
-        """Compute P(the device is full below t), shape (points,), t ascending; it never falls."""
+    def reached(self, reach: float, ratios: Array) -> Array:
+        """Compute P(the device is full below t = reach·ratio), the ratios ascending, (points,).
+
+        It never falls.
+        """
+        t = reach * ratios
         several, rows = CHANNELS[1:, None], np.array([np.ones_like(t), t])
         ceiling, deviation = CEILING
         over = np.array([fit.coefficients for fit in self._fits[1:]]) @ rows - ceiling * several
@@ -50,7 +54,7 @@ class DeviceParallelism:
         variance = np.maximum(np.sum(covariance @ rows * rows, axis=1), 0.0)
         freedom = np.array([fit.freedom for fit in self._fits[1:]])[:, None]
         each = student_cdf(over, freedom, variance + (deviation * several) ** 2)
-        of_one = self._extrapolations.reached(t[None, :])[0]
+        of_one = self._extrapolations.reached([reach], ratios)[0]
         cdf: Array = self.shares[0] * of_one
         cdf += self.shares[1:] @ np.maximum.accumulate(each, axis=1)
         return cdf

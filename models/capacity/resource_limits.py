@@ -57,6 +57,10 @@ LIMIT_REACH = float(np.log(MAX_LIMIT_RATIO))
 """How far from the limit of a straight line, in ln X, a limit is sought."""
 LN_LIMIT_RATIOS = np.linspace(-LIMIT_REACH, LIMIT_REACH, TABLE_SIZE)
 """The places at which it is sought, ln of its ratio to that of a straight line."""
+LIMIT_RATIOS = np.exp(LN_LIMIT_RATIOS)
+LN_DEVICE_RATIOS = np.linspace(-LIMIT_REACH, LIMIT_REACH + np.log(CHANNELS[-1]), 2 * TABLE_SIZE)
+"""The same for a device, up to where the greatest number of channels is full."""
+DEVICE_RATIOS = np.exp(LN_DEVICE_RATIOS)
 MIN_VARIANCE_SHARE = 0.25
 """The least variance of a utilisation at low loads, as a share of that at the median load."""
 CLIENT_USE_PRIOR = (0.1, 0.4)
@@ -424,7 +428,7 @@ def _extrapolate(
     reach = [_straight_limit(each) for each in fitted]
     extrapolations = Extrapolations.of(fitted, reach)
     grid = LN_LIMIT_RATIOS + np.log(reach)[:, None]
-    cdf = extrapolations.reached(np.exp(grid))
+    cdf = extrapolations.reached(reach, LIMIT_RATIOS)
     middles = [np.interp(QUANTILES[1], p, at) for p, at in zip(cdf, grid, strict=True)]
     falls = extrapolations.further_fall(np.exp(middles).tolist())
     growth, waking, log = (getattr(extrapolations, c) for c in ("growth", "waking", "log_shared"))
@@ -463,11 +467,10 @@ def _straight_limit(fitted: FittedParts) -> float:
 def _limit_of_channels(
     name: str, seen: float, channels: DeviceParallelism, reach: float, demand: float, x_scale: float
 ) -> ResourceLimit:
-    """Compute the limit of a device, up to where the greatest number of channels is full."""
-    end = LIMIT_REACH + np.log(CHANNELS[-1])
-    grid = np.linspace(-LIMIT_REACH, end, 2 * TABLE_SIZE) + np.log(reach)
-    cdf = channels.reached(np.exp(grid))
-    limit = _limit_from_distribution(name, seen, grid + np.log(x_scale), cdf, demand, 0.0)
+    """Compute the limit of a device, with as many channels as it may have."""
+    grid = LN_DEVICE_RATIOS + np.log(reach * x_scale)
+    cdf = channels.reached(reach, DEVICE_RATIOS)
+    limit = _limit_from_distribution(name, seen, grid, cdf, demand, 0.0)
     if channels.shares[0] > MAJORITY:
         return limit
     return replace(limit, reasons=(LimitReason.SEVERAL_AT_ONCE, *limit.reasons))
