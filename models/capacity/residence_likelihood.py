@@ -176,29 +176,29 @@ class ResidenceModels:
         """Compute ln p of z = v·N + A·(1 − u·N)², A in closed form; tries and shapes summed out.
 
         With f = (1 − u·N)² and y = A·|f|, |f|² = Σ w·f², the sum of squares is c + y·(y − 2·best),
-        where best is y without a bound. Cells of shape (peaks, tries, shapes).
+        where best is y without a bound. Cells of shape (peaks, shapes, tries).
         """
         z, powers = removed.rest, powers_of(self.m)
-        s, t = (powers @ self.w).tolist(), (z * self.w) @ powers[:3].T
+        s, t = (powers @ self.w).tolist(), powers[:3] @ (z * self.w).T
         v = np.exp(-peaks.ln_peak)[:, None]
         by_shape = shapes * self.idle
         u = v / by_shape
         ff = s[0] + u * (-4 * s[1] + u * (6 * s[2] + u * (-4 * s[3] + u * s[4])))
         size = np.sqrt(np.maximum(ff, ROUNDING * s[0]))
         fn = s[1] + u * (-2 * s[2] + u * s[3])
-        f = np.stack([1 / size, -2 * u / size, u * u / size], axis=1)
-        along, least, scale = v * fn / size, 1e-3 * self.idle * size, by_shape * size
-        c = np.square(z) @ self.w - 2 * v * t[:, 1] + s[2] * np.square(v)
-        best = t @ f
-        best -= along[:, None]
-        y = np.maximum(best, least[:, None])
+        f = np.stack([1 / size, -2 * u / size, u * u / size, -v * fn / size], axis=2)
+        least, scale = 1e-3 * self.idle * size, by_shape * size
+        c = np.square(z) @ self.w - 2 * v * t[1] + s[2] * np.square(v)
+        columns = np.vstack([t, np.ones(len(z))])
+        best = (f.reshape(-1, 4) @ columns).reshape(*size.shape, len(z))
+        y = np.maximum(best, least[:, :, None])
         best *= -2
         best += y
         best *= y
-        best += c[:, :, None]
+        best += c[:, None]
 
         def ln_prior(which: Indices) -> Array:
-            return _ln_shape_prior(scale[which, None] / y[which]) + removed.ln_p[:, None]
+            return _ln_shape_prior(scale[which, :, None] / y[which]) + removed.ln_p
 
         return self._ln_mean_likelihood(best, peaks.prior, ln_prior)
 
@@ -220,24 +220,28 @@ class ResidenceModels:
     ) -> Array:
         """Average Student's likelihood of squared relative errors over each peak's cells, in ln.
 
-        rss has shape (peaks, tries, strengths or shapes) and is overwritten. prior is that of the
-        peaks, (peaks,), ln_prior(indices of peaks) that of their cells, at most about 0. Only peaks
-        that matter are computed: all others together are within rounding.
+        rss has shape (peaks, strengths or shapes, tries). prior is that of the peaks, (peaks,),
+        ln_prior(indices of peaks) that of their cells, at most about 0. Only peaks that matter are
+        computed: all others together are within rounding.
         """
         power = 0.5 * (MIN_FREEDOM + self.weight)
-        np.maximum(rss, 0, out=rss)
-        rss += MIN_FREEDOM * PSEUDO_ERROR**2
+
+        def ln_likelihood(squares: Array) -> Array:
+            noise = np.maximum(squares, 0)
+            noise += MIN_FREEDOM * PSEUDO_ERROR**2
+            ln_p = np.log(noise, out=noise)
+            ln_p *= -power
+            return ln_p
 
         def ln_mean(which: Indices) -> Array:
-            ln_p = np.log(rss[which])
-            ln_p *= -power
+            ln_p = ln_likelihood(rss[which])
             ln_p += ln_prior(which)
             ln_unit = float(ln_p.max())
             ln_p -= ln_unit
             means: Array = np.log(np.exp(ln_p, out=ln_p).mean(axis=(1, 2)) + TINY) + ln_unit
             return means
 
-        ln_most = -power * np.log(rss.min(axis=(1, 2)))
+        ln_most = ln_likelihood(rss.reshape(len(rss), -1).min(axis=1))
         best = np.argmax(ln_most, keepdims=True)
         negligible = ROUNDING / len(rss) * prior[best] / prior.max()
         counting = np.flatnonzero(ln_most > ln_mean(best) + np.log(negligible))
