@@ -5,6 +5,7 @@ Statistics* (2009), chapter 7. Numpy only.
 """
 
 from collections.abc import Callable
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -94,7 +95,15 @@ def medians(values: Array, axis: int = 0) -> Array:
 
 def fit_linear(design: Array, y: Array, weights: Array, noise_floor: float) -> LinearFit:
     """Fit one column y, shape (rows,), on a design of shape (rows, columns); see `fit_columns`."""
-    return fit_each(design[None], y[:, None], weights[:, None], noise_floor)[0]
+    transposed = design.T.copy()
+    return _fit_reweighted(
+        y[None],
+        weights[None],
+        noise_floor,
+        lambda w: ((transposed * w) @ design)[None],
+        lambda wy: wy @ design,
+        lambda coefficients: coefficients @ transposed,
+    )[0]
 
 
 def fit_columns(design: Array, y: Array, weights: Array, noise_floor: float) -> list[LinearFit]:
@@ -112,7 +121,7 @@ def fit_columns(design: Array, y: Array, weights: Array, noise_floor: float) -> 
         noise_floor,
         lambda w: (w @ products).reshape(-1, size, size),
         lambda wy: wy @ design,
-        lambda coefficients: coefficients @ design.T,
+        lambda coefficients: coefficients @ transposed,
     )
 
 
@@ -152,7 +161,9 @@ def _fit_reweighted(
         coefficients, inverse = _solve(gram(w), moments(w * y))
         residuals = (y - line(coefficients)) * root
         if step < REWEIGHTING_STEPS - 1:
-            low, high = np.sort(np.abs(residuals))[rows, middles]
+            sizes = np.abs(residuals)
+            sizes.sort()
+            low, high = sizes[rows, middles]
             scale = np.maximum(MAD_TO_DEVIATION / 2 * (low + high), noise_floor)
             off = residuals / (TUKEY * scale)[:, None]
             w = unit * np.square(np.maximum(1 - off * off, 0.0))
@@ -169,9 +180,9 @@ def _fits_of(
     """
     count = np.maximum(kept.sum(axis=1), 1)
     residuals = residuals * kept
-    squares = np.sum(residuals * residuals, axis=1)
+    squares = (residuals * residuals).sum(axis=1)
     scale = np.maximum(np.sqrt(squares / count), floor)
-    products = np.sum(residuals[:, 1:] * residuals[:, :-1], axis=1)
+    products = (residuals[:, 1:] * residuals[:, :-1]).sum(axis=1)
     effective = np.minimum(count / persistence_of(products, squares), TOTAL_WEIGHT)
     covariance = inverse * (scale**2 * count / effective)[:, None, None]
     freedom = np.maximum(effective - coefficients.shape[1], MIN_FREEDOM)
@@ -189,20 +200,26 @@ def _median_indices_of_last(count: NDArray[np.intp], size: int) -> NDArray[np.in
 
 def persistence_of(products: ArrayLike, squares: ArrayLike) -> Array:
     """Compute `persistence` from the sums of neighbours' products and of squares, of any shape."""
-    rho = np.clip(np.asarray(products) / np.maximum(squares, TINY), 0.0, 0.95)
+    rho = np.minimum(np.maximum(products / np.maximum(squares, TINY), 0.0), 0.95)
     ratio: Array = (1 + rho) / (1 - rho)
     return ratio
 
 
 def _solve(gram: Array, moments: Array) -> tuple[Array, Array]:
     """Solve the normal equations; a negligible ridge keeps ill-conditioned windows solvable."""
-    size = gram.shape[1]
-    diagonal = gram.reshape(-1, size * size)[:, :: size + 1]
-    diagonal *= 1 + NEGLIGIBLE
-    diagonal += TINY
+    factor, least = _ridge(gram.shape[1])
+    gram *= factor
+    gram += least
     inverse = np.linalg.inv(gram)
     coefficients: Array = (inverse @ moments[:, :, None])[:, :, 0]
     return coefficients, np.asarray(inverse, dtype=np.float64)
+
+
+@cache
+def _ridge(size: int) -> tuple[Array, Array]:
+    """Return by what matrices of this size are multiplied, and then what is added to them."""
+    diagonal = np.eye(size)
+    return 1 + NEGLIGIBLE * diagonal, TINY * diagonal
 
 
 NORMAL_95 = 1.6448536269514722
