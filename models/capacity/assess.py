@@ -176,7 +176,7 @@ def _contention_points(
     counted = loaded.resource(resource_limit.resource).is_waiting_counted
     if np.count_nonzero(counted) <= MAJORITY * len(loaded):
         return points
-    contending = loaded.without_queues()
+    contending = replace(loaded.without_queues(), resources=())
     return merge_noisy(contending.select(counted & contending.loaded))
 
 

@@ -8,6 +8,7 @@ P(limit ≤ X) = P(U(X) ≥ c).
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from math import inf
 from typing import NamedTuple, Self
 
@@ -39,7 +40,7 @@ class Prior(NamedTuple):
     @classmethod
     def normal(cls, mean: float, deviation: float, low: float = 0.0, high: float = inf) -> "Prior":
         """Create the prior of a normal distribution, cut off at low, high, and two deviations."""
-        places = np.linspace(low, min(high, mean + SIGNIFICANT_Z * deviation), NODE_COUNT)
+        places = low + (min(high, mean + SIGNIFICANT_Z * deviation) - low) * EVEN_STEPS
         p = np.exp(-0.5 * ((places - mean) / deviation) ** 2)
         return cls(places, np.log(p / p.sum()), float(places[1] - places[0]) / 2)
 
@@ -50,6 +51,8 @@ class Prior(NamedTuple):
 
 
 NODE_COUNT = 16
+EVEN_STEPS = np.arange(NODE_COUNT) / (NODE_COUNT - 1)
+"""The nodes' places between the ends of a prior, 0 and 1."""
 STEADY = Prior.at(0.0, MAX_ERROR)
 """The prior of how much a demand that stays changes up to the limit, Q·X/D."""
 GROWING = Prior.normal(0.0, 0.5, low=TOLERATED_CHANGE)
@@ -202,8 +205,13 @@ class Extrapolations:
         more = np.maximum(at_ceiling - busy, 0.0)
         return self._expected(self.parts * more / (1 - self.parts * busy))
 
+    @cached_property
+    def _first_strengths(self) -> NDArray[np.intp]:
+        """The first strength of each utilisation, shape (utilisations,)."""
+        return _starts(self.utilisation)
+
     def _expected(self, values: Array) -> Array:
-        expected: Array = np.add.reduceat(self.shares * values, _starts(self.utilisation))
+        expected: Array = np.add.reduceat(self.shares * values, self._first_strengths)
         return expected
 
     def reached(self, reach: ArrayLike, ratios: Array) -> Array:
@@ -270,7 +278,9 @@ def _model_values(
 
 def _starts(groups: NDArray[np.intp]) -> NDArray[np.intp]:
     """Find where each group begins."""
-    return np.append(0, np.flatnonzero(groups[1:] != groups[:-1]) + 1)
+    begins = np.ones(len(groups), dtype=np.bool_)
+    np.not_equal(groups[1:], groups[:-1], out=begins[1:])
+    return begins.nonzero()[0]
 
 
 def _condition(
@@ -284,7 +294,7 @@ def _condition(
     rows, values = (np.concatenate([getattr(m, c) for m in models]) for c in ("rows", "values"))
     before = np.array([m.fit.coefficients for m in models])[model]
     covariance = np.array([m.fit.covariance for m in models])[model]
-    spread = (rows[:, None, :] @ covariance)[:, 0, :]
+    spread = (rows[:, :, None] * covariance).sum(axis=1)
     variance = np.sum(spread * rows, axis=1)
     off = values - np.sum(rows * before, axis=1)
     whole = variance + _model_values(models, model, lambda m: m.prior.width) ** 2

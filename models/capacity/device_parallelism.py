@@ -34,7 +34,8 @@ class DeviceParallelism:
         )
         lines = design @ np.array([fit.coefficients for fit in self._fits]).T
         rho = np.clip(lines / CHANNELS, 0.0, 1.0)
-        error = np.average(np.square(u - (1 - (1 - rho) ** CHANNELS)), axis=0, weights=part.weights)
+        squares = np.square(u - (1 - (1 - rho) ** CHANNELS))
+        error = part.weights @ squares / part.weights.sum()
         freedom = np.array([fit.freedom for fit in self._fits])
         ln_p = -0.5 * freedom * np.log(error + MIN_NOISE**2)
         p = np.exp(ln_p - ln_p.max())

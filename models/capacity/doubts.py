@@ -93,8 +93,8 @@ trusted and that far off had served 70 % of the estimate."""
 
 def doubts(evidence: CapacityEvidence) -> set[Why]:
     """Find all reasons whose statistic exceeds its threshold."""
-    found = {doubt.reason for doubt in DOUBTS if doubt.statistic(evidence) > doubt.threshold}
-    return found & REASONS_IF_MEASURED if evidence.estimate.observed else found
+    possible = DOUBTS_IF_MEASURED if evidence.estimate.observed else DOUBTS
+    return {doubt.reason for doubt in possible if doubt.statistic(evidence) > doubt.threshold}
 
 
 def _cost_statistic(statistic: Callable[[CostCurve], float]) -> Callable[[CapacityEvidence], float]:
@@ -347,3 +347,4 @@ REASONS_IF_MEASURED = {
     Why.CONCURRENCY_UNKNOWN,
 }
 """Reasons that apply to a measured capacity; all others speak against an extrapolation."""
+DOUBTS_IF_MEASURED = tuple(doubt for doubt in DOUBTS if doubt.reason in REASONS_IF_MEASURED)

@@ -90,6 +90,8 @@ def find_outliers(seen: Observations) -> Outliers:
     floor = np.full_like(excess, QUERY_VARIATION)
     floor[:, 0] = noise
     extreme = _is_extreme(excess, floor, groups)
+    if not extreme.any():
+        return Outliers((), too_many=False, kept=kept)
     suspects = np.flatnonzero(extreme.any(axis=1))
     too_many = len(suspects) > EPISODE_SHARE * count
     if not too_many:

@@ -346,8 +346,7 @@ class ResourceLimit:
 
     def is_passed(self, x: float) -> bool:
         """Return whether an observed throughput x (queries/s) refutes it: P(limit > x) < 5 %."""
-        survival = 1 - float(np.interp(np.log(x), self.grid, self.cdf))
-        return self.usable and survival < QUANTILES[0]
+        return self.usable and float(self.survival(np.log(x))) < QUANTILES[0]
 
     def survival(self, ln_x: Array) -> Array:
         """Compute P(limit > x) at each ln throughput (queries/s), of any shape."""

@@ -353,9 +353,8 @@ def _with_unshared_log_writes(limit: ResourceLimit, fall: FurtherFall | None) ->
     if fall is None or fall.mean < MIN_NOISE:
         return limit
     more = np.maximum(np.log1p(-limit.further_fall) - np.log1p(-fall.shares), 0.0)
-    cdf = (1 - fall.probabilities.sum()) * limit.cdf
-    for by, p in zip(more, fall.probabilities, strict=True):
-        cdf += p * np.interp(limit.grid - by, limit.grid, limit.cdf, left=0.0)
+    lower = np.interp(limit.grid - more[:, None], limit.grid, limit.cdf, left=0.0)
+    cdf = (1 - fall.probabilities.sum()) * limit.cdf + fall.probabilities @ lower
     raised = _with_distribution(limit, limit.grid, cdf)
     further = float(fall.probabilities @ -np.expm1(-more))
     return replace(raised, further_fall=1 - (1 - limit.further_fall) * (1 - further))

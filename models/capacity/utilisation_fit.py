@@ -72,7 +72,7 @@ class UtilisationPart:
         Appliers and purge, for example, may need half a processor without a query.
         """
         mean, deviation = self.base
-        error = np.hypot(deviation, np.sqrt(self.fit.covariance[0, 0]))
+        error = hypot(deviation, sqrt(self.fit.covariance[0, 0]))
         if self.fit.coefficients[0] - mean > CERTAIN_Z * error:
             return fit
         return fit.given(0, mean, deviation)

@@ -221,6 +221,7 @@ def _evidence(
     n_seen, x_seen = float(kept.n.max()), float(kept.x.max())
     efficiency = kept.x / (law.lam * kept.n)
     near = kept.nearness(posterior.n_best, posterior.nearness) if posterior else None
+    growth, growth_before = kept.growth if posterior else (0.0, 0.0)
     return PeakEvidence(
         levels=1 + int(np.count_nonzero(np.diff(np.sort(kept.n)))),
         n_observed_min=float(kept.n.min()),
@@ -230,8 +231,8 @@ def _evidence(
         x_max_interval=interval,
         superlinear=bool(np.mean(efficiency > SUPERLINEAR_EFFICIENCY) > SUPERLINEAR_SHARE),
         seen_above_peak=_is_seen_above_peak(given, errors, law, interval),
-        growth=kept.growth() if posterior else 0.0,
-        growth_before=kept.growth(1) if posterior else 0.0,
+        growth=growth,
+        growth_before=growth_before,
         scatter=scatter_about(law, kept, errors, near) if near is not None else None,
     )
 

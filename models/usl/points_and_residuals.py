@@ -85,23 +85,25 @@ class Points:
         error = float(np.sum((self.x - fitted) ** 2))
         return 1 - error / total if total > 0 else None
 
-    def growth(self, steps_back: int = 0) -> float:
-        """Compute dlnX/dlnN while the load rose by its last 35 %: 1 is proportional, 0 is flat.
+    @property
+    def growth(self) -> tuple[float, float]:
+        """dlnX/dlnN while the load rose by its last 35 %, and before: 1 is proportional, 0 is flat.
 
         It is the slope between the mean of the highest level and what was measured at 1/1.35 of its
-        load, or at the next level where that is lower. A step back is the rise before. nan where
-        nothing was measured there.
+        load, or at the next level where that is lower. nan where nothing was measured there.
         """
         n, x = self._levels
-        top, slope = float(n[-1]), float("nan")
-        for _ in range(steps_back + 1):
+        top, x_top = float(n[-1]), float(x[-1])
+        slopes = [float("nan")] * 2
+        for i in range(len(slopes)):
             lower = n[n < top - NEGLIGIBLE]
             if not len(lower):
-                return float("nan")
+                break
             before = max(min(top - GROWTH_SPAN, float(lower[-1])), float(n[0]))
-            rise = float(np.interp(top, n, x) - np.interp(before, n, x))
-            top, slope = before, rise / (top - before)
-        return slope
+            x_before = float(np.interp(before, n, x))
+            slopes[i] = (x_top - x_before) / (top - before)
+            top, x_top = before, x_before
+        return slopes[0], slopes[1]
 
     def best_level(self) -> float:
         """Find the level of load with the greatest throughput, threads."""
