@@ -102,6 +102,26 @@ def simulate(
     return Simulated(seen, y, truth)
 
 
+def pooled(intervals: ClassIntervals, names: Sequence[str], rest: str) -> ClassIntervals:
+    """Return these classes in this order; the others are added to the class `rest` of them."""
+    place = {name: i for i, name in enumerate(names)}
+    to = np.zeros((len(intervals.names), len(names)))
+    to[range(len(to)), [place.get(name, place[rest]) for name in intervals.names]] = 1.0
+    known = dict(zip(intervals.names, intervals.texts or (), strict=False))
+    changed = {
+        name: matrix @ to
+        for name in ("statement_time", "count", "lock_time", "inflight_delta", "cpu")
+        if (matrix := getattr(intervals, name)) is not None
+    }
+    return replace(
+        intervals,
+        names=tuple(names),
+        sizes=tuple((name, matrix @ to) for name, matrix in intervals.sizes),
+        texts=tuple(known.get(name) for name in names) if intervals.texts is not None else None,
+        **changed,
+    )
+
+
 def wander(rng: np.random.Generator, intervals: int, k: int) -> Array:
     """Draw k series of standard deviation 1, correlated over 20 intervals."""
     keep = np.exp(-1 / 20)

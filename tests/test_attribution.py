@@ -21,7 +21,8 @@ from models.attribution.result import (
     PredictionError,
     disagreement,
 )
-from models.attribution.waiting_classes import cap_waiting_work, waits_by_text
+from models.attribution.wait_functions import waits_by_text
+from models.attribution.waiting_classes import cap_waiting_work
 from testbed.data_file_paths import data
 
 

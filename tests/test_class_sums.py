@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from simulated_classes import simulate
+from simulated_classes import pooled, simulate
 
 from collectors.process_lookup import process_io
 from collectors.thread_times import ThreadTimes, is_in_sample
@@ -75,7 +75,7 @@ def test_sums_of_blocks_are_those_of_their_intervals() -> None:
 def test_a_class_without_a_column_is_part_of_other() -> None:
     """Exactly as if its intervals had been those of `other` from the start."""
     names = (*INTERVALS.names[:4], "other")
-    folded = INTERVALS.pooled(names, "other")
+    folded = pooled(INTERVALS, names, "other")
     expected = Block.of(
         folded, Y, capped_work_time(INTERVALS) @ _to(names), UNIT_COSTS, interval_weights(Y)
     )

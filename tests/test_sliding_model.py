@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from simulated_classes import simulate
+from simulated_classes import pooled, simulate
 
 from agent.query_classes.resource_meter import RESOURCES
 from models.arrays import Array
@@ -70,7 +70,7 @@ def test_the_recent_use_of_a_class_without_a_column_passes_to_other() -> None:
         names = whole if start < blocks * PER_BLOCK else fewer
         part = slice(start, start + PER_BLOCK)
         before = sum(model.recent_use().values())
-        found = model.add_block(intervals.at(part).pooled(names, OTHER), y[part], HOST)
+        found = model.add_block(pooled(intervals.at(part), names, OTHER), y[part], HOST)
         kept = (1 - 1 / BLOCKS) * before
         assert sum(model.recent_use().values()) == pytest.approx(kept + float(found.uses.sum()))
     assert "scan" not in model.recent_use()

@@ -59,11 +59,10 @@ class BackgroundUse:
 
         The agent sends the same statements at any load, so its class counts as background.
         """
-        clients = np.array([name != AGENT for name in intervals.names], dtype=bool)
-        n, rest = call_counts(intervals)[:, clients].sum(axis=1), y - z[:, clients].sum(axis=1)
-        dt = intervals.seconds
+        is_client = np.array([name != AGENT for name in intervals.names], dtype=float)
+        n, rest, dt = call_counts(intervals) @ is_client, y - z @ is_client, intervals.seconds
         columns = np.ones_like(dt), dt, n, rest, n * n / dt, n * rest / dt, rest * rest / dt
-        return cls(np.array([column.sum() for column in columns]))
+        return cls(np.array(columns).sum(axis=1))
 
     def faded(self, keep: float) -> "BackgroundUse":
         """Multiply the weight of all intervals by a factor."""

@@ -21,7 +21,6 @@ from models.attribution.cost_model import CostModel, fit_block, fit_statement_ti
 from models.attribution.division_methods import (
     DividedUse,
     Parts,
-    capped_work_time,
     computing_share,
     computing_time,
     divide_by_model,
@@ -70,19 +69,7 @@ class WindowModel:
 
     def divide(self, intervals: ClassIntervals, target: DividedUse) -> Parts:
         """Divide the target over the classes of the intervals; those not in the model get 0."""
-        known = intervals.arranged(self.model.names)
-        found = divide_by_model(self.model, self.computing, known, target)
-        index = {name: i for i, name in enumerate(self.model.names)}
-        columns = [i for i, name in enumerate(intervals.names) if name in index]
-        source = [index[intervals.names[i]] for i in columns]
-        z, error = (
-            np.zeros((len(intervals), len(intervals.names))),
-            np.full(len(intervals.names), np.nan),
-        )
-        waits = np.zeros(len(intervals.names), dtype=np.bool_)
-        z[:, columns] = found.z[:, source]
-        error[columns], waits[columns] = found.error[source], found.waits[source]
-        return Parts(z, capped_work_time(intervals), error, waits, self.model)
+        return divide_by_model(self.model, self.computing, intervals, target)
 
 
 def fit_intervals(intervals: ClassIntervals, target: DividedUse) -> WindowModel:

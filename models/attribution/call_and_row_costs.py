@@ -88,19 +88,14 @@ def fit_unit_costs(
     With `bounds` y is CPU seconds, and a call costs no less than is possible.
     """
     names = tuple(name for name, _ in intervals.sizes)
-    summed = [
-        call_counts(intervals).sum(axis=1),
-        *(matrix.sum(axis=1) for _, matrix in intervals.sizes),
-    ]
-    features = np.column_stack(summed)
+    features, call_count = intervals.features, float(call_counts(intervals).sum())
     weights = interval_weights(y)
-    solved = np.zeros(len(summed) + 1)
+    solved = np.zeros(features.shape[1] + 1)
     usual = _usual_unit_costs(names, bounds)
     for _ in range(REWEIGHTING_STEPS):
         moments = Moments.of(features, intervals.seconds, y, weights)
         solved = _solve(moments, usual, 0.0 if usual is None else BASE_PRIOR_WEIGHT)
         weights = robust_weights(y, features @ solved[:-1] + intervals.seconds * solved[-1])
-    call_count = float(summed[0].sum())
     return _as_unit_costs(solved, names, call_count, float(y.sum()), least_share, bounds)
 
 

@@ -7,7 +7,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from models.arrays import Array
+from models.arrays import Array, Mask
+from models.attribution.wait_functions import waits_by_text
 
 SIZES = ("rows_examined", "rows_sent", "rows_affected", "sort_rows", "tmp_tables")
 """Quantities, besides the call itself, with which the work of a call grows."""
@@ -61,7 +62,7 @@ class ClassIntervals:
         """Return the number of intervals."""
         return len(self.seconds)
 
-    @property
+    @cached_property
     def work_time(self) -> Array:
         """Statement time, that of statements in flight included, less lock time, s, (T, K)."""
         work = self.statement_time
@@ -72,10 +73,24 @@ class ClassIntervals:
         return np.maximum(work, 0.0)
 
     @cached_property
+    def calls_wait_function(self) -> Mask:
+        """Which classes call a wait function by their texts, shape (K,)."""
+        return waits_by_text(self.texts, len(self.names))
+
+    @cached_property
     def uses(self) -> Array:
         """Each class's calls and sizes over all intervals, shape (K, F); blocks share them."""
-        tables = (self.count, *(table for _, table in self.sizes))
-        return np.column_stack([table.sum(axis=0) for table in tables if table is not None])
+        return np.column_stack([table.sum(axis=0) for table in self._calls_and_sizes()])
+
+    @cached_property
+    def features(self) -> Array:
+        """Each interval's calls and sizes, summed over classes, shape (T, F)."""
+        return np.column_stack([table.sum(axis=1) for table in self._calls_and_sizes()])
+
+    def _calls_and_sizes(self) -> list[Array]:
+        """Return the counts of calls, if known, and the known sizes, F of shape (T, K)."""
+        calls = [] if self.count is None else [self.count]
+        return [*calls, *(table for _, table in self.sizes)]
 
     def at(self, intervals: Sequence[int] | NDArray[np.int64] | slice) -> "ClassIntervals":
         """Return only these intervals, by index, shape (t,), or slice."""
@@ -97,15 +112,6 @@ class ClassIntervals:
             known = dict(zip(self.names, self.texts, strict=True))
             texts = tuple(known.get(name) for name in names)
         return self._mapped(arrange, self.seconds, tuple(names), texts)
-
-    def pooled(self, names: Sequence[str], rest: str) -> "ClassIntervals":
-        """Return these classes in this order; the others are added to the class `rest` of them."""
-        place = {name: i for i, name in enumerate(names)}
-        to = np.zeros((len(self.names), len(names)))
-        to[range(len(self.names)), [place.get(name, place[rest]) for name in self.names]] = 1.0
-        known = dict(zip(self.names, self.texts or (), strict=False))
-        texts = tuple(known.get(name) for name in names) if self.texts is not None else None
-        return self._mapped(lambda matrix: matrix @ to, self.seconds, tuple(names), texts)
 
     def _matrices(self) -> list[tuple[str, Array]]:
         known = ((field.name, getattr(self, field.name)) for field in fields(self))

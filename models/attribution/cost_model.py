@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from math import log
 
 import numpy as np
+from numpy.typing import NDArray
 
 from models.arrays import Array, Mask
 from models.attribution.call_and_row_costs import CpuBounds, UnitCosts, interval_weights
@@ -46,18 +47,18 @@ class CostModel:
         unit = np.where(present, self.regressor_totals, 1.0)
         return np.where(present, self.mixture.totals / unit, 0.0)
 
-    def parts(self, intervals: ClassIntervals) -> Array:
-        """Predict each class's use in each interval, shape (T, K); the classes are the model's."""
-        return self.regressors(intervals) * self.unit_costs
+    def indices_of(self, names: Sequence[str]) -> NDArray[np.intp]:
+        """Return the index of each of these classes in the model; −1 for one it does not know."""
+        index = {name: i for i, name in enumerate(self.names)}
+        return np.array([index.get(name, -1) for name in names], dtype=np.intp)
 
     def predict(self, intervals: ClassIntervals) -> Array:
         """Predict y, shape (T,), of any classes; a new one is part of `other`, or adds nothing."""
-        if OTHER in self.names:
-            known = intervals.pooled(self.names, OTHER)
-        else:
-            known = intervals.arranged(self.names)
-        result: Array = self.parts(known).sum(axis=1) + self.base_per_second * intervals.seconds
-        return result
+        unit_costs = self.unit_costs
+        new = unit_costs[self.names.index(OTHER)] if OTHER in self.names else 0.0
+        by_column = np.append(unit_costs, new)[self.indices_of(intervals.names)]
+        result: Array = self.regressors(intervals) @ by_column
+        return result + self.base_per_second * intervals.seconds
 
 
 def fit_statement_times(intervals: ClassIntervals, y: Array) -> CostModel:

@@ -10,13 +10,14 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from models.arrays import Array, Mask
 from models.attribution.call_and_row_costs import WHOLE_CPU, CpuBounds, call_counts
 from models.attribution.class_cost_fit import COMPUTE_SPREAD
 from models.attribution.class_interval_table import FOLDS, ClassIntervals
 from models.attribution.cost_model import CostModel
-from models.attribution.waiting_classes import cap_waiting_work, waits_by_text
+from models.attribution.waiting_classes import cap_waiting_work
 from models.attribution.weighted_linear_regression import Line, Wlr, divide_in_proportion, fit_wlr
 from models.numerics import CONFIDENCE, NEGLIGIBLE
 
@@ -115,7 +116,7 @@ def divide_by_work_time(intervals: ClassIntervals, target: DividedUse) -> Parts:
     wlr = fit_wlr(x, target.y)
     spread = COMPUTE_SPREAD * wlr.totals
     error = np.hypot([_total_error(line) for line in wlr.lines], spread)
-    waits = waits_by_text(intervals.texts, len(intervals.names))
+    waits = intervals.calls_wait_function
     predictor = WlrPredictor(intervals.names, wlr, work_time=True)
     return Parts(divide_in_proportion(x, target.y)[0], x, error, waits, predictor)
 
@@ -125,23 +126,27 @@ def divide_by_model(
 ) -> Parts:
     """Average the model's parts and a division by work time that allows for classes that wait.
 
-    `computing` is the computing part of each class's work time, 0..1, shape (K,). Intervals have
-    the model's classes, in its order; they need not be those of the fit.
+    `computing` is the computing part of the work time of each of the model's classes, 0..1. The
+    intervals may have other classes, and need not be those of the fit: a class that the model does
+    not know gets 0.
     """
-    work, modelled = capped_work_time(intervals), model.parts(intervals)
-    waits = waits_by_text(intervals.texts, len(intervals.names))
-    error, used = model.mixture.stderr, modelled.sum(axis=0)
+    indices = model.indices_of(intervals.names)
+    by_class = np.zeros((4, len(model.names) + 1))  # the last column is for those not known
+    by_class[:, :-1] = model.mixture.totals, model.mixture.stderr, model.unit_costs, computing
+    by_class[1, -1] = np.nan
+    fitted, stderr, unit_costs, computing = by_class[:, indices]
+    is_known, work, size = indices >= 0, capped_work_time(intervals), model.regressors(intervals)
+    waits = is_known & intervals.calls_wait_function
+    modelled = size * unit_costs
     if model.shared_costs is None or not model.mixture.level or not target.time_like:
-        return Parts(modelled, work, error * _ratio(used, model.mixture.totals), waits, model)
+        return Parts(modelled, work, stderr * _ratio(modelled.sum(axis=0), fitted), waits, model)
     explained = np.maximum(target.y - model.base_per_second * intervals.seconds, 0.0)
     divided = divide_in_proportion(computing * computing_time(intervals), explained)[0]
-    divided = scaled_to_median_cost(
-        divided, equivalent_calls(model.regressors(intervals), call_counts(intervals))
-    )
+    divided = scaled_to_median_cost(divided, equivalent_calls(size, call_counts(intervals)))
     difference = (1 - MODEL_WEIGHT) * (modelled - divided).sum(axis=0)
     z = MODEL_WEIGHT * modelled + (1 - MODEL_WEIGHT) * divided
-    error = np.hypot(error * _ratio(z.sum(axis=0), model.mixture.totals), difference)
-    return Parts(z, work, error, waits | (computing < 0.5), model)
+    error = np.hypot(stderr * _ratio(z.sum(axis=0), fitted), difference)
+    return Parts(z, work, error, waits | (is_known & (computing < 0.5)), model)
 
 
 def limit_parts(parts: Parts, intervals: ClassIntervals, target: DividedUse) -> Parts:
@@ -178,9 +183,7 @@ def computing_share(model: CostModel, work: Array, impossible: Mask) -> Array:
 
 def capped_work_time(intervals: ClassIntervals) -> Array:
     """Compute work time, s, shape (T, K), capped for classes that are known to wait."""
-    return cap_waiting_work(
-        intervals.work_time, intervals.count, waits_by_text(intervals.texts, len(intervals.names))
-    )
+    return cap_waiting_work(intervals.work_time, intervals.count, intervals.calls_wait_function)
 
 
 def computing_time(intervals: ClassIntervals) -> Array:
@@ -225,33 +228,46 @@ def scaled_to_median_cost(parts: Array, count: Array) -> Array:
     Both have shape (T, K); `count` may be any measure of the work, in calls.
     """
     totals = parts.sum(axis=0)
-    classes = zip(parts.T, count.T, strict=True)
-    usual_totals = np.array([_median_call_cost(z, n) for z, n in classes]) * count.sum(axis=0)
+    usual_totals = _median_call_costs(parts.T, count.T) * count.sum(axis=0)
     usual_sum = float(usual_totals.sum())
     factor = usual_totals / np.where(totals > 0, totals, 1.0)
     result: Array = parts * (factor * float(totals.sum()) / usual_sum if usual_sum > 0 else 1.0)
     return result
 
 
-def _median_call_cost(parts: Array, count: Array) -> float:
-    """Compute the weighted median of the cost of a call, for one class, shape (T,).
+def _median_call_costs(parts: Array, count: Array) -> Array:
+    """Compute the weighted median of the cost of a call, shape (K,), of classes by row, (K, T).
 
     The mean where there are fewer than `FOLDS` groups of calls. Ties, which whole numbers of calls
     often make, are broken alike whatever the rounding.
     """
-    calls_so_far = np.cumsum(count)
-    if not len(calls_so_far) or calls_so_far[-1] <= 0:
-        return 0.0
-    mean = float(parts.sum() / calls_so_far[-1])
-    if len(count) < FOLDS:
-        return mean
-    middles = (1 - NEGLIGIBLE) * (calls_so_far - count / 2)
-    _, group = np.unique(middles // MIN_GROUP_CALLS, return_inverse=True)
-    calls, sums = np.bincount(group, count), np.bincount(group, parts)
-    has_calls = calls > 0
-    if has_calls.sum() < FOLDS:
-        return mean
-    calls, cost = calls[has_calls], sums[has_calls] / calls[has_calls]
-    order = np.argsort(cost)
-    cumulated = np.cumsum(calls[order])
-    return float(cost[order][np.searchsorted(cumulated, (1 + NEGLIGIBLE) * cumulated[-1] / 2)])
+    all_calls = count.sum(axis=1)
+    result: Array = np.divide(
+        parts.sum(axis=1), all_calls, out=np.zeros_like(all_calls), where=all_calls > 0
+    )
+    if count.shape[1] < FOLDS:
+        return result
+    calls, cost, of_class = _groups_of_calls(parts, count)
+    order = np.lexsort((cost, of_class))
+    cumulated = np.cumsum((calls / all_calls[of_class])[order])  # rises by 1 with each class
+    groups = np.bincount(of_class, minlength=len(result))
+    classes = np.flatnonzero(groups)
+    middles = np.arange(len(classes)) + (1 + NEGLIGIBLE) / 2
+    medians = cost[order][np.searchsorted(cumulated, middles)]
+    result[classes] = np.where(groups[classes] >= FOLDS, medians, result[classes])
+    return result
+
+
+def _groups_of_calls(parts: Array, count: Array) -> tuple[Array, Array, NDArray[np.intp]]:
+    """Group the intervals of each class, shape (K, T), to `MIN_GROUP_CALLS` calls.
+
+    Returns the calls of each group, the cost of one, and the index of its class, shape (groups,).
+    """
+    middles = (1 - NEGLIGIBLE) * (np.cumsum(count, axis=1) - count / 2)
+    group = middles // MIN_GROUP_CALLS
+    is_first = np.ones(count.shape, dtype=np.bool_)
+    is_first[:, 1:] = group[:, 1:] != group[:, :-1]
+    starts = np.flatnonzero(is_first)
+    calls, sums = (np.add.reduceat(each.ravel(), starts) for each in (count, parts))
+    used = calls > 0
+    return calls[used], sums[used] / calls[used], (starts // count.shape[1])[used]

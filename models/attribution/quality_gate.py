@@ -14,7 +14,6 @@ from models.arrays import Array, Mask
 from models.attribution.class_cost_fit import TYPICAL_NOISE
 from models.attribution.class_interval_table import AGENT, ClassIntervals
 from models.attribution.result import Attribution, AttributionReason, PredictionError
-from models.attribution.waiting_classes import waits_by_text
 from models.numerics import NEGLIGIBLE
 
 MIN_R_SQUARED, MAX_MAPE = 0.7, 0.5
@@ -52,7 +51,7 @@ def may_have_used(resource: str, intervals: ClassIntervals) -> Mask:
     may = np.ones(len(intervals.names), dtype=np.bool_)
     if resource not in DISK_RESOURCES:
         return may
-    may &= ~waits_by_text(intervals.texts, len(intervals.names))
+    may &= ~intervals.calls_wait_function
     may &= np.array([name != AGENT for name in intervals.names], dtype=np.bool_)
     touched = _rows_touched(intervals)
     if resource == "read" and touched is not None:

@@ -33,7 +33,7 @@ from models.attribution.result import (
     disagreement,
     find_reasons,
 )
-from models.attribution.waiting_classes import min_computing_level, waits_by_text
+from models.attribution.waiting_classes import min_computing_level
 from models.attribution.weighted_linear_regression import fit_line
 from models.numerics import ROUNDING
 
@@ -147,12 +147,11 @@ def _use_measured_cpu(intervals: ClassIntervals, target: DividedUse) -> Parts:
     if intervals.cpu is None:
         raise ValueError("no CPU was measured per class")
     no_error = np.full(len(intervals.names), np.nan)
-    waits = waits_by_text(intervals.texts, len(no_error))
     return Parts(
         intervals.cpu,
         capped_work_time(intervals),
         no_error,
-        waits,
+        intervals.calls_wait_function,
         fit_intervals(intervals, target).model,
     )
 

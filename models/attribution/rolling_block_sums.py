@@ -61,16 +61,12 @@ class Block:
         errors: Autocorrelation = NO_ERRORS,
     ) -> "Block":
         """Sum up intervals with y, shape (T,), work, shape (T, K), and weights, shape (T,)."""
-        tables, size = (
-            [call_counts(intervals), *(table for _, table in intervals.sizes)],
-            unit_costs.costs(intervals),
-        )
-        pooled = np.column_stack([table.sum(axis=1) for table in tables])
+        size = unit_costs.costs(intervals)
         return cls(
             names=intervals.names,
             features=("calls", *(name for name, _ in intervals.sizes)),
             moments=Moments.of(size, intervals.seconds, y, weights),
-            pooled=Moments.of(pooled, intervals.seconds, y, weights),
+            pooled=Moments.of(intervals.features, intervals.seconds, y, weights),
             uses=intervals.uses,
             work=work.sum(axis=0),
             elasticity=Elasticity.of_parts(work, call_counts(intervals), size),
@@ -111,13 +107,7 @@ class Block:
             np.where(old_totals > 0, new_totals / np.where(old_totals > 0, old_totals, 1.0), 0.0),
             1.0,
         )
-        moments = replace(
-            self.moments,
-            gram=self.moments.gram * ratio[:, None] * ratio,
-            projection=self.moments.projection * ratio,
-            totals=self.moments.totals * ratio,
-        )
-        return replace(self, moments=moments)
+        return replace(self, moments=self.moments.with_factors(ratio))
 
     def __add__(self, other: "Block") -> "Block":
         """Add the intervals of another block, of the same classes, features and unit costs."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import sqrt
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,11 +59,13 @@ class ClassShares:
         `classes` has shape (K,); their errors count as independent. None if the use was measured,
         or if no error is known.
         """
-        known = np.asarray(classes) & np.isfinite(self.error)
-        used = float(self.uses[known].sum())
+        known = classes & np.isfinite(self.error)
+        uses = self.uses[known]
+        used = float(uses.sum())
         if self.is_measured or used <= 0:
             return None
-        return float(np.linalg.norm(self.error[known] * self.uses[known])) / used
+        errors = self.error[known] * uses
+        return sqrt(errors @ errors) / used
 
     def waiting(self, names: Sequence[str]) -> frozenset[str]:
         """Return the names of the classes whose time passes without use."""
@@ -74,6 +77,8 @@ class SlidingModel:
 
     def __init__(self, resource: DividedResource, blocks: int) -> None:
         self.resource = resource
+        self.held_out = PredictionError(None, None, None)
+        """The error of predicting y in each block's intervals by the fit to earlier blocks."""
         self._keep = 1 - 1 / blocks
         self._window_blocks = blocks
         self._blocks = RollingBlocks(blocks)
@@ -90,14 +95,6 @@ class SlidingModel:
         self._lines = RegressionSums.empty(0)
         self._total = self._explained = 0.0
         self._background = BackgroundUse.empty()
-
-    @property
-    def held_out(self) -> PredictionError:
-        """The error of predicting y in each block's intervals by the fit to earlier blocks."""
-        if not self._compared_lengths:
-            return PredictionError(None, None, None)
-        actual, predicted = self._compared
-        return PredictionError.of(actual, predicted)
 
     @property
     def intervals(self) -> int:
@@ -205,6 +202,7 @@ class SlidingModel:
         if len(self._compared_lengths) > self._max_compared:
             too_old = self._compared_lengths.pop(0)
         self._compared = np.hstack((self._compared[:, too_old:], (y, expected)))
+        self.held_out = PredictionError.of(*self._compared)
 
     def _is_outdated(self, intervals: ClassIntervals) -> bool:
         """Return whether too many blocks, or too much of this one's work, are new to the fit."""

@@ -54,6 +54,17 @@ class Moments:
             self.intervals + other.intervals,
         )
 
+    def with_factors(self, factors: Array) -> "Moments":
+        """Multiply each regressor and Δt by a factor, shape (K+1,)."""
+        return Moments(
+            self.gram * factors[:, None] * factors,
+            self.projection * factors,
+            self.square,
+            self.totals * factors,
+            self.y_total,
+            self.intervals,
+        )
+
     def scaled(self) -> "Moments":
         """Scale each regressor by its total, y by Σy, and weights so that Σ w·y² = intervals."""
         unit = np.where(self.totals > 0, self.totals, 1.0)
@@ -96,7 +107,7 @@ class RegressionSums:
         """Sum up x and z, shape (T, K)."""
         present = (x > 0).astype(float)
         x, z = x * present, z * present
-        return cls(np.stack([t.sum(axis=0) for t in (present, x, z, x * x, x * z, z * z)]))
+        return cls(np.array((present, x, z, x * x, x * z, z * z)).sum(axis=1))
 
     def __add__(self, other: "RegressionSums") -> "RegressionSums":
         """Add other intervals of the same classes."""

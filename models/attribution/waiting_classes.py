@@ -14,7 +14,6 @@ that computes and 0 for one that only waits, whatever its calls, rows or share o
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,38 +28,6 @@ from models.shared_constants import UNLIKELY
 
 IO_BOUND_SHARE = 0.1
 """Share of the host's time spent waiting for IO above which times are not used."""
-
-
-WAIT_FUNCTIONS = (
-    "SLEEP",
-    "GET_LOCK",
-    "WAIT_FOR_EXECUTED_GTID_SET",
-    "WAIT_UNTIL_SQL_THREAD_AFTER_GTIDS",
-    "MASTER_POS_WAIT",
-    "SOURCE_POS_WAIT",
-    "MASTER_GTID_WAIT",
-)
-"""Functions that wait. BENCHMARK is not among them: it computes. RELEASE_LOCK does not wait."""
-
-MAX_TEXTS = 1000
-"""Size of the cache of texts and whether they wait: 1 MiB at most for five targets."""
-
-_WAIT_CALL = re.compile(rf"(?<![\w$`.])`?(?:{'|'.join(WAIT_FUNCTIONS)})`?\s*\(", re.IGNORECASE)
-_QUOTED_STRING = re.compile(r"'(?:[^'\\]|\\.|'')*'|\"(?:[^\"\\]|\\.|\"\")*\"")
-
-
-def waits_by_text(texts: Sequence[str | None] | None, classes: int) -> Mask:
-    """Find the classes that call a wait function, shape (classes,)."""
-    if texts is None:
-        return np.zeros(classes, dtype=np.bool_)
-    return np.array([bool(text and _calls_wait_function(text)) for text in texts], dtype=bool)
-
-
-@lru_cache(MAX_TEXTS)
-def _calls_wait_function(text: str) -> bool:
-    """Return whether the text calls one; cached, since all fits check the same texts."""
-    return _WAIT_CALL.search(_QUOTED_STRING.sub("''", text)) is not None
-
 
 MIN_COMPUTING_LEVEL = 0.4
 """Least CPU seconds per second of work time of classes that compute, if threads get a CPU at once
