@@ -40,7 +40,7 @@ class TrackedClasses:
         return (*self.keys, OTHER, AGENT)
 
     def update(self, intervals: Sequence[ClassInterval]) -> None:
-        """Give the largest classes a column; those that have one are preferred."""
+        """Give the largest classes a column; those that have one are preferred, and keep it."""
         weights = np.zeros(len(self.registry))
         weights[: len(self._weights)] = self._weights * self._keep
         for interval in intervals:
@@ -51,7 +51,10 @@ class TrackedClasses:
         own = [n for n, key in enumerate(self.registry.keys) if self.registry.is_own(key)]
         best = np.argsort(-scores, kind="stable")[: self._most + len(own)]
         keys = [self.registry.keys[n] for n in best if scores[n] > 0]
-        self.keys = [key for key in keys if not self.registry.is_own(key)][: self._most]
+        chosen = [key for key in keys if not self.registry.is_own(key)][: self._most]
+        before = set(self.keys)
+        kept = [key for key in self.keys if key in set(chosen)]
+        self.keys = [*kept, *(key for key in chosen if key not in before)]
         self._columns = np.full(len(self.registry), self.names.index(OTHER), dtype=np.intp)
         self._columns[own] = self.names.index(AGENT)
         self._columns[[self.registry.number(key) for key in self.keys]] = range(len(self.keys))
