@@ -2,16 +2,15 @@
 
 import math
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Self
 
 from agent.window.resource_utilisation import BUSY_CPU_COUNTERS as WORKED
 from collectors.base import Sample
 from models import rates
 from models.attribution.division_methods import DividedResource
 
-METERED = ("host", "status")
-"""Collectors that count the use of resources."""
 USUAL_SAMPLING = 5.0  # seconds between two samples of a resource, unless configured
 KEPT_SECONDS = 300.0  # seconds of samples: with the longest sampling, as far as a reading goes back
 
@@ -56,14 +55,39 @@ HOST_TIMES = (
     (ALL_TIME, (*WORKED, IO_WAIT_COUNTER, IDLE_COUNTER)),
 )
 """Parts of the host's CPU time, to judge whether it is saturated or waits for IO."""
-SUMS = (
-    *((c.resource.name, c.collector, c.names) for c in RESOURCE_COUNTERS),
-    *((name, "host", counters) for name, counters in HOST_TIMES),
-    (DELAY, "host", ("process_run_delay_seconds",)),
-    (ROW_LOCKS, "status", ("innodb_row_lock_milliseconds",)),
-)
-"""All sums measured between two times: the name, the collector, the counters to add up."""
+SUMS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
+    "host": {
+        **{c.resource.name: c.names for c in RESOURCE_COUNTERS if c.collector == "host"},
+        **dict(HOST_TIMES),
+        DELAY: ("process_run_delay_seconds",),
+    },
+    "status": {
+        **{c.resource.name: c.names for c in RESOURCE_COUNTERS if c.collector == "status"},
+        ROW_LOCKS: ("innodb_row_lock_milliseconds",),
+    },
+}
+"""All sums measured between two times, by collector and name: the counters to add up."""
+METERED = tuple(SUMS)
+"""Collectors that count the use of resources."""
 LOST = "digests_lost"
+
+
+@dataclass(frozen=True, slots=True)
+class _SampleSums:
+    """The sums of one sample, by name; NaN where a counter is missing."""
+
+    at: float
+    by_name: Mapping[str, float]
+    lost_digests: float | None
+
+    @classmethod
+    def of(cls, sample: Sample) -> Self:
+        """Add up the counters of a sample of host or status."""
+        by_name = {
+            name: sum([sample.values.get(counter, math.nan) for counter in counters])
+            for name, counters in SUMS[sample.collector].items()
+        }
+        return cls(sample.at, by_name, sample.values.get(LOST))
 
 
 class ResourceMeter:
@@ -74,14 +98,14 @@ class ResourceMeter:
 
     def __init__(self, sampling: float = USUAL_SAMPLING) -> None:
         self._max_gap = 3 * max(sampling, USUAL_SAMPLING) + 1.0
-        self._samples: dict[str, deque[Sample]] = {name: deque() for name in METERED}
+        self._samples: dict[str, deque[_SampleSums]] = {name: deque() for name in METERED}
 
     def append(self, sample: Sample) -> None:
-        """Keep a sample of host or status."""
+        """Keep the sums of a sample of host or status."""
         kept = self._samples.get(sample.collector)
         if kept is None:
             return
-        kept.append(sample)
+        kept.append(_SampleSums.of(sample))
         while kept[0].at < sample.at - KEPT_SECONDS:
             kept.popleft()
 
@@ -98,10 +122,11 @@ class ResourceMeter:
                 start,
                 end,
                 at[collector],
-                [_counter_sum(sample, counters) for sample in around[collector]],
+                [sample.by_name[name] for sample in samples],
                 max_gap=self._max_gap,
             )
-            for name, collector, counters in SUMS
+            for collector, samples in around.items()
+            for name in SUMS[collector]
         }
         return {name: increase for name, increase in increases.items() if math.isfinite(increase)}
 
@@ -116,16 +141,16 @@ class ResourceMeter:
 
     def _lost_digests_until(self, at: float) -> float | None:
         counts = (
-            s.values[LOST]
+            s.lost_digests
             for s in reversed(self._samples["status"])
-            if s.at <= at and LOST in s.values
+            if s.at <= at and s.lost_digests is not None
         )
         return next(counts, None)
 
 
-def _samples_around(kept: deque[Sample], start: float, end: float) -> list[Sample]:
+def _samples_around(kept: deque[_SampleSums], start: float, end: float) -> list[_SampleSums]:
     """Return the samples from the last one up to `start` to the first one from `end` on."""
-    found: list[Sample] = []
+    found: list[_SampleSums] = []
     for sample in reversed(kept):
         if sample.at >= end:
             found.clear()
@@ -133,11 +158,3 @@ def _samples_around(kept: deque[Sample], start: float, end: float) -> list[Sampl
         if sample.at <= start:
             break
     return found[::-1]
-
-
-def _counter_sum(sample: Sample, counters: Iterable[str]) -> float:
-    """Return the sum of these counters; NaN if one of them is missing."""
-    total = 0.0
-    for counter in counters:
-        total += sample.values.get(counter, math.nan)
-    return total
