@@ -74,6 +74,8 @@ class _LatestReading:
         now, before = rows.counters[known], self.last[indices[known]]
         if (now < before).any() or (now[:, -1] != before[:, -1]).any():
             return True
+        if known.all():
+            return False
         present = set(indices.tolist())
         for key, index in zip(rows.keys, indices.tolist(), strict=True):
             earlier = self.index_by_class.get(_class_of(key)) if index < 0 else None
@@ -84,19 +86,20 @@ class _LatestReading:
     def find(self, rows: DigestRows, registry: ClassRegistry) -> tuple[ClassNumbers, Mask]:
         """Return the index of every row, new ones included, and which are new."""
         known = len(self.index_by_key)
-        indices = np.empty(len(rows.keys), dtype=np.intp)
-        for i, key in enumerate(rows.keys):
+        found = []
+        for key in rows.keys:
             index = self.index_by_key.get(key)
             if index is None:
                 index = self.index_by_key[key] = len(self.index_by_key)
                 self.index_by_class[_class_of(key)] = index
                 self.classes.append(registry.number(_class_of(key)))
-            indices[i] = index
+            found.append(index)
         if len(self.index_by_key) > len(self.last):
             count = len(self.index_by_key)
             room = np.zeros((count + len(self.last) // 2, rows.counters.shape[1]))
             room[: len(self.last)] = self.last
             self.last = room
+        indices = np.array(found, dtype=np.intp)
         return indices, indices >= known
 
     def keep(self, rows: DigestRows, running: dict[int, float], registry: ClassRegistry) -> None:
@@ -177,7 +180,7 @@ class DigestDeltas:
         change[unseen] = 0.0
         self.lost[LossReason.UNSEEN] += int(np.count_nonzero(unseen))
         latest.last[indices] = rows.counters
-        class_of_row = np.array(latest.classes, dtype=np.intp)[indices]
+        class_of_row = np.array([latest.classes[i] for i in indices.tolist()], dtype=np.intp)
         covered = None if unseen.any() else change[:, :-1].sum(axis=0)
         undigested = self._undigested.take(rows.all_statements, covered)
         return self._with_undigested(undigested, change[:, :-1], class_of_row)
@@ -276,8 +279,11 @@ def _with_time_that_has_ended(changes: ClassDeltas) -> ClassDeltas:
 
 def _with_columns(changes: ClassDeltas, columns: Mapping[str, Mapping[int, float]]) -> ClassDeltas:
     """Add what was seen of each class's threads: for each column a number by class."""
+    classes = changes.classes.tolist()
+    nothing = [0.0] * len(classes)
     seen = [
-        [counts.get(int(number), 0.0) for number in changes.classes] for counts in columns.values()
+        [counts.get(number, 0.0) for number in classes] if counts else nothing
+        for counts in columns.values()
     ]
     values = np.column_stack((changes.values, *seen))
     return replace(changes, names=(*changes.names, *columns), values=values)
