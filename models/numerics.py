@@ -14,6 +14,8 @@ NEGLIGIBLE = 1e-9
 """A relative difference too small to be shown; also a ridge that keeps equations regular."""
 CONFIDENCE = 0.9
 """The probability of the intervals of estimates."""
+TABLE_SIZE = 129
+"""The number of places of a table of a distribution, one of them the middle."""
 QUANTILES = ((1 - CONFIDENCE) / 2, 0.5, (1 + CONFIDENCE) / 2)
 """The quantiles by which an estimate is reported: lower bound, median and upper bound."""
 

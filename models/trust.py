@@ -6,6 +6,7 @@ from math import sqrt
 
 from models.reason_enum import ReasonEnum
 from models.robust import SIGNIFICANT_Z
+from models.shared_constants import MAJORITY
 from models.usl.points_and_residuals import LAW_PARAMETERS, Scatter
 
 
@@ -61,9 +62,9 @@ FULL_LOAD = 0.9
 more of them add no throughput."""
 MAX_GROWTH = 0.15
 """dlnX/dlnN at the highest loads. Curves that paused and rose again grew by 0.2 and more there."""
-ENDING_SHARE, ENDING_RATIO = 0.5, 1.3
-"""Growth is ending, with one more step, if it has fallen to this share of the growth before and the
-quantiles' ratio is below the second. No peak trusted by this rule was off by 15 %."""
+ENDING_RATIO = 1.3
+"""Growth is ending, with one more step, if it has fallen by half, and the quantiles' ratio is below
+this. No peak trusted by this rule was off by 15 %."""
 MAX_ERROR = 0.05
 """The greatest relative error of a throughput or concurrency that is known well. √Σ(error²) must be
 at most that times the number of points beyond three: 10 % noise needs 10 points, 20 % needs 22. A
@@ -143,7 +144,7 @@ def trust_of(ratio: float, *, doubted: bool, refused: bool = False) -> Trust:
 
 def _growth_is_ending(evidence: PeakEvidence) -> bool:
     return (
-        evidence.growth <= ENDING_SHARE * evidence.growth_before
+        evidence.growth <= MAJORITY * evidence.growth_before
         and _interval_ratio(evidence) < ENDING_RATIO
     )
 

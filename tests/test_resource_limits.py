@@ -7,7 +7,6 @@ import pytest
 
 from models.arrays import Array
 from models.capacity.demand_extrapolation import CEILING
-from models.capacity.distribution import TABLE_SIZE
 from models.capacity.observations import Observations
 from models.capacity.resource_and_limit import LimitReason, Resource, ResourceLimit
 from models.capacity.resource_limits import (
@@ -15,6 +14,7 @@ from models.capacity.resource_limits import (
     correct_refuted_limit,
     find_resource_limits,
 )
+from models.numerics import TABLE_SIZE
 from models.robust import fit_linear, normal_cdf, student_cdf
 from models.trust import Trust
 

@@ -8,15 +8,14 @@ from typing import Self
 import numpy as np
 
 from models.arrays import Array
-from models.numerics import ROUNDING
+from models.numerics import ROUNDING, TABLE_SIZE
 from models.robust import NORMAL_95, normal_cdf
 from models.shared_constants import MIN_NOISE
 
 UNBOUNDED_SPREAD = 2.0
 """The ratio of the deviation above the median to that below, where there is no 95 % quantile."""
-TABLE_DEVIATIONS, TABLE_SIZE = 4.0, 129
-"""The extent of a distribution's table, in deviations to either side, and its number of places,
-one of them the middle."""
+TABLE_DEVIATIONS = 4.0
+"""The extent of a distribution's table, in deviations to either side."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)

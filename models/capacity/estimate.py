@@ -12,14 +12,14 @@ import numpy as np
 
 from models.arrays import Array
 from models.capacity.contention_peak import MIN_CONTENDING, ContentionPeak
-from models.capacity.distribution import TABLE_SIZE, Distribution
+from models.capacity.distribution import Distribution
 from models.capacity.goodness_of_fit import Check, Finding
 from models.capacity.highest_throughput_likelihood import likelihood
 from models.capacity.observations import Observations
 from models.capacity.observed_peak import ObservedPeak, throughput_spread
 from models.capacity.resource_and_limit import ResourceLimit
 from models.capacity.result import USL
-from models.numerics import QUANTILES, ROUNDING, TINY
+from models.numerics import QUANTILES, ROUNDING, TABLE_SIZE, TINY
 from models.shared_constants import TOLERATED_CHANGE
 from models.trust import Reason, Trust
 from models.usl.fit import UslFit

@@ -24,10 +24,11 @@ from models.shared_constants import (
     MIN_NOISE,
     MIN_POINTS,
     SEEN_QUANTILE,
+    TOLERATED_CHANGE,
     WINDOW_PARTS,
 )
 from models.trust import MAX_ERROR, Reason, Trust
-from models.usl.fit import SUPERLINEAR_EFFICIENCY, SUPERLINEAR_SHARE, UslFit
+from models.usl.fit import SUPERLINEAR_SHARE, UslFit
 from models.usl.law import Usl
 
 LOW_CONCURRENCY = 4.0
@@ -134,7 +135,7 @@ def check_fit(n: Array, x: Array, weights: Array, n_variance: Array, law: Usl) -
     residuals = np.log(x / law.throughput(n))
     noise = _residual_noise(n, residuals)
     above = np.log(x / (law.lam * n)) - 2 * np.sqrt(n_variance) / n
-    least = max(float(np.log(SUPERLINEAR_EFFICIENCY)), 2 * noise)
+    least = max(float(np.log1p(TOLERATED_CHANGE)), 2 * noise)
     share = float(weights @ (above > least)) / float(weights.sum())
     if share > SUPERLINEAR_SHARE:
         return Finding(Check.SUPERLINEAR, share)

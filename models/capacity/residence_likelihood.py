@@ -27,9 +27,8 @@ from models.robust import (
     mad,
     persistence,
 )
-from models.shared_constants import LOW_QUANTILE, MIN_NOISE
+from models.shared_constants import LOW_QUANTILE, MIN_NOISE, QUERY_VARIATION
 from models.trust import MAX_GROWTH
-from models.usl.peak_posterior_grid import PSEUDO_ERROR
 from models.usl.residence_curve import RELATIVE_ERROR, powers_of
 
 Indices = NDArray[np.intp]
@@ -228,7 +227,7 @@ class ResidenceModels:
 
         def ln_likelihood(squares: Array) -> Array:
             noise = np.maximum(squares, 0)
-            noise += MIN_FREEDOM * PSEUDO_ERROR**2
+            noise += MIN_FREEDOM * QUERY_VARIATION**2
             ln_p = np.log(noise, out=noise)
             ln_p *= -power
             return ln_p

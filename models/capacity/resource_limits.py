@@ -16,7 +16,7 @@ from models.arrays import Array, Mask
 from models.capacity.cost_curve import MIN_UTILISATION
 from models.capacity.demand_extrapolation import CEILING, Extrapolations
 from models.capacity.device_parallelism import CHANNELS, DeviceParallelism
-from models.capacity.distribution import TABLE_DEVIATIONS, TABLE_SIZE
+from models.capacity.distribution import TABLE_DEVIATIONS
 from models.capacity.oversubscription_loss import ClientConnections
 from models.capacity.resource_and_limit import (
     FULL_UTILISATION,
@@ -37,7 +37,7 @@ from models.capacity.utilisation_fit import (
     UtilisationPart,
     fit_parts,
 )
-from models.numerics import NEGLIGIBLE, QUANTILES, median, quantiles
+from models.numerics import NEGLIGIBLE, QUANTILES, TABLE_SIZE, median, quantiles
 from models.robust import CERTAIN_Z, NORMAL_95, SIGNIFICANT_Z, fit_columns, normal_cdf
 from models.shared_constants import (
     FALSE_SIGN_PROBABILITY,

@@ -3,30 +3,26 @@
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
-from math import sqrt
+from math import exp, sqrt
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from models.arrays import Array
 from models.numerics import CONFIDENCE, NEGLIGIBLE, median
-from models.robust import SIGNIFICANT_Z, normal_cdf
-from models.shared_constants import FAR_RATIO
+from models.robust import CERTAIN_Z, SIGNIFICANT_Z, normal_cdf
+from models.shared_constants import FAR_RATIO, TOLERATED_CHANGE
 from models.trust import MAX_ERROR, PeakEvidence, Reason, Trust, judge_peak
 from models.usl.classical_fits import least_squares_on_throughput, linearise
 from models.usl.law import Usl
-from models.usl.peak_posterior_grid import LIVE_PRIOR, TABLE_PRIOR, PeakPrior
+from models.usl.peak_posterior_grid import LIVE_PRIOR, N_RANGE, TABLE_PRIOR, PeakPrior
 from models.usl.points_and_residuals import LAW_PARAMETERS, Points, scatter_about
 from models.usl.posterior import CredibleInterval, LawIntervals, Posterior, posterior_of
 from models.usl.residence_curve import find_outlying_points, fit_curve
 
-SUPERLINEAR_EFFICIENCY = 1.1
 SUPERLINEAR_SHARE = 0.2
-"""Growth is superlinear if the efficiency X/(λN) is above the first at more than this share of the
+"""Growth is superlinear if the efficiency X/(λN) is clearly above 1 at more than this share of the
 points; noise alone raises it above 1 by less."""
-MIN_ERRORS_ABOVE = 4.0
-"""A point is above the peak if it exceeds the interval by this many errors of a point and by
-`MAX_ERROR`."""
 REASONS_FOR_MORE_LOAD = {
     Reason.FEW_LEVELS,
     Reason.LOAD_TOO_LOW,
@@ -36,8 +32,6 @@ REASONS_FOR_MORE_LOAD = {
     Reason.SEEN_ABOVE_PEAK,
 }
 """The reasons that points at higher loads would settle."""
-MAX_PEAK_RATIO = 100.0
-"""A fit without a prior has no peak if it is beyond this many times the greatest load seen."""
 
 
 class FitMethod(StrEnum):
@@ -170,7 +164,7 @@ def _posterior_and_outliers(
 
 def _without_far_peak(law: Usl, points: Points) -> Usl:
     """Set κ to 0 where it is only rounding: its peak is far beyond every load seen."""
-    far = law.n_max is not None and law.n_max > MAX_PEAK_RATIO * float(points.n.max())
+    far = law.n_max is not None and law.n_max > exp(N_RANGE[1]) * float(points.n.max())
     return replace(law, kappa=0.0) if far else law
 
 
@@ -229,7 +223,7 @@ def _evidence(
         n_max=law.n_max,
         x_max=median or law.x_max,
         x_max_interval=interval,
-        superlinear=bool(np.mean(efficiency > SUPERLINEAR_EFFICIENCY) > SUPERLINEAR_SHARE),
+        superlinear=bool(np.mean(efficiency > 1 + TOLERATED_CHANGE) > SUPERLINEAR_SHARE),
         seen_above_peak=_is_seen_above_peak(given, errors, law, interval),
         growth=growth,
         growth_before=growth_before,
@@ -265,7 +259,7 @@ def _is_seen_above_peak(
         return False
     middle = min(median(errors), 0.0)
     noise, above = _error_from_below(middle, errors), np.log(given.x / interval.high)
-    if above.max() > max(MIN_ERRORS_ABOVE * noise, MAX_ERROR):
+    if above.max() > max(CERTAIN_Z * noise, MAX_ERROR):
         return True
     limits = np.log(interval.high / law.throughput(given.n)) + MAX_ERROR - middle
     shares = normal_cdf(-limits / noise)

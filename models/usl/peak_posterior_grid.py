@@ -19,6 +19,7 @@ import numpy as np
 from models.arrays import Array
 from models.numerics import NEGLIGIBLE, ROUNDING
 from models.robust import MIN_FREEDOM
+from models.shared_constants import QUERY_VARIATION
 from models.usl.points_and_residuals import Points
 from models.usl.residence_curve import ResidenceCurve, powers_of
 
@@ -30,8 +31,6 @@ is for the blurred posterior, whose tails are too heavy."""
 EFFICIENCY_PRIOR = (0.4, 0.25)
 """Mean and deviation of a normal A·u/v, the efficiency at the peak relative to that of the lightest
 load. 0.5: a coherency cost without contention; less: contention; more: superlinear at first."""
-PSEUDO_ERROR = 0.03
-"""The noise is estimated from the points, and from `MIN_FREEDOM` more that are 3 % off."""
 N_RANGE = (-4.3, 6.2)
 X_RANGE = (-1.5, 6.0)
 """The ranges of the first grid: ln(Nmax / greatest N seen), ln(Xmax / greatest X seen)."""
@@ -137,7 +136,7 @@ class PowerSums:
 
     def noise(self, squares: Array) -> Array:
         """Compute Σ w·(relative error)² with the pseudo points, of the shape given."""
-        total: Array = np.maximum(squares, 0) + MIN_FREEDOM * PSEUDO_ERROR**2
+        total: Array = np.maximum(squares, 0) + MIN_FREEDOM * QUERY_VARIATION**2
         return total
 
 

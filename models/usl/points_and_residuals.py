@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from math import log, sqrt
+from math import log, log1p, sqrt
 from typing import Self
 
 import numpy as np
@@ -10,14 +10,11 @@ from numpy.typing import ArrayLike
 
 from models.arrays import Array
 from models.numerics import NEGLIGIBLE, TINY
+from models.shared_constants import CLEAR_RATIO, TOLERATED_CHANGE
 from models.usl.law import Usl
 
 LAW_PARAMETERS = 3
 """The number of the law's parameters, and the least number of points that determine them."""
-LEVEL_WIDTH = log(1.1)
-"""Loads within 10 % of each other are one level, when growth is measured."""
-GROWTH_SPAN = log(1.35)
-"""Growth is measured while the load rose by its last 35 % (ln of the ratio)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,9 +84,9 @@ class Points:
 
     @property
     def growth(self) -> tuple[float, float]:
-        """dlnX/dlnN while the load rose by its last 35 %, and before: 1 is proportional, 0 is flat.
+        """dlnX/dlnN while the load rose by its last 25 %, and before: 1 is proportional, 0 is flat.
 
-        It is the slope between the mean of the highest level and what was measured at 1/1.35 of its
+        It is the slope between the mean of the highest level and what was measured at 1/1.25 of its
         load, or at the next level where that is lower. nan where nothing was measured there.
         """
         n, x = self._levels
@@ -99,7 +96,7 @@ class Points:
             lower = n[n < top - NEGLIGIBLE]
             if not len(lower):
                 break
-            before = max(min(top - GROWTH_SPAN, float(lower[-1])), float(n[0]))
+            before = max(min(top - log(CLEAR_RATIO), float(lower[-1])), float(n[0]))
             x_before = float(np.interp(before, n, x))
             slopes[i] = (x_top - x_before) / (top - before)
             top, x_top = before, x_before
@@ -114,7 +111,7 @@ class Points:
     def _levels(self) -> tuple[Array, Array]:
         """Average ln N and ln X over levels of load, the lowest first."""
         n, x = np.log(self.n), np.log(self.x)
-        level = np.floor((n.max() - n) / LEVEL_WIDTH + NEGLIGIBLE).astype(int)
+        level = np.floor((n.max() - n) / log1p(TOLERATED_CHANGE) + NEGLIGIBLE).astype(int)
         count = np.bincount(level)
         occupied = np.flatnonzero(count)[::-1]
         sums = (np.bincount(level, column)[occupied] for column in (n, x))
@@ -150,7 +147,7 @@ def scatter_about(law: Usl, points: Points, errors: Array, near: Array) -> Scatt
     """
     order = np.argsort(points.n, kind="stable")
     n, errors = points.n[order], errors * np.sqrt(near / near.mean())
-    up_to = max(1.2 * (law.n_max or np.inf), float(n[LAW_PARAMETERS - 1]))
+    up_to = max(CLEAR_RATIO * (law.n_max or np.inf), float(n[LAW_PARAMETERS - 1]))
     errors = errors[order][n <= up_to]
     count, squares = len(errors), float(errors @ errors)
     steps = np.diff(errors)

@@ -13,13 +13,13 @@ from typing import NamedTuple
 import numpy as np
 
 from models.arrays import Array
-from models.numerics import NEGLIGIBLE, QUANTILES
+from models.numerics import NEGLIGIBLE, QUANTILES, TABLE_SIZE
 from models.robust import MIN_FREEDOM
+from models.shared_constants import MIN_NOISE, QUERY_VARIATION
 from models.usl.law import Usl, bounded_law
 from models.usl.peak_posterior_grid import (
     EFFICIENCY_PRIOR,
     N_RANGE,
-    PSEUDO_ERROR,
     PeakPrior,
     PowerSums,
     log_prior,
@@ -31,11 +31,8 @@ from models.usl.residence_curve import ResidenceCurve, fit_power
 
 SHARPNESSES = (1.0, 2.0)
 """The shapes' exponents, a priori equally likely."""
-ROW_COUNT = 256
-LN_N = np.linspace(*N_RANGE, ROW_COUNT)
+LN_N = np.linspace(*N_RANGE, 2 * TABLE_SIZE)
 """The ln Nmax at which the law with a given Xmax is sought."""
-BIN_COUNT = 128
-"""Bins of the 90 % interval of ln Xmax; the estimate is the middle of one of them."""
 MAX_LOSS = 0.5
 """A greater error of Xmax counts as this one. Without a cap, the 90th percentile of the errors on
 published curves is 22 instead of 19 % at 0.8 of the peak's load; 0.3 gives the same as 0.5."""
@@ -96,7 +93,7 @@ class Cells:
     def nodes(self) -> Array:
         """The values that represent the uncertain A of each cell, shape (nodes, cells)."""
         around = self.a + np.multiply.outer(NORMAL_NODES, self.a_deviation)
-        return np.maximum(around, self.a / 100)
+        return np.maximum(around, MIN_NOISE * self.a)
 
     @property
     def node_shares(self) -> Array:
@@ -182,7 +179,7 @@ def posterior_of(points: Points, curve: ResidenceCurve, prior: PeakPrior) -> Pos
     law = _law_with_x_max(_estimate_ln_x(cells, float(ln_x[0]), float(ln_x[2])), moments[1.0])
     x_low, x_mid, x_high = np.exp(ln_x) * x_scale
     if prior.nearness:  # the prior does not allow for tables that end at their peak
-        x_low = min(x_low, x_scale * (1 - PSEUDO_ERROR))
+        x_low = min(x_low, x_scale * (1 - QUERY_VARIATION))
     n_max = law.n_max or float(n_mid)
     return Posterior(
         law=law,
@@ -203,10 +200,10 @@ def _estimate_ln_x(cells: Cells, low: float, high: float) -> float:
     errors beyond `MAX_LOSS` count the same, so that a long tail, of a peak that may be anywhere
     above, does not pull the estimate up.
     """
-    width = (high - low) / BIN_COUNT
-    places = np.clip((cells.ln_x - low) / width, 0, BIN_COUNT - 1).astype(np.intp)
-    shares = np.bincount(places, cells.share, BIN_COUNT)
-    errors = np.abs(np.expm1(width * np.arange(1 - BIN_COUNT, BIN_COUNT)))
+    width = (high - low) / TABLE_SIZE
+    places = np.clip((cells.ln_x - low) / width, 0, TABLE_SIZE - 1).astype(np.intp)
+    shares = np.bincount(places, cells.share, TABLE_SIZE)
+    errors = np.abs(np.expm1(width * np.arange(1 - TABLE_SIZE, TABLE_SIZE)))
     expected = np.convolve(np.minimum(errors, MAX_LOSS), shares, "valid")
     return float(low + width * (np.argmin(expected) + 0.5))
 
@@ -227,7 +224,7 @@ def _law_with_x_max(ln_x: float, moments: PowerSums) -> Usl:
     """Find the most likely law with this Xmax, over Nmax and A, with σ ≥ 0."""
     a, log_p = _most_likely_a(LN_N, ln_x, moments)
     position, _ = vertex(log_p)
-    peak = np.interp([position], np.arange(ROW_COUNT), LN_N)
+    peak = np.interp([position], np.arange(len(LN_N)), LN_N)
     a, _ = _most_likely_a(peak, ln_x, moments)
     n_scale, x_scale = moments.n_scale, moments.x_scale
     n_max, x_max = exp(float(peak[0])) * n_scale, exp(ln_x) * x_scale
