@@ -12,8 +12,12 @@ ROUNDING = 1e-12
 """A relative difference that is no more than rounding."""
 NEGLIGIBLE = 1e-9
 """A relative difference too small to be shown; also a ridge that keeps equations regular."""
+LOG_CUT = 9.0
+"""What is less likely than the best by more than this, in ln p, is left out of what follows."""
 CONFIDENCE = 0.9
 """The probability of the intervals of estimates."""
+NODE_COUNT = 16
+"""The number of values that represent a distribution where each costs a computation."""
 TABLE_SIZE = 129
 """The number of places of a table of a distribution, one of them the middle."""
 QUANTILES = ((1 - CONFIDENCE) / 2, 0.5, (1 + CONFIDENCE) / 2)

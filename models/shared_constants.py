@@ -7,6 +7,8 @@ MIN_LASTING = 3
 """The least number of intervals that count as lasting; fewer may be a burst, or noise."""
 MIN_POINTS = 6
 """The least number of intervals from which a single quantity is estimated."""
+MIN_FIT_INTERVALS = 20
+"""The least number of intervals that are divided into parts, or that a relation is fitted to."""
 MIN_CURVE_POINTS = 40
 """The least number of intervals from which a curve over the load is fitted, to compare with it."""
 PERIODS = MIN_CURVE_POINTS

@@ -22,7 +22,8 @@ from agent.groups.group_monitors import Groups
 from models.group.node_time_split import Replication
 from models.group.ntp_clock_filter import ClockOffset
 from models.group.summary import GroupReason, Node, summarise
-from models.group.usl_over_nodes import MIN_INTERVALS, GroupLoad, ScalingReason, fit_scaling
+from models.group.usl_over_nodes import GroupLoad, ScalingReason, fit_scaling
+from models.shared_constants import MIN_POINTS
 from models.trust import Trust
 from models.usl.law import Usl
 
@@ -151,7 +152,7 @@ def test_three_node_counts_are_not_trusted() -> None:
         (loads((3,)), 3, ScalingReason.NODES_DID_NOT_VARY),
         (loads((2, 3)), 3, ScalingReason.NODES_DID_NOT_VARY),
         (loads((1, 2, 3), used=0.5), 3, ScalingReason.NEVER_AT_FULL_LOAD),
-        (loads((1, 2, 3))[:: 20 // (MIN_INTERVALS - 1)], 3, ScalingReason.NEVER_AT_FULL_LOAD),
+        (loads((1, 2, 3))[:: 20 // (MIN_POINTS - 1)], 3, ScalingReason.NEVER_AT_FULL_LOAD),
         ([], 3, ScalingReason.NODES_DID_NOT_VARY),
     ],
 )
@@ -267,9 +268,9 @@ def test_intervals_at_full_load_are_kept() -> None:
         for s in SNAPSHOTS
         if s.load is not None and s.assessed.capacity is not None and s.assessed.capacity.value
     ]
-    for k in range(1, 6):
+    for k in range(1, MIN_POINTS + 1):
         monitor.observe([later(s, k) for s in full], END + WIDTH * k + 1)
-    for k in range(6, 120):
+    for k in range(MIN_POINTS + 1, 120):
         monitor.observe([later(s, k) for s in SNAPSHOTS], END + WIDTH * k + 1)
     assert monitor.state.scaling is not None
     assert set(monitor.state.scaling.points) == {3}

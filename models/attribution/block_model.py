@@ -16,7 +16,7 @@ from models.attribution.call_and_row_costs import (
     fit_unit_costs,
     robust_weights,
 )
-from models.attribution.class_interval_table import MIN_FIT_INTERVALS, ClassIntervals
+from models.attribution.class_interval_table import ClassIntervals
 from models.attribution.cost_model import CostModel, fit_block, fit_statement_times
 from models.attribution.division_methods import (
     DividedUse,
@@ -27,6 +27,7 @@ from models.attribution.division_methods import (
 )
 from models.attribution.rolling_block_sums import Block, merge_blocks, unit_costs_of_blocks
 from models.attribution.sufficient_statistics import MIN_SHARE, NO_ERRORS, Autocorrelation
+from models.shared_constants import MIN_FIT_INTERVALS
 
 
 @dataclass(frozen=True)

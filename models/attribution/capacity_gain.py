@@ -24,9 +24,7 @@ from dataclasses import dataclass
 from math import hypot
 
 from models.attribution.background_use import NOTHING_UNATTRIBUTED, UnattributedUse
-
-MIN_LEFT = 1e-3
-"""The least part of a resource's use that remains when classes get cheaper."""
+from models.shared_constants import MIN_NOISE
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +73,7 @@ def share_at_limit(use: ObservedClassUse, waking: float, load: float) -> DemandS
 
 def _share_of_demand(use: ObservedClassUse, background: float) -> float:
     """Compute the share of the demand, without background; calls share the unattributed part."""
-    demand = max(1 - background, use.share, MIN_LEFT)
+    demand = max(1 - background, use.share, MIN_NOISE)
     return min((use.share + use.calls * use.unattributed.uncounted_calls) / demand, 1.0)
 
 
@@ -99,7 +97,7 @@ def gain(limits: Sequence[ThroughputLimit], cost: float) -> float | None:
     is no limit, or if the class makes all of the demand.
     """
     freed = [(limit.share or 0.0) * (1 - cost) for limit in limits]
-    if not limits or max(freed) > 1 - MIN_LEFT:
+    if not limits or max(freed) > 1 - MIN_NOISE:
         return None
     before = min(limit.throughput for limit in limits)
     if any(limit.share is None and limit.throughput <= before for limit in limits):

@@ -12,8 +12,6 @@ from models.attribution.wait_functions import waits_by_text
 
 SIZES = ("rows_examined", "rows_sent", "rows_affected", "sort_rows", "tmp_tables")
 """Quantities, besides the call itself, with which the work of a call grows."""
-MIN_FIT_INTERVALS = 20
-"""Fewer intervals are not split into parts, and a fit of them alone is not used."""
 FOLDS = 4
 """The least number of parts in which intervals are compared with each other, or predicted."""
 OTHER, AGENT = "other", "agent"

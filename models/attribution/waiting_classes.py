@@ -20,11 +20,11 @@ from numpy.typing import NDArray
 
 from models.arrays import Array, Mask
 from models.attribution.call_and_row_costs import USUAL_CPU
-from models.attribution.class_interval_table import FOLDS, MIN_FIT_INTERVALS
+from models.attribution.class_interval_table import FOLDS
 from models.attribution.nnls import fix_unknowns, minimise_non_negative
 from models.attribution.sufficient_statistics import MIN_SHARE
 from models.numerics import NEGLIGIBLE, TINY
-from models.shared_constants import UNLIKELY
+from models.shared_constants import MIN_FIT_INTERVALS, UNLIKELY
 
 IO_BOUND_SHARE = 0.1
 """Share of the host's time spent waiting for IO above which times are not used."""

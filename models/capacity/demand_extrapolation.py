@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from models.arrays import Array, Mask, Quantity
 from models.capacity.cpu_wakeups import WAKEUP_SECONDS
 from models.capacity.utilisation_fit import FittedParts, UtilisationPart
-from models.numerics import NEGLIGIBLE, ROUNDING, TINY, median, quantile
+from models.numerics import NEGLIGIBLE, NODE_COUNT, ROUNDING, TINY, median, quantile
 from models.robust import SIGNIFICANT_Z, LinearFit, student_cdf
 from models.shared_constants import HIGH_QUANTILE, TOLERATED_CHANGE
 from models.trust import MAX_ERROR
@@ -50,7 +50,6 @@ class Prior(NamedTuple):
         return cls(np.array([place]), np.zeros(1), width)
 
 
-NODE_COUNT = 16
 EVEN_STEPS = np.arange(NODE_COUNT) / (NODE_COUNT - 1)
 """The nodes' places between the ends of a prior, 0 and 1."""
 STEADY = Prior.at(0.0, MAX_ERROR)

@@ -13,13 +13,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from models.arrays import Array
+from models.forecast.daily_peaks import DAY_HOURS
+from models.forecast.hourly_means import HOUR_SECONDS
 from models.numerics import TINY
 
 MAX_INTERVALS = 500
 LOADS_PER_OCTAVE, LOAD_OCTAVES = 6, 6
 YOUNG_SECONDS = 900.0
 """Intervals younger than this (s) are of one age; older ones fall into octaves of it."""
-HALF_LIFE_SECONDS = 86_400.0
+HALF_LIFE_SECONDS = DAY_HOURS * HOUR_SECONDS
 """The age (s) at which an interval weighs half."""
 MAX_CELL_WEIGHT = 8.0
 """The greatest weight of those of one load and age, in intervals: they add little evidence."""

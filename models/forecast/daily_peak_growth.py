@@ -37,7 +37,8 @@ MIN_CRITERION_GAIN = 12.0
 MIN_SIDE_DAYS = HALF_WEEK_DAYS
 """Known days on each side of a change of level; fewer may be a burst."""
 SETTLING_DAYS = 2 * WEEK_DAYS
-"""Days after which an end of growth is visible."""
+"""Days after which growth, or its end, is visible: fewer do not distinguish it from the week's
+pattern."""
 OUTLIER_DEVIATIONS = 3.0
 """Deviations to which the error of a day is limited in a comparison. With 4.7, of a real series of
 nine years one false growth more is announced, and four that come are not."""

@@ -20,7 +20,7 @@ from models.capacity.distribution import Distribution
 from models.forecast.daily_peaks import DAY_HOURS
 from models.forecast.hourly_means import HOUR_SECONDS
 from models.forecast.weekly_pattern import WEEK_DAYS
-from models.numerics import even_shares, median
+from models.numerics import NODE_COUNT, even_shares, median
 from models.shared_constants import MIN_NOISE, MIN_POINTS
 
 STEP_SECONDS = 300.0
@@ -28,16 +28,14 @@ STEP_SECONDS = 300.0
 HORIZON_STEPS = (3, 6, 12)
 """Steps ahead: a quarter of an hour, half an hour, an hour."""
 DAY_STEPS = int(DAY_HOURS * HOUR_SECONDS / STEP_SECONDS)
-NEIGHBOUR_STEPS = 6
-"""Steps to either side of the same time of an earlier day that count as well."""
 RISE_STEPS = 2
 """Steps over which a rise is measured."""
 NEW_RISE_PROBABILITY = RISE_STEPS / (WEEK_DAYS * DAY_STEPS)
 """The prior probability that a rise is new: once in a week's rises."""
 NEW_RISE_DEVIATION = 0.3
 """The deviation of a new rise, as a logarithm."""
-RISE_END_PROBABILITIES = even_shares(10)
-"""Probabilities that a rise has ended by a time; each represents a tenth of all."""
+RISE_END_PROBABILITIES = even_shares(NODE_COUNT)
+"""Probabilities that a rise has ended by a time, each as probable."""
 MEAN_AGE_STEPS = 0.5
 """The age of a mean over a step: a new rise has continued since."""
 BANDWIDTH_FACTOR, BANDWIDTH_POWER = 1.06, -0.2
@@ -159,9 +157,13 @@ def _new_rise(level: float, before: float, changes: Array) -> tuple[float, float
 
 
 def _moments_of_earlier_days(count: int) -> NDArray[np.intp]:
-    """List the steps at about this time on earlier days that have enough steps before and after."""
+    """List the steps at about this time on earlier days, half an hour to either side.
+
+    Those that have enough steps before and after.
+    """
+    around = HORIZON_STEPS[1]
     same = count - 1 - DAY_STEPS * np.arange(1, WEEK_DAYS + 1)
-    found = (same[:, None] + np.arange(-NEIGHBOUR_STEPS, NEIGHBOUR_STEPS + 1)).ravel()
+    found = (same[:, None] + np.arange(-around, around + 1)).ravel()
     kept: NDArray[np.intp] = found[
         (found >= max(HORIZON_STEPS)) & (found < count - max(HORIZON_STEPS))
     ]

@@ -11,11 +11,10 @@ import numpy as np
 from models.arrays import Array
 from models.capacity.distribution import Distribution
 from models.capacity.result import Capacity
-from models.forecast.daily_peak_growth import TREND_DAYS, Trend, fit_trend
+from models.forecast.daily_peak_growth import SETTLING_DAYS, TREND_DAYS, Trend, fit_trend
 from models.forecast.daily_peaks import DAY_HOURS, daily_peaks
 from models.forecast.future_peaks import future_peaks
 from models.forecast.hourly_means import HOUR_SECONDS
-from models.forecast.weekly_pattern import WEEK_DAYS
 from models.numerics import QUANTILES, median
 from models.reason_enum import ReasonEnum
 from models.trust import Trust
@@ -24,9 +23,6 @@ DAY_SECONDS = DAY_HOURS * HOUR_SECONDS
 """Seconds."""
 HORIZON_DAYS = (1, 7, 30)
 """Days within which the probability of saturation is given."""
-MIN_DAYS = 2 * WEEK_DAYS
-"""The least number of known days of those of the trend: with fewer the week cannot be distinguished
-from growth."""
 MAX_DAYS_AHEAD = 3 * HORIZON_DAYS[-1]
 """The greatest number of days forecast; never more than twice the days seen."""
 
@@ -75,7 +71,7 @@ def forecast_load(hours: Array) -> LoadForecast:
     peaks = daily_peaks(hours)
     recent = peaks[-TREND_DAYS:]
     recent = recent[np.isfinite(recent)]
-    if len(recent) < MIN_DAYS:
+    if len(recent) < SETTLING_DAYS:
         return LoadForecast(reason=ForecastReason.HISTORY_TOO_SHORT)
     if not median(recent) > 0:
         return LoadForecast(reason=ForecastReason.NO_LOAD)

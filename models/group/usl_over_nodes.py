@@ -13,12 +13,10 @@ import numpy as np
 
 from models.numerics import median
 from models.reason_enum import ReasonEnum
+from models.shared_constants import MIN_POINTS
 from models.trust import FULL_LOAD, Reason, Trust
 from models.usl.fit import UslFit, fit_bayes
 from models.usl.points_and_residuals import LAW_PARAMETERS
-
-MIN_INTERVALS = 5
-"""Intervals at full load that are required for each number of nodes."""
 
 
 class ScalingReason(ReasonEnum):
@@ -79,7 +77,7 @@ def fit_scaling(loads: Sequence[GroupLoad], nodes: int) -> NodeScaling:
     for load in loads:
         if load.nodes > 0 and load.is_full:
             full.setdefault(load.nodes, []).append(load.throughput)
-    known = {k: full[k] for k in sorted(full) if len(full[k]) >= MIN_INTERVALS}
+    known = {k: full[k] for k in sorted(full) if len(full[k]) >= MIN_POINTS}
     reason = _reason_against_fit(
         nodes, {load.nodes for load in loads if load.nodes > 0}, len(known)
     )

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from models.arrays import Array
+from models.shared_constants import MIN_POINTS
 from models.time_split.disk_time_formulas import DiskProfile, random_seconds, sequential_seconds
 
 PAGE_BYTES = 16 * 1024.0
@@ -21,7 +22,6 @@ MIN_SPREAD = 0.2
 MIN_OPERATIONS = 100.0
 """Requests in all intervals. With so few the sequential part of the time is off by 0.13 at 0.1 ms
 each (simulated, as the kernel counts whole milliseconds), without a profile by 0.3."""
-MIN_INTERVALS = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ def fit_profile(operations: Array, bytes_read: Array, seconds: Array) -> DiskPro
     """
     known = np.isfinite(operations + bytes_read + seconds) & (operations > 0)
     n, size, took = operations[known], bytes_read[known], seconds[known]
-    if len(n) < MIN_INTERVALS or n.sum() < MIN_OPERATIONS:
+    if len(n) < 2 * MIN_POINTS or n.sum() < MIN_OPERATIONS:
         return None
     sizes = size / n
     if sizes.std() < MIN_SPREAD * sizes.mean():

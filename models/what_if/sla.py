@@ -10,7 +10,7 @@ import numpy as np
 
 from models.arrays import Array
 from models.numerics import CONFIDENCE, QUANTILES, TINY, quantiles
-from models.shared_constants import MAJORITY
+from models.shared_constants import MAJORITY, MIN_NOISE
 from models.what_if.changes import Changes
 from models.what_if.current_state import CurrentLoad, CurrentState, LimitKind
 from models.what_if.posterior_draws import Draws, draws_of, widen_untrusted
@@ -20,8 +20,6 @@ from models.what_if.sla_result import SlaHeadroom, SlaReason, capped_at_zero, un
 
 MIN_LOAD_FACTOR = 0.02
 """The lowest load that is considered, relative to today's."""
-HALVINGS = 12
-"""Bisections from there to the capacity: to a thousandth, where that is 50 times today's."""
 QUEUE_STRETCH = 1 / CONFIDENCE
 """Draws of `queueing` are multiplied by this and capped at 1, so that a tenth of them are queues
 of random arrivals: the lower bound, a 5 % quantile, then allows for them."""
@@ -97,7 +95,7 @@ def load_factors_at_sla(growth: Growth, sla: Array | float) -> Array:
         np.log(np.maximum(ends, MIN_LOAD_FACTOR)),
     )
     is_met = growth.residence_times_at(np.exp(high)) < sla
-    for _ in range(HALVINGS):
+    while float(np.max(high - low)) > MIN_NOISE**2:
         middle = (low + high) / 2
         is_below = growth.residence_times_at(np.exp(middle)) < sla
         low, high = np.where(is_below, middle, low), np.where(is_below, high, middle)
