@@ -32,10 +32,9 @@ CLEAR_RATIO = 1.25
 FAR_RATIO = 1.5
 """The least ratio of two loads, throughputs or costs that are far apart: with hyper-threads a query
 costs half as much again beyond the cores, and that is no second workload."""
-WINDOW_PARTS = 8
-"""The number of parts, by time or by load, into which a window is divided to compare them."""
 GROUP_INTERVALS = 12
-"""The least size of a group of similar intervals, and the greatest useful number of groups."""
+"""The least size of a group of similar intervals, and the number of groups, by time or load, that
+a window is divided into to compare them."""
 MIN_MEETING_CONCURRENCY = 2.0
 """Below this, in threads (for each processor), statements hardly ever meet: they do not contend,
 and do not queue for a processor."""

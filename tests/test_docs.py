@@ -34,7 +34,6 @@ from agent.web.shared_responses import MAX_WAIT_SECONDS
 from models.capacity.contention_peak import MIN_CONTENDING
 from models.capacity.device_parallelism import CHANNELS
 from models.capacity.doubts import MAX_FLUCTUATION, MIN_NEAR_INTERVALS
-from models.capacity.observations import SAME_LOAD_SHARE
 from models.capacity.resource_and_limit import FULL_UTILISATION
 from models.capacity.utilisation_fit import (
     MODEL_PRIORS,
@@ -50,7 +49,7 @@ from models.shared_constants import (
     PERIODS,
     TOLERATED_CHANGE,
 )
-from models.trust import MIN_LOAD, TRUSTED_RATIO
+from models.trust import MAX_ERROR, MIN_LOAD, TRUSTED_RATIO
 from models.usl.residence_curve import RELATIVE_ERROR
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -72,7 +71,7 @@ STATED = (
         f"unless in {NUMBERS[MIN_LASTING]} intervals at least {NUMBERS[int(MIN_CONTENDING)]} "
         "statements waited elsewhere",
     ),
-    ("docs/capacity.md", f"where throughput has fallen by {1 - SAME_LOAD_SHARE:.0%}"),
+    ("docs/capacity.md", f"where throughput has fallen by {MAX_ERROR:.0%}"),
     ("docs/capacity.md", f"95 % quantile below {TRUSTED_RATIO:.2f} times the 5 % quantile"),
     ("docs/capacity.md", f"less than {MIN_LOAD:.0%} of the capacity was seen"),
     ("docs/capacity.md", f"fluctuates by {MAX_FLUCTUATION:.0%} between periods"),

@@ -18,8 +18,8 @@ from agent.window.concurrency import ConcurrencySource, concurrency
 from models.capacity.assess import assess_capacity
 from models.capacity.headroom import Headroom, headroom_of, headroom_on_curve
 from models.capacity.observations import Observations
-from models.capacity.resource_and_limit import MIN_LIMITING_UTILISATION
 from models.capacity.result import USL
+from models.trust import FULL_LOAD
 from models.usl.fit import fit
 from models.usl.law import Usl
 from testbed.recorded.overload import SETTLED, Reported, reported
@@ -61,7 +61,7 @@ def test_past_the_peak_headroom_counts_the_excess_statements() -> None:
 def test_statements_that_wait_while_the_resource_is_idle_are_no_overload() -> None:
     """Behind a lock: the server could do more, and that is still its headroom."""
     found = assess_capacity(plateau(120.0, 1, full_at=0.98 * END))
-    waiting = headroom_of(found, 0.3 * END, 500.0, MIN_LIMITING_UTILISATION - 0.1)
+    waiting = headroom_of(found, 0.3 * END, 500.0, FULL_LOAD - 0.1)
     assert waiting is not None
     assert not waiting.overloaded
     assert waiting.ratio == pytest.approx(0.7, abs=0.03)

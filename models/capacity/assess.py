@@ -24,7 +24,7 @@ from models.capacity.goodness_of_fit import (
     limit_trust_by_finding,
     merge_noisy,
 )
-from models.capacity.observations import MIN_CONCURRENCY, SAME_LOAD_SHARE, Observations
+from models.capacity.observations import MIN_CONCURRENCY, Observations
 from models.capacity.observed_peak import ObservedPeak, find_observed_peak, saturated_throughput
 from models.capacity.outliers import find_outliers
 from models.capacity.oversubscription_loss import ClientConnections, filling_concurrency
@@ -36,7 +36,7 @@ from models.capacity.result import Capacity
 from models.capacity.trust_gate import judge_capacity, unknown_capacity, with_concurrency
 from models.numerics import median, quantile
 from models.shared_constants import MAJORITY, MIN_LASTING, SEEN_QUANTILE
-from models.trust import Trust
+from models.trust import MAX_ERROR, Trust
 from models.usl.fit import UslFit, fit_bayes
 from models.usl.points_and_residuals import LAW_PARAMETERS
 
@@ -213,7 +213,7 @@ def _utilisation_near(x: float, kept: Observations, name: str) -> float:
 
     A device that serves several requests at once may be busy all the time and still serve more.
     """
-    resource, about = kept.resource(name), kept.throughput >= SAME_LOAD_SHARE * x
+    resource, about = kept.resource(name), kept.throughput >= (1 - MAX_ERROR) * x
     known = about & ~resource.filled_by_others & np.isfinite(resource.relative_use)
     if resource.counts_waits or not known.any():
         return 0.0

@@ -43,8 +43,6 @@ far below it."""
 ABRUPT_PRIOR = UNLIKELY
 """The probability of a contention that the law cannot foresee, since it sets in abruptly: a lock
 that is free below the peak and a convoy above."""
-ABRUPT_DECAY = 0.25
-"""The decay of its probability over ln(peak / seen): the nearer to the loads seen, the likelier."""
 UNCOUNTED_LOG_PRIOR = POSSIBLE
 """The probability that commits share the writes of the log where these are not counted: in eight of
 28 recorded loads they do. Of 220 intervals without that count 193 hold the peak; with a probability
@@ -135,7 +133,7 @@ def _peak_distribution(
     unseen = prior * (beyond >= 0)
     if len(points.n) < MIN_POINTS:
         return ContentionPeak(ln_peak, _cdf(unseen))
-    abrupt = _cdf(unseen * np.exp(-beyond / ABRUPT_DECAY))
+    abrupt = _cdf(unseen * np.exp(-beyond / PEAK_PRIOR[0]))
     seen = ResidenceModels.of(points)
     peaks = PeakGrid(ln_peak - np.log(seen.x_scale), prior)
     by_n = 0.0

@@ -11,10 +11,10 @@ from models.capacity.cost_curve import CostCurve
 from models.numerics import TINY, median
 from models.robust import SIGNIFICANT_Z, fit_linear
 from models.shared_constants import (
+    GROUP_INTERVALS,
     LATEST_INTERVALS,
     MIN_CURVE_POINTS,
     MIN_NOISE,
-    WINDOW_PARTS,
 )
 
 
@@ -26,13 +26,13 @@ def cost_drift(cost: CostCurve) -> float:
     x = cost.x
     if len(x) < MIN_CURVE_POINTS:
         return 0.0
-    place = np.arange(len(x)) * WINDOW_PARTS // len(x)
-    levels = (place[:, None] == np.arange(WINDOW_PARTS)).astype(np.float64)
+    place = np.arange(len(x)) * GROUP_INTERVALS // len(x)
+    levels = (place[:, None] == np.arange(GROUP_INTERVALS)).astype(np.float64)
     design = np.column_stack([levels, cost.design[:, 1:]])
     fitted = fit_linear(design, cost.ln_cost, np.ones_like(x), MIN_NOISE)
     off = np.zeros(design.shape[1])
-    off[:WINDOW_PARTS] = -np.square(x) @ levels / np.sum(np.square(x))
-    off[WINDOW_PARTS - 1] += 1.0
+    off[:GROUP_INTERVALS] = -np.square(x) @ levels / np.sum(np.square(x))
+    off[GROUP_INTERVALS - 1] += 1.0
     drift = float(off @ fitted.coefficients)
     error = float(np.sqrt(max(float(off @ fitted.covariance @ off), TINY)))
     return drift if abs(drift) > SIGNIFICANT_Z * error else 0.0

@@ -17,6 +17,7 @@ from models.numerics import TINY, median, quantile
 from models.reason_enum import ReasonEnum
 from models.robust import CERTAIN_Z, neighbour_deviation, persistence
 from models.shared_constants import (
+    GROUP_INTERVALS,
     HIGH_QUANTILE,
     MAJORITY,
     MIN_CURVE_POINTS,
@@ -25,7 +26,6 @@ from models.shared_constants import (
     MIN_POINTS,
     SEEN_QUANTILE,
     TOLERATED_CHANGE,
-    WINDOW_PARTS,
 )
 from models.trust import MAX_ERROR, Reason, Trust
 from models.usl.fit import SUPERLINEAR_SHARE, UslFit
@@ -153,7 +153,7 @@ def _residual_pattern(n: Array, residuals: Array, noise: float) -> float:
     if len(n) < MIN_CURVE_POINTS:
         return 0.0
     error = noise * np.sqrt(persistence(residuals))
-    groups = np.array_split(residuals[np.argsort(n, kind="stable")], WINDOW_PARTS)
+    groups = np.array_split(residuals[np.argsort(n, kind="stable")], GROUP_INTERVALS)
     centre = median(residuals)
     off = [(median(g) - centre, error * np.sqrt(np.pi / 2 / len(g))) for g in groups]
     beyond = [size for size, deviation in off if abs(size) > CERTAIN_Z * deviation]

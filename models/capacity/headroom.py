@@ -9,9 +9,10 @@ than at the capacity, as a share of those. docs/capacity.md defines it for users
 from dataclasses import dataclass
 from math import isfinite
 
-from models.capacity.resource_and_limit import FULL_UTILISATION, MIN_LIMITING_UTILISATION
+from models.capacity.resource_and_limit import FULL_UTILISATION
 from models.capacity.result import USL, Capacity
-from models.shared_constants import CLEAR_RATIO, FAR_RATIO, NEAR_SHARE
+from models.shared_constants import CLEAR_RATIO, FAR_RATIO, MIN_MEETING_CONCURRENCY, NEAR_SHARE
+from models.trust import FULL_LOAD
 from models.usl.fit import UslFit
 
 
@@ -25,11 +26,6 @@ class Headroom:
     """True past the peak: a further statement lowers throughput, or only waits."""
     overload_loss: float
     """1 − X/C while overloaded, the share of the capacity that is lost to it; else 0."""
-
-
-QUEUED_RATIO = 2.0
-"""Further statements only wait for a processor that is full while so many times those run that fill
-it."""
 
 
 def headroom_of(
@@ -98,7 +94,7 @@ def _is_past_peak(capacity: Capacity, x: float, n: float, utilisation: float | N
     if upper is None or not isfinite(n) or n <= upper:
         return False
     if capacity.limit != USL:
-        return utilisation is not None and utilisation >= MIN_LIMITING_UTILISATION
+        return utilisation is not None and utilisation >= FULL_LOAD
     # past contention's peak the law predicts the throughput; what completes far less piles up
     return capacity.usl is None or x >= NEAR_SHARE * float(capacity.usl.law.throughput(n))
 
@@ -112,4 +108,4 @@ def _is_queueing(capacity: Capacity, n: float, utilisation: float | None) -> boo
     filling = capacity.filling_concurrency
     if filling is None or utilisation is None or not isfinite(n):
         return False
-    return utilisation >= FULL_UTILISATION and n > QUEUED_RATIO * filling
+    return utilisation >= FULL_UTILISATION and n > MIN_MEETING_CONCURRENCY * filling

@@ -27,9 +27,6 @@ from models.shared_constants import (
     TOLERATED_CHANGE,
 )
 
-CHANCE_PROBABILITY = 0.2
-"""The probability from which on the throughputs do not speak against a capacity."""
-
 
 def likelihood(ln_capacity: Array, seen: Observations, name: str) -> Array:
     """Compute p(highest throughputs | capacity), at most 1, for ln capacities of shape (points,).
@@ -43,7 +40,7 @@ def likelihood(ln_capacity: Array, seen: Observations, name: str) -> Array:
     by_chance = _binomial_tail(rank, near, normal_cdf(-passed))
     p: Array = np.prod(
         FALSE_SIGN_PROBABILITY
-        + (1 - FALSE_SIGN_PROBABILITY) * np.minimum(by_chance / CHANCE_PROBABILITY, 1.0),
+        + (1 - FALSE_SIGN_PROBABILITY) * np.minimum(by_chance / FALSE_SIGN_PROBABILITY, 1.0),
         axis=1,
     )
     return p

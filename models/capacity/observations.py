@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from models.arrays import Array, Mask
 from models.capacity.resource_and_limit import Resource
 from models.capacity.thinning import thin
-from models.numerics import quantile
+from models.numerics import ROUNDING, quantile
 from models.shared_constants import (
     HIGH_QUANTILE,
     LOW_QUANTILE,
@@ -182,8 +182,8 @@ class Observations:
     def loaded(self) -> Mask:
         """Where the law can be fitted: N is half a thread or more; shape (intervals,)."""
         n, x = self.concurrency, self.throughput
-        loaded: Mask = (n >= MIN_CONCURRENCY) & (n < MAX_MAGNITUDE)
-        return loaded & (x > 1 / MAX_MAGNITUDE) & (x < MAX_MAGNITUDE)
+        loaded: Mask = (n >= MIN_CONCURRENCY) & (n < 1 / ROUNDING)
+        return loaded & (x > ROUNDING) & (x < 1 / ROUNDING)
 
     @cached_property
     def is_loaded_and_exact(self) -> Mask:
@@ -222,14 +222,10 @@ class Observations:
 
     def concurrency_at(self, x: float) -> float | None:
         """Compute the 95 % quantile of N (threads) at about throughput x (queries/s) or more."""
-        near = self.loaded & (self.throughput >= SAME_LOAD_SHARE * x)
+        near = self.loaded & (self.throughput >= (1 - MAX_ERROR) * x)
         return quantile(self.concurrency[near], SEEN_QUANTILE) if near.any() else None
 
 
-SAME_LOAD_SHARE = 0.95
-"""A load of at least this share of a throughput is about the same."""
-MAX_MAGNITUDE = 1e120
-"""Powers of greater numbers, and of those below its inverse, may not fit into a float."""
 MIN_CONCURRENCY = 0.5
 """The least N, threads, for the law: nearly idle intervals say nothing about contention."""
 

@@ -12,8 +12,9 @@ import numpy as np
 
 from models.arrays import Array, Mask
 from models.capacity.demand_extrapolation import CEILING
-from models.capacity.observations import SAME_LOAD_SHARE, Observations
-from models.capacity.resource_and_limit import MIN_LIMITING_UTILISATION, Resource
+from models.capacity.observations import Observations
+from models.capacity.resource_and_limit import Resource
+from models.capacity.thinning import LOADS_PER_OCTAVE
 from models.numerics import median
 from models.robust import NORMAL_95, medians
 from models.shared_constants import (
@@ -23,9 +24,8 @@ from models.shared_constants import (
     NEAR_SHARE,
     QUERY_VARIATION,
 )
+from models.trust import FULL_LOAD, MAX_ERROR
 
-CELLS_PER_OCTAVE = 4
-"""The number of cells of concurrency to the octave, in which intervals are compared."""
 PLATEAU_END_RATIO = 3.0
 """Where throughput stays level, the peak ends at this multiple of the concurrency that suffices."""
 
@@ -89,7 +89,7 @@ def _peak_among_intervals(seen: Observations, known: Mask) -> ObservedPeak | Non
     cells = _cells(n, x, known)
     if len(cells) == 0:
         return None
-    at_peak = cells[:, 1] >= SAME_LOAD_SHARE * cells[:, 1].max()
+    at_peak = cells[:, 1] >= (1 - MAX_ERROR) * cells[:, 1].max()
     knee = float(cells[at_peak, 0][0])
     far = known & (n >= FAR_RATIO * knee)
     if np.count_nonzero(far) < MIN_LASTING or median(x[far]) > cells[:, 1].max():
@@ -153,7 +153,7 @@ def _interval_deviation(ln_x: Array) -> float:
 def _cell(n: Array) -> Array:
     """Number the cell of each concurrency; NaN where that is not known."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        cell: Array = np.floor(CELLS_PER_OCTAVE * np.log2(n))
+        cell: Array = np.floor(LOADS_PER_OCTAVE * np.log2(n))
     return cell
 
 
@@ -188,7 +188,7 @@ def _end_of_peak(cells: Array, at_peak: Mask) -> float:
     if last + 1 == len(cells):
         return float(PLATEAU_END_RATIO * n)
     n_next, x_next = cells[last + 1]
-    share = (x - SAME_LOAD_SHARE * cells[:, 1].max()) / (x - x_next)
+    share = (x - (1 - MAX_ERROR) * cells[:, 1].max()) / (x - x_next)
     return float(n * (n_next / n) ** share)
 
 
@@ -216,7 +216,7 @@ def _is_full(seen: Observations, resource: Resource) -> Mask:
 
     Statements that come in bursts wait for a processor that is idle afterwards.
     """
-    nearly = resource.relative_use >= MIN_LIMITING_UTILISATION
+    nearly = resource.relative_use >= FULL_LOAD
     full: Mask = resource.full | (nearly & seen.queued_for(resource))
     return full & ~resource.filled_by_others
 

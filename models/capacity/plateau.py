@@ -16,7 +16,7 @@ one, or the next that waits for it.
 import numpy as np
 
 from models.arrays import Array, Mask
-from models.capacity.observations import SAME_LOAD_SHARE, Observations
+from models.capacity.observations import Observations
 from models.capacity.resource_and_limit import Resource
 from models.numerics import median
 from models.robust import SIGNIFICANT_Z, medians, neighbour_deviation
@@ -27,7 +27,7 @@ from models.shared_constants import (
     MIN_POINTS,
     NEAR_SHARE,
 )
-from models.trust import MAX_GROWTH
+from models.trust import MAX_ERROR, MAX_GROWTH
 
 TOP_SHARE = 0.92
 """Throughputs of at least this share of the third highest are the top; two may be bursts."""
@@ -71,7 +71,7 @@ def top_and_its_concurrency(n: Array, x: Array) -> tuple[float, float]:
     below the top, since most intervals at the top may have more than is needed to reach it.
     """
     top = float(TOP_SHARE * np.sort(x)[-MIN_LASTING])
-    near = (x < top) & (x >= SAME_LOAD_SHARE * top)
+    near = (x < top) & (x >= (1 - MAX_ERROR) * top)
     if np.count_nonzero(near) < MIN_LASTING:
         return top, float(np.sort(n[x >= top])[MIN_LASTING - 1])
     return top, top * median(n[near] / x[near])

@@ -29,6 +29,7 @@ from models.robust import (
 )
 from models.shared_constants import LOW_QUANTILE, MIN_NOISE, QUERY_VARIATION
 from models.trust import MAX_GROWTH
+from models.usl.peak_posterior_grid import GRID_SIZE
 from models.usl.residence_curve import RELATIVE_ERROR, powers_of
 
 Indices = NDArray[np.intp]
@@ -48,10 +49,7 @@ LN_STRENGTH_PRIOR = -0.5 * ((np.log(QUEUE_STRENGTHS) - QUEUE_PRIOR[0]) / QUEUE_P
 """ln of the prior of each of them."""
 QUEUE_EXPONENTS = np.arange(0.0, 7.0, 2.0)
 """The exponents k that are tried for a queue before several servers."""
-RESOLUTION = 48
-"""How many shapes of the law are summed, and in how many groups of neighbours in throughput queues
-hardly differ."""
-SHAPES = np.geomspace(*SHAPE_RANGE, RESOLUTION)
+SHAPES = np.geomspace(*SHAPE_RANGE, GRID_SIZE)
 COARSE_SHAPES = SHAPES[::2]
 """Those that represent all of them beside a queue."""
 CELLS_AT_ONCE = 1 << 14
@@ -112,7 +110,7 @@ class ResidenceModels:
         z = fitted * (1 + np.log(r / fitted))
         order = np.argsort(x)
         order = order[w[order] > 0]
-        groups = min(RESOLUTION, len(order))
+        groups = min(GRID_SIZE, len(order))
         return cls(
             x=x[order] / x_scale,
             z=z[order],

@@ -21,7 +21,7 @@ from models.shared_constants import (
     MIN_MEETING_CONCURRENCY,
     MIN_POINTS,
 )
-from models.trust import Trust
+from models.trust import FULL_LOAD, Trust
 from models.usl.posterior import CredibleInterval
 
 
@@ -53,9 +53,6 @@ little about where contention is to be expected. The limit is sought as far to e
 of a straight line."""
 FULL_UTILISATION = 0.97
 """A resource this near its ceiling is full: its utilisation can no longer follow the load."""
-MIN_LIMITING_UTILISATION = 0.9
-"""A limiting resource that is used less makes nothing wait: statements pile up elsewhere. Nor is a
-processor full that fewer of the queries find busy."""
 OTHER_PROGRAMS_SHARE = 0.15
 """Use by others beyond that, as a share of the ceiling, counts as that of other programs."""
 
@@ -148,7 +145,7 @@ class Resource:
         """Where queries do not find it idle, however busy it was; shape (intervals,)."""
         allows = np.ones(len(self.utilisation), dtype=np.bool_)
         if self.wakeups is not None:
-            allows = ~(self.wakeups.saved < MIN_LIMITING_UTILISATION)
+            allows = ~(self.wakeups.saved < FULL_LOAD)
         elif self.short_query_concurrency is not None:
             allows = ~(self.short_query_concurrency < MIN_MEETING_CONCURRENCY)
         return allows

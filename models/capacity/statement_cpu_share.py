@@ -12,6 +12,8 @@ server's background threads are a larger part then.
 
 from dataclasses import dataclass
 
+from models.trust import MAX_ERROR
+
 
 @dataclass(frozen=True, slots=True)
 class AccountedShare:
@@ -25,13 +27,10 @@ class AccountedShare:
 
 
 ASSUMED_SHARE = AccountedShare(0.88, 0.07, is_assumed=True)
-MEASURED_DEVIATION = 0.05
-"""The deviation of ln share if it was measured on the server itself, at any load: about half of the
-difference between a tenth of the load and full load."""
 
 
 def accounted_share(measured: float | None) -> AccountedShare:
     """Return the share that was measured on the server, 0 to 1, or else that of other servers."""
     if measured is None:
         return ASSUMED_SHARE
-    return AccountedShare(measured, MEASURED_DEVIATION, is_assumed=False)
+    return AccountedShare(measured, MAX_ERROR, is_assumed=False)

@@ -16,9 +16,10 @@ from models.arrays import Array
 from models.forecast.daily_peaks import DAY_HOURS
 from models.forecast.hourly_means import HOUR_SECONDS
 from models.numerics import TINY
+from models.shared_constants import MIN_NOISE
 
 MAX_INTERVALS = 500
-LOADS_PER_OCTAVE, LOAD_OCTAVES = 6, 6
+LOADS_PER_OCTAVE = 6
 YOUNG_SECONDS = 900.0
 """Intervals younger than this (s) are of one age; older ones fall into octaves of it."""
 HALF_LIFE_SECONDS = DAY_HOURS * HOUR_SECONDS
@@ -74,10 +75,10 @@ def thin(
 
 def _cells_of_load_and_age(x: Array, age: Array) -> NDArray[np.intp]:
     """Number each interval's cell of load and age; higher loads have lower numbers."""
-    lowest = LOADS_PER_OCTAVE * LOAD_OCTAVES
+    lowest = int(-LOADS_PER_OCTAVE * np.log2(MIN_NOISE))
     top = max(float(x.max()), TINY)
-    below = -np.log2(np.maximum(x / top, 2.0 ** -(LOAD_OCTAVES + 1)))
-    load = np.minimum(below * LOADS_PER_OCTAVE, lowest).astype(np.intp)
+    below = -np.log2(np.maximum(x / top, MIN_NOISE))
+    load = (below * LOADS_PER_OCTAVE).astype(np.intp)
     octave = np.ceil(np.log2(np.maximum(age / YOUNG_SECONDS, 1.0))).astype(np.intp)
     cell: NDArray[np.intp] = octave * (lowest + 1) + load
     return cell
