@@ -68,12 +68,12 @@ def test_a_gap_of_months_takes_no_memory() -> None:
     assert len(history.latest_window) == 2 * 39
 
 
-@pytest.mark.parametrize("begin", [0.0, 599_400.0])
+@pytest.mark.parametrize("begin", [0.0, 149_400.0])
 def test_a_host_without_a_server_takes_no_memory(begin: float) -> None:
-    """Read long before a new server, or long after the end of one."""
+    """Read long before a new server, or long after the end of one: all readings take 13 MB."""
     times = begin + np.arange(0.0, 600.0, SAMPLING)
     of_host = (
-        (t, {"host_cpu_busy_s": t / 4, "cpus": 2.0}) for t in np.arange(0.0, 6e5, 5.0).tolist()
+        (t, {"host_cpu_busy_s": t / 4, "cpus": 2.0}) for t in np.arange(0.0, 1.5e5, 5.0).tolist()
     )
     collectors, history = RecordedCollectors(), buffer()
     everything = merge(
