@@ -2,7 +2,7 @@
 
 Nothing here plays a part: apt, pip, the server and the network are the real ones, in a root that
 debootstrap made; each test writes in a layer of its own that goes away with it. Left alone it is in
-`test_bare_demo.py`, and how it fails in `test_bare_failures.py`.
+`test_bare_failures.py`, with how it fails, and with `--long` in `test_bare_demo.py`.
 """
 
 import os
@@ -16,7 +16,7 @@ from collections.abc import Callable
 import pytest
 
 from testbed.real.bare_root import CHECKOUT, BareRoot
-from testbed.real.demo_in_bare_root import BRIEF, PATIENCE, assert_whole, run_briefly
+from testbed.real.demo_in_bare_root import BRIEF, PATIENCE, assert_whole, run_to_first_fit
 
 pytestmark = [pytest.mark.live, pytest.mark.patient, pytest.mark.timeout(900)]
 
@@ -72,7 +72,7 @@ class Terminal:
 
 
 def test_an_interrupted_demo_leaves_nothing_half_installed() -> None:
-    """Ctrl-C or SIGTERM in any step ends it soon; the next run is complete."""
+    """Ctrl-C or SIGTERM in any step ends it soon; the next run is complete, and has a fit."""
     with BareRoot("trixie") as root:
         root.check_out()
         is_interrupted_and_then_whole(root)
@@ -103,7 +103,7 @@ def is_interrupted_and_then_whole(bare: BareRoot) -> None:
     interrupted(lambda t: "making .venv" in t.text, Terminal.press_ctrl_c)
     interrupted(lambda t: "into .venv" in t.text, Terminal.terminate)
     interrupted(lambda t: "installing mariadb" in t.text, Terminal.press_ctrl_c)
-    run_briefly(bare)
+    run_to_first_fit(bare)
     assert bare.state() == before
     assert_whole(bare)
 
