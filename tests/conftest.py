@@ -15,6 +15,7 @@ from file_scheduling import TwoEndsScheduling, place
 from fuzzing import IS_LONG
 from hypothesis import settings
 from priority import Background
+from web_clients import Authority
 
 from agent.demo.private_server import FOLDER_PREFIX, Flavour, PrivateServer
 from testbed.real.bare_root import BareRoot
@@ -191,12 +192,30 @@ def templates(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def start_server(templates: Path) -> Callable[..., PrivateServer]:
-    """Prepare a server of that release, to be entered; skip where there is no such program."""
+def certificate() -> tuple[str, ...]:
+    """A server's options for a certificate, which any user can read."""
+    folder = Path(tempfile.mkdtemp())
+    folder.chmod(0o755)
+    certificate, key = Authority(folder).issue("server")
+    return f"--ssl-cert={certificate}", f"--ssl-key={key}"
 
-    def prepare(release: Release, **options: object) -> PrivateServer:
+
+@pytest.fixture(scope="session")
+def start_server(templates: Path, certificate: tuple[str, ...]) -> Callable[..., PrivateServer]:
+    """Prepare a server of that release, to be entered; skip where there is no such program.
+
+    Without a certificate MariaDB 11.8 makes one at each start, whose key takes a second to compute.
+    """
+
+    def prepare(release: Release, *, options: Sequence[str] = (), **more: object) -> PrivateServer:
         found = server_program(release) or missing(f"{release} server")
-        return PrivateServer(found, template=templates / release, **options)  # type: ignore[arg-type]
+        all_options = [*(certificate if release == "mariadb-11.8" else ()), *options]
+        return PrivateServer(
+            found,
+            template=templates / release,
+            options=all_options,
+            **more,  # type: ignore[arg-type]
+        )
 
     return prepare
 
