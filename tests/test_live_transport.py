@@ -7,6 +7,7 @@ import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -282,7 +283,7 @@ class Impostor:
             self.heard += connection.recv(4096)
             connection.sendall(_packet(number + 2, b"\x01\x04"))  # not cached: all of it, please
             self.heard += connection.recv(4096)
-            connection.sendall(_packet(number + 4, b"\x01" + PUBLIC_KEY))
+            connection.sendall(_packet(number + 4, b"\x01" + own_public_key()))
         while said := connection.recv(4096):
             self.heard += said
 
@@ -291,10 +292,15 @@ def _packet(number: int, body: bytes) -> bytes:
     return struct.pack("<I", len(body))[:3] + bytes([number]) + body
 
 
-OWN_KEY = rsa.generate_private_key(public_exponent=65537, key_size=2048)
-PUBLIC_KEY = OWN_KEY.public_key().public_bytes(
-    serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
-)
+@cache
+def own_public_key() -> bytes:
+    """The impostor's own, in PEM; made when it is needed, and not by each process that collects."""
+    key = rsa.generate_private_key(public_exponent=65537, key_size=2048).public_key()
+    return key.public_bytes(
+        serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
+    )
+
+
 ENCRYPTED = 2048 // 8  # bytes of a password, by that key
 
 

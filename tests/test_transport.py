@@ -3,6 +3,8 @@
 import socket
 import ssl
 import time
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -98,7 +100,12 @@ def test_tls_is_requested_as_the_endpoint_says(tmp_path: Path) -> None:
         assert certified.check_hostname is identity
 
 
-RSA_KEY = rsa.generate_private_key(public_exponent=65537, key_size=2048).public_key()
+@cache
+def rsa_key() -> rsa.RSAPublicKey:
+    """A public key; made when it is needed, and not by each process that collects."""
+    return rsa.generate_private_key(public_exponent=65537, key_size=2048).public_key()
+
+
 EC_KEY = ec.generate_private_key(ec.SECP256R1()).public_key()
 X509 = PublicFormat.SubjectPublicKeyInfo
 
@@ -107,7 +114,7 @@ X509 = PublicFormat.SubjectPublicKeyInfo
 def test_a_public_key_in_either_format_is_accepted(tmp_path: Path, form: PublicFormat) -> None:
     """As MySQL writes it, and as OpenSSL's older commands do."""
     file = tmp_path / "key.pem"
-    file.write_bytes(RSA_KEY.public_bytes(Encoding.PEM, form))
+    file.write_bytes(rsa_key().public_bytes(Encoding.PEM, form))
     options = security_options(Endpoint(public_key=str(file)))
     assert options["server_public_key"] == file.read_bytes()
 
@@ -115,19 +122,21 @@ def test_a_public_key_in_either_format_is_accepted(tmp_path: Path, form: PublicF
 @pytest.mark.parametrize(
     "content",
     [
-        b"",
-        b"secret",
-        b"-----BEGIN PUBLIC KEY-----\nA\n-----END PUBLIC KEY-----\n",
-        RSA_KEY.public_bytes(Encoding.PEM, X509)[:200],
-        RSA_KEY.public_bytes(Encoding.DER, X509),
-        EC_KEY.public_bytes(Encoding.PEM, X509),
+        lambda: b"",
+        lambda: b"secret",
+        lambda: b"-----BEGIN PUBLIC KEY-----\nA\n-----END PUBLIC KEY-----\n",
+        lambda: rsa_key().public_bytes(Encoding.PEM, X509)[:200],
+        lambda: rsa_key().public_bytes(Encoding.DER, X509),
+        lambda: EC_KEY.public_bytes(Encoding.PEM, X509),
     ],
     ids=["empty", "a password", "no base64", "cut off", "DER", "another algorithm"],
 )
-def test_a_file_without_a_public_key_is_one_line(tmp_path: Path, content: bytes) -> None:
+def test_a_file_without_a_public_key_is_one_line(
+    tmp_path: Path, content: Callable[[], bytes]
+) -> None:
     """The option and the file, the mistake and where the key is; no content."""
     file = tmp_path / "key.pem"
-    file.write_bytes(content)
+    file.write_bytes(content())
     with pytest.raises(CollectorError) as caught:
         security_options(Endpoint(public_key=str(file)))
     assert str(caught.value) == (
