@@ -24,7 +24,7 @@ from testbed.real.daemon import wait_until
 
 WRITER = Path(__file__).with_name("history_writer.py")
 ROOT = WRITER.parent.parent
-KILLS, MANY_KILLS = 20, 200
+KILLS, MANY_KILLS = 12, 200
 LONGEST = 0.06  # seconds that a writer writes before it is killed
 MAX_START = 0.8  # seconds until one that is just starting is killed
 PER_INTERVAL = 15  # samples
