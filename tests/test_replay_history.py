@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from error_lines import one_line
+from recordings import rows, written
 
 from agent.cli import main
 from agent.config.timestamps import time_text
@@ -19,6 +20,7 @@ from agent.history.row_access import insert_chunk, insert_rows, target_id
 from agent.history.row_kinds import INTERVALS
 from agent.history.row_mapping import interval_row, sample_chunks
 from agent.pipeline import observations
+from agent.replay.recording_opener import ReplayOptions, open_recording
 from agent.support.clock_pair import ClockPair
 from agent.window.concurrency import ConcurrencySource
 from agent.window.interval_buffer import IntervalBuffer
@@ -212,3 +214,20 @@ def test_an_unreadable_history_is_one_line(
         assert shown.out == ""
         assert text in shown.err
         assert shown.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("kind", ["samples", "history"])
+def test_the_end_of_a_recording_is_known_without_its_intervals(tmp_path: Path, kind: str) -> None:
+    """Skipped, it has the same beginning and end as played, and makes no interval."""
+    if kind == "samples":
+        path = written(tmp_path / "db.csv", rows(600))
+    else:
+        path = history(tmp_path / "state" / "history.db", ("db", SERVER, real_intervals()))
+    with open_recording(str(path), ReplayOptions()) as played:
+        while isfinite(played.recording.next_at):
+            played.recording.play(played.recording.next_at)
+        expected = played.recording.start, played.recording.end
+    with open_recording(str(path), ReplayOptions()) as skipped:
+        skipped.recording.skip_to_end()
+        assert (skipped.recording.start, skipped.recording.end) == expected
+        assert len(skipped.recording.buffer.latest_window) == 0

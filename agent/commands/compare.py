@@ -1,7 +1,6 @@
 """`mysql-headroom compare`: what changed from one period to another, beyond the uncertainty."""
 
 import argparse
-import math
 import time
 from collections.abc import Callable
 from contextlib import closing
@@ -157,8 +156,7 @@ def _extent(args: argparse.Namespace, options: ReplayOptions) -> tuple[float, fl
     """Return when a file of samples begins and ends (seconds of its clock)."""
     with open_source(args, options) as source:
         recording = source.recording
-        while math.isfinite(recording.next_at):
-            recording.play(recording.next_at)
+        recording.skip_to_end()
         return recording.start, recording.end - recording.buffer.grace
 
 

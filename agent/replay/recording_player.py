@@ -38,6 +38,9 @@ class Recording(Protocol):
     def play(self, until: float) -> None:
         """Add the data up to that time to `buffer`, and close the intervals complete by then."""
 
+    def skip_to_end(self) -> None:
+        """Read the rest without adding it to `buffer`, only to know the end."""
+
     def has_recent_data(self, now: float) -> bool:
         """Return whether it has data shortly before that time."""
 
@@ -71,6 +74,13 @@ class SampleRecording:
                 self._last_at = self._next.at
             self._next = next(self._readings, None)
         self._close_due(until)
+
+    def skip_to_end(self) -> None:
+        """Read the rest without adding it to the buffer, only to know the end."""
+        while self._next is not None:
+            if self._next.has_status:
+                self._last_at = self._next.at
+            self._next = next(self._readings, None)
 
     def has_recent_data(self, now: float) -> bool:
         """Return whether the latest status sample is no older than the longest gap."""
@@ -109,6 +119,11 @@ class IntervalRecording:
         while part := list(islice(self._ended_by(until), INTERVALS_AT_ONCE)):
             self._last_at = part[-1].end
             self.buffer.append_intervals(part, self._last_at)
+
+    def skip_to_end(self) -> None:
+        """Read the rest without adding it to the buffer, only to know the end."""
+        for interval in self._ended_by(math.inf):
+            self._last_at = interval.end
 
     def _ended_by(self, time: float) -> Iterator[Interval]:
         """Yield the intervals that have ended by that time."""
