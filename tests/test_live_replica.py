@@ -58,7 +58,7 @@ def applied(private_server: ServerFactory, way: Way) -> ObservedClasses:
     replica = private_server(way.flavour, options=[*REPLICA, *way.options])
     run_as_root(replica, CPU_ON)
     let_follow(source, replica)
-    run_as_root(source, *ONE_ROW, *[FILL] * 13)
+    run_as_root(source, *ONE_ROW, *[FILL] * 11)
     wait_until("the table on the replica", lambda: run_as_root(replica, THERE)[0][0] == 1)
     with (
         connected(replica) as connection,
@@ -121,7 +121,7 @@ def test_the_cpu_of_appliers_is_no_clients_time(
     let_follow(source, replica)
     run_as_root(source, *ONE_ROW, *[FILL] * 12)
     with (
-        Clients(source, "UPDATE live.r SET pad = SHA2(CONCAT(pad, id), 224)"),
+        Clients(source, "UPDATE live.r SET pad = SHA2(CONCAT(pad, id), 224)", pace=0.05),
         Clients(replica, "SELECT SLEEP(0.3)") as sleeper,
         watched(replica, interval=2.0) as agent,
     ):
