@@ -192,12 +192,13 @@ def templates(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def certificate() -> tuple[str, ...]:
+def certificate() -> Iterator[tuple[str, ...]]:
     """A server's options for a certificate, which any user can read."""
-    folder = Path(tempfile.mkdtemp())
-    folder.chmod(0o755)
-    certificate, key = Authority(folder).issue("server")
-    return f"--ssl-cert={certificate}", f"--ssl-key={key}"
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        certificate, key = Authority(folder).issue("server")
+        yield f"--ssl-cert={certificate}", f"--ssl-key={key}"
 
 
 @pytest.fixture(scope="session")
