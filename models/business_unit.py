@@ -12,21 +12,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from models.arrays import Array
-from models.capacity.distribution import TABLE_DEVIATIONS
 from models.capacity.headroom import Headroom
 from models.capacity.result import Capacity
 from models.capacity.saturation_probability import is_contradicted
-from models.numerics import (
-    NODE_COUNT,
-    QUANTILES,
-    TABLE_SIZE,
-    even_shares,
-    median,
-    quantiles,
-    weighted_quantiles,
-)
+from models.numerics import QUANTILES, even_shares, median, quantiles, weighted_quantiles
 from models.reason_enum import ReasonEnum
-from models.robust import NORMAL_95, SIGNIFICANT_Z, LinearFit, fit_linear
+from models.robust import NORMAL_95, LinearFit, fit_linear
 from models.shared_constants import (
     CLEAR_RATIO,
     MAJORITY,
@@ -36,6 +27,14 @@ from models.shared_constants import (
 )
 from models.trust import FULL_LOAD, MAX_ERROR, TRUSTED_RATIO, Trust
 from models.what_if.predicted_value import PredictedValue
+
+MIN_CURVATURE_SCORE = 3.0
+"""A curve counts if it is this many deviations from a line, and changes the headroom clearly."""
+
+SHARES = even_shares(40)
+Z = np.linspace(-3, 3, 25)
+SLOPE_SHARES = even_shares(5)
+"""Positions of b's draws between the two regressions, 0 to 1."""
 
 
 class UnitReason(ReasonEnum):
@@ -108,7 +107,7 @@ def unit_headroom(
     if found.overloaded:
         none_left = PredictedValue(0.0, 0.0, 0.0)
         return UnitHeadroom(none_left, trust=capacity.trust, reason=UnitReason.PAST_PEAK)
-    limits = capacity.distribution.quantiles(even_shares(NODE_COUNT))
+    limits = capacity.distribution.quantiles(SHARES)
     if relation.is_curved_between(throughput, median(limits)):
         return UnitHeadroom(reason=UnitReason.NOT_LINEAR)
     slopes, weights = relation.slopes()
@@ -140,10 +139,9 @@ class _Relation:
 
     def slopes(self) -> tuple[Array, Array]:
         """Tabulate b, in the unit per query/s, and the weights of the table's rows."""
-        lines = [self._line_between(share) for share in even_shares(NODE_COUNT)]
-        z = np.linspace(-TABLE_DEVIATIONS, TABLE_DEVIATIONS, TABLE_SIZE)
-        table = [line.coefficients[1] + _deviation(line, 1) * z for line, _ in lines]
-        weights = [weight * np.exp(-(z**2) / 2) for _, weight in lines]
+        lines = [self._line_between(share) for share in SLOPE_SHARES]
+        table = [line.coefficients[1] + _deviation(line, 1) * Z for line, _ in lines]
+        weights = [weight * np.exp(-(Z**2) / 2) for _, weight in lines]
         return self.u_unit / self.x_unit * np.concatenate(table), np.concatenate(weights)
 
     def _line_between(self, share: float) -> tuple[LinearFit, float]:
@@ -203,7 +201,7 @@ def _parabola(x: Array, y: Array) -> LinearFit:
 
 
 def _is_bent(curve: LinearFit) -> bool:
-    return bool(abs(curve.coefficients[2]) > SIGNIFICANT_Z * _deviation(curve, 2))
+    return bool(abs(curve.coefficients[2]) > MIN_CURVATURE_SCORE * _deviation(curve, 2))
 
 
 def _deviation(line: LinearFit, index: int) -> float:

@@ -375,7 +375,7 @@ def test_a_screen_shows_chart_and_text() -> None:
     assert "This server can do " in text
     assert re.search(r"concurrency +2 threads \(by statement time\)\n", text)
     assert re.search(r"limited by +contention \(100 %\)\n", text)
-    assert re.search(r"USL peak +[\d,]+ queries/s at 5\.\d+ threads \(90 %: ", text)
+    assert re.search(r"USL peak +[\d,]+ queries/s at (4\.9|5\.)\d* threads \(90 %: ", text)
     assert re.search(r"headroom +\d+ % of the capacity\n", text)
     assert re.search(r"\| +.*O", text)
     assert "metrics  http://here:1/metrics" in text

@@ -207,7 +207,7 @@ def page(snapshots: list[Snapshot], now: float | None = None) -> str:
 def group(at: float) -> GroupState:
     """Three of the targets as a group, one of which could not be read."""
     names = tuple(node.name for node in NODES)
-    scaling = fit_scaling(5 * FULLY_USED, len(NODES))
+    scaling = fit_scaling(6 * FULLY_USED, len(NODES))
     summary = summarise(NODES)
     return GroupState("shop", names, 60.0, at, summary, scaling, {"down": 4}, CLOCKS)
 

@@ -175,7 +175,7 @@ def test_the_table_has_the_peak_and_its_uncertainty(
     """A sentence first, then the numbers with their units and intervals."""
     assert run(cisco) == 0
     out = capsys.readouterr().out
-    assert out.startswith("The peak is 12,443 queries/s, somewhere from 31.3 to 70.6 threads.")
+    assert out.startswith("The peak is 12,456 queries/s, somewhere from 31.3 to 69.2 threads.")
     assert "90 % interval 11,8" in out
     assert "contention σ" in out
     assert "trusted" in out

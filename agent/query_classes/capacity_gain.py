@@ -62,20 +62,27 @@ def _limits(state: ClassesState, one: ClassState, capacity: Capacity) -> list[Th
 
     Limits that the capacity itself left out, such as one whose interval is too wide, do not count.
     """
-    known = {
-        resource_limit.resource: ThroughputLimit(
-            resource_limit.x_max, _value(demand_share(state, one, resource_limit))
-        )
+    x_max = {
+        resource_limit.resource: resource_limit.x_max
         for resource_limit in capacity.resource_limits
         if resource_limit.x_max is not None and resource_limit.resource in capacity.shares
     }
     law = capacity.usl
     if law is not None and law.x_max is not None and USL in capacity.shares:
-        known[USL] = ThroughputLimit(law.x_max, None)
-    binding = known.get(capacity.limit or "")
+        x_max[USL] = law.x_max
+    binding = x_max.get(capacity.limit or "")
     if binding is None:
         return []
-    return [limit for limit in known.values() if limit.throughput >= binding.throughput]
+    shares = {
+        resource_limit.resource: demand_share(state, one, resource_limit)
+        for resource_limit in capacity.resource_limits
+        if x_max.get(resource_limit.resource, 0.0) >= binding
+    }
+    return [
+        ThroughputLimit(throughput, _value(shares.get(resource)))
+        for resource, throughput in x_max.items()
+        if throughput >= binding
+    ]
 
 
 def _value(share: DemandShare | None) -> float | None:
@@ -87,10 +94,14 @@ def demand_share(
 ) -> DemandShare | None:
     """Compute the class's share of a limit's demand at the limit; None if unknown."""
     share = use_share(state, one, resource_limit.resource)
+    if share is None:
+        return None
     cpu = state.resource("cpu") if resource_limit.resource.startswith(CPU_LIMITS) else None
+    if cpu is None or resource_limit.x_max is None:
+        return DemandShare(share)
     calls = sum(each.recent.get("calls", 0.0) for each in state.classes)
-    if share is None or cpu is None or resource_limit.x_max is None or calls <= 0:
-        return None if share is None else DemandShare(share)
+    if calls <= 0:
+        return DemandShare(share)
     use = ObservedClassUse(share, one.recent.get("calls", 0.0) / calls, cpu.unattributed_use)
     load = calls / max(state.recent_seconds, TINY) / resource_limit.x_max
     return share_at_limit(use, resource_limit.waking, load)

@@ -89,7 +89,7 @@ def fit_unit_costs(
     With `bounds` y is CPU seconds, and a call costs no less than is possible.
     """
     names = tuple(name for name, _ in intervals.sizes)
-    features, call_count = intervals.features, float(call_counts(intervals).sum())
+    call_count, features = float(call_counts(intervals).sum()), intervals.features
     weights = interval_weights(y)
     solved = np.zeros(features.shape[1] + 1)
     usual = _usual_unit_costs(names, bounds)

@@ -40,7 +40,6 @@ from models.capacity.utilisation_fit import (
 from models.numerics import NEGLIGIBLE, QUANTILES, TABLE_SIZE, median, quantiles
 from models.robust import (
     CERTAIN_Z,
-    EPISODE_SHARE,
     NORMAL_95,
     SIGNIFICANT_Z,
     fit_columns,
@@ -68,6 +67,8 @@ LIMIT_RATIOS = np.exp(LN_LIMIT_RATIOS)
 LN_DEVICE_RATIOS = np.linspace(-LIMIT_REACH, LIMIT_REACH + np.log(CHANNELS[-1]), 2 * TABLE_SIZE)
 """The same for a device, up to where the greatest number of channels is full."""
 DEVICE_RATIOS = np.exp(LN_DEVICE_RATIOS)
+MIN_VARIANCE_SHARE = 0.25
+"""The least variance of a utilisation at low loads, as a share of that at the median load."""
 CLIENT_USE_PRIOR = (0.1, 0.4)
 """The use by others per query, as a share of the server's own demand: mean and deviation."""
 MIN_FILLED_UTILISATION = CEILING[0] - CEILING[1]
@@ -157,7 +158,7 @@ def _fit_utilisations(
     x_scale = float(x.max())
     t = x / x_scale
     # the variance of a utilisation grows with it, as that of a sum of demands does
-    rough = np.maximum(t / median(t), EPISODE_SHARE)
+    rough = np.maximum(t / median(t), MIN_VARIANCE_SHARE)
     follows = (~full) & np.isfinite(u)
     separate = np.flatnonzero(np.count_nonzero(follows & np.isfinite(own), axis=0) >= MIN_POINTS)
     columns = np.concatenate([u, own[:, separate], u[:, separate] - own[:, separate]], axis=1)
