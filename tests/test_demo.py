@@ -162,8 +162,9 @@ def test_the_demo_shows_the_peak(start: Start, promtool: str) -> None:
     assert server.uids().effective != 0
     assert "by statement time" in lines[-1]
     assert "MariaDB" in (page := get(f"http://127.0.0.1:{port}/")) or "MySQL" in page
+    has_law = re.compile(r'^mysql_headroom_usl_points\{target="demo"\} \d', re.MULTILINE)
+    wait_until("a law", lambda: has_law.search(get(f"http://127.0.0.1:{port}/metrics")))
     metrics = get(f"http://127.0.0.1:{port}/metrics")
-    assert re.search(r'^mysql_headroom_usl_points\{target="demo"\} \d', metrics, re.MULTILINE)
     assert 'mysql_headroom_feature_enabled{feature="statements_in_flight",target="demo"} 1' in (
         metrics
     )

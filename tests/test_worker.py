@@ -67,12 +67,11 @@ def test_ticks_due_at_about_the_same_time_run_together(
     """Each wake-up of a thread costs CPU."""
     first, second = Recorder(0.3), Recorder(0.3)
 
-    def held_up(now: float) -> float:
-        if not second.times:
-            time.sleep(SHARED_SECONDS / 2)
-        return second.tick(time.monotonic())
+    def due_later(now: float) -> float:
+        is_first = not second.times
+        return second.tick(now) + is_first * SHARED_SECONDS / 2
 
-    start(started, first.tick, held_up)
+    start(started, first.tick, due_later)
     assert second.enough.wait(DEADLINE)
     apart = [b - a for a, b in zip(first.times[1:], second.times[1:], strict=False)]
     assert min(apart) < SHARED_SECONDS / 4

@@ -6,13 +6,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from models.arrays import Array
-from models.attribution.class_cost_fit import BASE_SPREAD
+from models.attribution.class_cost_fit import BASE_SPREAD, TYPICAL_NOISE
 from models.attribution.class_interval_table import ClassIntervals
 from models.attribution.nnls import minimise_non_negative
 from models.attribution.sufficient_statistics import MIN_SHARE, Moments
 from models.numerics import NEGLIGIBLE, ROUNDING, TINY, median
 from models.robust import MAD_TO_DEVIATION, MIN_FREEDOM, REWEIGHTING_STEPS
-from models.trust import MAX_ERROR
 
 USUAL_CPU = {
     "calls": 5e-5,
@@ -25,7 +24,7 @@ USUAL_CPU = {
 """Approximate CPU seconds that one of each costs. Their proportions are the prior, which decides if
 the load hardly varies. A call costs as much if it only waits (parsing, planning, the result: 46 to
 71 µs were measured), and no less if it computes."""
-BASE_PRIOR_WEIGHT = (MAX_ERROR / BASE_SPREAD) ** 2
+BASE_PRIOR_WEIGHT = (TYPICAL_NOISE / BASE_SPREAD) ** 2
 """Relative to an interval's noise; the prior decides only if the load hardly varies."""
 MIN_CALL_SHARE = 0.3
 """Share of the mean cost of a call, if only the calls distinguish classes."""
@@ -175,7 +174,7 @@ def _solve(moments: Moments, usual: Array | None, base_prior: float) -> Array:
         share = usual * unit[:-1]
         share = share / max(float(share.sum()), TINY)
         deviation = np.maximum(share, MIN_SHARE)  # the deviation is the share itself
-        precision = np.append((MAX_ERROR / deviation) ** 2, 0.0)
+        precision = np.append((TYPICAL_NOISE / deviation) ** 2, 0.0)
         gram[np.diag_indices(size)] += precision
         vector += precision * np.append(share, 0.0)
     shares = minimise_non_negative(gram, vector)

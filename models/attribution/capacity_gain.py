@@ -24,7 +24,9 @@ from dataclasses import dataclass
 from math import hypot
 
 from models.attribution.background_use import NOTHING_UNATTRIBUTED, UnattributedUse
-from models.shared_constants import MIN_NOISE
+
+MIN_LEFT = 1e-3
+"""The least part of a resource's use that remains when classes get cheaper."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +75,7 @@ def share_at_limit(use: ObservedClassUse, waking: float, load: float) -> DemandS
 
 def _share_of_demand(use: ObservedClassUse, background: float) -> float:
     """Compute the share of the demand, without background; calls share the unattributed part."""
-    demand = max(1 - background, use.share, MIN_NOISE)
+    demand = max(1 - background, use.share, MIN_LEFT)
     return min((use.share + use.calls * use.unattributed.uncounted_calls) / demand, 1.0)
 
 
@@ -97,7 +99,7 @@ def gain(limits: Sequence[ThroughputLimit], cost: float) -> float | None:
     is no limit, or if the class makes all of the demand.
     """
     freed = [(limit.share or 0.0) * (1 - cost) for limit in limits]
-    if not limits or max(freed) > 1 - MIN_NOISE:
+    if not limits or max(freed) > 1 - MIN_LEFT:
         return None
     before = min(limit.throughput for limit in limits)
     if any(limit.share is None and limit.throughput <= before for limit in limits):

@@ -9,7 +9,6 @@ from numpy.typing import ArrayLike
 from models.arrays import Array, Quantity
 from models.attribution.sufficient_statistics import INFLATION, MIN_SHARE, Moments
 from models.numerics import NEGLIGIBLE, TINY
-from models.shared_constants import TOLERATED_CHANGE
 
 COMPUTE_SPREAD = 0.3
 """Relative standard deviation of the use per second of work time, over classes that compute
@@ -18,10 +17,16 @@ WAIT_SPREAD = 2.0
 """Relative standard deviation of the use of a class that waits from that by shared unit costs."""
 BASE_SHARE, BASE_SPREAD = 0.08, 0.1
 """Share of the total that no class explains (measured: 0.07 to 0.1), and its spread."""
+TYPICAL_NOISE = 0.05
+"""Approximate relative deviation of an interval: the start value of the noise, and what priors are
+weighed against."""
 MIN_FREE_SHARE = 0.75
 """Least share of the intervals that is left as degrees of freedom of the noise."""
 NOISE_ITERATIONS = 2
 """Iterations for level and noise; after one, a hypothesis still has those of another."""
+MISFIT_ERROR = 0.1
+"""A relative error of this size per interval is no longer noise: the costs themselves vary, and the
+variance is inflated once more."""
 
 
 @dataclass(frozen=True)
@@ -173,8 +178,5 @@ class MixtureProblem:
 
 
 def inflate_variance(variance: Quantity, factor: float = INFLATION) -> Quantity:
-    """Inflate the variance of an interval, more so if its deviation is beyond `TOLERATED_CHANGE`.
-
-    A relative error of that size is no longer noise: the costs themselves vary.
-    """
-    return factor * variance * (1 + variance / TOLERATED_CHANGE**2)
+    """Inflate the variance of an interval, more so if its deviation is beyond `MISFIT_ERROR`."""
+    return factor * variance * (1 + variance / MISFIT_ERROR**2)

@@ -14,16 +14,19 @@ from models.arrays import Array
 from models.attribution.class_cost_fit import (
     MIN_FREE_SHARE,
     NOISE_ITERATIONS,
+    TYPICAL_NOISE,
     FittedMixture,
 )
 from models.attribution.class_cost_solver import Spectrum, UnitCostEquations, UnitCostProblem
 from models.attribution.sufficient_statistics import INFLATION, Moments
-from models.numerics import LOG_CUT
-from models.shared_constants import MIN_NOISE
-from models.trust import MAX_ERROR
 
 PRIOR_STRENGTHS = (0.03, 0.1, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0)
 """τ: from "all classes cost the same" to "each has a cost of its own"."""
+MIN_NOISE_VARIANCE = 1e-6
+"""Relative variance of an interval's use: a deviation of a tenth of a per cent. Fewer intervals
+than classes can be fitted exactly, and equations without noise take ten times as long to solve."""
+MAX_EVIDENCE_GAP = 8.0
+"""The search ends at a strength so far below the best in ln evidence: later ones are worse."""
 
 
 @dataclass(frozen=True)
@@ -110,14 +113,14 @@ def _fits(problem: UnitCostProblem) -> Iterator[_Fit]:
         fit = _fit(problem, tau, fit)
         yield fit
         best = max(best, fit.evidence)
-        if fit.evidence < best - LOG_CUT:
+        if fit.evidence < best - MAX_EVIDENCE_GAP:
             return
 
 
 def _fit(problem: UnitCostProblem, tau: float, start: _Fit | None) -> _Fit:
     """Find mode and noise alternately at one strength, starting from another fit."""
     classes, intervals = problem.classes, problem.intervals
-    noise = start.noise if start else MAX_ERROR
+    noise = start.noise if start else TYPICAL_NOISE
     mode = start.mode if start else np.ones(classes + 2)
     prior_precision = np.append(np.full(classes, 1 / tau**2), [0.0, classes / tau**2])
     for _ in range(NOISE_ITERATIONS):
@@ -127,7 +130,7 @@ def _fit(problem: UnitCostProblem, tau: float, start: _Fit | None) -> _Fit:
         freedom = float(np.count_nonzero(mode) - minimum.variances() @ prior_precision)
         square = problem.residual_square(mode[:-1])
         noise = square / max(intervals - freedom, MIN_FREE_SHARE * intervals)
-        noise = max(noise, MIN_NOISE**2)
+        noise = max(noise, MIN_NOISE_VARIANCE)
     penalty = float(((mode[:classes] - mode[-1]) ** 2).sum()) / tau**2
     evidence = -square / noise - intervals * np.log(noise) - penalty - 2 * classes * np.log(tau)
     return _Fit(equations, mode, noise, 0.5 * float(evidence - minimum.log_determinant()))

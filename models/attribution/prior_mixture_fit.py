@@ -33,6 +33,7 @@ from models.attribution.class_cost_fit import (
     BASE_SHARE,
     MIN_FREE_SHARE,
     NOISE_ITERATIONS,
+    TYPICAL_NOISE,
     ClassPriors,
     FittedMixture,
     MixtureProblem,
@@ -42,7 +43,6 @@ from models.attribution.nnls import fix_unknowns, minimise_non_negative
 from models.attribution.sufficient_statistics import MIN_SHARE, Moments
 from models.numerics import NEGLIGIBLE
 from models.shared_constants import UNLIKELY
-from models.trust import MAX_ERROR
 
 HALF_WAIT_RATIO = 25.0
 """Prior probability that a class waits: `UNLIKELY`, and more for one with more time than its rows
@@ -126,7 +126,7 @@ def select_waiting(problem: MixtureProblem) -> WaitSelection:
 
     The others are those that led to it and, if none of them is better, its neighbours.
     """
-    [best] = _fit_hypotheses(problem, [problem.work <= 0], MAX_ERROR)
+    [best] = _fit_hypotheses(problem, [problem.work <= 0], TYPICAL_NOISE)
     seen = {best.waits.tobytes(): best}
     for _ in range(MAX_CANDIDATES):
         noise = inflate_variance(best.variance, problem.inflation)

@@ -11,13 +11,12 @@ from dataclasses import replace
 import numpy as np
 
 from models.arrays import Array, Mask
+from models.attribution.class_cost_fit import TYPICAL_NOISE
 from models.attribution.class_interval_table import AGENT, ClassIntervals
 from models.attribution.result import Attribution, AttributionReason, PredictionError
 from models.numerics import NEGLIGIBLE
-from models.shared_constants import MAJORITY
-from models.trust import MAX_ERROR
 
-MIN_R_SQUARED = 0.7
+MIN_R_SQUARED, MAX_MAPE = 0.7, 0.5
 """Measured live: 0.98 and 0.1 for bytes of the network, 0 to 0.65 and 0.2 to 20 for those of disks;
 at 0.65 a quarter of what was written went to classes that wrote nothing."""
 DISK_RESOURCES = ("read", "written")
@@ -32,9 +31,9 @@ def is_predicted_well(held_out: PredictionError) -> bool:
     No correlation is required of an error as small as an interval's noise.
     """
     error, moved = held_out.mape, held_out.r_squared
-    if error is None or error > MAJORITY:
+    if error is None or error > MAX_MAPE:
         return False
-    return error <= MAX_ERROR or (moved or 0.0) >= MIN_R_SQUARED
+    return error <= TYPICAL_NOISE or (moved or 0.0) >= MIN_R_SQUARED
 
 
 def varied_as_predicted(held_out: PredictionError) -> bool:

@@ -10,10 +10,11 @@ from models.attribution.division_methods import Predictor
 from models.attribution.waiting_classes import IO_BOUND_SHARE
 from models.attribution.weighted_linear_regression import Line
 from models.reason_enum import ReasonEnum
-from models.shared_constants import TOLERATED_CHANGE
 from models.trust import FULL_LOAD
 
 MIN_INTERVALS = 60
+STEADY_MAPE = 0.08
+"""Held-out error of the model: 0.03 to 0.06 where a call's cost is steady, else 0.1 to 0.2."""
 COMPUTING_CPU_SHARE = 0.15
 """CPU seconds per second of work time of classes that compute: 0.3 to 0.8 on a healthy server."""
 
@@ -72,7 +73,7 @@ def find_reasons(signs: ReasonInputs) -> tuple[AttributionReason, ...]:
         return ()
     found = {
         AttributionReason.FEW_INTERVALS: signs.intervals < MIN_INTERVALS,
-        AttributionReason.COST_VARIES: (signs.held_out_mape or 0.0) > TOLERATED_CHANGE,
+        AttributionReason.COST_VARIES: (signs.held_out_mape or 0.0) > STEADY_MAPE,
         AttributionReason.SATURATED: (signs.host.busy or 0.0) > FULL_LOAD,
         AttributionReason.IO_BOUND: (signs.host.io_wait or 0.0) > IO_BOUND_SHARE,
         AttributionReason.MOSTLY_WAITING: signs.level is not None

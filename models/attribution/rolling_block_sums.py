@@ -28,7 +28,6 @@ from models.attribution.sufficient_statistics import (
     Moments,
 )
 from models.attribution.waiting_classes import Elasticity
-from models.shared_constants import GROUP_INTERVALS
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +136,7 @@ def unit_costs_of_blocks(
 
 
 RECENT_BLOCKS = 10  # blocks that are kept separately, and that are added to a group together
+MAX_GROUPS = 12
 
 
 class RollingBlocks:
@@ -153,7 +153,7 @@ class RollingBlocks:
     def __init__(self, blocks: int) -> None:
         self._max_in_groups = RECENT_BLOCKS * max(1, round(blocks / RECENT_BLOCKS) - 1)
         self._max_in_one_group = RECENT_BLOCKS * max(
-            1, round(blocks / (RECENT_BLOCKS * GROUP_INTERVALS))
+            1, round(blocks / (RECENT_BLOCKS * MAX_GROUPS))
         )
         self._recent: list[Block] = []
         self._groups: list[tuple[int, Block]] = []  # how many blocks each is the sum of
