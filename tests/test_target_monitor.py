@@ -306,6 +306,27 @@ def test_a_window_is_assessed_once_unless_the_clock_is_set(
         assert monitor.snapshot.load.end == pytest.approx(unix, abs=2.5)
 
 
+def test_what_changes_during_an_assessment_is_in_the_next_snapshot(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A server that goes down meanwhile is not shown as up until it is tried again."""
+    config = Config.validated({"targets": [{"name": "db", "user": "u"}]})
+    monitor = TargetMonitor(config, config.targets[0])
+    rows = intervals(RISING)
+
+    def goes_down(*arguments: Any, is_due: bool) -> Snapshot:
+        monitor.session.server_health = Health(up=False)
+        return assess(*arguments, is_due=is_due)
+
+    monkeypatch.setattr("agent.service.target_monitor.assess", goes_down)
+    monitor.session.server_health = Health(up=True)
+    monitor.buffer.restore(Window(rows))
+    monitor.assessment_tick(rows[-1].end)
+    assert monitor.snapshot.health.up
+    monitor.assessment_tick(rows[-1].end)
+    assert monitor.snapshot.health.up is False
+
+
 def test_a_failed_sla_affects_no_other_result(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

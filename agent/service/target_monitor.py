@@ -90,7 +90,7 @@ class TargetMonitor:
         self._assessed_input: tuple[Window, ClockPair] | None = None
         """The window and the time that the snapshot is based on."""
         self._composed_of: tuple[object, ...] = ()
-        """The results that the snapshot was composed of."""
+        """The sources and results that the snapshot was composed of."""
         self.assessment_failures: Mapping[str, int] = {}
         self.assessment_seconds: float | None = None  # duration of the latest assessment
         self.snapshot = self._assess(time.monotonic())
@@ -308,14 +308,15 @@ class TargetMonitor:
         clock = ClockPair(now, time.time())
         if self.recorder is not None:
             self.recorder.follow_server(self.buffer, clock)
+        sources = self.session.sources  # before their use: other workers replace them meanwhile
         window = self.buffer.window(now)
         if not self._is_assessed(window, clock):
             snapshot = self._assess_window(window, clock)
-        elif self._is_composed():
+        elif self._is_composed_of(sources):
             return self.snapshot
         else:
             snapshot = replace(self.snapshot, at=clock.unix, health=self._current_health())
-        self._composed_of = self._results_so_far()
+        self._composed_of = (*sources, *self._own_results())
         return replace(
             snapshot,
             classes=self._state.classes.state,
@@ -347,11 +348,10 @@ class TargetMonitor:
         self._update_outlook(window, clock)
         return snapshot
 
-    def _results_so_far(self) -> tuple[object, ...]:
-        """Return the results that a snapshot is composed of; each new one is another object."""
+    def _own_results(self) -> tuple[object, ...]:
+        """Return the results of this worker in a snapshot; each new one is another object."""
         state, results = self._state, self._results
         return (
-            *self.session.sources,
             state.classes.state,
             state.forecaster.state,
             results.outlook,
@@ -359,9 +359,12 @@ class TargetMonitor:
             results.class_slas,
         )
 
-    def _is_composed(self) -> bool:
-        """Return whether the snapshot is of the present results; business metrics always change."""
-        results = self._results_so_far()
+    def _is_composed_of(self, sources: tuple[object, ...]) -> bool:
+        """Return whether the snapshot is of these and the worker's results.
+
+        Business metrics always change.
+        """
+        results = (*sources, *self._own_results())
         return not self.target.business_metrics and all(map(is_, self._composed_of, results))
 
     def _update_outlook(self, window: Window, clock: ClockPair) -> None:
