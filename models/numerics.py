@@ -12,8 +12,6 @@ ROUNDING = 1e-12
 """A relative difference that is no more than rounding."""
 NEGLIGIBLE = 1e-9
 """A relative difference too small to be shown; also a ridge that keeps equations regular."""
-LOG_CUT = 9.0
-"""What is less likely than the best by more than this, in ln p, is left out of what follows."""
 CONFIDENCE = 0.9
 """The probability of the intervals of estimates."""
 NODE_COUNT = 16

@@ -8,14 +8,12 @@ import numpy as np
 from agent.history.row_access import insert_rows
 from agent.history.row_kinds import INTERVALS
 from agent.history.row_mapping import in_milliseconds, interval_row
-from agent.support.clock_pair import ClockPair
+from agent.support.clock_pair import UNIX
 from agent.window.interval_buffer import MAX_OVERLAP, IntervalBuffer
 from agent.window.intervals import Interval
 
 ROWS_PER_TRANSACTION = 500
 """Rows in one transaction, so that a running agent waits only briefly."""
-UNIX = ClockPair(0.0, 0.0)
-"""A clock pair without offset: the intervals' times are Unix seconds already."""
 
 
 class Backfill:

@@ -10,7 +10,7 @@ from agent.history.sample_compression import Chunk, pack
 from agent.query_classes.attribution_snapshot import IntervalUsage
 from agent.query_classes.capacity_gain import CapacityGain
 from agent.query_classes.class_registry import ClassName, class_name_of
-from agent.support.clock_pair import ClockPair
+from agent.support.clock_pair import UNIX, ClockPair
 from agent.window.intervals import Interval, Window
 from collectors.base import Sample
 from models.usl.fit import UslFit
@@ -45,7 +45,7 @@ def window_from_rows(rows: Iterable[tuple[Row, float]]) -> Window:
 
     A window takes a tenth of the memory of its rows.
     """
-    return Window(interval_from_row(row, count, ClockPair(0.0, 0.0)) for row, count in rows)
+    return Window(interval_from_row(row, count, UNIX) for row, count in rows)
 
 
 def fit_row(labels: tuple[str, str], fitted: AssessmentState) -> Row | None:

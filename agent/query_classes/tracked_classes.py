@@ -52,9 +52,8 @@ class TrackedClasses:
         best = np.argsort(-scores, kind="stable")[: self._most + len(own)]
         keys = [self.registry.keys[n] for n in best if scores[n] > 0]
         chosen = [key for key in keys if not self.registry.is_own(key)][: self._most]
-        before = set(self.keys)
-        kept = [key for key in self.keys if key in set(chosen)]
-        self.keys = [*kept, *(key for key in chosen if key not in before)]
+        still = set(chosen)
+        self.keys = list(dict.fromkeys([*(key for key in self.keys if key in still), *chosen]))
         self._columns = np.full(len(self.registry), self.names.index(OTHER), dtype=np.intp)
         self._columns[own] = self.names.index(AGENT)
         self._columns[[self.registry.number(key) for key in self.keys]] = range(len(self.keys))

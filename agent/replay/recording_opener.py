@@ -42,7 +42,7 @@ from agent.replay.recording_player import (
 )
 from agent.replay.sample_csv_checks import LoneSamples
 from agent.replay.sample_csv_reader import SampleFile
-from agent.support.clock_pair import ClockPair
+from agent.support.clock_pair import UNIX
 from agent.support.errors import InputError
 from agent.window.interval_buffer import IntervalBuffer
 from agent.window.intervals import Interval
@@ -51,8 +51,6 @@ from collectors.base import Sample
 INTERVAL_SECONDS = (15.0, 30.0, 60.0, 120.0, 300.0, 600.0)
 """Seconds of an interval if none is requested: the first that holds two samples."""
 DEFAULTS = FitSettings()
-RECORDING_CLOCK = ClockPair(0.0, 0.0)
-"""The clock of a recording: its monotonic time is its Unix time."""
 
 
 class SourceError(InputError):
@@ -203,11 +201,10 @@ def _history_source(
         also = f" ({'; '.join(others)})" if others else ""
         problem = f"no intervals of {extent.target} {options.period_text}{also}"
         raise SourceError(f"{path}: {problem}; `history show` lists what is available")
-    width = options.interval or interval_from_row(reference, 1.0, RECORDING_CLOCK).seconds
+    width = options.interval or interval_from_row(reference, 1.0, UNIX).seconds
     settings = _settings_with_width(options, width)
     found = (
-        interval_from_row(row, 1.0, RECORDING_CLOCK)
-        for row in select_rows(connection, INTERVALS, choice)
+        interval_from_row(row, 1.0, UNIX) for row in select_rows(connection, INTERVALS, choice)
     )
     unused = Counter[float]()
     same = _of_width(width, found, unused)

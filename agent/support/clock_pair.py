@@ -17,3 +17,7 @@ class ClockPair:
     def to_monotonic(self, unix: float) -> float:
         """Convert a Unix time to the time on the monotonic clock."""
         return self.monotonic - (self.unix - unix)
+
+
+UNIX = ClockPair(0.0, 0.0)
+"""A clock pair without offset: for times that are, or stay, in Unix seconds."""

@@ -38,13 +38,7 @@ from models.capacity.utilisation_fit import (
     fit_parts,
 )
 from models.numerics import NEGLIGIBLE, QUANTILES, TABLE_SIZE, median, quantiles
-from models.robust import (
-    CERTAIN_Z,
-    NORMAL_95,
-    SIGNIFICANT_Z,
-    fit_columns,
-    normal_cdf,
-)
+from models.robust import CERTAIN_Z, NORMAL_95, SIGNIFICANT_Z, fit_columns, normal_cdf
 from models.shared_constants import (
     FALSE_SIGN_PROBABILITY,
     FAR_RATIO,

@@ -17,15 +17,16 @@ from math import log
 import numpy as np
 
 from models.arrays import Array
-from models.numerics import LOG_CUT, NEGLIGIBLE, ROUNDING
+from models.numerics import NEGLIGIBLE, ROUNDING
 from models.robust import MIN_FREEDOM
 from models.shared_constants import QUERY_VARIATION
 from models.usl.points_and_residuals import Points
 from models.usl.residence_curve import ResidenceCurve, powers_of
 
 GRID_SIZE = 48
-BLURRED_LOG_CUT = 6.0
-"""`LOG_CUT` for the blurred posterior, whose tails are too heavy."""
+LOG_CUT, BLURRED_LOG_CUT = 9.0, 6.0
+"""The next, finer grid leaves out cells whose ln p is below the highest by more than this. The
+second is for the blurred posterior, whose tails are too heavy."""
 
 EFFICIENCY_PRIOR = (0.4, 0.25)
 """Mean and deviation of a normal A·u/v, the efficiency at the peak relative to that of the lightest

@@ -17,8 +17,8 @@ from dataclasses import replace
 import numpy as np
 
 from models.arrays import Array
+from models.attribution.capacity_gain import MIN_LEFT
 from models.numerics import ROUNDING
-from models.shared_constants import MIN_NOISE
 from models.what_if.changes import Changes
 from models.what_if.current_state import CurrentState, LimitKind, SharesByClass
 from models.what_if.posterior_draws import Draws, draw_share
@@ -54,7 +54,7 @@ def workload_factor(changes: Changes, draws: Draws, shares: SharesByClass) -> Ar
         if name in shares:
             freed = freed + draw_share(shares[name], draws) * (1 - factor)
     interference = INTERFERENCE_DEVIATION * np.maximum(draws.share_normal, 0.0)
-    left: Array = np.maximum(1 - freed, MIN_NOISE) * (1 - interference * freed)
+    left: Array = np.maximum(1 - freed, MIN_LEFT) * (1 - interference * freed)
     return left
 
 
