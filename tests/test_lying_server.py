@@ -12,7 +12,7 @@ from collectors.digests import DigestValues
 from testbed.attacks.false_answers import GREETINGS, LIES, LOGINS
 from testbed.attacks.lying_server import DIGEST, LyingServer
 
-TIMEOUT = 1.0
+TIMEOUT = 5.0
 ON_SERVER = [spec for spec in COLLECTORS if spec.on_server]
 
 
@@ -79,7 +79,7 @@ def test_a_false_answer_is_a_failure_with_a_kind(name: str) -> None:
     with LyingServer(lies) as server:
         begun = time.monotonic()
         found = {failure.kind for failure in failures(server)}
-        assert time.monotonic() - begun < 3 * TIMEOUT + 2
+        assert time.monotonic() - begun < 2 * TIMEOUT
         assert found == kinds
         server.lies.clear()
         assert list(failures(server)) == []
@@ -100,4 +100,4 @@ def test_a_login_is_limited_in_time(name: str) -> None:
     with LyingServer(login=LOGINS[name]) as server:
         begun = time.monotonic()
         assert list(failures(server))
-        assert time.monotonic() - begun < 5 * TIMEOUT
+        assert time.monotonic() - begun < 2 * TIMEOUT

@@ -24,7 +24,7 @@ Packets = Iterable[bytes]
 FalseAnswer = Callable[[], Packets]
 
 DECIMAL, LONGLONG, DATETIME, JSON, NEWDECIMAL, TEXT = 0, 8, 12, 245, 246, 253  # types of columns
-AT_ONCE = 65_536  # bytes that are sent together
+AT_ONCE = 8_192  # bytes that are sent together
 MAX_PACKET = 0xFFFFFF  # bytes of one packet
 OK = b"\0\0\0\2\0\0\0"
 END = b"\xfe\0\0\2\0"
@@ -269,13 +269,13 @@ class LyingServer:
 
 def send(session: socket.socket, first: int, bodies: Packets) -> None:
     """Send packets, numbered from `first` on; one of 16 MiB is continued by the next."""
-    waiting = b""
+    waiting = bytearray()
     try:
         for number, body in enumerate(bodies, first):
             waiting += struct.pack("<I", len(body))[:3] + bytes([number % 256]) + body
             if len(waiting) > AT_ONCE:
                 session.sendall(waiting)
-                waiting = b""
+                waiting.clear()
     finally:
         session.sendall(waiting)
 
