@@ -105,18 +105,23 @@ new_log() {
 # interruptible COMMAND...: run it to its end, in a session of its own; what it prints goes to $log.
 # Asked to end, we ask it and all its children once, wait for them, and end.
 interruptible() {
-    interrupted='' status=0
-    trap 'interrupted=yes; say "ending …"; signal_children TERM || :' HUP INT TERM
+    interrupted='' asked='' child='' status=0
+    trap 'interrupted=yes; say "ending …"; ask_children_to_end || :' HUP INT TERM
     setsid "$@" </dev/null >"$log" 2>&1 &
     child=$!
     wait "$child" || status=$?
-    while [ -n "$interrupted" ] && signal_children 0; do
-        wait "$child" || :
+    while [ -n "$interrupted" ] && { signal_children 0 || kill -0 "$child" 2>/dev/null; }; do
+        if ask_children_to_end; then wait "$child" || :; fi
         sleep 0.1
     done
     trap 'exit 130' HUP INT TERM
     [ -z "$interrupted" ] || exit 130
     return "$status"
+}
+
+# False as long as they have no session yet: a moment after the start.
+ask_children_to_end() {
+    [ -n "$asked" ] || { signal_children TERM && asked=yes; }
 }
 
 signal_children() {

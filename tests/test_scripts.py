@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -116,6 +117,30 @@ def test_the_venv_is_installed_once(shell: Shell, checkout: Path) -> None:
     calls = (checkout / "calls").read_text()
     assert calls.count("--require-hashes --requirement requirements.lock\n") == 1
     assert calls.count("--require-hashes --requirement requirements-dev.lock\n") == 3
+
+
+def test_what_is_interrupted_at_its_very_start_ends(
+    tools: Path, checkout: Path, shell: Shell
+) -> None:
+    """Before it has a session of its own, where the signal can reach all its children."""
+    really = shutil.which("setsid")
+    fake(tools, "setsid", f'touch started; sleep 0.5; exec {really} "$@"')
+    command = "sh -c 'trap \"exit 1\" TERM; sleep 600 & wait'"
+    signal = "while [ ! -e started ]; do sleep 0.01; done; kill $$"
+    done = shell(f"({signal}) & new_log; interruptible {command}")
+    assert done.returncode == 130
+    assert only_line(done.stderr) == "it: ending …"
+    assert not _running_in(checkout)
+
+
+def _running_in(folder: Path) -> list[str]:
+    """The commands of the processes whose working directory that is."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if (process / "cwd").readlink() == folder:
+                found.append((process / "cmdline").read_text())
+    return found
 
 
 def test_a_failed_fetch_leaves_the_old_tree(shell: Shell, tools: Path, checkout: Path) -> None:
