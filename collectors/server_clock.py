@@ -14,6 +14,8 @@ from collectors.result_cells import ResultCell, text
 
 CLOCK = "UTC_TIMESTAMP(6)"
 """SQL expression of the time at which the statement began, independent of the time zone."""
+SERVER_TIME = "clock_server_seconds"
+"""The server's time, Unix seconds."""
 OFFSET, ROUND_TRIP = "clock_offset_seconds", "clock_round_trip_seconds"
 ANSWERED = "clock_answered_seconds"
 """When the result had arrived, monotonic seconds."""
@@ -35,8 +37,9 @@ def with_clock(
     took = time.monotonic() - began
     values: Values = {}
     with suppress(CollectorError):
-        offset = unix_seconds(clock_of(answer)) - (unix + took / 2)
-        values = {OFFSET: offset, ROUND_TRIP: took, ANSWERED: began + took}
+        server = unix_seconds(clock_of(answer))
+        offset = server - (unix + took / 2)
+        values = {SERVER_TIME: server, OFFSET: offset, ROUND_TRIP: took, ANSWERED: began + took}
     return answer, values
 
 

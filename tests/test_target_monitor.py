@@ -173,6 +173,28 @@ def test_setting_the_servers_clock_is_no_restart(step: float) -> None:
         session.close()
 
 
+def test_an_agent_suspended_after_a_reading_sees_no_restart(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its wall clock is then far ahead of when the server told its time."""
+    with LyingServer() as server:
+        config = Config.validated({"targets": [{"name": "db", "user": "u", "port": server.port}]})
+        session = TargetMonitor(config, config.targets[0]).session
+        session.read_server(time.monotonic())
+        clock = time.time
+        for ahead in (3600.0, 0.0):
+            with monkeypatch.context() as resumed:
+                resumed.setattr(
+                    session,
+                    "_on_sample",
+                    lambda _, by=ahead: resumed.setattr(time, "time", lambda: clock() + by),
+                )
+                session.close()
+                session.read_server(time.monotonic())
+            assert session.server_health.restarts == 0
+        session.close()
+
+
 def test_the_class_monitor_uses_the_sampling_of_host_and_status() -> None:
     """That of the slower one; with another sampling the class window begins again."""
     monitors = []

@@ -9,10 +9,10 @@ whatever the clocks do.
 """
 
 from collectors.base import Sample
-from collectors.server_clock import ANSWERED, OFFSET, ROUND_TRIP
+from collectors.server_clock import ANSWERED, OFFSET, ROUND_TRIP, SERVER_TIME
 from models.group.ntp_clock_filter import ClockOffset, RoundTrip
 
-CLOCK_VALUES = (ANSWERED, OFFSET, ROUND_TRIP)
+CLOCK_VALUES = (ANSWERED, OFFSET, ROUND_TRIP, SERVER_TIME)
 
 
 def round_trip(sample: Sample) -> RoundTrip | None:

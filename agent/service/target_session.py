@@ -19,13 +19,13 @@ from agent.sampling.restart_detector import RestartDetector, SessionIds
 from agent.sampling.scheduled_collector import ScheduledCollector, as_collector_error
 from agent.sampling.server_clock_dating import round_trip, with_reading_time
 from agent.support.backoff import Backoff, with_jitter
-from agent.support.clock_pair import ClockPair
 from agent.support.compact_numbers import CompactNumbers
 from agent.support.logs import fields
 from agent.window.interval_buffer import SAMPLINGS_WAITED
 from collectors import CollectorSpec
 from collectors.base import CollectorError, FailureKind, Sample
 from collectors.connection import MAX_VERSION_LENGTH, Connection
+from collectors.server_clock import SERVER_TIME
 from collectors.thread_counts import APPLYING, WAITING
 from collectors.transport_security import Endpoint
 from models.group.node_time_split import Replication, add_replication, mean_replication
@@ -259,6 +259,7 @@ class TargetSession:
         if trip is not None:
             self._round_trips = add_round_trip(self._round_trips, trip)
         clock = self.clock(sample.at) if trip is not None else None
+        server_time = sample.values.get(SERVER_TIME)
         sample = _compact(with_reading_time(sample, trip, clock))
         self._on_sample(sample)
         if APPLYING in sample.values:
@@ -268,16 +269,15 @@ class TargetSession:
             self._backoff.succeeded()
             if self._useful_at == math.inf:
                 self._useful_at = time.monotonic() + USEFUL_SESSION_SECONDS
-            self._update_health(sample, trip)
+            self._update_health(sample, server_time)
 
-    def _update_health(self, status: Sample, trip: RoundTrip | None) -> None:
+    def _update_health(self, status: Sample, server_time: float | None) -> None:
         """Count a restart together with the queries since it: other threads see both or neither.
 
-        The server's own clock tells it, where that is known, as it may be set.
+        The server's own time (Unix s) tells it, where that is known: either clock may be set.
         """
-        if trip is not None:
-            clock = ClockPair(time.monotonic(), time.time())
-            status = replace(status, at=clock.to_unix(status.at) + trip.offset)
+        if server_time is not None:
+            status = replace(status, at=server_time)
         restarted = self._restarts.was_restarted(
             status, SessionIds(self.connects, self._connection.id)
         )
