@@ -102,6 +102,16 @@ def test_all_mistakes_are_listed_with_their_places() -> None:
     }
 
 
+def test_a_key_of_another_section_is_told_where_it_belongs() -> None:
+    """At the top, in a section, and in each of several."""
+    data = {"text": "x", "share": 1, "inner": {"flag": True}, "items": [{"names": {}}]}
+    assert mistakes(data) == {
+        "share": "unknown key here; share belongs in inner or in items[]",
+        "inner.flag": "unknown key here; flag belongs at the top of the file",
+        "items.0.names": "unknown key here; names belongs at the top of the file",
+    }
+
+
 @pytest.mark.parametrize(
     ("data", "expected"),
     [

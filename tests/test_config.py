@@ -165,6 +165,11 @@ targets:
             "targets: [{name: a, user: u, sla: 5ms}]\n",
             "1: targets[0].sla: unknown key; did you mean sla_seconds?",
         ),
+        ("sla: 5ms\n", "1: sla: unknown key here; sla_seconds belongs in targets[]"),
+        (
+            "window: 1h\n",
+            "1: window: unknown key here; window belongs in fit or in classes",
+        ),
         (
             "targets: [{name: a, user: u, tls: true}]\n",
             "1: targets[0].tls: must be a mapping of keys to values; the keys here are required,",

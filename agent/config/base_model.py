@@ -19,6 +19,7 @@ KeyPath = tuple[str | int, ...]
 Mistake = tuple[KeyPath, str]
 """The keys and indices that lead to a value, and what is wrong with it."""
 WRONG_FORM = "is not in the right form"
+UNKNOWN_HERE = "unknown key; the keys here are "
 TYPE_MISTAKES = {
     "str": "must be text",
     "bool": "must be true or false",
@@ -79,7 +80,7 @@ class Section(msgspec.Struct, frozen=True):
         mistakes: list[Mistake] = []
         with _collect_mistakes(mistakes):
             return cast(Self, _validate_section(data, cls))
-        raise InvalidValuesError(mistakes)
+        raise InvalidValuesError([(at, _name_sections(at, text, cls)) for at, text in mistakes])
 
 
 def given_keys(section: type[Section]) -> Parsed:
@@ -158,11 +159,47 @@ def _validate_given(data: object, section: type[Section]) -> tuple[dict[str, Any
 def _unknown_key_text(key: str, known: Iterable[str]) -> str:
     from difflib import get_close_matches  # only a mistake needs it
 
-    longer = [name for name in known if len(key) > 2 and name.startswith(f"{key}_")]
-    near = get_close_matches(key, known, n=2) or longer
+    near = get_close_matches(key, known, n=2) or _longer_names(key, known)
     if near:
         return f"unknown key; did you mean {' or '.join(near)}?"
-    return f"unknown key; the keys here are {', '.join(known)}"
+    return f"{UNKNOWN_HERE}{', '.join(known)}"
+
+
+def _name_sections(path: KeyPath, text: str, root: type[Section]) -> str:
+    """Return the text of a mistake; of a key that other sections have, with their paths."""
+    if not text.startswith(UNKNOWN_HERE):
+        return text
+    key, sections = str(path[-1]), list(_sections(root))
+    known = {name for _, section in sections for name in _fields_by_key(section)}
+    name = key if key in known else next(iter(_longer_names(key, sorted(known))), None)
+    places = [
+        f"in {place}" if place else "at the top of the file"
+        for place, section in sections
+        if name in _fields_by_key(section)
+    ]
+    return f"unknown key here; {name} belongs {' or '.join(places)}" if places else text
+
+
+def _longer_names(key: str, known: Iterable[str]) -> list[str]:
+    """Return the keys that begin with a key and an underscore."""
+    return [name for name in known if len(key) > 2 and name.startswith(f"{key}_")]
+
+
+def _sections(root: type[Section], place: str = "") -> Iterator[tuple[str, type[Section]]]:
+    """Yield a section and all that its keys may hold, each with its path from the root."""
+    yield place, root
+    for key, field in _fields_by_key(root).items():
+        for section, suffix in _sections_of(field.type):
+            yield from _sections(section, f"{place}.{key}{suffix}".lstrip("."))
+
+
+def _sections_of(hint: Any) -> Iterator[tuple[type[Section], str]]:
+    """Yield the sections that an annotation names, each with how one of several is addressed."""
+    if isinstance(hint, type) and issubclass(hint, Section):
+        yield hint, ""
+    suffix = {tuple: "[]", Mapping: ".*"}.get(get_origin(hint), "")
+    for argument in get_args(hint):
+        yield from ((section, f"{suffix}{below}") for section, below in _sections_of(argument))
 
 
 @lru_cache
