@@ -22,6 +22,7 @@ BEFORE_THREE = 1_761_440_000.25
 """The first of two instants at which it was 2:53:20 in Berlin: summer time ended at 3:00."""
 
 
+@pytest.mark.live
 @pytest.mark.parametrize("fixture", ["mysql_server", "mariadb_server"])
 def test_a_server_is_recorded_and_replayed(
     fixture: str,

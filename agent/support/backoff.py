@@ -1,6 +1,8 @@
 """Waits before the next try: longer after each failure, and not in step with other agents."""
 
-import random
+from random import Random
+
+_RANDOM = Random()  # noqa: S311  (not used for a secret); its own, so that others' seeds stay
 
 
 class Backoff:
@@ -24,4 +26,4 @@ class Backoff:
 
 def with_jitter(seconds: float) -> float:
     """Shorten a wait at random by up to a quarter, so that many that began at once diverge."""
-    return seconds * random.uniform(0.75, 1.0)  # noqa: S311  (not used for a secret)
+    return seconds * _RANDOM.uniform(0.75, 1.0)
