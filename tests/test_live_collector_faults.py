@@ -47,7 +47,7 @@ def test_a_missing_grant_is_reported_and_detected_when_it_returns(
     revoke = grant.replace("GRANT", "REVOKE").replace("TO", "FROM")
     account = least_account(failing)
     run_as_root(failing, revoke)
-    monkeypatch.setattr(target_session, "PREPARE_SECONDS", 1.0)
+    check_each_second(monkeypatch)
     file, _ = write_config(tmp_path, target(tmp_path, failing, account))
     with running_here(Agent(load_config(file))) as agent:
         wait_until("lacks", lambda: lacking(agent) >= set(LACKING))
@@ -81,7 +81,7 @@ def test_a_feature_switched_off_while_running_is_reported(
     failing: PrivateServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And detected again; not only what was absent from the beginning."""
-    monkeypatch.setattr(target_session, "PREPARE_SECONDS", 1.0)
+    check_each_second(monkeypatch)
     file, _ = write_config(tmp_path, target(tmp_path, failing))
     with running_here(Agent(load_config(file))) as agent:
         for name, switch in SWITCHES.items():
@@ -92,6 +92,12 @@ def test_a_feature_switched_off_while_running_is_reported(
             run_as_root(failing, f"UPDATE performance_schema.{switch.format('YES')}")
         wait_until("all again", lambda: not lacking(agent) & SWITCHES.keys())
         assert [one.connects for one in agent.own_state().targets] == [1]
+
+
+def check_each_second(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have features checked again each second, and not after minutes."""
+    for name in ("PREPARE_SECONDS", "REFUSED_SECONDS"):
+        monkeypatch.setattr(target_session, name, 1.0)
 
 
 def lacking(agent: Agent) -> set[str]:

@@ -7,6 +7,7 @@ import time
 import urllib.request
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import pytest
 from conftest import one_in_every_run
@@ -22,6 +23,7 @@ STEP = 3.0
 HALF, BEST, PAST = 5, 10, 40
 STEADY = 10.0  # seconds for which what is served is counted: a busy machine serves less
 SETTLES = 60.0
+SHOWN = ("value", "headroom", "overload_loss")
 
 
 class Surfaces:
@@ -29,19 +31,29 @@ class Surfaces:
 
     def __init__(self, agent: Daemon) -> None:
         self.metrics = agent.page
-        self.json = json.loads(_get(agent, "/api/v1/snapshot"))["targets"][0]["capacity"]
+        self.json = _capacity(agent)
         self.page = html.unescape(re.sub(r"<[^>]+>", " ", _get(agent, "/")))
+        self._json_after_page = _capacity(agent)
 
     @property
     def agree(self) -> bool:
         """All three are of the same interval."""
         ratio = self.metrics.get("capacity_headroom_ratio")
-        return ratio is not None and ratio == self.json["headroom"]
+        return ratio is not None and ratio == self.json["headroom"] and self._is_page_of_json
+
+    @property
+    def _is_page_of_json(self) -> bool:
+        return all(self.json[name] == self._json_after_page[name] for name in SHOWN)
 
     @property
     def overloaded(self) -> bool:
         """The state by its metric."""
         return self.metrics.get("overloaded") == 1
+
+
+def _capacity(agent: Daemon) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(_get(agent, "/api/v1/snapshot"))["targets"][0]["capacity"]
+    return found
 
 
 def _get(agent: Daemon, path: str) -> str:

@@ -1,5 +1,6 @@
 """What the server counts about itself, read from real servers by accounts with few rights."""
 
+import math
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
@@ -167,7 +168,7 @@ def test_collectors_share_what_they_check(
     monkeypatch.setattr(connection, "query", noted)
     with closing(monitor):
         for prepared in (1, 2):
-            monitor.session._prepare_at = 0.0
+            monitor.session._prepared_at = -math.inf
             monitor.server_tick(time.monotonic())
             setup = [sql for sql in asked if "performance_schema.setup_" in sql]
             assert any("setup_consumers" in sql for sql in setup)

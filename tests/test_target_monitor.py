@@ -22,7 +22,14 @@ from agent.service.target_session import RECONNECT_MIN, USEFUL_SESSION_SECONDS, 
 from agent.support.compact_numbers import CompactNumbers
 from agent.window.intervals import Window
 from collectors.base import Sample
-from testbed.attacks.lying_server import COUNTERS, GAUGES, LyingServer, Packets, status_table
+from testbed.attacks.lying_server import (
+    COUNTERS,
+    GAUGES,
+    LyingServer,
+    Packets,
+    error,
+    status_table,
+)
 from testbed.real.daemon import wait_until
 
 
@@ -149,6 +156,24 @@ def test_samples_of_a_server_are_kept_in_little_memory(monkeypatch: pytest.Monke
         session.read_server(time.monotonic())
         session.close()
     assert {type(s.values) for s in seen if s.collector == "status"} == {CompactNumbers}
+
+
+@pytest.mark.parametrize(("refused", "after"), [(False, 300.0), (True, 60.0)])
+def test_features_are_checked_again_sooner_where_one_is_refused(
+    *, refused: bool, after: float
+) -> None:
+    """After a GRANT its operator waits a minute at most; without need each check costs 3 ms."""
+    lies = {"setup_instruments": lambda: error(1142, b"SELECT command denied")} if refused else {}
+    with LyingServer(lies) as server:
+        config = Config.validated({"targets": [{"name": "db", "user": "u", "port": server.port}]})
+        session = TargetMonitor(config, config.targets[0]).session
+        begun = time.monotonic()
+        session.read_server(begun)
+        server.asked = []
+        for later, is_checked in ((0.74 * after, False), (after + 1, True)):
+            session.read_server(begun + later)
+            assert any("setup_instruments" in said for said in server.asked) is is_checked
+        session.close()
 
 
 @pytest.mark.parametrize("step", [3600.0, -60.0])

@@ -56,8 +56,12 @@ class ScheduledCollector:
     @property
     def is_complete(self) -> bool:
         """Whether the source offers all that this collector can read, and still permits it."""
-        granted = self._read is not None and self.failure is not FailureKind.PRIVILEGE
-        return granted and all(feature.enabled for feature in self.features)
+        return self.is_permitted and all(feature.enabled for feature in self.features)
+
+    @property
+    def is_permitted(self) -> bool:
+        """Whether the source could be read when it was last prepared, and still permits it."""
+        return self._read is not None and self.failure is not FailureKind.PRIVILEGE
 
     def prepare(self, connection: Connection) -> None:
         """Examine the source; log a feature that became available, or is absent for a new reason.

@@ -37,10 +37,11 @@ RECONNECT_MIN, RECONNECT_MAX = 1.0, 30.0  # seconds
 USEFUL_SESSION_SECONDS = 1.0
 """How old a session must be to be opened again at once when it is lost: no more logins than with
 the pause."""
-PREPARE_SECONDS = 60.0
+PREPARE_SECONDS, REFUSED_SECONDS = 300.0, 60.0
 """Maximum seconds after which the server's features, and those that the host lacks, are checked
-again. Finding a server's process among all of this host takes tens of milliseconds: 50 targets at
-the same time kept the interpreter busy for one second of each minute."""
+again: all, and while a collector cannot read the server. Each minute it was a tenth of the server's
+CPU for the agent. Finding a server's process among all of this host takes tens of milliseconds: 50
+targets at the same time kept the interpreter busy for a second."""
 MAX_STATEMENT_SHARE = 0.4  # share of the sampling interval that a statement may take on the server
 MAX_TIMEOUT_SHARE = 2 / 3  # share of the client's time-out, so that the abortion arrives within it
 MIN_TIMEOUT = 0.2  # seconds that a statement may take in any case
@@ -82,7 +83,7 @@ class TargetSession:
         )
         self._backoff = Backoff(RECONNECT_MIN, RECONNECT_MAX)
         self._retry_at = 0.0
-        self._prepare_at = 0.0
+        self._prepared_at, self._prepare_jitter = 0.0, 1.0
         self._useful_at = math.inf  # when the session, if it has answered, is old enough
         self._round_trips: tuple[RoundTrip, ...] = ()
         self._replication: tuple[Replication, ...] = ()
@@ -178,7 +179,7 @@ class TargetSession:
         try:
             if not self._connection.is_open:
                 self._connect()
-            elif now >= self._prepare_at:
+            elif now >= self._prepare_at():
                 self._prepare(
                     [c for c in self._collectors if c.spec.on_server or not c.is_complete]
                 )
@@ -240,9 +241,15 @@ class TargetSession:
         labels = tuple(sorted(self._target.labels.items()))
         return ServerIdentity(host, port, version, server_identity(variables), labels)
 
+    def _prepare_at(self) -> float:
+        """Return when to check the features again (monotonic seconds)."""
+        is_refused = not all(collector.is_permitted for collector in self._server_collectors)
+        wait = REFUSED_SECONDS if is_refused else PREPARE_SECONDS
+        return self._prepared_at + wait * self._prepare_jitter
+
     def _prepare(self, collectors: Sequence[ScheduledCollector]) -> None:
-        """Prepare these collectors, and schedule the next check of their features."""
-        self._prepare_at = time.monotonic() + with_jitter(PREPARE_SECONDS)
+        """Prepare these collectors: check what their sources offer."""
+        self._prepared_at, self._prepare_jitter = time.monotonic(), with_jitter(1.0)
         with self._connection.sharing_results():
             for collector in collectors:
                 collector.prepare(self._connection)
