@@ -345,7 +345,7 @@ def test_unmeasured_class_times_lose_the_interval(
     often = {"interval": "5s", "window": "1m"}
     with watching(tmp_path, target(tmp_path, server), classes=often) as agent:
         with Clients(server, f"SELECT SLEEP({NAP})", 3):
-            wait_until("classes", lambda: sum(agent.page.all("query_calls_total")))
+            wait_until("classes", lambda: sum(agent.page.all("query_calls_total")), 60)
             run_as_root(server, switch)
             wait_until("lost", lambda: lost(agent) >= 1, 40)
             calls = sum(agent.page.all("query_calls_total"))

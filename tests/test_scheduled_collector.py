@@ -142,7 +142,7 @@ def test_a_reading_beyond_its_share_of_time_is_followed_by_a_pause() -> None:
     made.prepare(CONNECTION)
     made.run(100.0)
     assert made.health.duration is not None
-    assert made.health.duration / 1e-3 <= made.due - 100.0 <= MAX_PAUSE
+    assert min(made.health.duration / 1e-3, MAX_PAUSE) <= made.due - 100.0 <= MAX_PAUSE
     assert made.due == int(made.due)
     assert made.health.skipped == 0
 
