@@ -201,7 +201,7 @@ def test_setting_the_servers_clock_is_no_restart(step: float) -> None:
 def test_an_agent_suspended_after_a_reading_sees_no_restart(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Its wall clock is then far ahead of when the server told its time."""
+    """Its wall clock is set an hour ahead between the reading and its use, and back later."""
     with LyingServer() as server:
         config = Config.validated({"targets": [{"name": "db", "user": "u", "port": server.port}]})
         session = TargetMonitor(config, config.targets[0]).session

@@ -60,8 +60,8 @@ class ScheduledCollector:
 
     @property
     def is_permitted(self) -> bool:
-        """Whether the source could be read when it was last prepared, and still permits it."""
-        return self._read is not None and self.failure is not FailureKind.PRIVILEGE
+        """Whether the source was readable when last prepared, and has refused no reading since."""
+        return self.is_readable and self.failure is not FailureKind.PRIVILEGE
 
     def prepare(self, connection: Connection) -> None:
         """Examine the source; log a feature that became available, or is absent for a new reason.

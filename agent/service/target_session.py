@@ -39,9 +39,9 @@ USEFUL_SESSION_SECONDS = 1.0
 the pause."""
 PREPARE_SECONDS, REFUSED_SECONDS = 300.0, 60.0
 """Maximum seconds after which the server's features, and those that the host lacks, are checked
-again: all, and while a collector cannot read the server. Each minute it was a tenth of the server's
-CPU for the agent. Finding a server's process among all of this host takes tens of milliseconds: 50
-targets at the same time kept the interpreter busy for a second."""
+again: normally, and while a collector cannot read the server. A check each minute was a tenth of
+the server's CPU for the agent. Finding a server's process among all of this host takes tens of
+milliseconds: 50 targets at the same time kept the interpreter busy for a second."""
 MAX_STATEMENT_SHARE = 0.4  # share of the sampling interval that a statement may take on the server
 MAX_TIMEOUT_SHARE = 2 / 3  # share of the client's time-out, so that the abortion arrives within it
 MIN_TIMEOUT = 0.2  # seconds that a statement may take in any case
