@@ -109,9 +109,9 @@ interruptible() {
     trap 'interrupted=yes; say "ending …"; ask_children_to_end || :' HUP INT TERM
     setsid "$@" </dev/null >"$log" 2>&1 &
     child=$!
-    wait "$child" || status=$?
+    wait "$child" 2>/dev/null || status=$? # else the shell says "Terminated"
     while [ -n "$interrupted" ] && { signal_children 0 || kill -0 "$child" 2>/dev/null; }; do
-        if ask_children_to_end; then wait "$child" || :; fi
+        if ask_children_to_end; then wait "$child" 2>/dev/null || :; fi
         sleep 0.1
     done
     trap 'exit 130' HUP INT TERM

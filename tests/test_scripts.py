@@ -119,13 +119,13 @@ def test_the_venv_is_installed_once(shell: Shell, checkout: Path) -> None:
     assert calls.count("--require-hashes --requirement requirements-dev.lock\n") == 3
 
 
+@pytest.mark.parametrize("command", ["sh -c 'trap \"exit 1\" TERM; sleep 600 & wait'", "sleep 600"])
 def test_what_is_interrupted_at_its_very_start_ends(
-    tools: Path, checkout: Path, shell: Shell
+    tools: Path, checkout: Path, shell: Shell, command: str
 ) -> None:
     """Before it has a session of its own, where the signal can reach all its children."""
     really = shutil.which("setsid")
     fake(tools, "setsid", f'touch started; sleep 0.5; exec {really} "$@"')
-    command = "sh -c 'trap \"exit 1\" TERM; sleep 600 & wait'"
     signal = "while [ ! -e started ]; do sleep 0.01; done; kill $$"
     done = shell(f"({signal}) & new_log; interruptible {command}")
     assert done.returncode == 130
