@@ -85,10 +85,12 @@ def latest_load(
     known = {source: float(concurrency(window, source)[-1]) for source in ConcurrencySource}
     excluded = {kind: float(window[f"excluded_{kind}"][-1]) for kind in EXCLUDED}
     excluded[IDLE_BASELINE] = idle_baseline(window)
-    used = resources_with_ceilings(window.utilisations, window.rates, ceilings)
+    utilisations, rates = window.utilisations, window.rates
+    used = resources_with_ceilings(utilisations, rates, ceilings)
+    source = cpu_source(utilisations, rates, ceilings)
     busy = {r.name: float(r.utilisation[-1] / r.ceiling) for r in used}
-    busy |= {name: float(u[-1]) for name, u in window.utilisations.items() if name in CPU_PARTS}
-    clock = float(window.utilisations.get(CLOCK, np.array([np.nan]))[-1])
+    busy |= {name: float(u[-1]) for name, u in utilisations.items() if name in CPU_PARTS}
+    clock = float(window.utilisation_or_rate(CLOCK)[-1])
     return Load(
         end=now.to_unix(float(window["end"][-1])),
         throughput=float(window["throughput"][-1]),
@@ -96,21 +98,22 @@ def latest_load(
         excluded={kind: n for kind, n in excluded.items() if np.isfinite(n)},
         resources={name: u for name, u in busy.items() if np.isfinite(u)},
         cpu_clock_rate=clock if np.isfinite(clock) else None,
-        cpus=_processor_counts(window, ceilings),
-        cpu_source=cpu_source(window.utilisations, window.rates, ceilings),
+        cpus=_processor_counts(window, source, ceilings),
+        cpu_source=source,
     )
 
 
-def _processor_counts(window: Window, ceilings: ResourceSettings) -> dict[str, float]:
+def _processor_counts(
+    window: Window, source: CpuSource | None, ceilings: ResourceSettings
+) -> dict[str, float]:
     """Return the latest number of processors behind each resource, where it is known."""
-    if cpu_source(window.utilisations, window.rates, ceilings) is CpuSource.STATEMENTS:
+    if source is CpuSource.STATEMENTS:
         return {CPU: ceilings.vcpus or 0.0}
-    known = {name: window.utilisations.get(key) for name, key in PROCESSOR_COUNTS.items()}
-    return {
-        name: float(count[-1])
-        for name, count in known.items()
-        if count is not None and np.isfinite(count[-1])
+    latest = {
+        name: float(window.utilisation_or_rate(count)[-1])
+        for name, count in PROCESSOR_COUNTS.items()
     }
+    return {name: count for name, count in latest.items() if np.isfinite(count)}
 
 
 def assess_window(
@@ -152,10 +155,11 @@ def observations(
     They are assessed by the latest limits; concurrency on more or fewer processors is left out.
     """
     window, utilisations, has_as_many_processors = by_present_limits(window)
+    rates = window.rates
     end, x = window["end"], window["throughput"]
     n = np.where(has_as_many_processors, concurrency(window, source), np.nan)
     resources = limiting_resources(
-        resources_with_ceilings(utilisations, window.rates, ceilings), utilisations
+        resources_with_ceilings(utilisations, rates, ceilings), utilisations
     )
     pool = client_connections(x, n, window.utilisation_or_rate(OPEN_CONNECTIONS))
     observed = Observations.of(
@@ -165,7 +169,7 @@ def observations(
         n_variance=concurrency_variance(window, source),
         connections=_connection_counts(window),
         resources=resources if pool is None else [*resources, pool],
-        log_counted=log_writes(window.rates) is not None,
+        log_counted=log_writes(rates) is not None,
     )
     thinned = observed.thinned(window["stands_for"])
     return thinned.select(thinned.throughput > 0)

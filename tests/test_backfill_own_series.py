@@ -39,6 +39,7 @@ ANOTHER = "00000000-0000-0000-0000-000000000000"
 OF_ANOTHER = 5
 """The first intervals are of another server."""
 ZERO = ClockPair(0.0, 0.0)
+SINGLE_PRECISION = 1e-7  # of a window's numbers
 
 
 def watched() -> list[Interval]:
@@ -128,8 +129,8 @@ def test_the_agents_own_intervals_come_back_unchanged(
     found, expected = restored(file), watched()[OF_ANOTHER:]
     assert len(found) == count
     for one, other in zip(found, expected, strict=True):
-        assert one[:-2] == pytest.approx(other[:-2], rel=1e-12)
-        assert one.resources == pytest.approx(other.resources, rel=1e-12)
+        assert one[:-2] == pytest.approx(other[:-2], rel=SINGLE_PRECISION)
+        assert one.resources == pytest.approx(other.resources, rel=SINGLE_PRECISION)
     capacities = [
         assess_capacity(observations(Window(seen), ConcurrencySource.STATEMENT_TIME, CEILINGS))
         for seen in (found, expected)

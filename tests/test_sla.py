@@ -193,8 +193,13 @@ def watched(throughput: float, concurrency: float, *reasons: CapacityReason) -> 
         concurrency=dict.fromkeys(found.load.concurrency, concurrency),
         resources=full,
     )
-    capacity = replace(found.assessed.capacity, concurrency=10.0, concurrency_upper=12.0)
-    capacity = replace(capacity, reasons=reasons)
+    capacity = replace(
+        found.assessed.capacity,
+        limit="cpu",
+        concurrency=10.0,
+        concurrency_upper=12.0,
+        reasons=reasons,
+    )
     return replace(found, load=load, assessed=replace(found.assessed, capacity=capacity))
 
 

@@ -1,7 +1,8 @@
 """Computes intervals from raw samples; a window holds intervals as arrays."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property
+from itertools import compress
+from math import isfinite
 from typing import NamedTuple
 
 import numpy as np
@@ -37,91 +38,113 @@ class Interval(NamedTuple):
     stands_for: float = 1.0  # how many intervals it represents, since others were dropped
 
 
-NUMBERS = tuple(name for name in Interval._fields if name != "resources")
+MAX_SINGLE = float(np.finfo(np.float32).max)
+NUMBERS = tuple(name for name in Interval._fields if name not in {"end", "resources"})
 
 
 class Window:
     """Intervals as arrays: the numbers of `Interval`, shape (k,), oldest first. Immutable.
 
-    They are kept as arrays because an `Interval` takes six times the memory of its numbers.
+    An `Interval` takes a dozen times the memory of its numbers here. All but the ends are kept in
+    single precision: its seven digits are more than any of them is measured to.
     """
 
     def __init__(self, intervals: Iterable[Interval] = ()) -> None:
         rows = list(intervals)
-        table = np.array([[getattr(row, name) for name in NUMBERS] for row in rows], np.float64)
-        columns = table.reshape(-1, len(NUMBERS)).T.copy()
-        self._columns = dict(zip(NUMBERS, columns, strict=True))
-        names = sorted({name for row in rows for name in row.resources})
-        self._used = {n: np.array([row.resources.get(n, np.nan) for row in rows]) for n in names}
+        resources = sorted({name for row in rows for name in row.resources})
+        table = [[getattr(row, name) for row in rows] for name in NUMBERS]
+        table += [[row.resources.get(name, np.nan) for row in rows] for name in resources]
+        self._names = (*NUMBERS, *resources)
+        self._ends: Array = np.array([row.end for row in rows], dtype=np.float64)
+        self._table: NDArray[np.float32] = np.clip(table, -MAX_SINGLE, MAX_SINGLE).astype(
+            np.float32
+        )
+        """Shape (names, k)."""
 
     @classmethod
-    def _from_columns(cls, columns: dict[str, Array], used: dict[str, Array]) -> "Window":
+    def _of_table(cls, names: tuple[str, ...], ends: Array, table: NDArray[np.float32]) -> "Window":
         window = cls.__new__(cls)
-        window._columns, window._used = columns, used
+        window._names, window._ends, window._table = names, ends, table
         return window
 
     def followed_by(self, later: "Window") -> "Window":
         """Return a window of these intervals and then the later ones."""
-        columns = {n: np.concatenate((self[n], later[n])) for n in NUMBERS}
-        names = sorted({*self._used, *later._used})
-        parts = [(part._used, np.full(len(part), np.nan)) for part in (self, later)]
-        used = {
-            name: np.concatenate([used.get(name, unknown) for used, unknown in parts])
-            for name in names
-        }
-        return Window._from_columns(columns, used)
+        names = (*NUMBERS, *sorted({*self.resources, *later.resources}))
+        table = np.concatenate([part._table_of(names) for part in (self, later)], axis=1)
+        return Window._of_table(names, np.concatenate((self._ends, later._ends)), table)
+
+    def _table_of(self, names: tuple[str, ...]) -> NDArray[np.float32]:
+        """Return a row for each of these names, NaN where one is not known; shape (names, k)."""
+        if names == self._names:
+            return self._table
+        table = np.full((len(names), len(self)), np.nan, dtype=np.float32)
+        table[[names.index(name) for name in self._names]] = self._table
+        return table
 
     def select(self, which: Mask | NDArray[np.intp]) -> "Window":
         """Return the intervals of a mask (k,), or at indices; drop resources known in none."""
-        columns = {name: column[which] for name, column in self._columns.items()}
-        used = {name: column[which] for name, column in self._used.items()}
-        return Window._from_columns(
-            columns, {name: u for name, u in used.items() if np.isfinite(u).any()}
-        )
+        table, names = self._table[:, which], self._names
+        is_known = np.any(np.isfinite(table), axis=1)
+        is_known[: len(NUMBERS)] = True
+        if not is_known.all():
+            table, names = table[is_known], tuple(compress(names, is_known))
+        return Window._of_table(names, self._ends[which], table)
 
     def with_counts(self, counts: Array) -> "Window":
         """Return the same intervals, with new numbers of intervals that each represents, (k,)."""
-        return Window._from_columns({**self._columns, "stands_for": counts}, self._used)
+        table = self._table.copy()
+        table[NUMBERS.index("stands_for")] = counts
+        return Window._of_table(self._names, self._ends, table)
 
     def shifted(self, seconds: float) -> "Window":
         """Return the same intervals, each that many seconds later: on another clock."""
-        return Window._from_columns({**self._columns, "end": self["end"] + seconds}, self._used)
+        return Window._of_table(self._names, self._ends + seconds, self._table)
+
+    @property
+    def resources(self) -> tuple[str, ...]:
+        """The resources that are known in an interval, in alphabetical order."""
+        return self._names[len(NUMBERS) :]
 
     @property
     def as_intervals(self) -> list[Interval]:
         """The intervals one by one."""
-        numbers = np.array([self[name] for name in NUMBERS]).T.tolist()
-        used = [
-            {name: float(u[k]) for name, u in self._used.items() if np.isfinite(u[k])}
-            for k in range(len(self))
-        ]
+        numbers = self._table[: len(NUMBERS)].T.tolist()
+        used = self._table[len(NUMBERS) :].T.tolist()
         return [
-            Interval(**dict(zip(NUMBERS, row, strict=True)), resources=known)
-            for row, known in zip(numbers, used, strict=True)
+            Interval(end, **dict(zip(NUMBERS, row, strict=True)), resources=known)
+            for end, row, known in zip(
+                self._ends.tolist(), numbers, map(self._known_resources, used), strict=True
+            )
         ]
 
-    @cached_property
+    def _known_resources(self, used: Iterable[float]) -> Mapping[str, float]:
+        """Return by name what is known of these uses, one for each resource."""
+        return {name: u for name, u in zip(self.resources, used, strict=True) if isfinite(u)}
+
+    @property
     def utilisations(self) -> Mapping[str, Array]:
         """The utilisation (1 is full) of each resource with a known ceiling, shape (k,), or NaN."""
-        return {name: used for name, used in self._used.items() if not is_rate(name)}
+        return {name: self[name] for name in self.resources if not is_rate(name)}
 
-    @cached_property
+    @property
     def rates(self) -> Mapping[str, Array]:
         """Rates per second of whatever has no known ceiling, shape (k,), NaN where not known."""
-        return {name: rate for name, rate in self._used.items() if is_rate(name)}
+        return {name: self[name] for name in self.resources if is_rate(name)}
 
     def utilisation_or_rate(self, name: str) -> Array:
         """Return a utilisation or a rate, shape (k,); all NaN where it was never known."""
-        known = self._used.get(name)
-        return np.full(len(self), np.nan) if known is None else known
+        return self[name] if name in self._names else np.full(len(self), np.nan)
 
     def __getitem__(self, name: str) -> Array:
-        """Return the column of that name, shape (k,)."""
-        return self._columns[name]
+        """Return the numbers or the use of that name, shape (k,)."""
+        if name == "end":
+            return self._ends
+        column: Array = self._table[self._names.index(name)].astype(np.float64)
+        return column
 
     def __len__(self) -> int:
         """Return the number of intervals."""
-        return len(self["end"])
+        return len(self._ends)
 
     @property
     def excluded(self) -> Array:

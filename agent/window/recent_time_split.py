@@ -56,10 +56,8 @@ class LatestIntervals:
         self.seconds = float(self._window["seconds"][known].sum())
         self._known = known
 
-    def mean(self, values: Array | None) -> float | None:
+    def mean(self, values: Array) -> float | None:
         """Compute the time-weighted mean of values of shape (intervals,); None if none is known."""
-        if values is None:
-            return None
         known = np.isfinite(values) & self._known
         if not known.any():
             return None
@@ -72,12 +70,11 @@ class LatestIntervals:
 
     def rate(self, name: str) -> float | None:
         """Compute the mean of a rate; None where it is not known."""
-        return self.mean(self._window.rates.get(name))
+        return self.mean(self.rates(name))
 
     def rates(self, name: str) -> Array:
         """Return a rate in each interval, per second, shape (intervals,); NaN where not known."""
-        missing = np.full(len(self._window), np.nan)
-        return self._window.rates.get(name, missing)
+        return self._window.utilisation_or_rate(name)
 
     def counts(self, name: str) -> Array:
         """Return the increase of a rate's counter in each interval, shape (intervals,), or NaN."""
@@ -86,21 +83,19 @@ class LatestIntervals:
 
     def devices(self, ending: str) -> list[str]:
         """Return the devices that have the rate with this ending."""
-        return [n.removesuffix(ending) for n in self._window.rates if n.endswith(ending)]
+        return [n.removesuffix(ending) for n in self._window.resources if n.endswith(ending)]
 
     @property
     def cpu(self) -> float | None:
         """CPU seconds per second of the server's process, without appliers; None: not known."""
-        used = self._window.utilisations
-        if SERVER_SHARE_OF_CPU not in used or CPUS not in used:
-            return None
-        of_process = used[SERVER_SHARE_OF_CPU] * used[CPUS]
+        used = self._window.utilisation_or_rate
+        of_process = used(SERVER_SHARE_OF_CPU) * used(CPUS)
         appliers = np.nan_to_num(self.rates(APPLIERS_CPU))
         return self.mean(np.maximum(of_process - appliers, 0.0))
 
     def utilisation(self, name: str) -> float | None:
         """Compute the mean of a utilisation; None where it is not known."""
-        return self.mean(self._window.utilisations.get(name))
+        return self.mean(self._window.utilisation_or_rate(name))
 
 
 def time_use(
