@@ -17,6 +17,7 @@ from prometheus_client.exposition import choose_encoder
 
 from agent.assessment.deploy_markers import Marker
 from agent.assessment.snapshot import Snapshot
+from agent.export.metrics_encoding import Encoder, encode_by_family
 from agent.export.snapshot_json import snapshots_as_json
 from agent.export.target_group_json import groups_as_json
 from agent.groups.group_monitor import GroupState
@@ -132,7 +133,7 @@ class Pages:
 
     def _metrics(self, environ: Environ) -> Response:
         encode, kind = _encoder_and_type(environ.get("HTTP_ACCEPT", ""))
-        body = self._shared.get(kind, lambda: encode(self._registry))
+        body = self._shared.get(kind, lambda: encode_by_family(self._registry, encode))
         return HTTPStatus.OK, kind, body
 
     def _snapshot(self, environ: Environ) -> Response:
@@ -229,7 +230,7 @@ def _reload_response(problems: list[str]) -> Response:
     return HTTPStatus.OK, TEXT, b""
 
 
-def _encoder_and_type(accept: str) -> tuple[Callable[[CollectorRegistry], bytes], str]:
+def _encoder_and_type(accept: str) -> tuple[Encoder, str]:
     """Return the encoder and content type for an Accept header: OpenMetrics 1.0.0, or plain text.
 
     The library has a format of its own for each version and escaping. The metrics' names need no
