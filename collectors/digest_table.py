@@ -6,6 +6,7 @@ its numbers. A server with smaller packets truncates the texts, and is read row 
 A table with more than `MAX_ROWS` rows in use is not read: they would take the agent's memory.
 """
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
@@ -142,7 +143,11 @@ class DigestTable:
         return query.format(columns=self._columns, added=added) + where
 
     def _decoded_keys(self, keys: Sequence[ResultCell]) -> list[str]:
-        decoded = [text(key, MAX_KEY_LENGTH) for key in keys if key and len(key) <= MAX_KEY_LENGTH]
+        decoded = [
+            sys.intern(text(key, MAX_KEY_LENGTH))  # each reading has the same keys
+            for key in keys
+            if key and len(key) <= MAX_KEY_LENGTH
+        ]
         if len(decoded) < len(keys) or any(key.count("|") < 2 for key in decoded):
             raise self._unreadable("a row with an unusable key")
         return decoded

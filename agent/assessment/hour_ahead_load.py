@@ -1,13 +1,15 @@
 """A target's load of the last week in steps of minutes, and how far it may rise within an hour."""
 
-from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+
+import numpy as np
 
 from agent.assessment.load_by_time_step import LoadSum, LoadSums
 from agent.assessment.new_intervals import NewIntervals
 from agent.support.clock_pair import ClockPair
 from agent.window.intervals import Window
+from models.arrays import Array
 from models.forecast.next_hour import (
     DAY_STEPS,
     HORIZON_STEPS,
@@ -37,7 +39,7 @@ class RecentLoad:
 
     def __init__(self, now: float) -> None:
         self._sums = LoadSums(STEP_SECONDS, KEPT_STEPS)
-        self._latest: deque[tuple[float, float, float]] = deque()
+        self._latest: Array = np.empty((3, 0))
         """Ends (monotonic), lengths (s) and throughputs (queries/s) of the last intervals."""
         self._new_intervals = NewIntervals(now)
 
@@ -55,13 +57,11 @@ class RecentLoad:
             return
         ends = new["end"] + (now.unix - now.monotonic)
         self._sums.add_intervals(ends, new["seconds"], new["throughput"])
-        latest = new if self._latest else window
-        columns = (latest[name].tolist() for name in ("end", "seconds", "throughput"))
-        self._latest.extend(zip(*columns, strict=True))
-        while (
-            self._latest[0][0] <= self._new_intervals.seen_until - (RISE_STEPS + 1) * STEP_SECONDS
-        ):
-            self._latest.popleft()
+        latest = new if self._latest.size else window
+        columns = np.array([latest[name] for name in ("end", "seconds", "throughput")])
+        oldest = self._new_intervals.seen_until - (RISE_STEPS + 1) * STEP_SECONDS
+        known = np.hstack((self._latest, columns))
+        self._latest = known[:, known[0] > oldest]
 
     def outlook(self, now: ClockPair) -> LoadOutlook | None:
         """Compute how far the load may rise from its latest level; None while that is unknown."""
@@ -74,6 +74,7 @@ class RecentLoad:
 
     def _step_mean(self, until: float) -> float | None:
         """Compute the mean load (queries/s) of the step that ended at `until`; None if unknown."""
-        found = [(s, x) for end, s, x in self._latest if until - STEP_SECONDS < end <= until]
-        seconds = sum(s for s, _ in found)
-        return sum(s * x for s, x in found) / seconds if seconds else None
+        end, seconds, throughput = self._latest
+        in_step = (until - STEP_SECONDS < end) & (end <= until)
+        total = float(seconds[in_step].sum())
+        return float(seconds[in_step] @ throughput[in_step]) / total if total else None
