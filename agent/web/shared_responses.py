@@ -51,12 +51,13 @@ class SharedResponses:
         """Return the response of that name, computed now or a moment ago."""
         with self._lock:
             response, now = self._responses[name], self._clock()
-            if now < response.valid_until or (
-                response.next and now < response.begun_at + MAX_STALE_AGE
-            ):
+            is_young = now < response.begun_at + MAX_STALE_AGE
+            if now < response.valid_until or (response.next and is_young):
                 return response.body
             pending, own = response.next, Future[bytes]()
             response.next = pending or own
+            if not is_young:
+                response.body = b""  # nobody gets it again: the next one takes its place in memory
         return pending.result() if pending else self._compute(response, own, make)
 
     def _compute(
