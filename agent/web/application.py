@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING
 from urllib.parse import parse_qs
 
 from prometheus_client import CollectorRegistry
-from prometheus_client.exposition import choose_encoder
 
 from agent.assessment.deploy_markers import Marker
 from agent.assessment.snapshot import Snapshot
-from agent.export.metrics_encoding import Encoder, encode_by_family
+from agent.export.metrics_text import encode_metrics
 from agent.export.snapshot_json import snapshots_as_json
 from agent.export.target_group_json import groups_as_json
 from agent.groups.group_monitor import GroupState
@@ -55,7 +54,8 @@ MIN_RELOAD_SECONDS = 1.0
 targets and pages share. With 56 targets a flood of reloads used it for 28 % of the time."""
 JSON = "application/json"
 OPEN_METRICS = "application/openmetrics-text"
-OPEN_METRICS_1 = f"{OPEN_METRICS}; version=1.0.0"
+OPEN_METRICS_TYPE = f"{OPEN_METRICS}; version=1.0.0; charset=utf-8; escaping=underscores"
+PROMETHEUS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class Pages:
@@ -132,9 +132,11 @@ class Pages:
         return HTTPStatus.OK, "text/html; charset=utf-8", self._shared.get("page", page)
 
     def _metrics(self, environ: Environ) -> Response:
-        encode, kind = _encoder_and_type(environ.get("HTTP_ACCEPT", ""))
-        body = self._shared.get(kind, lambda: encode_by_family(self._registry, encode))
-        return HTTPStatus.OK, kind, body
+        accepted = environ.get("HTTP_ACCEPT", "").split(",")
+        is_open = any(map(_is_open_metrics, accepted))
+        kind = OPEN_METRICS_TYPE if is_open else PROMETHEUS_TYPE
+        text = self._shared.get(kind, lambda: encode_metrics(self._registry, open_metrics=is_open))
+        return HTTPStatus.OK, kind, text
 
     def _snapshot(self, environ: Environ) -> Response:
         """Return the snapshots of all targets, or of those that the query names: `?target=NAME`."""
@@ -228,15 +230,6 @@ def _reload_response(problems: list[str]) -> Response:
         text = "\n".join(["failed to reload config:", *problems, ""])
         return HTTPStatus.INTERNAL_SERVER_ERROR, TEXT, text.encode()
     return HTTPStatus.OK, TEXT, b""
-
-
-def _encoder_and_type(accept: str) -> tuple[Encoder, str]:
-    """Return the encoder and content type for an Accept header: OpenMetrics 1.0.0, or plain text.
-
-    The library has a format of its own for each version and escaping. The metrics' names need no
-    escaping, and each format costs one more response: clients must not be able to multiply them.
-    """
-    return choose_encoder(OPEN_METRICS_1 if any(map(_is_open_metrics, accept.split(","))) else "")
 
 
 def _is_open_metrics(media_range: str) -> bool:
