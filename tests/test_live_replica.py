@@ -68,7 +68,10 @@ def applied(private_server: ServerFactory, way: Way) -> ObservedClasses:
         wait_until("writes", lambda: writer.done > 20)
         read = thread_counts.prepare(connection).read
         assert read is not None
-        wait_until("an applier at work", lambda: read()[thread_counts.APPLYING] > 0)
+        wait_until(
+            "an applier at work",  # for a few milliseconds of each tenth of a second
+            lambda: any(read()[thread_counts.APPLYING] > 0 for _ in range(100)),
+        )
         return classes_observed_in(record(connection, SECONDS))
 
 
