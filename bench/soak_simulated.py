@@ -25,12 +25,12 @@ from unittest.mock import patch
 import psutil
 import yaml
 from prometheus_client import CollectorRegistry
-from prometheus_client.exposition import generate_latest
 from simulated_counters import DAY, HOUR, STEP, SimulatedServer
 
 from agent.config.loader import load_config
 from agent.config.settings import Config
 from agent.demo.private_server import PrivateServer
+from agent.export.metrics_text import encode_metrics
 from agent.export.page import render
 from agent.export.snapshot_metrics import SnapshotCollector
 from agent.history.history_file import size_on_disk
@@ -140,7 +140,7 @@ class WatchedTarget:
         return now + (120.0 if self._server.is_lost else 7 * HOUR)
 
     def _scrape(self) -> None:
-        assert generate_latest(self._registry)
+        assert encode_metrics(self._registry, open_metrics=False)
         assert render([self.monitor.snapshot], self._clock.time())
 
     @staticmethod

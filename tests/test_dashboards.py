@@ -13,11 +13,12 @@ import pytest
 from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.cog.plugins import register_default_plugins
 from grafana_foundation_sdk.models.dashboard import Dashboard
-from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
+from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_rules import RULES, parsed
 from prometheus_server import Sample, fill, serving
 
+from agent.export.metrics_text import encode_metrics
 from agent.replay.alert_rules import PAGE_PROBABILITY, WARNING_PROBABILITY
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -222,7 +223,7 @@ def scraped() -> Iterator[Sample]:
     """The golden page and an agent's own process, scraped every 15 s for ten minutes."""
     registry = CollectorRegistry()
     ProcessCollector(namespace="mysql_headroom", registry=registry)
-    page = GOLDEN.read_text() + generate_latest(registry).decode()
+    page = GOLDEN.read_text() + encode_metrics(registry, open_metrics=False).decode()
     of_scrape = {"job": "mysql-headroom", "instance": AGENT}
     for family in text_string_to_metric_families(page):
         for sample in family.samples:

@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 from law_windows import WAVES, interval, intervals, known, seen_at, with_usage
 from numpy.typing import ArrayLike
-from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 
 from agent.assessment.snapshot import Snapshot
 from agent.demo.result_rows import result_rows as report_rows
+from agent.export.metrics_text import encode_metrics
 from agent.export.page import render
 from agent.export.snapshot_json import snapshots_as_json
 from agent.export.snapshot_metrics import SnapshotCollector
@@ -141,7 +142,7 @@ def test_every_output_accepts_degenerate_windows(name: str, statement_time: bool
     snapshot, at = assessed(name, statement_time=statement_time)
     registry = CollectorRegistry()
     registry.register(SnapshotCollector(lambda: [snapshot], lambda: at))
-    metrics = generate_latest(registry).decode()
+    metrics = encode_metrics(registry, open_metrics=False).decode()
     samples = [s for f in text_string_to_metric_families(metrics) for s in f.samples]
     assert all(np.isfinite(sample.value) for sample in samples)
     page = render([snapshot], at)

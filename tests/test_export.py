@@ -16,7 +16,7 @@ import pytest
 from known_classes import known_classes
 from known_time_split import known_time_use
 from law_windows import WAVES, intervals, with_resources
-from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
+from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_rules import documented_metrics
 
@@ -34,6 +34,7 @@ from agent.assessment.snapshot import (
     Snapshot,
 )
 from agent.config.settings import FitSettings
+from agent.export.metrics_text import encode_metrics
 from agent.export.snapshot_metrics import SnapshotCollector
 from agent.export.target_group_metrics import GroupCollector
 from agent.groups.group_monitor import GroupState
@@ -201,7 +202,7 @@ def page(snapshots: list[Snapshot], now: float | None = None) -> str:
     registry.register(SnapshotCollector(lambda: snapshots, lambda: at))
     registry.register(GroupCollector(lambda: [group(at)], lambda: at))
     registry.register(SelfCollector(lambda: OWN))
-    return generate_latest(registry).decode()
+    return encode_metrics(registry, open_metrics=False).decode()
 
 
 def group(at: float) -> GroupState:
@@ -308,7 +309,7 @@ def _process() -> str:
     """What the library says of this process; its numbers are never the same."""
     registry = CollectorRegistry()
     ProcessCollector(namespace="mysql_headroom", registry=registry)
-    return generate_latest(registry).decode()
+    return encode_metrics(registry, open_metrics=False).decode()
 
 
 def test_absent_is_not_zero(snapshots: list[Snapshot]) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from history_rows import SERVER, SETTINGS
 from law_windows import WAVES, intervals, known, seen_at, with_resources
-from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 
 from agent.assessment.forecaster import (
@@ -26,6 +26,7 @@ from agent.assessment.snapshot import FORECAST_STALE_SECONDS, ForecastState, Sna
 from agent.commands.fleet_report import as_csv, as_table
 from agent.config.settings import Config
 from agent.export.forecast_sentences import forecast_text, time_to_saturation_text
+from agent.export.metrics_text import encode_metrics
 from agent.export.page import render
 from agent.export.snapshot_json import snapshots_as_json
 from agent.export.snapshot_metrics import SnapshotCollector
@@ -91,7 +92,9 @@ def series(snapshot: Snapshot, now: float) -> dict[tuple[str, ...], float]:
     registry.register(SnapshotCollector(lambda: [snapshot], lambda: now))
     return {
         (sample.name.removeprefix("mysql_headroom_"), *sample.labels.values()): sample.value
-        for family in text_string_to_metric_families(generate_latest(registry).decode())
+        for family in text_string_to_metric_families(
+            encode_metrics(registry, open_metrics=False).decode()
+        )
         for sample in family.samples
     }
 

@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 from history_rows import SERVER, SETTINGS
 from law_windows import WAVES, intervals, known, seen_at, with_resources
-from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client import CollectorRegistry
 
 from agent.assessment.hour_ahead_load import KEPT_STEPS, LoadOutlook, RecentLoad
 from agent.assessment.hourly_load import HourlyLoad
 from agent.assessment.load_by_time_step import LoadSum
 from agent.assessment.snapshot import Snapshot
 from agent.config.settings import Config, FitSettings
+from agent.export.metrics_text import encode_metrics
 from agent.export.page import render
 from agent.export.snapshot_json import snapshots_as_json
 from agent.export.snapshot_metrics import SnapshotCollector
@@ -231,7 +232,7 @@ def test_metrics_page_and_json_agree() -> None:
     assert likely[3600] == pytest.approx((1 + likely[900]) / 2, abs=0.01)
     registry = CollectorRegistry()
     registry.register(SnapshotCollector(lambda: [snapshot], lambda: now))
-    text = generate_latest(registry).decode()
+    text = encode_metrics(registry, open_metrics=False).decode()
     labels = 'horizon="1h",target="db"'
     assert f"mysql_headroom_saturation_soon_probability{{{labels}}} {likely[3600]}" in text
     [target] = json.loads(snapshots_as_json([snapshot], now))["targets"]

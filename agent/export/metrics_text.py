@@ -15,7 +15,7 @@ from prometheus_client.utils import floatToGoString
 format_number: Callable[[float], str] = floatToGoString
 
 SUFFIXES = {"counter": "_total", "info": "_info"}
-"""What the format of Prometheus adds to a family's name by its type."""
+"""Suffix of a family's name in the format of Prometheus, by the family's type."""
 OPEN_METRICS_END = "# EOF\n"
 
 
@@ -31,15 +31,18 @@ def encode_metrics(collector: Collector, *, open_metrics: bool) -> bytes:
 
 
 def _open_metrics_header(family: Metric) -> str:
-    name, described = family.name, _escaped(family.documentation)
+    name = family.name
     unit = f"# UNIT {name} {family.unit}\n" if family.unit else ""
-    return f"# HELP {name} {described}\n# TYPE {name} {family.type}\n{unit}"
+    return _header(name, _escaped(family.documentation), family.type) + unit
 
 
 def _prometheus_header(family: Metric) -> str:
-    name = family.name + SUFFIXES.get(family.type, "")
     kind = "gauge" if family.type == "info" else family.type
     described = family.documentation.replace("\\", r"\\").replace("\n", r"\n")
+    return _header(family.name + SUFFIXES.get(family.type, ""), described, kind)
+
+
+def _header(name: str, described: str, kind: str) -> str:
     return f"# HELP {name} {described}\n# TYPE {name} {kind}\n"
 
 

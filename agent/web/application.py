@@ -132,6 +132,10 @@ class Pages:
         return HTTPStatus.OK, "text/html; charset=utf-8", self._shared.get("page", page)
 
     def _metrics(self, environ: Environ) -> Response:
+        """Return the metrics in one of two formats, whatever further ones a client accepts.
+
+        Each costs one more response, which is kept: clients must not be able to multiply them.
+        """
         accepted = environ.get("HTTP_ACCEPT", "").split(",")
         is_open = any(map(_is_open_metrics, accepted))
         kind = OPEN_METRICS_TYPE if is_open else PROMETHEUS_TYPE

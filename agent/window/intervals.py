@@ -38,7 +38,7 @@ class Interval(NamedTuple):
     stands_for: float = 1.0  # how many intervals it represents, since others were dropped
 
 
-MAX_SINGLE = float(np.finfo(np.float32).max)
+MAX_SINGLE = float(np.finfo(np.float32).max)  # a window has it in place of anything beyond
 NUMBERS = tuple(name for name in Interval._fields if name not in {"end", "resources"})
 
 

@@ -68,17 +68,17 @@ class LatestIntervals:
         """Mean number of statements at once."""
         return self.mean(self._statements) or 0.0
 
-    def rate(self, name: str) -> float | None:
-        """Compute the mean of a rate; None where it is not known."""
-        return self.mean(self.rates(name))
+    def mean_of(self, name: str) -> float | None:
+        """Compute the mean of a utilisation or a rate; None where it is not known."""
+        return self.mean(self.values(name))
 
-    def rates(self, name: str) -> Array:
-        """Return a rate in each interval, per second, shape (intervals,); NaN where not known."""
+    def values(self, name: str) -> Array:
+        """Return a utilisation or a rate in each interval, shape (intervals,); NaN: not known."""
         return self._window.utilisation_or_rate(name)
 
     def counts(self, name: str) -> Array:
         """Return the increase of a rate's counter in each interval, shape (intervals,), or NaN."""
-        increases: Array = self.rates(name) * self._window["seconds"]
+        increases: Array = self.values(name) * self._window["seconds"]
         return increases
 
     def devices(self, ending: str) -> list[str]:
@@ -88,14 +88,9 @@ class LatestIntervals:
     @property
     def cpu(self) -> float | None:
         """CPU seconds per second of the server's process, without appliers; None: not known."""
-        used = self._window.utilisation_or_rate
-        of_process = used(SERVER_SHARE_OF_CPU) * used(CPUS)
-        appliers = np.nan_to_num(self.rates(APPLIERS_CPU))
+        of_process = self.values(SERVER_SHARE_OF_CPU) * self.values(CPUS)
+        appliers = np.nan_to_num(self.values(APPLIERS_CPU))
         return self.mean(np.maximum(of_process - appliers, 0.0))
-
-    def utilisation(self, name: str) -> float | None:
-        """Compute the mean of a utilisation; None where it is not known."""
-        return self.mean(self._window.utilisation_or_rate(name))
 
 
 def time_use(
@@ -126,10 +121,10 @@ def time_split_counters(latest: LatestIntervals, resources: ResourceSettings) ->
         statement_time=latest.statements * latest.seconds,
         cpu=_total(latest.cpu, latest.seconds),
         run_delay=_total(_run_delay(latest), latest.seconds),
-        row_locks=_total(latest.rate(ROW_LOCKS), latest.seconds),
-        other_locks=_total(latest.rate(LOCKS_WAITED_FOR), latest.seconds),
-        reads_waiting=latest.rate(WAITING_FOR_READS),
-        read_bytes=_total(latest.rate(PROCESS_READS), latest.seconds),
+        row_locks=_total(latest.mean_of(ROW_LOCKS), latest.seconds),
+        other_locks=_total(latest.mean_of(LOCKS_WAITED_FOR), latest.seconds),
+        reads_waiting=latest.mean_of(WAITING_FOR_READS),
+        read_bytes=_total(latest.mean_of(PROCESS_READS), latest.seconds),
         link_share=_link_share(latest, resources),
         **_disk_figures(latest, disk, resources.disks),
     )
@@ -137,8 +132,8 @@ def time_split_counters(latest: LatestIntervals, resources: ResourceSettings) ->
 
 def _run_delay(latest: LatestIntervals) -> float | None:
     """Return how many clients' threads wait for a processor; of all threads, where not known."""
-    clients = latest.rate(CLIENT_RUN_DELAY)
-    return latest.rate(RUN_DELAY) if clients is None else clients
+    clients = latest.mean_of(CLIENT_RUN_DELAY)
+    return latest.mean_of(RUN_DELAY) if clients is None else clients
 
 
 def _total(rate: float | None, seconds: float) -> float | None:
@@ -147,7 +142,9 @@ def _total(rate: float | None, seconds: float) -> float | None:
 
 def _disk_read_most(latest: LatestIntervals) -> str | None:
     found = latest.devices(f":{DISK_READS[1]}")
-    return max(found, key=lambda disk: latest.rate(f"{disk}:{DISK_READS[1]}") or 0.0, default=None)
+    return max(
+        found, key=lambda disk: latest.mean_of(f"{disk}:{DISK_READS[1]}") or 0.0, default=None
+    )
 
 
 def _disk_figures(
@@ -156,7 +153,7 @@ def _disk_figures(
     """Return the reads of the disk that is read most, and its calibration."""
     if disk is None:
         return {}
-    columns = [latest.rates(f"{disk}:{name}") for name in DISK_READS]
+    columns = [latest.values(f"{disk}:{name}") for name in DISK_READS]
     reads, bytes_, merged, seconds = (
         (latest.mean(column) or 0.0) * latest.seconds for column in columns
     )
@@ -185,14 +182,14 @@ and 32 of TCP with timestamps (RFC 7323)."""
 
 def _link_share(latest: LatestIntervals, resources: ResourceSettings) -> float | None:
     """Compute the share of a link that the server's own bytes take, of the fullest link."""
-    own = {"sent": latest.rate(SENT), "received": latest.rate(RECEIVED)}
+    own = {"sent": latest.mean_of(SENT), "received": latest.mean_of(RECEIVED)}
     shares = []
     for direction, bytes_ in own.items():
         ending = f":{direction}{RATE}"
         for link in latest.devices(ending):
-            moved = latest.rate(f"{link}{ending}")
+            moved = latest.mean_of(f"{link}{ending}")
             limit = resources.limits.get(f"{link}:{direction}")
-            used = latest.utilisation(f"{link}:{direction}")
+            used = latest.mean_of(f"{link}:{direction}")
             if moved and limit:
                 used = moved / limit
             if used is not None and moved is not None and bytes_ is not None:
