@@ -39,7 +39,7 @@ from agent.assessment.snapshot import Snapshot
 from agent.demo.private_server import PrivateServer, find_server
 from agent.what_if.current_state import current_state_of
 from collectors.host import process_clock
-from models.robust import mad
+from models.robust_regression import mad
 from models.what_if.changes import MIN_FACTOR, Changes
 from models.what_if.predict import what_if
 from models.what_if.predicted_value import PredictedValue

@@ -15,9 +15,10 @@ from models.arrays import Array
 from models.capacity.headroom import Headroom
 from models.capacity.result import Capacity
 from models.capacity.saturation_probability import is_contradicted
+from models.distribution_functions import NORMAL_95
 from models.numerics import QUANTILES, even_shares, median, quantiles, weighted_quantiles
 from models.reason_enum import ReasonEnum
-from models.robust import NORMAL_95, LinearFit, fit_linear
+from models.robust_regression import LinearFit, fit_linear
 from models.shared_constants import (
     CLEAR_RATIO,
     MAJORITY,

@@ -14,7 +14,7 @@ from enum import StrEnum
 from math import exp, inf, isfinite, log, sqrt
 from sys import float_info
 
-from models.robust import NORMAL_95
+from models.distribution_functions import NORMAL_95
 
 MARK_WIDTH = 2.576 / NORMAL_95
 """A change is marked beyond this multiple of the 90 % interval's half width, as a 99 % interval

@@ -7,8 +7,8 @@ from typing import Self
 import numpy as np
 
 from models.arrays import Array
+from models.distribution_functions import NORMAL_95
 from models.numerics import NEGLIGIBLE
-from models.robust import NORMAL_95
 
 
 @dataclass(frozen=True, eq=False)

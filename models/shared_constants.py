@@ -1,8 +1,14 @@
 """Constants that the models share: numbers of intervals, quantiles, shares, and significance."""
 
 from models.numerics import QUANTILES
-from models.robust import EPISODE_SHARE
 
+SIGNIFICANT_Z = 2.0
+"""The number of standard errors beyond which a single value hardly lies by chance."""
+CERTAIN_Z = 6.0
+"""The number of standard errors beyond which not one of many values lies by chance."""
+EPISODE_SHARE = 0.1
+"""Less than this share of the intervals, or points, is an episode, not a change, and may be left
+out; if more look like outliers, the model does not fit, and none is left out."""
 MIN_LASTING = 3
 """The least number of intervals that count as lasting; fewer may be a burst, or noise."""
 MIN_POINTS = 6

@@ -5,8 +5,7 @@ from enum import StrEnum
 from math import sqrt
 
 from models.reason_enum import ReasonEnum
-from models.robust import SIGNIFICANT_Z
-from models.shared_constants import MAJORITY
+from models.shared_constants import MAJORITY, SIGNIFICANT_Z
 from models.usl.points_and_residuals import LAW_PARAMETERS, Scatter
 
 

@@ -20,7 +20,7 @@ from models.capacity.outliers import find_outliers
 from models.capacity.resource_and_limit import Resource
 from models.capacity.result import USL, Capacity, CapacityReason
 from models.capacity.trust_gate import judge_capacity
-from models.robust import LinearFit, fit_linear
+from models.robust_regression import LinearFit, fit_linear
 from models.trust import Trust
 from testbed.simulated.servers import erlang_server
 

@@ -40,8 +40,8 @@ from models.capacity.utilisation_fit import (
     PROCESSOR_MODEL_PRIORS,
     UNCOUNTED_WAKEUP_MODEL_PRIORS,
 )
-from models.robust import CERTAIN_Z
 from models.shared_constants import (
+    CERTAIN_Z,
     MIN_LASTING,
     MIN_LOAD_RATIO,
     MIN_POINTS,

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from models.numerics import median, quantile, quantiles, weighted_quantiles
-from models.robust import medians
+from models.robust_regression import medians
 
 TESTS = Path(__file__).parent
 SHARES = (0.0, 0.05, 0.1, 0.5, 0.9, 0.95, 1.0)

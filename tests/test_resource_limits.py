@@ -14,8 +14,9 @@ from models.capacity.resource_limits import (
     correct_refuted_limit,
     find_resource_limits,
 )
+from models.distribution_functions import normal_cdf, student_cdf
 from models.numerics import TABLE_SIZE
-from models.robust import fit_linear, normal_cdf, student_cdf
+from models.robust_regression import fit_linear
 from models.trust import Trust
 
 LOADS = np.linspace(1, 1200, 1200)

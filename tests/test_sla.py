@@ -13,7 +13,7 @@ from agent.what_if.current_state import current_state_of
 from agent.what_if.target_sla import sla_of
 from agent.window.resource_utilisation import LOG_WRITES, OPEN_CONNECTIONS
 from models.capacity.result import CapacityReason
-from models.robust import normal_cdf
+from models.distribution_functions import normal_cdf
 from models.usl.law import Usl
 from models.what_if.changes import Changes
 from models.what_if.current_state import CurrentLoad, CurrentState, LimitKind, ResourceUse

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from models.attribution.background_use import NOTHING_UNATTRIBUTED, UnattributedUse
 from models.attribution.capacity_gain import ObservedClassUse, share_at_limit
-from models.robust import normal_cdf
+from models.distribution_functions import normal_cdf
 from models.usl.law import Usl
 from models.what_if.assumption_sentences import assumptions
 from models.what_if.changes import Changes

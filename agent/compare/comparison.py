@@ -8,6 +8,7 @@ from agent.compare.period_class_costs import ClassCosts
 from agent.compare.periods import AssessedPeriod
 from models.capacity.resource_and_limit import ResourceLimit
 from models.capacity.result import Capacity
+from models.distribution_functions import NORMAL_95
 from models.estimate_difference import (
     NOT_KNOWN,
     ComparedEstimate,
@@ -16,7 +17,6 @@ from models.estimate_difference import (
     compare_difference,
     compare_ratio,
 )
-from models.robust import NORMAL_95
 from models.trust import Reason, Trust
 from models.usl.fit import UslFit
 

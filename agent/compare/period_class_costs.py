@@ -16,7 +16,7 @@ from agent.compare.periods import Period
 from agent.query_classes.class_registry import UNATTRIBUTED
 from models.arrays import Array
 from models.estimate_difference import ComparedEstimate
-from models.robust import persistence
+from models.robust_regression import persistence
 
 PART_COUNT = 12
 """Parts of a period, each left out once."""

@@ -25,7 +25,7 @@ from models.capacity.goodness_of_fit import MergedPoints
 from models.capacity.resource_and_limit import ResourceLimit
 from models.capacity.result import USL, Capacity
 from models.numerics import TINY
-from models.robust import neighbour_deviation
+from models.robust_regression import neighbour_deviation
 from models.shared_constants import MIN_POINTS
 from models.trust import Trust
 from models.usl.law import Usl

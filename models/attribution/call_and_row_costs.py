@@ -11,7 +11,7 @@ from models.attribution.class_interval_table import ClassIntervals
 from models.attribution.nnls import minimise_non_negative
 from models.attribution.sufficient_statistics import MIN_SHARE, Moments
 from models.numerics import NEGLIGIBLE, ROUNDING, TINY, median
-from models.robust import MAD_TO_DEVIATION, MIN_FREEDOM, REWEIGHTING_STEPS
+from models.robust_regression import MAD_TO_DEVIATION, MIN_FREEDOM, REWEIGHTING_STEPS
 
 USUAL_CPU = {
     "calls": 5e-5,

@@ -7,7 +7,7 @@ import numpy as np
 from models.arrays import Array
 from models.attribution.weighted_linear_regression import NO_LINE, Line
 from models.numerics import NEGLIGIBLE
-from models.robust import persistence_of
+from models.robust_regression import persistence_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,8 +18,9 @@ from models.capacity.cost_curve import MIN_UTILISATION, CostCurve, curve_design
 from models.capacity.observations import Observations
 from models.capacity.resource_and_limit import FULL_UTILISATION, Resource
 from models.numerics import NEGLIGIBLE, ROUNDING, TINY, median, quantile
-from models.robust import EPISODE_SHARE, MAD_TO_DEVIATION, medians
+from models.robust_regression import MAD_TO_DEVIATION, medians
 from models.shared_constants import (
+    EPISODE_SHARE,
     FAR_RATIO,
     GROUP_INTERVALS,
     HIGH_QUANTILE,

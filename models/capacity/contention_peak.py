@@ -22,8 +22,8 @@ from models.capacity.goodness_of_fit import MergedPoints
 from models.capacity.plateau import top_and_its_concurrency
 from models.capacity.residence_likelihood import PeakGrid, ResidenceModels
 from models.capacity.resource_and_limit import MAX_LIMIT_RATIO
+from models.distribution_functions import normal_cdf
 from models.numerics import QUANTILES, TABLE_SIZE
-from models.robust import normal_cdf
 from models.shared_constants import (
     CLEAR_RATIO,
     FALSE_SIGN_PROBABILITY,

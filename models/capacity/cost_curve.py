@@ -15,7 +15,7 @@ from models.arrays import Array
 from models.capacity.observations import Observations
 from models.capacity.resource_and_limit import FULL_UTILISATION
 from models.numerics import quantile
-from models.robust import LinearFit, fit_linear
+from models.robust_regression import LinearFit, fit_linear
 from models.shared_constants import HIGH_QUANTILE, MIN_NOISE
 
 MIN_UTILISATION = 0.05

@@ -9,12 +9,13 @@ import numpy as np
 
 from models.capacity.cost_curve import CostCurve
 from models.numerics import TINY, median
-from models.robust import SIGNIFICANT_Z, fit_linear
+from models.robust_regression import fit_linear
 from models.shared_constants import (
     GROUP_INTERVALS,
     LATEST_INTERVALS,
     MIN_CURVE_POINTS,
     MIN_NOISE,
+    SIGNIFICANT_Z,
 )
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from models.arrays import Array
 from models.capacity.cost_curve import CostCurve
 from models.capacity.observations import Observations
-from models.robust import fit_linear
+from models.robust_regression import fit_linear
 from models.shared_constants import LATEST_INTERVALS, MIN_CURVE_POINTS, MIN_NOISE, PERIODS
 
 

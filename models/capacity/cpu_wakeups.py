@@ -9,7 +9,7 @@ so the share is measured, not assumed: `saved` is the share of the queries that 
 """
 
 from models.capacity.shared_cost import SharedCost
-from models.robust import EPISODE_SHARE, SIGNIFICANT_Z
+from models.shared_constants import EPISODE_SHARE, SIGNIFICANT_Z
 
 WAKEUP_SECONDS = 50e-6
 """The deviation of the processor time (s) that an idle entry costs, from 0 on. About 25, 50 and

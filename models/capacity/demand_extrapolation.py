@@ -18,9 +18,10 @@ from numpy.typing import ArrayLike, NDArray
 from models.arrays import Array, Mask, Quantity
 from models.capacity.cpu_wakeups import WAKEUP_SECONDS
 from models.capacity.utilisation_fit import FittedParts, UtilisationPart
+from models.distribution_functions import student_cdf
 from models.numerics import NEGLIGIBLE, NODE_COUNT, ROUNDING, TINY, median, quantile
-from models.robust import SIGNIFICANT_Z, LinearFit, student_cdf
-from models.shared_constants import HIGH_QUANTILE, TOLERATED_CHANGE
+from models.robust_regression import LinearFit
+from models.shared_constants import HIGH_QUANTILE, SIGNIFICANT_Z, TOLERATED_CHANGE
 from models.trust import MAX_ERROR
 
 CEILING = (0.975, 0.02)

@@ -13,7 +13,8 @@ import numpy as np
 from models.arrays import Array
 from models.capacity.demand_extrapolation import CEILING, Extrapolations
 from models.capacity.utilisation_fit import UtilisationPart
-from models.robust import fit_columns, student_cdf
+from models.distribution_functions import student_cdf
+from models.robust_regression import fit_columns
 from models.shared_constants import MIN_NOISE
 
 CHANNELS = 2 ** np.arange(7)

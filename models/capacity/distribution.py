@@ -8,8 +8,8 @@ from typing import Self
 import numpy as np
 
 from models.arrays import Array
+from models.distribution_functions import NORMAL_95, normal_cdf
 from models.numerics import ROUNDING, TABLE_SIZE
-from models.robust import NORMAL_95, normal_cdf
 from models.shared_constants import MIN_NOISE
 
 UNBOUNDED_SPREAD = 2.0

@@ -26,8 +26,8 @@ from models.capacity.resource_and_limit import ResourceLimit
 from models.capacity.result import USL
 from models.capacity.result import CapacityReason as Why
 from models.numerics import quantile, quantiles
-from models.robust import EPISODE_SHARE
 from models.shared_constants import (
+    EPISODE_SHARE,
     HIGH_QUANTILE,
     LATEST_INTERVALS,
     MAJORITY,

@@ -15,8 +15,9 @@ from models.capacity.observations import Observations
 from models.capacity.resource_and_limit import FULL_UTILISATION, ResourceLimit
 from models.numerics import TINY, median, quantile
 from models.reason_enum import ReasonEnum
-from models.robust import CERTAIN_Z, neighbour_deviation, persistence
+from models.robust_regression import neighbour_deviation, persistence
 from models.shared_constants import (
+    CERTAIN_Z,
     GROUP_INTERVALS,
     HIGH_QUANTILE,
     MAJORITY,

@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 from models.arrays import Array
 from models.capacity.observations import Observations
 from models.capacity.resource_and_limit import FULL_UTILISATION
+from models.distribution_functions import normal_cdf
 from models.numerics import TINY
-from models.robust import neighbour_deviation, normal_cdf
+from models.robust_regression import neighbour_deviation
 from models.shared_constants import (
     FALSE_SIGN_PROBABILITY,
     MIN_LASTING,

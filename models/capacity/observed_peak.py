@@ -15,8 +15,9 @@ from models.capacity.demand_extrapolation import CEILING
 from models.capacity.observations import Observations
 from models.capacity.resource_and_limit import Resource
 from models.capacity.thinning import LOADS_PER_OCTAVE
+from models.distribution_functions import NORMAL_95
 from models.numerics import median
-from models.robust import NORMAL_95, medians
+from models.robust_regression import medians
 from models.shared_constants import (
     FAR_RATIO,
     MIN_LASTING,

@@ -16,9 +16,11 @@ from models.capacity.cost_curve import MIN_UTILISATION
 from models.capacity.observations import Observations
 from models.numerics import quantile
 from models.reason_enum import ReasonEnum
-from models.robust import CERTAIN_Z, EPISODE_SHARE, MAD_TO_DEVIATION, fit_columns, medians
+from models.robust_regression import MAD_TO_DEVIATION, fit_columns, medians
 from models.shared_constants import (
+    CERTAIN_Z,
     CLEAR_RATIO,
+    EPISODE_SHARE,
     GROUP_INTERVALS,
     LATEST_INTERVALS,
     MIN_CURVE_POINTS,

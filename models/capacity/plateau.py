@@ -19,13 +19,14 @@ from models.arrays import Array, Mask
 from models.capacity.observations import Observations
 from models.capacity.resource_and_limit import Resource
 from models.numerics import median
-from models.robust import SIGNIFICANT_Z, medians, neighbour_deviation
+from models.robust_regression import medians, neighbour_deviation
 from models.shared_constants import (
     CLEAR_RATIO,
     FAR_RATIO,
     MIN_LASTING,
     MIN_POINTS,
     NEAR_SHARE,
+    SIGNIFICANT_Z,
 )
 from models.trust import MAX_ERROR, MAX_GROWTH
 

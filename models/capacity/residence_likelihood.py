@@ -18,16 +18,8 @@ from models.arrays import Array
 from models.capacity.goodness_of_fit import MergedPoints
 from models.capacity.resource_and_limit import FULL_UTILISATION
 from models.numerics import ROUNDING, TINY, median, quantile
-from models.robust import (
-    MIN_FREEDOM,
-    SIGNIFICANT_Z,
-    TOTAL_WEIGHT,
-    TUKEY,
-    fit_linear,
-    mad,
-    persistence,
-)
-from models.shared_constants import LOW_QUANTILE, MIN_NOISE, QUERY_VARIATION
+from models.robust_regression import MIN_FREEDOM, TOTAL_WEIGHT, TUKEY, fit_linear, mad, persistence
+from models.shared_constants import LOW_QUANTILE, MIN_NOISE, QUERY_VARIATION, SIGNIFICANT_Z
 from models.trust import MAX_GROWTH
 from models.usl.peak_posterior_grid import GRID_SIZE
 from models.usl.residence_curve import RELATIVE_ERROR, powers_of

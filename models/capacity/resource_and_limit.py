@@ -12,7 +12,6 @@ from models.capacity.cpu_wakeups import SHORT_QUERY_SECONDS, CpuWakeups
 from models.capacity.shared_cost import SharedCost
 from models.numerics import QUANTILES, median, quantile, quantiles
 from models.reason_enum import ReasonEnum
-from models.robust import SIGNIFICANT_Z
 from models.shared_constants import (
     CLEAR_RATIO,
     LOW_QUANTILE,
@@ -20,6 +19,7 @@ from models.shared_constants import (
     MIN_LOAD_RATIO,
     MIN_MEETING_CONCURRENCY,
     MIN_POINTS,
+    SIGNIFICANT_Z,
 )
 from models.trust import FULL_LOAD, Trust
 from models.usl.posterior import CredibleInterval

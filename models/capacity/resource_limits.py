@@ -37,9 +37,11 @@ from models.capacity.utilisation_fit import (
     UtilisationPart,
     fit_parts,
 )
+from models.distribution_functions import NORMAL_95, normal_cdf
 from models.numerics import NEGLIGIBLE, QUANTILES, TABLE_SIZE, median, quantiles
-from models.robust import CERTAIN_Z, NORMAL_95, SIGNIFICANT_Z, fit_columns, normal_cdf
+from models.robust_regression import fit_columns
 from models.shared_constants import (
+    CERTAIN_Z,
     FALSE_SIGN_PROBABILITY,
     FAR_RATIO,
     MAJORITY,
@@ -49,6 +51,7 @@ from models.shared_constants import (
     NEAR_SHARE,
     QUERY_VARIATION,
     SEEN_QUANTILE,
+    SIGNIFICANT_Z,
 )
 from models.trust import TRUSTED_RATIO, Trust, trust_of
 from models.usl.posterior import CredibleInterval

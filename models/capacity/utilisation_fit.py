@@ -27,8 +27,8 @@ from models.arrays import Array
 from models.capacity.cpu_wakeups import CpuWakeups
 from models.capacity.resource_and_limit import OTHER_PROGRAMS_SHARE
 from models.capacity.shared_cost import SharedCost
-from models.robust import CERTAIN_Z, SIGNIFICANT_Z, LinearFit, fit_each
-from models.shared_constants import LIKELY, POSSIBLE, UNLIKELY
+from models.robust_regression import LinearFit, fit_each
+from models.shared_constants import CERTAIN_Z, LIKELY, POSSIBLE, SIGNIFICANT_Z, UNLIKELY
 
 MIN_UTILISATION_NOISE = 0.002
 """The least deviation of a utilisation."""

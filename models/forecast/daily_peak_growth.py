@@ -7,7 +7,7 @@ one that grows by as much each day (G. E. P. Box, D. R. Cox, 1964, with λ = 1/2
 like growth and growth like a launch, so that three shapes are compared by the Bayesian
 information criterion (G. Schwarz, Annals of Statistics 6, 1978): a line, no growth, and no growth
 since one more change, a step or the end of a line. Each is fitted by Tukey's biweight
-(`models/robust.py`), which bursts and holidays hardly influence.
+(`models/robust_regression.py`), which bursts and holidays hardly influence.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,6 +17,7 @@ from enum import StrEnum
 import numpy as np
 
 from models.arrays import Array
+from models.distribution_functions import student_cdf
 from models.forecast.weekly_pattern import (
     HALF_WEEK_DAYS,
     WEEK_DAYS,
@@ -26,7 +27,7 @@ from models.forecast.weekly_pattern import (
     week_factors,
 )
 from models.numerics import CONFIDENCE, median
-from models.robust import LinearFit, fit_linear, mad, persistence_of, student_cdf
+from models.robust_regression import LinearFit, fit_linear, mad, persistence_of
 from models.shared_constants import MIN_NOISE
 
 TREND_DAYS = 5 * WEEK_DAYS

@@ -12,7 +12,7 @@ from models.arrays import Array
 from models.forecast.daily_peak_growth import GROWTH_INDEX, Candidate, Trend, TrendShape
 from models.forecast.weekly_pattern import WEEK_DAYS, day_of_week, week_contrasts
 from models.random_numbers import DRAW_COUNT, SEED, RandomNumbers
-from models.robust import LinearFit
+from models.robust_regression import LinearFit
 from models.shared_constants import MIN_NOISE
 
 GROWTH_SPREAD = 0.4

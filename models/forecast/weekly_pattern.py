@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.arrays import Array
-from models.robust import medians
+from models.robust_regression import medians
 from models.shared_constants import MIN_NOISE
 
 WEEK_DAYS = 7

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from models.arrays import Array
+from models.distribution_functions import normal_cdf
 from models.numerics import CONFIDENCE, NEGLIGIBLE, median
-from models.robust import CERTAIN_Z, SIGNIFICANT_Z, normal_cdf
-from models.shared_constants import FAR_RATIO, TOLERATED_CHANGE
+from models.shared_constants import CERTAIN_Z, FAR_RATIO, SIGNIFICANT_Z, TOLERATED_CHANGE
 from models.trust import MAX_ERROR, PeakEvidence, Reason, Trust, judge_peak
 from models.usl.classical_fits import least_squares_on_throughput, linearise
 from models.usl.law import Usl

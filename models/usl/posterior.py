@@ -14,7 +14,7 @@ import numpy as np
 
 from models.arrays import Array
 from models.numerics import NEGLIGIBLE, QUANTILES, TABLE_SIZE
-from models.robust import MIN_FREEDOM
+from models.robust_regression import MIN_FREEDOM
 from models.shared_constants import MIN_NOISE, QUERY_VARIATION
 from models.usl.law import Usl, bounded_law
 from models.usl.peak_posterior_grid import (

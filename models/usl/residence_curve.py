@@ -12,13 +12,8 @@ import numpy as np
 
 from models.arrays import Array
 from models.numerics import NEGLIGIBLE, median
-from models.robust import (
-    CERTAIN_Z,
-    EPISODE_SHARE,
-    MAD_TO_DEVIATION,
-    REWEIGHTING_STEPS,
-    TOTAL_WEIGHT,
-)
+from models.robust_regression import MAD_TO_DEVIATION, REWEIGHTING_STEPS, TOTAL_WEIGHT
+from models.shared_constants import CERTAIN_Z, EPISODE_SHARE
 from models.usl.parabola_nnls import ZERO_COEFFICIENTS, Coefficients, fit_non_negative
 from models.usl.points_and_residuals import Points
 

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from models.arrays import Array
 from models.capacity.distribution import TABLE_DEVIATIONS, Distribution
+from models.distribution_functions import normal_cdf
 from models.numerics import ROUNDING, even_shares
 from models.random_numbers import DRAW_COUNT, SEED, RandomNumbers
-from models.robust import normal_cdf
 from models.what_if.current_state import CurrentState, LimitDistribution, UseShare
 
 UNTRUSTED_DEVIATION = 0.15

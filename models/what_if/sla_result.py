@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from models.distribution_functions import NORMAL_95
 from models.reason_enum import ReasonEnum
-from models.robust import NORMAL_95
 from models.what_if.current_state import CurrentLoad
 from models.what_if.predicted_value import PredictedValue
 

@@ -1,4 +1,4 @@
-"""Linear regression robust to a minority of outliers, and the normal distribution.
+"""Linear regression, medians and deviations that a minority of outliers hardly influences.
 
 Iteratively reweighted least squares with Tukey's biweight: P. J. Huber, E. M. Ronchetti, *Robust
 Statistics* (2009), chapter 7. Numpy only.
@@ -21,14 +21,6 @@ MAD_TO_DEVIATION = 1.4826
 """The median absolute deviation of a normal distribution, times this, is its deviation."""
 TOTAL_WEIGHT = 60.0
 """All points together count as at most this many, because those of one day are correlated."""
-
-SIGNIFICANT_Z = 2.0
-"""The number of standard errors beyond which a single value hardly lies by chance."""
-CERTAIN_Z = 6.0
-"""The number of standard errors beyond which not one of many values lies by chance."""
-EPISODE_SHARE = 0.1
-"""Less than this share of the intervals, or points, is an episode, not a change, and may be left
-out; if more look like outliers, the model does not fit, and none is left out."""
 MIN_FREEDOM = 4.0
 """The least degrees of freedom; with fewer, Student's distribution has no usable variance."""
 
@@ -220,37 +212,3 @@ def _ridge(size: int) -> tuple[Array, Array]:
     """Return by what matrices of this size are multiplied, and then what is added to them."""
     diagonal = np.eye(size)
     return 1 + NEGLIGIBLE * diagonal, TINY * diagonal
-
-
-NORMAL_95 = 1.6448536269514722
-"""The 95 % quantile of the standard normal distribution."""
-
-
-def normal_cdf(z: Array) -> Array:
-    """Compute Φ(z) within 1e-7, of any shape: Abramowitz and Stegun, formula 26.2.17."""
-    t = np.abs(z, out=np.empty(np.shape(z)))  # in place: half of the time was for new arrays
-    t *= 0.2316419
-    t += 1
-    np.divide(1, t, out=t)
-    series: Array = np.multiply(1.330274429, t, out=np.empty_like(t))
-    for coefficient in (-1.821255978, 1.781477937, -0.356563782, 0.319381530):
-        series += coefficient
-        series *= t
-    density = np.square(z, out=t)
-    density *= -0.5
-    series *= np.exp(density, out=density)
-    series *= 1 / np.sqrt(2 * np.pi)
-    return np.subtract(1, series, out=series, where=np.greater(z, 0))
-
-
-def student_cdf(off: Array, freedom: Array | float, variance: Array | float = 1.0) -> Array:
-    """Compute Student's distribution function of off/√variance, of any shape.
-
-    Abramowitz and Stegun, 26.7.8.
-    """
-    spread = np.square(off)
-    spread /= 2 * freedom
-    spread += variance
-    z = off * (1 - 1 / (4 * freedom))
-    z /= np.sqrt(spread)
-    return normal_cdf(z)
