@@ -7,7 +7,7 @@ from prometheus_client.core import Metric
 
 from agent.assessment.snapshot import Load, Snapshot
 from agent.config.durations import duration_text
-from agent.export.metric_families import LOWER, TRUST, UPPER, counter, gauge, trust_rows
+from agent.export.metric_family_builders import LOWER, TRUST, UPPER, counter, gauge, trust_rows
 from agent.export.resource_labels import LABELS, cpu_part, resource_labels
 from models.capacity.headroom import Headroom
 from models.capacity.resource_and_limit import ResourceLimit

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from prometheus_client.core import Metric
 
 from agent.assessment.snapshot import Snapshot
-from agent.export.metric_families import counter, gauge
+from agent.export.metric_family_builders import counter, gauge
 from agent.query_classes.attribution_snapshot import ClassesState, ClassState, ResourceState
 from agent.query_classes.capacity_gain import capacity_gain
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from prometheus_client.core import Metric
 
 from agent.assessment.snapshot import Snapshot
-from agent.export.metric_families import LOWER, UPPER, gauge
+from agent.export.metric_family_builders import LOWER, UPPER, gauge
 from models.forecast.time_to_saturation import Saturation
 
 TIMES: tuple[tuple[str, str, Callable[[Saturation], float | None]], ...] = (

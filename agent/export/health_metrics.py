@@ -6,7 +6,7 @@ from prometheus_client.core import Metric
 
 from agent.assessment.snapshot import ServerIdentity, Snapshot
 from agent.config.target_labels import INFO_LABELS
-from agent.export.metric_families import counter, gauge
+from agent.export.metric_family_builders import counter, gauge
 
 
 def health_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]:

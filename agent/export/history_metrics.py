@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from agent.export.metric_families import PREFIX
+from agent.export.metric_family_builders import PREFIX
 from agent.history.write_health import StoreState
 
 GAUGES: tuple[tuple[str, str, Callable[[StoreState], float | None]], ...] = (

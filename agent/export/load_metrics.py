@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from prometheus_client.core import Metric
 
 from agent.assessment.snapshot import Snapshot
-from agent.export.metric_families import gauge
+from agent.export.metric_family_builders import gauge
 
 
 def load_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from prometheus_client.core import Metric
 
 from agent.assessment.snapshot import SlaState, Snapshot
-from agent.export.metric_families import LOWER, TRUST, UPPER, gauge, trust_rows
+from agent.export.metric_family_builders import LOWER, TRUST, UPPER, gauge, trust_rows
 from models.what_if.predicted_value import PredictedValue
 
 ESTIMATES: tuple[tuple[str, str, Callable[[SlaState], PredictedValue | None]], ...] = (

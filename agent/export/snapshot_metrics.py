@@ -14,7 +14,7 @@ from agent.export.class_sla_metrics import class_sla_families
 from agent.export.forecast_metrics import forecast_families
 from agent.export.health_metrics import health_families
 from agent.export.load_metrics import load_families
-from agent.export.metric_families import PREFIX
+from agent.export.metric_family_builders import PREFIX
 from agent.export.sla_metrics import sla_families
 from agent.export.time_split_metrics import time_split_families
 from agent.export.usl_metrics import usl_families

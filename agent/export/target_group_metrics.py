@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
-from agent.export.metric_families import TRUST, group_counter, group_gauge, trust_rows
+from agent.export.metric_family_builders import TRUST, group_counter, group_gauge, trust_rows
 from agent.groups.group_monitor import GroupState
 from models.group.summary import GroupSummary
 from models.group.usl_over_nodes import NodeScaling

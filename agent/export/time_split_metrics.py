@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from prometheus_client.core import Metric
 
 from agent.assessment.snapshot import Snapshot
-from agent.export.metric_families import gauge
+from agent.export.metric_family_builders import gauge
 from agent.query_classes.class_time_splits import class_key
 from models.time_split.limiting_resource import LimitedBy, LimitingResource
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from prometheus_client.core import Metric
 
 from agent.assessment.snapshot import Snapshot
-from agent.export.metric_families import LOWER, TRUST, UPPER, gauge, trust_rows
+from agent.export.metric_family_builders import LOWER, TRUST, UPPER, gauge, trust_rows
 from models.trust import Trust
 from models.usl.fit import UslFit
 

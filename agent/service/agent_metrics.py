@@ -7,7 +7,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from agent.export.history_metrics import history_families
-from agent.export.metric_families import PREFIX
+from agent.export.metric_family_builders import PREFIX
 from agent.history.write_health import StoreState
 
 

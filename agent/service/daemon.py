@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry, ProcessCollector
 from agent.assessment.deploy_markers import Marker, Markers
 from agent.assessment.snapshot import Snapshot
 from agent.config.settings import Config
-from agent.export.metric_families import PREFIX
+from agent.export.metric_family_builders import PREFIX
 from agent.export.snapshot_metrics import SnapshotCollector
 from agent.export.target_group_metrics import GroupCollector
 from agent.groups.group_monitors import Groups

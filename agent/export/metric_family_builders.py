@@ -21,6 +21,11 @@ def gauge(name: str, text: str, rows: Rows, *labels: str) -> Metric:
     return _with_rows(GaugeMetricFamily(PREFIX + name, text, labels=("target", *labels)), rows)
 
 
+def counter(name: str, text: str, rows: Rows, *labels: str) -> Metric:
+    """Return a counter; `name` is without the suffix `_total`."""
+    return _with_rows(CounterMetricFamily(PREFIX + name, text, labels=("target", *labels)), rows)
+
+
 def group_gauge(name: str, text: str, rows: Rows, *labels: str) -> Metric:
     """Return a gauge of groups; `labels` are the names of those other than the group."""
     return _with_rows(GaugeMetricFamily(PREFIX + name, text, labels=("group", *labels)), rows)
@@ -29,11 +34,6 @@ def group_gauge(name: str, text: str, rows: Rows, *labels: str) -> Metric:
 def group_counter(name: str, text: str, rows: Rows, *labels: str) -> Metric:
     """Return a counter of groups; `name` is without the suffix `_total`."""
     return _with_rows(CounterMetricFamily(PREFIX + name, text, labels=("group", *labels)), rows)
-
-
-def counter(name: str, text: str, rows: Rows, *labels: str) -> Metric:
-    """Return a counter; `name` is without the suffix `_total`."""
-    return _with_rows(CounterMetricFamily(PREFIX + name, text, labels=("target", *labels)), rows)
 
 
 def trust_rows(labels: tuple[str, ...], trust: Trust) -> Rows:
