@@ -25,7 +25,7 @@ from agent.service.target_monitor import TargetMonitor
 from agent.window.concurrency import ConcurrencySource
 from agent.window.intervals import Window
 from collectors.base import FailureKind
-from models.business_unit import UnitReason
+from models.business_metric_headroom import UnitReason
 from models.trust import Trust
 
 USERS = {"name": "active_users", "unit": "users", "query": "SELECT 1"}

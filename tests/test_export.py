@@ -54,7 +54,7 @@ from agent.support.clock_pair import ClockPair
 from agent.window.interval_buffer import IntervalBuffer
 from agent.window.intervals import Window
 from collectors.base import FailureKind, Feature
-from models.business_unit import UnitHeadroom, UnitReason
+from models.business_metric_headroom import UnitHeadroom, UnitReason
 from models.capacity.result import CapacityReason
 from models.forecast.next_hour import Rise
 from models.forecast.time_to_saturation import DAY_SECONDS, ForecastReason, Saturation

@@ -11,7 +11,7 @@ import pytest
 
 from agent.cli import COMMANDS, main
 from models.attribution.result import AttributionReason
-from models.business_unit import UnitReason
+from models.business_metric_headroom import UnitReason
 from models.capacity.outliers import OutlierReason
 from models.capacity.resource_and_limit import LimitReason
 from models.capacity.result import CapacityReason

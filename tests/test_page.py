@@ -26,7 +26,7 @@ from agent.sampling.collector_health import CollectorHealth
 from agent.what_if.target_sla import sla_of
 from agent.window.intervals import Window
 from collectors.base import FailureKind, Feature
-from models.business_unit import UnitHeadroom, UnitReason
+from models.business_metric_headroom import UnitHeadroom, UnitReason
 from models.trust import Trust
 from models.what_if.predicted_value import PredictedValue
 from models.what_if.sla_result import SlaHeadroom

@@ -20,7 +20,7 @@ from agent.window.resource_utilisation import (
     CpuSource,
 )
 from collectors.base import Feature
-from models.business_unit import UnitHeadroom, UnitReason
+from models.business_metric_headroom import UnitHeadroom, UnitReason
 from models.capacity.goodness_of_fit import Finding
 from models.capacity.headroom import Headroom, headroom_of
 from models.capacity.resource_and_limit import OTHER_PROGRAMS_SHARE

@@ -5,7 +5,7 @@ from agent.business_metrics.value_series import ValueSeries
 from agent.config.business_metrics import BusinessMetric
 from agent.support.clock_pair import ClockPair
 from agent.window.intervals import Window
-from models.business_unit import UnitHeadroom, unit_headroom
+from models.business_metric_headroom import UnitHeadroom, unit_headroom
 
 
 def headroom_in_unit(
@@ -38,6 +38,6 @@ def business_state(
 
 def _changed_at(snapshot: Snapshot) -> float | None:
     """Return when the workload changed within the window, Unix seconds; None if it did not."""
-    capacity, points = snapshot.assessed.capacity, snapshot.assessed.intervals
+    capacity, intervals = snapshot.assessed.capacity, snapshot.assessed.intervals
     change = capacity.regimes.change if capacity and capacity.regimes else None
-    return float(points.at[change.index]) if change and points else None
+    return float(intervals.at[change.index]) if change and intervals else None

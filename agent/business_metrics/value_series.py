@@ -8,7 +8,7 @@ import numpy as np
 
 from agent.window.concurrency import ConcurrencySource, concurrency
 from agent.window.intervals import Window
-from models.business_unit import UnitValues
+from models.business_metric_headroom import UnitValues
 
 MAX_VALUES = 5000
 """Latest values that are kept: three and a half days at one a minute, 80 KiB."""

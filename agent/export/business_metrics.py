@@ -6,7 +6,7 @@ from prometheus_client.core import Metric
 
 from agent.assessment.snapshot import Snapshot
 from agent.export.metric_family_builders import LOWER, TRUST, UPPER, gauge, trust_rows
-from models.business_unit import UnitHeadroom
+from models.business_metric_headroom import UnitHeadroom
 from models.what_if.predicted_value import PredictedValue
 
 NAME = "business_metric"

@@ -8,7 +8,7 @@ from agent.assessment.outlier_counts import OutlierCounts
 from agent.assessment.snapshot import AssessmentState, ClassSlasState, SlaState
 from agent.query_classes.assessment import ClassMonitor
 from agent.query_classes.recent_response_times import RecentResponseTimes
-from models.business_unit import UnitHeadroom
+from models.business_metric_headroom import UnitHeadroom
 
 
 @dataclass(slots=True)

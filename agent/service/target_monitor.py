@@ -30,7 +30,7 @@ from agent.window.intervals import Window
 from collectors import CollectorSpec
 from collectors.base import Sample
 from collectors.histograms import HistogramValues
-from models.business_unit import UnitHeadroom, UnitReason
+from models.business_metric_headroom import UnitHeadroom, UnitReason
 
 if TYPE_CHECKING:
     from agent.replay.recording_opener import ReplayOptions

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from models.arrays import Array
-from models.business_unit import UnitHeadroom, UnitReason, UnitValues, unit_headroom
+from models.business_metric_headroom import UnitHeadroom, UnitReason, UnitValues, unit_headroom
 from models.capacity.distribution import Distribution
 from models.capacity.headroom import Headroom
 from models.capacity.result import Capacity, CapacityReason
