@@ -182,9 +182,10 @@ def print_speed() -> None:
     print(f"curve_fit {1e3 * peer:.1f} ms; ratio {ours / peer:.1f}")
 
 
-def _fastest(task: Callable[[], object], times: int = 15) -> float:
+def _fastest(task: Callable[[], object]) -> float:
+    """Take the least time of fifteen runs, s of CPU."""
     seconds = []
-    for _ in range(times):
+    for _ in range(15):
         start = process_time()
         task()
         seconds.append(process_time() - start)

@@ -144,7 +144,7 @@ def run(flavour: Flavour, name: str, pace: Pace) -> dict[str, Any]:
     return {"name": title, "caps": caps, "intervals": rows, **measured}
 
 
-def steps_below(cap: float, workload: Workload, longer: int = LONGER) -> list[float]:
+def steps_below(cap: float, workload: Workload, longer: int) -> list[float]:
     """Shares of a cap, one for each step."""
     shares = SHARES * (longer if cap == CAPS[-1] else 1)
     return sorted(shares) if workload.arrivals is Arrivals.RISING else list(shares)

@@ -45,9 +45,9 @@ def is_wrong_and_certain(loads: Array, probability: Array) -> bool:
     return bool(too_early.any() or too_late.any())
 
 
-def certainties(folder: Path = RECORDED) -> Iterator[Certainty]:
+def certainties() -> Iterator[Certainty]:
     """Assess each recording at each level up to 90 %."""
-    for file in sorted([*folder.glob("real/*.json.gz"), *folder.glob("zoo/*.json.gz")]):
+    for file in sorted([*RECORDED.glob("real/*.json.gz"), *RECORDED.glob("zoo/*.json.gz")]):
         seen = saved(file)
         for part in levels_of(seen):
             if part["cap"] > 1:

@@ -67,7 +67,7 @@ class Session(Library):
         self._execute_command(COM_QUERY, statement)  # type: ignore[attr-defined]
         first = self._next_packet()
         if first[0] == OK and len(first) >= OK_BYTES:
-            return _empty_result(limits, 0)
+            return _no_rows(limits)
         if first[0] == LOCAL_FILE:
             self._force_close()  # type: ignore[attr-defined]
             raise CollectorError(FailureKind.LOST, "the server asks for a local file: refused")
@@ -179,8 +179,9 @@ def _out_of_sequence(number: int, expected: int) -> Exception:
     return pymysql.InternalError(f"Packet sequence number wrong - got {number} expected {expected}")
 
 
-def _empty_result(limits: ResultLimits, columns: int) -> list[ResultRow]:
-    if columns != limits.columns:
+def _no_rows(limits: ResultLimits) -> list[ResultRow]:
+    """Return no rows; raises `CollectorError` where the statement should return some."""
+    if limits.columns:
         raise CollectorError(FailureKind.UNREADABLE, "the query returned no rows")
     return []
 

@@ -40,7 +40,7 @@ def csv(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     return "".join(",".join(map(str, row)) + "\n" for row in [header, *rows])
 
 
-def long_rows(s: Simulated, *, shift: float = 0.0) -> list[list[object]]:
+def long_rows(s: Simulated) -> list[list[object]]:
     """Return the rows of the long form, the truth included."""
     t = s.intervals
     assert t.count is not None
@@ -48,7 +48,7 @@ def long_rows(s: Simulated, *, shift: float = 0.0) -> list[list[object]]:
     examined, sent = (matrix for _, matrix in t.sizes)
     matrices = (t.count, t.statement_time, t.lock_time, examined, sent, s.truth)
     return [
-        [i + 1 + shift, 1, name, f'"{(t.texts or ())[k]}"', *(m[i, k] for m in matrices)]
+        [i + 1.0, 1, name, f'"{(t.texts or ())[k]}"', *(m[i, k] for m in matrices)]
         for i in range(len(t))
         for k, name in enumerate(t.names)
         if t.count[i, k]

@@ -48,18 +48,16 @@ def documented_metrics() -> set[str]:
     return {name for cell in cells for name in re.findall(r"mysql_headroom_\w+", cell)}
 
 
-def rules_with_short_intervals(
-    text: str, for_: str = "2s", window: str = "10s", interval: str = "1s"
-) -> str:
+def rules_with_short_intervals(text: str, for_: str = "2s", window: str = "10s") -> str:
     """The same rules, impatient: for a live test that cannot wait for hours.
 
     Every `for` and `keep_firing_for` becomes `for_`, every range such as `[15m]` becomes
-    `[window]`, and every group is evaluated each `interval`. The thresholds stay as they are, ages
-    in seconds included.
+    `[window]`, and every group is evaluated each second. The thresholds stay as they are, ages in
+    seconds included.
     """
     rules = deepcopy(parsed(text))
     for group in rules["groups"]:
-        group["interval"] = interval
+        group["interval"] = "1s"
         for rule in group["rules"]:
             rule["expr"] = _RANGE.sub(f"[{window}]", rule["expr"])
             if "for" in rule:

@@ -22,11 +22,11 @@ AHEAD = 0.25
 """Seconds that the simulated server is ahead."""
 
 
-def trips(seed: int, count: int = 60, drift: float = 0.0) -> list[RoundTrip]:
+def trips(seed: int, drift: float = 0.0) -> list[RoundTrip]:
     """Every five seconds one: a millisecond each way, and queues of 30 and 10 ms in the mean."""
     rng = np.random.default_rng(seed)
     found = []
-    for at in 5.0 * np.arange(count):
+    for at in 5.0 * np.arange(60):
         there, back = 0.001 + rng.exponential((0.03, 0.01))
         offset = AHEAD + drift * at + (there - back) / 2  # the time is taken on arrival
         found.append(RoundTrip(float(at), float(offset), float(there + back)))

@@ -79,10 +79,10 @@ def test_any_loopback_address_is_this_host(private_server: ServerFactory, flavou
         assert process.pid == found.pid
 
 
-def set_forward(patch: pytest.MonkeyPatch, seconds: float = 86_400.0) -> None:
-    """Have the server's start, by its uptime, be that much later than any process's here."""
+def set_forward_by_a_day(patch: pytest.MonkeyPatch) -> None:
+    """Have the server's start, by its uptime, be a day later than any process's here."""
     clock = SimpleNamespace(
-        time=lambda: time.time() + seconds, monotonic=time.monotonic, sleep=time.sleep
+        time=lambda: time.time() + 86_400.0, monotonic=time.monotonic, sleep=time.sleep
     )
     patch.setattr(process_lookup, "time", clock)
 
@@ -93,7 +93,7 @@ def test_the_process_is_found_after_a_clock_step(
     """Over TCP it is the one whose thread executes the session's statements."""
     with connected(server, "tcp") as connection:
         before = connection.statement_count
-        set_forward(monkeypatch)
+        set_forward_by_a_day(monkeypatch)
         process = find_server_process(connection)
         assert isinstance(process, psutil.Process)
         assert process.pid == server.pid
@@ -107,7 +107,7 @@ def test_a_thread_of_the_same_id_elsewhere_is_not_the_sessions(
     with connected(server, "tcp") as connection, connected(server, "tcp") as idle:
         theirs = process_lookup._session_thread(idle)
         monkeypatch.setattr(process_lookup, "_session_thread", lambda _: theirs)
-        set_forward(monkeypatch)
+        set_forward_by_a_day(monkeypatch)
         assert theirs is not None
         assert isinstance(find_server_process(connection), ProcessNotFound)
 
@@ -123,7 +123,7 @@ def test_without_access_to_threads_the_host_is_unknown_after_a_step(
         Connection(Endpoint(port=server.port), lambda: login, timeout=5, limit=5)
     ) as connection:
         connection.open()
-        set_forward(monkeypatch)
+        set_forward_by_a_day(monkeypatch)
         found = find_server_process(connection)
         assert isinstance(found, ProcessNotFound) == (server.flavour == "mysql")
         assert connection.is_open

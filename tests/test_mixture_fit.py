@@ -30,10 +30,10 @@ from models.attribution.sufficient_statistics import Moments
 from testbed.data_file_paths import data
 
 
-def one_column(x: Array, seconds: float = 1.0) -> ClassIntervals:
-    """Intervals of which only the statement time is known."""
+def one_column(x: Array) -> ClassIntervals:
+    """Intervals of a second, of which only the statement time is known."""
     names = tuple(f"q{k}" for k in range(x.shape[1]))
-    return ClassIntervals(names, np.full(len(x), seconds), x)
+    return ClassIntervals(names, np.ones(len(x)), x)
 
 
 def moments_of(x: Array, y: Array) -> Moments:

@@ -259,9 +259,9 @@ def test_the_plot_is_written(tmp_path: Path, known: bool) -> None:
     assert file.read_bytes().startswith(PNG)
 
 
-def page_of(snapshot: Snapshot, now: float = 100.0) -> str:
+def page_of(snapshot: Snapshot) -> str:
     """The table's text."""
-    return re.sub(r"<[^>]+>", " ", classes_table(snapshot, now))
+    return re.sub(r"<[^>]+>", " ", classes_table(snapshot, 100.0))
 
 
 def test_the_pages_table_is_of_one_period() -> None:

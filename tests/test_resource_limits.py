@@ -22,11 +22,9 @@ from models.trust import Trust
 LOADS = np.linspace(1, 1200, 1200)
 
 
-def find_resource_limit(
-    x: Array, u: Array, ceiling: float = 1.0, weights: Array | None = None
-) -> ResourceLimit:
+def find_resource_limit(x: Array, u: Array, ceiling: float = 1.0) -> ResourceLimit:
     """The limit of one resource."""
-    return find_resource_limits(x, [Resource("cpu", u, ceiling)], weights)[0]
+    return find_resource_limits(x, [Resource("cpu", u, ceiling)])[0]
 
 
 def loads(low: float, high: float, count: int = 300) -> tuple[Array, np.random.Generator]:

@@ -60,7 +60,7 @@ PROCESSORS, STEPS, DAMPED = 16, 400, 0.1
 
 
 def server_of_many_processors(
-    demand: float, waking: float, upto: float, *, seed: int = 0, is_measured: bool = True
+    demand: float, waking: float, upto: float, *, seed: int, is_measured: bool
 ) -> Observations:
     """Observe one of sixteen processors at loads up to a share of 16/demand."""
     rng = np.random.default_rng(seed)

@@ -28,12 +28,9 @@ class ConnectionLimiter:
     served at once. Shutting a connection down wakes its thread, which then frees the slot.
     """
 
-    def __init__(
-        self, limit: int, deadline: float, clock: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, limit: int, deadline: float) -> None:
         self.limit = limit
         self.deadline = deadline
-        self._clock = clock
         self._lock = threading.Lock()
         self._slots_by_host: dict[
             str, dict[ConnectionSlot, None]
@@ -48,7 +45,7 @@ class ConnectionLimiter:
                 return None
             if self.count >= self.limit:
                 self._disconnect([self._next_to_close()])
-            slot = ConnectionSlot(connection, host, self._clock())
+            slot = ConnectionSlot(connection, host, time.monotonic())
             self._slots_by_host.setdefault(host, {})[slot] = None
             self.count += 1
             return slot
@@ -69,7 +66,7 @@ class ConnectionLimiter:
 
     def sweep(self) -> None:
         """Disconnect all clients that are past the deadline, whatever their state."""
-        latest = self._clock() - self.deadline
+        latest = time.monotonic() - self.deadline
         with self._lock:
             self._disconnect([slot for slot in self._all_slots() if slot.since < latest])
 

@@ -74,7 +74,7 @@ Tally = Counter[str]
 
 
 @contextmanager
-def attacking(port: int, authorization: str = "") -> Iterator[Tally]:
+def attacking(port: int, authorization: str) -> Iterator[Tally]:
     """Attack while the block runs; the tally then has the responses, by attack and status.
 
     The body begins when connections are held and all attacks run, however late that is. The

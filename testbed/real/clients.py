@@ -129,7 +129,7 @@ def root(server: PrivateServer) -> Iterator[Ask]:
 
 
 @contextmanager
-def session_over(sock: socket.socket, user: str, password: str = "") -> Iterator[Ask]:
+def session_over(sock: socket.socket, user: str, password: str) -> Iterator[Ask]:
     """Log in over a socket that is connected already."""
     with _asking(_connected(sock, user, password)) as ask:
         yield ask
