@@ -60,7 +60,8 @@ FULL_LOAD = 0.9
 """The share of what a host, a server or a group can do from which on it is full: users wait, and
 more of them add no throughput."""
 MAX_GROWTH = 0.15
-"""dlnX/dlnN at the highest loads. Curves that paused and rose again grew by 0.2 and more there."""
+"""Growth has ended where dlnX/dlnN at the highest loads is less. Curves that paused and rose again
+grew by 0.2 and more there."""
 ENDING_RATIO = 1.3
 """Growth is ending, with one more step, if it has fallen by half, and the quantiles' ratio is below
 this. No peak trusted by this rule was off by 15 %."""

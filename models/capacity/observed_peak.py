@@ -58,7 +58,7 @@ def saturated_throughput(seen: Observations, capacity: float | None) -> float:
 
     Then the clients get what the server serves: no capacity is certainly above that. It counts
     where most statements wait: they are more than the estimated capacity needs. Infinity where the
-    connections, or too few such intervals, are known, and where they only piled up.
+    connections are not known, where too few such intervals were seen, and where they only piled up.
     """
     connections, r = seen.usual_connections, seen.uncontended_residence_time
     if capacity is None or connections is None or r is None or np.isnan(seen.connections).all():

@@ -96,7 +96,9 @@ class Trend:
     def growth_probability(self) -> float:
         """The probability that the load grows."""
         return sum(
-            c.weight * _positive_probability(c.fit) for c in self.candidates if c.shape == "growth"
+            c.weight * _positive_probability(c.fit)
+            for c in self.candidates
+            if c.shape is TrendShape.GROWTH
         )
 
 
