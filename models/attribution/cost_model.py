@@ -100,9 +100,7 @@ def fit_block(
     return _make_model(names, moments.totals[:-1], mixture, seconds, shared_costs), waiting
 
 
-def _select_classes(
-    moments: Moments, active: "np.ndarray[tuple[int], np.dtype[np.intp]]"
-) -> Moments:
+def _select_classes(moments: Moments, active: NDArray[np.intp]) -> Moments:
     kept = np.append(active, len(moments.totals) - 1)
     return replace(
         moments,

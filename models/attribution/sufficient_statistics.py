@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from models.arrays import Array
 from models.attribution.weighted_linear_regression import NO_LINE, Line
@@ -117,7 +118,7 @@ class RegressionSums:
         """Multiply the weight of all intervals so far by a factor, 0..1."""
         return RegressionSums(self.sums * keep)
 
-    def arranged(self, place: "np.ndarray[tuple[int], np.dtype[np.intp]]") -> "RegressionSums":
+    def arranged(self, place: NDArray[np.intp]) -> "RegressionSums":
         """Return the classes at these indices, in this order; −1 is a new one."""
         if not self.sums.shape[1]:
             return RegressionSums.empty(len(place))

@@ -125,8 +125,6 @@ WAITS_SPREAD = 0.6
 for a lock whose holder computes, and 1.5 where the loads of all classes rise together, and with
 them the queue for the lock)."""
 
-IndexArray = NDArray[np.intp]
-
 
 @dataclass(frozen=True, slots=True)
 class Elasticity:
@@ -164,7 +162,7 @@ class Elasticity:
         """Add other parts of the same classes."""
         return Elasticity(self.sums + other.sums)
 
-    def at(self, places: Sequence[int] | IndexArray) -> "Elasticity":
+    def at(self, places: Sequence[int] | NDArray[np.intp]) -> "Elasticity":
         """Return the classes at these indices, (k,); −1 is a class of which nothing is known."""
         indices = np.asarray(places, dtype=np.intp)
         return Elasticity(np.where(indices >= 0, self.sums[:, indices], 0.0))

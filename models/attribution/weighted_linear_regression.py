@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from models.arrays import Array
+from models.arrays import Array, Mask
 from models.numerics import ROUNDING
 
 
@@ -71,9 +71,7 @@ def fit_wlr(x: ArrayLike, y: ArrayLike) -> Wlr:
     return Wlr(tuple(fit_line(xs, zs) for xs, zs in columns), attributed.sum(axis=0))
 
 
-def divide_in_proportion(
-    x: ArrayLike, y: ArrayLike
-) -> tuple[Array, "np.ndarray[tuple[int], np.dtype[np.bool_]]"]:
+def divide_in_proportion(x: ArrayLike, y: ArrayLike) -> tuple[Array, Mask]:
     """Divide y over the classes in proportion to x: z_k = x_k·y/Σx; shape (T, K), and a mask (T,).
 
     The mask has the samples that were used: one with y = 0 or Σx = 0 is skipped, and its z is 0.

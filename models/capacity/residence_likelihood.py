@@ -24,8 +24,6 @@ from models.trust import MAX_GROWTH
 from models.usl.peak_posterior_grid import GRID_SIZE
 from models.usl.residence_curve import RELATIVE_ERROR, powers_of
 
-Indices = NDArray[np.intp]
-
 SHAPE_EDGE = 0.15
 """How far below 2 noise may make Nmax/(A·Xmax) seem. It is 2 + (σ−κ)·Nmax/(1−σ), of which the
 second part has the median 1 (Cisco UCS: 0.9; σ = 0.03 at Nmax = 40: 1.2)."""
@@ -81,7 +79,7 @@ class ResidenceModels:
     m: Array
     busy: Array
     """As in `MergedPoints`."""
-    starts: Indices
+    starts: NDArray[np.intp]
     """The first point of each of the groups, shape (groups,)."""
     idle: float
     """R of statements that do not wait: its `LOW_QUANTILE`."""
@@ -186,7 +184,7 @@ class ResidenceModels:
         best *= y
         best += c[:, None]
 
-        def ln_prior(which: Indices) -> Array:
+        def ln_prior(which: NDArray[np.intp]) -> Array:
             return _ln_shape_prior(scale[which, :, None] / y[which]) + removed.ln_p
 
         return self._ln_mean_likelihood(best, peaks.prior, ln_prior)
@@ -205,7 +203,7 @@ class ResidenceModels:
         return queue
 
     def _ln_mean_likelihood(
-        self, rss: Array, prior: Array, ln_prior: Callable[[Indices], Array]
+        self, rss: Array, prior: Array, ln_prior: Callable[[NDArray[np.intp]], Array]
     ) -> Array:
         """Average Student's likelihood of squared relative errors over each peak's cells, in ln.
 
@@ -222,7 +220,7 @@ class ResidenceModels:
             ln_p *= -power
             return ln_p
 
-        def ln_mean(which: Indices) -> Array:
+        def ln_mean(which: NDArray[np.intp]) -> Array:
             ln_p = ln_likelihood(rss[which])
             ln_p += ln_prior(which)
             ln_unit = float(ln_p.max())
