@@ -10,11 +10,11 @@ from woken_servers import PROCESSORS, server_of_many_processors, woken_server
 
 from collectors.cpu_idle_entries import MAX_CPUS, IdleEntries
 from models.capacity.assess import assess_capacity
-from models.capacity.cpu_wakeups import CpuWakeups
 from models.capacity.demand_extrapolation import CEILING
 from models.capacity.observations import Observations
 from models.capacity.resource_and_limit import Resource
 from models.capacity.result import CapacityReason
+from models.capacity.shared_cost import SharedCost
 from models.trust import Trust
 
 SEEDS = range(5)
@@ -112,11 +112,11 @@ def test_the_busy_share_is_that_of_random_arrivals() -> None:
     """X·(1 − U) idle entries a second: a share U finds it busy, from the lowest load on."""
     x = np.linspace(100.0, 1000.0, 50)
     u = x / 1000.0
-    idleness = CpuWakeups.of(x, x * (1 - u))
-    assert idleness is not None
-    assert idleness.per_query == pytest.approx(0.75, abs=0.1)
-    assert idleness.saved[-1] == pytest.approx(1.0)
-    assert np.all(np.diff(idleness.saved) >= 0)
+    wakeups = SharedCost.of(x, x * (1 - u))
+    assert wakeups is not None
+    assert wakeups.per_query == pytest.approx(0.75, abs=0.1)
+    assert wakeups.saved[-1] == pytest.approx(1.0)
+    assert np.all(np.diff(wakeups.saved) >= 0)
 
 
 @pytest.mark.parametrize("upto", [0.5, 0.72])
@@ -149,9 +149,9 @@ def test_other_programs_that_keep_processors_from_idling_hide_what_waking_costs(
 def test_too_few_idle_entries_give_no_measure() -> None:
     """Fewer than six known intervals, none, or a processor that never goes idle."""
     x = np.linspace(100.0, 1000.0, 10)
-    assert CpuWakeups.of(x, np.full(10, np.nan)) is None
-    assert CpuWakeups.of(x, np.where(np.arange(10) < 5, x, np.nan)) is None
-    assert CpuWakeups.of(x, np.zeros(10)) is None
+    assert SharedCost.of(x, np.full(10, np.nan)) is None
+    assert SharedCost.of(x, np.where(np.arange(10) < 5, x, np.nan)) is None
+    assert SharedCost.of(x, np.zeros(10)) is None
 
 
 def test_a_resource_is_full_only_where_queries_find_it_busy() -> None:

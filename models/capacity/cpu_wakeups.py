@@ -1,14 +1,13 @@
-"""The share of queries that find a processor busy, measured by how often it goes idle.
+"""What waking an idle processor costs a query, and which queries pay for it.
 
 A query that finds the processor idle pays for waking it: the interrupt, leaving the idle state (on
 a virtual machine through the hypervisor), cold caches. If queries arrive at random, a share 1 − U
 of them finds a single processor idle. Clients that are serialised by a processor of their own send
 queries evenly: each finds the server idle again, however busy it was, and the utilisation
 approaches 1 long before the processor is full. The kernel counts how often a processor goes idle,
-so the share is measured, not assumed: `saved` is the share of the queries that found it busy.
+so the share of the queries that found it busy is measured, not assumed (`shared_cost`).
 """
 
-from models.capacity.shared_cost import SharedCost
 from models.shared_constants import EPISODE_SHARE, SIGNIFICANT_Z
 
 WAKEUP_SECONDS = 50e-6
@@ -16,7 +15,3 @@ WAKEUP_SECONDS = 50e-6
 150 µs were measured on three virtual machines; it is a small part of long queries."""
 SHORT_QUERY_SECONDS = SIGNIFICANT_Z * WAKEUP_SECONDS / EPISODE_SHARE
 """A query of less processor time (s) is short: of longer ones waking is a tenth at most."""
-
-
-class CpuWakeups(SharedCost):
-    """The share of queries in each interval that found a processor busy, and did not wake it."""

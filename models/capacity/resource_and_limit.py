@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from models.arrays import Array, Mask
-from models.capacity.cpu_wakeups import SHORT_QUERY_SECONDS, CpuWakeups
+from models.capacity.cpu_wakeups import SHORT_QUERY_SECONDS
 from models.capacity.shared_cost import SharedCost
 from models.numerics import QUANTILES, median, quantile, quantiles
 from models.reason_enum import ReasonEnum
@@ -108,7 +108,7 @@ class Resource:
     short_query_concurrency: Array | None = field(repr=False, default=None)
     """Short statements at once for each processor where idle entries are not counted, shape
     (intervals,), NaN where not known; `Observations.of` computes it from N."""
-    wakeups: CpuWakeups | None = field(repr=False, default=None)
+    wakeups: SharedCost | None = field(repr=False, default=None)
     """The share of queries that found it busy; `Observations.of` computes it from idle entries."""
     log_sharing: SharedCost | None = field(repr=False, default=None)
     """The share of queries that needed no log write of their own, likewise from log writes."""
@@ -239,7 +239,7 @@ class Resource:
         return replace(
             self,
             short_query_concurrency=self._short_query_concurrency(x, n) if idle is None else None,
-            wakeups=None if idle is None else CpuWakeups.of(x, idle),
+            wakeups=None if idle is None else SharedCost.of(x, idle),
             log_sharing=None if log is None else SharedCost.of(x, log),
             may_wait_for_log=not log_counted and self._is_waited_elsewhere(x, n),
             others_per_query=self.use_by_others_per_query(x),

@@ -225,10 +225,10 @@ def _add_priors(
     whole, own, others = parts
     x_scale = float(x.max())
     own = replace(own, base=OWN_BASE_PRIOR, shares=PROCESSOR_MODEL_PRIORS)
-    idleness, log = resource.wakeups, resource.log_sharing
-    if idleness is not None:
-        idle = replace(idleness, per_query=idleness.per_query * x_scale)
-        smooth = idle.smoothed(own.t, whole.u, own.weights)
+    wakeups, log = resource.wakeups, resource.log_sharing
+    if wakeups is not None:
+        counted = replace(wakeups, per_query=wakeups.per_query * x_scale)
+        smooth = counted.smoothed(own.t, whole.u, own.weights)
         own = replace(own, shares=WAKEUP_MODEL_PRIORS, wakeups=smooth)
     elif (
         resource.short_query_concurrency is not None

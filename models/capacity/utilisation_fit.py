@@ -24,7 +24,6 @@ from typing import NamedTuple
 import numpy as np
 
 from models.arrays import Array
-from models.capacity.cpu_wakeups import CpuWakeups
 from models.capacity.resource_and_limit import OTHER_PROGRAMS_SHARE
 from models.capacity.shared_cost import SharedCost
 from models.robust_regression import LinearFit, fit_each
@@ -60,7 +59,7 @@ class UtilisationPart:
     base: tuple[float, float] = BASE_PRIOR
     shares: tuple[float, ...] = MODEL_PRIORS
     """The prior probabilities of the models in `demand_extrapolation`, in their order."""
-    wakeups: CpuWakeups | None = None
+    wakeups: SharedCost | None = None
     wakeup_share_per_second: float | None = None
     """One second of processor time as a part of the demand, where idle entries are not counted and
     each query may have woken the processor; None: they are counted, or it is no processor."""
