@@ -163,12 +163,14 @@ def _fit_utilisations(
     weights_used = np.where(used, (weights / rough)[:, None], 0.0)
     design = np.array([np.ones_like(t), t, t * t]).T
     fits = fit_columns(design, columns, weights_used, MIN_UTILISATION_NOISE)
-    all_parts = [
+    fitted = [
         UtilisationPart(t, *part) for part in zip(columns.T, weights_used.T, fits, strict=True)
     ]
-    parts = [[whole] for whole in all_parts[: len(resources)]]
-    for place, i in enumerate(separate.tolist(), start=len(resources)):
-        parts[i] = _add_priors([*parts[i], *all_parts[place :: len(separate)][:2]], resources[i], x)
+    whole, own_and_others = fitted[: len(resources)], fitted[len(resources) :]
+    own_parts, others_parts = own_and_others[: len(separate)], own_and_others[len(separate) :]
+    parts = [[part] for part in whole]
+    for i, own_part, others_part in zip(separate.tolist(), own_parts, others_parts, strict=True):
+        parts[i] = _add_priors([whole[i], own_part, others_part], resources[i], x)
     return parts
 
 
