@@ -1,7 +1,7 @@
 """Measure the cost of `attribute` over the number of columns, as ratios within one run.
 
-    OPENBLAS_NUM_THREADS=1 python bench/attribute_scaling.py [--intervals 600] \
-        [--columns 300 1000]
+    OPENBLAS_NUM_THREADS=1 python bench/attribute_scaling.py [--intervals 600]
+                                       [--columns 300 1000]
 
 A wide file of so many classes is read, divided, and predicted quarter by quarter, as the command
 does. Times are CPU seconds of this process.

@@ -1,8 +1,7 @@
 """Cost of dividing a resource over query classes, beside scipy's solver in the same run.
 
-    OPENBLAS_NUM_THREADS=1 python bench/attribution_speed.py [--known 10000] [--active 500] \
-        [--intervals 3600]
-        [--tracked 200]
+    OPENBLAS_NUM_THREADS=1 python bench/attribution_speed.py [--known 10000] [--active 500]
+                                       [--intervals 3600] [--tracked 200]
 
 One interval of many known and few active classes; the refit of a window, from its samples and from
 the sums of its minutes; the memory of each. Ratios hold on any machine, times only on this one.

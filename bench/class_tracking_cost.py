@@ -27,8 +27,10 @@ from models.attribution.result import HostUse
 from models.attribution.sliding_model import SlidingModel
 
 REPEATS = 5
-LATELY = 12  # minutes, over which the time of a division is averaged: not each makes a new fit
-TICKS_A_MINUTE = 60
+AVERAGED_MINUTES = (
+    12  # minutes, over which the time of a division is averaged: not each makes a new fit
+)
+INTERVALS_PER_MINUTE = 60
 NAMES = tuple(COUNTERS.values())
 
 
@@ -39,7 +41,7 @@ def main() -> None:
         parser.add_argument(f"--{name}", type=int, default=default)
     args = parser.parse_args()
     rng = np.random.default_rng(1)
-    minutes = args.intervals // TICKS_A_MINUTE
+    minutes = args.intervals // INTERVALS_PER_MINUTE
     intervals, y = window(rng, args.intervals)
     print("| task | ms of CPU | of nnls | MB |")
     print("|---|---|---|---|")
@@ -119,9 +121,9 @@ def refit(name: str, intervals: ClassIntervals, y: Array, minutes: int) -> tuple
     tracemalloc.start()
     model = SlidingModel(resource, minutes)
     for minute in range(minutes):
-        part = slice(minute * TICKS_A_MINUTE, (minute + 1) * TICKS_A_MINUTE)
+        part = slice(minute * INTERVALS_PER_MINUTE, (minute + 1) * INTERVALS_PER_MINUTE)
         block, total = intervals.at(part), y[part]
-        last = minute >= minutes - LATELY
+        last = minute >= minutes - AVERAGED_MINUTES
         if last and tracemalloc.is_tracing():
             size = tracemalloc.get_traced_memory()[0]
             tracemalloc.stop()

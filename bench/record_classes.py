@@ -3,7 +3,7 @@
     python bench/record_classes.py FOLDER [--kind moderate] [--seconds 240]
     python bench/score_classes.py FOLDER
 
-Seventeen classes compute, each at a rate that wanders on its own, three wait: SLEEP, GET_LOCK and a
+Seventeen classes compute, each at a rate that varies on its own, three wait: SLEEP, GET_LOCK and a
 hot row (`classes.lua`). KIND.csv and KIND_host.csv are as `attribute` reads them, with the server's
 own CPU per class (SUM_CPU_TIME) as `cpu_true_s`.
 """
@@ -28,7 +28,8 @@ from agent.query_classes.resource_meter import ALL_TIME, BUSY, IO_WAIT
 from agent.query_classes.tracked_classes import class_table
 from collectors import COLLECTORS
 from collectors.base import Values
-from collectors.connection import Connection, Endpoint, Login
+from collectors.connection import Connection, Login
+from collectors.transport_security import Endpoint
 
 ROOT = Path(__file__).resolve().parent.parent
 SCRIPT = str(ROOT / "bench" / "classes.lua")

@@ -91,7 +91,7 @@ class Soak:
                         ask(f"KILL {number}")
 
     def reload_changed(self) -> None:
-        """Each target with another time-out: a new watch that takes the window over."""
+        """Each target with another time-out: a new monitor that takes the window over."""
         timeout = next(self._timeout)
         changed = [{**t, "timeout": timeout} for t in self._good["targets"]]
         self._reload(yaml.safe_dump({**self._good, "targets": changed}))

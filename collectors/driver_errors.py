@@ -14,7 +14,7 @@ DENIED = {
     ER.HOST_IS_BLOCKED,
     1524,  # plugin is not loaded
     1698,  # access denied without a password
-    1820,
+    1820,  # password must be changed
     1862,  # password has expired
     3118,  # account is locked
     3955,  # account is blocked after failed logins
@@ -29,8 +29,8 @@ PRIVILEGE = {
     ER.SPECIFIC_ACCESS_DENIED_ERROR,
     1370,  # execution of a routine
 }
-TIMEOUT_ERRORS = {3024, 1969, 1317, 1205}  # time limits: MySQL's, MariaDB's; interrupted; lock wait
-DISCONNECT_CODES = {
+TIME_LIMIT_ERRORS = {3024, 1969, 1317, 1205}  # MySQL's, MariaDB's; interrupted; lock wait
+DISCONNECT_ERRORS = {
     1053,
     1152,
     1158,
@@ -167,7 +167,7 @@ def _failure_kind(code: int, text: str, error: Exception) -> FailureKind:
     for codes, kind in (
         (DENIED, FailureKind.DENIED),
         (PRIVILEGE, FailureKind.PRIVILEGE),
-        (TIMEOUT_ERRORS, FailureKind.SLOW),
+        (TIME_LIMIT_ERRORS, FailureKind.SLOW),
         ({CR.CR_SSL_CONNECTION_ERROR}, FailureKind.UNTRUSTED),
         (CONNECT_ERRORS, FailureKind.REFUSED),
     ):
@@ -175,7 +175,7 @@ def _failure_kind(code: int, text: str, error: Exception) -> FailureKind:
             return kind
     if isinstance(error, UnicodeDecodeError):
         return FailureKind.UNREADABLE
-    if isinstance(error, pymysql.MySQLError) and _is_answer(code) and code not in DISCONNECT_CODES:
+    if isinstance(error, pymysql.MySQLError) and _is_answer(code) and code not in DISCONNECT_ERRORS:
         return FailureKind.UNREADABLE
     return FailureKind.LOST
 

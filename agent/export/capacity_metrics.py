@@ -267,15 +267,15 @@ def _limit_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]:
 
 def _interval_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]:
     """Yield how many intervals were left out and kept, and when the mix changed last."""
-    records = [(s.target, s.assessed.outlier_counts) for s in snapshots]
+    counts = [(s.target, s.assessed.outlier_counts) for s in snapshots]
     yield counter(
         "outliers",
         "Intervals that were left out of the assessment, by reason, each counted once; absent "
         "before the first of its kind.",
         (
             ((target, reason.value), float(count))
-            for target, record in records
-            for reason, count in record.outliers.items()
+            for target, counted in counts
+            for reason, count in counted.outliers.items()
         ),
         "reason",
     )
@@ -283,12 +283,16 @@ def _interval_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric
         "mix_changed_timestamp_seconds",
         "Unix time at which the latest change of the mix of queries was complete; older "
         "intervals are left out. Absent while none was seen.",
-        (((target,), record.mix_changed_at) for target, record in records),
+        (((target,), counted.mix_changed_at) for target, counted in counts),
     )
-    points = [(s.target, s.assessed.intervals) for s in snapshots if s.capacity(now) is not None]
+    known = [(s.target, s.assessed.intervals) for s in snapshots if s.capacity(now) is not None]
     yield gauge(
         "intervals_kept",
         "Intervals of the window that were assessed, at most 500; absent while nothing is "
         "assessed.",
-        (((target,), float(len(assessed))) for target, assessed in points if assessed is not None),
+        (
+            ((target,), float(len(intervals)))
+            for target, intervals in known
+            if intervals is not None
+        ),
     )

@@ -14,7 +14,7 @@ from agent.export.number_formats import (
 )
 from models.capacity.headroom import headroom_on_curve
 from models.trust import Trust
-from models.usl.fit import UslFit
+from models.usl.fit import FitMethod, UslFit
 from models.usl.law import Usl
 from models.usl.law_point import LoadPoint
 from models.usl.posterior import CredibleInterval
@@ -25,9 +25,9 @@ WIDE_RATIO = 2.0
 """Ratio of the ends of the concurrency's interval above which one number would mislead."""
 
 METHODS = {
-    "bayes": "Bayesian, with weak priors",
-    "lsq": "least squares on throughput",
-    "linearised": "the white paper's parabola",
+    FitMethod.BAYES: "Bayesian, with weak priors",
+    FitMethod.LSQ: "least squares on throughput",
+    FitMethod.LINEARISED: "the white paper's parabola",
 }
 
 
@@ -119,7 +119,7 @@ def _parameter_lines(curve: CurveFile, fitted: UslFit) -> list[str]:
         ("coherency κ", format_number(law.kappa, 4)),
         ("λ (at N = 1)", f"{format_number(law.lam)} queries/s"),
         ("R²", r_squared),
-        ("method", f"{fitted.method.value}: {METHODS[fitted.method.value]}"),
+        ("method", f"{fitted.method.value}: {METHODS[fitted.method]}"),
         ("points", _points_text(curve, fitted)),
         (
             "observed",

@@ -120,7 +120,7 @@ def _target_families(state: AgentState) -> Iterator[Metric]:
         "that they break off.",
         labels=("target",),
     )
-    fits = GaugeMetricFamily(
+    durations = GaugeMetricFamily(
         PREFIX + "assessment_duration_seconds",
         "Seconds that the latest assessment of the target took; absent before the first.",
         labels=("target",),
@@ -136,9 +136,9 @@ def _target_families(state: AgentState) -> Iterator[Metric]:
             failures.add_metric((one.target, part), count)
         connects.add_metric((one.target,), one.connects)
         if one.assessment_seconds is not None:
-            fits.add_metric((one.target,), one.assessment_seconds)
+            durations.add_metric((one.target,), one.assessment_seconds)
     yield connects
-    yield fits
+    yield durations
     yield failures
 
 

@@ -205,9 +205,12 @@ class Agent:
             ),
             tuple(
                 TargetActivity(
-                    w.target.name, w.connects, w.assessment_seconds, w.assessment_failures
+                    monitor.target.name,
+                    monitor.connects,
+                    monitor.assessment_seconds,
+                    monitor.assessment_failures,
                 )
-                for w in self.monitors
+                for monitor in self.monitors
             ),
             history=self._store.state if self._store else None,
         )
