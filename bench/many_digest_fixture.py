@@ -17,8 +17,9 @@ from pymysql.constants import CLIENT
 from pymysql.cursors import Cursor
 
 from agent.demo.private_server import Flavour, PrivateServer, find_server
-from collectors.connection import Endpoint, Login
+from collectors.connection import Login
 from collectors.host import process_clock
+from collectors.transport_security import Endpoint
 
 ROOT = Path(__file__).resolve().parent.parent
 DATABASE = "bench"

@@ -28,8 +28,7 @@ from collectors.result_cells import (
     text,
     whole_number,
 )
-from collectors.transport_security import Endpoint as Endpoint
-from collectors.transport_security import protection_features, security_options
+from collectors.transport_security import Endpoint, protection_features, security_options
 from collectors.untrusted_server_session import Session
 
 SERVER_VARIABLES = (

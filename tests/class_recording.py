@@ -11,8 +11,9 @@ from agent.query_classes.class_registry import ClassRegistry
 from agent.query_classes.period_attribution import ObservedClasses, observed_classes
 from collectors import COLLECTORS
 from collectors.base import Sample
-from collectors.connection import Connection, Endpoint, Login
+from collectors.connection import Connection, Login
 from collectors.digests import DigestRows, DigestValues
+from collectors.transport_security import Endpoint
 from testbed.real.server_account import least_account
 
 READ = ("host", "status", "digests", "host", "status")

@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from agent.demo.private_server import PrivateServer
-from collectors.connection import Connection, Endpoint, Login
+from collectors.connection import Connection, Login
+from collectors.transport_security import Endpoint
 from testbed.real.server_account import least_account
 
 

@@ -25,7 +25,7 @@ from agent.config.settings import (
     TlsSettings,
 )
 from collectors import COLLECTORS
-from collectors.connection import Endpoint
+from collectors.transport_security import Endpoint
 
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLE = ROOT / "config.example.yaml"

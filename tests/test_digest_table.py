@@ -17,7 +17,7 @@ from agent.query_classes.one_off_profile import send_statements_once
 from collectors import COLLECTORS, all_statements, digest_table, digest_texts, digests
 from collectors.all_statements import AllStatements
 from collectors.base import CollectorError, FailureKind, Values
-from collectors.connection import Connection, Endpoint, Login
+from collectors.connection import Connection, Login
 from collectors.digest_table import COUNTERS, Array, DigestTable, parse_numbers, unit_factors
 from collectors.digests import DigestRows, DigestValues
 from collectors.result_cells import (
@@ -29,6 +29,7 @@ from collectors.result_cells import (
     number_or_zero,
     whole_number,
 )
+from collectors.transport_security import Endpoint
 from testbed.real.clients import run_as_root
 from testbed.real.daemon import target, write_config
 from testbed.real.server_account import least_account

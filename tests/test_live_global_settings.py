@@ -14,8 +14,9 @@ from conftest import ServerFactory
 from agent.demo.private_server import Flavour, PrivateServer
 from collectors import COLLECTORS, business_query
 from collectors.base import CollectorError, FailureKind, Values
-from collectors.connection import Connection, Endpoint, Login
+from collectors.connection import Connection, Login
 from collectors.digests import DigestValues
+from collectors.transport_security import Endpoint
 from testbed.real.clients import run_as_root
 from testbed.real.daemon import target, wait_until, watching
 from testbed.real.server_account import Account, least_account

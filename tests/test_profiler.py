@@ -19,8 +19,9 @@ from agent.query_classes.one_off_profile import (
 )
 from collectors import CollectorSpec
 from collectors.base import CollectorError, FailureKind, Prepared, Values
-from collectors.connection import Connection, Endpoint, Login
+from collectors.connection import Connection, Login
 from collectors.digests import DigestReader
+from collectors.transport_security import Endpoint
 from testbed.real.clients import Clients
 from testbed.real.daemon import target, write_config
 

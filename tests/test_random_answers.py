@@ -24,8 +24,9 @@ from agent.support.clock_pair import ClockPair
 from agent.window.interval_buffer import IntervalBuffer
 from collectors import COLLECTORS, CollectorSpec, status
 from collectors.base import CollectorError, Sample
-from collectors.connection import Connection, Endpoint, Login
+from collectors.connection import Connection, Login
 from collectors.digests import DigestRows, DigestValues
+from collectors.transport_security import Endpoint
 from testbed.attacks.lying_server import (
     DATETIME,
     DECIMAL,

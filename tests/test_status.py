@@ -14,8 +14,9 @@ from agent.demo.private_server import PrivateServer
 from agent.service.target_monitor import TargetMonitor
 from collectors import status
 from collectors.base import Values
-from collectors.connection import Connection, Endpoint, Login, statement_words
+from collectors.connection import Connection, Login, statement_words
 from collectors.result_cells import ONE_CELL, ResultLimits, ResultRow
+from collectors.transport_security import Endpoint
 from testbed.real.clients import root
 from testbed.real.daemon import target, wait_until
 from testbed.real.server_account import least_account

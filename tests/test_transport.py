@@ -13,8 +13,9 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from web_clients import Authority
 
 from collectors.base import CollectorError, Feature
-from collectors.connection import Connection, Endpoint, Login
+from collectors.connection import Connection, Login
 from collectors.transport_security import (
+    Endpoint,
     is_server_verified,
     protection_features,
     security_options,

@@ -19,7 +19,8 @@ from typing import Any
 from agent.demo.private_server import PrivateServer
 from collectors import COLLECTORS
 from collectors.base import Sample
-from collectors.connection import Connection, Endpoint, Login
+from collectors.connection import Connection, Login
+from collectors.transport_security import Endpoint
 from testbed.real.server_programs import ROOT, server_program
 
 FIXTURES = ROOT / "tests" / "fixtures"
