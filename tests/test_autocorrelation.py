@@ -44,7 +44,7 @@ def test_one_large_error_is_no_autocorrelation() -> None:
     assert Autocorrelation.of(y, expected).inflation == pytest.approx(INFLATION, rel=0.06)
 
 
-def test_blocks_add_up() -> None:
+def test_the_sums_of_blocks_are_nearly_those_of_the_whole() -> None:
     """Except for the step from one to the next."""
     y, expected = errors(0.6)
     parts = [

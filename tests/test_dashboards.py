@@ -57,7 +57,7 @@ def substituted(expression: str, server: str = SERVERS[0]) -> str:
 every_dashboard = pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
 
 
-def test_there_are_two() -> None:
+def test_there_is_a_dashboard_of_one_server_and_one_of_all() -> None:
     """One of a server, one of all."""
     assert [path.name for path in FILES] == [
         "mysql-headroom.dashboard.json",

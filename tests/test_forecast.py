@@ -156,7 +156,7 @@ def test_a_burst_does_not_distort_a_day_of_the_week(days: int) -> None:
         assert np.quantile(highest, 0.9) < 6 * PEAK
 
 
-def test_recurring_bursts_count() -> None:
+def test_recurring_bursts_bring_the_capacity_nearer() -> None:
     """A load doubled now and then for an hour reaches the capacity before its line."""
     hours = load(42)
     plain = days_until(meets(hours, PEAK * 1.15))

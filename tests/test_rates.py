@@ -142,6 +142,6 @@ def test_a_gauge_is_averaged_over_the_samples_within() -> None:
     assert (np.isnan(mean[0]), mean[1], count.tolist()) == (True, 4, [0, 1])
 
 
-def test_littles_law() -> None:
+def test_concurrency_is_statement_seconds_per_second() -> None:
     """Three statement seconds in each second are a concurrency of three."""
     assert rates.concurrency_by_littles_law([30, 0], [10, 10]).tolist() == [3, 0]

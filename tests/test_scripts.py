@@ -76,7 +76,7 @@ def only_line(text: str) -> str:
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
-def test_scripts_are_valid(script: Path) -> None:
+def test_scripts_parse_and_stop_at_the_first_error(script: Path) -> None:
     """Each parses, is executable (but for the library), and stops at the first error."""
     text = script.read_text()
     interpreter = "bash" if "bash" in text.splitlines()[0] else "sh"

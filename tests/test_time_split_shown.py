@@ -106,7 +106,7 @@ def test_a_bar_has_a_letter_for_each_twentieth() -> None:
     assert limit_text(USE.limited_by) == "disk 58 %"
 
 
-def test_doubts_are_shown() -> None:
+def test_an_excess_and_unknown_parts_are_put_into_words() -> None:
     """Parts that exceed the time, and those that are not known, in words."""
     (excess, unknown) = doubt_texts(TimeSplit.of(10.0, {TimePart.CPU: 15.0}))
     assert "50 %" in excess
