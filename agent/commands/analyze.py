@@ -23,7 +23,7 @@ from agent.prometheus.fleet_targets import (
     missing_hosts,
     names_text,
 )
-from agent.prometheus.host_use import USED_BY_OTHERS
+from agent.prometheus.host_used_by_others import USED_BY_OTHERS
 from agent.prometheus.target_assessment import Analysis, analyse
 from agent.replay.recording_opener import SourceError
 from agent.support.http_client import AccessError

@@ -7,7 +7,7 @@ from msgspec import structs
 from agent.config.timestamps import time_text
 from agent.prometheus.client import Client
 from agent.prometheus.fleet_targets import FleetQuery, FleetTarget, find_targets, names_text
-from agent.prometheus.host_use import USED_BY_OTHERS, is_mostly_used_by_others
+from agent.prometheus.host_used_by_others import USED_BY_OTHERS, is_mostly_used_by_others
 from agent.prometheus.server_recordings import (
     measure_samplings,
     readings,

@@ -14,7 +14,7 @@ from agent.config.settings import FitSettings
 from agent.pipeline import assess
 from agent.prometheus.client import Client
 from agent.prometheus.fleet_targets import FleetQuery, FleetTarget
-from agent.prometheus.host_use import is_mostly_used_by_others
+from agent.prometheus.host_used_by_others import is_mostly_used_by_others
 from agent.prometheus.server_recordings import (
     measure_samplings,
     readings,

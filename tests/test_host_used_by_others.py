@@ -1,6 +1,6 @@
 """Whether a host's CPU time is mostly that of other programs, over weeks of intervals."""
 
-from agent.prometheus.host_use import is_mostly_used_by_others
+from agent.prometheus.host_used_by_others import is_mostly_used_by_others
 from agent.window.interval_buffer import IntervalBuffer
 from agent.window.intervals import Interval
 from agent.window.resource_utilisation import CPU, CPUS
