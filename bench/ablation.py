@@ -86,7 +86,7 @@ class Outcome(NamedTuple):
 
     @property
     def wrong(self) -> int:
-        """Count those that are trusted and off by more than 15 %."""
+        """How many are trusted and off by more than 15 %."""
         return int(np.count_nonzero(self.trusted & (np.abs(self.error) > WRONG)))
 
 

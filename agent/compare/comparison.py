@@ -55,12 +55,12 @@ class Compared:
 
     @property
     def has_changed(self) -> bool:
-        """Return whether the change is beyond the uncertainty."""
+        """Whether the change is beyond the uncertainty."""
         return self.change.verdict in (Verdict.HIGHER, Verdict.LOWER)
 
     @property
     def is_known(self) -> bool:
-        """Return whether a value or a bound of it is known in either period."""
+        """Whether a value or a bound of it is known in either period."""
         return any(e != UNKNOWN for e in (self.before, self.after))
 
 
@@ -78,7 +78,7 @@ class Comparison:
 
     @property
     def has_changed(self) -> bool:
-        """Return whether anything changed beyond the uncertainty."""
+        """Whether anything changed beyond the uncertainty."""
         return any(row.has_changed for row in self.rows)
 
 
