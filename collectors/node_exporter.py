@@ -56,7 +56,7 @@ Fetch = Callable[[], bytes]
 """Fetch node_exporter's page once; raises `CollectorError` of a kind that ends no session."""
 
 
-class Metric(NamedTuple):
+class PageSample(NamedTuple):
     """One sample of a metric on a page."""
 
     name: str
@@ -79,7 +79,7 @@ def parse_page(page: bytes) -> Values:
     values: defaultdict[str, float] = defaultdict(float)
     disks: defaultdict[str, dict[str, float]] = defaultdict(dict)
     links: defaultdict[str, dict[str, float]] = defaultdict(dict)
-    for name, labels, value in _metrics(page):
+    for name, labels, value in _samples(page):
         device = labels.get("device", "")
         if name == CPU and labels.get("mode") in CPU_FIELDS:
             cpus.add(labels.get("cpu", ""))
@@ -107,14 +107,14 @@ def _is_link(device: str) -> bool:
     return not virtual and VLAN_MARK not in device
 
 
-def _metrics(page: bytes) -> Iterator[Metric]:
+def _samples(page: bytes) -> Iterator[PageSample]:
     """Parse the lines of the metrics in use; the others are skipped, since parsing is slow."""
     text = page.decode("utf-8", "replace")
     lines = [line for line in text.splitlines() if line.startswith(NAMES)][:MAX_SERIES]
     try:
         for family in text_string_to_metric_families("\n".join((*lines, ""))):
             for sample in family.samples:
-                yield Metric(sample.name, sample.labels, float(sample.value))
+                yield PageSample(sample.name, sample.labels, float(sample.value))
     except ValueError as error:
         message = f"not the page of a node_exporter: {str(error)[:100]}"
         raise CollectorError(FailureKind.UNREADABLE, message) from None

@@ -165,7 +165,7 @@ def _in_flight_feature(connection: Connection) -> Feature:
 
 
 def cpu_feature(connection: Connection, name: str, without: str) -> Feature | None:
-    """Return whether statements' CPU time is summed; None where this server's version cannot.
+    """Return as a feature that statements' CPU time is summed; None where this version cannot.
 
     `without` says what an absent feature means.
     """

@@ -122,9 +122,10 @@ def _status_query(connection: Connection, added: Collection[str]) -> str:
 
 def _limits(settings: Values, values: Values) -> dict[str, float]:
     """Return the limits set by the server's variables; 0 means no limit and is left out."""
-    limits = {name: settings[name] for name in ("max_connections", "innodb_thread_concurrency")}
+    names = ("max_connections", "innodb_thread_concurrency")
+    limits = {name: settings[name] for name in names if settings[name]}
     capacity = settings["innodb_redo_log_capacity"]
     if capacity and "redo_current_lsn" in values and "redo_checkpoint_lsn" in values:
         age = values["redo_current_lsn"] - values["redo_checkpoint_lsn"]
         limits |= {"checkpoint_age_bytes": age, "checkpoint_max_age_bytes": capacity}
-    return {name: limit for name, limit in limits.items() if limit or name.endswith("age_bytes")}
+    return limits

@@ -10,6 +10,7 @@ from agent.query_classes.class_intervals import SaturatedPeriod
 from agent.query_classes.class_registry import COMBINED_CLASSES, ClassName, class_name_of
 from agent.query_classes.period_attribution import ObservedClasses
 from agent.window.recent_time_split import TimeUse
+from models.arrays import Array
 from models.attribution.quality_gate import is_predicted_well
 from models.attribution.result import (
     Attribution,
@@ -168,15 +169,14 @@ def with_texts(profile: Profile, texts: Mapping[str, str]) -> Profile:
 
 def _rows(observed: ObservedClasses, *, with_text: bool) -> list[ProfileRow]:
     intervals = observed.intervals
-    statement_time = intervals.statement_time.sum(axis=0)
+    completed_time = statement_time = intervals.statement_time.sum(axis=0)
     if intervals.inflight_delta is not None:
-        statement_time = np.maximum(statement_time + intervals.inflight_delta.sum(axis=0), 0.0)
+        statement_time = np.maximum(completed_time + intervals.inflight_delta.sum(axis=0), 0.0)
     count = (
         intervals.count.sum(axis=0)
         if intervals.count is not None
-        else np.zeros(len(statement_time))
+        else np.zeros(len(completed_time))
     )
-    completed_time = intervals.statement_time.sum(axis=0)
     sizes = {name: table.sum(axis=0) for name, table in intervals.sizes}
     rows = []
     for k, key in enumerate(intervals.names):
@@ -192,16 +192,18 @@ def _rows(observed: ObservedClasses, *, with_text: bool) -> list[ProfileRow]:
                 cpu_stderr=stderr,
                 io=_io_bytes(observed, k),
                 latency=float(completed_time[k] / count[k]) if count[k] else None,
-                rows_examined=float(sizes["rows_examined"][k])
-                if "rows_examined" in sizes
-                else None,
-                rows_sent=float(sizes["rows_sent"][k]) if "rows_sent" in sizes else None,
+                rows_examined=_total_of(sizes.get("rows_examined"), k),
+                rows_sent=_total_of(sizes.get("rows_sent"), k),
                 waits=waits,
                 text=observed.registry.text(key) if with_text else None,
                 time=observed.class_times[k] if observed.class_times else None,
             )
         )
     return rows
+
+
+def _total_of(totals: Array | None, k: int) -> float | None:
+    return None if totals is None else float(totals[k])
 
 
 def _cpu_use(found: Attribution | None, k: int) -> tuple[float | None, float | None, bool]:
