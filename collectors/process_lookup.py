@@ -20,7 +20,7 @@ from collectors.result_cells import ResultLimits, number, whole_number
 from collectors.transport_security import is_loopback
 
 SERVER_NAMES = ("mysqld", "mariadbd")
-MAX_PID_FILE_BYTES = 20  # bytes
+MAX_PID_FILE_BYTES = 20
 MAX_PID = 2**22  # of Linux: PID_MAX_LIMIT
 START_TOLERANCE = 10.0  # seconds between a process's start and the start by the server's uptime
 THREAD_MYSQL = """
@@ -31,6 +31,14 @@ EXECUTED_STATEMENTS = 3
 """Statements that a process's thread must have executed to be the session's."""
 MAX_ACCOUNTING_SECONDS = 0.1
 """How long the kernel may take to count a statement's CPU time: until its thread sleeps again."""
+IO_NAMES = {
+    "read_bytes": "process_read_bytes",
+    "write_bytes": "process_written_bytes",
+    "syscr": "process_reads",
+    "syscw": "process_writes",
+}
+"""Lines of /proc/PID/io and the agent's names: bytes from and to disks, and read and write calls of
+any kind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,16 +189,6 @@ def _session_thread(connection: Connection) -> int | None:
         if error.kind.ends_session:
             raise
         return None
-
-
-IO_NAMES = {
-    "read_bytes": "process_read_bytes",
-    "write_bytes": "process_written_bytes",
-    "syscr": "process_reads",
-    "syscw": "process_writes",
-}
-"""Lines of /proc/PID/io and the agent's names: bytes from and to disks, and read and write calls of
-any kind."""
 
 
 def process_io(pid: int) -> dict[str, float]:

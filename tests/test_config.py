@@ -15,7 +15,7 @@ from unprivileged_user import as_unprivileged_user, world_readable_folder
 from agent.config.base_model import InvalidValuesError, Section
 from agent.config.durations import duration_in_seconds
 from agent.config.history_settings import HistorySettings, RetentionSettings
-from agent.config.loader import ConfigError, load_config
+from agent.config.loader import load_config
 from agent.config.settings import (
     CollectorSettings,
     Config,
@@ -24,6 +24,7 @@ from agent.config.settings import (
     Target,
     TlsSettings,
 )
+from agent.config.yaml_loader import ConfigError
 from collectors import COLLECTORS
 from collectors.transport_security import Endpoint
 

@@ -11,8 +11,9 @@ from known_time_split import known_time_use
 from law_windows import UP, WIDTH, intervals, known, with_resources
 
 from agent.assessment.snapshot import AssessmentState, Health, Snapshot
-from agent.config.loader import ConfigError, load_config
+from agent.config.loader import load_config
 from agent.config.settings import Config
+from agent.config.yaml_loader import ConfigError
 from agent.export.target_group_html import group_sentences, groups_section, layer_sentences
 from agent.export.target_group_json import groups_as_json
 from agent.export.target_group_metrics import GroupCollector

@@ -21,8 +21,9 @@ from prometheus_client import CollectorRegistry
 from web_clients import Answer, ask
 
 from agent.assessment.snapshot import Snapshot
-from agent.config.loader import ConfigError, load_config
+from agent.config.loader import load_config
 from agent.config.settings import Config
+from agent.config.yaml_loader import ConfigError
 from agent.demo.private_server import Flavour, PrivateServer, free_port
 from agent.service.daemon import Agent
 from agent.service.reload import Reloader, monitor_settings

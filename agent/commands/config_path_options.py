@@ -5,8 +5,8 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from agent.config.loader import ConfigError
 from agent.config.settings import Config
+from agent.config.yaml_loader import ConfigError
 from agent.history.history_file import history_path
 from agent.web.reloading_config import LoadedWebConfig, WebConfigFile
 

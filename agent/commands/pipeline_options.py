@@ -10,8 +10,9 @@ from msgspec.structs import asdict
 from agent.commands.argument_types import duration
 from agent.commands.progress import interruptible
 from agent.config.base_model import InvalidValuesError
-from agent.config.loader import ConfigError, load_config
+from agent.config.loader import load_config
 from agent.config.settings import Config, FitSettings, Target
+from agent.config.yaml_loader import ConfigError
 from agent.history.failures import as_store_error
 from agent.pipeline import NO_CEILINGS
 from agent.replay.recording_opener import ReplayOptions, SourceError

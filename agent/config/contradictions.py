@@ -9,6 +9,7 @@ from typing import Any
 from agent.config.base_model import KeyPath
 
 PASSWORD_SOURCES = ("password_file", "password_env", "defaults_file")
+STATUS_IS_OFF = "status cannot be switched off: everything else depends on it"
 
 
 def contradictions(data: dict[Any, Any]) -> Iterator[tuple[KeyPath, str]]:
@@ -23,10 +24,7 @@ def contradictions(data: dict[Any, Any]) -> Iterator[tuple[KeyPath, str]]:
                 for key, text in _target_contradictions(target):
                     yield ("targets", index, *key), text
     if _is_status_off(data):
-        yield ("collectors", "status", "enabled"), STATUS
-
-
-STATUS = "status cannot be switched off: everything else depends on it"
+        yield ("collectors", "status", "enabled"), STATUS_IS_OFF
 
 
 def _duplicate_names(targets: list[Any]) -> Iterator[tuple[KeyPath, str]]:
@@ -62,7 +60,7 @@ def _target_contradictions(target: dict[Any, Any]) -> Iterator[tuple[KeyPath, st
             "node_exporter reports the number of processors; give only one of the two",
         )
     if _is_status_off(target):
-        yield ("collectors", "status", "enabled"), STATUS
+        yield ("collectors", "status", "enabled"), STATUS_IS_OFF
 
 
 def _is_status_off(section: dict[Any, Any]) -> bool:

@@ -7,7 +7,6 @@ from typing import Any
 from agent.config.contradictions import contradictions
 from agent.config.existing_file import relative_to
 from agent.config.settings import Config
-from agent.config.yaml_loader import ConfigError as ConfigError
 from agent.config.yaml_loader import read_yaml
 
 

@@ -41,6 +41,7 @@ from collectors.transport_security import Endpoint
 Duration = Annotated[float, Parsed(duration_in_seconds)]
 MAX_PORT = 65535
 DEFAULT_LISTEN = "127.0.0.1:10104"
+LISTEN_FORM = f"must be an address and a port, such as {DEFAULT_LISTEN}, [::1]:10104 or :10104"
 MIN_SLA, MAX_SLA = 1e-6, 3600.0  # seconds
 MAX_WINDOW = 31 * 86400.0  # seconds of fit.window
 MAX_PEM_BYTES = 2**22  # bytes; all authorities that browsers trust take 220 KiB
@@ -87,9 +88,6 @@ def _check_host(host: str) -> str:
     if not host or "/" in host or any(character.isspace() for character in host):
         raise ValueError("must be a host name or an IP address")
     return host
-
-
-LISTEN_FORM = f"must be an address and a port, such as {DEFAULT_LISTEN}, [::1]:10104 or :10104"
 
 
 def _parse_listen(value: object) -> str:

@@ -36,7 +36,8 @@ from agent.service.worker_definitions import (
 from agent.support.logs import fields
 from agent.support.memory_tuning import collect_garbage, trim_heap
 from agent.support.scheduled_thread import Tick, Worker
-from agent.web.application import Pages, Reload, WebServer, serve_in_background
+from agent.web.application import Pages, Reload, serve_in_background
+from agent.web.http_listener import WebServer
 from agent.web.reloading_config import LoadedWebConfig, WebConfigFile
 
 if TYPE_CHECKING:

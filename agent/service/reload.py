@@ -8,8 +8,8 @@ from typing import Any
 
 from msgspec.structs import asdict
 
-from agent.config.loader import ConfigError
 from agent.config.settings import Config, Target
+from agent.config.yaml_loader import ConfigError
 from agent.service.agent_metrics import ReloadState
 from collectors import COLLECTORS
 

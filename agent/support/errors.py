@@ -11,7 +11,9 @@ HeadroomError                   something cannot be done now: exit code 1 of a c
 ├─ StoreError                   the history
 ├─ OutputError                  standard output
 ├─ AccessError, UntrustedError, NoAnswerError    a server accessed over HTTP
-│  └─ AccessOptionError         its URL, login or authority: also an InputError
+│  ├─ AccessOptionError         its URL, login or authority: also an InputError
+│  ├─ EncodingError             its answer's compression
+│  └─ AgentError, PrometheusError, TooMuchError    another agent, or a Prometheus
 └─ ServerError, PackageError, AddressError       the demo's servers
 
 The collectors, which do not import the agent, raise `collectors.base.CollectorError`.

@@ -25,7 +25,7 @@ from agent.web.access_middleware import AccessControl
 from agent.web.compare_paths import COMPARE, COMPARE_PAGE
 from agent.web.cross_site import HostNames
 from agent.web.error_responses import NO_SUCH_TARGET, Response, bad_request, busy
-from agent.web.http_listener import WebServer as WebServer
+from agent.web.http_listener import WebServer
 from agent.web.http_request_handler import (
     RETRY_AFTER,
     SECURITY_HEADERS,

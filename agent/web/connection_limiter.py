@@ -16,7 +16,7 @@ class ConnectionSlot:
     socket: socket.socket
     host: str
     since: float
-    is_request_read: bool = False  # whether the whole request was read
+    is_request_read: bool = False
     disconnected: threading.Event = field(default_factory=threading.Event)
 
 
@@ -32,9 +32,8 @@ class ConnectionLimiter:
         self.limit = limit
         self.deadline = deadline
         self._lock = threading.Lock()
-        self._slots_by_host: dict[
-            str, dict[ConnectionSlot, None]
-        ] = {}  # by host, each in the order of arrival
+        # each host's slots are in the order of arrival
+        self._slots_by_host: dict[str, dict[ConnectionSlot, None]] = {}
         self.count = 0  # connections that have a slot
         self._closing: set[ConnectionSlot] = set()
 

@@ -154,11 +154,12 @@ def kind_of(resource: str, *, is_bound: bool) -> LimitKind:
 
 def _shares(classes: ClassesState | None, resource_limit: ResourceLimit | str) -> SharesByClass:
     """Compute the share of each digest in a limit's demand, summed over schemas."""
+    if classes is None:
+        return {}
     found = dict[str, UseShare]()
-    for one in classes.classes if classes else ():
-        assert classes is not None  # noqa: S101
+    for one in classes.classes:
         part = (
-            _demand_share(classes, one, resource_limit)
+            _share_of_use(classes, one, resource_limit)
             if isinstance(resource_limit, str)
             else demand_share(classes, one, resource_limit)
         )
@@ -170,7 +171,7 @@ def _shares(classes: ClassesState | None, resource_limit: ResourceLimit | str) -
     return found
 
 
-def _demand_share(classes: ClassesState, one: ClassState, resource: str) -> DemandShare | None:
+def _share_of_use(classes: ClassesState, one: ClassState, resource: str) -> DemandShare | None:
     share = use_share(classes, one, resource)
     return None if share is None else DemandShare(share)
 
