@@ -5,9 +5,7 @@ It reads past the page cache, as in production.
 
 OPTIONS = ("--innodb-flush-method=O_DIRECT", "--innodb-buffer-pool-size=8M")
 
-
 DIGITS = " UNION ALL SELECT ".join(["SELECT 0 AS n", *map(str, range(1, 10))])
-
 
 TABLE = (
     "CREATE DATABASE large",
@@ -17,9 +15,7 @@ TABLE = (
     " FROM large.digits a, large.digits b, large.digits c, large.digits d",
 )
 
-
 ANYWHERE = "SELECT CAST(FLOOR(10000 * RAND()) AS SIGNED)"
-
 
 STATEMENT = (  # four rows of ten thousand, of which few are in memory
     f"SELECT SUM(LENGTH(pad)) FROM large.t JOIN ({ANYWHERE} AS id UNION ALL {ANYWHERE}"

@@ -11,7 +11,6 @@ from testbed.real.namespaces import OtherHost
 
 STATEMENT = "SELECT REPEAT('x', 10000)"
 
-
 GUEST = secrets.token_hex(8)
 
 

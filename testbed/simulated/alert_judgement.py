@@ -17,7 +17,8 @@ MIN_MINUTES = 5
 RISEN_FROM = 0.8
 """Of the capacity: from there on the time counts that a load took to rise."""
 SLOWLY = 10 * MINUTE
-NORMAL_95 = 1.96
+TWO_SIDED_95 = 1.96
+"""Standard errors from the middle to either end of a 95 % interval."""
 AHEAD = 2 * HOUR
 """A saturation so long after an alert began is what it announced."""
 BEFORE = 30 * MINUTE
@@ -196,7 +197,7 @@ def _interval(holds: Mask) -> str:
     """The 95 % interval of a share (E. B. Wilson, 1927)."""
     if not holds.size:
         return ""
-    n, z = holds.size, NORMAL_95
+    n, z = holds.size, TWO_SIDED_95
     middle = (holds.mean() + z**2 / (2 * n)) / (1 + z**2 / n)
     half = z / (1 + z**2 / n) * np.sqrt(holds.mean() * (1 - holds.mean()) / n + (z / (2 * n)) ** 2)
     return f" ({middle - half:.0%} to {middle + half:.0%})"
