@@ -1,4 +1,4 @@
-"""Types of arguments that argparse checks: durations and times."""
+"""Types of arguments that argparse checks: durations, times and addresses."""
 
 import argparse
 import time
@@ -33,3 +33,16 @@ def timestamp(text: str) -> float:
         return parse_time(text, time.time())
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def listen_address(text: str) -> str:
+    """Return a valid HOST:PORT as it is written, as an argparse type."""
+    from agent.config.base_model import validated
+    from agent.config.settings import MAX_PORT, ListenAddress
+
+    try:
+        return str(validated(text, ListenAddress))
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not HOST:PORT with a port of {MAX_PORT} at most"
+        ) from None

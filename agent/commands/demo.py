@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+from agent.commands.argument_types import listen_address
 from agent.config.durations import duration_in_seconds
 
 DESCRIPTION = """\
@@ -39,7 +40,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     parser.add_argument(
         "--web.listen-address",
         dest="listen",
-        type=_listen,
+        type=listen_address,
         metavar="HOST:PORT",
         help="the address of the page (default: 127.0.0.1:10104, or a free port if that is taken)",
     )
@@ -99,16 +100,3 @@ def _seconds(text: str) -> float:
     if value <= 0:
         raise argparse.ArgumentTypeError("must be above 0")
     return value
-
-
-def _listen(text: str) -> str:
-    from agent.config.settings import MAX_PORT
-    from agent.demo.page_address import parse_address
-
-    try:
-        parse_address(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is not HOST:PORT with a port of {MAX_PORT} at most"
-        ) from None
-    return text

@@ -8,14 +8,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from agent.commands.argument_types import timestamp
+from agent.commands.argument_types import duration, timestamp
 from agent.commands.config_path_options import add_config_option
 from agent.commands.exit_codes import FAILED, USAGE_ERROR
 from agent.commands.pipeline_options import target_of
 from agent.commands.plot_requirements import matplotlib_problem, plot_path_problem
 from agent.commands.profile_history import latest_capacity_gains, recorded_profile
 from agent.commands.profile_report import as_csv, as_json, as_text
-from agent.config.durations import duration_in_seconds
 from agent.config.loader import load_config
 from agent.config.settings import Config, Target
 from agent.config.timestamps import local_zone_text
@@ -44,7 +43,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     parser.add_argument("--target", metavar="NAME", help="the target, if there are several")
     parser.add_argument(
         "--seconds",
-        type=_duration,
+        type=duration(MIN_SECONDS, MAX_SECONDS),
         metavar="DURATION",
         help="how long to watch: 30s, 5m, … (default: 60s)",
     )
@@ -186,17 +185,6 @@ def _since(text: str) -> str | float:
         return timestamp(text)
     except argparse.ArgumentTypeError as error:
         raise argparse.ArgumentTypeError(f"{error}; or {NOW}, {START}") from None
-
-
-def _duration(text: str) -> float:
-    try:
-        length = duration_in_seconds(float(text) if text.replace(".", "", 1).isdigit() else text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
-    if not MIN_SECONDS <= length <= MAX_SECONDS:
-        range_ = f"from {MIN_SECONDS:g} s to {MAX_SECONDS / 60:g} min"
-        raise argparse.ArgumentTypeError(f"must be {range_}, not {text!r}")
-    return length
 
 
 def _count(text: str) -> int:

@@ -43,7 +43,6 @@ COLUMNS = (
     "limited_by_share",
     *(f"time_{part.value}" for part in TimePart),
 )
-
 """The columns of the CSV file, before the source of the CPU."""
 
 

@@ -5,10 +5,10 @@ import re
 from collections.abc import Callable
 from functools import partial
 
+from agent.commands.argument_types import listen_address
 from agent.commands.config_path_options import add_file_options, load_files
-from agent.config.base_model import validated
 from agent.config.loader import load_config
-from agent.config.settings import MAX_PORT, Config, ListenAddress
+from agent.config.settings import Config
 from agent.support.logs import FORMATS, LEVELS, set_up_logging
 from agent.support.memory_tuning import keep_freed_memory, use_one_heap
 from agent.web.reloading_config import LoadedWebConfig
@@ -25,7 +25,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         "--web.listen-address",
         dest="listen",
         metavar="HOST:PORT",
-        type=_address,
+        type=listen_address,
         help="overrides the configuration file",
     )
     parser.add_argument(
@@ -60,15 +60,6 @@ def run(args: argparse.Namespace) -> int:
     use_one_heap()
     keep_freed_memory()
     return _run_daemon(config, load, web, lifecycle=args.lifecycle, hosts=args.hosts)
-
-
-def _address(text: str) -> str:
-    try:
-        return str(validated(text, ListenAddress))
-    except ValueError:
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is not HOST:PORT with a port of {MAX_PORT} at most"
-        ) from None
 
 
 def _host(text: str) -> str:

@@ -56,6 +56,9 @@ MAX_LOST_SHARE = 0.05
 """The share of the hours with samples that may be farther apart than intervals hold."""
 DEFAULT_SAMPLING = 60.0
 """Seconds between two samples, if too few are in that time to measure it."""
+MAX_CLOCK_DIFFERENCE = 300.0
+"""Seconds by which the clocks of a Prometheus and of this machine may differ, and starts with them:
+without NTP a clock drifts by some seconds a day."""
 
 
 @dataclass(slots=True)
@@ -71,11 +74,6 @@ class BusyTime:
             self.total += processors * (at - self.at)
         self.at = at
         return self.total
-
-
-MAX_CLOCK_DIFFERENCE = 300.0
-"""Seconds by which the clocks of a Prometheus and of this machine may differ, and starts with them:
-without NTP a clock drifts by some seconds a day."""
 
 
 class ServerSeen(NamedTuple):
