@@ -97,7 +97,7 @@ def test_a_span_is_summed_by_class(path: Path) -> None:
         assert uses.cpu_methods(connection, span) == {"work-time"}
         assert found["unattributed"].calls is None
         gains = uses.latest_gains(connection, span)
-        assert gains == {name: uses.Gain(0.75, 0.25) for name in ("a1b2|=shop", "c3d4|")}
+        assert gains == {name: CapacityGain(0.75, 0.25) for name in ("a1b2|=shop", "c3d4|")}
         assert uses.latest_span(connection, "nobody", 0, since) is None
 
 

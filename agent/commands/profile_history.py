@@ -100,10 +100,7 @@ def latest_capacity_gains(path: Path, target: str, now: float) -> dict[ClassName
 def _gains_by_class(
     connection: sqlite3.Connection, span: StoredSpan
 ) -> dict[ClassName, CapacityGain]:
-    gains = latest_gains(connection, span)
-    return {
-        class_name_of(key): CapacityGain(gain.removed, gain.halved) for key, gain in gains.items()
-    }
+    return {class_name_of(key): gain for key, gain in latest_gains(connection, span).items()}
 
 
 def _row(use: StoredClassUse) -> ProfileRow:

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from agent.history.row_kinds import CLASSES, Row
+from agent.query_classes.capacity_gain import CapacityGain
 
 PAGE_ROWS = 1000  # rows read at once, plus the others with the time of the last one
 NAMES = [column.name for column in CLASSES.columns]
@@ -24,13 +25,6 @@ class StoredClassUse(NamedTuple):
     written: float | None
     waits: float | None
     """The share of the intervals in which it was seen waiting."""
-
-
-class Gain(NamedTuple):
-    """How much more of everything else fits without a class, and with it at half its cost."""
-
-    removed: float | None
-    halved: float | None
 
 
 class StoredSpan(NamedTuple):
@@ -133,7 +127,7 @@ def cpu_methods(connection: sqlite3.Connection, span: StoredSpan) -> set[str]:
     return {str(source) for (source,) in rows if source is not None}
 
 
-def latest_gains(connection: sqlite3.Connection, span: StoredSpan) -> dict[str, Gain]:
+def latest_gains(connection: sqlite3.Connection, span: StoredSpan) -> dict[str, CapacityGain]:
     """Return the latest capacity gain of each class in that span."""
     rows = connection.execute(
         "SELECT name, removed_gain, halved_gain, MAX(class_use.at) FROM class_use"
@@ -141,7 +135,7 @@ def latest_gains(connection: sqlite3.Connection, span: StoredSpan) -> dict[str, 
         " AND removed_gain IS NOT NULL GROUP BY class",
         (span.target, span.first, span.last),
     )
-    return {name: Gain(removed, halved) for name, removed, halved, _ in rows}
+    return {name: CapacityGain(removed, halved) for name, removed, halved, _ in rows}
 
 
 def _class_id(connection: sqlite3.Connection, name: str, at: int) -> int:

@@ -14,7 +14,7 @@ from agent.history.schema import VERSION, migrate, refuse_other_tables, version_
 
 BUSY_TIMEOUT = 2.0  # seconds that a statement waits for another program's lock
 MAX_LOG_BYTES = 4 * 2**20  # bytes that the write-ahead log keeps between two checkpoints
-MAX_PAGES = 512  # KiB of pages kept in memory: rows are appended, and few are read again
+PAGE_CACHE_KIB = 512  # of pages kept in memory: rows are appended, and few are read again
 
 MAX_STATEMENT_SECONDS = 20.0  # seconds; counting all rows of 512 MiB takes one
 MAX_CELL_BYTES = 2**24  # bytes
@@ -26,7 +26,7 @@ SETTINGS = (
     "PRAGMA synchronous = FULL",  # a committed transaction is on the disk
     f"PRAGMA journal_size_limit = {MAX_LOG_BYTES}",
     "PRAGMA foreign_keys = ON",
-    f"PRAGMA cache_size = -{MAX_PAGES}",
+    f"PRAGMA cache_size = -{PAGE_CACHE_KIB}",
 )
 
 

@@ -115,7 +115,7 @@ class LoneSamples:
         self._distances: list[float] = []
 
     def watched(self, readings: Iterator[Reading]) -> Iterator[Reading]:
-        """Yield the readings."""
+        """Yield the readings, and note which of them are that far from both of their neighbours."""
         latest, distance = math.nan, 0.0
         for reading in readings:
             if reading.has_status:
