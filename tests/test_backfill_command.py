@@ -18,8 +18,8 @@ from agent.assessment.snapshot import AssessmentState, Health
 from agent.cli import main
 from agent.config.settings import FitSettings
 from agent.demo.private_server import PrivateServer, free_port
+from agent.history.history_recorder import HistoryRecorder
 from agent.history.store import Store
-from agent.history.target_history import HistoryRecorder
 from agent.pipeline import assess
 from agent.support.clock_pair import ClockPair
 from agent.window.interval_buffer import IntervalBuffer

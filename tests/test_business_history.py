@@ -17,11 +17,11 @@ from agent.business_metrics.value_series import MAX_VALUES, ValueSeries
 from agent.cli import main
 from agent.config.settings import Config
 from agent.history.business_values import ReadValue
+from agent.history.history_recorder import HistoryRecorder
 from agent.history.open_database import open_to_write
 from agent.history.row_access import insert_rows, select_rows
 from agent.history.row_kinds import BUSINESS, Row
 from agent.history.store import Store
-from agent.history.target_history import HistoryRecorder
 from agent.support.clock_pair import ClockPair
 from agent.window.interval_buffer import IntervalBuffer
 from agent.window.intervals import Interval

@@ -12,13 +12,13 @@ from agent.assessment.deploy_markers import Marker
 from agent.assessment.snapshot import AssessmentState, Health
 from agent.config.history_settings import HistorySettings, RetentionSettings
 from agent.config.settings import FitSettings
+from agent.history.history_recorder import HistoryRecorder
 from agent.history.marker_table import insert_markers, read_markers
 from agent.history.open_database import open_to_read, open_to_write
 from agent.history.row_access import Extent, extents
 from agent.history.row_kinds import FITS, INTERVALS, KINDS, SAMPLES
 from agent.history.server_identity import server_identity
 from agent.history.store import Store
-from agent.history.target_history import HistoryRecorder
 from agent.pipeline import assess
 from agent.support.clock_pair import ClockPair
 from agent.window.interval_buffer import IntervalBuffer

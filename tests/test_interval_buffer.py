@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from agent.window.interval_buffer import IntervalBuffer
-from agent.window.interval_rates import SampleColumns
 from agent.window.intervals import Interval, Window
+from agent.window.sample_columns import SampleColumns
 from collectors.base import Sample
 
 QPS = 100.0

@@ -187,7 +187,7 @@ def test_the_daemon_starts_without_what_is_seldom_used() -> None:
     seldom = {
         *("scipy", "numpy.random", "numpy.ma", "bcrypt", "statistics", "zipfile", "difflib"),
         *("agent.compare", "agent.replay", "agent.csv_input", "agent.what_if", "agent.export.page"),
-        *("models.what_if.predict", "models.what_if.sla"),
+        *("models.what_if.predict", "models.what_if.sla_headroom"),
     }
     script = f"import sys, agent.service.daemon; print({seldom} & set(sys.modules))"
     done = subprocess.run(

@@ -17,8 +17,8 @@ from agent.cli import main
 from agent.config.base_model import InvalidValuesError
 from agent.config.node_exporter import NodeExporterSettings
 from agent.sampling.target_collectors import page_fetcher
-from agent.window.interval_rates import SampleColumns
 from agent.window.resource_utilisation import utilisations_and_rates
+from agent.window.sample_columns import SampleColumns
 from collectors.base import CollectorError, FailureKind, Sample
 from collectors.device_selection import MAX_DISKS
 from collectors.node_exporter import CPU, parse_page

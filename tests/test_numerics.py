@@ -55,7 +55,7 @@ assert possible_rises(steps, 1.3 * steps[-1], steps[-1 - RISE_STEPS])
 """
 SLA = """
 from test_what_if import TODAY
-from models.what_if.sla import sla_headroom
+from models.what_if.sla_headroom import sla_headroom
 assert sla_headroom(TODAY, 0.01).throughput is not None
 """
 LOADED = """

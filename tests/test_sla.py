@@ -19,7 +19,7 @@ from models.what_if.changes import Changes
 from models.what_if.current_state import CurrentLoad, CurrentState, LimitKind, ResourceUse
 from models.what_if.predict import what_if
 from models.what_if.predicted_value import PredictedValue
-from models.what_if.sla import Growth, growth_of_residence_time, sla_headroom
+from models.what_if.sla_headroom import Growth, growth_of_residence_time, sla_headroom
 from models.what_if.sla_result import SlaReason
 
 LAW = Usl(sigma=0.02, kappa=0.0005, lam=190.0)

@@ -16,7 +16,7 @@ from agent.export.fit_report import RequestedPoint, format_fit
 from agent.support.safe_output import print_error, print_lines
 from models.usl.fit import FitMethod, UslFit, fit
 from models.usl.law import Usl
-from models.usl.law_point import LoadPoint, at_concurrency, at_residence_time, at_throughput
+from models.usl.load_point import LoadPoint, at_concurrency, at_residence_time, at_throughput
 
 PLOT_FORMATS = (".png", ".svg")
 

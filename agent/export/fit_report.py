@@ -16,7 +16,7 @@ from models.capacity.headroom import headroom_on_curve
 from models.trust import Trust
 from models.usl.fit import FitMethod, UslFit
 from models.usl.law import Usl
-from models.usl.law_point import LoadPoint
+from models.usl.load_point import LoadPoint
 from models.usl.posterior import CredibleInterval
 
 NEGLIGIBLE_LOSS = 0.02

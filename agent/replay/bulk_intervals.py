@@ -11,8 +11,8 @@ from agent.assessment.hour_ahead_load import RecentLoad
 from agent.assessment.hourly_load import HourlyLoad
 from agent.replay.recorded_samples import STATUS, Reading
 from agent.support.clock_pair import ClockPair
-from agent.window.interval_rates import MAX_AGE
 from agent.window.intervals import Interval, Window, compute_intervals
+from agent.window.sample_columns import MAX_AGE
 from collectors.base import Sample
 from models.arrays import Array
 

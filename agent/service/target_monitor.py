@@ -14,9 +14,9 @@ from agent.assessment.snapshot import AssessmentState, BusinessState, Health, Sn
 from agent.business_metrics.reader import BusinessMetricsReader
 from agent.business_metrics.unit_headroom import business_state, headroom_in_unit
 from agent.config.settings import Config, Target
+from agent.history.history_recorder import HistoryRecorder
 from agent.history.row_mapping import ClassUses
 from agent.history.store import Store
-from agent.history.target_history import HistoryRecorder
 from agent.pipeline import assess
 from agent.query_classes.assessment import ClassMonitor
 from agent.query_classes.capacity_gain import capacity_gains

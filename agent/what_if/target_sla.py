@@ -6,7 +6,7 @@ from models.capacity.result import CapacityReason
 from models.capacity.saturation_probability import is_contradicted
 from models.trust import Trust
 from models.what_if.current_state import CurrentState
-from models.what_if.sla import sla_headroom
+from models.what_if.sla_headroom import sla_headroom
 from models.what_if.sla_result import SlaHeadroom, SlaReason, past_peak_headroom, unknown_headroom
 
 DOUBTS = {

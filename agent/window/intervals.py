@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from agent.window.interval_rates import SampleColumns
 from agent.window.resource_utilisation import is_rate, utilisations_and_rates
+from agent.window.sample_columns import SampleColumns
 from collectors.base import Sample
 from models import rates
 from models.arrays import Array, Mask

@@ -11,7 +11,7 @@ from enum import StrEnum
 import numpy as np
 
 from agent.config.resources import DISK, NETWORK, ResourceSettings
-from agent.window.interval_rates import SampleColumns
+from agent.window.sample_columns import SampleColumns
 from agent.window.time_split_inputs import CLIENT_RUN_DELAY, RATE, NamedArray, time_split_rates
 from models.arrays import Array
 from models.capacity.resource_and_limit import Resource

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from agent.config.resources import DISK
-from agent.window.interval_rates import SampleColumns
+from agent.window.sample_columns import SampleColumns
 from collectors.base import MILLISECOND
 from collectors.thread_counts import WAITING_FOR_LOCKS
 from models import rates

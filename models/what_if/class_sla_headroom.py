@@ -17,7 +17,7 @@ from models.response_time_histogram import ResponseTimes
 from models.what_if.current_state import CurrentState
 from models.what_if.posterior_draws import independent_normals
 from models.what_if.predicted_value import PredictedValue
-from models.what_if.sla import (
+from models.what_if.sla_headroom import (
     MIN_LOAD_FACTOR,
     Growth,
     growth_of_residence_time,
