@@ -17,5 +17,5 @@ pytestmark = [pytest.mark.live, pytest.mark.patient, pytest.mark.long, pytest.ma
 @pytest.mark.parametrize("release", ["trixie", "bookworm"])
 def test_the_readmes_first_command_runs_on_a_bare_debian(release: str, lists: bool) -> None:
     """It installs what it needs, has a fit, ends with a table, and leaves nothing behind."""
-    for root in run_demo_in_bare_root(release, lists=lists, run=run_to_first_fit):
+    with run_demo_in_bare_root(release, lists=lists, run=run_to_first_fit) as root:
         assert "mariadbd" in root.do("ls", "/usr/sbin")

@@ -46,7 +46,8 @@ pytestmark = [pytest.mark.live, pytest.mark.patient, pytest.mark.timeout(900)]
 @pytest.fixture(scope="module")
 def used() -> Iterator[BareRoot]:
     """A bookworm without package lists in which the first command ran to its end."""
-    yield from run_demo_in_bare_root("bookworm", lists=False, run=run_briefly)
+    with run_demo_in_bare_root("bookworm", lists=False, run=run_briefly) as root:
+        yield root
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from threading import Timer
 
 from testbed.real.bare_root import BareRoot
@@ -93,10 +94,11 @@ def _interrupt(root: BareRoot) -> None:
             os.kill(int(words.split()[0]), signal.SIGINT)
 
 
+@contextmanager
 def run_demo_in_bare_root(
     release: str, *, lists: bool, run: Callable[[BareRoot], None]
 ) -> Iterator[BareRoot]:
-    """Run the first command in a bare root, and check that only packages are left."""
+    """Run the first command in a bare root, check that only packages are left, and yield it."""
     with BareRoot(release) as root:
         root.check_out()
         if not lists:
