@@ -89,7 +89,7 @@ def test_a_law_that_describes_its_points_passes() -> None:
 
 
 def test_efficiency_above_one_is_detected() -> None:
-    """Λ 20 % too small: a fifth of the points exceed the linear bound."""
+    """The λ is 20 % too small: a fifth of the points exceed the linear bound."""
     finding = check_fit(*points(), Usl(0.0, 0.0, 700.0))
     assert finding is not None
     assert finding.check is Check.SUPERLINEAR

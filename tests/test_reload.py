@@ -179,7 +179,7 @@ def test_a_reload_over_http_answers_as_prometheus_does() -> None:
 
 
 def test_the_documented_http_methods_are_those_allowed() -> None:
-    """Docs/web.md names the methods of each page, and no other is allowed."""
+    """Those that docs/web.md names for each page, and no other."""
     page = (Path(__file__).parent.parent / "docs" / "web.md").read_text()
     [row] = re.findall(r"^\| methods \| (.*) \|$", page, re.MULTILINE)
     reading, marking, reloading, _ = row.split("; ")

@@ -111,7 +111,7 @@ def keys(value: Any) -> Iterator[str]:
 
 
 def test_every_key_is_documented() -> None:
-    """Docs/snapshot.md has each key that a document can have."""
+    """Each key that a document can have is in docs/snapshot.md."""
     rows = with_a_pile_up()
     late = Saturation(probability=((7, 0.5),), reason=ForecastReason.TOO_FAR)
     whole = replace(known(rows), forecast=ForecastState(seen_at(rows), late))

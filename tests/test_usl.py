@@ -120,7 +120,7 @@ def test_a_throughput_above_the_peak_gives_nan(law: Usl) -> None:
 
 
 def test_without_coherency_there_is_an_asymptote_and_no_peak() -> None:
-    """Κ = 0 is Amdahl's law: Nmax is None, λ/σ the least upper bound, which no load reaches."""
+    """That is κ = 0: Nmax is None, and λ/σ the least upper bound, which no load reaches."""
     law = Usl(0.05, 0.0, 100.0)
     assert law.n_max is None
     assert law.x_max == pytest.approx(2000)

@@ -54,7 +54,7 @@ def random_law(rng: np.random.Generator) -> Usl:
 
 
 def test_the_white_papers_system_1_is_reproduced() -> None:
-    """A, b, σ, κ and the peak of 11133 at N = 27, as printed."""
+    """Its a, b, σ, κ and the peak of 11133 at N = 27, as printed."""
     parabola = linearise(Points.of(*WHITE_PAPER))
     assert parabola.a == pytest.approx(0.00131418, abs=5e-9)
     assert parabola.b == pytest.approx(0.0164629, abs=6e-8)
@@ -67,7 +67,7 @@ def test_the_white_papers_system_1_is_reproduced() -> None:
 
 
 def test_ciscos_32_points_are_reproduced_by_least_squares() -> None:
-    """Σ 0.02671591, κ 7.690945e-4, λ 995.6486 within 0.02 %; the peak 12341 at 35."""
+    """The σ 0.02671591, κ 7.690945e-4, λ 995.6486 within 0.02 %; the peak 12341 at 35."""
     fitted = fit_lsq(*CISCO)
     assert fitted.law.sigma == pytest.approx(0.02671591, rel=2e-4)
     assert fitted.law.kappa == pytest.approx(7.690945e-4, rel=2e-4)
@@ -86,7 +86,7 @@ def test_ciscos_first_10_points_are_reproduced_by_least_squares() -> None:
 
 
 def test_specsdm91_is_reproduced_by_least_squares() -> None:
-    """Σ 0.02773, κ 1.044e-4, λ 90.00, the peak 1884 at 96.52."""
+    """The σ 0.02773, κ 1.044e-4, λ 90.00, the peak 1884 at 96.52."""
     fitted = fit_lsq(*SPECSDM91)
     assert fitted.law.sigma == pytest.approx(0.02773, abs=5e-6)
     assert fitted.law.kappa == pytest.approx(1.044e-4, abs=5e-8)

@@ -145,7 +145,7 @@ def test_the_limit_moves_to_the_next_one() -> None:
 
 
 def test_contention_follows_the_resource_times() -> None:
-    """Λ is that of the sum of times: CPU is 0.76 of it, so twice as fast gives 1/(1 − 0.38)."""
+    """The λ is that of the sum of times: CPU is 0.76 of it, so twice as fast gives 1/(1 − 0.38)."""
     throughput_plateau = replace(
         TODAY, limits=(replace(CONTENTION, probability=1.0),), uses=USES[:1]
     )
