@@ -318,7 +318,7 @@ def _replaced(source: str, node: ast.Assign, leaf: ast.expr, text: str) -> str:
 
 
 def _is_number(value: ast.expr) -> bool:
-    """Whether an expression is made of numbers, tuples, arithmetic and calls of NumPy alone."""
+    """Return whether it is made of numbers, tuples, arithmetic and calls of NumPy alone."""
     if any(isinstance(one, ast.Constant) and isinstance(one.value, str) for one in ast.walk(value)):
         return False
     return isinstance(value, ast.Constant | ast.Tuple | ast.BinOp | ast.Call) and any(

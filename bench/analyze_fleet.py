@@ -1,6 +1,6 @@
 """`analyze` of a fleet in a real Prometheus: time and memory by targets and by days.
 
-    python bench/analyze_fleet.py [--targets 25 50 100 200] [--days 3 10 30]
+    python bench/analyze_fleet.py [--targets 25 50 100 200] [--days 3 10 30] [--place FOLDER]
 
 promtool makes the database of series that mysqld_exporter and node_exporter would have left, a
 sample each minute; Prometheus serves it on this machine, and the command is run as its users run

@@ -207,7 +207,7 @@ def sums(server: PrivateServer) -> dict[str, Used]:
 
 
 def switch(server: PrivateServer, on: str) -> None:
-    """Whether the server counts the CPU of its statements, YES or NO."""
+    """Switch the counting of the CPU of statements on or off: YES or NO."""
     with server.connect_as_root() as session, session.cursor() as cursor:
         cursor.execute(CPU_TIMES.format(on))
 

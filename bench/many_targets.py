@@ -1,6 +1,7 @@
 """One agent of many targets: its share of a core, how late it is, the memory of each target.
 
     python bench/many_targets.py [--targets 200] [--interval 5] [--minutes 4] [--down 50]
+                                 [--hours 24] [--classes 20]
 
 One real MySQL stands behind all targets, which the agent does not know: each has a session, a
 window, a day of history and query classes of its own. As with servers on other hosts, `host` is off

@@ -6,6 +6,7 @@ random sample is taken until the time is up; each change that no test notices is
 files may notice it: the score is that of a module's own tests.
 
     python bench/mutation.py models/capacity --seconds 600 --without test_capacity_simulated.py
+                             [--most MUTANTS] [--seed 1]
 """
 
 import argparse
@@ -134,7 +135,7 @@ def copy_checkout(to: Path) -> None:
 
 
 def is_noticed(mutant: Mutant, checkout: Path, tests: list[str]) -> bool:
-    """Whether a test fails, or none ends, while the module has that change."""
+    """Return whether a test fails, or none ends, while the module has that change."""
     file = checkout / mutant.module
     whole = file.read_text(encoding="utf-8")
     write_module(file, mutant.text)
@@ -152,7 +153,7 @@ def write_module(file: Path, text: str) -> None:
 
 
 def passes(checkout: Path, tests: list[str], seconds: float = MAX_SECONDS) -> bool:
-    """Whether these test files pass in that checkout, in time."""
+    """Return whether these test files pass in that checkout, in time."""
     options = (
         "-x",
         "-q",

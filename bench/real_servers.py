@@ -1,7 +1,7 @@
 """Predict a real server's capacity from a load far below it, and compare with the truth.
 
     python bench/real_servers.py [--flavour mysql|mariadb] [--workload hot] [--level 15] [--step 12]
-                                 [--interval 4] [--moment 3] [--save FOLDER]
+                                 [--interval 4] [--moment 3] [--longer 3] [--save FOLDER]
     python bench/real_servers.py --replay FILE... [--of-csv]
 
 First a closed loop finds where the true peak is: sysbench with more and more threads, each for
@@ -200,7 +200,7 @@ def until_next_interval(interval: float) -> float:
 
 
 def is_of(row: Interval, beside: Iterable[tuple[float, float]]) -> bool:
-    """Whether an interval has nothing of the moments in which the peak was measured."""
+    """Return whether an interval has nothing of the moments in which the peak was measured."""
     return all(row.end <= start or row.end - row.seconds >= end - SLACK for start, end in beside)
 
 

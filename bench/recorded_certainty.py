@@ -1,4 +1,12 @@
-"""The probability of saturation on recorded servers, compared with what clients could get."""
+"""The probability of saturation on recorded servers, compared with what clients could get.
+
+    python bench/recorded_certainty.py
+
+A load saturates a server if it is more than the clients' connections could get. Each cell is of the
+loads with about one probability: the share of them that saturates, which should be between the two
+probabilities. Below the table is how many recordings have a load far from its end of which the
+opposite is called certain.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -39,7 +47,7 @@ class Certainty(NamedTuple):
 
 
 def is_wrong_and_certain(loads: Array, probability: Array) -> bool:
-    """Whether one is nearly 0 or 1 for a load (share of the peak) far on the other side of it."""
+    """Return whether one is nearly 0 or 1 for a load (share of the peak) far on the other side."""
     too_early = probability[loads <= FAR_BELOW] >= CERTAIN
     too_late = probability[loads >= FAR_ABOVE] <= 1 - CERTAIN
     return bool(too_early.any() or too_late.any())

@@ -2,7 +2,7 @@
 
 MySQL adds up the CPU time of statements only. What it misses is the network (waiting for the next
 packet, TLS), connections, and background threads. Each load runs at several rates of arrival, over
-the socket and over TCP with TLS. Takes two minutes.
+the socket and over TCP with TLS, for `--seconds` each (3). Takes two minutes.
 
     python bench/uncounted_cpu.py              what it misses
     python bench/uncounted_cpu.py --consumer   what the server pays for counting it

@@ -86,7 +86,7 @@ def _rise(smooth: Array, start: int) -> int:
 
 
 def _fell(load: Array, room: Array, start: int, end: int) -> bool:
-    """Whether the load would have met the capacity of ten minutes before for no five minutes."""
+    """Return whether the capacity of ten minutes before would be met for less than five minutes."""
     before = max(start - int(SLOWLY / MINUTE) - SMOOTH // 2 - 1, 0)
     met = np.count_nonzero(smoothed(load)[start : end + 1] >= room[before])
     return bool(met < min(MIN_MINUTES, end + 1 - start))
