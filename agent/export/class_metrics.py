@@ -88,7 +88,8 @@ def class_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]:
     yield from _model_gauges(fresh)
     yield gauge(
         "query_classes",
-        "Query classes seen so far; absent before the first minute.",
+        "Query classes that are known: those seen so far, of which only the tracked ones stay "
+        "where there are too many. Absent before the first minute.",
         (((s.target,), float(c.known)) for s, c in known),
     )
     yield counter(
