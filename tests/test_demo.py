@@ -22,6 +22,7 @@ import law_windows
 import numpy as np
 import psutil
 import pytest
+from test_private_server import listens
 
 from agent.assessment.snapshot import AssessmentState, Load
 from agent.cli import main
@@ -91,12 +92,6 @@ def end(demo: "subprocess.Popen[str]", number: signal.Signals) -> str:
     out, err = demo.communicate(timeout=PROMPT)
     assert err == ""
     return out
-
-
-def listens(port: int) -> bool:
-    """Whether anybody accepts connections there."""
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 def traces(pid: int) -> list[str]:

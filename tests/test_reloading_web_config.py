@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from test_web_config import folder as folder
 from web_clients import (
     Authority,
     ask,
@@ -28,14 +29,6 @@ from agent.web.reloading_config import WebConfigFile
 
 HASH = password_hash("hunter2")
 TLS = {"cert_file": "server.crt", "key_file": "server.key"}
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """A folder with a certificate of the server and two authorities."""
-    Authority(tmp_path).issue("server", "127.0.0.1")
-    Authority(tmp_path, "clients")
-    return tmp_path
 
 
 def test_a_change_counts_from_the_next_connection(tmp_path: Path) -> None:
