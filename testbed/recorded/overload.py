@@ -9,9 +9,7 @@ from agent.pipeline import assess
 from agent.support.clock_pair import ClockPair
 from agent.window.intervals import Interval, Window
 
-INTERVAL = 2.0
-
-
+INTERVAL = 2.0  # seconds, of the agent
 SETTLED = 2
 """The first intervals of a stage hold something of the one before."""
 

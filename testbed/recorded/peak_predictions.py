@@ -28,7 +28,21 @@ from models.capacity.assess import assess_capacity
 from models.trust import Trust
 from models.usl.fit import FitMethod, fit
 
-MAX_CONNECTIONS = 500
+MAX_CONNECTIONS, OLDER_MAX_CONNECTIONS = 500, 300
+"""Of the recorded servers, and of those of the oldest recordings."""
+AT_BEST = "at the best threads"
+"""Before an estimator's name: judged by the best number of threads of a closed loop."""
+FAR_OFF = 15.0
+"""Per cent: nothing that is trusted may be off by more."""
+MARKED = 25.0
+"""Per cent: what is trusted and off by more is marked in the tables."""
+TRIED = 3
+"""So many numbers of threads are tried for the peak again and again: the clients' connections, and
+the best of the ladder."""
+MOMENTS_BEFORE = 2 * TRIED
+"""So many of the peaks before an overload count for it: those of a minute and a half."""
+OF_CSV = (CPU, CPUS, SERVER_SHARE_OF_CPU, SERVER_CPU, SERVER_CPUS)
+"""The columns of resources in a CSV of samples: no connections, log writes or idle entries."""
 
 
 class Level(NamedTuple):
@@ -38,29 +52,6 @@ class Level(NamedTuple):
     """Queries/s."""
     processors: float
     """How many of them the server used."""
-
-
-WRONG = 25.0  # per cent
-
-
-AT_BEST = "at the best threads"
-"""Before an estimator's name: judged by the best number of threads of a closed loop."""
-
-
-FAR_OFF = 15.0
-"""Per cent: nothing that is trusted may be off by more."""
-
-
-TRIED = 3
-"""So many numbers of threads are tried for the peak again and again: the clients' connections, and
-the best of the ladder."""
-
-MOMENTS_BEFORE = 2 * TRIED
-"""So many of the peaks before an overload count for it: those of a minute and a half."""
-
-
-OLDER_MAX_CONNECTIONS = 300
-"""Of the servers of the oldest recordings."""
 
 
 class PeakPrediction(NamedTuple):
@@ -95,11 +86,11 @@ class EstimatorDeviation(NamedTuple):
         """Format it for the table."""
         if self.error is None:
             return "–"
-        return f"{self.error:+.0f}" + "!" * (self.trusted and abs(self.error) > WRONG)
+        return f"{self.error:+.0f}" + "!" * (self.trusted and abs(self.error) > MARKED)
 
 
 def saved(file: Path) -> dict[str, Any]:
-    """Read the results of `run` that main saved."""
+    """Read what `bench/real_servers.py --save` has written."""
     seen: dict[str, Any] = json.loads(gzip.decompress(file.read_bytes()))
     return seen
 
@@ -115,9 +106,9 @@ def best_threads(truth: dict[int, Level]) -> list[int]:
 
 
 def replay(seen: dict[str, Any], *, of_csv: bool = False) -> Iterator[EstimatorDeviation]:
-    """Print and return the truth and what each estimator predicts from the intervals.
+    """Print the truth and each estimator's prediction at each level, and yield their deviations.
 
-    `of_csv`: only of that which a CSV of samples has.
+    `of_csv`: from what a CSV of samples has, and no more.
     """
     truth = ladder_of(seen)
     print(f"\n{seen['name']}, queries/s and processors used by threads of the closed loop:")
@@ -216,10 +207,6 @@ def _share_of(
     about = [level.throughput for n, level in ladder.items() if 0.7 < n / nearest < 1.6]
     best = [ladder[n].throughput for n in best_threads(ladder)]
     return min(float(np.mean(about) / np.mean(best)), 1.0)
-
-
-OF_CSV = (CPU, CPUS, SERVER_SHARE_OF_CPU, SERVER_CPU, SERVER_CPUS)
-"""The columns of resources in a CSV of samples: no connections, log writes or idle entries."""
 
 
 def seen_below(seen: dict[str, Any], part: dict[str, Any], *, of_csv: bool = False) -> Window:
