@@ -174,6 +174,16 @@ def test_a_class_that_is_the_whole_load_has_no_gain() -> None:
     assert gain([], 0.5) is None
 
 
+def test_a_class_that_alone_uses_a_resource_has_the_gain_of_the_others() -> None:
+    """Without it that is no limit: all reads of a disk, and three tenths of the processor."""
+    processor, disk = ThroughputLimit(100.0, 0.3), ThroughputLimit(300.0, 1.0)
+    assert gain([processor, disk], 0.0) == pytest.approx(1 / 0.7 - 1)
+    assert gain([processor, disk], 0.5) == pytest.approx(1 / 0.85 - 1)
+    assert gain([ThroughputLimit(100.0, 1.0), ThroughputLimit(110.0, 0.0)], 0.0) == pytest.approx(
+        0.1
+    )
+
+
 def resource_limit(resource: str, x_max: float) -> ResourceLimit:
     """A limit at that throughput."""
     line = np.array([0.0, 1.0])

@@ -95,14 +95,18 @@ def gain(limits: Sequence[ThroughputLimit], cost: float) -> float | None:
     """Compute the factor by which the server can do more of the remaining work, less 1.
 
     `cost` is the later cost of the class as a part of the present one, 0 (removed) to 1. A limit at
-    which the class's share is not known does not move. None if that is the lowest limit, if there
-    is no limit, or if the class makes all of the demand.
+    which the class's share is not known does not move, and one is none where the class made all of
+    the demand. None if the share of the lowest limit is not known, or no limit is left.
     """
     freed = [(limit.share or 0.0) * (1 - cost) for limit in limits]
-    if not limits or max(freed) > 1 - MIN_LEFT:
+    then = [
+        limit.throughput / (1 - part)
+        for limit, part in zip(limits, freed, strict=True)
+        if part <= 1 - MIN_LEFT
+    ]
+    if not then:
         return None
     before = min(limit.throughput for limit in limits)
     if any(limit.share is None and limit.throughput <= before for limit in limits):
         return None
-    after = min(limit.throughput / (1 - part) for limit, part in zip(limits, freed, strict=True))
-    return after / before - 1
+    return min(then) / before - 1
