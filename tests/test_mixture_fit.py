@@ -316,6 +316,19 @@ def test_one_interval_is_divided_by_the_priors_alone() -> None:
     assert mixture.totals[1] / mixture.totals[0] == pytest.approx(3, rel=0.05)
 
 
+def test_a_class_at_its_bound_is_as_uncertain_as_without_it() -> None:
+    """That it cannot have used more than its time does not measure what it used."""
+    rng = np.random.default_rng(1)
+    x = rng.gamma(4.0, size=(200, 2))
+    y = (x @ [1.0, 2.0] + 1.0) * np.exp(rng.normal(0, 0.05, 200))
+    used = x.sum(axis=0) * [1.0, 2.0]
+    free = fit_mixture(moments_of(x, y), ClassPriors(used, used))
+    most = free.totals * [2.0, 0.95]
+    bounded = fit_mixture(moments_of(x, y), ClassPriors(used, used, max_use=most))
+    assert bounded.totals[1] == pytest.approx(most[1])
+    assert bounded.stderr == pytest.approx(free.stderr, rel=0.1)
+
+
 def test_each_hypothesis_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first one is also a neighbour of the last."""
     tried = list[tuple[MixtureProblem, prior_mixture_fit._Hypothesis]]()

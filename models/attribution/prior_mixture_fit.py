@@ -66,6 +66,7 @@ def fit_mixture(moments: Moments, priors: ClassPriors) -> FittedMixture:
     matrix, vector = problem.normal_equations(
         problem.prior(selection.computing, selection.level), selection.noise
     )
+    variances = _inverse_diagonal(matrix)[:k]
     mean = _bounded_mode(problem, matrix, vector)
     used = float(selection.computing @ mean[:k])
     worked = float(selection.computing @ problem.work)
@@ -73,7 +74,7 @@ def fit_mixture(moments: Moments, priors: ClassPriors) -> FittedMixture:
     return FittedMixture(
         totals=mean[:k] * total,
         base=float(mean[k]) * total,
-        variances=_inverse_diagonal(matrix)[:k] * total**2,
+        variances=variances * total**2,
         computing=selection.computing,
         level=None if priors.work is None else level * total / problem.work_unit,
         intervals=moments.intervals,
