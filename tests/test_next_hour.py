@@ -150,6 +150,18 @@ def test_gaps_and_silence_are_left_out() -> None:
     assert possible_rises(np.zeros(WEEK), 0.0, 0.0)[12].saturation_probability(0.0, LIMIT) == 0
 
 
+@pytest.mark.parametrize("seed", range(60))
+def test_a_longer_time_is_never_less_likely_to_reach_the_capacity(seed: int) -> None:
+    """Nor where more of the earlier moments have a known load later than soon after them."""
+    rng = np.random.default_rng(seed)
+    means = 100 * np.exp(0.3 * rng.standard_normal(2 * DAY_STEPS))
+    means[rng.random(len(means)) < 0.6] = np.nan
+    limit = Distribution.of_quantiles(120.0, 130.0, 140.0)
+    rises = possible_rises(means, 100.0, 100.0).values()
+    probabilities = [rise.saturation_probability(100.0, limit) for rise in rises]
+    assert probabilities == sorted(probabilities)
+
+
 def test_the_probability_is_the_mean_over_possible_rises() -> None:
     """Half of the days reached the capacity; a new rise does so in two of five ways."""
     usual = np.log(np.array([1.0, 1.1, 1.3, 1.4]))

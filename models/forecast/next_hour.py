@@ -84,12 +84,15 @@ def possible_rises(means: Array, level: float, before: float | None) -> Mapping[
     highest = np.fmax.reduce(means[-max(HORIZON_STEPS) : -RISE_STEPS], initial=before or np.nan)
     new, grown = _new_rise(level, float(highest), changes[np.isfinite(changes)])
     weights = _weights_of_moments(level, logs, moments)
+    highest_ahead = np.fmax.accumulate(
+        logs[moments[:, None] + np.arange(1, max(HORIZON_STEPS) + 1)], axis=1
+    )
+    rises = highest_ahead[:, np.array(HORIZON_STEPS) - 1] - logs[moments, None]
+    # the same moments for all, so that a longer time is never less likely
+    known = np.isfinite(rises[:, 0]) & (weights > 0)
+    is_enough = np.count_nonzero(known) >= MIN_POINTS
     found = {}
-    for steps in HORIZON_STEPS:
-        ahead = np.fmax.reduce(logs[moments[:, None] + np.arange(1, steps + 1)], axis=1)
-        usual = ahead - logs[moments]
-        known = np.isfinite(usual) & (weights > 0)
-        is_enough = np.count_nonzero(known) >= MIN_POINTS
+    for steps, usual in zip(HORIZON_STEPS, rises.T, strict=True):
         further = grown * (
             np.minimum(RISE_END_PROBABILITIES / (1 - RISE_END_PROBABILITIES), steps / RISE_STEPS)
             + MEAN_AGE_STEPS / RISE_STEPS
