@@ -189,6 +189,18 @@ def test_at_an_exact_queue_the_interval_holds_the_truth(count: int) -> None:
     assert found.load_ratio.lower <= truth <= found.load_ratio.upper
 
 
+def test_a_class_at_the_lowest_load_so_far_has_its_ratio_to_that_load() -> None:
+    """Its SLA is met up to the capacity, though the other intervals had 15 % more throughput."""
+    today = processors(1, 0.5)
+    assert today.load is not None
+    xs = np.linspace(500.0, 575.0, 60)
+    ns = xs * np.array([queued(1, share) for share in xs / 1000.0]) / 1000.0
+    today = replace(today, load=replace(today.load, window=(xs, ns)))
+    [found] = class_headroom(today, [measured(lasting(0.01), 500.0, 3600.0)])
+    assert found.load_ratio is not None
+    assert found.load_ratio.value == pytest.approx(2.0, rel=0.01)
+
+
 def test_the_class_closest_to_its_sla_is_first() -> None:
     """Whatever its times: the quick one has used 80 % of its SLA, the slow one 20 %."""
     today = on_the_law(5.0)

@@ -86,6 +86,26 @@ def test_an_exact_queue_is_within_the_interval(count: int, busy: float, times: f
     assert found.upper <= 1030.0
 
 
+@pytest.mark.parametrize("busy", [0.4, 0.5, 0.6, 0.7])
+@pytest.mark.parametrize("times", [1.0, 1.3, 2.0])
+@pytest.mark.parametrize("others", [(0.5, 1.0), (1.0, 1.15)], ids=["lower", "higher"])
+def test_the_highest_and_the_lowest_load_so_far_have_their_own_residence_time(
+    busy: float, times: float, others: tuple[float, float]
+) -> None:
+    """All intervals are on one side of the present load, and R is averaged over the nearest."""
+    today = processors(1, busy)
+    assert today.load is not None
+    x = 1000.0 * busy
+    xs = x * np.linspace(*others, 60)
+    ns = xs * np.array([queued(1, share) for share in xs / 1000.0]) / 1000.0
+    load = replace(today.load, scatter=0.02, window=(xs, ns))
+    sla = times * load.residence_time
+    found = sla_headroom(replace(today, load=load), sla).ratio
+    assert found is not None
+    assert found.upper is not None
+    assert found.lower - 0.01 <= 1 - x / (1000.0 - 1 / sla) <= found.upper + 0.01
+
+
 def test_an_uncertain_limit_makes_an_uncertain_sla() -> None:
     """The latest interval's utilisation is not taken as exact: bounds are about as wide as its."""
     today = processors(2, 0.4)

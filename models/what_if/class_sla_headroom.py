@@ -82,7 +82,7 @@ def _draw_sla_ratios(growth: Growth, classes: Sequence[MeasuredClass]) -> list[A
 
 
 def _class_load_factors(growth: Growth, one: MeasuredClass, sla_ratio: Array) -> Array:
-    """Find the multiple of today's load at which each draw of the class reaches its SLA."""
+    """Find the load factor at which each draw of the class reaches its SLA, shape (draws,)."""
     measured_at = np.full_like(sla_ratio, one.throughput / growth.load.throughput)
     return load_factors_at_sla(
         growth,
@@ -114,5 +114,7 @@ def _headroom_of(
     is_bounded = (
         is_bounded or float(np.mean(load_factors >= growth.capacity_factors)) <= 1 - QUANTILES[2]
     )
-    upper = float(high) if is_bounded else None
-    return ClassHeadroom(PredictedValue(float(middle), float(low), upper), float(first))
+    of_today = growth.load.throughput / growth.present
+    low, middle, high = (of_today * factor for factor in (low, middle, high))
+    upper = high if is_bounded else None
+    return ClassHeadroom(PredictedValue(middle, low, upper), float(first))

@@ -30,12 +30,15 @@ class Growth:
     """How R grows with the load, and where the growth ends, as one set of draws for all uses."""
 
     today: CurrentState
+    present: float
+    """Today's throughput, queries/s."""
     load: CurrentLoad
+    """The mean of the intervals with about that throughput, which all load factors multiply."""
     draws: Draws
 
     @property
     def capacity_factors(self) -> Array:
-        """The multiple of today's load at which each draw's capacity is reached, shape (draws,)."""
+        """The load factor at which each draw's capacity is reached, shape (draws,)."""
         return self.draws.capacity / self.load.throughput
 
     def residence_times_at(self, grown: Array) -> Array:
@@ -53,7 +56,7 @@ def growth_of_residence_time(today: CurrentState) -> Growth | SlaReason:
     if present is None or reason is not None:
         return reason or SlaReason.NO_LOAD
     today, load = _with_limited_uses(today), _average_load(present)
-    return Growth(today, load, _draws_for_sla(today))
+    return Growth(today, present.throughput, load, _draws_for_sla(today))
 
 
 def sla_headroom(today: CurrentState, sla: float) -> SlaHeadroom:
@@ -73,7 +76,7 @@ def sla_headroom(today: CurrentState, sla: float) -> SlaHeadroom:
     capacity_first = float(np.mean(load_factors >= ends))
     is_bounded = today.upper is not None or capacity_first <= 1 - QUANTILES[2]
     throughput = PredictedValue(float(middle), float(low), float(high) if is_bounded else None)
-    headroom = _headroom(throughput, x)
+    headroom = _headroom(throughput, growth.present)
     return SlaHeadroom(
         throughput=throughput,
         concurrency=_scaled(throughput, sla) if capacity_first < QUANTILES[1] else None,
@@ -122,12 +125,17 @@ def _with_limited_uses(today: CurrentState) -> CurrentState:
 
 
 def _average_load(load: CurrentLoad) -> CurrentLoad:
-    """Average R over all intervals with about this load, as one of them alone scatters."""
+    """Average X and R over all intervals with about this load, as one of them alone scatters.
+
+    Most of them may be below it, or above: R is that at their own mean throughput.
+    """
     usual = load.mean_near(load.throughput)
     if usual is None:
         return load
     mean = load.scatter_of_mean(usual.intervals)
-    return replace(load, residence_time=usual.residence_time, scatter=mean)
+    return replace(
+        load, throughput=usual.throughput, residence_time=usual.residence_time, scatter=mean
+    )
 
 
 def _reason_against(today: CurrentState) -> SlaReason | None:
