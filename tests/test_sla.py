@@ -5,13 +5,13 @@ from math import factorial
 
 import numpy as np
 import pytest
-from law_windows import WAVES, intervals, known, with_resources
+from law_windows import WAVES, interval, intervals, known, seen_at, with_resources
 from test_what_if import CONTENTION, CPU, TODAY
 
 from agent.assessment.snapshot import Snapshot
 from agent.what_if.current_state import current_state_of
 from agent.what_if.target_sla import sla_of
-from agent.window.resource_utilisation import LOG_WRITES, OPEN_CONNECTIONS
+from agent.window.resource_utilisation import CPUS, LOG_WRITES, OPEN_CONNECTIONS
 from models.capacity.result import CapacityReason
 from models.distribution_functions import normal_cdf
 from models.usl.law import Usl
@@ -255,6 +255,29 @@ def test_past_the_peak_the_sla_has_no_headroom() -> None:
     assert found.ratio is not None
     assert found.ratio.value == left.ratio < 0
     assert found.throughput is None
+
+
+def test_a_saturation_in_the_window_does_not_lengthen_todays_residence_time() -> None:
+    """Of four processors, full in 30 of 250 intervals: 60 statements run at once then."""
+    before = 0.15 + 0.7 * np.abs(np.sin(np.arange(150) / 15.0))
+    busy = [*before, *[0.98] * 30, *before[:60], *[0.85] * 10]
+    noise = np.exp(0.02 * np.random.default_rng(1).standard_normal((2, len(busy))))
+    rows = []
+    for place, share in enumerate(busy):
+        x = 2000.0 * share * (noise[0, place] if share == 0.98 else 1.0)
+        n = 60.0 if share == 0.98 else 4 * share * queued(4, share)
+        row = interval(place, n * noise[1, place], throughput=x)
+        counted = {CPUS: 4.0, OPEN_CONNECTIONS: 60.0, LOG_WRITES: 0.0}
+        rows.append(row._replace(resources={"cpu": min(x / 2000.0, 1.0), **counted}))
+    seen = known(rows)
+    today = current_state_of(seen, seen_at(rows)).load
+    assert today is not None
+    usual = today.mean_near(today.throughput)
+    assert usual is not None
+    assert usual.residence_time == pytest.approx(0.002 * queued(4, 0.84), rel=0.1)
+    found = sla_of(seen, 1.5 * 0.002 * queued(4, 0.85), seen_at(rows)).headroom.ratio
+    assert found is not None
+    assert found.value > 0
 
 
 def test_past_the_peak_no_residence_time_is_predicted() -> None:

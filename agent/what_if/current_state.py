@@ -57,7 +57,7 @@ def current_state_of(snapshot: Snapshot, now: float) -> CurrentState:
         distribution=capacity.distribution if capacity and capacity.upper else None,
         is_trusted=capacity is not None and capacity.trust is Trust.TRUSTED,
         limits=limits,
-        load=_measured_load(snapshot, *place) if place and is_loaded else None,
+        load=_measured_load(snapshot, capacity, *place) if place and is_loaded else None,
         uses=tuple(_uses(load, classes)) if load and load.throughput > 0 else (),
         law=_law(capacity),
         time_shares=_time_shares(classes),
@@ -75,14 +75,21 @@ def digests_of(classes: ClassesState | None) -> list[str]:
     return list(dict.fromkeys(one.name.digest for one in named))
 
 
-def _measured_load(snapshot: Snapshot, n: float, x: float) -> model.CurrentLoad:
-    """Compute R = N/X, and its scatter between intervals with about the same X."""
+def _measured_load(
+    snapshot: Snapshot, capacity: Capacity | None, n: float, x: float
+) -> model.CurrentLoad:
+    """Compute R = N/X, and its scatter between intervals with about the same X.
+
+    Past the peak statements wait far longer at the same throughput: such intervals do not count.
+    """
     points = snapshot.assessed.intervals
     if points is None:
         return model.CurrentLoad(x, n / x)
     counts = np.isin(points.dispositions, (Disposition.USED.value, Disposition.IDLE.value)) & (
         points.concurrency > 0
     )
+    if capacity is not None and capacity.concurrency_upper is not None:
+        counts &= points.concurrency <= capacity.concurrency_upper
     if np.count_nonzero(counts) < MIN_POINTS:
         return model.CurrentLoad(x, n / x)
     ns, xs = points.concurrency[counts], points.throughput[counts]

@@ -103,7 +103,7 @@ class CurrentLoad:
     scatter: float = 0.0
     """Standard deviation of ln R from one interval to another of about the same load."""
     window: tuple[Array, Array] | None = field(repr=False, default=None)
-    """X and N of the window's intervals, shape (intervals,) each; None where not known."""
+    """X and N of the window's intervals before the peak, (intervals,) each; None: not known."""
 
     def mean_near(self, throughput: float) -> MeasuredLoad | None:
         """Average the window's intervals with about this throughput; None if there are none."""
