@@ -503,3 +503,30 @@ def test_statements_that_wait_even_alone_may_wait_for_a_log_that_nobody_counted(
     assert around(after)[0] == pytest.approx(around(before)[0], rel=0.02)
     assert (around(after)[2] > 1.15 * around(before)[2]) == may_wait
     assert (after.further_fall > before.further_fall + 0.02) == may_wait
+
+
+@pytest.mark.parametrize("ceiling", [0.2, 0.5])
+@pytest.mark.parametrize("counts", ["nothing", "idle_entries", "log_writes"])
+def test_a_configured_ceiling_is_as_fewer_processors(ceiling: float, counts: str) -> None:
+    """Half of four processors are two: waking one, or a write of the log, costs as much."""
+    x, rng = loads(0.1, 0.5)
+    share = x / 1000 * np.exp(rng.normal(0, 0.02, len(x)))
+    per_query = 0.8 - 0.3 * x / 1000
+
+    def limit(processors: float, ceiling: float) -> ResourceLimit:
+        """That of 2000 queries/s, of which each takes a millisecond."""
+        used, known = ceiling * share, dict[str, Array]()
+        if counts == "idle_entries":
+            known = {counts: 2 * x * per_query / processors}
+        elif counts == "log_writes":
+            known = {counts: 2 * x * per_query}
+        resource = Resource(
+            "cpu", used, ceiling, own=used, processors=np.full_like(x, processors), **known
+        )
+        seen = Observations.of(np.arange(float(len(x))), 2 * x, 0.002 * x, resources=[resource])
+        return find_resource_limits(seen.throughput, seen.resources)[0]
+
+    allowed, there = limit(2.0 / ceiling, ceiling), limit(2.0, 1.0)
+    assert around(allowed) == pytest.approx(around(there))
+    assert allowed.further_fall == pytest.approx(there.further_fall)
+    assert allowed.log_shared == pytest.approx(there.log_shared)

@@ -229,7 +229,7 @@ def _add_priors(
     own = replace(own, base=OWN_BASE_PRIOR, shares=PROCESSOR_MODEL_PRIORS)
     wakeups, log = resource.wakeups, resource.log_sharing
     if wakeups is not None:
-        counted = replace(wakeups, per_query=wakeups.per_query * x_scale)
+        counted = replace(wakeups, per_query=wakeups.per_query * x_scale / resource.ceiling)
         smooth = counted.smoothed(own.t, whole.u, own.weights)
         own = replace(own, shares=WAKEUP_MODEL_PRIORS, wakeups=smooth)
     elif (
@@ -237,10 +237,11 @@ def _add_priors(
         and resource.count is not None
         and own.slope > 0
     ):
-        second = x_scale / (resource.count * own.slope)
+        second = x_scale / (resource.count * resource.ceiling * own.slope)
         own = replace(own, shares=UNCOUNTED_WAKEUP_MODEL_PRIORS, wakeup_share_per_second=second)
     if log is not None:
-        written = replace(log, per_query=log.per_query * x_scale / (resource.count or 1.0))
+        processors = (resource.count or 1.0) * resource.ceiling
+        written = replace(log, per_query=log.per_query * x_scale / processors)
         # that more commits share the writes of the log is as likely as all other models together
         shared = written.smoothed(own.t, np.zeros_like(own.t), own.weights)
         own = replace(own, shares=(*own.shares, sum(own.shares)), log_sharing=shared)
