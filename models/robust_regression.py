@@ -175,7 +175,7 @@ def _fits_of(
     squares = (residuals * residuals).sum(axis=1)
     scale = np.maximum(np.sqrt(squares / count), floor)
     products = (residuals[:, 1:] * residuals[:, :-1]).sum(axis=1)
-    effective = np.minimum(count / persistence_of(products, squares), TOTAL_WEIGHT)
+    effective = np.minimum(count / persistence_of(products, count * scale**2), TOTAL_WEIGHT)
     covariance = inverse * (scale**2 * count / effective)[:, None, None]
     freedom = np.maximum(effective - coefficients.shape[1], MIN_FREEDOM)
     columns = (scale.tolist(), freedom.tolist())

@@ -112,6 +112,17 @@ def test_a_constant_load_has_no_time_to_saturation(growth: float) -> None:
     assert dict(found.probability)[7] < 0.05
 
 
+def test_a_load_without_noise_is_forecast_no_less_certainly() -> None:
+    """Than one whose peaks vary by 1 %, which is the least error that is assumed."""
+    ratios = []
+    for noise in (0.0, 0.01):
+        days = PEAK * np.exp(noise * np.random.default_rng(1).standard_normal(35))
+        peaks = forecast_load(np.repeat(days, HOURS)).peaks
+        assert peaks is not None
+        ratios.append(np.quantile(peaks[:, 0], 0.95) / np.quantile(peaks[:, 0], 0.05))
+    assert ratios[0] < ratios[1] < 1.15
+
+
 def test_no_drawn_future_is_nan() -> None:
     """Of a thousand after three weeks one had none, and the load seemed to be at the limit."""
     seen = load_history("three weeks known", 4035).seen

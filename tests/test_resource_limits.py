@@ -530,3 +530,15 @@ def test_a_configured_ceiling_is_as_fewer_processors(ceiling: float, counts: str
     assert around(allowed) == pytest.approx(around(there))
     assert allowed.further_fall == pytest.approx(there.further_fall)
     assert allowed.log_shared == pytest.approx(there.log_shared)
+
+
+@pytest.mark.parametrize("size", [0.0, 1e-6, 1e-3])
+def test_errors_below_the_least_error_count_as_independent(size: float) -> None:
+    """However alike neighbours are: the least error of a measurement is one of its own."""
+    x, floor = np.linspace(0.1, 0.5, 60), 0.002
+    design = np.column_stack((np.ones_like(x), x))
+    line, weights = 0.02 + 0.5 * x, np.ones_like(x)
+    alike = size * np.sin(np.arange(len(x)) / 5)
+    found = fit_linear(design, line + alike, weights, floor)
+    textbook = floor**2 * np.linalg.inv(design.T @ design)
+    assert np.diag(found.covariance) == pytest.approx(np.diag(textbook), rel=0.5)
