@@ -4,8 +4,10 @@ Of the physical ones only the busiest few, so that a host with hundreds does not
 series; and all that the configuration names: in a container the only interface is virtual.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import psutil
 
@@ -55,13 +57,26 @@ def named_feature(named: Devices) -> tuple[Feature, ...]:
     """Check whether all named devices exist; no feature where none is named."""
     if not named:
         return ()
-    known = Devices(
-        frozenset(psutil.disk_io_counters(perdisk=True)),
-        frozenset(psutil.net_io_counters(pernic=True)),
-    )
+    known = Devices(frozenset(disk_counters()), frozenset(interface_counters()))
     if missing := named - known:
         return (Feature("host_named_devices", False, f"not on this host: {missing}", REMEDY),)
     return (Feature("host_named_devices", enabled=True),)
+
+
+def disk_counters() -> Mapping[str, Any]:
+    """Read the counters of all disks as the kernel shows them.
+
+    psutil's `nowrap` would double a counter for good where two threads read at once: the reading
+    that is processed later may be the earlier one, and a lower value counts as one that wrapped.
+    """
+    found: Mapping[str, Any] = psutil.disk_io_counters(perdisk=True, nowrap=False)
+    return found
+
+
+def interface_counters() -> Mapping[str, Any]:
+    """Read the counters of all network interfaces likewise."""
+    found: Mapping[str, Any] = psutil.net_io_counters(pernic=True, nowrap=False)
+    return found
 
 
 def physical_disks(kept: frozenset[str] = frozenset()) -> frozenset[str]:
@@ -69,7 +84,7 @@ def physical_disks(kept: frozenset[str] = frozenset()) -> frozenset[str]:
 
     Those in `kept` come before busier ones.
     """
-    used = psutil.disk_io_counters(perdisk=True)
+    used = disk_counters()
     names = [name for name in used if not name.startswith(NOT_DISKS) and is_physical("block", name)]
     names.sort(key=lambda name: (name not in kept, -used[name].read_bytes - used[name].write_bytes))
     return frozenset(names[:MAX_DISKS])
@@ -80,7 +95,7 @@ def physical_interfaces(kept: frozenset[str] = frozenset()) -> frozenset[str]:
 
     Those in `kept` come before busier ones.
     """
-    used = psutil.net_io_counters(pernic=True)
+    used = interface_counters()
     names = [name for name in used if is_physical("net", name)]
     names.sort(key=lambda name: (name not in kept, -used[name].bytes_recv - used[name].bytes_sent))
     return frozenset(names[:MAX_INTERFACES])

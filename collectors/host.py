@@ -19,6 +19,8 @@ from collectors.cpu_quota import process_cpus, quota_feature
 from collectors.device_selection import (
     NO_DEVICES,
     Devices,
+    disk_counters,
+    interface_counters,
     link_speeds,
     named_feature,
     physical_devices,
@@ -165,7 +167,7 @@ def process_clock(pid: int) -> float | None:
 def _disk_counters(disks: frozenset[str]) -> dict[str, float]:
     """Read requests, bytes and busy time of each disk since boot."""
     values = {}
-    for name, io in psutil.disk_io_counters(perdisk=True).items():
+    for name, io in disk_counters().items():
         if name in disks:
             values[f"disk:{name}:reads"] = float(io.read_count)
             values[f"disk:{name}:writes"] = float(io.write_count)
@@ -180,7 +182,7 @@ def _disk_counters(disks: frozenset[str]) -> dict[str, float]:
 def _interface_counters(interfaces: frozenset[str]) -> dict[str, float]:
     """Read the bytes received and sent by each interface since boot."""
     values = {}
-    for name, io in psutil.net_io_counters(pernic=True).items():
+    for name, io in interface_counters().items():
         if name in interfaces:
             values[f"network:{name}:received_bytes"] = float(io.bytes_recv)
             values[f"network:{name}:sent_bytes"] = float(io.bytes_sent)

@@ -72,7 +72,7 @@ def test_of_many_devices_the_busiest_are_read(
     used = {f"sd{k}": _Moved(k) for k in range(100)}
     for name in used:
         add(kernel, "block", name, f"pci/{name}")
-    monkeypatch.setattr(psutil, "disk_io_counters", lambda perdisk: used)
+    monkeypatch.setattr(device_selection, "disk_counters", lambda: used)
     assert device_selection.physical_disks() == {f"sd{k}" for k in range(84, 100)}
 
 
@@ -81,7 +81,7 @@ def test_a_device_being_read_is_kept(kernel: Path, monkeypatch: pytest.MonkeyPat
     used = {f"sd{k}": _Moved(k) for k in range(20)}
     for name in used:
         add(kernel, "block", name, f"pci/{name}")
-    monkeypatch.setattr(psutil, "disk_io_counters", lambda perdisk: used)
+    monkeypatch.setattr(device_selection, "disk_counters", lambda: used)
     first = device_selection.physical_disks()
     assert first == {f"sd{k}" for k in range(4, 20)}
     used["sd0"] = _Moved(100)
@@ -95,7 +95,7 @@ def test_an_added_disk_is_read_within_minutes(
 ) -> None:
     """Without a new session; the named devices stay."""
     used, now = {"sda": _Moved(1)}, [1000.0]
-    monkeypatch.setattr(psutil, "disk_io_counters", lambda perdisk: used)
+    monkeypatch.setattr(device_selection, "disk_counters", lambda: used)
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
     present = host._PresentDevices(Devices(frozenset({"dm-0"})))
     add(kernel, "block", "sda", "pci/a")
@@ -104,6 +104,23 @@ def test_an_added_disk_is_read_within_minutes(
     add(kernel, "block", "sdb", "pci/b")
     now[0] += host.DEVICE_SECONDS
     assert present.read().disks == {"sda", "sdb", "dm-0"}
+
+
+def test_a_reading_that_arrives_late_doubles_no_counter(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of two threads that read at once, the earlier reading may be processed later."""
+    monkeypatch.setattr(psutil, "PROCFS_PATH", str(tmp_path))
+    (tmp_path / "net").mkdir()
+    seen = []
+    for moved in (1000, 2000, 1500, 3000):
+        numbers = f" {moved}" * 16
+        (tmp_path / "diskstats").write_text(f"8 0 sda{numbers} 0\n")
+        (tmp_path / "net" / "dev").write_text(f"head\nhead\neth0:{numbers}\n")
+        disks = host._disk_counters(frozenset({"sda"}))
+        links = host._interface_counters(frozenset({"eth0"}))
+        seen.append((disks["disk:sda:reads"], links["network:eth0:received_bytes"]))
+    assert seen == [(1000, 1000), (2000, 2000), (1500, 1500), (3000, 3000)]
 
 
 class _Moved:
