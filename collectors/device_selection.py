@@ -6,6 +6,7 @@ series; and all that the configuration names: in a container the only interface 
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -85,9 +86,10 @@ def physical_disks(kept: frozenset[str] = frozenset()) -> frozenset[str]:
     Those in `kept` come before busier ones.
     """
     used = disk_counters()
-    names = [name for name in used if not name.startswith(NOT_DISKS) and is_physical("block", name)]
+    names = [name for name in used if not name.startswith(NOT_DISKS)]
     names.sort(key=lambda name: (name not in kept, -used[name].read_bytes - used[name].write_bytes))
-    return frozenset(names[:MAX_DISKS])
+    disks = (name for name in names if is_physical("block", name))
+    return frozenset(islice(disks, MAX_DISKS))
 
 
 def physical_interfaces(kept: frozenset[str] = frozenset()) -> frozenset[str]:
