@@ -86,7 +86,7 @@ def test_a_new_agents_first_assessment_uses_the_backfilled_intervals(
     )
     now = ClockPair(5.0, END + 1.0)
     try:
-        recorder.note_server({"server_uuid": SERVER})
+        history.switch_server(SERVER)
         recorder.follow_server(history, now)
         store.tick(5.0)
         recorder.follow_server(history, now)

@@ -53,7 +53,7 @@ def reader(*names: str) -> BusinessMetricsReader:
 def recorder(store: Store, server: str, now: ClockPair) -> HistoryRecorder:
     """A target's way into the history, once that server has said who it is."""
     found, buffer = HistoryRecorder(store, "db"), IntervalBuffer(WIDTH, 3600.0, 1.0)
-    found.note_server({"server_uuid": server})
+    buffer.switch_server(server)
     found.follow_server(buffer, now)
     return found
 

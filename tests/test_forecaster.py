@@ -202,8 +202,7 @@ def test_a_stored_month_is_forecast_after_a_restart(tmp_path: Path) -> None:
     fit = {"interval": "300s", "window": "3d"}
     config = Config.validated({"targets": [{"name": "db", "user": "u"}], "fit": fit})
     monitor = TargetMonitor(config, config.targets[0], store=store)
-    assert monitor.recorder is not None
-    monitor.recorder.note_server({"server_uuid": SERVER})
+    monitor.session.server = SERVER
     monitor.assessment_tick(time.monotonic())
     store.tick(time.monotonic() + 100)
     now = time.monotonic()

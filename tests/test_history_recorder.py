@@ -53,10 +53,14 @@ class Life:
 
     def begin(self, variables: dict[str, str] = MYSQL) -> None:
         """The server answers, and what was read back is taken in."""
-        self.recorder.note_server(variables)
+        self.answer(variables)
         self.recorder.follow_server(self.buffer, self.now)
         self.store.tick(self.at)
         self.recorder.follow_server(self.buffer, self.now)
+
+    def answer(self, variables: dict[str, str]) -> None:
+        """A server answers at the address."""
+        self.buffer.switch_server(server_identity(variables))
 
     def live(self, seconds: float, load: float = 100.0) -> None:
         """Sample once a second, and look for a complete interval each time."""
@@ -285,12 +289,12 @@ def test_a_server_that_replaces_another_starts_a_new_window(path: Path) -> None:
     life = Life(path, UNIX)
     life.begin()
     life.live(100)
-    life.recorder.note_server(OTHER)
+    life.answer(OTHER)
     life.live(60, load=9.0)
     throughput = life.buffer.window(life.at)["throughput"]
     assert throughput == pytest.approx([9.0] * len(throughput))
     assert 4 <= len(throughput) <= 5
-    life.recorder.note_server(MYSQL)
+    life.answer(MYSQL)
     life.look()
     life.look()
     throughput = life.buffer.window(life.at)["throughput"]

@@ -153,8 +153,7 @@ def test_earlier_days_are_known_after_a_restart(width: float, tmp_path: Path) ->
     fit = {"interval": f"{width:g}s", "window": "1d"}
     config = Config.validated({"targets": [{"name": "db", "user": "u"}], "fit": fit})
     monitor = TargetMonitor(config, config.targets[0], store=store)
-    assert monitor.recorder is not None
-    monitor.recorder.note_server({"server_uuid": SERVER})
+    monitor.session.server = SERVER
     monitor.assessment_tick(time.monotonic())
     store.tick(time.monotonic() + 100)
     monitor.assessment_tick(time.monotonic())

@@ -86,7 +86,7 @@ def test_after_a_failover_all_rows_and_texts_are_read_again(
     )
     kept: list[Sample] = []
     collectors = scheduled_collectors(config, config.targets[0], COLLECTORS)
-    session = TargetSession(config.targets[0], collectors, kept.append, lambda _: None)
+    session = TargetSession(config.targets[0], collectors, kept.append)
 
     def readings() -> list[DigestRows]:
         """Return the first two readings of a new session."""

@@ -108,7 +108,7 @@ def test_a_restart_and_the_new_counters_are_published_together(
     config = Config.validated({"targets": [target(tmp_path, server)]})
     [there] = config.targets
     collectors = scheduled_collectors(config, there, COLLECTORS)
-    session = TargetSession(there, collectors, lambda _: None, lambda _: None)
+    session = TargetSession(there, collectors, lambda _: None)
     look = Look(session)
     logging.getLogger("agent").addHandler(look)
 

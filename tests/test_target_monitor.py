@@ -46,6 +46,37 @@ def test_another_server_at_the_address_starts_a_new_window() -> None:
     assert monitor.snapshot.load is None
 
 
+def test_another_server_that_answers_during_an_assessment_starts_afresh_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a history: what was inferred about the first server is not continued."""
+    users = {"name": "users", "unit": "users", "query": "SELECT 1"}
+    store = Store(tmp_path / "history.db", SETTINGS)
+    with LyingServer(variables={"server_uuid": "first"}) as server:
+        target = {"name": "db", "user": "u", "port": server.port, "business_metrics": [users]}
+        config = Config.validated({"targets": [target]})
+        monitor = TargetMonitor(config, config.targets[0], store=store)
+        session, assess_window = monitor.session, monitor._assess
+
+        def assess_after_failover(now: float) -> Snapshot:
+            server.variables = {**server.variables, "server_uuid": "second"}
+            session.close()
+            session.read_server(time.monotonic())
+            return assess_window(now)
+
+        session.read_server(time.monotonic())
+        monitor.assessment_tick(50.0)
+        monitor.business.series["users"].append(50.0, 1.0)
+        with monkeypatch.context() as patched:
+            patched.setattr(monitor, "_assess", assess_after_failover)
+            monitor.assessment_tick(51.0)
+        assert session.server == "second"
+        monitor.assessment_tick(52.0)
+        session.close()
+    assert monitor.business.series["users"].latest is None
+    store.close()
+
+
 def test_a_target_is_reported_once_when_it_comes_up(caplog: pytest.LogCaptureFixture) -> None:
     """And again after it was down; each run has a next one, also the forecast's before any data."""
     config = Config.validated({"targets": [{"name": "db", "user": "u"}]})
@@ -121,7 +152,7 @@ def test_a_reload_goes_on_with_the_servers_history(kept: tuple[bool, bool], tmp_
     )
     before.buffer.restore(Window(intervals(RISING)))
     if before.recorder is not None:
-        before.recorder.note_server({"server_uuid": SERVER})
+        before.session.server = SERVER
         before.assessment_tick(150.0)
         assert before.recorder.server == SERVER
     after.take_over(before)

@@ -2,7 +2,6 @@
 
 import logging
 from collections import deque
-from collections.abc import Mapping
 from dataclasses import replace
 
 from agent.assessment import hour_ahead_load
@@ -18,7 +17,7 @@ from agent.history.row_mapping import (
     interval_row,
     sample_chunks,
 )
-from agent.history.server_identity import MAX_NEW_SERVERS, Identities, server_identity
+from agent.history.server_identity import MAX_NEW_SERVERS, Identities
 from agent.history.store import BusinessFuture, LoadFuture, Store, WindowFuture
 from agent.history.window_reader import WindowQuery
 from agent.history.write_buffer import Batch
@@ -43,15 +42,14 @@ MAX_VALUES = 1000  # values of business metrics that wait to be written
 class HistoryRecorder:
     """Writes new data after each interval, and reads back once the server's identity is known.
 
-    `note_server`, `keep_sample` and `keep_value` are called by the workers that read, all other
-    methods by the one that assesses.
+    `keep_sample` and `keep_value` are called by the workers that read, all other methods by the one
+    that assesses.
     """
 
     def __init__(self, store: Store, target: str) -> None:
         self._store = store
         self._target = target
         self._samples: deque[Sample] = deque(maxlen=MAX_SAMPLES)
-        self._connected_to: str | None = None
         self.server: str | None = None  # the server whose intervals the window holds
         self._identities = Identities()
         self.refused_server: str | None = None  # a server whose data is not written
@@ -70,10 +68,6 @@ class HistoryRecorder:
         self._business = before._business
         self._identities, self.refused_server = before._identities, before.refused_server
 
-    def note_server(self, variables: Mapping[str, str]) -> None:
-        """Note the identity that the server reports."""
-        self._connected_to = server_identity(variables)
-
     def keep_sample(self, sample: Sample) -> None:
         """Keep a sample until its interval is written."""
         if sample.collector in RECORDED_COLLECTORS and self._store.settings.retention.samples:
@@ -88,16 +82,16 @@ class HistoryRecorder:
         self._values.append(value)
 
     def follow_server(self, buffer: IntervalBuffer, now: ClockPair) -> None:
-        """Follow a change of server, and restore what was read back.
+        """Follow a change of the buffer's server, and restore what was read back.
 
         Called before an assessment.
         """
-        server = self._connected_to
+        server = buffer.server
         if server is not None and server != self.server:
             if self._identities.admits(server, now.monotonic):
                 self._switch_to_server(server, buffer, now)
             else:
-                self._refuse_server(server, buffer)
+                self._refuse_server(server)
         if self._window is not None and self._window.done():
             future, self._window = self._window, None
             found = future.result().shifted(now.monotonic - now.unix)
@@ -157,11 +151,10 @@ class HistoryRecorder:
         if batch.bytes:
             self._store.put(batch)
 
-    def _refuse_server(self, server: str, buffer: IntervalBuffer) -> None:
+    def _refuse_server(self, server: str) -> None:
         """Stop writing for a server beyond the limit; it still has a window of its own."""
         if server == self.refused_server:
             return
-        buffer.switch_server(server)
         self.server, self._window, self.refused_server = None, None, server
         self._load = self._recent_load = self._business = None
         facts = fields(target=self._target, most=MAX_NEW_SERVERS)
@@ -170,8 +163,7 @@ class HistoryRecorder:
         )
 
     def _switch_to_server(self, server: str, buffer: IntervalBuffer, now: ClockPair) -> None:
-        """Begin the window of another server, which does not share the former one's data."""
-        buffer.switch_server(server)
+        """Begin with another server, which does not share the former one's data."""
         if self.server is not None or self.refused_server is not None:
             self._samples.clear()
             self._uses.clear()

@@ -75,9 +75,7 @@ class TargetMonitor:
         self.recorder = HistoryRecorder(store, target.name) if store else None
         keep = self.recorder.keep_value if self.recorder is not None else None
         self.business = BusinessMetricsReader(target, keep)
-        self.session = TargetSession(
-            target, enabled, self._handle_sample, self._handle_connect, self.business.connection
-        )
+        self.session = TargetSession(target, enabled, self._handle_sample, self.business.connection)
         self.buffer = IntervalBuffer(
             self._settings.interval,
             self._settings.window,
@@ -386,10 +384,6 @@ class TargetMonitor:
         """Return the target's health, with the collectors of the business metrics."""
         health = self.session.health
         return replace(health, collectors=(*health.collectors, *self.business.health))
-
-    def _handle_connect(self, variables: Mapping[str, str]) -> None:
-        if self.recorder is not None:
-            self.recorder.note_server(variables)
 
     def _handle_sample(self, sample: Sample) -> None:
         """Pass a sample to its consumers: response times, query classes, buffer and history."""

@@ -8,7 +8,7 @@ prepared again, are of one session.
 import logging
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from agent.assessment.snapshot import Health, ServerIdentity
@@ -55,8 +55,7 @@ class TargetSession:
     """The session of one target, and the collectors that use it.
 
     `read_server` and `read_host` are each run by one worker; any thread may use the rest.
-    `on_sample` is called with every sample, `on_connect` with the server's variables after each
-    connect. `business_connection` is the target's other connection.
+    `on_sample` is called with every sample. `business_connection` is the target's other connection.
     """
 
     def __init__(
@@ -64,7 +63,6 @@ class TargetSession:
         target: Target,
         collectors: Sequence[ScheduledCollector],
         on_sample: Callable[[Sample], None],
-        on_connect: Callable[[Mapping[str, str]], None],
         business_connection: Connection | None = None,
     ) -> None:
         self._target = target
@@ -73,7 +71,6 @@ class TargetSession:
         self._host_collectors = [c for c in collectors if not c.spec.on_server]
         self._status = next(c for c in collectors if c.spec.name == "status")
         self._on_sample = on_sample
-        self._on_connect = on_connect
         self._connection = Connection(
             target.endpoint,
             target.credentials.login,
@@ -222,7 +219,6 @@ class TargetSession:
         if self.server != before:  # what is known is of another server
             self.read_all_again()
             self._restarts = RestartDetector()
-        self._on_connect(self._connection.variables)
         flavour = self._connection.flavour
         self.server_health = replace(self.server_health, server=flavour, identity=self._identity())
         facts = fields(target=self._target.name, server=flavour)
