@@ -21,17 +21,22 @@ class IdleEntries:
 
     def __init__(self, cpus: Iterable[int], root: Path = CPUS) -> None:
         """Find the counters of these processors, which are those that the server may use."""
-        known = [files for cpu in sorted(set(cpus)) if (files := _counters(root, cpu))]
-        step = max(1, -(-len(known) // MAX_CPUS))
-        self._files = known[::step]
+        self._cpus, self._root = sorted(set(cpus)), root
+        self._files = self._find()
 
     def per_processor(self) -> float | None:
         """Compute the mean number of idle entries per processor since boot; None where unknown."""
         try:
             counts = [sum(int(file.read_text()) for file in files) for files in self._files]
-        except (OSError, ValueError):  # a processor that was taken offline
+        except (OSError, ValueError):  # one was taken offline: from the next reading on the others
+            self._files = self._find()
             return None
         return sum(counts) / len(counts) if counts else None
+
+    def _find(self) -> list[list[Path]]:
+        """Return the counters of each processor to read."""
+        known = [files for cpu in self._cpus if (files := _counters(self._root, cpu))]
+        return known[:: max(1, -(-len(known) // MAX_CPUS))]
 
 
 def _counters(root: Path, cpu: int) -> list[Path]:

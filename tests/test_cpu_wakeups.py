@@ -1,6 +1,7 @@
 """How often a processor goes idle tells whether queries will get cheaper as more overlap."""
 
 import os
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -202,6 +203,17 @@ def test_without_a_cpuidle_driver_the_count_is_unknown(tmp_path: Path) -> None:
     known = IdleEntries([0], tmp_path)
     (tmp_path / "cpu0/cpuidle/state0/usage").unlink()
     assert known.per_processor() is None
+
+
+def test_the_other_processors_are_read_after_one_was_taken_offline(tmp_path: Path) -> None:
+    """Where its directory goes with it, as in a virtual machine that gets smaller."""
+    sysfs(tmp_path, 0, C1=10)
+    sysfs(tmp_path, 1, C1=30)
+    known = IdleEntries([0, 1], tmp_path)
+    assert known.per_processor() == 20.0
+    shutil.rmtree(tmp_path / "cpu1" / "cpuidle")
+    assert known.per_processor() is None
+    assert known.per_processor() == 10.0
 
 
 def test_idle_entries_of_this_machine_are_read() -> None:

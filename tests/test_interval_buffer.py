@@ -252,6 +252,17 @@ def test_the_clock_rate_is_averaged_over_known_samples() -> None:
     assert found == pytest.approx([np.nan, 0.4, 1.0, 1.0, 1.0], nan_ok=True)
 
 
+def test_idle_entries_are_not_known_while_processors_go_offline() -> None:
+    """Those that stay may have gone idle far more often; a reading in between has no count."""
+
+    def shrinking(at: float) -> dict[str, float]:
+        idle = {"cpu_idle_entries": 50.0 * at + (1e6 if at > 35 else 0.0)}
+        return {**host(at), "cpus": 2.0 if at > 35 else 4.0, **({} if 35 < at < 36 else idle)}
+
+    found = window({"status": status, "host": shrinking}).rates["cpu:idle_entries_per_second"]
+    assert found == pytest.approx([50.0, 50.0, np.nan, 50.0, 50.0], nan_ok=True)
+
+
 def test_a_resource_without_a_ceiling_is_kept_as_a_rate() -> None:
     """Operations and bytes of a disk and of a link, for a configured limit."""
 

@@ -248,7 +248,8 @@ def _share(used: Array, limit: Array) -> Array:
 def _cpu_use(host: SampleColumns) -> Iterator[NamedArray]:
     """Yield the use of the processors; a node_exporter's sums are of those that are online.
 
-    While a quota changes, the share of what the server may use is not known.
+    While a quota changes, the share of what the server may use is not known; nor are idle entries,
+    the mean of the processors that are online, while their number changes.
     """
     busy = [name for name in BUSY_CPU_COUNTERS if name in host.names]
     if busy:
@@ -263,7 +264,7 @@ def _cpu_use(host: SampleColumns) -> Iterator[NamedArray]:
     yield CPUS, host.last("cpus")
     yield SERVER_CPUS, host.last("process_cpus")
     yield CLOCK, host.average("cpu_clock_ratio")
-    yield IDLE_ENTRIES, host.rate("cpu_idle_entries")
+    yield IDLE_ENTRIES, host.rate("cpu_idle_entries", unchanged="cpus")
 
 
 def _cap_at_full(used: Array) -> Array:
