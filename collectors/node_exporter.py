@@ -8,9 +8,8 @@ import math
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import NamedTuple
-
-from prometheus_client.parser import text_string_to_metric_families
 
 from collectors.base import CollectorError, FailureKind, Feature, Prepared, Values
 from collectors.connection import Connection
@@ -21,7 +20,13 @@ NODE_COLLECTORS = ("cpu", "diskstats", "netdev", "netclass")
 """The node_exporter collectors that are requested: a page of all is ten times as large."""
 MAX_BYTES = 2**22
 """Largest page; 64 processors and 200 devices take 150 KiB."""
-MAX_SERIES = 20_000
+LABEL = r'(\w++)\s*+=\s*+"((?:[^"\\]|\\.)*+)"'
+SAMPLE = re.compile(
+    rf"(\w++)\s*+\{{((?:\s*+{LABEL}(?:\s*+,)?+)*+)\s*+\}}\s*+(\S++)(?:\s++-?\d++)?\s*+", re.ASCII
+)
+LABELS = re.compile(LABEL, re.ASCII)
+"""A line of the format, and the labels in it. `prometheus_client` takes six times as long: 19 ms
+for the page of 64 processors, which is read every five seconds for each target."""
 FEATURE = "host_node_exporter"
 DISK_COUNTERS = {
     "node_disk_reads_completed_total": "reads",
@@ -108,16 +113,20 @@ def _is_link(device: str) -> bool:
 
 
 def _samples(page: bytes) -> Iterator[PageSample]:
-    """Parse the lines of the metrics in use; the others are skipped, since parsing is slow."""
-    text = page.decode("utf-8", "replace")
-    lines = [line for line in text.splitlines() if line.startswith(NAMES)][:MAX_SERIES]
-    try:
-        for family in text_string_to_metric_families("\n".join((*lines, ""))):
-            for sample in family.samples:
-                yield PageSample(sample.name, sample.labels, float(sample.value))
-    except ValueError as error:
-        message = f"not the page of a node_exporter: {str(error)[:100]}"
-        raise CollectorError(FailureKind.UNREADABLE, message) from None
+    """Parse the lines of the metrics in use; the others are skipped."""
+    for line in page.decode("utf-8", "replace").splitlines():
+        if line.startswith(NAMES):
+            yield _sample(line)
+
+
+def _sample(line: str) -> PageSample:
+    """Parse one line; raises `CollectorError` where it is not of the format."""
+    found = SAMPLE.fullmatch(line)
+    with suppress(ValueError):
+        if found is not None:
+            return PageSample(found[1], dict(LABELS.findall(found[2])), float(found[5]))
+    message = f"not the page of a node_exporter: {line[:100]}"
+    raise CollectorError(FailureKind.UNREADABLE, message)
 
 
 def _busiest(

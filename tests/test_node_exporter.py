@@ -21,7 +21,7 @@ from agent.window.resource_utilisation import utilisations_and_rates
 from agent.window.sample_columns import SampleColumns
 from collectors.base import CollectorError, FailureKind, Sample
 from collectors.device_selection import MAX_DISKS
-from collectors.node_exporter import CPU, parse_page
+from collectors.node_exporter import CPU, DISK_COUNTERS, parse_page
 from testbed.attacks.lying_server import LyingServer
 
 PAGE = b"""# HELP node_cpu_seconds_total Seconds the CPUs spent in each mode.
@@ -128,6 +128,35 @@ def test_of_many_disks_the_busiest_are_read() -> None:
     values = parse_page(PAGE + "\n".join((*lines, "")).encode())
     disks = {name for name in values if name.endswith(":read_bytes")}
     assert disks == {f"disk:sd{n}:read_bytes" for n in range(40 - MAX_DISKS, 40)}
+
+
+def test_the_links_of_a_host_with_thousands_of_disks_are_read() -> None:
+    """As a storage network shows each path to a disk as one more; the page is in order of names."""
+    disks = [f'{name}{{device="sd{n}"}} 1\n' for name in sorted(DISK_COUNTERS) for n in range(2500)]
+    values = parse_page(
+        b"".join(
+            (
+                PAGE[: PAGE.index(b"# TYPE node_disk_reads_completed")],
+                "".join(disks).encode(),
+                PAGE[PAGE.index(b"# TYPE node_network") :],
+            )
+        )
+    )
+    assert values["network:eth0:received_bytes"] == 1000.0
+
+
+@pytest.mark.parametrize(
+    ("line", "name", "value"),
+    [
+        (b'node_disk_read_bytes_total{device="sda"} 2 1700000000000', "disk:sda:read_bytes", 2.0),
+        (b'node_disk_read_bytes_total{x="}, \\" {",device="sda",} 2', "disk:sda:read_bytes", 2.0),
+        (b'node_disk_read_bytes_total { device = "sda" } 2e+0 ', "disk:sda:read_bytes", 2.0),
+    ],
+    ids=["time", "braces and quotes", "spaces"],
+)
+def test_what_the_format_permits_is_read(line: bytes, name: str, value: float) -> None:
+    """Also what node_exporter does not write: a proxy may write its page anew."""
+    assert parse_page(PAGE + line + b"\n")[name] == value
 
 
 @pytest.mark.parametrize(
