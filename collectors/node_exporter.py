@@ -7,7 +7,7 @@ own process is not among them.
 import math
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -57,6 +57,7 @@ NUMBERED_BRIDGE = re.compile(r"br\d")
 VLAN_MARK = "."
 """Between the name of a link and the number of a VLAN on it, as in `eth0.100`."""
 
+NO_VALUES: Values = {}
 Fetch = Callable[[], bytes]
 """Fetch node_exporter's page once; raises `CollectorError` of a kind that ends no session."""
 
@@ -72,14 +73,28 @@ class PageSample(NamedTuple):
 def prepare(connection: Connection, fetch: Fetch) -> Prepared:
     """Prepare to read `fetch`'s page, but only later: the server's readings do not wait for it."""
     del connection  # the page describes the host, not a server
-    return Prepared(lambda: parse_page(fetch()), (Feature(FEATURE, enabled=True),))
+    return Prepared(_PageReader(fetch), (Feature(FEATURE, enabled=True),))
 
 
-def parse_page(page: bytes) -> Values:
+class _PageReader:
+    """Reads the page; devices that are read stay, since many that are equally busy take turns."""
+
+    def __init__(self, fetch: Fetch) -> None:
+        self._fetch = fetch
+        self._before: Values = {}
+
+    def __call__(self) -> Values:
+        """Fetch the page and parse it."""
+        self._before = parse_page(self._fetch(), self._before)
+        return self._before
+
+
+def parse_page(page: bytes, before: Values = NO_VALUES) -> Values:
     """Parse the counters of a page; raises `CollectorError` where it has no CPU time.
 
-    A counter of which a part is no number is absent.
+    A counter of which a part is no number is absent. Devices of the page `before` come first.
     """
+    kept = {name.rpartition(":")[0] for name in before}
     cpus: set[str] = set()
     values: defaultdict[str, float] = defaultdict(float)
     disks: defaultdict[str, dict[str, float]] = defaultdict(dict)
@@ -101,8 +116,8 @@ def parse_page(page: bytes) -> Values:
     if not cpus:
         raise CollectorError(FailureKind.UNREADABLE, "no node_cpu_seconds_total on that page")
     values["cpus"] = float(len(cpus))
-    values |= _busiest("disk", disks, MAX_DISKS, ("read_bytes", "written_bytes"))
-    values |= _busiest("network", links, MAX_INTERFACES, tuple(LINK_COUNTERS.values()))
+    values |= _busiest("disk", disks, MAX_DISKS, ("read_bytes", "written_bytes"), kept)
+    values |= _busiest("network", links, MAX_INTERFACES, tuple(LINK_COUNTERS.values()), kept)
     return {name: value for name, value in values.items() if math.isfinite(value)}
 
 
@@ -130,10 +145,21 @@ def _sample(line: str) -> PageSample:
 
 
 def _busiest(
-    kind: str, devices: dict[str, dict[str, float]], most: int, moved: tuple[str, ...]
+    kind: str,
+    devices: dict[str, dict[str, float]],
+    most: int,
+    moved: tuple[str, ...],
+    kept: Container[str],
 ) -> dict[str, float]:
-    """Select the devices with the most bytes moved since boot; give each counter its full name."""
-    order = sorted(devices, key=lambda name: -sum(devices[name].get(m, 0.0) for m in moved))
+    """Select the devices with the most bytes moved since boot; give each counter its full name.
+
+    Those in `kept` come before busier ones.
+    """
+
+    def place(name: str) -> tuple[bool, float]:
+        return f"{kind}:{name}" not in kept, -sum(devices[name].get(m, 0.0) for m in moved)
+
+    order = sorted(devices, key=place)
     return {
         f"{kind}:{device}:{counter}": value
         for device in order[:most]

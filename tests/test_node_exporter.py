@@ -20,8 +20,9 @@ from agent.sampling.target_collectors import page_fetcher
 from agent.window.resource_utilisation import utilisations_and_rates
 from agent.window.sample_columns import SampleColumns
 from collectors.base import CollectorError, FailureKind, Sample
+from collectors.connection import Connection, Endpoint, Login
 from collectors.device_selection import MAX_DISKS
-from collectors.node_exporter import CPU, DISK_COUNTERS, parse_page
+from collectors.node_exporter import CPU, DISK_COUNTERS, parse_page, prepare
 from testbed.attacks.lying_server import LyingServer
 
 PAGE = b"""# HELP node_cpu_seconds_total Seconds the CPUs spent in each mode.
@@ -128,6 +129,26 @@ def test_of_many_disks_the_busiest_are_read() -> None:
     values = parse_page(PAGE + "\n".join((*lines, "")).encode())
     disks = {name for name in values if name.endswith(":read_bytes")}
     assert disks == {f"disk:sd{n}:read_bytes" for n in range(40 - MAX_DISKS, 40)}
+
+
+def test_disks_and_links_being_read_are_kept() -> None:
+    """Many that are equally busy would take turns; one that was removed makes room for another."""
+    moved = {n: float(n < MAX_DISKS) for n in range(24)}
+
+    def page() -> bytes:
+        disks = [f'node_disk_read_bytes_total{{device="sd{n}"}} {b}' for n, b in moved.items()]
+        links = [f'node_network_receive_bytes_total{{device="e{n}"}} {b}' for n, b in moved.items()]
+        return PAGE[: PAGE.index(b"# TYPE node_disk")] + "\n".join((*disks, *links, "")).encode()
+
+    read = prepare(Connection(Endpoint(), lambda: Login("u"), timeout=1, limit=1), page).read
+    assert read is not None
+    first = read().keys()
+    moved.update(dict.fromkeys(range(4, 24), 2.0))
+    assert read().keys() == first
+    del moved[0]
+    gone = {"disk:sd0:read_bytes", "network:e0:received_bytes"}
+    assert first - read().keys() == gone
+    assert len(read()) == len(first)
 
 
 def test_the_links_of_a_host_with_thousands_of_disks_are_read() -> None:
