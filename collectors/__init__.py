@@ -78,10 +78,13 @@ REMOTE_MIN_INTERVAL = 2.0
 def collectors_with(
     named: Devices, remote: node_exporter.Fetch | None
 ) -> tuple[CollectorSpec, ...]:
-    """Return `COLLECTORS`; `host` reads the `named` devices too, or by `remote` a node_exporter."""
+    """Return `COLLECTORS`; `host` reads this machine, or by `remote` a node_exporter.
+
+    The `named` devices are read too.
+    """
     if remote is None:
         host_spec = replace(_HOST, prepare=partial(host.prepare, named=named))
     else:
-        prepare = partial(node_exporter.prepare, fetch=remote)
+        prepare = partial(node_exporter.prepare, fetch=remote, named=named)
         host_spec = replace(_HOST, prepare=prepare, min_interval=REMOTE_MIN_INTERVAL)
     return tuple(host_spec if spec is _HOST else spec for spec in COLLECTORS)

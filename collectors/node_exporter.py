@@ -7,13 +7,19 @@ own process is not among them.
 import math
 import re
 from collections import defaultdict
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Container, Iterator, Mapping
 from contextlib import suppress
 from typing import NamedTuple
 
 from collectors.base import CollectorError, FailureKind, Feature, Prepared, Values
 from collectors.connection import Connection
-from collectors.device_selection import MAX_DISKS, MAX_INTERFACES, NOT_DISKS
+from collectors.device_selection import (
+    MAX_DISKS,
+    MAX_INTERFACES,
+    NO_DEVICES,
+    NOT_DISKS,
+    Devices,
+)
 from collectors.host import CPU_FIELDS
 
 NODE_COLLECTORS = ("cpu", "diskstats", "netdev", "netclass")
@@ -43,6 +49,11 @@ LINK_COUNTERS = {
     "node_network_receive_bytes_total": "received_bytes",
     "node_network_transmit_bytes_total": "sent_bytes",
 }
+BUSIEST: Mapping[str, tuple[int, tuple[str, ...]]] = {
+    "disk": (MAX_DISKS, ("read_bytes", "written_bytes")),
+    "network": (MAX_INTERFACES, tuple(LINK_COUNTERS.values())),
+}
+"""How many are read by kind, and the counters by which the busiest are known."""
 LINK_SPEED = "node_network_speed_bytes"
 CPU = "node_cpu_seconds_total"
 NAMES = (CPU, LINK_SPEED, *DISK_COUNTERS, *LINK_COUNTERS)
@@ -70,29 +81,33 @@ class PageSample(NamedTuple):
     value: float
 
 
-def prepare(connection: Connection, fetch: Fetch) -> Prepared:
-    """Prepare to read `fetch`'s page, but only later: the server's readings do not wait for it."""
+def prepare(connection: Connection, fetch: Fetch, named: Devices = NO_DEVICES) -> Prepared:
+    """Prepare to read `fetch`'s page, but only later: the server's readings do not wait for it.
+
+    `named` devices are read too, if they are there.
+    """
     del connection  # the page describes the host, not a server
-    return Prepared(_PageReader(fetch), (Feature(FEATURE, enabled=True),))
+    return Prepared(_PageReader(fetch, named), (Feature(FEATURE, enabled=True),))
 
 
 class _PageReader:
     """Reads the page; devices that are read stay, since many that are equally busy take turns."""
 
-    def __init__(self, fetch: Fetch) -> None:
-        self._fetch = fetch
+    def __init__(self, fetch: Fetch, named: Devices) -> None:
+        self._fetch, self._named = fetch, named
         self._before: Values = {}
 
     def __call__(self) -> Values:
         """Fetch the page and parse it."""
-        self._before = parse_page(self._fetch(), self._before)
+        self._before = parse_page(self._fetch(), self._before, self._named)
         return self._before
 
 
-def parse_page(page: bytes, before: Values = NO_VALUES) -> Values:
+def parse_page(page: bytes, before: Values = NO_VALUES, named: Devices = NO_DEVICES) -> Values:
     """Parse the counters of a page; raises `CollectorError` where it has no CPU time.
 
-    A counter of which a part is no number is absent. Devices of the page `before` come first.
+    A counter of which a part is no number is absent. Of the devices, all that are `named` are read,
+    and of the others those of the page `before` come first.
     """
     kept = {name.rpartition(":")[0] for name in before}
     cpus: set[str] = set()
@@ -106,9 +121,10 @@ def parse_page(page: bytes, before: Values = NO_VALUES) -> Values:
             values[f"cpu_{labels['mode']}_seconds"] += value
         elif not math.isfinite(value):
             continue
-        elif name in DISK_COUNTERS and not device.startswith(STACKED_DISKS):
-            disks[device][DISK_COUNTERS[name]] = value
-        elif _is_link(device):
+        elif name in DISK_COUNTERS:
+            if device in named.disks or not device.startswith(STACKED_DISKS):
+                disks[device][DISK_COUNTERS[name]] = value
+        elif device in named.interfaces or _is_link(device):
             if name in LINK_COUNTERS:
                 links[device][LINK_COUNTERS[name]] = value
             elif name == LINK_SPEED and value > 0:
@@ -116,8 +132,8 @@ def parse_page(page: bytes, before: Values = NO_VALUES) -> Values:
     if not cpus:
         raise CollectorError(FailureKind.UNREADABLE, "no node_cpu_seconds_total on that page")
     values["cpus"] = float(len(cpus))
-    values |= _busiest("disk", disks, MAX_DISKS, ("read_bytes", "written_bytes"), kept)
-    values |= _busiest("network", links, MAX_INTERFACES, tuple(LINK_COUNTERS.values()), kept)
+    values |= _chosen("disk", disks, named.disks, kept)
+    values |= _chosen("network", links, named.interfaces, kept)
     return {name: value for name, value in values.items() if math.isfinite(value)}
 
 
@@ -144,24 +160,24 @@ def _sample(line: str) -> PageSample:
     raise CollectorError(FailureKind.UNREADABLE, message)
 
 
-def _busiest(
+def _chosen(
     kind: str,
     devices: dict[str, dict[str, float]],
-    most: int,
-    moved: tuple[str, ...],
+    named: frozenset[str],
     kept: Container[str],
 ) -> dict[str, float]:
-    """Select the devices with the most bytes moved since boot; give each counter its full name.
+    """Choose devices: the named ones, and those with the most bytes moved since boot.
 
-    Those in `kept` come before busier ones.
+    Those in `kept` come before busier ones. Each counter gets its full name.
     """
+    most, moved = BUSIEST[kind]
 
     def place(name: str) -> tuple[bool, float]:
         return f"{kind}:{name}" not in kept, -sum(devices[name].get(m, 0.0) for m in moved)
 
-    order = sorted(devices, key=place)
+    busiest = sorted((name for name in devices if name not in named), key=place)[:most]
     return {
         f"{kind}:{device}:{counter}": value
-        for device in order[:most]
+        for device in (*busiest, *sorted(named & devices.keys()))
         for counter, value in devices[device].items()
     }

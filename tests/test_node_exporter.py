@@ -16,7 +16,8 @@ from web_clients import Authority
 from agent.cli import main
 from agent.config.base_model import InvalidValuesError
 from agent.config.node_exporter import NodeExporterSettings
-from agent.sampling.target_collectors import page_fetcher
+from agent.config.settings import Config
+from agent.sampling.target_collectors import collectors_of, page_fetcher
 from agent.window.resource_utilisation import utilisations_and_rates
 from agent.window.sample_columns import SampleColumns
 from collectors.base import CollectorError, FailureKind, Sample
@@ -129,6 +130,28 @@ def test_of_many_disks_the_busiest_are_read() -> None:
     values = parse_page(PAGE + "\n".join((*lines, "")).encode())
     disks = {name for name in values if name.endswith(":read_bytes")}
     assert disks == {f"disk:sd{n}:read_bytes" for n in range(40 - MAX_DISKS, 40)}
+
+
+def test_a_device_with_a_configured_limit_is_read(tmp_path: Path) -> None:
+    """As on the agent's own host: also a volume or a bond, and however many others are busier."""
+    lines = [f'node_disk_read_bytes_total{{device="sd{n}"}} {n}' for n in range(40)]
+    page = PAGE + "\n".join((*lines, "")).encode()
+    with host(page.replace(b"docker0", b"bond0")) as url:
+        target = {"name": "db", "user": "u", "node_exporter": {"url": url}}
+        limits = {
+            "disks": {"dm-0": {"operations": 1000}, "sd3": {"operations": 100}},
+            "ceilings": {"network:bond0:sent": 0.5},
+        }
+        config = Config.validated({"targets": [target], "resources": limits})
+        spec = next(s for s in collectors_of(config, config.targets[0]) if s.name == "host")
+        prepared = spec.prepare(Connection(Endpoint(), lambda: Login("u"), timeout=1, limit=1))
+        assert prepared.read is not None
+        values = prepared.read()
+    assert values["disk:dm-0:reads"] == 7.5e6
+    assert values["disk:sd3:read_bytes"] == 3.0
+    assert values["network:bond0:received_bytes"] == 5000.0
+    read = [name for name in values if name.endswith(":read_bytes")]
+    assert len(read) == MAX_DISKS + 1
 
 
 def test_disks_and_links_being_read_are_kept() -> None:
