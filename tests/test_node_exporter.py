@@ -349,6 +349,35 @@ def test_each_failure_names_the_url_and_ends_no_session() -> None:
         page_fetcher(NodeExporterSettings(url=url))()
 
 
+def test_the_whole_page_is_fetched_only_where_collectors_are_refused() -> None:
+    """It is ten times as large. A server that expects TLS, say, refuses any page for a while."""
+    asked, refused = list[str](), ["/metrics"]
+
+    class Answer(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            self.send_response(400 if self.path.startswith(tuple(refused)) else 200)
+            self.end_headers()
+            self.wfile.write(PAGE)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with http.server.HTTPServer(("127.0.0.1", 0), Answer) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        fetch = page_fetcher(NodeExporterSettings(url=f"http://127.0.0.1:{server.server_port}"))
+        with pytest.raises(CollectorError, match="HTTP status 400"):
+            fetch()
+        refused.clear()
+        fetch()
+        refused.append("/metrics?")
+        fetch()
+        fetch()
+        server.shutdown()
+    has_query = ["?" in path for path in asked]
+    assert has_query == [True, False, True, True, False, False]
+
+
 @pytest.mark.parametrize(
     ("settings", "problem"),
     [

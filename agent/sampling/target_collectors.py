@@ -70,8 +70,12 @@ def page_fetcher(settings: NodeExporterSettings) -> Fetch:
         except urllib.error.HTTPError as error:
             error.close()
             if error.code == HTTPStatus.BAD_REQUEST and len(pages) > 1:  # a collector is off there
-                del pages[0]
-                return fetch()
+                selected = pages.pop(0)
+                try:
+                    return fetch()
+                except CollectorError:  # or no page is to be had now
+                    pages.insert(0, selected)
+                    raise
             raise _failure(url, _refusal_text(error, access)) from None
         except UntrustedError as error:
             raise _failure(url, access.untrusted_text(error)) from None
