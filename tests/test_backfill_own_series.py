@@ -225,6 +225,24 @@ def test_intervals_scraped_seldom_are_added_if_seen(
     assert restored(wide) == []
 
 
+@pytest.mark.parametrize("replicas", [("a", "b"), ("", "")], ids=["labelled", "in one series"])
+def test_a_pair_of_prometheus_makes_no_interval_wider(
+    prometheus: str, promtool: str, tmp_path: Path, replicas: tuple[str, str]
+) -> None:
+    """Each scrapes one of four intervals, one a little after the other."""
+    samples = [
+        (name, {**labels, "replica": replica} if replica else labels, at, value)
+        for replica, later in zip(replicas, (2.0, 5.0), strict=True)
+        for name, labels, at, value in shown(watched()[::4], (later,))
+    ]
+    samples.sort(key=lambda sample: sample[2])
+    file = configured(tmp_path)
+    with serving(prometheus, fill(tmp_path, promtool, samples)) as url:
+        assert backfilled(url, file) == 0
+    found = [(one.end, one.seconds) for one in restored(file)]
+    assert found == [(one.end, WIDTH) for one in watched()[20::4]]
+
+
 def test_several_agents_are_one_line(
     prometheus: str, promtool: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

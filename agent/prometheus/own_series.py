@@ -42,8 +42,8 @@ BUSY_DIMENSION = "busy"
 """The `dimension` label that is not part of a resource's name."""
 CHUNK_SECONDS = 6 * 3600.0
 """Seconds of one request: 30 series scraped each second take some 20 MiB."""
-MIN_SCRAPES_PER_INTERVAL = 1.5
-"""Scrapes between two ends from which on each interval counts as scraped more than once."""
+MIN_SCRAPES_PER_INTERVAL = 2.0
+"""Scrapes between two ends, however they are spaced, from which on no interval was missed."""
 
 ScrapeValues = dict[tuple[str, str], float]
 """The values of one scrape, by metric and own labels; the labels are joined by colons."""
@@ -135,14 +135,15 @@ def _is_of_server(server: str, shown: ScrapeValues) -> bool:
 def _interval_width(ends: list[float], scraped: list[float], configured: float) -> float | None:
     """Return the width of the intervals with these ends, s; None if it is not known.
 
-    If each was scraped more than once, the width is the distance of the ends. Else some were not
-    scraped, and the width is the one configured now, unless the ends are closer than that.
+    If scrapes are twice as close as the ends, the width is the distance of the ends. Else some may
+    not have been scraped, and the width is the one configured now, unless the ends are closer. A
+    pair of Prometheus scrapes at uneven distances: the wide ones count.
     """
     if len(ends) < 2:
         return None
     spacing, scrape_spacing = (
         float(np.quantile(np.diff(ends), 0.1)),
-        float(np.median(np.diff(scraped))),
+        float(np.quantile(np.diff(scraped), 0.9)),
     )
     if spacing >= MIN_SCRAPES_PER_INTERVAL * scrape_spacing:
         return round(spacing, 1)
