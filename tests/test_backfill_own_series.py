@@ -225,6 +225,23 @@ def test_intervals_scraped_seldom_are_added_if_seen(
     assert restored(wide) == []
 
 
+def test_a_target_that_prometheus_renames_is_found_by_its_new_name(
+    prometheus: str, promtool: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As docs/fleet.md names the `primary` of each host."""
+    renamed = [
+        (name, {**labels, "target": "db1"} if "target" in labels else labels, at, value)
+        for name, labels, at, value in shown(watched()[:40])
+    ]
+    with serving(prometheus, fill(tmp_path, promtool, renamed)) as url:
+        file = configured(tmp_path)
+        unnamed = ("--series", "agent")
+        assert "no agent that has watched it" in one_line(capsys, backfilled(url, file, *unnamed))
+        assert backfilled(url, file, "--agent-selector", '{job="headroom", target="db1"}') == 0
+    found = restored(file)
+    assert [one.end for one in found] == [one.end for one in watched()[OF_ANOTHER:40]]
+
+
 @pytest.mark.parametrize("replicas", [("a", "b"), ("", "")], ids=["labelled", "in one series"])
 def test_a_pair_of_prometheus_makes_no_interval_wider(
     prometheus: str, promtool: str, tmp_path: Path, replicas: tuple[str, str]
@@ -252,7 +269,8 @@ def test_several_agents_are_one_line(
     with serving(prometheus, fill(tmp_path, promtool, [*one, *other])) as url:
         file = configured(tmp_path)
         said = one_line(capsys, backfilled(url, file))
-        assert 'shop: 2 agents export this target: {job="headroom",instance="db1:10104"}' in said
+        named = '{job="headroom",instance="db1:10104",target="shop"}'
+        assert f"shop: 2 agents export this target: {named}, " in said
         assert "choose one with --agent-selector" in said
         none = ("--agent-selector", '{instance="db3:10104"}')
         assert "knows no agent that has watched it" in one_line(

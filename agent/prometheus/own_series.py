@@ -5,6 +5,7 @@ the same end show the same interval. The metrics are those of docs/metrics.md.
 """
 
 import math
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -38,6 +39,10 @@ OWN_LABELS: Mapping[str, tuple[str, ...]] = {
     TARGET_INFO: ("server_identity",),
 }
 """The metrics that are read, and the labels that distinguish series of one target."""
+AGENT_LABELS = ("job", "instance", "target")
+"""The labels that name an agent's target in a Prometheus."""
+TARGET_MATCHER = re.compile(r"(^|,)\s*target\s*[=!]")
+"""Finds the label `target` in a selector."""
 BUSY_DIMENSION = "busy"
 """The `dimension` label that is not part of a resource's name."""
 CHUNK_SECONDS = 6 * 3600.0
@@ -65,20 +70,23 @@ class OwnTarget:
 def exporting_agent(
     client: Client, target: OwnTarget, query: FleetQuery, agent_selector: str
 ) -> Labels | None:
-    """Return `job` and `instance` of the agent that has exported the target; None if none has.
+    """Return the `AGENT_LABELS` of the agent that has exported the target; None if none has.
 
+    A selector with a `target` chooses that one: Prometheus may rename it when it scrapes the agent.
     Raises `SourceError` if several have.
     """
-    wanted = selector(
-        PREFIX + INTERVAL_END, matcher("target", target.name), without_braces(agent_selector)
-    )
-    known = client.series(wanted, query.start, query.end)
-    found = sorted({(labels.get("job", ""), labels.get("instance", "")) for labels in known})
-    if len(found) > 1:
-        shown = ", ".join(f'{{job="{job}",instance="{at}"}}' for job, at in found[:10])
-        problem = f"{len(found)} agents export this target: {shown}"
+    chosen = without_braces(agent_selector)
+    named = "" if TARGET_MATCHER.search(chosen) else matcher("target", target.name)
+    known = client.series(selector(PREFIX + INTERVAL_END, named, chosen), query.start, query.end)
+    found = sorted({tuple(labels.get(name, "") for name in AGENT_LABELS) for labels in known})
+    agents = [dict(zip(AGENT_LABELS, values, strict=True)) for values in found]
+    if len(agents) > 1:
+        shown = ", ".join(
+            f"{{{','.join(matcher(*pair) for pair in agent.items())}}}" for agent in agents[:10]
+        )
+        problem = f"{len(agents)} agents export this target: {shown}"
         raise SourceError(f"{target.name}: {problem}; choose one with --agent-selector")
-    return dict(zip(("job", "instance"), found[0], strict=True)) if found else None
+    return agents[0] if agents else None
 
 
 def exported_intervals(
@@ -90,7 +98,7 @@ def exported_intervals(
     """
     last = -math.inf
     for span in split_period(query.start, query.end, CHUNK_SECONDS):
-        scrapes = _scrapes(client, target, agent, span)
+        scrapes = _scrapes(client, agent, span)
         by_end = {
             round(shown[INTERVAL_END, ""], 3): shown
             for shown in scrapes.values()
@@ -105,13 +113,10 @@ def exported_intervals(
                 yield _interval(target, shown, ended, width)
 
 
-def _scrapes(
-    client: Client, target: OwnTarget, agent: Labels, span: tuple[float, float]
-) -> dict[float, ScrapeValues]:
+def _scrapes(client: Client, agent: Labels, span: tuple[float, float]) -> dict[float, ScrapeValues]:
     """Return the values of each scrape, by its time."""
     names = "|".join(PREFIX + name for name in OWN_LABELS)
-    identity = {"target": target.name, **agent}
-    wanted = selector("", f'__name__=~"{names}"', *(matcher(n, v) for n, v in identity.items()))
+    wanted = selector("", f'__name__=~"{names}"', *(matcher(n, v) for n, v in agent.items()))
     scrapes: dict[float, ScrapeValues] = {}
     for series in client.samples(wanted, *span):
         key = _series_key(series)
