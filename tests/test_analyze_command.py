@@ -211,6 +211,21 @@ def test_samples_from_after_scrapes_became_less_frequent_are_used(
     assert points[-1]["at"] > END - 300
 
 
+def test_two_prometheus_that_write_into_one_series_are_as_one_that_scrapes_twice_as_often(
+    prometheus: str, promtool: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Their labels are the same, and the second scrapes a second later: no sample is in a gap."""
+    end = END + 1
+    known = [row for row in rows(end - START, 1, START) if (float(row["t_s"]) - START) % STEP <= 1]
+    samples = exported(known, {"job": "mysql", "instance": "db1:9104"}, {"instance": "db1:9100"})
+    with serving(prometheus, fill(tmp_path, promtool, samples)) as url:
+        for until in (end, end - 1):  # the last distance is the short one, or the long
+            _, found = analysed(capsys, url, "--until", str(until))
+            points = found["db1:9104"]["points"]
+            assert len(points) == pytest.approx(LENGTH / STEP, abs=4)
+            assert found["db1:9104"]["load"]["utilisation"]["cpu"] > 0
+
+
 def test_an_hour_of_rare_scrapes_in_a_day_makes_no_interval_wider(
     prometheus: str, promtool: str, tmp_path: Path
 ) -> None:

@@ -138,11 +138,15 @@ def _end_of_sparse_hour(client: Client, source: str, query: FleetQuery) -> float
 
 
 def _sample_spacing(found: Sequence[Series]) -> float | None:
-    """Return the median distance of a series' last samples, s; None if fewer than three."""
+    """Return the median distance of a series' last samples, s; None if fewer than three.
+
+    It is half of that over two: distances alternate where two Prometheus write into one series.
+    """
     longest = max((series.at for series in found), key=len, default=np.empty(0))
     if len(longest) < 3:
         return None
-    return max(round(float(np.median(np.diff(longest[-MEASURED_SAMPLES:]))), 1), 0.1)
+    last = longest[-MEASURED_SAMPLES:]
+    return max(round(float(np.median(last[2:] - last[:-2])) / 2, 1), 0.1)
 
 
 def require_status_series(client: Client, target: FleetTarget, query: FleetQuery) -> None:
