@@ -798,6 +798,7 @@ def partial(url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         ({"warnings": ["store 10.0.0.9: refused"]}, ["store 10.0.0.9: refused"]),
         ({"isPartial": True}, ["not all of its storage answered"]),
         ({"warnings": [], "infos": ["metric might not be a counter"], "isPartial": False}, []),
+        ({"warnings": ["PromQL warning: quantile value should be between 0 and 1"]}, []),
         ({"warnings": None}, []),
     ],
 )

@@ -201,9 +201,9 @@ def test_a_prometheus_that_refuses_is_reported_with_the_keys_of_the_configuratio
     assert silent.last_error.endswith("; check the URL, or give a longer timeout")
 
 
-def answer(kind: str, result: object) -> object:
+def answer(kind: str, result: object, **more: object) -> object:
     """A success as Prometheus writes it."""
-    return {"status": "success", "data": {"resultType": kind, "result": result}}
+    return {"status": "success", "data": {"resultType": kind, "result": result}, **more}
 
 
 @pytest.mark.parametrize(
@@ -223,6 +223,12 @@ def answer(kind: str, result: object) -> object:
             "this is not a Prometheus response: no instant value; check the URL",
         ),
         ({"status": "error"}, "this is not a Prometheus response: no answer"),
+        (
+            answer("scalar", [1.0, "3"], warnings=["store 10.0.0.9: refused"]),
+            "an answer may not be complete: store 10.0.0.9: refused",
+        ),
+        (answer("scalar", [1.0, "3"], isPartial=True), "not all of its storage answered"),
+        (answer("scalar", [1.0, "3"], warnings=["PromQL info: it might be no counter"]), 3.0),
     ],
 )
 def test_a_prometheus_query_must_give_one_number(given: object, expected: float | str) -> None:

@@ -156,7 +156,8 @@ def _scheduled_collector(target: str, metric: BusinessMetric) -> ScheduledCollec
 def _read_prometheus(settings: PrometheusQuery, timeout: float) -> Values:
     """Return the value of a query, without retries: the next reading comes soon enough."""
     try:
-        found = Client(settings.access(timeout), tries=1).instant_values(settings.query)
+        client = Client(settings.access(timeout), tries=1, warn=_refuse_incomplete)
+        found = client.instant_values(settings.query)
     except AccessError as error:
         raise CollectorError(FailureKind.UNREADABLE, str(error)) from None
     if len(found) != 1 or not math.isfinite(found[0]):
@@ -166,3 +167,8 @@ def _read_prometheus(settings: PrometheusQuery, timeout: float) -> Values:
             FailureKind.UNREADABLE, f"the query returned {gave} instead of one number; {remedy}"
         )
     return {VALUE: non_negative(found[0])}
+
+
+def _refuse_incomplete(warning: str) -> None:
+    """Raise `CollectorError`: a sum over a part of the storage is another number."""
+    raise CollectorError(FailureKind.UNREADABLE, warning)

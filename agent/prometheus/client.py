@@ -50,6 +50,8 @@ REMEDIES: Mapping[int, str] = {
 """By HTTP status code; `{query}` is what the user has written."""
 NO_NUMBERS = ("matrix", "string")
 """Types of results that are no numbers, as of `metric[5m]`."""
+REMARK_ON_QUERY = "PromQL "
+"""Begins a warning about the query itself, such as a counter's name: nothing is missing."""
 MAX_REFUSAL_BYTES = 2**16
 """Bytes that are read of an error response."""
 
@@ -215,7 +217,8 @@ class Client:
 
     def _warn_of_gaps(self, found: Mapping[str, Any]) -> None:
         """Pass on what the server says is missing; VictoriaMetrics says only that something is."""
-        causes = list(map(one_line, found.get("warnings") or ()))
+        warnings = map(one_line, found.get("warnings") or ())
+        causes = [text for text in warnings if not text.startswith(REMARK_ON_QUERY)]
         if found.get("isPartial") is True:
             causes.append("not all of its storage answered")
         for cause in causes:
