@@ -222,6 +222,10 @@ def answer(kind: str, result: object, **more: object) -> object:
             answer("vector", [{"metric": {}, "values": []}]),
             "this is not a Prometheus response: no instant value; check the URL",
         ),
+        (
+            answer("vector", [{"metric": {}, "histogram": [1.0, {"count": "3", "sum": "9"}]}]),
+            "the query returned a histogram instead of a number; check the query",
+        ),
         ({"status": "error"}, "this is not a Prometheus response: no answer"),
         (
             answer("scalar", [1.0, "3"], warnings=["store 10.0.0.9: refused"]),

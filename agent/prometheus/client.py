@@ -48,8 +48,9 @@ REMEDIES: Mapping[int, str] = {
     TOO_MUCH_STATUS: "check the {query}, or the server's limits of a query",
 }
 """By HTTP status code; `{query}` is what the user has written."""
-NO_NUMBERS = ("matrix", "string")
-"""Types of results that are no numbers, as of `metric[5m]`."""
+HISTOGRAM = "histogram"
+NO_NUMBERS = ("matrix", "string", HISTOGRAM)
+"""Types of results that are no numbers, as of `metric[5m]`; a vector may be of histograms."""
 REMARK_ON_QUERY = "PromQL "
 """Begins a warning about the query itself, such as a counter's name: nothing is missing."""
 MAX_REFUSAL_BYTES = 2**16
@@ -154,6 +155,8 @@ class Client:
         data = self._query("query", {"query": query})
         try:
             kind, rows = data["resultType"], data["result"]
+            if kind == "vector" and any(HISTOGRAM in row for row in rows):
+                kind = HISTOGRAM
             if kind in NO_NUMBERS:
                 problem = f"the query returned a {kind} instead of a number"
                 raise PrometheusError(f"{self._url}: {problem}; check the {self._query_word}")
