@@ -219,6 +219,35 @@ def test_every_query_finds_something(tmp_path: Path, prometheus: str, promtool: 
                 assert values >= ({AGENT} if variable["name"] == "instance" else {*SERVERS})
 
 
+@pytest.mark.live
+def test_an_agent_that_two_jobs_scrape_counts_once(
+    tmp_path: Path, prometheus: str, promtool: str
+) -> None:
+    """As by its pod's annotations and by the alerts' job: no query fails, and no sum is doubled."""
+    once = list(scraped())
+    again = [(name, {**labels, "job": "pods"}, at, value) for name, labels, at, value in once]
+    found = []
+    for name, samples in (("once", once), ("twice", once + again)):
+        folder = tmp_path / name
+        folder.mkdir()
+        with serving(prometheus, fill(folder, promtool, samples)) as url:
+            found.append(list(sums_and_counts(url)))
+    assert found[0] == found[1]
+
+
+def sums_and_counts(url: str) -> Iterator[tuple[str, str, list[dict[str, Any]]]]:
+    """What is found by the queries of tables, of stacked lines, and of all servers together."""
+    for path in FILES:
+        board = board_of(path)
+        for panel in panels_of(board):
+            is_stacked = "stacking" in panel["fieldConfig"]["defaults"].get("custom", {})
+            for query in panel["targets"]:
+                series = answer_of_a_server(url, query)
+                if columns_of(panel) or is_stacked or path != FILES[0]:
+                    by_labels = sorted(series, key=lambda one: sorted(one["metric"].items()))
+                    yield panel["title"], query["refId"], by_labels
+
+
 def scraped() -> Iterator[Sample]:
     """The golden page and an agent's own process, scraped every 15 s for ten minutes."""
     registry = CollectorRegistry()
