@@ -389,6 +389,19 @@ def test_servers_without_a_host_are_named_with_the_remedy(
             assert lines == [f"mysql-headroom: {line}" for line in expected]
 
 
+@pytest.mark.parametrize("words", [(), ("--no-hosts",)])
+def test_a_replayed_server_without_a_host_is_named_with_the_remedy(
+    url: str, capsys: pytest.CaptureFixture[str], words: tuple[str, ...]
+) -> None:
+    """Its CPU is no limit then; unless that is what was asked for."""
+    quarter = LENGTH // 4
+    periods = (f"--before={START}..{START + quarter}", f"--after={END - quarter}..{END}")
+    for command in (("replay", url, *SPAN, "--every", "2h"), ("compare", url, *periods)):
+        assert main([*command, "--target", "[::1]:9104", *words]) == 0, command
+        told = capsys.readouterr().err
+        assert ("[::1]:9104: no host matches 1 of 1 servers" in told) == (not words)
+
+
 def test_a_host_that_is_busy_without_statements_is_named(
     prometheus: str, promtool: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -44,7 +44,7 @@ def url(prometheus: str, promtool: str, tmp_path_factory: pytest.TempPathFactory
 
 def configured(folder: Path, interval: str = "30s") -> Path:
     """The configuration of an agent with one target, and the file of its history."""
-    (folder / "state").mkdir(mode=0o700)
+    (folder / "state").mkdir(mode=0o700, parents=True)
     file, secret = folder / "config.yaml", folder / "password"
     secret.write_text("p\n")
     secret.chmod(0o600)
@@ -121,6 +121,21 @@ def test_samples_from_before_scrapes_became_more_frequent_are_used(
     shown = capsys.readouterr()
     assert "intervals of 2m added from db1:9104" in shown.out
     assert "they are used for the forecast only" in shown.err
+
+
+def test_a_server_without_a_host_is_named_with_the_remedy(
+    url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As its rows, once written, stay without CPU."""
+    for words, is_told in (
+        ((), False),
+        (("--join", "pod"), True),
+        (("--no-hosts",), False),
+    ):
+        file = configured(tmp_path / f"{len(words)}{is_told}")
+        assert backfilled(url, file, *words) == 0
+        told = "db1:9104: no host matches 1 of 1 servers" in capsys.readouterr().err
+        assert told == is_told, words
 
 
 def test_an_exporter_is_found_by_its_ipv6_address(

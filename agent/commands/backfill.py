@@ -28,6 +28,7 @@ from agent.prometheus.fleet_targets import (
     FleetTarget,
     find_targets,
     host_of,
+    missing_hosts,
     names_text,
 )
 from agent.prometheus.own_series import OwnTarget, exported_intervals, exporting_agent
@@ -148,6 +149,8 @@ def _backfill(args: argparse.Namespace) -> int:
             if exporter is not None:
                 require_status_series(job.client, exporter, job.query)
                 _require_same_server(job, exporter)
+                for line in missing_hosts([exporter], job.query):
+                    print_error(line)
                 for sampling in measure_samplings(job.client, exporter, job.query):
                     _fill_from_exporters(job, exporter, sampling, connection)
     except (sqlite3.Error, OSError) as error:

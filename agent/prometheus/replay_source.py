@@ -6,7 +6,13 @@ from msgspec import structs
 
 from agent.config.timestamps import time_text
 from agent.prometheus.client import Client
-from agent.prometheus.fleet_targets import FleetQuery, FleetTarget, find_targets, names_text
+from agent.prometheus.fleet_targets import (
+    FleetQuery,
+    FleetTarget,
+    find_targets,
+    missing_hosts,
+    names_text,
+)
 from agent.prometheus.host_used_by_others import USED_BY_OTHERS, is_mostly_used_by_others
 from agent.prometheus.server_recordings import (
     measure_samplings,
@@ -44,7 +50,8 @@ def prometheus_source(
 
     def notes() -> list[str]:
         is_beside_others = is_mostly_used_by_others(buffer.window(-math.inf))
-        return [f"{target.name}: {USED_BY_OTHERS}"] if is_beside_others else []
+        beside_others = [f"{target.name}: {USED_BY_OTHERS}"] if is_beside_others else []
+        return [*missing_hosts([target], query), *beside_others]
 
     return RecordingSource(target.name, title, recording, settings, notes)
 
