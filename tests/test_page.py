@@ -294,10 +294,18 @@ def test_any_number_of_targets_fits_on_the_page(count: int) -> None:
 
 @pytest.mark.parametrize(
     ("seconds", "text"),
-    [(45, "45 s"), (119, "119 s"), (120, "2 min"), (6000, "100 min"), (9000, "2.5 h")],
+    [
+        (45, "45 s"),
+        (119, "119 s"),
+        (120, "2 min"),
+        (6000, "100 min"),
+        (9000, "2.5 h"),
+        (216_000, "2.5 days"),
+        (40 * 86_400, "40.0 days"),
+    ],
 )
 def test_an_age_has_the_unit_that_people_use(seconds: float, text: str) -> None:
-    """Seconds up to two minutes, minutes up to two hours, then hours."""
+    """Seconds up to two minutes, minutes up to two hours, hours up to two days, then days."""
     assert format_duration(seconds) == text
 
 

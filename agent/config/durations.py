@@ -59,9 +59,11 @@ def duration_text(duration: float) -> str:
 
 
 def format_duration(duration: float) -> str:
-    """Format a duration for people: `45 s`, `12 min`, `3.5 h`."""
+    """Format a duration for people: `45 s`, `12 min`, `3.5 h`, `2.5 days`."""
     if duration < 120:
         return f"{duration:.0f} s"
     if duration < 7200:
         return f"{duration / 60:.0f} min"
-    return f"{duration / 3600:.1f} h"
+    if duration < 2 * UNITS["d"]:
+        return f"{duration / 3600:.1f} h"
+    return f"{duration / UNITS['d']:.1f} days"
