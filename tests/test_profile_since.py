@@ -14,18 +14,24 @@ from agent.history.store import Store
 from agent.history.write_buffer import Batch
 
 OF_THE_SHOP = {"schema": "shop", "digest": "a1b2"}
+DEPLOY = Path(__file__).resolve().parent.parent / "deploy"
 
 
-@pytest.fixture
-def history(tmp_path: Path) -> Path:
-    """A configuration whose history has ten intervals of classes, the last one just now."""
-    file = tmp_path / "state" / "history.db"
+def write_classes(file: Path) -> None:
+    """A history with ten intervals of classes, the last one just now."""
     now = round(1000 * time.time())
     late = [row for number in range(10) for row in class_uses(number)]
     store = Store(file, SETTINGS)
     moved = [row._replace(at=row.at - ZERO - 9 * STEP + now) for row in late]
     store.put(Batch("db", SERVER, classes=moved))
     store.close()
+
+
+@pytest.fixture
+def history(tmp_path: Path) -> Path:
+    """A configuration with such a history."""
+    file = tmp_path / "state" / "history.db"
+    write_classes(file)
     config = tmp_path / "config.yaml"
     config.write_text(
         f"history: {{path: {file}}}\n"
@@ -139,3 +145,21 @@ def test_an_invalid_time_is_refused(capsys: pytest.CaptureFixture[str], since: s
         main(["profile", "--config.file", "config.yaml", f"--since={since}"])
     assert stopped.value.code == 2
     assert "or now, start" in capsys.readouterr().err
+
+
+def test_the_packaged_configuration_names_the_history_of_its_service(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Root's shell has no STATE_DIRECTORY, by which the service alone would find it."""
+    unit = (DEPLOY / "systemd/mysql-headroom.service").read_text()
+    [folder] = re.findall(r"(?m)^StateDirectory=(\S+)$", unit)
+    write_classes(tmp_path / "state" / "history.db")
+    (tmp_path / "password").write_text("secret")
+    text = (DEPLOY / "debian/config.yaml").read_text()
+    text = text.replace("name: primary", "name: db")
+    text = text.replace("/etc/mysql-headroom/", f"{tmp_path}/")
+    config = tmp_path / "config.yaml"
+    config.write_text(text.replace(f"/var/lib/{folder}/", f"{tmp_path}/state/"))
+    code, out, err = asked(capsys, config, "--since", "1h")
+    assert (code, err) == (0, "")
+    assert "fix first" in out
