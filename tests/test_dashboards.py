@@ -19,7 +19,12 @@ from prometheus_rules import RULES, parsed
 from prometheus_server import Sample, fill, serving
 
 from agent.export.metrics_text import encode_metrics
-from agent.replay.alert_rules import PAGE_PROBABILITY, WARNING_PROBABILITY
+from agent.replay.alert_rules import (
+    CLOSE_LOAD,
+    CLOSE_PROBABILITY,
+    PAGE_PROBABILITY,
+    WARNING_PROBABILITY,
+)
 
 ROOT = Path(__file__).resolve().parent.parent
 FILES = sorted((ROOT / "deploy/grafana").glob("*.json"))
@@ -168,9 +173,14 @@ def test_thresholds_are_those_of_the_alerts() -> None:
         rules["mysql_headroom:page_probability"],
     ]
     assert page == [WARNING_PROBABILITY, PAGE_PROBABILITY]
-    text = panels["Saturated within an hour"]["description"]
-    assert f"at {PAGE_PROBABILITY:.0%}".replace("%", " %") in text
-    assert f"at {WARNING_PROBABILITY:.0%}".replace("%", " %") in text
+    text = panels["Saturated within an hour"]["description"].replace(" %", "%")
+    assert f"at {PAGE_PROBABILITY:.0%}" in text
+    assert f"at {WARNING_PROBABILITY:.0%}" in text
+    assert f"below {WARNING_PROBABILITY:.0%}" in text
+    close = panels["Saturated by a quarter more"]
+    assert f'load="{CLOSE_LOAD}"' in close["targets"][0]["expr"]
+    assert limits_of(close) == [CLOSE_PROBABILITY]
+    assert f"needs {CLOSE_PROBABILITY:.0%}" in close["description"].replace(" %", "%")
 
 
 def limits_of(panel: dict[str, Any]) -> list[float]:
