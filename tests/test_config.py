@@ -172,6 +172,10 @@ targets:
             "1: window: unknown key here; window belongs in fit or in classes",
         ),
         (
+            "targets: [{name: a, user: u, classes: {top: 5}}]\n",
+            "1: targets[0].classes: unknown key here; classes belongs at the top of the file",
+        ),
+        (
             "targets: [{name: a, user: u, tls: true}]\n",
             "1: targets[0].tls: must be a mapping of keys to values; the keys here are required,",
         ),

@@ -19,7 +19,8 @@ KeyPath = tuple[str | int, ...]
 Mistake = tuple[KeyPath, str]
 """The keys and indices that lead to a value, and what is wrong with it."""
 WRONG_FORM = "is not in the right form"
-UNKNOWN_HERE = "unknown key; the keys here are "
+UNKNOWN = "unknown key; "
+UNKNOWN_HERE = f"{UNKNOWN}the keys here are "
 TYPE_MISTAKES = {
     "str": "must be text",
     "bool": "must be true or false",
@@ -161,15 +162,17 @@ def _unknown_key_text(key: str, known: Iterable[str]) -> str:
 
     near = get_close_matches(key, known, n=2) or _longer_names(key, known)
     if near:
-        return f"unknown key; did you mean {' or '.join(near)}?"
+        return f"{UNKNOWN}did you mean {' or '.join(near)}?"
     return f"{UNKNOWN_HERE}{', '.join(known)}"
 
 
 def _name_sections(path: KeyPath, text: str, root: type[Section]) -> str:
     """Return the text of a mistake; of a key that other sections have, with their paths."""
-    if not text.startswith(UNKNOWN_HERE):
+    if not text.startswith(UNKNOWN):
         return text
     key, sections = str(path[-1]), list(_sections(root))
+    if not text.startswith(UNKNOWN_HERE) and key not in _fields_by_key(root):
+        return text
     known = {name for _, section in sections for name in _fields_by_key(section)}
     name = key if key in known else next(iter(_longer_names(key, sorted(known))), None)
     places = [
