@@ -316,7 +316,7 @@ def test_the_table_and_the_csv_have_the_most_endangered_first(
     lines = capsys.readouterr().out.splitlines()
     assert re.split("  +", lines[0].strip()) == list(HEADER)
     assert lines[-1].startswith("db4:9104 ")
-    assert lines[-1].endswith("  the last one is 70 min old and withheld")
+    assert lines[-1].endswith("  the latest assessment is 70 min old and withheld")
     assert main(["analyze", *asked, "--format", "csv"]) == 0
     table = list(csv.DictReader(capsys.readouterr().out.splitlines()))
     assert [row["target"] for row in table] == [line.split()[0] for line in lines[1:]]

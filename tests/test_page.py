@@ -248,7 +248,9 @@ def test_why_a_target_is_down_is_reported_beside_what_was_known() -> None:
     down = replace(snapshot(WAVES), health=Health(False, "MySQL 9", 0, (broken,)))
     why = "Down: db1:3306: <no answer>."
     assert f"{why} This server can do" in seen(down)
-    assert f"{why} No present prediction: the last one is 10 min old" in seen(down, now=NOW + 600)
+    assert f"{why} No present prediction: the latest assessment is 10 min old" in seen(
+        down, now=NOW + 600
+    )
     assert "Down:" not in seen(snapshot(WAVES))
 
 
@@ -272,7 +274,7 @@ def test_a_table_wider_than_the_screen_scrolls_by_itself() -> None:
 def test_a_stale_fit_is_withheld_and_its_age_shown() -> None:
     """Old numbers are not shown as present ones."""
     text = seen(snapshot(WAVES), now=NOW + 600)
-    assert "No present prediction: the last one is 10 min old and withheld." in text
+    assert "No present prediction: the latest assessment is 10 min old and withheld." in text
     assert "headroom %" not in text
     assert "USL peak" not in text
 

@@ -147,7 +147,8 @@ def _is_cpu_known(capacity: Capacity) -> bool:
 def why_no_prediction(snapshot: Snapshot, now: float) -> str:
     """Return why there is no prediction at `now` (Unix seconds)."""
     if snapshot.assessed.capacity is not None and snapshot.assessed.at is not None:
-        return f"the last one is {format_duration(now - snapshot.assessed.at)} old and withheld"
+        age = format_duration(now - snapshot.assessed.at)
+        return f"the latest assessment is {age} old and withheld"
     return why_down(snapshot) or snapshot.assessed.waiting or "no complete interval yet"
 
 
