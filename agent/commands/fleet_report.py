@@ -10,7 +10,7 @@ from agent.assessment.snapshot import Snapshot
 from agent.commands.text_table import table_lines
 from agent.export.capacity_sentences import resource_display_name, why_no_prediction
 from agent.export.forecast_sentences import time_to_saturation_text
-from agent.export.number_formats import DASH, format_number, whole_percent
+from agent.export.number_formats import DASH, format_bounds, format_number, whole_percent
 from agent.support.safe_output import for_spreadsheet, printable
 
 HEADER = (
@@ -127,9 +127,7 @@ def as_csv(snapshots: Sequence[Snapshot], now: float) -> Iterator[str]:
 
 
 def _cells(row: FleetRow) -> tuple[str, ...]:
-    interval = (
-        DASH if row.lower is None else f"{format_number(row.lower)} to {format_number(row.upper)}"
-    )
+    interval = DASH if row.lower is None else format_bounds(row.lower, row.upper)
     trust = row.trust.replace("_", " ") if row.trust else printable(row.missing_reason)
     return (
         printable(row.target),
