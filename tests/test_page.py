@@ -17,6 +17,7 @@ from agent.assessment.snapshot import (
     Snapshot,
 )
 from agent.config.durations import format_duration
+from agent.export.assessment_chart import WIDTH
 from agent.export.capacity_sentences import headline
 from agent.export.number_formats import whole_percent
 from agent.export.page import STYLE, render
@@ -252,6 +253,12 @@ def test_why_a_target_is_down_is_reported_beside_what_was_known() -> None:
         down, now=NOW + 600
     )
     assert "Down:" not in seen(snapshot(WAVES))
+
+
+def test_the_labels_of_a_chart_can_be_read_on_a_phone() -> None:
+    """It is scaled to 302 of 390 pixels, and its labels with it."""
+    [pixels] = re.findall(r"max-width: 40rem\).*?svg text \{ font-size: (\d+)px", STYLE, re.DOTALL)
+    assert 302 / WIDTH * int(pixels) >= 7
 
 
 def test_collectors_that_fail_are_named_above_their_table() -> None:
