@@ -105,6 +105,14 @@ def test_a_large_change_and_its_bounds_are_factors() -> None:
     assert row_cells(small)[5:7] == ("+50.0 %", "-10.0 % to +895.0 %")
 
 
+def test_a_bound_that_is_not_known_is_no_dash_beside_one_that_is() -> None:
+    """As in the other tables."""
+    known, open_above = ComparedEstimate(1.0, 0.5, 2.0), ComparedEstimate(None, 271.0, None)
+    change = EstimatedChange(Verdict.WITHIN, 0.9, None, 1.25)
+    cells = row_cells(Compared("capacity", Unit.NONE, open_above, known, change))
+    assert (cells[2], cells[4], cells[6]) == ("271 or more", "0.5 to 2", "+25.0 % or less")
+
+
 @pytest.mark.parametrize(
     ("before", "after", "shown"),
     [(0.002, 0.0005, ("2 ms", "0.5 ms")), (1.5, 0.25, ("1.5 s", "0.25 s"))],

@@ -122,9 +122,11 @@ def _or_dash(format_value: Callable[[float], str], value: float | None) -> str:
 
 
 def _range(format_value: Callable[[float], str], known: ComparedEstimate | EstimatedChange) -> str:
-    if known.low is None and known.high is None:
-        return DASH
-    return f"{_or_dash(format_value, known.low)} to {_or_dash(format_value, known.high)}"
+    if known.low is not None and known.high is not None:
+        return f"{format_value(known.low)} to {format_value(known.high)}"
+    if known.low is not None:
+        return f"{format_value(known.low)} or more"
+    return DASH if known.high is None else f"{format_value(known.high)} or less"
 
 
 def _ratio_format(change: EstimatedChange) -> Callable[[float], str]:
