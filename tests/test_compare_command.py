@@ -191,7 +191,7 @@ def test_unknown_quantities_are_not_reported_as_unchanged(
     file.write_text("\n".join([columns, *lines]) + "\n")
     assert main(["compare", str(file), "--before", "0..6000", "--after", "6000..12000"]) == 0
     text = capsys.readouterr().out
-    assert text.endswith("Nothing can be compared yet: no quantity is known in both periods.\n")
+    assert text.endswith(": no quantity has a known uncertainty in both periods.\n")
     assert text.count("cannot tell") == 1  # the capacity, which has a lower bound
     laws = (
         "Not known in either period: contention σ; coherency κ; λ, throughput at N = 1, queries/s"
@@ -257,6 +257,23 @@ def test_the_classes_of_a_history_are_compared_by_cost_per_call(
     assert "cpu:aa|=shop" not in quantities
     assert main(["compare", *map(str, words)]) == 0
     assert "shop.aa, time of a call" in capsys.readouterr().out
+
+
+def test_classes_of_a_few_minutes_have_a_cost_and_no_known_error(
+    tmp_path: Path, compared: Compared
+) -> None:
+    """Their use is recorded once a minute, however often they are called."""
+    intervals = real_intervals()
+    middle, end = intervals[len(intervals) // 2].end, intervals[-1].end
+    path = history(tmp_path / "state" / "history.db", ("db", SERVER, intervals))
+    few = [i for i in intervals if abs(i.end - middle) < 2.5 * intervals[0].seconds]
+    with closing(open_to_write(path)) as connection:
+        found = [row for k, i in enumerate(few) for row in _class_rows(k, i, middle)]
+        insert_rows(connection, CLASSES, found)
+    words = (path, "--before", f"{ZERO - 10}..{middle}", "--after", f"{middle}..{end}")
+    known = compared(*words)["quantities"]["statement_time:aa|=shop"]
+    assert known["before"]["value"] > 0 < known["after"]["value"]
+    assert known["why"] == "before: its use was recorded too few times in the period"
 
 
 def _class_rows(number: int, interval: Interval, middle: float) -> Iterator[HistoryRow]:

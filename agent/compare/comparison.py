@@ -205,7 +205,7 @@ def _demand(resource_limit: ResourceLimit | None, scale: float) -> ComparedEstim
 
 
 def _class_refusal(side: str) -> str:
-    return f"{side}: called in too few parts of the period"
+    return f"{side}: its use was recorded too few times in the period"
 
 
 def _compare_ratio(

@@ -53,7 +53,7 @@ def notes(comparison: Comparison) -> Iterator[str]:
         yield "The loads do not overlap: the cost per query may differ for that reason alone."
     verdicts = {row.change.verdict for row in comparison.rows}
     if verdicts <= {Verdict.CANNOT_TELL}:
-        yield "Nothing can be compared yet: no quantity is known in both periods."
+        yield "Nothing can be compared yet: no quantity has a known uncertainty in both periods."
     elif not comparison.has_changed:
         yield "Nothing changed beyond the uncertainty."
 
