@@ -21,9 +21,10 @@ from agent.sampling.target_collectors import collectors_of, page_fetcher
 from agent.window.resource_utilisation import utilisations_and_rates
 from agent.window.sample_columns import SampleColumns
 from collectors.base import CollectorError, FailureKind, Sample
-from collectors.connection import Connection, Endpoint, Login
+from collectors.connection import Connection, Login
 from collectors.device_selection import MAX_DISKS
 from collectors.node_exporter import CPU, DISK_COUNTERS, parse_page, prepare
+from collectors.transport_security import Endpoint
 from testbed.attacks.lying_server import LyingServer
 
 PAGE = b"""# HELP node_cpu_seconds_total Seconds the CPUs spent in each mode.

@@ -515,13 +515,15 @@ def test_a_configured_ceiling_is_as_fewer_processors(ceiling: float, counts: str
 
     def limit(processors: float, ceiling: float) -> ResourceLimit:
         """That of 2000 queries/s, of which each takes a millisecond."""
-        used, known = ceiling * share, dict[str, Array]()
-        if counts == "idle_entries":
-            known = {counts: 2 * x * per_query / processors}
-        elif counts == "log_writes":
-            known = {counts: 2 * x * per_query}
+        used, counted = ceiling * share, 2 * x * per_query
         resource = Resource(
-            "cpu", used, ceiling, own=used, processors=np.full_like(x, processors), **known
+            "cpu",
+            used,
+            ceiling,
+            own=used,
+            processors=np.full_like(x, processors),
+            idle_entries=counted / processors if counts == "idle_entries" else None,
+            log_writes=counted if counts == "log_writes" else None,
         )
         seen = Observations.of(np.arange(float(len(x))), 2 * x, 0.002 * x, resources=[resource])
         return find_resource_limits(seen.throughput, seen.resources)[0]
