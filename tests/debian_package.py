@@ -16,7 +16,7 @@ BUILD_SECONDS = 280.0
 BUILT_AT = "1700000000"
 NAME = "mysql-headroom"
 UNIT = f"{NAME}.service"
-HISTORY = "/var/lib/mysql-headroom/history.db"
+CONFIG = "/etc/mysql-headroom/config.yaml"
 README = ROOT / "README.md"
 SOURCES = (
     *("agent", "collectors", "models", "deploy", "docs", "scripts", "pyproject.toml"),
@@ -111,8 +111,8 @@ class Host:
         return 'mysql_headroom_up{target="primary"} 1.0' in self.metrics()
 
     def intervals(self) -> int:
-        """Count the rows of the history."""
-        shown = self.machine.run(NAME, "history", "show", "--file", HISTORY)
+        """Count the rows of the history, as root reads it by the configuration."""
+        shown = self.machine.run(NAME, "history", "show", "--config.file", CONFIG)
         rows = [line.split() for line in shown.splitlines() if line.startswith("primary ")]
         return sum(int(row[3].replace(",", "")) for row in rows)
 
