@@ -337,7 +337,11 @@ def test_the_table_has_the_forecast_in_few_words(found: Saturation, words: str) 
         (replace(FOUND, upper=None), "in 12 days (5 or more)."),
         (
             replace(FOUND, seconds=60.0, lower=0.0, upper=DAY_SECONDS),
-            "in less than an hour (0 to 24).",
+            "in less than an hour (0 to 24 hours).",
+        ),
+        (
+            replace(FOUND, seconds=1.2 * HOUR_SECONDS, lower=0.0, upper=DAY_SECONDS),
+            "in 1 hour (0 to 24 hours).",
         ),
         (FLAT, "is not clearly growing. It may still be reached within a week: 25 %."),
         (

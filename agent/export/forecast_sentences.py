@@ -27,12 +27,13 @@ def time_to_saturation_text(found: Saturation) -> str:
 
 
 def _with_bounds(seconds: float, found: Saturation) -> str:
-    """Return a time ahead with its bounds, in the same unit."""
+    """Return a time ahead with its bounds, in the same unit, which follows where none preceded."""
     text = format_time_ahead(seconds)
     bound_text = _days_text if text.endswith("days") else _hours_text
     low = bound_text(found.lower or 0.0)
     bounds = f"{low} or more" if found.upper is None else f"{low} to {bound_text(found.upper)}"
-    return f"{text} ({bounds})"
+    unit = " hours" if text.endswith("hour") else ""
+    return f"{text} ({bounds}{unit})"
 
 
 def _why_not_known(found: Saturation) -> str:
@@ -48,6 +49,8 @@ def format_time_ahead(seconds: float) -> str:
     hours = seconds / HOUR_SECONDS
     if hours < 1:
         return "less than an hour"
+    if hours < 1.5:
+        return "1 hour"
     return f"{_hours_text(seconds)} hours" if hours < 48 else f"{seconds / DAY_SECONDS:.0f} days"
 
 
