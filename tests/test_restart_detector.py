@@ -47,6 +47,16 @@ def test_a_restart_is_detected_by_the_servers_start_time(
     assert lives.was_restarted(after, session) is another
 
 
+@pytest.mark.parametrize("times", [(2e9, None), (None, 2e9)])
+def test_a_server_that_tells_its_time_only_once_has_not_restarted(
+    times: tuple[float | None, float | None],
+) -> None:
+    """Its clock and the agent's are not compared with each other."""
+    detector = RestartDetector()
+    assert not detector.was_restarted(status(100, 50, 1000), SAME, times[0])
+    assert not detector.was_restarted(status(101, 51, 1010), SAME, times[1])
+
+
 @pytest.mark.parametrize("off", [8.0, -8.0])
 @pytest.mark.parametrize("late", [1, 2])
 @pytest.mark.parametrize(("took", "another"), [(9.0, False), (1.0, True)])
@@ -129,3 +139,34 @@ def test_a_restart_and_the_new_counters_are_published_together(
     assert told.up
     assert told.queries is not None
     assert told.queries < 1000
+
+
+def test_a_restart_during_a_reload_is_counted(
+    private_server: ServerFactory, tmp_path: Path
+) -> None:
+    """As where a new my.cnf and a new configuration of the agent are rolled out together."""
+    server = private_server("mariadb")
+    config = Config.validated({"targets": [target(tmp_path, server)]})
+    [there] = config.targets
+    before, after = (
+        TargetSession(there, scheduled_collectors(config, there, COLLECTORS), lambda _: None)
+        for _ in range(2)
+    )
+
+    def is_read(session: TargetSession) -> bool:
+        session.read_server(time.monotonic())
+        return session.server_health.up is True
+
+    try:
+        wait_until("a reading", lambda: is_read(before))
+        before.close()
+        restart_server(server)
+        after.take_over(before)
+        connects = after.connects
+        wait_until(
+            "a reading of the successor", lambda: is_read(after) and after.connects > connects
+        )
+        assert after.server_health.restarts == 1
+    finally:
+        before.close()
+        after.close()

@@ -1,5 +1,6 @@
 """Detects whether a server was restarted between two readings of its status."""
 
+from dataclasses import replace
 from typing import NamedTuple
 
 from collectors.base import Sample
@@ -26,21 +27,28 @@ class SessionIds(NamedTuple):
 
 
 class RestartDetector:
-    """Detects restarts from every sample of `status` and the session that read it.
-
-    The samples' times may be on any one clock: best on the server's, by which `Uptime` counts.
-    """
+    """Detects restarts from every sample of `status` and the session that read it."""
 
     def __init__(self) -> None:
         self._status: Sample | None = None
         self._session = SessionIds(0, 0)
+        self._server_time: float | None = None
 
-    def was_restarted(self, status: Sample, session: SessionIds) -> bool:
-        """Return whether the server was restarted since the previous sample."""
+    def was_restarted(
+        self, status: Sample, session: SessionIds, server_time: float | None = None
+    ) -> bool:
+        """Return whether the server was restarted since the previous sample.
+
+        `Uptime` counts by the server's clock. Where its time (Unix s) is known at both samples it
+        counts, as either clock may be set, else the time of the agent's clock.
+        """
         before, self._status = self._status, status
         earlier, self._session = self._session, session
+        time_before, self._server_time = self._server_time, server_time
         if before is None:
             return False
+        if time_before is not None and server_time is not None:
+            before, status = replace(before, at=time_before), replace(status, at=server_time)
         ids_reset = session.connection_id <= earlier.connection_id
         counters_reset = session.connect_number > earlier.connect_number and (
             ids_reset or _any_fell(INNODB_COUNTERS, before, status)

@@ -144,6 +144,7 @@ class TargetSession:
             before.server,
         )
         self._round_trips, self._replication = before._round_trips, before._replication
+        self._restarts = before._restarts
 
     def read_all_again(self) -> None:
         """Have collectors read again what they read only once; called from any thread."""
@@ -275,15 +276,9 @@ class TargetSession:
             self._update_health(sample, server_time)
 
     def _update_health(self, status: Sample, server_time: float | None) -> None:
-        """Count a restart together with the queries since it: other threads see both or neither.
-
-        The server's own time (Unix s) tells it, where that is known: either clock may be set.
-        """
-        if server_time is not None:
-            status = replace(status, at=server_time)
-        restarted = self._restarts.was_restarted(
-            status, SessionIds(self.connects, self._connection.id)
-        )
+        """Count a restart together with the queries since it: other threads see both or neither."""
+        session = SessionIds(self.connects, self._connection.id)
+        restarted = self._restarts.was_restarted(status, session, server_time)
         self.server_health = replace(
             self.server_health,
             up=True,
