@@ -336,6 +336,14 @@ def test_the_table_has_the_forecast_in_few_words(found: Saturation, words: str) 
         ),
         (replace(FOUND, upper=None), "in 12 days (5 or more)."),
         (
+            replace(FOUND, seconds=2.4 * DAY_SECONDS, lower=2.1 * DAY_SECONDS),
+            "in 2.4 days (2.1 to 30).",
+        ),
+        (
+            replace(FOUND, seconds=80 * 60.0, lower=0.0, upper=5 * HOUR_SECONDS),
+            "in 1 hour (0 to 5 hours).",
+        ),
+        (
             replace(FOUND, seconds=60.0, lower=0.0, upper=DAY_SECONDS),
             "in less than an hour (0 to 24 hours).",
         ),

@@ -49,9 +49,10 @@ def format_time_ahead(seconds: float) -> str:
     hours = seconds / HOUR_SECONDS
     if hours < 1:
         return "less than an hour"
-    if hours < 1.5:
-        return "1 hour"
-    return f"{_hours_text(seconds)} hours" if hours < 48 else f"{seconds / DAY_SECONDS:.0f} days"
+    if hours >= 48:
+        return f"{_days_text(seconds)} days"
+    text = _hours_text(seconds)
+    return f"{text} hour" if text == "1" else f"{text} hours"
 
 
 def _hours_text(seconds: float) -> str:
