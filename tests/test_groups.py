@@ -261,6 +261,24 @@ def test_a_node_that_is_lost_is_counted_and_left_out() -> None:
     assert GroupReason.NODES_LOST in summary.reasons
 
 
+def test_a_node_has_the_headroom_of_the_groups_interval() -> None:
+    """Where the group waits for another node, this node's own latest interval is a later one."""
+    monitor = watched()
+    slow = SNAPSHOTS[1]  # up, but its next interval is late
+    first, third = later(SNAPSHOTS[0], 1), later(SNAPSHOTS[2], 1)
+    monitor.observe([first, slow, third], END + WIDTH + 1)
+    busier = later(first, 1)
+    assert busier.load is not None
+    busier = replace(busier, load=replace(busier.load, throughput=1.5 * busier.load.throughput))
+    monitor.observe([busier, slow, later(third, 1)], END + 2 * WIDTH + 1)
+    summary = monitor.state.current(END + 2 * WIDTH + 1)
+    assert summary is not None
+    assert (monitor.state.at, summary.lost) == (END + WIDTH, ("b",))
+    node = summary.nodes[0]
+    assert node.used_share is not None
+    assert node.headroom == pytest.approx(1 - node.used_share)
+
+
 def test_intervals_at_full_load_are_kept() -> None:
     """The law over nodes needs each number of nodes at full load, even hours ago."""
     monitor = watched()

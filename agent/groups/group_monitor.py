@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from agent.assessment.snapshot import Snapshot
 from agent.groups.common_intervals import CommonIntervals, TargetInterval
+from models.capacity.headroom import headroom_of
 from models.group.node_time_split import Layer
 from models.group.ntp_clock_filter import ClockOffset, clock_difference
 from models.group.summary import GroupSummary, Node, summarise
@@ -109,9 +110,14 @@ def group_load(summary: GroupSummary) -> GroupLoad:
 
 
 def _node(name: str, throughput: float | None, snapshot: Snapshot | None, now: float) -> Node:
-    """Return a target over the common interval, with the capacity of its own latest assessment."""
+    """Return a target over the common interval, with the capacity of its own latest assessment.
+
+    Its own latest interval may be a later one, but only there is it known to be past its peak.
+    """
     capacity = snapshot.capacity(now) if snapshot and throughput is not None else None
     if snapshot is None or capacity is None or capacity.trust is Trust.NOT_IDENTIFIABLE:
         return Node(name, throughput)
     left = snapshot.headroom(now)
+    if left is not None and not left.overloaded:
+        left = headroom_of(capacity, throughput or 0.0)
     return Node(name, throughput, capacity.value, left.ratio if left else None, capacity.trust)
