@@ -197,7 +197,7 @@ def test_check_prints_the_grant_that_a_query_needs(
 def test_check_prints_what_else_a_refused_query_needs(
     private_server: ServerFactory, flavour: Flavour, tmp_path: Path
 ) -> None:
-    """A global privilege, the schema of a table, or the definer of a view."""
+    """A global privilege, the schema of a table, or the definer of a view; a value is written out."""
     server = private_server(flavour)
     there = shop(server, tmp_path)
     run_as_root(
@@ -210,6 +210,7 @@ def test_check_prints_what_else_a_refused_query_needs(
         "transactions": "SELECT COUNT(*) FROM information_schema.innodb_trx",
         "bare": "SELECT COUNT(*) FROM users",
         "of_gone": "SELECT n FROM unit_shop.of_gone",
+        "many": "SELECT 1234567",
     }
     metrics = [{"name": name, "unit": "u", "query": query} for name, query in queries.items()]
     file, _ = write_config(tmp_path, there | {"business_metrics": metrics})
@@ -217,6 +218,7 @@ def test_check_prints_what_else_a_refused_query_needs(
     [remedy] = re.findall(r"remedy: (GRANT PROCESS ON \*\.\* TO .*)", said)
     assert re.search(r"metric_bare: .*\(1046\); name its tables as SCHEMA.TABLE", said)
     assert re.search(r"metric_of_gone: .*\(1045\); its view or function has a definer", said)
+    assert "ok       business_metric_many: 1,234,567 u\n" in said
     run_as_root(server, remedy)
     assert "ok       business_metric_transactions: " in check(file)
 

@@ -10,6 +10,7 @@ from agent.commands.exit_codes import FAILED
 from agent.config.business_metrics import BusinessMetric
 from agent.config.loader import load_config
 from agent.config.settings import Config, Target
+from agent.export.number_formats import format_number
 from agent.history.history_file import history_path, path_problem
 from agent.sampling.target_collectors import collectors_of
 from agent.support.safe_output import print_line
@@ -121,7 +122,7 @@ def _try_metric(metric: BusinessMetric, connection: Connection) -> None:
             connection.open()
         read = spec.prepare(connection).read
         value = read()[VALUE] if read else 0.0
-        print_line(f"  ok       {spec.name}: {value:g} {metric.unit}")
+        print_line(f"  ok       {spec.name}: {format_number(value)} {metric.unit}")
     except MissingGrantError as error:
         _print_features((Feature(spec.name, False, error.reason, error.remedy),))
     except CollectorError as error:
