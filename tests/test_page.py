@@ -17,17 +17,20 @@ from agent.assessment.snapshot import (
     Snapshot,
 )
 from agent.config.durations import format_duration
+from agent.config.sizes import format_size
 from agent.export.assessment_chart import WIDTH
 from agent.export.capacity_sentences import headline
-from agent.export.number_formats import whole_percent
+from agent.export.number_formats import format_percent, whole_percent
 from agent.export.page import STYLE, render
 from agent.export.sla_sentences import sla_sentences
+from agent.export.target_group_html import clock_offset_text
 from agent.pipeline import assess
 from agent.sampling.collector_health import CollectorHealth
 from agent.what_if.target_sla import sla_of
 from agent.window.intervals import Window
 from collectors.base import FailureKind, Feature
 from models.business_metric_headroom import UnitHeadroom, UnitReason
+from models.group.ntp_clock_filter import ClockOffset
 from models.trust import Trust
 from models.what_if.predicted_value import PredictedValue
 from models.what_if.sla_result import SlaHeadroom
@@ -318,7 +321,22 @@ def test_an_age_has_the_unit_that_people_use(seconds: float, text: str) -> None:
     assert format_duration(seconds) == text
 
 
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [(512, "512 B"), (1.25 * 2**20, "1.25 MiB"), (1000 * 2**20, "1,000 MiB"), (2**30, "1 GiB")],
+)
+def test_a_size_has_no_exponent(size: float, text: str) -> None:
+    """A thousand of a unit is not yet one of the next."""
+    assert format_size(size) == text
+
+
 @pytest.mark.parametrize(("share", "text"), [(-0.004, "0 %"), (-0.006, "-1 %"), (0.004, "0 %")])
 def test_a_share_that_rounds_to_nothing_has_no_sign(share: float, text: str) -> None:
     """A headroom of a little less than none is none."""
     assert whole_percent(share) == text
+
+
+def test_rounding_noise_has_no_sign() -> None:
+    """Nor has what is left unattributed by rounding, or a clock that is a few µs behind."""
+    assert format_percent(-1e-9) == "0.0 %"
+    assert clock_offset_text(ClockOffset(-0.00002, 0.0003)) == "+0.0 ± 0.3 ms"

@@ -22,4 +22,5 @@ def format_size(size: float) -> str:
     for name, bytes_each in UNITS.items():
         if size >= bytes_each:
             unit, each = name, bytes_each
-    return f"{size / each:.3g} {unit}"
+    number = size / each
+    return f"{number:,.0f} {unit}" if number >= 100 else f"{number:.3g} {unit}"

@@ -53,7 +53,7 @@ def whole_percent(share: float) -> str:
 def format_percent(share: float) -> str:
     """Format a share as a percentage."""
     value = 100 * share
-    return f"{value:.1f} %" if value < 99.95 else f"{value:.0f} %"
+    return f"{value:z.1f} %" if value < 99.95 else f"{value:.0f} %"
 
 
 def format_aligned(value: float) -> str:
@@ -63,9 +63,12 @@ def format_aligned(value: float) -> str:
 
 def format_short(value: float) -> str:
     """Format a number with three digits, and k, M, G or T from 10,000 on."""
+    size = abs(value)
+    if not 1000 <= size < 1e4:
+        size = float(f"{size:.3g}")
     for unit, letter in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e4, "k")):
-        if abs(value) >= unit:
+        if size >= unit:
             return f"{value / (unit if letter != 'k' else 1e3):#.3g}".rstrip(".") + letter
-    if abs(value) >= 1000:
+    if size >= 1000:
         return f"{value:,.0f}"
     return f"{value:#.3g}".rstrip(".") if value else "0"

@@ -107,7 +107,7 @@ def clock_offset_text(clock: ClockOffset | None) -> str:
     """Format a clock's offset from the agent's in milliseconds; empty if not known."""
     if clock is None:
         return ""
-    return f"{1000 * clock.seconds:+.1f} ± {1000 * clock.uncertainty:.1f} ms"
+    return f"{1000 * clock.seconds:+z.1f} ± {1000 * clock.uncertainty:.1f} ms"
 
 
 def _row(node: Node, state: GroupState) -> str:
