@@ -197,7 +197,7 @@ def test_check_prints_the_grant_that_a_query_needs(
 def test_check_prints_what_else_a_refused_query_needs(
     private_server: ServerFactory, flavour: Flavour, tmp_path: Path
 ) -> None:
-    """A global privilege, the schema of a table, or the definer of a view; a value is written out."""
+    """A global privilege, the schema of a table, or a view's definer; values are written out."""
     server = private_server(flavour)
     there = shop(server, tmp_path)
     run_as_root(

@@ -10,6 +10,7 @@ import pytest
 from history_rows import SERVER, SETTINGS, STEP, ZERO, class_uses
 
 from agent.cli import main
+from agent.config.timestamps import time_text
 from agent.history.store import Store
 from agent.history.write_buffer import Batch
 
@@ -77,14 +78,16 @@ def test_a_profile_since_a_time_is_read_from_the_history(
 def test_the_table_says_what_to_fix_first(
     history: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """By the capacity gain; times have their zone."""
+    """By the capacity gain; both times are in UTC, so that no change of the clocks is between."""
     since = datetime.now().astimezone() - timedelta(hours=1)
     code, out, _ = asked(capsys, history, "--since", since.isoformat())
     assert code == 0
     assert "fix first      shop.a1b2: without it 75.0 % more of all other queries fits" in out
     assert "at half its cost 25.0 %" in out
     assert "+75.0 %" in out
-    assert re.search(r"recorded +2 min from .* to .* [+-]\d{4}\n", out)
+    content = json.loads(asked(capsys, history, "--since", "1h", "--format", "json")[1])
+    first, last = map(time_text, content["recorded"])
+    assert re.search(rf"recorded +2 min from {first} to {last}\n", out)
     local = datetime.now() - timedelta(hours=1)
     assert asked(capsys, history, "--since", f"{local:%Y-%m-%dT%H:%M}")[:2] == (0, out)
 

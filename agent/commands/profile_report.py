@@ -5,10 +5,10 @@ import io
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, fields
-from datetime import datetime
 from typing import NamedTuple
 
 from agent.config.durations import format_duration
+from agent.config.timestamps import time_text
 from agent.export.attribute_report import COMPARED_WITH, SOURCES, share_bar, shorten_middle
 from agent.export.class_names import short_class_name
 from agent.export.number_formats import format_aligned, format_percent, format_seconds, format_short
@@ -328,9 +328,8 @@ def _period_note(profile: Profile) -> str:
         return f"  {'summed up':<14} by the server, over {format_duration(profile.seconds)} at most"
     if profile.recorded is None:
         return f"  {'watched':<14} {profile.seconds:.0f} s"
-    first, last = (datetime.fromtimestamp(at).astimezone() for at in profile.recorded)
-    span = f"{first:%Y-%m-%d %H:%M:%S} to {last:%Y-%m-%d %H:%M:%S %z}"
-    return f"  {'recorded':<14} {format_duration(profile.seconds)} from {span}"
+    first, last = map(time_text, profile.recorded)
+    return f"  {'recorded':<14} {format_duration(profile.seconds)} from {first} to {last}"
 
 
 def _fix_first_notes(profile: Profile) -> list[str]:
