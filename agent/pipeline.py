@@ -7,6 +7,7 @@ from agent.assessment.snapshot import STALE_INTERVALS, AssessmentState, Health, 
 from agent.config.resources import ResourceSettings
 from agent.config.settings import FitSettings
 from agent.support.clock_pair import ClockPair
+from agent.support.counted import counted
 from agent.window.concurrency import (
     ConcurrencySource,
     best_source,
@@ -137,7 +138,7 @@ def assess_window(
     source = best_source(window)
     observed = observations(window, source, ceilings)
     if len(observed) == 0:
-        waiting = f"none of {len(window)} intervals had a query"
+        waiting = f"no query in {counted(len(window), 'interval')}"
         return AssessmentState(
             end, source=source, outlier_counts=previous.outlier_counts, waiting=waiting
         )

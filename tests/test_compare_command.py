@@ -311,7 +311,7 @@ def _class_rows(number: int, interval: Interval, middle: float) -> Iterator[Hist
         ),
         (
             ("--before", "0..900", "--after", "1000..1070"),
-            "intervals from 1,000 s to 1,070 s; 6 are needed",
+            "1 interval from 1,000 s to 1,070 s; 6 are needed",
         ),
     ],
 )

@@ -103,13 +103,18 @@ def test_a_truncated_file_is_not_imported(path: Path, tmp_path: Path, run: Run) 
     assert not path.exists()
 
 
-def test_only_the_first_twenty_mistakes_are_listed(tmp_path: Path, run: Run) -> None:
+@pytest.mark.parametrize(
+    ("count", "words"), [(100, "and 80 more invalid lines"), (21, "and 1 more invalid line")]
+)
+def test_only_the_first_twenty_mistakes_are_listed(
+    tmp_path: Path, run: Run, count: int, words: str
+) -> None:
     """And how many more there are."""
     text = tmp_path / "rows.csv"
-    text.write_text("\n".join([GOOD[0], *["db"] * 100]) + "\n")
+    text.write_text("\n".join([GOOD[0], *["db"] * count]) + "\n")
     _, _, err = run("import", text)
     assert err.count("\n") == 21
-    assert err.endswith("and 80 more invalid lines\n")
+    assert err.endswith(f"{words}\n")
 
 
 @pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)

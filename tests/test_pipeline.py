@@ -178,9 +178,10 @@ def test_idle_intervals_do_not_enter_the_law() -> None:
     ("rows", "words"),
     [
         ([], "no complete interval yet"),
-        ([interval(k, 0.0, throughput=0.0) for k in range(5)], "none of 5 intervals had a query"),
+        ([interval(0, 0.0, throughput=0.0)], "no query in 1 interval"),
+        ([interval(k, 0.0, throughput=0.0) for k in range(5)], "no query in 5 intervals"),
     ],
-    ids=["nothing", "idle"],
+    ids=["nothing", "first", "idle"],
 )
 def test_without_a_query_the_missing_data_is_reported(rows: list[Interval], words: str) -> None:
     """There is a reason, and no number."""

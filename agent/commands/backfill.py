@@ -42,6 +42,7 @@ from agent.prometheus.server_recordings import (
 )
 from agent.replay.bulk_intervals import add_readings
 from agent.replay.recording_opener import SourceError, interval_for
+from agent.support.counted import counted
 from agent.support.safe_output import print_error, print_line
 from collectors import COLLECTORS
 from collectors.base import CollectorError
@@ -127,9 +128,9 @@ class _Job:
 
     def report(self, filled: Backfill, source: str) -> None:
         """Print how many intervals were added, and how many existed."""
-        added = f"{filled.added:,} intervals of {duration_text(filled.width)} added from {source}"
+        intervals = f"{counted(filled.added, 'interval')} of {duration_text(filled.width)}"
         there = f"{filled.already_stored:,} existed already; the agent reads them when it starts"
-        print_line(f"{self.own.name}: {added}, {there}")
+        print_line(f"{self.own.name}: {intervals} added from {source}, {there}")
 
 
 def _backfill(args: argparse.Namespace) -> int:

@@ -14,6 +14,7 @@ from agent.config.timestamps import time_text
 from agent.pipeline import assess_window
 from agent.replay.recording_opener import RecordingSource, SourceError
 from agent.support.clock_pair import ClockPair
+from agent.support.counted import counted
 from agent.support.errors import InputError
 from agent.window.intervals import Window
 from agent.window.present_limits import limits_that_may_change
@@ -131,7 +132,7 @@ def assess_period(
     if len(window) < MIN_INTERVALS:
         span = f"from {time_text(period.start)} to {time_text(period.end)}"
         raise SourceError(
-            f"{source.title}: {len(window)} intervals {span}; {MIN_INTERVALS} are needed"
+            f"{source.title}: {counted(len(window), 'interval')} {span}; {MIN_INTERVALS} are needed"
         )
     now = ClockPair(period.end, period.end)
     lasted = window["seconds"] * window["stands_for"]

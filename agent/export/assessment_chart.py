@@ -12,6 +12,7 @@ import numpy as np
 from agent.assessment.assessed_intervals import AssessedIntervals, Disposition
 from agent.assessment.deploy_markers import Marker
 from agent.export.number_formats import format_number
+from agent.support.counted import counted
 from models.arrays import Array
 from models.capacity.result import Capacity
 from models.trust import Trust
@@ -89,7 +90,7 @@ def render_legend(points: AssessedIntervals, *, has_chart: bool) -> str:
         parts.append(f"{cross}: {reasons}")
     if others:
         end = ", left out" if has_chart else ""
-        parts.append(f"{dots}: {others} intervals of another workload{end}")
+        parts.append(f"{dots}: {counted(others, 'interval')} of another workload{end}")
     return ". ".join(parts)
 
 

@@ -43,6 +43,7 @@ from agent.replay.recording_player import (
 from agent.replay.sample_csv_checks import LoneSamples
 from agent.replay.sample_csv_reader import SampleFile
 from agent.support.clock_pair import UNIX
+from agent.support.counted import counted
 from agent.support.errors import InputError
 from agent.window.interval_buffer import IntervalBuffer
 from agent.window.intervals import Interval
@@ -180,7 +181,7 @@ def _csv_source(path: str, options: ReplayOptions) -> RecordingSource:
         if file.unused_columns:
             found.append(f"{file.name}: ignored columns: {', '.join(file.unused_columns)}")
         if file.duplicates:
-            found.append(f"{file.name}: {file.duplicates:,} rows with a duplicate time")
+            found.append(f"{file.name}: {counted(file.duplicates, 'row')} with a duplicate time")
         if unused := file.unused_cpu_columns:
             found.append(f"{file.name}: {', '.join(unused)}: not used, as no row has cpus")
         return [*found, *filter(None, [lone.note()])]
@@ -240,7 +241,8 @@ def _of_width(
 def _unused_widths(unused: Counter[float], width: float) -> Iterator[str]:
     """Yield a remark on the intervals of each other width (s): the configuration was changed."""
     for other, count in sorted(unused.items()):
-        text = f"{count:,} intervals of {duration_text(other)} are not used, only those of"
+        found = f"{counted(count, 'interval')} of {duration_text(other)}"
+        text = f"{found} {'is' if count == 1 else 'are'} not used, only those of"
         yield f"{text} {duration_text(width)}; --interval {duration_text(other)} uses them instead"
 
 

@@ -2,6 +2,7 @@
 
 from agent.csv_input.table_file import TableFileError
 from agent.history.text.cell_conversion import CellError
+from agent.support.counted import counted
 
 MAX_MISTAKES = 20  # listed individually
 MAX_KEPT = 1000  # kept in memory
@@ -29,5 +30,6 @@ class Mistakes:
             str(TableFileError(self._name, line, mistake.problem, mistake.remedy))
             for line, mistake in mistakes[:MAX_MISTAKES]
         ]
-        more = self._count - len(lines)
-        return [*lines, f"{self._name}: and {more} more invalid lines"] if more else lines
+        if more := self._count - len(lines):
+            lines.append(f"{self._name}: and {counted(more, 'more invalid line')}")
+        return lines
