@@ -6,12 +6,24 @@ from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
-from law_windows import SETTINGS, WAVES, ZERO, intervals, known, now, seen_at, with_resources
+from law_windows import (
+    SETTINGS,
+    WAVES,
+    ZERO,
+    interval,
+    intervals,
+    known,
+    now,
+    seen_at,
+    with_resources,
+)
 
 from agent.assessment.deploy_markers import Marker
 from agent.assessment.snapshot import (
     AssessmentState,
     BusinessState,
+    ClassSlasState,
+    ClassSlaState,
     Health,
     SlaState,
     Snapshot,
@@ -20,7 +32,7 @@ from agent.config.durations import format_duration
 from agent.config.sizes import format_size
 from agent.export.assessment_chart import WIDTH
 from agent.export.capacity_sentences import headline
-from agent.export.number_formats import format_percent, whole_percent
+from agent.export.number_formats import format_number, format_percent, whole_percent
 from agent.export.page import STYLE, render
 from agent.export.sla_sentences import sla_sentences
 from agent.export.target_group_html import clock_offset_text
@@ -32,6 +44,7 @@ from collectors.base import FailureKind, Feature
 from models.business_metric_headroom import UnitHeadroom, UnitReason
 from models.group.ntp_clock_filter import ClockOffset
 from models.trust import Trust
+from models.what_if.class_sla_headroom import ClassHeadroom
 from models.what_if.predicted_value import PredictedValue
 from models.what_if.sla_result import SlaHeadroom
 
@@ -121,6 +134,40 @@ def test_a_configured_sla_is_described() -> None:
     assert "at 90 queries/s (70 or more): 20 %" in said
 
 
+def test_what_follows_from_an_unidentifiable_capacity_is_a_bound_too() -> None:
+    """A processor at a tenth of its use: the capacity is not shown, nor as the end of the SLA."""
+    rows = [
+        interval(place, 0.3 * load, throughput=500.0 * 0.3 * load)
+        for place, load in enumerate(WAVES)
+    ]
+    known_load = known(with_resources(rows, cpu=1 / 30_000))
+    at = seen_at(rows)
+    capacity = known_load.capacity(at)
+    assert capacity is not None
+    assert (capacity.trust, capacity.value is None) == (Trust.NOT_IDENTIFIABLE, False)
+    room = UnitHeadroom(PredictedValue(4872.0, 632.0, 5713.0), trust=capacity.trust)
+    users = BusinessState("active_users", "users", at, 3200.0, 180.0, room)
+    none = replace(room, amount=PredictedValue(9.0, -1.0, 20.0))
+    carts = replace(users, name="carts", unit_headroom=none)
+    first = ClassHeadroom(PredictedValue(6.5, 1.5, 7.5), 0.9)
+    slow = ClassSlaState("d1", 0.95, 0.05, None, 500, first)
+    told = replace(
+        known_load,
+        sla=sla_of(known_load, 0.006, at),
+        class_slas=ClassSlasState(at, (slow,), capacity.trust),
+        business=(users, carts),
+    )
+    text = seen(told, now=at)
+    assert format_number(capacity.value) not in text
+    assert "indicative" not in text
+    lower = r"not yet identifiable: at least [\d,]+ queries/s\."
+    assert re.search(f"The load at which it is reached is {lower}", text)
+    assert "that is reached is not yet identifiable: at least 1.5 times the load." in text
+    assert "first class to break" not in text
+    assert "users; the headroom is not yet identifiable: at least 632 more are possible." in text
+    assert "carts is 3,200 users; the headroom is not yet identifiable." in text
+
+
 def test_the_headroom_in_a_unit_is_described() -> None:
     """How many more are possible, or why unknown; a stale value is not shown."""
     known, at = snapshot(WAVES), now(400.0).unix
@@ -131,7 +178,7 @@ def test_the_headroom_in_a_unit_is_described() -> None:
 
     room = UnitHeadroom(PredictedValue(1840.0, 900.0, 3000.0), trust=Trust.INDICATIVE)
     assert (
-        "active_users is 3,200 users; 1,840 more are possible (900 to 3,000). That is indicative"
+        "active_users is 3,200 users; 1,840 more are possible (900 to 3,000). That is indicative."
     ) in text(room)
     assert "active_users is not known now; the headroom is not yet" in text(room, 500.0)
     full = UnitHeadroom(

@@ -85,8 +85,8 @@ def headroom_sentence(headroom: Headroom) -> str:
 
 
 def indicative_remark(trust: Trust) -> str:
-    """Return a sentence to append to what follows from a capacity that is not trusted, or ""."""
-    return "" if trust is Trust.TRUSTED else " That is indicative, as the capacity is."
+    """Return a sentence to append to what is not trusted, or ""."""
+    return "" if trust is Trust.TRUSTED else " That is indicative."
 
 
 def full_resource_sentence(snapshot: Snapshot, now: float) -> str:

@@ -3,6 +3,7 @@
 from agent.assessment.snapshot import SlaState
 from agent.export.capacity_sentences import indicative_remark
 from agent.export.number_formats import format_bounds, format_number, format_seconds, whole_percent
+from models.trust import Trust
 from models.what_if.predicted_value import PredictedValue
 
 CAPACITY_FIRST_PROBABILITY = 0.5
@@ -18,9 +19,12 @@ def sla_sentences(state: SlaState) -> str:
     if found.throughput is None or found.ratio is None:
         why = found.reason.sentence if found.reason else "nothing is known yet"
         return f"{now}. The load at which it is reached is not yet identifiable: {why}."
+    left = found.ratio.value
+    if state.trust is Trust.NOT_IDENTIFIABLE and left > 0:
+        least = f"at least {format_number(found.throughput.lower)} queries/s"
+        return f"{now}. The load at which it is reached is not yet identifiable: {least}."
     is_capacity_first = (found.capacity_first or 0.0) > CAPACITY_FIRST_PROBABILITY
     reached = "The capacity is reached first, at" if is_capacity_first else "It is reached at"
-    left = found.ratio.value
     rest = f"{whole_percent(left)} of that is left" if left > 0 else "the load is above that"
     doubt = indicative_remark(state.trust)
     return f"{now}. {reached} {_throughput_text(found.throughput)}: {rest}.{doubt}"
