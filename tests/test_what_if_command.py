@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from html import escape
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -221,3 +222,13 @@ def test_few_intervals_still_give_an_answer() -> None:
         found = document(young, ("load", "1.5x"))
         assert found["target"] == "db"
         assert found["then"]["unknown"]
+
+
+@pytest.mark.parametrize("target", [known(intervals(RISING[:3])), snapshot(False)])
+def test_doubts_are_told_as_on_the_page(target: Snapshot) -> None:
+    """No processor's use is known, or the server is down."""
+    with listening(target) as agent:
+        doubts = document(agent, ("load", "1.5x"))["doubts"]
+        page = ask(agent.server_port, "/")[2]
+    assert doubts
+    assert [doubt for doubt in doubts if escape(doubt) not in page] == []

@@ -2,6 +2,7 @@
 
 from agent import __version__
 from agent.assessment.snapshot import Snapshot
+from agent.export.capacity_sentences import doubt_sentences, why_no_prediction
 from agent.export.snapshot_json import JsonObject, estimate_object, without_non_finite
 from agent.what_if.current_state import current_state_of, digests_of
 from agent.what_if.question import Question, to_changes
@@ -63,7 +64,5 @@ def _doubts(snapshot: Snapshot, now: float) -> list[str]:
     """Return why today's capacity is not trusted; this applies to the predicted one too."""
     capacity = snapshot.capacity(now)
     if capacity is None:
-        return [snapshot.assessed.waiting or "there is no capacity that is not stale"]
-    if capacity.trust is Trust.TRUSTED:
-        return []
-    return [reason.sentence for reason in capacity.reasons]
+        return [why_no_prediction(snapshot, now)]
+    return [] if capacity.trust is Trust.TRUSTED else doubt_sentences(capacity)
