@@ -17,6 +17,7 @@ from prometheus_rules import (
     without_other_alerts,
 )
 
+from agent.export.capacity_sentences import KINDS
 from agent.replay.alert_rules import (
     PAGE_PROBABILITY,
     WARNING_PROBABILITY,
@@ -146,6 +147,16 @@ def test_the_alerts_fire_and_resolve_with_all_others_loaded(promtool: str) -> No
     """The files as they are: no alert has an error on the series of another one."""
     result = run(promtool, "test", "rules", UNIT_TESTS, SLOW_UNIT_TESTS)
     assert result.returncode == 0, result.stdout + result.stderr
+
+
+@pytest.mark.parametrize(
+    "alert", ["MysqlHeadroomSaturated", "MysqlHeadroomFull", "MysqlHeadroomSaturationPredicted"]
+)
+def test_an_alert_names_a_limit_as_the_page_does(alert: str) -> None:
+    """An operator finds there what the alert is about."""
+    described = str(ALERTS[alert]["annotations"]["description"])
+    said = dict(re.findall(r'if eq \. "(\w+)" }}([^{]+){{', described))
+    assert said == KINDS
 
 
 def test_the_fleet_rules_have_values_computed_by_hand(promtool: str) -> None:
