@@ -100,6 +100,17 @@ def test_a_new_history_path_needs_a_restart() -> None:
     assert found.reload() == []
 
 
+def test_the_path_that_systemd_named_may_be_written_down(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is the same file, whether the configuration names it or not; another one is refused."""
+    monkeypatch.setenv("STATE_DIRECTORY", "/var/lib/a")
+    named = config("a", history={"path": "/var/lib/a/history.db"})
+    for old, new in ((config("a"), named), (named, config("a"))):
+        found, _ = reloader(old, new)
+        assert found.reload() == []
+    found, _ = reloader(config("a"), config("a", history={"path": "/b/history.db"}))
+    assert found.reload() == ["history.path: another file needs a restart"]
+
+
 def test_an_exception_during_a_reload_is_a_refusal(caplog: pytest.LogCaptureFixture) -> None:
     """It is logged with its trace, and the agent runs on."""
     found, _ = reloader(config("a"), RuntimeError("a defect"))

@@ -1,6 +1,7 @@
 """Reload of the configuration while running: applied as a whole, or refused as a whole."""
 
 import logging
+import os
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -10,6 +11,7 @@ from msgspec.structs import asdict
 
 from agent.config.settings import Config, Target
 from agent.config.yaml_loader import ConfigError
+from agent.history.history_file import history_path
 from agent.service.agent_metrics import ReloadState
 from collectors import COLLECTORS
 
@@ -65,7 +67,8 @@ def _refuse_changes_that_need_a_restart(old: Config, new: Config) -> None:
     problems = []
     if new.address != old.address:
         problems.append(f"listen: {new.listen} instead of {old.listen} needs a restart")
-    if new.history.path != old.history.path:
+    paths = {history_path(config.history.path, os.environ) for config in (old, new)}
+    if len(paths) > 1:
         problems.append("history.path: another file needs a restart")
     if problems:
         raise ConfigError(problems)
