@@ -366,12 +366,10 @@ def test_the_documented_commands_change_the_history(service: Service) -> None:
     service.start()
     rows = {"kind": "intervals"}
     wait_until("a row", lambda: (service.page.get("history_rows", **rows) or 0) >= 3)
-    page = (ROOT / "docs/systemd.md").read_text()
-    [shown] = re.findall(r"<!-- example: history -->\n```sh\n(.*?)```", page, flags=re.DOTALL)
     file = "/var/lib/mysql-headroom/history.db"
     prune = ("history", "prune", "--before", "60d", "--file", file)
     assert "systemd.md" in service.machine.run(str(PROGRAM), *prune, check=False)
-    assert "intervals: 0 deleted" in service.machine.run("sh", "-euc", shown)
+    assert "intervals: 0 deleted" in service.machine.run("sh", "-euc", prune_command())
     assert service.machine.run(
         "stat", "-L", "-c", "%a", file, "/var/lib/mysql-headroom/"
     ).split() == ["600", "700"]
@@ -380,6 +378,31 @@ def test_the_documented_commands_change_the_history(service: Service) -> None:
     service.systemctl("restart")
     wait_until("more", lambda: (service.page.get("history_rows", **rows) or 0) > before)
     assert service.page.get("history_write_success") == 1
+
+
+def prune_command() -> str:
+    """The documented command that changes the history of the service."""
+    page = (ROOT / "docs/systemd.md").read_text()
+    [shown] = re.findall(r"<!-- example: history -->\n```sh\n(.*?)```", page, flags=re.DOTALL)
+    return str(shown)
+
+
+def test_the_documented_command_leaves_the_history_to_the_servers_user(service: Service) -> None:
+    """With the drop-in the agent runs as that user, and goes on to write."""
+    file = f"{DROP_INS}/{PROCESS_IO.name}"
+    service.machine.write(file, PROCESS_IO.read_text())
+    service.machine.run("systemctl", "daemon-reload")
+    rows = {"kind": "intervals"}
+    try:
+        service.start()
+        wait_until("a row", lambda: (service.page.get("history_rows", **rows) or 0) >= 3)
+        assert "intervals: 0 deleted" in service.machine.run("sh", "-euc", prune_command())
+        before = service.page.get("history_rows", **rows) or 0
+        wait_until("more", lambda: (service.page.get("history_rows", **rows) or 0) > before)
+        assert service.page.get("history_write_success") == 1
+    finally:
+        service.machine.run("rm", file)
+        service.machine.run("systemctl", "daemon-reload")
 
 
 def test_an_invalid_file_is_refused_at_a_reload(service: Service) -> None:
