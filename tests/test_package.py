@@ -137,6 +137,23 @@ def test_an_upgrade_keeps_configuration_and_history(
 
 @latest_in_every_run
 @pytest.mark.usefixtures("running")
+def test_after_an_upgrade_that_fails_the_former_version_runs(host: Host, package: Path) -> None:
+    """A full disk or another package's file stops dpkg while it unpacks, with the agent stopped."""
+    wait_until("the server is up", host.is_up, PATIENCE)
+    host.machine.put(package, "/tmp/ours.deb")
+    host.shell(
+        "dpkg-deb --raw-extract /tmp/ours.deb /tmp/next\n"
+        "sed -i 's/^Version: .*/Version: 9.0-1/' /tmp/next/DEBIAN/control\n"
+        "touch /tmp/next/usr/bin/openssl\n"
+        "dpkg-deb -Znone --build /tmp/next /tmp/next.deb"
+    )
+    assert "also in package openssl" in host.shell("dpkg --install /tmp/next.deb", check=False)
+    assert host.show("ActiveState") == "active"
+    wait_until("the server is up", host.is_up, PATIENCE)
+
+
+@latest_in_every_run
+@pytest.mark.usefixtures("running")
 def test_a_prometheus_on_another_host_scrapes_it(
     host: Host, prometheus: str, tmp_path: Path
 ) -> None:
