@@ -19,6 +19,7 @@ from agent.demo.private_server import free_port
 from testbed.real.daemon import wait_until
 from testbed.real.server_programs import CACHE, ROOT, missing
 
+STRICT = "umask 077\n"  # of root on hosts that were hardened
 PATIENCE = 90.0  # seconds for what takes a few on a machine at rest
 SYSTEMDS_OWN = {"/var/lib/private", "/var/lib/systemd/linger"}
 OURS, THEIRS = (f"10.212.{os.getpid() % 256}.{end}" for end in (1, 2))
@@ -90,7 +91,7 @@ def fresh(host: Host, package: Path, bare: set[str]) -> str:
 def running(host: Host, fresh: str) -> str:
     """The other paragraphs, each as it stands; what all of them printed."""
     assert fresh
-    return "".join(host.shell(commands) for commands in paragraphs("install")[1:])
+    return "".join(host.shell(STRICT + commands) for commands in paragraphs("install")[1:])
 
 
 def test_a_new_package_waits_for_its_configuration(host: Host, fresh: str) -> None:
@@ -159,7 +160,7 @@ def test_a_prometheus_on_another_host_scrapes_it(
 ) -> None:
     """The README's second example: over TLS, with a user, and no other user is admitted."""
     for commands in paragraphs("remote"):
-        host.shell(commands)
+        host.shell(STRICT + commands)
     for name in ("web.crt", "prometheus.password"):
         (tmp_path / name).write_text(host.shell(f"cat /etc/mysql-headroom/{name}"))
     name = host.shell("hostname").strip()
