@@ -83,6 +83,29 @@ def test_an_answer_that_breaks_off_is_asked_for_again() -> None:
     assert len(asked) == 4
 
 
+@pytest.mark.parametrize("scheme", ["http", "https"])
+@pytest.mark.parametrize(
+    "words",
+    [("mark", "--name", "x", "--agent"), ("analyze", "--prometheus")],
+    ids=lambda words: words[0],
+)
+def test_a_proxy_that_does_not_answer_is_named(
+    scheme: str,
+    words: tuple[str, ...],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It is another program than the one whose URL was given, and its login is not shown."""
+    monkeypatch.setattr("agent.prometheus.client.MIN_PAUSE", 0.01)
+    for name in ("no_proxy", "NO_PROXY", f"{scheme.upper()}_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv(f"{scheme}_proxy", "http://someone:secret@127.0.0.1:9")
+    assert main([*words, f"{scheme}://db1.example:9"]) == 1
+    said = capsys.readouterr().err
+    assert "db1.example:9: no answer (Connection refused, through the proxy 127.0.0.1:9)" in said
+    assert "secret" not in said
+
+
 @pytest.mark.parametrize("refuse", [broken_off, silent, dripping])
 @pytest.mark.parametrize(
     "words",

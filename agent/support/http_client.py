@@ -189,7 +189,13 @@ def read_answer(
         reason = getattr(error, "reason", error)
         if isinstance(reason, ssl.SSLCertVerificationError):
             raise UntrustedError(reason) from None
-        raise NoAnswerError(_reason_text(reason)) from None
+        raise NoAnswerError(_reason_text(reason) + _proxy_text(request)) from None
+
+
+def _proxy_text(request: urllib.request.Request) -> str:
+    """Return which proxy of the environment the request was sent to; empty if to none."""
+    host = urllib.parse.unquote(urllib.parse.urlsplit(request.full_url).netloc)
+    return "" if request.host == host else f", through the proxy {request.host}"
 
 
 def read_refusal(error: urllib.error.HTTPError, most: int) -> bytes:
