@@ -229,6 +229,18 @@ def test_a_removal_stops_it_and_a_purge_leaves_nothing(host: Host, bare: set[str
     assert host.show("LoadState") == "not-found"
 
 
+@latest_in_every_run
+def test_a_unit_that_is_masked_beforehand_is_not_started(host: Host, package: Path) -> None:
+    """A mask is how an operator keeps an installation from starting; it is no unit of its own."""
+    host.shell(f"systemctl mask {UNIT}")
+    host.machine.write("/etc/mysql-headroom/password", "x", mode="600")
+    try:
+        host.install(package)
+        assert (host.show("UnitFileState"), host.show("ActiveState")) == ("masked", "inactive")
+    finally:
+        host.shell(f"systemctl unmask {UNIT}; dpkg --purge mysql-headroom")
+
+
 def test_two_builds_are_identical(
     tmp_path: Path, packages: Callable[[Release], Path], *, is_long: bool
 ) -> None:
