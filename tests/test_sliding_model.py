@@ -59,6 +59,30 @@ def test_a_new_large_class_is_fitted_at_once() -> None:
     assert learned[21] == 22
 
 
+def test_a_new_class_of_few_and_heavy_calls_is_fitted_at_once() -> None:
+    """By calls and rows it is a ten-thousandth of the work; by time, and by CPU, it is a third."""
+    simulated = simulate(intervals=PER_BLOCK * 22)
+    intervals, began = simulated.intervals, 21 * PER_BLOCK
+    assert intervals.count is not None
+    assert intervals.texts is not None
+    calls = np.random.default_rng(1).poisson(1.0, (len(intervals), 1)).astype(float)
+    calls[:began] = 0.0
+    cpu = 0.4 * calls
+    late = ClassIntervals(
+        names=(*intervals.names, "report"),
+        seconds=intervals.seconds,
+        statement_time=np.hstack((intervals.statement_time, 1.2 * cpu)),
+        count=np.hstack((intervals.count, calls)),
+        sizes=tuple((name, np.hstack((table, calls))) for name, table in intervals.sizes),
+        texts=(*intervals.texts, "SELECT `report`"),
+    )
+    model = SlidingModel(RESOURCES[0], BLOCKS)
+    for start in range(0, len(late), PER_BLOCK):
+        part = slice(start, start + PER_BLOCK)
+        found = model.add_block(late.at(part), (simulated.y + cpu[:, 0])[part], HOST)
+    assert found.uses[-1] == pytest.approx(cpu.sum(), rel=0.25)
+
+
 def test_the_recent_use_of_a_class_without_a_column_passes_to_other() -> None:
     """The recent sums are those of all that was divided, whichever classes have a column."""
     simulated = simulate(intervals=PER_BLOCK * 12)

@@ -17,6 +17,7 @@ from models.attribution.block_model import (
 )
 from models.attribution.call_and_row_costs import PART_OF_CPU, CpuBounds
 from models.attribution.class_interval_table import OTHER, ClassIntervals
+from models.attribution.cost_model import CostModel
 from models.attribution.division_methods import (
     DividedResource,
     DividedUse,
@@ -208,11 +209,23 @@ class SlidingModel:
         """Return whether too many blocks, or too much of this one's work, are new to the fit."""
         if self._fit is None:
             return True
-        model = self._fit.model
-        work, known = model.regressors(intervals).sum(axis=0), set(model.names)
-        unknown_work = float(work[[name not in known for name in intervals.names]].sum())
         is_old = self._blocks_since_fit >= REFIT_SHARE * len(self._blocks)
-        return is_old or unknown_work > UNKNOWN_CLASS_SHARE * float(work.sum())
+        return is_old or self._has_unknown_classes(self._fit.model, intervals)
+
+    def _has_unknown_classes(self, model: CostModel, intervals: ClassIntervals) -> bool:
+        """Return whether classes that the fit does not know did much of the work.
+
+        Where they use the resource by their time, one with few calls and rows may be large too.
+        """
+        known = set(model.names)
+        is_unknown = np.array([name not in known for name in intervals.names])
+        work = [model.regressors(intervals)]
+        if self.resource.is_cpu:
+            work.append(capped_work_time(intervals))
+        return any(
+            float(each[:, is_unknown].sum()) > UNKNOWN_CLASS_SHARE * float(each.sum())
+            for each in work
+        )
 
     def _estimate_parts(
         self, intervals: ClassIntervals, target: DividedUse
