@@ -2,7 +2,8 @@
 
 `common` and `io` are of `bench/record_classes.py` on a quiet machine, 150 s each: all loads rise
 and fall together while costs per call fall with them; a buffer pool too small for the data.
-`steady` are 75 s of eight classes that never change their rates, beside other work.
+`steady` are 75 s of eight classes that never change their rates, beside other work. `long` are 70 s
+in which a class whose calls take 0.9 s uses 80 % of the CPU, and a procedure sleeps for 4 s a call.
 """
 
 from dataclasses import replace
@@ -19,6 +20,7 @@ from models.attribution.result import Attribution, AttributionReason, disagreeme
 
 RECORDED = Path(__file__).parent / "fixtures" / "classes"
 WAIT = ("SLEEP", "GET_LOCK")
+NAPS = ("SLEEP", "nap")
 
 
 def divided(kind: str, part: slice, *, texts: bool) -> tuple[Attribution, float, float]:
@@ -74,3 +76,26 @@ def test_a_minute_is_enough_with_texts(begin: int) -> None:
     _, error, blamed = divided("common", slice(begin, begin + 60), texts=True)
     assert error < 0.35
     assert blamed < 0.01
+
+
+@pytest.mark.parametrize(("texts", "seen"), [(True, True), (True, False), (False, True)])
+def test_long_statements_use_cpu_where_they_run(texts: bool, seen: bool) -> None:
+    """They end in a later interval, and MariaDB does not show which class is running."""
+    host = read_host(str(RECORDED / "long_host.csv.gz"))
+    file = join_host_file(read_classes(str(RECORDED / "long.csv.gz")), host)
+    assert file.y is not None
+    assert file.truth is not None
+    intervals, truth = file.intervals, file.truth.sum(axis=0)
+    known = intervals if texts else replace(intervals, texts=None)
+    known = known if seen else replace(known, inflight_delta=None)
+    found = attribute(known, DividedUse(file.y, is_cpu_seconds=True))
+    error = disagreement(found.totals, truth)
+    assert error is not None
+    assert error < 0.2
+    k = int(np.argmax(truth))
+    largest = found.classes[k]
+    assert largest.stderr is not None
+    assert abs(largest.total - truth[k]) < 2 * largest.stderr < truth[k]
+    assert not largest.waits
+    named = zip(found.classes, intervals.texts or (), strict=True)
+    assert max(use.share for use, text in named if any(n in (text or "") for n in NAPS)) < 0.01

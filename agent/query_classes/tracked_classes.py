@@ -104,7 +104,7 @@ def class_table(
         statement_time=tables.get("statement_time", empty),
         count=tables.get("calls", empty),
         lock_time=tables.get("lock_time"),
-        inflight_delta=in_flight,
+        inflight_delta=in_flight if in_flight.any() else None,
         sizes=tuple((name, tables[name]) for name in SIZES if name in tables),
         cpu=tables.get("cpu_time"),
         on_disk=tables.get("on_disk"),

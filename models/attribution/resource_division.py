@@ -22,6 +22,7 @@ from models.attribution.division_methods import (
     divide_by_work_time,
     limit_parts,
 )
+from models.attribution.long_statements import LongStatements
 from models.attribution.result import (
     Attribution,
     AttributionReason,
@@ -58,6 +59,7 @@ def attribute(
     """
     host = host or HostUse()
     worst = worst or host
+    intervals = LongStatements().moved(intervals) if target.time_like else intervals
     target, y = _with_computing_level(target, host), target.y
     _check_values(y, len(intervals))
     chosen = choose_method(intervals, target) if method is DivisionMethod.AUTO else method
@@ -112,7 +114,7 @@ def line_samples(
     intervals: ClassIntervals, y: Array, method: DivisionMethod
 ) -> tuple[Array, Array]:
     """Return what the lines of a division of CPU by `method` are fitted to: x, z, shape (T, K)."""
-    target = DividedUse(y, is_cpu_seconds=True)
+    target, intervals = DividedUse(y, is_cpu_seconds=True), LongStatements().moved(intervals)
     asked = DivisionMethod.AUTO if method is DivisionMethod.WORK_TIME else method
     parts = limit_parts(_divide(intervals, target, asked, method), intervals, target)
     return parts.x, parts.z

@@ -24,6 +24,7 @@ from models.attribution.division_methods import (
     capped_work_time,
     limit_parts,
 )
+from models.attribution.long_statements import LongStatements
 from models.attribution.quality_gate import gate_mask
 from models.attribution.result import DivisionMethod, HostUse, PredictionError, disagreement
 from models.attribution.rolling_block_sums import RollingBlocks
@@ -83,6 +84,7 @@ class SlidingModel:
         self._keep = 1 - 1 / blocks
         self._window_blocks = blocks
         self._blocks = RollingBlocks(blocks)
+        self._long_statements = LongStatements(self._keep)
         self._compared = np.zeros((2, 0))
         """The use in the intervals of the compared blocks, and what was predicted, shape (2, T)."""
         self._compared_lengths: list[int] = []  # intervals of each compared block
@@ -146,6 +148,8 @@ class SlidingModel:
         """
         level = min_computing_level(host.running, host.io_wait)
         self._levels = np.append(self._levels, level)[-self._window_blocks :]
+        if self.resource.is_cpu:
+            intervals = self._long_statements.moved(intervals)
         work = capped_work_time(intervals)
         self._change_classes(intervals.names)
         target = self._target(y)

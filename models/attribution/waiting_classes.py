@@ -174,7 +174,7 @@ class Elasticity:
         intervals are correlated, so only parts count as independent.
         """
         qq, qr, q4, q3r, q2r2 = self.sums
-        unit = np.where((qq > 0) & (q4 < qq * qq), qq, np.nan)
+        unit = np.where((qq > 0) & (q4 < qq * qq) & (q2r2 > NEGLIGIBLE * q4), qq, np.nan)
         e = qr / unit
         error = np.sqrt(np.maximum(q2r2 - 2 * e * q3r + e * e * q4, 0.0)) / unit
         known = np.isfinite(e)
