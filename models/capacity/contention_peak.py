@@ -21,6 +21,7 @@ from models.arrays import Array, Mask
 from models.capacity.goodness_of_fit import MergedPoints
 from models.capacity.plateau import top_and_its_concurrency
 from models.capacity.residence_likelihood import PeakGrid, ResidenceModels
+from models.capacity.residence_response import ignores_load
 from models.capacity.resource_and_limit import MAX_LIMIT_RATIO
 from models.distribution_functions import normal_cdf
 from models.numerics import QUANTILES, TABLE_SIZE
@@ -149,6 +150,8 @@ def _peak_distribution(
     if _may_mislead(resource_limit):
         ln_p = np.logaddexp(ln_p, ln_p.max() + np.log(QUANTILES[0]))
     mistaken = max(QUANTILES[0], resource_limit.log_shared)
+    if not points.n_variance.any() and ignores_load(points.n, points.x):
+        mistaken = max(mistaken, 1 - FALSE_SIGN_PROBABILITY)
     shown = _cdf(prior * np.exp(ln_p - ln_p.max()))
     posterior = (1 - mistaken) * shown + mistaken * _cdf(unseen)
     return ContentionPeak(ln_peak, 1 - (1 - posterior) * (1 - ABRUPT_PRIOR * abrupt))

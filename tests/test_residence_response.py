@@ -1,0 +1,70 @@
+"""Queries that take longer by day, for another reason than the load, are no contention."""
+
+import numpy as np
+import pytest
+from capacity_days import INTERVALS, observed, residing
+
+from models.arrays import Array
+from models.capacity.assess import assess_capacity
+from models.capacity.observations import Observations
+from models.capacity.residence_response import ignores_load
+from models.trust import Trust
+from testbed.simulated.servers import Server, erlang_server, law_server
+
+SERVER = erlang_server("eight", 8, wait=0.004)
+HOURS = 0.5 - 0.5 * np.cos(np.linspace(0, 2 * np.pi, INTERVALS))
+
+
+def load(reach: float, rng: np.random.Generator) -> Array:
+    """Shares of the capacity: one wave, with ups and downs of some intervals."""
+    bursts = np.zeros(INTERVALS)
+    for i in range(1, INTERVALS):
+        bursts[i] = 0.9 * bursts[i - 1] + rng.normal(0, 0.05)
+    return np.asarray(0.1 + (reach - 0.1) * np.clip(HOURS + bursts, 0, 1))
+
+
+def day(server: Server, reach: float, seed: int, longer: float = 0.0) -> Observations:
+    """A day on which every query waits up to `longer` seconds more, the later in the day."""
+    rng = np.random.default_rng([21, seed])
+    share = load(reach, rng)
+    n = residing(server, share) + share * server.capacity * longer * HOURS**2
+    return observed(server, share, n * np.exp(rng.normal(0, 0.02, INTERVALS)), rng)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("reach", [0.5, 0.7, 0.9])
+def test_long_statements_by_day_are_no_contention(reach: float, seed: int) -> None:
+    """They take three times as long at the busiest hour; the processor is still the limit."""
+    seen = day(SERVER, reach, seed, longer=0.01)
+    assert ignores_load(seen.concurrency, seen.throughput)
+    found = assess_capacity(seen)
+    assert found.lower is not None
+    assert found.upper is not None
+    assert found.lower < SERVER.capacity < found.upper
+    assert found.value == pytest.approx(SERVER.capacity, rel=0.15)
+    assert (found.trust is Trust.TRUSTED) == (reach == 0.9)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("reach", [0.5, 0.7, 0.9])
+def test_contention_follows_the_load_at_once(reach: float, seed: int) -> None:
+    """By the law, alone and with so much chance in each interval that it hides the bursts."""
+    seen = day(law_server("law", 0.02, 0.0005), reach, seed)
+    n, x = seen.concurrency, seen.throughput
+    assert not ignores_load(n, x)
+    rng = np.random.default_rng([22, seed])
+    for chance in (0.05, 0.2):
+        longer = np.exp(rng.normal(0, chance, INTERVALS))
+        assert not ignores_load(n * longer, x)
+        assert not ignores_load(n, x / longer)
+
+
+def test_equal_times_few_intervals_and_chance_show_nothing() -> None:
+    """Where residence times do not rise, and where N is not alike in successive intervals."""
+    steady = day(SERVER, 0.5, 1)
+    assert not ignores_load(steady.concurrency, steady.throughput)
+    risen = day(SERVER, 0.7, 1, longer=0.01)
+    few = risen.select(slice(200, 260))
+    assert not ignores_load(few.concurrency, few.throughput)
+    alternating: Array = np.where(np.arange(INTERVALS) % 2, 150.0, 100.0)
+    assert not ignores_load(alternating, risen.throughput)
