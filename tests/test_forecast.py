@@ -186,6 +186,23 @@ def test_a_step_is_no_growth() -> None:
     assert found.reason is ForecastReason.NO_GROWTH
 
 
+@pytest.mark.parametrize("since", [5, 7, 10, 14])
+@pytest.mark.parametrize("days", [35, 60])
+def test_holidays_bring_no_capacity_nearer(days: int, since: int) -> None:
+    """Ten days at 60 % of a constant load, which is as before again: its highest day is usual."""
+    level = np.ones(days)
+    level[days - since - 10 : days - since] = 0.6
+    for seed in range(4):
+        of_days = np.exp(np.random.default_rng([31, seed]).normal(0, 0.05, days))
+        hours = load(days, growth=0.0, seed=seed) * np.repeat(level * of_days, HOURS)
+        forecast = forecast_load(hours)
+        assert forecast.peaks is not None
+        assert np.quantile(forecast.peaks[:, :7], 0.95) < 1.3 * PEAK
+        found = saturation(forecast, around(1.35 * PEAK))
+        assert found.reason is ForecastReason.NO_GROWTH
+        assert dict(found.probability)[7] < 0.1
+
+
 def test_growth_after_a_step_is_that_of_the_line() -> None:
     """A step is left out of the growth: the capacity is reached by the line that goes on."""
     hours = load(42, 0.01)

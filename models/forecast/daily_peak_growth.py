@@ -13,6 +13,7 @@ since one more change, a step or the end of a line. Each is fitted by Tukey's bi
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import combinations
 
 import numpy as np
 
@@ -180,20 +181,40 @@ def _candidate(seen: _Days, shape: TrendShape, weight: float, design: Array) -> 
 
 
 def _find_changes(seen: _Days, line: Array) -> list[int]:
-    """Find changes of level, one after the other, while each clearly improves the line."""
+    """Find changes of level, one after the other, while each clearly improves the line.
+
+    Where none does alone, two may: holidays begin and end, and one step hardly describes them.
+    """
     found: list[int] = []
     design = line
-    while places := seen.places(found):
-        at = places[int(np.argmax(_gains(seen, design, seen.steps(places))))]
-        longer = np.column_stack((design, seen.steps([at])))
-        before, after = seen.residuals(design), seen.residuals(longer)
-        bound, effective = _residual_bound(after), _effective_days(after)
-        improved = effective * (_ln_mean_square(before, bound) - _ln_mean_square(after, bound))
-        if improved - 2 * np.log(len(after)) < MIN_CRITERION_GAIN:
-            break
-        found.append(at)
-        design = longer
+    while new := _next_changes(seen, design, found):
+        found += new
+        design = np.column_stack((design, seen.steps(new)))
     return found
+
+
+def _next_changes(seen: _Days, design: Array, found: Sequence[int]) -> list[int]:
+    """Find the next change of level, or the two of a temporary one; none if it is not clear."""
+    places = seen.places(found)
+    single = [[place] for place in places]
+    pairs = [[a, b] for a, b in combinations(places, 2) if b - a >= MIN_SIDE_DAYS]
+    for candidates in (single, pairs):
+        if candidates:
+            first, last = (seen.steps([each[end] for each in candidates]) for end in (0, -1))
+            columns = first if candidates is single else last - first
+            best = candidates[int(np.argmax(_gains(seen, design, columns)))]
+            if _is_clearly_better(seen, design, best):
+                return best
+    return []
+
+
+def _is_clearly_better(seen: _Days, design: Array, changes: Sequence[int]) -> bool:
+    """Return whether these changes, each a place and a step, clearly improve the criterion."""
+    before = seen.residuals(design)
+    after = seen.residuals(np.column_stack((design, seen.steps(changes))))
+    bound, effective = _residual_bound(after), _effective_days(after)
+    improved = effective * (_ln_mean_square(before, bound) - _ln_mean_square(after, bound))
+    return bool(improved >= MIN_CRITERION_GAIN + 2 * len(changes) * np.log(len(after)))
 
 
 def _gains(seen: _Days, design: Array, columns: Array) -> Array:
