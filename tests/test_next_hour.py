@@ -72,6 +72,22 @@ def test_a_recovering_load_is_no_new_rise() -> None:
     assert all(rise.new_probability < 0.1 for rise in found.values())
 
 
+@pytest.mark.parametrize("hours", [1, 3, 8])
+@pytest.mark.parametrize("share", [0.003, 0.2])
+@pytest.mark.parametrize("at", [72, 144, 200])
+def test_a_load_that_returns_to_that_of_the_day_before_is_no_new_rise(
+    hours: int, share: float, at: int
+) -> None:
+    """After hours of maintenance or a failover it is as at this time on any day."""
+    means = daily(np.arange(WEEK + at + 1.0), noise=0.02)
+    level = float(means[-1])
+    means[-12 * hours - 1 :] *= share
+    found = possible_rises(means, level, float(means[-1 - RISE_STEPS]))
+    assert all(rise.new_probability < 0.1 for rise in found.values())
+    more = possible_rises(means, 2 * level, float(means[-1 - RISE_STEPS]))
+    assert all(rise.new_probability > 0.9 for rise in more.values())
+
+
 def nightly_job(steps: Array, start: int) -> Array:
     """A noisy load of 1000 that a job doubles for half an hour, each day at that step."""
     rng = np.random.default_rng(2)

@@ -3,7 +3,8 @@
 The usual rise at a time of day is taken from the days before, as a ratio, so that it applies to
 higher and lower days alike. Moments at which the load had risen as much as now count most: what
 has risen already, as by a nightly job or in the morning, does not rise again. A rise that those
-days do not explain may be chance, or something new.
+days do not explain may be chance, or something new. After an outage the load only returns to that
+of the day before.
 Something new continues: by as much again as it has grown with a probability of one half, and by r
 times as much with 1/(1 + r), which is all that is known of the end of a process observed at a
 random time (J. R. Gott, *Nature* 363, 1993).
@@ -75,14 +76,16 @@ def possible_rises(means: Array, level: float, before: float | None) -> Mapping[
     means: of the load (queries/s) in steps of five minutes up to about now, shape (steps,), NaN
     where not known; a step without a query counts as unknown, as it has no ratio. level and before:
     the mean of the last five minutes, and of those that ended `RISE_STEPS` steps earlier; None: not
-    known. A load that only returns to where it was within the last hour is no new rise.
+    known. A load that only returns to where it was within the last hour, or at this time the day
+    before, is no new rise.
     """
     logs = np.log(np.where(means > 0, means, np.nan))
     moments = _moments_of_earlier_days(len(means))
     earlier = np.arange(RISE_STEPS, max(HORIZON_STEPS) + 1)
     changes = logs[moments] - np.fmax.reduce(logs[moments[:, None] - earlier], axis=1)
     highest = np.fmax.reduce(means[-max(HORIZON_STEPS) : -RISE_STEPS], initial=before or np.nan)
-    new, grown = _new_rise(level, float(highest), changes[np.isfinite(changes)])
+    day_before = _level_of_day_before(means)
+    new, grown = _new_rise(level, float(highest), day_before, changes[np.isfinite(changes)])
     weights = _weights_of_moments(level, logs, moments)
     highest_ahead = np.fmax.accumulate(
         logs[moments[:, None] + np.arange(1, max(HORIZON_STEPS) + 1)], axis=1
@@ -104,6 +107,17 @@ def possible_rises(means: Array, level: float, before: float | None) -> Mapping[
             weights[known] if is_enough else None,
         )
     return found
+
+
+def _level_of_day_before(means: Array) -> float:
+    """Return the median load (queries/s) within half an hour of this time the day before, or NaN.
+
+    means: shape (steps,), NaN where not known.
+    """
+    same, around = len(means) - 1 - DAY_STEPS, HORIZON_STEPS[1]
+    then = means[max(same - around, 0) : max(same + around + 1, 0)]
+    known = then[then > 0]
+    return median(known) if len(known) else np.nan
 
 
 def _weights_of_moments(level: float, logs: Array, moments: NDArray[np.intp]) -> Array:
@@ -141,11 +155,16 @@ def _means_before(logs: Array, moments: NDArray[np.intp], steps: int) -> Array:
     return mean
 
 
-def _new_rise(level: float, before: float, changes: Array) -> tuple[float, float]:
-    """Compute the probability of a new rise, and how high it is so far, as a logarithm."""
+def _new_rise(
+    level: float, before: float, day_before: float, changes: Array
+) -> tuple[float, float]:
+    """Compute the probability of a new rise, and how high it is so far, as a logarithm.
+
+    It is above the load before, as far as that usually changes, and above that of the day before.
+    """
     if not 0 < before < level or len(changes) < MIN_POINTS:
         return 0.0, 0.0
-    grown = float(np.log(level / before) - median(changes))
+    grown = float(np.fmin(np.log(level / before) - median(changes), np.log(level / day_before)))
     if grown <= 0:
         return 0.0, 0.0
     usual_deviation = max(float(changes.std()), MIN_NOISE)
