@@ -171,7 +171,8 @@ class Elasticity:
         """Fit e and its standard error, shape (K,), NaN where there is none.
 
         e is relative to its mean over all classes, weighted by `size`. Errors of neighbouring
-        intervals are correlated, so only parts count as independent.
+        intervals are correlated, so only parts count as independent. A time per call that never
+        varies was computed, not measured, and has none.
         """
         qq, qr, q4, q3r, q2r2 = self.sums
         unit = np.where((qq > 0) & (q4 < qq * qq) & (q2r2 > NEGLIGIBLE * q4), qq, np.nan)
