@@ -108,10 +108,10 @@ def test_with_everything_enabled_every_feature_is_ok(
 
 
 def test_the_readme_shows_the_output_for_mysql(mysql_server: PrivateServer, tmp_path: Path) -> None:
-    """Every feature, in its order, with the default configuration."""
+    """Every feature, in its order, with a history as in the packaged configuration."""
     features = re.compile(r"^  (?:ok|missing) +(\w+)(?=:|$)", re.MULTILINE)
     readme = (Path(__file__).parent.parent / "README.md").read_text()
-    answer = check(tmp_path, mysql_server)
+    answer = check(tmp_path, mysql_server, history={"path": str(tmp_path / "history.db")})
     assert features.findall(answer.text) == features.findall(readme)
 
 
