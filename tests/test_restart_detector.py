@@ -10,6 +10,7 @@ from conftest import ServerFactory
 
 from agent.assessment.snapshot import Health
 from agent.config.settings import Config
+from agent.demo.private_server import PrivateServer
 from agent.sampling.restart_detector import RestartDetector, SessionIds
 from agent.service.target_session import TargetSession, scheduled_collectors
 from collectors import COLLECTORS
@@ -110,15 +111,19 @@ class Look(logging.Handler):
         self.seen[record.getMessage()] = self._session.server_health
 
 
+def session_with(server: PrivateServer, folder: Path) -> TargetSession:
+    """A session with this server, not yet open, that reads all collectors."""
+    config = Config.validated({"targets": [target(folder, server)]})
+    [there] = config.targets
+    return TargetSession(there, scheduled_collectors(config, there, COLLECTORS), lambda _: None)
+
+
 def test_a_restart_and_the_new_counters_are_published_together(
     private_server: ServerFactory, tmp_path: Path
 ) -> None:
     """Else a scrape in between shows a counter that falls without a restart."""
     server = private_server("mariadb")
-    config = Config.validated({"targets": [target(tmp_path, server)]})
-    [there] = config.targets
-    collectors = scheduled_collectors(config, there, COLLECTORS)
-    session = TargetSession(there, collectors, lambda _: None)
+    session = session_with(server, tmp_path)
     look = Look(session)
     logging.getLogger("agent").addHandler(look)
 
@@ -146,12 +151,7 @@ def test_a_restart_during_a_reload_is_counted(
 ) -> None:
     """As where a new my.cnf and a new configuration of the agent are rolled out together."""
     server = private_server("mariadb")
-    config = Config.validated({"targets": [target(tmp_path, server)]})
-    [there] = config.targets
-    before, after = (
-        TargetSession(there, scheduled_collectors(config, there, COLLECTORS), lambda _: None)
-        for _ in range(2)
-    )
+    before, after = (session_with(server, tmp_path) for _ in range(2))
 
     def is_read(session: TargetSession) -> bool:
         session.read_server(time.monotonic())
