@@ -127,7 +127,7 @@ def as_csv(snapshots: Sequence[Snapshot], now: float) -> Iterator[str]:
 
 
 def _cells(row: FleetRow) -> tuple[str, ...]:
-    interval = DASH if row.lower is None else format_bounds(row.lower, row.upper)
+    interval = format_bounds(row.lower, row.upper)
     trust = row.trust.replace("_", " ") if row.trust else printable(row.missing_reason)
     return (
         printable(row.target),

@@ -94,7 +94,7 @@ def _cells(snapshot: Snapshot) -> tuple[str, ...]:
     throughput = format_number(load.throughput) if load else DASH
     if capacity is None:
         return (time_text(now), throughput, concurrency, DASH, DASH, DASH, DASH, DASH)
-    interval = DASH if capacity.lower is None else format_bounds(capacity.lower, capacity.upper)
+    interval = format_bounds(capacity.lower, capacity.upper)
     return (
         time_text(now),
         throughput,

@@ -39,8 +39,10 @@ def without_noise(value: float) -> float:
     return 0.0 if abs(value) < NEGLIGIBLE else value
 
 
-def format_bounds(lower: float, upper: float | None) -> str:
-    """Format the bounds of an estimate; without an upper one it is the lower one or more."""
+def format_bounds(lower: float | None, upper: float | None) -> str:
+    """Format the bounds of an estimate: without an upper one the lower or more, else a dash."""
+    if lower is None:
+        return DASH
     rest = "or more" if upper is None else f"to {format_number(upper)}"
     return f"{format_number(lower)} {rest}"
 
