@@ -124,7 +124,7 @@ def _read(
     """Read all counters; raises `CollectorError` if the process has ended or one is unreadable."""
     try:
         devices = present.read()
-        moved = {**_disk_counters(devices.disks), **_interface_counters(devices.interfaces)}
+        moved = {**_disk_values(devices.disks), **_interface_values(devices.interfaces)}
         limits = {"process_cpus": process_cpus(process), **speeds.read(devices.interfaces)}
         used = {**_cpu_counters(), **_process_counters(process)}  # first: says if it has ended
         return {**used, **moved, **limits, **(process_io(process.pid) if io else {})}
@@ -164,7 +164,7 @@ def process_clock(pid: int) -> float | None:
         return None
 
 
-def _disk_counters(disks: frozenset[str]) -> dict[str, float]:
+def _disk_values(disks: frozenset[str]) -> dict[str, float]:
     """Read requests, bytes and busy time of each disk since boot."""
     values = {}
     for name, io in disk_counters().items():
@@ -179,7 +179,7 @@ def _disk_counters(disks: frozenset[str]) -> dict[str, float]:
     return values | disk_flushes(disks)
 
 
-def _interface_counters(interfaces: frozenset[str]) -> dict[str, float]:
+def _interface_values(interfaces: frozenset[str]) -> dict[str, float]:
     """Read the bytes received and sent by each interface since boot."""
     values = {}
     for name, io in interface_counters().items():

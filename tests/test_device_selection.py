@@ -117,8 +117,8 @@ def test_a_reading_that_arrives_late_doubles_no_counter(
         numbers = f" {moved}" * 16
         (tmp_path / "diskstats").write_text(f"8 0 sda{numbers} 0\n")
         (tmp_path / "net" / "dev").write_text(f"head\nhead\neth0:{numbers}\n")
-        disks = host._disk_counters(frozenset({"sda"}))
-        links = host._interface_counters(frozenset({"eth0"}))
+        disks = host._disk_values(frozenset({"sda"}))
+        links = host._interface_values(frozenset({"eth0"}))
         seen.append((disks["disk:sda:reads"], links["network:eth0:received_bytes"]))
     assert seen == [(1000, 1000), (2000, 2000), (1500, 1500), (3000, 3000)]
 
