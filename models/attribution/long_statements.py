@@ -18,9 +18,9 @@ in which they end: if calls one after another take half an interval each, it is.
 
 
 class LongStatements:
-    """Moves what long statements do; remembers their rows per second over many tables.
+    """Moves calls and rows of long statements to the intervals in which these ran.
 
-    `keep` is the factor for earlier tables.
+    Their rows per second are those of all tables so far; `keep` is the factor for earlier ones.
     """
 
     def __init__(self, keep: float = 1.0) -> None:

@@ -153,7 +153,7 @@ class SlidingModel:
         work = capped_work_time(intervals)
         self._change_classes(intervals.names)
         target = self._target(y)
-        self._update_fit(intervals, target)
+        self._update_fit(intervals, target, work)
         parts, error, waits = self._estimate_parts(intervals, target)
         whole = self.resource.is_cpu and not self.resource.is_part_of_cpu
         measured = whole and intervals.cpu is not None and bool(intervals.cpu.any())
@@ -177,7 +177,7 @@ class SlidingModel:
         known = self.resource.is_cpu and intervals.texts is not None and any(intervals.texts)
         return DivisionMethod.WORK_TIME if known else DivisionMethod.LEARNED
 
-    def _update_fit(self, intervals: ClassIntervals, target: DividedUse) -> None:
+    def _update_fit(self, intervals: ClassIntervals, target: DividedUse, work: Array) -> None:
         """Compare y with its prediction, add the block, and refit the window if outdated."""
         own_unit_costs = None
         if self._fit is None:
@@ -193,7 +193,7 @@ class SlidingModel:
             )
         self._blocks.add(block, unit_costs)
         self._blocks_since_fit += 1
-        if self._is_outdated(intervals):
+        if self._is_outdated(intervals, work):
             blocks = self._blocks.blocks
             self._fit = WindowModel.of(
                 blocks, intervals.names, target, intervals.texts, own_unit_costs
@@ -209,26 +209,28 @@ class SlidingModel:
         self._compared = np.hstack((self._compared[:, too_old:], (y, expected)))
         self.held_out = PredictionError.of(*self._compared)
 
-    def _is_outdated(self, intervals: ClassIntervals) -> bool:
+    def _is_outdated(self, intervals: ClassIntervals, work: Array) -> bool:
         """Return whether too many blocks, or too much of this one's work, are new to the fit."""
         if self._fit is None:
             return True
         is_old = self._blocks_since_fit >= REFIT_SHARE * len(self._blocks)
-        return is_old or self._has_unknown_classes(self._fit.model, intervals)
+        return is_old or self._has_unknown_classes(self._fit.model, intervals, work)
 
-    def _has_unknown_classes(self, model: CostModel, intervals: ClassIntervals) -> bool:
+    def _has_unknown_classes(
+        self, model: CostModel, intervals: ClassIntervals, work: Array
+    ) -> bool:
         """Return whether classes that the fit does not know did much of the work.
 
         Where they use the resource by their time, one with few calls and rows may be large too.
         """
         known = set(model.names)
         is_unknown = np.array([name not in known for name in intervals.names])
-        work = [model.regressors(intervals)]
+        measures = [model.regressors(intervals)]
         if self.resource.is_cpu:
-            work.append(capped_work_time(intervals))
+            measures.append(work)
         return any(
             float(each[:, is_unknown].sum()) > UNKNOWN_CLASS_SHARE * float(each.sum())
-            for each in work
+            for each in measures
         )
 
     def _estimate_parts(

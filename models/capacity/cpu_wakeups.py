@@ -1,4 +1,4 @@
-"""What waking an idle processor costs a query, and which queries pay for it.
+"""The cost of waking an idle processor, and the queries that pay it.
 
 A query that finds the processor idle pays for waking it: the interrupt, leaving the idle state (on
 a virtual machine through the hypervisor), cold caches. If queries arrive at random, a share 1 − U

@@ -1,4 +1,4 @@
-"""Whether residence times follow the load at once, as contention makes them.
+"""The response of residence times to short changes of the load, which contention moves at once.
 
 Where long statements run by day, or a remote party answers more slowly then, residence times rise
 with the load over the day, without any contention. But then the short ups and downs of the load do
