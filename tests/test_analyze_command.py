@@ -398,8 +398,8 @@ def test_a_replayed_server_without_a_host_is_named_with_the_remedy(
     periods = (f"--before={START}..{START + quarter}", f"--after={END - quarter}..{END}")
     for command in (("replay", url, *SPAN, "--every", "2h"), ("compare", url, *periods)):
         assert main([*command, "--target", "[::1]:9104", *words]) == 0, command
-        told = capsys.readouterr().err
-        assert ("[::1]:9104: no host matches 1 of 1 servers" in told) == (not words)
+        errors = capsys.readouterr().err
+        assert ("[::1]:9104: no host matches 1 of 1 servers" in errors) == (not words)
 
 
 def test_a_host_that_is_busy_without_statements_is_named(

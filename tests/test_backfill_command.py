@@ -134,8 +134,8 @@ def test_a_server_without_a_host_is_named_with_the_remedy(
     ):
         file = configured(tmp_path / f"{len(words)}{is_told}")
         assert backfilled(url, file, *words) == 0
-        told = "db1:9104: no host matches 1 of 1 servers" in capsys.readouterr().err
-        assert told == is_told, words
+        is_named = "db1:9104: no host matches 1 of 1 servers" in capsys.readouterr().err
+        assert is_named == is_told, words
 
 
 def test_an_exporter_is_found_by_its_ipv6_address(
