@@ -2,10 +2,12 @@
 
 import argparse
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from importlib import import_module
 from io import TextIOWrapper
+from types import FrameType
 from typing import NoReturn
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before numpy is imported; the fits are small
@@ -32,6 +34,7 @@ COMMANDS = (
     "demo",
 )
 INTERRUPTED = 130  # 128 + SIGINT, as shells report it
+TERMINATED = 143  # 128 + SIGTERM
 DESCRIPTION = (
     "How far a MySQL server is from its limit, what sets that limit, and which queries use it up."
 )
@@ -48,6 +51,8 @@ class Parser(argparse.ArgumentParser):
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one sub-command and return the exit code."""
+    if os.getpid() == 1:  # of a container: the kernel ignores SIGTERM unless there is a handler
+        signal.signal(signal.SIGTERM, _end_at_once)
     if isinstance(sys.stdout, TextIOWrapper):  # a terminal in Latin-1 has no σ
         sys.stdout.reconfigure(errors="backslashreplace")
     parser = Parser(prog="mysql-headroom", description=DESCRIPTION)
@@ -69,6 +74,12 @@ def main(argv: Sequence[str] | None = None) -> int:
             print_error(problem)
         return error.exit_code
     return int(code)
+
+
+def _end_at_once(number: int, frame: FrameType | None) -> NoReturn:
+    """End the process, as SIGTERM does where the kernel does not ignore it."""
+    del number, frame
+    os._exit(TERMINATED)
 
 
 def _end_without_output(error: OutputError | BrokenPipeError) -> int:

@@ -6,11 +6,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import psutil
 import pytest
 from history_rows import filled
 
 from agent import __version__
-from agent.cli import COMMANDS, INTERRUPTED, main
+from agent.cli import COMMANDS, INTERRUPTED, TERMINATED, main
+from testbed.real.daemon import wait_until
+from testbed.real.namespaces import IN_A_CONTAINER
 
 ROOT = Path(__file__).resolve().parent.parent
 WHITE_PAPER = ROOT / "docs/examples/white-paper.csv"
@@ -200,3 +203,21 @@ def test_a_full_disk_is_reported_in_one_line(command: str, buffered: str, data: 
     """Standard output is named, not the file that was read."""
     problem = "standard output cannot be written: No space left on device"
     assert output_to(">/dev/full", command, data, buffered) == (1, f"mysql-headroom: {problem}\n")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root makes PID namespaces")
+def test_the_first_process_of_a_container_ends_on_sigterm_while_it_starts(tmp_path: Path) -> None:
+    """The kernel ignores it there without a handler; a numpy that never loads is the slow start."""
+    reading = f"open({str(tmp_path / 'loading')!r}, 'w').close()"
+    (tmp_path / "numpy.py").write_text(f"import time\n{reading}\ntime.sleep(1000)\n")
+    process = subprocess.Popen(
+        [*IN_A_CONTAINER, sys.executable, "-m", "agent.cli", "run"],
+        env=os.environ | {"PYTHONPATH": f"{tmp_path}:{ROOT}"},
+    )
+    try:
+        wait_until("it loads", (tmp_path / "loading").exists)
+        psutil.Process(process.pid).children()[0].terminate()
+        assert process.wait(timeout=60) == TERMINATED
+    finally:
+        process.kill()
+        process.wait()
