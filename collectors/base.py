@@ -73,3 +73,5 @@ class Prepared:
 
     read: Callable[[], Values] | None
     features: tuple[Feature, ...]
+    features_read: Callable[[], tuple[Feature, ...]] = tuple
+    """Return the features of which only a reading tells; none before the first."""

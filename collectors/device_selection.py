@@ -18,7 +18,9 @@ DEVICES = Path("/sys/class")
 MAX_DISKS, MAX_INTERFACES = 16, 8  # the busiest since boot
 NOT_DISKS = ("loop", "ram", "zram", "sr", "fd")
 MEGABIT = 1e6 / 8  # bytes
-REMEDY = "use the names in /proc/diskstats and /proc/net/dev, as the agent's namespace shows them"
+LOCAL_NAMES = (
+    "use the names in /proc/diskstats and /proc/net/dev, as the agent's namespace shows them"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,13 +56,18 @@ def physical_devices(kept: Devices) -> Devices:
     return Devices(physical_disks(kept.disks), physical_interfaces(kept.interfaces))
 
 
-def named_feature(named: Devices) -> tuple[Feature, ...]:
-    """Check whether all named devices exist; no feature where none is named."""
+def local_feature(named: Devices) -> tuple[Feature, ...]:
+    """Check whether this machine has all named devices; no feature where none is named."""
+    known = Devices(frozenset(disk_counters()), frozenset(interface_counters()))
+    return named_feature(named, known, "not on this host", LOCAL_NAMES)
+
+
+def named_feature(named: Devices, known: Devices, where: str, remedy: str) -> tuple[Feature, ...]:
+    """Return the feature that all named devices are known; none where none is named."""
     if not named:
         return ()
-    known = Devices(frozenset(disk_counters()), frozenset(interface_counters()))
     if missing := named - known:
-        return (Feature("host_named_devices", False, f"not on this host: {missing}", REMEDY),)
+        return (Feature("host_named_devices", False, f"{where}: {missing}", remedy),)
     return (Feature("host_named_devices", enabled=True),)
 
 

@@ -22,7 +22,7 @@ from collectors.device_selection import (
     disk_counters,
     interface_counters,
     link_speeds,
-    named_feature,
+    local_feature,
     physical_devices,
 )
 from collectors.disk_flushes import disk_flushes
@@ -62,7 +62,7 @@ def prepare(connection: Connection, named: Devices = NO_DEVICES) -> Prepared:
         return {**values, **threads.read(), **known}
 
     quota = quota_feature(process.pid)
-    return Prepared(read, (Feature("host", enabled=True), *named_feature(named), quota, io))
+    return Prepared(read, (Feature("host", enabled=True), *local_feature(named), quota, io))
 
 
 def _allowed_processors(process: psutil.Process) -> list[int]:

@@ -19,6 +19,7 @@ from collectors.device_selection import (
     NO_DEVICES,
     NOT_DISKS,
     Devices,
+    named_feature,
 )
 from collectors.host import CPU_FIELDS
 
@@ -68,6 +69,11 @@ NUMBERED_BRIDGE = re.compile(r"br\d")
 VLAN_MARK = "."
 """Between the name of a link and the number of a VLAN on it, as in `eth0.100`."""
 
+REMOTE_NAMES = (
+    "use the names in the label `device` of its metrics; devices that match its option"
+    " --collector.diskstats.device-exclude are not among them"
+)
+
 NO_VALUES: Values = {}
 Fetch = Callable[[], bytes]
 """Fetch node_exporter's page once; raises `CollectorError` of a kind that ends no session."""
@@ -84,10 +90,11 @@ class PageSample(NamedTuple):
 def prepare(connection: Connection, fetch: Fetch, named: Devices = NO_DEVICES) -> Prepared:
     """Prepare to read `fetch`'s page, but only later: the server's readings do not wait for it.
 
-    `named` devices are read too, if they are there.
+    `named` devices are read too; a reading shows whether they are there.
     """
     del connection  # the page describes the host, not a server
-    return Prepared(_PageReader(fetch, named), (Feature(FEATURE, enabled=True),))
+    reader = _PageReader(fetch, named)
+    return Prepared(reader, (Feature(FEATURE, enabled=True),), reader.features)
 
 
 class _PageReader:
@@ -101,6 +108,16 @@ class _PageReader:
         """Fetch the page and parse it."""
         self._before = parse_page(self._fetch(), self._before, self._named)
         return self._before
+
+    def features(self) -> tuple[Feature, ...]:
+        """Check whether the latest page has all named devices; no feature before the first."""
+        names = {name.rpartition(":")[0] for name in self._before}
+        known = Devices(
+            frozenset(name for name in self._named.disks if f"disk:{name}" in names),
+            frozenset(name for name in self._named.interfaces if f"network:{name}" in names),
+        )
+        where = "not on the page of its node_exporter"
+        return named_feature(self._named, known, where, REMOTE_NAMES) if names else ()
 
 
 def parse_page(page: bytes, before: Values = NO_VALUES, named: Devices = NO_DEVICES) -> Values:

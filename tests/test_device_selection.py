@@ -57,10 +57,10 @@ def test_this_machines_devices_are_physical_and_few() -> None:
 def test_an_unknown_device_name_is_reported() -> None:
     """Of both kinds; existing ones are accepted, physical or not."""
     lo = Devices(interfaces=frozenset({"lo"}))
-    assert device_selection.named_feature(Devices()) == ()
-    assert [feature.enabled for feature in device_selection.named_feature(lo)] == [True]
+    assert device_selection.local_feature(Devices()) == ()
+    assert [feature.enabled for feature in device_selection.local_feature(lo)] == [True]
     both = Devices(frozenset({"lo", "none0"}), frozenset({"lo", "none1"}))
-    (lacking,) = device_selection.named_feature(both)
+    (lacking,) = device_selection.local_feature(both)
     assert not lacking.enabled
     assert lacking.reason == "not on this host: disk 'lo', disk 'none0', interface 'none1'"
 

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -17,12 +18,14 @@ from agent.cli import main
 from agent.config.base_model import InvalidValuesError
 from agent.config.node_exporter import NodeExporterSettings
 from agent.config.settings import Config
+from agent.sampling.scheduled_collector import ScheduledCollector
 from agent.sampling.target_collectors import collectors_of, page_fetcher
 from agent.window.resource_utilisation import utilisations_and_rates
 from agent.window.sample_columns import SampleColumns
+from collectors import CollectorSpec
 from collectors.base import CollectorError, FailureKind, Sample
 from collectors.connection import Connection, Login
-from collectors.device_selection import MAX_DISKS
+from collectors.device_selection import MAX_DISKS, Devices
 from collectors.node_exporter import CPU, DISK_COUNTERS, parse_page, prepare
 from collectors.transport_security import Endpoint
 from testbed.attacks.lying_server import LyingServer
@@ -153,6 +156,30 @@ def test_a_device_with_a_configured_limit_is_read(tmp_path: Path) -> None:
     assert values["network:bond0:received_bytes"] == 5000.0
     read = [name for name in values if name.endswith(":read_bytes")]
     assert len(read) == MAX_DISKS + 1
+
+
+def test_a_named_device_that_is_not_on_the_page_is_an_absent_feature(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """As on the agent's own host, but only once the page was read; and again once it is there."""
+    pages = [PAGE, PAGE, PAGE.replace(b"dm-0", b"dm-1")]
+    named = Devices(frozenset({"vda", "dm-1"}), frozenset({"docker0"}))
+    spec = CollectorSpec(
+        "host", partial(prepare, fetch=lambda: pages.pop(0), named=named), 5, False
+    )
+    collector = ScheduledCollector("db", spec, 5.0)
+    connection = Connection(Endpoint(), lambda: Login("u"), timeout=1, limit=1)
+    collector.prepare(connection)
+    assert [feature.name for feature in collector.features] == ["host_node_exporter"]
+    for _ in range(2):
+        collector.run(0.0)
+        reason = "not on the page of its node_exporter: disk 'dm-1'"
+        assert [f.reason for f in collector.features if not f.enabled] == [reason]
+        collector.prepare(connection)  # as is done now and then while a feature is absent
+        assert not collector.is_complete
+    assert caplog.text.count(reason) == 1
+    collector.run(0.0)
+    assert collector.is_complete
 
 
 def test_disks_and_links_being_read_are_kept() -> None:
@@ -413,3 +440,19 @@ def test_check_reports_an_unreachable_node_exporter_once(
     said = [line for line in lines if any(word in line for word in ("host", "cpu", "exporter"))]
     [line] = said
     assert line.startswith(f"  missing  host: {url}/metrics: no answer")
+
+
+def test_check_names_a_device_that_is_not_on_the_page(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With what to look at; the host is read without it."""
+    with host() as url, LyingServer() as server:
+        target = {"name": "db", "user": "u", "port": server.port, "node_exporter": {"url": url}}
+        limits = {"disks": {"vdz": {"operations": 1000}}}
+        file = tmp_path / "config.yaml"
+        file.write_text(yaml.safe_dump({"targets": [target], "resources": limits}))
+        assert main(["check", "--config.file", str(file)]) == 0
+    shown = capsys.readouterr().out
+    assert "  ok       host_node_exporter\n" in shown
+    reason = "not on the page of its node_exporter: disk 'vdz'"
+    assert f"  missing  host_named_devices: {reason}\n           remedy: use the names" in shown

@@ -101,8 +101,9 @@ def _try_collector(spec: CollectorSpec, connection: Connection) -> set[str]:
             raise
         print_line(f"  missing  {spec.name}: {error}")
         return set()
-    _print_features(prepared.features)
-    return {feature.name for feature in prepared.features if feature.enabled}
+    features = (*prepared.features, *prepared.features_read())
+    _print_features(features)
+    return {feature.name for feature in features if feature.enabled}
 
 
 def _check_business(target: Target) -> None:

@@ -48,6 +48,7 @@ class ScheduledCollector:
         self.health = CollectorHealth(spec.name)
         self.failure: FailureKind | None = None  # of the latest run
         self._target = target
+        self._prepared = Prepared(None, ())
         self._read: Callable[[], Values] | None = None
         self._penalty = 1
         self._skipped = 0
@@ -76,13 +77,12 @@ class ScheduledCollector:
                 raise
             prepared = Prepared(None, (Feature(self.spec.name, False, self.health.last_error),))
         before = self._read  # only once: another worker may forget it at any time
-        is_same = prepared.read and before and prepared.features == self.features
-        self._read = before if is_same else prepared.read
+        if not (prepared.read and before and prepared.features == self._prepared.features):
+            self._prepared, self._read = prepared, prepared.read
         self._penalty = 1
         if self.spec.awaits_schedule and not self.due:
             self._set_due(time.monotonic())
-        self._log_changes(prepared.features)
-        self.features = prepared.features
+        self._update_features()
 
     @property
     def is_readable(self) -> bool:
@@ -117,6 +117,7 @@ class ScheduledCollector:
         self._penalty, self.failure = 1, None
         self._skip_runs((ended - started) / self.spec.max_share)
         self._update_health(True, ended - started, "")
+        self._update_features()
         return Sample(self.spec.name, ended, values, ended - started)
 
     def record_failure(self, error: CollectorError, duration: float | None = None) -> FailureKind:
@@ -162,6 +163,14 @@ class ScheduledCollector:
             error,
             time.time() if success else self.health.last_at,
         )
+
+    def _update_features(self) -> None:
+        """Note what the source offers, also by its latest reading."""
+        prepared = self._prepared
+        features = (*prepared.features, *prepared.features_read())
+        if features != self.features:
+            self._log_changes(features)
+            self.features = features
 
     def _log_changes(self, features: tuple[Feature, ...]) -> None:
         """Log each feature that became available, or absent for a new reason."""
