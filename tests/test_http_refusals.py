@@ -157,6 +157,34 @@ def test_each_kind_of_refusal_has_its_remedy(
     assert said.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    ("asked", "waits", "remedy"),
+    [
+        ("7", 3 * [7.0], "try again in 7s; tried 4 times"),
+        ("3600", [], "try again in 1h"),
+        ("0", 3 * [0.5], "try again later; tried 4 times"),
+        ("Fri, 21 Nov 2025 10:00:00 GMT", 3 * [0.5], "try again later; tried 4 times"),
+        ("Fri, 21 Nov 2125 10:00:00 GMT", [], "try again in "),
+        ("soon", 3 * [0.5], "try again later; tried 4 times"),
+    ],
+)
+def test_a_server_is_asked_again_when_it_says(
+    asked: str, waits: list[float], remedy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not earlier than by its Retry-After, and not at all if that is too long to wait for."""
+    monkeypatch.setattr("agent.prometheus.client.MAX_PAUSE", 0.5)
+    monkeypatch.setattr("agent.support.backoff.with_jitter", lambda seconds: seconds)
+    waited: list[float] = []
+    head = f"HTTP/1.1 429 Too Many Requests\r\nRetry-After: {asked}\r\nContent-Length: 0\r\n\r\n"
+    with (
+        refusing(lambda client: client.sendall(head.encode())) as url,
+        pytest.raises(PrometheusError) as caught,
+    ):
+        Client(Access(url), sleep=waited.append).series("{}", 0.0, 60.0)
+    assert remedy in str(caught.value)
+    assert waited == waits
+
+
 def test_an_error_in_an_answer_without_an_error_code_is_shown(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from agent.config.durations import duration_text
 from agent.support.backoff import Backoff
 from agent.support.http_client import (
     Access,
@@ -27,6 +28,7 @@ from agent.support.http_client import (
     read_answer,
     read_refusal,
     redirect_text,
+    retry_after,
 )
 from models.arrays import Array
 
@@ -35,6 +37,9 @@ MAX_BYTES = 2**28
 MAX_TRIES = 4
 MIN_PAUSE, MAX_PAUSE = 0.5, 8.0
 """Seconds between two tries."""
+MAX_WAIT = 60.0
+"""The longest time, s, that a server may ask to wait (Retry-After); if it asks for more, the
+request is not sent again."""
 TRANSIENT_STATUSES = (429, 500, 502, 503, 504)
 """HTTP status codes after which a request is retried."""
 TOO_MUCH_STATUS = 422
@@ -182,10 +187,11 @@ class Client:
             try:
                 return self._read(request)
             except _TransientError as error:
-                if not tries_left:
-                    tried = f"; tried {self._tries} times" if self._tries > 1 else ""
+                if not tries_left or error.wait > MAX_WAIT:
+                    tries = self._tries - tries_left
+                    tried = f"; tried {tries} times" if tries > 1 else ""
                     raise PrometheusError(f"{self._url}: {error}{tried}") from None
-                self._sleep(backoff.failed())
+                self._sleep(max(backoff.failed(), error.wait))
         raise AssertionError
 
     def _read(self, request: urllib.request.Request) -> Any:
@@ -243,7 +249,10 @@ class Client:
         except (ValueError, TypeError, KeyError, RecursionError):
             text = f"HTTP status {code}"
         if code in TRANSIENT_STATUSES:
-            return _TransientError(f"{text}; check the server or its proxy, or try again later")
+            wait = retry_after(error)
+            later = f"in {duration_text(wait)}" if wait else "later"
+            remedy = f"check the server or its proxy, or try again {later}"
+            return _TransientError(f"{text}; {remedy}", wait)
         kind = TooMuchError if code == TOO_MUCH_STATUS else PrometheusError
         remedy = REMEDIES.get(code, "check the URL").format(query=self._query_word)
         return kind(f"{self._url}: {text}; {remedy}")
@@ -254,7 +263,11 @@ class Client:
 
 
 class _TransientError(Exception):
-    """A failure after which the request is retried."""
+    """A failure after which the request is retried, at the earliest after `wait` seconds."""
+
+    def __init__(self, message: str, wait: float = 0.0) -> None:
+        super().__init__(message)
+        self.wait = wait
 
 
 def split_period(start: float, end: float, length: float) -> Sequence[tuple[float, float]]:

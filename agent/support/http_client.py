@@ -2,7 +2,9 @@
 
 import base64
 import http.client
+import math
 import ssl
+import time
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -10,6 +12,7 @@ import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from email.utils import parsedate_to_datetime
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -159,6 +162,21 @@ def redirect_text(error: urllib.error.HTTPError) -> str | None:
     location = one_line(error.headers.get("Location", ""))
     remedy = "give the URL that answers without a redirect, and a login if it needs one"
     return f"redirects to {location}; {remedy}" if location else None
+
+
+def retry_after(error: urllib.error.HTTPError) -> float:
+    """Return the seconds that the answer asks to wait, or the time up to its date (RFC 9110).
+
+    0 if it does not ask.
+    """
+    value = error.headers.get("Retry-After", "").strip()
+    if value.isascii() and value.isdigit():
+        return float(value[:9])
+    try:
+        until = parsedate_to_datetime(value).timestamp()
+    except (ValueError, OverflowError):
+        return 0.0
+    return max(math.ceil(until - time.time()), 0.0)
 
 
 def one_line(text: object) -> str:
