@@ -106,6 +106,39 @@ def test_a_proxy_that_does_not_answer_is_named(
     assert "secret" not in said
 
 
+@pytest.mark.parametrize(
+    ("status", "said"),
+    [
+        ("407 Proxy Authentication Required", "the proxy {} asks for a login (407); give it in"),
+        ("403 Forbidden", "login refused (403), or the proxy {} refuses the request; give --user"),
+        ("401 Unauthorized", "login refused (401); give --user"),
+    ],
+)
+@pytest.mark.parametrize(
+    "words",
+    [("mark", "--name", "x", "--agent"), ("analyze", "--prometheus")],
+    ids=lambda words: words[0],
+)
+def test_a_refusal_by_a_proxy_is_not_said_to_be_the_servers(
+    words: tuple[str, ...],
+    status: str,
+    said: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """407 is the proxy's own, 401 the server's, and 403 may be of either."""
+    answer = f"HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n".encode()
+    for name in ("no_proxy", "NO_PROXY", "HTTP_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    with refusing(lambda client: client.sendall(answer)) as proxy:
+        monkeypatch.setenv("http_proxy", proxy)
+        assert main([*words, "http://db1.example:9"]) == 1
+    shown = capsys.readouterr().err
+    text = said.format(proxy.removeprefix("http://"))
+    assert shown.startswith(f"mysql-headroom: http://db1.example:9: {text}")
+    assert ("no_proxy" in shown) == (status[:3] != "401")
+
+
 @pytest.mark.parametrize("refuse", [broken_off, silent, dripping])
 @pytest.mark.parametrize(
     "words",

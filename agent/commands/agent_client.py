@@ -10,6 +10,7 @@ from typing import Any
 
 from agent.support.errors import InputError
 from agent.support.http_client import (
+    REFUSED_LOGIN_STATUSES,
     Access,
     AccessError,
     EncodingError,
@@ -17,6 +18,7 @@ from agent.support.http_client import (
     UntrustedError,
     read_answer,
     read_refusal,
+    refusal_text,
 )
 from agent.support.safe_output import printable
 
@@ -58,7 +60,7 @@ class AgentClient:
             found = json.loads(read_answer(self._opener, request, self._timeout, MAX_BYTES))
         except urllib.error.HTTPError as error:
             content = read_refusal(error, MAX_TEXT_LENGTH)
-            raise self._refusal(error.code, content) from None
+            raise self._refusal(error.code, content, request) from None
         except UntrustedError as error:
             raise AgentError(f"{self._url}: {self._access.untrusted_text(error)}") from None
         except EncodingError as error:
@@ -72,12 +74,12 @@ class AgentClient:
             raise AgentError(f"{self._url}: this is not a valid answer of an agent; check the URL")
         return found
 
-    def _refusal(self, code: int, content: bytes) -> Exception:
+    def _refusal(self, code: int, content: bytes, request: urllib.request.Request) -> Exception:
         text = printable(content.decode(errors="replace").strip())
-        if code in (401, 403):
+        if code in REFUSED_LOGIN_STATUSES:
             is_given = self._access.has_login
             remedy = f"{'check' if is_given else 'give'} --user with --password-file"
-            return AgentError(f"{self._url}: login refused ({code}); {remedy}")
+            return AgentError(f"{self._url}: {refusal_text(code, request, remedy)}")
         if code == 404 and "target" in text:
             return RefusedError("--target: the agent watches no such target; its page lists them")
         if code == 400:

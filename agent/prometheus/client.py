@@ -19,6 +19,7 @@ import numpy as np
 from agent.config.durations import duration_text
 from agent.support.backoff import Backoff
 from agent.support.http_client import (
+    REFUSED_LOGIN_STATUSES,
     Access,
     AccessError,
     EncodingError,
@@ -199,7 +200,7 @@ class Client:
             content = read_answer(self._opener, request, self._timeout, MAX_BYTES + 1)
         except urllib.error.HTTPError as error:
             content = read_refusal(error, MAX_REFUSAL_BYTES)
-            raise self._http_error(error, content) from None
+            raise self._http_error(error, content, request) from None
         except UntrustedError as error:
             text = one_line(self._access.untrusted_text(error))
             raise PrometheusError(f"{self._url}: {text}") from None
@@ -235,12 +236,14 @@ class Client:
                 self._warned.add(cause)
                 self._warn(f"{self._url}: an answer may not be complete: {cause}")
 
-    def _http_error(self, error: urllib.error.HTTPError, content: bytes) -> Exception:
+    def _http_error(
+        self, error: urllib.error.HTTPError, content: bytes, request: urllib.request.Request
+    ) -> Exception:
         """Map an HTTP error and the content of its answer to an exception with a remedy."""
         code = error.code
-        if code in (401, 403):
+        if code in REFUSED_LOGIN_STATUSES:
             others = () if self._access.is_configured else ("the --tenant of a Mimir",)
-            refusal = self._access.refused_login_text(code, *others)
+            refusal = self._access.refused_login_text(code, request, *others)
             return PrometheusError(f"{self._url}: {refusal}")
         if redirected := redirect_text(error):
             return PrometheusError(f"{self._url}: {redirected}")

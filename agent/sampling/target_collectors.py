@@ -10,6 +10,7 @@ from http import HTTPStatus
 from agent.config.node_exporter import NodeExporterSettings
 from agent.config.settings import Config, Target
 from agent.support.http_client import (
+    REFUSED_LOGIN_STATUSES,
     Access,
     AccessError,
     NoAnswerError,
@@ -76,7 +77,7 @@ def page_fetcher(settings: NodeExporterSettings) -> Fetch:
                 except CollectorError:  # or no page is to be had now
                     pages.insert(0, selected)
                     raise
-            raise _failure(url, _refusal_text(error, access)) from None
+            raise _failure(url, _refusal_text(error, access, request)) from None
         except UntrustedError as error:
             raise _failure(url, access.untrusted_text(error)) from None
         except NoAnswerError as error:
@@ -91,9 +92,11 @@ def page_fetcher(settings: NodeExporterSettings) -> Fetch:
     return fetch
 
 
-def _refusal_text(error: urllib.error.HTTPError, access: Access) -> str:
-    if error.code in (401, 403):
-        return access.refused_login_text(error.code)
+def _refusal_text(
+    error: urllib.error.HTTPError, access: Access, request: urllib.request.Request
+) -> str:
+    if error.code in REFUSED_LOGIN_STATUSES:
+        return access.refused_login_text(error.code, request)
     remedy = "check that a node_exporter answers at this URL"
     return redirect_text(error) or f"HTTP status {error.code}; {remedy}"
 

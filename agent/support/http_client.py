@@ -14,6 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from functools import cache, partial
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,9 @@ from collectors.transport_security import (
     verifying_context,
 )
 
+REFUSED_LOGIN_STATUSES = (401, 403, 407)
+"""HTTP status codes of a refused login, the last one by a proxy."""
+NO_PROXY = "name the server's host in no_proxy"
 MAX_TEXT_LENGTH = 200
 """Characters of an external message that are shown."""
 
@@ -101,12 +105,12 @@ class Access:
             remedy = f"give its CA certificate with {self.option('ca')}"
         return f"its certificate is not verified ({why}); {remedy}"
 
-    def refused_login_text(self, code: int, *others: str) -> str:
+    def refused_login_text(self, code: int, request: urllib.request.Request, *others: str) -> str:
         """Return that the login is refused, and the remedy; `others` may be missing too."""
         verb = "check" if self.has_login else "give"
         user = f"{self.option('user')} with {self.option('password_file')}"
         remedy = ", or ".join([user, self.option("token_file"), *others])
-        return f"login refused ({code}); {verb} {remedy}"
+        return refusal_text(code, request, f"{verb} {remedy}")
 
     def authorisation(self) -> dict[str, str]:
         """Return the header with the credentials; raises `AccessOptionError`."""
@@ -149,6 +153,23 @@ class Access:
             raise AccessOptionError(
                 f"{self.ca}: no certificates ({reason}); name a PEM file"
             ) from None
+
+
+def refusal_text(code: int, request: urllib.request.Request, remedy: str) -> str:
+    """Return who has refused a request with one of `REFUSED_LOGIN_STATUSES`, and the remedy.
+
+    `remedy` is for the server's login; a proxy may have refused what was sent to it unencrypted.
+    """
+    proxy = proxy_of(request) if request.full_url.startswith("http:") else None
+    if code == HTTPStatus.PROXY_AUTHENTICATION_REQUIRED:
+        remedy = "give it in http_proxy, as http://USER:PASSWORD@HOST:PORT"
+        return (
+            f"the proxy {proxy or 'before it'} asks for a login ({code}); {remedy}, or {NO_PROXY}"
+        )
+    if proxy and code == HTTPStatus.FORBIDDEN:
+        refused = f"login refused ({code}), or the proxy {proxy} refuses the request"
+        return f"{refused}; {remedy}, or {NO_PROXY}"
+    return f"login refused ({code}); {remedy}"
 
 
 @cache
@@ -211,9 +232,14 @@ def read_answer(
 
 
 def _proxy_text(request: urllib.request.Request) -> str:
-    """Return which proxy of the environment the request was sent to; empty if to none."""
+    proxy = proxy_of(request)
+    return f", through the proxy {proxy}" if proxy else ""
+
+
+def proxy_of(request: urllib.request.Request) -> str | None:
+    """Return the proxy of the environment to which the request was sent; None if to none."""
     host = urllib.parse.unquote(urllib.parse.urlsplit(request.full_url).netloc)
-    return "" if request.host == host else f", through the proxy {request.host}"
+    return None if request.host == host else request.host
 
 
 def read_refusal(error: urllib.error.HTTPError, most: int) -> bytes:
