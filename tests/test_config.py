@@ -146,6 +146,18 @@ targets:
             'listen: :1\ntargets: [{name: a, user: u, labels: {team: "x\\ud83d"}}]\n',
             "2: not readable as YAML: half of a character",
         ),
+        (
+            "targets:\n- {name: a, user: u, port: 03306}\n",
+            "2: not readable as YAML: a number with a leading zero, which YAML reads as octal;",
+        ),
+        (
+            "history: {path: ~/history.db}\ntargets: [{name: a, user: u}]\n",
+            "1: history.path: begins with ~, which is not expanded; write the whole path",
+        ),
+        (
+            "targets: [{name: a, user: u, password_file: ~/password}]\n",
+            "1: targets[0].password_file: begins with ~, which is not expanded",
+        ),
         ("", " is empty; `mysql-headroom files config.example.yaml` shows what it looks like"),
         (
             "# nothing yet\n",

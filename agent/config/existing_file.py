@@ -26,7 +26,12 @@ def relative_to(folder: Path) -> Iterator[None]:
 
 
 def from_base_folder(name: str | Path) -> Path:
-    """Return the path that a configuration names; a relative one starts at `relative_to`."""
+    """Return the path that a configuration names; a relative one starts at `relative_to`.
+
+    Raises ValueError for one that begins with `~`: the agent and `check` may have two users.
+    """
+    if str(name).startswith("~"):
+        raise ValueError("begins with ~, which is not expanded; write the whole path")
     return _base_folder.get() / name
 
 

@@ -22,6 +22,8 @@ MAX_PROBLEMS = 50  # that are listed
 MAX_KEYS = 1000  # in one mapping, with all that is merged into it
 PLAIN_KEY = re.compile(r"[\w.:@ -]{1,64}")
 QUOTED = re.compile(r"""(['"])(?!<).{2,}\1""")
+INTEGER = "tag:yaml.org,2002:int"
+OCTAL = re.compile(r"[-+]?0[0-7_]+")
 NOT_SHOWN = "(not shown)"
 YAML_REMEDIES = (
     (r"'\\t'", "a tab; YAML is indented with spaces"),
@@ -154,8 +156,17 @@ class _StrictLoader(yaml.SafeLoader):
         return super().compose_node(parent, index)
 
     def compose_scalar_node(self, anchor: Any) -> Any:
-        """Compose a text, in which JSON writes an emoji as two escapes: they are one character."""
+        """Compose a text, in which JSON writes an emoji as two escapes: they are one character.
+
+        A number with a leading zero is refused: YAML 1.1 reads 03306 as the octal 1734.
+        """
         node = super().compose_scalar_node(anchor)
+        if node.tag == INTEGER and OCTAL.fullmatch(node.value):
+            problem = (
+                "a number with a leading zero, which YAML reads as octal; write it without the"
+                " zero, or in quotes if it is text"
+            )
+            raise _KeyMistake(problem=problem, problem_mark=node.start_mark)
         if not node.value.isascii():
             try:
                 node.value = node.value.encode("utf-16", "surrogatepass").decode("utf-16")
