@@ -70,7 +70,8 @@ REMEDIES = {
 }
 LIMIT_REMEDIES = {
     "max_user_connections": (
-        "give the account MAX_USER_CONNECTIONS 3 for each agent and command that uses it"
+        "ALTER USER ... WITH MAX_USER_CONNECTIONS of 3 for each target, and each command, that uses"
+        " the account"
     ),
     "max_questions": "ALTER USER ... WITH MAX_QUERIES_PER_HOUR 0",
     "max_queries_per_hour": "ALTER USER ... WITH MAX_QUERIES_PER_HOUR 0",

@@ -102,7 +102,7 @@ def test_known_errors_have_a_remedy() -> None:
     silent = str(failure(Error(2013, "Lost connection (timed out)"), PLACE, "headroom"))
     assert silent.endswith("(timed out) (2013); is it a MySQL server's port, and does it answer?")
     taken = str(failure(Error(1226, "has exceeded 'max_user_connections'"), PLACE, "headroom"))
-    assert "(1226); give the account MAX_USER_CONNECTIONS 3 for each agent" in taken
+    assert "(1226); ALTER USER ... WITH MAX_USER_CONNECTIONS of 3 for each target" in taken
     asked = str(failure(Error(1226, "has exceeded the 'max_questions' resource"), PLACE))
     assert asked.endswith("(1226); ALTER USER ... WITH MAX_QUERIES_PER_HOUR 0")
     lost = str(failure(Error(1053, "Server shutdown"), PLACE, "headroom"))
