@@ -112,9 +112,10 @@ def missing_hosts(targets: Sequence[FleetTarget], query: FleetQuery) -> Iterator
             problem = f"several hosts match: {names_text(list(map(identity_text, target.hosts)))}"
             yield f"{target.name}: {problem}; choose one with --host-selector"
     if alone := [target.name for target in targets if not target.hosts]:
-        problem = f"no host matches {len(alone)} of {len(targets)} servers"
-        remedy = "match them with --join LABEL, or leave all hosts out with --no-hosts"
-        yield f"{names_text(alone)}: {problem}, whose CPU is therefore not known; {remedy}"
+        some = f"{len(alone)} of {len(targets)} servers" if len(targets) > 1 else "this server"
+        remedy = "match hosts with --join LABEL, or leave all hosts out with --no-hosts"
+        problem = f"no host matches {some}, whose CPU is therefore not known"
+        yield f"{names_text(alone)}: {problem}; {remedy}"
 
 
 def names_text(names: Sequence[str]) -> str:
