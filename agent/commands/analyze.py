@@ -15,7 +15,7 @@ from agent.commands.progress import interruptible, progress_of
 from agent.commands.prometheus_options import MONTH, add_prometheus_options, client_of, query_of
 from agent.config.settings import MAX_WINDOW, FitSettings
 from agent.export.snapshot_json import snapshots_object
-from agent.prometheus.client import Client
+from agent.prometheus.client import Client, MissingSeriesError
 from agent.prometheus.fleet_targets import (
     FleetQuery,
     FleetTarget,
@@ -125,7 +125,7 @@ def _analyse_targets(
             return analyse(client, target, query, settings, interval)
         except AccessError as error:
             return AccessError(f"{target.name}: {error}")
-        except SourceError as error:
+        except (SourceError, MissingSeriesError) as error:
             return error
 
     with ThreadPoolExecutor(CONCURRENT_TARGETS) as executor:

@@ -18,6 +18,7 @@ import numpy as np
 
 from agent.config.durations import duration_text
 from agent.support.backoff import Backoff
+from agent.support.errors import HeadroomError
 from agent.support.http_client import (
     REFUSED_LOGIN_STATUSES,
     Access,
@@ -76,6 +77,10 @@ class PrometheusError(AccessError):
 
 class TooMuchError(PrometheusError):
     """The server refuses as much at once, or its response is too large."""
+
+
+class MissingSeriesError(HeadroomError):
+    """The server has no series of what is asked for; the message is one line with the remedy."""
 
 
 class Series(NamedTuple):

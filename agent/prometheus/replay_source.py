@@ -5,7 +5,7 @@ import math
 from msgspec import structs
 
 from agent.config.timestamps import time_text
-from agent.prometheus.client import Client
+from agent.prometheus.client import Client, MissingSeriesError
 from agent.prometheus.fleet_targets import (
     FleetQuery,
     FleetTarget,
@@ -32,7 +32,8 @@ def prometheus_source(
 
     `how` is the option that chooses a server.
 
-    Raises `SourceError` if there is none, or more than one, or no sample in that time.
+    Raises `MissingSeriesError` if there is none, `SourceError` if there is more than one, or no
+    sample in that time.
     """
     target = choose_target(find_targets(client, query), options.target, how)
     require_status_series(client, target, query)
@@ -57,11 +58,15 @@ def prometheus_source(
 
 
 def choose_target(found: list[FleetTarget], name: str | None, how: str) -> FleetTarget:
-    """Return the server of that name, or the only one; raises `SourceError`, with how to choose."""
+    """Return the server of that name, or the only one.
+
+    Raises `SourceError`, with how to choose, or `MissingSeriesError` if there is none at all.
+    """
     names = [target.name for target in found]
     shown = names_text(names)
     if not found:
-        raise SourceError("Prometheus has no such server in that time; check --selector and --by")
+        problem = "Prometheus has no such server in that time"
+        raise MissingSeriesError(f"{problem}; check --selector and --by")
     if name is None and len(found) > 1:
         raise SourceError(f"several servers: {shown}; choose one with {how}")
     for target in found:

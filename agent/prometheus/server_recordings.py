@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from agent.prometheus.client import NAME, Client, Series, split_period
+from agent.prometheus.client import NAME, Client, MissingSeriesError, Series, split_period
 from agent.prometheus.exporters import (
     BUSY_MODES,
     IDLE_MODE,
@@ -44,7 +44,6 @@ from agent.replay.recorded_samples import (
     Reading,
     RecordedCollectors,
 )
-from agent.replay.recording_opener import SourceError
 from agent.window.interval_buffer import max_gap
 from collectors.node_exporter import CPU
 
@@ -150,7 +149,7 @@ def _sample_spacing(found: Sequence[Series]) -> float | None:
 
 
 def require_status_series(client: Client, target: FleetTarget, query: FleetQuery) -> None:
-    """Raise `SourceError` if a series is missing in that time without which there is no interval.
+    """Raise `MissingSeriesError` if one is missing in that time without which is no interval.
 
     Scrape configurations often keep only some of an exporter's series.
     """
@@ -159,7 +158,8 @@ def require_status_series(client: Client, target: FleetTarget, query: FleetQuery
     found = {labels.get(NAME) for labels in client.series(wanted, query.start, query.end)}
     if missing := [name for name in required if name not in found]:
         problem = f"Prometheus has no {' and no '.join(missing)} of it"
-        raise SourceError(f"{target.name}: {problem}; have mysqld_exporter's scrape keep them")
+        remedy = "have mysqld_exporter's scrape keep them"
+        raise MissingSeriesError(f"{target.name}: {problem}; {remedy}")
 
 
 def last_seen(client: Client, target: FleetTarget, query: FleetQuery) -> ServerSeen | None:

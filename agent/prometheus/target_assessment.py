@@ -44,7 +44,8 @@ def analyse(
 ) -> Analysis:
     """Assess a target at the end of the query; `requested` is the intervals' width (s), if given.
 
-    Raises `PrometheusError`, or `SourceError` if the samples are too far apart.
+    Raises `PrometheusError` or `MissingSeriesError`, or `SourceError` if the samples are too far
+    apart.
     """
     sampling = widest_sampling(measure_samplings(client, target, query), requested)
     width = interval_for(sampling, requested, target.name)

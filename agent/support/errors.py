@@ -14,6 +14,7 @@ HeadroomError                   something cannot be done now: exit code 1 of a c
 │  ├─ AccessOptionError         its URL, login or authority: also an InputError
 │  ├─ EncodingError             its answer's compression
 │  └─ AgentError, PrometheusError, TooMuchError    another agent, or a Prometheus
+├─ MissingSeriesError            what a Prometheus does not have
 └─ ServerError, PackageError, AddressError       the demo's servers
 
 The collectors, which do not import the agent, raise `collectors.base.CollectorError`.
