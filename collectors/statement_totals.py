@@ -70,8 +70,13 @@ TOTALS_LIMITS, SUMS_AND_RUNNING = ResultLimits(columns=5), ResultLimits(columns=
 MAX_ACCOUNT_LENGTH = 32 + 1 + 255  # characters
 GRANT = "GRANT SELECT ON performance_schema.* TO {account}"
 ENABLE_PERFORMANCE_SCHEMA = (
-    "set performance_schema = ON under [mysqld] in the server's my.cnf and restart it"
+    "set performance_schema = ON{} under [mysqld] in the server's my.cnf and restart it"
 )
+MARIADB_OPTIONS = (
+    ", performance_schema_instrument = 'statement/%=ON' and"
+    " performance_schema_consumer_events_statements_current = ON"
+)
+"""What is off by default there even then; an UPDATE of it is lost at the next restart."""
 ENABLE_INSTRUMENTS = (
     "UPDATE performance_schema.setup_instruments SET ENABLED = 'YES', TIMED = 'YES'"
     " WHERE NAME LIKE 'statement/%'"
@@ -124,9 +129,8 @@ def performance_schema_off(connection: Connection, feature: str) -> Feature | No
     """Return the feature as absent if the server runs without performance_schema, else None."""
     if connection.variables.get("performance_schema", "OFF").upper() in ("ON", "1"):
         return None
-    return Feature(
-        feature, False, "performance_schema is off on this server", ENABLE_PERFORMANCE_SCHEMA
-    )
+    remedy = ENABLE_PERFORMANCE_SCHEMA.format(MARIADB_OPTIONS if connection.is_mariadb else "")
+    return Feature(feature, False, "performance_schema is off on this server", remedy)
 
 
 def _absent_feature(connection: Connection) -> Feature | None:
