@@ -125,7 +125,10 @@ class RegressionSums:
         return RegressionSums(np.where(place >= 0, self.sums[:, place], 0.0))
 
     def line(self, k: int) -> Line:
-        """Fit the line of class k: z = intercept + slope·x."""
+        """Fit the line of class k: z = intercept + slope·x.
+
+        Through the origin with fewer than three intervals: two do not tell an intercept from noise.
+        """
         n, sx, sz, sxx, sxz, szz = map(float, self.sums[:, k])
         if n < 1 or sx <= 0:
             return NO_LINE
