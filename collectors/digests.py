@@ -255,7 +255,8 @@ class DigestReader:
 
     def __call__(self) -> Values:
         """Read them all; raises `CollectorError` where the server's answer is not usable."""
-        state, begun = self._state, time.monotonic()
+        # a clock that goes on while this machine is suspended, as the server's sums may do
+        state, begun = self._state, time.clock_gettime(time.CLOCK_BOOTTIME)
         since = None if state.read_at is None else begun - state.read_at
         complete = since is None or begun >= state.complete_at + COMPLETE_EVERY_SECONDS
         where = _recently_seen(EVER if since is None or complete else since)

@@ -281,6 +281,23 @@ def test_setting_the_servers_clock_loses_nothing(ahead: float) -> None:
     assert [changes.values[0, 0] for changes in found if changes is not None] == [1, 1, 1]
 
 
+def test_the_time_in_which_this_machine_was_suspended_is_of_no_interval() -> None:
+    """A server elsewhere went on for an hour, of which the times of the samples show nothing."""
+    maker = ClassIntervalMaker(ClassRegistry())
+    for k in range(4):
+        asleep = 3600.0 if k > 1 else 0.0
+        status = {"uptime": 9e4 + 2 * k + asleep, "bytes_received": 9 * k + asleep}
+        maker.append(Sample("status", 2.0 * k, {**status, "bytes_sent": 0.0}))
+        rows = reading({f"1|{A}": (10 + k + asleep, 0.0)}, since=2.0 + asleep * (k == 2))
+        maker.append(Sample("digests", 2.0 * k, DigestValues(rows, {})))
+    found = maker.intervals(60.0)
+    assert [interval.is_known for interval in found] == [True, False, True]
+    assert [interval.used.get("network") for interval in found] == [9.0, None, 9.0]
+    assert {kind: n for kind, n in maker.deltas.lost.items() if n} == {LossReason.GAP: 1}
+    calls = [each.changes.values[0, 0] for each in found if each.changes is not None]
+    assert calls == [1, 1]
+
+
 @pytest.mark.parametrize(
     ("how", "why"),
     [

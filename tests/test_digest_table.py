@@ -1,6 +1,7 @@
 """The table of digests, read from real servers: the same rows at once and row by row."""
 
 import re
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -89,6 +90,20 @@ def test_statements_between_the_first_two_readings_have_their_digests(
     found = {registry.keys[n]: changes.values[i, calls] for i, n in enumerate(changes.classes)}
     assert sum(found.values()) > 0
     assert found.get(NONE, 0.0) == 0
+
+
+def test_the_time_between_readings_counts_that_of_a_suspended_machine(
+    server: PrivateServer, connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The monotonic clock stands still meanwhile; the one that goes on is set ahead here."""
+    read = digests.prepare(connection).read
+    assert read is not None
+    read()
+    clock = time.clock_gettime
+    monkeypatch.setattr(time, "clock_gettime", lambda number: clock(number) + 3600.0)
+    since = rows_of(read()).since
+    assert since is not None
+    assert since > 3600.0
 
 
 @pytest.mark.parametrize("sent_before", [0, 300])

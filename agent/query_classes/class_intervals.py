@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import NamedTuple
 
 from agent.query_classes.class_registry import ClassRegistry
-from agent.query_classes.digest_deltas import ClassDeltas, DigestDeltas, LossReason
+from agent.query_classes.digest_deltas import ClassDeltas, DigestDeltas, LossReason, is_gap
 from agent.query_classes.resource_meter import (
     ALL_TIME,
     BUSY,
@@ -119,7 +119,8 @@ class ClassIntervalMaker:
         start, end = before.at, time.at
         if self._meter.lost_digests(start, end):
             self.deltas.lost[LossReason.FULL] += 1
-        used = self._meter.used(start, end)
+        # the times of samples do not count how long this machine was suspended
+        used = {} if is_gap(rows) else self._meter.used(start, end)
         return ClassInterval(end, end - start, changes, used)
 
 

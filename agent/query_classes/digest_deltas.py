@@ -198,7 +198,7 @@ class DigestDeltas:
             return LossReason.RESTART
         if rows.names != latest.names:
             return LossReason.COLUMNS
-        if rows.since is None or rows.since > MAX_GAP:
+        if rows.since is None or is_gap(rows):
             return LossReason.GAP
         if latest.is_reset(rows):
             return LossReason.RESET
@@ -227,6 +227,11 @@ class DigestDeltas:
         latest = _LatestReading(rows.names, running, np.zeros((0, rows.counters.shape[1])))
         latest.keep(rows, running, self._registry)
         return latest
+
+
+def is_gap(rows: DigestRows) -> bool:
+    """Return whether nothing was read for too long before these rows."""
+    return rows.since is not None and rows.since > MAX_GAP
 
 
 def _is_new(rows: DigestRows) -> Mask:
