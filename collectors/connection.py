@@ -50,12 +50,13 @@ SERVER_VARIABLES = (
 )
 
 FIRST_SETTINGS = (
-    "SET SESSION lock_wait_timeout = 1, wait_timeout = 120,"
+    "SET SESSION lock_wait_timeout = 1, wait_timeout = 120, autocommit = 1,"
     " sql_select_limit = 18446744073709551615, sql_big_selects = 1, sql_mode = '', NAMES utf8mb4"
 )
 """Protects the session from locks, and from what an operator sets for all sessions: fewer rows, a
-limit of joins (max_join_size), another SQL. The character set is sent with it, because a statement
-of its own would be of one class with those of clients."""
+limit of joins (max_join_size), another SQL. The library turns autocommit on only where it was off
+at login, and the server runs init_connect after that. The character set is sent with it, because a
+statement of its own would be of one class with those of clients."""
 VARIABLES = ResultLimits(columns=2, rows=len(SERVER_VARIABLES), bytes=16_384)
 
 MAX_VERSION_LENGTH = 60  # characters, as the servers' own source says (SERVER_VERSION_LENGTH)

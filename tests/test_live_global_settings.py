@@ -145,6 +145,28 @@ def test_a_failing_init_connect_is_logged_once(
     assert "init_connect" in message
 
 
+def test_init_connect_does_not_leave_a_transaction_open(
+    private_server: ServerFactory, release: Release
+) -> None:
+    """After a reading, tables are free to be altered, whether init_connect ends autocommit."""
+    server = private_server(release)
+    run_as_root(server, "CREATE DATABASE shop", "CREATE TABLE shop.orders (id INT)")
+    off = set_globally(server, ["init_connect = 'SET autocommit = 0'"])
+    with off, connected(server, "socket") as connection:
+        run_as_root(server, "GRANT SELECT ON shop.* TO 'headroom'@'%'")
+        readings(connection)
+        query = "SELECT COUNT(*) FROM shop.orders"
+        read = business_query.prepare(connection, query, timeout=1.0).read
+        assert read
+        assert read() == {business_query.VALUE: 0.0}
+        run_as_root(
+            server,
+            "SET SESSION lock_wait_timeout = 2",
+            "ALTER TABLE shop.orders ADD paid INT",
+            "TRUNCATE TABLE performance_schema.events_statements_summary_by_digest",
+        )
+
+
 LOCKS = {
     "mysql": "ALTER USER 'headroom'@'%' FAILED_LOGIN_ATTEMPTS 3 PASSWORD_LOCK_TIME UNBOUNDED",
     "mariadb": "SET GLOBAL max_password_errors = 3",
