@@ -28,7 +28,8 @@ APPLIERS = ", ".join(
     f"'thread/sql/{name}'"
     for name in (
         *("replica_sql", "replica_worker"),  # of MySQL 8.0.26 and later
-        *("slave_sql", "slave_worker", "rpl_parallel_thread"),  # before that, and of MariaDB
+        *("slave_sql", "slave_worker"),  # before that; the first of MariaDB, too
+        *("rpl_parallel_thread", "rpl_parallel"),  # of MariaDB 10.11 and 11.8
     )
 )
 SYSTEM = "'thread/sql/event_scheduler', 'thread/sql/event_worker'"
@@ -52,7 +53,8 @@ APPLYING, WAITING = "applying", "waiting_for_replicas"
 WAITING_FOR_LOCKS = "waiting_for_locks"
 """Statements that wait for locks other than InnoDB's row locks."""
 MARIADB_REPLICATION = (
-    ", 'thread/sql/slave_io', 'thread/sql/slave_sql', 'thread/sql/rpl_parallel_thread'"
+    ", 'thread/sql/slave_io', 'thread/sql/slave_sql', 'thread/sql/rpl_parallel_thread',"
+    " 'thread/sql/rpl_parallel'"
 )
 
 

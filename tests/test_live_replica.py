@@ -15,7 +15,7 @@ from agent.demo.private_server import Flavour
 from agent.query_classes.period_attribution import ObservedClasses
 from agent.window.recent_time_split import time_use
 from agent.window.resource_utilisation import CPUS, SERVER_SHARE_OF_CPU
-from collectors import thread_counts
+from collectors import status, thread_counts
 from models.attribution.result import ClassUse
 from models.time_split.time_parts import TimePart
 from testbed.real.agent_in_process import watched, window_of
@@ -35,7 +35,8 @@ ONE_ROW = (
 )
 FILL = "INSERT INTO live.r (pad) SELECT pad FROM live.r"
 THERE = "SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = 'live'"
-PARALLEL = ("--slave-parallel-threads=4", "--slave-parallel-mode=optimistic")
+APPLIERS = 4
+PARALLEL = (f"--slave-parallel-threads={APPLIERS}", "--slave-parallel-mode=optimistic")
 
 
 @dataclass(frozen=True)
@@ -138,6 +139,26 @@ def test_the_cpu_of_appliers_is_no_clients_time(
     on_cpu = found.split.seconds[TimePart.CPU] / found.seconds
     print(f"process {np.nanmean(used):.2f} processors, its clients {on_cpu:.2f}")
     assert on_cpu < 0.5 * np.nanmean(used)
+
+
+@pytest.mark.parametrize("release", ["mariadb", "mariadb-11.8"], indirect=True)
+def test_parallel_appliers_are_the_replicas_own(
+    private_server: ServerFactory, release: Release
+) -> None:
+    """MariaDB's releases name them differently: idle ones are no client's, busy ones apply."""
+    source = private_server(release, log_bin=True)
+    replica = private_server(release, options=[*REPLICA, *PARALLEL, "--event-scheduler=OFF"])
+    let_follow(source, replica)
+    run_as_root(source, *ONE_ROW, *[FILL] * 11)
+    with connected(replica) as connection:
+        read, status_of = thread_counts.prepare(connection).read, status.prepare(connection).read
+        assert read is not None
+        assert status_of is not None
+        threads = read()
+        assert threads["system"] == 2 + APPLIERS
+        assert threads["system"] + threads["agent"] == status_of()["threads_running"]
+        with Clients(source, "UPDATE live.r SET pad = SHA2(CONCAT(pad, id), 224)"):
+            wait_until("an applier at work", lambda: read()[thread_counts.APPLYING] > 0)
 
 
 OWN_THREADS = {"mysql": 0, "mariadb": 2}  # a replica's own that Threads_running counts
