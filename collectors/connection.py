@@ -34,7 +34,6 @@ from collectors.untrusted_server_session import Session
 SERVER_VARIABLES = (
     "datadir",
     "hostname",
-    "innodb_redo_log_capacity",
     "innodb_thread_concurrency",
     "max_connections",
     "max_digest_length",

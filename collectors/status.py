@@ -42,6 +42,7 @@ NAMES = {
     "Performance_schema_digest_lost": "digests_lost",
     "Innodb_redo_log_checkpoint_lsn": "redo_checkpoint_lsn",  # MySQL 8.0.30 and later
     "Innodb_redo_log_current_lsn": "redo_current_lsn",
+    "Innodb_redo_log_capacity_resized": "checkpoint_max_age_bytes",  # see _limits
     "Innodb_checkpoint_age": "checkpoint_age_bytes",  # MariaDB
     "Innodb_checkpoint_max_age": "checkpoint_max_age_bytes",
 }
@@ -63,8 +64,8 @@ SELECT = f"SELECT VARIABLE_NAME, VARIABLE_VALUE, {{added}} FROM {{table}} {WANTE
 TABLE_MYSQL = "performance_schema.global_status"
 TABLE_MARIADB = "information_schema.GLOBAL_STATUS"
 """Its variable names are in capitals."""
-SETTINGS = ("max_connections", "innodb_thread_concurrency", "innodb_redo_log_capacity")
-"""Variables that limit the server; some servers have no InnoDB threads or no redo log capacity."""
+SETTINGS = ("max_connections", "innodb_thread_concurrency")
+"""Variables that limit the server; some servers have no InnoDB threads."""
 LIMITS = ResultLimits(columns=2, rows=len(NAMES), bytes=8192)
 
 
@@ -121,11 +122,13 @@ def _status_query(connection: Connection, added: Collection[str]) -> str:
 
 
 def _limits(settings: Values, values: Values) -> dict[str, float]:
-    """Return the limits set by the server's variables; 0 means no limit and is left out."""
-    names = ("max_connections", "innodb_thread_concurrency")
-    limits = {name: settings[name] for name in names if settings[name]}
-    capacity = settings["innodb_redo_log_capacity"]
-    if capacity and "redo_current_lsn" in values and "redo_checkpoint_lsn" in values:
+    """Return the limits set by the server's variables, 0 left out, and MySQL's checkpoint age.
+
+    The capacity in force of MySQL's redo log is in its status: the variable does not have it while
+    the log is resized, nor where innodb_log_file_size sets it (MySQL 8.0 and 8.4).
+    """
+    limits = {name: value for name, value in settings.items() if value}
+    if "redo_current_lsn" in values and "redo_checkpoint_lsn" in values:
         age = values["redo_current_lsn"] - values["redo_checkpoint_lsn"]
-        limits |= {"checkpoint_age_bytes": age, "checkpoint_max_age_bytes": capacity}
+        limits["checkpoint_age_bytes"] = age
     return limits

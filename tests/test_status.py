@@ -105,7 +105,7 @@ def test_a_changed_limit_is_read_at_once(server: PrivateServer) -> None:
     changed = {"max_connections": 1234}
     if server.flavour == "mysql":
         changed |= {"innodb_thread_concurrency": 7, "innodb_redo_log_capacity": 64 * 2**20}
-    names = {"innodb_redo_log_capacity": "checkpoint_max_age_bytes"}
+    names = {"innodb_redo_log_capacity": "checkpoint_max_age_bytes"}  # as soon as it is in force
     with session(server, Login(*least_account(server))) as connection:
         reader = status.prepare(connection).read
         assert reader is not None
@@ -118,6 +118,31 @@ def test_a_changed_limit_is_read_at_once(server: PrivateServer) -> None:
     assert "innodb_thread_concurrency" not in again
     assert again["max_connections"] == before["max_connections"]
     assert again["own_statements"] == before["own_statements"] + 2
+
+
+LAZY_FLUSHING = (
+    "--innodb-redo-log-capacity=128M",
+    "--innodb-adaptive-flushing=OFF",
+    "--innodb-max-dirty-pages-pct=99",
+    "--innodb-max-dirty-pages-pct-lwm=0",
+    "--innodb-idle-flush-pct=0",
+)
+ONE_ROW = (
+    "CREATE DATABASE live",
+    "CREATE TABLE live.r (id INT PRIMARY KEY AUTO_INCREMENT, pad VARCHAR(1000))",
+    "INSERT INTO live.r (pad) VALUES (REPEAT('x', 1000))",
+)
+
+
+def test_the_redo_log_is_as_large_as_it_still_is(private_server: ServerFactory) -> None:
+    """Right after its capacity was set to less than it holds, it does not hold more than all."""
+    server = private_server("mysql", options=LAZY_FLUSHING)
+    with session(server, Login(*least_account(server))) as connection, root(server) as ask:
+        for statement in (*ONE_ROW, *["INSERT INTO live.r (pad) SELECT pad FROM live.r"] * 14):
+            ask(statement)
+        ask(f"SET GLOBAL innodb_redo_log_capacity = {8 * 2**20}")
+        found = read(connection)
+    assert 8 * 2**20 < found["checkpoint_age_bytes"] <= found["checkpoint_max_age_bytes"]
 
 
 def test_the_agents_statements_are_counted_as_its_own(

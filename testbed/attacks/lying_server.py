@@ -34,7 +34,6 @@ DIGEST = "a" * 64
 VARIABLES: Mapping[str, SentCell] = {
     "datadir": "/nowhere/",
     "hostname": "liar",
-    "innodb_redo_log_capacity": 104857600,
     "innodb_thread_concurrency": 0,
     "max_connections": 151,
     "max_execution_time": 0,
@@ -66,6 +65,7 @@ GAUGES: Mapping[str, SentCell] = {
     "Threads_connected": 5,
     "Performance_schema_digest_lost": 0,
     "Innodb_redo_log_checkpoint_lsn": 0,
+    "Innodb_redo_log_capacity_resized": 104857600,
 }
 CONSUMERS = [
     "global_instrumentation",
