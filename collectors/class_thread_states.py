@@ -9,6 +9,9 @@ MySQL reports the digest of a running statement. MariaDB reports only its text: 
 server strip literals, comments and punctuation from it and return a hash, so that no text leaves
 the server. The words of a known digest's text have the same hash. Digests with the same words are
 left out, since their hash does not tell which of them it is.
+
+With a thread pool the threads that run statements are not known: MariaDB reports the one that
+opened the connection.
 """
 
 import os
@@ -51,6 +54,8 @@ SELECT CONCAT_WS('|', SHA2(TRIM(UPPER(CONVERT(REGEXP_REPLACE(
 """The elapsed time is NULL: it is only in a table whose consumer is off by default."""
 LIMITS = ResultLimits(3, rows=MAX_STATEMENTS, bytes=MAX_STATEMENTS * (MAX_NAME_LENGTH + 64))
 ON_DISK, READY = "D", "R"
+PER_CONNECTION = "one-thread-per-connection"
+"""The usual `thread_handling`."""
 
 
 @dataclass(frozen=True)
@@ -135,7 +140,12 @@ class StatementThreads:
 
 
 def statement_threads(connection: Connection, own_thread: int) -> StatementThreads | None:
-    """Return the threads of the server's process; None where it is not on this machine."""
+    """Return the threads of the server's process; None where it is not on this machine.
+
+    None with a thread pool, too.
+    """
+    if connection.variables.get("thread_handling", PER_CONNECTION) != PER_CONNECTION:
+        return None
     try:
         process = find_server_process(connection)
     except (psutil.Error, OSError):

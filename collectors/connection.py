@@ -44,6 +44,7 @@ SERVER_VARIABLES = (
     "pid_file",
     "port",
     "server_uuid",  # MySQL
+    "thread_handling",
     "version",
     "version_comment",
 )

@@ -26,6 +26,7 @@ from collectors.digests import DigestRows, DigestValues
 from collectors.result_cells import ONE_CELL, ResultLimits, ResultRow, text
 from testbed.real.clients import Clients, root, run_as_root
 from testbed.real.daemon import wait_until
+from testbed.real.server_programs import Release
 
 COMPUTES = "SELECT BENCHMARK(60000000, 1 + 1) /* not 'a text' */ AS `computes`"
 SLEEPS = "SELECT SLEEP(0.5) AS sleeps"
@@ -61,6 +62,28 @@ def test_a_computing_statement_is_ready_and_a_sleeping_one_is_not(
     assert ready[f"{digests['computes']}|"] > 20  # of 40: it computes nearly all the time
     assert ready[f"{digests['sleeps']}|"] <= 4  # as it wakes, twice a second
     assert not any(look.on_disk for look in seen)
+
+
+@pytest.mark.live
+@pytest.mark.parametrize("release", ["mariadb", "mariadb-11.8"], indirect=True)
+def test_a_thread_pool_does_not_show_which_thread_runs_what(
+    private_server: ServerFactory, release: Release
+) -> None:
+    """One that opened a sleeper's connection computes for another: no state is anyone's."""
+    server = private_server(release, options=["--thread-handling=pool-of-threads"])
+    with (
+        connected(server, "socket") as connection,
+        Clients(server, COMPUTES),
+        Clients(server, SLEEPS, 4),
+    ):
+        read = digest_collector.prepare(connection).read
+        assert read is not None
+        for _ in looks(2):
+            read()
+        found = [read() for _ in looks(10)]
+    for values in found:
+        assert isinstance(values, DigestValues)
+        assert values.rows.thread_states is None
 
 
 @pytest.mark.live
