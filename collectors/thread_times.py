@@ -10,8 +10,8 @@ WORD, MIXING_FACTORS = 2**32, (0x9E3779B1, 0x85EBCA6B)
 """Multipliers of hash functions, which spread neighbouring numbers over all of a word."""
 ALL_THREADS_WAIT, CLIENT_THREADS_WAIT = "process_run_delay_seconds", "connection_run_delay_seconds"
 APPLIERS_CPU = "applier_cpu_seconds"
-CLIENT_THREAD_NAMES = ("connection", "one_connection")
-"""Names of clients' threads, on servers that name their threads."""
+CLIENT_THREAD_NAMES = ("connection", "one_connection", "worker_thread")
+"""Names of clients' threads, on servers that name their threads; the last is MariaDB's pool."""
 APPLIER_THREAD_NAMES = ("rpl_rca_sql", "rpl_rca_wkr")
 """Beginnings of the names of threads that apply what another server wrote, likewise."""
 

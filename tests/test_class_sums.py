@@ -245,7 +245,9 @@ def test_threads_with_odd_ids_are_sampled_too(tmp_path: Path) -> None:
     assert found[PROCESS] == pytest.approx(300)
 
 
-@pytest.mark.parametrize(("name", "share"), [("connection", 0.8), ("mariadbd", 1.0)])
+@pytest.mark.parametrize(
+    ("name", "share"), [("connection", 0.8), ("worker_thread", 0.8), ("mariadbd", 1.0)]
+)
 def test_background_threads_are_no_client_threads(name: str, share: float, tmp_path: Path) -> None:
     """Where threads have names, one of five writes the log; where they have none, all count."""
     delay = of(tmp_path)

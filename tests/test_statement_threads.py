@@ -1,18 +1,19 @@
 """What the threads of statements in flight do, by class: on real servers, and by the kernel."""
 
+import os
 import subprocess
 import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 
 import numpy as np
 import pytest
 from collector_session import connected
 from conftest import ServerFactory
 
-from agent.demo.private_server import PrivateServer
+from agent.demo.private_server import PrivateServer, free_port
 from collectors import digests as digest_collector
 from collectors.class_thread_states import (
     MARIADB,
@@ -21,16 +22,21 @@ from collectors.class_thread_states import (
     thread_states,
     words_hash,
 )
-from collectors.connection import Connection
+from collectors.connection import Connection, Login
 from collectors.digests import DigestRows, DigestValues
 from collectors.result_cells import ONE_CELL, ResultLimits, ResultRow, text
+from collectors.thread_times import ALL_THREADS_WAIT, CLIENT_THREADS_WAIT, ThreadTimes
+from collectors.transport_security import Endpoint
 from testbed.real.clients import Clients, root, run_as_root
 from testbed.real.daemon import wait_until
+from testbed.real.server_account import least_account
 from testbed.real.server_programs import Release
 
 COMPUTES = "SELECT BENCHMARK(60000000, 1 + 1) /* not 'a text' */ AS `computes`"
 SLEEPS = "SELECT SLEEP(0.5) AS sleeps"
 NAMES = ("computes", "sleeps")
+CROWD = 2 * (os.cpu_count() or 1) + 2
+"""Clients that compute, of which some must wait for a processor."""
 TEXTS = "SELECT DIGEST, DIGEST_TEXT FROM performance_schema.events_statements_summary_by_digest"
 STATEMENTS = (
     "SELECT 'it''s' AS a, \"x\\\" y\" AS b, 0x1F AS c, 1e5 AS d, NULL AS e -- the end",
@@ -84,6 +90,24 @@ def test_a_thread_pool_does_not_show_which_thread_runs_what(
     for values in found:
         assert isinstance(values, DigestValues)
         assert values.rows.thread_states is None
+
+
+@pytest.mark.live
+def test_a_thread_pools_threads_are_its_clients(private_server: ServerFactory) -> None:
+    """MariaDB 11.8 names them; a session on the extra port has a thread with another name."""
+    port = free_port()
+    pooled = ("--thread-handling=pool-of-threads", "--thread-pool-size=32")
+    server = private_server("mariadb-11.8", options=[*pooled, f"--extra-port={port}"])
+    account = least_account(server)
+    on_extra_port = Connection(Endpoint(port=port), lambda: Login(*account), timeout=5, limit=5)
+    with Clients(server, COMPUTES, CROWD), closing(on_extra_port):
+        on_extra_port.open()
+        times = ThreadTimes(server.pid)
+        times.read()
+        time.sleep(3)
+        waits = times.read()
+    assert waits[ALL_THREADS_WAIT] > 1.0
+    assert waits[CLIENT_THREADS_WAIT] > 0.5 * waits[ALL_THREADS_WAIT]
 
 
 @pytest.mark.live
