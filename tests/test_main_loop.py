@@ -115,6 +115,20 @@ def test_a_hanging_worker_stops_the_watchdog_pings(
         wait_until("signs of life", lambda: heard.now().count("WATCHDOG=1") > count)
 
 
+def test_a_process_that_was_suspended_does_not_count_as_hanging(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Its loops have stood still together; one that is not on time then hangs."""
+    watched = Watched()
+    found = MainLoop(lambda: [watched.worker], watched.snapshots, watched.reload, Notifier({}))
+    began = time.monotonic()
+    found._check_workers(began)
+    found._check_workers(began + 100.0)
+    assert "hangs" not in caplog.text
+    found._check_workers(began + 101.0)
+    assert "a worker hangs" in caplog.text
+
+
 def test_a_reload_is_notified_and_its_mistakes_are_returned(tmp_path: Path) -> None:
     """The status says that the configuration was refused."""
     watched = Watched()

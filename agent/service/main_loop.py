@@ -17,6 +17,8 @@ from agent.support.logs import fields
 log = logging.getLogger(__name__)
 
 POLL_SECONDS = 1.0
+SUSPENDED_SECONDS = 10.0
+"""Seconds between two checks of the workers from which the whole process was not running."""
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 RELOAD_SECONDS = 30.0  # seconds that a request for a reload waits for it
 Problems = list[str]
@@ -56,6 +58,7 @@ class MainLoop:
         self._hanging: set[str] = set()
         self._other_loops: list[WatchedLoop] = []
         self._next_ping_at = 0.0
+        self._checked_at = time.monotonic()
 
     def listen_to_signals(self) -> None:
         """Install the signal handlers: SIGTERM and SIGINT end the loop, SIGHUP reloads."""
@@ -126,7 +129,14 @@ class MainLoop:
         )
 
     def _check_workers(self, now: float) -> None:
-        """Log each worker that hangs; ping the watchdog if none does."""
+        """Log each worker that hangs; ping the watchdog if none does.
+
+        After a suspension (of the process, its container or its machine) all are late: they are
+        checked once they could run.
+        """
+        checked_at, self._checked_at = self._checked_at, now
+        if now - checked_at > SUSPENDED_SECONDS:
+            return
         hanging = {
             loop.name for loop in (*self._workers(), *self._other_loops) if loop.is_hanging(now)
         }
