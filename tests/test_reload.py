@@ -419,6 +419,23 @@ def test_a_changed_target_keeps_its_window(running: Running) -> None:
     wait_until("more", lambda: len(running.intervals) > len(before) + 1)
 
 
+def test_a_target_that_is_given_tls_keeps_its_window(
+    tmp_path: Path, mysql_server: PrivateServer
+) -> None:
+    """It is the same server, however its session is protected."""
+    found = Running(tmp_path, mysql_server)
+    found.agent.start()
+    try:
+        wait_until("intervals", lambda: len(found.intervals) > 2)
+        before = found.intervals
+        found.agent.apply(found.write({"tls": {"required": True}}))
+        assert found.intervals[: len(before)] == before
+        wait_until("more", lambda: len(found.intervals) > len(before) + 1)
+        assert found.intervals[: len(before)] == before
+    finally:
+        found.agent.stop()
+
+
 def test_a_device_named_by_a_reload_is_read_from_then_on(running: Running) -> None:
     """The loopback is not read by default, and no more once it is not named."""
     before = running.intervals

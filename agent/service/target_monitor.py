@@ -120,8 +120,8 @@ class TargetMonitor:
         return self.session.progress()
 
     def take_over(self, before: "TargetMonitor") -> None:
-        """Continue the window of an ending monitor of the same server and interval width."""
-        if self.session.endpoint != before.session.endpoint:
+        """Continue the window of an ending monitor of the same address and interval width."""
+        if str(self.session.endpoint) != str(before.session.endpoint):  # without TLS and keys
             return
         self.session.take_over(before.session)
         self.buffer.server = before.buffer.server
