@@ -21,13 +21,18 @@ from prometheus_client import CollectorRegistry
 from web_clients import Answer, ask
 
 from agent.assessment.snapshot import Snapshot
+from agent.config.history_settings import HistorySettings
 from agent.config.loader import load_config
 from agent.config.settings import Config
 from agent.config.yaml_loader import ConfigError
 from agent.demo.private_server import Flavour, PrivateServer, free_port
+from agent.history.row_mapping import interval_row
+from agent.history.store import Store
+from agent.history.write_buffer import Batch
 from agent.service.daemon import Agent
 from agent.service.reload import Reloader, monitor_settings
 from agent.service.target_monitor import TargetMonitor
+from agent.support.clock_pair import ClockPair
 from agent.support.scheduled_thread import Worker
 from agent.web import application
 from agent.window.interval_buffer import IntervalBuffer
@@ -289,11 +294,13 @@ def _answers(port: int) -> bool:
 class Running:
     """An agent on a real server, in this process; its file can be changed."""
 
-    def __init__(self, folder: Path, server: PrivateServer, **change: Any) -> None:
+    def __init__(
+        self, folder: Path, server: PrivateServer, store: Store | None = None, **change: Any
+    ) -> None:
         self._folder = folder
         self._server = server
         self._account: Account = least_account(server)
-        self.agent = Agent(self.write(change))
+        self.agent = Agent(self.write(change), store)
 
     def write(self, *changes: dict[str, Any], **options: Any) -> Config:
         """A configuration with a target for each of these changes."""
@@ -417,6 +424,31 @@ def test_a_changed_target_keeps_its_window(running: Running) -> None:
     assert running.intervals[: len(before)] == before
     wait_until("another session", lambda: running.connects() == {"db0": 2})
     wait_until("more", lambda: len(running.intervals) > len(before) + 1)
+
+
+def test_a_window_made_longer_is_read_back_from_the_history(
+    tmp_path: Path, mariadb_server: PrivateServer
+) -> None:
+    """As after a restart: it does not have to fill up anew."""
+    store = Store(tmp_path / "state" / "history.db", HistorySettings())
+    found = Running(tmp_path, mariadb_server, store=store, fit={"window": "30s"})
+    found.agent.start()
+    try:
+        wait_until("a server", lambda: found.agent.monitors[0].buffer.server)
+        wait_until("an interval", lambda: len(found.intervals) > 1)
+        now = ClockPair(time.monotonic(), time.time())
+        recorder = found.agent.monitors[0].recorder
+        assert recorder is not None
+        assert recorder.server is not None
+        labels = ("db0", recorder.server)
+        old = [found.intervals[0]._replace(end=now.monotonic - 300.0 + k) for k in range(20)]
+        store.put(Batch(*labels, [interval_row(labels, one, now) for one in old]))
+        found.agent.apply(found.write({"fit": {"window": "10m"}}))
+        wait_until("old intervals", lambda: len(found.intervals) > 20)
+        ends = [interval.end for interval in found.intervals]
+        assert ends[:20] == pytest.approx([one.end for one in old], abs=0.01)
+    finally:
+        found.agent.stop()
 
 
 def test_a_target_that_is_given_tls_keeps_its_window(

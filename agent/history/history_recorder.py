@@ -68,6 +68,11 @@ class HistoryRecorder:
         self._business = before._business
         self._identities, self.refused_server = before._identities, before.refused_server
 
+    def request_window(self, buffer: IntervalBuffer, now: ClockPair) -> None:
+        """Request the stored intervals of the present server, for a buffer that can hold more."""
+        if self.server is not None:
+            self._window = self._store.read_window(self._stored_window(self.server, buffer, now))
+
     def keep_sample(self, sample: Sample) -> None:
         """Keep a sample until its interval is written."""
         if sample.collector in RECORDED_COLLECTORS and self._store.settings.retention.samples:
@@ -168,15 +173,19 @@ class HistoryRecorder:
             self._samples.clear()
             self._uses.clear()
             self._values.clear()
-        self.refused_server = None
-        since, until = (in_milliseconds(at) for at in (now.unix - buffer.horizon, now.unix))
-        wanted = WindowQuery(self._target, server, buffer.width, since, until)
-        self.server, self._window = server, self._store.read_window(wanted)
+        self.refused_server, self.server = None, server
+        wanted = self._stored_window(server, buffer, now)
+        self._window = self._store.read_window(wanted)
         self._business = self._store.business(wanted)
         self._load = self._request_load(wanted, now, HOUR_SECONDS, KEPT_HOURS)
         self._recent_load = self._request_load(
             wanted, now, STEP_SECONDS, hour_ahead_load.KEPT_STEPS
         )
+
+    def _stored_window(self, server: str, buffer: IntervalBuffer, now: ClockPair) -> WindowQuery:
+        """Return which stored intervals the buffer can hold."""
+        since, until = (in_milliseconds(at) for at in (now.unix - buffer.horizon, now.unix))
+        return WindowQuery(self._target, server, buffer.width, since, until)
 
     def _request_load(
         self, wanted: WindowQuery, now: ClockPair, width: float, count: int

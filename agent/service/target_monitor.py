@@ -120,7 +120,10 @@ class TargetMonitor:
         return self.session.progress()
 
     def take_over(self, before: "TargetMonitor") -> None:
-        """Continue the window of an ending monitor of the same address and interval width."""
+        """Continue the window of an ending monitor of the same address and interval width.
+
+        A longer window is read back from the history, as after a restart.
+        """
         if str(self.session.endpoint) != str(before.session.endpoint):  # without TLS and keys
             return
         self.session.take_over(before.session)
@@ -139,6 +142,9 @@ class TargetMonitor:
         self.buffer.copy_window_from(before.buffer)
         if self.recorder is not None and before.recorder is not None:
             self.recorder.continue_from(before.recorder)
+            if self.buffer.horizon > before.buffer.horizon:
+                now = ClockPair(time.monotonic(), time.time())
+                self.recorder.request_window(self.buffer, now)
         self.snapshot = before.snapshot
 
     def server_tick(self, now: float) -> float:
