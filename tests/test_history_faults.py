@@ -2,6 +2,7 @@
 
 import logging
 import os
+import shutil
 import sqlite3
 import threading
 import time
@@ -269,6 +270,23 @@ def test_a_removed_file_is_created_again(
     assert rows(path, INTERVALS) == [interval(1), interval(2)]
     assert "was moved or deleted" in said(caplog)[0]
     store.close()
+
+
+def test_a_removed_folder_is_locked_again(path: Path, clock: Clock) -> None:
+    """The lock was removed with it; a second agent must not write into the new file."""
+    first, second = Store(path, SETTINGS), Store(path, SETTINGS)
+    first.put(batch(0))
+    clock.tick(first)
+    shutil.rmtree(path.parent)
+    for number in (1, 2):
+        first.put(batch(number))
+        clock.tick(first)
+    second.put(batch(3))
+    clock.tick(second)
+    assert second.state.failures == {StoreFailure.TAKEN: 1}
+    first.close()
+    second.close()
+    assert rows(path, INTERVALS) == [interval(k) for k in (1, 2, 3)]
 
 
 def test_only_the_latest_corrupt_files_are_kept(path: Path, clock: Clock) -> None:

@@ -167,9 +167,15 @@ class Lock:
         self._descriptor: int | None = None
 
     def take(self) -> None:
-        """Take the lock, if not yet held; raises `StoreError` if another agent holds it."""
+        """Take the lock, if not yet held; raises `StoreError` if another agent holds it.
+
+        A lock whose file was deleted, with its folder, is taken anew: it would stop nobody.
+        """
         if self._descriptor is not None:
-            return
+            held = os.fstat(self._descriptor)
+            if (held.st_dev, held.st_ino) == file_identity(self._path):
+                return
+            self.release()
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
         descriptor = os.open(self._path, flags, 0o600)
         try:
