@@ -1,5 +1,7 @@
 """Queries that take longer by day, for another reason than the load, are no contention."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from capacity_days import INTERVALS, observed, residing
@@ -43,6 +45,43 @@ def test_long_statements_by_day_are_no_contention(reach: float, seed: int) -> No
     assert found.lower < SERVER.capacity < found.upper
     assert found.value == pytest.approx(SERVER.capacity, rel=0.15)
     assert (found.trust is Trust.TRUSTED) == (reach == 0.9)
+
+
+def sampled(seen: Observations, samples: int, seed: int) -> Observations:
+    """The same day with concurrency as the average of so many looks at Threads_running."""
+    rng = np.random.default_rng([23, seed])
+    n = rng.poisson(seen.concurrency * samples) / samples
+    return replace(seen, concurrency=n, n_variance=np.maximum(n, 1 / samples) / samples)
+
+
+@pytest.mark.parametrize("samples", [4, 15, 60])
+@pytest.mark.parametrize("reach", [0.5, 0.7, 0.9])
+def test_long_statements_are_no_contention_where_concurrency_is_sampled(
+    reach: float, samples: int
+) -> None:
+    """The processor is the limit, and far below it nothing is trusted."""
+    for seed in range(4):
+        seen = sampled(day(SERVER, reach, seed, longer=0.01), samples, seed)
+        found = assess_capacity(seen)
+        assert found.lower is not None
+        assert found.upper is not None
+        assert found.lower < SERVER.capacity < found.upper
+        assert found.value == pytest.approx(SERVER.capacity, rel=0.15)
+        assert (found.trust is Trust.TRUSTED) == (reach == 0.9)
+
+
+@pytest.mark.parametrize("samples", [4, 15, 60])
+@pytest.mark.parametrize("reach", [0.5, 0.7, 0.9])
+def test_sampled_contention_follows_the_load_at_once(reach: float, samples: int) -> None:
+    """Few looks, and chance in each interval, make residence times noisy: no other cause."""
+    for seed in range(4):
+        longer = np.exp(np.random.default_rng([24, seed]).normal(0, 0.2, INTERVALS))
+        for sigma, kappa in ((0.02, 0.0005), (0.05, 0.0002)):
+            seen = sampled(day(law_server("law", sigma, kappa), reach, seed), samples, seed)
+            known = seen.select(seen.loaded)
+            n, x = known.concurrency, known.throughput
+            assert not ignores_load(n, x, sampled=True)
+            assert not ignores_load(n * longer[: len(n)], x, sampled=True)
 
 
 @pytest.mark.parametrize("seed", range(4))

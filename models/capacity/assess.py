@@ -30,6 +30,7 @@ from models.capacity.outliers import find_outliers
 from models.capacity.oversubscription_loss import ClientConnections, filling_concurrency
 from models.capacity.plateau import find_plateau
 from models.capacity.present_neighbour_use import lower_bound_at_present
+from models.capacity.residence_response import ignores_load
 from models.capacity.resource_and_limit import FULL_UTILISATION, MAX_LIMIT_RATIO, ResourceLimit
 from models.capacity.resource_limits import correct_refuted_limit, find_resource_limits
 from models.capacity.result import Capacity
@@ -148,6 +149,7 @@ def _fit_law_and_peak(
         _uncontended_concurrency(kept, resource_limit.x_max),
         log_shared,
         _waits_elsewhere(loaded, resource_limit),
+        _is_load_ignored(loaded, resource_limit),
     )
     empty = MergedPoints(*(column[:0] for column in points))
     contending = _contention_points(points, loaded, resource_limit) if law else empty
@@ -173,11 +175,25 @@ def _contention_points(
 
     Where they are not, the use of the limit's resource shows how long they may be.
     """
+    contending = _without_queues_at(resource_limit, loaded)
+    return points if contending is loaded else merge_noisy(replace(contending, resources=()))
+
+
+def _without_queues_at(resource_limit: ResourceLimit, loaded: Observations) -> Observations:
+    """Return the observations without queues at the limit; as they are where none are counted."""
     counted = loaded.resource(resource_limit.resource).is_waiting_counted
     if np.count_nonzero(counted) <= MAJORITY * len(loaded):
-        return points
-    contending = replace(loaded.without_queues(), resources=())
-    return merge_noisy(contending.select(counted & contending.loaded))
+        return loaded
+    contending = loaded.without_queues()
+    return contending.select(counted & contending.loaded)
+
+
+def _is_load_ignored(loaded: Observations, resource_limit: ResourceLimit) -> bool:
+    """Return whether residence times ignore short changes of the load, where N is sampled."""
+    contending = _without_queues_at(resource_limit, loaded)
+    if not contending.n_variance.any():
+        return False
+    return ignores_load(contending.concurrency, contending.throughput, sampled=True)
 
 
 def _waits_elsewhere(loaded: Observations, resource_limit: ResourceLimit) -> bool:

@@ -66,6 +66,8 @@ class NearestLimit:
     wait for the next write, which all share, and that is no contention."""
     waits_elsewhere: bool = False
     """Whether statements are known to wait for something other than this resource: a lock."""
+    load_ignored: bool = False
+    """Whether sampled residence times ignore the short ups and downs of the load."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,7 +152,8 @@ def _peak_distribution(
     if _may_mislead(resource_limit):
         ln_p = np.logaddexp(ln_p, ln_p.max() + np.log(QUANTILES[0]))
     mistaken = max(QUANTILES[0], resource_limit.log_shared)
-    if not points.n_variance.any() and ignores_load(points.n, points.x):
+    exact = not points.n_variance.any()
+    if resource_limit.load_ignored or (exact and ignores_load(points.n, points.x)):
         mistaken = max(mistaken, 1 - FALSE_SIGN_PROBABILITY)
     shown = _cdf(prior * np.exp(ln_p - ln_p.max()))
     posterior = (1 - mistaken) * shown + mistaken * _cdf(unseen)
