@@ -174,8 +174,8 @@ def _new_rise(
         + (grown / usual_deviation) ** 2 / 2
         - (grown / new_deviation) ** 2 / 2
     )
-    odds = NEW_RISE_PROBABILITY / (1 - NEW_RISE_PROBABILITY) * np.exp(min(ln_ratio, 100.0))
-    return float(odds / (1 + odds)), grown
+    odds_against = (1 - NEW_RISE_PROBABILITY) / NEW_RISE_PROBABILITY * np.exp(-ln_ratio)
+    return float(1 / (1 + odds_against)), grown
 
 
 def _moments_of_earlier_days(count: int) -> NDArray[np.intp]:
