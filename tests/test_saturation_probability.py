@@ -15,12 +15,16 @@ from models.capacity.result import Capacity, CapacityReason
 from models.capacity.saturation_probability import (
     GROWTHS,
     saturation_probability,
+    saturation_soon,
 )
+from models.forecast.next_hour import STEP_SECONDS, Rise
 from models.shared_constants import TOLERATED_CHANGE
 from models.trust import Trust
 
 BELOW = Headroom(0.3, overloaded=False, overload_loss=0.0)
 WIDE = Distribution.of_quantiles(500, 1000, 4000)
+STEADY = {3: Rise(np.zeros(1)), 12: Rise(np.zeros(1))}
+"""The load has not risen at this time of earlier days."""
 
 
 def capacity(*reasons: CapacityReason, known: Distribution | None = WIDE) -> Capacity:
@@ -81,20 +85,23 @@ def test_a_wide_interval_still_gives_probabilities() -> None:
 def test_a_contradicted_model_has_no_probability(reason: CapacityReason) -> None:
     """Where the interval itself is refuted."""
     assert saturation_probability(capacity(reason), 1000, BELOW) == ()
+    assert saturation_soon(capacity(reason), 1000, STEADY, BELOW) == ()
 
 
 def test_unknown_and_refuted_capacities_have_no_probability() -> None:
     """Without a distribution, without headroom, and where the load refutes it."""
     refuted = Headroom(-TOLERATED_CHANGE - 0.01, overloaded=False, overload_loss=0.0)
-    assert saturation_probability(capacity(known=None), 1000, BELOW) == ()
-    assert saturation_probability(capacity(), 1000, None) == ()
-    assert saturation_probability(capacity(), 1000, refuted) == ()
+    for found, now in ((capacity(known=None), BELOW), (capacity(), None), (capacity(), refuted)):
+        assert saturation_probability(found, 1000, now) == ()
+        assert saturation_soon(found, 1000, STEADY, now) == ()
 
 
 def test_past_the_peak_the_probability_is_one() -> None:
     """An overloaded server with little throughput is saturated, not idle."""
     past = Headroom(-0.5, overloaded=True, overload_loss=0.6)
     assert set(dict(saturation_probability(capacity(), 400, past)).values()) == {1.0}
+    soon = saturation_soon(capacity(), 400, STEADY, past)
+    assert soon == ((3 * STEP_SECONDS, 1.0), (12 * STEP_SECONDS, 1.0))
 
 
 def test_an_assessed_server_agrees_with_its_own_interval() -> None:
