@@ -13,8 +13,6 @@ ROUND_TRIP_LIFETIME = 300.0
 """Seconds for which a round trip counts."""
 MAX_CLOCK_DRIFT = 15e-6
 """Seconds by which two clocks may drift apart in a second (PHI of RFC 5905, section 7.1)."""
-CLOCK_RESOLUTION = 1e-6
-"""Seconds: the server's time comes in whole microseconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +28,7 @@ class RoundTrip:
 
     def uncertainty(self, now: float) -> float:
         """Return the uncertainty of the offset at `now` (monotonic s): half the trip, and drift."""
-        return self.seconds / 2 + CLOCK_RESOLUTION + MAX_CLOCK_DRIFT * abs(now - self.at)
+        return self.seconds / 2 + MAX_CLOCK_DRIFT * abs(now - self.at)
 
 
 @dataclass(frozen=True, slots=True)
