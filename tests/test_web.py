@@ -101,6 +101,17 @@ def test_the_page_is_html_and_escapes_names(port: int) -> None:
     assert "No prediction yet: no load yet." in body
 
 
+def test_the_page_can_be_kept_as_it_is(port: int) -> None:
+    """A reload ends a selection, and folds what was unfolded: a link leads to a page without."""
+    reloaded, still = (ask(port, path)[2] for path in ("/", "/?refresh=no"))
+    assert 'http-equiv="refresh"' in reloaded
+    assert '<a href="?refresh=no">' in reloaded
+    assert 'http-equiv="refresh"' not in still
+    assert " UTC, not reloaded: " in still
+    assert '<a href="?">' in still
+    assert ask(port, "/")[2] == reloaded
+
+
 def test_health_and_readiness_respond_as_prometheus_does(port: int) -> None:
     """Healthy while it serves, ready once every target was tried."""
     assert ask(port, "/-/healthy")[::2] == (200, "mysql-headroom is Healthy.\n")

@@ -1,6 +1,7 @@
 """The HTML page: for every target sentences first, then numbers, tables and a chart."""
 
 from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
 from html import escape
 from pathlib import Path
 
@@ -39,6 +40,9 @@ PageCell = tuple[str, str, str]
 """A number's name, the number, and a note."""
 
 REFRESH_SECONDS = 5
+STILL = "refresh=no"
+"""Query string of the page that is not reloaded: a reload ends a selection, and folds what was
+unfolded."""
 COLLECTOR_COLUMNS = ("collector", "state", "took", "last read", "failures", "skipped", "last error")
 TRUST_KINDS = {Trust.TRUSTED: "good", Trust.INDICATIVE: "fair", Trust.NOT_IDENTIFIABLE: "dim"}
 STYLE = Path(__file__).with_name("page.css").read_text(encoding="utf-8")
@@ -49,22 +53,38 @@ def render(
     now: float,
     groups: Sequence[GroupState] = (),
     history: str | None = None,
+    *,
+    reloads: bool = True,
 ) -> str:
-    """Return the whole page as HTML; `now` in Unix seconds, `history` is the file's path."""
+    """Return the whole page as HTML; `now` in Unix seconds, `history` is the file's path.
+
+    `reloads`: whether the browser loads it again by itself.
+    """
     sections = "".join(
         _target_section(s, now, history) for s in sorted(snapshots, key=lambda s: s.target)
     )
     group_sections = groups_section(groups, now)
+    reload = f'<meta http-equiv="refresh" content="{REFRESH_SECONDS}">' if reloads else ""
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
-        f'<meta http-equiv="refresh" content="{REFRESH_SECONDS}">'
+        f"{reload}"
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
         f"<title>mysql-headroom</title><style>{STYLE}</style></head><body>"
         f'<h1>mysql-headroom <span class="grey">{escape(__version__)}</span></h1>'
-        f"{group_sections}{sections}"
+        f"{_reload_line(reloads, now)}{group_sections}{sections}"
         '<p class="grey"><a href="/metrics">/metrics</a> for Prometheus,'
         ' <a href="/api/v1/snapshot">/api/v1/snapshot</a> as JSON</p></body></html>'
     )
+
+
+def _reload_line(reloads: bool, now: float) -> str:
+    """Return a line with a link to the page that is not reloaded, or from it to the other."""
+    if reloads:
+        text, link = f"Reloaded every {REFRESH_SECONDS} s", f'<a href="?{STILL}">stop</a>'
+    else:
+        at = datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+        text, link = f"As of {at}, not reloaded", '<a href="?">reload it</a>'
+    return f'<p class="grey">{text}: {link}</p>'
 
 
 def _target_section(snapshot: Snapshot, now: float, history: str | None) -> str:

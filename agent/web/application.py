@@ -122,14 +122,17 @@ class Pages:
         return page(environ)
 
     def _page(self, environ: Environ) -> Response:
-        del environ
-        from agent.export.page import render
+        """Return the page, which the browser reloads unless the query is `?refresh=no`."""
+        from agent.export.page import STILL, render
+
+        reloads = environ.get("QUERY_STRING") != STILL
 
         def page() -> bytes:
-            snapshots, groups = list(self._snapshots()), self._groups()
-            return render(snapshots, self._clock(), groups, self._history).encode()
+            snapshots, groups, now = list(self._snapshots()), self._groups(), self._clock()
+            return render(snapshots, now, groups, self._history, reloads=reloads).encode()
 
-        return HTTPStatus.OK, "text/html; charset=utf-8", self._shared.get("page", page)
+        name = "page" if reloads else "page without reload"
+        return HTTPStatus.OK, "text/html; charset=utf-8", self._shared.get(name, page)
 
     def _metrics(self, environ: Environ) -> Response:
         """Return the metrics in one of two formats, whatever further ones a client accepts.
