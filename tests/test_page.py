@@ -233,6 +233,20 @@ def test_a_full_processor_below_the_capacity_is_described() -> None:
     )
 
 
+def test_a_load_is_not_below_a_capacity_that_is_not_identifiable() -> None:
+    """The full processor is named, but its limit is not known."""
+    rows = [
+        interval(place, 0.3 * load, throughput=500.0 * 0.3 * load)
+        for place, load in enumerate(WAVES)
+    ]
+    unknown = known(with_resources(rows, cpu=1 / 30_000))
+    assert unknown.load is not None
+    full = replace(unknown.load, resources={**unknown.load.resources, "cpu": 0.99})
+    text = seen(replace(unknown, load=full), now=seen_at(rows))
+    assert re.search(r"at least [\d,]+ queries/s\. Host CPU is 99 % used now\. ", text)
+    assert "below the capacity" not in text
+
+
 def test_an_unidentifiable_peak_has_a_caution() -> None:
     """Beside the number and at its mark on the chart."""
     known_law, doubted = snapshot(WAVES), snapshot([load / 8 for load in WAVES])

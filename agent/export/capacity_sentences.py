@@ -92,18 +92,25 @@ def indicative_remark(trust: Trust) -> str:
 def full_resource_sentence(snapshot: Snapshot, now: float) -> str:
     """Return a sentence on a resource that is full though the load is below the capacity, or "".
 
-    Others may use it, or the queries of this moment may cost more than those of the window.
+    Others may use it, or the queries of this moment may cost more than those of the window. Of a
+    capacity that is not identifiable it is not known whether the load is below it.
     """
-    load, headroom = snapshot.current_load(now), snapshot.headroom(now)
-    if load is None or headroom is None or headroom.overloaded or headroom.ratio <= 0:
+    load, headroom, capacity = (
+        snapshot.current_load(now),
+        snapshot.headroom(now),
+        snapshot.capacity(now),
+    )
+    if load is None or capacity is None or headroom is None:
+        return ""
+    if headroom.overloaded or headroom.ratio <= 0:
         return ""
     full = [name for name in FILLABLE if load.resources.get(name, 0.0) >= FULL_UTILISATION]
     if not full:
         return ""
     name, used = resource_display_name(full[0]), whole_percent(load.resources[full[0]])
-    return (
-        f"{name[0].upper()}{name[1:]} is {used} used now, although the load is below the capacity."
-    )
+    is_below = capacity.trust is not Trust.NOT_IDENTIFIABLE
+    although = ", although the load is below the capacity" if is_below else ""
+    return f"{name[0].upper()}{name[1:]} is {used} used now{although}."
 
 
 def saturation_cell(likely: Probabilities) -> tuple[str, str]:
