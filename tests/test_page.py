@@ -340,6 +340,7 @@ def test_a_table_wider_than_the_screen_scrolls_by_itself() -> None:
     [table] = re.findall(r"^table \{(.*)\}", STYLE, re.MULTILINE)
     assert {"display: block", "overflow-x: auto"} <= {text.strip() for text in table.split(";")}
     assert "overflow-wrap: break-word" in STYLE  # a long name of a table or host
+    assert "header * { overflow-wrap: anywhere; }" in STYLE  # a long name of a target
 
 
 def test_a_stale_fit_is_withheld_and_its_age_shown() -> None:
