@@ -343,6 +343,12 @@ def test_a_table_wider_than_the_screen_scrolls_by_itself() -> None:
     assert "header * { overflow-wrap: anywhere; }" in STYLE  # a long name of a target
 
 
+def test_on_paper_a_table_does_not_scroll() -> None:
+    """Columns beyond the edge would be missing."""
+    [printed] = re.findall(r"@media print \{.*?\n\}", STYLE, re.DOTALL)
+    assert "  table { display: table;" in printed
+
+
 def test_a_stale_fit_is_withheld_and_its_age_shown() -> None:
     """Old numbers are not shown as present ones."""
     text = seen(snapshot(WAVES), now=NOW + 600)
