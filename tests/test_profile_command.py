@@ -293,6 +293,19 @@ def test_the_pages_table_has_whole_calls(calls: float, shown: str) -> None:
     assert f"<td>{shown}</td>" in table
 
 
+def test_the_pages_table_marks_a_text_that_is_cut() -> None:
+    """A statement without its WHERE is not taken for the whole; none is shown backwards."""
+    state = known_classes(100.0)
+    long = one_class("c3", 9.0, "SELECT `a` FROM `t` WHERE " + "`b` = ? AND " * 20)
+    backwards = one_class("c4", 8.0, "SELECT \u202e`a`")
+    state = replace(state, classes=(*state.classes, long, backwards))
+    snapshot = Snapshot("db", 100.0, 60.0, Health(True), None, AssessmentState(), state)
+    text = page_of(snapshot)
+    assert re.search(r"SELECT `a` FROM `t` WHERE (`b` = \? AND )+.{0,11} \.\.\. ", text)
+    assert r"SELECT \u202e`a`" in text
+    assert text.count(" ...") == 1
+
+
 def test_the_pages_table_ranks_classes_with_their_reasons() -> None:
     """Texts are escaped; stale results are not shown."""
     state = known_classes(100.0)

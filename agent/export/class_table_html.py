@@ -13,6 +13,7 @@ from agent.export.time_split_report import limit_text
 from agent.query_classes.attribution_snapshot import ClassesState, ClassState, ResourceState
 from agent.query_classes.capacity_gain import capacity_gain
 from agent.query_classes.class_time_splits import class_key
+from agent.support.safe_output import printable
 from models.attribution.result import DivisionMethod
 from models.time_split.limiting_resource import LimitedBy
 
@@ -93,9 +94,11 @@ def _call_count(calls: float) -> str:
 
 
 def _class_name(one: ClassState) -> str:
+    """Return the beginning of the text, marked as cut, or the short name, as one visible line."""
     if one.text is not None:
-        return one.text[:TEXT_LENGTH]
-    return short_class_name(one.name) + (" (waits)" if one.waits else "")
+        end = " ..." if len(one.text) > TEXT_LENGTH else ""
+        return printable(one.text[:TEXT_LENGTH]) + end
+    return printable(short_class_name(one.name)) + (" (waits)" if one.waits else "")
 
 
 def _cpu_note(cpu: ResourceState | None) -> str:
