@@ -1,6 +1,7 @@
 """Where statement time goes, as it is shown: the page, JSON, metrics, the bars of a profile."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -11,6 +12,7 @@ from known_time_split import known_time_use
 from law_windows import WIDTH, intervals, with_usage
 from simulated_classes import simulate
 
+from agent.assessment import snapshot
 from agent.assessment.snapshot import AssessmentState, Health, Snapshot
 from agent.config.resources import DiskSettings, ResourceSettings
 from agent.export.page import render
@@ -19,6 +21,7 @@ from agent.export.time_split_html import time_section
 from agent.export.time_split_metrics import time_split_families
 from agent.export.time_split_report import NAMES, doubt_texts, limit_text, stacked_bar
 from agent.pipeline import NO_CEILINGS
+from agent.query_classes.attribution_snapshot import ClassesState
 from agent.query_classes.class_intervals import ClassInterval, ClassIntervalMaker
 from agent.query_classes.class_registry import ClassRegistry
 from agent.query_classes.class_time_splits import class_time_splits
@@ -28,7 +31,7 @@ from agent.query_classes.period_attribution import (
     with_time_splits,
 )
 from agent.window.intervals import Window
-from agent.window.recent_time_split import configured_profile, time_use
+from agent.window.recent_time_split import TimeUse, configured_profile, time_use
 from agent.window.resource_utilisation import CPUS, SERVER_SHARE_OF_CPU
 from agent.window.time_split_inputs import (
     APPLIERS_CPU,
@@ -67,6 +70,19 @@ def test_the_page_shows_the_limiting_resource() -> None:
     assert legend.count("<span><svg ") == len(TimePart)  # a colour and its name stay on one line
     assert "disk (random) 50 %" in html
     assert "limited by" in html
+
+
+def test_the_page_divides_the_time_of_all_classes_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once for each row, its computation would grow with the square of their number."""
+    calls = []
+
+    def counted(state: ClassesState, time: TimeUse) -> Mapping[str, TimeSplit]:
+        calls.append(len(state.classes))
+        return class_time_splits(state, time)
+
+    monkeypatch.setattr(snapshot, "class_time_splits", counted)
+    render([SHOWN], NOW)
+    assert calls == [len(known_classes(NOW).classes)]
 
 
 def test_json_has_the_split() -> None:

@@ -10,12 +10,13 @@ from agent.export.class_names import short_class_name
 from agent.export.number_formats import format_percent, format_seconds, whole_percent
 from agent.export.time_split_html import class_bar
 from agent.export.time_split_report import limit_text
-from agent.query_classes.attribution_snapshot import ClassesState, ClassState, ResourceState
-from agent.query_classes.capacity_gain import capacity_gain
+from agent.query_classes.attribution_snapshot import ClassState, ResourceState
+from agent.query_classes.capacity_gain import CapacityGain, capacity_gain
 from agent.query_classes.class_time_splits import class_key
 from agent.support.safe_output import printable
 from models.attribution.result import DivisionMethod
 from models.time_split.limiting_resource import LimitedBy
+from models.time_split.time_parts import TimeSplit
 
 COLUMNS = (
     "query class",
@@ -53,7 +54,17 @@ def classes_table(snapshot: Snapshot, now: float) -> str:
         return ""
     ranked = sorted(state.classes, key=lambda one: -one.recent.get(ranked_by, 0.0))
     greatest = ranked[0].recent.get(ranked_by, 0.0) / total
-    rows = "".join(_row(snapshot, state, one, ranked_by, (total, greatest), now) for one in ranked)
+    splits, capacity = snapshot.class_splits(now), snapshot.capacity(now)
+    rows = "".join(
+        _row(
+            one,
+            ranked_by,
+            (total, greatest),
+            capacity_gain(state, one, capacity),
+            splits.get(class_key(one)),
+        )
+        for one in ranked
+    )
     head = "".join(f"<th>{name}</th>" for name in COLUMNS)
     period = (
         f"Queries of the last {format_duration(state.recent_seconds)}; older minutes count less."
@@ -63,17 +74,14 @@ def classes_table(snapshot: Snapshot, now: float) -> str:
 
 
 def _row(
-    snapshot: Snapshot,
-    state: ClassesState,
     one: ClassState,
     ranked_by: str,
     scale: tuple[float, float],
-    now: float,
+    gains: CapacityGain,
+    split: TimeSplit | None,
 ) -> str:
     total, greatest = scale
     share = one.recent.get(ranked_by, 0.0) / total
-    split = snapshot.class_splits(now).get(class_key(one))
-    gains = capacity_gain(state, one, snapshot.capacity(now))
     cells = (
         _class_name(one),
         share_bar(share, greatest),
