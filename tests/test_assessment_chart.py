@@ -96,3 +96,12 @@ def test_axes_have_four_to_ten_round_numbers(most: float) -> None:
         assert 4 <= len(axis) <= 10
         assert axis[:, 0] == pytest.approx(step * np.arange(len(axis)))
         assert f"{step:.0e}"[0] in "125"
+
+
+def test_the_label_names_the_law_only_where_there_is_one() -> None:
+    """A screen reader says what the chart has."""
+    capacity = assessed(ROWS)
+    label = "throughput against concurrency"
+    assert capacity.usl is not None
+    assert chart(ROWS, capacity).get("aria-label") == f"{label}, with the fitted law"
+    assert chart(ROWS, replace(capacity, usl=None)).get("aria-label") == label

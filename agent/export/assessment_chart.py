@@ -73,9 +73,10 @@ def render_chart(
         _peak(frame, law) if law else "",
         _present_load(frame, now),
     ]
+    label = f"throughput against concurrency{', with the fitted law' if law else ''}"
     return (
-        f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="throughput against'
-        f' concurrency, with the fitted law">{"".join(parts)}</svg>'
+        f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{label}">'
+        f"{''.join(parts)}</svg>"
     )
 
 
