@@ -17,7 +17,7 @@ from agent.assessment.snapshot import AssessmentState, Health, Snapshot
 from agent.config.resources import DiskSettings, ResourceSettings
 from agent.export.page import render
 from agent.export.snapshot_json import snapshots_as_json
-from agent.export.time_split_html import time_section
+from agent.export.time_split_html import class_bar, time_section
 from agent.export.time_split_metrics import time_split_families
 from agent.export.time_split_report import NAMES, doubt_texts, limit_text, stacked_bar
 from agent.pipeline import NO_CEILINGS
@@ -56,7 +56,7 @@ SHOWN = Snapshot(
 
 
 def test_the_page_shows_the_limiting_resource() -> None:
-    """In a sentence, as a bar with a rectangle for each part, and for each class in its row.
+    """In a sentence, as a bar with a rectangle for each known part, and for each class in its row.
 
     A legend has the colour of each part.
     """
@@ -64,12 +64,20 @@ def test_the_page_shows_the_limiting_resource() -> None:
     assert "Of the statement time of the last 5 min, 58 % is limited by disk." in html
     classes = len(known_classes(NOW).classes)
     assert html.count('role="img"') == 1 + classes
-    assert html.count("<title>") == 1 + (1 + classes) * len(TimePart)
+    assert html.count("<title>") == 1 + len(TimePart) + classes * (len(TimePart) - 1)
     legend = html.split('<p class="legend grey">')[1].split("</p>")[0]
     assert all(NAMES[part] in legend for part in TimePart)
     assert legend.count("<span><svg ") == len(TimePart)  # a colour and its name stay on one line
     assert "disk (random) 50 %" in html
     assert "limited by" in html
+
+
+def test_a_bar_has_no_rectangle_for_an_unknown_part() -> None:
+    """Its title would be "network 0 %", which a screen reader reads; unknown is not zero."""
+    unknown = replace(USE.split, unknown=frozenset({TimePart.NETWORK}))
+    html = class_bar(replace(unknown, seconds={**unknown.seconds, TimePart.NETWORK: 0.0}))
+    assert html.count("<title>") == len(TimePart) - 1
+    assert "network" not in html
 
 
 def test_the_page_divides_the_time_of_all_classes_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -53,7 +53,7 @@ def _bar(split: TimeSplit, width: int, height: int) -> str:
 
 def _rectangles(split: TimeSplit, width: int, height: int) -> Iterator[str]:
     left = 0.0
-    for part, share in split.shares.items():
+    for part, share in split.known_shares.items():
         title = f"<title>{escape(NAMES[part])} {whole_percent(share)}</title>"
         place = f'x="{left:.1f}" y="0" width="{share * width:.1f}" height="{height}"'
         yield f'<rect {place} fill="{COLOURS[part]}">{title}</rect>'
