@@ -10,7 +10,7 @@ from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, urlencode
+from urllib.parse import quote, urlencode, urljoin
 
 import pytest
 import yaml
@@ -116,6 +116,11 @@ class Shown(HTMLParser):
             self.rows[-1][-1] += data
 
 
+def from_root(shown: Shown) -> list[str]:
+    """The links' paths, where the page is directly below the root."""
+    return [urljoin("/page", link) for link in shown.links]
+
+
 def test_the_response_equals_the_commands_output(
     server: WebServer, recorded: Path, config: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -136,7 +141,7 @@ def test_the_response_equals_the_commands_output(
 def test_a_marker_on_the_page_links_to_the_comparison(server: WebServer, recorded: Path) -> None:
     """Both sides, changes marked, and a link to the same as JSON."""
     marked = replace(known(intervals(RISING)), target=TARGET, markers=(Marker(MIDDLE, "4.2"),))
-    links = Shown(render([marked], marked.at, history=str(recorded))).links
+    links = from_root(Shown(render([marked], marked.at, history=str(recorded))))
     [link] = [path for path in links if path.startswith(COMPARE_PAGE)]
     assert ask(server.server_port, link)[0] == 200
     status, headers, page = ask(server.server_port, f"{link}&length=120")
@@ -149,9 +154,25 @@ def test_a_marker_on_the_page_links_to_the_comparison(server: WebServer, recorde
     dearer = rows["shop.<b>aa, time of a call"]
     assert (dearer[1], dearer[2][:2]) == ("HIGHER", "4.")
     assert rows["capacity, queries/s"][-1] != ""
-    assert shown.links[0] == "/"
-    found = json.loads(ask(server.server_port, shown.links[1])[2])
+    all_targets, as_json = from_root(shown)
+    assert all_targets == "/"
+    found = json.loads(ask(server.server_port, as_json)[2])
     assert found["before"]["end"] == found["after"]["start"] == pytest.approx(MIDDLE, abs=0.001)
+
+
+def test_links_stay_in_the_folder_of_a_proxy(server: WebServer, recorded: Path) -> None:
+    """A proxy may serve the pages below a path of its own, such as /headroom/."""
+    marked = replace(known(intervals(RISING)), target=TARGET, markers=(Marker(MIDDLE, "4.2"),))
+    pages = {
+        "": render([marked], marked.at, history=str(recorded)),
+        "compare": asked(server, COMPARE_PAGE, target=TARGET, around=MIDDLE, length=120)[1],
+        "compare?": asked(server, COMPARE_PAGE)[1],
+    }
+    for path, page in pages.items():
+        links = Shown(page).links
+        assert links
+        for link in links:
+            assert urljoin(f"/headroom/{path}", link).startswith("/headroom/")
 
 
 def test_what_was_not_used_is_noted(server: WebServer, recorded: Path) -> None:

@@ -9,7 +9,7 @@ from agent.export.page import STYLE
 
 
 def comparison_page(comparison: Comparison, json_path: str) -> str:
-    """Return the whole page as HTML; `json_path` is the path of the comparison as JSON."""
+    """Return the whole page as HTML; `json_path` leads from it to the comparison as JSON."""
     sides = (("before", comparison.before), ("after", comparison.after))
     periods = "".join(f"<li>{name}: {escape(period_text(side))}</li>" for name, side in sides)
     head = "".join(f"<th>{escape(name)}</th>" for name in _verdict_second(HEADER))
@@ -20,7 +20,7 @@ def comparison_page(comparison: Comparison, json_path: str) -> str:
     return _document(
         f"<section><header><h2>{escape(comparison.target)}</h2></header><ul>{periods}</ul>{remarks}"
         f'<table class="numbers compared"><tr>{head}</tr>{rows}</table></section>'
-        f'<p class="grey"><a href="/">all targets</a>, <a href="{escape(json_path)}">the same</a>'
+        f'<p class="grey"><a href="./">all targets</a>, <a href="{escape(json_path)}">the same</a>'
         " as JSON</p>"
     )
 
@@ -29,7 +29,7 @@ def refusal_page(why: str) -> str:
     """Return a page that says why nothing is compared."""
     return _document(
         f'<p class="lead">Not compared: {escape(why)}.</p>'
-        '<p class="grey"><a href="/">all targets</a></p>'
+        '<p class="grey"><a href="./">all targets</a></p>'
     )
 
 

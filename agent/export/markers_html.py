@@ -37,6 +37,6 @@ def _item(marker: Marker, target: str, now: float, history: str | None) -> str:
         return f"{text}<br>without a history (history.path) nothing can be compared</li>"
     options = f"--target {shlex.quote(target)} --around {marker.at:.3f}"
     command = f"mysql-headroom compare {shlex.quote(history)} {options}"
-    path = "/compare?" + urlencode({"target": target, "around": f"{marker.at:.3f}"})
-    link = f'<a href="{escape(path)}">before and after</a>'
+    link_to = "compare?" + urlencode({"target": target, "around": f"{marker.at:.3f}"})
+    link = f'<a href="{escape(link_to)}">before and after</a>'
     return f"{text}: {link}<br>in a shell: <code>{escape(command)}</code></li>"

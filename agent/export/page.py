@@ -72,8 +72,8 @@ def render(
         f"<title>mysql-headroom</title><style>{STYLE}</style></head><body>"
         f'<h1>mysql-headroom <span class="grey">{escape(__version__)}</span></h1>'
         f"{_reload_line(reloads, now)}{group_sections}{sections}"
-        '<p class="grey"><a href="/metrics">/metrics</a> for Prometheus,'
-        ' <a href="/api/v1/snapshot">/api/v1/snapshot</a> as JSON</p></body></html>'
+        '<p class="grey"><a href="metrics">/metrics</a> for Prometheus,'
+        ' <a href="api/v1/snapshot">/api/v1/snapshot</a> as JSON</p></body></html>'
     )
 
 

@@ -56,7 +56,7 @@ class CompareRequests:
         found = self._compare_or_refuse(environ)
         if isinstance(found, Comparison):
             query = str(environ.get("QUERY_STRING", ""))
-            return HTTPStatus.OK, HTML, comparison_page(found, f"{COMPARE}?{query}").encode()
+            return HTTPStatus.OK, HTML, comparison_page(found, f"{COMPARE[1:]}?{query}").encode()
         status, _, refusal = found
         return status, HTML, refusal_page(refusal.decode().partition(" ")[2].strip()).encode()
 
