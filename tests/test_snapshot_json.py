@@ -156,7 +156,9 @@ def test_it_is_served_for_all_or_for_named_targets() -> None:
         status, headers, body = ask(server.server_port, path)
         one = ask(server.server_port, f"{path}?target={quote('db<1>')}")[2]
         missing = ask(server.server_port, f"{path}?target=db&target=nobody")
+        empty = ask(server.server_port, f"{path}?target=")
     assert (status, headers["Content-Type"]) == (200, "application/json")
     assert [target["target"] for target in json.loads(body)["targets"]] == ["db", "db<1>"]
     assert [target["target"] for target in json.loads(one)["targets"]] == ["db<1>"]
-    assert (missing[0], missing[2]) == (404, "404 no such target\n")
+    for status, _, text in (missing, empty):
+        assert (status, text) == (404, "404 no such target\n")

@@ -147,7 +147,8 @@ class Pages:
 
     def _snapshot(self, environ: Environ) -> Response:
         """Return the snapshots of all targets, or of those that the query names: `?target=NAME`."""
-        wanted = parse_qs(environ.get("QUERY_STRING", "")).get("target")
+        query = environ.get("QUERY_STRING", "")
+        wanted = parse_qs(query, keep_blank_values=True).get("target")
         if wanted is None:
             body = self._shared.get("snapshot", lambda: self._snapshots_json(self._snapshots()))
             return HTTPStatus.OK, JSON, body
