@@ -53,6 +53,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one sub-command and return the exit code."""
     if os.getpid() == 1:  # of a container: the kernel ignores SIGTERM unless there is a handler
         signal.signal(signal.SIGTERM, _end_at_once)
+    if sys.__stdout__ is None:  # closed by the caller (`>&-`): writing fails as on a full disk
+        unwritable = os.fdopen(os.open(os.devnull, os.O_RDONLY), "wb", buffering=0)
+        sys.stdout = TextIOWrapper(unwritable, write_through=True)
     if isinstance(sys.stdout, TextIOWrapper):  # a terminal in Latin-1 has no σ
         sys.stdout.reconfigure(errors="backslashreplace")
     parser = Parser(prog="mysql-headroom", description=DESCRIPTION)

@@ -221,3 +221,10 @@ def test_the_first_process_of_a_container_ends_on_sigterm_while_it_starts(tmp_pa
     finally:
         process.kill()
         process.wait()
+
+
+@pytest.mark.parametrize("command", PRINTING)
+def test_a_closed_output_is_reported_in_one_line(command: str, data: Path) -> None:
+    """As of a job that was started with `>&-`: no traceback, and no other file gets the text."""
+    problem = "standard output cannot be written: Bad file descriptor"
+    assert output_to(">&-", command, data, "") == (1, f"mysql-headroom: {problem}\n")
