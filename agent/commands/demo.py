@@ -32,7 +32,6 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         help="watch a private server under a generated load, to see what the agent shows",
         description=DESCRIPTION,
         epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
         "--seconds", type=_seconds, metavar="DURATION", help="end by itself after that time of load"
