@@ -131,16 +131,19 @@ STATED = (
 def test_the_readmes_fit_prints_the_shown_output(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Line by line."""
+    """Line by line, and the values that the text below gives at 2 ms."""
     monkeypatch.chdir(ROOT)
+    text = (ROOT / "README.md").read_text()
     shown = re.search(
-        r"<!-- example: fit -->\n```\n\$ mysql-headroom ([^\n]*)\n(.*?)```",
-        (ROOT / "README.md").read_text(),
-        flags=re.DOTALL,
+        r"<!-- example: fit -->\n```\n\$ mysql-headroom ([^\n]*)\n(.*?)```", text, flags=re.DOTALL
     )
     assert shown is not None
     assert main(shlex.split(shown[1])) == 0
     assert capsys.readouterr().out == shown[2]
+    assert main([*shlex.split(shown[1]), "--residence-time", "2ms"]) == 0
+    stated = re.search(r"2 ms a query is (\S+ threads) and (\S+ queries/s)\.", text)
+    assert stated is not None
+    assert f"residence time 2ms: {stated[1]}, {stated[2]}, " in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(("page", "stated"), STATED)
