@@ -1,5 +1,6 @@
 """The demo shows the real agent on a real server, ends when told to, and leaves nothing behind."""
 
+import io
 import os
 import pty
 import re
@@ -37,7 +38,7 @@ from agent.demo.load_generator import (
 from agent.demo.page_address import Address, AddressError, choose_address, listen_on
 from agent.demo.private_server import FOLDER_PREFIX, Program, ServerError, find_server, free_port
 from agent.demo.result_rows import result_line, result_rows, summary_sentence
-from agent.demo.screen import ENTER, HOME, LEAVE, View, draw
+from agent.demo.screen import ENTER, HOME, LEAVE, Screen, View, draw
 from agent.export.page import render
 from agent.window.concurrency import ConcurrencySource
 from models.capacity.result import CapacityReason
@@ -375,6 +376,18 @@ def test_a_screen_shows_chart_and_text() -> None:
     assert re.search(r"headroom +\d+ % of the capacity\n", text)
     assert re.search(r"\| +.*O", text)
     assert "metrics  http://here:1/metrics" in text
+
+
+@pytest.mark.parametrize(("no_colour", "is_coloured"), [("", True), ("1", False)])
+def test_no_color_is_obeyed(
+    no_colour: str, is_coloured: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As no-color.org has it: bold text is no colour."""
+    monkeypatch.setenv("NO_COLOR", no_colour)
+    drawn = io.StringIO()
+    Screen(drawn).show(a_view())
+    assert ("\x1b[3" in drawn.getvalue()) is is_coloured
+    assert "\x1b[1m" in drawn.getvalue()
 
 
 def test_a_load_above_the_capacity_is_described() -> None:

@@ -121,7 +121,8 @@ class Screen:
         lines[0] = f"{BOLD}{lines[0]}{PLAIN}"
         capacity = view.snapshot.capacity(view.now)
         if capacity is not None:
-            lines[2] = f"{BOLD}{COLOURS[capacity.trust]}{lines[2]}{PLAIN}"
+            colour = "" if os.environ.get("NO_COLOR") else COLOURS[capacity.trust]
+            lines[2] = f"{BOLD}{colour}{lines[2]}{PLAIN}"
         body = f"{REST_OF_LINE}\n".join(lines)
         self._write(f"{HOME}{body}{REST_OF_LINE}{REST_OF_SCREEN}")
 
