@@ -24,6 +24,7 @@ from agent.window.resource_utilisation import (
     CPU_PARTS,
     OPEN_CONNECTIONS,
     PROCESSOR_COUNTS,
+    ROWS_READ,
     CpuSource,
     cpu_source,
     limiting_resources,
@@ -171,6 +172,7 @@ def observations(
         connections=_connection_counts(window),
         resources=resources if pool is None else [*resources, pool],
         log_counted=log_writes(rates) is not None,
+        rows_read=rates.get(ROWS_READ),
     )
     thinned = observed.thinned(window["stands_for"])
     return thinned.select(thinned.throughput > 0)

@@ -59,6 +59,8 @@ LOG_RATES = {
 """Syncs and writes of the logs: each serves all transactions that commit meanwhile. Syncs come
 first: without a binary log MySQL writes its redo log for nearly each of them, and syncs it for
 many."""
+ROWS_READ = f"rows_read{RATE}"
+"""Rows that statements read, per second: it is counted while they run, and waiting adds none."""
 SETTING_LIMITS = {CONNECTIONS, INNODB_THREADS, REDO_LOG}
 """Limits that the server's settings impose."""
 AGENT_CONNECTIONS = 1
@@ -226,7 +228,7 @@ def utilisations_and_rates(
 
 
 def _server_limits(status: SampleColumns, statement_time: Array) -> Iterator[NamedArray]:
-    """Yield the use of what the server's settings limit, and the rates of its logs."""
+    """Yield the use of what the server's settings limit, and the rates of its logs and rows."""
     connected = status.average("threads_connected")
     yield CONNECTIONS, _share(connected, status.last("max_connections"))
     yield OPEN_CONNECTIONS, np.maximum(connected - AGENT_CONNECTIONS, 0.0)
@@ -236,6 +238,8 @@ def _server_limits(status: SampleColumns, statement_time: Array) -> Iterator[Nam
     for name, counter in LOG_RATES.items():
         if counter in status.names:
             yield name, status.rate(counter)
+    if "innodb_rows_read" in status.names:
+        yield ROWS_READ, status.rate("innodb_rows_read")
 
 
 def _share(used: Array, limit: Array) -> Array:

@@ -6,7 +6,7 @@ separate levels that alternate are two workloads: day traffic and night jobs.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import log
 from typing import NamedTuple, Self
 
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from models.arrays import Array, Mask
 from models.capacity.cost_curve import MIN_UTILISATION, CostCurve, curve_design
+from models.capacity.heavier_mix import find_heavier_mix
 from models.capacity.observations import Observations
 from models.capacity.resource_and_limit import FULL_UTILISATION, Resource
 from models.numerics import NEGLIGIBLE, ROUNDING, TINY, median, quantile
@@ -33,6 +34,7 @@ from models.shared_constants import (
 )
 
 TIME_PER_QUERY = "time_per_query"
+ROWS_PER_QUERY = "rows_per_query"
 MIN_SIDE_INTERVALS = 10
 """The least number of intervals on each side of a change; fewer may be an episode: a backup."""
 MIN_STEP_Z = 8.0
@@ -81,6 +83,22 @@ class Regimes:
 
 def find_regimes(seen: Observations) -> Regimes:
     """Find the intervals that belong to the present workload."""
+    heavier = find_heavier_mix(seen)
+    if heavier is None:
+        return _regimes_of_usual(seen)
+    usual = np.flatnonzero(~heavier.intervals)
+    regimes = _regimes_of_usual(seen.select(usual))
+    current, change = np.zeros(len(seen), dtype=np.bool_), regimes.change
+    current[usual[regimes.current]] = True
+    if change is not None:
+        change = replace(change, index=int(usual[change.index]))
+    share = float(np.mean(heavier.intervals))
+    clusters = regimes.clusters or TwoClusters(ROWS_PER_QUERY, heavier.ratio, share)
+    return Regimes(current, change, clusters)
+
+
+def _regimes_of_usual(seen: Observations) -> Regimes:
+    """Find them where no heavier mix filled a resource."""
     current = np.ones(len(seen), dtype=np.bool_)
     if len(seen) < MIN_CURVE_POINTS:
         return Regimes(current)

@@ -41,6 +41,8 @@ class Observations:
     resources: tuple[Resource, ...] = ()
     log_counted: bool = True
     """Whether writes of the redo or binary log were counted."""
+    rows_read: Array | None = field(repr=False, default=None)
+    """Rows that statements read, per second, shape (intervals,); None: not known."""
 
     @classmethod
     def of(
@@ -54,6 +56,7 @@ class Observations:
         weights: ArrayLike = 1.0,
         connections: ArrayLike = np.nan,
         log_counted: bool = True,
+        rows_read: ArrayLike | None = None,
     ) -> Self:
         """Check and convert the arrays; values that are not finite, or below 0, become NaN.
 
@@ -71,7 +74,8 @@ class Observations:
         apart = _without_idle_entries_beside_others(checked, x)
         known = tuple(r.with_shared_costs(x, n, log_counted=log_counted) for r in apart)
         variance, weight = np.nan_to_num(variance), np.nan_to_num(weight)
-        return cls(times, x, n, variance, weight, opened, known, log_counted)
+        rows = None if rows_read is None else _column(times, rows_read)
+        return cls(times, x, n, variance, weight, opened, known, log_counted, rows)
 
     def __len__(self) -> int:
         """Count the intervals."""
@@ -103,6 +107,7 @@ class Observations:
                 for resource in self.resources
             ),
             self.log_counted,
+            None if self.rows_read is None else self.rows_read[rows],
         )
 
     def resource(self, name: str) -> Resource:

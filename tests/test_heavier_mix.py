@@ -1,0 +1,190 @@
+"""Reports that fill the processor at the busiest hour are not the end of what it can serve."""
+
+import threading
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pymysql
+import pytest
+from capacity_days import INTERVALS, SECONDS, residing
+
+from agent.demo.private_server import PrivateServer
+from agent.pipeline import observations
+from agent.window.concurrency import ConcurrencySource
+from agent.window.intervals import Window
+from agent.window.resource_utilisation import ROWS_READ
+from models.arrays import Mask
+from models.capacity.assess import assess_capacity
+from models.capacity.change_points import ROWS_PER_QUERY
+from models.capacity.heavier_mix import find_heavier_mix
+from models.capacity.observations import Observations
+from models.capacity.resource_and_limit import Resource
+from models.capacity.result import CapacityReason
+from models.trust import Trust
+from testbed.real.agent_in_process import watched, window_of
+from testbed.real.clients import run_as_root
+from testbed.real.daemon import wait_until
+from testbed.recorded.peak_predictions import interval_of, levels_of, saved, seen_below
+from testbed.simulated.servers import erlang_server
+
+FIXTURES = Path(__file__).parent / "fixtures"
+CORES, DEMAND, DELAY = 8.0, 0.001, 0.004
+SERVER = erlang_server("eight", int(CORES), DEMAND, DELAY)
+ROWS, ROWS_OF_REPORTS = 20.0, 500_000.0  # of a query; in a second of a processor
+WAVE = 0.5 - 0.5 * np.cos(np.linspace(0, 4 * np.pi, INTERVALS))
+SECOND = np.arange(INTERVALS) > INTERVALS / 2
+BUSIEST: dict[str, Mask] = {
+    "both busiest hours": WAVE > 0.85,
+    "the second one": (WAVE > 0.85) & SECOND,
+    "its middle": (WAVE > 0.97) & SECOND,
+}
+RUNNING_REPORTS = (
+    "SELECT PROCESSLIST_ID FROM performance_schema.threads"
+    " WHERE PROCESSLIST_INFO LIKE '%AS report%'"
+    " AND PROCESSLIST_ID <> CONNECTION_ID()"
+)
+
+
+def day(reach: float, reporting: Mask, seed: int) -> Observations:
+    """Two waves of a load, and reports that take what it leaves of the processor.
+
+    Reports share the processors evenly with the queries, which they delay and do not displace.
+    """
+    rng = np.random.default_rng([33, seed, int(100 * reach)])
+    chance = np.zeros(INTERVALS)
+    for i in range(1, INTERVALS):
+        chance[i] = 0.8 * chance[i - 1] + rng.normal(0, 0.03)
+    share = 0.1 + (reach - 0.1) * np.clip(WAVE + chance, 0, 1.1)
+    threads = 12.0 * reporting * np.clip(rng.normal(1, 0.1, INTERVALS), 0.5, 1.5)
+    theirs = np.minimum(threads / CORES, 1 - share)
+    x = share * SERVER.capacity
+    alone = residing(SERVER, share)
+    beside = np.maximum(x * DELAY + share * threads / (1 - share), alone)
+    n = np.where(threads > 0, beside + threads, alone) * np.exp(rng.normal(0, 0.02, INTERVALS))
+    own = np.minimum(0.98 * (share + theirs) * np.exp(rng.normal(0, 0.01, INTERVALS)), 0.98)
+    rows = (ROWS * x + ROWS_OF_REPORTS * theirs * CORES) * np.exp(rng.normal(0, 0.1, INTERVALS))
+    processors = np.full(INTERVALS, CORES)
+    cpu = Resource("cpu", own + 0.02, own=own, processors=processors)
+    at = SECONDS * np.arange(1, INTERVALS + 1)
+    return Observations.of(at, x, n, resources=[cpu], rows_read=rows)
+
+
+@pytest.mark.parametrize("reach", [0.4, 0.5, 0.6])
+@pytest.mark.parametrize("when", BUSIEST)
+def test_reports_at_the_busiest_hour_are_not_the_end(when: str, reach: float) -> None:
+    """The interval holds the capacity of the usual mix, and so far below nothing is trusted."""
+    for seed in range(4):
+        found = assess_capacity(day(reach, BUSIEST[when], seed))
+        assert found.lower is not None
+        assert found.upper is not None
+        assert found.lower < SERVER.capacity < found.upper
+        assert found.value == pytest.approx(SERVER.capacity, rel=0.1)
+        assert found.trust is not Trust.TRUSTED
+        assert CapacityReason.TWO_WORKLOADS in found.reasons
+        assert found.regimes is not None
+        assert found.regimes.clusters is not None
+        assert found.regimes.clusters.quantity == ROWS_PER_QUERY
+
+
+def test_reports_that_run_now_leave_no_present_capacity() -> None:
+    """While they run, the capacity of the usual mix is not that of the next minutes."""
+    seen = day(0.5, BUSIEST["the second one"], 1)
+    until = int(np.flatnonzero(BUSIEST["the second one"])[-1]) + 1
+    found = assess_capacity(seen.select(slice(0, until)))
+    assert CapacityReason.RECENT_COST_DIFFERS in found.reasons
+
+
+def test_a_full_processor_with_the_usual_mix_is_the_end() -> None:
+    """However much the rows of a query vary by chance: of no recorded server is it another mix."""
+    rng = np.random.default_rng(1)
+    for file in sorted([*FIXTURES.glob("real/*.json.gz"), *FIXTURES.glob("zoo/*.json.gz")]):
+        recording = saved(file)
+        *_, last = levels_of(recording)
+        seen = observations(seen_below(recording, last), ConcurrencySource.STATEMENT_TIME)
+        for spread in (0.05, 0.5):
+            rows = 30 * seen.throughput * np.exp(rng.normal(0, spread, len(seen)))
+            assert find_heavier_mix(replace(seen, rows_read=rows)) is None
+
+
+def test_the_end_counts_also_beside_reports() -> None:
+    """Where the usual mix fills the processor as well, only the reports' intervals are left out."""
+    reports = BUSIEST["its middle"]
+    seen = day(0.6, reports, 1)
+    full = (WAVE > 0.8) & ~SECOND
+    [cpu] = seen.resources
+    assert cpu.own is not None
+    assert seen.rows_read is not None
+    own = np.where(full, 0.98, cpu.own)
+    x = np.where(full, 0.97 * SERVER.capacity, seen.throughput)
+    n = np.where(full, 60.0, seen.concurrency)
+    rows = np.where(full, ROWS * x, seen.rows_read)
+    filled = Observations.of(
+        seen.at, x, n, resources=[replace(cpu, utilisation=own + 0.02, own=own)], rows_read=rows
+    )
+    found = assess_capacity(filled)
+    assert found.trust is Trust.TRUSTED
+    assert found.value == pytest.approx(SERVER.capacity, rel=0.06)
+
+
+def test_without_rows_or_others_at_such_a_load_nothing_is_left_out() -> None:
+    """It is not known then whether the mix or the load filled the processor."""
+    seen = day(0.5, BUSIEST["the second one"], 1)
+    assert find_heavier_mix(seen) is not None
+    assert find_heavier_mix(replace(seen, rows_read=None)) is None
+    assert find_heavier_mix(seen.select(SECOND & (WAVE > 0.85))) is None
+
+
+def test_reports_on_a_real_mysql_are_not_the_end() -> None:
+    """From the first report on the interval holds the peak; by the processor alone it never does.
+
+    `bench/record_reports.py` has recorded it: point reads up to half of their peak.
+    """
+    recording = saved(FIXTURES / "reports" / "mysql.json.gz")
+    rows = [interval_of(row) for row in recording["intervals"]]
+    peak = float(np.mean(recording["peaks"]))
+    for until in range(88, len(rows) + 1, 6):
+        seen = observations(Window(rows[:until]), ConcurrencySource.STATEMENT_TIME)
+        found, before = assess_capacity(seen), assess_capacity(replace(seen, rows_read=None))
+        assert found.lower is not None
+        assert found.upper is not None
+        assert found.lower < peak < found.upper
+        assert found.value == pytest.approx(peak, rel=0.25)
+        assert found.trust is not Trust.TRUSTED
+        assert before.upper is None or before.upper < 0.6 * peak
+
+
+@pytest.mark.live
+def test_the_rows_of_a_report_count_while_it_runs(mysql_server: PrivateServer) -> None:
+    """A report of many intervals shows in each of them, not only when it ends."""
+    run_as_root(
+        mysql_server,
+        "DROP DATABASE IF EXISTS reports",
+        "CREATE DATABASE reports",
+        "CREATE TABLE reports.t (id INT PRIMARY KEY AUTO_INCREMENT, v INT)",
+        "INSERT INTO reports.t (v) VALUES (1),(2),(3),(4)",
+        *["INSERT INTO reports.t (v) SELECT v + 1 FROM reports.t"] * 12,
+    )
+
+    def report() -> None:
+        """Look up a row for each of millions; it is killed before it ends."""
+        with suppress(pymysql.Error):
+            run_as_root(
+                mysql_server,
+                "SELECT COUNT(*) AS report FROM reports.t a"
+                " JOIN reports.t b ON b.id BETWEEN a.id - 16000 AND a.id"
+                " JOIN reports.t c ON c.id = b.id",
+            )
+
+    def intervals_with_its_rows() -> bool:
+        window = window_of(agent)
+        return ROWS_READ in window.rates and int(np.sum(window[ROWS_READ] > 1000.0)) >= 3
+
+    with watched(mysql_server, 2.0) as agent:
+        running = threading.Thread(target=report)
+        running.start()
+        wait_until("three intervals with its rows", intervals_with_its_rows, 60.0)
+        (found,) = run_as_root(mysql_server, RUNNING_REPORTS)
+        run_as_root(mysql_server, f"KILL {found[0]}")
+        running.join()
