@@ -327,6 +327,40 @@ def test_a_clock_set_forward_makes_the_window_older(first: Life, path: Path) -> 
     far_ahead.end()
 
 
+@pytest.mark.parametrize("wrong", [-1e9, 1e9])
+def test_a_window_is_found_once_a_wrong_clock_is_corrected(
+    first: Life, path: Path, wrong: float
+) -> None:
+    """As that of a machine that has just booted; no interval of the time before is there twice."""
+    life = Life(path, UNIX + 400.0 + wrong, born=5.0)
+    life.begin()
+    life.live(60)
+    assert len(life.ends) == 5
+    assert life.recorder.take_load() == []
+    life.ahead -= wrong
+    life.live(20)
+    assert life.ends == sorted(life.ends)
+    assert life.ends[:28] == pytest.approx(first.ends, abs=0.002)
+    assert len(life.ends) == 28 + 5 + 2
+    load = life.recorder.take_load()
+    assert load is not None
+    assert sum(one.queries for one in load) >= 28 * WIDTH * 100.0
+    life.end()
+
+
+def test_a_clock_set_forward_on_a_new_history_adds_nothing(path: Path) -> None:
+    """Rows of a minute ago are not read back as those of an earlier run."""
+    life = Life(path, UNIX)
+    life.begin()
+    life.live(120)
+    before = life.ends
+    for ahead in (60.0, -60.0):
+        life.ahead += ahead
+        life.live(20)
+    assert len(life.ends) == len(before) + 4
+    life.end()
+
+
 def test_a_file_that_becomes_readable_later_is_read_back_then(first: Life, path: Path) -> None:
     """While another agent has it, the window grows; then the earlier intervals are added."""
     holder = Store(path, SETTINGS)

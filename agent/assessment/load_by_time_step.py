@@ -30,9 +30,15 @@ class LoadSums:
     def add(self, sums: Iterable[LoadSum]) -> None:
         """Add sums, in any order; those older than the kept steps, or impossible, are ignored.
 
-        Intervals that begin before a step or end after it make a sum of up to two steps' length.
+        Intervals that begin before a step or end after it make a sum of up to two steps' length. If
+        all are older, the clock was far ahead and has been set back: all earlier sums are deleted.
         """
-        for load_sum in sums:
+        added = list(sums)
+        latest = max((load_sum.step for load_sum in added), default=self._last)
+        if latest <= self._last - self._kept:
+            self._seconds[:] = self._queries[:] = 0.0
+            self._last = latest
+        for load_sum in added:
             self._advance_to(load_sum.step)
             index = self._kept - 1 - (self._last - load_sum.step)
             is_valid = 0 <= load_sum.seconds <= 2 * self._width and 0 <= load_sum.queries < np.inf
@@ -43,13 +49,9 @@ class LoadSums:
     def add_intervals(self, end: Array, seconds: Array, throughput: Array) -> None:
         """Add new intervals: ends (Unix s), lengths (s) and queries/s, shape (k,) each.
 
-        Each counts in the step of its middle. If the clock was far ahead and has been set back,
-        all earlier sums are deleted.
+        Each counts in the step of its middle.
         """
         steps = np.floor((end - seconds / 2) / self._width).astype(int)
-        if steps.max() <= self._last - self._kept:
-            self._seconds[:] = self._queries[:] = 0.0
-            self._last = int(steps.max())
         known = np.minimum(seconds, self._width)
         parts = zip(steps.tolist(), known.tolist(), (throughput * known).tolist(), strict=True)
         self.add(LoadSum(*part) for part in parts)

@@ -1,6 +1,7 @@
 """The history of one target, as its monitor uses it: writing new data and reading it back."""
 
 import logging
+import math
 from collections import deque
 from dataclasses import replace
 
@@ -19,6 +20,7 @@ from agent.history.row_mapping import (
 )
 from agent.history.server_identity import MAX_NEW_SERVERS, Identities
 from agent.history.store import BusinessFuture, LoadFuture, Store, WindowFuture
+from agent.history.wall_clock_check import MAX_DIFFERENCE_SECONDS
 from agent.history.window_reader import WindowQuery
 from agent.history.write_buffer import Batch
 from agent.support.clock_pair import ClockPair
@@ -53,6 +55,8 @@ class HistoryRecorder:
         self.server: str | None = None  # the server whose intervals the window holds
         self._identities = Identities()
         self.refused_server: str | None = None  # a server whose data is not written
+        self._requested_at = ClockPair(0.0, 0.0)  # when the stored data was requested
+        self._found_nothing = False  # whether the window read back had no interval
         self._window: WindowFuture | None = None
         self._load: LoadFuture | None = None
         self._recent_load: LoadFuture | None = None
@@ -66,12 +70,14 @@ class HistoryRecorder:
         self.server, self._window, self._fit_at = before.server, before._window, before._fit_at
         self._load, self._recent_load = before._load, before._recent_load
         self._business = before._business
+        self._requested_at, self._found_nothing = before._requested_at, before._found_nothing
         self._identities, self.refused_server = before._identities, before.refused_server
 
     def request_window(self, buffer: IntervalBuffer, now: ClockPair) -> None:
         """Request the stored intervals of the present server, for a buffer that can hold more."""
         if self.server is not None:
-            self._window = self._store.read_window(self._stored_window(self.server, buffer, now))
+            since, until = now.unix - buffer.horizon, now.unix
+            self._window = self._store.read_window(self._query(self.server, buffer, since, until))
 
     def keep_sample(self, sample: Sample) -> None:
         """Keep a sample until its interval is written."""
@@ -100,9 +106,12 @@ class HistoryRecorder:
         if self._window is not None and self._window.done():
             future, self._window = self._window, None
             found = future.result().shifted(now.monotonic - now.unix)
+            self._found_nothing = len(found) == 0
             buffer.restore(found)
             facts = fields(target=self._target, intervals=len(found))
             log.info("read back from the history", extra=facts)
+        elif self._found_nothing and self.server is not None:
+            self._request_if_clock_was_set(self.server, buffer, now)
 
     def take_load(self) -> list[LoadSum] | None:
         """Return the hourly load of the days before, once it has been read back; else None."""
@@ -174,22 +183,42 @@ class HistoryRecorder:
             self._uses.clear()
             self._values.clear()
         self.refused_server, self.server = None, server
-        wanted = self._stored_window(server, buffer, now)
+        self._request(server, buffer, now, -math.inf, now.unix)
+
+    def _request_if_clock_was_set(
+        self, server: str, buffer: IntervalBuffer, now: ClockPair
+    ) -> None:
+        """Request again what was not found by another clock, as of a machine that just booted.
+
+        Rows that this run has written by that clock are left out.
+        """
+        began, before = self._requested_at.unix, self._requested_at.to_unix(now.monotonic)
+        if now.unix > before + MAX_DIFFERENCE_SECONDS:
+            self._request(server, buffer, now, before, now.unix)
+        elif now.unix < before - MAX_DIFFERENCE_SECONDS:
+            self._request(server, buffer, now, -math.inf, min(began, now.unix))
+
+    def _request(
+        self, server: str, buffer: IntervalBuffer, now: ClockPair, since: float, until: float
+    ) -> None:
+        """Request all that was stored from `since` to `until` (Unix s) and is not too old."""
+        self._requested_at, self._found_nothing = now, False
+        wanted = self._query(server, buffer, max(since, now.unix - buffer.horizon), until)
         self._window = self._store.read_window(wanted)
         self._business = self._store.business(wanted)
-        self._load = self._request_load(wanted, now, HOUR_SECONDS, KEPT_HOURS)
-        self._recent_load = self._request_load(
-            wanted, now, STEP_SECONDS, hour_ahead_load.KEPT_STEPS
+        self._load, self._recent_load = (
+            self._store.load(
+                replace(wanted, since=in_milliseconds(max(since, now.unix - width * count))), width
+            )
+            for width, count in (
+                (HOUR_SECONDS, KEPT_HOURS),
+                (STEP_SECONDS, hour_ahead_load.KEPT_STEPS),
+            )
         )
 
-    def _stored_window(self, server: str, buffer: IntervalBuffer, now: ClockPair) -> WindowQuery:
-        """Return which stored intervals the buffer can hold."""
-        since, until = (in_milliseconds(at) for at in (now.unix - buffer.horizon, now.unix))
-        return WindowQuery(self._target, server, buffer.width, since, until)
-
-    def _request_load(
-        self, wanted: WindowQuery, now: ClockPair, width: float, count: int
-    ) -> LoadFuture:
-        """Request the load of the latest `count` steps."""
-        since = in_milliseconds(now.unix - width * count)
-        return self._store.load(replace(wanted, since=since), width)
+    def _query(
+        self, server: str, buffer: IntervalBuffer, since: float, until: float
+    ) -> WindowQuery:
+        """Return which stored intervals are wanted; times in Unix seconds."""
+        times = in_milliseconds(since), in_milliseconds(until)
+        return WindowQuery(self._target, server, buffer.width, *times)
