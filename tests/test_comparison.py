@@ -64,19 +64,20 @@ def test_a_change_needs_a_bound_on_its_own_side_only() -> None:
         assert change(ComparedEstimate(None), below).verdict is Verdict.CANNOT_TELL
 
 
-def test_the_laws_intervals_cover_its_parameters() -> None:
-    """Of noisy points of a known law, σ, κ and λ lie within nine times in ten at least."""
+@pytest.mark.parametrize(("points", "widest"), [(20, 1.2), (200, 1.1)])
+def test_the_laws_intervals_cover_its_parameters(points: int, widest: float) -> None:
+    """Of few or many noisy points of a known law, σ, κ and λ lie within, nine times in ten."""
     law, trials = Usl(sigma=0.02, kappa=0.0005, lam=500.0), 40
     truth, held = (law.sigma, law.kappa, law.lam), np.zeros(3)
     for seed in range(trials):
         random = np.random.default_rng(seed)
-        n = random.uniform(1.0, 16.0, 200)
-        x = law.throughput(n) * np.exp(0.03 * random.standard_normal(200))
+        n = random.uniform(1.0, 16.0, points)
+        x = law.throughput(n) * np.exp(0.03 * random.standard_normal(points))
         intervals = fit_bayes(n, x).law_intervals
         assert intervals is not None
         pairs = zip(intervals, truth, strict=True)
         held += [known.low <= true <= known.high for known, true in pairs]
-        assert intervals.lam.ratio < 1.1
+        assert intervals.lam.ratio < widest
     assert held.min() / trials >= 0.85
 
 
