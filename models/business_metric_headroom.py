@@ -16,7 +16,14 @@ from models.capacity.headroom import Headroom
 from models.capacity.result import Capacity
 from models.capacity.saturation_probability import is_contradicted
 from models.distribution_functions import NORMAL_95
-from models.numerics import QUANTILES, even_shares, median, quantiles, weighted_quantiles
+from models.numerics import (
+    NODE_COUNT,
+    QUANTILES,
+    even_shares,
+    median,
+    quantiles,
+    weighted_quantiles,
+)
 from models.reason_enum import ReasonEnum
 from models.robust_regression import LinearFit, fit_linear
 from models.shared_constants import (
@@ -34,7 +41,7 @@ MIN_CURVATURE_SCORE = 3.0
 
 SHARES = even_shares(40)
 Z = np.linspace(-3, 3, 25)
-SLOPE_SHARES = even_shares(5)
+SLOPE_SHARES = even_shares(NODE_COUNT)
 """Positions of b's draws between the two regressions, 0 to 1."""
 
 
