@@ -69,7 +69,7 @@ def test_sums_of_blocks_are_those_of_their_intervals() -> None:
     assert np.allclose(together.uses, whole.uses)
     assert np.allclose(together.work, whole.work)
     with pytest.raises(ValueError, match="arrange them first"):
-        one + two.with_classes(("sleep", "other"), "other")
+        one + two.with_classes(("sleep", "other"))
 
 
 def test_a_class_without_a_column_is_part_of_other() -> None:
@@ -79,7 +79,7 @@ def test_a_class_without_a_column_is_part_of_other() -> None:
     expected = Block.of(
         folded, Y, capped_work_time(INTERVALS) @ _to(names), UNIT_COSTS, interval_weights(Y)
     )
-    found = block(INTERVALS, Y).with_classes(names, "other")
+    found = block(INTERVALS, Y).with_classes(names)
     assert np.allclose(found.moments.gram, expected.moments.gram)
     assert np.allclose(found.moments.totals, expected.moments.totals)
     assert np.allclose(found.work, expected.work)

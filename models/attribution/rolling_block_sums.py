@@ -73,14 +73,14 @@ class Block:
             errors=errors,
         )
 
-    def with_classes(self, names: tuple[str, ...], rest: str) -> "Block":
-        """Return the block with these classes; the others are added to the class `rest` of them."""
+    def with_classes(self, names: tuple[str, ...]) -> "Block":
+        """Return the block with these classes; all others are added to `OTHER`, one of them."""
         if names == self.names:
             return self
         place = {name: i for i, name in enumerate(names)}
         old_place = {name: i for i, name in enumerate(self.names)}
         to = np.zeros((len(names) + 1, len(self.names) + 1))
-        to[[place.get(name, place[rest]) for name in self.names], range(len(self.names))] = 1.0
+        to[[place.get(name, place[OTHER]) for name in self.names], range(len(self.names))] = 1.0
         to[-1, -1] = 1.0
         moments = replace(
             self.moments,
@@ -192,9 +192,7 @@ class RollingBlocks:
 
 def merge_blocks(blocks: Sequence[Block], unit_costs: UnitCosts, names: tuple[str, ...]) -> Block:
     """Sum up blocks, converted to these classes and unit costs."""
-    first, *others = (
-        block.with_unit_costs(unit_costs).with_classes(names, OTHER) for block in blocks
-    )
+    first, *others = (block.with_unit_costs(unit_costs).with_classes(names) for block in blocks)
     for block in others:
         first = first + block
     return first
