@@ -109,8 +109,7 @@ class Estimate:
             return cls.at_least(max(min(low, law.x_max), x_seen), x_seen, load)
         low, high = low / (1 + TOLERATED_CHANGE), high * (1 + TOLERATED_CHANGE)
         quantiles = Distribution.of_quantiles(low, law.x_max, high)
-        upper = high if np.isfinite(high) else None
-        return cls(law.x_max, low, upper, {USL: 1.0}, x_seen, quantiles)
+        return cls(law.x_max, low, high, {USL: 1.0}, x_seen, quantiles)
 
     @classmethod
     def of_lowest(
