@@ -61,6 +61,7 @@ ACCOUNT_CHANGES = {
 REMEDIES = {
     **{code: f"ALTER USER ... {change}" for code, change in ACCOUNT_CHANGES.items()},
     4150: "FLUSH PRIVILEGES on the server lets it in again",
+    ER.HOST_IS_BLOCKED: "TRUNCATE TABLE performance_schema.host_cache lets it in again",
     OFFLINE_ERROR: "SET GLOBAL offline_mode = OFF lets it in again",
     ER.CON_COUNT_ERROR: "SET GLOBAL max_connections to more, or let clients open fewer",
     CR.CR_SSL_CONNECTION_ERROR: (

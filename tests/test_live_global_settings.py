@@ -1,12 +1,14 @@
 """Settings that an operator makes for all sessions, and limits of the account, on real servers."""
 
 import signal
+import socket
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import pymysql
 import pytest
 from collector_session import connected
 from conftest import ServerFactory
@@ -16,6 +18,7 @@ from collectors import COLLECTORS, business_query
 from collectors.base import CollectorError, FailureKind, Values
 from collectors.connection import Connection, Login
 from collectors.digests import DigestValues
+from collectors.driver_errors import failure
 from collectors.transport_security import Endpoint
 from testbed.real.clients import run_as_root
 from testbed.real.daemon import target, wait_until, watching
@@ -126,6 +129,52 @@ def test_each_restriction_of_the_account_has_its_remedy(server: PrivateServer, l
     assert len(said) >= 2
     assert len(set(said)) == 1
     assert said[0].endswith(f"; {LIMITED[limit]}")
+
+
+def test_a_blocked_host_is_let_in_by_its_remedy(private_server: ServerFactory) -> None:
+    """A client that is no client of MySQL has used the port: the account is not at fault.
+
+    On MariaDB only: a MySQL does not take back --skip-name-resolve, which private servers have.
+    """
+    options = ("--skip-name-resolve=OFF", "--max-connect-errors=1")
+    server = private_server("mariadb", options=options)
+    account = least_account(server)
+    for _ in range(3):
+        other = (OTHER_HOST, 0)
+        with (
+            suppress(ConnectionError),  # once it is blocked
+            socket.create_connection(("127.0.0.1", server.port), source_address=other) as sock,
+        ):
+            sock.sendall(NO_LOGIN)
+            while sock.recv(1024):
+                pass
+    error = refusal_of(server, account)
+    assert error is not None
+    assert error.args[0] == BLOCKED
+    remedy = str(failure(error, "db", account.user)).rpartition("; ")[2]
+    assert remedy.endswith(" lets it in again")
+    run_as_root(server, remedy.removesuffix(" lets it in again"))
+    assert refusal_of(server, account) is None
+
+
+OTHER_HOST = "127.0.0.5"  # a server's cache of hosts leaves 127.0.0.1 out
+BLOCKED = 1129
+NO_LOGIN = b"\x05\x00\x00\x01abcde"  # a packet of five bytes
+
+
+def refusal_of(server: PrivateServer, account: Account) -> pymysql.MySQLError | None:
+    """The error with which the server refuses a session from the other host."""
+    try:
+        pymysql.connect(
+            host="127.0.0.1",
+            port=server.port,
+            user=account.user,
+            password=account.password,
+            bind_address=OTHER_HOST,
+        ).close()
+    except pymysql.MySQLError as error:
+        return error
+    return None
 
 
 def test_a_failing_init_connect_is_logged_once(
