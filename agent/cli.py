@@ -13,7 +13,7 @@ from typing import NoReturn
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before numpy is imported; the fits are small
 
 from agent import __version__
-from agent.commands.exit_codes import USAGE_ERROR
+from agent.commands.exit_codes import INTERRUPTED, TERMINATED, USAGE_ERROR
 from agent.support.errors import HeadroomError
 from agent.support.safe_output import OutputError, flush_output, print_error, printable
 
@@ -33,8 +33,6 @@ COMMANDS = (
     "files",
     "demo",
 )
-INTERRUPTED = 130  # 128 + SIGINT, as shells report it
-TERMINATED = 143  # 128 + SIGTERM
 DESCRIPTION = (
     "How far a MySQL server is from its limit, what sets that limit, and which queries use it up."
 )

@@ -2,6 +2,8 @@
 
 import os
 import re
+import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +13,8 @@ import pytest
 from history_rows import filled
 
 from agent import __version__
-from agent.cli import COMMANDS, INTERRUPTED, TERMINATED, main
+from agent.cli import COMMANDS, main
+from agent.commands.exit_codes import INTERRUPTED, TERMINATED
 from testbed.real.daemon import wait_until
 from testbed.real.namespaces import IN_A_CONTAINER
 
@@ -203,6 +206,29 @@ def test_a_full_disk_is_reported_in_one_line(command: str, buffered: str, data: 
     """Standard output is named, not the file that was read."""
     problem = "standard output cannot be written: No space left on device"
     assert output_to(">/dev/full", command, data, buffered) == (1, f"mysql-headroom: {problem}\n")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root makes PID namespaces")
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, INTERRUPTED), (signal.SIGTERM, TERMINATED)]
+)
+def test_a_command_that_is_the_first_process_of_a_container_can_be_ended(
+    number: signal.Signals, code: int
+) -> None:
+    """By Ctrl-C and by docker stop, while it waits for a server that says nothing."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        silent.settimeout(60)
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        words = ("analyze", "--prometheus", url, "--timeout", "10m")
+        process = subprocess.Popen([*IN_A_CONTAINER, sys.executable, "-m", "agent.cli", *words])
+        try:
+            client, _ = silent.accept()
+            with client:
+                psutil.Process(process.pid).children()[0].send_signal(number)
+                assert process.wait(timeout=60) == code
+        finally:
+            process.kill()
+            process.wait()
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root makes PID namespaces")

@@ -1,11 +1,15 @@
 """Progress of a long computation, and its interruption by Ctrl-C at any moment."""
 
+import os
 import signal
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import FrameType
+from typing import NoReturn
 
+from agent.commands.exit_codes import INTERRUPTED
 from agent.support.safe_output import printable
 from models.attribution.resource_division import Progress
 
@@ -18,12 +22,19 @@ def interruptible() -> Iterator[None]:
     """End the process at once at Ctrl-C, even during one long call of linear algebra.
 
     Python handles a signal only between two of its own instructions. For commands that only read.
+    The first process of a container has a handler nevertheless: the kernel ignores others' default.
     """
-    former = signal.signal(signal.SIGINT, signal.SIG_DFL)
+    is_first = os.getpid() == 1
+    former = signal.signal(signal.SIGINT, _end_at_once if is_first else signal.SIG_DFL)
     try:
         yield
     finally:
         signal.signal(signal.SIGINT, former)
+
+
+def _end_at_once(number: int, frame: FrameType | None) -> NoReturn:
+    del number, frame
+    os._exit(INTERRUPTED)
 
 
 def progress_of(activity: str) -> Progress:
