@@ -68,7 +68,7 @@ class TwoClusters:
     ratio: float
     """The cost of a query in the cluster left out over that in the one kept."""
     share: float
-    """The share of the intervals that were left out."""
+    """The share of the intervals that were left out; 0 of a heavier mix that is the present one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,6 +86,11 @@ def find_regimes(seen: Observations) -> Regimes:
     heavier = find_heavier_mix(seen)
     if heavier is None:
         return _regimes_of_usual(seen)
+    if heavier.at_any_load[-MIN_SIDE_INTERVALS:].all():  # it may stay, as after a change of plans
+        regimes = _regimes_of_usual(seen)
+        is_explained = regimes.change is not None or regimes.clusters is not None
+        lasting = TwoClusters(ROWS_PER_QUERY, heavier.ratio, 0.0)
+        return regimes if is_explained else replace(regimes, clusters=lasting)
     usual = np.flatnonzero(~heavier.intervals)
     regimes = _regimes_of_usual(seen.select(usual))
     current, change = np.zeros(len(seen), dtype=np.bool_), regimes.change

@@ -142,6 +142,12 @@ def _share_of_latest_left_out(evidence: CapacityEvidence) -> float:
     return 1 - float(np.mean(evidence.regimes.current[-LATEST_INTERVALS:]))
 
 
+def _is_heavier_mix_present(evidence: CapacityEvidence) -> float:
+    """Return whether a heavier mix fills a resource now: nothing was left out for it."""
+    clusters = evidence.regimes.clusters
+    return float(clusters is not None and not clusters.share)
+
+
 def _is_recent_cost_different(evidence: CapacityEvidence) -> float:
     return float(evidence.outliers.recent_cost_differs)
 
@@ -254,6 +260,12 @@ DOUBTS = (
     ),
     Doubt(Why.RECENT_COST_DIFFERS, _is_recent_cost_different, MAJORITY, "mix changed"),
     Doubt(Why.RECENT_COST_DIFFERS, _share_of_latest_left_out, MAJORITY, "night jobs"),
+    Doubt(
+        Why.RECENT_COST_DIFFERS,
+        _is_heavier_mix_present,
+        MAJORITY,
+        "test_reports_that_run_now_leave_no_present_capacity",
+    ),
     Doubt(
         Why.RECENT_COST_DIFFERS,
         _latest_change_of_cost,

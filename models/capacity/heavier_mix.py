@@ -37,6 +37,8 @@ class HeavierMix:
     """Shape (intervals,)."""
     ratio: float
     """The rows that a query read in them, over those in others at such a load."""
+    at_any_load: Mask = field(repr=False)
+    """The intervals with such a mix, whether or not it filled the resource; shape (intervals,)."""
 
 
 def find_heavier_mix(seen: Observations) -> HeavierMix | None:
@@ -75,7 +77,7 @@ def _filled_by_heavier(seen: Observations, resource: Resource, ln_rows: Array) -
         return None
     heavier = (full | near) & is_more
     ratio = float(np.exp(median(ln_rows[heavier]) - middle))
-    return HeavierMix(heavier, ratio)
+    return HeavierMix(heavier, ratio, is_more)
 
 
 def _certain_difference(some: Array, others: Array) -> float:
