@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from datetime import datetime, timedelta
 from itertools import chain, repeat
 from typing import Self
 
@@ -206,11 +207,12 @@ class LyingServer:
     def _honest(self, age: float) -> Iterator[tuple[str, FalseAnswer]]:
         """Patterns of the agent's statements, and the answers; the first match counts."""
         status = {**dict.fromkeys(COUNTERS, round(100 * age)), **GAUGES, "Uptime": round(age)}
+        now = f"{datetime.fromisoformat(NOW) + timedelta(seconds=age):%F %T.%f}"
         sums = " ".join([str(round(10 * age))] * COUNTED)
         key = f"1700000000.000001|{DIGEST}|=shop"
         yield r"LIKE 'Uptime'", lambda: table(("Uptime", round(age)))
         yield r"SHOW VARIABLES", lambda: table(*self.variables.items())
-        yield r"performance_schema\.global_status", lambda: status_table(status)
+        yield r"performance_schema\.global_status", lambda: status_table(status, now)
         yield r"CONNECTION_ID", one(self.sessions, LONGLONG)
         yield r"CURRENT_USER", one("headroom@%")
         yield r"setup_instruments", one(0, LONGLONG)
@@ -218,8 +220,8 @@ class LyingServer:
         yield r"setup_consumers", lambda: table(*((name,) for name in CONSUMERS))
         yield r"SELECT 1 FROM", one(1, LONGLONG)
         yield r"PROCESSLIST_ID", one(42, LONGLONG)
-        yield r"Binlog Dump%'\), 0", lambda: table((0, 1, 0, 0, 0, NOW))
-        totals = (round(10 * age), round(1e12 * age), round(1e11 * age), sums, NOW)
+        yield r"Binlog Dump%'\), 0", lambda: table((0, 1, 0, 0, 0, now))
+        totals = (round(10 * age), round(1e12 * age), round(1e11 * age), sums, now)
         yield (
             r"SELECT SUM\(COUNT_STAR\), SUM\(SUM_TIMER_WAIT\), (?s:.)*UNION",
             lambda: table(totals, (0, 0, None, None, None), type_code=NEWDECIMAL),
