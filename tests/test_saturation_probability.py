@@ -9,6 +9,7 @@ from law_windows import WAVES, intervals, known, seen_at, with_resources
 from agent.assessment.snapshot import Snapshot
 from agent.export.page import render
 from agent.export.snapshot_json import target_object
+from agent.what_if.current_state import current_state_of
 from models.capacity.distribution import Distribution
 from models.capacity.headroom import Headroom
 from models.capacity.result import Capacity, CapacityReason
@@ -20,6 +21,7 @@ from models.capacity.saturation_probability import (
 from models.forecast.next_hour import STEP_SECONDS, Rise
 from models.shared_constants import TOLERATED_CHANGE
 from models.trust import Trust
+from models.what_if.posterior_draws import draws_of
 
 BELOW = Headroom(0.3, overloaded=False, overload_loss=0.0)
 WIDE = Distribution.of_quantiles(500, 1000, 4000)
@@ -48,14 +50,6 @@ def test_a_distribution_has_its_quantiles() -> None:
     )
     assert limit.quantiles([0.05, 0.5, 0.95]) == pytest.approx([900, 1000, 1300], rel=1e-3)
     assert limit.median == pytest.approx(1000, rel=1e-3)
-
-
-@pytest.mark.parametrize("unknown", [None, np.inf])
-def test_without_an_upper_bound_it_is_wider_above_than_below(unknown: float | None) -> None:
-    """As much higher as it is lower leaves a probability that is neither 0 nor 1."""
-    open_above = Distribution.of_quantiles(900, 1000, unknown)
-    assert open_above.at_most(np.array([900.0, 1000.0])) == pytest.approx([0.05, 0.5], abs=1e-3)
-    assert 0.6 < open_above.at_most(1000 / 0.9) < 0.9
 
 
 def test_the_probability_is_capped_at_the_distributions_end() -> None:
@@ -113,6 +107,21 @@ def test_an_assessed_server_agrees_with_its_own_interval() -> None:
     assert found.upper is not None
     reached = found.distribution.at_most(np.array([found.lower, found.upper]))
     assert reached == pytest.approx([0.05, 0.95], abs=0.01)
+
+
+def test_draws_of_a_capacity_without_an_upper_bound_agree_with_the_probability() -> None:
+    """Also there SLAs and what-if questions start from the capacity's own distribution."""
+    snapshot, now = served(3000.0), seen_at(with_resources(intervals(WAVES)))
+    found = snapshot.assessed.capacity
+    assert found is not None
+    open_above = Distribution(np.log([2000.0, 4000.0, 5000.0]), np.array([0.0, 0.3, 0.6]))
+    unbounded = replace(found, upper=None, distribution=open_above)
+    snapshot = replace(snapshot, assessed=replace(snapshot.assessed, capacity=unbounded))
+    drawn = draws_of(current_state_of(snapshot, now)).capacity
+    likely = snapshot.saturation_probability(now)
+    assert [p for _, p in likely] == pytest.approx([0.176, 0.217, 0.272, 0.458], abs=0.001)
+    for growth, probability in likely:
+        assert np.mean(drawn <= growth * 3000.0) == pytest.approx(probability, abs=0.002)
 
 
 def test_json_and_page_show_the_probability() -> None:

@@ -12,6 +12,7 @@ from agent.assessment.snapshot import Snapshot
 from agent.what_if.current_state import current_state_of
 from agent.what_if.target_sla import sla_of
 from agent.window.resource_utilisation import CPUS, LOG_WRITES, OPEN_CONNECTIONS
+from models.capacity.distribution import Distribution
 from models.capacity.result import CapacityReason
 from models.distribution_functions import normal_cdf
 from models.usl.law import Usl
@@ -31,7 +32,16 @@ def on_the_law(n: float) -> CurrentState:
     peak = LAW.x_max
     assert peak is not None
     limit = replace(CONTENTION, grid=CONTENTION.grid + np.log(peak / 5000.0), probability=1.0)
-    return CurrentState(peak, 0.98 * peak, 1.02 * peak, (limit,), CurrentLoad(x, n / x), law=LAW)
+    known = (0.98 * peak, peak, 1.02 * peak)
+    return CurrentState(
+        peak,
+        known[0],
+        known[2],
+        (limit,),
+        CurrentLoad(x, n / x),
+        distribution=Distribution.of_quantiles(*known),
+        law=LAW,
+    )
 
 
 @pytest.mark.parametrize("n", [2.0, 5.0, 15.0])
@@ -59,7 +69,8 @@ def processors(count: int, busy: float) -> CurrentState:
     limit = replace(CPU, grid=grid, cdf=normal_cdf((grid - place) / 0.02), shares={})
     load = CurrentLoad(1000.0 * busy, service * queued(count, busy))
     use = ResourceUse(LimitKind.CPU, service, busy, busy, channels=count, name=limit.name)
-    return CurrentState(1000.0, 970.0, 1030.0, (limit,), load, uses=(use,))
+    about = Distribution.of_quantiles(970.0, 1000.0, 1030.0)
+    return CurrentState(1000.0, 970.0, 1030.0, (limit,), load, uses=(use,), distribution=about)
 
 
 def queued(count: int, busy: float) -> float:
@@ -112,7 +123,14 @@ def test_an_uncertain_limit_makes_an_uncertain_sla() -> None:
     [limit] = today.limits
     far = replace(limit, grid=limit.grid[0] + 10 * (limit.grid - limit.grid[0]))
     known = sla_headroom(today, 0.02).throughput
-    doubted = replace(today, limits=(far,), lower=900.0, upper=1400.0, capacity=1100.0)
+    doubted = replace(
+        today,
+        limits=(far,),
+        lower=900.0,
+        upper=1400.0,
+        capacity=1100.0,
+        distribution=Distribution.of_quantiles(900.0, 1100.0, 1400.0),
+    )
     unsure = sla_headroom(doubted, 0.02).throughput
     assert known is not None
     assert unsure is not None

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from models.attribution.background_use import NOTHING_UNATTRIBUTED, UnattributedUse
 from models.attribution.capacity_gain import ObservedClassUse, share_at_limit
+from models.capacity.distribution import Distribution
 from models.distribution_functions import normal_cdf
 from models.usl.law import Usl
 from models.what_if.assumption_sentences import assumptions
@@ -62,6 +63,7 @@ TODAY = CurrentState(
     limits=(CPU, DISK, CONTENTION),
     load=CurrentLoad(500.0, 0.006),
     uses=USES,
+    distribution=Distribution.of_quantiles(900.0, CAPACITY, 1150.0),
     law=Usl(sigma=0.02, kappa=0.0005, lam=190.0),
     time_shares={"a": UseShare(0.3), "b": UseShare(0.2)},
     seen=frozenset(LimitKind),

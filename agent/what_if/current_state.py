@@ -54,7 +54,7 @@ def current_state_of(snapshot: Snapshot, now: float) -> CurrentState:
         capacity=capacity.value if capacity else None,
         lower=capacity.lower if capacity else None,
         upper=capacity.upper if capacity else None,
-        distribution=capacity.distribution if capacity and capacity.upper else None,
+        distribution=capacity.distribution if capacity else None,
         is_trusted=capacity is not None and capacity.trust is Trust.TRUSTED,
         limits=limits,
         load=_measured_load(snapshot, capacity, *place) if place and is_loaded else None,

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from math import inf, log
+from math import log
 from typing import Self
 
 import numpy as np
@@ -12,8 +12,6 @@ from models.distribution_functions import NORMAL_95, normal_cdf
 from models.numerics import ROUNDING, TABLE_SIZE
 from models.shared_constants import MIN_NOISE
 
-UNBOUNDED_SPREAD = 2.0
-"""The ratio of the deviation above the median to that below, where there is no 95 % quantile."""
 TABLE_DEVIATIONS = 4.0
 """The extent of a distribution's table, in deviations to either side."""
 
@@ -29,11 +27,9 @@ class Distribution:
     cdf: Array = field(repr=False)
 
     @classmethod
-    def of_quantiles(cls, lower: float, median: float, upper: float | None) -> Self:
+    def of_quantiles(cls, lower: float, median: float, upper: float) -> Self:
         """Create a split normal of ln C with these 5, 50 and 95 % quantiles (queries/s)."""
-        down = _ln_deviation(median / lower)
-        known = upper is not None and upper < inf
-        up = _ln_deviation(upper / median) if upper and known else UNBOUNDED_SPREAD * down
+        down, up = _ln_deviation(median / lower), _ln_deviation(upper / median)
         z = np.linspace(-TABLE_DEVIATIONS, TABLE_DEVIATIONS, TABLE_SIZE)
         return cls(log(median) + np.where(z < 0, down, up) * z, normal_cdf(z))
 

@@ -134,7 +134,7 @@ class CurrentState:
     load: CurrentLoad | None
     uses: tuple[ResourceUse, ...] = ()
     distribution: Distribution | None = field(repr=False, default=None)
-    """The capacity's distribution, where more is known than those three numbers."""
+    """The capacity's distribution; None where the capacity is not known."""
     law: Usl | None = None
     """The law of the present hardware; None where it cannot be fitted."""
     time_shares: SharesByClass = field(default_factory=dict)

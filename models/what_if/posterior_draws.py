@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.arrays import Array
-from models.capacity.distribution import TABLE_DEVIATIONS, Distribution
+from models.capacity.distribution import TABLE_DEVIATIONS
 from models.distribution_functions import normal_cdf
 from models.numerics import ROUNDING, even_shares
 from models.random_numbers import DRAW_COUNT, SEED, RandomNumbers
@@ -48,11 +48,11 @@ class Draws:
 def draws_of(today: CurrentState) -> Draws:
     """Draw what is uncertain; capacity and limits are NaN where the capacity is not known."""
     uniform = _even_shares_in_random_order(SEED, 8 + len(today.limits))
-    capacity = _draw_capacity(today, uniform[0])
-    if today.capacity is None or not today.limits:
+    if today.capacity is None or today.distribution is None or not today.limits:
         capacity = np.full(DRAW_COUNT, np.nan)
         limits = np.full((len(today.limits), DRAW_COUNT), np.nan)
     else:
+        capacity = today.distribution.quantiles(uniform[0])
         binding = _draw_binding_limit(today.limits, uniform[1])
         limits = np.stack(
             [
@@ -97,17 +97,6 @@ def _even_shares_in_random_order(seed: int, rows: int) -> Array:
     random = RandomNumbers(seed)
     orders = [random.permutation(DRAW_COUNT) for _ in range(rows)]
     return even_shares(DRAW_COUNT)[np.stack(orders)]
-
-
-def _draw_capacity(today: CurrentState, uniform: Array) -> Array:
-    """Draw the capacity with the reported quantiles: 5 %, the value as the median, 95 %."""
-    if today.capacity is None:
-        return np.full(DRAW_COUNT, np.nan)
-    if today.distribution is not None:
-        return today.distribution.quantiles(uniform)
-    lower = today.lower or today.capacity
-    known = Distribution.of_quantiles(lower, today.capacity, today.upper)
-    return known.quantiles(uniform)
 
 
 def _draw_binding_limit(limits: Sequence[LimitDistribution], uniform: Array) -> NDArray[np.intp]:
