@@ -25,7 +25,7 @@ from models.attribution.class_interval_table import ClassIntervals
 from models.attribution.cost_model import fit_block
 from models.attribution.division_methods import DividedUse, capped_work_time
 from models.attribution.result import disagreement
-from models.attribution.rolling_block_sums import Block, unit_costs_of_blocks
+from models.attribution.rolling_block_sums import Block, TimeSums, unit_costs_of_blocks
 from models.attribution.sufficient_statistics import RegressionSums
 from models.attribution.waiting_classes import (
     MIN_COMPUTING_LEVEL,
@@ -45,6 +45,12 @@ def block(intervals: ClassIntervals, y: Array, unit_costs: UnitCosts = UNIT_COST
     return Block.of(intervals, y, capped_work_time(intervals), unit_costs, interval_weights(Y))
 
 
+def times(block: Block) -> TimeSums:
+    """Those of a block that has some."""
+    assert block.times is not None
+    return block.times
+
+
 def parts(*edges: int) -> list[Block]:
     """The same intervals as several blocks, all with one set of weights."""
     weights = interval_weights(Y)
@@ -62,12 +68,15 @@ def parts(*edges: int) -> list[Block]:
 
 def test_sums_of_blocks_are_those_of_their_intervals() -> None:
     """However the window is cut."""
-    one, two, three = parts(0, 60, 61, 240)
+    one, two, three = blocks = parts(0, 60, 61, 240)
     together, whole = one + two + three, block(INTERVALS, Y)
     assert np.allclose(together.moments.gram, whole.moments.gram)
     assert np.allclose(together.pooled.projection, whole.pooled.projection)
     assert np.allclose(together.uses, whole.uses)
-    assert np.allclose(together.work, whole.work)
+    assert np.allclose(times(together).work, times(whole).work)
+    assert np.allclose(
+        times(together).elasticity.sums, sum(times(b).elasticity.sums for b in blocks)
+    )
     with pytest.raises(ValueError, match="arrange them first"):
         one + two.with_classes(("sleep", "other"))
 
@@ -82,7 +91,7 @@ def test_a_class_without_a_column_is_part_of_other() -> None:
     found = block(INTERVALS, Y).with_classes(names)
     assert np.allclose(found.moments.gram, expected.moments.gram)
     assert np.allclose(found.moments.totals, expected.moments.totals)
-    assert np.allclose(found.work, expected.work)
+    assert np.allclose(times(found).work, times(expected).work)
 
 
 def _to(names: tuple[str, ...]) -> Array:
@@ -108,7 +117,7 @@ def test_a_fit_to_sums_is_close_to_one_to_samples() -> None:
     total = blocks[0].with_unit_costs(unit_costs)
     for other in blocks[1:]:
         total = total + other.with_unit_costs(unit_costs)
-    model, waiting = fit_block(total, unit_costs, time_like=True)
+    model, waiting = fit_block(total, unit_costs)
     assert not waiting.any()
     found = dict(zip(model.names, model.mixture.totals, strict=True))
     true = SIMULATED.truth.sum(axis=0)

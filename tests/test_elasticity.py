@@ -97,7 +97,7 @@ def test_the_sums_of_minutes_show_it_too() -> None:
         Block.of(intervals.at(part), y[part], work[part], unit_costs, interval_weights(y)[part])
         for part in (slice(begin, begin + 60) for begin in range(0, len(y), 60))
     ]
-    model, _ = fit_block(reduce(add, minutes), unit_costs, time_like=True)
+    model, _ = fit_block(reduce(add, minutes), unit_costs)
     assert model.mixture.computing[-1] < 0.5
     assert model.mixture.totals[-1] < 0.01 * y.sum()
 

@@ -56,7 +56,9 @@ def test_a_long_window_is_kept_as_few_sums(window: int, fewest: int, held: int) 
     together = merge_blocks(past.blocks, unit_costs, block.names)
     assert together.moments.intervals == INTERVALS * len(past)
     assert together.moments.gram == pytest.approx(len(past) * block.moments.gram)
-    assert together.work == pytest.approx(len(past) * block.work)
+    assert block.times is not None
+    assert together.times is not None
+    assert together.times.work == pytest.approx(len(past) * block.times.work)
 
 
 def test_blocks_with_other_features_start_a_new_window() -> None:

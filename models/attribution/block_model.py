@@ -36,7 +36,8 @@ class WindowModel:
 
     model: CostModel
     computing: Array
-    """The part of its work time in which each class of the model computes, 0..1, shape (K,)."""
+    """The part of its work time in which each class of the model computes, 0..1, shape (K,); 1
+    where the use does not follow time."""
 
     @property
     def intervals(self) -> int:
@@ -61,11 +62,11 @@ class WindowModel:
         time_like, bounds = target.time_like, target.cpu_bounds
         unit_costs = unit_costs or unit_costs_of_blocks(blocks, time_like=time_like, bounds=bounds)
         whole_window = merge_blocks(blocks, unit_costs, names)
-        model, waiting = fit_block(
-            whole_window, unit_costs, time_like=time_like, bounds=bounds, texts=texts
-        )
+        model, waiting = fit_block(whole_window, unit_costs, bounds=bounds, texts=texts)
+        if whole_window.times is None:
+            return cls(model, np.ones(len(model.names)))
         index = {name: i for i, name in enumerate(whole_window.names)}
-        work = whole_window.work[[index[name] for name in model.names]]
+        work = whole_window.times.work[[index[name] for name in model.names]]
         return cls(model, computing_share(model, work, waiting))
 
     def divide(self, intervals: ClassIntervals, target: DividedUse) -> Parts:
@@ -108,7 +109,8 @@ def weighted_block(
     `expected` has shape (T,), in units of the resource.
     """
     weights = robust_weights(target.y, expected)
-    return Block.of(intervals, target.y, computing_time(intervals), unit_costs, weights, errors)
+    work = computing_time(intervals) if target.time_like else None
+    return Block.of(intervals, target.y, work, unit_costs, weights, errors)
 
 
 def block_unit_costs(intervals: ClassIntervals, target: DividedUse) -> UnitCosts:

@@ -74,13 +74,12 @@ def fit_block(
     block: Block,
     shared_costs: UnitCosts,
     *,
-    time_like: bool,
     bounds: CpuBounds | None = None,
     texts: Sequence[str | None] | None = None,
 ) -> tuple[CostModel, Mask]:
     """Fit the cost of each class to a window's sum, whose regressors have these unit costs.
 
-    `time_like`: a class that computes uses y in proportion to its work time; `bounds`: y is CPU;
+    If the block has times, a class that computes uses y in proportion to them. `bounds`: y is CPU;
     `texts`: the digest texts of the block's classes, None where none is known.
     Classes that did nothing are left out of the model. Returns the model, and which of its K
     classes cannot have computed all their time, shape (K,).
@@ -88,16 +87,17 @@ def fit_block(
     active = np.flatnonzero(block.moments.totals[:-1] > 0)
     moments = _select_classes(block.moments, active)
     names = tuple(block.names[i] for i in active)
-    work = block.work[active]
-    priors, waiting = priors_of(moments.totals[:-1], work, moments.y_total, bounds)
+    sizes, seconds = moments.totals[:-1], float(moments.totals[-1])
+    if block.times is None:
+        mixture = fit_class_unit_costs(moments, BASE_SPREAD)
+        nothing = np.zeros(len(names), dtype=np.bool_)
+        return _make_model(names, sizes, mixture, seconds, shared_costs), nothing
+    priors, waiting = priors_of(sizes, block.times.work[active], moments.y_total, bounds)
     active_texts = None if texts is None else [texts[int(i)] for i in active]
-    waits = evidence_of_waiting(block.elasticity.at(active), moments.totals[:-1], active_texts)
+    waits = evidence_of_waiting(block.times.elasticity.at(active), sizes, active_texts)
     priors = replace(priors, wait_evidence=waits, inflation=block.errors.inflation)
-    mixture = (
-        fit_mixture(moments, priors) if time_like else fit_class_unit_costs(moments, BASE_SPREAD)
-    )
-    seconds = float(moments.totals[-1])
-    return _make_model(names, moments.totals[:-1], mixture, seconds, shared_costs), waiting
+    mixture = fit_mixture(moments, priors)
+    return _make_model(names, sizes, mixture, seconds, shared_costs), waiting
 
 
 def _select_classes(moments: Moments, active: NDArray[np.intp]) -> Moments:

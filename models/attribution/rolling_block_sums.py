@@ -31,6 +31,20 @@ from models.attribution.waiting_classes import Elasticity
 
 
 @dataclass(frozen=True, slots=True)
+class TimeSums:
+    """Sums of the work times of K classes, for a resource that they use in proportion to time."""
+
+    work: Array
+    """Each class's work time, s, shape (K,)."""
+    elasticity: Elasticity
+    """How each class's time per call varied with that of the others."""
+
+    def __add__(self, other: "TimeSums") -> "TimeSums":
+        """Add the intervals of another block, of the same classes."""
+        return TimeSums(self.work + other.work, self.elasticity + other.elasticity)
+
+
+@dataclass(frozen=True, slots=True)
 class Block:
     """Sums over intervals of K classes and one target y."""
 
@@ -43,10 +57,8 @@ class Block:
     """Of the features summed over classes, shape (F+1, F+1)."""
     uses: Array
     """Each class's calls and sizes, shape (K, F)."""
-    work: Array
-    """Each class's work time, s, shape (K,)."""
-    elasticity: Elasticity
-    """How each class's time per call varied with that of the others."""
+    times: TimeSums | None
+    """None for a resource whose use does not follow time, such as bytes."""
     errors: Autocorrelation
     """The deviations of y from what was expected."""
 
@@ -55,21 +67,27 @@ class Block:
         cls,
         intervals: ClassIntervals,
         y: Array,
-        work: Array,
+        work: Array | None,
         unit_costs: UnitCosts,
         weights: Array,
         errors: Autocorrelation = NO_ERRORS,
     ) -> "Block":
-        """Sum up intervals with y, shape (T,), work, shape (T, K), and weights, shape (T,)."""
+        """Sum up intervals with y, shape (T,), work, shape (T, K), and weights, shape (T,).
+
+        work: None for a resource whose use does not follow time.
+        """
         size = unit_costs.costs(intervals)
+        times = None
+        if work is not None:
+            elasticity = Elasticity.of_parts(work, call_counts(intervals), size)
+            times = TimeSums(work.sum(axis=0), elasticity)
         return cls(
             names=intervals.names,
             features=("calls", *(name for name, _ in intervals.sizes)),
             moments=Moments.of(size, intervals.seconds, y, weights),
             pooled=Moments.of(intervals.features, intervals.seconds, y, weights),
             uses=intervals.uses,
-            work=work.sum(axis=0),
-            elasticity=Elasticity.of_parts(work, call_counts(intervals), size),
+            times=times,
             errors=errors,
         )
 
@@ -88,15 +106,11 @@ class Block:
             projection=to @ self.moments.projection,
             totals=to @ self.moments.totals,
         )
-        classes = to[:-1, :-1]
-        return replace(
-            self,
-            names=names,
-            moments=moments,
-            uses=classes @ self.uses,
-            work=classes @ self.work,
-            elasticity=self.elasticity.at([old_place.get(name, -1) for name in names]),
-        )
+        classes, times = to[:-1, :-1], self.times
+        if times is not None:
+            elasticity = times.elasticity.at([old_place.get(name, -1) for name in names])
+            times = TimeSums(classes @ times.work, elasticity)
+        return replace(self, names=names, moments=moments, uses=classes @ self.uses, times=times)
 
     def with_unit_costs(self, unit_costs: UnitCosts) -> "Block":
         """Return the block with each class's regressor at these unit costs."""
@@ -110,7 +124,10 @@ class Block:
         return replace(self, moments=self.moments.with_factors(ratio))
 
     def __add__(self, other: "Block") -> "Block":
-        """Add the intervals of another block, of the same classes, features and unit costs."""
+        """Add the intervals of another block, of the same classes, features and unit costs.
+
+        Both are of the same resource: either both have times, or none.
+        """
         if (self.names, self.features) != (other.names, other.features):
             raise ValueError("the blocks have different classes or features; arrange them first")
         return replace(
@@ -118,8 +135,7 @@ class Block:
             moments=self.moments + other.moments,
             pooled=self.pooled + other.pooled,
             uses=self.uses + other.uses,
-            work=self.work + other.work,
-            elasticity=self.elasticity + other.elasticity,
+            times=self.times + other.times if self.times and other.times else None,
             errors=self.errors + other.errors,
         )
 
