@@ -88,6 +88,16 @@ def test_a_response_that_is_too_old_is_not_kept_beside_the_next() -> None:
     assert held == [only_here]
 
 
+def test_a_page_that_is_too_old_is_not_kept_beside_the_metrics() -> None:
+    """Someone looked at it once; the metrics are asked for ever after."""
+    maker = Maker(takes=0.1)
+    page = maker.get("page")
+    held = sys.getrefcount(page)
+    maker.now += MAX_STALE_AGE
+    maker.get("metrics")
+    assert sys.getrefcount(page) == held - 1
+
+
 def test_concurrent_requests_share_the_first_response() -> None:
     """It is computed once."""
     maker = Maker(takes=0.1)
