@@ -1,9 +1,11 @@
 """The snapshot as JSON: complete, documented, and nothing that is not known is a number."""
 
+import gc
 import json
 import re
 import threading
 import time
+import tracemalloc
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -17,7 +19,7 @@ from law_windows import WAVES, ZERO, interval, intervals, known, seen_at, with_r
 from web_clients import ask, listening, snapshot
 
 from agent.assessment.snapshot import AssessmentState, ForecastState, Health, Snapshot
-from agent.export.snapshot_json import snapshots_as_json
+from agent.export.snapshot_json import snapshots_as_json, snapshots_object
 from agent.web import application
 from agent.window.intervals import Interval
 from models.forecast.time_to_saturation import ForecastReason, Saturation
@@ -42,6 +44,24 @@ def with_a_pile_up() -> list[Interval]:
     rows = with_resources(intervals(WAVES), cpu=1 / 6000)
     rows[40] = rows[40]._replace(statement_time=400.0)
     return rows
+
+
+def test_many_targets_are_one_document_in_little_more_memory_than_its_text() -> None:
+    """In the order of their names; no more than the text twice, and the objects of one target."""
+    rows = with_a_pile_up()
+    now, one = seen_at(rows), known(rows)
+    many = [replace(one, target=f"db{number:02}") for number in range(30)]
+    expected = json.dumps(snapshots_object(many, now), allow_nan=False, ensure_ascii=False)
+    gc.collect()
+    tracemalloc.start()
+    try:
+        text = snapshots_as_json(reversed(many), now)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert text == expected
+    assert snapshots_as_json([], now) == json.dumps(snapshots_object([], now))
+    assert peak < 3 * len(text)
 
 
 def test_capacity_limits_and_outliers_are_complete() -> None:
