@@ -300,6 +300,17 @@ def test_without_a_capacity_there_is_only_a_residence_time() -> None:
     assert "capacity is not known yet" in found.unknown[0]
 
 
+def test_where_contention_limits_a_class_counts_by_its_statement_time() -> None:
+    """At any other limit by its share of that one, and what is not known is said to be unknown."""
+    contended = replace(TODAY, limits=(replace(CONTENTION, probability=1.0),))
+    assert together(contended, queries={"a": 0.5}).unknown == ()
+    [why] = together(contended, queries={"c": 0.5}).unknown
+    assert "its share of usl is not known" in why
+    timed = replace(TODAY, time_shares={"c": UseShare(0.2)})
+    [why] = together(timed, queries={"c": 0.5}).unknown
+    assert "its share of cpu is not known" in why
+
+
 def test_a_capacity_without_an_upper_bound_gets_none() -> None:
     """What is unbounded today is unbounded then."""
     assert capacity_of(replace(TODAY, upper=None), cpu_speed=1.2).upper is None
@@ -312,12 +323,49 @@ def test_invalid_factors_are_refused(factor: float) -> None:
         Changes(cores=factor)
 
 
-def test_each_change_has_its_assumptions() -> None:
-    """Every answer says what stays, and more for what it changes."""
-    assert len(assumptions(TODAY, Changes())) == 1
-    said = " ".join(assumptions(TODAY, Changes(servers=2.0, disk_rate=2.0)))
-    assert "share all queries equally" in said
-    assert "the disk's time that is sequential" in said
+LINK = limit("network:eth0:sent", LimitKind.NETWORK, 3000.0, 0.0)
+SETTING = limit("connections", LimitKind.SETTING, 1200.0, 0.1)
+
+
+@pytest.mark.parametrize(
+    ("today", "factors", "text", "is_stated"),
+    [
+        (TODAY, {"cores": 2.0}, "none of them faster", True),
+        (TODAY, {"cpu_speed": 2.0}, "A faster processor", True),
+        (TODAY, {"disk_rate": 2.0}, "the disk's time that is sequential", True),
+        (TODAY, {"disk_latency": 0.5}, "the disk's time that is sequential", True),
+        (TODAY, {"disk_latency": 0.5}, "No disk has a known limit", False),
+        (replace(TODAY, limits=(CPU,)), {"disk_rate": 2.0}, "No disk has a known limit", True),
+        (TODAY, {"network": 2.0}, "The link has no known limit", True),
+        (replace(TODAY, limits=(CPU, LINK)), {"network": 2.0}, "The link has no known", False),
+        (TODAY, {"servers": 2.0}, "share all queries equally", True),
+        (TODAY, {"load": 2.0}, "The mix of queries does not change", True),
+        (TODAY, {"queries": {"a": 0.5}}, "The others cost as before", True),
+        (TODAY, {"servers": 2.0}, "at most those of random arrivals", True),
+        (replace(TODAY, uses=()), {"servers": 2.0}, "at most those of random arrivals", False),
+        (replace(TODAY, limits=(CPU, SETTING)), {}, "Limits that are settings", True),
+        (
+            replace(TODAY, limits=(CPU, replace(SETTING, probability=0.0))),
+            {},
+            "Limits that are settings",
+            False,
+        ),
+        (replace(TODAY, upper=None), {}, "has no upper bound", True),
+        (replace(TODAY, capacity=None, upper=None), {}, "has no upper bound", False),
+    ],
+)
+def test_an_assumption_is_stated_where_it_is_made(
+    today: CurrentState, factors: dict[str, Any], text: str, is_stated: bool
+) -> None:
+    """And not where it is not, as that a link has no known limit."""
+    stated = assumptions(today, Changes(**factors))
+    assert any(text in sentence for sentence in stated) is is_stated
+
+
+def test_without_a_change_only_what_stays_is_stated() -> None:
+    """Nothing of processors, disks, servers or the mix."""
+    [stated] = assumptions(TODAY, Changes())
+    assert "stay the same" in stated
 
 
 def heavy(
